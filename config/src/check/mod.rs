@@ -1,0 +1,188 @@
+//! The rules that no single key can state, checked table by table in the order of the file.
+
+mod names;
+mod ports;
+mod resolving;
+
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::net::IpAddr;
+use std::os::unix::ffi::OsStrExt as _;
+
+use crate::limits::{
+    MAX_BATCH, MAX_CACHE, MAX_CORE, MAX_FRAMES, MAX_NUMA_NODE, MAX_RATE_TABLE, MAX_RING,
+    MAX_SOCKET_PATH, MAX_TTL, MAX_UDP_SIZE, MAX_WORKERS, MIN_CACHE, MIN_FRAMES, MIN_RATE_TABLE,
+    MIN_RING, MIN_UDP_SIZE,
+};
+use crate::placement::check_placements;
+use crate::prefix::Prefix;
+use crate::problem::Problem;
+use crate::settings::{Acl, Cache, Config, Control, Eal, Frames, Placement, RateLimit};
+
+/// A rule that is broken, and the path of the key that breaks it.
+#[derive(Debug)]
+pub(crate) struct Mistake {
+    pub(crate) key: String,
+    pub(crate) problem: Problem,
+}
+
+/// Whether a rule is kept.
+type Verdict = Result<(), Mistake>;
+
+/// Checks every rule; the first broken one is the answer.
+pub(crate) fn check(config: &Config) -> Verdict {
+    eal(&config.eal)?;
+    ports::check(&config.ports)?;
+    placements(&config.placements)?;
+    frames(&config.frames)?;
+    in_range("answers.max_udp_size", config.answers.max_udp_size, MIN_UDP_SIZE, MAX_UDP_SIZE)?;
+    cache(&config.cache)?;
+    resolving::check(config)?;
+    acl(&config.acl)?;
+    ratelimit(&config.ratelimit)?;
+    names::check_local(&config.local)?;
+    names::check_block(&config.block)?;
+    control(&config.control)
+}
+
+fn eal(eal: &Eal) -> Verdict {
+    for (index, argument) in eal.args.iter().enumerate() {
+        let key = || format!("eal.args[{index}]");
+        if argument.is_empty() {
+            return broken(key(), Problem::Empty("an argument, or leave the entry out"));
+        }
+        if argument.contains('\0') {
+            return broken(key(), Problem::ZeroByte);
+        }
+    }
+    let has = |name: &str| eal.args.iter().any(|argument| argument == name);
+    if has("--no-huge") && has("--in-memory") {
+        return broken("eal.args", Problem::NoHugeInMemory);
+    }
+    Ok(())
+}
+
+fn placements(placements: &[Placement]) -> Verdict {
+    if let Err((index, error)) = check_placements(placements) {
+        let key = match error.is_about_cores() {
+            true => format!("placement[{index}].cores"),
+            false => format!("placement[{index}].stages"),
+        };
+        return broken(key, error.into());
+    }
+    for (index, placement) in placements.iter().enumerate() {
+        cores(&format!("placement[{index}].cores"), &placement.cores)?;
+    }
+    let count = placements.iter().map(|placement| placement.cores.len()).sum();
+    at_most("placement", "cores in all placements", count, MAX_WORKERS)
+}
+
+fn frames(frames: &Frames) -> Verdict {
+    in_range("frames.batch", frames.batch, 1, MAX_BATCH)?;
+    if frames.count != 0 {
+        let max = MAX_FRAMES;
+        if !(MIN_FRAMES..=max).contains(&frames.count) {
+            let (value, min) = (frames.count.to_string(), format!("0 (computed) or {MIN_FRAMES}"));
+            return broken(
+                "frames.count",
+                Problem::OutOfRange { value, min, max: max.to_string() },
+            );
+        }
+    }
+    power_of_two("frames.ring", frames.ring, MIN_RING, MAX_RING)
+}
+
+fn cache(cache: &Cache) -> Verdict {
+    in_range("cache.size", cache.size, MIN_CACHE, MAX_CACHE)?;
+    if let Some(node) = cache.numa_node {
+        in_range("cache.numa_node", node, 0, MAX_NUMA_NODE)?;
+    }
+    in_range("cache.max_ttl", cache.max_ttl, 0, MAX_TTL)?;
+    in_range("cache.max_negative_ttl", cache.max_negative_ttl, 0, MAX_TTL)?;
+    let (min, max) = (cache.min_ttl, cache.max_ttl);
+    if min > max {
+        return broken("cache.min_ttl", Problem::TtlsCrossed { min, max });
+    }
+    Ok(())
+}
+
+fn acl(acl: &Acl) -> Verdict {
+    let mut listed: HashMap<Prefix, (&str, usize)> = HashMap::new();
+    for (list, prefixes) in [("allow", &acl.allow), ("refuse", &acl.refuse), ("drop", &acl.drop)] {
+        for (index, prefix) in prefixes.iter().enumerate() {
+            let (first, place) = *listed.entry(*prefix).or_insert((list, index));
+            if first != list {
+                let (prefix, other) = (prefix.to_string(), format!("acl.{first}[{place}]"));
+                return broken(
+                    format!("acl.{list}[{index}]"),
+                    Problem::TwoVerdicts { prefix, other },
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+fn ratelimit(limit: &RateLimit) -> Verdict {
+    if limit.queries_per_second > 0 && limit.burst == 0 {
+        return broken("ratelimit.burst", Problem::NoBurst);
+    }
+    in_range("ratelimit.ipv4_prefix", limit.ipv4_prefix, 1, 32)?;
+    in_range("ratelimit.ipv6_prefix", limit.ipv6_prefix, 1, 128)?;
+    power_of_two("ratelimit.table", limit.table, MIN_RATE_TABLE, MAX_RATE_TABLE)
+}
+
+fn control(control: &Control) -> Verdict {
+    let length = control.socket.as_os_str().as_bytes().len();
+    if length == 0 {
+        return broken("control.socket", Problem::Empty("the path of a unix socket"));
+    }
+    at_most("control.socket", "bytes", length, MAX_SOCKET_PATH)
+}
+
+/// CPU numbers that exist on some machine, each once.
+fn cores(key: &str, cores: &[usize]) -> Verdict {
+    for (index, core) in cores.iter().enumerate() {
+        let key = format!("{key}[{index}]");
+        in_range(&key, *core, 0, MAX_CORE)?;
+    }
+    Ok(())
+}
+
+fn unicast(key: &str, address: IpAddr) -> Verdict {
+    let broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
+    if address.is_unspecified() || address.is_multicast() || broadcast {
+        return broken(key, Problem::NotUnicast(address));
+    }
+    Ok(())
+}
+
+fn in_range<T: PartialOrd + Display>(key: &str, value: T, min: T, max: T) -> Verdict {
+    if value < min || value > max {
+        let (value, min, max) = (value.to_string(), min.to_string(), max.to_string());
+        return broken(key, Problem::OutOfRange { value, min, max });
+    }
+    Ok(())
+}
+
+fn power_of_two(key: &str, value: u32, min: u32, max: u32) -> Verdict {
+    in_range(key, value, min, max)?;
+    if !value.is_power_of_two() {
+        // The bounds are powers of two themselves, so the next one is within them.
+        let (value, nearest) = (value.into(), value.next_power_of_two().into());
+        return broken(key, Problem::NoPowerOfTwo { value, nearest });
+    }
+    Ok(())
+}
+
+fn at_most(key: &str, what: &'static str, count: usize, max: usize) -> Verdict {
+    if count > max {
+        return broken(key, Problem::TooMany { count, what, max });
+    }
+    Ok(())
+}
+
+/// Says that the key at the path `key` breaks a rule.
+fn broken(key: impl Into<String>, problem: Problem) -> Verdict {
+    Err(Mistake { key: key.into(), problem })
+}

@@ -1,0 +1,76 @@
+//! The rules of `[[local]]` and `[block]`: names that are answered from the file.
+
+use std::collections::HashMap;
+
+use super::{Verdict, broken, in_range};
+use crate::limits::MAX_TTL;
+use crate::local::LocalRecord;
+use crate::name::{NameError, readable, wire_name};
+use crate::problem::Problem;
+use crate::settings::Block;
+
+/// Record types by number (RFC 1035 section 3.2.2, RFC 4034).
+const CNAME: u16 = 5;
+const RRSIG: u16 = 46;
+const NSEC: u16 = 47;
+
+impl Block {
+    /// The blocked names in wire format, lower case, in the order of the file.
+    ///
+    /// # Errors
+    ///
+    /// The first name that is none; a checked configuration has no such name.
+    pub fn wire_names(&self) -> Result<Vec<Box<[u8]>>, NameError> {
+        self.names.iter().map(|name| wire_name(name)).collect()
+    }
+}
+
+pub(super) fn check_block(block: &Block) -> Verdict {
+    for (index, name) in block.names.iter().enumerate() {
+        let key = || format!("block.names[{index}]");
+        if let Some(rest) = name.strip_prefix("*.") {
+            return broken(key(), Problem::BlockedWildcard(rest.to_owned()));
+        }
+        if let Err(error) = wire_name(name) {
+            return broken(key(), error.into());
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn check_local(records: &[LocalRecord]) -> Verdict {
+    let mut by_name: HashMap<&[u8], Vec<usize>> = HashMap::new();
+    for (index, record) in records.iter().enumerate() {
+        in_range(&format!("local[{index}].ttl"), record.ttl, 0, MAX_TTL)?;
+        let earlier = by_name.entry(&record.name).or_default();
+        for &other in earlier.iter() {
+            check_pair(records, other, index)?;
+        }
+        earlier.push(index);
+    }
+    Ok(())
+}
+
+/// Whether two records of one name go together; `first` stands before `second` in the file.
+fn check_pair(records: &[LocalRecord], first: usize, second: usize) -> Verdict {
+    let (before, record) = (&records[first], &records[second]);
+    let path = |index: usize| format!("local[{index}]");
+    if before.rtype == record.rtype && before.data == record.data {
+        return broken(path(second), Problem::SameRecord { other: path(first) });
+    }
+    // RFC 4034 section 3: the records that sign a CNAME stand beside it.
+    let is_cname = |record: &LocalRecord| record.rtype == CNAME;
+    let may_join = |record: &LocalRecord| matches!(record.rtype, RRSIG | NSEC);
+    for (cname, other) in [(second, first), (first, second)] {
+        if is_cname(&records[cname]) && !may_join(&records[other]) {
+            let (name, other) = (readable(&record.name), path(other));
+            return broken(path(cname), Problem::CnameNotAlone { name, other });
+        }
+    }
+    if before.rtype == record.rtype && before.ttl != record.ttl {
+        let (ttl, other_ttl, other) = (record.ttl, before.ttl, path(first));
+        let key = format!("{}.ttl", path(second));
+        return broken(key, Problem::TtlsDiffer { ttl, other, other_ttl });
+    }
+    Ok(())
+}

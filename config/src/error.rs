@@ -1,0 +1,138 @@
+//! What can be wrong with a configuration: each mistake one sentence that says what to change.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::limits::MAX_FILE_BYTES;
+use crate::problem::Problem;
+
+/// Why a configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file could not be read at all.
+    #[error("{}: cannot be read: {source}", file.display())]
+    Unreadable {
+        /// The file.
+        file: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The file is larger than any configuration.
+    #[error("{}: has more than {MAX_FILE_BYTES} bytes; is it a configuration?", file.display())]
+    TooLarge {
+        /// The file.
+        file: PathBuf,
+    },
+    /// The text breaks the rules of TOML itself.
+    #[error("{place}not valid TOML: {problem}")]
+    NotToml {
+        /// Where.
+        place: Place,
+        /// What the parser says.
+        problem: String,
+    },
+    /// A key that does not exist.
+    #[error("{place}unknown key `{key}` {table};{} allowed: {}", meant(nearest), allowed.join(", "))]
+    UnknownKey {
+        /// Where.
+        place: Place,
+        /// The key as written.
+        key: String,
+        /// The table it stands in, as in `in [[port]]`.
+        table: String,
+        /// The valid key most like it.
+        nearest: Option<String>,
+        /// Every valid key of that table.
+        allowed: Box<[String]>,
+    },
+    /// A key that cannot be left out.
+    #[error("{place}the key `{key}` is missing {table}; add it, it has no default")]
+    MissingKey {
+        /// Where the table begins.
+        place: Place,
+        /// The key.
+        key: String,
+        /// The table it should stand in, as in `in [[port]]`.
+        table: String,
+    },
+    /// A value of the wrong type, or one that cannot be read.
+    #[error("{place}`{key}`: {problem}")]
+    WrongValue {
+        /// Where.
+        place: Place,
+        /// The key with its path, as in `port[0].addresses[1]`.
+        key: String,
+        /// What is wrong and what is allowed.
+        problem: String,
+    },
+    /// A value that breaks a rule.
+    #[error("{place}`{key}` {problem}")]
+    Unlawful {
+        /// Where.
+        place: Place,
+        /// The key with its path, as in `port[0].addresses[1]`.
+        key: String,
+        /// Which rule, and what to do.
+        problem: Box<Problem>,
+    },
+}
+
+impl ConfigError {
+    /// Where in the file the mistake is, as far as it is known.
+    pub fn place(&self) -> Option<&Place> {
+        match self {
+            Self::Unreadable { .. } | Self::TooLarge { .. } => None,
+            Self::NotToml { place, .. }
+            | Self::UnknownKey { place, .. }
+            | Self::MissingKey { place, .. }
+            | Self::WrongValue { place, .. }
+            | Self::Unlawful { place, .. } => Some(place),
+        }
+    }
+
+    /// The same mistake, known to be in `file`.
+    pub(crate) fn in_file(mut self, path: &Path) -> Self {
+        match &mut self {
+            Self::Unreadable { .. } | Self::TooLarge { .. } => {}
+            Self::NotToml { place, .. }
+            | Self::UnknownKey { place, .. }
+            | Self::MissingKey { place, .. }
+            | Self::WrongValue { place, .. }
+            | Self::Unlawful { place, .. } => place.file = Some(path.into()),
+        }
+        self
+    }
+}
+
+/// Where a mistake is. Prints as `pmdns.toml, line 3, column 9: `, or nothing if nothing is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The file, if the text came from one.
+    pub file: Option<Box<Path>>,
+    /// The line, from 1.
+    pub line: Option<u32>,
+    /// The column in characters, from 1.
+    pub column: Option<u32>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let file = self.file.as_ref().map(|file| file.display().to_string());
+        let line = self.line.map(|line| format!("line {line}"));
+        let column = self.column.map(|column| format!("column {column}"));
+        let known: Vec<String> = [file, line, column].into_iter().flatten().collect();
+        if known.is_empty() {
+            return Ok(());
+        }
+        write!(f, "{}: ", known.join(", "))
+    }
+}
+
+/// The offer of a word that exists.
+pub(crate) fn meant(nearest: &Option<String>) -> String {
+    match nearest {
+        Some(word) => format!(" did you mean `{word}`?"),
+        None => String::new(),
+    }
+}

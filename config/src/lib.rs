@@ -1,0 +1,29 @@
+//! What an operator can say: the checked configuration of pmdns.
+//!
+//! [`Config::load`] reads a TOML file, refuses what it does not know, checks the rules that no
+//! single key can state, and answers every mistake with a sentence that says what to change.
+#![forbid(unsafe_code)]
+
+mod check;
+mod error;
+mod explain;
+pub mod limits;
+mod load;
+mod local;
+mod locate;
+mod name;
+mod nearest;
+mod placement;
+mod prefix;
+mod problem;
+mod settings;
+mod size;
+
+pub use error::{ConfigError, Place};
+pub use local::{LocalError, LocalProblem, LocalRecord};
+pub use name::{NameError, wire_name};
+pub use placement::{PlacementError, StageName, Stretch, StretchError};
+pub use prefix::{InterfaceAddress, Prefix, PrefixError};
+pub use problem::Problem;
+pub use settings::*;
+pub use size::ByteSize;

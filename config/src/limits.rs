@@ -1,0 +1,75 @@
+//! Every bound on what an operator can say, named once.
+//!
+//! Other rooms size their arrays and tables by these, so a configuration that loads also fits.
+
+use crate::size::ByteSize;
+
+/// The largest configuration file that is read, in bytes; a block list of a million names fits.
+pub const MAX_FILE_BYTES: u64 = 64 << 20;
+
+/// Ports one process polls.
+pub const MAX_PORTS: usize = 16;
+/// Characters in a port's name: it becomes a label in every counter.
+pub const MAX_PORT_NAME: usize = 32;
+/// Addresses of ours on one port.
+pub const MAX_ADDRESSES: usize = 16;
+/// The fewest descriptors in a queue: one full batch.
+pub const MIN_DESCRIPTORS: u16 = 64;
+/// The most descriptors in a queue.
+pub const MAX_DESCRIPTORS: u16 = 32_768;
+/// The longest wait for a link at start, in milliseconds.
+pub const MAX_LINK_WAIT_MS: u64 = 600_000;
+
+/// Data cores, over all placements.
+pub const MAX_WORKERS: usize = 64;
+/// The highest CPU number: what the kernel's `cpu_set_t` can name.
+pub const MAX_CORE: usize = 1023;
+
+/// The most packets in hand at a time.
+pub const MAX_BATCH: u16 = 64;
+/// The fewest slots in a ring: one full batch.
+pub const MIN_RING: u32 = MAX_BATCH as u32;
+/// The most slots in a ring.
+pub const MAX_RING: u32 = 65_536;
+/// The smallest frame pool that can be asked for; 0 stands for "compute it".
+pub const MIN_FRAMES: u32 = 256;
+/// The largest frame pool, in frames: about 8 GiB of buffers.
+pub const MAX_FRAMES: u32 = 4_194_304;
+
+/// Bytes of one packet buffer, headroom included.
+pub const FRAME_BYTES: u16 = 2048;
+/// Bytes kept free before a frame (DPDK's RTE_PKTMBUF_HEADROOM).
+pub const HEADROOM_BYTES: u16 = 128;
+/// The longest run of headers before an answer: Ethernet, two VLAN tags, IPv6, UDP.
+pub const MAX_HEADER_BYTES: u16 = 14 + 2 * 4 + 40 + 8;
+/// The least a DNS message may be limited to (RFC 1035 section 4.2.1).
+pub const MIN_UDP_SIZE: u16 = 512;
+/// The largest answer that is sure to fit a buffer behind its headers, with room to spare.
+pub const MAX_UDP_SIZE: u16 = 1680;
+const _: () = assert!(HEADROOM_BYTES + MAX_HEADER_BYTES + MAX_UDP_SIZE <= FRAME_BYTES);
+
+/// The smallest cache.
+pub const MIN_CACHE: ByteSize = ByteSize::mebibytes(1);
+/// The largest cache: 1 TiB.
+pub const MAX_CACHE: ByteSize = ByteSize::mebibytes(1 << 20);
+/// The highest NUMA node number a kernel can have.
+pub const MAX_NUMA_NODE: u32 = 1023;
+/// The largest TTL, in seconds: the top bit is not used (RFC 2181 section 8).
+pub const MAX_TTL: u32 = (1 << 31) - 1;
+
+/// Slow-path threads.
+pub const MAX_SLOWPATH_THREADS: usize = 64;
+/// The longest a client may be kept waiting, and the longest wait for one upstream, in milliseconds.
+pub const MAX_TIMEOUT_MS: u64 = 60_000;
+/// Questions or queries that may wait for upstream: the tables are taken at start.
+pub const MAX_PENDING: usize = 1 << 24;
+/// Upstream resolvers.
+pub const MAX_UPSTREAMS: usize = 64;
+
+/// The fewest client prefixes in a core's rate-limit table.
+pub const MIN_RATE_TABLE: u32 = 16;
+/// The most client prefixes in a core's rate-limit table.
+pub const MAX_RATE_TABLE: u32 = 1 << 24;
+
+/// Bytes in a unix socket's path, without the closing zero (`sockaddr_un`).
+pub const MAX_SOCKET_PATH: usize = 107;

@@ -1,0 +1,326 @@
+//! Local records: written as in a zone file, kept in wire format.
+
+use domain::base::iana::Rtype;
+use domain::base::rdata::{ComposeRecordData as _, ParseAnyRecordData as _};
+use domain::base::{Name, Ttl};
+use domain::dep::octseq::Parser;
+use domain::rdata::AllRecordData;
+use domain::zonefile::inplace::{Entry, Zonefile};
+use serde::Deserialize;
+
+use crate::name::{NameError, wire_name};
+
+/// `[[local]]`: one record, `name`, `type`, `data` as a zone file has them (RFC 1035 section 5.1).
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Written")]
+pub struct LocalRecord {
+    /// Owner name in wire format, lower case, uncompressed.
+    pub name: Box<[u8]>,
+    /// Record type, for example 1 for A.
+    pub rtype: u16,
+    /// Time to live, in seconds.
+    pub ttl: u32,
+    /// Record data in wire format, names in it uncompressed.
+    pub data: Box<[u8]>,
+}
+
+impl LocalRecord {
+    /// The record `name ttl IN rtype data`, each part written as in a zone file; names are absolute
+    /// with or without their trailing dot.
+    ///
+    /// # Errors
+    ///
+    /// A [`LocalError`] that names the record and says what its text should be.
+    pub fn new(name: &str, rtype: &str, ttl: u32, data: &str) -> Result<Self, LocalError> {
+        let fail = |problem| LocalError { record: format!("{name} {rtype}"), problem };
+        let wire = wire_name(name).map_err(|error| fail(error.into()))?;
+        if wire.starts_with(b"\x01*") {
+            return Err(fail(LocalProblem::Wildcard));
+        }
+        let known = record_type(rtype).map_err(fail)?;
+        let data = record_data(known, data).map_err(fail)?;
+        Ok(Self { name: wire, rtype: known.to_int(), ttl, data })
+    }
+}
+
+/// What is wrong with a local record, and which one it is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("local record `{record}`: {problem}")]
+pub struct LocalError {
+    /// Name and type as they were written.
+    pub record: String,
+    /// What is wrong.
+    pub problem: LocalProblem,
+}
+
+/// What can be wrong with a local record.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LocalProblem {
+    /// The owner is no domain name.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// Answers are looked up by their whole name.
+    #[error("wildcards are not served; write one record for each name")]
+    Wildcard,
+    /// The type has no name or number we know.
+    #[error("there is no record type `{0}`; write a mnemonic like A or AAAA, or TYPE65280")]
+    UnknownType(String),
+    /// The type exists in queries only (RFC 6895 section 3.1).
+    #[error("type {0} cannot stand in a zone")]
+    MetaType(String),
+    /// The text would not stay one line of a zone file.
+    #[error("data must be one line, but has {0:?} in it; write it as an escape like \\010")]
+    Control(char),
+    /// The rest of the text would be taken for a comment and silently lost.
+    #[error(
+        "data has a `;` outside quotes, which begins a comment in a zone file; put the text in double quotes: data = '\"...\"'"
+    )]
+    Comment,
+    /// Parentheses join lines, and there is but one line here.
+    #[error("data has a parenthesis outside quotes; leave it out, the data is one line anyway")]
+    Parenthesis,
+    /// The text would run on to the next line.
+    #[error("data has a double quote that is not closed; close it, or write it as \\\"")]
+    OpenQuote,
+    /// The text after the type is not what that type has.
+    #[error("`{data}` is not the data of type {rtype} in zone-file form: {why}")]
+    Data {
+        /// What was written.
+        data: String,
+        /// The record type.
+        rtype: String,
+        /// What the zone-file scanner says.
+        why: String,
+    },
+}
+
+/// The record as it stands in the TOML.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    name: String,
+    r#type: String,
+    #[serde(default = "default_ttl")]
+    ttl: u32,
+    data: String,
+}
+
+fn default_ttl() -> u32 {
+    300
+}
+
+impl TryFrom<Written> for LocalRecord {
+    type Error = LocalError;
+
+    fn try_from(written: Written) -> Result<Self, LocalError> {
+        Self::new(&written.name, &written.r#type, written.ttl, &written.data)
+    }
+}
+
+/// The type that `text` names; types that only queries have are refused.
+fn record_type(text: &str) -> Result<Rtype, LocalProblem> {
+    let rtype: Rtype = text.parse().map_err(|_| LocalProblem::UnknownType(text.to_owned()))?;
+    // RFC 6895 section 3.1: 0 is reserved, OPT and 128 to 255 are meta-types or query types.
+    match rtype.to_int() {
+        0 | 41 | 128..=255 => Err(LocalProblem::MetaType(text.to_owned())),
+        _ => Ok(rtype),
+    }
+}
+
+/// `data` read as a zone file has it behind `rtype`, in wire format.
+///
+/// Only the data is an operator's text here: owner, TTL, class and type of the scanned line are ours,
+/// so nothing written in the other keys can change how the line is read.
+fn record_data(rtype: Rtype, data: &str) -> Result<Box<[u8]>, LocalProblem> {
+    check_one_line(data)?;
+    let fail =
+        |why: String| LocalProblem::Data { data: data.to_owned(), rtype: rtype.to_string(), why };
+    let line = format!(". {} IN {rtype} {data}\n", Ttl::ZERO.as_secs());
+    let mut zone = Zonefile::from(line.as_str());
+    zone.set_origin(Name::root_bytes());
+    let record = match zone.next_entry() {
+        Ok(Some(Entry::Record(record))) => record,
+        Ok(_) => return Err(fail("there is no record".into())),
+        Err(error) => return Err(fail(without_position(&error.to_string()))),
+    };
+    if !matches!(zone.next_entry(), Ok(None)) {
+        return Err(fail("it is more than one record".into()));
+    }
+    let mut wire = Vec::new();
+    record.data().compose_rdata(&mut wire).map_err(|_| fail("it is too long".into()))?;
+    if wire.len() > usize::from(u16::MAX) {
+        return Err(fail("it is longer than 65535 bytes".into()));
+    }
+    if !reads_back(rtype, &wire) {
+        return Err(fail("a record of this type cannot have these bytes".into()));
+    }
+    Ok(wire.into_boxed_slice())
+}
+
+/// Refuses text that would end the line early, or lose its tail to a comment.
+fn check_one_line(data: &str) -> Result<(), LocalProblem> {
+    let mut quoted = false;
+    let mut characters = data.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            _ if character.is_control() && character != '\t' => {
+                return Err(LocalProblem::Control(character));
+            }
+            '\\' => {
+                // The escaped character, if printable, stands for itself; a digit needs no care.
+                if let Some(control) = characters.next().filter(|c| c.is_control()) {
+                    return Err(LocalProblem::Control(control));
+                }
+            }
+            '"' => quoted = !quoted,
+            ';' if !quoted => return Err(LocalProblem::Comment),
+            // domain 0.12.3 panics at a TXT record whose parenthesis is not closed.
+            '(' | ')' if !quoted => return Err(LocalProblem::Parenthesis),
+            _ => {}
+        }
+    }
+    if quoted { Err(LocalProblem::OpenQuote) } else { Ok(()) }
+}
+
+/// Whether `wire` is what a record of that type has. Only data given as `\# length hex` (RFC 3597
+/// section 5) can fail: its bytes have not been looked at yet.
+fn reads_back(rtype: Rtype, wire: &[u8]) -> bool {
+    let mut parser = Parser::from_ref(wire);
+    let Ok(data) =
+        AllRecordData::<_, domain::base::ParsedName<_>>::parse_any_rdata(rtype, &mut parser)
+    else {
+        return false;
+    };
+    let mut again = Vec::new();
+    data.compose_rdata(&mut again).is_ok() && parser.remaining() == 0 && again == wire
+}
+
+/// A scanner error without its `line:column:`, which speak of a line the operator never wrote.
+fn without_position(text: &str) -> String {
+    let is_position = |c: char| c.is_ascii_digit() || c == ':' || c == ' ';
+    text.trim_start_matches(is_position).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data(rtype: &str, text: &str) -> Vec<u8> {
+        LocalRecord::new("a.example", rtype, 60, text).unwrap().data.into_vec()
+    }
+
+    fn mistake(name: &str, rtype: &str, text: &str) -> String {
+        LocalRecord::new(name, rtype, 60, text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_record_is_kept_in_wire_format() {
+        let record = LocalRecord::new("Host.Example", "AAAA", 60, "2001:db8::1").unwrap();
+        assert_eq!(*record.name, b"\x04host\x07example\x00"[..]);
+        assert_eq!((record.rtype, record.ttl), (28, 60));
+        assert_eq!(record.data[..4], [0x20, 0x01, 0x0d, 0xb8]);
+    }
+
+    #[test]
+    fn every_type_has_its_own_form() {
+        assert_eq!(data("A", "192.0.2.1"), [192, 0, 2, 1]);
+        assert_eq!(data("a", "192.0.2.1"), [192, 0, 2, 1]);
+        assert_eq!(data("PTR", "Host.example."), b"\x04Host\x07example\x00");
+        assert_eq!(data("CNAME", "host"), b"\x04host\x00");
+        assert_eq!(data("MX", "10 mail.example"), b"\x00\x0a\x04mail\x07example\x00");
+        assert_eq!(data("TXT", "\"v=spf1 -all; x\""), b"\x0ev=spf1 -all; x");
+        assert_eq!(data("TXT", "one two"), b"\x03one\x03two");
+        assert_eq!(data("SRV", "1 2 53 a.example"), b"\0\x01\0\x02\0\x35\x01a\x07example\0");
+        assert_eq!(data("CAA", "0 issue \"ca.example\"")[..8], *b"\x00\x05issuec");
+        assert_eq!(data("HTTPS", "1 . alpn=h2"), b"\0\x01\0\0\x01\0\x03\x02h2");
+        assert_eq!(data("SOA", "a.example b.example 1 2 3 4 5").len(), 2 * 11 + 20);
+    }
+
+    #[test]
+    fn unknown_types_take_generic_data() {
+        assert_eq!(data("TYPE65280", "\\# 3 01ff02"), [1, 255, 2]);
+        assert_eq!(data("TYPE65280", "\\# 0"), [0_u8; 0]);
+        assert_eq!(data("A", "\\# 4 c0000201"), [192, 0, 2, 1]);
+        let record = LocalRecord::new("a.example", "TYPE65280", 60, "\\# 1 00").unwrap();
+        assert_eq!(record.rtype, 65_280);
+    }
+
+    #[test]
+    fn generic_data_must_suit_a_known_type() {
+        let text = mistake("a.example", "A", "\\# 3 c00002");
+        assert!(text.contains("cannot have these bytes"), "{text}");
+        // A compression pointer has nothing to point into.
+        let text = mistake("a.example", "CNAME", "\\# 2 c000");
+        assert!(text.contains("cannot have these bytes"), "{text}");
+        let text = mistake("a.example", "TYPE65280", "\\# 3 0102");
+        assert!(text.contains("incorrect length"), "{text}");
+    }
+
+    #[test]
+    fn the_error_names_the_record_and_the_data() {
+        let text = mistake("host.example", "A", "192.0.2.999");
+        assert!(text.starts_with("local record `host.example A`: `192.0.2.999` is not"), "{text}");
+        assert!(!text.contains("1:"), "no position in a line nobody wrote: {text}");
+        let text = mistake("host.example", "A", "");
+        assert!(text.contains("is not the data of type A"), "{text}");
+        let text = mistake("host.example", "A", "192.0.2.1 192.0.2.2");
+        assert!(text.contains("is not the data of type A"), "{text}");
+        let text = mistake("host..example", "A", "192.0.2.1");
+        assert!(text.contains("`host..example` is not a domain name"), "{text}");
+    }
+
+    #[test]
+    fn types_of_queries_and_unknown_words_are_refused() {
+        for rtype in ["ANY", "AXFR", "OPT", "TYPE0", "TYPE255", "TSIG"] {
+            let text = mistake("a.example", rtype, "\\# 0");
+            assert!(text.contains("cannot stand in a zone"), "{text}");
+        }
+        let text = mistake("a.example", "AAAAA", "2001:db8::1");
+        assert!(text.contains("there is no record type `AAAAA`"), "{text}");
+    }
+
+    #[test]
+    fn one_text_is_one_record() {
+        for text in ["192.0.2.1\nb.example. 0 IN A 192.0.2.2", "192.0.2.1\r", "\"a\nb\"", "\\\n"] {
+            let text = mistake("a.example", "TXT", text);
+            assert!(text.contains("data must be one line"), "{text}");
+        }
+        let text = mistake("$INCLUDE", "A", "192.0.2.1");
+        assert!(text.contains("has '$' in it"), "{text}");
+        let text = mistake("a.example", "A 192.0.2.1\nb A", "192.0.2.1");
+        assert!(text.contains("there is no record type"), "{text}");
+        let text = mistake("a.example", "TXT", "( 192.0.2.1");
+        assert!(text.contains("parenthesis outside quotes; leave it out"), "{text}");
+        let text = mistake("a.example", "TXT", "\"one\" \"two");
+        assert!(text.contains("is not closed"), "{text}");
+    }
+
+    #[test]
+    fn a_comment_does_not_swallow_the_text() {
+        let text = mistake("a.example", "TXT", "v=DKIM1; p=abc");
+        assert!(text.contains("double quotes"), "{text}");
+        assert_eq!(data("TXT", "a\\;b"), b"\x03a;b");
+        assert_eq!(data("TXT", "\"(a)\""), b"\x03(a)");
+    }
+
+    #[test]
+    fn wildcards_are_refused() {
+        let text = mistake("*.example", "A", "192.0.2.1");
+        assert!(text.contains("wildcards are not served"), "{text}");
+        assert!(LocalRecord::new("*a.example", "A", 60, "192.0.2.1").is_ok());
+    }
+
+    #[test]
+    fn no_text_makes_the_scanner_panic() {
+        // Every short string over the characters that mean something in a zone file.
+        let characters = [' ', '"', '\\', '(', ')', '#', '.', 'a', '0', '-', '=', ','];
+        let n = characters.len();
+        for rtype in ["A", "TXT", "MX", "HTTPS", "CAA", "NSEC", "TYPE65280"] {
+            for number in 0..n.pow(4) {
+                let text: String =
+                    (0..4).map(|place| characters[number / n.pow(place) % n]).collect();
+                let _ = LocalRecord::new("a.example", rtype, 60, &text);
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Domain names as people write them, turned into wire format.
+
+use domain::base::Name;
+
+/// The longest text of a name: 253 characters, each of which may be written `\DDD`.
+const MAX_TEXT: usize = 4 * 254;
+
+/// Why a text is no domain name we can use.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// Nothing was written.
+    #[error("a name is empty; write a domain name, or `.` for the root")]
+    Empty,
+    /// More than a name can hold.
+    #[error("the name `{0}...` is too long; a name has at most 253 characters and a label 63")]
+    TooLong(String),
+    /// DNS carries such names in another spelling (RFC 5891).
+    #[error("`{0}` has characters beyond ASCII; write it in its xn-- form")]
+    NotAscii(String),
+    /// Blanks, quotes and the like are never meant to be part of a name.
+    #[error("`{name}` has {character:?} in it; leave it out, or write it as \\{code:03}")]
+    Character {
+        /// What was written.
+        name: String,
+        /// The character that cannot stand there.
+        character: char,
+        /// Its code, for the escape of RFC 1035 section 5.1.
+        code: u32,
+    },
+    /// RFC 1035 section 2.3.4 or 5.1 says otherwise.
+    #[error("`{name}` is not a domain name: {why}")]
+    Malformed {
+        /// What was written.
+        name: String,
+        /// The rule it breaks.
+        why: String,
+    },
+}
+
+/// `text` as a wire-format name: lower case, uncompressed, with the root label at its end.
+///
+/// The name is absolute with or without its trailing dot; `\.` and `\DDD` escapes are understood
+/// (RFC 1035 section 5.1).
+///
+/// # Errors
+///
+/// A [`NameError`] that quotes the name and says what to write instead.
+pub fn wire_name(text: &str) -> Result<Box<[u8]>, NameError> {
+    if text.is_empty() {
+        return Err(NameError::Empty);
+    }
+    if text.len() > MAX_TEXT {
+        return Err(NameError::TooLong(text.chars().take(32).collect()));
+    }
+    if !text.is_ascii() {
+        return Err(NameError::NotAscii(text.to_owned()));
+    }
+    if let Some(character) = text.chars().find(|c| !c.is_ascii_graphic() || "\"();@$".contains(*c))
+    {
+        let (name, code) = (text.to_owned(), u32::from(character));
+        return Err(NameError::Character { name, character, code });
+    }
+    let name = Name::<Vec<u8>>::from_chars(text.chars())
+        .map_err(|error| NameError::Malformed { name: text.to_owned(), why: error.to_string() })?;
+    let mut wire = name.into_octets();
+    // Length octets are at most 63 and thus no letters: lowering the whole image is safe.
+    wire.make_ascii_lowercase();
+    Ok(wire.into_boxed_slice())
+}
+
+/// A wire-format name as people read it, for error texts.
+pub(crate) fn readable(wire: &[u8]) -> String {
+    match Name::from_octets(wire) {
+        Ok(name) => name.to_string(),
+        Err(_) => format!("{wire:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_absolute_and_lower_case() {
+        let wire = b"\x03www\x07example\x00";
+        assert_eq!(*wire_name("WWW.Example").unwrap(), wire[..]);
+        assert_eq!(*wire_name("www.example.").unwrap(), wire[..]);
+        assert_eq!(*wire_name(".").unwrap(), [0]);
+        assert_eq!(*wire_name("a\\.b").unwrap(), b"\x03a.b\x00"[..]);
+        assert_eq!(*wire_name("\\065b").unwrap(), b"\x02ab\x00"[..]);
+    }
+
+    #[test]
+    fn a_label_of_63_fits_and_64_does_not() {
+        let label = "a".repeat(63);
+        assert!(wire_name(&label).is_ok());
+        let error = wire_name(&format!("{label}a")).unwrap_err().to_string();
+        assert!(error.contains("is not a domain name"), "{error}");
+    }
+
+    #[test]
+    fn a_name_has_at_most_255_octets() {
+        let long = ["a".repeat(63), "b".repeat(63), "c".repeat(63), "d".repeat(61)].join(".");
+        assert_eq!(wire_name(&long).unwrap().len(), 255);
+        assert!(wire_name(&format!("{long}d")).is_err());
+        assert!(matches!(wire_name(&"a.".repeat(600)), Err(NameError::TooLong(_))));
+    }
+
+    #[test]
+    fn what_is_no_name_is_told_why() {
+        assert_eq!(wire_name(""), Err(NameError::Empty));
+        for text in ["a..b", "..", ".a", "a\\"] {
+            assert!(matches!(wire_name(text), Err(NameError::Malformed { .. })), "{text}");
+        }
+        for text in ["a b", "a\nb", "\"a\"", "a;b", "@", "$INCLUDE", "a(b"] {
+            assert!(matches!(wire_name(text), Err(NameError::Character { .. })), "{text}");
+        }
+        let error = wire_name("bücher.example").unwrap_err().to_string();
+        assert!(error.contains("xn--"), "{error}");
+    }
+
+    #[test]
+    fn a_wire_name_reads_back() {
+        assert_eq!(readable(&wire_name("www.example.").unwrap()), "www.example");
+        assert_eq!(readable(&[0]), ".");
+    }
+}

@@ -1,0 +1,307 @@
+//! Whether the placements together man the line, each stage exactly once.
+
+use super::{StageName, Stretch};
+use crate::settings::{Config, Idle, Placement};
+
+impl Config {
+    /// The placements to run: what the file says, or one worker on `default_core` for the whole line.
+    pub fn placements_or_default(&self, default_core: usize) -> Vec<Placement> {
+        if self.placements.is_empty() {
+            let whole = Placement {
+                stages: Stretch::ALL,
+                cores: vec![default_core],
+                idle: Idle::default(),
+            };
+            return vec![whole];
+        }
+        self.placements.clone()
+    }
+}
+
+/// Why placements do not man the line, said of one of them, with the way out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlacementError {
+    /// Nobody would do the work.
+    #[error(
+        "names no core, so nobody would man {stages}; list at least one CPU, as in cores = [1]"
+    )]
+    NoCores {
+        /// The stretch left without a worker.
+        stages: Stretch,
+    },
+    /// A core runs one poll loop and cannot run a second.
+    #[error(
+        "names core {core}, which placement[{other}] has already; every core mans one stretch only, so give this placement another core"
+    )]
+    CoreTwice {
+        /// The CPU.
+        core: usize,
+        /// Index of the placement that names it first; the same one if it names it twice.
+        other: usize,
+    },
+    /// Stages before this stretch are left out.
+    #[error(
+        "begins with {begins}, but nobody before it mans {missing}; let it begin with `{from}` (stages = \"{fix}\") or put a placement for \"{missing}\" before it"
+    )]
+    Gap {
+        /// Where the stretch begins.
+        begins: StageName,
+        /// The stages that nobody mans.
+        missing: Stretch,
+        /// The stage it should begin with.
+        from: StageName,
+        /// The stretch that would close the gap.
+        fix: Stretch,
+    },
+    /// The missing stages are manned, but by a placement further down the file.
+    #[error(
+        "mans {stages}, but stands before placement[{other}], which mans {missing}; write the placements in line order, from parse to encode"
+    )]
+    OutOfOrder {
+        /// The stretch that stands too early.
+        stages: Stretch,
+        /// Index of the placement that belongs before it.
+        other: usize,
+        /// The first of the stages that belong before it.
+        missing: StageName,
+    },
+    /// Two placements for the same stretch: sharding is said otherwise.
+    #[error(
+        "mans {stages} as placement[{other}] does; to share a stretch between cores, list all of them in one placement: cores = {cores:?}"
+    )]
+    SameStretch {
+        /// The stretch both name.
+        stages: Stretch,
+        /// Index of the earlier placement.
+        other: usize,
+        /// The cores of both.
+        cores: Vec<usize>,
+    },
+    /// A stage would be done twice.
+    #[error(
+        "mans {stage}, which placement[{other}] mans already; every stage is manned once, so {fix}"
+    )]
+    Overlap {
+        /// The first stage manned twice.
+        stage: StageName,
+        /// Index of the earlier placement.
+        other: usize,
+        /// What to do instead.
+        fix: String,
+    },
+    /// The line breaks off.
+    #[error(
+        "is the last placement and ends with {ends}, so nobody mans {missing}; let it end with `encode` (stages = \"{fix}\") or add a placement for \"{missing}\""
+    )]
+    Unfinished {
+        /// Where the last stretch ends.
+        ends: StageName,
+        /// The stages that nobody mans.
+        missing: Stretch,
+        /// The stretch that would finish the line.
+        fix: Stretch,
+    },
+}
+
+impl PlacementError {
+    /// Whether `cores` is the key to change, rather than `stages`.
+    pub(crate) fn is_about_cores(&self) -> bool {
+        matches!(self, Self::NoCores { .. } | Self::CoreTwice { .. })
+    }
+}
+
+/// Checks that `placements` man every stage exactly once, by contiguous stretches in line order, and
+/// no core twice. No placements at all are lawful: one worker mans the line.
+///
+/// # Errors
+///
+/// The index of the first placement at fault, and what is wrong with it.
+pub(crate) fn check_placements(placements: &[Placement]) -> Result<(), (usize, PlacementError)> {
+    for index in 0..placements.len() {
+        check_cores(placements, index).map_err(|error| (index, error))?;
+        check_stretch(placements, index).map_err(|error| (index, error))?;
+    }
+    Ok(())
+}
+
+/// The placement at `index` names cores, and none that an earlier entry names.
+fn check_cores(placements: &[Placement], index: usize) -> Result<(), PlacementError> {
+    let Placement { stages, cores, .. } = &placements[index];
+    if cores.is_empty() {
+        return Err(PlacementError::NoCores { stages: *stages });
+    }
+    for (place, core) in cores.iter().enumerate() {
+        let earlier = placements[..index].iter().position(|other| other.cores.contains(core));
+        let again = cores[..place].contains(core).then_some(index);
+        if let Some(other) = earlier.or(again) {
+            return Err(PlacementError::CoreTwice { core: *core, other });
+        }
+    }
+    Ok(())
+}
+
+/// The stretch at `index` begins where the one before it ended, and the last one ends the line.
+fn check_stretch(placements: &[Placement], index: usize) -> Result<(), PlacementError> {
+    let stages = placements[index].stages;
+    let done = index.checked_sub(1).map(|before| placements[before].stages.last);
+    // `None` once the line is fully manned: then any further placement overlaps.
+    let expected = match done {
+        None => Some(StageName::Parse),
+        Some(last) => last.next(),
+    };
+    match expected {
+        Some(expected) if stages.first > expected => {
+            return Err(gap(placements, index, expected));
+        }
+        Some(expected) if stages.first == expected => {}
+        _ => return Err(overlap(placements, index, expected)),
+    }
+    match stages.last.next() {
+        Some(from) if index + 1 == placements.len() => Err(PlacementError::Unfinished {
+            ends: stages.last,
+            missing: Stretch { first: from, last: StageName::Encode },
+            fix: Stretch { first: stages.first, last: StageName::Encode },
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// What to say when the stretch at `index` begins after `expected`.
+fn gap(placements: &[Placement], index: usize, expected: StageName) -> PlacementError {
+    let stages = placements[index].stages;
+    let later = placements.iter().skip(index + 1).position(|other| other.stages.contains(expected));
+    if let Some(later) = later {
+        return PlacementError::OutOfOrder { stages, other: index + 1 + later, missing: expected };
+    }
+    PlacementError::Gap {
+        begins: stages.first,
+        missing: Stretch { first: expected, last: stages.first.previous().unwrap_or(expected) },
+        from: expected,
+        fix: Stretch { first: expected, last: stages.last },
+    }
+}
+
+/// What to say when the stretch at `index` begins with a stage that is manned already; `free` is the
+/// first one that is not.
+fn overlap(placements: &[Placement], index: usize, free: Option<StageName>) -> PlacementError {
+    let Placement { stages, cores, .. } = &placements[index];
+    let earlier = placements[..index].iter().position(|other| other.stages.contains(stages.first));
+    // Every stage before the free one belongs to an earlier placement, checked one by one.
+    let other = earlier.unwrap_or(0);
+    if placements[other].stages == *stages {
+        let cores = placements[other].cores.iter().chain(cores).copied().collect();
+        return PlacementError::SameStretch { stages: *stages, other, cores };
+    }
+    let fix = match free {
+        Some(first) if first <= stages.last => {
+            format!("write stages = \"{}\"", Stretch { first, last: stages.last })
+        }
+        _ => "remove this placement".to_owned(),
+    };
+    PlacementError::Overlap { stage: stages.first, other, fix }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn placed(lines: &[(&str, &[usize])]) -> Vec<Placement> {
+        let placement = |(stages, cores): &(&str, &[usize])| Placement {
+            stages: stages.parse().unwrap(),
+            cores: cores.to_vec(),
+            idle: Idle::Spin,
+        };
+        lines.iter().map(placement).collect()
+    }
+
+    fn mistake(lines: &[(&str, &[usize])]) -> (usize, String) {
+        let (index, error) = check_placements(&placed(lines)).unwrap_err();
+        (index, error.to_string())
+    }
+
+    #[test]
+    fn fused_split_and_sharded_placements_are_lawful() {
+        let lawful: [&[(&str, &[usize])]; 5] = [
+            &[],
+            &[("all", &[1])],
+            &[("all", &[1, 2, 3, 4])],
+            &[("parse..policy", &[1]), ("lookup..encode", &[2])],
+            &[("parse", &[1, 2]), ("neighbor..lookup", &[5]), ("encode", &[3, 4])],
+        ];
+        for lines in lawful {
+            assert_eq!(check_placements(&placed(lines)), Ok(()), "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn no_placement_is_one_worker_for_the_whole_line() {
+        let placements = Config::default().placements_or_default(3);
+        assert_eq!(placements.len(), 1);
+        assert_eq!(placements[0].stages, Stretch::ALL);
+        assert_eq!(placements[0].cores, [3]);
+        let config = Config { placements: placed(&[("all", &[7])]), ..Config::default() };
+        assert_eq!(config.placements_or_default(3)[0].cores, [7]);
+    }
+
+    #[test]
+    fn a_stretch_needs_a_core() {
+        let (index, text) = mistake(&[("all", &[])]);
+        assert_eq!(index, 0);
+        assert!(text.contains("nobody would man all; list at least one CPU"), "{text}");
+    }
+
+    #[test]
+    fn a_core_mans_one_stretch() {
+        let (index, text) = mistake(&[("parse..policy", &[1]), ("lookup..encode", &[2, 1])]);
+        assert_eq!(index, 1);
+        assert!(text.contains("names core 1, which placement[0] has already"), "{text}");
+        let (index, text) = mistake(&[("all", &[4, 4])]);
+        assert_eq!(index, 0);
+        assert!(text.contains("core 4, which placement[0] has"), "{text}");
+    }
+
+    #[test]
+    fn the_line_has_no_gaps() {
+        let (index, text) = mistake(&[("acl..encode", &[1])]);
+        assert_eq!(index, 0);
+        assert!(text.contains("nobody before it mans parse..neighbor"), "{text}");
+        assert!(text.contains("stages = \"all\""), "{text}");
+        let (index, text) = mistake(&[("parse..acl", &[1]), ("lookup..encode", &[2])]);
+        assert_eq!(index, 1);
+        assert!(text.contains("mans ratelimit..policy"), "{text}");
+        assert!(text.contains("stages = \"ratelimit..encode\""), "{text}");
+    }
+
+    #[test]
+    fn the_line_does_not_break_off() {
+        let (index, text) = mistake(&[("parse..policy", &[1])]);
+        assert_eq!(index, 0);
+        assert!(text.contains("ends with policy, so nobody mans lookup..encode"), "{text}");
+        assert!(text.contains("stages = \"all\""), "{text}");
+    }
+
+    #[test]
+    fn placements_stand_in_line_order() {
+        let (index, text) = mistake(&[("lookup..encode", &[1]), ("parse..policy", &[2])]);
+        assert_eq!(index, 0);
+        assert!(text.contains("stands before placement[1], which mans parse"), "{text}");
+    }
+
+    #[test]
+    fn sharding_is_one_placement_with_several_cores() {
+        let (index, text) = mistake(&[("all", &[1]), ("all", &[2])]);
+        assert_eq!(index, 1);
+        assert!(text.contains("cores = [1, 2]"), "{text}");
+    }
+
+    #[test]
+    fn no_stage_is_manned_twice() {
+        let (index, text) = mistake(&[("parse..lookup", &[1]), ("policy..encode", &[2])]);
+        assert_eq!(index, 1);
+        assert!(text.contains("mans policy, which placement[0] mans already"), "{text}");
+        assert!(text.contains("write stages = \"encode\""), "{text}");
+        let (index, text) = mistake(&[("all", &[1]), ("lookup", &[2])]);
+        assert_eq!(index, 1);
+        assert!(text.contains("remove this placement"), "{text}");
+    }
+}

@@ -1,0 +1,156 @@
+//! The rules that hold beyond types, each as the sentence an operator reads when it is broken.
+//!
+//! The texts go on after the key: "line 3: `frames.ring` is 100; allowed: ...".
+
+use std::net::IpAddr;
+
+use crate::limits::MAX_PORT_NAME;
+use crate::name::NameError;
+use crate::placement::PlacementError;
+
+/// Which rule is broken, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// A number is beyond its bounds.
+    #[error("is {value}; allowed: {min} to {max}")]
+    OutOfRange {
+        /// What was written.
+        value: String,
+        /// The least that is allowed.
+        min: String,
+        /// The most that is allowed.
+        max: String,
+    },
+    /// A size that masks are made from.
+    #[error("is {value}; allowed: powers of two, so write {nearest}")]
+    NoPowerOfTwo {
+        /// What was written.
+        value: u64,
+        /// The next power of two within bounds.
+        nearest: u64,
+    },
+    /// A list is longer than the table made for it.
+    #[error("has {count} {what}; allowed: at most {max}")]
+    TooMany {
+        /// How many there are.
+        count: usize,
+        /// What they are.
+        what: &'static str,
+        /// The most that is allowed.
+        max: usize,
+    },
+    /// A table that has to be there is not.
+    #[error("is missing: add {0}")]
+    None(&'static str),
+    /// A text is empty that means something.
+    #[error("is empty; write {0}")]
+    Empty(&'static str),
+    /// The same thing is said in two places.
+    #[error("is {value}, as is `{other}` already; {fix}")]
+    Twice {
+        /// What was written.
+        value: String,
+        /// Path of the key that said it first.
+        other: String,
+        /// What to do.
+        fix: &'static str,
+    },
+    /// DPDK takes one or the other.
+    #[error(
+        "has --no-huge and --in-memory, which DPDK refuses together; without hugepages write --no-shconf instead of --in-memory"
+    )]
+    NoHugeInMemory,
+    /// DPDK takes C strings.
+    #[error("has a zero byte in it, which no DPDK argument can have; leave it out")]
+    ZeroByte,
+    /// Port names become labels in counters.
+    #[error("is `{0}`; allowed: 1 to {MAX_PORT_NAME} ASCII letters, digits, `-` and `_`")]
+    PortName(String),
+    /// Nobody can send to or from such an address.
+    #[error("is {0}, which no single host can have; write a unicast address")]
+    NotUnicast(IpAddr),
+    /// Questions would come back to us.
+    #[error(
+        "is `{port}` of ours with its dns_port, so misses would come back for ever; write the address of another resolver"
+    )]
+    Loop {
+        /// Path of the address it equals.
+        port: String,
+    },
+    /// A socket has one family.
+    #[error(
+        "is {source_address}, but the resolver is {address}; write a source of the same family, or leave it out"
+    )]
+    OtherFamily {
+        /// The source that was written.
+        source_address: IpAddr,
+        /// The resolver's address.
+        address: IpAddr,
+    },
+    /// The client would be given up before the first resolver is.
+    #[error("is {deadline}, less than upstream[0].timeout_ms, {timeout}; raise it or lower that")]
+    DeadlineTooShort {
+        /// The deadline, in milliseconds.
+        deadline: u64,
+        /// The first upstream's timeout, in milliseconds.
+        timeout: u64,
+    },
+    /// Nothing lies between the two.
+    #[error("is {min}, more than cache.max_ttl, {max}; lower it or raise that")]
+    TtlsCrossed {
+        /// The minimum, in seconds.
+        min: u32,
+        /// The maximum, in seconds.
+        max: u32,
+    },
+    /// The limit would let nothing through.
+    #[error(
+        "is 0, so that no query would pass; write 1 or more, or turn the limit off with queries_per_second = 0"
+    )]
+    NoBurst,
+    /// One prefix, two verdicts.
+    #[error("is {prefix}, which `{other}` lists with another verdict; keep one of the two")]
+    TwoVerdicts {
+        /// The prefix.
+        prefix: String,
+        /// Path of the entry that lists it first.
+        other: String,
+    },
+    /// The placements do not man the line.
+    #[error(transparent)]
+    Placement(#[from] PlacementError),
+    /// A blocked name is no name.
+    #[error("cannot be blocked: {0}")]
+    Name(#[from] NameError),
+    /// Blocking takes everything below a name along.
+    #[error("is `*.{0}`; write `{0}`, everything below it is blocked with it")]
+    BlockedWildcard(String),
+    /// RFC 1034 section 3.6.2.
+    #[error(
+        "is a CNAME at {name}, where `{other}` stands too; a CNAME must be the only record at its name (RFC 1034), so remove one of the two"
+    )]
+    CnameNotAlone {
+        /// The owner name.
+        name: String,
+        /// Path of the other record.
+        other: String,
+    },
+    /// RFC 2181 section 5.2.
+    #[error(
+        "is {ttl}, but `{other}` of the same name and type has {other_ttl}; one answer has one TTL (RFC 2181), so make them equal"
+    )]
+    TtlsDiffer {
+        /// This record's TTL.
+        ttl: u32,
+        /// Path of the first record of the set.
+        other: String,
+        /// That record's TTL.
+        other_ttl: u32,
+    },
+    /// RFC 2181 section 5.
+    #[error("is the same record as `{other}`; remove one of the two")]
+    SameRecord {
+        /// Path of the first one.
+        other: String,
+    },
+}

@@ -1,0 +1,352 @@
+//! What the TOML may say, field for field, with every default.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use crate::local::LocalRecord;
+use crate::placement::Stretch;
+use crate::prefix::{InterfaceAddress, Prefix};
+use crate::size::ByteSize;
+
+/// Everything an operator can say.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Arguments for DPDK's environment abstraction layer.
+    pub eal: Eal,
+    /// The ports to poll, in order. At least one.
+    #[serde(rename = "port")]
+    pub ports: Vec<Port>,
+    /// Which cores man which stretch of the line. None: one core mans it all.
+    #[serde(rename = "placement")]
+    pub placements: Vec<Placement>,
+    /// Packet buffers and batches.
+    pub frames: Frames,
+    /// What the answers look like.
+    pub answers: Answers,
+    /// The answer cache.
+    pub cache: Cache,
+    /// The threads that ask upstream.
+    pub slowpath: SlowPath,
+    /// The resolvers that misses are forwarded to. At least one.
+    #[serde(rename = "upstream")]
+    pub upstreams: Vec<Upstream>,
+    /// Who may ask.
+    pub acl: Acl,
+    /// How fast one client may ask.
+    pub ratelimit: RateLimit,
+    /// Records answered from this file, authoritatively.
+    #[serde(rename = "local")]
+    pub local: Vec<LocalRecord>,
+    /// Names answered with NXDOMAIN.
+    pub block: Block,
+    /// How to talk to a running instance.
+    pub control: Control,
+}
+
+/// `[eal]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Eal {
+    /// Passed to `rte_eal_init` as they are; `--vdev` and `-a` for the ports are added.
+    pub args: Vec<String>,
+}
+
+/// `[[port]]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Port {
+    /// A short name of your choice, used in placements, counters and logs.
+    pub name: String,
+    /// A PCI address (`0000:01:00.0`), a vdev string (`net_tap0,iface=pm0`) or `replay`.
+    pub device: String,
+    /// Our own addresses on this port, with prefix lengths. Queries to other addresses are not ours.
+    pub addresses: Vec<InterfaceAddress>,
+    /// UDP port that queries come to.
+    #[serde(default = "dns_port")]
+    pub dns_port: u16,
+    /// Descriptors per RX queue.
+    #[serde(default = "descriptors")]
+    pub rx_descriptors: u16,
+    /// Descriptors per TX queue.
+    #[serde(default = "descriptors")]
+    pub tx_descriptors: u16,
+    /// Use the port's checksum offloads where it has them.
+    #[serde(default = "yes")]
+    pub checksum_offload: bool,
+    /// Receive frames for every MAC address.
+    #[serde(default)]
+    pub promiscuous: bool,
+    /// How long to wait at start for the link to come up; 0 does not wait.
+    #[serde(default = "link_wait_ms")]
+    pub link_wait_ms: u64,
+}
+
+/// `[[placement]]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Placement {
+    /// A stretch of the line: `"parse..encode"`, `"parse..policy"`, `"lookup"`.
+    #[serde(default = "whole_line")]
+    pub stages: Stretch,
+    /// The CPUs that man it, one worker each.
+    pub cores: Vec<usize>,
+    /// What a worker does when its queues are empty.
+    #[serde(default)]
+    pub idle: Idle,
+}
+
+/// What a worker does when its queues are empty.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Idle {
+    /// Poll again at once: lowest latency, the core always shows 100 %.
+    Spin,
+    /// Spin a little, then pause, then sleep up to 200 us.
+    #[default]
+    Adaptive,
+}
+
+/// `[frames]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Frames {
+    /// Packet buffers in the pool; 0 computes them from descriptors, rings and batches.
+    pub count: u32,
+    /// Frames taken from a queue at a time, 1 to 64.
+    pub batch: u16,
+    /// Slots in each ring between two cores; a power of two.
+    pub ring: u32,
+}
+
+/// `[answers]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Answers {
+    /// The largest UDP answer we send, and the size our OPT record announces, in bytes (RFC 6891).
+    pub max_udp_size: u16,
+}
+
+/// `[cache]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Cache {
+    /// Memory for answers and their index, all of it taken at start.
+    pub size: ByteSize,
+    /// Which pages the cache lives on.
+    pub pages: Pages,
+    /// NUMA node of the cache memory; absent: the node of the first data core.
+    pub numa_node: Option<u32>,
+    /// TTLs below this are raised to it, in seconds.
+    pub min_ttl: u32,
+    /// TTLs above this are lowered to it, in seconds.
+    pub max_ttl: u32,
+    /// The longest a negative answer (NXDOMAIN, NODATA) is kept, in seconds (RFC 2308).
+    pub max_negative_ttl: u32,
+}
+
+/// Which pages the cache lives on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum Pages {
+    /// 1 GB pages if there are enough, else 2 MB pages, else normal ones with a warning.
+    #[serde(rename = "auto")]
+    Auto,
+    /// 2 MB huge pages, or normal ones with a warning.
+    #[serde(rename = "2M")]
+    Huge2M,
+    /// 1 GB huge pages, or normal ones with a warning.
+    #[serde(rename = "1G")]
+    Huge1G,
+    /// Normal pages, without a warning.
+    #[serde(rename = "normal")]
+    Normal,
+}
+
+/// `[slowpath]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SlowPath {
+    /// Threads that resolve misses; each owns a share of the keys.
+    pub threads: usize,
+    /// CPUs those threads may run on; empty: every CPU no data core uses, or all if none is left.
+    pub cores: Vec<usize>,
+    /// Slots in the ring of misses of each data core; a power of two.
+    pub ring: u32,
+    /// A client is answered with SERVFAIL this long after its query came, at the latest.
+    pub deadline_ms: u64,
+    /// Questions waiting for upstream, in all.
+    pub max_pending: usize,
+    /// Clients' queries waiting for upstream, in all.
+    pub max_waiting: usize,
+    /// Queries of one client address waiting for upstream.
+    pub max_waiting_per_client: usize,
+}
+
+/// `[[upstream]]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Upstream {
+    /// Address and port of the resolver, for example `"192.0.2.53:53"` or `"[2001:db8::53]:53"`.
+    pub address: SocketAddr,
+    /// How long to wait for a reply before the next try.
+    #[serde(default = "upstream_timeout_ms")]
+    pub timeout_ms: u64,
+    /// Source address of our queries; absent: the kernel chooses.
+    pub source: Option<IpAddr>,
+}
+
+/// `[acl]`: the longest matching prefix decides.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Acl {
+    /// What happens to clients that no prefix matches.
+    pub default: Access,
+    /// Prefixes that may ask.
+    pub allow: Vec<Prefix>,
+    /// Prefixes answered with REFUSED.
+    pub refuse: Vec<Prefix>,
+    /// Prefixes not answered at all.
+    pub drop: Vec<Prefix>,
+}
+
+/// What the access list says of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Access {
+    /// The query goes on.
+    Allow,
+    /// The client gets REFUSED.
+    Refuse,
+    /// The client gets nothing.
+    Drop,
+}
+
+/// `[ratelimit]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RateLimit {
+    /// Queries per second and client prefix; 0 turns the limit off.
+    pub queries_per_second: u32,
+    /// Queries a client prefix may send at once after a pause.
+    pub burst: u32,
+    /// IPv4 clients with the same leading bits share one limit.
+    pub ipv4_prefix: u8,
+    /// IPv6 clients with the same leading bits share one limit.
+    pub ipv6_prefix: u8,
+    /// Every `slip`-th query over the limit gets an empty answer with TC=1 instead of nothing; 0: none.
+    pub slip: u32,
+    /// Client prefixes remembered by each core; a power of two.
+    pub table: u32,
+}
+
+/// `[block]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Block {
+    /// Names answered with NXDOMAIN, each with everything below it.
+    pub names: Vec<String>,
+}
+
+/// `[control]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Control {
+    /// The unix socket `pmdns stats` asks.
+    pub socket: PathBuf,
+}
+
+impl Default for Eal {
+    fn default() -> Self {
+        Self { args: vec!["--no-pci".into()] }
+    }
+}
+
+impl Default for Frames {
+    fn default() -> Self {
+        Self { count: 0, batch: 32, ring: 1024 }
+    }
+}
+
+impl Default for Answers {
+    fn default() -> Self {
+        Self { max_udp_size: 1232 }
+    }
+}
+
+impl Default for Cache {
+    fn default() -> Self {
+        Self {
+            size: ByteSize::mebibytes(64),
+            pages: Pages::Auto,
+            numa_node: None,
+            min_ttl: 0,
+            max_ttl: 86_400,
+            max_negative_ttl: 300,
+        }
+    }
+}
+
+impl Default for SlowPath {
+    fn default() -> Self {
+        Self {
+            threads: 1,
+            cores: Vec::new(),
+            ring: 4096,
+            deadline_ms: 3000,
+            max_pending: 16_384,
+            max_waiting: 65_536,
+            max_waiting_per_client: 256,
+        }
+    }
+}
+
+impl Default for Acl {
+    fn default() -> Self {
+        Self { default: Access::Allow, allow: Vec::new(), refuse: Vec::new(), drop: Vec::new() }
+    }
+}
+
+impl Default for RateLimit {
+    fn default() -> Self {
+        Self {
+            queries_per_second: 0,
+            burst: 500,
+            ipv4_prefix: 24,
+            ipv6_prefix: 56,
+            slip: 2,
+            table: 65_536,
+        }
+    }
+}
+
+impl Default for Control {
+    fn default() -> Self {
+        Self { socket: "/run/pmdns.sock".into() }
+    }
+}
+
+fn dns_port() -> u16 {
+    53
+}
+
+fn descriptors() -> u16 {
+    1024
+}
+
+fn link_wait_ms() -> u64 {
+    3000
+}
+
+fn upstream_timeout_ms() -> u64 {
+    800
+}
+
+fn whole_line() -> Stretch {
+    Stretch::ALL
+}
+
+fn yes() -> bool {
+    true
+}

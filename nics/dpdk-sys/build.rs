@@ -1,0 +1,112 @@
+//! Finds the system's libdpdk, generates its bindings and compiles the shim over its inline functions.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The oldest DPDK whose burst functions and names this crate uses (`rte_eth_fp_ops`, `rte_dev_name`).
+const OLDEST_DPDK: &str = "22.11";
+
+/// Libraries that are linked; the drivers are loaded by the EAL when the program starts.
+const LIBRARIES: [&str; 5] = ["rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring", "rte_eal"];
+
+/// Functions that the `dpdk` driver calls; no other enters the bindings.
+const FUNCTIONS: &str = "rte_(eal_(init|cleanup|get_runtime_dir|has_hugepages)|strerror|version\
+    |openlog_stream|socket_id|thread_(register|unregister)|dev_(probe|remove|name)\
+    |pktmbuf_(pool_create|free_bulk)|mempool_(free|in_use_count|avail_count)\
+    |eth_call_[rt]x_callbacks\
+    |eth_dev_(adjust_nb_rx_tx_desc|close|configure|count_avail|get_port_by_name|info_get|socket_id\
+    |start|stop)\
+    |eth_(find_next_owned_by|macaddr_get|promiscuous_enable|promiscuous_disable|allmulticast_enable)\
+    |eth_(rx|tx)_queue_setup|eth_stats_(get|reset)|eth_xstats_(get|get_names))|shim_.*";
+
+/// Types that no function above names.
+const TYPES: &str = "rte_mbuf|rte_eth_fp_ops";
+
+/// Variables: the table of burst functions, and the typed constants of `wrapper.h`.
+const VARIABLES: &str = "rte_eth_fp_ops|DPDK_.*";
+
+fn main() {
+    println!("cargo::rerun-if-changed=c/wrapper.h");
+    println!("cargo::rerun-if-changed=c/shim.c");
+    for name in ["PKG_CONFIG", "PKG_CONFIG_PATH", "PKG_CONFIG_SYSROOT_DIR"] {
+        println!("cargo::rerun-if-env-changed={name}");
+    }
+    let compiler_flags = pkg_config(&["--cflags"]);
+    compile_shim(&compiler_flags);
+    generate_bindings(&compiler_flags);
+    link();
+}
+
+/// Asks pkg-config itself: the crate of that name hides `-march` and `-include`, and both are needed.
+fn pkg_config(questions: &[&str]) -> Vec<String> {
+    let program = env::var("PKG_CONFIG").unwrap_or_else(|_| "pkg-config".into());
+    let request = format!("libdpdk >= {OLDEST_DPDK}");
+    let output = Command::new(&program).args(questions).arg(&request).output();
+    let reason = match output {
+        Ok(output) if output.status.success() => {
+            let text = String::from_utf8(output.stdout).expect("pkg-config prints ASCII");
+            return text.split_whitespace().map(str::to_owned).collect();
+        }
+        Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        Err(error) => format!("cannot run {program}: {error}"),
+    };
+    panic!(
+        "\n\nlibdpdk {OLDEST_DPDK} or newer was not found:\n  {reason}\n\
+         Install it with\n  apt-get install dpdk-dev libclang-dev clang pkg-config\n\
+         (or point PKG_CONFIG_PATH at the libdpdk.pc of your own build),\n\
+         or build without the DPDK driver: --no-default-features\n\n"
+    );
+}
+
+fn compile_shim(compiler_flags: &[String]) {
+    let mut build = cc::Build::new();
+    build.file("c/shim.c").include("c").opt_level(3).warnings(true);
+    for flag in compiler_flags {
+        // cc puts its own -march first; DPDK's later one wins, which its inline functions need.
+        build.flag(flag);
+    }
+    build.define("_GNU_SOURCE", None);
+    build.compile("dpdk_shim");
+}
+
+fn generate_bindings(compiler_flags: &[String]) {
+    let bindings = bindgen::Builder::default()
+        .header("c/wrapper.h")
+        .clang_args(compiler_flags)
+        .clang_arg("-D_GNU_SOURCE")
+        .allowlist_function(FUNCTIONS)
+        .allowlist_type(TYPES)
+        .allowlist_var(VARIABLES)
+        // bindgen takes thread-local variables for plain statics, and the linker says nothing.
+        .blocklist_item("per_lcore_.*")
+        .default_enum_style(bindgen::EnumVariation::Consts)
+        .prepend_enum_name(false)
+        .layout_tests(true)
+        .derive_copy(true)
+        .derive_debug(false)
+        .generate_comments(false)
+        .formatter(bindgen::Formatter::None)
+        .generate()
+        .unwrap_or_else(|error| {
+            panic!(
+                "\n\nbindgen cannot read the DPDK headers:\n  {error}\n\
+                 If libclang is missing: apt-get install libclang-dev clang\n\
+                 Or build without the DPDK driver: --no-default-features\n\n"
+            )
+        });
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    bindings.write_to_file(out.join("bindings.rs")).expect("OUT_DIR can be written");
+}
+
+/// Links the shared libraries: the EAL then finds and loads every driver that is installed.
+fn link() {
+    for flag in pkg_config(&["--libs-only-L"]) {
+        if let Some(path) = flag.strip_prefix("-L") {
+            println!("cargo::rustc-link-search=native={path}");
+        }
+    }
+    for library in LIBRARIES {
+        println!("cargo::rustc-link-lib=dylib={library}");
+    }
+}

@@ -1,0 +1,73 @@
+/* Functions over what DPDK only offers inline or as macros. Each is one line of DPDK. */
+#include <stdio.h>
+
+#include "wrapper.h"
+
+int shim_errno(void)
+{
+	return rte_errno;
+}
+
+unsigned int shim_lcore_id(void)
+{
+	return rte_lcore_id();
+}
+
+uint16_t shim_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)
+{
+	return rte_eth_rx_burst(port, queue, mbufs, count);
+}
+
+uint16_t shim_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)
+{
+	return rte_eth_tx_burst(port, queue, mbufs, count);
+}
+
+struct rte_mbuf *shim_mbuf_alloc(struct rte_mempool *pool)
+{
+	return rte_pktmbuf_alloc(pool);
+}
+
+int shim_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsigned int count)
+{
+	return rte_pktmbuf_alloc_bulk(pool, mbufs, count);
+}
+
+void shim_mbuf_free(struct rte_mbuf *mbuf)
+{
+	rte_pktmbuf_free(mbuf);
+}
+
+int shim_link_up(uint16_t port)
+{
+	struct rte_eth_link link = {0};
+	int failed = rte_eth_link_get_nowait(port, &link);
+
+	return failed ? failed : link.link_status == RTE_ETH_LINK_UP;
+}
+
+static FILE *log_stream;
+static char *log_text;
+static size_t log_length;
+
+int shim_log_capture(void)
+{
+	log_stream = open_memstream(&log_text, &log_length);
+	if (log_stream == NULL)
+		return -1;
+	return rte_openlog_stream(log_stream);
+}
+
+char *shim_log_captured(void)
+{
+	char *text;
+
+	if (log_stream == NULL)
+		return NULL;
+	rte_openlog_stream(NULL);
+	fclose(log_stream);
+	log_stream = NULL;
+	text = log_text;
+	log_text = NULL;
+	return text;
+}

@@ -1,0 +1,95 @@
+/* What the bindings are generated from: DPDK's headers, the shim, and typed constants.
+ *
+ * bindgen does not evaluate macros with casts, and gives others a type by their value. A typed
+ * constant here says both the value and the type. Offsets are taken by the C compiler because newer
+ * DPDK moves the fields of rte_mbuf into nameless unions, which changes their Rust path but not this.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rte_dev.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_lcore.h>
+#include <rte_log.h>
+#include <rte_mbuf.h>
+#include <rte_mempool.h>
+#include <rte_version.h>
+
+/* Offsets of the mbuf fields that Rust reads and writes. */
+static const size_t DPDK_MBUF_BUF_ADDR = offsetof(struct rte_mbuf, buf_addr);
+static const size_t DPDK_MBUF_DATA_OFF = offsetof(struct rte_mbuf, data_off);
+static const size_t DPDK_MBUF_REFCNT = offsetof(struct rte_mbuf, refcnt);
+static const size_t DPDK_MBUF_NB_SEGS = offsetof(struct rte_mbuf, nb_segs);
+static const size_t DPDK_MBUF_OL_FLAGS = offsetof(struct rte_mbuf, ol_flags);
+static const size_t DPDK_MBUF_PACKET_TYPE = offsetof(struct rte_mbuf, packet_type);
+static const size_t DPDK_MBUF_PKT_LEN = offsetof(struct rte_mbuf, pkt_len);
+static const size_t DPDK_MBUF_DATA_LEN = offsetof(struct rte_mbuf, data_len);
+static const size_t DPDK_MBUF_BUF_LEN = offsetof(struct rte_mbuf, buf_len);
+static const size_t DPDK_MBUF_TX_OFFLOAD = offsetof(struct rte_mbuf, tx_offload);
+
+/* Bit positions in tx_offload. */
+static const uint32_t DPDK_MBUF_L2_LEN_SHIFT = RTE_MBUF_L2_LEN_OFS;
+static const uint32_t DPDK_MBUF_L3_LEN_SHIFT = RTE_MBUF_L3_LEN_OFS;
+
+/* Flags of received mbufs. */
+static const uint64_t DPDK_RX_IP_CKSUM_BAD = RTE_MBUF_F_RX_IP_CKSUM_BAD;
+static const uint64_t DPDK_RX_IP_CKSUM_GOOD = RTE_MBUF_F_RX_IP_CKSUM_GOOD;
+static const uint64_t DPDK_RX_L4_CKSUM_BAD = RTE_MBUF_F_RX_L4_CKSUM_BAD;
+static const uint64_t DPDK_RX_L4_CKSUM_GOOD = RTE_MBUF_F_RX_L4_CKSUM_GOOD;
+static const uint32_t DPDK_PTYPE_L3_IPV6 = RTE_PTYPE_L3_IPV6;
+
+/* Flags of mbufs to transmit. */
+static const uint64_t DPDK_TX_IPV4 = RTE_MBUF_F_TX_IPV4;
+static const uint64_t DPDK_TX_IPV6 = RTE_MBUF_F_TX_IPV6;
+static const uint64_t DPDK_TX_IP_CKSUM = RTE_MBUF_F_TX_IP_CKSUM;
+static const uint64_t DPDK_TX_UDP_CKSUM = RTE_MBUF_F_TX_UDP_CKSUM;
+
+/* Flags that say where an mbuf's data lives; they must survive. */
+static const uint64_t DPDK_MBUF_NOT_DIRECT = RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL;
+
+/* Port configuration. */
+static const uint64_t DPDK_RX_OFFLOAD_IPV4_CKSUM = RTE_ETH_RX_OFFLOAD_IPV4_CKSUM;
+static const uint64_t DPDK_RX_OFFLOAD_UDP_CKSUM = RTE_ETH_RX_OFFLOAD_UDP_CKSUM;
+static const uint64_t DPDK_TX_OFFLOAD_IPV4_CKSUM = RTE_ETH_TX_OFFLOAD_IPV4_CKSUM;
+static const uint64_t DPDK_TX_OFFLOAD_UDP_CKSUM = RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
+static const uint64_t DPDK_TX_OFFLOAD_FAST_FREE = RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
+static const uint64_t DPDK_RSS_IP = RTE_ETH_RSS_IP;
+static const uint32_t DPDK_MQ_RX_NONE = RTE_ETH_MQ_RX_NONE;
+static const uint32_t DPDK_MQ_RX_RSS = RTE_ETH_MQ_RX_RSS;
+
+/* Limits and special values. */
+static const uint16_t DPDK_MAX_PORTS = RTE_MAX_ETHPORTS;
+static const uint64_t DPDK_NO_OWNER = RTE_ETH_DEV_NO_OWNER;
+static const uint16_t DPDK_MBUF_HEADROOM = RTE_PKTMBUF_HEADROOM;
+static const uint32_t DPDK_CACHE_MAX = RTE_MEMPOOL_CACHE_MAX_SIZE;
+static const uint32_t DPDK_LCORE_ANY = LCORE_ID_ANY;
+
+/* rte_errno of this thread. */
+int shim_errno(void);
+
+/* The lcore id of this thread, LCORE_ID_ANY if it has none. */
+unsigned int shim_lcore_id(void);
+
+/* The inline burst functions, as DPDK wrote them: what the Rust ones are measured against. */
+uint16_t shim_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count);
+uint16_t shim_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count);
+
+/* One mbuf, reset; NULL when the pool is empty. */
+struct rte_mbuf *shim_mbuf_alloc(struct rte_mempool *pool);
+
+/* `count` mbufs or none: 0 or a negative errno. */
+int shim_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsigned int count);
+
+/* Gives one mbuf back. */
+void shim_mbuf_free(struct rte_mbuf *mbuf);
+
+/* 1 when the link is up, 0 when it is down, a negative errno when the port cannot tell. */
+int shim_link_up(uint16_t port);
+
+/* From here on the EAL's log goes into memory instead of stderr; 0 or -1. */
+int shim_log_capture(void);
+
+/* Ends that, and gives the text, to be freed by the caller; NULL when nothing was captured. */
+char *shim_log_captured(void);

@@ -1,0 +1,197 @@
+//! Why the environment did not start, and what the operator can do about it.
+
+use std::ffi::c_int;
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+
+use super::error_text;
+
+/// Why DPDK's environment could not be started or ended.
+#[derive(Debug, thiserror::Error)]
+pub enum EalError {
+    /// It can be started once in the life of a process, even if it has been closed.
+    #[error("DPDK can be started once per process and it was: restart the program instead")]
+    AlreadyInitialised,
+
+    /// An argument cannot be passed to C.
+    #[error("the EAL argument {0:?} contains a zero byte: remove it from eal.args")]
+    ZeroByte(String),
+
+    /// Not allowed to use hugepages, devices or the runtime directory.
+    #[error(
+        "DPDK may not use what it needs ({detail}): run as root or with CAP_SYS_ADMIN, \
+         CAP_IPC_LOCK and CAP_NET_ADMIN, and give the user write access to the hugepage mount \
+         (mount -o uid=...); a test that needs neither hugepages nor devices runs with \
+         eal.args = [\"--no-huge\", \"--no-shconf\", \"--no-pci\", \"-m\", \"64\"]"
+    )]
+    Permission {
+        /// The EAL's own words.
+        detail: String,
+    },
+
+    /// No hugepages, or none left.
+    #[error(
+        "DPDK found no free hugepages ({detail}): reserve 512 pages of 2 MB with \
+         `sysctl -w vm.nr_hugepages=512`, and mount them with \
+         `mkdir -p /dev/hugepages && mount -t hugetlbfs nodev /dev/hugepages` unless eal.args \
+         has --in-memory; without hugepages, and slower, DPDK runs with \
+         eal.args = [\"--no-huge\", \"-m\", \"256\", ...]{}", stale_advice(.stale)
+    )]
+    NoHugepages {
+        /// The EAL's own words.
+        detail: String,
+        /// Files on a hugepage mount that hold pages for no living process.
+        stale: Vec<PathBuf>,
+    },
+
+    /// Another process runs with the same `--file-prefix`.
+    #[error(
+        "another DPDK process is running with the same file prefix ({detail}): stop it, or give \
+         this one its own with --file-prefix=NAME in eal.args (or --in-memory, which shares nothing)"
+    )]
+    PrefixInUse {
+        /// The EAL's own words.
+        detail: String,
+    },
+
+    /// The arguments were refused.
+    #[error("DPDK refused its arguments {arguments:?} ({detail}): correct eal.args")]
+    Arguments {
+        /// All of them.
+        arguments: Vec<String>,
+        /// The EAL's own words.
+        detail: String,
+    },
+
+    /// Anything else.
+    #[error("DPDK did not start: {reason} ({detail}): check eal.args and what the EAL says here")]
+    Failed {
+        /// The meaning of `rte_errno`.
+        reason: String,
+        /// The EAL's own words.
+        detail: String,
+    },
+
+    /// Something made by the environment is still there, so it was not cleaned up.
+    #[error(
+        "DPDK cannot be closed while a port, queue, pool or adopted thread exists, or while a frame \
+         is held: close them first"
+    )]
+    InUse,
+
+    /// The clean-up itself failed.
+    #[error("DPDK did not clean up after itself: {0}")]
+    Cleanup(String),
+}
+
+/// Reads the reason of a failed start from the error number and the log, whichever says more.
+pub(super) fn diagnose(code: c_int, arguments: Vec<String>, lines: &[String]) -> EalError {
+    let says = |word: &str| lines.iter().any(|line| line.contains(word));
+    let detail = detail(lines);
+    if code == libc::EALREADY {
+        EalError::AlreadyInitialised
+    } else if says("Is another primary process running") {
+        EalError::PrefixInUse { detail }
+    } else if says("Permission denied") || says("not permitted") || code == libc::EPERM {
+        EalError::Permission { detail }
+    } else if says("hugepage") || code == libc::ENOMEM {
+        EalError::NoHugepages { detail, stale: stale_pages() }
+    } else if code == libc::EACCES {
+        EalError::Permission { detail }
+    } else if code == libc::EINVAL {
+        EalError::Arguments { arguments, detail }
+    } else {
+        EalError::Failed { reason: error_text(code), detail }
+    }
+}
+
+/// The log in one line: what it says of failure, or else its end.
+pub(super) fn detail(lines: &[String]) -> String {
+    const TELLING: [&str; 8] =
+        ["annot", "ailed", "denied", "No free", "no free", "nvalid", "unable", "FATAL"];
+    let mut told: Vec<&str> = Vec::new();
+    for line in lines.iter().map(String::as_str) {
+        if TELLING.iter().any(|word| line.contains(word)) && !told.contains(&line) {
+            told.push(line);
+        }
+    }
+    if told.is_empty() {
+        return lines.last().cloned().unwrap_or_else(|| "it did not say why".to_owned());
+    }
+    told.join("; ")
+}
+
+fn stale_advice(stale: &[PathBuf]) -> String {
+    if stale.is_empty() {
+        return String::new();
+    }
+    let files: Vec<String> = stale.iter().map(|path| path.display().to_string()).collect();
+    format!(
+        "; {} pages are held by files of DPDK processes that were killed, free them with `rm -f {}`",
+        files.len(),
+        files.join(" ")
+    )
+}
+
+/// The EAL's files on the hugepage mounts that no living process has locked.
+fn stale_pages() -> Vec<PathBuf> {
+    let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
+    let folders = mounts.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let (_, folder, kind) = (words.next()?, words.next()?, words.next()?);
+        (kind == "hugetlbfs").then(|| PathBuf::from(folder))
+    });
+    let files = folders.filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
+    let mut stale: Vec<PathBuf> = files
+        .filter(|entry| entry.file_name().to_string_lossy().contains("map_"))
+        .map(|entry| entry.path())
+        .filter(|path| File::open(path).is_ok_and(|file| unlocked(&file)))
+        .collect();
+    stale.sort();
+    stale
+}
+
+/// Whether nobody has locked the file. The EAL locks each page file that it uses.
+fn unlocked(file: &File) -> bool {
+    // SAFETY: the descriptor is open; the lock goes away with it.
+    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &[&str]) -> Vec<String> {
+        text.iter().map(|&line| line.to_owned()).collect()
+    }
+
+    #[test]
+    fn each_reason_is_told_with_its_fix() {
+        let none = Vec::new;
+        let prefix = lines(&[
+            "EAL: Cannot create lock on '/var/run/dpdk/rte/config'. Is another primary process running?",
+        ]);
+        let error = diagnose(libc::EAGAIN, none(), &prefix).to_string();
+        assert!(error.contains("--file-prefix=NAME") && error.contains("/var/run/dpdk/rte/config"));
+
+        let pages = lines(&["EAL: No free 2048 kB hugepages reported on node 0"]);
+        let error = diagnose(libc::ENOMEM, none(), &pages).to_string();
+        assert!(error.contains("sysctl -w vm.nr_hugepages=512"), "{error}");
+
+        let denied = lines(&["EAL: Cannot open '/dev/hugepages/rtemap_0': Permission denied"]);
+        assert!(diagnose(1, none(), &denied).to_string().contains("run as root"));
+
+        let error = diagnose(libc::EINVAL, lines(&["--nope"]), &[]).to_string();
+        assert!(error.contains("--nope") && error.contains("correct eal.args"), "{error}");
+    }
+
+    #[test]
+    fn stale_files_are_named_in_the_advice() {
+        let error = EalError::NoHugepages {
+            detail: "none".into(),
+            stale: vec!["/dev/hugepages/rtemap_0".into()],
+        };
+        assert!(error.to_string().contains("rm -f /dev/hugepages/rtemap_0"));
+    }
+}

@@ -1,0 +1,285 @@
+//! The environment abstraction layer: started once per process, cleaned up when its last user goes.
+
+use std::ffi::{CString, c_char, c_int};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::{fs, mem};
+
+use super::advice::{self, EalError};
+use super::{error_text, last_error, log, owned_text};
+
+/// Options that say on which CPUs the EAL's own threads live.
+const CORE_OPTIONS: [&str; 4] = ["-c", "-l", "--lcores", "-S"];
+
+/// Whether this process has ever tried to start DPDK: it cannot be started twice.
+static STARTED: AtomicBool = AtomicBool::new(false);
+
+/// The running environment, for what is made without naming it.
+static RUNNING: Mutex<Weak<Environment>> = Mutex::new(Weak::new());
+
+/// DPDK's environment, started.
+#[derive(Debug)]
+pub struct Eal {
+    environment: Arc<Environment>,
+}
+
+impl Eal {
+    /// Starts DPDK's environment with these arguments (`rte_eal_init`), and leaves the calling thread
+    /// on the CPUs it was on. `program` is what DPDK calls us in its log.
+    pub fn init(program: &str, arguments: &[String]) -> Result<Self, EalError> {
+        let arguments = with_cores(arguments);
+        let texts = c_strings(program, &arguments)?;
+        if STARTED.swap(true, Ordering::AcqRel) {
+            return Err(EalError::AlreadyInitialised);
+        }
+        // The EAL pins its caller, and every thread made later would inherit that.
+        let affinity = Affinity::of_this_thread();
+        let (parsed, messages) = log::capture(|| initialise(&texts));
+        let code = last_error();
+        affinity.restore();
+        if parsed < 0 {
+            return Err(advice::diagnose(code, arguments, &messages));
+        }
+        let environment = Arc::new(Environment {
+            _texts: texts,
+            messages,
+            runtime_files: RuntimeFiles::find(&arguments),
+            keep: AtomicBool::new(false),
+        });
+        *running_slot() = Arc::downgrade(&environment);
+        Ok(Self { environment })
+    }
+
+    /// What the EAL logged while it started: warnings that an operator may want to see.
+    pub fn messages(&self) -> &[String] {
+        &self.environment.messages
+    }
+
+    /// The version of the DPDK that is loaded.
+    pub fn version(&self) -> String {
+        // SAFETY: returns a constant string.
+        owned_text(unsafe { dpdk_sys::rte_version() })
+    }
+
+    /// Cleans up: no hugepages and no runtime files remain. Ports, pools and adopted threads must be
+    /// gone; if one is not, the clean-up happens when the last of them goes.
+    pub fn close(self) -> Result<(), EalError> {
+        let environment = Arc::into_inner(self.environment).ok_or(EalError::InUse)?;
+        let environment = mem::ManuallyDrop::new(environment);
+        environment.clean_up()
+    }
+
+    pub(super) fn environment(&self) -> &Arc<Environment> {
+        &self.environment
+    }
+}
+
+/// The EAL arguments for these ports: the operator's own, and an `-a` for each PCI device, because the
+/// EAL must take only the devices that are ours. Without a PCI port no device is looked at at all.
+pub fn arguments(settings: &pmdns_config::Eal, ports: &[pmdns_config::Port]) -> Vec<String> {
+    let devices: Vec<&str> =
+        ports.iter().map(|port| port.device.as_str()).filter(|device| is_pci(device)).collect();
+    let mut arguments = settings.args.clone();
+    if devices.is_empty() {
+        if !arguments.iter().any(|word| word == "--no-pci" || word.starts_with("-a")) {
+            arguments.push("--no-pci".to_owned());
+        }
+        return arguments;
+    }
+    arguments.retain(|word| word != "--no-pci");
+    for device in devices {
+        if !arguments.iter().any(|word| word.contains(device)) {
+            arguments.extend(["-a".to_owned(), device.to_owned()]);
+        }
+    }
+    arguments
+}
+
+/// Whether a device is given by a PCI address: `0000:01:00.0`, `01:00.0`, with or without `,options`.
+pub(super) fn is_pci(device: &str) -> bool {
+    let address = device.split(',').next().unwrap_or_default();
+    let Some((bus, function)) = address.rsplit_once('.') else { return false };
+    let numbers: Vec<&str> = bus.split(':').collect();
+    let hexadecimal = |text: &str| u32::from_str_radix(text, 16).is_ok();
+    matches!(numbers.len(), 2 | 3) && numbers.into_iter().chain([function]).all(hexadecimal)
+}
+
+/// The environment if it is running.
+pub(super) fn running() -> Option<Arc<Environment>> {
+    running_slot().upgrade()
+}
+
+fn running_slot() -> std::sync::MutexGuard<'static, Weak<Environment>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What must be cleaned up once nothing of DPDK is used any more.
+#[derive(Debug)]
+pub(super) struct Environment {
+    /// The EAL may keep pointers into its arguments.
+    _texts: Vec<CString>,
+    messages: Vec<String>,
+    runtime_files: RuntimeFiles,
+    keep: AtomicBool,
+}
+
+impl Environment {
+    /// Never clean up: somebody still holds memory that would be unmapped.
+    pub(super) fn keep(&self) {
+        self.keep.store(true, Ordering::Release);
+    }
+
+    fn clean_up(&self) -> Result<(), EalError> {
+        if self.keep.load(Ordering::Acquire) {
+            return Err(EalError::InUse);
+        }
+        // SAFETY: every port, pool and thread holds this environment and is gone, since this is its
+        // end; frames would have kept it (`keep`).
+        let code = unsafe { dpdk_sys::rte_eal_cleanup() };
+        self.runtime_files.remove();
+        if code == 0 { Ok(()) } else { Err(EalError::Cleanup(error_text(code))) }
+    }
+}
+
+impl Drop for Environment {
+    fn drop(&mut self) {
+        // Nobody is left to tell; `Eal::close` is for those who want to know.
+        let _told_nobody = self.clean_up();
+    }
+}
+
+fn initialise(texts: &[CString]) -> c_int {
+    let mut pointers: Vec<*mut c_char> =
+        texts.iter().map(|text| text.as_ptr().cast_mut()).collect();
+    let count = c_int::try_from(pointers.len()).unwrap_or(c_int::MAX);
+    pointers.push(std::ptr::null_mut());
+    // SAFETY: `pointers` holds `count` strings and a null; the EAL reorders the pointers and does not
+    // write to the strings, which outlive it.
+    unsafe { dpdk_sys::rte_eal_init(count, pointers.as_mut_ptr()) }
+}
+
+fn c_strings(program: &str, arguments: &[String]) -> Result<Vec<CString>, EalError> {
+    std::iter::once(program)
+        .chain(arguments.iter().map(String::as_str))
+        .map(|text| CString::new(text).map_err(|_| EalError::ZeroByte(text.to_owned())))
+        .collect()
+}
+
+/// The arguments with a core for the EAL, unless the operator chose: the CPU we are on, which we are
+/// certainly allowed to use. It gets lcore number 0, whatever its own is.
+fn with_cores(arguments: &[String]) -> Vec<String> {
+    let mut arguments = arguments.to_vec();
+    let chosen = |word: &String| CORE_OPTIONS.iter().any(|option| word.starts_with(option));
+    if !arguments.iter().any(chosen) {
+        // SAFETY: asks the kernel for a number.
+        let cpu = unsafe { libc::sched_getcpu() };
+        arguments.push(format!("--lcores=0@{}", cpu.max(0)));
+    }
+    arguments
+}
+
+/// The CPUs a thread may run on.
+struct Affinity(Option<libc::cpu_set_t>);
+
+impl Affinity {
+    fn of_this_thread() -> Self {
+        // SAFETY: a CPU set is a bit field; zero is the empty set.
+        let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
+        // SAFETY: the set is as large as said.
+        let code = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) };
+        Self((code == 0).then_some(set))
+    }
+
+    fn restore(&self) {
+        if let Some(set) = &self.0 {
+            // SAFETY: the set is as large as said. It was ours before, so the kernel takes it.
+            unsafe { libc::sched_setaffinity(0, size_of_val(set), std::ptr::from_ref(set)) };
+        }
+    }
+}
+
+/// The folder where the EAL keeps its lock, sockets and tables; `rte_eal_cleanup` leaves it behind.
+#[derive(Debug)]
+struct RuntimeFiles(Option<PathBuf>);
+
+impl RuntimeFiles {
+    fn find(arguments: &[String]) -> Self {
+        let secondary = arguments.iter().any(|word| word.starts_with("--proc-type"));
+        if secondary {
+            return Self(None);
+        }
+        // SAFETY: returns the EAL's own buffer.
+        let folder = owned_text(unsafe { dpdk_sys::rte_eal_get_runtime_dir() });
+        Self((!folder.is_empty()).then(|| folder.into()))
+    }
+
+    /// Removes what is left. Only the EAL writes there, and it has ended; a folder that somebody else
+    /// uses as well is not empty and stays.
+    fn remove(&self) {
+        const OURS: [&str; 4] = ["config", "hugepage_info", "fbarray_", "dpdk_telemetry"];
+        let Some(folder) = &self.0 else { return };
+        let Ok(entries) = fs::read_dir(folder) else { return };
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            if OURS.iter().any(|known| name.to_string_lossy().starts_with(known)) {
+                let _stays_if_it_must = fs::remove_file(entry.path());
+            }
+        }
+        let _stays_if_in_use = fs::remove_dir(folder);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    fn settings(args: &str) -> pmdns_config::Eal {
+        pmdns_config::Eal { args: words(args) }
+    }
+
+    fn port(device: &str) -> pmdns_config::Port {
+        pmdns_config::Port {
+            name: "wan".into(),
+            device: device.into(),
+            addresses: Vec::new(),
+            dns_port: 53,
+            rx_descriptors: 64,
+            tx_descriptors: 64,
+            checksum_offload: true,
+            promiscuous: false,
+            link_wait_ms: 0,
+        }
+    }
+
+    #[test]
+    fn pci_addresses_are_told_from_vdevs() {
+        for device in ["0000:01:00.0", "01:00.1", "0000:01:00.0,dv_flow_en=0"] {
+            assert!(is_pci(device), "{device}");
+        }
+        for device in ["net_tap0", "net_tap0,iface=pm0,mac=02:00:00:00:00:aa", "replay", "1.2"] {
+            assert!(!is_pci(device), "{device}");
+        }
+    }
+
+    #[test]
+    fn only_our_devices_are_taken() {
+        assert_eq!(arguments(&settings("-m 64"), &[port("net_null0")]), words("-m 64 --no-pci"));
+        assert_eq!(arguments(&settings("--no-pci"), &[port("net_null0")]), words("--no-pci"));
+        let pci = [port("0000:01:00.0"), port("net_tap0")];
+        assert_eq!(arguments(&settings("--no-pci"), &pci), words("-a 0000:01:00.0"));
+        assert_eq!(arguments(&settings("-a 0000:01:00.0"), &pci), words("-a 0000:01:00.0"));
+    }
+
+    #[test]
+    fn a_core_is_added_unless_chosen() {
+        assert!(with_cores(&words("--no-pci"))[1].starts_with("--lcores=0@"));
+        for chosen in ["-l 0", "-l0", "--lcores=0@1", "-c 1"] {
+            assert_eq!(with_cores(&words(chosen)), words(chosen));
+        }
+    }
+}

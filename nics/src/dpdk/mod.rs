@@ -1,0 +1,96 @@
+//! The DPDK driver: the environment (EAL), frame pools, and ports whose queues the cores poll.
+//!
+//! In the order a program uses it:
+//!
+//! ```ignore
+//! let eal = Eal::init("pmdns", &dpdk::arguments(&config.eal, &config.ports))?; // once per process
+//! let pool = Mempool::new("frames", 16_384, None)?;
+//! let port = eal.open(&config.ports[0], 0)?;            // a device, found or plugged in
+//! println!("{:?}", port.facts());                       // what the topology is planned from
+//! let (nic, queues) = port.start(&PortPlan { rx_queues: 2, tx_queues: 2 }, &pool)?;
+//! // each worker, after it has pinned itself to its core:
+//! let _adopted = pmdns_nics::adopt_data_thread()?;
+//! // at the end: drop the queues, then
+//! Box::new(nic).close();
+//! drop(pool);
+//! eal.close()?;                                         // nothing is left on disk
+//! ```
+//!
+//! Everything made here keeps the environment alive, and a port keeps its pool alive, so the order in
+//! which they are dropped cannot go wrong; only frames do not. A frame that is still held when its pool
+//! goes makes the pool (and the environment) stay until the process ends.
+
+mod advice;
+mod eal;
+mod log;
+mod mempool;
+mod port;
+mod queue;
+mod start;
+mod thread;
+
+use std::ffi::{CStr, c_int};
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+
+use dpdk_sys::rte_mbuf;
+
+pub use advice::EalError;
+pub use eal::{Eal, arguments};
+pub use mempool::{Mempool, PoolError};
+pub use port::{ClosedPort, PortError};
+pub use start::DpdkNic;
+pub use thread::{DataThread, ThreadError, adopt_thread};
+
+use crate::frame::{Burst, MAX_BURST};
+
+/// Frames that each core keeps at hand in every pool, at most one and a half times as many; a pool
+/// needs that much more than what is in use.
+pub const CACHE_FRAMES: u32 = 256;
+
+/// Gives an mbuf back to its pool.
+///
+/// # Safety
+/// `handle` must be an mbuf that the caller owns and does not use afterwards.
+#[inline]
+pub(crate) unsafe fn free(handle: NonNull<()>) {
+    // SAFETY: promised by the caller.
+    unsafe { dpdk_sys::shim_mbuf_free(handle.cast::<rte_mbuf>().as_ptr()) };
+}
+
+/// Gives back all mbufs among the frames of a burst at once, and whatever else is in it.
+#[inline]
+pub(crate) fn free_bulk(burst: &mut Burst) {
+    let mut mbufs = [const { MaybeUninit::<*mut rte_mbuf>::uninit() }; MAX_BURST];
+    let mut count = 0;
+    for frame in burst.drain(..) {
+        if frame.is_dpdk() {
+            mbufs[count].write(frame.into_handle().cast().as_ptr());
+            count += 1;
+        }
+    }
+    // SAFETY: the first `count` entries are mbufs that the burst owned and has given up.
+    unsafe { dpdk_sys::rte_pktmbuf_free_bulk(mbufs.as_mut_ptr().cast(), count as u32) };
+}
+
+/// What DPDK calls an error number, negative or not.
+fn error_text(code: c_int) -> String {
+    // SAFETY: the function takes any number.
+    let text = unsafe { dpdk_sys::rte_strerror(code.saturating_abs()) };
+    owned_text(text)
+}
+
+/// A copy of a C string; empty for a null pointer.
+fn owned_text(text: *const std::ffi::c_char) -> String {
+    if text.is_null() {
+        return String::new();
+    }
+    // SAFETY: DPDK's strings end in a zero byte, and are not changed while this copies.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
+/// The `rte_errno` of this thread.
+fn last_error() -> c_int {
+    // SAFETY: reads a thread-local variable.
+    unsafe { dpdk_sys::shim_errno() }
+}

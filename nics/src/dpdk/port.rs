@@ -1,0 +1,248 @@
+//! A port before it runs: found or plugged in, and asked what it can do.
+
+use std::ffi::{CStr, CString, c_int};
+use std::mem;
+use std::sync::Arc;
+
+use dpdk_sys::{
+    DPDK_MAX_PORTS, DPDK_NO_OWNER, DPDK_TX_OFFLOAD_IPV4_CKSUM, DPDK_TX_OFFLOAD_UDP_CKSUM,
+    rte_device, rte_eth_dev_info, rte_ether_addr,
+};
+
+use super::eal::{Eal, Environment, is_pci};
+use super::{advice, error_text, log, owned_text};
+use crate::PortFacts;
+
+/// What a port must have before checksums are left to it: both, or the software does both.
+const CHECKSUMS: u64 = DPDK_TX_OFFLOAD_IPV4_CKSUM | DPDK_TX_OFFLOAD_UDP_CKSUM;
+
+/// Why a port does not work.
+#[derive(Debug, thiserror::Error)]
+pub enum PortError {
+    /// The device text cannot be passed to C.
+    #[error("port {port}: the device {device:?} contains a zero byte: remove it")]
+    ZeroByte {
+        /// The port's name in the config.
+        port: String,
+        /// Its device text.
+        device: String,
+    },
+
+    /// DPDK has no such device.
+    #[error("port {port}: DPDK found no device {device:?} ({detail}): {advice}")]
+    NoDevice {
+        /// The port's name in the config.
+        port: String,
+        /// Its device text.
+        device: String,
+        /// DPDK's own words.
+        detail: String,
+        /// What to do.
+        advice: &'static str,
+    },
+
+    /// Fewer queues than the placement needs.
+    #[error(
+        "port {port}: {driver} has {has} {direction} queues and the placement needs {asked}: \
+         place parse and encode on at most {has} cores, or use a port with more queues"
+    )]
+    TooFewQueues {
+        /// The port's name in the config.
+        port: String,
+        /// The driver's name.
+        driver: String,
+        /// Queues it has.
+        has: u16,
+        /// Queues asked for.
+        asked: u16,
+        /// RX or TX.
+        direction: &'static str,
+    },
+
+    /// A step of the start failed.
+    #[error("port {port}: cannot {step}: {reason} ({detail}){advice}")]
+    Refused {
+        /// The port's name in the config.
+        port: String,
+        /// What was tried.
+        step: &'static str,
+        /// The meaning of the error number.
+        reason: String,
+        /// DPDK's own words.
+        detail: String,
+        /// What to do, if one can say.
+        advice: &'static str,
+    },
+}
+
+/// A port that has not started. Dropping it gives the device back.
+#[derive(Debug)]
+pub struct ClosedPort {
+    pub(super) device: Device,
+    pub(super) settings: pmdns_config::Port,
+    pub(super) number: u8,
+    pub(super) facts: PortFacts,
+    messages: Vec<String>,
+}
+
+impl Eal {
+    /// Finds the port's device, plugging it in if DPDK does not have it yet, and asks what it can do.
+    /// Frames it receives will say they come from `port`.
+    pub fn open(&self, settings: &pmdns_config::Port, port: u8) -> Result<ClosedPort, PortError> {
+        let (id, messages) = find_or_plug(settings)?;
+        let device = Device { id, started: false, _environment: Arc::clone(self.environment()) };
+        let facts = facts(&device, &settings.name)?;
+        Ok(ClosedPort { device, settings: settings.clone(), number: port, facts, messages })
+    }
+}
+
+impl ClosedPort {
+    /// What the port is and can do.
+    pub fn facts(&self) -> &PortFacts {
+        &self.facts
+    }
+
+    /// What the driver logged while the port was opened: warnings that an operator may want to see.
+    pub fn messages(&self) -> &[String] {
+        &self.messages
+    }
+}
+
+/// A port number of DPDK's that is ours; dropping it stops the port and unplugs the device, so that
+/// its interface or socket vanishes.
+#[derive(Debug)]
+pub(super) struct Device {
+    pub(super) id: u16,
+    pub(super) started: bool,
+    _environment: Arc<Environment>,
+}
+
+impl Device {
+    /// What the driver says of the device.
+    pub(super) fn info(&self) -> Result<rte_eth_dev_info, c_int> {
+        info(self.id)
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        let device = self.info().map_or(std::ptr::null_mut(), |info| info.device);
+        // There is nobody to tell if a step fails, and nothing better to do than the next.
+        if self.started {
+            // SAFETY: the port is ours and its queues are gone: each holds the port.
+            unsafe { dpdk_sys::rte_eth_dev_stop(self.id) };
+        }
+        // SAFETY: the port is ours and stopped.
+        unsafe { dpdk_sys::rte_eth_dev_close(self.id) };
+        let shared = ports().any(|id| info(id).is_ok_and(|info| info.device == device));
+        if !device.is_null() && !shared {
+            // SAFETY: the device has no open port any more; it exists until this removes it.
+            unsafe { dpdk_sys::rte_dev_remove(device) };
+        }
+    }
+}
+
+/// The port number of a device, and what was logged in finding it.
+fn find_or_plug(settings: &pmdns_config::Port) -> Result<(u16, Vec<String>), PortError> {
+    let (port, device) = (settings.name.clone(), settings.device.clone());
+    let name = device.split(',').next().unwrap_or_default();
+    let (Ok(c_name), Ok(c_device)) = (CString::new(name), CString::new(device.as_str())) else {
+        return Err(PortError::ZeroByte { port, device });
+    };
+    if let Some(id) = find(&c_name) {
+        return Ok((id, Vec::new()));
+    }
+    // SAFETY: the text outlives the call.
+    let (code, messages) = log::capture(|| unsafe { dpdk_sys::rte_dev_probe(c_device.as_ptr()) });
+    match find(&c_name) {
+        Some(id) if code == 0 => Ok((id, messages)),
+        _ => {
+            let detail = match advice::detail(&messages) {
+                detail if code != 0 => format!("{}: {detail}", error_text(code)),
+                detail => detail,
+            };
+            let advice = device_advice(&device);
+            Err(PortError::NoDevice { port, device, detail, advice })
+        }
+    }
+}
+
+fn device_advice(device: &str) -> &'static str {
+    if is_pci(device) {
+        "check the address with `dpdk-devbind.py --status`, bind the device with \
+         `dpdk-devbind.py -b vfio-pci ADDRESS`, and see that eal.args does not have --no-pci"
+    } else if device.starts_with("net_tap") || device.starts_with("net_af_") {
+        "check the spelling of the driver and its options, that the driver is installed \
+         (apt-get install dpdk), that pmdns runs as root or with CAP_NET_ADMIN, and that the \
+         interface name is free"
+    } else {
+        "check the spelling of the driver and its options (net_tap0, net_af_xdp0, net_memif0, ...), \
+         and that the driver is installed (apt-get install dpdk)"
+    }
+}
+
+/// The port of a device by name: its own port's name, or that of a device with another port name.
+fn find(name: &CStr) -> Option<u16> {
+    let mut id = 0;
+    // SAFETY: the name is a C string and `id` can be written.
+    let code = unsafe { dpdk_sys::rte_eth_dev_get_port_by_name(name.as_ptr(), &raw mut id) };
+    if code == 0 {
+        return Some(id);
+    }
+    ports()
+        .find(|&id| info(id).is_ok_and(|info| device_name(info.device) == name.to_string_lossy()))
+}
+
+fn device_name(device: *const rte_device) -> String {
+    if device.is_null() {
+        return String::new();
+    }
+    // SAFETY: the device belongs to a port that exists.
+    owned_text(unsafe { dpdk_sys::rte_dev_name(device) })
+}
+
+/// Every port DPDK has and nobody has claimed.
+fn ports() -> impl Iterator<Item = u16> {
+    let next = |from: u16| {
+        // SAFETY: takes any number.
+        let id = unsafe { dpdk_sys::rte_eth_find_next_owned_by(from, DPDK_NO_OWNER) };
+        u16::try_from(id).ok().filter(|&id| id < DPDK_MAX_PORTS)
+    };
+    std::iter::successors(next(0), move |&id| next(id + 1))
+}
+
+fn info(id: u16) -> Result<rte_eth_dev_info, c_int> {
+    // SAFETY: the struct is numbers and nullable pointers; zero is valid for all of them.
+    let mut info: rte_eth_dev_info = unsafe { mem::zeroed() };
+    // SAFETY: `info` can be written; a port number that does not exist is an error.
+    let code = unsafe { dpdk_sys::rte_eth_dev_info_get(id, &raw mut info) };
+    if code == 0 { Ok(info) } else { Err(code) }
+}
+
+fn facts(device: &Device, name: &str) -> Result<PortFacts, PortError> {
+    let refused = |step, code| PortError::Refused {
+        port: name.to_owned(),
+        step,
+        reason: error_text(code),
+        detail: "the device may have been unplugged".to_owned(),
+        advice: "",
+    };
+    let info = device.info().map_err(|code| refused("ask what the port can do", code))?;
+    let mut mac = rte_ether_addr { addr_bytes: [0; 6] };
+    // SAFETY: `mac` can be written.
+    let code = unsafe { dpdk_sys::rte_eth_macaddr_get(device.id, &raw mut mac) };
+    if code != 0 {
+        return Err(refused("read the port's MAC address", code));
+    }
+    // SAFETY: takes any number; -1 means the node is unknown.
+    let node = unsafe { dpdk_sys::rte_eth_dev_socket_id(device.id) };
+    Ok(PortFacts {
+        name: name.to_owned(),
+        driver: owned_text(info.driver_name),
+        mac: mac.addr_bytes,
+        max_rx_queues: info.max_rx_queues,
+        max_tx_queues: info.max_tx_queues,
+        checksum_offload: info.tx_offload_capa & CHECKSUMS == CHECKSUMS,
+        numa_node: u32::try_from(node).ok(),
+    })
+}

@@ -1,0 +1,237 @@
+//! The queues of a port: what a data core does all day long.
+//!
+//! A frame is one direct mbuf of one segment with one owner; `Rx` lets no other in, so `Tx` need not
+//! look, and drivers may give transmitted mbufs back without looking (`MBUF_FAST_FREE`).
+
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use dpdk_sys::{
+    DPDK_MBUF_L2_LEN_SHIFT, DPDK_MBUF_L3_LEN_SHIFT, DPDK_MBUF_NOT_DIRECT, DPDK_PTYPE_L3_IPV6,
+    DPDK_RX_IP_CKSUM_BAD, DPDK_RX_IP_CKSUM_GOOD, DPDK_RX_L4_CKSUM_BAD, DPDK_RX_L4_CKSUM_GOOD,
+    DPDK_TX_IP_CKSUM, DPDK_TX_IPV4, DPDK_TX_IPV6, DPDK_TX_UDP_CKSUM, burst, mbuf, rte_mbuf,
+};
+
+use super::mempool::frame_of;
+use super::start::Started;
+use crate::frame::{Burst, Frame, MAX_BURST, Offload, Verified};
+use crate::{RxQueue, TxQueue};
+
+/// Room for the mbufs of one burst.
+type Mbufs = [MaybeUninit<*mut rte_mbuf>; MAX_BURST];
+
+/// A receive queue.
+pub(super) struct Rx {
+    id: u16,
+    queue: u16,
+    port: u8,
+    started: Arc<Started>,
+}
+
+impl Rx {
+    pub(super) fn new(started: Arc<Started>, queue: u16, port: u8) -> Self {
+        Self { id: started.device.id, queue, port, started }
+    }
+
+    /// Counts and gives back an mbuf that cannot be a frame. Ports are set up so that none comes.
+    #[cold]
+    #[inline(never)]
+    fn refuse(&self, raw: NonNull<rte_mbuf>) {
+        self.started.unfit.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the driver gave us the mbuf, and nobody else has it.
+        unsafe { dpdk_sys::shim_mbuf_free(raw.as_ptr()) };
+    }
+}
+
+impl RxQueue for Rx {
+    #[inline]
+    fn receive(&mut self, burst: &mut Burst, limit: usize) -> usize {
+        let limit = limit.min(burst.remaining_capacity());
+        if limit == 0 {
+            return 0;
+        }
+        let before = burst.len();
+        let mut mbufs: Mbufs = [const { MaybeUninit::uninit() }; MAX_BURST];
+        // SAFETY: the port runs while `self.started` lives, the queue is polled by `self` alone, and
+        // `mbufs` has room for the `limit` that a burst can take.
+        let received = unsafe {
+            burst::rx_burst(self.id, self.queue, mbufs.as_mut_ptr().cast(), limit as u16)
+        };
+        for raw in mbufs.iter().take(usize::from(received)) {
+            // SAFETY: the driver filled the first `received` entries.
+            let raw = unsafe { raw.assume_init() };
+            // SAFETY: with mbufs, of which none is null.
+            let raw = unsafe { NonNull::new_unchecked(raw) };
+            // SAFETY: the driver gave us the mbuf, and nobody else has it.
+            let flags = unsafe { mbuf::ol_flags(raw.as_ptr()) };
+            // SAFETY: as above.
+            let segments = unsafe { mbuf::nb_segs(raw.as_ptr()) };
+            if segments != 1 || flags & DPDK_MBUF_NOT_DIRECT != 0 {
+                self.refuse(raw);
+                continue;
+            }
+            // SAFETY: as above.
+            let len = unsafe { mbuf::data_len(raw.as_ptr()) };
+            // SAFETY: as above.
+            let kind = unsafe { mbuf::packet_type(raw.as_ptr()) };
+            // SAFETY: the mbuf is ours, direct, of one segment and holds `len` bytes.
+            let mut frame = unsafe { frame_of(raw, len) };
+            frame.set_port(self.port);
+            frame.set_verified(verified(flags, kind));
+            // SAFETY: at most as many as there was room for.
+            unsafe { burst.push_unchecked(frame) };
+        }
+        burst.len() - before
+    }
+}
+
+/// What the port says of the checksums. Bad if either is; good if both are. IPv6 has no header
+/// checksum (RFC 8200 section 3): there the UDP checksum alone decides.
+#[inline(always)]
+fn verified(flags: u64, kind: u32) -> Verified {
+    let index = (flags >> 3 & 0b11) | (flags >> 5 & 0b1100) | (u64::from(kind) >> 2 & 0b1_0000);
+    VERIFIED[index as usize & (VERIFIED.len() - 1)]
+}
+
+/// By L4 bad, IP bad, IP good, L4 good, IPv6, as bits from the lowest on. Both good and bad means the
+/// port found no checksum where it looked.
+const VERIFIED: [Verified; 32] = {
+    let mut table = [Verified::Unknown; 32];
+    let mut index = 0;
+    while index < table.len() {
+        let l4_bad = index & 0b0_1001 == 0b0_0001;
+        let ip_bad = index & 0b0_0110 == 0b0_0010;
+        let ip_good = index & 0b0_0110 == 0b0_0100;
+        let l4_good = index & 0b0_1001 == 0b0_1000;
+        let is_v6 = index & 0b1_0000 != 0;
+        if l4_bad || ip_bad {
+            table[index] = Verified::Bad;
+        } else if l4_good && (ip_good || is_v6) {
+            table[index] = Verified::Good;
+        }
+        index += 1;
+    }
+    table
+};
+
+const _: () = {
+    assert!(DPDK_RX_L4_CKSUM_BAD == 1 << 3 && DPDK_RX_IP_CKSUM_BAD == 1 << 4);
+    assert!(DPDK_RX_IP_CKSUM_GOOD == 1 << 7 && DPDK_RX_L4_CKSUM_GOOD == 1 << 8);
+    assert!(DPDK_PTYPE_L3_IPV6 == 1 << 6);
+};
+
+/// A transmit queue.
+pub(super) struct Tx {
+    id: u16,
+    queue: u16,
+    offload: bool,
+    _started: Arc<Started>,
+}
+
+impl Tx {
+    pub(super) fn new(started: Arc<Started>, queue: u16, offload: bool) -> Self {
+        Self { id: started.device.id, queue, offload, _started: started }
+    }
+}
+
+impl TxQueue for Tx {
+    #[inline]
+    fn transmit(&mut self, burst: &mut Burst) -> usize {
+        let mut mbufs: Mbufs = [const { MaybeUninit::uninit() }; MAX_BURST];
+        if self.offload {
+            describe(burst, &mut mbufs, offload_flags);
+        } else {
+            describe(burst, &mut mbufs, |_, _| 0);
+        }
+        let count = burst.len();
+        // SAFETY: the port runs while `_started` lives, the queue is used by `self` alone, and the first
+        // `count` entries are the mbufs of the burst.
+        let sent = unsafe {
+            burst::tx_burst(self.id, self.queue, mbufs.as_mut_ptr().cast(), count as u16)
+        };
+        let sent = usize::from(sent).min(count);
+        keep_from(burst, sent);
+        sent
+    }
+}
+
+/// Writes into each mbuf what the driver needs to know of its frame, and lists the mbufs.
+#[inline(always)]
+fn describe(burst: &Burst, mbufs: &mut Mbufs, flags: impl Fn(&Frame, NonNull<rte_mbuf>) -> u64) {
+    for (frame, entry) in burst.iter().zip(mbufs.iter_mut()) {
+        assert!(frame.is_dpdk(), "a DPDK port transmits frames of DPDK pools only");
+        let raw: NonNull<rte_mbuf> = frame.handle().cast();
+        let len = frame.len_u16();
+        // SAFETY: the frame owns its mbuf, and the burst owns the frame.
+        unsafe { mbuf::set_data_len(raw.as_ptr(), len) };
+        // SAFETY: as above.
+        unsafe { mbuf::set_pkt_len(raw.as_ptr(), u32::from(len)) };
+        // The flags a frame was received with mean nothing to a transmitter, or something else.
+        let flags = flags(frame, raw);
+        // SAFETY: as above.
+        unsafe { mbuf::set_ol_flags(raw.as_ptr(), flags) };
+        entry.write(raw.as_ptr());
+    }
+}
+
+/// The flags for the checksums left to the port; the header lengths go into the mbuf.
+#[inline(always)]
+fn offload_flags(frame: &Frame, raw: NonNull<rte_mbuf>) -> u64 {
+    let Some(Offload { l2_len, l3_len, ipv6 }) = frame.offload() else { return 0 };
+    let lengths =
+        u64::from(l2_len) << DPDK_MBUF_L2_LEN_SHIFT | u64::from(l3_len) << DPDK_MBUF_L3_LEN_SHIFT;
+    // SAFETY: the frame owns its mbuf, and the burst owns the frame.
+    unsafe { mbuf::set_tx_offload(raw.as_ptr(), lengths) };
+    if ipv6 {
+        DPDK_TX_IPV6 | DPDK_TX_UDP_CKSUM
+    } else {
+        DPDK_TX_IPV4 | DPDK_TX_IP_CKSUM | DPDK_TX_UDP_CKSUM
+    }
+}
+
+/// Forgets the first `sent` frames, whose mbufs the driver has taken, and moves up the others.
+#[inline(always)]
+fn keep_from(burst: &mut Burst, sent: usize) {
+    let count = burst.len();
+    // SAFETY: nothing is dropped and nothing comes into view.
+    unsafe { burst.set_len(0) };
+    if sent < count {
+        let start = burst.as_mut_ptr();
+        // SAFETY: `sent` is inside the burst.
+        let rest = unsafe { start.add(sent) };
+        // SAFETY: both lie inside the burst's array, and `copy` allows overlap. The frames that are
+        // overwritten were given away, or stand twice and are counted once.
+        unsafe { std::ptr::copy(rest, start, count - sent) };
+        // SAFETY: the first `count - sent` frames are there and ours.
+        unsafe { burst.set_len(count - sent) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksums_are_good_only_if_both_are() {
+        let (ip, l4) = (DPDK_RX_IP_CKSUM_GOOD, DPDK_RX_L4_CKSUM_GOOD);
+        let (ip_bad, l4_bad) = (DPDK_RX_IP_CKSUM_BAD, DPDK_RX_L4_CKSUM_BAD);
+        let v6 = DPDK_PTYPE_L3_IPV6;
+        let cases = [
+            (0, 0, Verified::Unknown),
+            (ip | l4, 0, Verified::Good),
+            (ip, 0, Verified::Unknown),
+            (l4, 0, Verified::Unknown),
+            (l4, v6, Verified::Good),
+            (ip | l4_bad, 0, Verified::Bad),
+            (ip_bad | l4, 0, Verified::Bad),
+            (l4_bad, v6, Verified::Bad),
+            (ip | l4 | l4_bad, 0, Verified::Unknown),
+            (ip | ip_bad | l4, 0, Verified::Unknown),
+        ];
+        for (flags, kind, expected) in cases {
+            assert_eq!(verified(flags | 1 << 1 | 1 << 62, kind | 0x211), expected, "{flags:#x}");
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! A port from configured to running, and what it tells while it runs.
+
+use std::ffi::{CStr, c_int};
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use dpdk_sys::{
+    DPDK_MQ_RX_NONE, DPDK_MQ_RX_RSS, DPDK_RSS_IP, DPDK_RX_OFFLOAD_IPV4_CKSUM,
+    DPDK_RX_OFFLOAD_UDP_CKSUM, DPDK_TX_OFFLOAD_FAST_FREE, DPDK_TX_OFFLOAD_IPV4_CKSUM,
+    DPDK_TX_OFFLOAD_UDP_CKSUM, rte_eth_conf, rte_eth_dev_info, rte_eth_stats, rte_eth_xstat,
+    rte_eth_xstat_name,
+};
+
+use super::mempool::{FastFree, Mempool};
+use super::port::{ClosedPort, Device, PortError};
+use super::queue::{Rx, Tx};
+use super::{advice, error_text, log};
+use crate::{Nic, PortFacts, PortPlan, PortStats, Queues};
+
+/// How often the link is looked at while it comes up.
+const LINK_POLL: Duration = Duration::from_millis(20);
+
+/// A DPDK port that runs.
+pub struct DpdkNic {
+    started: Arc<Started>,
+    facts: PortFacts,
+    warnings: Vec<String>,
+}
+
+/// What a running port and its queues share. The port stops when the last of them goes.
+pub(super) struct Started {
+    // Dropped in this order: the device gives its frames back before the pool goes.
+    pub(super) device: Device,
+    _fast_free: Option<FastFree>,
+    _pool: Mempool,
+    /// Received mbufs that cannot be frames: of more than one segment, or with a foreign buffer.
+    pub(super) unfit: AtomicU64,
+}
+
+impl ClosedPort {
+    /// Starts the port with this many queues; the frames it receives come from `pool`.
+    pub fn start(self, plan: &PortPlan, pool: &Mempool) -> Result<(DpdkNic, Queues), PortError> {
+        self.check_queues(plan)?;
+        let (outcome, lines) = log::capture(|| self.bring_up(plan, pool));
+        let refused = |(step, code): (&'static str, c_int)| PortError::Refused {
+            port: self.settings.name.clone(),
+            step,
+            reason: error_text(code),
+            detail: advice::detail(&lines),
+            advice: step_advice(step),
+        };
+        let Setup { fast_free, tx_checksums, mut warnings } = outcome.map_err(refused)?;
+        let Self { mut device, settings, number, mut facts, .. } = self;
+        device.started = true;
+        facts.checksum_offload = tx_checksums;
+        let unfit = AtomicU64::new(0);
+        let started = Started { device, _fast_free: fast_free, _pool: pool.clone(), unfit };
+        let nic = DpdkNic { started: Arc::new(started), facts, warnings: Vec::new() };
+        warnings.extend(nic.wait_for_link(settings.link_wait_ms));
+        let queues = nic.queues(plan, number);
+        Ok((DpdkNic { warnings, ..nic }, queues))
+    }
+
+    fn check_queues(&self, plan: &PortPlan) -> Result<(), PortError> {
+        let facts = &self.facts;
+        let sides = [
+            ("RX", facts.max_rx_queues, plan.rx_queues),
+            ("TX", facts.max_tx_queues, plan.tx_queues),
+        ];
+        for (direction, has, asked) in sides {
+            if asked > has {
+                let (port, driver) = (facts.name.clone(), facts.driver.clone());
+                return Err(PortError::TooFewQueues { port, driver, has, asked, direction });
+            }
+        }
+        Ok(())
+    }
+
+    fn bring_up(&self, plan: &PortPlan, pool: &Mempool) -> Result<Setup, (&'static str, c_int)> {
+        let id = self.device.id;
+        let info = self.device.info().map_err(|code| ("ask what the port can do", code))?;
+        let mut setup = Setup::default();
+        let (conf, fast_free) = self.configuration(plan, &info, &mut setup.warnings);
+        setup.tx_checksums = conf.txmode.offloads & DPDK_TX_OFFLOAD_UDP_CKSUM != 0;
+        setup.fast_free = fast_free;
+        // SAFETY: the port is ours and stopped; `conf` outlives the call.
+        let code = unsafe {
+            dpdk_sys::rte_eth_dev_configure(id, plan.rx_queues, plan.tx_queues, &raw const conf)
+        };
+        check("configure the port", code)?;
+        self.set_up_queues(plan, pool, &info, &conf)?;
+        // SAFETY: the port is ours, configured, and all its queues are set up.
+        check("start the port", unsafe { dpdk_sys::rte_eth_dev_start(id) })?;
+        self.choose_what_to_hear(&mut setup.warnings);
+        // SAFETY: the port is ours. A driver that cannot reset its counters starts them at zero.
+        let _best_effort = unsafe { dpdk_sys::rte_eth_stats_reset(id) };
+        Ok(setup)
+    }
+
+    fn configuration(
+        &self,
+        plan: &PortPlan,
+        info: &rte_eth_dev_info,
+        warnings: &mut Vec<String>,
+    ) -> (rte_eth_conf, Option<FastFree>) {
+        // SAFETY: the struct is numbers and nullable pointers; zero is valid and means the default.
+        let mut conf: rte_eth_conf = unsafe { mem::zeroed() };
+        conf.rxmode.mq_mode = DPDK_MQ_RX_NONE;
+        if plan.rx_queues > 1 {
+            // By address only, so that one client's queries stay on one core.
+            let hash = DPDK_RSS_IP & info.flow_type_rss_offloads;
+            if hash == 0 {
+                warnings.push(format!(
+                    "port {}: {} cannot spread queries over {} RX queues by IP address: cores \
+                     will be loaded unevenly",
+                    self.facts.name, self.facts.driver, plan.rx_queues
+                ));
+            } else {
+                conf.rxmode.mq_mode = DPDK_MQ_RX_RSS;
+                conf.rx_adv_conf.rss_conf.rss_hf = hash;
+            }
+        }
+        if self.settings.checksum_offload {
+            let checked = DPDK_RX_OFFLOAD_IPV4_CKSUM | DPDK_RX_OFFLOAD_UDP_CKSUM;
+            conf.rxmode.offloads |= checked & info.rx_offload_capa;
+            if self.facts.checksum_offload {
+                conf.txmode.offloads |= DPDK_TX_OFFLOAD_IPV4_CKSUM | DPDK_TX_OFFLOAD_UDP_CKSUM;
+            }
+        }
+        let mut fast_free = None;
+        if info.tx_offload_capa & DPDK_TX_OFFLOAD_FAST_FREE != 0 {
+            fast_free = FastFree::claim();
+        }
+        if fast_free.is_some() {
+            conf.txmode.offloads |= DPDK_TX_OFFLOAD_FAST_FREE;
+        }
+        (conf, fast_free)
+    }
+
+    fn set_up_queues(
+        &self,
+        plan: &PortPlan,
+        pool: &Mempool,
+        info: &rte_eth_dev_info,
+        conf: &rte_eth_conf,
+    ) -> Result<(), (&'static str, c_int)> {
+        let id = self.device.id;
+        let (mut rx, mut tx) = (self.settings.rx_descriptors, self.settings.tx_descriptors);
+        // SAFETY: both numbers can be written.
+        let code =
+            unsafe { dpdk_sys::rte_eth_dev_adjust_nb_rx_tx_desc(id, &raw mut rx, &raw mut tx) };
+        check("find a number of descriptors that suits the port", code)?;
+        // -1 (unknown) becomes SOCKET_ID_ANY, which DPDK wants as an unsigned number here.
+        let node = self.facts.numa_node.unwrap_or(u32::MAX);
+        let mut rx_conf = info.default_rxconf;
+        rx_conf.offloads = conf.rxmode.offloads;
+        for queue in 0..plan.rx_queues {
+            // SAFETY: the port is configured with this queue; it will hold the pool (`Started`).
+            let code = unsafe {
+                dpdk_sys::rte_eth_rx_queue_setup(
+                    id,
+                    queue,
+                    rx,
+                    node,
+                    &raw const rx_conf,
+                    pool.as_ptr(),
+                )
+            };
+            check("set up an RX queue", code)?;
+        }
+        let mut tx_conf = info.default_txconf;
+        tx_conf.offloads = conf.txmode.offloads;
+        for queue in 0..plan.tx_queues {
+            // SAFETY: the port is configured with this queue.
+            let code = unsafe {
+                dpdk_sys::rte_eth_tx_queue_setup(id, queue, tx, node, &raw const tx_conf)
+            };
+            check("set up a TX queue", code)?;
+        }
+        Ok(())
+    }
+
+    /// Frames for other MAC addresses if asked for, and every multicast frame: IPv6 neighbours are
+    /// asked for by multicast (RFC 4861 section 7.2.2). Many drivers deliver multicast anyway and
+    /// cannot be asked, which is no failure.
+    fn choose_what_to_hear(&self, warnings: &mut Vec<String>) {
+        let id = self.device.id;
+        // SAFETY: the port is ours and runs.
+        let _best_effort = unsafe { dpdk_sys::rte_eth_allmulticast_enable(id) };
+        let code = if self.settings.promiscuous {
+            // SAFETY: the port is ours and runs.
+            unsafe { dpdk_sys::rte_eth_promiscuous_enable(id) }
+        } else {
+            // SAFETY: the port is ours and runs.
+            let _best_effort = unsafe { dpdk_sys::rte_eth_promiscuous_disable(id) };
+            0
+        };
+        if code != 0 {
+            warnings.push(format!(
+                "port {}: {} cannot be made promiscuous: {}",
+                self.facts.name,
+                self.facts.driver,
+                error_text(code)
+            ));
+        }
+    }
+}
+
+/// What came of bringing a port up.
+#[derive(Default)]
+struct Setup {
+    fast_free: Option<FastFree>,
+    tx_checksums: bool,
+    warnings: Vec<String>,
+}
+
+fn check(step: &'static str, code: c_int) -> Result<(), (&'static str, c_int)> {
+    if code == 0 { Ok(()) } else { Err((step, code)) }
+}
+
+fn step_advice(step: &str) -> &'static str {
+    if step.ends_with("queue") {
+        ": try fewer descriptors (rx_descriptors, tx_descriptors), fewer queues, or more frames"
+    } else {
+        ": the driver does not take this configuration; try checksum_offload = false or one core"
+    }
+}
+
+impl DpdkNic {
+    /// What did not go as asked when the port started, and does not keep it from working.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    fn queues(&self, plan: &PortPlan, number: u8) -> Queues {
+        let mut queues = Queues::default();
+        for queue in 0..plan.rx_queues {
+            queues.rx.push(Box::new(Rx::new(Arc::clone(&self.started), queue, number)));
+        }
+        for queue in 0..plan.tx_queues {
+            let offload = self.facts.checksum_offload;
+            queues.tx.push(Box::new(Tx::new(Arc::clone(&self.started), queue, offload)));
+        }
+        queues
+    }
+
+    fn wait_for_link(&self, wait_ms: u64) -> Option<String> {
+        let deadline = Instant::now() + Duration::from_millis(wait_ms);
+        while !self.link_up() {
+            if Instant::now() >= deadline {
+                return (wait_ms > 0).then(|| {
+                    format!(
+                        "port {}: the link is still down after {wait_ms} ms: check the cable and \
+                         the other end; pmdns answers as soon as it comes up",
+                        self.facts.name
+                    )
+                });
+            }
+            std::thread::sleep(LINK_POLL);
+        }
+        None
+    }
+}
+
+impl Nic for DpdkNic {
+    fn facts(&self) -> &PortFacts {
+        &self.facts
+    }
+
+    fn stats(&self) -> PortStats {
+        // SAFETY: the struct is numbers.
+        let mut stats: rte_eth_stats = unsafe { mem::zeroed() };
+        // SAFETY: `stats` can be written; what a driver cannot tell stays zero.
+        let _best_effort =
+            unsafe { dpdk_sys::rte_eth_stats_get(self.started.device.id, &raw mut stats) };
+        PortStats {
+            rx_frames: stats.ipackets,
+            rx_bytes: stats.ibytes,
+            rx_missed: stats.imissed,
+            rx_errors: stats.ierrors + self.started.unfit.load(Ordering::Relaxed),
+            rx_no_buffer: stats.rx_nombuf,
+            tx_frames: stats.opackets,
+            tx_bytes: stats.obytes,
+            tx_errors: stats.oerrors,
+        }
+    }
+
+    fn xstats(&self) -> Vec<(String, u64)> {
+        let id = self.started.device.id;
+        // SAFETY: with no room it only says how many there are.
+        let count = unsafe { dpdk_sys::rte_eth_xstats_get_names(id, std::ptr::null_mut(), 0) };
+        let Ok(count) = u32::try_from(count) else { return Vec::new() };
+        let mut names = vec![rte_eth_xstat_name { name: [0; 64] }; count as usize];
+        let mut values = vec![rte_eth_xstat { id: 0, value: 0 }; count as usize];
+        // SAFETY: `names` has `count` entries.
+        let named = unsafe { dpdk_sys::rte_eth_xstats_get_names(id, names.as_mut_ptr(), count) };
+        // SAFETY: `values` has `count` entries.
+        let read = unsafe { dpdk_sys::rte_eth_xstats_get(id, values.as_mut_ptr(), count) };
+        let filled = usize::try_from(named.min(read)).unwrap_or(0).min(names.len());
+        let text = |name: &rte_eth_xstat_name| {
+            // SAFETY: DPDK ends each name with a zero byte inside its 64.
+            unsafe { CStr::from_ptr(name.name.as_ptr()) }.to_string_lossy().into_owned()
+        };
+        // Values come in the order of the names, and each says its index all the same.
+        let value = |value: &rte_eth_xstat| (names.get(value.id as usize).map(text), value.value);
+        values[..filled].iter().map(value).filter_map(|(name, n)| Some((name?, n))).collect()
+    }
+
+    fn link_up(&self) -> bool {
+        // SAFETY: takes any port number.
+        unsafe { dpdk_sys::shim_link_up(self.started.device.id) == 1 }
+    }
+
+    fn close(self: Box<Self>) {
+        // The port stops when its last queue is dropped, or now if none is left.
+    }
+}

@@ -1,0 +1,130 @@
+//! Frames on the heap: the pool of the `memory` and `pcap` drivers, and of every test.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use crate::frame::{Frame, Origin};
+
+/// Bytes a heap frame can hold: what a default mbuf holds.
+pub const FRAME_ROOM: u16 = 2048;
+
+/// A fixed number of frames. Cloning it gives another handle to the same pool.
+#[derive(Clone)]
+pub struct HeapPool {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    free: Receiver<Slot>,
+    give_back: Sender<Slot>,
+    capacity: usize,
+}
+
+/// A buffer and the way back to its pool.
+#[repr(C)]
+struct Buffer {
+    bytes: [u8; FRAME_ROOM as usize],
+    /// Set while a frame holds the buffer: keeps the pool alive until the frame is dropped.
+    home: Option<Arc<Shared>>,
+}
+
+/// An unused buffer that its holder owns.
+struct Slot(NonNull<Buffer>);
+
+// SAFETY: a slot is the only owner of its buffer.
+unsafe impl Send for Slot {}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        // SAFETY: the buffer was allocated with this layout by `HeapPool::new`, and is ours.
+        unsafe { dealloc(self.0.as_ptr().cast(), Layout::new::<Buffer>()) };
+    }
+}
+
+impl HeapPool {
+    /// A pool of `capacity` frames.
+    pub fn new(capacity: usize) -> Self {
+        let (give_back, free) = bounded(capacity);
+        for _ in 0..capacity {
+            let layout = Layout::new::<Buffer>();
+            // SAFETY: the layout is not empty.
+            let memory = unsafe { alloc_zeroed(layout) };
+            let Some(buffer) = NonNull::new(memory.cast::<Buffer>()) else {
+                handle_alloc_error(layout)
+            };
+            // All-zero bytes are a valid `Buffer`: an array, and `None` of a nullable pointer.
+            give_back.try_send(Slot(buffer)).expect("the channel has room for every slot");
+        }
+        Self { shared: Arc::new(Shared { free, give_back, capacity }) }
+    }
+
+    /// A frame, `None` when all are in use. Its length is zero.
+    pub fn take(&self) -> Option<Frame> {
+        let slot = self.shared.free.try_recv().ok()?;
+        let buffer = slot.0;
+        std::mem::forget(slot);
+        let raw = buffer.as_ptr();
+        // SAFETY: the slot owned a valid buffer; nobody else refers to it.
+        unsafe { (*raw).home = Some(Arc::clone(&self.shared)) };
+        // SAFETY: the buffer is not null, and neither is a field's address.
+        let data = unsafe { NonNull::new_unchecked((&raw mut (*raw).bytes).cast::<u8>()) };
+        // SAFETY: the buffer is ours to give away, its bytes were zeroed when it was made.
+        Some(unsafe { Frame::new(Origin::Heap, buffer.cast(), data, 0, FRAME_ROOM) })
+    }
+
+    /// Frames that somebody holds.
+    pub fn in_use(&self) -> usize {
+        self.shared.capacity - self.shared.free.len()
+    }
+
+    /// Frames in all.
+    pub fn capacity(&self) -> usize {
+        self.shared.capacity
+    }
+}
+
+/// Gives a buffer back to its pool.
+///
+/// # Safety
+/// `handle` must come from [`HeapPool::take`] and must not be used afterwards.
+pub(crate) unsafe fn free(handle: NonNull<()>) {
+    let buffer: NonNull<Buffer> = handle.cast();
+    // SAFETY: the caller owns the buffer.
+    let home = unsafe { (*buffer.as_ptr()).home.take() };
+    if let Some(home) = home {
+        let kept = home.give_back.try_send(Slot(buffer));
+        debug_assert!(kept.is_ok(), "a pool has room for all its buffers");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_come_and_go() {
+        let pool = HeapPool::new(2);
+        let mut one = pool.take().unwrap();
+        let two = pool.take().unwrap();
+        assert!(pool.take().is_none());
+        one.resize(60).unwrap();
+        one.bytes_mut().fill(7);
+        assert!(one.resize(usize::from(FRAME_ROOM) + 1).is_err());
+        drop(two);
+        assert_eq!(pool.in_use(), 1);
+        drop(one);
+        assert_eq!(pool.in_use(), 0);
+    }
+
+    #[test]
+    fn a_frame_may_outlive_its_pool() {
+        let pool = HeapPool::new(1);
+        let mut frame = pool.take().unwrap();
+        drop(pool);
+        frame.resize(1).unwrap();
+        frame.bytes_mut()[0] = 1;
+    }
+}

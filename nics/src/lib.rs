@@ -1,0 +1,172 @@
+//! Frames in and out: packet buffers, ports and their queues, and the drivers behind them.
+//!
+//! A driver opens a port and hands out its queues as values: an [`RxQueue`] or a [`TxQueue`] belongs to
+//! the one core that polls it. What it moves are [`Frame`]s. Nothing here knows DNS.
+
+#[cfg(feature = "dpdk")]
+pub mod dpdk;
+mod frame;
+mod heap;
+pub mod hugepage;
+pub mod memory;
+pub mod pcap;
+pub mod sync;
+mod thread;
+
+pub use frame::{Burst, Frame, MAX_BURST, TooLong, Verified, release};
+pub use heap::{FRAME_ROOM, HeapPool};
+pub use thread::{DataThread, ThreadError, adopt_data_thread};
+
+/// A receive queue of a port.
+pub trait RxQueue: Send {
+    /// Takes up to `limit` frames from the queue into `burst` and says how many. Never waits.
+    fn receive(&mut self, burst: &mut Burst, limit: usize) -> usize;
+}
+
+/// A transmit queue of a port.
+pub trait TxQueue: Send {
+    /// Gives frames from the front of `burst` to the queue and says how many it took. What it could
+    /// not take stays in `burst`. Never waits.
+    fn transmit(&mut self, burst: &mut Burst) -> usize;
+}
+
+/// The queues of a started port, each to be owned by one core.
+#[derive(Default)]
+pub struct Queues {
+    /// Receive queues, by queue number.
+    pub rx: Vec<Box<dyn RxQueue>>,
+    /// Transmit queues, by queue number.
+    pub tx: Vec<Box<dyn TxQueue>>,
+}
+
+/// How many queues a port is to have: one for each core that receives, and one for each that sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortPlan {
+    /// Receive queues.
+    pub rx_queues: u16,
+    /// Transmit queues.
+    pub tx_queues: u16,
+}
+
+/// A started port: what a driver tells of it while its queues are polled elsewhere.
+pub trait Nic: Send {
+    /// What the port is and can do.
+    fn facts(&self) -> &PortFacts;
+
+    /// The port's own counters.
+    fn stats(&self) -> PortStats;
+
+    /// The driver's extended counters, by name.
+    fn xstats(&self) -> Vec<(String, u64)> {
+        Vec::new()
+    }
+
+    /// Whether the link is up.
+    fn link_up(&self) -> bool {
+        true
+    }
+
+    /// Stops the port and gives back all it holds. Its queues must not be polled any more.
+    fn close(self: Box<Self>);
+}
+
+/// What a port is and can do; found out before it starts, so that a topology can be planned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortFacts {
+    /// The name it has in the config.
+    pub name: String,
+    /// The driver's name, for example `net_tap`.
+    pub driver: String,
+    /// Its hardware address.
+    pub mac: [u8; 6],
+    /// Receive queues it can have.
+    pub max_rx_queues: u16,
+    /// Transmit queues it can have.
+    pub max_tx_queues: u16,
+    /// Whether it computes IPv4 and UDP checksums on transmit.
+    pub checksum_offload: bool,
+    /// NUMA node of the device, if known.
+    pub numa_node: Option<u32>,
+}
+
+/// A port's own counters, since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortStats {
+    /// Frames received.
+    pub rx_frames: u64,
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Frames the port lost because no queue had room for them.
+    pub rx_missed: u64,
+    /// Frames received damaged.
+    pub rx_errors: u64,
+    /// Frames lost because the pool had no buffer.
+    pub rx_no_buffer: u64,
+    /// Frames sent.
+    pub tx_frames: u64,
+    /// Bytes sent.
+    pub tx_bytes: u64,
+    /// Frames the port could not send.
+    pub tx_errors: u64,
+}
+
+/// Where fresh frames come from. Cloning it gives another handle to the same pool.
+#[derive(Clone)]
+pub enum FramePool {
+    /// Heap memory.
+    Heap(HeapPool),
+    /// An `rte_mempool`.
+    #[cfg(feature = "dpdk")]
+    Dpdk(dpdk::Mempool),
+}
+
+impl FramePool {
+    /// A fresh frame of length zero; `None` when all are in use.
+    #[inline]
+    pub fn take(&self) -> Option<Frame> {
+        match self {
+            Self::Heap(pool) => pool.take(),
+            #[cfg(feature = "dpdk")]
+            Self::Dpdk(pool) => pool.take(),
+        }
+    }
+
+    /// Frames that somebody holds, those that wait in RX queues among them.
+    pub fn in_use(&self) -> usize {
+        match self {
+            Self::Heap(pool) => pool.in_use(),
+            #[cfg(feature = "dpdk")]
+            Self::Dpdk(pool) => pool.in_use(),
+        }
+    }
+
+    /// Frames in all.
+    pub fn capacity(&self) -> usize {
+        match self {
+            Self::Heap(pool) => pool.capacity(),
+            #[cfg(feature = "dpdk")]
+            Self::Dpdk(pool) => pool.capacity(),
+        }
+    }
+}
+
+/// Starts loading the cache line at `address`. Only a hint; any address will do.
+#[inline(always)]
+pub fn prefetch<T>(address: *const T) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch reads nothing the program can see and never faults.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+    }
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    {
+        // SAFETY: as above; PRFM is a hint.
+        unsafe {
+            std::arch::asm!("prfm pldl1keep, [{0}]", in(reg) address,
+                options(nostack, preserves_flags, readonly));
+        }
+    }
+    #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+    let _ = address;
+}

@@ -1,0 +1,113 @@
+//! The process's clock: the time-stamp counter, calibrated once; the monotonic clock where there is none.
+//!
+//! UNSAFETY: reading the counter is an instruction the standard library does not offer as a safe function.
+
+use std::time::{Duration, Instant};
+
+use pmdns_stages::{Context, Tick};
+
+/// How long calibration watches the counter run.
+const CALIBRATION: Duration = Duration::from_millis(20);
+
+/// Ticks since an arbitrary point, and what they are worth. Copies read the same time.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    start: Tick,
+    ticks_per_second: u64,
+}
+
+impl Clock {
+    /// Starts the clock. Takes [`CALIBRATION`].
+    pub fn start() -> Self {
+        let (before, tick_before) = (Instant::now(), ticks());
+        while before.elapsed() < CALIBRATION {
+            std::hint::spin_loop();
+        }
+        let (nanoseconds, tick_after) = (before.elapsed().as_nanos(), ticks());
+        let ran = u128::from(tick_after.wrapping_sub(tick_before));
+        let ticks_per_second = (ran * 1_000_000_000 / nanoseconds.max(1)).max(1) as u64;
+        Self { start: ticks(), ticks_per_second }
+    }
+
+    /// Ticks since the clock was started.
+    #[inline]
+    pub fn now(&self) -> Tick {
+        ticks().wrapping_sub(self.start)
+    }
+
+    /// How many ticks a second has.
+    pub fn ticks_per_second(&self) -> u64 {
+        self.ticks_per_second
+    }
+
+    /// `duration` in ticks.
+    pub fn ticks_of(&self, duration: Duration) -> u64 {
+        let ticks = duration.as_nanos() * u128::from(self.ticks_per_second) / 1_000_000_000;
+        u64::try_from(ticks).unwrap_or(u64::MAX)
+    }
+
+    /// `ticks` as a duration.
+    pub fn duration_of(&self, ticks: u64) -> Duration {
+        let nanoseconds = u128::from(ticks) * 1_000_000_000 / u128::from(self.ticks_per_second);
+        Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
+    }
+
+    /// What the stages see of the time `now`.
+    #[inline]
+    pub fn context(&self, now: Tick) -> Context {
+        Context { now, seconds: (now / self.ticks_per_second) as u32 }
+    }
+}
+
+/// The counter. Invariant TSCs run at one rate on every core of every machine DPDK supports.
+#[inline]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn ticks() -> u64 {
+    // SAFETY: every x86-64 processor has RDTSC, and Linux lets user space execute it.
+    unsafe { std::arch::x86_64::_rdtsc() }
+}
+
+/// The generic timer's counter.
+#[inline]
+#[cfg(all(target_arch = "aarch64", not(miri)))]
+fn ticks() -> u64 {
+    let count: u64;
+    // SAFETY: Linux lets user space read the virtual counter; the instruction has no other effect.
+    unsafe {
+        std::arch::asm!("mrs {0}, cntvct_el0", out(reg) count,
+            options(nostack, nomem, preserves_flags));
+    }
+    count
+}
+
+/// Nanoseconds of the monotonic clock.
+#[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+fn ticks() -> u64 {
+    use std::sync::OnceLock;
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_and_durations_convert_both_ways() {
+        let clock = Clock { start: 0, ticks_per_second: 2_000_000_000 };
+        assert_eq!(clock.ticks_of(Duration::from_millis(3)), 6_000_000);
+        assert_eq!(clock.duration_of(6_000_000), Duration::from_millis(3));
+        assert_eq!(clock.context(4_999_999_999).seconds, 2);
+    }
+
+    #[test]
+    fn the_clock_never_runs_backwards() {
+        let clock = Clock::start();
+        let mut last = clock.now();
+        for _ in 0..1000 {
+            let now = clock.now();
+            assert!(now >= last);
+            last = now;
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Control: what an operator can ask of a running instance.
+
+pub mod report;
+pub mod socket;

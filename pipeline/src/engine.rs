@@ -1,0 +1,322 @@
+//! The engine: everything a topology names, built, started, watched and stopped.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use core_affinity::CoreId;
+use pmdns_config::Config;
+use pmdns_nics::hugepage::{Arena, ArenaError, ArenaReport};
+use pmdns_nics::{Frame, FramePool, PortFacts, Queues, adopt_data_thread};
+use pmdns_stages::Packet;
+use pmdns_stages::acl::Acl;
+use pmdns_stages::cache::{Cache, CacheError, Lifetimes};
+use pmdns_stages::encode::Encode;
+use pmdns_stages::lookup::Lookup;
+use pmdns_stages::miss::Miss;
+use pmdns_stages::neighbor::Neighbor;
+use pmdns_stages::parse::Parse;
+use pmdns_stages::policy::{LocalData, LocalError, Policy};
+use pmdns_stages::ports::{Port, Ports};
+use pmdns_stages::ratelimit::RateLimit;
+use pmdns_stages::wire::name::Seed;
+
+use crate::clock::Clock;
+use crate::counters::Published;
+use crate::line::Stages;
+use crate::ring::{RingReceiver, RingSender, ring};
+use crate::slowpath::{self, Counters as SlowPathCounters, SlowPathParts, UpstreamCounters};
+use crate::topology::Topology;
+use crate::worker::{Worker, WorkerParts};
+
+/// Why the engine could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// No memory for the cache.
+    #[error(transparent)]
+    Arena(#[from] ArenaError),
+    /// The cache does not fit its memory.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+    /// The local data contradict themselves.
+    #[error(transparent)]
+    Local(#[from] LocalError),
+    /// A blocked name is no name.
+    #[error("block.names: {0}")]
+    Block(String),
+    /// The system gives no random numbers.
+    #[error("no random numbers from the system: {0}")]
+    Random(getrandom::Error),
+    /// A thread could not be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
+}
+
+/// Everything built, nothing started: tests turn the workers by hand.
+pub struct Engine {
+    /// The data cores' work, in the order of the topology.
+    pub workers: Vec<Worker>,
+    /// The slow path's threads' work.
+    pub slow_path: Vec<SlowPathParts>,
+    /// What can be watched while they run.
+    pub gauges: Gauges,
+    /// Which pages the cache got.
+    pub arena: ArenaReport,
+    topology: Topology,
+    stop: Arc<AtomicBool>,
+}
+
+/// What can be read of a running engine.
+#[derive(Clone)]
+pub struct Gauges {
+    /// The workers' counters, by worker.
+    pub workers: Vec<Arc<Published>>,
+    /// The slow path's counters, by thread.
+    pub slow_path: Vec<Arc<SlowPathCounters>>,
+    /// The upstreams' counters, by upstream.
+    pub upstreams: Arc<[UpstreamCounters]>,
+    /// The frames.
+    pub pool: FramePool,
+    /// The clock.
+    pub clock: Clock,
+}
+
+/// An engine whose threads run.
+pub struct Running {
+    threads: Vec<JoinHandle<()>>,
+    stop: Arc<AtomicBool>,
+}
+
+/// One worker's ends of the rings.
+#[derive(Default)]
+struct WorkerRings {
+    packets_in: Vec<RingReceiver<Packet>>,
+    packets_out: Vec<RingSender<Packet>>,
+    misses: Vec<RingSender<Miss>>,
+    answers: Vec<RingReceiver<Frame>>,
+}
+
+/// The ends of the rings that one thread of the slow path holds.
+#[derive(Default)]
+struct SlowPathRings {
+    misses: Vec<RingReceiver<Miss>>,
+    answers: Vec<RingSender<Frame>>,
+    answers_to: Vec<usize>,
+}
+
+impl Engine {
+    /// Builds what `topology` names over the started ports' queues.
+    pub fn build(
+        config: &Config,
+        topology: Topology,
+        facts: &[PortFacts],
+        mut queues: Vec<Queues>,
+        pool: FramePool,
+    ) -> Result<Self, EngineError> {
+        let clock = Clock::start();
+        let seed = random_seed()?;
+        let (arena, arena_report) =
+            Arena::new(config.cache.size.bytes(), config.cache.pages, config.cache.numa_node)?;
+        let (cache, writers) = Cache::new(arena, topology.slow_path_threads, seed)?;
+        let stages = stages(config, facts, &cache, clock, seed)?;
+        let (worker_rings, slow_path_rings) = lay_rings(config, &topology);
+        let gauges = Gauges {
+            workers: topology.workers.iter().map(|_| Arc::default()).collect(),
+            slow_path: writers.iter().map(|_| Arc::default()).collect(),
+            upstreams: config.upstreams.iter().map(|_| UpstreamCounters::default()).collect(),
+            pool,
+            clock,
+        };
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut slow_path = Vec::new();
+        for ((writer, rings), counters) in
+            writers.into_iter().zip(slow_path_rings).zip(&gauges.slow_path)
+        {
+            slow_path.push(SlowPathParts {
+                settings: config.slowpath.clone(),
+                upstreams: config.upstreams.clone(),
+                lifetimes: lifetimes(config),
+                inlets: rings.misses,
+                outlets: rings.answers,
+                answers_to: rings.answers_to,
+                cache: Arc::clone(&cache),
+                writer,
+                encode: stages.encode.clone(),
+                pool: gauges.pool.clone(),
+                clock,
+                stop: Arc::clone(&stop),
+                counters: Arc::clone(counters),
+                upstream_counters: Arc::clone(&gauges.upstreams),
+            });
+        }
+        let mut workers = Vec::new();
+        for ((plan, rings), published) in
+            topology.workers.iter().zip(worker_rings).zip(&gauges.workers)
+        {
+            let mut parts = WorkerParts {
+                line: stages.man(plan.stages),
+                batch: usize::from(config.frames.batch),
+                receivers: Vec::new(),
+                rings_in: rings.packets_in,
+                transmitters: Vec::new(),
+                rings_out: rings.packets_out,
+                misses: rings.misses,
+                answers: rings.answers,
+                cache: Arc::clone(&cache),
+                clock,
+                published: Arc::clone(published),
+            };
+            // Queues are handed out in the order of their numbers, as the plan counts them.
+            for port in &mut queues {
+                parts.receivers.extend(plan.rx_queue.map(|_| port.rx.remove(0)));
+                parts.transmitters.extend(plan.tx_queue.map(|_| port.tx.remove(0)));
+            }
+            workers.push(Worker::new(parts));
+        }
+        Ok(Self { workers, slow_path, gauges, arena: arena_report, topology, stop })
+    }
+
+    /// Starts every thread. Data cores are pinned if `pin` says so.
+    pub fn start(self, config: &Config, pin: bool) -> Result<Running, EngineError> {
+        let mut running = Running { threads: Vec::new(), stop: Arc::clone(&self.stop) };
+        let slow_path_cores = slow_path_cores(config, &self.topology);
+        for (index, parts) in self.slow_path.into_iter().enumerate() {
+            let core = slow_path_cores.get(index % slow_path_cores.len().max(1)).copied();
+            running.spawn(format!("slowpath-{index}"), core.filter(|_| pin), move || {
+                slowpath::run(parts);
+            })?;
+        }
+        for (worker, plan) in self.workers.into_iter().zip(&self.topology.workers) {
+            let (idle, stop) = (plan.idle, Arc::clone(&self.stop));
+            let name = format!("worker-{}", plan.core);
+            running.spawn(name, Some(plan.core).filter(|_| pin), move || {
+                worker.run(idle, &stop);
+            })?;
+        }
+        Ok(running)
+    }
+}
+
+impl Running {
+    fn spawn(
+        &mut self,
+        name: String,
+        core: Option<usize>,
+        work: impl FnOnce() + Send + 'static,
+    ) -> Result<(), EngineError> {
+        let body = move || {
+            if let Some(id) = core
+                && !core_affinity::set_for_current(CoreId { id })
+            {
+                tracing::warn!("cannot pin this thread to core {id}; it runs where it may");
+            }
+            // Held until the thread ends: DPDK keeps a share of the frame pool for it.
+            let _adopted = adopt_data_thread();
+            work();
+        };
+        let thread = std::thread::Builder::new().name(name).spawn(body);
+        self.threads.push(thread.map_err(EngineError::Thread)?);
+        Ok(())
+    }
+
+    /// Whether a thread has ended on its own, which none should.
+    pub fn has_failed(&self) -> bool {
+        self.threads.iter().any(JoinHandle::is_finished)
+    }
+
+    /// Stops taking frames in, lets everything under way leave, and waits for the threads. `true` if
+    /// all of them ended in good order.
+    pub fn stop(self) -> bool {
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads.into_iter().map(|thread| thread.join().is_ok()).fold(true, |all, one| all && one)
+    }
+}
+
+fn random_seed() -> Result<Seed, EngineError> {
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).map_err(EngineError::Random)?;
+    Ok(Seed::new(random))
+}
+
+/// One of each stage, as the config describes them.
+fn stages(
+    config: &Config,
+    facts: &[PortFacts],
+    cache: &Arc<Cache>,
+    clock: Clock,
+    seed: Seed,
+) -> Result<Stages, EngineError> {
+    let ports: Ports = config.ports.iter().zip(facts).map(stage_port).collect();
+    let blocked = config.block.wire_names().map_err(|error| EngineError::Block(error.to_string()))?;
+    let local = Arc::new(LocalData::new(&config.local, &blocked, seed)?);
+    Ok(Stages {
+        parse: Parse::new(Arc::clone(&ports), seed),
+        neighbor: Neighbor::new(Arc::clone(&ports)),
+        acl: Acl::new(&config.acl),
+        ratelimit: RateLimit::new(&config.ratelimit, clock.ticks_per_second(), seed),
+        policy: Policy::new(Arc::clone(&local)),
+        lookup: Lookup::new(Arc::clone(cache)),
+        encode: Encode::new(Arc::clone(cache), local, ports, config.answers.max_udp_size),
+    })
+}
+
+fn stage_port((settings, facts): (&pmdns_config::Port, &PortFacts)) -> Port {
+    let addresses = settings.addresses.iter().map(|address| address.address);
+    Port {
+        dns_port: settings.dns_port,
+        checksum_offload: settings.checksum_offload && facts.checksum_offload,
+        ..Port::new(facts.mac, addresses)
+    }
+}
+
+fn lifetimes(config: &Config) -> Lifetimes {
+    Lifetimes {
+        min_ttl: config.cache.min_ttl,
+        max_ttl: config.cache.max_ttl,
+        max_negative_ttl: config.cache.max_negative_ttl,
+        max_body: usize::from(config.answers.max_udp_size),
+    }
+}
+
+/// Lays every ring of the topology and gives each end to its holder.
+fn lay_rings(config: &Config, topology: &Topology) -> (Vec<WorkerRings>, Vec<SlowPathRings>) {
+    let mut workers: Vec<WorkerRings> =
+        topology.workers.iter().map(|_| WorkerRings::default()).collect();
+    // The plan lists rings in the order in which both ends count them.
+    for plan in &topology.rings {
+        let (sender, receiver) = ring(config.frames.ring as usize);
+        workers[plan.from].packets_out.push(sender);
+        workers[plan.to].packets_in.push(receiver);
+    }
+    let mut threads = Vec::new();
+    for _ in 0..topology.slow_path_threads {
+        let mut thread = SlowPathRings::default();
+        let mut outlet_of = vec![0; workers.len()];
+        for (index, plan) in topology.workers.iter().enumerate() {
+            if plan.tx_queue.is_some() {
+                let (sender, receiver) = ring(config.frames.ring as usize);
+                outlet_of[index] = thread.answers.len();
+                thread.answers.push(sender);
+                workers[index].answers.push(receiver);
+            }
+        }
+        for (worker, plan) in workers.iter_mut().zip(&topology.workers) {
+            let (sender, receiver) = ring(config.slowpath.ring as usize);
+            worker.misses.push(sender);
+            thread.misses.push(receiver);
+            thread.answers_to.push(outlet_of[plan.answered_by]);
+        }
+        threads.push(thread);
+    }
+    (workers, threads)
+}
+
+/// CPUs for the slow path: those the config names, else those no data core uses; none: any CPU.
+fn slow_path_cores(config: &Config, topology: &Topology) -> Vec<usize> {
+    if !config.slowpath.cores.is_empty() {
+        return config.slowpath.cores.clone();
+    }
+    let data: Vec<usize> = topology.workers.iter().map(|worker| worker.core).collect();
+    let all = core_affinity::get_core_ids().unwrap_or_default();
+    all.into_iter().map(|core| core.id).filter(|core| !data.contains(core)).collect()
+}

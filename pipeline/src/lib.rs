@@ -1,0 +1,19 @@
+//! pmdns: a poll-mode DNS caching forwarder.
+//!
+//! Frames come from NIC queues that dedicated cores poll; a [`line`] of stages answers cache hits in the
+//! frame they arrived in; misses go to a [`slowpath`] of their own threads. [`topology`] plans who does
+//! what, [`engine`] builds and runs it, [`worker`] is one core's loop.
+
+pub mod clock;
+pub mod control;
+pub mod counters;
+pub mod engine;
+pub mod line;
+pub mod replay;
+pub mod ring;
+#[cfg(feature = "dpdk")]
+pub mod run;
+pub mod slowpath;
+pub mod station;
+pub mod topology;
+pub mod worker;

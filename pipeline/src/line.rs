@@ -1,0 +1,96 @@
+//! The line: the stages in order. Read this file first.
+//!
+//! ```text
+//! parse -> neighbor -> acl -> ratelimit -> policy -> lookup -> encode -> transmit
+//! ```
+//!
+//! A packet only ever goes down: to the next stage that wants it, out of the port, to the slow path, or
+//! nowhere. One core may man the whole line or a stretch of it; a stage cannot tell the difference.
+
+use pmdns_config::{StageName, Stretch};
+use pmdns_stages::acl::Acl;
+use pmdns_stages::encode::Encode;
+use pmdns_stages::lookup::Lookup;
+use pmdns_stages::neighbor::Neighbor;
+use pmdns_stages::parse::Parse;
+use pmdns_stages::policy::Policy;
+use pmdns_stages::ratelimit::RateLimit;
+use pmdns_stages::{Batch, Context, Stage};
+
+use crate::station::{Lap, Meter, Station};
+
+/// The stretch of the line that one core mans. The other stations are manned elsewhere.
+#[derive(Debug)]
+pub struct Line {
+    parse: Station<Parse>,
+    neighbor: Station<Neighbor>,
+    acl: Station<Acl>,
+    ratelimit: Station<RateLimit>,
+    policy: Station<Policy>,
+    lookup: Station<Lookup>,
+    encode: Station<Encode>,
+}
+
+impl Line {
+    /// Takes every packet of the batch as far down the line as this core's stretch goes.
+    #[inline]
+    pub fn process(&mut self, batch: &mut Batch, context: &Context, lap: &mut Lap) {
+        self.parse.run(batch, context, lap);
+        self.neighbor.run(batch, context, lap);
+        self.acl.run(batch, context, lap);
+        self.ratelimit.run(batch, context, lap);
+        self.policy.run(batch, context, lap);
+        self.lookup.run(batch, context, lap);
+        self.encode.run(batch, context, lap);
+    }
+
+    /// What each station has counted, in line order.
+    pub fn meters(&self) -> [&Meter; StageName::COUNT] {
+        [
+            self.parse.meter(),
+            self.neighbor.meter(),
+            self.acl.meter(),
+            self.ratelimit.meter(),
+            self.policy.meter(),
+            self.lookup.meter(),
+            self.encode.meter(),
+        ]
+    }
+}
+
+/// One of each stage, to be put on as many lines as there are cores.
+#[derive(Clone, Debug)]
+pub struct Stages {
+    /// Is it for us, is it DNS, what does it ask.
+    pub parse: Parse,
+    /// ARP, neighbour discovery and ping.
+    pub neighbor: Neighbor,
+    /// Who may ask.
+    pub acl: Acl,
+    /// How fast.
+    pub ratelimit: RateLimit,
+    /// Local records and blocked names.
+    pub policy: Policy,
+    /// Cached answers.
+    pub lookup: Lookup,
+    /// The answer itself.
+    pub encode: Encode,
+}
+
+impl Stages {
+    /// The line of a core that mans `stretch`.
+    pub fn man(&self, stretch: Stretch) -> Line {
+        fn station<S: Stage + Clone>(stretch: Stretch, stage: &S) -> Station<S> {
+            Station::new(stretch.contains(S::NAME).then(|| stage.clone()))
+        }
+        Line {
+            parse: station(stretch, &self.parse),
+            neighbor: station(stretch, &self.neighbor),
+            acl: station(stretch, &self.acl),
+            ratelimit: station(stretch, &self.ratelimit),
+            policy: station(stretch, &self.policy),
+            lookup: station(stretch, &self.lookup),
+            encode: station(stretch, &self.encode),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The command line of pmdns.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use pmdns::control::report::{self, Report};
+use pmdns::control::socket;
+use pmdns::replay::{self, ReplayError};
+#[cfg(feature = "dpdk")]
+use pmdns::run::{self, RunError};
+use pmdns_config::{Config, ConfigError};
+use tracing_subscriber::EnvFilter;
+
+/// A poll-mode DNS caching forwarder.
+#[derive(Parser)]
+#[command(name = "pmdns", version, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve until SIGINT or SIGTERM.
+    Run {
+        /// The config file.
+        #[arg(short, long)]
+        config: PathBuf,
+        /// Print the final counters as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say whether a config file is right, and if not, what to change.
+    Check {
+        /// The config file.
+        #[arg(short, long)]
+        config: PathBuf,
+    },
+    /// Run a capture through the line, as an ordinary user, and print the counters.
+    Replay {
+        /// The capture: classic pcap, Ethernet.
+        input: PathBuf,
+        /// Where the answers go.
+        #[arg(short, long)]
+        output: Option<PathBuf>,
+        /// The config file.
+        #[arg(short, long)]
+        config: PathBuf,
+        /// Print the counters as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the counters of a running instance.
+    Stats {
+        /// Its control socket [default: that of a config without `control.socket`].
+        #[arg(long)]
+        socket: Option<PathBuf>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the version.
+    Version,
+}
+
+/// What went wrong, and so what the process exits with.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[cfg(feature = "dpdk")]
+    #[error(transparent)]
+    Run(#[from] RunError),
+    #[cfg(not(feature = "dpdk"))]
+    #[error("this pmdns was built without DPDK: `replay` and `check` work, `run` does not")]
+    NoDpdk,
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    #[error(transparent)]
+    Socket(#[from] socket::SocketError),
+    #[error("the instance sent no report: {0}")]
+    Report(#[from] serde_json::Error),
+    #[error("cannot print: {0}")]
+    Print(#[from] io::Error),
+}
+
+impl Failure {
+    /// Exit codes are documented in docs/operations.md.
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Config(_) => 2,
+            #[cfg(feature = "dpdk")]
+            Self::Run(error) => match error {
+                RunError::Topology(_) => 2,
+                RunError::Eal(_) | RunError::Pool(_) => 3,
+                RunError::Port(_) => 4,
+                RunError::Socket(_) => 5,
+                RunError::Engine(_) | RunError::Signal(_) | RunError::ThreadEnded => 1,
+            },
+            #[cfg(not(feature = "dpdk"))]
+            Self::NoDpdk => 3,
+            Self::Replay(ReplayError::Topology(_)) => 2,
+            Self::Socket(_) => 5,
+            Self::Replay(_) | Self::Report(_) | Self::Print(_) => 1,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let filter = EnvFilter::try_from_env("PMDNS_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_target(false).init();
+    match execute(Arguments::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            let _ = writeln!(io::stderr(), "pmdns: {failure}");
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+fn execute(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Run { config, json } => {
+            let config = Config::load(&config)?;
+            #[cfg(feature = "dpdk")]
+            return print(&run::run(&config)?, json);
+            #[cfg(not(feature = "dpdk"))]
+            {
+                let _ = (config, json);
+                Err(Failure::NoDpdk)
+            }
+        }
+        Command::Check { config } => {
+            let summary = report::summary(&Config::load(&config)?);
+            writeln!(io::stdout(), "{}: {summary}", config.display())?;
+            Ok(())
+        }
+        Command::Replay { input, output, config, json } => {
+            let config = Config::load(&config)?;
+            print(&replay::replay(&config, &input, output.as_deref())?, json)
+        }
+        Command::Stats { socket, json } => {
+            let path = socket.unwrap_or_else(|| pmdns_config::Control::default().socket);
+            let text = socket::ask(&path)?;
+            print_json(&serde_json::from_str(&text)?, json)
+        }
+        Command::Version => {
+            writeln!(io::stdout(), "pmdns {}", env!("CARGO_PKG_VERSION"))?;
+            Ok(())
+        }
+    }
+}
+
+fn print(report: &Report, json: bool) -> Result<(), Failure> {
+    print_json(&serde_json::to_value(report)?, json)
+}
+
+fn print_json(report: &serde_json::Value, json: bool) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    if json {
+        writeln!(out, "{report}")?;
+    } else {
+        report::print_for_people(report, &mut out)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,140 @@
+//! `pmdns run`: serve until told to stop.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use pmdns_config::Config;
+use pmdns_nics::dpdk::{self, Eal, Mempool};
+use pmdns_nics::{FramePool, Nic};
+
+use crate::control::report::Report;
+use crate::control::socket::{ControlSocket, SocketError};
+use crate::engine::{Engine, EngineError};
+use crate::topology::{Topology, TopologyError};
+
+/// How often the main thread looks for signals and control clients.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Why serving could not start or did not end well.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The control socket.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// DPDK's environment.
+    #[error(transparent)]
+    Eal(#[from] dpdk::EalError),
+    /// The frame pool.
+    #[error(transparent)]
+    Pool(#[from] dpdk::PoolError),
+    /// A port.
+    #[error(transparent)]
+    Port(#[from] dpdk::PortError),
+    /// The plan.
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+    /// Everything else that is built.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// Signals cannot be caught.
+    #[error("cannot catch signals: {0}")]
+    Signal(std::io::Error),
+    /// A thread died.
+    #[error("a worker thread ended unexpectedly; the log above says why")]
+    ThreadEnded,
+}
+
+/// Serves with `config` until SIGINT or SIGTERM, and gives the final counters.
+pub fn run(config: &Config) -> Result<Report, RunError> {
+    // Asked first: the environment would narrow the answer to its main core.
+    let available = available_cores();
+    let stop = stop_on_signal().map_err(RunError::Signal)?;
+    let control = ControlSocket::open(&config.control.socket)?;
+    let eal = Eal::init("pmdns", &dpdk::arguments(&config.eal, &config.ports))?;
+    for message in eal.messages() {
+        tracing::debug!("EAL: {message}");
+    }
+    let ports = config.ports.iter().enumerate().map(|(number, port)| eal.open(port, number as u8));
+    let closed = ports.collect::<Result<Vec<_>, _>>()?;
+    let facts: Vec<_> = closed.iter().map(|port| port.facts().clone()).collect();
+    let topology = Topology::plan(config, &facts, &available)?;
+    let pool = Mempool::new("frames", topology.frames as u32, facts[0].numa_node)?;
+    let (mut nics, mut queues): (Vec<Box<dyn Nic>>, Vec<_>) = (Vec::new(), Vec::new());
+    for (port, plan) in closed.into_iter().zip(&topology.ports) {
+        let (nic, own) = port.start(plan, &pool)?;
+        nics.push(Box::new(nic));
+        queues.push(own);
+    }
+    let pool = FramePool::Dpdk(pool);
+    let engine = Engine::build(config, topology.clone(), &facts, queues, pool.clone())?;
+    announce(config, &topology, &engine, &nics);
+    let gauges = engine.gauges.clone();
+    let running = engine.start(config, true)?;
+    tracing::info!("ready");
+
+    while !stop.load(Ordering::Relaxed) && !running.has_failed() {
+        control.serve(|| to_json(&Report::read(&gauges, &topology, &nics)));
+        std::thread::sleep(LOOK);
+    }
+    let failed = running.has_failed();
+    tracing::info!("stopping");
+    let in_good_order = running.stop();
+    let report = Report::read(&gauges, &topology, &nics);
+    drop((control, gauges));
+    nics.into_iter().for_each(Nic::close);
+    if pool.in_use() > 0 {
+        tracing::error!("{} frames were not given back; please report this", pool.in_use());
+    }
+    drop(pool);
+    eal.close()?;
+    if failed || !in_good_order { Err(RunError::ThreadEnded) } else { Ok(report) }
+}
+
+/// A report as `pmdns stats --json` prints it.
+pub fn to_json(report: &Report) -> String {
+    serde_json::to_string(report).expect("a report holds only strings and numbers")
+}
+
+/// CPUs this process may run on.
+pub fn available_cores() -> Vec<usize> {
+    let cores = core_affinity::get_core_ids().unwrap_or_default();
+    cores.into_iter().map(|core| core.id).collect()
+}
+
+/// A flag that SIGINT and SIGTERM set.
+fn stop_on_signal() -> std::io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}
+
+/// Says what was planned and got.
+fn announce(config: &Config, topology: &Topology, engine: &Engine, nics: &[Box<dyn Nic>]) {
+    for (nic, port) in nics.iter().zip(&config.ports) {
+        let facts = nic.facts();
+        let [a, b, c, d, e, f] = facts.mac;
+        let mac = format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}");
+        let addresses: Vec<String> =
+            port.addresses.iter().map(|address| address.address.to_string()).collect();
+        let link = if nic.link_up() { "up" } else { "down" };
+        tracing::info!(
+            "port {} {} {mac} link {link}, answers at {} port {}",
+            facts.name,
+            facts.driver,
+            addresses.join(", "),
+            port.dns_port,
+        );
+    }
+    for line in topology.to_string().lines() {
+        tracing::info!("{line}");
+    }
+    if let Some(warning) = &engine.arena.warning {
+        tracing::warn!("{warning}");
+    }
+    tracing::info!("cache {}", engine.arena);
+}
+

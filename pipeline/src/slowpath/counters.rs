@@ -1,0 +1,160 @@
+//! What the slow path counts. Its threads write, anybody may read: relaxed atomics.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::Serialize;
+
+/// Declares a table of counters together with its plain image for reports.
+macro_rules! counters {
+    (
+        $(#[doc = $live_text:literal])* $live:ident,
+        $(#[doc = $plain_text:literal])* $plain:ident {
+            $($(#[doc = $text:literal])* $name:ident,)*
+        }
+    ) => {
+        $(#[doc = $live_text])*
+        #[derive(Debug, Default)]
+        pub struct $live { $($(#[doc = $text])* pub $name: AtomicU64,)* }
+
+        $(#[doc = $plain_text])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+        pub struct $plain { $($(#[doc = $text])* pub $name: u64,)* }
+
+        impl $live {
+            /// Reads every counter. They are read one after another, so sums of them are exact only
+            /// while nothing is counted.
+            pub fn snapshot(&self) -> $plain {
+                $plain { $($name: self.$name.load(Ordering::Relaxed),)* }
+            }
+        }
+
+        impl $plain {
+            /// The counters in order, with their names and meanings.
+            pub fn named(&self) -> impl Iterator<Item = (&'static str, u64, &'static str)> + use<> {
+                [$((stringify!($name), self.$name, concat!($($text,)*)),)*].into_iter()
+            }
+        }
+    };
+}
+
+counters! {
+    /// The counters of the slow path. Threads may share them.
+    Counters,
+    /// The counters of the slow path, read at one time.
+    CountersSnapshot {
+        /// Misses taken from the data cores.
+        misses,
+        /// Misses that the cache could answer by the time they came.
+        answered_from_cache_late,
+        /// Misses that started a question to the upstreams.
+        leaders,
+        /// Misses that joined a question already under way.
+        coalesced,
+        /// Clients answered with what an upstream said.
+        answered,
+        /// Clients answered with SERVFAIL.
+        servfail,
+        /// Waiting clients whose deadline passed.
+        deadline,
+        /// Misses answered with SERVFAIL because their question failed a moment ago.
+        failed_recently,
+        /// Misses dropped because too many questions were pending.
+        shed_pending,
+        /// Misses dropped because too many clients' queries were waiting.
+        shed_waiting,
+        /// Misses dropped because too many queries of the same client were waiting.
+        shed_client,
+        /// Answers dropped because the frame pool was empty.
+        shed_no_frame,
+        /// Answers dropped because the ring to the transmitting core was full.
+        shed_ring_full,
+        /// Answers dropped because they did not fit the frame.
+        shed_too_long,
+        /// Answers put into the cache.
+        inserted,
+        /// Answers not put into the cache: their TTL is zero, or the cache refused them.
+        not_cached,
+        /// Sockets that could not be opened.
+        socket_errors,
+        /// Questions pending now.
+        pending,
+        /// Clients' queries waiting now.
+        waiting,
+    }
+}
+
+counters! {
+    /// The counters of one upstream. All threads share them.
+    UpstreamCounters,
+    /// The counters of one upstream, read at one time.
+    UpstreamSnapshot {
+        /// Queries sent over UDP.
+        queries,
+        /// Queries sent over TCP.
+        tcp,
+        /// Replies that belong to their query.
+        replies,
+        /// Queries without a reply in time.
+        timeouts,
+        /// Datagrams that did not match the query they came for; forged, or very late.
+        mismatched,
+        /// Queries ended by an error of the network, for example "connection refused".
+        errors,
+        /// Replies that belong to their query but cannot be understood.
+        malformed,
+        /// Replies with an rcode other than NOERROR and NXDOMAIN.
+        rcode_failures,
+        /// Smoothed round-trip time in microseconds, as the thread that measured last sees it.
+        srtt_us,
+        /// 0: well. 1: resting after failures, asked after the others.
+        state,
+    }
+}
+
+impl CountersSnapshot {
+    /// How many misses have ended, one way or the other. With those still `waiting` they are all
+    /// `misses`.
+    pub fn ended(&self) -> u64 {
+        self.answered_from_cache_late
+            + self.answered
+            + self.servfail
+            + self.shed_pending
+            + self.shed_waiting
+            + self.shed_client
+            + self.shed_no_frame
+            + self.shed_ring_full
+            + self.shed_too_long
+    }
+}
+
+/// Counts one.
+#[inline]
+pub(super) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Lowers a gauge by one.
+#[inline]
+pub(super) fn lower(gauge: &AtomicU64) {
+    gauge.fetch_sub(1, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_says_what_was_counted() {
+        let counters = Counters::default();
+        count(&counters.misses);
+        count(&counters.misses);
+        count(&counters.waiting);
+        lower(&counters.waiting);
+        let snapshot = counters.snapshot();
+        assert_eq!(snapshot, CountersSnapshot { misses: 2, ..CountersSnapshot::default() });
+        assert_eq!(
+            snapshot.named().next(),
+            Some(("misses", 2, " Misses taken from the data cores."))
+        );
+    }
+}

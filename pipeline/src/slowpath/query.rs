@@ -1,0 +1,267 @@
+//! What is asked upstream: the question that clients share, the message sent for it, and which replies
+//! belong to that message.
+
+use std::hash::{Hash, Hasher};
+
+use arrayvec::ArrayVec;
+use pmdns_stages::cache::Key;
+use pmdns_stages::miss::Miss;
+use pmdns_stages::wire::dns::{
+    HEADER_LEN, OPT_LEN, QUESTION_FIXED_LEN, Rcode, flag, header, put_opt, rtype,
+};
+use pmdns_stages::wire::name::{MAX_NAME, Seed};
+use pmdns_stages::wire::record::Records;
+use pmdns_stages::wire::{be16, put16};
+
+/// The UDP size our OPT record announces: replies of that size cross the Internet unfragmented
+/// (DNS flag day 2020).
+const OUR_UDP_SIZE: u16 = 1232;
+
+/// The longest query we send.
+const MAX_QUERY: usize = HEADER_LEN + MAX_NAME + QUESTION_FIXED_LEN + OPT_LEN;
+
+/// A question, owned: what pending questions and remembered failures are found by.
+///
+/// It hashes as its cache key does, with the process's seed, and compares in full.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Question {
+    /// Lower case.
+    name: Box<[u8]>,
+    qtype: u16,
+    qclass: u16,
+    flags: u8,
+    hash: u64,
+}
+
+impl Question {
+    /// What the client of `miss` asks.
+    pub(super) fn of(miss: &Miss, seed: Seed) -> Self {
+        let key = miss.key();
+        Self {
+            name: key.name.to_ascii_lowercase().into(),
+            qtype: key.qtype,
+            qclass: key.qclass,
+            flags: key.flags,
+            hash: key.hash(seed, miss.key),
+        }
+    }
+
+    /// The cache key.
+    pub(super) fn key(&self) -> Key<'_> {
+        Key { name: &self.name, qtype: self.qtype, qclass: self.qclass, flags: self.flags }
+    }
+
+    /// Hash of the cache key.
+    pub(super) fn hash(&self) -> u64 {
+        self.hash
+    }
+}
+
+impl Hash for Question {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+/// One message to an upstream.
+#[derive(Clone, Debug)]
+pub(super) struct Query {
+    message: ArrayVec<u8, MAX_QUERY>,
+    question_end: usize,
+}
+
+impl Query {
+    /// The message that asks `question` with this id, with an OPT record or without.
+    ///
+    /// The name goes out in lower case, whatever case the client wrote: many clients share the answer,
+    /// and it must not depend on who asked first. AD is always set (RFC 6840 section 5.7): clients that
+    /// want to know it share answers with clients that do not, and encode tells it to the former only.
+    pub(super) fn new(question: &Question, id: u16, edns: bool) -> Self {
+        let key = question.key();
+        let checking_disabled = if key.flags & Key::CD != 0 { flag::CD } else { 0 };
+        let mut head = [0; HEADER_LEN];
+        put16(&mut head, header::ID, id);
+        put16(&mut head, header::FLAGS, flag::RD | flag::AD | checking_disabled);
+        put16(&mut head, header::QDCOUNT, 1);
+        put16(&mut head, header::ARCOUNT, u16::from(edns));
+        let mut message = ArrayVec::new();
+        message.extend(head);
+        message.extend(key.name.iter().copied());
+        message.extend(key.qtype.to_be_bytes());
+        message.extend(key.qclass.to_be_bytes());
+        let question_end = message.len();
+        if edns {
+            let mut opt = [0; OPT_LEN];
+            put_opt(&mut opt, OUR_UDP_SIZE, Rcode::NOERROR, key.flags & Key::DO != 0);
+            message.extend(opt);
+        }
+        Self { message, question_end }
+    }
+
+    /// The message.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.message
+    }
+
+    /// Whether `reply` answers this very message: its id, a response, a standard query, and the question
+    /// byte for byte (RFC 5452 section 9.1). Nothing else of a reply is looked at before this.
+    pub(super) fn is_answered_by(&self, reply: &[u8]) -> bool {
+        let (Some(id), Some(flags), Some(questions)) =
+            (be16(reply, header::ID), be16(reply, header::FLAGS), be16(reply, header::QDCOUNT))
+        else {
+            return false;
+        };
+        let asked = &self.message[HEADER_LEN..self.question_end];
+        let same_question = match questions {
+            1 => reply.get(HEADER_LEN..self.question_end) == Some(asked),
+            // Servers that do not know EDNS may not have understood the message at all (RFC 6891
+            // section 7); such a reply only makes us ask again without it.
+            0 => reply.len() == HEADER_LEN && flags & flag::RCODE == u16::from(Rcode::FORMERR.0),
+            _ => false,
+        };
+        be16(&self.message, header::ID) == Some(id)
+            && flags & (flag::QR | flag::OPCODE) == flag::QR
+            && same_question
+    }
+}
+
+/// What a reply says on its face.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Face {
+    /// NOERROR or NXDOMAIN: an answer.
+    Answer,
+    /// An answer, but not all of it: TC=1.
+    Truncated,
+    /// It did not understand the query.
+    FormatError,
+    /// Any other rcode.
+    Failure,
+}
+
+impl Face {
+    /// The face of a reply that answers its query.
+    pub(super) fn of(reply: &[u8]) -> Self {
+        let flags = be16(reply, header::FLAGS).unwrap_or(0);
+        let rcode = Rcode((flags & flag::RCODE) as u8);
+        match rcode {
+            Rcode::NOERROR | Rcode::NXDOMAIN if flags & flag::TC != 0 => Self::Truncated,
+            Rcode::NOERROR | Rcode::NXDOMAIN if is_extended(reply) => Self::Failure,
+            Rcode::NOERROR | Rcode::NXDOMAIN => Self::Answer,
+            Rcode::FORMERR => Self::FormatError,
+            _ => Self::Failure,
+        }
+    }
+}
+
+/// Whether the OPT record holds upper bits of the rcode (RFC 6891 section 6.1.3): BADVERS is NOERROR
+/// in the header.
+fn is_extended(reply: &[u8]) -> bool {
+    let Ok(records) = Records::new(reply) else { return false };
+    records.flatten().any(|record| record.rtype == rtype::OPT && record.ttl >> 24 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use pmdns_stages::Context;
+    use pmdns_stages::parse::Parse;
+    use pmdns_stages::ports::Port;
+    use pmdns_stages::testing::{OUR_IPV4, OUR_MAC, act_once, query};
+
+    use super::*;
+
+    fn seed() -> Seed {
+        Seed::new([7; 16])
+    }
+
+    fn question(client: &pmdns_stages::testing::Query) -> Question {
+        let mut parse = Parse::new([Port::new(OUR_MAC, [OUR_IPV4.into()])].into(), seed());
+        let packet = act_once(&mut parse, client.packet(), &Context { now: 0, seconds: 0 });
+        Question::of(&Miss::of(&packet), seed())
+    }
+
+    fn reply_to(query: &Query) -> Vec<u8> {
+        let mut reply = query.bytes()[..query.question_end].to_vec();
+        put16(&mut reply, header::FLAGS, flag::QR | flag::RD | flag::RA);
+        put16(&mut reply, header::ARCOUNT, 0);
+        reply
+    }
+
+    #[test]
+    fn letter_case_makes_no_other_question_but_do_and_cd_do() {
+        let plain = question(&query("www.example. A"));
+        assert_eq!(plain, question(&query("WWW.eXample. A")));
+        assert_ne!(plain, question(&query("www.example. AAAA")));
+        assert_ne!(plain, question(&query("www.example. A").edns(1232, true)));
+        assert_eq!(plain, question(&query("www.example. A").edns(1232, false)));
+        let mut checking_disabled = query("www.example. A");
+        checking_disabled.flags |= flag::CD;
+        assert_ne!(plain, question(&checking_disabled));
+    }
+
+    #[test]
+    fn the_message_is_what_the_standards_say() {
+        let mut client = query("WWW.example. A").edns(4096, true);
+        client.flags |= flag::CD;
+        let query = Query::new(&question(&client), 0xabcd, true);
+        let expected = [
+            b"\xab\xcd\x01\x30\0\x01\0\0\0\0\0\x01".as_slice(),
+            b"\x03www\x07example\0\0\x01\0\x01",
+            b"\0\0\x29\x04\xd0\0\0\x80\0\0\0",
+        ];
+        assert_eq!(query.bytes(), expected.concat());
+        let without = Query::new(&question(&client), 0xabcd, false);
+        assert_eq!(without.bytes()[10..12], [0, 0]);
+        assert_eq!(without.bytes().len(), query.bytes().len() - OPT_LEN);
+    }
+
+    #[test]
+    fn trap_09_only_the_very_reply_matches() {
+        let query = Query::new(&question(&query("www.example. A")), 0xabcd, true);
+        let right = reply_to(&query);
+        assert!(query.is_answered_by(&right));
+        for bit in 0..16 {
+            let mut other_id = right.clone();
+            other_id[bit / 8] ^= 1 << (bit % 8);
+            assert!(!query.is_answered_by(&other_id));
+        }
+        for at in HEADER_LEN..right.len() {
+            let mut other_question = right.clone();
+            other_question[at] ^= 0x20;
+            assert!(!query.is_answered_by(&other_question));
+            assert!(!query.is_answered_by(&right[..at]), "cut off");
+        }
+        let mut not_a_response = right.clone();
+        not_a_response[2] &= 0x7f;
+        assert!(!query.is_answered_by(&not_a_response));
+        let mut notify = right.clone();
+        notify[2] |= 0x20;
+        assert!(!query.is_answered_by(&notify));
+        let mut no_question = right.clone();
+        no_question[5] = 0;
+        assert!(!query.is_answered_by(&no_question));
+        assert!(!query.is_answered_by(&no_question[..HEADER_LEN]), "NOERROR without a question");
+        no_question[3] |= 1;
+        assert!(query.is_answered_by(&no_question[..HEADER_LEN]), "a bare FORMERR");
+    }
+
+    #[test]
+    fn faces() {
+        let query = Query::new(&question(&query("www.example. A")), 1, true);
+        let face = |change: fn(&mut Vec<u8>)| {
+            let mut reply = reply_to(&query);
+            change(&mut reply);
+            Face::of(&reply)
+        };
+        assert_eq!(face(|_| {}), Face::Answer);
+        assert_eq!(face(|reply| reply[3] |= 3), Face::Answer);
+        assert_eq!(face(|reply| reply[2] |= 2), Face::Truncated);
+        assert_eq!(face(|reply| reply[3] |= 1), Face::FormatError);
+        assert_eq!(face(|reply| reply[3] |= 2), Face::Failure);
+        assert_eq!(face(|reply| reply[3] |= 5), Face::Failure);
+        let badvers = |reply: &mut Vec<u8>| {
+            reply[11] = 1;
+            reply.extend(b"\0\0\x29\x04\xd0\x01\0\0\0\0\0");
+        };
+        assert_eq!(face(badvers), Face::Failure);
+    }
+}

@@ -1,0 +1,238 @@
+//! The plan: which core mans what, which queues and rings there are, how many frames they need.
+//!
+//! Pure data, made from the config and the facts of the ports; testable without a machine, printed at
+//! start.
+
+use std::fmt;
+
+use pmdns_config::{Config, Idle, Placement, StageName, Stretch};
+use pmdns_nics::{MAX_BURST, PortFacts, PortPlan};
+
+/// Frames that a core's share of a DPDK pool may hold back (`rte_mempool` cache, flushed at 1.5 times).
+const POOL_CACHE: usize = 512;
+/// Frames the slow path may have in hand while it answers.
+const SLOW_PATH_FRAMES: usize = 256;
+
+/// The whole plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topology {
+    /// One for each data core, in line order.
+    pub workers: Vec<WorkerPlan>,
+    /// The rings between them.
+    pub rings: Vec<RingPlan>,
+    /// What each port is asked for.
+    pub ports: Vec<PortPlan>,
+    /// Names of the ports.
+    pub port_names: Vec<String>,
+    /// Threads of the slow path.
+    pub slow_path_threads: usize,
+    /// Frames the pool must have, so that no lawful load can empty it.
+    pub frames: usize,
+}
+
+/// One data core's work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerPlan {
+    /// The CPU it is pinned to.
+    pub core: usize,
+    /// The stretch of the line it mans.
+    pub stages: Stretch,
+    /// What it does when there is nothing to do.
+    pub idle: Idle,
+    /// The RX queue it polls, on every port.
+    pub rx_queue: Option<u16>,
+    /// The TX queue it fills, on every port.
+    pub tx_queue: Option<u16>,
+    /// Rings it takes packets from, as indexes into [`Topology::rings`].
+    pub rings_in: Vec<usize>,
+    /// Rings it puts packets into, by shard.
+    pub rings_out: Vec<usize>,
+    /// The worker that sends the slow path's answers to this worker's misses.
+    pub answered_by: usize,
+}
+
+/// A ring between two workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingPlan {
+    /// The worker that fills it.
+    pub from: usize,
+    /// The worker that empties it.
+    pub to: usize,
+}
+
+/// Why no topology could be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TopologyError {
+    /// A CPU is not there.
+    #[error(
+        "placement uses core {core}, which this process may not run on; it may use {available:?} \
+         (change `cores`, or the process's CPU set)"
+    )]
+    NoSuchCore {
+        /// The CPU asked for.
+        core: usize,
+        /// The CPUs there are.
+        available: Vec<usize>,
+    },
+    /// A port has too few queues.
+    #[error(
+        "port `{port}` ({driver}) has at most {max} {direction} queues, but {cores} cores man \
+         `{stages}`; use fewer cores there, or a port with more queues"
+    )]
+    TooFewQueues {
+        /// The port's name.
+        port: String,
+        /// Its driver.
+        driver: String,
+        /// `RX` or `TX`.
+        direction: &'static str,
+        /// Queues it can have.
+        max: u16,
+        /// Queues needed.
+        cores: usize,
+        /// The stretch whose cores need them.
+        stages: Stretch,
+    },
+}
+
+impl Topology {
+    /// Plans for `config`, on ports with these facts and on these CPUs.
+    pub fn plan(
+        config: &Config,
+        facts: &[PortFacts],
+        available: &[usize],
+    ) -> Result<Self, TopologyError> {
+        // With a choice, the last CPU: the first one serves the interrupts of most machines.
+        let default_core = available.last().copied().unwrap_or(0);
+        let mut groups = config.placements_or_default(default_core);
+        groups.sort_by_key(|group| group.stages.first);
+        check_cores(&groups, available)?;
+        check_queues(&groups, facts)?;
+        let (workers, rings) = man(&groups);
+        let queues = |has: fn(&WorkerPlan) -> bool| workers.iter().filter(|w| has(w)).count() as u16;
+        let port = PortPlan {
+            rx_queues: queues(|worker| worker.rx_queue.is_some()),
+            tx_queues: queues(|worker| worker.tx_queue.is_some()),
+        };
+        let mut topology = Self {
+            ports: vec![port; config.ports.len()],
+            port_names: config.ports.iter().map(|port| port.name.clone()).collect(),
+            slow_path_threads: config.slowpath.threads,
+            frames: 0,
+            workers,
+            rings,
+        };
+        topology.frames = topology.frames_needed(config);
+        Ok(topology)
+    }
+
+    /// Frames that can be in queues, rings and hands at the same time.
+    fn frames_needed(&self, config: &Config) -> usize {
+        if config.frames.count > 0 {
+            return config.frames.count as usize;
+        }
+        let in_queues: usize = config.ports.iter().zip(&self.ports).map(|(port, plan)| {
+            usize::from(port.rx_descriptors) * usize::from(plan.rx_queues)
+                + usize::from(port.tx_descriptors) * usize::from(plan.tx_queues)
+        }).sum();
+        let ring = config.frames.ring as usize;
+        let transmitters = self.workers.iter().filter(|w| w.tx_queue.is_some()).count();
+        let in_rings = ring * (self.rings.len() + transmitters * self.slow_path_threads);
+        let threads = self.workers.len() + self.slow_path_threads;
+        let in_hands = threads * (2 * MAX_BURST + POOL_CACHE * 3 / 2) + SLOW_PATH_FRAMES;
+        // A pool of 2^n - 1 uses its memory best (rte_mempool_create).
+        (in_queues + in_rings + in_hands).next_power_of_two() - 1
+    }
+}
+
+fn check_cores(groups: &[Placement], available: &[usize]) -> Result<(), TopologyError> {
+    match groups.iter().flat_map(|group| &group.cores).find(|core| !available.contains(core)) {
+        None => Ok(()),
+        Some(core) => {
+            Err(TopologyError::NoSuchCore { core: *core, available: available.to_vec() })
+        }
+    }
+}
+
+fn check_queues(groups: &[Placement], facts: &[PortFacts]) -> Result<(), TopologyError> {
+    for port in facts {
+        for (group, direction, max) in [
+            (groups.first(), "RX", port.max_rx_queues),
+            (groups.last(), "TX", port.max_tx_queues),
+        ] {
+            let Some(group) = group else { continue };
+            if group.cores.len() > usize::from(max) {
+                return Err(TopologyError::TooFewQueues {
+                    port: port.name.clone(),
+                    driver: port.driver.clone(),
+                    direction,
+                    max,
+                    cores: group.cores.len(),
+                    stages: group.stages,
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Gives every core its work, and lays a ring from each core of one stretch to each of the next.
+fn man(groups: &[Placement]) -> (Vec<WorkerPlan>, Vec<RingPlan>) {
+    let mut workers: Vec<WorkerPlan> = Vec::new();
+    let mut rings = Vec::new();
+    let mut previous = 0..0;
+    for (index, group) in groups.iter().enumerate() {
+        let first = workers.len();
+        for (shard, core) in group.cores.iter().enumerate() {
+            let worker = workers.len();
+            let queue = shard as u16;
+            let rings_in = previous.clone().map(|from: usize| {
+                rings.push(RingPlan { from, to: worker });
+                workers[from].rings_out.push(rings.len() - 1);
+                rings.len() - 1
+            }).collect();
+            workers.push(WorkerPlan {
+                core: *core,
+                stages: group.stages,
+                idle: group.idle,
+                rx_queue: (index == 0).then_some(queue),
+                tx_queue: (index + 1 == groups.len()).then_some(queue),
+                rings_in,
+                rings_out: Vec::new(),
+                answered_by: worker,
+            });
+        }
+        previous = first..workers.len();
+    }
+    let transmitters: Vec<usize> = previous.collect();
+    for (index, worker) in workers.iter_mut().enumerate() {
+        if worker.tx_queue.is_none() {
+            worker.answered_by = transmitters[index % transmitters.len()];
+        }
+    }
+    (workers, rings)
+}
+
+impl fmt::Display for Topology {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, worker) in self.workers.iter().enumerate() {
+            write!(f, "worker {index}  core {}  {}", worker.core, worker.stages)?;
+            for name in &self.port_names {
+                if let Some(queue) = worker.rx_queue {
+                    write!(f, "  {name}:rx{queue}")?;
+                }
+                if let Some(queue) = worker.tx_queue {
+                    write!(f, "  {name}:tx{queue}")?;
+                }
+            }
+            for ring in &worker.rings_out {
+                write!(f, "  -> worker {}", self.rings[*ring].to)?;
+            }
+            if worker.stages.contains(StageName::Lookup) {
+                write!(f, "  misses -> slow path -> worker {}", worker.answered_by)?;
+            }
+            writeln!(f)?;
+        }
+        write!(f, "slow path  {} thread(s)    frames  {}", self.slow_path_threads, self.frames)
+    }
+}

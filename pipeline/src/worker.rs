@@ -1,0 +1,367 @@
+//! A worker: one data core's poll loop, turn by turn.
+//!
+//! A turn takes a batch from each inlet (an RX queue or a ring), walks it down the core's stretch of the
+//! line, and hands every packet on. Nothing in it allocates, locks, logs or waits: what is full refuses,
+//! and the newest packet is dropped and counted.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use arrayvec::ArrayVec;
+use pmdns_config::Idle;
+use pmdns_nics::{Burst, Frame, MAX_BURST, RxQueue, TxQueue, release};
+use pmdns_stages::cache::Cache;
+use pmdns_stages::miss::Miss;
+use pmdns_stages::{Batch, Packet, Step, Tick};
+
+use crate::clock::Clock;
+use crate::counters::{Published, Tally};
+use crate::line::Line;
+use crate::ring::{RingReceiver, RingSender};
+use crate::station::Lap;
+
+/// How often a worker publishes its counters.
+const HOUSEKEEPING: Duration = Duration::from_millis(10);
+/// Idle turns before an adaptive worker starts to sleep.
+const PATIENCE: u32 = 2000;
+/// An adaptive worker's first nap and longest nap.
+const NAPS: (Duration, Duration) = (Duration::from_micros(20), Duration::from_micros(200));
+
+/// Everything one data core owns.
+pub struct Worker {
+    inlets: Vec<Inlet>,
+    line: Line,
+    batch: Batch,
+    limit: usize,
+    transmitters: Vec<Transmitter>,
+    rings_out: Vec<Outlet>,
+    misses: Vec<RingSender<Miss>>,
+    answers: Vec<RingReceiver<Frame>>,
+    cache: Arc<Cache>,
+    clock: Clock,
+    tally: Tally,
+    published: Arc<Published>,
+    next_housekeeping: Tick,
+}
+
+/// What a worker is made of.
+pub struct WorkerParts {
+    /// The stretch of the line it mans.
+    pub line: Line,
+    /// Frames it takes at a time.
+    pub batch: usize,
+    /// RX queues it polls.
+    pub receivers: Vec<Box<dyn RxQueue>>,
+    /// Rings it takes packets from.
+    pub rings_in: Vec<RingReceiver<Packet>>,
+    /// TX queues by port number; empty if it does not transmit.
+    pub transmitters: Vec<Box<dyn TxQueue>>,
+    /// Rings to the next stretch, by shard.
+    pub rings_out: Vec<RingSender<Packet>>,
+    /// Rings to the slow path, by cache shard.
+    pub misses: Vec<RingSender<Miss>>,
+    /// Rings from the slow path.
+    pub answers: Vec<RingReceiver<Frame>>,
+    /// The cache, which knows which shard a miss belongs to.
+    pub cache: Arc<Cache>,
+    /// The clock.
+    pub clock: Clock,
+    /// Where the counters are published.
+    pub published: Arc<Published>,
+}
+
+/// Where packets come from.
+enum Inlet {
+    Port(Box<dyn RxQueue>),
+    Ring(RingReceiver<Packet>),
+}
+
+/// A TX queue, and the frames to be sent this turn.
+struct Transmitter {
+    queue: Box<dyn TxQueue>,
+    burst: Burst,
+}
+
+/// A ring to another worker, and the packets to be sent this turn.
+struct Outlet {
+    ring: RingSender<Packet>,
+    staged: Batch,
+}
+
+/// What a turn did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// It found packets.
+    Busy,
+    /// It found none.
+    Idle,
+}
+
+impl Worker {
+    /// A worker that has not turned yet.
+    pub fn new(parts: WorkerParts) -> Self {
+        let ports = parts.receivers.into_iter().map(Inlet::Port);
+        let rings = parts.rings_in.into_iter().map(Inlet::Ring);
+        let transmitters = parts.transmitters.into_iter();
+        let outlets = parts.rings_out.into_iter();
+        Self {
+            inlets: ports.chain(rings).collect(),
+            line: parts.line,
+            batch: Batch::new(),
+            limit: parts.batch,
+            transmitters: transmitters
+                .map(|queue| Transmitter { queue, burst: Burst::new() })
+                .collect(),
+            rings_out: outlets.map(|ring| Outlet { ring, staged: Batch::new() }).collect(),
+            misses: parts.misses,
+            answers: parts.answers,
+            cache: parts.cache,
+            clock: parts.clock,
+            tally: Tally::default(),
+            published: parts.published,
+            next_housekeeping: 0,
+        }
+    }
+
+    /// Turns until `stop` is set and everything under way has left this core.
+    pub fn run(mut self, idle: Idle, stop: &AtomicBool) {
+        let mut idler = Idler::new(idle);
+        while !stop.load(Ordering::Relaxed) {
+            idler.after(self.turn());
+        }
+        self.drain(&mut idler);
+    }
+
+    /// Lets the rings run dry, in the order of the line: what feeds this core ends first.
+    fn drain(&mut self, idler: &mut Idler) {
+        self.inlets.retain(|inlet| matches!(inlet, Inlet::Ring(_)));
+        while !self.inlets.iter().all(Inlet::has_ended) {
+            idler.after(self.turn());
+        }
+        // The slow path ends when no core can send it a miss any more, and then its answers end.
+        self.misses.clear();
+        while !self.answers.iter().all(RingReceiver::has_ended) {
+            idler.after(self.turn());
+        }
+        self.rings_out.clear();
+        self.published.publish(&self.tally, &self.line);
+    }
+
+    /// One pass of the poll loop.
+    pub fn turn(&mut self) -> Turn {
+        let start = self.clock.now();
+        let mut found = 0;
+        for index in 0..self.inlets.len() {
+            let now = if index == 0 { start } else { self.clock.now() };
+            found += self.take_batch(index, now);
+            if self.batch.is_empty() {
+                continue;
+            }
+            let mut lap = Lap::start(self.clock, now);
+            self.line.process(&mut self.batch, &self.clock.context(now), &mut lap);
+            self.hand_on();
+        }
+        found += self.take_answers();
+        self.transmit();
+        let end = self.clock.now();
+        if end >= self.next_housekeeping {
+            self.next_housekeeping = end + self.clock.ticks_of(HOUSEKEEPING);
+            self.published.publish(&self.tally, &self.line);
+        }
+        if found > 0 {
+            self.tally.busy_turns += 1;
+            self.tally.busy_ticks += end - start;
+            Turn::Busy
+        } else {
+            self.tally.idle_turns += 1;
+            self.tally.idle_ticks += end - start;
+            Turn::Idle
+        }
+    }
+
+    /// Fills the batch from one inlet.
+    #[inline]
+    fn take_batch(&mut self, index: usize, now: Tick) -> usize {
+        match &mut self.inlets[index] {
+            Inlet::Port(queue) => {
+                let mut burst = Burst::new();
+                let count = queue.receive(&mut burst, self.limit);
+                self.batch.extend(burst.into_iter().map(|frame| Packet::arrived(frame, now)));
+                self.tally.received += count as u64;
+                count
+            }
+            Inlet::Ring(ring) => {
+                let count = ring.pop_batch(&mut self.batch, self.limit);
+                self.tally.ring_in += count as u64;
+                count
+            }
+        }
+    }
+
+    /// Takes the slow path's answers: frames that only need to be sent.
+    #[inline]
+    fn take_answers(&mut self) -> usize {
+        let mut found = 0;
+        for ring in &mut self.answers {
+            let mut frames: ArrayVec<Frame, MAX_BURST> = ArrayVec::new();
+            found += ring.pop_batch(&mut frames, self.limit);
+            for frame in frames {
+                self.tally.made += 1;
+                send(&mut self.transmitters, frame, &mut self.tally);
+            }
+        }
+        found
+    }
+
+    /// Sends every packet of the batch where its step says.
+    #[inline]
+    fn hand_on(&mut self) {
+        let mut dropped = Burst::new();
+        for packet in self.batch.drain(..) {
+            match packet.step {
+                Step::Transmit if !self.transmitters.is_empty() => {
+                    send(&mut self.transmitters, packet.frame, &mut self.tally);
+                }
+                Step::Transmit | Step::At(_) => {
+                    let shard = shard_of(packet.key, self.rings_out.len());
+                    self.rings_out[shard].staged.push(packet);
+                }
+                Step::SlowPath => {
+                    if hand_to_slow_path(&mut self.misses, &self.cache, &packet) {
+                        self.tally.slow_path += 1;
+                    } else {
+                        self.tally.miss_full += 1;
+                    }
+                    dropped.push(packet.frame);
+                }
+                Step::Exception => {
+                    self.tally.exceptions += 1;
+                    dropped.push(packet.frame);
+                }
+                Step::Drop(_) => {
+                    self.tally.dropped += 1;
+                    dropped.push(packet.frame);
+                }
+            }
+        }
+        for outlet in &mut self.rings_out {
+            self.tally.ring_out += outlet.ring.push_batch(&mut outlet.staged) as u64;
+            self.tally.ring_full += outlet.staged.len() as u64;
+            outlet.staged.clear();
+        }
+        release(&mut dropped);
+    }
+
+    /// Gives this turn's frames to the ports.
+    #[inline]
+    fn transmit(&mut self) {
+        for transmitter in &mut self.transmitters {
+            flush(transmitter, &mut self.tally);
+        }
+    }
+
+    /// What this worker has counted, published or not.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// The line this worker mans.
+    pub fn line(&self) -> &Line {
+        &self.line
+    }
+}
+
+impl Inlet {
+    /// Whether nothing will come from here any more. Ports are closed by leaving them out.
+    fn has_ended(&self) -> bool {
+        match self {
+            Self::Port(_) => false,
+            Self::Ring(ring) => ring.has_ended(),
+        }
+    }
+}
+
+/// Puts a frame into the burst of its port, which is flushed first if it is full.
+#[inline]
+fn send(transmitters: &mut [Transmitter], frame: Frame, tally: &mut Tally) {
+    let transmitter = &mut transmitters[usize::from(frame.port())];
+    if transmitter.burst.is_full() {
+        flush(transmitter, tally);
+    }
+    transmitter.burst.push(frame);
+}
+
+/// Gives a burst to its queue. What the queue refuses is dropped: the client will ask again, and
+/// waiting here would let the RX queue overflow uncounted.
+#[inline]
+fn flush(transmitter: &mut Transmitter, tally: &mut Tally) {
+    if transmitter.burst.is_empty() {
+        return;
+    }
+    tally.transmitted += transmitter.queue.transmit(&mut transmitter.burst) as u64;
+    tally.tx_full += transmitter.burst.len() as u64;
+    release(&mut transmitter.burst);
+}
+
+/// Sends a miss to the thread that owns its part of the cache; `false` if that thread's ring is full.
+#[inline]
+fn hand_to_slow_path(misses: &mut [RingSender<Miss>], cache: &Cache, packet: &Packet) -> bool {
+    let miss = Miss::of(packet);
+    let shard = match misses.len() {
+        1 => 0,
+        _ => cache.shard_of(miss.key().hash(cache.seed(), miss.key)),
+    };
+    misses.get_mut(shard).is_some_and(|ring| ring.push(miss).is_ok())
+}
+
+/// Which of `shards` cores handles a key: all bits of the hash decide, without a division.
+#[inline]
+fn shard_of(key: u64, shards: usize) -> usize {
+    (u128::from(key) * shards as u128 >> 64) as usize
+}
+
+/// What a worker does between turns.
+struct Idler {
+    idle: Idle,
+    idle_turns: u32,
+}
+
+impl Idler {
+    fn new(idle: Idle) -> Self {
+        Self { idle, idle_turns: 0 }
+    }
+
+    /// After an idle turn an adaptive worker pauses, then naps, longer each time.
+    #[inline]
+    fn after(&mut self, turn: Turn) {
+        if self.idle == Idle::Spin {
+            return;
+        }
+        if turn == Turn::Busy {
+            self.idle_turns = 0;
+            return;
+        }
+        self.idle_turns = self.idle_turns.saturating_add(1);
+        match self.idle_turns.checked_sub(PATIENCE) {
+            None => std::hint::spin_loop(),
+            Some(naps) => std::thread::sleep((NAPS.0 * (naps / 16 + 1)).min(NAPS.1)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_spread_over_all_shards() {
+        for shards in 1..5 {
+            let mut seen = vec![0; shards];
+            for key in 0..1000u64 {
+                seen[shard_of(key.wrapping_mul(0x9e37_79b9_7f4a_7c15), shards)] += 1;
+            }
+            assert!(seen.iter().all(|count| *count > 1000 / shards / 2), "{seen:?}");
+        }
+    }
+}

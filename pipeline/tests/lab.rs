@@ -1,0 +1,49 @@
+//! End-to-end labs: the real binary on real DPDK ports, real servers upstream, real clients.
+//!
+//! `scripts/test.sh` runs them. Each makes network, mount and process namespaces of its own and
+//! nothing outlives it; `lab/harness.rs` says how. Alone:
+//! `cargo test --release -p pmdns --test lab -- --ignored --test-threads=1 --nocapture tap`
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+// What the labs stand on.
+#[path = "lab/dig.rs"]
+mod dig;
+#[path = "lab/frames.rs"]
+mod frames;
+#[path = "lab/harness.rs"]
+mod harness;
+#[path = "lab/malformed.rs"]
+mod malformed;
+#[path = "lab/messages.rs"]
+mod messages;
+#[path = "lab/nsd.rs"]
+mod nsd;
+#[path = "lab/pcap.rs"]
+mod pcap;
+#[path = "lab/pmdns.rs"]
+mod pmdns;
+#[path = "lab/process.rs"]
+mod process;
+#[path = "lab/stats.rs"]
+mod stats;
+#[path = "lab/stub.rs"]
+mod stub;
+#[path = "lab/testpmd.rs"]
+mod testpmd;
+
+// The labs.
+#[path = "lab/af_xdp.rs"]
+mod af_xdp;
+#[path = "lab/lifecycle.rs"]
+mod lifecycle;
+#[path = "lab/placements.rs"]
+mod placements;
+#[path = "lab/replay.rs"]
+mod replay;
+#[path = "lab/tap.rs"]
+mod tap;
+#[path = "lab/upstreams.rs"]
+mod upstreams;
+#[path = "lab/virtio.rs"]
+mod virtio;

@@ -1,0 +1,140 @@
+//! Namespaces of its own for every lab, and bounded waiting.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long anything in a lab may take to happen; generous, for small machines that others share.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// The lab's folder: on a memory file system that only the lab sees and that ends with it.
+pub(crate) const FOLDER: &str = "/run/lab";
+/// Huge pages, where only the lab sees them.
+pub(crate) const HUGE_FOLDER: &str = "/run/huge";
+
+/// Set in the inner process.
+const INSIDE: &str = "PMDNS_LAB_INSIDE";
+const HUGE_PAGES: &str = "/proc/sys/vm/nr_hugepages";
+
+/// Runs `body` as the test `name` in network, mount and process namespaces of its own.
+///
+/// The test starts itself again inside them. When the inner process ends, for whatever reason, the
+/// kernel kills all that it started and removes its interfaces, mounts, sockets and files under
+/// `/run`, so an interrupted lab leaves nothing that the next one would have to clean up.
+pub(crate) fn isolated(name: &str, body: impl FnOnce()) {
+    if std::env::var_os(INSIDE).is_some() {
+        make_private();
+        body();
+        return;
+    }
+    let pages = fs::read_to_string(HUGE_PAGES).unwrap_or_default();
+    let passed = run_inside(name);
+    if fs::read_to_string(HUGE_PAGES).unwrap_or_default() != pages {
+        let _ = fs::write(HUGE_PAGES, pages.trim());
+    }
+    assert!(passed, "the lab {name} failed inside its namespaces; its report stands above");
+}
+
+/// Runs this very test again inside new namespaces, repeats what it prints, and says whether it ran
+/// and passed.
+fn run_inside(name: &str) -> bool {
+    let this = std::env::current_exe().unwrap();
+    let mut child = Command::new("unshare")
+        .args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--"])
+        .arg(this)
+        .args(["--exact", name, "--include-ignored", "--nocapture", "--test-threads=1", "--quiet"])
+        .env(INSIDE, "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("unshare (package util-linux) starts");
+    let mut ran = false;
+    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+        let line = line.unwrap();
+        ran |= line.starts_with("test result: ok. 1 passed");
+        let chatter = line.starts_with("test result:") || line.starts_with("running 1 test");
+        if !chatter && line != "." && !line.is_empty() {
+            println!("  {line}");
+        }
+    }
+    child.wait().unwrap().success() && ran
+}
+
+/// Gives the namespaces what a lab needs: loopback, and file systems nobody else sees.
+fn make_private() {
+    sh("mount -t tmpfs lab /run");
+    // The /sys of the machine shows the machine's interfaces, not ours.
+    sh("mount -t sysfs lab /sys");
+    sh("mkdir -p /sys/fs/bpf && mount -t bpf lab /sys/fs/bpf");
+    sh(&format!("mkdir -p {FOLDER} {HUGE_FOLDER} /run/netns"));
+    sh("ip link set lo up");
+}
+
+/// Makes `mebibytes` of 2 MB huge pages available, and a place to map them from. The outer process
+/// puts the machine's number of pages back.
+pub(crate) fn reserve_huge_pages(mebibytes: usize) {
+    let wanted = mebibytes / 2;
+    let (total, free) = (memory_info("HugePages_Total:"), memory_info("HugePages_Free:"));
+    if free < wanted {
+        fs::write(HUGE_PAGES, (total + wanted - free).to_string()).unwrap();
+    }
+    let free = memory_info("HugePages_Free:");
+    assert!(free >= wanted, "the machine can spare {free} of {wanted} huge pages of 2 MB");
+    sh(&format!("mount -t hugetlbfs lab {HUGE_FOLDER}"));
+}
+
+/// A number of `/proc/meminfo`.
+fn memory_info(key: &str) -> usize {
+    let text = fs::read_to_string("/proc/meminfo").unwrap();
+    let line = text.lines().find(|line| line.starts_with(key)).unwrap_or("");
+    line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+/// Runs a shell command that must succeed, and returns what it printed.
+pub(crate) fn sh(command: &str) -> String {
+    let output = Command::new("sh").args(["-c", command]).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "`{command}`: {}\n{stderr}", output.status);
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Waits until `what` is true, looking often; fails after [`PATIENCE`].
+pub(crate) fn wait_until(what: &str, mut is_true: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_true() {
+        assert!(start.elapsed() < PATIENCE, "waited {PATIENCE:?} in vain: {what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Waits until `value` is what it was a little while ago, and returns it; fails after [`PATIENCE`].
+pub(crate) fn settled<T: PartialEq + std::fmt::Debug>(mut value: impl FnMut() -> T) -> T {
+    let mut last = value();
+    wait_until("a value comes to rest", || {
+        thread::sleep(Duration::from_millis(300));
+        let now = value();
+        let same = now == last;
+        last = now;
+        same
+    });
+    last
+}
+
+/// A path in the lab's folder.
+pub(crate) fn path(name: &str) -> PathBuf {
+    Path::new(FOLDER).join(name)
+}
+
+/// A file of `pipeline/tests/data`.
+pub(crate) fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
+
+/// The bytes of a file compressed with gzip.
+pub(crate) fn unzip(file: &Path) -> Vec<u8> {
+    let output = Command::new("gzip").arg("-dc").arg(file).output().unwrap();
+    assert!(output.status.success(), "gzip -dc {}", file.display());
+    output.stdout
+}

@@ -1,0 +1,199 @@
+//! Stage: who may ask.
+//!
+//! The longest prefix that matches the client's address decides. A query that parse has already decided
+//! on comes by here too, so that a client who shall get nothing gets no error either.
+
+use std::net::IpAddr;
+
+use pmdns_config::Access;
+
+use crate::lpm::{Ranges, Rule};
+use crate::packet::{Answer, Packet};
+use crate::step::{Reason, Step};
+use crate::wire::dns::Rcode;
+use crate::{Context, Stage, StageName};
+
+/// The access list.
+#[derive(Clone, Debug)]
+pub struct Acl {
+    /// What holds for every client, when no rule tells them apart.
+    everyone: Option<Access>,
+    ipv4: Ranges<u32, Access>,
+    ipv6: Ranges<u128, Access>,
+}
+
+impl Acl {
+    /// The stage that keeps to these lists. A prefix that stands in several of them is refused rather than
+    /// allowed, and dropped rather than refused.
+    pub fn new(settings: &pmdns_config::Acl) -> Self {
+        let lists = [
+            (&settings.allow, Access::Allow),
+            (&settings.refuse, Access::Refuse),
+            (&settings.drop, Access::Drop),
+        ];
+        let mut ipv4 = Vec::new();
+        let mut ipv6 = Vec::new();
+        for (prefixes, value) in lists {
+            for prefix in prefixes {
+                let length = prefix.length;
+                match prefix.network {
+                    IpAddr::V4(network) => {
+                        ipv4.push(Rule { network: network.to_bits(), length, value });
+                    }
+                    IpAddr::V6(network) => {
+                        ipv6.push(Rule { network: network.to_bits(), length, value });
+                    }
+                }
+            }
+        }
+        let everyone = (ipv4.is_empty() && ipv6.is_empty()).then_some(settings.default);
+        Self {
+            everyone,
+            ipv4: Ranges::new(ipv4, settings.default),
+            ipv6: Ranges::new(ipv6, settings.default),
+        }
+    }
+
+    /// What the list says of a client's address of 4 or 16 bytes.
+    #[inline]
+    fn access(&self, client: &[u8]) -> Access {
+        if let Ok(address) = client.try_into() {
+            self.ipv4.find(u32::from_be_bytes(address))
+        } else if let Ok(address) = client.try_into() {
+            self.ipv6.find(u128::from_be_bytes(address))
+        } else {
+            debug_assert!(false, "an address has 4 or 16 bytes");
+            Access::Drop
+        }
+    }
+}
+
+impl Stage for Acl {
+    const NAME: StageName = StageName::Acl;
+
+    #[inline(always)]
+    fn hint(&self, packet: &Packet) {
+        if self.everyone.is_none() {
+            packet.frame.prefetch();
+        }
+    }
+
+    #[inline]
+    fn act(&mut self, packet: &mut Packet, _context: &Context) -> Step {
+        let access = match self.everyone {
+            Some(access) => access,
+            None => self.access(packet.layout.client(packet.frame.bytes())),
+        };
+        match access {
+            Access::Allow => Step::At(StageName::RateLimit),
+            Access::Refuse => {
+                packet.answer = Answer::Rcode(Rcode::REFUSED);
+                Step::At(StageName::Encode)
+            }
+            Access::Drop => Step::Drop(Reason::AclDrop),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::Flags;
+    use crate::testing::{Query, act_once, at, query};
+    use crate::wire::ip::ETHERNET_LEN;
+
+    fn list(default: Access, allow: &[&str], refuse: &[&str], drop: &[&str]) -> Acl {
+        let prefixes = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
+        Acl::new(&pmdns_config::Acl {
+            default,
+            allow: prefixes(allow),
+            refuse: prefixes(refuse),
+            drop: prefixes(drop),
+        })
+    }
+
+    /// The packet as parse would hand it on.
+    fn packet_from(client: &str) -> Packet {
+        let query: Query = match client.parse().unwrap() {
+            IpAddr::V4(address) => {
+                Query { source: address.octets().to_vec(), ..query("www.example. A") }
+            }
+            IpAddr::V6(address) => {
+                let query = query("www.example. A").over_ipv6();
+                Query { source: address.octets().to_vec(), ..query }
+            }
+        };
+        let mut packet = query.packet();
+        packet.layout.l3 = ETHERNET_LEN as u8;
+        if query.source.len() == 16 {
+            packet.layout.flags.set(Flags::IPV6);
+        }
+        packet
+    }
+
+    fn verdict(acl: &mut Acl, client: &str) -> (Step, Answer) {
+        let packet = act_once(acl, packet_from(client), &at(0));
+        (packet.step, packet.answer)
+    }
+
+    const ALLOWED: (Step, Answer) = (Step::At(StageName::RateLimit), Answer::None);
+    const REFUSED: (Step, Answer) = (Step::At(StageName::Encode), Answer::Rcode(Rcode::REFUSED));
+    const DROPPED: (Step, Answer) = (Step::Drop(Reason::AclDrop), Answer::None);
+
+    #[test]
+    fn without_rules_the_default_holds_for_everyone() {
+        for (default, expected) in
+            [(Access::Allow, ALLOWED), (Access::Refuse, REFUSED), (Access::Drop, DROPPED)]
+        {
+            let mut acl = list(default, &[], &[], &[]);
+            assert_eq!(verdict(&mut acl, "192.0.2.1"), expected);
+            assert_eq!(verdict(&mut acl, "2001:db8::1"), expected);
+        }
+    }
+
+    #[test]
+    fn the_longest_prefix_decides_in_both_families() {
+        let mut acl = list(
+            Access::Refuse,
+            &["10.0.0.0/8", "2001:db8::/32"],
+            &["10.1.2.0/24"],
+            &["10.1.0.0/16", "2001:db8:0:1::/64", "2001:db8::7"],
+        );
+        assert_eq!(verdict(&mut acl, "10.2.0.1"), ALLOWED);
+        assert_eq!(verdict(&mut acl, "10.1.0.1"), DROPPED);
+        assert_eq!(verdict(&mut acl, "10.1.2.1"), REFUSED);
+        assert_eq!(verdict(&mut acl, "11.0.0.0"), REFUSED, "the default");
+        assert_eq!(verdict(&mut acl, "2001:db8::6"), ALLOWED);
+        assert_eq!(verdict(&mut acl, "2001:db8::7"), DROPPED);
+        assert_eq!(verdict(&mut acl, "2001:db8:0:1:ffff::"), DROPPED);
+        assert_eq!(verdict(&mut acl, "2001:db9::"), REFUSED, "the default");
+    }
+
+    #[test]
+    fn rules_of_one_family_say_nothing_of_the_other() {
+        let mut acl = list(Access::Allow, &[], &[], &["0.0.0.0/0"]);
+        assert_eq!(verdict(&mut acl, "255.255.255.255"), DROPPED);
+        assert_eq!(verdict(&mut acl, "2001:db8::1"), ALLOWED);
+    }
+
+    #[test]
+    fn the_stricter_of_two_lists_holds() {
+        let mut acl = list(Access::Allow, &["10.0.0.0/8"], &["10.0.0.0/8"], &[]);
+        assert_eq!(verdict(&mut acl, "10.0.0.1"), REFUSED);
+        let mut acl = list(Access::Allow, &["10.0.0.0/8"], &["10.0.0.0/8"], &["10.0.0.0/8"]);
+        assert_eq!(verdict(&mut acl, "10.0.0.1"), DROPPED);
+    }
+
+    #[test]
+    fn an_error_that_parse_decided_on_goes_the_same_way() {
+        let mut acl = list(Access::Allow, &[], &[], &["10.0.0.0/8"]);
+        for (client, step) in
+            [("10.0.0.1", DROPPED.0), ("11.0.0.1", Step::At(StageName::RateLimit))]
+        {
+            let mut packet = packet_from(client);
+            packet.answer = Answer::Rcode(Rcode::FORMERR);
+            let packet = act_once(&mut acl, packet, &at(0));
+            assert_eq!((packet.step, packet.answer), (step, Answer::Rcode(Rcode::FORMERR)));
+        }
+    }
+}

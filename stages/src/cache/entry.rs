@@ -1,0 +1,245 @@
+//! An entry: one answer as it stands in the cache, in 64-bit words.
+//!
+//! ```text
+//! word 0   hash of the whole key
+//! word 1   learnt (low half), expires (high half): seconds since the process started
+//! word 2   type, class, name length, key flags, rcode, answer flags
+//! word 3   body length, additional section's offset in the body, number of TTLs, words in all
+//! word 4   ANCOUNT, NSCOUNT, ARCOUNT, 0
+//!          name, lower case          each padded to whole words
+//!          body: the records' wire image, without question and OPT
+//!          offsets of the TTL fields in the body, 16 bits each
+//! ```
+//!
+//! Names in the body may point into header and question, which every client's answer has at the same
+//! place. The same words serve cached, local and fresh answers, so that encode reads one format.
+
+use crate::wire::dns::{Rcode, View, flag};
+use crate::wire::name::{MAX_NAME, Seed, lower_word, word};
+
+/// Words before the name.
+pub const HEAD_WORDS: usize = 5;
+
+/// TTL fields one entry can have; an answer with more records is answered with TC=1.
+pub const MAX_RECORDS: usize = 512;
+
+/// What an answer is found by: qname, type, class, and the two bits that change an answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'n> {
+    /// The qname in wire format, in any letter case.
+    pub name: &'n [u8],
+    /// Type asked for.
+    pub qtype: u16,
+    /// Class asked for.
+    pub qclass: u16,
+    /// [`Key::DO`] and [`Key::CD`].
+    pub flags: u8,
+}
+
+impl<'n> Key<'n> {
+    /// The client wants DNSSEC records (RFC 3225).
+    pub const DO: u8 = 1;
+    /// The client checks signatures itself (RFC 4035 section 3.2.2).
+    pub const CD: u8 = 2;
+
+    /// The key of a query.
+    #[inline]
+    pub fn of(query: View<'n>) -> Self {
+        let checking_disabled = if query.flags() & flag::CD != 0 { Self::CD } else { 0 };
+        Self {
+            name: query.name(),
+            qtype: query.qtype(),
+            qclass: query.qclass(),
+            flags: checking_disabled | if query.dnssec_ok() { Self::DO } else { 0 },
+        }
+    }
+
+    /// Hash of the whole key, from the hash of its name.
+    #[inline]
+    pub fn hash(&self, seed: Seed, name_hash: u64) -> u64 {
+        seed.mix(name_hash, self.tail())
+    }
+
+    /// Everything but the name, as it stands in word 2.
+    #[inline]
+    fn tail(&self) -> u64 {
+        u64::from(self.qtype)
+            | u64::from(self.qclass) << 16
+            | (self.name.len() as u64 & 0xff) << 32
+            | u64::from(self.flags) << 40
+    }
+}
+
+/// The part of word 2 that belongs to the key.
+const KEY_TAIL: u64 = 0xffff_ffff_ffff;
+
+/// Where an entry's words are read from: shared memory or a slice of our own.
+pub trait Words {
+    /// The word at `index`. Any index may be asked for; beyond the entry the word means nothing.
+    fn word(&self, index: usize) -> u64;
+}
+
+impl Words for &[u64] {
+    #[inline]
+    fn word(&self, index: usize) -> u64 {
+        self.get(index).copied().unwrap_or(0)
+    }
+}
+
+/// The first words of an entry, taken apart. Read from shared memory they may be torn: nothing in them
+/// is trusted before the reader has validated what it read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Hash of the whole key.
+    pub hash: u64,
+    /// When the answer was learnt, in seconds since the process started.
+    pub learnt: u32,
+    /// When the first of its TTLs runs out.
+    pub expires: u32,
+    /// The answer's rcode.
+    pub rcode: Rcode,
+    /// [`Head::AUTHENTIC`], [`Head::AUTHORITATIVE`], [`Head::TOO_LONG`].
+    pub flags: u8,
+    /// Length of the body in bytes.
+    pub body_len: u16,
+    /// Where the additional section starts in the body.
+    pub additional_at: u16,
+    /// How many TTL fields the body has.
+    pub ttl_count: u16,
+    /// Words of the whole entry.
+    pub words: u16,
+    /// ANCOUNT, NSCOUNT and ARCOUNT, without OPT.
+    pub counts: [u16; 3],
+    /// Word of the entry where the body starts.
+    pub body_at: usize,
+}
+
+impl Head {
+    /// The upstream said it checked the signatures (AD).
+    pub const AUTHENTIC: u8 = 1;
+    /// The answer is ours (AA).
+    pub const AUTHORITATIVE: u8 = 2;
+    /// The answer has no body here, because no client could take it over UDP: TC=1.
+    pub const TOO_LONG: u8 = 4;
+
+    /// Reads the head of an entry.
+    #[inline]
+    pub fn read(entry: &impl Words) -> Self {
+        let times = entry.word(1);
+        let what = entry.word(2);
+        let sizes = entry.word(3);
+        let counts = entry.word(4);
+        let name_len = (what >> 32) as u8;
+        Self {
+            hash: entry.word(0),
+            learnt: times as u32,
+            expires: (times >> 32) as u32,
+            rcode: Rcode((what >> 48) as u8),
+            flags: (what >> 56) as u8,
+            body_len: sizes as u16,
+            additional_at: (sizes >> 16) as u16,
+            ttl_count: (sizes >> 32) as u16,
+            words: (sizes >> 48) as u16,
+            counts: [counts as u16, (counts >> 16) as u16, (counts >> 32) as u16],
+            body_at: HEAD_WORDS + usize::from(name_len).div_ceil(8),
+        }
+    }
+
+    /// Word of the entry where the TTL offsets start.
+    #[inline]
+    pub fn ttls_at(&self) -> usize {
+        self.body_at + usize::from(self.body_len).div_ceil(8)
+    }
+}
+
+/// Whether the entry answers `key`.
+#[inline]
+pub fn answers(entry: &impl Words, key: &Key<'_>) -> bool {
+    entry.word(2) & KEY_TAIL == key.tail()
+        && (0..key.name.len().div_ceil(8))
+            .all(|index| entry.word(HEAD_WORDS + index) == lower_word(key.name, index * 8))
+}
+
+/// The offset in the body of TTL field `index`.
+#[inline]
+pub fn ttl_offset(entry: &impl Words, head: &Head, index: usize) -> usize {
+    let word = entry.word(head.ttls_at() + index / 4);
+    usize::from((word >> (16 * (index % 4))) as u16)
+}
+
+/// An answer in words of our own: what is inserted into the cache, and what local data consists of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    words: Box<[u64]>,
+}
+
+/// The parts an entry is made of.
+#[derive(Clone, Debug)]
+pub struct Parts<'a> {
+    /// What it answers.
+    pub key: Key<'a>,
+    /// Hash of the whole key.
+    pub hash: u64,
+    /// When it was learnt, in seconds since the process started.
+    pub learnt: u32,
+    /// When it expires.
+    pub expires: u32,
+    /// Its rcode.
+    pub rcode: Rcode,
+    /// Flags as in [`Head`].
+    pub flags: u8,
+    /// ANCOUNT, NSCOUNT, ARCOUNT.
+    pub counts: [u16; 3],
+    /// The records' wire image.
+    pub body: &'a [u8],
+    /// Where the additional section starts in the body.
+    pub additional_at: u16,
+    /// Offsets of the TTL fields in the body.
+    pub ttls: &'a [u16],
+}
+
+impl Entry {
+    /// Puts an entry together.
+    ///
+    /// # Panics
+    /// If the body has more than 65535 bytes, more than [`MAX_RECORDS`] TTLs, or the name is not one.
+    pub fn new(parts: &Parts<'_>) -> Self {
+        assert!((1..=MAX_NAME).contains(&parts.key.name.len()), "a name has 1 to 255 bytes");
+        assert!(parts.body.len() <= usize::from(u16::MAX), "lengths have 16 bits");
+        assert!(parts.ttls.len() <= MAX_RECORDS, "too many records for an entry");
+        let name_words = parts.key.name.len().div_ceil(8);
+        let body_words = parts.body.len().div_ceil(8);
+        let total = HEAD_WORDS + name_words + body_words + parts.ttls.len().div_ceil(4);
+        let mut words = Vec::with_capacity(total);
+        words.push(parts.hash);
+        words.push(u64::from(parts.learnt) | u64::from(parts.expires) << 32);
+        words.push(
+            parts.key.tail() | u64::from(parts.rcode.0) << 48 | u64::from(parts.flags) << 56,
+        );
+        words.push(
+            parts.body.len() as u64
+                | u64::from(parts.additional_at) << 16
+                | (parts.ttls.len() as u64) << 32
+                | (total as u64) << 48,
+        );
+        let [answers, authorities, additionals] = parts.counts.map(u64::from);
+        words.push(answers | authorities << 16 | additionals << 32);
+        words.extend((0..name_words).map(|index| lower_word(parts.key.name, index * 8)));
+        words.extend((0..body_words).map(|index| word(parts.body, index * 8)));
+        words.extend(parts.ttls.chunks(4).map(|chunk| {
+            chunk.iter().rev().fold(0, |word, ttl| word << 16 | u64::from(*ttl))
+        }));
+        debug_assert_eq!(words.len(), total);
+        Self { words: words.into() }
+    }
+
+    /// The entry's words.
+    pub fn words(&self) -> &[u64] {
+        &self.words
+    }
+
+    /// The entry's head.
+    pub fn head(&self) -> Head {
+        Head::read(&self.words())
+    }
+}

@@ -1,0 +1,154 @@
+//! The index of a shard: buckets of one cache line that say where in the log the entries are.
+//!
+//! A slot is 31 bits of the key's hash, its *tag*, and a position. An entry belongs to one bucket, its
+//! home. While that is full it is put *away*, into the bucket's buddy, the other half of a pair of cache
+//! lines, and marked as such. It comes back as soon as there is room at home, so a reader looks at the
+//! buddy only if the home bucket is full.
+//!
+//! Of entries with the same home and the same tag only the last is found. That is the same key again, or
+//! once in 2^31 another one, which then takes turns with the first in not being cached.
+
+use pmdns_nics::sync::{AtomicU64, Ordering};
+
+/// Slots in a bucket.
+pub(super) const BUCKET_SLOTS: usize = 8;
+
+/// A cache line of slots. Zero is an empty slot.
+type Bucket = [AtomicU64; BUCKET_SLOTS];
+
+/// Marks the slot of an entry that is away from home.
+const AWAY: u64 = 1 << 63;
+
+/// What of a key's hash stands in its slot: 1 to 2^31 - 1. The index chooses buckets by other bits.
+#[inline]
+pub(super) fn tag(hash: u64) -> u32 {
+    ((hash >> 33) as u32).max(1)
+}
+
+/// What [`Index::put`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Put {
+    /// It took an empty slot.
+    New,
+    /// It replaced the slot with the same tag.
+    Replaced,
+    /// It took the slot of the bucket's oldest entry, which is lost.
+    Displaced,
+}
+
+/// The buckets of one shard.
+#[derive(Clone, Copy)]
+pub(super) struct Index<'c> {
+    buckets: &'c [Bucket],
+}
+
+impl<'c> Index<'c> {
+    /// The index that these words are.
+    #[inline]
+    pub(super) fn new(words: &'c [AtomicU64]) -> Self {
+        Self { buckets: words.as_chunks().0 }
+    }
+
+    /// A bucket, to be prefetched.
+    #[inline]
+    pub(super) fn bucket(self, number: usize) -> &'c Bucket {
+        &self.buckets[number]
+    }
+
+    /// The position of the entry with this home and tag.
+    #[inline]
+    pub(super) fn find(self, home: usize, tag: u32) -> Option<u32> {
+        let wanted = u64::from(tag);
+        match scan(self.bucket(home), wanted) {
+            Scan { found: 0, full: true } => {
+                position_of(scan(self.bucket(home ^ 1), wanted | AWAY >> 32).found)
+            }
+            Scan { found, .. } => position_of(found),
+        }
+    }
+
+    /// Makes an entry findable. Only the shard's writer does, after it has written the entry.
+    pub(super) fn put(self, home: usize, tag: u32, position: u32, tail: u32) -> Put {
+        let slot = u64::from(tag) << 32 | u64::from(position);
+        let (bucket, buddy) = (self.bucket(home), self.bucket(home ^ 1));
+        let put = |bucket: &Bucket, at: usize, slot, put| {
+            bucket[at].store(slot, Ordering::Release);
+            put
+        };
+        if let Some(at) = slot_where(bucket, |other| other >> 32 == slot >> 32) {
+            return put(bucket, at, slot, Put::Replaced);
+        }
+        if let Some(at) = slot_where(bucket, |other| other == 0) {
+            return put(bucket, at, slot, Put::New);
+        }
+        let away = slot | AWAY;
+        if let Some(at) = slot_where(buddy, |other| other >> 32 == away >> 32) {
+            return put(buddy, at, away, Put::Replaced);
+        }
+        if let Some(at) = slot_where(buddy, |other| other == 0) {
+            return put(buddy, at, away, Put::New);
+        }
+        put(bucket, oldest(bucket, tail), slot, Put::Displaced)
+    }
+
+    /// Empties the slot of the entry with this home and tag if it is the one at `position`, and says
+    /// whether it was. An entry that was replaced has no slot any more.
+    pub(super) fn clear(self, home: usize, tag: u32, position: u32) -> bool {
+        let slot = u64::from(tag) << 32 | u64::from(position);
+        let (bucket, buddy) = (self.bucket(home), self.bucket(home ^ 1));
+        if let Some(at) = slot_where(bucket, |other| other == slot) {
+            let was_full = slot_where(bucket, |other| other == 0).is_none();
+            let from = slot_where(buddy, |other| other & AWAY != 0).filter(|_| was_full);
+            let back = from.map_or(0, |from| buddy[from].load(Ordering::Relaxed) & !AWAY);
+            // First back, then away with it, so that a reader is not likely to miss it.
+            bucket[at].store(back, Ordering::Release);
+            if let Some(from) = from {
+                buddy[from].store(0, Ordering::Release);
+            }
+            return true;
+        }
+        match slot_where(buddy, |other| other == slot | AWAY) {
+            Some(at) => {
+                buddy[at].store(0, Ordering::Release);
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+/// What a reader sees in a bucket.
+struct Scan {
+    /// The slot with the tag, or 0.
+    found: u64,
+    /// Whether no slot was empty.
+    full: bool,
+}
+
+/// Looks at every slot, without branches: which slot it is cannot be predicted.
+#[inline]
+fn scan(bucket: &Bucket, wanted: u64) -> Scan {
+    bucket.iter().fold(Scan { found: 0, full: true }, |scan, slot| {
+        let slot = slot.load(Ordering::Acquire);
+        Scan {
+            found: if slot >> 32 == wanted { slot } else { scan.found },
+            full: scan.full & (slot != 0),
+        }
+    })
+}
+
+#[inline]
+fn position_of(slot: u64) -> Option<u32> {
+    (slot != 0).then_some(slot as u32)
+}
+
+/// The first slot of which `is_it` holds, as the writer sees them.
+fn slot_where(bucket: &Bucket, is_it: impl Fn(u64) -> bool) -> Option<usize> {
+    bucket.iter().position(|slot| is_it(slot.load(Ordering::Relaxed)))
+}
+
+/// The slot of the entry that is next to the tail.
+fn oldest(bucket: &Bucket, tail: u32) -> usize {
+    let age = |at: &usize| (bucket[*at].load(Ordering::Relaxed) as u32).wrapping_sub(tail);
+    (0..BUCKET_SLOTS).min_by_key(age).unwrap_or(0)
+}

@@ -1,0 +1,137 @@
+//! Positions in the log: 32-bit line numbers that only grow, and wrap round.
+//!
+//! A log has any number of lines; a lap of positions is that number rounded up to a power of two. A
+//! position is then a lap and a line, and finding the line is one mask. The positions of a lap that have
+//! no line are passed over, as are lines at its end that an entry did not fit in: entries are never
+//! split.
+
+/// The tail moves this many lines beyond what is needed at once, so that readers' copies of it are seldom
+/// invalidated.
+pub(super) const STEP_LINES: u32 = 64;
+
+/// A log's lap.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Laps {
+    /// Lines of the log.
+    lines: u32,
+    /// Positions from one lap to the next, less one: all ones.
+    mask: u32,
+}
+
+impl Laps {
+    /// The laps of a log of so many lines, at most 2^28.
+    pub(super) fn of(lines: u32) -> Self {
+        Self { lines, mask: lines.next_power_of_two() - 1 }
+    }
+
+    /// Lines of the log.
+    pub(super) fn lines(self) -> usize {
+        self.lines as usize
+    }
+
+    /// The line of the log at a position.
+    #[inline]
+    pub(super) fn line(self, position: u32) -> usize {
+        (position & self.mask) as usize
+    }
+
+    /// Whether a position that was written is not behind the tail. Ahead of the tail are only the rest of
+    /// its lap and as much of the next.
+    #[inline]
+    pub(super) fn is_whole(self, position: u32, tail: u32) -> bool {
+        position.wrapping_sub(tail) <= self.mask
+    }
+
+    /// The start of a position's lap.
+    pub(super) fn start_of(self, position: u32) -> u32 {
+        position & !self.mask
+    }
+
+    /// The start of the next lap.
+    fn next(self, position: u32) -> u32 {
+        (position | self.mask).wrapping_add(1)
+    }
+}
+
+/// What is in the log: the writer's own account.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    laps: Laps,
+    /// Where the next entry goes.
+    head: u32,
+    /// The oldest entry, or the head.
+    tail: u32,
+    /// Where the tail's lap ends and the head's begins, if they are not the same.
+    lap_end: Option<u32>,
+}
+
+impl Span {
+    /// An empty log whose first entry goes to `start`, the start of a lap.
+    pub(super) fn new(laps: Laps, start: u32) -> Self {
+        Self { laps, head: start, tail: start, lap_end: None }
+    }
+
+    /// The oldest entry's position.
+    pub(super) fn tail(&self) -> u32 {
+        self.tail
+    }
+
+    /// Whether nothing is in the log.
+    pub(super) fn is_empty(&self) -> bool {
+        self.tail == self.head
+    }
+
+    /// Lines from tail to head.
+    pub(super) fn lines_used(&self) -> usize {
+        let (tail, head) = (self.laps.line(self.tail), self.laps.line(self.head));
+        if self.laps.start_of(self.tail) == self.laps.start_of(self.head) {
+            head - tail
+        } else {
+            self.laps.lines() - tail + head
+        }
+    }
+
+    /// Whether so many lines do not fit in what is left of the head's lap.
+    pub(super) fn must_turn(&self, lines: u32) -> bool {
+        self.laps.line(self.head) + lines as usize > self.laps.lines()
+    }
+
+    /// What is left of the head's lap.
+    pub(super) fn left_in_lap(&self) -> u32 {
+        self.laps.lines - self.laps.line(self.head) as u32
+    }
+
+    /// Moves the head to the next lap. What is left of this one must be free.
+    pub(super) fn turn(&mut self) {
+        debug_assert!(self.has_room(self.left_in_lap()) && self.lap_end.is_none());
+        self.lap_end = Some(self.head);
+        self.head = self.laps.next(self.head);
+        self.pass_lap_end();
+    }
+
+    /// Whether so many lines from the head on hold no entry.
+    pub(super) fn has_room(&self, lines: u32) -> bool {
+        self.head.wrapping_add(lines).wrapping_sub(self.tail) <= self.laps.mask + 1
+    }
+
+    /// Takes so many lines, which must be free, from the head on and says where they start.
+    pub(super) fn take(&mut self, lines: u32) -> u32 {
+        debug_assert!(!self.must_turn(lines) && self.has_room(lines));
+        let position = self.head;
+        self.head = self.head.wrapping_add(lines);
+        position
+    }
+
+    /// Moves the tail beyond an entry of so many lines.
+    pub(super) fn give_up(&mut self, lines: u32) {
+        debug_assert!(!self.is_empty());
+        self.tail = self.tail.wrapping_add(lines);
+        self.pass_lap_end();
+    }
+
+    fn pass_lap_end(&mut self) {
+        if self.lap_end.take_if(|end| *end == self.tail).is_some() {
+            self.tail = self.laps.next(self.tail);
+        }
+    }
+}

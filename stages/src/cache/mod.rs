@@ -1,0 +1,199 @@
+//! The answer cache: written by the slow path, read by every core, and a hit writes nothing.
+//!
+//! It lives in one arena of atomic words and is split into shards, each with one [`Writer`]. A shard is
+//! an index and a log. The index is buckets of one cache line, eight slots each; a slot holds a tag (bits
+//! of the key's hash) and the position in the log where the entry starts. The log is a ring of cache
+//! lines that entries are appended to; what is oldest makes room for what is new.
+//!
+//! # Why a reader sees whole entries or knows better
+//!
+//! Readers take no lock and leave no trace; the writer does not wait for them. One word per shard, the
+//! *tail*, is the oldest position that is still whole, and is to all entries what the sequence number is
+//! to a seqlock. Every word is an atomic, so there are no data races; what remains to be shown is that
+//! [`EntryView::is_valid`] never says yes to words that were not written together.
+//!
+//! 1. The writer stores an entry's words and then its slot, with release. The reader loads the slot with
+//!    acquire. So the reader never sees what these lines held *before* the entry.
+//! 2. Before the writer stores into lines again, it has stored a tail beyond the entry that was there,
+//!    and then executed a release fence. The reader loads words, executes an acquire fence, and then
+//!    loads the tail. If any of the words was of a *later* entry, the fences synchronise through that
+//!    word, and the reader's load of the tail sees that store or a later one: the position is behind
+//!    the tail, and the reader is told so.
+//!
+//! What was neither from before nor from after is the entry itself. It needs the tail's shared copy only
+//! to be refreshed when the tail moves, which it does in steps of [`log::STEP_LINES`].
+//!
+//! Positions are 32-bit and wrap round. A reader would be fooled if it slept between its load of the slot
+//! and its check of the tail while the writer wrote the log over [`geometry::MIN_LAPS`] times or more; a
+//! batch takes microseconds, a lap of the smallest cache that an operator would run takes seconds.
+//!
+//! [`tests/cache_loom.rs`] has loom try to break the argument on a log of four lines.
+
+mod entry;
+mod geometry;
+mod index;
+mod log;
+mod reply;
+mod writer;
+
+use std::sync::Arc;
+
+use pmdns_nics::hugepage::Arena;
+use pmdns_nics::prefetch;
+use pmdns_nics::sync::{AtomicU64, Ordering, fence};
+
+pub use entry::{Entry, Head, Key, MAX_RECORDS, Parts, Words, answers, ttl_offset};
+pub use geometry::CacheError;
+pub use reply::{Lifetimes, Unusable};
+pub use writer::{CacheStats, Inserted, Writer};
+
+use crate::wire::name::Seed;
+use geometry::{Geometry, LINE_WORDS};
+use index::Index;
+use log::Laps;
+
+/// Where an entry is, or was: to be read through [`Cache::view`], which tells the one from the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+// Six bytes at two-byte alignment, so that an `Answer` with its tag fits in eight.
+#[repr(Rust, packed(2))]
+pub struct EntryRef {
+    shard: u16,
+    line: u32,
+}
+
+const _: () = assert!(size_of::<EntryRef>() == 6);
+
+/// The answer cache, as its readers see it.
+#[derive(Debug)]
+pub struct Cache {
+    arena: Arena,
+    geometry: Geometry,
+    seed: Seed,
+}
+
+impl Cache {
+    /// A cache in `arena`, and its writers by shard number. The arena must be zeroed.
+    pub fn new(
+        arena: Arena,
+        shards: usize,
+        seed: Seed,
+    ) -> Result<(Arc<Self>, Vec<Writer>), CacheError> {
+        Self::starting_at(0, arena, shards, seed)
+    }
+
+    /// Like [`Cache::new`], with logs that start at the lap of `position`: for tests of the wrap-around.
+    pub(crate) fn starting_at(
+        position: u32,
+        arena: Arena,
+        shards: usize,
+        seed: Seed,
+    ) -> Result<(Arc<Self>, Vec<Writer>), CacheError> {
+        let geometry = Geometry::split(arena.words().len(), shards)?;
+        let start = geometry.laps.start_of(position);
+        let cache = Arc::new(Self { arena, geometry, seed });
+        let writers =
+            (0..shards).map(|shard| Writer::new(Arc::clone(&cache), shard, start)).collect();
+        Ok((cache, writers))
+    }
+
+    /// What keys are hashed with.
+    pub fn seed(&self) -> Seed {
+        self.seed
+    }
+
+    /// The shard whose [`Writer`] keeps the key of this hash.
+    #[inline]
+    pub fn shard_of(&self, hash: u64) -> usize {
+        self.geometry.place(hash).shard
+    }
+
+    /// Starts loading what [`Cache::find`] will read.
+    #[inline]
+    pub fn prefetch_bucket(&self, hash: u64) {
+        let place = self.geometry.place(hash);
+        prefetch(self.index(place.shard).bucket(place.bucket));
+    }
+
+    /// The entry whose tag matches `hash`: most likely the key's, and to be compared with it. `None` is
+    /// a miss. A key's entry may also be missed in the moment when the writer moves its slot.
+    #[inline]
+    pub fn find(&self, hash: u64) -> Option<EntryRef> {
+        let place = self.geometry.place(hash);
+        let line = self.index(place.shard).find(place.bucket, index::tag(hash))?;
+        Some(EntryRef { shard: place.shard as u16, line })
+    }
+
+    /// Starts loading the first two cache lines of an entry, which is all there is of most.
+    #[inline]
+    pub fn prefetch_entry(&self, entry: EntryRef) {
+        let words = self.log_from(entry);
+        for line in words.chunks(LINE_WORDS).take(2) {
+            prefetch(&raw const line[0]);
+        }
+    }
+
+    /// The words of an entry. Ask [`EntryView::is_valid`] after reading, and before believing, them.
+    #[inline]
+    pub fn view(&self, entry: EntryRef) -> EntryView<'_> {
+        EntryView {
+            words: self.log_from(entry),
+            tail: self.tail(usize::from(entry.shard)),
+            laps: self.geometry.laps,
+            position: entry.line,
+        }
+    }
+
+    /// A shard's index.
+    #[inline]
+    fn index(&self, shard: usize) -> Index<'_> {
+        Index::new(&self.arena.words()[self.geometry.index(shard)])
+    }
+
+    /// A shard's log.
+    #[inline]
+    fn log(&self, shard: usize) -> &[AtomicU64] {
+        &self.arena.words()[self.geometry.log(shard)]
+    }
+
+    /// The log from the start of an entry to its end.
+    #[inline]
+    fn log_from(&self, entry: EntryRef) -> &[AtomicU64] {
+        let line = self.geometry.laps.line(entry.line);
+        self.log(usize::from(entry.shard)).get(line * LINE_WORDS..).unwrap_or_default()
+    }
+
+    /// The word that says which position of a shard's log is the oldest whole one.
+    #[inline]
+    fn tail(&self, shard: usize) -> &AtomicU64 {
+        &self.arena.words()[self.geometry.tail(shard)]
+    }
+}
+
+/// An entry in shared memory. Any of its words may be overwritten while it is read.
+#[derive(Clone, Copy, Debug)]
+pub struct EntryView<'c> {
+    words: &'c [AtomicU64],
+    tail: &'c AtomicU64,
+    laps: Laps,
+    position: u32,
+}
+
+impl EntryView<'_> {
+    /// Whether everything read through this view so far was one whole, unchanged entry.
+    #[inline]
+    pub fn is_valid(&self) -> bool {
+        fence(Ordering::Acquire);
+        let tail = self.tail.load(Ordering::Relaxed) as u32;
+        self.laps.is_whole(self.position, tail)
+    }
+}
+
+impl Words for EntryView<'_> {
+    #[inline]
+    fn word(&self, index: usize) -> u64 {
+        self.words.get(index).map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

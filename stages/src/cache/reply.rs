@@ -1,0 +1,218 @@
+//! From an upstream's message to an entry: which records are kept, and how long they live.
+
+use super::entry::{Entry, Head, Key, MAX_RECORDS, Parts};
+use crate::wire::dns::{HEADER_LEN, QUESTION_FIXED_LEN, Rcode, flag, header, rtype};
+use crate::wire::name::{equal, length};
+use crate::wire::record::{Record, Records, Section};
+use crate::wire::{be16, be32, put32};
+
+/// Length of the shortest SOA data: two root names and five numbers (RFC 1035 section 3.3.13).
+const MIN_SOA_LEN: usize = 22;
+
+/// How long answers are kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Lifetimes {
+    /// TTLs below are raised to it, in seconds.
+    pub min_ttl: u32,
+    /// TTLs above are lowered to it, in seconds.
+    pub max_ttl: u32,
+    /// The longest a negative answer is kept, in seconds.
+    pub max_negative_ttl: u32,
+    /// A body longer than this is not kept: the entry only says TC=1.
+    pub max_body: usize,
+}
+
+impl Lifetimes {
+    /// A record's TTL within bounds.
+    fn bound(&self, ttl: u32) -> u32 {
+        // RFC 2181 section 8: a TTL with the top bit set is zero.
+        let ttl = if ttl > i32::MAX as u32 { 0 } else { ttl };
+        ttl.max(self.min_ttl).min(self.max_ttl)
+    }
+}
+
+/// Why an upstream's message is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unusable {
+    /// It is not a well-formed response.
+    Malformed,
+    /// It is not about what was asked.
+    OtherQuestion,
+}
+
+impl Entry {
+    /// An answer made of an upstream's message: the records as they are, without OPT, TTLs bounded, and
+    /// those of a negative answer bounded by the SOA's minimum (RFC 2308 section 5).
+    ///
+    /// What must not be kept (failures, negative answers without SOA) expires at once, at `now`. An
+    /// extended rcode (RFC 6891 section 6.1.3) is between the upstream and us; it becomes SERVFAIL.
+    ///
+    /// The question is compared without regard to letter case; whoever varied the case compares it first.
+    pub fn from_reply(
+        message: &[u8],
+        key: Key<'_>,
+        hash: u64,
+        now: u32,
+        lifetimes: &Lifetimes,
+    ) -> Result<Self, Unusable> {
+        let question_end = check_question(message, &key)?;
+        let mut image = Image::collect(message, question_end, &key, lifetimes)?;
+        let flags = be16(message, header::FLAGS).unwrap_or(0);
+        let rcode = match image.extended_rcode {
+            0 => Rcode((flags & flag::RCODE) as u8),
+            _ => Rcode::SERVFAIL,
+        };
+        let ttl = image.settle_ttl(rcode, lifetimes);
+        let mut entry_flags = if flags & flag::AD != 0 { Head::AUTHENTIC } else { 0 };
+        if image.body.len() > lifetimes.max_body || image.ttls.len() > MAX_RECORDS {
+            entry_flags |= Head::TOO_LONG;
+            image.forget();
+        }
+        Ok(Self::new(&Parts {
+            key,
+            hash,
+            learnt: now,
+            expires: now.saturating_add(ttl),
+            rcode,
+            flags: entry_flags,
+            counts: image.counts,
+            body: &image.body,
+            additional_at: image.additional_at,
+            ttls: &image.ttls,
+        }))
+    }
+}
+
+/// Checks that `message` is a response with exactly the question of `key`, and says where that ends.
+fn check_question(message: &[u8], key: &Key<'_>) -> Result<usize, Unusable> {
+    let flags = be16(message, header::FLAGS).ok_or(Unusable::Malformed)?;
+    // Offsets in an entry have 16 bits, as has the length of a message over TCP.
+    let is_response = flags & flag::QR != 0 && flags & flag::OPCODE == 0;
+    if !is_response || message.len() > usize::from(u16::MAX) {
+        return Err(Unusable::Malformed);
+    }
+    let asked = message.get(HEADER_LEN..).ok_or(Unusable::Malformed)?;
+    let name_len = length(asked).ok_or(Unusable::Malformed)?;
+    let name_end = HEADER_LEN + name_len;
+    let same = be16(message, header::QDCOUNT) == Some(1)
+        && equal(&asked[..name_len], key.name)
+        && be16(message, name_end) == Some(key.qtype)
+        && be16(message, name_end + 2) == Some(key.qclass);
+    if same { Ok(name_end + QUESTION_FIXED_LEN) } else { Err(Unusable::OtherQuestion) }
+}
+
+/// The records of a reply as they will be sent, and what they say about the answer's life.
+struct Image {
+    body: Vec<u8>,
+    ttls: Vec<u16>,
+    counts: [u16; 3],
+    additional_at: u16,
+    extended_rcode: u8,
+    /// Whether a record of the type asked for is in the answer section, rather than only aliases.
+    is_answered: bool,
+    /// The least TTL.
+    min_ttl: Option<u32>,
+    /// TTL for a negative answer: the lesser of the SOA record's own TTL and its minimum field.
+    negative_ttl: Option<u32>,
+}
+
+impl Image {
+    fn collect(
+        message: &[u8],
+        question_end: usize,
+        key: &Key<'_>,
+        lifetimes: &Lifetimes,
+    ) -> Result<Self, Unusable> {
+        let mut image = Self {
+            body: Vec::with_capacity(message.len() - question_end),
+            ttls: Vec::new(),
+            counts: [0; 3],
+            additional_at: 0,
+            extended_rcode: 0,
+            is_answered: false,
+            min_ttl: None,
+            negative_ttl: None,
+        };
+        let mut is_cut = false;
+        for record in Records::new(message).map_err(|_| Unusable::Malformed)? {
+            let record = record.map_err(|_| Unusable::Malformed)?;
+            let is_additional = record.section == Section::Additional;
+            if matches!(record.rtype, rtype::OPT | rtype::TSIG) {
+                // RFC 6891 section 6.1.1, RFC 8945 section 5.1: nowhere else.
+                if !is_additional {
+                    return Err(Unusable::Malformed);
+                }
+                if record.rtype == rtype::OPT {
+                    image.extended_rcode = (record.ttl >> 24) as u8;
+                }
+                is_cut = true;
+            }
+            // What follows an OPT record is left out with it: having moved, it could not be pointed at.
+            if !is_cut {
+                image.keep(message, &record, question_end, key, lifetimes);
+            }
+            if !is_additional {
+                image.additional_at = image.body.len() as u16;
+            }
+        }
+        Ok(image)
+    }
+
+    fn keep(
+        &mut self,
+        message: &[u8],
+        record: &Record,
+        question_end: usize,
+        key: &Key<'_>,
+        lifetimes: &Lifetimes,
+    ) {
+        debug_assert_eq!(self.body.len(), record.start - question_end, "pointers stay true");
+        let ttl = lifetimes.bound(record.ttl);
+        self.min_ttl = Some(self.min_ttl.map_or(ttl, |least| least.min(ttl)));
+        if record.section == Section::Answer {
+            self.is_answered |= record.rtype == key.qtype || key.qtype == rtype::ANY;
+        }
+        if record.section == Section::Authority
+            && record.rtype == rtype::SOA
+            && record.end - record.data_at >= MIN_SOA_LEN
+        {
+            let minimum = lifetimes.bound(be32(message, record.end - 4).unwrap_or(0));
+            let least = self.negative_ttl.map_or(ttl, |least| least.min(ttl));
+            self.negative_ttl = Some(least.min(minimum));
+        }
+        let ttl_at = record.ttl_at - question_end;
+        self.body.extend_from_slice(&message[record.start..record.end]);
+        put32(&mut self.body, ttl_at, ttl);
+        self.ttls.push(ttl_at as u16);
+        self.counts[record.section as usize] += 1;
+    }
+
+    /// How long the answer is kept, in seconds. The records of a negative one live no longer than that.
+    fn settle_ttl(&mut self, rcode: Rcode, lifetimes: &Lifetimes) -> u32 {
+        let is_negative = match rcode {
+            Rcode::NOERROR => !self.is_answered,
+            Rcode::NXDOMAIN => true,
+            // A failure is for those who wait for it; the slow path keeps account of failures (RFC 9520).
+            _ => return 0,
+        };
+        let least = self.min_ttl.unwrap_or(0);
+        if !is_negative {
+            return least;
+        }
+        // RFC 2308 section 5: without SOA it must not be kept. Aliases on the way may expire earlier.
+        let ttl = self.negative_ttl.unwrap_or(0).min(least).min(lifetimes.max_negative_ttl);
+        for at in self.ttls.iter().map(|at| usize::from(*at)) {
+            let own = be32(&self.body, at).unwrap_or(0);
+            put32(&mut self.body, at, own.min(ttl));
+        }
+        ttl
+    }
+
+    /// Keeps nothing but the rcode and the time.
+    fn forget(&mut self) {
+        self.body.clear();
+        self.ttls.clear();
+        self.counts = [0; 3];
+        self.additional_at = 0;
+    }
+}

@@ -1,0 +1,63 @@
+//! What is done to packets: wire views, the stages of the line, and the cache they share.
+//!
+//! A stage says in [`Stage::hint`] what it will read of a packet and in [`Stage::act`] what it does with
+//! it. The loop over a batch, the order of hints and acts, and the counting are written once, in
+//! [`Stage::process`]. No stage knows its core, a ring, a thread, a socket or a clock.
+#![forbid(unsafe_code)]
+
+pub mod acl;
+pub mod cache;
+pub mod encode;
+pub mod lookup;
+mod lpm;
+pub mod miss;
+pub mod neighbor;
+pub mod packet;
+pub mod parse;
+pub mod policy;
+pub mod ports;
+pub mod ratelimit;
+pub mod step;
+pub mod testing;
+pub mod wire;
+
+pub use packet::{Answer, Batch, Layout, MAX_BATCH, Packet, Tick};
+pub use pmdns_config::StageName;
+pub use step::{Exits, Reason, Step};
+
+/// One kind of work, done on one packet at a time.
+pub trait Stage {
+    /// Where on the line it stands. It is handed exactly the packets that stand there.
+    const NAME: StageName;
+
+    /// Starts loading what `act` will read. Only a hint: leaving it out changes nothing.
+    #[inline(always)]
+    fn hint(&self, _packet: &Packet) {}
+
+    /// Does the work and says where the packet goes next: always further down the line.
+    fn act(&mut self, packet: &mut Packet, context: &Context) -> Step;
+
+    /// Hints at, then acts on, every packet that stands here. Override it only with a benchmark in hand.
+    #[inline]
+    fn process(&mut self, batch: &mut Batch, context: &Context, exits: &mut Exits) {
+        let here = Step::At(Self::NAME);
+        for packet in batch.iter().filter(|packet| packet.step == here) {
+            self.hint(packet);
+        }
+        for packet in batch.iter_mut().filter(|packet| packet.step == here) {
+            let next = self.act(packet, context);
+            debug_assert!(next.is_below(Self::NAME), "steps only go down the line");
+            packet.step = next;
+            exits.count(next);
+        }
+    }
+}
+
+/// What a stage may use besides the packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Context {
+    /// The time, read once for the whole batch.
+    pub now: Tick,
+    /// The same time in whole seconds since the process started, for TTLs.
+    pub seconds: u32,
+}

@@ -1,0 +1,98 @@
+//! A miss: a question for the slow path, and all that answering its client takes.
+//!
+//! It keeps the frame's bytes from the Ethernet header to the end of the question, not the frame: however
+//! many misses wait, the frame pool does not notice. From it the slow path rebuilds the packet in a
+//! fresh frame and has it answered by the same encode that answers hits.
+
+use pmdns_nics::FramePool;
+
+use crate::cache::Key;
+use crate::packet::{Answer, Layout, Packet, Tick};
+use crate::step::Step;
+use crate::wire::dns::{HEADER_LEN, QUESTION_FIXED_LEN, View, question_len};
+use crate::wire::ip::{ETHERNET_LEN, MAX_VLAN_TAGS, UDP_LEN, VLAN_LEN};
+use crate::wire::name::MAX_NAME;
+
+/// Longest IPv4 header (RFC 791 section 3.1).
+const MAX_IP_LEN: usize = 60;
+
+/// Headers and question of the longest query.
+pub const MAX_MISS: usize = ETHERNET_LEN
+    + MAX_VLAN_TAGS * VLAN_LEN
+    + MAX_IP_LEN
+    + UDP_LEN
+    + HEADER_LEN
+    + MAX_NAME
+    + QUESTION_FIXED_LEN;
+
+/// A question for the slow path.
+#[derive(Clone)]
+pub struct Miss {
+    /// Hash of the name alone, as in [`Packet::key`].
+    pub key: u64,
+    /// When the query came.
+    pub received: Tick,
+    layout: Layout,
+    port: u8,
+    len: u16,
+    bytes: [u8; MAX_MISS],
+}
+
+impl Miss {
+    /// The miss of a packet that the line sent to the slow path.
+    #[inline]
+    pub fn of(packet: &Packet) -> Self {
+        let layout = packet.layout;
+        let len = usize::from(layout.dns) + HEADER_LEN + question_len(layout.name_len);
+        let mut bytes = [0; MAX_MISS];
+        bytes[..len].copy_from_slice(&packet.frame.bytes()[..len]);
+        Self {
+            key: packet.key,
+            received: packet.received,
+            layout,
+            port: packet.frame.port(),
+            len: len as u16,
+            bytes,
+        }
+    }
+
+    /// The query. It ends with its question; what its OPT record said is in the layout.
+    #[inline]
+    pub fn query(&self) -> View<'_> {
+        View::new(&self.bytes[usize::from(self.layout.dns)..usize::from(self.len)], self.layout)
+    }
+
+    /// What the cache knows the question by.
+    #[inline]
+    pub fn key(&self) -> Key<'_> {
+        Key::of(self.query())
+    }
+
+    /// The client's IP address, 4 or 16 bytes.
+    #[inline]
+    pub fn client(&self) -> &[u8] {
+        self.layout.client(&self.bytes)
+    }
+
+    /// The packet again, in a fresh frame, ready for encode; `None` when the pool is empty.
+    pub fn packet(&self, pool: &FramePool, answer: Answer) -> Option<Packet> {
+        let mut frame = pool.take()?;
+        frame.resize(usize::from(self.len)).ok()?;
+        frame.bytes_mut().copy_from_slice(&self.bytes[..usize::from(self.len)]);
+        frame.set_port(self.port);
+        Some(Packet {
+            frame,
+            key: self.key,
+            received: self.received,
+            answer,
+            layout: self.layout,
+            step: Step::At(crate::StageName::Encode),
+        })
+    }
+}
+
+impl std::fmt::Debug for Miss {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Miss").field("query", &self.query()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,140 @@
+//! A packet: a frame and what has been learnt about it.
+
+use arrayvec::ArrayVec;
+use pmdns_config::StageName;
+use pmdns_nics::Frame;
+
+use crate::cache::EntryRef;
+use crate::step::Step;
+use crate::wire::dns::{Rcode, View};
+use crate::wire::ip::{v4, v6};
+
+/// A point in time, in ticks of the process's clock.
+pub type Tick = u64;
+
+/// Packets in hand, at most.
+pub const MAX_BATCH: usize = 64;
+
+/// Packets in hand. Everything on the line is done on batches.
+pub type Batch = ArrayVec<Packet, MAX_BATCH>;
+
+/// A frame, and what has been learnt about it. Crosses cores by value.
+#[derive(Debug)]
+pub struct Packet {
+    /// The bytes.
+    pub frame: Frame,
+    /// Hash of the lower-cased qname, seeded per process; 0 before parse.
+    pub key: u64,
+    /// When it came.
+    pub received: Tick,
+    /// What encode shall answer.
+    pub answer: Answer,
+    /// Where its headers are and what it asks.
+    pub layout: Layout,
+    /// Where on the line it stands.
+    pub step: Step,
+}
+
+const _: () = assert!(size_of::<Packet>() <= 64, "a packet crosses cores in one cache line");
+
+impl Packet {
+    /// A packet that just arrived.
+    #[inline]
+    pub fn arrived(frame: Frame, now: Tick) -> Self {
+        Self {
+            frame,
+            key: 0,
+            received: now,
+            answer: Answer::None,
+            layout: Layout::default(),
+            step: Step::At(StageName::Parse),
+        }
+    }
+
+    /// The DNS query in the frame. Only parse has packets without one.
+    #[inline]
+    pub fn query(&self) -> View<'_> {
+        View::new(&self.frame.bytes()[usize::from(self.layout.dns)..], self.layout)
+    }
+}
+
+/// What encode shall answer; set by whichever stage decides it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Not decided yet.
+    None,
+    /// Nothing but an rcode.
+    Rcode(Rcode),
+    /// Nothing but TC=1: come back over TCP.
+    Truncated,
+    /// An entry of the cache.
+    Cached(EntryRef),
+    /// An entry of the local data.
+    Local(u32),
+}
+
+/// Where a packet's headers are, and what it asks. Offsets count from the start of the frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// Start of the IP header, after Ethernet and VLAN tags: 14, 18 or 22.
+    pub l3: u8,
+    /// Start of the UDP (or ICMP) header.
+    pub l4: u8,
+    /// Start of the DNS header; at most 90 (two tags, IPv4 with all options).
+    pub dns: u8,
+    /// What kind of packet it is.
+    pub flags: Flags,
+    /// Length of the qname in wire format, 1 to 255; 0: there is no question to repeat.
+    pub name_len: u8,
+    /// Type asked for.
+    pub qtype: u16,
+    /// Class asked for.
+    pub qclass: u16,
+    /// UDP size the client's OPT record announces; 0 without OPT.
+    pub udp_size: u16,
+}
+
+impl Layout {
+    /// The client's IP address in the frame that this layout describes: 4 or 16 bytes.
+    #[inline]
+    pub fn client(self, frame: &[u8]) -> &[u8] {
+        let l3 = usize::from(self.l3);
+        if self.flags.has(Flags::IPV6) {
+            &frame[l3 + v6::SOURCE..l3 + v6::SOURCE + 16]
+        } else {
+            &frame[l3 + v4::SOURCE..l3 + v4::SOURCE + 4]
+        }
+    }
+}
+
+/// Yes-or-no facts about a packet.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct Flags(u8);
+
+impl Flags {
+    /// It came over IPv6.
+    pub const IPV6: Self = Self(1 << 0);
+    /// The query has an OPT record.
+    pub const EDNS: Self = Self(1 << 1);
+    /// The OPT record has the DO bit (RFC 3225).
+    pub const DO: Self = Self(1 << 2);
+
+    /// Whether every fact of `other` holds.
+    #[inline]
+    pub fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Notes that the facts of `other` hold.
+    #[inline]
+    pub fn set(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+}
+
+impl std::fmt::Debug for Flags {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let facts = [(Self::IPV6, "IPV6"), (Self::EDNS, "EDNS"), (Self::DO, "DO")];
+        f.debug_set().entries(facts.iter().filter(|(flag, _)| self.has(*flag)).map(|f| f.1)).finish()
+    }
+}

@@ -1,0 +1,47 @@
+//! What the stages need to know of the ports: our own addresses, and what to leave to the hardware.
+
+use std::net::IpAddr;
+
+/// One port, as the stages see it.
+#[derive(Clone, Debug, Default)]
+pub struct Port {
+    /// Our hardware address.
+    pub mac: [u8; 6],
+    /// Our IPv4 addresses.
+    pub ipv4: Vec<[u8; 4]>,
+    /// Our IPv6 addresses.
+    pub ipv6: Vec<[u8; 16]>,
+    /// UDP port that queries come to.
+    pub dns_port: u16,
+    /// Whether the port computes checksums on transmit.
+    pub checksum_offload: bool,
+}
+
+impl Port {
+    /// A port with the given addresses that answers on port 53.
+    pub fn new(mac: [u8; 6], addresses: impl IntoIterator<Item = IpAddr>) -> Self {
+        let mut port = Self { mac, dns_port: 53, ..Self::default() };
+        for address in addresses {
+            match address {
+                IpAddr::V4(address) => port.ipv4.push(address.octets()),
+                IpAddr::V6(address) => port.ipv6.push(address.octets()),
+            }
+        }
+        port
+    }
+
+    /// Whether the IPv4 address is one of ours.
+    #[inline]
+    pub fn is_ours_v4(&self, address: &[u8]) -> bool {
+        self.ipv4.iter().any(|ours| ours == address)
+    }
+
+    /// Whether the IPv6 address is one of ours.
+    #[inline]
+    pub fn is_ours_v6(&self, address: &[u8]) -> bool {
+        self.ipv6.iter().any(|ours| ours == address)
+    }
+}
+
+/// Every port, by the number its frames carry ([`Frame::port`](pmdns_nics::Frame::port)).
+pub type Ports = std::sync::Arc<[Port]>;

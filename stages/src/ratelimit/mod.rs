@@ -1,0 +1,253 @@
+//! Stage: how fast one client may ask.
+//!
+//! Each client prefix has a bucket of tokens. A full bucket holds `burst` of them, a query takes one, and
+//! `queries_per_second` come back each second. The buckets stand in a table of fixed size that belongs to
+//! one core: a client whose queries come to several cores has a bucket on each.
+
+mod bucket;
+mod table;
+
+use crate::packet::{Answer, Packet};
+use crate::step::{Reason, Step};
+use crate::wire::name::Seed;
+use crate::{Context, Stage, StageName};
+use bucket::Allowance;
+use table::Table;
+
+/// The rate limiter of one core.
+#[derive(Clone, Debug)]
+pub struct RateLimit {
+    /// `None`: there is no limit.
+    allowance: Option<Allowance>,
+    table: Table,
+    prefixes: Prefixes,
+    slip: u32,
+}
+
+impl RateLimit {
+    /// The stage that keeps to `settings`, on a clock with that many ticks a second.
+    pub fn new(settings: &pmdns_config::RateLimit, ticks_per_second: u64, seed: Seed) -> Self {
+        let allowance = Allowance::new(settings, ticks_per_second);
+        let slots = if allowance.is_some() { settings.table } else { 0 };
+        Self {
+            allowance,
+            table: Table::new(slots as usize),
+            prefixes: Prefixes::new(settings, seed),
+            slip: settings.slip,
+        }
+    }
+}
+
+impl Stage for RateLimit {
+    const NAME: StageName = StageName::RateLimit;
+
+    #[inline(always)]
+    fn hint(&self, packet: &Packet) {
+        if self.allowance.is_some() {
+            self.table.prefetch(self.prefixes.hash(packet));
+        }
+    }
+
+    #[inline]
+    fn act(&mut self, packet: &mut Packet, context: &Context) -> Step {
+        let decided = packet.answer != Answer::None;
+        let go_on = Step::At(if decided { StageName::Encode } else { StageName::Policy });
+        let Some(allowance) = &self.allowance else { return go_on };
+        let place = self.table.place(self.prefixes.hash(packet));
+        if self.table.bucket(place).take(allowance, context.now) {
+            return go_on;
+        }
+        if !self.table.slips(place, self.slip) {
+            return Step::Drop(Reason::RateLimited);
+        }
+        // An error is as short as an answer with TC=1 and says more, so it slips through as it is.
+        if !decided {
+            packet.answer = Answer::Truncated;
+        }
+        Step::At(StageName::Encode)
+    }
+}
+
+/// Which clients share a bucket.
+#[derive(Clone, Copy, Debug)]
+struct Prefixes {
+    ipv4_mask: u32,
+    ipv6_mask: u128,
+    seed: Seed,
+}
+
+impl Prefixes {
+    fn new(settings: &pmdns_config::RateLimit, seed: Seed) -> Self {
+        let ipv4_host = u32::MAX.checked_shr(u32::from(settings.ipv4_prefix)).unwrap_or(0);
+        let ipv6_host = u128::MAX.checked_shr(u32::from(settings.ipv6_prefix)).unwrap_or(0);
+        Self { ipv4_mask: !ipv4_host, ipv6_mask: !ipv6_host, seed }
+    }
+
+    /// Hash of the client's prefix. [`Seed::hash`] will not do: it takes bytes for letters.
+    #[inline]
+    fn hash(&self, packet: &Packet) -> u64 {
+        let client = packet.layout.client(packet.frame.bytes());
+        // The number each family starts from keeps 10.0.0.0/24 and a00::/56 apart.
+        let (family, high, low) = if let Ok(address) = client.try_into() {
+            (4, u64::from(u32::from_be_bytes(address) & self.ipv4_mask), 0)
+        } else if let Ok(address) = client.try_into() {
+            let network = u128::from_be_bytes(address) & self.ipv6_mask;
+            (6, (network >> 64) as u64, network as u64)
+        } else {
+            debug_assert!(false, "an address has 4 or 16 bytes");
+            (0, 0, 0)
+        };
+        self.seed.mix(self.seed.mix(family, high), low)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::Flags;
+    use crate::testing::{OUR_IPV6, Query, act_once, query};
+    use crate::wire::dns::Rcode;
+    use crate::wire::ip::ETHERNET_LEN;
+
+    const PASSED: Step = Step::At(StageName::Policy);
+    const ANSWERED: Step = Step::At(StageName::Encode);
+    const DROPPED: Step = Step::Drop(Reason::RateLimited);
+
+    /// Ten queries a second, three at once, on a clock of a thousand ticks a second.
+    fn settings() -> pmdns_config::RateLimit {
+        pmdns_config::RateLimit {
+            queries_per_second: 10,
+            burst: 3,
+            ipv4_prefix: 24,
+            ipv6_prefix: 56,
+            slip: 0,
+            table: 64,
+        }
+    }
+
+    fn limiter(settings: &pmdns_config::RateLimit) -> RateLimit {
+        RateLimit::new(settings, 1000, Seed::new(*b"sixteen letters!"))
+    }
+
+    /// The packet of an IPv4 client as parse would hand it on.
+    fn packet_from(source: [u8; 4]) -> Packet {
+        let mut packet = Query { source: source.to_vec(), ..query("www.example. A") }.packet();
+        packet.layout.l3 = ETHERNET_LEN as u8;
+        packet
+    }
+
+    fn ask(limiter: &mut RateLimit, packet: Packet, now: u64) -> (Step, Answer) {
+        let packet = act_once(limiter, packet, &Context { now, seconds: 0 });
+        (packet.step, packet.answer)
+    }
+
+    fn steps<const N: usize>(limiter: &mut RateLimit, source: [u8; 4], now: u64) -> [Step; N] {
+        [(); N].map(|()| ask(limiter, packet_from(source), now).0)
+    }
+
+    #[test]
+    fn beyond_the_burst_queries_are_dropped_until_tokens_come_back() {
+        let mut limiter = limiter(&settings());
+        let client = [192, 0, 2, 1];
+        assert_eq!(steps(&mut limiter, client, 5000), [PASSED, PASSED, PASSED, DROPPED]);
+        assert_eq!(steps(&mut limiter, client, 5099), [DROPPED]);
+        assert_eq!(steps(&mut limiter, client, 5100), [PASSED, DROPPED]);
+        assert_eq!(steps(&mut limiter, client, 9000), [PASSED, PASSED, PASSED, DROPPED]);
+    }
+
+    #[test]
+    fn zero_queries_per_second_is_no_limit_and_takes_no_memory() {
+        let mut limiter = limiter(&pmdns_config::RateLimit {
+            queries_per_second: 0,
+            table: u32::MAX,
+            ..settings()
+        });
+        assert_eq!(steps(&mut limiter, [192, 0, 2, 1], 0), [PASSED; 50]);
+    }
+
+    #[test]
+    fn clients_of_one_prefix_share_a_bucket_and_others_do_not_notice() {
+        let mut limiter = limiter(&settings());
+        assert_eq!(steps(&mut limiter, [192, 0, 2, 1], 0), [PASSED, PASSED, PASSED, DROPPED]);
+        assert_eq!(steps(&mut limiter, [192, 0, 2, 255], 0), [DROPPED]);
+        assert_eq!(steps(&mut limiter, [192, 0, 3, 1], 0), [PASSED, PASSED, PASSED, DROPPED]);
+    }
+
+    #[test]
+    fn ipv6_prefixes_count_by_their_own_length() {
+        let mut limiter = limiter(&settings());
+        let packet = |byte: usize, value: u8| {
+            let mut source = OUR_IPV6.to_vec();
+            source[byte] = value;
+            let query = Query { source, ..query("www.example. A").over_ipv6() };
+            let mut packet = query.packet();
+            packet.layout.l3 = ETHERNET_LEN as u8;
+            packet.layout.flags.set(Flags::IPV6);
+            packet
+        };
+        for host in 1..=3 {
+            assert_eq!(ask(&mut limiter, packet(15, host), 0).0, PASSED);
+        }
+        assert_eq!(ask(&mut limiter, packet(15, 4), 0).0, DROPPED);
+        assert_eq!(ask(&mut limiter, packet(7, 1), 0).0, DROPPED, "beyond the 56 bits");
+        assert_eq!(ask(&mut limiter, packet(6, 1), 0).0, PASSED, "within the 56 bits");
+        // As ASCII letters the two bytes would be equal.
+        for _ in 0..4 {
+            ask(&mut limiter, packet(6, b'A'), 0);
+        }
+        assert_eq!(ask(&mut limiter, packet(6, b'a'), 0).0, PASSED);
+    }
+
+    #[test]
+    fn a_length_of_zero_is_one_bucket_for_all() {
+        let mut limiter = limiter(&pmdns_config::RateLimit { ipv4_prefix: 0, ..settings() });
+        assert_eq!(steps(&mut limiter, [192, 0, 2, 1], 0), [PASSED; 3]);
+        assert_eq!(steps(&mut limiter, [1, 0, 0, 1], 0), [DROPPED]);
+    }
+
+    #[test]
+    fn every_slip_th_query_over_the_limit_is_told_to_use_tcp() {
+        for (slip, expected) in [
+            (0, [DROPPED; 6]),
+            (1, [ANSWERED; 6]),
+            (2, [DROPPED, ANSWERED, DROPPED, ANSWERED, DROPPED, ANSWERED]),
+            (3, [DROPPED, DROPPED, ANSWERED, DROPPED, DROPPED, ANSWERED]),
+        ] {
+            let mut limiter = limiter(&pmdns_config::RateLimit { slip, ..settings() });
+            assert_eq!(steps(&mut limiter, [192, 0, 2, 1], 0), [PASSED; 3]);
+            assert_eq!(steps(&mut limiter, [192, 0, 2, 1], 0), expected, "slip {slip}");
+        }
+        let mut limiter = limiter(&pmdns_config::RateLimit { slip: 1, ..settings() });
+        assert_eq!(steps(&mut limiter, [192, 0, 2, 1], 0), [PASSED; 3]);
+        let over = ask(&mut limiter, packet_from([192, 0, 2, 1]), 0);
+        assert_eq!(over, (ANSWERED, Answer::Truncated));
+    }
+
+    #[test]
+    fn a_decided_query_counts_and_keeps_its_error() {
+        let mut limiter = limiter(&pmdns_config::RateLimit { slip: 2, ..settings() });
+        let formerr = Answer::Rcode(Rcode::FORMERR);
+        let mut ask = || {
+            let mut packet = packet_from([192, 0, 2, 1]);
+            packet.answer = formerr;
+            ask(&mut limiter, packet, 0)
+        };
+        for _ in 0..3 {
+            assert_eq!(ask(), (ANSWERED, formerr));
+        }
+        assert_eq!(ask().0, DROPPED);
+        assert_eq!(ask(), (ANSWERED, formerr), "the second over the limit slips through");
+    }
+
+    #[test]
+    fn one_off_clients_do_not_make_the_table_forget_one_that_floods() {
+        let mut limiter = limiter(&settings());
+        let flood = [192, 0, 2, 1];
+        assert_eq!(steps(&mut limiter, flood, 0), [PASSED; 3]);
+        for other in 0..20_000u32 {
+            let [_, _, high, low] = other.to_be_bytes();
+            assert_eq!(steps(&mut limiter, [10, high, low, 1], 0), [PASSED], "fails open");
+        }
+        assert_eq!(steps(&mut limiter, flood, 0), [DROPPED]);
+    }
+}

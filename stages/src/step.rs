@@ -1,0 +1,176 @@
+//! Where a packet goes next, and the table that counts it.
+
+use pmdns_config::StageName;
+
+/// Where a packet goes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// On to a stage further down the line.
+    At(StageName),
+    /// Out of the port it came from.
+    Transmit,
+    /// To the slow path, which asks upstream.
+    SlowPath,
+    /// To the exception port: it is for this host, but not for us.
+    Exception,
+    /// Nowhere.
+    Drop(Reason),
+}
+
+/// Declares [`Reason`] together with the names and sentences that reports use.
+macro_rules! reasons {
+    ($($(#[doc = $text:literal])* $variant:ident = $name:literal,)*) => {
+        /// Why a packet was dropped.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Reason { $($(#[doc = $text])* $variant,)* }
+
+        impl Reason {
+            /// Every reason, in the order of the counters.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// The name used in counters.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// What it means, in a sentence.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($text,)*),)* }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// The frame ends before the header it promises.
+    Runt = "runt",
+    /// More VLAN tags than two.
+    VlanDepth = "vlan_depth",
+    /// The IPv4 header's version, length or total length is wrong.
+    Ipv4Header = "ipv4_header",
+    /// The IPv4 header checksum is wrong.
+    Ipv4Checksum = "ipv4_checksum",
+    /// An IPv4 fragment; DNS queries never need any.
+    Ipv4Fragment = "ipv4_fragment",
+    /// The IPv6 header's version or payload length is wrong.
+    Ipv6Header = "ipv6_header",
+    /// An IPv6 fragment.
+    Ipv6Fragment = "ipv6_fragment",
+    /// An IPv6 extension header other than a fragment header.
+    Ipv6Extension = "ipv6_extension",
+    /// The source address is one that nobody may have (multicast, loopback, unspecified, our own).
+    SourceAddress = "source_address",
+    /// The destination address is not one of ours.
+    NotOurAddress = "not_our_address",
+    /// The UDP length does not fit the IP length, or the source port is zero.
+    UdpHeader = "udp_header",
+    /// The UDP checksum is wrong, or absent over IPv6.
+    UdpChecksum = "udp_checksum",
+    /// The UDP payload is shorter than a DNS header.
+    DnsHeader = "dns_header",
+    /// A DNS response, which nobody here asked for.
+    DnsResponse = "dns_response",
+    /// ARP, neighbour discovery or echo that asks nothing of us, or is malformed.
+    NeighborIgnored = "neighbor_ignored",
+    /// The access list drops this client.
+    AclDrop = "acl_drop",
+    /// The client's rate limit is used up.
+    RateLimited = "rate_limited",
+    /// The answer did not fit the frame.
+    AnswerTooLong = "answer_too_long",
+}
+
+impl Step {
+    /// How many different steps there are, and so the length of an [`Exits`] table.
+    pub const COUNT: usize = StageName::COUNT + 3 + Reason::ALL.len();
+
+    /// The step's place in an [`Exits`] table.
+    #[inline]
+    pub const fn index(self) -> usize {
+        match self {
+            Self::At(stage) => stage as usize,
+            Self::Transmit => StageName::COUNT,
+            Self::SlowPath => StageName::COUNT + 1,
+            Self::Exception => StageName::COUNT + 2,
+            Self::Drop(reason) => StageName::COUNT + 3 + reason as usize,
+        }
+    }
+
+    /// Every step, by index.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let stages = StageName::ALL.into_iter().map(Self::At);
+        let ends = [Self::Transmit, Self::SlowPath, Self::Exception];
+        stages.chain(ends).chain(Reason::ALL.iter().map(|reason| Self::Drop(*reason)))
+    }
+
+    /// Whether a packet at `stage` may take this step.
+    #[inline]
+    pub fn is_below(self, stage: StageName) -> bool {
+        match self {
+            Self::At(next) => next > stage,
+            _ => true,
+        }
+    }
+}
+
+/// How often a stage sent packets on each step. This table is the counters: a hit is
+/// `lookup` × `At(Encode)`, a miss is `lookup` × `SlowPath`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exits {
+    counts: [u64; Step::COUNT],
+}
+
+impl Exits {
+    /// Counts one packet that takes `step`.
+    #[inline]
+    pub fn count(&mut self, step: Step) {
+        self.counts[step.index()] += 1;
+    }
+
+    /// How many packets took `step`.
+    pub fn of(&self, step: Step) -> u64 {
+        self.counts[step.index()]
+    }
+
+    /// How many packets there were in all.
+    pub fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// A table with these counts, by [`Step::index`].
+    pub fn from_counts(counts: [u64; Step::COUNT]) -> Self {
+        Self { counts }
+    }
+
+    /// The counts by [`Step::index`].
+    pub fn counts(&self) -> &[u64; Step::COUNT] {
+        &self.counts
+    }
+}
+
+impl Default for Exits {
+    fn default() -> Self {
+        Self { counts: [0; Step::COUNT] }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_step_has_its_own_place_in_the_table() {
+        for (index, step) in Step::all().enumerate() {
+            assert_eq!(step.index(), index);
+        }
+        assert_eq!(Step::all().count(), Step::COUNT);
+    }
+
+    #[test]
+    fn steps_only_go_down() {
+        assert!(Step::At(StageName::Encode).is_below(StageName::Parse));
+        assert!(!Step::At(StageName::Parse).is_below(StageName::Encode));
+        assert!(!Step::At(StageName::Acl).is_below(StageName::Acl));
+    }
+}

@@ -1,0 +1,220 @@
+//! Frames and packets for tests and benches: what a client would send, byte by byte.
+
+use pmdns_nics::{Frame, FramePool, HeapPool};
+
+use crate::packet::{Batch, Packet};
+use crate::wire::checksum::Sum;
+use crate::wire::dns::{CLASS_IN, HEADER_LEN, flag, put_opt};
+use crate::wire::ip::{
+    self, IPV6_LEN, PROTOCOL_UDP, TYPE_IPV4, TYPE_IPV6, TYPE_VLAN, UDP_LEN, seal_ipv4, udp, v4, v6,
+};
+use crate::wire::{dns, put16};
+use crate::{Context, Exits, Stage, Step};
+
+/// Our hardware address in tests.
+pub const OUR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+/// The client's hardware address in tests.
+pub const CLIENT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0xc1];
+/// Our IPv4 address in tests.
+pub const OUR_IPV4: [u8; 4] = [10, 77, 0, 2];
+/// Our IPv6 address in tests.
+pub const OUR_IPV6: [u8; 16] = [0xfd, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
+
+/// A query to be put into a frame. Every field is free to be wrong.
+#[derive(Clone, Debug)]
+pub struct Query {
+    /// Qname in wire format.
+    pub name: Vec<u8>,
+    /// Type asked for.
+    pub qtype: u16,
+    /// Class asked for.
+    pub qclass: u16,
+    /// Query id.
+    pub id: u16,
+    /// Flags word.
+    pub flags: u16,
+    /// UDP size and DO bit of the OPT record, if there shall be one.
+    pub edns: Option<(u16, bool)>,
+    /// VLAN tags, outermost first.
+    pub vlans: Vec<u16>,
+    /// Options of the IPv4 header, a multiple of four bytes.
+    pub ipv4_options: Vec<u8>,
+    /// Source address: 4 or 16 bytes.
+    pub source: Vec<u8>,
+    /// Destination address, as long as the source.
+    pub destination: Vec<u8>,
+    /// Source UDP port.
+    pub source_port: u16,
+    /// Bytes behind the IP packet.
+    pub padding: usize,
+}
+
+/// A query like `query("www.example. A")`, from 10.77.0.1, recursion desired, no EDNS.
+pub fn query(text: &str) -> Query {
+    let (name, qtype) = text.split_once(' ').expect("a name and a type");
+    Query {
+        name: name_of(name),
+        qtype: type_of(qtype),
+        qclass: CLASS_IN,
+        id: 0x1234,
+        flags: flag::RD,
+        edns: None,
+        vlans: Vec::new(),
+        ipv4_options: Vec::new(),
+        source: vec![10, 77, 0, 1],
+        destination: OUR_IPV4.to_vec(),
+        source_port: 40_000,
+        padding: 0,
+    }
+}
+
+/// `www.example.` in wire format. No escapes.
+pub fn name_of(text: &str) -> Vec<u8> {
+    let mut name = Vec::new();
+    for label in text.split('.').filter(|label| !label.is_empty()) {
+        name.push(label.len() as u8);
+        name.extend_from_slice(label.as_bytes());
+    }
+    name.push(0);
+    name
+}
+
+fn type_of(text: &str) -> u16 {
+    match text {
+        "A" => 1,
+        "NS" => 2,
+        "CNAME" => 5,
+        "SOA" => 6,
+        "PTR" => 12,
+        "MX" => 15,
+        "TXT" => 16,
+        "AAAA" => 28,
+        "SRV" => 33,
+        "HTTPS" => 65,
+        "ANY" => 255,
+        _ => text.strip_prefix("TYPE").and_then(|n| n.parse().ok()).expect("a known type or TYPEn"),
+    }
+}
+
+impl Query {
+    /// The same query over IPv6.
+    pub fn over_ipv6(mut self) -> Self {
+        self.source = [OUR_IPV6[..15].to_vec(), vec![1]].concat();
+        self.destination = OUR_IPV6.to_vec();
+        self
+    }
+
+    /// The same query with an OPT record.
+    pub fn edns(mut self, udp_size: u16, dnssec_ok: bool) -> Self {
+        self.edns = Some((udp_size, dnssec_ok));
+        self
+    }
+
+    /// The DNS message.
+    pub fn message(&self) -> Vec<u8> {
+        let mut message = vec![0; HEADER_LEN];
+        put16(&mut message, dns::header::ID, self.id);
+        put16(&mut message, dns::header::FLAGS, self.flags);
+        put16(&mut message, dns::header::QDCOUNT, 1);
+        message.extend_from_slice(&self.name);
+        message.extend_from_slice(&self.qtype.to_be_bytes());
+        message.extend_from_slice(&self.qclass.to_be_bytes());
+        if let Some((size, dnssec_ok)) = self.edns {
+            put16(&mut message, dns::header::ARCOUNT, 1);
+            let at = message.len();
+            message.resize(at + dns::OPT_LEN, 0);
+            put_opt(&mut message[at..], size, dns::Rcode::NOERROR, dnssec_ok);
+        }
+        message
+    }
+
+    /// The frame around [`Query::message`].
+    pub fn frame_bytes(&self) -> Vec<u8> {
+        self.frame_around(&self.message())
+    }
+
+    /// The frame around any UDP payload.
+    pub fn frame_around(&self, payload: &[u8]) -> Vec<u8> {
+        let mut frame = [OUR_MAC, CLIENT_MAC].concat();
+        for vlan in &self.vlans {
+            frame.extend_from_slice(&TYPE_VLAN.to_be_bytes());
+            frame.extend_from_slice(&vlan.to_be_bytes());
+        }
+        let ipv6 = self.source.len() == 16;
+        frame.extend_from_slice(&(if ipv6 { TYPE_IPV6 } else { TYPE_IPV4 }).to_be_bytes());
+        let udp_len = (UDP_LEN + payload.len()) as u16;
+        if ipv6 {
+            let at = frame.len();
+            frame.resize(at + IPV6_LEN, 0);
+            let header = &mut frame[at..];
+            header[0] = 0x60;
+            put16(header, v6::PAYLOAD_LEN, udp_len);
+            header[v6::NEXT_HEADER] = PROTOCOL_UDP;
+            header[v6::HOP_LIMIT] = 64;
+            header[v6::SOURCE..v6::DESTINATION].copy_from_slice(&self.source);
+            header[v6::DESTINATION..].copy_from_slice(&self.destination);
+        } else {
+            frame.extend_from_slice(&self.ipv4_header(udp_len));
+        }
+        let mut datagram = vec![0; UDP_LEN];
+        put16(&mut datagram, udp::SOURCE, self.source_port);
+        put16(&mut datagram, udp::DESTINATION, 53);
+        put16(&mut datagram, udp::LEN, udp_len);
+        datagram.extend_from_slice(payload);
+        let addresses = [self.source.as_slice(), &self.destination].concat();
+        let sum = ip::pseudo_header(&addresses, PROTOCOL_UDP, udp_len).add(&datagram).checksum();
+        put16(&mut datagram, udp::CHECKSUM, if sum == 0 { 0xffff } else { sum });
+        frame.extend_from_slice(&datagram);
+        frame.resize(frame.len() + self.padding, 0);
+        frame
+    }
+
+    fn ipv4_header(&self, udp_len: u16) -> Vec<u8> {
+        let len = ip::IPV4_MIN_LEN + self.ipv4_options.len();
+        let mut header = vec![0; ip::IPV4_MIN_LEN];
+        header[0] = 0x40 | (len / 4) as u8;
+        put16(&mut header, v4::TOTAL_LEN, len as u16 + udp_len);
+        header[v4::TTL] = 64;
+        header[v4::PROTOCOL] = PROTOCOL_UDP;
+        header[v4::SOURCE..v4::SOURCE + 4].copy_from_slice(&self.source);
+        header[v4::DESTINATION..v4::DESTINATION + 4].copy_from_slice(&self.destination);
+        header.extend_from_slice(&self.ipv4_options);
+        seal_ipv4(&mut header);
+        header
+    }
+
+    /// A packet that just arrived with this query, from a pool of its own.
+    pub fn packet(&self) -> Packet {
+        Packet::arrived(frame_of(&self.frame_bytes()), 0)
+    }
+}
+
+/// A frame with these bytes, from a pool of its own.
+pub fn frame_of(bytes: &[u8]) -> Frame {
+    fill(HeapPool::new(1).take().expect("a fresh pool has a frame"), bytes)
+}
+
+/// A frame with these bytes, from `pool`.
+pub fn frame_from(pool: &FramePool, bytes: &[u8]) -> Frame {
+    fill(pool.take().expect("the pool is large enough for the test"), bytes)
+}
+
+fn fill(mut frame: Frame, bytes: &[u8]) -> Frame {
+    frame.resize(bytes.len()).expect("test frames fit a buffer");
+    frame.bytes_mut().copy_from_slice(bytes);
+    frame
+}
+
+/// A context at `seconds` after the start, with a clock of a thousand ticks a second.
+pub fn at(seconds: u32) -> Context {
+    Context { now: u64::from(seconds) * 1000, seconds }
+}
+
+/// Runs one packet through one stage and says where it goes.
+pub fn act_once<S: Stage>(stage: &mut S, packet: Packet, context: &Context) -> Packet {
+    let mut batch = Batch::new();
+    batch.push(packet);
+    batch[0].step = Step::At(S::NAME);
+    stage.process(&mut batch, context, &mut Exits::default());
+    batch.pop().expect("the batch holds one packet")
+}

@@ -1,0 +1,298 @@
+//! The DNS message: header, question, OPT record (RFC 1035 section 4, RFC 6891).
+
+use super::{be16, name, put16};
+use crate::packet::{Flags, Layout};
+
+/// The fixed header (RFC 1035 section 4.1.1).
+pub const HEADER_LEN: usize = 12;
+/// QTYPE and QCLASS behind a qname.
+pub const QUESTION_FIXED_LEN: usize = 4;
+/// TYPE, CLASS, TTL and RDLENGTH behind an owner name.
+pub const RECORD_FIXED_LEN: usize = 10;
+/// An OPT record without options: root, type, size, flags, length.
+pub const OPT_LEN: usize = 11;
+/// What a client without EDNS can take (RFC 1035 section 4.2.1).
+pub const PLAIN_UDP_SIZE: u16 = 512;
+
+/// Offsets in the header.
+pub mod header {
+    /// Query id.
+    pub const ID: usize = 0;
+    /// Flags and rcode.
+    pub const FLAGS: usize = 2;
+    /// Questions.
+    pub const QDCOUNT: usize = 4;
+    /// Answer records.
+    pub const ANCOUNT: usize = 6;
+    /// Authority records.
+    pub const NSCOUNT: usize = 8;
+    /// Additional records.
+    pub const ARCOUNT: usize = 10;
+}
+
+/// Bits of the header's flags.
+pub mod flag {
+    /// Response.
+    pub const QR: u16 = 1 << 15;
+    /// Authoritative answer.
+    pub const AA: u16 = 1 << 10;
+    /// Truncated.
+    pub const TC: u16 = 1 << 9;
+    /// Recursion desired.
+    pub const RD: u16 = 1 << 8;
+    /// Recursion available.
+    pub const RA: u16 = 1 << 7;
+    /// Authentic data (RFC 4035 section 3.2.3).
+    pub const AD: u16 = 1 << 5;
+    /// Checking disabled (RFC 4035 section 3.2.2).
+    pub const CD: u16 = 1 << 4;
+    /// The four bits of the opcode.
+    pub const OPCODE: u16 = 0xf << 11;
+    /// The four bits of the rcode.
+    pub const RCODE: u16 = 0xf;
+}
+
+/// Record and query types this program treats specially.
+pub mod rtype {
+    /// Alias.
+    pub const CNAME: u16 = 5;
+    /// Start of authority.
+    pub const SOA: u16 = 6;
+    /// EDNS (RFC 6891).
+    pub const OPT: u16 = 41;
+    /// Transaction key (RFC 2930).
+    pub const TKEY: u16 = 249;
+    /// Transaction signature (RFC 8945).
+    pub const TSIG: u16 = 250;
+    /// Incremental zone transfer.
+    pub const IXFR: u16 = 251;
+    /// Zone transfer.
+    pub const AXFR: u16 = 252;
+    /// Mailbox-related records, obsolete.
+    pub const MAILB: u16 = 253;
+    /// Mail agent records, obsolete.
+    pub const MAILA: u16 = 254;
+    /// Any type.
+    pub const ANY: u16 = 255;
+}
+
+/// The Internet class.
+pub const CLASS_IN: u16 = 1;
+/// The DO bit in an OPT record's TTL field (RFC 3225).
+pub const OPT_DO: u16 = 1 << 15;
+
+/// A response code; those above 15 need an OPT record (RFC 6891 section 6.1.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rcode(pub u8);
+
+impl Rcode {
+    /// No error.
+    pub const NOERROR: Self = Self(0);
+    /// The query is malformed.
+    pub const FORMERR: Self = Self(1);
+    /// The server failed.
+    pub const SERVFAIL: Self = Self(2);
+    /// The name does not exist.
+    pub const NXDOMAIN: Self = Self(3);
+    /// The server does not do this kind of query.
+    pub const NOTIMP: Self = Self(4);
+    /// The server will not answer this client or this question.
+    pub const REFUSED: Self = Self(5);
+    /// The EDNS version is not supported.
+    pub const BADVERS: Self = Self(16);
+}
+
+/// A DNS query in a frame. Its layout was checked by parse, so its getters cannot fail.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'f> {
+    message: &'f [u8],
+    layout: Layout,
+}
+
+impl<'f> View<'f> {
+    /// The query at the start of `message`, as `layout` describes it.
+    #[inline]
+    pub(crate) fn new(message: &'f [u8], layout: Layout) -> Self {
+        Self { message, layout }
+    }
+
+    /// The client's query id.
+    #[inline]
+    pub fn id(self) -> u16 {
+        u16::from_be_bytes([self.message[0], self.message[1]])
+    }
+
+    /// The flags and rcode word.
+    #[inline]
+    pub fn flags(self) -> u16 {
+        u16::from_be_bytes([self.message[header::FLAGS], self.message[header::FLAGS + 1]])
+    }
+
+    /// The qname in wire format, in the client's letter case.
+    #[inline]
+    pub fn name(self) -> &'f [u8] {
+        &self.message[HEADER_LEN..HEADER_LEN + usize::from(self.layout.name_len)]
+    }
+
+    /// The question as the client wrote it: qname, type, class.
+    #[inline]
+    pub fn question(self) -> &'f [u8] {
+        &self.message[HEADER_LEN..HEADER_LEN + question_len(self.layout.name_len)]
+    }
+
+    /// Type asked for.
+    #[inline]
+    pub fn qtype(self) -> u16 {
+        self.layout.qtype
+    }
+
+    /// Class asked for.
+    #[inline]
+    pub fn qclass(self) -> u16 {
+        self.layout.qclass
+    }
+
+    /// Whether the client wants DNSSEC records (RFC 3225).
+    #[inline]
+    pub fn dnssec_ok(self) -> bool {
+        self.layout.flags.has(Flags::DO)
+    }
+}
+
+/// Length of a question whose name is `name_len` long; 0 without a name.
+#[inline]
+pub fn question_len(name_len: u8) -> usize {
+    match name_len {
+        0 => 0,
+        len => usize::from(len) + QUESTION_FIXED_LEN,
+    }
+}
+
+/// What a query asks, read from the bytes of one datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Length of the qname; 0 if it cannot be repeated.
+    pub name_len: u8,
+    /// Type asked for.
+    pub qtype: u16,
+    /// Class asked for.
+    pub qclass: u16,
+    /// The client's OPT record, if it sent one.
+    pub edns: Option<Edns>,
+    /// What is wrong with it; `None`: nothing.
+    pub error: Option<Rcode>,
+}
+
+/// A client's OPT record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edns {
+    /// The UDP payload size the client can take.
+    pub udp_size: u16,
+    /// EDNS version.
+    pub version: u8,
+    /// The DO bit.
+    pub dnssec_ok: bool,
+}
+
+impl Asked {
+    const NOTHING: Self = Self { name_len: 0, qtype: 0, qclass: 0, edns: None, error: None };
+
+    /// Reads a query of at least [`HEADER_LEN`] bytes that is not a response.
+    #[inline]
+    pub fn read(message: &[u8]) -> Self {
+        let count = |at| be16(message, at).unwrap_or(0);
+        let flags = count(header::FLAGS);
+        if flags & flag::OPCODE != 0 {
+            return Self { error: Some(Rcode::NOTIMP), ..Self::NOTHING };
+        }
+        if count(header::QDCOUNT) != 1 {
+            return Self { error: Some(Rcode::FORMERR), ..Self::NOTHING };
+        }
+        let Some(mut asked) = Self::read_question(message) else {
+            return Self { error: Some(Rcode::FORMERR), ..Self::NOTHING };
+        };
+        let end = HEADER_LEN + question_len(asked.name_len);
+        let sections = count(header::ANCOUNT) | count(header::NSCOUNT);
+        match read_additional(message, end, count(header::ARCOUNT)) {
+            Some(edns) if sections == 0 => asked.edns = edns,
+            _ => asked.error = Some(Rcode::FORMERR),
+        }
+        asked.error = asked.error.or_else(|| asked.refusal());
+        asked
+    }
+
+    fn read_question(message: &[u8]) -> Option<Self> {
+        let name_len = name::length(&message[HEADER_LEN..])?;
+        let end = HEADER_LEN + name_len;
+        let qtype = be16(message, end)?;
+        let qclass = be16(message, end + 2)?;
+        let name_len = u8::try_from(name_len).ok()?;
+        Some(Self { name_len, qtype, qclass, ..Self::NOTHING })
+    }
+
+    /// What a well-formed query is answered with if a forwarder does not do such queries.
+    #[inline]
+    fn refusal(&self) -> Option<Rcode> {
+        if self.edns.is_some_and(|edns| edns.version != 0) {
+            return Some(Rcode::BADVERS);
+        }
+        match self.qtype {
+            // Records that never stand in a question (RFC 6891 6.1.1, RFC 6895 3.1).
+            0 | rtype::OPT | rtype::TKEY | rtype::TSIG => Some(Rcode::FORMERR),
+            rtype::IXFR | rtype::AXFR => Some(Rcode::REFUSED),
+            rtype::MAILA | rtype::MAILB => Some(Rcode::NOTIMP),
+            _ if self.qclass != CLASS_IN => Some(Rcode::REFUSED),
+            _ => None,
+        }
+    }
+}
+
+/// Reads the additional section of a query. `None`: it is malformed or does not end the message.
+#[inline]
+fn read_additional(message: &[u8], mut at: usize, records: u16) -> Option<Option<Edns>> {
+    let mut edns = None;
+    for _ in 0..records {
+        // A query holds an OPT record and perhaps a signature; their owner names are not compressed.
+        let owner = name::length(message.get(at..)?)?;
+        let fixed = at + owner;
+        let data_len = usize::from(be16(message, fixed + 8)?);
+        if be16(message, fixed)? == rtype::OPT {
+            // RFC 6891 section 6.1.1: one OPT record at most, owned by the root.
+            if edns.is_some() || owner != 1 {
+                return None;
+            }
+            let options = message.get(fixed + RECORD_FIXED_LEN..fixed + RECORD_FIXED_LEN + data_len)?;
+            options_are_whole(options).then_some(())?;
+            edns = Some(Edns {
+                udp_size: be16(message, fixed + 2)?,
+                version: message[fixed + 5],
+                dnssec_ok: be16(message, fixed + 6)? & OPT_DO != 0,
+            });
+        }
+        at = fixed + RECORD_FIXED_LEN + data_len;
+    }
+    (at == message.len()).then_some(edns)
+}
+
+/// Whether every EDNS option ends inside the OPT record (RFC 6891 section 6.1.2).
+#[inline]
+fn options_are_whole(mut options: &[u8]) -> bool {
+    while !options.is_empty() {
+        let Some(len) = be16(options, 2) else { return false };
+        let Some(rest) = options.get(4 + usize::from(len)..) else { return false };
+        options = rest;
+    }
+    true
+}
+
+/// Writes an OPT record without options at the start of `at` (RFC 6891 section 6.1.2).
+#[inline]
+pub fn put_opt(at: &mut [u8], udp_size: u16, rcode: Rcode, dnssec_ok: bool) {
+    at[0] = 0;
+    put16(at, 1, rtype::OPT);
+    put16(at, 3, udp_size);
+    at[5] = rcode.0 >> 4;
+    at[6] = 0;
+    put16(at, 7, if dnssec_ok { OPT_DO } else { 0 });
+    put16(at, 9, 0);
+}

@@ -1,0 +1,157 @@
+//! Names in wire format: where one ends, and comparing and hashing them without regard to case.
+//!
+//! A label's length byte is at most 63 and so never an ASCII letter: a whole uncompressed name can be
+//! lower-cased eight bytes at a time without looking at its labels.
+
+/// Longest name in wire format, root label included (RFC 1035 section 3.1).
+pub const MAX_NAME: usize = 255;
+
+/// Longest label (RFC 1035 section 2.3.4).
+pub const MAX_LABEL: usize = 63;
+
+/// Length of the uncompressed name at the start of `bytes`, root label included. `None`: it is cut off,
+/// too long, or compressed.
+#[inline]
+pub fn length(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let label = usize::from(*bytes.get(at)?);
+        at += 1 + label;
+        if label == 0 {
+            return Some(at);
+        }
+        if label > MAX_LABEL || at >= MAX_NAME {
+            return None;
+        }
+    }
+}
+
+/// Secret multipliers, drawn once per process, so that nobody outside can choose colliding names.
+#[derive(Clone, Copy)]
+pub struct Seed {
+    first: u64,
+    second: u64,
+}
+
+impl Seed {
+    /// A seed from 16 random bytes.
+    pub fn new(random: [u8; 16]) -> Self {
+        let number = u128::from_le_bytes(random);
+        // Odd multipliers keep every input bit.
+        Self { first: number as u64 | 1, second: (number >> 64) as u64 | 1 }
+    }
+
+    /// Hash of a name, letters taken as lower case.
+    #[inline]
+    pub fn hash(self, name: &[u8]) -> u64 {
+        let mut hash = self.first ^ name.len() as u64;
+        for at in (0..name.len()).step_by(8) {
+            hash = fold(hash ^ lower_word(name, at), self.second);
+        }
+        fold(hash, self.first)
+    }
+
+    /// Hash of a name's hash and what else a key consists of.
+    #[inline]
+    pub fn mix(self, hash: u64, more: u64) -> u64 {
+        fold(hash ^ more, self.second)
+    }
+}
+
+impl std::fmt::Debug for Seed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Seed(secret)")
+    }
+}
+
+/// Whether two names are equal, letter case apart.
+#[inline]
+pub fn equal(left: &[u8], right: &[u8]) -> bool {
+    left.len() == right.len()
+        && (0..left.len()).step_by(8).all(|at| lower_word(left, at) == lower_word(right, at))
+}
+
+/// The eight bytes at `at`, letters lower-cased, zeros beyond the end.
+#[inline]
+pub fn lower_word(name: &[u8], at: usize) -> u64 {
+    lower(word(name, at))
+}
+
+/// The eight bytes at `at` as a little-endian number, zeros beyond the end.
+#[inline]
+pub fn word(bytes: &[u8], at: usize) -> u64 {
+    match bytes.get(at..at + 8) {
+        Some(word) => u64::from_le_bytes(word.try_into().expect("eight bytes")),
+        None => {
+            let rest = bytes.get(at..).unwrap_or_default();
+            let mut word = [0; 8];
+            word[..rest.len()].copy_from_slice(rest);
+            u64::from_le_bytes(word)
+        }
+    }
+}
+
+/// Eight bytes with `A` to `Z` turned into `a` to `z`, all at once.
+#[inline]
+pub fn lower(word: u64) -> u64 {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    let ascii = word & (0x7f * EACH);
+    // Bit 7 of each byte: set if the byte is at least `A`, and if it is beyond `Z`.
+    let from_a = ascii + (0x80 - u64::from(b'A')) * EACH;
+    let beyond_z = ascii + (0x7f - u64::from(b'Z')) * EACH;
+    let letters = (from_a & !beyond_z & !word) & (0x80 * EACH);
+    word | letters >> 2
+}
+
+/// High and low half of the product, folded together.
+#[inline]
+fn fold(left: u64, right: u64) -> u64 {
+    let product = u128::from(left) * u128::from(right);
+    product as u64 ^ (product >> 64) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_name() {
+        assert_eq!(length(b"\0rest"), Some(1));
+        assert_eq!(length(b"\x03www\x07example\0rest"), Some(13));
+        assert_eq!(length(b"\x03www"), None, "cut off");
+        assert_eq!(length(b"\xc0\x0c"), None, "compressed");
+        assert_eq!(length(&[0x40; 80]), None, "a label of 64");
+        let mut longest = [b"\x3f".as_slice(), &[b'a'; 63]].concat().repeat(3);
+        longest.extend([b"\x3d".as_slice(), &[b'a'; 61], b"\0"].concat());
+        assert_eq!(length(&longest), Some(MAX_NAME));
+        longest[192] = 62;
+        longest.insert(193, b'a');
+        assert_eq!(length(&longest), None, "256 bytes");
+    }
+
+    proptest! {
+        #[test]
+        fn lower_is_to_ascii_lowercase(bytes: [u8; 8]) {
+            let ours = lower(u64::from_le_bytes(bytes)).to_le_bytes();
+            prop_assert_eq!(ours, bytes.map(|byte| byte.to_ascii_lowercase()));
+        }
+
+        #[test]
+        fn equal_names_have_equal_hashes(name in proptest::collection::vec(any::<u8>(), 0..255)) {
+            let seed = Seed::new([7; 16]);
+            let upper = name.to_ascii_uppercase();
+            prop_assert!(equal(&name, &upper));
+            prop_assert_eq!(seed.hash(&name), seed.hash(&upper));
+        }
+
+        #[test]
+        fn equal_is_eq_ignore_ascii_case(
+            left in proptest::collection::vec(any::<u8>(), 0..20),
+            right in proptest::collection::vec(any::<u8>(), 0..20),
+        ) {
+            prop_assert_eq!(equal(&left, &right), left.eq_ignore_ascii_case(&right));
+        }
+    }
+}
