@@ -192,7 +192,8 @@ fn reads_back(rtype: Rtype, wire: &[u8]) -> bool {
         return false;
     };
     let mut again = Vec::new();
-    data.compose_rdata(&mut again).is_ok() && parser.remaining() == 0 && again == wire
+    // Bytes left over, and names that are compressed, do not come back as they went in.
+    data.compose_rdata(&mut again).is_ok() && again == wire
 }
 
 /// A scanner error without its `line:column:`, which speak of a line the operator never wrote.
@@ -249,9 +250,13 @@ mod tests {
     fn generic_data_must_suit_a_known_type() {
         let text = mistake("a.example", "A", "\\# 3 c00002");
         assert!(text.contains("cannot have these bytes"), "{text}");
-        // A compression pointer has nothing to point into.
-        let text = mistake("a.example", "CNAME", "\\# 2 c000");
+        let text = mistake("a.example", "A", "\\# 5 c000020100");
         assert!(text.contains("cannot have these bytes"), "{text}");
+        // A compression pointer to itself, and one to a zero byte of the data, which parses.
+        for text in ["\\# 4 0000c002", "\\# 4 0000c000"] {
+            let text = mistake("a.example", "MX", text);
+            assert!(text.contains("cannot have these bytes"), "{text}");
+        }
         let text = mistake("a.example", "TYPE65280", "\\# 3 0102");
         assert!(text.contains("incorrect length"), "{text}");
     }

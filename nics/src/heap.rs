@@ -69,8 +69,10 @@ impl HeapPool {
         let raw = buffer.as_ptr();
         // SAFETY: the slot owned a valid buffer; nobody else refers to it.
         unsafe { (*raw).home = Some(Arc::clone(&self.shared)) };
+        // SAFETY: the buffer is live, so a field's address can be taken.
+        let bytes = unsafe { &raw mut (*raw).bytes };
         // SAFETY: the buffer is not null, and neither is a field's address.
-        let data = unsafe { NonNull::new_unchecked((&raw mut (*raw).bytes).cast::<u8>()) };
+        let data = unsafe { NonNull::new_unchecked(bytes.cast::<u8>()) };
         // SAFETY: the buffer is ours to give away, its bytes were zeroed when it was made.
         Some(unsafe { Frame::new(Origin::Heap, buffer.cast(), data, 0, FRAME_ROOM) })
     }

@@ -15,5 +15,6 @@ pub mod ring;
 pub mod run;
 pub mod slowpath;
 pub mod station;
+pub mod testing;
 pub mod topology;
 pub mod worker;

@@ -1,12 +1,12 @@
 //! `pmdns run`: serve until told to stop.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pmdns_config::Config;
+use pmdns_config::{ByteSize, Config};
 use pmdns_nics::dpdk::{self, Eal, Mempool};
+use pmdns_nics::hugepage::ArenaReport;
 use pmdns_nics::{FramePool, Nic};
 
 use crate::control::report::Report;
@@ -135,6 +135,9 @@ fn announce(config: &Config, topology: &Topology, engine: &Engine, nics: &[Box<d
     if let Some(warning) = &engine.arena.warning {
         tracing::warn!("{warning}");
     }
-    tracing::info!("cache {}", engine.arena);
+    let ArenaReport { bytes, page, numa_node, .. } = &engine.arena;
+    let node = numa_node.map(|node| format!(", NUMA node {node}")).unwrap_or_default();
+    let (size, page) = (ByteSize(*bytes), ByteSize(page.bytes()));
+    tracing::info!("cache {size} on pages of {page}{node}");
 }
 

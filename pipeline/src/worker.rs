@@ -16,10 +16,10 @@ use pmdns_stages::miss::Miss;
 use pmdns_stages::{Batch, Packet, Step, Tick};
 
 use crate::clock::Clock;
-use crate::counters::{Published, Tally};
+use crate::counters::{Counters, Published, Tally};
 use crate::line::Line;
 use crate::ring::{RingReceiver, RingSender};
-use crate::station::Lap;
+use crate::station::{Lap, Meter};
 
 /// How often a worker publishes its counters.
 const HOUSEKEEPING: Duration = Duration::from_millis(10);
@@ -266,9 +266,9 @@ impl Worker {
         &self.tally
     }
 
-    /// The line this worker mans.
-    pub fn line(&self) -> &Line {
-        &self.line
+    /// The same, with what its stations have counted.
+    pub fn counters(&self) -> Counters {
+        Counters { tally: self.tally.clone(), meters: self.line.meters().map(Meter::clone) }
     }
 }
 

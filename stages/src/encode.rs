@@ -14,7 +14,7 @@ use crate::wire::dns::{
     HEADER_LEN, OPT_LEN, PLAIN_UDP_SIZE, Rcode, flag, header, put_opt, question_len,
 };
 use crate::wire::ip::{
-    PROTOCOL_UDP, UDP_LEN, pseudo_header, seal_ipv4, turn_round, udp, v4, v6,
+    PROTOCOL_UDP, pseudo_header, seal_ipv4, turn_round, udp, v4, v6,
 };
 use crate::wire::{be16, be32, put16, put32};
 use crate::{Context, Stage, StageName};

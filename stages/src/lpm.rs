@@ -136,9 +136,9 @@ mod tests {
 
     /// The longest match by looking at every rule.
     fn scan(rules: &[Rule<u32, u8>], address: u32) -> u8 {
-        let matching = rules.iter().filter(|rule| {
-            (rule.network..=rule.network.last(rule.length)).contains(&address)
-        });
+        let matching = rules
+            .iter()
+            .filter(|rule| (rule.network..=rule.network.last(rule.length)).contains(&address));
         // `max_by_key` gives the last of equals, as `Ranges` does.
         matching.max_by_key(|rule| rule.length).map_or(0, |rule| rule.value)
     }

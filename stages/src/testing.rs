@@ -2,12 +2,13 @@
 
 use pmdns_nics::{Frame, FramePool, HeapPool};
 
+use crate::cache::{Entry, Key, Lifetimes};
 use crate::packet::{Batch, Packet};
-use crate::wire::checksum::Sum;
 use crate::wire::dns::{CLASS_IN, HEADER_LEN, flag, put_opt};
 use crate::wire::ip::{
     self, IPV6_LEN, PROTOCOL_UDP, TYPE_IPV4, TYPE_IPV6, TYPE_VLAN, UDP_LEN, seal_ipv4, udp, v4, v6,
 };
+use crate::wire::name::Seed;
 use crate::wire::{dns, put16};
 use crate::{Context, Exits, Stage, Step};
 
@@ -187,6 +188,44 @@ impl Query {
     pub fn packet(&self) -> Packet {
         Packet::arrived(frame_of(&self.frame_bytes()), 0)
     }
+}
+
+/// A record of a reply whose owner is the qname: section (0 answer, 1 authority, 2 additional), type, TTL,
+/// data.
+pub type Record = (usize, u16, u32, Vec<u8>);
+
+/// What an upstream would reply to `query` with these records.
+pub fn reply(query: &Query, records: &[Record]) -> Vec<u8> {
+    let mut message = query.message();
+    message.truncate(HEADER_LEN + query.name.len() + dns::QUESTION_FIXED_LEN);
+    put16(&mut message, dns::header::FLAGS, flag::QR | flag::RA | query.flags);
+    put16(&mut message, dns::header::ARCOUNT, 0);
+    for section in 0..3 {
+        let mut count = 0;
+        for (_, rtype, ttl, data) in records.iter().filter(|record| record.0 == section) {
+            message.extend_from_slice(&[0xc0, HEADER_LEN as u8]);
+            message.extend_from_slice(&rtype.to_be_bytes());
+            message.extend_from_slice(&CLASS_IN.to_be_bytes());
+            message.extend_from_slice(&ttl.to_be_bytes());
+            message.extend_from_slice(&(data.len() as u16).to_be_bytes());
+            message.extend_from_slice(data);
+            count += 1;
+        }
+        put16(&mut message, dns::header::ANCOUNT + 2 * section, count);
+    }
+    message
+}
+
+/// The cache entry made of [`reply`], learnt at second `now`.
+pub fn entry_of(query: &Query, records: &[Record], now: u32, seed: Seed) -> Entry {
+    let lifetimes =
+        Lifetimes { min_ttl: 0, max_ttl: 86_400, max_negative_ttl: 300, max_body: 1232 };
+    let mut flags = if query.edns.is_some_and(|(_, dnssec_ok)| dnssec_ok) { Key::DO } else { 0 };
+    flags |= if query.flags & flag::CD != 0 { Key::CD } else { 0 };
+    let key = Key { name: &query.name, qtype: query.qtype, qclass: query.qclass, flags };
+    let hash = key.hash(seed, seed.hash(&query.name));
+    Entry::from_reply(&reply(query, records), key, hash, now, &lifetimes)
+        .expect("a well-formed reply")
 }
 
 /// A frame with these bytes, from a pool of its own.

@@ -127,8 +127,8 @@ fn ratelimit(limit: &RateLimit) -> Verdict {
     if limit.queries_per_second > 0 && limit.burst == 0 {
         return broken("ratelimit.burst", Problem::NoBurst);
     }
-    in_range("ratelimit.ipv4_prefix", limit.ipv4_prefix, 1, 32)?;
-    in_range("ratelimit.ipv6_prefix", limit.ipv6_prefix, 1, 128)?;
+    in_range("ratelimit.ipv4_prefix", limit.ipv4_prefix, 0, 32)?;
+    in_range("ratelimit.ipv6_prefix", limit.ipv6_prefix, 0, 128)?;
     power_of_two("ratelimit.table", limit.table, MIN_RATE_TABLE, MAX_RATE_TABLE)
 }
 

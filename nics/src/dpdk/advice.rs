@@ -122,34 +122,46 @@ pub(super) fn detail(lines: &[String]) -> String {
     told.join("; ")
 }
 
-fn stale_advice(stale: &[PathBuf]) -> String {
+/// What to do about stale page files: at most a few are named.
+pub(super) fn stale_advice(stale: &[PathBuf]) -> String {
+    const NAMED: usize = 4;
     if stale.is_empty() {
         return String::new();
     }
-    let files: Vec<String> = stale.iter().map(|path| path.display().to_string()).collect();
+    let files: Vec<String> =
+        stale.iter().take(NAMED).map(|path| path.display().to_string()).collect();
+    let more = if stale.len() > NAMED { " and the other `*map_*` files there" } else { "" };
     format!(
-        "; {} pages are held by files of DPDK processes that were killed, free them with `rm -f {}`",
-        files.len(),
+        "; {} files hold pages for no living process, free them with `rm -f {}`{more}",
+        stale.len(),
         files.join(" ")
     )
 }
 
-/// The EAL's files on the hugepage mounts that no living process has locked.
-fn stale_pages() -> Vec<PathBuf> {
-    let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
-    let folders = mounts.lines().filter_map(|line| {
-        let mut words = line.split_whitespace();
-        let (_, folder, kind) = (words.next()?, words.next()?, words.next()?);
-        (kind == "hugetlbfs").then(|| PathBuf::from(folder))
-    });
-    let files = folders.filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
-    let mut stale: Vec<PathBuf> = files
+/// The EAL's files on the hugepage mounts that no living process has locked. An EAL that uses the mount
+/// removes them when it starts; one with `--in-memory` does not.
+pub(super) fn stale_pages() -> Vec<PathBuf> {
+    let entries = hugepage_mounts().into_iter().filter_map(|mount| fs::read_dir(mount).ok());
+    let mut stale: Vec<PathBuf> = entries
+        .flatten()
+        .flatten()
         .filter(|entry| entry.file_name().to_string_lossy().contains("map_"))
         .map(|entry| entry.path())
         .filter(|path| File::open(path).is_ok_and(|file| unlocked(&file)))
         .collect();
     stale.sort();
     stale
+}
+
+/// Where hugepages are mounted.
+pub(super) fn hugepage_mounts() -> Vec<PathBuf> {
+    let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
+    let folder = |line: &str| {
+        let mut words = line.split_whitespace();
+        let (_, folder, kind) = (words.next()?, words.next()?, words.next()?);
+        (kind == "hugetlbfs").then(|| PathBuf::from(folder))
+    };
+    mounts.lines().filter_map(folder).collect()
 }
 
 /// Whether nobody has locked the file. The EAL locks each page file that it uses.

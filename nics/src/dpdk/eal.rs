@@ -1,7 +1,7 @@
 //! The environment abstraction layer: started once per process, cleaned up when its last user goes.
 
 use std::ffi::{CString, c_char, c_int};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::{fs, mem};
@@ -199,14 +199,15 @@ impl Affinity {
     }
 }
 
-/// The folder where the EAL keeps its lock, sockets and tables; `rte_eal_cleanup` leaves it behind.
+/// The folder where the EAL keeps its lock, sockets and tables. `rte_eal_cleanup` leaves it behind,
+/// and the page files of what the EAL itself never gave back; it is named like their prefix. `None` when the process shares nothing, so that the folder may belong to another one.
 #[derive(Debug)]
 struct RuntimeFiles(Option<PathBuf>);
 
 impl RuntimeFiles {
     fn find(arguments: &[String]) -> Self {
-        let secondary = arguments.iter().any(|word| word.starts_with("--proc-type"));
-        if secondary {
+        const SHARED: [&str; 3] = ["--no-shconf", "--in-memory", "--proc-type"];
+        if arguments.iter().any(|word| SHARED.iter().any(|option| word.starts_with(option))) {
             return Self(None);
         }
         // SAFETY: returns the EAL's own buffer.
@@ -214,19 +215,28 @@ impl RuntimeFiles {
         Self((!folder.is_empty()).then(|| folder.into()))
     }
 
-    /// Removes what is left. Only the EAL writes there, and it has ended; a folder that somebody else
-    /// uses as well is not empty and stays.
+    /// Removes what is left. We held the lock of this folder, so everything of its name was ours.
     fn remove(&self) {
-        const OURS: [&str; 4] = ["config", "hugepage_info", "fbarray_", "dpdk_telemetry"];
         let Some(folder) = &self.0 else { return };
-        let Ok(entries) = fs::read_dir(folder) else { return };
-        for entry in entries.flatten() {
-            let name = entry.file_name();
-            if OURS.iter().any(|known| name.to_string_lossy().starts_with(known)) {
-                let _stays_if_it_must = fs::remove_file(entry.path());
+        if let Some(prefix) = folder.file_name() {
+            let pages = format!("{}map_", prefix.to_string_lossy());
+            for mount in advice::hugepage_mounts() {
+                remove_files(&mount, &[&pages]);
             }
         }
-        let _stays_if_in_use = fs::remove_dir(folder);
+        let known = ["config", "hugepage_info", "fbarray_", "dpdk_telemetry", "mp_socket"];
+        remove_files(folder, &known);
+        let _stays_if_not_empty = fs::remove_dir(folder);
+    }
+}
+
+/// Removes the files of a folder whose names start with one of these.
+fn remove_files(folder: &Path, starts: &[&str]) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        if starts.iter().any(|start| name.to_string_lossy().starts_with(start)) {
+            let _stays_if_it_must = fs::remove_file(entry.path());
+        }
     }
 }
 

@@ -2,18 +2,21 @@
 //!
 //! In the order a program uses it:
 //!
-//! ```ignore
+//! ```no_run
+//! # use pmdns_nics::{Nic, PortPlan, adopt_data_thread, dpdk::{self, Eal, Mempool}};
+//! # fn run(config: &pmdns_config::Config) -> Result<(), Box<dyn std::error::Error>> {
 //! let eal = Eal::init("pmdns", &dpdk::arguments(&config.eal, &config.ports))?; // once per process
-//! let pool = Mempool::new("frames", 16_384, None)?;
-//! let port = eal.open(&config.ports[0], 0)?;            // a device, found or plugged in
-//! println!("{:?}", port.facts());                       // what the topology is planned from
+//! let pool = Mempool::new("frames", 16_383, None)?;
+//! let port = eal.open(&config.ports[0], 0)?; // a device, found or plugged in
+//! println!("{:?}", port.facts()); // what the topology is planned from
 //! let (nic, queues) = port.start(&PortPlan { rx_queues: 2, tx_queues: 2 }, &pool)?;
-//! // each worker, after it has pinned itself to its core:
-//! let _adopted = pmdns_nics::adopt_data_thread()?;
-//! // at the end: drop the queues, then
+//! // Each worker, once it has pinned itself to its core:
+//! let adopted = adopt_data_thread()?;
+//! // At the end, in any order:
+//! drop((adopted, queues, pool));
 //! Box::new(nic).close();
-//! drop(pool);
-//! eal.close()?;                                         // nothing is left on disk
+//! eal.close()?; // nothing is left on disk
+//! # Ok(()) }
 //! ```
 //!
 //! Everything made here keeps the environment alive, and a port keeps its pool alive, so the order in

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, CString, c_int};
 use std::mem;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use dpdk_sys::{
     DPDK_MAX_PORTS, DPDK_NO_OWNER, DPDK_TX_OFFLOAD_IPV4_CKSUM, DPDK_TX_OFFLOAD_UDP_CKSUM,
@@ -15,6 +15,9 @@ use crate::PortFacts;
 
 /// What a port must have before checksums are left to it: both, or the software does both.
 const CHECKSUMS: u64 = DPDK_TX_OFFLOAD_IPV4_CKSUM | DPDK_TX_OFFLOAD_UDP_CKSUM;
+
+/// Devices are plugged in and out one at a time: the EAL's lists of them have no lock.
+static PLUGGING: Mutex<()> = Mutex::new(());
 
 /// Why a port does not work.
 #[derive(Debug, thiserror::Error)]
@@ -126,6 +129,7 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
+        let _alone = PLUGGING.lock().unwrap_or_else(PoisonError::into_inner);
         let device = self.info().map_or(std::ptr::null_mut(), |info| info.device);
         // There is nobody to tell if a step fails, and nothing better to do than the next.
         if self.started {
@@ -149,6 +153,7 @@ fn find_or_plug(settings: &pmdns_config::Port) -> Result<(u16, Vec<String>), Por
     let (Ok(c_name), Ok(c_device)) = (CString::new(name), CString::new(device.as_str())) else {
         return Err(PortError::ZeroByte { port, device });
     };
+    let _alone = PLUGGING.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(id) = find(&c_name) {
         return Ok((id, Vec::new()));
     }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::counters::Counters;
 use crate::engine::Gauges;
-use crate::slowpath::{SlowPathSnapshot, UpstreamSnapshot};
+use crate::slowpath::{CountersSnapshot, UpstreamSnapshot};
 use crate::topology::Topology;
 
 /// Everything that is counted. Its JSON form is what `pmdns stats --json` prints.
@@ -29,7 +29,7 @@ pub struct Report {
     /// The frame pool.
     pub frames: FrameReport,
     /// The slow path, by thread.
-    pub slow_path: Vec<SlowPathSnapshot>,
+    pub slow_path: Vec<CountersSnapshot>,
     /// The upstream resolvers.
     pub upstreams: Vec<UpstreamSnapshot>,
 }

@@ -144,11 +144,7 @@ pub(crate) fn read(frame: &[u8]) -> Result<Option<Datagram<'_>>, String> {
         0x86dd if ip[6] == 17 => v6_ends(ip)?,
         _ => return Ok(None),
     };
-    let path = Path {
-        from: (from, source, be16(l4, 0)),
-        to: (to, target, be16(l4, 2)),
-        vlans,
-    };
+    let path = Path { from: (from, source, be16(l4, 0)), to: (to, target, be16(l4, 2)), vlans };
     if usize::from(be16(l4, 4)) != l4.len() {
         return Err(format!("UDP length {} in {} bytes", be16(l4, 4), l4.len()));
     }

@@ -1,11 +1,7 @@
 //! DNS messages as bytes: queries to send, and what replies say.
 
-/// Record types by number.
+/// The record type of IPv4 addresses.
 pub(crate) const A: u16 = 1;
-/// Text.
-pub(crate) const TXT: u16 = 16;
-/// IPv6 address.
-pub(crate) const AAAA: u16 = 28;
 
 /// Response codes.
 pub(crate) const NOERROR: u8 = 0;
@@ -111,12 +107,6 @@ pub(crate) fn without_ttls(message: &[u8]) -> Vec<u8> {
     }
     assert_eq!(at, message.len(), "the records fill the message");
     message
-}
-
-/// The TTL of the first record after the question.
-pub(crate) fn first_ttl(message: &[u8]) -> u32 {
-    let at = after_name(message, question(message).2) + 4;
-    u32::from(be16(message, at)) << 16 | u32::from(be16(message, at + 2))
 }
 
 /// The first offset behind the name at `at`.

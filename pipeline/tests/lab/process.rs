@@ -1,9 +1,8 @@
 //! A child process with a log, ended when dropped.
 
 use std::fs::{self, File};
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus};
 
 use crate::harness::{path, sh, wait_until};
 
@@ -34,11 +33,8 @@ impl Process {
     }
 
     fn spawn(name: &str, command: &mut Command, log: PathBuf) -> Self {
-        // A pipe as stdin stays as the caller made it; by default there is nothing to read.
-        if command.get_args().all(|argument| argument != "-i") {
-            command.stdin(Stdio::null());
-        }
-        let child = command.spawn().unwrap_or_else(|error| panic!("{name} does not start: {error}"));
+        let child =
+            command.spawn().unwrap_or_else(|error| panic!("{name} does not start: {error}"));
         Self { name: name.to_owned(), child, log }
     }
 
@@ -77,15 +73,6 @@ impl Process {
             status.is_some()
         });
         status.unwrap()
-    }
-
-    /// Ends it with SIGTERM, and expects exit code 0 (or, of other people's programs, that signal).
-    pub(crate) fn terminate(&mut self) -> ExitStatus {
-        self.signal("TERM");
-        let status = self.wait();
-        let ended = status.success() || status.signal() == Some(15);
-        assert!(ended, "{} ended with {status}\n{}", self.name, self.log());
-        status
     }
 }
 

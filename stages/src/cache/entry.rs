@@ -18,7 +18,7 @@ use crate::wire::dns::{Rcode, View, flag};
 use crate::wire::name::{MAX_NAME, Seed, lower_word, word};
 
 /// Words before the name.
-pub const HEAD_WORDS: usize = 5;
+pub(super) const HEAD_WORDS: usize = 5;
 
 /// TTL fields one entry can have; an answer with more records is answered with TC=1.
 pub const MAX_RECORDS: usize = 512;

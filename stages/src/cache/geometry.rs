@@ -35,12 +35,13 @@ const MIN_SHARD_LINES: usize = 8;
 const MAX_SHARD_LINES: usize = 1 << 28;
 
 /// There are at most so many shards; each needs its writing thread.
-pub const MAX_SHARDS: usize = 64;
+pub(super) const MAX_SHARDS: usize = 64;
 
 /// A log is written over at least so many times before a position comes again.
-pub const MIN_LAPS: u64 = (1 << 32) / MAX_SHARD_LINES as u64;
+const MIN_LAPS: usize = 16;
 
 const _: () = assert!(LINE_WORDS == BUCKET_SLOTS, "a bucket is one cache line");
+const _: () = assert!(MAX_SHARD_LINES * MIN_LAPS <= 1 << 32, "positions have 32 bits");
 const _: () = assert!(MAX_SHARDS * MAX_SHARD_LINES / INDEX_PART <= 1 << 32, "32 bits reach all buckets");
 
 /// Why there can be no such cache.

@@ -152,3 +152,90 @@ fn oldest(bucket: &Bucket, tail: u32) -> usize {
     let age = |at: &usize| (bucket[*at].load(Ordering::Relaxed) as u32).wrapping_sub(tail);
     (0..BUCKET_SLOTS).min_by_key(age).unwrap_or(0)
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use pmdns_nics::hugepage::Arena;
+
+    use super::*;
+
+    /// Every slot with what bucket it stands in and which is its home, after checking that no entry is
+    /// away while there is room at home.
+    pub(in crate::cache) fn check(index: Index<'_>) -> Vec<(usize, usize, u64)> {
+        let slots = |bucket: usize| {
+            let slots = index.buckets[bucket].iter().map(|slot| slot.load(Ordering::Relaxed));
+            slots.filter(|slot| *slot != 0)
+        };
+        let mut all = Vec::new();
+        for bucket in 0..index.buckets.len() {
+            for slot in slots(bucket) {
+                let home = if slot & AWAY != 0 { bucket ^ 1 } else { bucket };
+                assert!(home == bucket || slots(home).count() == BUCKET_SLOTS, "away without need");
+                all.push((bucket, home, slot));
+            }
+        }
+        all
+    }
+
+    fn index(arena: &Arena) -> Index<'_> {
+        Index::new(arena.words())
+    }
+
+    #[test]
+    fn tags_are_never_zero_and_never_marked() {
+        assert_eq!(tag(0), 1);
+        assert_eq!(tag(u64::MAX), 0x7fff_ffff);
+        assert_eq!(tag(1 << 33), 1);
+    }
+
+    #[test]
+    fn a_full_bucket_spills_into_its_buddy_and_calls_back() {
+        let arena = Arena::heap(16);
+        let index = index(&arena);
+        for number in 1..=10 {
+            assert_eq!(index.put(1, number, number * 100, 0), Put::New);
+        }
+        assert_eq!(check(index).iter().filter(|(bucket, ..)| *bucket == 0).count(), 2);
+        assert!((1..=10).all(|number| index.find(1, number) == Some(number * 100)));
+        assert_eq!(index.find(0, 9), None, "an entry that is away is not the buddy's own");
+        assert!(!index.clear(1, 3, 301), "another position");
+        for number in 1..=10 {
+            assert!(index.clear(1, number, number * 100));
+            assert_eq!(index.find(1, number), None);
+            assert!((number + 1..=10).all(|number| index.find(1, number) == Some(number * 100)));
+            check(index);
+        }
+        assert!(check(index).is_empty());
+    }
+
+    #[test]
+    fn the_same_tag_is_replaced_at_home_and_away() {
+        let arena = Arena::heap(16);
+        let index = index(&arena);
+        for number in 1..=9 {
+            index.put(0, number, number, 0);
+        }
+        assert_eq!(index.put(0, 2, 20, 0), Put::Replaced);
+        assert_eq!(index.put(0, 9, 90, 0), Put::Replaced);
+        assert_eq!((index.find(0, 2), index.find(0, 9)), (Some(20), Some(90)));
+        assert!(!index.clear(0, 9, 9), "what was replaced has no slot");
+        assert!(index.clear(0, 9, 90));
+    }
+
+    #[test]
+    fn with_both_buckets_full_the_oldest_of_the_home_bucket_goes() {
+        let arena = Arena::heap(16);
+        let index = index(&arena);
+        let tail = u32::MAX - 4;
+        for number in 0..16 {
+            assert_eq!(index.put(0, number + 1, tail.wrapping_add(number), tail), Put::New);
+        }
+        assert_eq!(index.put(0, 17, 17, tail), Put::Displaced);
+        assert_eq!(index.find(0, 1), None);
+        assert_eq!(index.find(0, 17), Some(17));
+        assert_eq!(index.put(1, 18, 18, tail), Put::Displaced, "the buddy displaces who is away");
+        assert_eq!(index.find(0, 9), None);
+        assert_eq!(index.find(1, 18), Some(18));
+        check(index);
+    }
+}

@@ -135,3 +135,74 @@ impl Span {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn positions_of_a_lap_without_a_line_are_passed_over() {
+        let laps = Laps::of(6);
+        let mut span = Span::new(laps, laps.start_of(u32::MAX));
+        assert_eq!(span.take(4), 0xffff_fff8);
+        assert!(span.must_turn(3) && span.left_in_lap() == 2);
+        span.turn();
+        assert!(!span.has_room(3), "the first four lines are taken");
+        span.give_up(4);
+        assert_eq!(span.tail(), 0, "round the end of the lap, and of the numbers");
+        assert!(span.is_empty());
+        assert_eq!(span.take(3), 0);
+        assert!(laps.is_whole(0, span.tail()));
+        assert!(!laps.is_whole(0xffff_fff8, span.tail()));
+    }
+
+    proptest! {
+        #![proptest_config(super::super::tests::config(512))]
+
+        #[test]
+        fn entries_never_overlap_and_are_whole_until_given_up(
+            lines in 1_u32..40,
+            start in prop_oneof![Just(0_u32), Just(u32::MAX - 100), any::<u32>()],
+            sizes in proptest::collection::vec(1_u32..40, 0..120),
+        ) {
+            let laps = Laps::of(lines);
+            let mut span = Span::new(laps, laps.start_of(start));
+            let mut held: VecDeque<(u32, u32)> = VecDeque::new();
+            let mut gone = None;
+            for size in sizes.into_iter().map(|size| size.min(lines)) {
+                let mut turned = false;
+                loop {
+                    let turns = !turned && span.must_turn(size);
+                    if span.has_room(if turns { span.left_in_lap() } else { size }) {
+                        if !turns {
+                            break;
+                        }
+                        span.turn();
+                        turned = true;
+                    } else {
+                        let (position, size) = held.pop_front().unwrap();
+                        prop_assert_eq!(position, span.tail());
+                        span.give_up(size);
+                        gone = Some(position);
+                    }
+                }
+                held.push_back((span.take(size), size));
+                prop_assert!(held.iter().all(|(position, _)| laps.is_whole(*position, span.tail())));
+                prop_assert!(gone.is_none_or(|position| !laps.is_whole(position, span.tail())));
+                let mut taken: Vec<_> = held
+                    .iter()
+                    .flat_map(|(position, size)| (0..*size).map(move |line| laps.line(position + line)))
+                    .collect();
+                prop_assert!(taken.iter().all(|line| *line < lines as usize));
+                prop_assert!(taken.len() <= span.lines_used());
+                prop_assert!(span.lines_used() <= lines as usize);
+                taken.sort_unstable();
+                prop_assert!(taken.windows(2).all(|pair| pair[0] < pair[1]), "no line twice");
+            }
+        }
+    }
+}

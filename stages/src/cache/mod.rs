@@ -21,13 +21,14 @@
 //!    the tail, and the reader is told so.
 //!
 //! What was neither from before nor from after is the entry itself. It needs the tail's shared copy only
-//! to be refreshed when the tail moves, which it does in steps of [`log::STEP_LINES`].
+//! to be refreshed when the tail moves, which it does in steps of many lines.
 //!
-//! Positions are 32-bit and wrap round. A reader would be fooled if it slept between its load of the slot
-//! and its check of the tail while the writer wrote the log over [`geometry::MIN_LAPS`] times or more; a
-//! batch takes microseconds, a lap of the smallest cache that an operator would run takes seconds.
+//! Positions have 32 bits and wrap round. A reader would be fooled if it slept between its load of the
+//! slot and its check of the tail while 2^32 positions passed, which is 256 GB of entries and at least
+//! sixteen laps of the log. A reader holds a position while it works on one batch, or while a packet is
+//! on its way to another core: microseconds.
 //!
-//! [`tests/cache_loom.rs`] has loom try to break the argument on a log of four lines.
+//! `tests/cache_loom.rs` has loom try to break the argument on a log of four lines.
 
 mod entry;
 mod geometry;

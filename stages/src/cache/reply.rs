@@ -3,11 +3,21 @@
 use super::entry::{Entry, Head, Key, MAX_RECORDS, Parts};
 use crate::wire::dns::{HEADER_LEN, QUESTION_FIXED_LEN, Rcode, flag, header, rtype};
 use crate::wire::name::{equal, length};
-use crate::wire::record::{Record, Records, Section};
+use crate::wire::record::{Record, Records, Section, skip_name};
 use crate::wire::{be16, be32, put32};
 
-/// Length of the shortest SOA data: two root names and five numbers (RFC 1035 section 3.3.13).
-const MIN_SOA_LEN: usize = 22;
+/// A record type, and where its data has names: bytes before them, how many, bytes after them.
+type NamesInData = (u16, usize, usize, usize);
+
+/// The types in use whose data may have compressed names (RFC 1035 section 3.3, RFC 3597 section 4).
+const NAMES_IN_DATA: [NamesInData; 6] = [
+    (2, 0, 1, 0),  // NS
+    (5, 0, 1, 0),  // CNAME
+    (6, 0, 2, 20), // SOA
+    (12, 0, 1, 0), // PTR
+    (15, 2, 1, 0), // MX
+    (33, 6, 1, 0), // SRV: need not be, but was
+];
 
 /// How long answers are kept.
 #[derive(Clone, Copy, Debug)]
@@ -101,6 +111,18 @@ fn check_question(message: &[u8], key: &Key<'_>) -> Result<usize, Unusable> {
     if same { Ok(name_end + QUESTION_FIXED_LEN) } else { Err(Unusable::OtherQuestion) }
 }
 
+/// Whether the names in a record's data end in the data, and lead backwards if they are compressed: the
+/// message's end is not where it was when they are passed on.
+fn data_is_whole(message: &[u8], record: &Record) -> bool {
+    let Some((_, before, names, after)) =
+        NAMES_IN_DATA.iter().find(|(rtype, ..)| *rtype == record.rtype)
+    else {
+        return true;
+    };
+    let names_end = (0..*names).try_fold(record.data_at + before, |at, _| skip_name(message, at));
+    names_end.is_some_and(|end| end + after == record.end)
+}
+
 /// The records of a reply as they will be sent, and what they say about the answer's life.
 struct Image {
     body: Vec<u8>,
@@ -136,6 +158,9 @@ impl Image {
         let mut is_cut = false;
         for record in Records::new(message).map_err(|_| Unusable::Malformed)? {
             let record = record.map_err(|_| Unusable::Malformed)?;
+            if !data_is_whole(message, &record) {
+                return Err(Unusable::Malformed);
+            }
             let is_additional = record.section == Section::Additional;
             if matches!(record.rtype, rtype::OPT | rtype::TSIG) {
                 // RFC 6891 section 6.1.1, RFC 8945 section 5.1: nowhere else.
@@ -172,10 +197,7 @@ impl Image {
         if record.section == Section::Answer {
             self.is_answered |= record.rtype == key.qtype || key.qtype == rtype::ANY;
         }
-        if record.section == Section::Authority
-            && record.rtype == rtype::SOA
-            && record.end - record.data_at >= MIN_SOA_LEN
-        {
+        if record.section == Section::Authority && record.rtype == rtype::SOA {
             let minimum = lifetimes.bound(be32(message, record.end - 4).unwrap_or(0));
             let least = self.negative_ttl.map_or(ttl, |least| least.min(ttl));
             self.negative_ttl = Some(least.min(minimum));

@@ -85,7 +85,7 @@ impl Bucket {
         let empty = allowance.later(now, allowance.burst).unwrap_or(end);
         let full_at = Moment { ticks: self.full_at_ticks, part: self.full_at_part };
         // More than empty is a bucket only after the clock went back, say when a virtual machine was
-        // moved: it starts again as empty, so that its client waits one burst and not for ever.
+        // moved: it starts again as empty, so that its client waits for one token and not for ever.
         let full_at = full_at.max(now).min(empty);
         let (passes, full_at) = match allowance.later(full_at, allowance.token) {
             Some(later) if later <= empty => (true, later),
@@ -103,8 +103,7 @@ mod tests {
     use super::*;
 
     fn allowance(queries_per_second: u32, burst: u32, ticks_per_second: u64) -> Allowance {
-        let settings =
-            pmdns_config::RateLimit { queries_per_second, burst, ..Default::default() };
+        let settings = pmdns_config::RateLimit { queries_per_second, burst, ..Default::default() };
         Allowance::new(&settings, ticks_per_second).unwrap()
     }
 

@@ -1,0 +1,232 @@
+//! `docs/configuration.md` says what the code does: its keys, defaults, bounds and messages.
+//!
+//! The keys are not listed here: serde is asked for them, by a key that does not exist. Whoever adds
+//! a key to a settings struct has to document it before these tests pass again.
+
+use pmdns_config::{Config, ConfigError};
+use toml::{Table, Value};
+
+const DOCUMENT: &str = include_str!("../../docs/configuration.md");
+
+/// Lawful, and nothing in it but what is required.
+const LEAST: &str = r#"
+[[port]]
+name = "least"
+device = "replay"
+addresses = ["10.97.0.53"]
+
+[[placement]]
+cores = [1]
+
+[[upstream]]
+address = "10.97.0.1:53"
+
+[[local]]
+name = "least.example"
+type = "A"
+data = "10.97.0.2"
+"#;
+
+/// One table of the document.
+struct Section {
+    /// As in the heading: `[cache]` or `[[port]]`.
+    header: String,
+    rows: Vec<Row>,
+    /// Fenced blocks: a wrong text and the message it gets.
+    examples: Vec<(String, String)>,
+}
+
+/// One key of a table.
+struct Row {
+    key: String,
+    default: String,
+    bounds: String,
+}
+
+impl Section {
+    fn name(&self) -> &str {
+        self.header.trim_matches(['[', ']'])
+    }
+}
+
+#[test]
+fn every_table_is_documented_and_no_other() {
+    let documented: Vec<String> = sections().iter().map(|section| section.header.clone()).collect();
+    let existing: Vec<String> = keys_of("").iter().map(|name| header_of(name)).collect();
+    assert_eq!(documented, existing, "the tables of docs/configuration.md and of the code");
+}
+
+#[test]
+fn every_key_is_documented_and_no_other() {
+    for section in sections() {
+        let documented: Vec<&str> = section.rows.iter().map(|row| &*row.key).collect();
+        let existing = keys_of(&format!("{}\n", section.header));
+        assert_eq!(
+            documented, existing,
+            "the keys of {} in the document and the code",
+            section.header
+        );
+    }
+}
+
+#[test]
+fn every_default_is_the_true_one() {
+    let least = debug(&table(LEAST));
+    for section in sections() {
+        for row in &section.rows {
+            let place = format!("{}.{}", section.name(), row.key);
+            let mut written = table(LEAST);
+            match &*row.default {
+                "required" => {
+                    let removed = table_in(&mut written, section.name()).remove(&row.key);
+                    assert!(removed.is_some(), "{place} is said to be required, but is not");
+                    let error = load(&written).unwrap_err();
+                    let missing =
+                        matches!(&error, ConfigError::MissingKey { key, .. } if *key == row.key);
+                    assert!(missing, "{place} is said to be required, but without it: {error}");
+                }
+                "absent" => {
+                    assert!(
+                        least.contains(&format!("{}: None", row.key)),
+                        "{place} is never absent"
+                    );
+                }
+                default => {
+                    let value = value(default.trim_matches('`'));
+                    let before =
+                        table_in(&mut written, section.name()).insert(row.key.clone(), value);
+                    assert!(
+                        before.is_none(),
+                        "{place} is required, but is said to default to {default}"
+                    );
+                    assert_eq!(debug(&written), least, "{place} does not default to {default}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_numeric_bound_is_the_true_one() {
+    let mut checked = 0;
+    for section in sections() {
+        for row in &section.rows {
+            let Some((min, max)) = range(&row.bounds) else { continue };
+            // Bounds of texts and lists are lengths, which no number can try.
+            let is_number = row.default.trim_matches('`').parse::<u64>().is_ok();
+            if !is_number && row.default != "absent" {
+                continue;
+            }
+            checked += 1;
+            let place = format!("{}.{}", section.name(), row.key);
+            for (number, lawful) in [(min - 1, false), (min, true), (max, true), (max + 1, false)] {
+                let mut written = table(LEAST);
+                // So that no deadline is shorter than a timeout while either is tried.
+                table_in(&mut written, "upstream").insert("timeout_ms".into(), 1.into());
+                table_in(&mut written, "slowpath").insert("deadline_ms".into(), 60_000.into());
+                table_in(&mut written, section.name()).insert(row.key.clone(), number.into());
+                let answer = load(&written);
+                assert_eq!(answer.is_ok(), lawful, "{place} = {number}, said to be {}", row.bounds);
+            }
+        }
+    }
+    assert!(checked >= 20, "only {checked} bounds were found in the document");
+}
+
+#[test]
+fn every_message_is_the_true_one() {
+    for section in sections() {
+        assert!(!section.examples.is_empty(), "{} has no example of an error", section.header);
+        for (wrong, message) in &section.examples {
+            // What is required follows the example, so that its lines and indexes stay.
+            let rest = LEAST.replace("[[placement]]\ncores = [1]\n", "");
+            let error = Config::from_toml(&format!("{wrong}{rest}")).expect_err(wrong);
+            assert_eq!(error.to_string(), *message, "the example of {}", section.header);
+        }
+    }
+}
+
+/// The document, section by section.
+fn sections() -> Vec<Section> {
+    let section = |text: &str| {
+        let (heading, body) = text.split_once('\n').expect("a heading is a line");
+        let header = heading.trim().trim_matches('`').to_owned();
+        let rows = body.lines().filter(|line| line.starts_with("| `")).map(row).collect();
+        Section { header, rows, examples: examples(body) }
+    };
+    let sections: Vec<Section> = DOCUMENT.split("\n## ").skip(1).map(section).collect();
+    assert!(!sections.is_empty(), "the document has sections");
+    sections
+}
+
+/// One line of a table.
+fn row(line: &str) -> Row {
+    let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+    let [key, _type, default, bounds, meaning] = cells[..] else {
+        panic!("five cells are expected in: {line}");
+    };
+    assert!(meaning.ends_with('.'), "the meaning is a sentence: {line}");
+    Row { key: key.trim_matches('`').into(), default: default.into(), bounds: bounds.into() }
+}
+
+/// The pairs of fenced blocks: what is wrong, and what is said of it.
+fn examples(body: &str) -> Vec<(String, String)> {
+    let pair = |text: &str| {
+        let (wrong, rest) = text.split_once("```\n```text\n").expect("a message follows");
+        let (message, _) = rest.split_once("\n```").expect("the block is closed");
+        (wrong.to_owned(), message.to_owned())
+    };
+    body.split("```toml\n").skip(1).map(pair).collect()
+}
+
+/// The keys that are allowed after `header`, as the code lists them.
+fn keys_of(header: &str) -> Vec<String> {
+    match Config::from_toml(&format!("{header}no_such_key = 1\n")) {
+        Err(ConfigError::UnknownKey { allowed, .. }) => allowed.into_vec(),
+        other => panic!("`{header}` should have no key `no_such_key`: {other:?}"),
+    }
+}
+
+/// The table called `name` as it is written, in single brackets or in double ones.
+fn header_of(name: &str) -> String {
+    let single = format!("[{name}]");
+    match Config::from_toml(&format!("{single}\nno_such_key = 1\n")) {
+        Err(ConfigError::UnknownKey { .. }) => single,
+        _ => format!("[{single}]"),
+    }
+}
+
+/// `lowest to highest`, if a cell says so in numbers.
+fn range(bounds: &str) -> Option<(i64, i64)> {
+    let (before, after) = bounds.split_once(" to ")?;
+    let min = before.rsplit(' ').next()?.parse().ok()?;
+    let digits = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+    Some((min, after[..digits].parse().ok()?))
+}
+
+/// The table `name`, the first of its kind, made if need be.
+fn table_in<'a>(written: &'a mut Table, name: &str) -> &'a mut Table {
+    let entry = written.entry(name).or_insert_with(|| Value::Table(Table::new()));
+    let table = match entry {
+        Value::Array(tables) => &mut tables[0],
+        single => single,
+    };
+    table.as_table_mut().expect("a table")
+}
+
+fn table(text: &str) -> Table {
+    text.parse().expect("TOML")
+}
+
+fn value(text: &str) -> Value {
+    table(&format!("value = {text}")).remove("value").expect("it was written")
+}
+
+fn load(written: &Table) -> Result<Config, ConfigError> {
+    Config::from_toml(&toml::to_string(written).expect("a table is TOML"))
+}
+
+/// The configuration with every default filled in.
+fn debug(written: &Table) -> String {
+    format!("{:?}", load(written).unwrap_or_else(|error| panic!("{error}")))
+}

@@ -1,0 +1,167 @@
+//! The rules of what pmdns runs on: EAL, ports, placements, frames, answers, cache.
+
+use pmdns_config::Config;
+
+use crate::{LAWFUL, accepts, line_of, refuses, refuses_in, refuses_text};
+
+#[test]
+fn arguments_of_dpdk() {
+    refuses(r#"["--no-huge"]"#, r#"["--no-huge", "--in-memory"]"#, "eal.args", &["--no-shconf"]);
+    refuses(r#"["--no-huge"]"#, r#"["", "-m"]"#, "eal.args[0]", &["is empty"]);
+    refuses(r#"["--no-huge"]"#, r#"["\u0000"]"#, "eal.args[0]", &["zero byte"]);
+    accepts(r#"["--no-huge"]"#, r#"["--in-memory"]"#);
+}
+
+#[test]
+fn ports_are_there_and_not_too_many() {
+    refuses_text("[frames]\n", "`port` is missing: add a [[port]] table with name,", &[]);
+    let mut text = String::new();
+    for n in 0..17 {
+        text += &format!(
+            "[[port]]\nname = \"p{n}\"\ndevice = \"net_tap{n}\"\naddresses = [\"192.0.2.{n}\"]\n"
+        );
+    }
+    text += "[[upstream]]\naddress = \"203.0.113.1:53\"\n";
+    let text = text.replace("\"192.0.2.0\"", "\"192.0.2.99\"");
+    refuses_text(&text, "line 1: `port` has 17 ports; allowed: at most 16", &[]);
+    let sixteen = text.replace("[[port]]\nname = \"p16\"\ndevice = \"net_tap16\"\n", "");
+    let sixteen = sixteen.replace("addresses = [\"192.0.2.16\"]\n", "");
+    assert!(Config::from_toml(&sixteen).is_ok());
+}
+
+#[test]
+fn names_of_ports() {
+    let long = "a".repeat(33);
+    for name in ["", "a b", "ü", "a/b", &long] {
+        let to = format!("name = \"{name}\"");
+        refuses("name = \"up\"", &to, "port[0].name", &["allowed: 1 to 32 ASCII letters"]);
+    }
+    accepts("name = \"up\"", &format!("name = \"{}\"", "a-B_3".repeat(6)));
+    refuses(
+        "name = \"down\"",
+        "name = \"up\"",
+        "port[1].name",
+        &["`port[0].name`", "its own name"],
+    );
+}
+
+#[test]
+fn devices_of_ports() {
+    let from = "\"net_tap0,iface=pm0\"";
+    refuses(from, "\" \"", "port[0].device", &["is empty", "0000:01:00.0"]);
+    refuses(from, "\"a\\u0000\"", "port[0].device", &["zero byte"]);
+    let key = "port[1].device";
+    refuses("net_tap1,", "net_tap0,", key, &["is `net_tap0`, as is `port[0].device`", "net_tap1"]);
+    let replay = LAWFUL.replace("net_tap0,iface=pm0", "replay");
+    assert!(Config::from_toml(&replay.replace("net_tap1,iface=pm1", "replay")).is_ok());
+}
+
+#[test]
+fn addresses_of_ports() {
+    let from = "[\"198.51.100.53/24\"]";
+    refuses(from, "[]", "port[1].addresses", &["is empty", "at least one address of ours"]);
+    let key = "port[1].addresses[0]";
+    refuses(from, "[\"2001:db8::53/48\"]", key, &["`port[0].addresses[1]`", "remove one"]);
+    for address in ["0.0.0.0", "224.0.0.1", "255.255.255.255", "::", "ff02::1"] {
+        refuses(from, &format!("[\"{address}\"]"), key, &["write a unicast address"]);
+    }
+    let many = |n: u8| format!("{:?}", (1..=n).map(|n| format!("10.97.0.{n}")).collect::<Vec<_>>());
+    refuses(from, &many(17), "port[1].addresses", &["has 17 addresses; allowed: at most 16"]);
+    accepts(from, &many(16));
+}
+
+#[test]
+fn numbers_of_ports() {
+    for key in ["rx_descriptors", "tx_descriptors"] {
+        for bad in [63, 32_769] {
+            let parts = [&*format!("is {bad}; allowed: 64 to 32768")];
+            refuses_in("[[port]]", &format!("{key} = {bad}"), &format!("port[0].{key}"), &parts);
+        }
+        accepts("[[port]]\n", &format!("[[port]]\n{key} = 64\n"));
+        accepts("[[port]]\n", &format!("[[port]]\n{key} = 32768\n"));
+    }
+    refuses_in("[[port]]", "dns_port = 0", "port[0].dns_port", &["allowed: 1 to 65535"]);
+    let parts = ["allowed: 0 to 600000"];
+    refuses_in("[[port]]", "link_wait_ms = 600001", "port[0].link_wait_ms", &parts);
+}
+
+#[test]
+fn placements_man_the_line() {
+    let (first, second) = ("placement[0]", "placement[1]");
+    let key = |at: &str, name: &str| format!("{at}.{name}");
+    refuses("cores = [1]", "cores = []", &key(first, "cores"), &["at least one CPU"]);
+    refuses("cores = [2]", "cores = [1]", &key(second, "cores"), &["another core"]);
+    refuses("cores = [2]", "cores = [2, 2]", &key(second, "cores"), &["another core"]);
+    let stages = "stages = \"lookup..encode\"";
+    let parts = ["nobody mans encode", "stages = \"lookup..encode\""];
+    refuses(stages, "stages = \"lookup\"", &key(second, "stages"), &parts);
+    let parts = ["mans lookup;", "stages = \"lookup..encode\""];
+    refuses(stages, "stages = \"encode\"", &key(second, "stages"), &parts);
+    let parts = ["mans policy, which placement[0] mans already", "stages = \"lookup..encode\""];
+    refuses(stages, "stages = \"policy..encode\"", &key(second, "stages"), &parts);
+    let parts = ["list all of them in one placement: cores = [1, 2]"];
+    refuses(stages, "stages = \"parse..policy\"", &key(second, "stages"), &parts);
+    let turned = LAWFUL.replace("\"lookup..encode\"", "\"parse..policy\"");
+    let turned = turned.replacen("\"parse..policy\"", "\"lookup..encode\"", 1);
+    let line = line_of(&turned, "stages = \"lookup..encode\"");
+    let start =
+        format!("line {line}: `placement[0].stages` mans lookup..encode, but stands before");
+    refuses_text(&turned, &start, &["in line order"]);
+}
+
+#[test]
+fn cores_are_cpus_and_not_too_many() {
+    refuses("cores = [1]", "cores = [1024]", "placement[0].cores[0]", &["allowed: 0 to 1023"]);
+    let cores = |n: usize| format!("cores = {:?}", (3..3 + n).collect::<Vec<_>>());
+    let many = LAWFUL.replacen("cores = [1]", &cores(64), 1);
+    let start = format!("line {}: `placement` has 65 cores", line_of(&many, "[[placement]]"));
+    refuses_text(&many, &start, &["at most 64"]);
+    accepts("cores = [1]", &cores(63));
+}
+
+#[test]
+fn frames_and_rings() {
+    refuses("batch = 32", "batch = 0", "frames.batch", &["is 0; allowed: 1 to 64"]);
+    refuses("batch = 32", "batch = 65", "frames.batch", &["is 65; allowed: 1 to 64"]);
+    accepts("batch = 32", "batch = 64");
+    refuses("ring = 1024", "ring = 1000", "frames.ring", &["powers of two, so write 1024"]);
+    refuses("ring = 1024", "ring = 32", "frames.ring", &["allowed: 64 to 65536"]);
+    refuses("ring = 1024", "ring = 131072", "frames.ring", &["allowed: 64 to 65536"]);
+    refuses_in(
+        "[frames]",
+        "count = 100",
+        "frames.count",
+        &["allowed: 0 (computed) or 256 to 4194304"],
+    );
+    refuses_in("[frames]", "count = 4194305", "frames.count", &["allowed: 0 (computed) or 256"]);
+    accepts("[frames]\n", "[frames]\ncount = 0\n");
+    accepts("[frames]\n", "[frames]\ncount = 256\n");
+}
+
+#[test]
+fn answers_fit_a_frame() {
+    for bad in [511, 1681] {
+        let to = format!("[answers]\nmax_udp_size = {bad}\n\n[frames]\n");
+        let text = LAWFUL.replacen("[frames]\n", &to, 1);
+        let start = format!("line {}: `answers.max_udp_size` ", line_of(&text, "max_udp_size"));
+        refuses_text(&text, &start, &[&format!("is {bad}; allowed: 512 to 1680")]);
+    }
+    accepts("[frames]\n", "[answers]\nmax_udp_size = 512\n[frames]\n");
+    accepts("[frames]\n", "[answers]\nmax_udp_size = 1680\n[frames]\n");
+}
+
+#[test]
+fn the_cache() {
+    refuses("size = \"64MiB\"", "size = \"1023KiB\"", "cache.size", &["allowed: 1MiB to 1024GiB"]);
+    refuses("size = \"64MiB\"", "size = \"1025GiB\"", "cache.size", &["allowed: 1MiB to 1024GiB"]);
+    accepts("size = \"64MiB\"", "size = \"1MiB\"");
+    let parts = ["is 86401, more than cache.max_ttl, 86400; lower it"];
+    refuses("min_ttl = 0", "min_ttl = 86401", "cache.min_ttl", &parts);
+    accepts("min_ttl = 0", "min_ttl = 86400");
+    let from = "max_ttl = 86400";
+    refuses(from, "max_ttl = 2147483648", "cache.max_ttl", &["allowed: 0 to 2147483647"]);
+    accepts(from, "max_ttl = 2147483647");
+    let parts = ["allowed: 0 to 2147483647"];
+    refuses_in("[cache]", "max_negative_ttl = 2147483648", "cache.max_negative_ttl", &parts);
+    refuses_in("[cache]", "numa_node = 1024", "cache.numa_node", &["allowed: 0 to 1023"]);
+}

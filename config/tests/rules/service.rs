@@ -1,0 +1,144 @@
+//! The rules of what pmdns does: slow path, upstreams, access, local and blocked names, control.
+
+use pmdns_config::Config;
+
+use crate::{LAWFUL, accepts, line_of, refuses, refuses_in, refuses_text};
+
+#[test]
+fn the_slow_path() {
+    for bad in [0, 65] {
+        let parts = [&*format!("is {bad}; allowed: 1 to 64")];
+        refuses("threads = 1", &format!("threads = {bad}"), "slowpath.threads", &parts);
+    }
+    for key in ["max_pending", "max_waiting", "max_waiting_per_client"] {
+        let parts = ["is 0; allowed: 1 to 16777216"];
+        refuses_in("[slowpath]", &format!("{key} = 0"), &format!("slowpath.{key}"), &parts);
+    }
+    refuses_in("[slowpath]", "ring = 4095", "slowpath.ring", &["so write 4096"]);
+    refuses_in("[slowpath]", "cores = [3, 3]", "slowpath.cores[1]", &["name each CPU once"]);
+    refuses_in("[slowpath]", "cores = [5000]", "slowpath.cores[0]", &["allowed: 0 to 1023"]);
+}
+
+#[test]
+fn deadlines_leave_time_for_the_first_upstream() {
+    let (from, key) = ("deadline_ms = 3000", "slowpath.deadline_ms");
+    refuses(from, "deadline_ms = 0", key, &["is 0; allowed: 1 to 60000"]);
+    refuses(from, "deadline_ms = 60001", key, &["allowed: 1 to 60000"]);
+    let parts = ["is 799, less than upstream[0].timeout_ms, 800; raise it"];
+    refuses(from, "deadline_ms = 799", key, &parts);
+    accepts(from, "deadline_ms = 800");
+}
+
+#[test]
+fn upstreams_are_there_and_not_too_many() {
+    let without = LAWFUL.replace("[[upstream]]", "[[gone]]");
+    let without: String = without
+        .split("\n\n")
+        .filter(|table| !table.contains("[[gone]]"))
+        .collect::<Vec<_>>()
+        .join("\n\n");
+    refuses_text(&without, "`upstream` is missing: add an [[upstream]] table", &["192.0.2.53:53"]);
+    let many: String =
+        (1..=63).map(|n| format!("[[upstream]]\naddress = \"10.97.0.{n}:53\"\n")).collect();
+    let start = format!("line {}: `upstream` has 65 resolvers", line_of(LAWFUL, "[[upstream]]"));
+    refuses_text(&format!("{LAWFUL}{many}"), &start, &["at most 64"]);
+}
+
+#[test]
+fn an_upstream_is_somebody_else() {
+    let (from, key) = ("\"203.0.113.1:53\"", "upstream[0].address");
+    let parts = ["is `port[0].addresses[0]` of ours", "another resolver"];
+    refuses(from, "\"192.0.2.53:53\"", key, &parts);
+    let parts = ["is `port[0].addresses[1]` of ours"];
+    refuses(from, "\"[2001:db8::53]:53\"", key, &parts);
+    let parts = ["is `port[1].addresses[0]` of ours"];
+    refuses(from, "\"[::ffff:198.51.100.53]:53\"", key, &parts);
+    // Our address, but not the port we answer on: that is the kernel's, and somebody may listen.
+    accepts(from, "\"192.0.2.53:5353\"");
+    refuses(from, "\"203.0.113.1:0\"", key, &["a port other than 0"]);
+    refuses(from, "\"0.0.0.0:53\"", key, &["unicast"]);
+    let from = "\"[2001:db8:1::1]:53\"";
+    let parts = ["as is `upstream[0].address` already; name each resolver once"];
+    refuses(from, "\"203.0.113.1:53\"", "upstream[1].address", &parts);
+}
+
+#[test]
+fn timeouts_and_sources_of_upstreams() {
+    let (from, key) = ("timeout_ms = 800", "upstream[0].timeout_ms");
+    refuses(from, "timeout_ms = 0", key, &["is 0; allowed: 1 to 60000"]);
+    refuses(from, "timeout_ms = 60001", key, &["allowed: 1 to 60000"]);
+    let key = "upstream[0].source";
+    let parts = ["is 2001:db8::1, but the resolver is 203.0.113.1", "same family"];
+    refuses_in("[[upstream]]", "source = \"2001:db8::1\"", key, &parts);
+    refuses_in("[[upstream]]", "source = \"0.0.0.0\"", key, &["unicast"]);
+    accepts("[[upstream]]\n", "[[upstream]]\nsource = \"192.0.2.1\"\n");
+}
+
+#[test]
+fn a_prefix_has_one_verdict() {
+    let from = "refuse = [\"198.51.100.0/24\"]";
+    let parts = ["is 192.0.2.0/24, which `acl.allow[0]` lists with another verdict"];
+    refuses(from, "refuse = [\"192.0.2.0/24\"]", "acl.refuse[0]", &parts);
+    let parts = ["`acl.refuse[0]` lists", "keep one of the two"];
+    refuses("drop = []", "drop = [\"198.51.100.0/24\"]", "acl.drop[0]", &parts);
+    accepts(from, "refuse = [\"192.0.2.0/25\", \"192.0.2.0/25\"]");
+}
+
+#[test]
+fn the_rate_limit() {
+    refuses("burst = 500", "burst = 0", "ratelimit.burst", &["queries_per_second = 0"]);
+    let off = LAWFUL.replace("queries_per_second = 100", "queries_per_second = 0");
+    assert!(Config::from_toml(&off.replace("burst = 500", "burst = 0")).is_ok());
+    let header = "[ratelimit]";
+    refuses_in(header, "ipv4_prefix = 33", "ratelimit.ipv4_prefix", &["allowed: 0 to 32"]);
+    accepts("[ratelimit]\n", "[ratelimit]\nipv4_prefix = 0\nipv6_prefix = 0\n");
+    refuses_in(header, "ipv6_prefix = 129", "ratelimit.ipv6_prefix", &["allowed: 0 to 128"]);
+    refuses_in(header, "table = 1000", "ratelimit.table", &["so write 1024"]);
+    refuses_in(header, "table = 8", "ratelimit.table", &["allowed: 16 to 16777216"]);
+}
+
+#[test]
+fn local_records_go_together() {
+    let cname = "type = \"CNAME\"\nttl = 60\ndata = \"b.example\"";
+    let second = "[[local]]\nname = \"a.example\"\ntype = \"A\"\nttl = 60\ndata = \"192.0.2.2\"";
+    let with = |record: &str| LAWFUL.replacen(second, record, 1);
+    let line = line_of(LAWFUL, second);
+
+    let text = with(&format!("[[local]]\nname = \"A.Example.\"\n{cname}"));
+    let start =
+        format!("line {line}: `local[1]` is a CNAME at a.example, where `local[0]` stands too");
+    refuses_text(&text, &start, &["RFC 1034", "remove one"]);
+    // The CNAME is named also when it stands first.
+    let text = LAWFUL.replacen("type = \"A\"\nttl = 60\ndata = \"192.0.2.1\"", cname, 1);
+    let start = format!("line {}: `local[0]` is a CNAME", line_of(&text, "[[local]]"));
+    refuses_text(&text, &start, &["where `local[1]` stands too"]);
+    let alone = with(&format!("[[local]]\nname = \"c.example\"\n{cname}"));
+    assert!(Config::from_toml(&alone).is_ok());
+
+    let text = with(&second.replace("192.0.2.2", "192.0.2.1"));
+    let start = format!("line {line}: `local[1]` is the same record as `local[0]`; remove one");
+    refuses_text(&text, &start, &[]);
+    let text = with(&second.replace("ttl = 60", "ttl = 61"));
+    let start = format!("line {}: `local[1].ttl` is 61, but `local[0]`", line + 3);
+    refuses_text(&text, &start, &["has 60", "make them equal"]);
+    let text = with(&second.replace("ttl = 60", "ttl = 2147483648"));
+    let start =
+        format!("line {}: `local[1].ttl` is 2147483648; allowed: 0 to 2147483647", line + 3);
+    refuses_text(&text, &start, &[]);
+}
+
+#[test]
+fn blocked_names_are_names() {
+    let (from, key) = ("\"x.example\"", "block.names[1]");
+    refuses(from, "\"x..example\"", key, &["cannot be blocked: `x..example` is not a domain name"]);
+    refuses(from, "\"*.x.example\"", key, &["write `x.example`", "everything below"]);
+    refuses(from, "\"\"", key, &["cannot be blocked: a name is empty"]);
+}
+
+#[test]
+fn the_control_socket_has_a_path_the_kernel_takes() {
+    let from = "socket = \"/run/pmdns.sock\"";
+    refuses(from, "socket = \"\"", "control.socket", &["path of a unix socket"]);
+    let to = format!("socket = \"/{}\"", "a".repeat(107));
+    refuses(from, &to, "control.socket", &["has 108 bytes; allowed: at most 107"]);
+}

@@ -1,0 +1,172 @@
+//! `pmdns replay`: a capture through the whole line, as an ordinary user.
+//!
+//! The ports are made of memory and this thread is the wire: it spreads the capture's frames over the
+//! RX queues by source address, as RSS would, never faster than the line takes them, and writes what the
+//! line sends. Everything else is as in `pmdns run`, the slow path included.
+
+use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::BufWriter;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use pmdns_config::Config;
+use pmdns_nics::pcap::{Capture, PcapError, Writer};
+use pmdns_nics::{Burst, FRAME_ROOM, FramePool, HeapPool, MAX_BURST, Nic, Queues, memory};
+
+use crate::control::report::{Report, Totals};
+use crate::engine::{Engine, EngineError, Gauges};
+use crate::topology::{Topology, TopologyError};
+
+/// Slots of each queue of the wire.
+const DEPTH: usize = 256;
+/// How long the line may stand still before the replay is given up.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// A look at an empty wire.
+const LOOK: Duration = Duration::from_micros(50);
+
+/// Why a capture could not be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The capture, or the file for the answers.
+    #[error(transparent)]
+    Pcap(#[from] PcapError),
+    /// Answers cannot be written.
+    #[error("cannot write the answers: {0}; is the disk full?")]
+    Write(#[from] std::io::Error),
+    /// The plan.
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+    /// Everything else that is built.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// A frame of the capture fits no buffer.
+    #[error("frame {0} of the capture is longer than {FRAME_ROOM} bytes; leave it out")]
+    TooLong(usize),
+    /// The line does not move.
+    #[error("the line took no frame for {PATIENCE:?}; please report this")]
+    Stuck,
+}
+
+/// Runs `input` through the line of `config`, writes the answers to `output`, gives the counters.
+pub fn replay(config: &Config, input: &Path, output: Option<&Path>) -> Result<Report, ReplayError> {
+    let capture = Capture::read(input)?;
+    if let Some(index) =
+        capture.records().position(|record| record.bytes.len() > usize::from(FRAME_ROOM))
+    {
+        return Err(ReplayError::TooLong(index + 1));
+    }
+    let writer = output.map(Writer::create).transpose()?;
+    // Threads are not pinned here, so any core number will do.
+    let cores: Vec<usize> =
+        config.placements.iter().flat_map(|placement| placement.cores.clone()).chain([0]).collect();
+    let queues = cores.len() as u16;
+    let (mut nics, mut near, mut far) = (Vec::<Box<dyn Nic>>::new(), Vec::new(), Vec::new());
+    for (number, port) in config.ports.iter().enumerate() {
+        let (nic, near_end, far_end) = memory::link(&port.name, number as u8, queues, DEPTH);
+        nics.push(Box::new(nic));
+        near.push(near_end);
+        far.push(far_end);
+    }
+    let facts: Vec<_> = nics.iter().map(|nic| nic.facts().clone()).collect();
+    let topology = Topology::plan(config, &facts, &cores)?;
+    let pool = FramePool::Heap(HeapPool::new(topology.frames + usize::from(queues) * 2 * DEPTH));
+    let engine = Engine::build(config, topology.clone(), &facts, near, pool.clone())?;
+    let gauges = engine.gauges.clone();
+    let running = engine.start(config, false)?;
+    let rx_queues = usize::from(topology.ports[0].rx_queues);
+    let mut wire = Wire { far, writer, sent: 0 };
+    let played = wire
+        .play(&capture, &pool, rx_queues)
+        .and_then(|()| wire.await_quiet(&gauges, capture.records().len() as u64, config));
+    running.stop();
+    wire.collect()?;
+    played?;
+    if let Some(mut writer) = wire.writer {
+        writer.flush()?;
+    }
+    Ok(Report::read(&gauges, &topology, &nics))
+}
+
+/// The far ends of the ports, and where answers are written.
+struct Wire {
+    far: Vec<Queues>,
+    writer: Option<Writer<BufWriter<File>>>,
+    sent: u64,
+}
+
+impl Wire {
+    /// Sends every frame of the capture into the first port.
+    fn play(&mut self, capture: &Capture, pool: &FramePool, queues: usize) -> Result<(), ReplayError> {
+        for record in capture.records() {
+            let mut frame = self.until(|_| pool.take())?;
+            frame.resize(record.bytes.len()).map_err(|_| ReplayError::Stuck)?;
+            frame.bytes_mut().copy_from_slice(record.bytes);
+            let queue = queue_of(record.bytes, queues);
+            let mut burst = Burst::new();
+            burst.push(frame);
+            self.until(|wire| {
+                wire.far[0].tx[queue].transmit(&mut burst);
+                burst.is_empty().then_some(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Waits until every frame has been dealt with, misses within their deadline.
+    fn await_quiet(&mut self, gauges: &Gauges, frames: u64, config: &Config) -> Result<(), ReplayError> {
+        let deadline = Duration::from_millis(config.slowpath.deadline_ms) + PATIENCE;
+        let start = Instant::now();
+        while start.elapsed() < deadline {
+            self.collect()?;
+            let workers: Vec<_> = gauges.workers.iter().map(|worker| worker.read()).collect();
+            let totals = Totals::of(&workers);
+            let ended: u64 = gauges.slow_path.iter().map(|thread| thread.snapshot().ended()).sum();
+            if totals.received == frames && totals.balance() && ended == totals.slow_path {
+                return Ok(());
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// Collects answers until `attempt` succeeds.
+    fn until<T>(&mut self, mut attempt: impl FnMut(&mut Self) -> Option<T>) -> Result<T, ReplayError> {
+        let start = Instant::now();
+        loop {
+            if let Some(done) = attempt(self) {
+                return Ok(done);
+            }
+            self.collect()?;
+            if start.elapsed() > PATIENCE {
+                return Err(ReplayError::Stuck);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Writes what the line has sent.
+    fn collect(&mut self) -> Result<(), ReplayError> {
+        for queue in self.far.iter_mut().flat_map(|port| &mut port.rx) {
+            let mut burst = Burst::new();
+            while queue.receive(&mut burst, MAX_BURST) > 0 {
+                for frame in burst.drain(..) {
+                    if let Some(writer) = &mut self.writer {
+                        writer.write(self.sent, frame.bytes())?;
+                    }
+                    self.sent += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The RX queue of a frame: by the bytes that hold the source address of untagged IP, so that a client
+/// stays on its queue.
+fn queue_of(frame: &[u8], queues: usize) -> usize {
+    let mut hasher = DefaultHasher::new();
+    let source = if frame.get(12..14) == Some(&[0x86, 0xdd]) { 22..38 } else { 26..30 };
+    frame.get(source).hash(&mut hasher);
+    (hasher.finish() % queues.max(1) as u64) as usize
+}

@@ -1,0 +1,372 @@
+//! The pending table: which questions are under way, and which clients wait for each.
+//!
+//! A pure state machine: no I/O, and time is an argument. The first miss of a question leads, which is
+//! to say that its caller starts to ask upstream; later ones wait with it. Whoever is admitted leaves
+//! exactly once, by one of three doors: its question is settled, its own deadline passes, or the whole
+//! table is drained. Nothing else holds a waiter, so none can be forgotten.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use pmdns_stages::Tick;
+use pmdns_stages::miss::Miss;
+
+use super::query::Question;
+
+/// How much may be pending.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Questions in all.
+    pub(super) questions: usize,
+    /// Waiters in all.
+    pub(super) waiting: usize,
+    /// Waiters with the same client address.
+    pub(super) waiting_per_client: usize,
+    /// Ticks from a query's arrival to its deadline.
+    pub(super) deadline: Tick,
+}
+
+/// A client's query that waits, and the worker it came from.
+#[derive(Clone, Debug)]
+pub(super) struct Waiter {
+    pub(super) miss: Miss,
+    pub(super) worker: usize,
+}
+
+/// What became of a miss.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// It is the first to ask this: the caller asks upstream, and settles the question in the end.
+    Leads(Rc<Question>),
+    /// It waits with those who asked before.
+    Waits,
+    /// A limit is reached: nothing was kept of it.
+    Shed(Limit),
+}
+
+/// Which limit is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Limit {
+    Questions,
+    Waiting,
+    WaitingPerClient,
+}
+
+/// The pending table.
+#[derive(Debug)]
+pub(super) struct Pending {
+    limits: Limits,
+    questions: HashMap<Rc<Question>, Asked>,
+    seats: Vec<Option<Seat>>,
+    free: Vec<u32>,
+    deadlines: BTreeSet<(Tick, u32)>,
+    clients: HashMap<IpAddr, usize>,
+}
+
+/// A question under way.
+#[derive(Debug, Default)]
+struct Asked {
+    /// Seats, in the order of their arrival.
+    waiting: VecDeque<u32>,
+    latest_deadline: Tick,
+}
+
+/// A waiter in its place.
+#[derive(Debug)]
+struct Seat {
+    waiter: Waiter,
+    question: Rc<Question>,
+    deadline: Tick,
+    client: IpAddr,
+}
+
+impl Pending {
+    /// An empty table. Its seats are taken from memory now.
+    pub(super) fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            questions: HashMap::with_capacity(limits.questions),
+            seats: Vec::with_capacity(limits.waiting),
+            free: Vec::with_capacity(limits.waiting),
+            deadlines: BTreeSet::new(),
+            clients: HashMap::new(),
+        }
+    }
+
+    /// Lets a client wait for the answer to `question`, if the limits allow.
+    pub(super) fn admit(&mut self, question: Question, waiter: Waiter) -> Admission {
+        let client = client_of(&waiter.miss);
+        if self.waiting() >= self.limits.waiting {
+            return Admission::Shed(Limit::Waiting);
+        }
+        if self.clients.get(&client).copied().unwrap_or(0) >= self.limits.waiting_per_client {
+            return Admission::Shed(Limit::WaitingPerClient);
+        }
+        let under_way = self.questions.get_key_value(&question).map(|(known, _)| Rc::clone(known));
+        let (question, leads) = match under_way {
+            Some(known) => (known, false),
+            None if self.questions.len() >= self.limits.questions => {
+                return Admission::Shed(Limit::Questions);
+            }
+            None => (Rc::new(question), true),
+        };
+        *self.clients.entry(client).or_insert(0) += 1;
+        self.seat(Rc::clone(&question), client, waiter);
+        if leads { Admission::Leads(question) } else { Admission::Waits }
+    }
+
+    /// When the last of those who wait for `question` stops waiting; `None`: nobody waits.
+    pub(super) fn latest_deadline(&self, question: &Question) -> Option<Tick> {
+        let asked = self.questions.get(question)?;
+        (!asked.waiting.is_empty()).then_some(asked.latest_deadline)
+    }
+
+    /// Ends a question: everybody who still waits for it leaves through `leave`, with its deadline.
+    pub(super) fn settle(&mut self, question: &Question, mut leave: impl FnMut(Waiter, Tick)) {
+        let Some(asked) = self.questions.remove(question) else { return };
+        for number in asked.waiting {
+            let seat = self.vacate(number);
+            leave(seat.waiter, seat.deadline);
+        }
+    }
+
+    /// Up to `limit` waiters whose deadline has come leave through `leave`. Their questions stay under
+    /// way until they are settled.
+    pub(super) fn expire(&mut self, now: Tick, limit: usize, mut leave: impl FnMut(Waiter)) {
+        for _ in 0..limit {
+            let Some((deadline, number)) = self.deadlines.first().copied() else { return };
+            if deadline > now {
+                return;
+            }
+            let seat = self.vacate(number);
+            if let Some(asked) = self.questions.get_mut(&seat.question)
+                // All deadlines are equally far from their arrival, so it is among the first.
+                && let Some(at) = asked.waiting.iter().position(|waiting| *waiting == number)
+            {
+                asked.waiting.remove(at);
+            }
+            leave(seat.waiter);
+        }
+    }
+
+    /// Ends every question: everybody leaves through `leave`. Says how many questions there were.
+    pub(super) fn drain(&mut self, mut leave: impl FnMut(Waiter)) -> usize {
+        let questions = std::mem::take(&mut self.questions);
+        for number in questions.values().flat_map(|asked| &asked.waiting) {
+            let seat = self.vacate(*number);
+            leave(seat.waiter);
+        }
+        questions.len()
+    }
+
+    /// Whether `question` is under way.
+    pub(super) fn is_asked(&self, question: &Question) -> bool {
+        self.questions.contains_key(question)
+    }
+
+    /// Whether no question is under way.
+    pub(super) fn is_empty(&self) -> bool {
+        self.questions.is_empty()
+    }
+
+    /// How many clients' queries wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.deadlines.len()
+    }
+
+    fn seat(&mut self, question: Rc<Question>, client: IpAddr, waiter: Waiter) {
+        let deadline = waiter.miss.received.saturating_add(self.limits.deadline);
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.seats.push(None);
+            (self.seats.len() - 1) as u32
+        });
+        let asked = self.questions.entry(Rc::clone(&question)).or_default();
+        asked.waiting.push_back(number);
+        asked.latest_deadline = asked.latest_deadline.max(deadline);
+        self.deadlines.insert((deadline, number));
+        self.seats[number as usize] = Some(Seat { waiter, question, deadline, client });
+    }
+
+    fn vacate(&mut self, number: u32) -> Seat {
+        let seat = self.seats[number as usize].take().expect("a seat in a queue is taken");
+        self.free.push(number);
+        self.deadlines.remove(&(seat.deadline, number));
+        if let Some(waiting) = self.clients.get_mut(&seat.client) {
+            *waiting -= 1;
+            if *waiting == 0 {
+                self.clients.remove(&seat.client);
+            }
+        }
+        seat
+    }
+}
+
+fn client_of(miss: &Miss) -> IpAddr {
+    let address = miss.client();
+    match <[u8; 4]>::try_from(address) {
+        Ok(address) => address.into(),
+        Err(_) => <[u8; 16]>::try_from(address).expect("an address has 4 or 16 bytes").into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pmdns_stages::testing::query;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::slowpath::query::tests;
+
+    const LIMITS: Limits =
+        Limits { questions: 3, waiting: 8, waiting_per_client: 4, deadline: 100 };
+
+    /// Asks question `name` from client `client` at `now`; the worker's number tells waiters apart.
+    fn ask(table: &mut Pending, name: u8, client: u8, now: Tick, worker: usize) -> Admission {
+        let mut client_query = query(&format!("n{name}.example. A"));
+        client_query.source[3] = 10 + client;
+        let mut miss = tests::miss(&client_query);
+        miss.received = now;
+        table.admit(tests::question(&client_query), Waiter { miss, worker })
+    }
+
+    fn question(name: u8) -> Question {
+        tests::question(&query(&format!("n{name}.example. A")))
+    }
+
+    fn settled(table: &mut Pending, name: u8) -> Vec<usize> {
+        let mut left = Vec::new();
+        table.settle(&question(name), |waiter, _| left.push(waiter.worker));
+        left
+    }
+
+    fn expired(table: &mut Pending, now: Tick) -> Vec<usize> {
+        let mut left = Vec::new();
+        table.expire(now, usize::MAX, |waiter| left.push(waiter.worker));
+        left
+    }
+
+    fn assert_empty(table: &Pending) {
+        assert!(table.is_empty() && table.deadlines.is_empty() && table.clients.is_empty());
+        assert!(table.seats.iter().all(Option::is_none));
+        assert_eq!(table.free.len(), table.seats.len());
+    }
+
+    #[test]
+    fn the_first_leads_and_the_rest_wait() {
+        let mut table = Pending::new(LIMITS);
+        assert!(matches!(ask(&mut table, 0, 0, 0, 0), Admission::Leads(_)));
+        assert_eq!(ask(&mut table, 0, 1, 5, 1), Admission::Waits);
+        assert!(matches!(ask(&mut table, 1, 0, 5, 2), Admission::Leads(_)));
+        assert_eq!(settled(&mut table, 0), [0, 1]);
+        assert!(matches!(ask(&mut table, 0, 1, 6, 3), Admission::Leads(_)), "a new question");
+        assert_eq!(settled(&mut table, 0), [3]);
+        assert_eq!(settled(&mut table, 1), [2]);
+        assert_empty(&table);
+    }
+
+    #[test]
+    fn every_waiter_has_its_own_deadline() {
+        let mut table = Pending::new(LIMITS);
+        ask(&mut table, 0, 0, 0, 0);
+        ask(&mut table, 0, 1, 50, 1);
+        assert_eq!(table.latest_deadline(&question(0)), Some(150));
+        assert_eq!(expired(&mut table, 99), []);
+        assert_eq!(expired(&mut table, 100), [0]);
+        assert_eq!(ask(&mut table, 0, 2, 120, 2), Admission::Waits, "the question is under way");
+        assert_eq!(expired(&mut table, 1000), [1, 2]);
+        assert_eq!(table.latest_deadline(&question(0)), None);
+        assert!(table.is_asked(&question(0)), "until it is settled");
+        assert_eq!(settled(&mut table, 0), []);
+        assert_empty(&table);
+    }
+
+    #[test]
+    fn expiry_is_bounded_and_goes_on_next_time() {
+        let mut table = Pending::new(LIMITS);
+        for worker in 0..4 {
+            ask(&mut table, 0, 0, 0, worker);
+        }
+        let mut left = Vec::new();
+        table.expire(100, 3, |waiter| left.push(waiter.worker));
+        assert_eq!(left, [0, 1, 2]);
+        assert_eq!(expired(&mut table, 100), [3]);
+    }
+
+    #[test]
+    fn every_limit_sheds() {
+        let mut table = Pending::new(LIMITS);
+        for worker in 0..LIMITS.waiting_per_client {
+            ask(&mut table, 0, 0, 0, worker);
+        }
+        assert_eq!(ask(&mut table, 0, 0, 0, 9), Admission::Shed(Limit::WaitingPerClient));
+        ask(&mut table, 1, 1, 0, 10);
+        ask(&mut table, 2, 1, 0, 11);
+        assert_eq!(ask(&mut table, 3, 1, 0, 12), Admission::Shed(Limit::Questions));
+        ask(&mut table, 2, 1, 0, 13);
+        ask(&mut table, 2, 1, 0, 14);
+        assert_eq!(ask(&mut table, 2, 2, 0, 15), Admission::Shed(Limit::Waiting));
+        let mut left = Vec::new();
+        assert_eq!(table.drain(|waiter| left.push(waiter.worker)), 3);
+        left.sort_unstable();
+        assert_eq!(left, [0, 1, 2, 3, 10, 11, 13, 14]);
+        assert_empty(&table);
+    }
+
+    /// What may happen to a table.
+    #[derive(Clone, Debug)]
+    enum Event {
+        Ask { name: u8, client: u8 },
+        Settle { name: u8 },
+        Pass { ticks: Tick },
+        Expire { limit: usize },
+        Drain,
+    }
+
+    fn event() -> impl Strategy<Value = Event> {
+        prop_oneof![
+            12 => (0..5u8, 0..3u8).prop_map(|(name, client)| Event::Ask { name, client }),
+            3 => (0..5u8).prop_map(|name| Event::Settle { name }),
+            3 => (0..60 as Tick).prop_map(|ticks| Event::Pass { ticks }),
+            3 => (0..6usize).prop_map(|limit| Event::Expire { limit }),
+            1 => Just(Event::Drain),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn whoever_is_admitted_leaves_exactly_once(
+            events in proptest::collection::vec(event(), 1..200),
+        ) {
+            let mut table = Pending::new(LIMITS);
+            let (mut now, mut admitted, mut left) = (0, Vec::new(), Vec::new());
+            for (number, event) in events.into_iter().enumerate() {
+                match event {
+                    Event::Ask { name, client } => match ask(&mut table, name, client, now, number) {
+                        Admission::Shed(_) => {}
+                        _ => admitted.push((number, now)),
+                    },
+                    Event::Settle { name } => left.extend(settled(&mut table, name)),
+                    Event::Pass { ticks } => now += ticks,
+                    Event::Expire { limit } => {
+                        table.expire(now, limit, |waiter| left.push(waiter.worker));
+                    }
+                    Event::Drain => {
+                        table.drain(|waiter| left.push(waiter.worker));
+                        assert_empty(&table);
+                    }
+                }
+                prop_assert_eq!(table.waiting(), admitted.len() - left.len());
+                prop_assert!(table.waiting() <= LIMITS.waiting);
+                prop_assert!(table.questions.len() <= LIMITS.questions);
+                prop_assert!(table.clients.values().all(|n| *n <= LIMITS.waiting_per_client));
+                prop_assert_eq!(table.clients.values().sum::<usize>(), table.waiting());
+            }
+            left.extend(expired(&mut table, now + LIMITS.deadline));
+            prop_assert_eq!(table.waiting(), 0);
+            left.sort_unstable();
+            let admitted: Vec<_> = admitted.into_iter().map(|(number, _)| number).collect();
+            prop_assert_eq!(left, admitted);
+        }
+    }
+}

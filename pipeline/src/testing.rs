@@ -1,0 +1,101 @@
+//! A rig for tests and benches: an engine on memory ports, its workers turned by hand.
+
+use pmdns_config::Config;
+use pmdns_nics::{Burst, Frame, FramePool, HeapPool, MAX_BURST, Queues, memory};
+use pmdns_stages::testing::{Query, Record, entry_of, frame_from};
+
+use crate::engine::{Engine, Gauges};
+use crate::slowpath::SlowPathParts;
+use crate::topology::Topology;
+use crate::worker::{Turn, Worker};
+
+/// Frames in the rig's pool.
+const FRAMES: usize = 8192;
+/// Slots in each direction of the rig's link.
+const DEPTH: usize = 4096;
+
+/// The config of a rig: one port with the addresses of `stages::testing`. `more` is added to it.
+pub fn config(more: &str) -> Config {
+    let text = format!(
+        r#"
+        [[port]]
+        name = "p0"
+        device = "memory"
+        addresses = ["10.77.0.2/24", "fd77::2/64"]
+        [[upstream]]
+        address = "127.0.0.1:5353"
+        [control]
+        socket = "unused"
+        {more}
+        "#
+    );
+    Config::from_toml(&text).expect("the test's config is lawful")
+}
+
+/// An engine nobody started, and the far end of its port.
+pub struct Rig {
+    /// The workers, in the order of the topology.
+    pub workers: Vec<Worker>,
+    /// The slow path, which nobody runs either.
+    pub slow_path: Vec<SlowPathParts>,
+    /// The counters.
+    pub gauges: Gauges,
+    /// Where frames come from.
+    pub pool: FramePool,
+    /// The far end of the port.
+    pub far: Queues,
+}
+
+impl Rig {
+    /// Builds an engine for `config`, whose placements may name any core.
+    pub fn new(config: &Config) -> Self {
+        let all_cores: Vec<usize> = (0..64).collect();
+        let queues = 8;
+        let (nic, near, far) = memory::link("p0", 0, queues, DEPTH);
+        let facts = [pmdns_nics::Nic::facts(&nic).clone()];
+        let topology = Topology::plan(config, &facts, &all_cores).expect("a lawful placement");
+        let pool = FramePool::Heap(HeapPool::new(FRAMES));
+        let engine = Engine::build(config, topology, &facts, vec![near], pool.clone())
+            .expect("the engine can be built");
+        let Engine { workers, slow_path, gauges, .. } = engine;
+        Self { workers, slow_path, gauges, pool, far }
+    }
+
+    /// Puts an answer to `query` into the cache.
+    pub fn learn(&mut self, query: &Query, records: &[Record]) {
+        let cache = &self.slow_path[0].cache;
+        let now = self.gauges.clock.context(self.gauges.clock.now()).seconds;
+        let entry = entry_of(query, records, now, cache.seed());
+        let shard = cache.shard_of(entry.head().hash);
+        self.slow_path[shard].writer.insert(&entry);
+    }
+
+    /// A frame with these bytes from the rig's pool.
+    pub fn frame(&self, bytes: &[u8]) -> Frame {
+        frame_from(&self.pool, bytes)
+    }
+
+    /// Puts frames into RX queue `queue` of the port, as the wire would.
+    pub fn offer(&mut self, queue: usize, frames: &mut Burst) {
+        self.far.tx[queue].transmit(frames);
+    }
+
+    /// Turns every worker until none finds work.
+    pub fn settle(&mut self) {
+        while self.workers.iter_mut().map(Worker::turn).fold(false, |busy, turn| {
+            busy | (turn == Turn::Busy)
+        }) {}
+    }
+
+    /// Takes every frame that was sent, queue by queue.
+    pub fn sent(&mut self) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        for queue in &mut self.far.rx {
+            let mut burst = Burst::new();
+            while queue.receive(&mut burst, MAX_BURST) > 0 {
+                frames.extend(burst.drain(..));
+            }
+        }
+        frames
+    }
+}

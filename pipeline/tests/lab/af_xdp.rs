@@ -1,0 +1,89 @@
+//! An AF_XDP port on a veth pair, kxdpgun at the other end in a namespace of its own: what the client
+//! counts and what pmdns counts agree.
+
+use std::fs;
+use std::path::Path;
+
+use crate::harness::{HUGE_FOLDER, isolated, path, reserve_huge_pages, settled, sh, wait_until};
+use crate::nsd;
+use crate::pmdns::{COMMON, Pmdns, upstream};
+
+/// Queries a second: below what two busy cores of a small machine lose.
+const RATE: u64 = 20_000;
+const SECONDS: u64 = 3;
+/// Names asked for, each again and again.
+const NAMES: u32 = 1000;
+
+const PORT: &str = r#"
+[[port]]
+name = "veth"
+device = "net_af_xdp0,iface=vB,start_queue=0,queue_count=1"
+addresses = ["10.98.0.2/24", "fd98::2/64"]
+"#;
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn kxdpgun_and_pmdns_count_alike() {
+    isolated("af_xdp::kxdpgun_and_pmdns_count_alike", || {
+        reserve_huge_pages(512);
+        lay_cable();
+        let _nsd = nsd::start();
+        let eal = format!(
+            "[eal]\nargs = [\"--no-pci\", \"--in-memory\", \"-m\", \"256\", \
+             \"--huge-dir\", \"{HUGE_FOLDER}\"]\n"
+        );
+        let pmdns = Pmdns::start(&format!("{eal}{PORT}{COMMON}{}", upstream(nsd::PORT)));
+        sh("ip netns exec client ping -c 2 -W 5 10.98.0.2");
+        sh("ip netns exec client ping -6 -c 2 -W 5 fd98::2");
+        let mut expected = 0;
+        for (target, number) in [("10.98.0.2", 0), ("fd98::2", 1)] {
+            expected += attack(target);
+            let counted = settled(|| pmdns.stats().exits("encode", "transmit"));
+            let misses = pmdns.stats().slow_path("answered");
+            assert_eq!(counted + misses, expected, "answers counted here and there, run {number}");
+        }
+        let stats = pmdns.stop();
+        assert_eq!(stats.port("tx_frames"), stats.total("transmitted"));
+        println!("{expected} replies counted by kxdpgun and by pmdns: {}", stats.summary());
+    });
+}
+
+/// A veth pair: `vB` here, `vA` in the namespace `client`. XDP sees packets before any checksum
+/// offload would, so the kernel's own packets must come with their checksums.
+fn lay_cable() {
+    sh("ip netns add client");
+    sh("ip link add vB type veth peer name vA netns client");
+    sh("ethtool -K vB tx off && ip netns exec client ethtool -K vA tx off");
+    sh("ip link set vB up");
+    let client = "ip -n client";
+    sh(&format!("{client} link set lo up && {client} link set vA up"));
+    sh(&format!("{client} address add 10.98.0.1/24 dev vA"));
+    sh(&format!("{client} address add fd98::1/64 dev vA nodad"));
+    wait_until("the cable has carrier", || sh("ip -brief link show vB").contains("LOWER_UP"));
+}
+
+/// Sends queries with kxdpgun and returns how many replies it counted: all of them.
+fn attack(target: &str) -> u64 {
+    let queries = path("queries");
+    write_queries(&queries);
+    let report = sh(&format!(
+        "ip netns exec client kxdpgun -t {SECONDS} -Q {RATE} -b 10 -i {} {target} 2>&1",
+        queries.display()
+    ));
+    let figure = |label: &str| -> u64 {
+        let line = report.lines().find(|line| line.starts_with(label));
+        let number = line.and_then(|line| line.split_whitespace().nth(2)).unwrap_or("");
+        number.parse().unwrap_or_else(|_| panic!("no {label} in {report}"))
+    };
+    let (queries, replies) = (figure("total queries:"), figure("total replies:"));
+    assert!(queries >= RATE * SECONDS / 2, "{report}");
+    assert_eq!(queries, replies, "every query is answered: {report}");
+    assert_eq!(figure("responded NOERROR:"), replies, "{report}");
+    println!("kxdpgun to {target}: {queries} queries, {replies} replies, all NOERROR");
+    replies
+}
+
+fn write_queries(file: &Path) {
+    let names = (0..NAMES).map(|number| format!("n{number}.bulk.test. A\n"));
+    fs::write(file, names.collect::<String>()).unwrap();
+}

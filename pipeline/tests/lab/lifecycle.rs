@@ -1,0 +1,169 @@
+//! Starting, stopping and failing to start: what is left behind, and what the operator is told.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::Command;
+
+use crate::dig::dig;
+use crate::harness::{HUGE_FOLDER, isolated, path, reserve_huge_pages};
+use crate::pmdns::{
+    BINARY, COMMON, Pmdns, TAP_PORT, TAP_V4, config_file, interface_exists, run, run_to_failure,
+    set_up_tap, upstream,
+};
+
+const LOCAL: &str = "\n[[local]]\nname = \"local.test\"\ntype = \"A\"\ndata = \"192.0.2.1\"\n";
+
+/// A TAP port with huge pages in files, which a killed process leaves behind.
+fn config_with_huge_pages() -> String {
+    let without = "\"--no-huge\", \"-m\", \"512\", \"--no-shconf\"";
+    let with = format!("\"-m\", \"256\", \"--huge-dir\", \"{HUGE_FOLDER}\", \"--file-prefix=lab\"");
+    let port = TAP_PORT.replace(without, &with);
+    assert_ne!(port, TAP_PORT);
+    format!("{port}{COMMON}{LOCAL}{}", upstream(5399))
+}
+
+fn plain_config() -> String {
+    format!("{TAP_PORT}{COMMON}{LOCAL}{}", upstream(5399))
+}
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn sigterm_leaves_nothing_behind() {
+    isolated("lifecycle::sigterm_leaves_nothing_behind", || {
+        reserve_huge_pages(512);
+        for config in [plain_config(), config_with_huge_pages()] {
+            let pmdns = Pmdns::start(&config);
+            assert!(interface_exists("pm0") && Path::new("/run/lab/pmdns.sock").exists());
+            answers_on_tap();
+            pmdns.stop();
+            assert!(!interface_exists("pm0"), "the TAP is gone");
+            assert!(!Path::new("/run/lab/pmdns.sock").exists(), "the control socket is gone");
+            assert_eq!(files(HUGE_FOLDER), [""; 0], "no huge page file is left");
+            println!("SIGTERM: exit 0, no interface, no socket, no huge page file left");
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn after_sigkill_the_next_start_works() {
+    isolated("lifecycle::after_sigkill_the_next_start_works", || {
+        reserve_huge_pages(512);
+        for config in [plain_config(), config_with_huge_pages()] {
+            for _ in 0..2 {
+                let pmdns = Pmdns::start(&config);
+                answers_on_tap();
+                pmdns.kill();
+                assert!(Path::new("/run/lab/pmdns.sock").exists(), "as a killed process leaves it");
+            }
+            let pmdns = Pmdns::start(&config);
+            answers_on_tap();
+            pmdns.stop();
+            assert_eq!(files(HUGE_FOLDER), [""; 0], "what the killed ones left is gone as well");
+            println!("SIGKILL twice, then a start that serves and leaves nothing");
+        }
+    });
+}
+
+/// Gives the kernel's end its addresses, and asks.
+fn answers_on_tap() {
+    set_up_tap();
+    assert_eq!(dig(TAP_V4, "local.test A").data(), ["192.0.2.1"]);
+}
+
+fn files(folder: &str) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn what_cannot_start_says_what_to_change() {
+    isolated("lifecycle::what_cannot_start_says_what_to_change", || {
+        // Exit code, what is said, what is changed in a good config.
+        let mistakes: [(i32, &[&str], &str, &str); 6] = [
+            (2, &["adresses", "addresses", "line"], "addresses = [", "adresses = ["),
+            (2, &["10.97.0.2/33"], "10.97.0.2/24", "10.97.0.2/33"),
+            (2, &["core 4095"], "[control]", "[[placement]]\ncores = [4095]\n[control]"),
+            (4, &["tap"], "net_tap0", "net_no_such_driver0"),
+            (4, &["tap"], "net_tap0,iface=pm0,mac=02:00:00:00:00:aa", "0000:99:1f.7"),
+            (4, &["tap"], "net_tap0,iface=pm0", "net_tap0,ifaec=pm0"),
+        ];
+        for (code, words, right, wrong) in mistakes {
+            let config = plain_config().replacen(right, wrong, 1);
+            let (ended_with, said) = run_to_failure(&config);
+            assert_eq!(ended_with, Some(code), "{wrong}: {said}");
+            is_a_sentence_with(&said, words);
+        }
+        let (ended_with, said) = run_to_failure("[[port]\n");
+        assert_eq!(ended_with, Some(2), "{said}");
+        let missing = run(&["run", "-c", "/run/lab/no-such-file.toml"]);
+        assert_eq!(missing.status.code(), Some(2), "{missing:?}");
+        assert!(String::from_utf8_lossy(&missing.stderr).contains("no-such-file.toml"));
+    });
+}
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn a_control_socket_in_use_is_not_taken_over() {
+    isolated("lifecycle::a_control_socket_in_use_is_not_taken_over", || {
+        let _other = UnixListener::bind("/run/lab/pmdns.sock").unwrap();
+        let (code, said) = run_to_failure(&plain_config());
+        assert_eq!(code, Some(5), "{said}");
+        is_a_sentence_with(&said, &["/run/lab/pmdns.sock"]);
+        let asked = run(&["stats", "--socket", "/run/lab/nobody.sock"]);
+        assert_eq!(asked.status.code(), Some(5), "{asked:?}");
+    });
+}
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn an_ordinary_user_is_told_what_is_missing() {
+    isolated("lifecycle::an_ordinary_user_is_told_what_is_missing", || {
+        // The build folder may be root's alone.
+        let binary = path("pmdns");
+        fs::copy(BINARY, &binary).unwrap();
+        fs::create_dir(path("open")).unwrap();
+        fs::set_permissions(path("open"), fs::Permissions::from_mode(0o777)).unwrap();
+        let config = plain_config().replace("/run/lab/pmdns.sock", "/run/lab/open/pmdns.sock");
+        let output = Command::new("setpriv")
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+            .args(["--bounding-set=-all", "--inh-caps=-all"])
+            .arg(&binary)
+            .args(["run", "-c"])
+            .arg(config_file(&config))
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        let code = output.status.code();
+        assert!(matches!(code, Some(3 | 4)), "{output:?}");
+        is_a_sentence_with(&said, &["root"]);
+        println!("an ordinary user: exit {code:?}: {}", said.lines().last().unwrap_or(""));
+    });
+}
+
+#[test]
+fn the_examples_are_right() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/examples");
+    let mut checked = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        let file = entry.unwrap().path();
+        let output = run(&["check", "-c", file.to_str().unwrap()]);
+        assert!(output.status.success(), "{}: {output:?}", file.display());
+        checked += 1;
+    }
+    assert!(checked >= 6, "an example for each kind of port");
+    assert!(run(&["version"]).status.success());
+    let usage = run(&["serve"]);
+    assert_eq!(usage.status.code(), Some(2), "an unknown command: {usage:?}");
+}
+
+/// The last thing said names what is wrong, in words, without a panic.
+fn is_a_sentence_with(said: &str, words: &[&str]) {
+    assert!(!said.contains("panicked"), "{said}");
+    for word in words {
+        assert!(said.contains(word), "{word:?} in {said}");
+    }
+}

@@ -1,0 +1,74 @@
+//! NSD as the upstream: the zone of `data/`, and one generated zone of many names.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::net::UdpSocket;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::harness::{data, path, wait_until};
+use crate::messages::ask_a;
+use crate::process::Process;
+
+/// The port NSD listens on, on loopback.
+pub(crate) const PORT: u16 = 5300;
+/// Names `n0` to `n10999` of the generated zone `bulk.test`, each with an address record.
+pub(crate) const BULK_NAMES: u32 = 11_000;
+
+/// Response rate limiting off, or a lab would get 200 answers a second.
+const CONFIG: &str = r#"
+server:
+    ip-address: 127.0.0.1@5300
+    username: ""
+    database: ""
+    zonesdir: "/run/lab"
+    pidfile: "/run/lab/nsd.pid"
+    xfrdfile: "/run/lab/xfrd.state"
+    xfrdir: "/run/lab"
+    zonelistfile: "/run/lab/zone.list"
+    server-count: 1
+    rrl-ratelimit: 0
+remote-control:
+    control-enable: no
+zone:
+    name: "example.test"
+    zonefile: "example.zone"
+zone:
+    name: "bulk.test"
+    zonefile: "bulk.zone"
+"#;
+
+/// Starts NSD and waits until it answers.
+pub(crate) fn start() -> Process {
+    fs::copy(data("lab-example.test.zone"), path("example.zone")).unwrap();
+    fs::write(path("bulk.zone"), bulk_zone()).unwrap();
+    fs::write(path("nsd.conf"), CONFIG).unwrap();
+    let mut command = Command::new("/usr/sbin/nsd");
+    let nsd = Process::start("nsd", command.args(["-d", "-c", "/run/lab/nsd.conf"]));
+    wait_until("NSD answers", answers);
+    nsd
+}
+
+/// The last octets of the address of `n{number}.bulk.test`.
+pub(crate) fn bulk_address(number: u32) -> String {
+    format!("10.200.{}.{}", number / 250, number % 250 + 1)
+}
+
+fn bulk_zone() -> String {
+    let mut zone = "$ORIGIN bulk.test.\n$TTL 3600\n@ SOA ns h 1 3600 900 604800 60\n@ NS ns\n\
+                    ns A 127.0.0.1\n"
+        .to_owned();
+    for number in 0..BULK_NAMES {
+        writeln!(zone, "n{number} A {}", bulk_address(number)).unwrap();
+    }
+    zone
+}
+
+fn answers() -> bool {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    socket.connect(("127.0.0.1", PORT)).unwrap();
+    let _ = socket.send(&ask_a(1, "n0.bulk.test"));
+    let mut reply = [0; 512];
+    matches!(socket.recv(&mut reply), Ok(length) if length > 12 && reply[3] & 0x0f == 0)
+}

@@ -1,0 +1,128 @@
+//! The program under test, running.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::harness::{path, sh, wait_until};
+use crate::process::Process;
+use crate::stats::Stats;
+
+/// The binary this package builds.
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_pmdns");
+
+/// Our end of the TAP port, where clients sit: `.1` and `::1`.
+pub(crate) const TAP_V4: &str = "10.97.0.2";
+/// pmdns's IPv6 address on the TAP port.
+pub(crate) const TAP_V6: &str = "fd97::2";
+/// A TAP port that needs no huge pages, and what every config of a lab has.
+pub(crate) const TAP_PORT: &str = r#"
+[eal]
+args = ["--no-pci", "--no-huge", "-m", "512", "--no-shconf"]
+
+[[port]]
+name = "tap"
+device = "net_tap0,iface=pm0,mac=02:00:00:00:00:aa"
+addresses = ["10.97.0.2/24", "fd97::2/64"]
+"#;
+/// The control socket, and a cache on normal pages.
+pub(crate) const COMMON: &str = r#"
+[control]
+socket = "/run/lab/pmdns.sock"
+
+[cache]
+size = "32M"
+pages = "normal"
+"#;
+
+/// A running `pmdns run`.
+pub(crate) struct Pmdns {
+    process: Process,
+    output: PathBuf,
+}
+
+impl Pmdns {
+    /// Starts `pmdns run` with this config, and waits until it serves.
+    pub(crate) fn start(config: &str) -> Self {
+        let mut pmdns = Self::launch(config);
+        pmdns.process.wait_for("ready");
+        pmdns
+    }
+
+    /// Starts it on [`TAP_PORT`] with `rest` added to the config, and gives the kernel's end of the
+    /// TAP its addresses.
+    pub(crate) fn start_on_tap(rest: &str) -> Self {
+        let pmdns = Self::start(&format!("{TAP_PORT}{COMMON}{rest}"));
+        set_up_tap();
+        pmdns
+    }
+
+    /// Starts `pmdns run` and does not wait.
+    pub(crate) fn launch(config: &str) -> Self {
+        let file = config_file(config);
+        let mut command = Command::new(BINARY);
+        command.args(["run", "--json", "-c"]).arg(file);
+        let (process, output) = Process::start_with_output("pmdns", &mut command);
+        Self { process, output }
+    }
+
+    /// Asks for the counters.
+    pub(crate) fn stats(&self) -> Stats {
+        let output = run(&["stats", "--json", "--socket", "/run/lab/pmdns.sock"]);
+        assert!(output.status.success(), "pmdns stats: {output:?}");
+        Stats::parse(&String::from_utf8(output.stdout).unwrap())
+    }
+
+    /// Stops it with SIGTERM; expects exit code 0 and returns the counters it ends with.
+    pub(crate) fn stop(mut self) -> Stats {
+        self.process.signal("TERM");
+        let status = self.process.wait();
+        assert_eq!(status.code(), Some(0), "pmdns ended with {status}\n{}", self.process.log());
+        let stats = Stats::parse(&fs::read_to_string(&self.output).unwrap());
+        stats.assert_balanced();
+        stats
+    }
+
+    /// Kills it, as the kernel does when memory runs out.
+    pub(crate) fn kill(mut self) {
+        self.process.signal("KILL");
+        self.process.wait();
+    }
+}
+
+/// Runs pmdns to its end.
+pub(crate) fn run(arguments: &[&str]) -> Output {
+    Command::new(BINARY).args(arguments).output().unwrap()
+}
+
+/// Runs `pmdns run` with a config that cannot work, and returns its exit code and what it says.
+pub(crate) fn run_to_failure(config: &str) -> (Option<i32>, String) {
+    let file = config_file(config);
+    let output = run(&["run", "-c", file.to_str().unwrap()]);
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// Writes a config into the lab's folder.
+pub(crate) fn config_file(config: &str) -> PathBuf {
+    let file = path("pmdns.toml");
+    fs::write(&file, config).unwrap();
+    file
+}
+
+/// Gives the kernel's end of the TAP port its addresses.
+pub(crate) fn set_up_tap() {
+    sh("ip address add 10.97.0.1/24 dev pm0");
+    sh("ip address add fd97::1/64 dev pm0 nodad");
+    sh("ip link set pm0 up");
+    wait_until("the TAP has carrier", || sh("ip -brief link show pm0").contains("LOWER_UP"));
+}
+
+/// Whether an interface exists.
+pub(crate) fn interface_exists(name: &str) -> bool {
+    Path::new("/sys/class/net").join(name).exists()
+}
+
+/// An `[[upstream]]` on loopback.
+pub(crate) fn upstream(port: u16) -> String {
+    format!("\n[[upstream]]\naddress = \"127.0.0.1:{port}\"\ntimeout_ms = 800\n")
+}

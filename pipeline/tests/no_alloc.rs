@@ -1,0 +1,70 @@
+//! Invariant 2: after start, a data core allocates nothing. An allocator that counts watches a worker.
+//!
+//! UNSAFETY: `GlobalAlloc` is an unsafe trait; this one counts and passes everything on.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use pmdns::testing::{Rig, config};
+use pmdns::worker::Turn;
+use pmdns_nics::Burst;
+use pmdns_stages::testing::{Query, query};
+
+struct Counting;
+
+thread_local! {
+    /// Allocations and frees of this thread.
+    static CALLS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: every call goes to the system allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        CALLS.with(|calls| calls.set(calls.get() + 1));
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        CALLS.with(|calls| calls.set(calls.get() + 1));
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[test]
+fn invariant_2_a_turning_worker_does_not_allocate() {
+    let policy = "[ratelimit]\nqueries_per_second = 1000000\nburst = 1000000\n\
+        [block]\nnames = [\"blocked.example\"]\n\
+        [[local]]\nname = \"local.example\"\ntype = \"A\"\ndata = \"192.0.2.1\"\n";
+    let mut rig = Rig::new(&config(policy));
+    rig.learn(&query("hit.example. A"), &[(0, 1, 86_400, vec![192, 0, 2, 1])]);
+    let mut malformed = query("hit.example. A").frame_bytes();
+    malformed.truncate(45);
+    let kinds = [
+        query("hit.example. A").frame_bytes(),
+        query("hit.example. A").edns(1232, false).over_ipv6().frame_bytes(),
+        query("miss.example. A").frame_bytes(),
+        query("local.example. A").frame_bytes(),
+        query("x.blocked.example. A").frame_bytes(),
+        Query { qclass: 3, ..query("a. A") }.frame_bytes(),
+        malformed,
+    ];
+    let mut frames = Burst::new();
+    for index in 0..2048 {
+        frames.push(rig.frame(&kinds[index % kinds.len()]));
+        if frames.is_full() {
+            rig.offer(0, &mut frames);
+        }
+    }
+    let before = CALLS.with(Cell::get);
+    while rig.workers[0].turn() == Turn::Busy {}
+    assert_eq!(CALLS.with(Cell::get) - before, 0);
+    assert!(rig.workers[0].tally().transmitted > 1000, "the turns did real work");
+
+    drop(vec![0u8; 100]);
+    assert_eq!(CALLS.with(Cell::get) - before, 2, "the allocator does count");
+}

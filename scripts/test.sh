@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Runs every test there is: formatting, lints, unit tests, the cache's model check, the end-to-end labs.
+# Installs what is missing. --fast leaves out the labs and the model check.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+fast=no
+case "${1-}" in
+    "") ;;
+    --fast) fast=yes ;;
+    *) echo "usage: scripts/test.sh [--fast]" >&2; exit 2 ;;
+esac
+
+step() {
+    printf '\n== %s (%d s)\n' "$*" "$SECONDS"
+}
+
+if [[ $fast == yes ]]; then scripts/install.sh; else scripts/install.sh --lab; fi
+
+step formatting
+cargo fmt --all --check
+step scripts
+if command -v shellcheck > /dev/null; then shellcheck scripts/*.sh .ci/run; else echo "no shellcheck"; fi
+step lints
+cargo clippy --workspace --all-targets -- -D warnings
+step tests
+cargo test --workspace
+step "tests without DPDK"
+cargo test -p pmdns-config -p pmdns-nics -p pmdns-stages -p pmdns --no-default-features --lib
+[[ $fast == no ]] || exit 0
+
+step "model check of what cores share"
+RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/loom" \
+    cargo test --release -p pmdns-stages --no-default-features --lib loom
+
+step labs
+labs=(cargo test --release -p pmdns --test lab)
+"${labs[@]}" --no-run
+if [[ $(id -u) -ne 0 ]]; then
+    # Only the labs need root: the built test is run by sudo, not cargo.
+    export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="sudo -E"
+    export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="sudo -E"
+fi
+"${labs[@]}" -- --include-ignored --test-threads=1 --nocapture
+step done
