@@ -42,4 +42,4 @@ if [[ $(id -u) -ne 0 ]]; then
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="sudo -E"
 fi
 "${labs[@]}" -- --include-ignored --test-threads=1 --nocapture
-step done
+step finished

@@ -4,7 +4,7 @@
 use pmdns::control::report::Totals;
 use pmdns::testing::{Rig, config};
 use pmdns_nics::Burst;
-use pmdns_stages::testing::{CLIENT_MAC, OUR_IPV4, OUR_MAC, Query, name_of, query};
+use pmdns_stages::testing::{CLIENT_MAC, OUR_IPV4, Query, name_of, query};
 use pmdns_stages::{StageName, Step};
 
 /// Policy that gives every stage something to decide.
@@ -175,9 +175,9 @@ fn a_full_ring_sheds_the_newest_and_counts_it() {
 
 #[test]
 fn a_full_miss_ring_sheds_the_newest_and_hits_go_on() {
-    let mut rig = Rig::new(&config("[slowpath]\nring = 16\n"));
+    let mut rig = Rig::new(&config("[slowpath]\nring = 64\n"));
     rig.learn(&query("a.example. A"), &[(0, 1, 60, vec![192, 0, 2, 1])]);
-    for number in 0..40 {
+    for number in 0..100 {
         let missing = Query { name: name_of(&format!("m{number}.example.")), ..query("a. A") };
         let mut burst = Burst::new();
         burst.push(rig.frame(&missing.frame_bytes()));
@@ -186,6 +186,6 @@ fn a_full_miss_ring_sheds_the_newest_and_hits_go_on() {
     }
     rig.settle();
     let tally = rig.workers[0].tally();
-    assert_eq!((tally.slow_path, tally.miss_full), (16, 24));
-    assert_eq!(rig.sent().len(), 40);
+    assert_eq!((tally.slow_path, tally.miss_full), (64, 36));
+    assert_eq!(rig.sent().len(), 100);
 }

@@ -7,7 +7,6 @@
 
 use std::sync::Arc;
 
-use loom::model::Builder;
 use loom::thread;
 use pmdns_nics::hugepage::Arena;
 use pmdns_stages::cache::{Cache, Entry, EntryView, Head, Key, Parts, Words, Writer, answers};
@@ -18,13 +17,6 @@ const KEY: Key<'static> = Key { name: b"\0", qtype: 1, qclass: 1, flags: 0 };
 
 /// Tail, two buckets, and four lines of log.
 const ARENA_WORDS: usize = 8 * 8;
-
-fn check(model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = Builder::new();
-    // Every fault that we put in by hand was found with two.
-    builder.preemption_bound = builder.preemption_bound.or(Some(3));
-    builder.check(model);
-}
 
 /// The hash of a key; all of them have their home in bucket 0.
 fn hash(number: u64) -> u64 {
@@ -53,7 +45,7 @@ fn entry(number: u64) -> Entry {
 
 fn cache_with(entries: u64) -> (Arc<Cache>, Writer) {
     let (cache, mut writers) =
-        Cache::new(Arena::heap(ARENA_WORDS), 1, Seed::new([7; 16])).unwrap();
+        Cache::new(Arena::heap(ARENA_WORDS), 1, Seed::new([7; 16])).expect("it is enough");
     let mut writer = writers.remove(0);
     for number in 0..entries {
         writer.insert(&entry(number));
@@ -73,7 +65,7 @@ fn read(view: EntryView<'_>) -> Option<u64> {
 
 #[test]
 fn an_entry_that_is_overwritten_while_it_is_read_is_not_whole() {
-    check(|| {
+    loom::model(|| {
         let (cache, mut writer) = cache_with(4);
         let found = cache.find(hash(0)).unwrap();
         let reader = thread::spawn(move || {
@@ -86,7 +78,7 @@ fn an_entry_that_is_overwritten_while_it_is_read_is_not_whole() {
 
 #[test]
 fn an_entry_that_is_found_has_been_written() {
-    check(|| {
+    loom::model(|| {
         let (cache, mut writer) = cache_with(0);
         let reader = thread::spawn(move || {
             if let Some(found) = cache.find(hash(0)) {
@@ -100,7 +92,7 @@ fn an_entry_that_is_found_has_been_written() {
 
 #[test]
 fn the_second_time_round_is_no_different() {
-    check(|| {
+    loom::model(|| {
         let (cache, mut writer) = cache_with(4);
         let reader = thread::spawn(move || {
             // The first key is evicted, the fifth takes its line.
@@ -117,7 +109,7 @@ fn the_second_time_round_is_no_different() {
 
 #[test]
 fn what_is_replaced_stays_whole_until_it_is_overwritten() {
-    check(|| {
+    loom::model(|| {
         let (cache, mut writer) = cache_with(1);
         let reader = thread::spawn(move || {
             let found = cache.find(hash(0)).expect("it is replaced, never gone");

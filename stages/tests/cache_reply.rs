@@ -28,7 +28,7 @@ const KEY: Key<'static> = Key { name: QNAME, qtype: 1, qclass: 1, flags: 0 };
 const QUESTION_END: usize = 12 + QNAME.len() + 4;
 
 fn name(text: &str) -> Name {
-    Name::from_str(text).unwrap()
+    Name::from_str(text).expect("a name")
 }
 
 fn reply(rcode: ResponseCode) -> Message {
@@ -36,6 +36,10 @@ fn reply(rcode: ResponseCode) -> Message {
     message.metadata.response_code = rcode;
     message.add_query(Query::query(name("www.example."), RecordType::A));
     message
+}
+
+fn bytes_of(message: &Message) -> Vec<u8> {
+    message.to_vec().expect("it can be encoded")
 }
 
 fn a(owner: &str, ttl: u32) -> Record {
@@ -57,7 +61,7 @@ fn entry_with(message: &[u8], lifetimes: &Lifetimes) -> Result<Entry, Unusable> 
 }
 
 fn entry_of(message: &Message) -> Entry {
-    entry_with(&message.to_vec().unwrap(), &LIFETIMES).unwrap()
+    entry_with(&bytes_of(message), &LIFETIMES).expect("an answer")
 }
 
 /// Seconds the answer is kept.
@@ -83,7 +87,9 @@ fn rebuilt(entry: &Entry) -> Vec<u8> {
 fn ttls(entry: &Entry) -> Vec<u32> {
     let (head, words, message) = (entry.head(), entry.words(), rebuilt(entry));
     (0..usize::from(head.ttl_count))
-        .map(|index| be32(&message, QUESTION_END + ttl_offset(&words, &head, index)).unwrap())
+        .map(|index| {
+            be32(&message, QUESTION_END + ttl_offset(&words, &head, index)).expect("a TTL")
+        })
         .collect()
 }
 
@@ -114,7 +120,10 @@ fn records_come_out_as_they_went_in() {
     shorter.truncate(QUESTION_END + usize::from(head.additional_at));
     put16(&mut shorter, 10, 0);
     let shorter = Message::from_vec(&shorter).unwrap();
-    assert_eq!(shorter.authorities, message.authorities, "it can be cut before the additional section");
+    assert_eq!(
+        shorter.authorities, message.authorities,
+        "it can be cut before the additional section"
+    );
 }
 
 #[test]
@@ -181,7 +190,7 @@ fn an_extended_rcode_is_a_failure() {
     let mut message = reply(ResponseCode::BADVERS);
     message.set_edns(Edns::new());
     message.add_authority(soa(600, 60));
-    let message = message.to_vec().unwrap();
+    let message = bytes_of(&message);
     assert_eq!(message[3] & 15, 0, "looks like NOERROR");
     let head = entry_with(&message, &LIFETIMES).unwrap().head();
     assert_eq!((head.rcode, head.expires), (Rcode::SERVFAIL, NOW));
@@ -193,7 +202,7 @@ fn ttls_are_bounded() {
     let bounded = |ttl| {
         let mut message = reply(ResponseCode::NoError);
         message.add_answer(a("www.example.", ttl));
-        let entry = entry_with(&message.to_vec().unwrap(), &lifetimes).unwrap();
+        let entry = entry_with(&bytes_of(&message), &lifetimes).unwrap();
         assert_eq!(ttls(&entry), [entry.head().expires - NOW]);
         entry.head().expires - NOW
     };
@@ -204,7 +213,7 @@ fn ttls_are_bounded() {
     assert_eq!(life(&message), 0);
     let mut message = reply(ResponseCode::NXDomain);
     message.add_authority(soa(600, 5));
-    let entry = entry_with(&message.to_vec().unwrap(), &lifetimes).unwrap();
+    let entry = entry_with(&bytes_of(&message), &lifetimes).unwrap();
     assert_eq!(entry.head().expires - NOW, 60, "negative answers, too");
 }
 
@@ -212,7 +221,7 @@ fn ttls_are_bounded() {
 fn time_does_not_run_over() {
     let mut message = reply(ResponseCode::NoError);
     message.add_answer(a("www.example.", 300));
-    let message = message.to_vec().unwrap();
+    let message = bytes_of(&message);
     let entry = Entry::from_reply(&message, KEY, 0, u32::MAX - 5, &LIFETIMES).unwrap();
     assert_eq!(entry.head().expires, u32::MAX);
 }
@@ -227,7 +236,7 @@ const GLUE: &[u8] = b"\xc0\x0c\0\x01\0\x01\0\0\0\x09\0\x04\xc0\0\x02\x09";
 fn opt_is_left_out_wherever_it_stands() {
     let mut message = reply(ResponseCode::NoError);
     message.add_answer(a("www.example.", 300));
-    let plain = message.to_vec().unwrap();
+    let plain = bytes_of(&message);
     for (records, kept) in [
         ([OPT].as_slice(), 0),
         (&[GLUE, OPT], 1),
@@ -249,7 +258,7 @@ fn opt_is_left_out_wherever_it_stands() {
         );
         assert_eq!(Message::from_vec(&rebuilt(&entry)).unwrap().answers.len(), 1);
     }
-    let mut message = plain.clone();
+    let mut message = plain;
     message.extend_from_slice(OPT);
     put16(&mut message, 8, 1);
     assert_eq!(entry_with(&message, &LIFETIMES), Err(Unusable::Malformed), "OPT as authority");
@@ -259,7 +268,7 @@ fn opt_is_left_out_wherever_it_stands() {
 fn only_an_answer_to_what_was_asked_is_one() {
     let mut message = reply(ResponseCode::NoError);
     message.add_answer(a("www.example.", 300));
-    let message = message.to_vec().unwrap();
+    let message = bytes_of(&message);
     let changed = |at: usize, to: u8| {
         let mut message = message.clone();
         message[at] = to;
@@ -288,7 +297,7 @@ fn only_an_answer_to_what_was_asked_is_one() {
 fn names_in_data_are_checked() {
     let mut message = reply(ResponseCode::NXDomain);
     message.add_authority(soa(600, 60));
-    let whole = message.to_vec().unwrap();
+    let whole = bytes_of(&message);
     let data_len_at = QUESTION_END + 2 + 8;
     let at = |text: &[u8]| whole.windows(text.len()).position(|part| part == text);
     assert_eq!(be32(&whole, data_len_at - 4), Some(600), "the owner is a pointer");
@@ -299,7 +308,7 @@ fn names_in_data_are_checked() {
     }
     let mut astray = whole.clone();
     let pointer = at(b"\x02ns\xc0").unwrap() + 3;
-    put16(&mut astray, pointer, 0xc000 | whole.len() as u16 - 1);
+    put16(&mut astray, pointer, 0xc000 + whole.len() as u16 - 1);
     assert_eq!(entry_with(&astray, &LIFETIMES), Err(Unusable::Malformed), "forward");
 }
 
@@ -315,7 +324,7 @@ fn an_answer_that_is_too_long_keeps_only_its_time() {
             RData::TXT(text.clone()),
         ));
     }
-    let bytes = message.to_vec().unwrap();
+    let bytes = bytes_of(&message);
     assert!(bytes.len() > 60_000);
     let head = entry_with(&bytes, &LIFETIMES).unwrap().head();
     assert_eq!(head.flags, Head::TOO_LONG);
@@ -332,9 +341,10 @@ fn an_answer_that_is_too_long_keeps_only_its_time() {
 #[test]
 fn the_longest_message_and_the_most_records() {
     let unbounded = Lifetimes { max_body: usize::MAX, ..LIFETIMES };
-    let mut message = reply(ResponseCode::NoError).to_vec().unwrap();
+    let mut message = bytes_of(&reply(ResponseCode::NoError));
     let fits = (usize::from(u16::MAX) - message.len()) / GLUE.len();
-    for (count, flags) in [(MAX_RECORDS, 0), (MAX_RECORDS + 1, Head::TOO_LONG), (fits, Head::TOO_LONG)]
+    for (count, flags) in
+        [(MAX_RECORDS, 0), (MAX_RECORDS + 1, Head::TOO_LONG), (fits, Head::TOO_LONG)]
     {
         let mut message = message.clone();
         put16(&mut message, 6, count as u16);
@@ -363,7 +373,7 @@ fn rich() -> Vec<u8> {
     message.add_answer(alias("www.example.", 60, "a.example.")).add_answer(a("a.example.", 30));
     message.add_authority(soa(600, 60)).add_additional(a("ns.example.", 500));
     message.set_edns(Edns::new());
-    message.to_vec().unwrap()
+    bytes_of(&message)
 }
 
 #[test]

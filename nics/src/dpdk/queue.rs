@@ -5,6 +5,7 @@
 
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
+use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -59,11 +60,14 @@ impl RxQueue for Rx {
         let received = unsafe {
             burst::rx_burst(self.id, self.queue, mbufs.as_mut_ptr().cast(), limit as u16)
         };
-        for raw in mbufs.iter().take(usize::from(received)) {
-            // SAFETY: the driver filled the first `received` entries.
-            let raw = unsafe { raw.assume_init() };
-            // SAFETY: with mbufs, of which none is null.
-            let raw = unsafe { NonNull::new_unchecked(raw) };
+        // SAFETY: the driver filled as many entries with mbufs as it says, and none is null.
+        let mbufs = unsafe {
+            slice::from_raw_parts(mbufs.as_ptr().cast::<NonNull<rte_mbuf>>(), received.into())
+        };
+        // SAFETY: the end of the burst lies inside its array.
+        let end = unsafe { burst.as_mut_ptr().add(before) };
+        let mut kept = 0;
+        for &raw in mbufs {
             // SAFETY: the driver gave us the mbuf, and nobody else has it.
             let flags = unsafe { mbuf::ol_flags(raw.as_ptr()) };
             // SAFETY: as above.
@@ -80,10 +84,15 @@ impl RxQueue for Rx {
             let mut frame = unsafe { frame_of(raw, len) };
             frame.set_port(self.port);
             frame.set_verified(verified(flags, kind));
-            // SAFETY: at most as many as there was room for.
-            unsafe { burst.push_unchecked(frame) };
+            // SAFETY: no more than `limit` are kept, for which there is room.
+            let place = unsafe { end.add(kept) };
+            // SAFETY: the place is ours and holds no frame yet.
+            unsafe { place.write(frame) };
+            kept += 1;
         }
-        burst.len() - before
+        // SAFETY: that many frames have been written.
+        unsafe { burst.set_len(before + kept) };
+        kept
     }
 }
 
@@ -212,6 +221,50 @@ fn keep_from(burst: &mut Burst, sent: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::Origin;
+
+    /// What is written into an mbuf for a frame of 100 bytes, with the flags it was received with.
+    fn described(offload: Option<(u8, u8, bool)>, port_offloads: bool) -> (u16, u32, u64, u64) {
+        // SAFETY: an mbuf is numbers and nullable pointers; zero is valid for all of them.
+        let mut raw: rte_mbuf = unsafe { std::mem::zeroed() };
+        raw.ol_flags = DPDK_RX_L4_CKSUM_GOOD;
+        let handle = NonNull::from(&mut raw);
+        // SAFETY: never dropped, and its bytes are never read.
+        let mut frame =
+            unsafe { Frame::new(Origin::Dpdk, handle.cast(), NonNull::dangling(), 100, 2048) };
+        if let Some((l2_len, l3_len, ipv6)) = offload {
+            frame.offload_checksums(l2_len, l3_len, ipv6);
+        }
+        let mut burst: Burst = [frame].into_iter().collect();
+        let mut mbufs: Mbufs = [const { MaybeUninit::uninit() }; MAX_BURST];
+        if port_offloads {
+            describe(&burst, &mut mbufs, offload_flags);
+        } else {
+            describe(&burst, &mut mbufs, |_, _| 0);
+        }
+        keep_from(&mut burst, 1);
+        // SAFETY: the mbuf is ours again.
+        let lengths = unsafe { mbuf::tx_offload(&raw const raw) };
+        (raw.data_len, raw.pkt_len, raw.ol_flags, lengths)
+    }
+
+    #[test]
+    fn a_transmitted_mbuf_says_what_is_left_to_the_port() {
+        let v4 = DPDK_TX_IPV4 | DPDK_TX_IP_CKSUM | DPDK_TX_UDP_CKSUM;
+        let v6 = DPDK_TX_IPV6 | DPDK_TX_UDP_CKSUM;
+        assert_eq!(described(None, true), (100, 100, 0, 0));
+        assert_eq!(described(Some((14, 20, false)), true), (100, 100, v4, 20 << 7 | 14));
+        assert_eq!(described(Some((18, 40, true)), true), (100, 100, v6, 40 << 7 | 18));
+        assert_eq!(described(Some((14, 20, false)), false), (100, 100, 0, 0));
+    }
+
+    #[test]
+    #[should_panic(expected = "frames of DPDK pools only")]
+    fn a_frame_of_another_driver_is_a_bug() {
+        let burst: Burst = crate::HeapPool::new(1).take().into_iter().collect();
+        let mut mbufs: Mbufs = [const { MaybeUninit::uninit() }; MAX_BURST];
+        describe(&burst, &mut mbufs, |_, _| 0);
+    }
 
     #[test]
     fn checksums_are_good_only_if_both_are() {

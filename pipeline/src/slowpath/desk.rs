@@ -149,6 +149,18 @@ impl Desk {
         self.publish_health(upstream);
     }
 
+    /// A socket could not be opened. It is this machine's fault, and the operator's to know, but not
+    /// a thousand times a second.
+    pub(super) fn note_socket_error(&self, error: &std::io::Error) {
+        let before = self.counters.socket_errors.fetch_add(1, Ordering::Relaxed);
+        if before == 0 || before.is_power_of_two() {
+            tracing::warn!(
+                "cannot open a socket to ask upstream: {error}; check upstream.source and the limit \
+                 of open files (this warning is rarer each time, slowpath.socket_errors counts all)"
+            );
+        }
+    }
+
     /// Time since the process started.
     pub(super) fn uptime(&self) -> Duration {
         self.clock.duration_of(self.clock.now())

@@ -70,6 +70,7 @@ async fn try_once(
         }
     };
     let Ok(_permit) = timeout(left, permit).await else { return Err(Setback::Silent) };
+    let Some(left) = time_left(desk, question) else { return Err(Setback::Silent) };
     let patience = Duration::from_millis(upstream.timeout_ms);
     let sent = desk.uptime();
     let conversation = converse(upstream, counters, question, attempt);
@@ -83,8 +84,7 @@ async fn try_once(
         }
         Ok(Err(Lost::Flooded)) => Err(Setback::NeedsTcp),
         Ok(Err(Lost::NotSent(error))) => {
-            tracing::debug!("no socket to ask {}: {error}", upstream.address);
-            count(&desk.counters.socket_errors);
+            desk.note_socket_error(&error);
             Err(Setback::Unreachable)
         }
         Ok(Err(Lost::Broken(error))) => {

@@ -11,6 +11,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::AtomicU64;
 
+use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
 use super::counters::count;
@@ -60,17 +61,29 @@ pub(super) async fn exchange(
 /// Waits for a datagram; `None` if it is not the reply to `query`.
 async fn receive(socket: &UdpSocket, query: &Query) -> io::Result<Option<Vec<u8>>> {
     loop {
-        socket.readable().await?;
+        // "Connection refused" makes a socket erroneous, not readable.
+        let ready = socket.ready(Interest::READABLE | Interest::ERROR).await?;
+        if ready.is_error() {
+            unless_would_block(socket.try_io(Interest::ERROR, || take_error(socket)))?;
+        }
         // The buffer lives between two awaits only, so that waiting queries hold none.
         let mut buffer = [0; MAX_DATAGRAM];
-        match socket.try_recv(&mut buffer) {
-            Ok(len) => {
-                let reply = &buffer[..len];
-                return Ok(query.is_answered_by(reply).then(|| reply.to_vec()));
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
+        if let Some(len) = unless_would_block(socket.try_recv(&mut buffer))? {
+            let reply = &buffer[..len];
+            return Ok(query.is_answered_by(reply).then(|| reply.to_vec()));
         }
+    }
+}
+
+/// The socket's error. Without one it "would block", which makes the runtime look again.
+fn take_error(socket: &UdpSocket) -> io::Result<()> {
+    Err(socket.take_error()?.unwrap_or_else(|| io::ErrorKind::WouldBlock.into()))
+}
+
+fn unless_would_block<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        result => result.map(Some),
     }
 }
 

@@ -213,9 +213,8 @@ impl Entry {
         let mut words = Vec::with_capacity(total);
         words.push(parts.hash);
         words.push(u64::from(parts.learnt) | u64::from(parts.expires) << 32);
-        words.push(
-            parts.key.tail() | u64::from(parts.rcode.0) << 48 | u64::from(parts.flags) << 56,
-        );
+        words
+            .push(parts.key.tail() | u64::from(parts.rcode.0) << 48 | u64::from(parts.flags) << 56);
         words.push(
             parts.body.len() as u64
                 | u64::from(parts.additional_at) << 16
@@ -226,9 +225,12 @@ impl Entry {
         words.push(answers | authorities << 16 | additionals << 32);
         words.extend((0..name_words).map(|index| lower_word(parts.key.name, index * 8)));
         words.extend((0..body_words).map(|index| word(parts.body, index * 8)));
-        words.extend(parts.ttls.chunks(4).map(|chunk| {
-            chunk.iter().rev().fold(0, |word, ttl| word << 16 | u64::from(*ttl))
-        }));
+        words.extend(
+            parts
+                .ttls
+                .chunks(4)
+                .map(|chunk| chunk.iter().rev().fold(0, |word, ttl| word << 16 | u64::from(*ttl))),
+        );
         debug_assert_eq!(words.len(), total);
         Self { words: words.into() }
     }

@@ -42,7 +42,8 @@ const MIN_LAPS: usize = 16;
 
 const _: () = assert!(LINE_WORDS == BUCKET_SLOTS, "a bucket is one cache line");
 const _: () = assert!(MAX_SHARD_LINES * MIN_LAPS <= 1 << 32, "positions have 32 bits");
-const _: () = assert!(MAX_SHARDS * MAX_SHARD_LINES / INDEX_PART <= 1 << 32, "32 bits reach all buckets");
+const _: () =
+    assert!(MAX_SHARDS * MAX_SHARD_LINES / INDEX_PART <= 1 << 32, "32 bits reach all buckets");
 
 /// Why there can be no such cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -153,7 +153,7 @@ fn oldest(bucket: &Bucket, tail: u32) -> usize {
     (0..BUCKET_SLOTS).min_by_key(age).unwrap_or(0)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 pub(super) mod tests {
     use pmdns_nics::hugepage::Arena;
 

@@ -136,7 +136,7 @@ impl Span {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use std::collections::VecDeque;
 

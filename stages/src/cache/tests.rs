@@ -26,7 +26,7 @@ fn seed() -> Seed {
 /// A cache in so many lines whose logs start near `position`.
 fn cache(lines: usize, shards: usize, position: u32) -> (Arc<Cache>, Vec<Writer>) {
     let arena = Arena::heap(lines * LINE_WORDS);
-    Cache::starting_at(position, arena, shards, seed()).unwrap()
+    Cache::starting_at(position, arena, shards, seed()).expect("it is enough")
 }
 
 fn name(number: u32) -> Vec<u8> {
@@ -138,7 +138,7 @@ fn check_shard(cache: &Cache, writer: &Writer, shard: usize, model: &Model, remo
 }
 
 proptest! {
-    #![proptest_config(config(300))]
+    #![proptest_config(config(150))]
 
     #[test]
     fn the_cache_is_a_map_that_forgets_the_oldest(

@@ -1,0 +1,12 @@
+//! The slow path against upstreams on loopback: what clients get, whatever the upstreams do.
+//!
+//! Tests wait for what must happen and never measure how long it took.
+
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod answers;
+mod bounds;
+mod outages;
+mod rig;
+mod stub;
+mod suspicion;

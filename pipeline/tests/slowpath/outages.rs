@@ -1,0 +1,141 @@
+//! Upstreams that fail, and that come back.
+
+use std::net::{Ipv4Addr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pmdns_config::Upstream;
+use pmdns_stages::testing::query;
+
+use crate::rig::{Setup, alike, wait_until};
+use crate::stub::{Send, Stub};
+
+#[test]
+fn a_silent_upstream_is_passed_over() {
+    let dead = Stub::silent();
+    let alive = Stub::replying(|asked| asked.address());
+    let mut rig = Setup::asking(&[&dead, &alive]).hasty(20_000, 50).start();
+    assert_eq!(rig.resolve(&query("www.example. A")).records, 1);
+    assert_eq!((rig.upstream(0).timeouts, rig.upstream(1).replies), (1, 1));
+    assert_eq!(rig.finish().servfail, 0);
+}
+
+#[test]
+fn a_dead_upstream_rests_and_the_other_is_asked_first() {
+    let dead = Stub::silent();
+    let alive = Stub::replying(|asked| asked.address());
+    let mut rig = Setup::asking(&[&dead, &alive]).hasty(20_000, 20).start();
+    wait_until(|| {
+        let number = alive.asked().len();
+        rig.resolve(&query(&format!("n{number}.example. A")));
+        rig.upstream(0).state == 1
+    });
+    assert!(rig.upstream(0).timeouts >= 3, "after several failures, not after one");
+    assert_eq!(rig.upstream(1).state, 0);
+    rig.finish();
+}
+
+#[test]
+fn the_deadline_holds_when_every_upstream_is_silent() {
+    let stubs = [Stub::silent(), Stub::silent()];
+    let mut rig = Setup::asking(&[&stubs[0], &stubs[1]]).hasty(200, 60).start();
+    for client in alike(&query("www.example. A"), 5) {
+        rig.ask(&client);
+    }
+    assert!(rig.answers(5).iter().all(|answer| answer.rcode == 2));
+    rig.wait_for(|counters| counters.pending == 0);
+    let counters = rig.finish();
+    assert_eq!((counters.servfail, counters.deadline), (5, 5));
+    assert!(stubs.iter().all(|stub| !stub.asked().is_empty()), "both were tried");
+}
+
+#[test]
+fn a_deadline_does_not_wait_for_a_patient_try() {
+    let stub = Stub::silent();
+    let mut rig = Setup::asking(&[&stub]).hasty(100, 1_000_000).start();
+    assert_eq!(rig.resolve(&query("www.example. A")).rcode, 2);
+    assert_eq!(rig.upstream(0).state, 0, "the upstream is not to blame");
+    rig.finish();
+}
+
+#[test]
+fn an_upstream_nobody_listens_at_is_passed_over() {
+    // A port that was free a moment ago; nobody else here asks for a particular one.
+    let closed = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+    let alive = Stub::replying(|asked| asked.address());
+    let mut setup = Setup::asking(&[&alive]);
+    setup.upstreams.insert(0, Upstream { address: closed, ..setup.upstreams[0].clone() });
+    let mut rig = setup.start();
+    assert_eq!(rig.resolve(&query("www.example. A")).records, 1);
+    assert_eq!((rig.upstream(0).errors, rig.upstream(0).timeouts), (1, 0));
+    rig.finish();
+}
+
+#[test]
+fn failures_of_one_upstream_lead_to_the_next() {
+    for rcode in [1, 2, 4, 5] {
+        let failing = Stub::replying(move |asked| asked.rcode(rcode));
+        let alive = Stub::replying(|asked| asked.address());
+        let mut rig = Setup::asking(&[&failing, &alive]).start();
+        assert_eq!(rig.resolve(&query("www.example. A")).records, 1, "rcode {rcode}");
+        assert!(rig.upstream(0).rcode_failures > 0);
+        rig.finish();
+    }
+}
+
+#[test]
+fn extended_rcodes_are_failures_too() {
+    let badvers = Stub::replying(|asked| {
+        let mut reply = asked.rcode(0);
+        reply[11] = 1;
+        reply.extend(b"\0\0\x29\x04\xd0\x01\0\0\0\0\0");
+        reply
+    });
+    let mut rig = Setup::asking(&[&badvers]).start();
+    assert_eq!(rig.resolve(&query("www.example. A")).rcode, 2);
+    rig.finish();
+}
+
+#[test]
+fn when_all_refuse_the_client_gets_servfail_and_the_name_is_left_alone() {
+    let stubs = [5, 2].map(|rcode| Stub::replying(move |asked| asked.rcode(rcode)));
+    let mut rig = Setup::asking(&[&stubs[0], &stubs[1]]).start();
+    let clients = alike(&query("www.example. A"), 20);
+    assert!(clients.iter().all(|client| rig.resolve(client).rcode == 2));
+    // RFC 9520: at most one exchange a second for a name that fails.
+    let exchanges = stubs[0].asked().len();
+    assert_eq!(stubs[1].asked().len(), exchanges);
+    let counters = rig.finish();
+    assert_eq!(counters.leaders, exchanges as u64);
+    assert_eq!(counters.failed_recently, 20 - counters.leaders);
+}
+
+#[test]
+fn after_an_outage_everything_is_as_before() {
+    let up = Arc::new(AtomicBool::new(false));
+    let is_up = Arc::clone(&up);
+    let stub = Stub::start(Ipv4Addr::LOCALHOST.into(), move |asked| {
+        is_up.load(Ordering::Relaxed).then(|| Send::Reply(asked.address())).into_iter().collect()
+    });
+    let mut rig = Setup::asking(&[&stub]).hasty(200, 40).start();
+    for number in 0..100 {
+        rig.ask(&query(&format!("n{number}.example. A")));
+    }
+    assert!(rig.answers(100).iter().all(|answer| answer.rcode == 2));
+    assert_eq!(rig.upstream(0).state, 1);
+    up.store(true, Ordering::Relaxed);
+    // A name that failed is left alone for a moment; then it works like any other.
+    wait_until(|| rig.resolve(&query("n0.example. A")).rcode == 0);
+    assert_eq!(rig.upstream(0).state, 0);
+    for number in 100..200 {
+        assert_eq!(rig.resolve(&query(&format!("n{number}.example. A"))).rcode, 0);
+    }
+    rig.finish();
+}
+
+#[test]
+fn without_upstreams_every_client_gets_servfail() {
+    let mut rig = Setup::asking(&[]).start();
+    assert_eq!(rig.resolve(&query("www.example. A")).rcode, 2);
+    rig.finish();
+}

@@ -1,0 +1,102 @@
+//! Replies that are not what they seem.
+
+use std::collections::HashSet;
+use std::net::Ipv4Addr;
+
+use pmdns_stages::testing::query;
+
+use crate::rig::Setup;
+use crate::stub::{Asked, Send, Stub};
+
+/// Replies that answer another query, each in its own way.
+fn forgeries(asked: &Asked) -> Vec<Vec<u8>> {
+    let mut other_id = asked.address();
+    other_id[0] ^= 0xff;
+    let mut other_name = asked.address();
+    other_name[13] ^= 1;
+    let mut other_type = asked.address();
+    other_type[12 + 13 + 1] = 28;
+    let mut not_a_response = asked.address();
+    not_a_response[2] &= 0x7f;
+    let cut_off = asked.address()[..11].to_vec();
+    vec![other_id, other_name, other_type, not_a_response, cut_off]
+}
+
+#[test]
+fn trap_09_forged_reply_keeps_the_pending_entry() {
+    let stub = Stub::start(Ipv4Addr::LOCALHOST.into(), |asked| {
+        let mut sends = vec![Send::FromElsewhere(asked.addresses(7, 300))];
+        sends.extend(forgeries(asked).into_iter().map(Send::Reply));
+        sends.push(Send::Reply(asked.address()));
+        sends
+    });
+    let mut rig = Setup::asking(&[&stub]).start();
+    let answer = rig.resolve(&query("www.example. A"));
+    assert_eq!((answer.rcode, answer.records), (0, 1), "the right reply, not a forged one");
+    let upstream = rig.upstream(0);
+    assert_eq!((upstream.queries, upstream.replies, upstream.tcp), (1, 1, 0));
+    // The one from elsewhere is not counted: the kernel does not even show it.
+    assert_eq!(upstream.mismatched, 5);
+    assert_eq!(rig.finish().inserted, 1);
+}
+
+#[test]
+fn a_flood_of_forgeries_ends_in_tcp() {
+    let stub = Stub::start(Ipv4Addr::LOCALHOST.into(), |asked| {
+        if asked.over_tcp {
+            return vec![Send::Reply(asked.address())];
+        }
+        (0..20).flat_map(|_| forgeries(asked)).map(Send::Reply).collect()
+    });
+    let mut rig = Setup::asking(&[&stub]).start();
+    assert_eq!(rig.resolve(&query("www.example. A")).records, 1);
+    assert_eq!(rig.upstream(0).tcp, 1);
+    rig.finish();
+}
+
+#[test]
+fn a_reply_that_cannot_be_read_is_fetched_over_tcp() {
+    let stub = Stub::replying(|asked| match asked.over_tcp {
+        false => {
+            let whole = asked.address();
+            whole[..whole.len() - 2].to_vec()
+        }
+        true => asked.address(),
+    });
+    let mut rig = Setup::asking(&[&stub]).start();
+    assert_eq!(rig.resolve(&query("www.example. A")).records, 1);
+    assert_eq!(rig.upstream(0).malformed, 1);
+    rig.finish();
+}
+
+#[test]
+fn a_forged_reply_over_tcp_is_no_answer() {
+    let liar = Stub::replying(|asked| match asked.over_tcp {
+        false => asked.truncated(),
+        true => forgeries(asked).remove(0),
+    });
+    let honest = Stub::replying(|asked| asked.addresses(2, 300));
+    let mut rig = Setup::asking(&[&liar, &honest]).start();
+    assert_eq!(rig.resolve(&query("www.example. A")).records, 2);
+    assert_eq!(rig.upstream(0).errors, 1);
+    rig.finish();
+}
+
+#[test]
+fn every_query_has_its_own_port_and_id() {
+    const QUERIES: usize = 200;
+    let stub = Stub::replying(|asked| asked.addresses(1, 0));
+    let mut rig = Setup::asking(&[&stub]).start();
+    for number in 0..QUERIES {
+        rig.resolve(&query(&format!("n{number}.example. A")));
+    }
+    let asked = stub.asked();
+    assert_eq!(asked.len(), QUERIES);
+    let ports: HashSet<u16> = asked.iter().map(|asked| asked.from.port()).collect();
+    let ids: HashSet<u16> = asked.iter().map(Asked::id).collect();
+    // Of 200 draws from 64 thousand some may coincide, but not ten: that happens to nobody.
+    assert!(ports.len() > QUERIES - 10 && ids.len() > QUERIES - 10);
+    let below = |ports: &HashSet<u16>| ports.iter().filter(|port| **port < 32_768).count();
+    assert!((20..QUERIES - 20).contains(&below(&ports)), "from the whole range of ports");
+    rig.finish();
+}

@@ -1,0 +1,143 @@
+#!/usr/bin/env bash
+# Serves DNS on a TAP interface of this machine: no NIC, no huge pages. Installs and builds what is missing.
+# The config is config/examples/tap.toml with this machine's resolvers as upstreams; Ctrl-C stops.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+usage() {
+    cat >&2 <<- 'TEXT'
+	usage: scripts/run.sh [--upstream ADDRESS:PORT]... [-c FILE] [--selftest]
+	  --upstream   ask this resolver instead of those in /etc/resolv.conf; [ADDRESS]:PORT for IPv6
+	  -c           run this config as it is
+	  --selftest   ask a few questions, show the answers and stop; exit 0 if all are right
+	TEXT
+    exit 2
+}
+
+upstreams=()
+given_config=
+selftest=no
+while [[ $# -gt 0 ]]; do
+    case "$1" in
+        --upstream) [[ $# -ge 2 ]] || usage; upstreams+=("$2"); shift 2 ;;
+        -c) [[ $# -ge 2 ]] || usage; given_config=$2; shift 2 ;;
+        --selftest) selftest=yes; shift ;;
+        *) usage ;;
+    esac
+done
+
+as_root=()
+[[ $(id -u) -eq 0 ]] || as_root=(sudo)
+interface=pm0
+host_v4=10.97.0.1/24
+host_v6=2001:db8:97::1/64
+server=10.97.0.53
+folder=$(mktemp -d)
+pid=
+
+# The first nameservers of the system, with their port.
+system_resolvers() {
+    local address
+    while read -r address; do
+        [[ $address == *%* ]] && continue # A link-local address needs its interface.
+        if [[ $address == *:* ]]; then echo "[$address]:53"; else echo "$address:53"; fi
+    done < <(awk '$1 == "nameserver" { print $2 }' /etc/resolv.conf 2> /dev/null) | head -n 2
+}
+
+# The example without its upstreams and its CPU numbers, which are another machine's.
+make_config() {
+    awk '/^\[/ { keep = !/^\[\[(upstream|placement)\]\]|^\[(slowpath|control)\]/ } keep' \
+        config/examples/tap.toml
+    printf '\n[control]\nsocket = "%s/pmdns.sock"\n' "$folder"
+    local address
+    for address in "$@"; do
+        printf '\n[[upstream]]\naddress = "%s"\n' "$address"
+    done
+}
+
+stop() {
+    trap - EXIT INT TERM
+    local status=${1-0}
+    if [[ -n $pid ]]; then
+        "${as_root[@]}" kill -TERM "$pid" 2> /dev/null || true
+        wait "$pid" || status=$?
+    fi
+    rm -rf "$folder"
+    exit "$status"
+}
+
+# Waits until it answers on its control socket, or has ended.
+wait_until_ready() {
+    local _
+    for _ in $(seq 150); do
+        kill -0 "$pid" 2> /dev/null || "${as_root[@]}" kill -0 "$pid" 2> /dev/null || return 1
+        [[ -n $given_config && -e /sys/class/net/$interface ]] && return 0
+        "${as_root[@]}" "$binary" stats --socket "$folder/pmdns.sock" > /dev/null 2>&1 && return 0
+        sleep 0.2
+    done
+    return 1
+}
+
+set_up_host_side() {
+    "${as_root[@]}" ip address replace "$host_v4" dev "$interface"
+    # A machine may have no IPv6 at all.
+    "${as_root[@]}" ip address replace "$host_v6" dev "$interface" nodad 2> /dev/null || true
+    "${as_root[@]}" ip link set "$interface" up
+}
+
+# Asks, shows the answer and says whether it contains what it should.
+ask() {
+    local expected=$1 answer
+    shift
+    answer=$(dig "@$server" +tries=3 +time=2 +noall +comments +answer "$@" || true)
+    printf '\n$ dig @%s %s\n%s\n' "$server" "$*" "$(grep -v '^$' <<< "$answer")"
+    [[ $answer == *$expected* ]] || { echo "expected: $expected"; failed=1; }
+}
+
+ask_all() {
+    failed=0
+    printf '\n$ ping -c 2 %s\n' "$server"
+    ping -n -c 2 -W 3 "$server" || failed=1
+    ask 10.97.0.1 gateway.example A
+    ask 2001:db8:97::1 gateway.example AAAA
+    ask NXDOMAIN x.ads.example A
+    if [[ $failed -eq 0 ]]; then printf '\nselftest passed\n'; else printf '\nselftest FAILED\n'; fi
+    return "$failed"
+}
+
+scripts/install.sh
+cargo build --release --package pmdns --bin pmdns
+binary=${CARGO_TARGET_DIR:-target}/release/pmdns
+
+config=$given_config
+if [[ -z $config ]]; then
+    [[ ${#upstreams[@]} -gt 0 ]] || mapfile -t upstreams < <(system_resolvers)
+    [[ ${#upstreams[@]} -gt 0 ]] || upstreams=(127.0.0.1:53)
+    config=$folder/pmdns.toml
+    make_config "${upstreams[@]}" > "$config"
+fi
+
+trap 'stop 1' EXIT
+trap 'stop 0' INT TERM
+"${as_root[@]}" "$binary" run -c "$config" > "$folder/counters" &
+pid=$!
+if ! wait_until_ready; then
+    echo "pmdns does not serve; it says why above" >&2
+    stop 1
+fi
+[[ ! -e /sys/class/net/$interface ]] || set_up_host_side
+
+if [[ $selftest == yes ]]; then
+    if ask_all; then stop 0; else stop 1; fi
+fi
+cat << TEXT
+
+pmdns serves at $server on $interface. In another terminal:
+  dig @$server gateway.example        answered from its own file, offline
+  dig @$server ads.example            blocked
+  dig @$server debian.org             asked of ${upstreams[*]-the upstreams of $given_config}
+Ctrl-C stops it.
+TEXT
+wait "$pid" || stop "$?"
+pid=
+stop 0
