@@ -11,11 +11,11 @@ const OLDEST_DPDK: &str = "22.11";
 const LIBRARIES: [&str; 5] = ["rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring", "rte_eal"];
 
 /// Functions that the `dpdk` driver calls; no other enters the bindings.
-const FUNCTIONS: &str = "rte_(eal_(init|cleanup|get_runtime_dir|has_hugepages)|strerror|version\
-    |openlog_stream|socket_id|thread_(register|unregister)|dev_(probe|remove|name)\
-    |pktmbuf_(pool_create|free_bulk)|mempool_(free|in_use_count|avail_count)\
+const FUNCTIONS: &str = "rte_(eal_(init|cleanup|get_runtime_dir)|strerror|version\
+    |thread_(register|unregister)|dev_(probe|remove|name)\
+    |pktmbuf_(pool_create|free_bulk)|mempool_(free|in_use_count)\
     |eth_call_[rt]x_callbacks\
-    |eth_dev_(adjust_nb_rx_tx_desc|close|configure|count_avail|get_port_by_name|info_get|socket_id\
+    |eth_dev_(adjust_nb_rx_tx_desc|close|configure|get_port_by_name|info_get|socket_id\
     |start|stop)\
     |eth_(find_next_owned_by|macaddr_get|promiscuous_enable|promiscuous_disable|allmulticast_enable)\
     |eth_(rx|tx)_queue_setup|eth_stats_(get|reset)|eth_xstats_(get|get_names))|shim_.*";

@@ -168,6 +168,15 @@ mod tests {
     }
 
     #[test]
+    fn every_reason_is_explained_to_operators() {
+        let docs = include_str!("../../docs/operations.md");
+        for reason in Reason::ALL {
+            let row = format!("| `drop.{}` | {} |", reason.name(), reason.meaning().trim());
+            assert!(docs.contains(&row), "docs/operations.md lacks: {row}");
+        }
+    }
+
+    #[test]
     fn steps_only_go_down() {
         assert!(Step::At(StageName::Encode).is_below(StageName::Parse));
         assert!(!Step::At(StageName::Parse).is_below(StageName::Encode));

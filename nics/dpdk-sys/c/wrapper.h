@@ -63,7 +63,6 @@ static const uint32_t DPDK_MQ_RX_RSS = RTE_ETH_MQ_RX_RSS;
 static const uint16_t DPDK_MAX_PORTS = RTE_MAX_ETHPORTS;
 static const uint64_t DPDK_NO_OWNER = RTE_ETH_DEV_NO_OWNER;
 static const uint16_t DPDK_MBUF_HEADROOM = RTE_PKTMBUF_HEADROOM;
-static const uint32_t DPDK_CACHE_MAX = RTE_MEMPOOL_CACHE_MAX_SIZE;
 static const uint32_t DPDK_LCORE_ANY = LCORE_ID_ANY;
 
 /* rte_errno of this thread. */

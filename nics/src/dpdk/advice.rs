@@ -1,8 +1,7 @@
 //! Why the environment did not start, and what the operator can do about it.
 
 use std::ffi::c_int;
-use std::fs::{self, File};
-use std::os::fd::AsRawFd;
+use std::fs;
 use std::path::PathBuf;
 
 use super::error_text;
@@ -36,13 +35,11 @@ pub enum EalError {
          `sysctl -w vm.nr_hugepages=512`, and mount them with \
          `mkdir -p /dev/hugepages && mount -t hugetlbfs nodev /dev/hugepages` unless eal.args \
          has --in-memory; without hugepages, and slower, DPDK runs with \
-         eal.args = [\"--no-huge\", \"-m\", \"256\", ...]{}", stale_advice(.stale)
+         eal.args = [\"--no-huge\", \"-m\", \"256\", ...]"
     )]
     NoHugepages {
         /// The EAL's own words.
         detail: String,
-        /// Files on a hugepage mount that hold pages for no living process.
-        stale: Vec<PathBuf>,
     },
 
     /// Another process runs with the same `--file-prefix`.
@@ -96,7 +93,7 @@ pub(super) fn diagnose(code: c_int, arguments: Vec<String>, lines: &[String]) ->
     } else if says("Permission denied") || says("not permitted") || code == libc::EPERM {
         EalError::Permission { detail }
     } else if says("hugepage") || code == libc::ENOMEM {
-        EalError::NoHugepages { detail, stale: stale_pages() }
+        EalError::NoHugepages { detail }
     } else if code == libc::EACCES {
         EalError::Permission { detail }
     } else if code == libc::EINVAL {
@@ -122,37 +119,6 @@ pub(super) fn detail(lines: &[String]) -> String {
     told.join("; ")
 }
 
-/// What to do about stale page files: at most a few are named.
-pub(super) fn stale_advice(stale: &[PathBuf]) -> String {
-    const NAMED: usize = 4;
-    if stale.is_empty() {
-        return String::new();
-    }
-    let files: Vec<String> =
-        stale.iter().take(NAMED).map(|path| path.display().to_string()).collect();
-    let more = if stale.len() > NAMED { " and the other `*map_*` files there" } else { "" };
-    format!(
-        "; {} files hold pages for no living process, free them with `rm -f {}`{more}",
-        stale.len(),
-        files.join(" ")
-    )
-}
-
-/// The EAL's files on the hugepage mounts that no living process has locked. An EAL that uses the mount
-/// removes them when it starts; one with `--in-memory` does not.
-pub(super) fn stale_pages() -> Vec<PathBuf> {
-    let entries = hugepage_mounts().into_iter().filter_map(|mount| fs::read_dir(mount).ok());
-    let mut stale: Vec<PathBuf> = entries
-        .flatten()
-        .flatten()
-        .filter(|entry| entry.file_name().to_string_lossy().contains("map_"))
-        .map(|entry| entry.path())
-        .filter(|path| File::open(path).is_ok_and(|file| unlocked(&file)))
-        .collect();
-    stale.sort();
-    stale
-}
-
 /// Where hugepages are mounted.
 pub(super) fn hugepage_mounts() -> Vec<PathBuf> {
     let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
@@ -162,12 +128,6 @@ pub(super) fn hugepage_mounts() -> Vec<PathBuf> {
         (kind == "hugetlbfs").then(|| PathBuf::from(folder))
     };
     mounts.lines().filter_map(folder).collect()
-}
-
-/// Whether nobody has locked the file. The EAL locks each page file that it uses.
-fn unlocked(file: &File) -> bool {
-    // SAFETY: the descriptor is open; the lock goes away with it.
-    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) == 0 }
 }
 
 #[cfg(test)]
@@ -196,14 +156,5 @@ mod tests {
 
         let error = diagnose(libc::EINVAL, lines(&["--nope"]), &[]).to_string();
         assert!(error.contains("--nope") && error.contains("correct eal.args"), "{error}");
-    }
-
-    #[test]
-    fn stale_files_are_named_in_the_advice() {
-        let error = EalError::NoHugepages {
-            detail: "none".into(),
-            stale: vec!["/dev/hugepages/rtemap_0".into()],
-        };
-        assert!(error.to_string().contains("rm -f /dev/hugepages/rtemap_0"));
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn capture<T>(call: impl FnOnce() -> T) -> (T, Vec<String>) {
     (result, lines)
 }
 
-/// The last lines, without empty ones and the noise about our own kind of use.
+/// The last lines, without empty ones.
 fn tidy(text: &str) -> Vec<String> {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let first = lines.len().saturating_sub(MAX_LINES);

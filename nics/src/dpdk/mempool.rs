@@ -1,14 +1,13 @@
 //! Frame pools: `rte_mempool`s of mbufs, shared by every core, with a cache of free frames on each.
 
 use std::ffi::CString;
-use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dpdk_sys::{DPDK_MBUF_HEADROOM, mbuf, rte_mbuf, rte_mempool};
 
 use super::eal::{self, Environment};
-use super::{CACHE_FRAMES, advice, error_text, last_error};
+use super::{CACHE_FRAMES, error_text, last_error};
 use crate::frame::{Frame, Origin};
 use crate::heap::FRAME_ROOM;
 
@@ -41,8 +40,7 @@ pub enum PoolError {
     /// Not enough memory.
     #[error(
         "no memory for {frames} frames ({mib} MiB): {reason}; reserve more hugepages \
-         (`sysctl -w vm.nr_hugepages=...`), raise -m in eal.args, or lower frames.count{}",
-        advice::stale_advice(.stale)
+         (`sysctl -w vm.nr_hugepages=...`), raise -m in eal.args, or lower frames.count"
     )]
     Memory {
         /// Frames asked for.
@@ -51,8 +49,6 @@ pub enum PoolError {
         mib: u64,
         /// DPDK's own words.
         reason: String,
-        /// Files on a hugepage mount that hold pages for no living process.
-        stale: Vec<PathBuf>,
     },
 }
 
@@ -198,7 +194,7 @@ fn pool_error(name: &str, frames: u32) -> PoolError {
         code => {
             let bytes = u64::from(frames) * u64::from(FRAME_ROOM + DPDK_MBUF_HEADROOM + 128 + 64);
             let (mib, reason) = (bytes.div_ceil(1 << 20), error_text(code));
-            PoolError::Memory { frames, mib, reason, stale: advice::stale_pages() }
+            PoolError::Memory { frames, mib, reason }
         }
     }
 }

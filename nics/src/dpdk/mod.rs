@@ -22,6 +22,9 @@
 //! Everything made here keeps the environment alive, and a port keeps its pool alive, so the order in
 //! which they are dropped cannot go wrong; only frames do not. A frame that is still held when its pool
 //! goes makes the pool (and the environment) stay until the process ends.
+//!
+//! After `close` no hugepage files and no runtime files are left. A process that was killed leaves both,
+//! and they do no harm: whichever DPDK process starts next takes them away.
 
 mod advice;
 mod eal;

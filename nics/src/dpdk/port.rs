@@ -14,7 +14,7 @@ use super::{advice, error_text, log, owned_text};
 use crate::PortFacts;
 
 /// What a port must have before checksums are left to it: both, or the software does both.
-const CHECKSUMS: u64 = DPDK_TX_OFFLOAD_IPV4_CKSUM | DPDK_TX_OFFLOAD_UDP_CKSUM;
+pub(super) const CHECKSUMS: u64 = DPDK_TX_OFFLOAD_IPV4_CKSUM | DPDK_TX_OFFLOAD_UDP_CKSUM;
 
 /// Devices are plugged in and out one at a time: the EAL's lists of them have no lock.
 static PLUGGING: Mutex<()> = Mutex::new(());
@@ -85,7 +85,7 @@ pub struct ClosedPort {
     pub(super) settings: pmdns_config::Port,
     pub(super) number: u8,
     pub(super) facts: PortFacts,
-    messages: Vec<String>,
+    pub(super) messages: Vec<String>,
 }
 
 impl Eal {
@@ -94,7 +94,7 @@ impl Eal {
     pub fn open(&self, settings: &pmdns_config::Port, port: u8) -> Result<ClosedPort, PortError> {
         let (id, messages) = find_or_plug(settings)?;
         let device = Device { id, started: false, _environment: Arc::clone(self.environment()) };
-        let facts = facts(&device, &settings.name)?;
+        let facts = facts(&device, settings)?;
         Ok(ClosedPort { device, settings: settings.clone(), number: port, facts, messages })
     }
 }
@@ -224,9 +224,10 @@ fn info(id: u16) -> Result<rte_eth_dev_info, c_int> {
     if code == 0 { Ok(info) } else { Err(code) }
 }
 
-fn facts(device: &Device, name: &str) -> Result<PortFacts, PortError> {
+fn facts(device: &Device, settings: &pmdns_config::Port) -> Result<PortFacts, PortError> {
+    let name = &settings.name;
     let refused = |step, code| PortError::Refused {
-        port: name.to_owned(),
+        port: name.clone(),
         step,
         reason: error_text(code),
         detail: "the device may have been unplugged".to_owned(),
@@ -242,12 +243,13 @@ fn facts(device: &Device, name: &str) -> Result<PortFacts, PortError> {
     // SAFETY: takes any number; -1 means the node is unknown.
     let node = unsafe { dpdk_sys::rte_eth_dev_socket_id(device.id) };
     Ok(PortFacts {
-        name: name.to_owned(),
+        name: name.clone(),
         driver: owned_text(info.driver_name),
         mac: mac.addr_bytes,
         max_rx_queues: info.max_rx_queues,
         max_tx_queues: info.max_tx_queues,
-        checksum_offload: info.tx_offload_capa & CHECKSUMS == CHECKSUMS,
+        checksum_offload: settings.checksum_offload
+            && info.tx_offload_capa & CHECKSUMS == CHECKSUMS,
         numa_node: u32::try_from(node).ok(),
     })
 }

@@ -8,13 +8,12 @@ use std::time::{Duration, Instant};
 
 use dpdk_sys::{
     DPDK_MQ_RX_NONE, DPDK_MQ_RX_RSS, DPDK_RSS_IP, DPDK_RX_OFFLOAD_IPV4_CKSUM,
-    DPDK_RX_OFFLOAD_UDP_CKSUM, DPDK_TX_OFFLOAD_FAST_FREE, DPDK_TX_OFFLOAD_IPV4_CKSUM,
-    DPDK_TX_OFFLOAD_UDP_CKSUM, rte_eth_conf, rte_eth_dev_info, rte_eth_stats, rte_eth_xstat,
-    rte_eth_xstat_name,
+    DPDK_RX_OFFLOAD_UDP_CKSUM, DPDK_TX_OFFLOAD_FAST_FREE, rte_eth_conf, rte_eth_dev_info,
+    rte_eth_stats, rte_eth_xstat, rte_eth_xstat_name,
 };
 
 use super::mempool::{FastFree, Mempool};
-use super::port::{ClosedPort, Device, PortError};
+use super::port::{CHECKSUMS, ClosedPort, Device, PortError};
 use super::queue::{Rx, Tx};
 use super::{advice, error_text, log};
 use crate::{Nic, PortFacts, PortPlan, PortStats, Queues};
@@ -27,6 +26,7 @@ pub struct DpdkNic {
     started: Arc<Started>,
     facts: PortFacts,
     warnings: Vec<String>,
+    messages: Vec<String>,
 }
 
 /// What a running port and its queues share. The port stops when the last of them goes.
@@ -51,13 +51,14 @@ impl ClosedPort {
             detail: advice::detail(&lines),
             advice: step_advice(step),
         };
-        let Setup { fast_free, tx_checksums, mut warnings } = outcome.map_err(refused)?;
-        let Self { mut device, settings, number, mut facts, .. } = self;
+        let Setup { fast_free, mut warnings } = outcome.map_err(refused)?;
+        let Self { mut device, settings, number, facts, mut messages } = self;
+        messages.extend(lines);
         device.started = true;
-        facts.checksum_offload = tx_checksums;
         let unfit = AtomicU64::new(0);
         let started = Started { device, _fast_free: fast_free, _pool: pool.clone(), unfit };
-        let nic = DpdkNic { started: Arc::new(started), facts, warnings: Vec::new() };
+        let started = Arc::new(started);
+        let nic = DpdkNic { started, facts, warnings: Vec::new(), messages };
         warnings.extend(nic.wait_for_link(settings.link_wait_ms));
         let queues = nic.queues(plan, number);
         Ok((DpdkNic { warnings, ..nic }, queues))
@@ -83,7 +84,6 @@ impl ClosedPort {
         let info = self.device.info().map_err(|code| ("ask what the port can do", code))?;
         let mut setup = Setup::default();
         let (conf, fast_free) = self.configuration(plan, &info, &mut setup.warnings);
-        setup.tx_checksums = conf.txmode.offloads & DPDK_TX_OFFLOAD_UDP_CKSUM != 0;
         setup.fast_free = fast_free;
         // SAFETY: the port is ours and stopped; `conf` outlives the call.
         let code = unsafe {
@@ -125,9 +125,9 @@ impl ClosedPort {
         if self.settings.checksum_offload {
             let checked = DPDK_RX_OFFLOAD_IPV4_CKSUM | DPDK_RX_OFFLOAD_UDP_CKSUM;
             conf.rxmode.offloads |= checked & info.rx_offload_capa;
-            if self.facts.checksum_offload {
-                conf.txmode.offloads |= DPDK_TX_OFFLOAD_IPV4_CKSUM | DPDK_TX_OFFLOAD_UDP_CKSUM;
-            }
+        }
+        if self.facts.checksum_offload {
+            conf.txmode.offloads |= CHECKSUMS;
         }
         let mut fast_free = None;
         if info.tx_offload_capa & DPDK_TX_OFFLOAD_FAST_FREE != 0 {
@@ -212,7 +212,6 @@ impl ClosedPort {
 #[derive(Default)]
 struct Setup {
     fast_free: Option<FastFree>,
-    tx_checksums: bool,
     warnings: Vec<String>,
 }
 
@@ -232,6 +231,11 @@ impl DpdkNic {
     /// What did not go as asked when the port started, and does not keep it from working.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// What DPDK and the driver logged while the port was opened and started.
+    pub fn messages(&self) -> &[String] {
+        &self.messages
     }
 
     fn queues(&self, plan: &PortPlan, number: u8) -> Queues {

@@ -31,7 +31,7 @@ pub(crate) const COMMON: &str = r#"
 socket = "/run/lab/pmdns.sock"
 
 [cache]
-size = "32M"
+size = "32MiB"
 pages = "normal"
 "#;
 

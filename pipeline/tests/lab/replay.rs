@@ -23,7 +23,7 @@ device = "replay"
 addresses = ["10.77.0.2/16", "fd77::2/64"]
 
 [cache]
-size = "16M"
+size = "16MiB"
 pages = "normal"
 
 [acl]

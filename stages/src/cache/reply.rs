@@ -4,7 +4,7 @@ use super::entry::{Entry, Head, Key, MAX_RECORDS, Parts};
 use crate::wire::dns::{HEADER_LEN, QUESTION_FIXED_LEN, Rcode, flag, header, rtype};
 use crate::wire::name::{equal, length};
 use crate::wire::record::{Record, Records, Section, skip_name};
-use crate::wire::{be16, be32, put32};
+use crate::wire::{be16, be32, put16, put32};
 
 /// A record type, and where its data has names: bytes before them, how many, bytes after them.
 type NamesInData = (u16, usize, usize, usize);
@@ -67,6 +67,9 @@ impl Entry {
     ) -> Result<Self, Unusable> {
         let question_end = check_question(message, &key)?;
         let mut image = Image::collect(message, question_end, &key, lifetimes)?;
+        if !image.is_steady(&message[..question_end]) {
+            return Err(Unusable::Malformed);
+        }
         let flags = be16(message, header::FLAGS).unwrap_or(0);
         let rcode = match image.extended_rcode {
             0 => Rcode((flags & flag::RCODE) as u8),
@@ -207,6 +210,24 @@ impl Image {
         put32(&mut self.body, ttl_at, ttl);
         self.ttls.push(ttl_at as u16);
         self.counts[record.section as usize] += 1;
+    }
+
+    /// Whether names stay what they are while TTLs count down: none may lead into a TTL, nor into the id
+    /// and flags. `start` is header and question.
+    fn is_steady(&self, start: &[u8]) -> bool {
+        // No name has a label of 128.
+        const NO_LABEL: u32 = 0x8080_8080;
+        let mut marked = [start, &self.body].concat();
+        put32(&mut marked, header::ID, NO_LABEL);
+        for (at, count) in (header::ANCOUNT..HEADER_LEN).step_by(2).zip(self.counts) {
+            put16(&mut marked, at, count);
+        }
+        for at in &self.ttls {
+            put32(&mut marked, start.len() + usize::from(*at), NO_LABEL);
+        }
+        Records::new(&marked).is_ok_and(|mut records| {
+            records.all(|record| record.is_ok_and(|record| data_is_whole(&marked, &record)))
+        })
     }
 
     /// How long the answer is kept, in seconds. The records of a negative one live no longer than that.

@@ -11,11 +11,8 @@ use crate::wire::dns::{Rcode, rtype};
 
 /// How many cases a property is tried on; few where an interpreter runs them.
 pub(super) fn config(cases: u32) -> ProptestConfig {
-    if cfg!(miri) {
-        ProptestConfig { cases: 4, failure_persistence: None, ..ProptestConfig::default() }
-    } else {
-        ProptestConfig::with_cases(cases)
-    }
+    let cases = if cfg!(miri) { 4 } else { cases };
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 fn seed() -> Seed {

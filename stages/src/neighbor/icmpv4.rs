@@ -57,6 +57,7 @@ pub(super) fn answer(frame: &mut Frame, layout: Layout, port: &Port) -> Option<S
 pub(super) mod tests {
     use super::*;
     use crate::neighbor::tests::{IGNORED, hex, reply};
+    use crate::wire::ip::ETHERNET_LEN;
 
     /// 10.77.0.1 pings 10.77.0.2 with an odd number of bytes.
     pub(in crate::neighbor) const REQUEST: &str = "020000000001 0200000000c1 0800 \
@@ -124,5 +125,13 @@ pub(super) mod tests {
         short[36..38].copy_from_slice(&[0x39, 0x10]);
         assert!(Sum::default().add(&short[34..41]).is_right());
         assert_eq!(ping(&short).0, IGNORED);
+    }
+    #[test]
+    fn a_header_shorter_than_any_is_ignored() {
+        // As if the message began where the header does: 28 bytes whose sum is right.
+        let mut frame = hex("020000000001 0200000000c1 0800 0800 001c f7e3");
+        frame.resize(ETHERNET_LEN + 28, 0);
+        assert!(Sum::default().add(&frame[ETHERNET_LEN..]).is_right());
+        assert_eq!(reply(&frame, 14, 0, false), (IGNORED, frame));
     }
 }

@@ -235,11 +235,18 @@ pub(super) mod tests {
         frame
     }
 
+    /// The frame with only the first `len` bytes of its message, made right again.
+    fn cut(text: &str, len: usize) -> Vec<u8> {
+        let mut frame = hex(text);
+        frame.truncate(MESSAGE + len);
+        put16(&mut frame, IP + v6::PAYLOAD_LEN, len as u16);
+        seal(&mut frame[IP..]);
+        frame
+    }
+
     /// The solicitation with other options.
     fn with_options(options: &str) -> Vec<u8> {
-        let mut frame = hex(SOLICITATION);
-        frame.truncate(MESSAGE + OPTIONS);
-        frame.extend(hex(options));
+        let mut frame = [cut(SOLICITATION, OPTIONS), hex(options)].concat();
         let len = frame.len() - MESSAGE;
         put16(&mut frame, IP + v6::PAYLOAD_LEN, len as u16);
         seal(&mut frame[IP..]);
@@ -266,6 +273,7 @@ pub(super) mod tests {
             assert_eq!(ask(&request), (IGNORED, request), "{what}");
         }
         assert_eq!(ask(&with(ECHO_REQUEST, MESSAGE + CODE, "01")).0, IGNORED);
+        assert_eq!(ask(&cut(ECHO_REQUEST, 7)).0, IGNORED, "without a sequence number");
     }
 
     #[test]
@@ -309,11 +317,7 @@ pub(super) mod tests {
         let mut wrong_sum = hex(SOLICITATION);
         wrong_sum[MESSAGE + CHECKSUM] ^= 1;
         assert_eq!(ask(&wrong_sum).0, IGNORED, "the checksum is right");
-        let mut short = hex(UNICAST_SOLICITATION);
-        put16(&mut short, IP + v6::PAYLOAD_LEN, 16);
-        short.truncate(MESSAGE + 16);
-        seal(&mut short[IP..]);
-        assert_eq!(ask(&short).0, IGNORED, "there are at least 24 bytes");
+        assert_eq!(ask(&cut(UNICAST_SOLICITATION, 23)).0, IGNORED, "there are at least 24 bytes");
     }
 
     #[test]
