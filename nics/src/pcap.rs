@@ -1,4 +1,4 @@
-//! Classic pcap files: read, written, and replayed through a port that needs no device and no root.
+//! Classic pcap files, read and written: what `pmdns replay` plays into ports made of memory.
 //!
 //! Both byte orders and both time units are read; microseconds in this machine's order are written.
 //! The format is draft-ietf-opsawg-pcap: a header of 24 bytes, then records with headers of 16.
@@ -7,10 +7,6 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-
-mod replay;
-
-pub use replay::{ReplayNic, replay};
 
 const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;

@@ -12,7 +12,7 @@ use crate::station::Meter;
 /// Declares [`Tally`] and the order its fields are published in.
 macro_rules! tally {
     ($($(#[doc = $text:literal])* $field:ident,)*) => {
-        /// What one worker has counted besides its stations.
+        /// What one worker has counted besides its stations and links.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct Tally { $($(#[doc = $text])* pub $field: u64,)* }
 
@@ -33,28 +33,16 @@ macro_rules! tally {
 }
 
 tally! {
-    /// Frames taken from RX queues.
-    received,
     /// Frames the slow path made for answers.
     made,
-    /// Frames given to TX queues.
-    transmitted,
     /// Packets that went to the slow path.
     slow_path,
     /// Frames for this host but not for us.
     exceptions,
     /// Packets dropped by a stage, whatever the reason.
     dropped,
-    /// Frames dropped because the TX queue was full.
-    tx_full,
-    /// Packets dropped because the ring to the next core was full.
-    ring_full,
     /// Packets dropped because the ring to the slow path was full.
     miss_full,
-    /// Packets taken from rings.
-    ring_in,
-    /// Packets put into rings.
-    ring_out,
     /// Poll-loop turns that found work.
     busy_turns,
     /// Poll-loop turns that found none.
@@ -65,34 +53,65 @@ tally! {
     idle_ticks,
 }
 
+/// What went over one queue or ring, counted by the core at this end of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flow {
+    /// Packets that went over it.
+    pub passed: u64,
+    /// Packets dropped because it was full.
+    pub refused: u64,
+}
+
+/// A worker's links, in the order in which it publishes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// From the RX queue of this port.
+    Rx(usize),
+    /// From the ring that this worker fills.
+    RingFrom(usize),
+    /// Into the TX queue of this port.
+    Tx(usize),
+    /// Into the ring that this worker empties.
+    RingTo(usize),
+}
+
 /// Values of one station in a published table.
 const METER_VALUES: usize = 2 + Step::COUNT;
-/// Values of a whole published table.
+/// Values of a published table without the links.
 const VALUES: usize = Tally::COUNT + StageName::COUNT * METER_VALUES;
 
 /// A worker's counters as last published.
 #[derive(Debug)]
 pub struct Published {
     values: [AtomicU64; VALUES],
+    flows: Box<[[AtomicU64; 2]]>,
+    links: Box<[Link]>,
 }
 
 /// A worker's counters, read at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Everything but the stations.
+    /// Everything but the stations and links.
     pub tally: Tally,
     /// The stations, in line order.
     pub meters: [Meter; StageName::COUNT],
+    /// The queues and rings.
+    pub links: Vec<(Link, Flow)>,
 }
 
 impl Published {
-    /// A table of zeros.
-    pub fn new() -> Self {
-        Self { values: [const { AtomicU64::new(0) }; VALUES] }
+    /// A table of zeros for a worker with these links.
+    pub fn new(links: impl IntoIterator<Item = Link>) -> Self {
+        let links: Box<[Link]> = links.into_iter().collect();
+        Self {
+            values: [const { AtomicU64::new(0) }; VALUES],
+            flows: links.iter().map(|_| Default::default()).collect(),
+            links,
+        }
     }
 
     /// Publishes the counters of one core. Only that core may call it.
-    pub fn publish(&self, tally: &Tally, line: &Line) {
+    pub fn publish(&self, tally: &Tally, line: &Line, flows: impl Iterator<Item = Flow>) {
         let tally = tally.named().map(|(_, value, _)| value);
         let meters = line.meters();
         let meters = meters.iter().flat_map(|meter| {
@@ -100,6 +119,10 @@ impl Published {
         });
         for (slot, value) in self.values.iter().zip(tally.into_iter().chain(meters)) {
             slot.store(value, Ordering::Relaxed);
+        }
+        for ([passed, refused], flow) in self.flows.iter().zip(flows) {
+            passed.store(flow.passed, Ordering::Relaxed);
+            refused.store(flow.refused, Ordering::Relaxed);
         }
     }
 
@@ -112,12 +135,30 @@ impl Published {
             let (batches, ticks) = (next(), next());
             Meter { batches, ticks, exits: Exits::from_counts(std::array::from_fn(|_| next())) }
         });
-        Counters { tally, meters }
+        let flows = self.flows.iter().map(|[passed, refused]| Flow {
+            passed: passed.load(Ordering::Relaxed),
+            refused: refused.load(Ordering::Relaxed),
+        });
+        Counters { tally, meters, links: self.links.iter().copied().zip(flows).collect() }
     }
 }
 
-impl Default for Published {
-    fn default() -> Self {
-        Self::new()
+impl Counters {
+    /// The sum of what went over the links of a kind.
+    pub fn flow(&self, kind: fn(Link) -> bool) -> Flow {
+        let flows = self.links.iter().filter(|(link, _)| kind(*link)).map(|(_, flow)| flow);
+        flows.fold(Flow::default(), |sum, flow| Flow {
+            passed: sum.passed + flow.passed,
+            refused: sum.refused + flow.refused,
+        })
+    }
+}
+
+impl Flow {
+    /// Counts a handing-over: `passed` packets went, `refused` did not fit.
+    #[inline]
+    pub fn count(&mut self, passed: usize, refused: usize) {
+        self.passed += passed as u64;
+        self.refused += refused as u64;
     }
 }

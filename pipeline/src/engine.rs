@@ -25,7 +25,9 @@ use crate::clock::Clock;
 use crate::counters::Published;
 use crate::line::Stages;
 use crate::ring::{RingReceiver, RingSender, ring};
-use crate::slowpath::{self, Counters as SlowPathCounters, SlowPathParts, UpstreamCounters};
+use crate::slowpath::{
+    self, CacheCounters, Counters as SlowPathCounters, SlowPathParts, UpstreamCounters,
+};
 use crate::topology::Topology;
 use crate::worker::{Worker, WorkerParts};
 
@@ -73,6 +75,8 @@ pub struct Gauges {
     pub workers: Vec<Arc<Published>>,
     /// The slow path's counters, by thread.
     pub slow_path: Vec<Arc<SlowPathCounters>>,
+    /// The cache's counters, by shard.
+    pub cache: Vec<Arc<CacheCounters>>,
     /// The upstreams' counters, by upstream.
     pub upstreams: Arc<[UpstreamCounters]>,
     /// The frames.
@@ -116,22 +120,23 @@ impl Engine {
         let clock = Clock::start();
         let seed = random_seed()?;
         let (arena, arena_report) =
-            Arena::new(config.cache.size.bytes(), config.cache.pages, config.cache.numa_node)?;
+            Arena::new(config.cache.size.bytes(), config.cache.pages, cache_node(config, facts))?;
         let (cache, writers) = Cache::new(arena, topology.slow_path_threads, seed)?;
         let stages = stages(config, facts, &cache, clock, seed)?;
         let (worker_rings, slow_path_rings) = lay_rings(config, &topology);
         let gauges = Gauges {
-            workers: topology.workers.iter().map(|_| Arc::default()).collect(),
+            workers: (0..topology.workers.len())
+                .map(|worker| Arc::new(Published::new(topology.links(worker))))
+                .collect(),
             slow_path: writers.iter().map(|_| Arc::default()).collect(),
+            cache: writers.iter().map(|_| Arc::default()).collect(),
             upstreams: config.upstreams.iter().map(|_| UpstreamCounters::default()).collect(),
             pool,
             clock,
         };
         let stop = Arc::new(AtomicBool::new(false));
         let mut slow_path = Vec::new();
-        for ((writer, rings), counters) in
-            writers.into_iter().zip(slow_path_rings).zip(&gauges.slow_path)
-        {
+        for (index, (writer, rings)) in writers.into_iter().zip(slow_path_rings).enumerate() {
             slow_path.push(SlowPathParts {
                 settings: config.slowpath.clone(),
                 upstreams: config.upstreams.clone(),
@@ -145,7 +150,8 @@ impl Engine {
                 pool: gauges.pool.clone(),
                 clock,
                 stop: Arc::clone(&stop),
-                counters: Arc::clone(counters),
+                counters: Arc::clone(&gauges.slow_path[index]),
+                cache_counters: Arc::clone(&gauges.cache[index]),
                 upstream_counters: Arc::clone(&gauges.upstreams),
             });
         }
@@ -228,8 +234,14 @@ impl Running {
     /// all of them ended in good order.
     pub fn stop(self) -> bool {
         self.stop.store(true, Ordering::Relaxed);
-        self.threads.into_iter().map(|thread| thread.join().is_ok()).fold(true, |all, one| all && one)
+        let panicked = self.threads.into_iter().filter_map(|thread| thread.join().err()).count();
+        panicked == 0
     }
+}
+
+/// The NUMA node of the cache: the one the config names, else the first port's.
+fn cache_node(config: &Config, facts: &[PortFacts]) -> Option<u32> {
+    config.cache.numa_node.or_else(|| facts.first()?.numa_node)
 }
 
 fn random_seed() -> Result<Seed, EngineError> {
@@ -247,7 +259,8 @@ fn stages(
     seed: Seed,
 ) -> Result<Stages, EngineError> {
     let ports: Ports = config.ports.iter().zip(facts).map(stage_port).collect();
-    let blocked = config.block.wire_names().map_err(|error| EngineError::Block(error.to_string()))?;
+    let blocked =
+        config.block.wire_names().map_err(|error| EngineError::Block(error.to_string()))?;
     let local = Arc::new(LocalData::new(&config.local, &blocked, seed)?);
     Ok(Stages {
         parse: Parse::new(Arc::clone(&ports), seed),

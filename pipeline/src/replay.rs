@@ -97,7 +97,12 @@ struct Wire {
 
 impl Wire {
     /// Sends every frame of the capture into the first port.
-    fn play(&mut self, capture: &Capture, pool: &FramePool, queues: usize) -> Result<(), ReplayError> {
+    fn play(
+        &mut self,
+        capture: &Capture,
+        pool: &FramePool,
+        queues: usize,
+    ) -> Result<(), ReplayError> {
         for record in capture.records() {
             let mut frame = self.until(|_| pool.take())?;
             frame.resize(record.bytes.len()).map_err(|_| ReplayError::Stuck)?;
@@ -114,7 +119,12 @@ impl Wire {
     }
 
     /// Waits until every frame has been dealt with, misses within their deadline.
-    fn await_quiet(&mut self, gauges: &Gauges, frames: u64, config: &Config) -> Result<(), ReplayError> {
+    fn await_quiet(
+        &mut self,
+        gauges: &Gauges,
+        frames: u64,
+        config: &Config,
+    ) -> Result<(), ReplayError> {
         let deadline = Duration::from_millis(config.slowpath.deadline_ms) + PATIENCE;
         let start = Instant::now();
         while start.elapsed() < deadline {
@@ -131,7 +141,10 @@ impl Wire {
     }
 
     /// Collects answers until `attempt` succeeds.
-    fn until<T>(&mut self, mut attempt: impl FnMut(&mut Self) -> Option<T>) -> Result<T, ReplayError> {
+    fn until<T>(
+        &mut self,
+        mut attempt: impl FnMut(&mut Self) -> Option<T>,
+    ) -> Result<T, ReplayError> {
         let start = Instant::now();
         loop {
             if let Some(done) = attempt(self) {

@@ -41,7 +41,6 @@ impl<T> RingSender<T> {
         let chunk = self.slots.write_chunk_uninit(count).expect("that many slots are free");
         chunk.fill_from_iter(batch.drain(..count))
     }
-
 }
 
 impl<T> RingReceiver<T> {

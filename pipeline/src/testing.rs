@@ -82,9 +82,12 @@ impl Rig {
 
     /// Turns every worker until none finds work.
     pub fn settle(&mut self) {
-        while self.workers.iter_mut().map(Worker::turn).fold(false, |busy, turn| {
-            busy | (turn == Turn::Busy)
-        }) {}
+        while self
+            .workers
+            .iter_mut()
+            .map(Worker::turn)
+            .fold(false, |busy, turn| busy | (turn == Turn::Busy))
+        {}
     }
 
     /// Takes every frame that was sent, queue by queue.

@@ -8,6 +8,8 @@ use std::fmt;
 use pmdns_config::{Config, Idle, Placement, StageName, Stretch};
 use pmdns_nics::{MAX_BURST, PortFacts, PortPlan};
 
+use crate::counters::Link;
+
 /// Frames that a core's share of a DPDK pool may hold back (`rte_mempool` cache, flushed at 1.5 times).
 const POOL_CACHE: usize = 512;
 /// Frames the slow path may have in hand while it answers.
@@ -109,7 +111,8 @@ impl Topology {
         check_cores(&groups, available)?;
         check_queues(&groups, facts)?;
         let (workers, rings) = man(&groups);
-        let queues = |has: fn(&WorkerPlan) -> bool| workers.iter().filter(|w| has(w)).count() as u16;
+        let queues =
+            |has: fn(&WorkerPlan) -> bool| workers.iter().filter(|w| has(w)).count() as u16;
         let port = PortPlan {
             rx_queues: queues(|worker| worker.rx_queue.is_some()),
             tx_queues: queues(|worker| worker.tx_queue.is_some()),
@@ -126,15 +129,30 @@ impl Topology {
         Ok(topology)
     }
 
+    /// The queues and rings of a worker: what it takes from, then what it gives to.
+    pub fn links(&self, worker: usize) -> impl Iterator<Item = Link> {
+        let plan = &self.workers[worker];
+        let ports = |queue: Option<u16>| 0..queue.map_or(0, |_| self.ports.len());
+        let rings_in = plan.rings_in.iter().map(|ring| Link::RingFrom(self.rings[*ring].from));
+        let rings_out = plan.rings_out.iter().map(|ring| Link::RingTo(self.rings[*ring].to));
+        let inlets = ports(plan.rx_queue).map(Link::Rx).chain(rings_in);
+        inlets.chain(ports(plan.tx_queue).map(Link::Tx)).chain(rings_out)
+    }
+
     /// Frames that can be in queues, rings and hands at the same time.
     fn frames_needed(&self, config: &Config) -> usize {
         if config.frames.count > 0 {
             return config.frames.count as usize;
         }
-        let in_queues: usize = config.ports.iter().zip(&self.ports).map(|(port, plan)| {
-            usize::from(port.rx_descriptors) * usize::from(plan.rx_queues)
-                + usize::from(port.tx_descriptors) * usize::from(plan.tx_queues)
-        }).sum();
+        let in_queues: usize = config
+            .ports
+            .iter()
+            .zip(&self.ports)
+            .map(|(port, plan)| {
+                usize::from(port.rx_descriptors) * usize::from(plan.rx_queues)
+                    + usize::from(port.tx_descriptors) * usize::from(plan.tx_queues)
+            })
+            .sum();
         let ring = config.frames.ring as usize;
         let transmitters = self.workers.iter().filter(|w| w.tx_queue.is_some()).count();
         let in_rings = ring * (self.rings.len() + transmitters * self.slow_path_threads);
@@ -148,18 +166,15 @@ impl Topology {
 fn check_cores(groups: &[Placement], available: &[usize]) -> Result<(), TopologyError> {
     match groups.iter().flat_map(|group| &group.cores).find(|core| !available.contains(core)) {
         None => Ok(()),
-        Some(core) => {
-            Err(TopologyError::NoSuchCore { core: *core, available: available.to_vec() })
-        }
+        Some(core) => Err(TopologyError::NoSuchCore { core: *core, available: available.to_vec() }),
     }
 }
 
 fn check_queues(groups: &[Placement], facts: &[PortFacts]) -> Result<(), TopologyError> {
     for port in facts {
-        for (group, direction, max) in [
-            (groups.first(), "RX", port.max_rx_queues),
-            (groups.last(), "TX", port.max_tx_queues),
-        ] {
+        for (group, direction, max) in
+            [(groups.first(), "RX", port.max_rx_queues), (groups.last(), "TX", port.max_tx_queues)]
+        {
             let Some(group) = group else { continue };
             if group.cores.len() > usize::from(max) {
                 return Err(TopologyError::TooFewQueues {
@@ -186,11 +201,14 @@ fn man(groups: &[Placement]) -> (Vec<WorkerPlan>, Vec<RingPlan>) {
         for (shard, core) in group.cores.iter().enumerate() {
             let worker = workers.len();
             let queue = shard as u16;
-            let rings_in = previous.clone().map(|from: usize| {
-                rings.push(RingPlan { from, to: worker });
-                workers[from].rings_out.push(rings.len() - 1);
-                rings.len() - 1
-            }).collect();
+            let rings_in = previous
+                .clone()
+                .map(|from: usize| {
+                    rings.push(RingPlan { from, to: worker });
+                    workers[from].rings_out.push(rings.len() - 1);
+                    rings.len() - 1
+                })
+                .collect();
             workers.push(WorkerPlan {
                 core: *core,
                 stages: group.stages,

@@ -16,10 +16,10 @@ use pmdns_stages::miss::Miss;
 use pmdns_stages::{Batch, Packet, Step, Tick};
 
 use crate::clock::Clock;
-use crate::counters::{Counters, Published, Tally};
+use crate::counters::{Counters, Flow, Published, Tally};
 use crate::line::Line;
 use crate::ring::{RingReceiver, RingSender};
-use crate::station::{Lap, Meter};
+use crate::station::Lap;
 
 /// How often a worker publishes its counters.
 const HOUSEKEEPING: Duration = Duration::from_millis(10);
@@ -72,21 +72,31 @@ pub struct WorkerParts {
 }
 
 /// Where packets come from.
-enum Inlet {
+struct Inlet {
+    source: Source,
+    flow: Flow,
+}
+
+/// What is behind an inlet.
+enum Source {
     Port(Box<dyn RxQueue>),
     Ring(RingReceiver<Packet>),
+    /// A port that is not polled any more.
+    Closed,
 }
 
 /// A TX queue, and the frames to be sent this turn.
 struct Transmitter {
     queue: Box<dyn TxQueue>,
     burst: Burst,
+    flow: Flow,
 }
 
 /// A ring to another worker, and the packets to be sent this turn.
 struct Outlet {
     ring: RingSender<Packet>,
     staged: Batch,
+    flow: Flow,
 }
 
 /// What a turn did.
@@ -101,19 +111,20 @@ pub enum Turn {
 impl Worker {
     /// A worker that has not turned yet.
     pub fn new(parts: WorkerParts) -> Self {
-        let ports = parts.receivers.into_iter().map(Inlet::Port);
-        let rings = parts.rings_in.into_iter().map(Inlet::Ring);
+        let flow = Flow::default();
+        let ports = parts.receivers.into_iter().map(Source::Port);
+        let rings = parts.rings_in.into_iter().map(Source::Ring);
         let transmitters = parts.transmitters.into_iter();
         let outlets = parts.rings_out.into_iter();
         Self {
-            inlets: ports.chain(rings).collect(),
+            inlets: ports.chain(rings).map(|source| Inlet { source, flow }).collect(),
             line: parts.line,
             batch: Batch::new(),
             limit: parts.batch,
             transmitters: transmitters
-                .map(|queue| Transmitter { queue, burst: Burst::new() })
+                .map(|queue| Transmitter { queue, burst: Burst::new(), flow })
                 .collect(),
-            rings_out: outlets.map(|ring| Outlet { ring, staged: Batch::new() }).collect(),
+            rings_out: outlets.map(|ring| Outlet { ring, staged: Batch::new(), flow }).collect(),
             misses: parts.misses,
             answers: parts.answers,
             cache: parts.cache,
@@ -135,8 +146,12 @@ impl Worker {
 
     /// Lets the rings run dry, in the order of the line: what feeds this core ends first.
     fn drain(&mut self, idler: &mut Idler) {
-        self.inlets.retain(|inlet| matches!(inlet, Inlet::Ring(_)));
-        while !self.inlets.iter().all(Inlet::has_ended) {
+        for inlet in &mut self.inlets {
+            if matches!(inlet.source, Source::Port(_)) {
+                inlet.source = Source::Closed;
+            }
+        }
+        while !self.inlets.iter().all(|inlet| inlet.source.has_ended()) {
             idler.after(self.turn());
         }
         // The slow path ends when no core can send it a miss any more, and then its answers end.
@@ -144,8 +159,19 @@ impl Worker {
         while !self.answers.iter().all(RingReceiver::has_ended) {
             idler.after(self.turn());
         }
+        self.publish();
         self.rings_out.clear();
-        self.published.publish(&self.tally, &self.line);
+    }
+
+    fn publish(&self) {
+        self.published.publish(&self.tally, &self.line, self.flows());
+    }
+
+    /// What went over the links, in the order of [`Topology::links`](crate::topology::Topology::links).
+    fn flows(&self) -> impl Iterator<Item = Flow> {
+        let inlets = self.inlets.iter().map(|inlet| inlet.flow);
+        let ports = self.transmitters.iter().map(|transmitter| transmitter.flow);
+        inlets.chain(ports).chain(self.rings_out.iter().map(|outlet| outlet.flow))
     }
 
     /// One pass of the poll loop.
@@ -167,7 +193,7 @@ impl Worker {
         let end = self.clock.now();
         if end >= self.next_housekeeping {
             self.next_housekeeping = end + self.clock.ticks_of(HOUSEKEEPING);
-            self.published.publish(&self.tally, &self.line);
+            self.publish();
         }
         if found > 0 {
             self.tally.busy_turns += 1;
@@ -183,20 +209,19 @@ impl Worker {
     /// Fills the batch from one inlet.
     #[inline]
     fn take_batch(&mut self, index: usize, now: Tick) -> usize {
-        match &mut self.inlets[index] {
-            Inlet::Port(queue) => {
+        let Inlet { source, flow } = &mut self.inlets[index];
+        let count = match source {
+            Source::Port(queue) => {
                 let mut burst = Burst::new();
                 let count = queue.receive(&mut burst, self.limit);
                 self.batch.extend(burst.into_iter().map(|frame| Packet::arrived(frame, now)));
-                self.tally.received += count as u64;
                 count
             }
-            Inlet::Ring(ring) => {
-                let count = ring.pop_batch(&mut self.batch, self.limit);
-                self.tally.ring_in += count as u64;
-                count
-            }
-        }
+            Source::Ring(ring) => ring.pop_batch(&mut self.batch, self.limit),
+            Source::Closed => 0,
+        };
+        flow.count(count, 0);
+        count
     }
 
     /// Takes the slow path's answers: frames that only need to be sent.
@@ -208,7 +233,7 @@ impl Worker {
             found += ring.pop_batch(&mut frames, self.limit);
             for frame in frames {
                 self.tally.made += 1;
-                send(&mut self.transmitters, frame, &mut self.tally);
+                send(&mut self.transmitters, frame);
             }
         }
         found
@@ -221,7 +246,7 @@ impl Worker {
         for packet in self.batch.drain(..) {
             match packet.step {
                 Step::Transmit if !self.transmitters.is_empty() => {
-                    send(&mut self.transmitters, packet.frame, &mut self.tally);
+                    send(&mut self.transmitters, packet.frame);
                 }
                 Step::Transmit | Step::At(_) => {
                     let shard = shard_of(packet.key, self.rings_out.len());
@@ -246,8 +271,8 @@ impl Worker {
             }
         }
         for outlet in &mut self.rings_out {
-            self.tally.ring_out += outlet.ring.push_batch(&mut outlet.staged) as u64;
-            self.tally.ring_full += outlet.staged.len() as u64;
+            let pushed = outlet.ring.push_batch(&mut outlet.staged);
+            outlet.flow.count(pushed, outlet.staged.len());
             outlet.staged.clear();
         }
         release(&mut dropped);
@@ -256,38 +281,33 @@ impl Worker {
     /// Gives this turn's frames to the ports.
     #[inline]
     fn transmit(&mut self) {
-        for transmitter in &mut self.transmitters {
-            flush(transmitter, &mut self.tally);
-        }
+        self.transmitters.iter_mut().for_each(flush);
     }
 
-    /// What this worker has counted, published or not.
-    pub fn tally(&self) -> &Tally {
-        &self.tally
-    }
-
-    /// The same, with what its stations have counted.
+    /// What this worker has counted until now.
     pub fn counters(&self) -> Counters {
-        Counters { tally: self.tally.clone(), meters: self.line.meters().map(Meter::clone) }
+        self.publish();
+        self.published.read()
     }
 }
 
-impl Inlet {
-    /// Whether nothing will come from here any more. Ports are closed by leaving them out.
+impl Source {
+    /// Whether nothing will come from here any more.
     fn has_ended(&self) -> bool {
         match self {
             Self::Port(_) => false,
             Self::Ring(ring) => ring.has_ended(),
+            Self::Closed => true,
         }
     }
 }
 
 /// Puts a frame into the burst of its port, which is flushed first if it is full.
 #[inline]
-fn send(transmitters: &mut [Transmitter], frame: Frame, tally: &mut Tally) {
+fn send(transmitters: &mut [Transmitter], frame: Frame) {
     let transmitter = &mut transmitters[usize::from(frame.port())];
     if transmitter.burst.is_full() {
-        flush(transmitter, tally);
+        flush(transmitter);
     }
     transmitter.burst.push(frame);
 }
@@ -295,12 +315,12 @@ fn send(transmitters: &mut [Transmitter], frame: Frame, tally: &mut Tally) {
 /// Gives a burst to its queue. What the queue refuses is dropped: the client will ask again, and
 /// waiting here would let the RX queue overflow uncounted.
 #[inline]
-fn flush(transmitter: &mut Transmitter, tally: &mut Tally) {
+fn flush(transmitter: &mut Transmitter) {
     if transmitter.burst.is_empty() {
         return;
     }
-    tally.transmitted += transmitter.queue.transmit(&mut transmitter.burst) as u64;
-    tally.tx_full += transmitter.burst.len() as u64;
+    let sent = transmitter.queue.transmit(&mut transmitter.burst);
+    transmitter.flow.count(sent, transmitter.burst.len());
     release(&mut transmitter.burst);
 }
 
@@ -318,7 +338,7 @@ fn hand_to_slow_path(misses: &mut [RingSender<Miss>], cache: &Cache, packet: &Pa
 /// Which of `shards` cores handles a key: all bits of the hash decide, without a division.
 #[inline]
 fn shard_of(key: u64, shards: usize) -> usize {
-    (u128::from(key) * shards as u128 >> 64) as usize
+    ((u128::from(key) * shards as u128) >> 64) as usize
 }
 
 /// What a worker does between turns.

@@ -2,6 +2,7 @@
 //! differ in speed but never in answers.
 
 use pmdns::control::report::Totals;
+use pmdns::counters::Link;
 use pmdns::testing::{Rig, config};
 use pmdns_nics::Burst;
 use pmdns_stages::testing::{CLIENT_MAC, OUR_IPV4, Query, name_of, query};
@@ -37,13 +38,15 @@ fn placements() -> Vec<String> {
         all.push(one(format!("parse..{last}"), "1") + &one(format!("{first}..encode"), "2"));
     }
     all.push(
-        one("parse..acl".into(), "1") + &one("ratelimit..policy".into(), "2")
+        one("parse..acl".into(), "1")
+            + &one("ratelimit..policy".into(), "2")
             + &one("lookup..encode".into(), "3"),
     );
     all.push(one("parse..encode".into(), "1, 2"));
     all.push(one("parse..policy".into(), "1, 2") + &one("lookup..encode".into(), "3, 4"));
     all.push(
-        one("parse".into(), "1") + &one("neighbor..lookup".into(), "2, 3")
+        one("parse".into(), "1")
+            + &one("neighbor..lookup".into(), "2, 3")
             + &one("encode".into(), "4"),
     );
     all
@@ -168,7 +171,8 @@ fn a_full_ring_sheds_the_newest_and_counts_it() {
         rig.offer(0, &mut burst);
     }
     while rig.workers[0].turn() == pmdns::worker::Turn::Busy {}
-    assert_eq!(rig.workers[0].tally().ring_full, 128 - 64);
+    let to_next = |link| matches!(link, Link::RingTo(1));
+    assert_eq!(rig.workers[0].counters().flow(to_next).refused, 128 - 64);
     rig.settle();
     assert_eq!(rig.sent().len(), 64);
 }
@@ -185,7 +189,7 @@ fn a_full_miss_ring_sheds_the_newest_and_hits_go_on() {
         rig.offer(0, &mut burst);
     }
     rig.settle();
-    let tally = rig.workers[0].tally();
+    let tally = rig.workers[0].counters().tally;
     assert_eq!((tally.slow_path, tally.miss_full), (64, 36));
     assert_eq!(rig.sent().len(), 100);
 }

@@ -1,6 +1,5 @@
 //! Invariant 2: after start, a data core allocates nothing. An allocator that counts watches a worker.
-//!
-//! UNSAFETY: `GlobalAlloc` is an unsafe trait; this one counts and passes everything on.
+//! It is unsafe code only because `GlobalAlloc` is an unsafe trait.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -63,7 +62,7 @@ fn invariant_2_a_turning_worker_does_not_allocate() {
     let before = CALLS.with(Cell::get);
     while rig.workers[0].turn() == Turn::Busy {}
     assert_eq!(CALLS.with(Cell::get) - before, 0);
-    assert!(rig.workers[0].tally().transmitted > 1000, "the turns did real work");
+    assert!(rig.sent().len() > 1000, "the turns did real work");
 
     drop(vec![0u8; 100]);
     assert_eq!(CALLS.with(Cell::get) - before, 2, "the allocator does count");

@@ -174,6 +174,9 @@ mod tests {
         let mut acl = list(Access::Allow, &[], &[], &["0.0.0.0/0"]);
         assert_eq!(verdict(&mut acl, "255.255.255.255"), DROPPED);
         assert_eq!(verdict(&mut acl, "2001:db8::1"), ALLOWED);
+        let mut acl = list(Access::Allow, &[], &[], &["::/0"]);
+        assert_eq!(verdict(&mut acl, "192.0.2.1"), ALLOWED);
+        assert_eq!(verdict(&mut acl, "2001:db8::1"), DROPPED);
     }
 
     #[test]

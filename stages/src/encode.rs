@@ -13,9 +13,7 @@ use crate::step::{Reason, Step};
 use crate::wire::dns::{
     HEADER_LEN, OPT_LEN, PLAIN_UDP_SIZE, Rcode, flag, header, put_opt, question_len,
 };
-use crate::wire::ip::{
-    PROTOCOL_UDP, pseudo_header, seal_ipv4, turn_round, udp, v4, v6,
-};
+use crate::wire::ip::{PROTOCOL_UDP, pseudo_header, seal_ipv4, turn_round, udp, v4, v6};
 use crate::wire::{be16, be32, put16, put32};
 use crate::{Context, Stage, StageName};
 
@@ -60,8 +58,7 @@ impl Outline {
         }
         // RFC 6840 section 5.8: AD only for clients that show they understand it.
         let query = packet.query();
-        if head.flags & Head::AUTHENTIC != 0
-            && (query.flags() & flag::AD != 0 || query.dnssec_ok())
+        if head.flags & Head::AUTHENTIC != 0 && (query.flags() & flag::AD != 0 || query.dnssec_ok())
         {
             flags |= flag::AD;
         }
@@ -207,7 +204,8 @@ impl Encode {
         let (l3, l4) = (usize::from(layout.l3), usize::from(layout.l4));
         let offload = self.ports[usize::from(packet.frame.port())].checksum_offload;
         let frame = packet.frame.bytes_mut();
-        let addresses = if ipv6 { l3 + v6::SOURCE..l4 } else { l3 + v4::SOURCE..l3 + v4::SOURCE + 8 };
+        let addresses =
+            if ipv6 { l3 + v6::SOURCE..l4 } else { l3 + v4::SOURCE..l3 + v4::SOURCE + 8 };
         let pseudo = pseudo_header(&frame[addresses], PROTOCOL_UDP, udp_len);
         if offload {
             put16(frame, l4 + udp::CHECKSUM, pseudo.folded());
@@ -218,7 +216,7 @@ impl Encode {
             return;
         }
         // RFC 768: a sum of zero is sent as all ones, for zero means no checksum.
-        let sum = match pseudo.add(&frame[l4..]).checksum() {
+        let sum = match pseudo.add_bytes(&frame[l4..]).checksum() {
             0 => 0xffff,
             sum => sum,
         };

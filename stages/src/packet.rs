@@ -135,6 +135,8 @@ impl Flags {
 impl std::fmt::Debug for Flags {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let facts = [(Self::IPV6, "IPV6"), (Self::EDNS, "EDNS"), (Self::DO, "DO")];
-        f.debug_set().entries(facts.iter().filter(|(flag, _)| self.has(*flag)).map(|f| f.1)).finish()
+        f.debug_set()
+            .entries(facts.iter().filter(|(flag, _)| self.has(*flag)).map(|f| f.1))
+            .finish()
     }
 }

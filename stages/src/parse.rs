@@ -78,7 +78,7 @@ impl Parse {
         match packet.frame.verified() {
             Verified::Good => {}
             Verified::Bad | Verified::Unknown => {
-                if !Sum::default().add(&ip[..header_len]).is_right() {
+                if !Sum::default().add_bytes(&ip[..header_len]).is_right() {
                     return Err(Reason::Ipv4Checksum);
                 }
             }
@@ -108,7 +108,8 @@ impl Parse {
         if ip.len() < IPV6_LEN || ip[0] >> 4 != 6 {
             return Err(Reason::Ipv6Header);
         }
-        let payload_len = usize::from(u16::from_be_bytes([ip[v6::PAYLOAD_LEN], ip[v6::PAYLOAD_LEN + 1]]));
+        let payload_len =
+            usize::from(u16::from_be_bytes([ip[v6::PAYLOAD_LEN], ip[v6::PAYLOAD_LEN + 1]]));
         if IPV6_LEN + payload_len > ip.len() {
             return Err(Reason::Ipv6Header);
         }
@@ -116,12 +117,13 @@ impl Parse {
         let protocol = ip[v6::NEXT_HEADER];
         let destination = &ip[v6::DESTINATION..v6::DESTINATION + 16];
         // Neighbour discovery asks by multicast; which address it asks for, the neighbor stage checks.
-        let ours = port.is_ours_v6(destination)
-            || (destination[0] == 0xff && protocol == PROTOCOL_ICMPV6);
+        let ours =
+            port.is_ours_v6(destination) || (destination[0] == 0xff && protocol == PROTOCOL_ICMPV6);
         if !ours {
             return Err(Reason::NotOurAddress);
         }
-        if protocol != PROTOCOL_ICMPV6 && ipv6_source_is_impossible(&ip[v6::SOURCE..v6::SOURCE + 16], port)
+        if protocol != PROTOCOL_ICMPV6
+            && ipv6_source_is_impossible(&ip[v6::SOURCE..v6::SOURCE + 16], port)
         {
             return Err(Reason::SourceAddress);
         }
@@ -220,7 +222,7 @@ fn check_udp_sum(packet: &Packet, datagram: &[u8], len: u16) -> Result<(), Reaso
     } else {
         &packet.frame.bytes()[l3 + v4::SOURCE..l3 + v4::SOURCE + 8]
     };
-    if pseudo_header(addresses, PROTOCOL_UDP, len).add(datagram).is_right() {
+    if pseudo_header(addresses, PROTOCOL_UDP, len).add_bytes(datagram).is_right() {
         Ok(())
     } else {
         Err(Reason::UdpChecksum)
@@ -237,9 +239,7 @@ fn ipv4_source_is_impossible(source: &[u8], port: &Port) -> bool {
 /// The same for IPv6: unspecified, loopback and multicast (RFC 4291 section 2).
 #[inline]
 fn ipv6_source_is_impossible(source: &[u8], port: &Port) -> bool {
-    source[0] == 0xff
-        || (source[..15] == [0; 15] && source[15] <= 1)
-        || port.is_ours_v6(source)
+    source[0] == 0xff || (source[..15] == [0; 15] && source[15] <= 1) || port.is_ours_v6(source)
 }
 
 #[cfg(test)]
@@ -247,7 +247,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::{CLIENT_MAC, OUR_IPV4, OUR_IPV6, OUR_MAC, Query, act_once, at, frame_of, query};
+    use crate::testing::{
+        CLIENT_MAC, OUR_IPV4, OUR_IPV6, OUR_MAC, Query, act_once, at, frame_of, query,
+    };
     use crate::wire::dns::Rcode;
     use crate::wire::ip::seal_ipv4;
     use crate::wire::put16;

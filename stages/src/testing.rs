@@ -163,7 +163,8 @@ impl Query {
         put16(&mut datagram, udp::LEN, udp_len);
         datagram.extend_from_slice(payload);
         let addresses = [self.source.as_slice(), &self.destination].concat();
-        let sum = ip::pseudo_header(&addresses, PROTOCOL_UDP, udp_len).add(&datagram).checksum();
+        let sum =
+            ip::pseudo_header(&addresses, PROTOCOL_UDP, udp_len).add_bytes(&datagram).checksum();
         put16(&mut datagram, udp::CHECKSUM, if sum == 0 { 0xffff } else { sum });
         frame.extend_from_slice(&datagram);
         frame.resize(frame.len() + self.padding, 0);

@@ -6,10 +6,10 @@ use pmdns_stages::Step;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::counters::Counters;
+use crate::counters::{Counters, Link};
 use crate::engine::Gauges;
-use crate::slowpath::{CountersSnapshot, UpstreamSnapshot};
-use crate::topology::Topology;
+use crate::slowpath::{CacheSnapshot, CountersSnapshot, UpstreamSnapshot};
+use crate::topology::{Topology, WorkerPlan};
 
 /// Everything that is counted. Its JSON form is what `pmdns stats --json` prints.
 #[derive(Clone, Debug, Serialize)]
@@ -28,6 +28,8 @@ pub struct Report {
     pub workers: Vec<WorkerReport>,
     /// The frame pool.
     pub frames: FrameReport,
+    /// The cache, by shard.
+    pub cache: Vec<CacheSnapshot>,
     /// The slow path, by thread.
     pub slow_path: Vec<CountersSnapshot>,
     /// The upstream resolvers.
@@ -91,6 +93,8 @@ pub struct WorkerReport {
     /// Its counters, by the names of [`Tally`](crate::counters::Tally).
     #[serde(flatten)]
     pub counters: Map<String, Value>,
+    /// Its queues and rings: packets that went over each, and those refused because it was full.
+    pub links: Vec<Value>,
     /// The stations it mans, by stage.
     pub stages: Map<String, Value>,
 }
@@ -107,8 +111,7 @@ pub struct FrameReport {
 impl Report {
     /// Reads every counter now.
     pub fn read(gauges: &Gauges, topology: &Topology, nics: &[Box<dyn Nic>]) -> Self {
-        let counters: Vec<Counters> =
-            gauges.workers.iter().map(|worker| worker.read()).collect();
+        let counters: Vec<Counters> = gauges.workers.iter().map(|worker| worker.read()).collect();
         let now = gauges.clock.now();
         Self {
             version: env!("CARGO_PKG_VERSION"),
@@ -120,12 +123,10 @@ impl Report {
                 .workers
                 .iter()
                 .zip(&counters)
-                .map(|(plan, counters)| WorkerReport::of(plan.core, counters))
+                .map(|(plan, counters)| WorkerReport::of(plan, counters, topology))
                 .collect(),
-            frames: FrameReport {
-                capacity: gauges.pool.capacity(),
-                in_use: gauges.pool.in_use(),
-            },
+            frames: FrameReport { capacity: gauges.pool.capacity(), in_use: gauges.pool.in_use() },
+            cache: gauges.cache.iter().map(|shard| shard.snapshot()).collect(),
             slow_path: gauges.slow_path.iter().map(|thread| thread.snapshot()).collect(),
             upstreams: gauges.upstreams.iter().map(|upstream| upstream.snapshot()).collect(),
         }
@@ -136,20 +137,22 @@ impl Totals {
     /// The sums over all data cores.
     pub fn of(workers: &[Counters]) -> Self {
         let mut totals = Self::default();
-        let (mut ring_in, mut ring_out) = (0, 0);
-        for tally in workers.iter().map(|worker| &worker.tally) {
-            totals.received += tally.received;
-            totals.made += tally.made;
-            totals.transmitted += tally.transmitted;
-            totals.slow_path += tally.slow_path;
-            totals.exceptions += tally.exceptions;
+        let (mut taken, mut put) = (0, 0);
+        for worker in workers {
+            let sent = worker.flow(|link| matches!(link, Link::Tx(_)));
+            let ring = worker.flow(|link| matches!(link, Link::RingTo(_)));
+            totals.received += worker.flow(|link| matches!(link, Link::Rx(_))).passed;
+            totals.made += worker.tally.made;
+            totals.transmitted += sent.passed;
+            totals.slow_path += worker.tally.slow_path;
+            totals.exceptions += worker.tally.exceptions;
             totals.dropped +=
-                tally.dropped + tally.tx_full + tally.ring_full + tally.miss_full;
-            ring_in += tally.ring_in;
-            ring_out += tally.ring_out;
+                worker.tally.dropped + worker.tally.miss_full + sent.refused + ring.refused;
+            taken += worker.flow(|link| matches!(link, Link::RingFrom(_))).passed;
+            put += ring.passed;
         }
         // Cores publish at different times, so a running instance may seem to pop before it pushes.
-        totals.held = u64::saturating_sub(ring_out, ring_in);
+        totals.held = u64::saturating_sub(put, taken);
         totals
     }
 
@@ -192,12 +195,20 @@ impl PortReport {
 }
 
 impl WorkerReport {
-    fn of(core: usize, counters: &Counters) -> Self {
+    fn of(plan: &WorkerPlan, counters: &Counters, topology: &Topology) -> Self {
         let named = counters.tally.named();
         let stages = StageName::ALL.iter().zip(&counters.meters);
+        let links = counters.links.iter().map(|(link, flow)| {
+            let name = link_name(*link, plan, topology);
+            serde_json::json!({ "link": name, "passed": flow.passed, "refused": flow.refused })
+        });
         Self {
-            core,
-            counters: named.iter().map(|(name, value, _)| (name.to_string(), (*value).into())).collect(),
+            core: plan.core,
+            links: links.collect(),
+            counters: named
+                .iter()
+                .map(|(name, value, _)| (name.to_string(), (*value).into()))
+                .collect(),
             stages: stages
                 .filter(|(_, meter)| meter.batches > 0)
                 .map(|(stage, meter)| {
@@ -215,6 +226,19 @@ impl WorkerReport {
                 })
                 .collect(),
         }
+    }
+}
+
+/// How reports call a link: `tap:rx0`, `ring from core 2`.
+fn link_name(link: Link, plan: &WorkerPlan, topology: &Topology) -> String {
+    let port = |port: usize, direction, queue: Option<u16>| {
+        format!("{}:{direction}{}", topology.port_names[port], queue.unwrap_or(0))
+    };
+    match link {
+        Link::Rx(number) => port(number, "rx", plan.rx_queue),
+        Link::Tx(number) => port(number, "tx", plan.tx_queue),
+        Link::RingFrom(worker) => format!("ring from core {}", topology.workers[worker].core),
+        Link::RingTo(worker) => format!("ring to core {}", topology.workers[worker].core),
     }
 }
 

@@ -18,7 +18,9 @@ pub enum SocketError {
     )]
     InUse(PathBuf),
     /// The socket could not be made.
-    #[error("cannot open control socket {path}: {source}; set `control.socket` to a path you may write")]
+    #[error(
+        "cannot open control socket {path}: {source}; set `control.socket` to a path you may write"
+    )]
     Open {
         /// Where.
         path: PathBuf,
@@ -122,7 +124,8 @@ mod tests {
         let first = ControlSocket::open(&path).unwrap();
         assert!(matches!(ControlSocket::open(&path), Err(SocketError::InUse(_))));
         // As after SIGKILL: the file stays, nobody listens.
-        let (listener, _kept) = (first.listener.try_clone().unwrap(), std::mem::ManuallyDrop::new(first));
+        let (listener, _kept) =
+            (first.listener.try_clone().unwrap(), std::mem::ManuallyDrop::new(first));
         drop(listener);
         let _ = std::fs::remove_file(&path);
         drop(UnixListener::bind(&path).unwrap());

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use pmdns_stages::cache::CacheStats;
 use serde::Serialize;
 
 /// Declares a table of counters together with its plain image for reports.
@@ -108,6 +109,46 @@ counters! {
         srtt_us,
         /// 0: well. 1: resting after failures, asked after the others.
         state,
+    }
+}
+
+counters! {
+    /// The counters of a shard of the cache. The thread that writes to it publishes them.
+    CacheCounters,
+    /// The counters of a shard of the cache, read at one time.
+    CacheSnapshot {
+        /// Answers that can be found, expired ones among them.
+        entries,
+        /// Bytes in use: index, and the log as far as it is filled.
+        bytes_used,
+        /// Bytes of the shard.
+        bytes_total,
+        /// Answers inserted, replacements among them.
+        inserted,
+        /// Answers that another for the same question replaced.
+        replaced,
+        /// Answers lost at the end of the log, to make room.
+        evicted,
+        /// Answers lost because both buckets they could be found by were full.
+        index_evicted,
+    }
+}
+
+impl CacheCounters {
+    /// Publishes what the writer of the shard has counted.
+    pub(super) fn publish(&self, stats: &CacheStats) {
+        let values = [
+            (&self.entries, stats.entries),
+            (&self.bytes_used, stats.bytes_used),
+            (&self.bytes_total, stats.bytes_total),
+            (&self.inserted, stats.inserted),
+            (&self.replaced, stats.replaced),
+            (&self.evicted, stats.evicted),
+            (&self.index_evicted, stats.index_evicted),
+        ];
+        for (counter, value) in values {
+            counter.store(value, Ordering::Relaxed);
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::dns::Rcode;
 use pmdns_stages::{Context, Tick};
 
-use super::counters::{Counters, UpstreamCounters, count, lower};
+use super::counters::{CacheCounters, Counters, UpstreamCounters, count, lower};
 use super::exchange::Outcome;
 use super::failures::Failures;
 use super::health::Health;
@@ -36,6 +36,7 @@ pub(super) struct Desk {
     pub(super) upstreams: Vec<Upstream>,
     pub(super) upstream_counters: Arc<[UpstreamCounters]>,
     pub(super) counters: Arc<Counters>,
+    pub(super) cache_counters: Arc<CacheCounters>,
     pub(super) sockets: Sockets,
     pub(super) cache: Arc<Cache>,
     pub(super) writer: RefCell<Writer>,
@@ -200,7 +201,9 @@ impl Desk {
     /// Puts an answer into the cache, unless it is for its askers only (TTL 0).
     fn keep(&self, entry: &Entry, context: &Context) {
         let lives = entry.head().expires > context.seconds;
-        let kept = lives && self.writer.borrow_mut().insert(entry) != Inserted::TooLong;
+        let mut writer = self.writer.borrow_mut();
+        let kept = lives && writer.insert(entry) != Inserted::TooLong;
+        self.cache_counters.publish(&writer.stats());
         count(if kept { &self.counters.inserted } else { &self.counters.not_cached });
     }
 

@@ -41,7 +41,9 @@ use pmdns_stages::encode::Encode;
 use pmdns_stages::miss::Miss;
 use tokio::task::{LocalSet, spawn_local, yield_now};
 
-pub use counters::{Counters, CountersSnapshot, UpstreamCounters, UpstreamSnapshot};
+pub use counters::{
+    CacheCounters, CacheSnapshot, Counters, CountersSnapshot, UpstreamCounters, UpstreamSnapshot,
+};
 
 use crate::clock::Clock;
 use crate::ring::{RingReceiver, RingSender};
@@ -86,6 +88,8 @@ pub struct SlowPathParts {
     pub stop: Arc<AtomicBool>,
     /// What this thread counts; threads may share them.
     pub counters: Arc<Counters>,
+    /// What is counted of this thread's shard of the cache.
+    pub cache_counters: Arc<CacheCounters>,
     /// What is counted of each upstream; all threads share them.
     pub upstream_counters: Arc<[UpstreamCounters]>,
 }
@@ -192,7 +196,9 @@ fn open(parts: SlowPathParts) -> (Rc<Desk>, Vec<RingReceiver<Miss>>) {
         deadline: parts.clock.ticks_of(Duration::from_millis(settings.deadline_ms)),
     };
     let timeouts = parts.upstreams.iter().map(|one| Duration::from_millis(one.timeout_ms));
+    parts.cache_counters.publish(&parts.writer.stats());
     let desk = Desk {
+        cache_counters: parts.cache_counters,
         clock: parts.clock,
         lifetimes: parts.lifetimes,
         health: RefCell::new(Health::new(timeouts)),

@@ -72,7 +72,8 @@ fn lies_are_not_believed() {
 fn dead_and_slow_upstreams_hold_nobody_up() {
     isolated("upstreams::dead_and_slow_upstreams_hold_nobody_up", || {
         let stub = Stub::start(STUB_PORT);
-        let pmdns = Pmdns::start_on_tap(&config(&stub_upstream()));
+        // Waits longer than the slow answers take.
+        let pmdns = Pmdns::start_on_tap(&config(&upstream(STUB_PORT)));
         let client = Client::new();
         assert_eq!(addresses(&client.ask("good.test")), [TRUTH]);
         let at_rest = pmdns.stats().frames_in_use();

@@ -151,6 +151,7 @@ impl Rig {
             clock,
             stop: Arc::clone(&stop),
             counters: Arc::clone(&counters),
+            cache_counters: Arc::default(),
             upstream_counters: Arc::clone(&upstreams),
         };
         let thread = std::thread::spawn(move || slowpath::run(parts));

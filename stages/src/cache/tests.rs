@@ -75,6 +75,8 @@ enum Action {
 
 const KEYS: u32 = 90;
 
+const MAX_ACTIONS: usize = if cfg!(miri) { 20 } else { 300 };
+
 fn action() -> impl Strategy<Value = Action> {
     prop_oneof![
         12 => (0..KEYS, 1_usize..6).prop_map(|(number, lines)| Action::Insert { number, lines }),
@@ -142,7 +144,7 @@ proptest! {
         lines in 30_usize..400,
         shards in 1_usize..4,
         position in prop_oneof![Just(0), u32::MAX - 2000..=u32::MAX],
-        actions in proptest::collection::vec(action(), 1..300),
+        actions in proptest::collection::vec(action(), 1..MAX_ACTIONS),
     ) {
         let (cache, mut writers) = cache(lines, shards, position);
         let log_lines = cache.geometry.laps.lines();

@@ -24,7 +24,7 @@ pub(super) fn answer(frame: &mut Frame, layout: Layout, port: &Port) -> Option<S
     let bytes = frame.bytes();
     let end = l3 + usize::from(be16(bytes, l3 + v4::TOTAL_LEN)?);
     let message = bytes.get(l4..end)?;
-    let damaged = !Sum::default().add(message).is_right();
+    let damaged = !Sum::default().add_bytes(message).is_right();
     if l4 < l3 + IPV4_MIN_LEN || message.len() < MIN_LEN || damaged {
         return None;
     }
@@ -48,7 +48,7 @@ pub(super) fn answer(frame: &mut Frame, layout: Layout, port: &Port) -> Option<S
     let message = &mut bytes[l4..];
     message[0] = ECHO_REPLY;
     put16(message, CHECKSUM, 0);
-    let sum = Sum::default().add(message).checksum();
+    let sum = Sum::default().add_bytes(message).checksum();
     put16(message, CHECKSUM, sum);
     Some(Step::Transmit)
 }
@@ -123,7 +123,7 @@ pub(super) mod tests {
         let mut short = hex(REQUEST);
         short[14 + v4::TOTAL_LEN + 1] = 27;
         short[36..38].copy_from_slice(&[0x39, 0x10]);
-        assert!(Sum::default().add(&short[34..41]).is_right());
+        assert!(Sum::default().add_bytes(&short[34..41]).is_right());
         assert_eq!(ping(&short).0, IGNORED);
     }
     #[test]
@@ -131,7 +131,7 @@ pub(super) mod tests {
         // As if the message began where the header does: 28 bytes whose sum is right.
         let mut frame = hex("020000000001 0200000000c1 0800 0800 001c f7e3");
         frame.resize(ETHERNET_LEN + 28, 0);
-        assert!(Sum::default().add(&frame[ETHERNET_LEN..]).is_right());
+        assert!(Sum::default().add_bytes(&frame[ETHERNET_LEN..]).is_right());
         assert_eq!(reply(&frame, 14, 0, false), (IGNORED, frame));
     }
 }

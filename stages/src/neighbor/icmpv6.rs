@@ -58,7 +58,7 @@ impl<'f> Received<'f> {
         let header = frame.get(l3..l4)?;
         let len = be16(header, v6::PAYLOAD_LEN)?;
         let message = frame.get(l4..l4 + usize::from(len))?;
-        let sum = pseudo_header(&header[v6::SOURCE..], PROTOCOL_ICMPV6, len).add(message);
+        let sum = pseudo_header(&header[v6::SOURCE..], PROTOCOL_ICMPV6, len).add_bytes(message);
         if message.len() < MIN_LEN || !sum.is_right() {
             return None;
         }
@@ -170,7 +170,7 @@ fn seal(packet: &mut [u8]) {
     let (header, message) = packet.split_at_mut(IPV6_LEN);
     put16(message, CHECKSUM, 0);
     let pseudo = pseudo_header(&header[v6::SOURCE..], PROTOCOL_ICMPV6, message.len() as u16);
-    let sum = pseudo.add(message).checksum();
+    let sum = pseudo.add_bytes(message).checksum();
     put16(message, CHECKSUM, sum);
 }
 

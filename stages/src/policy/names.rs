@@ -29,7 +29,7 @@ pub(super) struct Names {
     slots: Box<[Slot]>,
     /// Where each name starts in `bytes`.
     starts: Vec<u32>,
-    /// The names in wire format, lower case, one behind the other.
+    /// The names in wire format, one behind the other.
     bytes: Vec<u8>,
     /// Which numbers of labels occur, one bit each.
     depths: u128,
@@ -60,7 +60,7 @@ impl Names {
         let free = free.expect("the table was made for twice as many names");
         self.slots[free] = Slot { tag: tag(hash), number };
         self.starts.push(self.bytes.len() as u32);
-        self.bytes.extend(name.iter().map(u8::to_ascii_lowercase));
+        self.bytes.extend_from_slice(name);
         self.depths |= 1 << depth(name);
         number
     }

@@ -223,6 +223,8 @@ mod tests {
     fn the_end_of_the_clock_stops_rather_than_wraps() {
         let allowance = allowance(10, 3, 1000);
         let mut bucket = Bucket::default();
+        assert!(bucket.take(&allowance, u64::MAX - 150));
+        assert!(!bucket.take(&allowance, u64::MAX - 150));
         assert!(!bucket.take(&allowance, u64::MAX));
     }
 }

@@ -87,7 +87,7 @@ impl Prefixes {
     #[inline]
     fn hash(&self, packet: &Packet) -> u64 {
         let client = packet.layout.client(packet.frame.bytes());
-        // The number each family starts from keeps 10.0.0.0/24 and a00::/56 apart.
+        // The number each family starts from keeps 10.0.0.0/24 and 0:0:a00::/56 apart.
         let (family, high, low) = if let Ok(address) = client.try_into() {
             (4, u64::from(u32::from_be_bytes(address) & self.ipv4_mask), 0)
         } else if let Ok(address) = client.try_into() {
@@ -136,6 +136,15 @@ mod tests {
         packet
     }
 
+    /// The same for an IPv6 client.
+    fn packet_over_ipv6(source: [u8; 16]) -> Packet {
+        let query = query("www.example. A").over_ipv6();
+        let mut packet = Query { source: source.to_vec(), ..query }.packet();
+        packet.layout.l3 = ETHERNET_LEN as u8;
+        packet.layout.flags.set(Flags::IPV6);
+        packet
+    }
+
     fn ask(limiter: &mut RateLimit, packet: Packet, now: u64) -> (Step, Answer) {
         let packet = act_once(limiter, packet, &Context { now, seconds: 0 });
         (packet.step, packet.answer)
@@ -177,13 +186,9 @@ mod tests {
     fn ipv6_prefixes_count_by_their_own_length() {
         let mut limiter = limiter(&settings());
         let packet = |byte: usize, value: u8| {
-            let mut source = OUR_IPV6.to_vec();
+            let mut source = OUR_IPV6;
             source[byte] = value;
-            let query = Query { source, ..query("www.example. A").over_ipv6() };
-            let mut packet = query.packet();
-            packet.layout.l3 = ETHERNET_LEN as u8;
-            packet.layout.flags.set(Flags::IPV6);
-            packet
+            packet_over_ipv6(source)
         };
         for host in 1..=3 {
             assert_eq!(ask(&mut limiter, packet(15, host), 0).0, PASSED);
@@ -196,6 +201,15 @@ mod tests {
             ask(&mut limiter, packet(6, b'A'), 0);
         }
         assert_eq!(ask(&mut limiter, packet(6, b'a'), 0).0, PASSED);
+    }
+
+    #[test]
+    fn the_families_do_not_share_buckets() {
+        let mut limiter = limiter(&settings());
+        assert_eq!(steps(&mut limiter, [10, 0, 0, 1], 0), [PASSED, PASSED, PASSED, DROPPED]);
+        let mut same_number = [0; 16];
+        same_number[4] = 10;
+        assert_eq!(ask(&mut limiter, packet_over_ipv6(same_number), 0).0, PASSED);
     }
 
     #[test]

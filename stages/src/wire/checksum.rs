@@ -10,7 +10,7 @@ pub struct Sum(u64);
 impl Sum {
     /// Adds bytes that start at an even offset of the checksummed data.
     #[inline]
-    pub fn add(mut self, bytes: &[u8]) -> Self {
+    pub fn add_bytes(mut self, bytes: &[u8]) -> Self {
         let mut words = bytes.chunks_exact(8);
         for word in &mut words {
             let word = u64::from_le_bytes(word.try_into().expect("eight bytes"));
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn the_example_of_rfc_1071_section_3() {
-        let sum = Sum::default().add(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]);
+        let sum = Sum::default().add_bytes(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]);
         assert_eq!(sum.folded(), 0xddf2);
     }
 
@@ -87,14 +87,14 @@ mod tests {
             bytes in proptest::collection::vec(any::<u8>(), 0..200), even in 0usize..100,
         ) {
             let cut = (even * 2).min(bytes.len() & !1);
-            let sum = Sum::default().add(&bytes[..cut]).add(&bytes[cut..]);
+            let sum = Sum::default().add_bytes(&bytes[..cut]).add_bytes(&bytes[cut..]);
             prop_assert_eq!(sum.checksum(), plain(&bytes));
         }
 
         #[test]
         fn a_number_adds_as_its_two_bytes(number: u16, bytes: [u8; 6]) {
-            let by_bytes = Sum::default().add(&bytes).add(&number.to_be_bytes());
-            prop_assert_eq!(Sum::default().add(&bytes).add16(number).checksum(), by_bytes.checksum());
+            let by_bytes = Sum::default().add_bytes(&bytes).add_bytes(&number.to_be_bytes());
+            prop_assert_eq!(Sum::default().add_bytes(&bytes).add16(number).checksum(), by_bytes.checksum());
         }
     }
 }

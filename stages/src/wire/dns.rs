@@ -261,7 +261,8 @@ fn read_additional(message: &[u8], mut at: usize, records: u16) -> Option<Option
             if edns.is_some() || owner != 1 {
                 return None;
             }
-            let options = message.get(fixed + RECORD_FIXED_LEN..fixed + RECORD_FIXED_LEN + data_len)?;
+            let options =
+                message.get(fixed + RECORD_FIXED_LEN..fixed + RECORD_FIXED_LEN + data_len)?;
             options_are_whole(options).then_some(())?;
             edns = Some(Edns {
                 udp_size: be16(message, fixed + 2)?,

@@ -91,7 +91,7 @@ pub mod udp {
 /// and destination of the IP header, as they stand there.
 #[inline]
 pub fn pseudo_header(addresses: &[u8], protocol: u8, len: u16) -> Sum {
-    Sum::default().add(addresses).add16(u16::from(protocol)).add16(len)
+    Sum::default().add_bytes(addresses).add16(u16::from(protocol)).add16(len)
 }
 
 /// Sends a frame back where it came from: swaps the Ethernet addresses and the IP addresses.
@@ -108,6 +108,6 @@ pub fn turn_round(frame: &mut [u8], l3: usize, ipv6: bool) {
 #[inline]
 pub fn seal_ipv4(header: &mut [u8]) {
     put16(header, v4::CHECKSUM, 0);
-    let sum = Sum::default().add(header);
+    let sum = Sum::default().add_bytes(header);
     put16(header, v4::CHECKSUM, sum.checksum());
 }

@@ -59,8 +59,7 @@ impl<'m> Records<'m> {
         if count(header::QDCOUNT)? != 1 {
             return Err(Malformed);
         }
-        let left =
-            [count(header::ANCOUNT)?, count(header::NSCOUNT)?, count(header::ARCOUNT)?];
+        let left = [count(header::ANCOUNT)?, count(header::NSCOUNT)?, count(header::ARCOUNT)?];
         let name_end = skip_name(message, HEADER_LEN).ok_or(Malformed)?;
         let at = name_end + QUESTION_FIXED_LEN;
         if at > message.len() {
@@ -152,8 +151,9 @@ mod tests {
     /// A response to `a. A` with the given records behind the question.
     fn message(counts: [u8; 3], records: &[u8]) -> Vec<u8> {
         let [answer, authority, additional] = counts;
-        let mut message =
-            vec![0, 1, 0x81, 0x80, 0, 1, 0, answer, 0, authority, 0, additional, 1, b'a', 0, 0, 1, 0, 1];
+        let mut message = vec![
+            0, 1, 0x81, 0x80, 0, 1, 0, answer, 0, authority, 0, additional, 1, b'a', 0, 0, 1, 0, 1,
+        ];
         message.extend_from_slice(records);
         message
     }
@@ -165,7 +165,10 @@ mod tests {
         let message = message([1, 1, 0], &[a.as_slice(), &ns].concat());
         let records: Vec<_> = Records::new(&message).unwrap().map(Result::unwrap).collect();
         assert_eq!(records.len(), 2);
-        assert_eq!((records[0].section, records[0].rtype, records[0].ttl), (Section::Answer, 1, 300));
+        assert_eq!(
+            (records[0].section, records[0].rtype, records[0].ttl),
+            (Section::Answer, 1, 300)
+        );
         assert_eq!(&message[records[0].data_at..records[0].end], [192, 0, 2, 1]);
         assert_eq!((records[1].section, records[1].rtype), (Section::Authority, 2));
         assert_eq!(records[1].end, message.len());
