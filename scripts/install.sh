@@ -5,7 +5,7 @@ set -euo pipefail
 
 BUILD=(dpdk dpdk-dev libdpdk-dev libclang-dev clang pkg-config libpcap-dev libnuma-dev build-essential)
 RUN=(iproute2 iputils-ping bind9-dnsutils)
-LAB=(nsd knot-dnsutils dnsperf ethtool tshark util-linux gzip)
+LAB=(nsd knot-dnsutils dnsperf ethtool tshark util-linux gzip shellcheck)
 # Daemons that Debian starts as soon as they are installed.
 DAEMONS=(nsd)
 
@@ -49,7 +49,10 @@ echo "installing ${missing[*]}"
 
 # A name server that came only because the labs need its program must not take port 53.
 for daemon in "${DAEMONS[@]}"; do
-    if [[ " ${missing[*]} " == *" $daemon "* ]] && [[ -d /run/systemd/system ]]; then
+    [[ " ${missing[*]} " == *" $daemon "* ]] || continue
+    if [[ -d /run/systemd/system ]]; then
         "${as_root[@]}" systemctl disable --now --quiet "$daemon" || true
+    elif [[ -x /etc/init.d/$daemon ]]; then
+        "${as_root[@]}" "/etc/init.d/$daemon" stop > /dev/null || true
     fi
 done

@@ -119,7 +119,7 @@ fi
 
 trap 'stop 1' EXIT
 trap 'stop 0' INT TERM
-"${as_root[@]}" "$binary" run -c "$config" > "$folder/counters" &
+"${as_root[@]}" "$binary" run -c "$config" &
 pid=$!
 if ! wait_until_ready; then
     echo "pmdns does not serve; it says why above" >&2

@@ -20,18 +20,18 @@ if [[ $fast == yes ]]; then scripts/install.sh; else scripts/install.sh --lab; f
 step formatting
 cargo fmt --all --check
 step scripts
-if command -v shellcheck > /dev/null; then shellcheck scripts/*.sh .ci/run; else echo "no shellcheck"; fi
+if command -v shellcheck > /dev/null; then shellcheck scripts/*.sh .ci/run; else echo "not installed"; fi
 step lints
 cargo clippy --workspace --all-targets -- -D warnings
 step tests
 cargo test --workspace
 step "tests without DPDK"
-cargo test -p pmdns-config -p pmdns-nics -p pmdns-stages -p pmdns --no-default-features --lib
+cargo test -p pmdns-config -p pmdns-nics -p pmdns-stages -p pmdns --no-default-features
 [[ $fast == no ]] || exit 0
 
 step "model check of what cores share"
 RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/loom" \
-    cargo test --release -p pmdns-stages --no-default-features --lib loom
+    cargo test --release -p pmdns-stages --no-default-features --test cache_loom
 
 step labs
 labs=(cargo test --release -p pmdns --test lab)

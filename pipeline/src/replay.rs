@@ -1,8 +1,10 @@
 //! `pmdns replay`: a capture through the whole line, as an ordinary user.
 //!
 //! The ports are made of memory and this thread is the wire: it spreads the capture's frames over the
-//! RX queues by source address, as RSS would, never faster than the line takes them, and writes what the
-//! line sends. Everything else is as in `pmdns run`, the slow path included.
+//! RX queues by source address, as RSS would, and writes what the line sends. Nothing is ever full: the wire
+//! has few frames of its own, takes the next one when the line has given one back, and the rings are
+//! long. So a capture has the same answers every time. Everything else is as in `pmdns run`, the slow
+//! path included.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -18,8 +20,12 @@ use crate::control::report::{Report, Totals};
 use crate::engine::{Engine, EngineError, Gauges};
 use crate::topology::{Topology, TopologyError};
 
-/// Slots of each queue of the wire.
-const DEPTH: usize = 256;
+/// Frames the wire may have on the line at a time.
+const WINDOW: usize = 64;
+/// Slots of every ring and of each queue of the wire.
+const DEPTH: u32 = 1 << 16;
+/// Frames for the slow path's answers.
+const ANSWER_FRAMES: u32 = 1 << 14;
 /// How long the line may stand still before the replay is given up.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// A look at an empty wire.
@@ -51,34 +57,30 @@ pub enum ReplayError {
 /// Runs `input` through the line of `config`, writes the answers to `output`, gives the counters.
 pub fn replay(config: &Config, input: &Path, output: Option<&Path>) -> Result<Report, ReplayError> {
     let capture = Capture::read(input)?;
-    if let Some(index) =
-        capture.records().position(|record| record.bytes.len() > usize::from(FRAME_ROOM))
-    {
-        return Err(ReplayError::TooLong(index + 1));
-    }
     let writer = output.map(Writer::create).transpose()?;
+    let config = &without_overflow(config);
     // Threads are not pinned here, so any core number will do.
     let cores: Vec<usize> =
         config.placements.iter().flat_map(|placement| placement.cores.clone()).chain([0]).collect();
     let queues = cores.len() as u16;
     let (mut nics, mut near, mut far) = (Vec::<Box<dyn Nic>>::new(), Vec::new(), Vec::new());
     for (number, port) in config.ports.iter().enumerate() {
-        let (nic, near_end, far_end) = memory::link(&port.name, number as u8, queues, DEPTH);
+        let (nic, near_end, far_end) =
+            memory::link(&port.name, number as u8, queues, DEPTH as usize);
         nics.push(Box::new(nic));
         near.push(near_end);
         far.push(far_end);
     }
     let facts: Vec<_> = nics.iter().map(|nic| nic.facts().clone()).collect();
     let topology = Topology::plan(config, &facts, &cores)?;
-    let pool = FramePool::Heap(HeapPool::new(topology.frames + usize::from(queues) * 2 * DEPTH));
-    let engine = Engine::build(config, topology.clone(), &facts, near, pool.clone())?;
+    let pool = FramePool::Heap(HeapPool::new(topology.frames));
+    let engine = Engine::build(config, topology.clone(), &facts, near, pool)?;
     let gauges = engine.gauges.clone();
     let running = engine.start(config, false)?;
     let rx_queues = usize::from(topology.ports[0].rx_queues);
-    let mut wire = Wire { far, writer, sent: 0 };
-    let played = wire
-        .play(&capture, &pool, rx_queues)
-        .and_then(|()| wire.await_quiet(&gauges, capture.records().len() as u64, config));
+    let mut wire =
+        Wire { far, pool: HeapPool::new(WINDOW), gauges: gauges.clone(), writer, sent: 0 };
+    let played = wire.play(&capture, rx_queues, Duration::from_millis(config.slowpath.deadline_ms));
     running.stop();
     wire.collect()?;
     played?;
@@ -88,56 +90,67 @@ pub fn replay(config: &Config, input: &Path, output: Option<&Path>) -> Result<Re
     Ok(Report::read(&gauges, &topology, &nics))
 }
 
+/// The same config, with rings too long to overflow.
+fn without_overflow(config: &Config) -> Config {
+    let mut config = config.clone();
+    config.frames.ring = DEPTH;
+    config.frames.count = ANSWER_FRAMES;
+    config.slowpath.ring = DEPTH;
+    config
+}
+
 /// The far ends of the ports, and where answers are written.
 struct Wire {
     far: Vec<Queues>,
+    pool: HeapPool,
+    gauges: Gauges,
     writer: Option<Writer<BufWriter<File>>>,
     sent: u64,
 }
 
 impl Wire {
-    /// Sends every frame of the capture into the first port.
+    /// Sends every frame of the capture into the first port, and waits until all is answered. A miss takes
+    /// `deadline` at most.
     fn play(
         &mut self,
         capture: &Capture,
-        pool: &FramePool,
         queues: usize,
+        deadline: Duration,
     ) -> Result<(), ReplayError> {
-        for record in capture.records() {
-            let mut frame = self.until(|_| pool.take())?;
-            frame.resize(record.bytes.len()).map_err(|_| ReplayError::Stuck)?;
+        for (index, record) in capture.records().enumerate() {
+            // Misses give their frame back early: now and then let the slow path catch up.
+            if index > 0 && index % (DEPTH as usize / 2) == 0 {
+                self.await_quiet(index as u64, deadline)?;
+            }
+            let mut frame = self.until(|wire| wire.pool.take())?;
+            frame.resize(record.bytes.len()).map_err(|_| ReplayError::TooLong(index + 1))?;
             frame.bytes_mut().copy_from_slice(record.bytes);
-            let queue = queue_of(record.bytes, queues);
             let mut burst = Burst::new();
             burst.push(frame);
+            let queue = queue_of(record.bytes, queues);
             self.until(|wire| {
                 wire.far[0].tx[queue].transmit(&mut burst);
                 burst.is_empty().then_some(())
             })?;
         }
-        Ok(())
+        self.await_quiet(capture.records().len() as u64, deadline)
     }
 
-    /// Waits until every frame has been dealt with, misses within their deadline.
-    fn await_quiet(
-        &mut self,
-        gauges: &Gauges,
-        frames: u64,
-        config: &Config,
-    ) -> Result<(), ReplayError> {
-        let deadline = Duration::from_millis(config.slowpath.deadline_ms) + PATIENCE;
+    /// Waits until all of the first `frames` frames have been dealt with.
+    fn await_quiet(&mut self, frames: u64, deadline: Duration) -> Result<(), ReplayError> {
         let start = Instant::now();
-        while start.elapsed() < deadline {
+        while start.elapsed() < deadline + PATIENCE {
             self.collect()?;
-            let workers: Vec<_> = gauges.workers.iter().map(|worker| worker.read()).collect();
+            let workers: Vec<_> = self.gauges.workers.iter().map(|worker| worker.read()).collect();
             let totals = Totals::of(&workers);
-            let ended: u64 = gauges.slow_path.iter().map(|thread| thread.snapshot().ended()).sum();
+            let threads = self.gauges.slow_path.iter().map(|thread| thread.snapshot());
+            let ended: u64 = threads.map(|thread| thread.ended()).sum();
             if totals.received == frames && totals.balance() && ended == totals.slow_path {
                 return Ok(());
             }
             std::thread::sleep(LOOK);
         }
-        Ok(())
+        Err(ReplayError::Stuck)
     }
 
     /// Collects answers until `attempt` succeeds.

@@ -94,7 +94,7 @@ fn no_torn_entry_is_taken_for_whole() {
             });
         }
         let (start, mut state, mut version) = (Instant::now(), 99, 0);
-        while start.elapsed() < DURATION {
+        while start.elapsed() < DURATION || writer.stats().evicted < 20 {
             for _ in 0..if cfg!(miri) { 1 } else { 100 } {
                 let number = random(&mut state) % KEYS;
                 writer.insert(&entry(number, hash(seed, number), version));
@@ -103,6 +103,5 @@ fn no_torn_entry_is_taken_for_whole() {
         }
         stop.store(true, Ordering::Relaxed);
     });
-    assert!(writer.stats().evicted > 0, "{:?}", writer.stats());
     assert!(cfg!(miri) || hits.into_inner() > 0, "readers do find entries");
 }

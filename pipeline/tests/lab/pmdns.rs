@@ -45,7 +45,7 @@ impl Pmdns {
     /// Starts `pmdns run` with this config, and waits until it serves.
     pub(crate) fn start(config: &str) -> Self {
         let mut pmdns = Self::launch(config);
-        pmdns.process.wait_for("ready");
+        pmdns.process.wait_for(" ready");
         pmdns
     }
 
@@ -58,7 +58,7 @@ impl Pmdns {
     }
 
     /// Starts `pmdns run` and does not wait.
-    pub(crate) fn launch(config: &str) -> Self {
+    fn launch(config: &str) -> Self {
         let file = config_file(config);
         let mut command = Command::new(BINARY);
         command.args(["run", "--json", "-c"]).arg(file);
@@ -97,9 +97,9 @@ pub(crate) fn run(arguments: &[&str]) -> Output {
 
 /// Runs `pmdns run` with a config that cannot work, and returns its exit code and what it says.
 pub(crate) fn run_to_failure(config: &str) -> (Option<i32>, String) {
-    let file = config_file(config);
-    let output = run(&["run", "-c", file.to_str().unwrap()]);
-    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    let mut pmdns = Pmdns::launch(config).process;
+    let status = pmdns.wait();
+    (status.code(), pmdns.log())
 }
 
 /// Writes a config into the lab's folder.

@@ -20,11 +20,11 @@
 //!    word, and the reader's load of the tail sees that store or a later one: the position is behind
 //!    the tail, and the reader is told so.
 //!
-//! What was neither from before nor from after is the entry itself. It needs the tail's shared copy only
-//! to be refreshed when the tail moves, which it does in steps of many lines.
+//! What was neither from before nor from after is the entry itself. Readers keep the tail's cache line
+//! until the tail moves, which it does in steps of many lines.
 //!
 //! Positions have 32 bits and wrap round. A reader would be fooled if it slept between its load of the
-//! slot and its check of the tail while 2^32 positions passed, which is 256 GB of entries and at least
+//! slot and its check of the tail while 2^32 positions passed: at least 128 GB of entries, and at least
 //! sixteen laps of the log. A reader holds a position while it works on one batch, or while a packet is
 //! on its way to another core: microseconds.
 //!

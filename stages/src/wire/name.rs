@@ -37,8 +37,10 @@ impl Seed {
     /// A seed from 16 random bytes.
     pub fn new(random: [u8; 16]) -> Self {
         let number = u128::from_le_bytes(random);
-        // Odd multipliers keep every input bit.
-        Self { first: number as u64 | 1, second: (number >> 64) as u64 | 1 }
+        // Odd multipliers keep every input bit; the constants (of pi) make even patterned seeds mix.
+        let first = number as u64 ^ 0x243f_6a88_85a3_08d3;
+        let second = (number >> 64) as u64 ^ 0x1319_8a2e_0370_7344;
+        Self { first: first | 1, second: second | 1 }
     }
 
     /// Hash of a name, letters taken as lower case.
@@ -80,15 +82,24 @@ pub fn lower_word(name: &[u8], at: usize) -> u64 {
 /// The eight bytes at `at` as a little-endian number, zeros beyond the end.
 #[inline]
 pub fn word(bytes: &[u8], at: usize) -> u64 {
-    match bytes.get(at..at + 8) {
-        Some(word) => u64::from_le_bytes(word.try_into().expect("eight bytes")),
+    if let Some(word) = bytes.get(at..at + 8) {
+        return little_endian(word);
+    }
+    let missing = (at + 8 - bytes.len()).min(8);
+    match bytes.last_chunk::<8>() {
+        // The last eight bytes end where the word shall end: a shift, where a copy would be a call.
+        Some(last) if missing < 8 => little_endian(last) >> (8 * missing),
+        Some(_) => 0,
         None => {
             let rest = bytes.get(at..).unwrap_or_default();
-            let mut word = [0; 8];
-            word[..rest.len()].copy_from_slice(rest);
-            u64::from_le_bytes(word)
+            rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
         }
     }
+}
+
+#[inline]
+fn little_endian(word: &[u8]) -> u64 {
+    u64::from_le_bytes(word.try_into().expect("eight bytes"))
 }
 
 /// Eight bytes with `A` to `Z` turned into `a` to `z`, all at once.
@@ -132,6 +143,14 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_word_is_what_stands_there_and_zeros(
+            bytes in proptest::collection::vec(any::<u8>(), 0..40), at in 0usize..50,
+        ) {
+            let expected = std::array::from_fn(|i| bytes.get(at + i).copied().unwrap_or(0));
+            prop_assert_eq!(word(&bytes, at), u64::from_le_bytes(expected));
+        }
+
         #[test]
         fn lower_is_to_ascii_lowercase(bytes: [u8; 8]) {
             let ours = lower(u64::from_le_bytes(bytes)).to_le_bytes();

@@ -133,8 +133,8 @@ pub fn skip_name(message: &[u8], at: usize) -> Option<usize> {
                 let target = usize::from(be16(message, position)? & 0x3fff);
                 end = end.or(Some(position + 2));
                 pointers += 1;
-                // Pointers lead backwards, to a prior occurrence of a name.
-                if target >= position || pointers > MAX_POINTERS {
+                // Pointers lead backwards, to a prior occurrence of a name, and none is in the header.
+                if target >= position || target < HEADER_LEN || pointers > MAX_POINTERS {
                     return None;
                 }
                 position = target;
