@@ -13,7 +13,10 @@ use crate::step::{Reason, Step};
 use crate::wire::dns::{
     HEADER_LEN, OPT_LEN, PLAIN_UDP_SIZE, Rcode, flag, header, put_opt, question_len,
 };
-use crate::wire::ip::{PROTOCOL_UDP, pseudo_header, seal_ipv4, turn_round, udp, v4, v6};
+use crate::wire::ip::{
+    IPV4_MIN_LEN, IPV6_LEN, PROTOCOL_UDP, UDP_LEN, pseudo_header, seal_ipv4, swap_halves,
+    turn_round, udp, v4, v6,
+};
 use crate::wire::{be16, be32, put16, put32};
 use crate::{Context, Stage, StageName};
 
@@ -149,49 +152,14 @@ impl Encode {
     #[inline]
     fn close(&self, packet: &mut Packet, outline: &Outline) -> Step {
         let layout = packet.layout;
-        let question = question_len(layout.name_len);
-        let edns = layout.flags.has(Flags::EDNS);
         let (l3, l4, dns) =
             (usize::from(layout.l3), usize::from(layout.l4), usize::from(layout.dns));
         let frame = packet.frame.bytes_mut();
-        let end = frame.len();
-
-        let message = &mut frame[dns..];
-        let asked = be16(message, header::FLAGS).unwrap_or(0);
-        let flags = flag::QR | flag::RA | asked & REPEATED_FLAGS | outline.flags;
-        put16(message, header::FLAGS, flags | u16::from(outline.rcode.0) & flag::RCODE);
-        put16(message, header::QDCOUNT, u16::from(question > 0));
-        let [answers, authorities, additionals] = outline.counts;
-        put16(message, header::ANCOUNT, answers);
-        put16(message, header::NSCOUNT, authorities);
-        put16(message, header::ARCOUNT, additionals + u16::from(edns));
-        if edns {
-            let at = message.len() - OPT_LEN;
-            let dnssec_ok = layout.flags.has(Flags::DO);
-            put_opt(&mut message[at..], self.max_udp_size, outline.rcode, dnssec_ok);
-        }
-
-        let ipv6 = layout.flags.has(Flags::IPV6);
-        turn_round(frame, l3, ipv6);
-        let udp_len = (end - l4) as u16;
-        let datagram = &mut frame[l4..];
-        let (source, destination) = datagram[..udp::LEN].split_at_mut(udp::DESTINATION);
-        source.swap_with_slice(destination);
-        put16(datagram, udp::LEN, udp_len);
-        put16(datagram, udp::CHECKSUM, 0);
-        if ipv6 {
-            let ip = &mut frame[l3..l4];
-            put16(ip, v6::PAYLOAD_LEN, udp_len);
-            ip[v6::HOP_LIMIT] = HOPS;
-        } else {
-            let ip = &mut frame[l3..l4];
-            put16(ip, v4::TOTAL_LEN, (end - l3) as u16);
-            put16(ip, v4::ID, 0);
-            put16(ip, v4::FRAGMENT, IPV4_DONT_FRAGMENT);
-            ip[v4::TTL] = HOPS;
-            // The client's IP options are not ours to send back (RFC 791 section 3.1: 0 ends the list).
-            ip[crate::wire::ip::IPV4_MIN_LEN..].fill(0);
-        }
+        let udp_len = (frame.len() - l4) as u16;
+        put_message(&mut frame[dns..], layout, outline, self.max_udp_size);
+        turn_round(frame, l3, layout.flags.has(Flags::IPV6));
+        put_udp(&mut frame[l4..], udp_len);
+        put_ip(&mut frame[l3..l4], layout, udp_len);
         self.seal(packet, udp_len);
         Step::Transmit
     }
@@ -258,6 +226,53 @@ fn open(packet: &mut Packet, body_len: usize) -> Option<&mut [u8]> {
     let start = usize::from(layout.dns) + HEADER_LEN + question_len(layout.name_len);
     packet.frame.resize(start + body_len + opt).ok()?;
     Some(&mut packet.frame.bytes_mut()[start..start + body_len])
+}
+
+/// Writes the DNS header and the OPT record of an answer; question and records are in place.
+#[inline]
+fn put_message(message: &mut [u8], layout: Layout, outline: &Outline, udp_size: u16) {
+    let edns = layout.flags.has(Flags::EDNS);
+    if edns && let Some(opt) = message.last_chunk_mut::<OPT_LEN>() {
+        put_opt(opt, udp_size, outline.rcode, layout.flags.has(Flags::DO));
+    }
+    // The length is known here once, not at every field.
+    let Some(header) = message.first_chunk_mut::<HEADER_LEN>() else { return };
+    let asked = be16(header, header::FLAGS).unwrap_or(0);
+    let flags = flag::QR | flag::RA | asked & REPEATED_FLAGS | outline.flags;
+    put16(header, header::FLAGS, flags | u16::from(outline.rcode.0) & flag::RCODE);
+    put16(header, header::QDCOUNT, u16::from(layout.name_len > 0));
+    let [answers, authorities, additionals] = outline.counts;
+    put16(header, header::ANCOUNT, answers);
+    put16(header, header::NSCOUNT, authorities);
+    put16(header, header::ARCOUNT, additionals + u16::from(edns));
+}
+
+/// Swaps the ports of a datagram and writes its length; its checksum is zero until it is sealed.
+#[inline]
+fn put_udp(datagram: &mut [u8], udp_len: u16) {
+    let Some(header) = datagram.first_chunk_mut::<UDP_LEN>() else { return };
+    swap_halves::<4>(header);
+    put16(header, udp::LEN, udp_len);
+    put16(header, udp::CHECKSUM, 0);
+}
+
+/// Writes what an IP header says of our datagram. Its addresses are in place, its checksum is not.
+#[inline]
+fn put_ip(ip: &mut [u8], layout: Layout, udp_len: u16) {
+    if layout.flags.has(Flags::IPV6) {
+        let Some(header) = ip.first_chunk_mut::<IPV6_LEN>() else { return };
+        put16(header, v6::PAYLOAD_LEN, udp_len);
+        header[v6::HOP_LIMIT] = HOPS;
+        return;
+    }
+    let total_len = ip.len() as u16 + udp_len;
+    let Some((header, options)) = ip.split_first_chunk_mut::<IPV4_MIN_LEN>() else { return };
+    put16(header, v4::TOTAL_LEN, total_len);
+    put16(header, v4::ID, 0);
+    put16(header, v4::FRAGMENT, IPV4_DONT_FRAGMENT);
+    header[v4::TTL] = HOPS;
+    // The client's IP options are not ours to send back (RFC 791 section 3.1: 0 ends the list).
+    options.fill(0);
 }
 
 /// Fills `body` with the entry's words from `from` on.

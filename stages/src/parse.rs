@@ -276,6 +276,10 @@ mod tests {
         (packet.step, packet.answer)
     }
 
+    type Change = fn(&mut Vec<u8>);
+    /// A change to a message whose question ends at the number given.
+    type ChangeFrom = fn(&mut Vec<u8>, usize);
+
     const ON: Step = Step::At(StageName::Acl);
 
     #[test]
@@ -289,7 +293,7 @@ mod tests {
         padded.padding = 1;
         for (case, l3, l4) in [
             (plain.clone(), 14, 34),
-            (plain.clone().over_ipv6(), 14, 54),
+            (plain.over_ipv6(), 14, 54),
             (tagged.clone(), 22, 42),
             (tagged.over_ipv6(), 22, 62),
             (optioned, 14, 74),
@@ -318,7 +322,7 @@ mod tests {
     fn bad_headers_are_dropped_with_their_reason() {
         let v4 = query("a.example. A");
         let v6 = v4.clone().over_ipv6();
-        let cases: [(&Query, Reason, fn(&mut Vec<u8>)); 17] = [
+        let cases: [(&Query, Reason, Change); 17] = [
             (&v4, Reason::Runt, |f| f.truncate(13)),
             (&v4, Reason::Ipv4Header, |f| f.truncate(33)),
             (&v4, Reason::Ipv4Header, |f| f[14] = 0x55),
@@ -398,12 +402,12 @@ mod tests {
         let plain = query("a. A").message();
         let with_edns = query("a. A").edns(1232, false).message();
         let opt = plain.len();
-        let changed = |message: &[u8], change: fn(&mut Vec<u8>, usize)| {
+        let changed = |message: &[u8], change: ChangeFrom| {
             let mut message = message.to_vec();
             change(&mut message, opt);
             outcome(&message)
         };
-        let cases: [(Rcode, &[u8], fn(&mut Vec<u8>, usize)); 14] = [
+        let cases: [(Rcode, &[u8], ChangeFrom); 14] = [
             (Rcode::NOTIMP, &plain, |m, _| m[2] |= 5 << 3),
             (Rcode::FORMERR, &plain, |m, _| m[5] = 0),
             (Rcode::FORMERR, &plain, |m, _| m[5] = 2),

@@ -1,4 +1,5 @@
 //! Queries through parse, lookup and encode, and the answers read back by a library that is not ours.
+#![expect(clippy::unwrap_used, reason = "in a test, unwrap is an assertion")]
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -268,7 +269,8 @@ proptest! {
         vlans in proptest::collection::vec(0u16..4096, 0..3), elapsed in 0u32..2,
     ) {
         let name = labels.join(".") + ".";
-        let mut asked = query(&format!("{} TYPE1000", if upper { name.to_uppercase() } else { name.clone() }));
+        let name = if upper { name.to_uppercase() } else { name };
+        let mut asked = query(&format!("{name} TYPE1000"));
         asked.edns = edns;
         asked.vlans = vlans;
         if ipv6 {

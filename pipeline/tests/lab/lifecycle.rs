@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::dig::dig;
-use crate::harness::{HUGE_FOLDER, isolated, path, reserve_huge_pages};
+use crate::harness::{HUGE_FOLDER, isolated, path, reserve_huge_pages, sh};
 use crate::pmdns::{
     BINARY, COMMON, Pmdns, TAP_PORT, TAP_V4, config_file, interface_exists, run, run_to_failure,
     set_up_tap, upstream,
@@ -96,6 +96,22 @@ fn what_cannot_start_says_what_to_change() {
             assert_eq!(ended_with, Some(code), "{wrong}: {said}");
             is_a_sentence_with(&said, words);
         }
+        let second = TAP_PORT.split_once("[[port]]").unwrap().1.replace("tap", "second");
+        let (ended_with, said) = run_to_failure(&format!("{}[[port]]{second}", plain_config()));
+        assert_eq!(ended_with, Some(2), "two ports with one address: {said}");
+        is_a_sentence_with(&said, &["10.97.0.2"]);
+
+        // No huge page file system is mounted there.
+        let (ended_with, said) = run_to_failure(&config_with_huge_pages());
+        assert_eq!(ended_with, Some(3), "{said}");
+        is_a_sentence_with(&said, &["hugepages"]);
+
+        sh("ip link add pm0 type dummy");
+        let (ended_with, said) = run_to_failure(&plain_config());
+        assert_eq!(ended_with, Some(4), "an interface of that name: {said}");
+        is_a_sentence_with(&said, &["tap", "name"]);
+        assert!(interface_exists("pm0"), "it is not ours to remove");
+
         let (ended_with, said) = run_to_failure("[[port]\n");
         assert_eq!(ended_with, Some(2), "{said}");
         let missing = run(&["run", "-c", "/run/lab/no-such-file.toml"]);

@@ -44,10 +44,6 @@ address = "127.0.0.1:9"
 
 [slowpath]
 max_waiting_per_client = 65536
-
-# A ring between cores takes the whole capture: nothing is lost to one being full.
-[frames]
-ring = 4096
 "#;
 
 #[test]

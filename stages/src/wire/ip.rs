@@ -97,11 +97,23 @@ pub fn pseudo_header(addresses: &[u8], protocol: u8, len: u16) -> Sum {
 /// Sends a frame back where it came from: swaps the Ethernet addresses and the IP addresses.
 #[inline]
 pub fn turn_round(frame: &mut [u8], l3: usize, ipv6: bool) {
-    let (destination, rest) = frame.split_at_mut(ETHERNET_SOURCE);
-    destination.swap_with_slice(&mut rest[..ETHERNET_SOURCE]);
-    let (source, len) = if ipv6 { (v6::SOURCE, 16) } else { (v4::SOURCE, 4) };
-    let (left, right) = frame[l3 + source..l3 + source + 2 * len].split_at_mut(len);
-    left.swap_with_slice(right);
+    let (ethernet, rest) = frame.split_at_mut(ETHERNET_LEN);
+    swap_halves::<12>(ethernet);
+    let l3 = l3 - ETHERNET_LEN;
+    if ipv6 {
+        swap_halves::<32>(&mut rest[l3 + v6::SOURCE..]);
+    } else {
+        swap_halves::<8>(&mut rest[l3 + v4::SOURCE..]);
+    }
+}
+
+/// Swaps the two halves of the first `N` bytes. The constant length makes it a few moves.
+#[inline]
+pub fn swap_halves<const N: usize>(bytes: &mut [u8]) {
+    if let Some(both) = bytes.first_chunk_mut::<N>() {
+        let (left, right) = both.split_at_mut(N / 2);
+        left.swap_with_slice(right);
+    }
 }
 
 /// Computes the checksum of the IPv4 header at the start of `header`, which ends with its options.
