@@ -50,7 +50,7 @@ pub struct Config {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Eal {
-    /// Passed to `rte_eal_init` as they are; `--vdev` and `-a` for the ports are added.
+    /// Passed to `rte_eal_init` as they are; what the ports need (`-a` for PCI devices) is added.
     pub args: Vec<String>,
 }
 

@@ -64,6 +64,9 @@ pub fn run(config: &Config) -> Result<Report, RunError> {
     let (mut nics, mut queues): (Vec<Box<dyn Nic>>, Vec<_>) = (Vec::new(), Vec::new());
     for (port, plan) in closed.into_iter().zip(&topology.ports) {
         let (nic, own) = port.start(plan, &pool)?;
+        for warning in nic.warnings() {
+            tracing::warn!("port {}: {warning}", nic.facts().name);
+        }
         nics.push(Box::new(nic));
         queues.push(own);
     }

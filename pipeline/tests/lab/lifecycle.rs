@@ -106,7 +106,7 @@ fn what_cannot_start_says_what_to_change() {
         assert_eq!(ended_with, Some(3), "{said}");
         is_a_sentence_with(&said, &["hugepages"]);
 
-        sh("ip link add pm0 type dummy");
+        sh("ip link add pm0 type veth peer name pm1");
         let (ended_with, said) = run_to_failure(&plain_config());
         assert_eq!(ended_with, Some(4), "an interface of that name: {said}");
         is_a_sentence_with(&said, &["tap", "name"]);

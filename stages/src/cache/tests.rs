@@ -67,6 +67,27 @@ fn read(cache: &Cache, number: u32, hash: u64) -> Option<Vec<u64>> {
     answers(&view, &key(&name(number))).then_some(words)
 }
 
+#[test]
+fn invariant_5_a_hit_writes_nothing_shared() {
+    let (cache, mut writers) = cache(1024, 1, 0);
+    for number in 0..50 {
+        writers[0].insert(&entry(number, hash(number), 1 + number as usize % 3, 7));
+    }
+    let memory = || -> Vec<u64> {
+        cache.arena.words().iter().map(|word| word.load(Ordering::Relaxed)).collect()
+    };
+    let (before, holders) = (memory(), Arc::strong_count(&cache));
+    for number in 0..60 {
+        cache.prefetch_bucket(hash(number));
+        if let Some(found) = cache.find(hash(number)) {
+            cache.prefetch_entry(found);
+        }
+        assert_eq!(read(&cache, number, hash(number)).is_some(), number < 50);
+    }
+    assert!(memory() == before);
+    assert_eq!(Arc::strong_count(&cache), holders, "not even a reference count");
+}
+
 #[derive(Clone, Debug)]
 enum Action {
     Insert { number: u32, lines: usize },
