@@ -15,6 +15,8 @@ mod frames;
 mod harness;
 #[path = "lab/malformed.rs"]
 mod malformed;
+#[path = "lab/malformed_dns.rs"]
+mod malformed_dns;
 #[path = "lab/messages.rs"]
 mod messages;
 #[path = "lab/nsd.rs"]

@@ -28,11 +28,7 @@ fn kxdpgun_and_pmdns_count_alike() {
         reserve_huge_pages(512);
         lay_cable();
         let _nsd = nsd::start();
-        let eal = format!(
-            "[eal]\nargs = [\"--no-pci\", \"--in-memory\", \"-m\", \"256\", \
-             \"--huge-dir\", \"{HUGE_FOLDER}\"]\n"
-        );
-        let pmdns = Pmdns::start(&format!("{eal}{PORT}{COMMON}{}", upstream(nsd::PORT)));
+        let pmdns = Pmdns::start(&config());
         sh("ip netns exec client ping -c 2 -W 5 10.98.0.2");
         sh("ip netns exec client ping -6 -c 2 -W 5 fd98::2");
         let mut expected = 0;
@@ -46,6 +42,33 @@ fn kxdpgun_and_pmdns_count_alike() {
         assert_eq!(stats.port("tx_frames"), stats.total("transmitted"));
         println!("{expected} replies counted by kxdpgun and by pmdns: {}", stats.summary());
     });
+}
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn after_sigkill_the_interface_is_taken_again() {
+    isolated("af_xdp::after_sigkill_the_interface_is_taken_again", || {
+        reserve_huge_pages(512);
+        lay_cable();
+        for _ in 0..2 {
+            let pmdns = Pmdns::start(&config());
+            sh("ip netns exec client ping -c 2 -W 5 10.98.0.2");
+            pmdns.kill();
+        }
+        let pmdns = Pmdns::start(&config());
+        sh("ip netns exec client ping -c 2 -W 5 10.98.0.2");
+        pmdns.stop();
+        println!("SIGKILL twice, then a start that serves");
+    });
+}
+
+/// The port on `vB`, NSD behind it.
+fn config() -> String {
+    let eal = format!(
+        "[eal]\nargs = [\"--no-pci\", \"--in-memory\", \"-m\", \"256\", \
+         \"--huge-dir\", \"{HUGE_FOLDER}\"]\n"
+    );
+    format!("{eal}{PORT}{COMMON}{}", upstream(nsd::PORT))
 }
 
 /// A veth pair: `vB` here, `vA` in the namespace `client`. XDP sees packets before any checksum
