@@ -1,0 +1,31 @@
+//! Writes what a bench asks and what it is answered from: `queries NAMES FOLDER` makes FOLDER/queries.pcap, one
+//! A query for each name in a shuffled order, and FOLDER/zone, the zone that has them.
+
+use std::error::Error;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+use pmdns_bench::numbered_query;
+use pmdns_nics::pcap::Writer;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let (Some(names), Some(folder)) = (arguments.next(), arguments.next().map(PathBuf::from))
+    else {
+        return Err("usage: queries NAMES FOLDER".into());
+    };
+    let names: usize = names.parse()?;
+    let mut capture = Writer::create(&folder.join("queries.pcap"))?;
+    for index in 0..names {
+        capture.write(index as u64, &numbered_query(index, names).frame_bytes())?;
+    }
+    capture.flush()?;
+    let mut zone = BufWriter::new(File::create(folder.join("zone"))?);
+    writeln!(zone, "$ORIGIN example.\n$TTL 86400\n@ SOA ns host 1 3600 900 604800 60\n@ NS ns")?;
+    for name in 0..names {
+        writeln!(zone, "host{name:07} A 192.0.2.{}", name % 256)?;
+    }
+    writeln!(zone, "ns A 127.0.0.1")?;
+    Ok(zone.flush()?)
+}
