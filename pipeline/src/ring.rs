@@ -35,11 +35,18 @@ impl<T> RingSender<T> {
     #[inline]
     pub fn push_batch<const N: usize>(&mut self, batch: &mut ArrayVec<T, N>) -> usize {
         let count = self.slots.slots().min(batch.len());
+        self.push_from(batch.drain(..count), count)
+    }
+
+    /// Pushes the first of `count` values, as many as fit, and says how many. They are made in their slots.
+    #[inline]
+    pub fn push_from(&mut self, values: impl Iterator<Item = T>, count: usize) -> usize {
+        let count = self.slots.slots().min(count);
         if count == 0 {
             return 0;
         }
         let chunk = self.slots.write_chunk_uninit(count).expect("that many slots are free");
-        chunk.fill_from_iter(batch.drain(..count))
+        chunk.fill_from_iter(values)
     }
 }
 

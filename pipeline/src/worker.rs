@@ -11,7 +11,7 @@ use std::time::Duration;
 use arrayvec::ArrayVec;
 use pmdns_config::Idle;
 use pmdns_nics::{Burst, Frame, MAX_BURST, RxQueue, TxQueue, release};
-use pmdns_stages::cache::Cache;
+use pmdns_stages::cache::{Cache, Key};
 use pmdns_stages::miss::Miss;
 use pmdns_stages::{Batch, Packet, Step, Tick};
 
@@ -242,6 +242,7 @@ impl Worker {
     /// Sends every packet of the batch where its step says.
     #[inline]
     fn hand_on(&mut self) {
+        self.hand_misses_on();
         let mut dropped = Burst::new();
         for packet in self.batch.drain(..) {
             match packet.step {
@@ -252,14 +253,7 @@ impl Worker {
                     let shard = shard_of(packet.key, self.rings_out.len());
                     self.rings_out[shard].staged.push(packet);
                 }
-                Step::SlowPath => {
-                    if hand_to_slow_path(&mut self.misses, &self.cache, &packet) {
-                        self.tally.slow_path += 1;
-                    } else {
-                        self.tally.miss_full += 1;
-                    }
-                    dropped.push(packet.frame);
-                }
+                Step::SlowPath => dropped.push(packet.frame),
                 Step::Exception => {
                     self.tally.exceptions += 1;
                     dropped.push(packet.frame);
@@ -276,6 +270,24 @@ impl Worker {
             outlet.staged.clear();
         }
         release(&mut dropped);
+    }
+
+    /// Sends the batch's misses to the threads that own their parts of the cache, a whole batch at a time.
+    #[inline]
+    fn hand_misses_on(&mut self) {
+        if !self.batch.iter().any(|packet| packet.step == Step::SlowPath) {
+            return;
+        }
+        let shards = self.misses.len();
+        for (shard, ring) in self.misses.iter_mut().enumerate() {
+            let missed = self.batch.iter().filter(|packet| {
+                packet.step == Step::SlowPath && owner_of(packet, &self.cache, shards) == shard
+            });
+            let count = missed.clone().count();
+            let handed = ring.push_from(missed.map(Miss::of), count);
+            self.tally.slow_path += handed as u64;
+            self.tally.miss_full += (count - handed) as u64;
+        }
     }
 
     /// Gives this turn's frames to the ports.
@@ -324,15 +336,13 @@ fn flush(transmitter: &mut Transmitter) {
     release(&mut transmitter.burst);
 }
 
-/// Sends a miss to the thread that owns its part of the cache; `false` if that thread's ring is full.
+/// Which of `shards` threads of the slow path owns the packet's part of the cache.
 #[inline]
-fn hand_to_slow_path(misses: &mut [RingSender<Miss>], cache: &Cache, packet: &Packet) -> bool {
-    let miss = Miss::of(packet);
-    let shard = match misses.len() {
+fn owner_of(packet: &Packet, cache: &Cache, shards: usize) -> usize {
+    match shards {
         1 => 0,
-        _ => cache.shard_of(miss.key().hash(cache.seed(), miss.key)),
-    };
-    misses.get_mut(shard).is_some_and(|ring| ring.push(miss).is_ok())
+        _ => cache.shard_of(Key::of(packet.query()).hash(cache.seed(), packet.key)),
+    }
 }
 
 /// Which of `shards` cores handles a key: all bits of the hash decide, without a division.
