@@ -217,7 +217,10 @@ impl Running {
                 tracing::warn!("cannot pin this thread to core {id}; it runs where it may");
             }
             // Held until the thread ends: DPDK keeps a share of the frame pool for it.
-            let _adopted = adopt_data_thread();
+            let adopted = adopt_data_thread();
+            if let Err(error) = &adopted {
+                tracing::warn!("{error}; this thread takes frames more slowly");
+            }
             work();
         };
         let thread = std::thread::Builder::new().name(name).spawn(body);

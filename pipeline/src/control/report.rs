@@ -64,25 +64,11 @@ pub struct PortReport {
     pub driver: String,
     /// Whether its link is up.
     pub link_up: bool,
-    /// Its counters.
+    /// Its counters, by the names of [`PortStats`].
     #[serde(flatten)]
-    pub stats: PortCounters,
+    pub stats: Map<String, Value>,
     /// The driver's extended counters.
     pub xstats: Map<String, Value>,
-}
-
-/// [`PortStats`], to be serialized.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[expect(missing_docs, reason = "named and described in PortStats")]
-pub struct PortCounters {
-    pub rx_frames: u64,
-    pub rx_bytes: u64,
-    pub rx_missed: u64,
-    pub rx_errors: u64,
-    pub rx_no_buffer: u64,
-    pub tx_frames: u64,
-    pub tx_bytes: u64,
-    pub tx_errors: u64,
 }
 
 /// One data core.
@@ -165,6 +151,7 @@ impl Totals {
 
 impl PortReport {
     fn read(nic: &dyn Nic) -> Self {
+        // Taken apart by name, so that a counter that is added must be reported.
         let PortStats {
             rx_frames,
             rx_bytes,
@@ -175,20 +162,21 @@ impl PortReport {
             tx_bytes,
             tx_errors,
         } = nic.stats();
+        let stats = [
+            ("rx_frames", rx_frames),
+            ("rx_bytes", rx_bytes),
+            ("rx_missed", rx_missed),
+            ("rx_errors", rx_errors),
+            ("rx_no_buffer", rx_no_buffer),
+            ("tx_frames", tx_frames),
+            ("tx_bytes", tx_bytes),
+            ("tx_errors", tx_errors),
+        ];
         Self {
             name: nic.facts().name.clone(),
             driver: nic.facts().driver.clone(),
             link_up: nic.link_up(),
-            stats: PortCounters {
-                rx_frames,
-                rx_bytes,
-                rx_missed,
-                rx_errors,
-                rx_no_buffer,
-                tx_frames,
-                tx_bytes,
-                tx_errors,
-            },
+            stats: stats.map(|(name, value)| (name.to_owned(), value.into())).into_iter().collect(),
             xstats: nic.xstats().into_iter().map(|(name, value)| (name, value.into())).collect(),
         }
     }
