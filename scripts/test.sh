@@ -23,6 +23,8 @@ step scripts
 if command -v shellcheck > /dev/null; then shellcheck scripts/*.sh .ci/run; else echo "not installed"; fi
 step lints
 cargo clippy --workspace --all-targets -- -D warnings
+step documentation
+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 step tests
 cargo test --workspace
 step "tests without DPDK"

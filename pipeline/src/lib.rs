@@ -1,6 +1,6 @@
 //! pmdns: a poll-mode DNS caching forwarder.
 //!
-//! Frames come from NIC queues that dedicated cores poll; a [`line`] of stages answers cache hits in the
+//! Frames come from NIC queues that dedicated cores poll; a [`line`](mod@line) of stages answers cache hits in the
 //! frame they arrived in; misses go to a [`slowpath`] of their own threads. [`topology`] plans who does
 //! what, [`engine`] builds and runs it, [`worker`] is one core's loop.
 

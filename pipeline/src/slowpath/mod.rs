@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Each thread owns a share of the keys, a shard of the cache to write to, and nothing that another
-//! thread touches. On it runs one loop, [`Desk`](desk::Desk)'s, which polls the rings and serves
+//! thread touches. On it runs one loop, [`Desk`]'s, which polls the rings and serves
 //! deadlines, and one task per question under way ([`exchange`]). What decides is pure and told the time:
 //! [`pending`], [`plan`], [`health`], [`failures`], [`query`]. What touches the network is small: [`udp`],
 //! [`tcp`]. docs/adr/0007-misses-resolve-on-tokio-tasks.md says why it is so.
