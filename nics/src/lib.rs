@@ -17,6 +17,10 @@ pub use frame::{Burst, Frame, MAX_BURST, TooLong, Verified, release};
 pub use heap::{FRAME_ROOM, HeapPool};
 pub use thread::{DataThread, ThreadError, adopt_data_thread};
 
+/// Frames that each core keeps at hand of a DPDK pool, at most one and a half times as many; a pool needs that
+/// much more than what is in use.
+pub const POOL_CACHE_FRAMES: u32 = 256;
+
 /// A receive queue of a port.
 pub trait RxQueue: Send {
     /// Takes up to `limit` frames from the queue into `burst` and says how many. Never waits.
@@ -66,7 +70,7 @@ pub trait Nic: Send {
         true
     }
 
-    /// Stops the port and gives back all it holds. Its queues must not be polled any more.
+    /// Gives up the port. It stops, and gives back all it holds, when its queues are gone as well.
     fn close(self: Box<Self>);
 }
 

@@ -235,10 +235,21 @@ impl Running {
 
     /// Stops taking frames in, lets everything under way leave, and waits for the threads. `true` if
     /// all of them ended in good order.
-    pub fn stop(self) -> bool {
+    pub fn stop(mut self) -> bool {
+        self.end()
+    }
+
+    fn end(&mut self) -> bool {
         self.stop.store(true, Ordering::Relaxed);
-        let panicked = self.threads.into_iter().filter_map(|thread| thread.join().err()).count();
+        let panicked = self.threads.drain(..).filter_map(|thread| thread.join().err()).count();
         panicked == 0
+    }
+}
+
+impl Drop for Running {
+    /// No thread outlives the engine, also when starting the next one fails.
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

@@ -25,7 +25,7 @@ const WINDOW: usize = 64;
 /// Slots of every ring and of each queue of the wire.
 const DEPTH: u32 = 1 << 16;
 /// Frames for the slow path's answers.
-const ANSWER_FRAMES: u32 = 1 << 14;
+const ANSWER_FRAMES: u32 = DEPTH;
 /// How long the line may stand still before the replay is given up.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// A look at an empty wire.
@@ -49,6 +49,9 @@ pub enum ReplayError {
     /// A frame of the capture fits no buffer.
     #[error("frame {0} of the capture is longer than {FRAME_ROOM} bytes; leave it out")]
     TooLong(usize),
+    /// Frames were not captured whole.
+    #[error("frame {0} was not captured whole; capture again without a snap length (tcpdump -s 0)")]
+    CutOff(usize),
     /// The line does not move.
     #[error("the line took no frame for {PATIENCE:?}; please report this")]
     Stuck,
@@ -90,9 +93,14 @@ pub fn replay(config: &Config, input: &Path, output: Option<&Path>) -> Result<Re
     Ok(Report::read(&gauges, &topology, &nics))
 }
 
-/// The same config, with rings too long to overflow.
+/// The same config, with rings and tables too long to overflow.
 fn without_overflow(config: &Config) -> Config {
     let mut config = config.clone();
+    // The slow path's limits are for all its threads together, and one may get all misses.
+    let limit = DEPTH as usize * config.slowpath.threads;
+    config.slowpath.max_pending = limit;
+    config.slowpath.max_waiting = limit;
+    config.slowpath.max_waiting_per_client = limit;
     config.frames.ring = DEPTH;
     config.frames.count = ANSWER_FRAMES;
     config.slowpath.ring = DEPTH;
@@ -122,6 +130,9 @@ impl Wire {
             if index > 0 && index % (DEPTH as usize / 2) == 0 {
                 self.await_quiet(index as u64, deadline)?;
             }
+            if record.original_len as usize > record.bytes.len() {
+                return Err(ReplayError::CutOff(index + 1));
+            }
             let mut frame = self.until(|wire| wire.pool.take())?;
             frame.resize(record.bytes.len()).map_err(|_| ReplayError::TooLong(index + 1))?;
             frame.bytes_mut().copy_from_slice(record.bytes);
@@ -145,7 +156,8 @@ impl Wire {
             let totals = Totals::of(&workers);
             let threads = self.gauges.slow_path.iter().map(|thread| thread.snapshot());
             let ended: u64 = threads.map(|thread| thread.ended()).sum();
-            if totals.received == frames && totals.balance() && ended == totals.slow_path {
+            let under_way = totals.held + totals.slow_path - ended.min(totals.slow_path);
+            if totals.received == frames && totals.balance() && under_way == 0 {
                 return Ok(());
             }
             std::thread::sleep(LOOK);

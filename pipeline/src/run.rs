@@ -85,6 +85,9 @@ pub fn run(config: &Config) -> Result<Report, RunError> {
     tracing::info!("stopping");
     let in_good_order = running.stop();
     let report = Report::read(&gauges, &topology, &nics);
+    if !report.totals.balance() || report.totals.held > 0 {
+        tracing::error!("the counters do not balance: {:?}; please report this", report.totals);
+    }
     drop((control, gauges));
     nics.into_iter().for_each(Nic::close);
     close(eal, pool)?;

@@ -6,12 +6,10 @@
 use std::fmt;
 
 use pmdns_config::{Config, Idle, Placement, StageName, Stretch};
-use pmdns_nics::{MAX_BURST, PortFacts, PortPlan};
+use pmdns_nics::{MAX_BURST, POOL_CACHE_FRAMES, PortFacts, PortPlan};
 
 use crate::counters::Link;
 
-/// Frames that a core's share of a DPDK pool may hold back (`rte_mempool` cache, flushed at 1.5 times).
-const POOL_CACHE: usize = 512;
 /// Frames the slow path may have in hand while it answers.
 const SLOW_PATH_FRAMES: usize = 256;
 
@@ -157,7 +155,8 @@ impl Topology {
         let transmitters = self.workers.iter().filter(|w| w.tx_queue.is_some()).count();
         let in_rings = ring * (self.rings.len() + transmitters * self.slow_path_threads);
         let threads = self.workers.len() + self.slow_path_threads;
-        let in_hands = threads * (2 * MAX_BURST + POOL_CACHE * 3 / 2) + SLOW_PATH_FRAMES;
+        let in_hands =
+            threads * (2 * MAX_BURST + POOL_CACHE_FRAMES as usize * 3 / 2) + SLOW_PATH_FRAMES;
         // A pool of 2^n - 1 uses its memory best (rte_mempool_create).
         (in_queues + in_rings + in_hands).next_power_of_two() - 1
     }

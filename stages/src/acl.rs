@@ -88,7 +88,7 @@ impl Stage for Acl {
             Access::Allow => Step::At(StageName::RateLimit),
             Access::Refuse => {
                 packet.answer = Answer::Rcode(Rcode::REFUSED);
-                Step::At(StageName::Encode)
+                Step::At(StageName::RateLimit)
             }
             Access::Drop => Step::Drop(Reason::AclDrop),
         }
@@ -137,7 +137,7 @@ mod tests {
     }
 
     const ALLOWED: (Step, Answer) = (Step::At(StageName::RateLimit), Answer::None);
-    const REFUSED: (Step, Answer) = (Step::At(StageName::Encode), Answer::Rcode(Rcode::REFUSED));
+    const REFUSED: (Step, Answer) = (Step::At(StageName::RateLimit), Answer::Rcode(Rcode::REFUSED));
     const DROPPED: (Step, Answer) = (Step::Drop(Reason::AclDrop), Answer::None);
 
     #[test]

@@ -72,6 +72,7 @@ impl Stage for Lookup {
         let waiting = batch.iter_mut().filter(|packet| packet.step == here);
         for (packet, found) in waiting.zip(found) {
             packet.step = self.decide(packet, found, context);
+            debug_assert!(packet.step.is_below(Self::NAME), "steps only go down the line");
             exits.count(packet.step);
         }
     }

@@ -11,9 +11,9 @@ use crate::step::{Reason, Step};
 use crate::wire::checksum::Sum;
 use crate::wire::dns::{Asked, HEADER_LEN, flag, header};
 use crate::wire::ip::{
-    ETHERNET_LEN, ETHERTYPE, IPV4_MIN_LEN, IPV6_LEN, MAX_VLAN_TAGS, PROTOCOL_ICMP, PROTOCOL_ICMPV6,
-    PROTOCOL_UDP, TYPE_ARP, TYPE_IPV4, TYPE_IPV6, TYPE_QINQ, TYPE_VLAN, UDP_LEN, VLAN_LEN,
-    pseudo_header, udp, v4, v6,
+    ETHERNET_LEN, ETHERNET_SOURCE, ETHERTYPE, IPV4_MIN_LEN, IPV6_LEN, MAX_VLAN_TAGS, PROTOCOL_ICMP,
+    PROTOCOL_ICMPV6, PROTOCOL_UDP, TYPE_ARP, TYPE_IPV4, TYPE_IPV6, TYPE_QINQ, TYPE_VLAN, UDP_LEN,
+    VLAN_LEN, pseudo_header, udp, v4, v6,
 };
 use crate::wire::name::Seed;
 use crate::wire::{be16, dns};
@@ -149,10 +149,21 @@ impl Parse {
         if be16(datagram, udp::DESTINATION) != Some(port.dns_port) {
             return Ok(Step::Exception);
         }
+        // The answer goes back to the source and comes from the destination, so both must be one host's.
+        if frame[..ETHERNET_SOURCE] != port.mac {
+            return Err(Reason::NotOurMac);
+        }
+        if frame[ETHERNET_SOURCE] & 1 != 0 {
+            return Err(Reason::SourceAddress);
+        }
         if be16(datagram, udp::SOURCE) == Some(0) {
             return Err(Reason::UdpHeader);
         }
-        if packet.frame.verified() != Verified::Good {
+        let has_sum = be16(datagram, udp::CHECKSUM) != Some(0);
+        if packet.layout.flags.has(Flags::IPV6) && !has_sum {
+            return Err(Reason::UdpChecksum);
+        }
+        if has_sum && packet.frame.verified() != Verified::Good {
             check_udp_sum(packet, datagram, len)?;
         }
         packet.layout.dns = (l4 + UDP_LEN) as u8;
@@ -209,14 +220,11 @@ impl Stage for Parse {
     }
 }
 
-/// Checks the UDP checksum. Over IPv4 it may be absent (RFC 768), over IPv6 not (RFC 8200 section 8.1).
+/// Checks a UDP checksum. Over IPv4 it may be absent (RFC 768), over IPv6 not (RFC 8200 section 8.1).
 #[inline]
 fn check_udp_sum(packet: &Packet, datagram: &[u8], len: u16) -> Result<(), Reason> {
     let l3 = usize::from(packet.layout.l3);
     let ipv6 = packet.layout.flags.has(Flags::IPV6);
-    if be16(datagram, udp::CHECKSUM) == Some(0) {
-        return if ipv6 { Err(Reason::UdpChecksum) } else { Ok(()) };
-    }
     let addresses = if ipv6 {
         &packet.frame.bytes()[l3 + v6::SOURCE..l3 + v6::SOURCE + 32]
     } else {
@@ -381,6 +389,26 @@ mod tests {
     }
 
     #[test]
+    fn only_queries_from_one_host_to_our_own_mac_are_answered() {
+        let to_all = |frame: &mut Vec<u8>| frame[..6].fill(0xff);
+        assert_eq!(step_after(&query("a. A"), to_all), Step::Drop(Reason::NotOurMac));
+        let to_another = |frame: &mut Vec<u8>| frame[5] ^= 1;
+        assert_eq!(step_after(&query("a. A"), to_another), Step::Drop(Reason::NotOurMac));
+        let from_a_group = |frame: &mut Vec<u8>| frame[6] |= 1;
+        assert_eq!(step_after(&query("a. A"), from_a_group), Step::Drop(Reason::SourceAddress));
+    }
+
+    #[test]
+    fn no_port_can_verify_a_checksum_that_is_not_there() {
+        let mut bytes = query("a. A").over_ipv6().frame_bytes();
+        put16(&mut bytes, 60, 0);
+        let mut packet = Packet::arrived(frame_of(&bytes), 0);
+        packet.frame.set_verified(Verified::Good);
+        let packet = act_once(&mut parse(), packet, &at(0));
+        assert_eq!(packet.step, Step::Drop(Reason::UdpChecksum));
+    }
+
+    #[test]
     fn a_port_that_verified_the_checksums_is_believed() {
         let mut bytes = query("a. A").frame_bytes();
         *bytes.last_mut().unwrap() = 0xff;
@@ -407,7 +435,7 @@ mod tests {
             change(&mut message, opt);
             outcome(&message)
         };
-        let cases: [(Rcode, &[u8], ChangeFrom); 14] = [
+        let cases: [(Rcode, &[u8], ChangeFrom); 15] = [
             (Rcode::NOTIMP, &plain, |m, _| m[2] |= 5 << 3),
             (Rcode::FORMERR, &plain, |m, _| m[5] = 0),
             (Rcode::FORMERR, &plain, |m, _| m[5] = 2),
@@ -423,11 +451,38 @@ mod tests {
             (Rcode::BADVERS, &with_edns, |m, opt| m[opt + 6] = 1),
             (Rcode::FORMERR, &plain, |m, opt| put16(m, opt - 4, 41)),
             (Rcode::REFUSED, &plain, |m, opt| put16(m, opt - 4, 252)),
+            // IXFR with its SOA in the authority section (RFC 1995 section 3).
+            (Rcode::REFUSED, &plain, |m, opt| {
+                put16(m, opt - 4, 251);
+                m[9] = 1;
+                m.extend_from_slice(&[0xc0, 12, 0, 6, 0, 1, 0, 0, 0, 0, 0, 22]);
+                m.extend_from_slice(&[0; 22]);
+            }),
             (Rcode::NOTIMP, &plain, |m, opt| put16(m, opt - 4, 254)),
             (Rcode::REFUSED, &plain, |m, opt| put16(m, opt - 2, 3)),
         ];
         for (index, (rcode, message, change)) in cases.into_iter().enumerate() {
             assert_eq!(changed(message, change), (ON, Answer::Rcode(rcode)), "case {index}");
+        }
+    }
+
+    #[test]
+    fn a_formerr_keeps_the_opt_record_that_could_be_read() {
+        for (change, name_len) in [(4usize, 0), (6, 3)] {
+            // QDCOUNT 0 without a question, ANCOUNT 1 with a record before the OPT.
+            let mut message = query("a. A").edns(1232, true).message();
+            if change == 4 {
+                message[5] = 0;
+                message.drain(HEADER_LEN..HEADER_LEN + 7);
+            } else {
+                message[7] = 1;
+                let record = [0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0];
+                message.splice(HEADER_LEN + 7..HEADER_LEN + 7, record);
+            }
+            let packet = parsed(&query("a. A").frame_around(&message));
+            assert_eq!(packet.answer, Answer::Rcode(Rcode::FORMERR));
+            assert!(packet.layout.flags.has(Flags::EDNS), "RFC 6891 section 6.1.1");
+            assert_eq!(packet.layout.name_len, name_len);
         }
     }
 

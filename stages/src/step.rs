@@ -11,7 +11,8 @@ pub enum Step {
     Transmit,
     /// To the slow path, which asks upstream.
     SlowPath,
-    /// To the exception port: it is for this host, but not for us.
+    /// Off the line: it is for this host, but not DNS. It is counted and dropped, as long as there is no
+    /// exception port to pass it to.
     Exception,
     /// Nowhere.
     Drop(Reason),
@@ -59,10 +60,12 @@ reasons! {
     Ipv6Fragment = "ipv6_fragment",
     /// An IPv6 extension header other than a fragment header.
     Ipv6Extension = "ipv6_extension",
-    /// The source address is one that nobody may have (multicast, loopback, unspecified, our own).
+    /// The source is one that nobody may have (IP: multicast, loopback, unspecified, our own; MAC: a group).
     SourceAddress = "source_address",
     /// The destination address is not one of ours.
     NotOurAddress = "not_our_address",
+    /// A query sent to another hardware address, or to a group of them (RFC 1122 section 3.3.6).
+    NotOurMac = "not_our_mac",
     /// The UDP length does not fit the IP length, or the source port is zero.
     UdpHeader = "udp_header",
     /// The UDP checksum is wrong, or absent over IPv6.

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use dpdk_sys::{DPDK_MBUF_HEADROOM, mbuf, rte_mbuf, rte_mempool};
 
 use super::eal::{self, Environment};
-use super::{CACHE_FRAMES, error_text, last_error};
+use super::{error_text, last_error};
+use crate::POOL_CACHE_FRAMES;
 use crate::frame::{Frame, Origin};
 use crate::heap::FRAME_ROOM;
 
@@ -62,7 +63,7 @@ impl Mempool {
             return Err(PoolError::PortRuns);
         }
         // A pool so small that caches could hide all of it has none.
-        let cache = if frames >= 8 * CACHE_FRAMES { CACHE_FRAMES } else { 0 };
+        let cache = if frames >= 8 * POOL_CACHE_FRAMES { POOL_CACHE_FRAMES } else { 0 };
         let node = numa_node.and_then(|node| i32::try_from(node).ok()).unwrap_or(ANY_NODE);
         let room = FRAME_ROOM + DPDK_MBUF_HEADROOM;
         // SAFETY: the environment runs and the name is a C string.

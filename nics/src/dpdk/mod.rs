@@ -50,10 +50,6 @@ pub use thread::{DataThread, ThreadError, adopt_thread};
 
 use crate::frame::{Burst, MAX_BURST};
 
-/// Frames that each core keeps at hand in every pool, at most one and a half times as many; a pool
-/// needs that much more than what is in use.
-pub const CACHE_FRAMES: u32 = 256;
-
 /// Gives an mbuf back to its pool.
 ///
 /// # Safety

@@ -1,12 +1,15 @@
 //! The control socket: a unix stream socket that answers a connection with the report, as JSON.
 
 use std::io::{self, Read, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long either side waits for the other.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Clients answered in one call.
+const CLIENTS_AT_A_TIME: usize = 4;
 
 /// Why the control socket could not be opened or asked.
 #[derive(Debug, thiserror::Error)]
@@ -52,8 +55,12 @@ impl ControlSocket {
         let failed = |source| SocketError::Open { path: path.to_owned(), source };
         match UnixStream::connect(path) {
             Ok(_) => return Err(SocketError::InUse(path.to_owned())),
+            // Nobody listens. Only a socket is removed: an ordinary file refuses connections as well.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                std::fs::remove_file(path).map_err(failed)?;
+                let file = std::fs::symlink_metadata(path).map_err(failed)?;
+                if file.file_type().is_socket() {
+                    std::fs::remove_file(path).map_err(failed)?;
+                }
             }
             Err(_) => {}
         }
@@ -62,10 +69,11 @@ impl ControlSocket {
         Ok(Self { listener, path: path.to_owned() })
     }
 
-    /// Answers everybody who has connected since the last call. A client that does not read is given
-    /// up; one bad connection never ends the service.
+    /// Answers those who have connected since the last call, a few at a time, so that the caller sees
+    /// signals in time. A client that does not read is given up; one bad connection never ends the service.
     pub fn serve(&self, report: impl Fn() -> String) {
-        while let Ok((mut client, _)) = self.listener.accept() {
+        for _ in 0..CLIENTS_AT_A_TIME {
+            let Ok((mut client, _)) = self.listener.accept() else { break };
             let answered = client
                 .set_nonblocking(false)
                 .and_then(|()| client.set_write_timeout(Some(PATIENCE)))
@@ -116,6 +124,15 @@ mod tests {
         assert_eq!(asking.join().unwrap().unwrap().len(), 200_000);
         drop(socket);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn an_ordinary_file_is_left_alone() {
+        let path = path("file");
+        std::fs::write(&path, "precious").unwrap();
+        assert!(matches!(ControlSocket::open(&path), Err(SocketError::Open { .. })));
+        assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

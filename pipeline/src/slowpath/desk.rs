@@ -29,6 +29,9 @@ use crate::clock::Clock;
 /// thousand clients whose deadlines come at once do not overflow it.
 const MAX_EXPIRIES: usize = 256;
 
+/// A pause while draining: longer than an idle data core naps.
+const DRAIN_PAUSE: Duration = Duration::from_micros(500);
+
 /// What one slow path thread works with.
 pub(super) struct Desk {
     pub(super) clock: Clock,
@@ -126,12 +129,18 @@ impl Desk {
         });
     }
 
-    /// Answers everybody who waits with SERVFAIL and forgets all questions.
+    /// Answers everybody who waits with SERVFAIL and forgets all questions. It pauses now and then, so
+    /// that the rings of answers do not overflow.
     pub(super) fn drain(&self) {
         let context = self.context();
+        let mut answered = 0;
         let questions = self.pending.borrow_mut().drain(|waiter| {
             lower(&self.counters.waiting);
             self.answer_servfail(&waiter, &context);
+            answered += 1;
+            if answered % MAX_EXPIRIES == 0 {
+                std::thread::sleep(DRAIN_PAUSE);
+            }
         });
         for _ in 0..questions {
             lower(&self.counters.pending);

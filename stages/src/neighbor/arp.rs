@@ -46,7 +46,7 @@ pub(super) fn answer(frame: &mut Frame, layout: Layout, port: &Port) -> Option<S
     }
     match be16(arp, OPERATION)? {
         REQUEST => {}
-        // We never ask, so this answers whoever uses our address behind the exception port.
+        // We never ask, so this answers another user of our address, if the kernel has one.
         REPLY => return Some(Step::Exception),
         _ => return None,
     }

@@ -1,5 +1,6 @@
 //! The DNS message: header, question, OPT record (RFC 1035 section 4, RFC 6891).
 
+use super::record::skip_name;
 use super::{be16, name, put16};
 use crate::packet::{Flags, Layout};
 
@@ -205,19 +206,23 @@ impl Asked {
         if flags & flag::OPCODE != 0 {
             return Self { error: Some(Rcode::NOTIMP), ..Self::NOTHING };
         }
-        if count(header::QDCOUNT) != 1 {
-            return Self { error: Some(Rcode::FORMERR), ..Self::NOTHING };
-        }
-        let Some(mut asked) = Self::read_question(message) else {
+        let question = match count(header::QDCOUNT) {
+            0 => Some(Self::NOTHING),
+            1 => Self::read_question(message),
+            _ => None,
+        };
+        let Some(mut asked) = question else {
             return Self { error: Some(Rcode::FORMERR), ..Self::NOTHING };
         };
         let end = HEADER_LEN + question_len(asked.name_len);
-        let sections = count(header::ANCOUNT) | count(header::NSCOUNT);
-        match read_additional(message, end, count(header::ARCOUNT)) {
-            Some(edns) if sections == 0 => asked.edns = edns,
-            _ => asked.error = Some(Rcode::FORMERR),
-        }
-        asked.error = asked.error.or_else(|| asked.refusal());
+        let before = u32::from(count(header::ANCOUNT)) + u32::from(count(header::NSCOUNT));
+        let Some(edns) = read_records(message, end, before, count(header::ARCOUNT)) else {
+            return Self { error: Some(Rcode::FORMERR), ..asked };
+        };
+        asked.edns = edns;
+        // Only an IXFR query has records before the additional section: the SOA the client has.
+        let is_query = asked.name_len > 0 && (before == 0 || asked.qtype == rtype::IXFR);
+        asked.error = if is_query { asked.refusal() } else { Some(Rcode::FORMERR) };
         asked
     }
 
@@ -247,30 +252,34 @@ impl Asked {
     }
 }
 
-/// Reads the additional section of a query. `None`: it is malformed or does not end the message.
+/// Reads the records of a query: `before` of answer and authority, then `additional` ones, and gives the OPT
+/// record among the latter. `None`: they are malformed, or do not end the message.
 #[inline]
-fn read_additional(message: &[u8], mut at: usize, records: u16) -> Option<Option<Edns>> {
+fn read_records(
+    message: &[u8],
+    start: usize,
+    before: u32,
+    additional: u16,
+) -> Option<Option<Edns>> {
     let mut edns = None;
-    for _ in 0..records {
-        // A query holds an OPT record and perhaps a signature; their owner names are not compressed.
-        let owner = name::length(message.get(at..)?)?;
-        let fixed = at + owner;
+    let mut at = start;
+    for number in 0..before + u32::from(additional) {
+        let fixed = skip_name(message, at)?;
+        let data_at = fixed + RECORD_FIXED_LEN;
         let data_len = usize::from(be16(message, fixed + 8)?);
-        if be16(message, fixed)? == rtype::OPT {
+        let data = message.get(data_at..data_at + data_len)?;
+        if number >= before && be16(message, fixed)? == rtype::OPT {
             // RFC 6891 section 6.1.1: one OPT record at most, owned by the root.
-            if edns.is_some() || owner != 1 {
+            if edns.is_some() || message[at] != 0 || !options_are_whole(data) {
                 return None;
             }
-            let options =
-                message.get(fixed + RECORD_FIXED_LEN..fixed + RECORD_FIXED_LEN + data_len)?;
-            options_are_whole(options).then_some(())?;
             edns = Some(Edns {
                 udp_size: be16(message, fixed + 2)?,
                 version: message[fixed + 5],
                 dnssec_ok: be16(message, fixed + 6)? & OPT_DO != 0,
             });
         }
-        at = fixed + RECORD_FIXED_LEN + data_len;
+        at = data_at + data_len;
     }
     (at == message.len()).then_some(edns)
 }

@@ -41,8 +41,6 @@ pub const UDP_LEN: usize = 8;
 
 /// Offsets in an IPv4 header.
 pub mod v4 {
-    /// Type of service.
-    pub const TOS: usize = 1;
     /// Total length.
     pub const TOTAL_LEN: usize = 2;
     /// Identification.
