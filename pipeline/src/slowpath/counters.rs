@@ -28,13 +28,6 @@ macro_rules! counters {
                 $plain { $($name: self.$name.load(Ordering::Relaxed),)* }
             }
         }
-
-        impl $plain {
-            /// The counters in order, with their names and meanings.
-            pub fn named(&self) -> impl Iterator<Item = (&'static str, u64, &'static str)> + use<> {
-                [$((stringify!($name), self.$name, concat!($($text,)*)),)*].into_iter()
-            }
-        }
     };
 }
 
@@ -131,6 +124,8 @@ counters! {
         evicted,
         /// Answers lost because both buckets they could be found by were full.
         index_evicted,
+        /// Answers refused because they were larger than the log.
+        too_long,
     }
 }
 
@@ -145,6 +140,7 @@ impl CacheCounters {
             (&self.replaced, stats.replaced),
             (&self.evicted, stats.evicted),
             (&self.index_evicted, stats.index_evicted),
+            (&self.too_long, stats.too_long),
         ];
         for (counter, value) in values {
             counter.store(value, Ordering::Relaxed);
@@ -193,9 +189,5 @@ mod tests {
         lower(&counters.waiting);
         let snapshot = counters.snapshot();
         assert_eq!(snapshot, CountersSnapshot { misses: 2, ..CountersSnapshot::default() });
-        assert_eq!(
-            snapshot.named().next(),
-            Some(("misses", 2, " Misses taken from the data cores."))
-        );
     }
 }
