@@ -5,10 +5,13 @@
 use std::time::{Duration, Instant};
 
 use arrayvec::ArrayVec;
-use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, BenchmarkId, Criterion, criterion_group, criterion_main};
 use pmdns::ring::ring;
 
 const CAPACITY: usize = 1024;
+
+type Group<'c> = BenchmarkGroup<'c, WallTime>;
 
 /// As large as a packet (64 bytes) and as a miss (416 bytes).
 type PacketSized = [u64; 8];
@@ -70,31 +73,24 @@ fn through_channel<T: Send + Copy + 'static>(value: T, count: u64) -> Duration {
     start.elapsed()
 }
 
+/// Takes values of one size across, each way. One iteration is a thousand values, so that starting the
+/// thread does not count.
+fn cross<T: Send + Copy + 'static>(group: &mut Group<'_>, name: &str, value: T) {
+    let id = |way, size| BenchmarkId::new(format!("{name}/{way}"), size);
+    group.bench_function(id("ring", 1), |b| {
+        b.iter_custom(|n| through_ring::<T, 1>(value, n * 1000))
+    });
+    group.bench_function(id("ring", 32), |b| {
+        b.iter_custom(|n| through_ring::<T, 32>(value, n * 1000))
+    });
+    group.bench_function(id("channel", 1), |b| b.iter_custom(|n| through_channel(value, n * 1000)));
+}
+
 fn benches(c: &mut Criterion) {
     let mut group = c.benchmark_group("ring");
     group.sample_size(10).measurement_time(Duration::from_secs(2));
-    let packet: PacketSized = [7; 8];
-    let miss: MissSized = [7; 52];
-    // One iteration is a thousand values, so that starting the thread does not count.
-    let id = |what, size| BenchmarkId::new(what, size);
-    group.bench_function(id("packet/ring", 1), |b| {
-        b.iter_custom(|n| through_ring::<_, 1>(packet, n * 1000))
-    });
-    group.bench_function(id("packet/ring", 32), |b| {
-        b.iter_custom(|n| through_ring::<_, 32>(packet, n * 1000))
-    });
-    group.bench_function(id("packet/channel", 1), |b| {
-        b.iter_custom(|n| through_channel(packet, n * 1000))
-    });
-    group.bench_function(id("miss/ring", 1), |b| {
-        b.iter_custom(|n| through_ring::<_, 1>(miss, n * 1000))
-    });
-    group.bench_function(id("miss/ring", 32), |b| {
-        b.iter_custom(|n| through_ring::<_, 32>(miss, n * 1000))
-    });
-    group.bench_function(id("miss/channel", 1), |b| {
-        b.iter_custom(|n| through_channel(miss, n * 1000))
-    });
+    cross::<PacketSized>(&mut group, "packet", [7; 8]);
+    cross::<MissSized>(&mut group, "miss", [7; 52]);
     group.finish();
 }
 

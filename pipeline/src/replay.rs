@@ -22,10 +22,8 @@ use crate::topology::{Topology, TopologyError};
 
 /// Frames the wire may have on the line at a time.
 const WINDOW: usize = 64;
-/// Slots of every ring and of each queue of the wire.
+/// Slots of every ring and of each queue of the wire, and frames for the slow path's answers.
 const DEPTH: u32 = 1 << 16;
-/// Frames for the slow path's answers.
-const ANSWER_FRAMES: u32 = DEPTH;
 /// How long the line may stand still before the replay is given up.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// A look at an empty wire.
@@ -102,7 +100,7 @@ fn without_overflow(config: &Config) -> Config {
     config.slowpath.max_waiting = limit;
     config.slowpath.max_waiting_per_client = limit;
     config.frames.ring = DEPTH;
-    config.frames.count = ANSWER_FRAMES;
+    config.frames.count = DEPTH;
     config.slowpath.ring = DEPTH;
     config
 }

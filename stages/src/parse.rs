@@ -75,13 +75,10 @@ impl Parse {
         if header_len < IPV4_MIN_LEN || total_len < header_len || total_len > ip.len() {
             return Err(Reason::Ipv4Header);
         }
-        match packet.frame.verified() {
-            Verified::Good => {}
-            Verified::Bad | Verified::Unknown => {
-                if !Sum::default().add_bytes(&ip[..header_len]).is_right() {
-                    return Err(Reason::Ipv4Checksum);
-                }
-            }
+        if packet.frame.verified() != Verified::Good
+            && !Sum::default().add_bytes(&ip[..header_len]).is_right()
+        {
+            return Err(Reason::Ipv4Checksum);
         }
         if !port.is_ours_v4(&ip[v4::DESTINATION..v4::DESTINATION + 4]) {
             return Err(Reason::NotOurAddress);
