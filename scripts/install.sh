@@ -1,16 +1,21 @@
 #!/usr/bin/env bash
-# Installs the packages that building pmdns needs, and with --lab those that its end-to-end labs need.
+# Installs the packages that building pmdns needs, with --lab those that its end-to-end labs need, and with --peers also the
+# servers that scripts/compare.sh compares it with.
 # Debian and Ubuntu, as root or by sudo. What is there already is left alone.
 set -euo pipefail
 
 BUILD=(dpdk dpdk-dev libdpdk-dev libclang-dev clang pkg-config libpcap-dev libnuma-dev build-essential)
 RUN=(iproute2 iputils-ping bind9-dnsutils)
-LAB=(nsd knot-dnsutils dnsperf ethtool tshark util-linux gzip shellcheck)
-# Daemons that Debian starts as soon as they are installed.
-DAEMONS=(nsd)
+LAB=(nsd knot-dnsutils dnsperf ethtool tshark util-linux gzip shellcheck valgrind)
+PEERS=(unbound knot pdns-recursor dnsdist bind9)
+# Not in every release; one that lacks it compares without it.
+IF_THERE=(knot-resolver)
+# Packages whose daemon Debian starts as soon as it is installed, and its service.
+declare -A SERVICES=([nsd]=nsd [unbound]=unbound [knot]=knot [pdns-recursor]=pdns-recursor [dnsdist]=dnsdist
+    [bind9]=named [knot-resolver]=kresd@1)
 
 usage() {
-    echo "usage: scripts/install.sh [--lab]" >&2
+    echo "usage: scripts/install.sh [--lab|--peers]" >&2
     exit 2
 }
 
@@ -18,6 +23,7 @@ wanted=("${BUILD[@]}" "${RUN[@]}")
 case "${1-}" in
     "") ;;
     --lab) wanted+=("${LAB[@]}") ;;
+    --peers) wanted+=("${LAB[@]}" "${PEERS[@]}" "${IF_THERE[@]}") ;;
     *) usage ;;
 esac
 
@@ -44,15 +50,21 @@ if [[ $(id -u) -ne 0 ]]; then
 fi
 echo "installing ${missing[*]}"
 "${as_root[@]}" apt-get update -qq
+for index in "${!missing[@]}"; do
+    [[ " ${IF_THERE[*]} " != *" ${missing[index]} "* ]] || apt-cache policy "${missing[index]}" | grep -q 'Candidate: [^(]' ||
+        unset "missing[$index]"
+done
+[[ ${#missing[@]} -gt 0 ]] || exit 0
+# A name server that came only because the labs need its program must not take port 53: none is started now, nor at boot.
+policy=/usr/sbin/policy-rc.d
+if [[ ! -e $policy ]]; then
+    printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee "$policy" > /dev/null
+    "${as_root[@]}" chmod +x "$policy"
+    trap '"${as_root[@]}" rm -f "$policy"' EXIT
+fi
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y -qq --no-install-recommends "${missing[@]}" > /dev/null
-
-# A name server that came only because the labs need its program must not take port 53.
-for daemon in "${DAEMONS[@]}"; do
-    [[ " ${missing[*]} " == *" $daemon "* ]] || continue
-    if [[ -d /run/systemd/system ]]; then
-        "${as_root[@]}" systemctl disable --now --quiet "$daemon" || true
-    elif [[ -x /etc/init.d/$daemon ]]; then
-        "${as_root[@]}" "/etc/init.d/$daemon" stop > /dev/null || true
-    fi
+[[ -d /run/systemd/system ]] || exit 0
+for package in "${missing[@]}"; do
+    [[ -z ${SERVICES[$package]-} ]] || "${as_root[@]}" systemctl disable --now --quiet "${SERVICES[$package]}" || true
 done

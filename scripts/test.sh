@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs every test there is: formatting, lints, unit tests, the cache's model check, the end-to-end labs.
-# Installs what is missing. --fast leaves out the labs and the model check.
+# Runs every test there is: formatting, lints, unit tests, the cache's model check, instruction counts, the labs.
+# Installs what is missing. --fast leaves out the labs, the model check and the counts.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,7 +20,7 @@ if [[ $fast == yes ]]; then scripts/install.sh; else scripts/install.sh --lab; f
 step formatting
 cargo fmt --all --check
 step scripts
-if command -v shellcheck > /dev/null; then shellcheck scripts/*.sh .ci/run; else echo "not installed"; fi
+if command -v shellcheck > /dev/null; then shellcheck scripts/*.sh scripts/compare/*.sh .ci/run; else echo "not installed"; fi
 step lints
 cargo clippy --workspace --all-targets -- -D warnings
 step documentation
@@ -35,6 +35,9 @@ step "model check of what cores share"
 RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/loom" \
     cargo test --release -p pmdns-stages --no-default-features --test cache_loom
 
+step "instruction counts"
+scripts/instructions.sh
+
 step labs
 labs=(cargo test --release -p pmdns --test lab)
 "${labs[@]}" --no-run
@@ -44,4 +47,7 @@ if [[ $(id -u) -ne 0 ]]; then
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="sudo -E"
 fi
 "${labs[@]}" -- --include-ignored --test-threads=1 --nocapture
+step "lab of the load generator"
+cargo build --release -p pmdns -p pmdns-bench --bins
+cargo test --release -p pmdns-bench --test lab -- --include-ignored --test-threads=1 --nocapture
 step finished

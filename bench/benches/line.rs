@@ -1,74 +1,149 @@
-//! The whole line, fused on one core, over the memory driver: every query a hit.
+//! The whole line: fused and split, by batch size, by number of names, and under what should be dropped.
 //!
-//! Criterion reports the time of one batch of 32 through RX queue, line and TX queue; the table printed
-//! before it is the line's own meter: TSC ticks per packet and stage.
+//! `line/turn` is a worker's turn over the memory driver: RX queue, line, TX queue or pool, in cycles per packet.
+//! `line/process` is the stages alone. The tables printed beside them are the line's own meters. Frames are
+//! filled before each turn, which does not count, and so are in the first-level cache.
 
-use std::time::Duration;
-
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use pmdns::testing::{Rig, config};
-use pmdns_bench::numbered_query;
+use criterion::measurement::Measurement;
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use pmdns_bench::traffic::{Flood, Spread, floods, query_frames};
+use pmdns_bench::{Cycles, Feed, Kit, RigFeed, pin, short, typical, wanted};
 use pmdns_config::StageName;
-use pmdns_nics::Burst;
+use pmdns_stages::Step;
+
+#[path = "line/churn.rs"]
+mod churn;
+#[path = "line/metering.rs"]
+mod metering;
+#[path = "line/split.rs"]
+mod split;
 
 const BATCH: usize = 32;
+const BATCHES: [usize; 5] = [1, 8, 16, 32, 64];
+const NAMES: [usize; 4] = [1_000, 10_000, 1_000_000, 10_000_000];
+/// Queries before they repeat: more than any cache of the processor holds entries.
+const QUERIES: usize = 400_000;
+/// Turns before anything is measured: branch predictors and caches have seen every frame of a small case.
+const WARM_TURNS: usize = 20_000;
 
-/// A rig with `names` cached names.
-fn filled(names: usize) -> Rig {
-    let mut rig = Rig::new(&config("[cache]\nsize = \"512MiB\"\n"));
-    for index in 0..names {
-        rig.learn(&numbered_query(index, names), &[(0, 1, 86_400, vec![192, 0, 2, 1])]);
-    }
-    rig
+fn hits(names: usize) -> Vec<Vec<u8>> {
+    query_frames(&Spread::Uniform.draw(names, QUERIES.min(names * 8)))
 }
 
-/// Sends one batch of queries through the rig. The frames that come back carry the next queries.
-fn turn(rig: &mut Rig, queries: &[Vec<u8>], next: &mut usize, frames: &mut Burst) {
-    for frame in frames.iter_mut() {
-        let bytes = &queries[*next];
-        *next = (*next + 1) % queries.len();
-        frame.resize(bytes.len()).expect("queries fit");
-        frame.bytes_mut().copy_from_slice(bytes);
-    }
-    rig.offer(0, frames);
-    rig.workers[0].turn();
-    let got = rig.far.rx[0].receive(frames, BATCH);
-    assert_eq!(got, BATCH, "every query is answered");
-}
-
-fn whole_line(c: &mut Criterion) {
-    let mut group = c.benchmark_group("line");
-    group.throughput(Throughput::Elements(BATCH as u64)).measurement_time(Duration::from_secs(3));
-    for names in [1_000, 10_000, 1_000_000] {
-        let mut rig = filled(names);
-        let queries: Vec<Vec<u8>> = (0..names.min(200_000))
-            .map(|index| numbered_query(index * 7, names).frame_bytes())
-            .collect();
-        let mut frames: Burst = (0..BATCH).map(|_| rig.frame(&[])).collect();
-        let mut next = 0;
-        for _ in 0..20_000 {
-            turn(&mut rig, &queries, &mut next, &mut frames);
+/// Fused, every query a hit, over the memory driver.
+fn fused(c: &mut Criterion<Cycles>) {
+    let mut group = c.benchmark_group("line/turn");
+    group.throughput(Throughput::Elements(BATCH as u64));
+    for names in NAMES {
+        if !wanted(&[&format!("line/turn/fused/{}", short(names))]) {
+            continue;
         }
-        print_meters(&rig, names);
-        group.bench_function(format!("fused/{names}"), |b| {
-            b.iter(|| turn(&mut rig, &queries, &mut next, &mut frames));
+        let mut feed = RigFeed::new("", names, hits(names), BATCH);
+        for _ in 0..WARM_TURNS {
+            feed.turn();
+        }
+        print_meters(&feed, &format!("{} names", short(names)));
+        let (mut asked, mut hits) = (0, 0);
+        group.bench_function(BenchmarkId::new("fused", short(names)), |b| {
+            b.iter_custom(|iterations| {
+                typical(iterations, || {
+                    let (took, answered) = feed.turn();
+                    (asked, hits) = (asked + BATCH, hits + answered);
+                    took
+                })
+            });
+        });
+        assert!(hits * 1000 >= asked * 999, "{hits} of {asked} names are cached");
+    }
+    group.finish();
+}
+
+/// Every batch size, 10,000 names: the stages alone, and the turn.
+fn batch_sizes(c: &mut Criterion<Cycles>) {
+    let cycles = Cycles::new();
+    let mut group = c.benchmark_group("line");
+    let mut kit = Kit::filled(10_000);
+    for size in BATCHES {
+        if !wanted(&[&format!("line/process/batch/{size}"), &format!("line/turn/batch/{size}")]) {
+            continue;
+        }
+        group.throughput(Throughput::Elements(size as u64));
+        let (mut line, mut feed) = (kit.line(), Feed::new(hits(10_000), size));
+        group.bench_function(BenchmarkId::new("process/batch", size), |b| {
+            b.iter_custom(|iterations| {
+                typical(iterations, || process(&mut kit, &mut line, &mut feed, &cycles))
+            });
+        });
+        let settings = format!("[frames]\nbatch = {size}\n");
+        let mut feed = RigFeed::new(&settings, 10_000, hits(10_000), size);
+        group.bench_function(BenchmarkId::new("turn/batch", size), |b| {
+            b.iter_custom(|iterations| typical(iterations, || feed.turn().0));
         });
     }
     group.finish();
 }
 
-#[expect(clippy::print_stderr, reason = "a bench reports to its terminal")]
-fn print_meters(rig: &Rig, names: usize) {
-    let counters = rig.workers[0].counters();
-    let mut whole = 0.0;
-    for (stage, meter) in StageName::ALL.iter().zip(&counters.meters) {
-        let packets = meter.exits.total().max(1);
-        let ticks = meter.ticks as f64 / packets as f64;
-        whole += if meter.batches > 0 { ticks } else { 0.0 };
-        eprintln!("{names:>9} names  {:<10} {ticks:>7.1} ticks/packet", stage.name());
-    }
-    eprintln!("{names:>9} names  stages in all {whole:>4.1} ticks/packet");
+/// The cycles of one batch through the stages.
+fn process(kit: &mut Kit, line: &mut pmdns::line::Line, feed: &mut Feed, cycles: &Cycles) -> u64 {
+    feed.rearm();
+    let start = cycles.start();
+    kit.process(line, &mut feed.batch);
+    let took = cycles.end(start);
+    debug_assert!(feed.taking(Step::TRANSMIT) > 0, "hits are answered");
+    took
 }
 
-criterion_group!(all, whole_line);
+/// What nobody should be able to spend our time with, beside a hit.
+fn unwanted(c: &mut Criterion<Cycles>) {
+    let mut group = c.benchmark_group("line/flood");
+    group.throughput(Throughput::Elements(BATCH as u64));
+    for Flood { name, config, frames } in floods(10_000) {
+        if !wanted(&[&format!("line/flood/{name}")]) {
+            continue;
+        }
+        let mut feed = RigFeed::new(config, 10_000, frames, BATCH);
+        group.bench_function(name, |b| {
+            b.iter_custom(|iterations| typical(iterations, || feed.turn().0));
+        });
+    }
+    group.finish();
+}
+
+fn others(c: &mut Criterion<Cycles>) {
+    metering::bench(c);
+    if wanted(&["line/split"]) {
+        split::report();
+    }
+    if wanted(&["line/churn"]) {
+        churn::report();
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "a bench reports to its terminal")]
+fn print_meters(feed: &RigFeed, what: &str) {
+    let counters = feed.rig.workers[0].counters();
+    let mut whole = 0.0;
+    for (stage, meter) in StageName::ALL.iter().zip(&counters.meters) {
+        if meter.batches > 0 {
+            let ticks = meter.ticks as f64 / meter.exits.total().max(1) as f64;
+            whole += ticks;
+            eprint!("{} {ticks:.1}  ", stage.name());
+        }
+    }
+    eprintln!("| stages in all {whole:.1} cycles/packet, {what}");
+}
+
+fn pinned(c: &mut Criterion<Cycles>) {
+    pin(0);
+    fused(c);
+    batch_sizes(c);
+    unwanted(c);
+    others(c);
+}
+
+criterion_group! {
+    name = all;
+    config = pmdns_bench::criterion();
+    targets = pinned
+}
 criterion_main!(all);

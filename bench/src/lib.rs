@@ -1,15 +1,55 @@
-//! Traffic for the benches: queries over many names, seeded, so that two runs see the same.
+//! What the benches share: traffic that two runs see alike, the line put together from its parts, and
+//! TSC cycles as criterion's unit.
+//!
+//! Whatever of the product the benches call is called here, as far as it goes, so that a change of an
+//! interface is followed in one place.
 
-use pmdns_stages::testing::{Query, name_of, query};
+use std::sync::OnceLock;
 
-/// Query number `index` of `names` names, from one of 200 clients.
-pub fn numbered_query(index: usize, names: usize) -> Query {
-    // A fixed odd multiplier visits every name, in an order no prefetcher guesses.
-    let name = index.wrapping_mul(0x9e37_79b1) % names;
-    Query {
-        name: name_of(&format!("host{name:07}.example.")),
-        id: index as u16,
-        source: vec![10, 77, 0, 3 + (index % 200) as u8],
-        ..query("x. A")
+use core_affinity::CoreId;
+
+pub mod cycles;
+pub mod kit;
+pub mod load;
+pub mod traffic;
+pub mod upstream;
+
+pub use cycles::{Cycles, criterion, typical, typical_of};
+pub use kit::{Feed, Kit, RigFeed};
+pub use traffic::{host, numbered_query, write_zone};
+
+/// The name criterion groups and tables give a number of names.
+pub fn short(names: usize) -> String {
+    match names {
+        1_000_000.. => format!("{}M", names / 1_000_000),
+        1_000.. => format!("{}k", names / 1_000),
+        _ => names.to_string(),
     }
+}
+
+/// Whether the filter on the command line, if its first word is one, asks for any case of these: for what is slow
+/// to make ready, and for tables that criterion does not know of.
+pub fn wanted(cases: &[&str]) -> bool {
+    match std::env::args().nth(1) {
+        Some(filter) if !filter.starts_with('-') => {
+            cases.iter().any(|case| case.contains(&filter) || filter.contains(case))
+        }
+        _ => true,
+    }
+}
+
+/// Pins the calling thread to the CPU of this index among those the process may use. `false`: there is no such.
+pub fn pin(index: usize) -> bool {
+    usable().get(index).is_some_and(|cpu| core_affinity::set_for_current(*cpu))
+}
+
+/// How many CPUs the process may use.
+pub fn cpus() -> usize {
+    usable().len().max(1)
+}
+
+/// The CPUs as they were at the first call: a pinned thread, and those it starts, see only one.
+fn usable() -> &'static [CoreId] {
+    static CPUS: OnceLock<Vec<CoreId>> = OnceLock::new();
+    CPUS.get_or_init(|| core_affinity::get_core_ids().unwrap_or_default())
 }

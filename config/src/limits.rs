@@ -63,6 +63,8 @@ pub const MAX_SLOWPATH_THREADS: usize = 64;
 pub const MAX_TIMEOUT_MS: u64 = 60_000;
 /// Questions or queries that may wait for upstream: the tables are taken at start.
 pub const MAX_PENDING: usize = 1 << 24;
+/// Queries that may leave together from one UDP port.
+pub const MAX_QUERIES_PER_PORT: usize = 32;
 /// Upstream resolvers.
 pub const MAX_UPSTREAMS: usize = 64;
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use crate::limits::MAX_QUERIES_PER_PORT;
 use crate::local::LocalRecord;
 use crate::placement::Stretch;
 use crate::prefix::{InterfaceAddress, Prefix};
@@ -44,6 +45,8 @@ pub struct Config {
     pub block: Block,
     /// How to talk to a running instance.
     pub control: Control,
+    /// Where monitoring reads the counters.
+    pub metrics: Metrics,
 }
 
 /// `[eal]`
@@ -182,6 +185,8 @@ pub struct SlowPath {
     pub max_waiting: usize,
     /// Queries of one client address waiting for upstream.
     pub max_waiting_per_client: usize,
+    /// Queries that may leave together from one random UDP port; 1: a port for every query.
+    pub queries_per_port: usize,
 }
 
 /// `[[upstream]]`
@@ -253,8 +258,16 @@ pub struct Block {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Control {
-    /// The unix socket `pmdns stats` asks.
+    /// The unix socket that `pmdns stats`, `top` and `profile` ask.
     pub socket: PathBuf,
+}
+
+/// `[metrics]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Metrics {
+    /// Address and port that OpenMetrics are served at over HTTP; absent: nowhere.
+    pub listen: Option<SocketAddr>,
 }
 
 impl Default for Eal {
@@ -298,6 +311,7 @@ impl Default for SlowPath {
             max_pending: 16_384,
             max_waiting: 65_536,
             max_waiting_per_client: 256,
+            queries_per_port: MAX_QUERIES_PER_PORT,
         }
     }
 }

@@ -13,6 +13,7 @@ const LIBRARIES: [&str; 5] = ["rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring
 /// Functions that the `dpdk` driver calls; no other enters the bindings.
 const FUNCTIONS: &str = "rte_(eal_(init|cleanup|get_runtime_dir)|strerror|version\
     |thread_(register|unregister)|dev_(probe|remove|name)\
+    |ring_(create_elem|free)\
     |pktmbuf_(pool_create|free_bulk)|mempool_(free|in_use_count)\
     |eth_call_[rt]x_callbacks\
     |eth_dev_(adjust_nb_rx_tx_desc|close|configure|get_port_by_name|info_get|socket_id\

@@ -91,6 +91,15 @@ impl Frame {
         unsafe { slice::from_raw_parts_mut(self.data.as_ptr(), usize::from(self.len)) }
     }
 
+    /// The whole buffer from the start of the frame on, to be changed. Beyond the frame's length it holds whatever
+    /// it held.
+    #[inline]
+    pub fn buffer_mut(&mut self) -> &mut [u8] {
+        // SAFETY: `new` was promised `room` initialised bytes at `data`, ours alone, and `&mut self` makes the
+        // borrow unique.
+        unsafe { slice::from_raw_parts_mut(self.data.as_ptr(), usize::from(self.room)) }
+    }
+
     /// How many bytes the frame holds, as wide as drivers count them.
     #[inline]
     #[cfg_attr(not(feature = "dpdk"), expect(dead_code, reason = "only DPDK asks"))]
@@ -128,11 +137,12 @@ impl Frame {
         self.port = port;
     }
 
-    /// Starts loading the first two cache lines of the frame: the headers, and the rest of a short frame.
+    /// Starts loading the first two cache lines of the frame: the headers, and the rest of a short frame. They
+    /// are loaded to be written: the answer will stand where the query stands.
     #[inline]
     pub fn prefetch(&self) {
-        crate::prefetch(self.data.as_ptr());
-        crate::prefetch(self.data.as_ptr().wrapping_add(64));
+        crate::prefetch_to_write(self.data.as_ptr());
+        crate::prefetch_to_write(self.data.as_ptr().wrapping_add(64));
     }
 
     /// What the port found out about the checksums of this received frame.

@@ -1,8 +1,8 @@
 //! A port made of memory: what one end transmits, the other receives.
 //!
-//! For tests and benches: no EAL, no root, no device. Each queue is a bounded channel of frames.
+//! For tests and benches: no EAL, no root, no device. Each queue is a ring of frames.
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::{Burst, Frame, Nic, PortFacts, PortStats, Queues, RxQueue, TxQueue};
 
@@ -18,8 +18,8 @@ pub fn link(name: &str, port: u8, queues: u16, depth: usize) -> (MemoryNic, Queu
     let mut near = Queues::default();
     let mut far = Queues::default();
     for _ in 0..queues {
-        let (near_tx, far_rx) = bounded(depth);
-        let (far_tx, near_rx) = bounded(depth);
+        let (near_tx, far_rx) = RingBuffer::new(depth);
+        let (far_tx, near_rx) = RingBuffer::new(depth);
         near.rx.push(Box::new(Rx { frames: near_rx, port }));
         near.tx.push(Box::new(Tx { frames: near_tx }));
         far.rx.push(Box::new(Rx { frames: far_rx, port }));
@@ -54,38 +54,33 @@ impl Nic for MemoryNic {
 }
 
 struct Rx {
-    frames: Receiver<Frame>,
+    frames: Consumer<Frame>,
     port: u8,
 }
 
 impl RxQueue for Rx {
     fn receive(&mut self, burst: &mut Burst, limit: usize) -> usize {
-        let before = burst.len();
-        let limit = limit.min(burst.remaining_capacity());
-        for mut frame in self.frames.try_iter().take(limit) {
+        let count = self.frames.slots().min(limit).min(burst.remaining_capacity());
+        let Ok(frames) = self.frames.read_chunk(count) else { return 0 };
+        for mut frame in frames {
             frame.set_port(self.port);
             burst.push(frame);
         }
-        burst.len() - before
+        count
     }
 }
 
 struct Tx {
-    frames: Sender<Frame>,
+    frames: Producer<Frame>,
 }
 
 impl TxQueue for Tx {
     fn transmit(&mut self, burst: &mut Burst) -> usize {
-        let mut sent = 0;
-        let mut refused = Burst::new();
-        for frame in burst.drain(..) {
-            match self.frames.try_send(frame) {
-                Ok(()) => sent += 1,
-                Err(error) => refused.push(error.into_inner()),
-            }
+        let count = self.frames.slots().min(burst.len());
+        match self.frames.write_chunk_uninit(count) {
+            Ok(room) => room.fill_from_iter(burst.drain(..count)),
+            Err(_) => 0,
         }
-        *burst = refused;
-        sent
     }
 }
 

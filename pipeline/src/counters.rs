@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pmdns_config::StageName;
 use pmdns_stages::{Exits, Step};
 
+use crate::latency::{Latencies, Latency, PublishedLatencies};
 use crate::line::Line;
 use crate::station::Meter;
 
@@ -51,6 +52,8 @@ tally! {
     busy_ticks,
     /// Ticks spent in turns that found none.
     idle_ticks,
+    /// Ticks spent on publishing these counters.
+    housekeeping_ticks,
 }
 
 /// What went over one queue or ring, counted by the core at this end of it.
@@ -85,6 +88,7 @@ const VALUES: usize = Tally::COUNT + StageName::COUNT * METER_VALUES;
 pub struct Published {
     values: [AtomicU64; VALUES],
     flows: Box<[[AtomicU64; 2]]>,
+    latencies: PublishedLatencies,
     links: Box<[Link]>,
 }
 
@@ -97,6 +101,8 @@ pub struct Counters {
     pub meters: [Meter; StageName::COUNT],
     /// The queues and rings.
     pub links: Vec<(Link, Flow)>,
+    /// From arrival to TX queue.
+    pub latencies: Latencies,
 }
 
 impl Published {
@@ -106,12 +112,20 @@ impl Published {
         Self {
             values: [const { AtomicU64::new(0) }; VALUES],
             flows: links.iter().map(|_| Default::default()).collect(),
+            latencies: PublishedLatencies::default(),
             links,
         }
     }
 
     /// Publishes the counters of one core. Only that core may call it.
-    pub fn publish(&self, tally: &Tally, line: &Line, flows: impl Iterator<Item = Flow>) {
+    pub fn publish(
+        &self,
+        tally: &Tally,
+        line: &Line,
+        flows: impl Iterator<Item = Flow>,
+        latency: &Latency,
+    ) {
+        self.latencies.publish(latency);
         let tally = tally.named().map(|(_, value, _)| value);
         let meters = line.meters();
         let meters = meters.iter().flat_map(|meter| {
@@ -139,7 +153,8 @@ impl Published {
             passed: passed.load(Ordering::Relaxed),
             refused: refused.load(Ordering::Relaxed),
         });
-        Counters { tally, meters, links: self.links.iter().copied().zip(flows).collect() }
+        let links = self.links.iter().copied().zip(flows).collect();
+        Counters { tally, meters, links, latencies: self.latencies.read() }
     }
 }
 

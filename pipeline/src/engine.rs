@@ -1,5 +1,6 @@
 //! The engine: everything a topology names, built, started, watched and stopped.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -7,7 +8,7 @@ use std::thread::JoinHandle;
 use core_affinity::CoreId;
 use pmdns_config::Config;
 use pmdns_nics::hugepage::{Arena, ArenaError, ArenaReport};
-use pmdns_nics::{Frame, FramePool, PortFacts, Queues, adopt_data_thread};
+use pmdns_nics::{FramePool, PortFacts, Queues, adopt_data_thread};
 use pmdns_stages::Packet;
 use pmdns_stages::acl::Acl;
 use pmdns_stages::cache::{Cache, CacheError, Lifetimes};
@@ -24,9 +25,10 @@ use pmdns_stages::wire::name::Seed;
 use crate::clock::Clock;
 use crate::counters::Published;
 use crate::line::Stages;
+use crate::occupancy::RingGauge;
 use crate::ring::{RingReceiver, RingSender, ring};
 use crate::slowpath::{
-    self, CacheCounters, Counters as SlowPathCounters, SlowPathParts, UpstreamCounters,
+    self, Answered, CacheCounters, Counters as SlowPathCounters, SlowPathParts, UpstreamCounters,
 };
 use crate::topology::Topology;
 use crate::worker::{Worker, WorkerParts};
@@ -79,11 +81,29 @@ pub struct Gauges {
     pub cache: Vec<Arc<CacheCounters>>,
     /// The upstreams' counters, by upstream.
     pub upstreams: Arc<[UpstreamCounters]>,
+    /// The upstreams' addresses, by upstream.
+    pub upstream_addresses: Arc<[SocketAddr]>,
+    /// The rings, with what lies at their ends.
+    pub rings: RingGauges,
     /// The frames.
     pub pool: FramePool,
     /// The clock.
     pub clock: Clock,
 }
+
+/// Which two threads a ring joins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RingEnds {
+    /// Packets, from worker to worker.
+    Packets(usize, usize),
+    /// Misses, from a worker to a thread of the slow path.
+    Misses(usize, usize),
+    /// Answers, from a thread of the slow path to a worker.
+    Answers(usize, usize),
+}
+
+/// Every ring: what it joins, and what its ends have counted.
+pub type RingGauges = Arc<[(RingEnds, Arc<RingGauge>)]>;
 
 /// An engine whose threads run.
 pub struct Running {
@@ -97,14 +117,14 @@ struct WorkerRings {
     packets_in: Vec<RingReceiver<Packet>>,
     packets_out: Vec<RingSender<Packet>>,
     misses: Vec<RingSender<Miss>>,
-    answers: Vec<RingReceiver<Frame>>,
+    answers: Vec<RingReceiver<Answered>>,
 }
 
 /// The ends of the rings that one thread of the slow path holds.
 #[derive(Default)]
 struct SlowPathRings {
     misses: Vec<RingReceiver<Miss>>,
-    answers: Vec<RingSender<Frame>>,
+    answers: Vec<RingSender<Answered>>,
     answers_to: Vec<usize>,
 }
 
@@ -123,7 +143,7 @@ impl Engine {
             Arena::new(config.cache.size.bytes(), config.cache.pages, cache_node(config, facts))?;
         let (cache, writers) = Cache::new(arena, topology.slow_path_threads, seed)?;
         let stages = stages(config, facts, &cache, clock, seed)?;
-        let (worker_rings, slow_path_rings) = lay_rings(config, &topology);
+        let (worker_rings, slow_path_rings, rings) = lay_rings(config, &topology);
         let gauges = Gauges {
             workers: (0..topology.workers.len())
                 .map(|worker| Arc::new(Published::new(topology.links(worker))))
@@ -131,6 +151,8 @@ impl Engine {
             slow_path: writers.iter().map(|_| Arc::default()).collect(),
             cache: writers.iter().map(|_| Arc::default()).collect(),
             upstreams: config.upstreams.iter().map(|_| UpstreamCounters::default()).collect(),
+            upstream_addresses: config.upstreams.iter().map(|one| one.address).collect(),
+            rings,
             pool,
             clock,
         };
@@ -306,36 +328,43 @@ fn lifetimes(config: &Config) -> Lifetimes {
 }
 
 /// Lays every ring of the topology and gives each end to its holder.
-fn lay_rings(config: &Config, topology: &Topology) -> (Vec<WorkerRings>, Vec<SlowPathRings>) {
+fn lay_rings(
+    config: &Config,
+    topology: &Topology,
+) -> (Vec<WorkerRings>, Vec<SlowPathRings>, RingGauges) {
+    let mut gauges = Vec::new();
     let mut workers: Vec<WorkerRings> =
         topology.workers.iter().map(|_| WorkerRings::default()).collect();
     // The plan lists rings in the order in which both ends count them.
     for plan in &topology.rings {
         let (sender, receiver) = ring(config.frames.ring as usize);
+        gauges.push((RingEnds::Packets(plan.from, plan.to), receiver.gauge()));
         workers[plan.from].packets_out.push(sender);
         workers[plan.to].packets_in.push(receiver);
     }
     let mut threads = Vec::new();
-    for _ in 0..topology.slow_path_threads {
+    for number in 0..topology.slow_path_threads {
         let mut thread = SlowPathRings::default();
         let mut outlet_of = vec![0; workers.len()];
         for (index, plan) in topology.workers.iter().enumerate() {
             if plan.tx_queue.is_some() {
                 let (sender, receiver) = ring(config.frames.ring as usize);
+                gauges.push((RingEnds::Answers(number, index), receiver.gauge()));
                 outlet_of[index] = thread.answers.len();
                 thread.answers.push(sender);
                 workers[index].answers.push(receiver);
             }
         }
-        for (worker, plan) in workers.iter_mut().zip(&topology.workers) {
+        for (index, (worker, plan)) in workers.iter_mut().zip(&topology.workers).enumerate() {
             let (sender, receiver) = ring(config.slowpath.ring as usize);
+            gauges.push((RingEnds::Misses(index, number), receiver.gauge()));
             worker.misses.push(sender);
             thread.misses.push(receiver);
             thread.answers_to.push(outlet_of[plan.answered_by]);
         }
         threads.push(thread);
     }
-    (workers, threads)
+    (workers, threads, gauges.into())
 }
 
 /// CPUs for the slow path: those the config names, else those no data core uses; none: any CPU.

@@ -8,7 +8,10 @@ pub mod clock;
 pub mod control;
 pub mod counters;
 pub mod engine;
+pub mod histogram;
+pub mod latency;
 pub mod line;
+pub mod occupancy;
 pub mod replay;
 pub mod ring;
 #[cfg(feature = "dpdk")]

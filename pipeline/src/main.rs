@@ -3,10 +3,15 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
+#[cfg(feature = "dpdk")]
+use pmdns::control::metrics::server::MetricsError;
+use pmdns::control::profile::{self, ProfileError};
 use pmdns::control::report::{self, Report};
-use pmdns::control::socket;
+use pmdns::control::top::{self, TopError};
+use pmdns::control::{print, socket};
 use pmdns::replay::{self, ReplayError};
 #[cfg(feature = "dpdk")]
 use pmdns::run::{self, RunError};
@@ -61,8 +66,42 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show a running instance on the terminal, second by second; q quits, space pauses.
+    Top {
+        /// Its control socket [default: that of a config without `control.socket`].
+        #[arg(long)]
+        socket: Option<PathBuf>,
+        /// Seconds between two looks, 0.1 to 3600.
+        #[arg(long, default_value = "1", value_parser = interval)]
+        interval: Duration,
+        /// Print one frame as text, for files and pipes.
+        #[arg(long)]
+        once: bool,
+    },
+    /// Watch a running instance for some time and write a page with plots.
+    Profile {
+        /// How long, 1 to 3600.
+        #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(profile::SECONDS))]
+        seconds: u64,
+        /// The page: one HTML file that needs nothing else.
+        #[arg(short, long)]
+        output: PathBuf,
+        /// Its control socket [default: that of a config without `control.socket`].
+        #[arg(long)]
+        socket: Option<PathBuf>,
+    },
     /// Print the version.
     Version,
+}
+
+/// Seconds between two looks.
+fn interval(text: &str) -> Result<Duration, String> {
+    let (least, most) = top::INTERVALS;
+    let seconds =
+        text.parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds
+        .filter(|seconds| (least..=most).contains(seconds))
+        .ok_or_else(|| format!("write seconds, {} to {}", least.as_secs_f64(), most.as_secs()))
 }
 
 /// What went wrong, and so what the process exits with.
@@ -82,6 +121,10 @@ enum Failure {
     Socket(#[from] socket::SocketError),
     #[error("the instance sent no report: {0}")]
     Report(#[from] serde_json::Error),
+    #[error(transparent)]
+    Top(#[from] TopError),
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
     #[error("cannot print: {0}")]
     Print(#[from] io::Error),
 }
@@ -96,13 +139,20 @@ impl Failure {
                 RunError::Topology(_) => 2,
                 RunError::Eal(_) | RunError::Pool(_) => 3,
                 RunError::Port(_) => 4,
-                RunError::Socket(_) => 5,
-                RunError::Engine(_) | RunError::Signal(_) | RunError::ThreadEnded => 1,
+                RunError::Socket(_) | RunError::Metrics(MetricsError::Listen { .. }) => 5,
+                RunError::Engine(_)
+                | RunError::Metrics(MetricsError::Thread(_))
+                | RunError::Signal(_)
+                | RunError::ThreadEnded => 1,
             },
             #[cfg(not(feature = "dpdk"))]
             Self::NoDpdk => 3,
             Self::Replay(ReplayError::Topology(_)) => 2,
-            Self::Socket(_) => 5,
+            Self::Socket(_)
+            | Self::Top(TopError::Socket(_))
+            | Self::Profile(ProfileError::Ask(TopError::Socket(_))) => 5,
+            Self::Top(TopError::NoTerminal) => 2,
+            Self::Top(_) | Self::Profile(_) => 1,
             Self::Replay(_) | Self::Report(_) | Self::Print(_) => 1,
         }
     }
@@ -129,7 +179,7 @@ fn execute(command: Command) -> Result<(), Failure> {
         Command::Run { config, json } => {
             let config = Config::load(&config)?;
             #[cfg(feature = "dpdk")]
-            return print(&run::run(&config)?, json);
+            return print_report(&run::run(&config)?, json);
             #[cfg(not(feature = "dpdk"))]
             {
                 let _ = (config, json);
@@ -143,12 +193,18 @@ fn execute(command: Command) -> Result<(), Failure> {
         }
         Command::Replay { input, output, config, json } => {
             let config = Config::load(&config)?;
-            print(&replay::replay(&config, &input, output.as_deref())?, json)
+            print_report(&replay::replay(&config, &input, output.as_deref())?, json)
         }
         Command::Stats { socket, json } => {
-            let path = socket.unwrap_or_else(|| pmdns_config::Control::default().socket);
-            let text = socket::ask(&path)?;
+            let text = socket::ask(&path_of(socket))?;
             print_json(&serde_json::from_str(&text)?, json)
+        }
+        Command::Top { socket, interval, once: true } => {
+            Ok(top::print_once(&path_of(socket), interval, &mut io::stdout().lock())?)
+        }
+        Command::Top { socket, interval, once: false } => Ok(top::run(&path_of(socket), interval)?),
+        Command::Profile { seconds, output, socket } => {
+            Ok(profile::run(&path_of(socket), Duration::from_secs(seconds), &output)?)
         }
         Command::Version => {
             writeln!(io::stdout(), "pmdns {}", env!("CARGO_PKG_VERSION"))?;
@@ -157,7 +213,12 @@ fn execute(command: Command) -> Result<(), Failure> {
     }
 }
 
-fn print(report: &Report, json: bool) -> Result<(), Failure> {
+/// The control socket to ask.
+fn path_of(socket: Option<PathBuf>) -> PathBuf {
+    socket.unwrap_or_else(|| pmdns_config::Control::default().socket)
+}
+
+fn print_report(report: &Report, json: bool) -> Result<(), Failure> {
     print_json(&serde_json::to_value(report)?, json)
 }
 
@@ -166,7 +227,7 @@ fn print_json(report: &serde_json::Value, json: bool) -> Result<(), Failure> {
     if json {
         writeln!(out, "{report}")?;
     } else {
-        report::print_for_people(report, &mut out)?;
+        print::print_for_people(report, &mut out)?;
     }
     Ok(())
 }

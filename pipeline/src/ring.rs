@@ -2,51 +2,113 @@
 //!
 //! One core pushes, one core pops; each holds its own end. Nothing blocks: a full ring refuses, an empty
 //! one gives nothing. Underneath is `rtrb`; this file adds bursts, and the names we use.
+//!
+//! A crossing costs what it takes to fetch lines from the other core. The sender saves some of that: it looks
+//! how far the receiver is only when the slots it knows to be free do not suffice, and after a push it asks for
+//! the lines of the next one, which come while it works on something else.
+
+use std::mem::{self, MaybeUninit};
+use std::ptr;
+use std::sync::Arc;
 
 use arrayvec::ArrayVec;
+use pmdns_nics::prefetch_to_write;
+
+use crate::occupancy::{Occupancy, RingGauge};
+
+/// Bytes that cross cores together.
+const LINE_BYTES: usize = 64;
 
 /// The end that pushes.
 #[derive(Debug)]
 pub struct RingSender<T> {
     slots: rtrb::Producer<T>,
+    gauge: Arc<RingGauge>,
 }
 
 /// The end that pops.
 #[derive(Debug)]
 pub struct RingReceiver<T> {
     slots: rtrb::Consumer<T>,
+    occupancy: Occupancy,
+    gauge: Arc<RingGauge>,
 }
 
 /// A ring with room for `capacity` values, all of it taken now.
 pub fn ring<T>(capacity: usize) -> (RingSender<T>, RingReceiver<T>) {
     let (sender, receiver) = rtrb::RingBuffer::new(capacity);
-    (RingSender { slots: sender }, RingReceiver { slots: receiver })
+    let gauge = Arc::new(RingGauge::new(capacity));
+    let sender = RingSender { slots: sender, gauge: Arc::clone(&gauge) };
+    (sender, RingReceiver { slots: receiver, occupancy: Occupancy::default(), gauge })
 }
 
 impl<T> RingSender<T> {
     /// Pushes one value; a full ring gives it back.
     #[inline]
     pub fn push(&mut self, value: T) -> Result<(), T> {
-        self.slots.push(value).map_err(|rtrb::PushError::Full(value)| value)
+        self.slots.push(value).map_err(|rtrb::PushError::Full(value)| {
+            self.gauge.refuse(1);
+            value
+        })
     }
 
     /// Pushes values from the front of `batch` until the ring is full, and says how many. They become
     /// visible to the other side at once; what did not fit stays in `batch`.
     #[inline]
     pub fn push_batch<const N: usize>(&mut self, batch: &mut ArrayVec<T, N>) -> usize {
-        let count = self.slots.slots().min(batch.len());
-        self.push_from(batch.drain(..count), count)
+        let count = self.room(batch.len());
+        if count == 0 {
+            return 0;
+        }
+        let mut chunk = self.slots.write_chunk_uninit(count).expect("that many slots are free");
+        let (first, second) = chunk.as_mut_slices();
+        let (front, back) = batch[..count].split_at(first.len());
+        copy_into(first, front);
+        copy_into(second, back);
+        batch.drain(..count).for_each(mem::forget);
+        // SAFETY: all its slots have been written just now, and the batch has forgotten the values in them,
+        // so the ring is their only owner.
+        unsafe { chunk.commit_all() };
+        self.prefetch_next(count);
+        count
     }
 
     /// Pushes the first of `count` values, as many as fit, and says how many. They are made in their slots.
     #[inline]
     pub fn push_from(&mut self, values: impl Iterator<Item = T>, count: usize) -> usize {
-        let count = self.slots.slots().min(count);
+        let count = self.room(count);
         if count == 0 {
             return 0;
         }
         let chunk = self.slots.write_chunk_uninit(count).expect("that many slots are free");
         chunk.fill_from_iter(values)
+    }
+
+    /// How many of `asked` values fit; those that do not are counted as refused.
+    #[inline]
+    fn room(&self, asked: usize) -> usize {
+        let known = self.slots.cached_slots();
+        let free = if known < asked { self.slots.slots() } else { known };
+        if free < asked {
+            self.gauge.refuse(asked - free);
+        }
+        free.min(asked)
+    }
+
+    /// Asks for the lines of the next `count` slots, as far as they are known to be free. Values larger than a
+    /// line would ask for more than a core can wait for.
+    #[inline]
+    fn prefetch_next(&mut self, count: usize) {
+        if size_of::<T>() == 0 || size_of::<T>() > LINE_BYTES {
+            return;
+        }
+        let count = self.slots.cached_slots().min(count);
+        let Ok(mut chunk) = self.slots.write_chunk_uninit(count) else { return };
+        let (first, second) = chunk.as_mut_slices();
+        for slots in [first, second] {
+            let one_a_line = slots.iter().step_by(LINE_BYTES / size_of::<T>());
+            one_a_line.for_each(|slot| prefetch_to_write(slot));
+        }
     }
 }
 
@@ -60,13 +122,25 @@ impl<T> RingReceiver<T> {
     /// Pops up to `limit` values into `batch`, as far as it has room, and says how many.
     #[inline]
     pub fn pop_batch<const N: usize>(&mut self, batch: &mut ArrayVec<T, N>, limit: usize) -> usize {
-        let count = self.slots.slots().min(limit).min(batch.remaining_capacity());
+        let waiting = self.slots.slots();
+        let count = waiting.min(limit).min(batch.remaining_capacity());
         if count == 0 {
             return 0;
         }
+        self.occupancy.sample(waiting, count);
         let chunk = self.slots.read_chunk(count).expect("that many slots are filled");
         batch.extend(chunk);
         count
+    }
+
+    /// Publishes how full the ring was whenever a batch was popped.
+    pub fn publish(&self) {
+        self.gauge.publish(&self.occupancy);
+    }
+
+    /// What both ends have counted, for anybody to read.
+    pub fn gauge(&self) -> Arc<RingGauge> {
+        Arc::clone(&self.gauge)
     }
 
     /// How many values wait.
@@ -84,6 +158,15 @@ impl<T> RingReceiver<T> {
         // In this order: what was pushed before the sender went is seen by the second look.
         self.slots.is_abandoned() && self.slots.is_empty()
     }
+}
+
+/// Copies values into slots, bit by bit and at once: `fill_from_iter` takes each through the stack. What a slot
+/// holds is nobody's until the ring takes it over, so the values still belong to the caller.
+#[inline]
+fn copy_into<T>(slots: &mut [MaybeUninit<T>], values: &[T]) {
+    assert_eq!(slots.len(), values.len());
+    // SAFETY: both are as long as each other, and what is borrowed mutably overlaps nothing else.
+    unsafe { ptr::copy_nonoverlapping(values.as_ptr(), slots.as_mut_ptr().cast(), values.len()) };
 }
 
 #[cfg(test)]
@@ -105,6 +188,40 @@ mod tests {
         assert_eq!(out.as_slice(), [3, 4]);
         assert_eq!(receiver.pop(), Some(5));
         assert_eq!(receiver.pop(), None);
+        receiver.publish();
+        let occupancy = receiver.gauge().occupancy();
+        assert_eq!((occupancy.pops, occupancy.taken, occupancy.max), (2, 5, 4), "of the batches");
+        assert_eq!(receiver.gauge().refused(), 2 + 1, "what each push had left");
+    }
+
+    #[test]
+    fn a_value_has_one_owner_wherever_it_is() {
+        let value = Arc::new(());
+        let (mut sender, mut receiver) = ring(4);
+        let mut batch: ArrayVec<Arc<()>, 8> = ArrayVec::new();
+        let mut out: ArrayVec<Arc<()>, 8> = ArrayVec::new();
+        for pushed in [3, 4, 2] {
+            batch.extend(std::iter::repeat_n(Arc::clone(&value), 5));
+            assert_eq!(
+                sender.push_batch(&mut batch),
+                4,
+                "round the end of the ring, each time elsewhere"
+            );
+            assert_eq!(batch.len(), 1);
+            assert_eq!(Arc::strong_count(&value), 1 + 5);
+            assert_eq!(receiver.pop_batch(&mut out, pushed), pushed);
+            out.extend(std::iter::from_fn(|| receiver.pop()));
+            assert_eq!((out.len(), Arc::strong_count(&value)), (4, 1 + 5));
+            batch.clear();
+            out.clear();
+            assert_eq!(sender.push(Arc::clone(&value)), Ok(()));
+            assert!(receiver.pop().is_some());
+            assert_eq!(Arc::strong_count(&value), 1);
+        }
+        batch.push(Arc::clone(&value));
+        sender.push_batch(&mut batch);
+        drop((sender, receiver));
+        assert_eq!(Arc::strong_count(&value), 1, "what is left in a ring is dropped with it");
     }
 
     #[test]

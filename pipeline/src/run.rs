@@ -9,6 +9,7 @@ use pmdns_nics::dpdk::{self, Eal, Mempool};
 use pmdns_nics::hugepage::ArenaReport;
 use pmdns_nics::{FramePool, Nic};
 
+use crate::control::metrics::server::{MetricsError, MetricsListener};
 use crate::control::report::Report;
 use crate::control::socket::{ControlSocket, SocketError};
 use crate::engine::{Engine, EngineError};
@@ -23,6 +24,9 @@ pub enum RunError {
     /// The control socket.
     #[error(transparent)]
     Socket(#[from] SocketError),
+    /// The address for metrics.
+    #[error(transparent)]
+    Metrics(#[from] MetricsError),
     /// DPDK's environment.
     #[error(transparent)]
     Eal(#[from] dpdk::EalError),
@@ -52,6 +56,7 @@ pub fn run(config: &Config) -> Result<Report, RunError> {
     let available = available_cores();
     let stop = stop_on_signal().map_err(RunError::Signal)?;
     let control = ControlSocket::open(&config.control.socket)?;
+    let metrics = config.metrics.listen.map(MetricsListener::bind).transpose()?;
     let eal = Eal::init("pmdns", &dpdk::arguments(&config.eal, &config.ports))?;
     for message in eal.messages() {
         tracing::debug!("EAL: {message}");
@@ -75,11 +80,19 @@ pub fn run(config: &Config) -> Result<Report, RunError> {
     announce(config, &topology, &engine, &nics);
     let gauges = engine.gauges.clone();
     let running = engine.start(config, true)?;
+    let metrics_core = spare_core(&available, &topology);
+    let mut metrics = metrics.map(|listener| listener.serve(metrics_core)).transpose()?;
     tracing::info!("ready");
 
     while !stop.load(Ordering::Relaxed) && !running.has_failed() {
-        control.serve(|| to_json(&Report::read(&gauges, &topology, &nics)));
-        std::thread::sleep(LOOK);
+        let report = || Report::read(&gauges, &topology, &nics);
+        control.serve(|| to_json(&report()));
+        if let Some(metrics) = &mut metrics {
+            metrics.answer(report);
+        }
+        // Not a sleep: that starts over with what is left whenever a signal interrupts it, and net_tap sends this
+        // thread one for each frame. With timer slack, what is left never ends. Parking has a deadline that stays.
+        std::thread::park_timeout(LOOK);
     }
     let failed = running.has_failed();
     tracing::info!("stopping");
@@ -88,7 +101,7 @@ pub fn run(config: &Config) -> Result<Report, RunError> {
     if !report.totals.balance() || report.totals.held > 0 {
         tracing::error!("the counters do not balance: {:?}; please report this", report.totals);
     }
-    drop((control, gauges));
+    drop((control, metrics, gauges));
     nics.into_iter().for_each(Nic::close);
     close(eal, pool)?;
     if failed || !in_good_order { Err(RunError::ThreadEnded) } else { Ok(report) }
@@ -118,6 +131,12 @@ pub fn to_json(report: &Report) -> String {
 pub fn available_cores() -> Vec<usize> {
     let cores = core_affinity::get_core_ids().unwrap_or_default();
     cores.into_iter().map(|core| core.id).collect()
+}
+
+/// A CPU of `available` that no data core uses, if there is one; the last: slow path threads take the first.
+fn spare_core(available: &[usize], topology: &Topology) -> Option<usize> {
+    let is_data = |core: &usize| topology.workers.iter().any(|worker| worker.core == *core);
+    available.iter().copied().rfind(|core| !is_data(core))
 }
 
 /// A flag that SIGINT and SIGTERM set.

@@ -17,8 +17,10 @@ use pmdns_stages::{Batch, Packet, Step, Tick};
 
 use crate::clock::Clock;
 use crate::counters::{Counters, Flow, Published, Tally};
+use crate::latency::{Class, Latency};
 use crate::line::Line;
 use crate::ring::{RingReceiver, RingSender};
+use crate::slowpath::Answered;
 use crate::station::Lap;
 
 /// How often a worker publishes its counters.
@@ -37,10 +39,11 @@ pub struct Worker {
     transmitters: Vec<Transmitter>,
     rings_out: Vec<Outlet>,
     misses: Vec<RingSender<Miss>>,
-    answers: Vec<RingReceiver<Frame>>,
+    answers: Vec<RingReceiver<Answered>>,
     cache: Arc<Cache>,
     clock: Clock,
     tally: Tally,
+    latency: Latency,
     published: Arc<Published>,
     next_housekeeping: Tick,
 }
@@ -62,7 +65,7 @@ pub struct WorkerParts {
     /// Rings to the slow path, by cache shard.
     pub misses: Vec<RingSender<Miss>>,
     /// Rings from the slow path.
-    pub answers: Vec<RingReceiver<Frame>>,
+    pub answers: Vec<RingReceiver<Answered>>,
     /// The cache, which knows which shard a miss belongs to.
     pub cache: Arc<Cache>,
     /// The clock.
@@ -130,6 +133,7 @@ impl Worker {
             cache: parts.cache,
             clock: parts.clock,
             tally: Tally::default(),
+            latency: Latency::default(),
             published: parts.published,
             next_housekeeping: 0,
         }
@@ -164,7 +168,13 @@ impl Worker {
     }
 
     fn publish(&self) {
-        self.published.publish(&self.tally, &self.line, self.flows());
+        self.published.publish(&self.tally, &self.line, self.flows(), &self.latency);
+        self.answers.iter().for_each(RingReceiver::publish);
+        for inlet in &self.inlets {
+            if let Source::Ring(ring) = &inlet.source {
+                ring.publish();
+            }
+        }
     }
 
     /// What went over the links, in the order of [`Topology::links`](crate::topology::Topology::links).
@@ -191,9 +201,12 @@ impl Worker {
         found += self.take_answers();
         self.transmit();
         let end = self.clock.now();
+        let refused = self.transmitters.iter().map(|transmitter| transmitter.flow.refused).sum();
+        self.latency.settle(end, refused);
         if end >= self.next_housekeeping {
             self.next_housekeeping = end + self.clock.ticks_of(HOUSEKEEPING);
             self.publish();
+            self.tally.housekeeping_ticks += self.clock.now().saturating_sub(end);
         }
         if found > 0 {
             self.tally.busy_turns += 1;
@@ -214,7 +227,7 @@ impl Worker {
             Source::Port(queue) => {
                 let mut burst = Burst::new();
                 let count = queue.receive(&mut burst, self.limit);
-                self.batch.extend(burst.into_iter().map(|frame| Packet::arrived(frame, now)));
+                self.batch.extend(burst.drain(..).map(|frame| Packet::arrived(frame, now)));
                 count
             }
             Source::Ring(ring) => ring.pop_batch(&mut self.batch, self.limit),
@@ -229,10 +242,11 @@ impl Worker {
     fn take_answers(&mut self) -> usize {
         let mut found = 0;
         for ring in &mut self.answers {
-            let mut frames: ArrayVec<Frame, MAX_BURST> = ArrayVec::new();
-            found += ring.pop_batch(&mut frames, self.limit);
-            for frame in frames {
+            let mut answers: ArrayVec<Answered, MAX_BURST> = ArrayVec::new();
+            found += ring.pop_batch(&mut answers, self.limit);
+            for Answered { frame, received } in answers.drain(..) {
                 self.tally.made += 1;
+                self.latency.note(Class::Miss, received, &self.clock);
                 send(&mut self.transmitters, frame);
             }
         }
@@ -245,23 +259,17 @@ impl Worker {
         self.hand_misses_on();
         let mut dropped = Burst::new();
         for packet in self.batch.drain(..) {
-            match packet.step {
-                Step::Transmit if !self.transmitters.is_empty() => {
-                    send(&mut self.transmitters, packet.frame);
-                }
-                Step::Transmit | Step::At(_) => {
-                    let shard = shard_of(packet.key, self.rings_out.len());
-                    self.rings_out[shard].staged.push(packet);
-                }
-                Step::SlowPath => dropped.push(packet.frame),
-                Step::Exception => {
-                    self.tally.exceptions += 1;
-                    dropped.push(packet.frame);
-                }
-                Step::Drop(_) => {
-                    self.tally.dropped += 1;
-                    dropped.push(packet.frame);
-                }
+            let transmits = packet.step == Step::TRANSMIT;
+            if transmits && !self.transmitters.is_empty() {
+                self.latency.note(Class::of(packet.answer), packet.received, &self.clock);
+                send(&mut self.transmitters, packet.frame);
+            } else if transmits || packet.step.is_on_the_line() {
+                let shard = shard_of(packet.key, self.rings_out.len());
+                self.rings_out[shard].staged.push(packet);
+            } else {
+                self.tally.exceptions += u64::from(packet.step == Step::EXCEPTION);
+                self.tally.dropped += u64::from(packet.step.reason().is_some());
+                dropped.push(packet.frame);
             }
         }
         for outlet in &mut self.rings_out {
@@ -275,13 +283,13 @@ impl Worker {
     /// Sends the batch's misses to the threads that own their parts of the cache, a whole batch at a time.
     #[inline]
     fn hand_misses_on(&mut self) {
-        if !self.batch.iter().any(|packet| packet.step == Step::SlowPath) {
+        if !self.batch.iter().any(|packet| packet.step == Step::SLOW_PATH) {
             return;
         }
         let shards = self.misses.len();
         for (shard, ring) in self.misses.iter_mut().enumerate() {
             let missed = self.batch.iter().filter(|packet| {
-                packet.step == Step::SlowPath && owner_of(packet, &self.cache, shards) == shard
+                packet.step == Step::SLOW_PATH && owner_of(packet, &self.cache, shards) == shard
             });
             let count = missed.clone().count();
             let handed = ring.push_from(missed.map(Miss::of), count);

@@ -39,6 +39,8 @@ mod testpmd;
 mod af_xdp;
 #[path = "lab/lifecycle.rs"]
 mod lifecycle;
+#[path = "lab/observe.rs"]
+mod observe;
 #[path = "lab/placements.rs"]
 mod placements;
 #[path = "lab/replay.rs"]

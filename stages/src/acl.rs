@@ -72,10 +72,13 @@ impl Stage for Acl {
     const NAME: StageName = StageName::Acl;
 
     #[inline(always)]
+    fn is_idle(&self) -> bool {
+        self.everyone == Some(Access::Allow)
+    }
+
+    #[inline(always)]
     fn hint(&self, packet: &Packet) {
-        if self.everyone.is_none() {
-            packet.frame.prefetch();
-        }
+        packet.frame.prefetch();
     }
 
     #[inline]
@@ -85,12 +88,12 @@ impl Stage for Acl {
             None => self.access(packet.layout.client(packet.frame.bytes())),
         };
         match access {
-            Access::Allow => Step::At(StageName::RateLimit),
+            Access::Allow => Step::at(StageName::RateLimit),
             Access::Refuse => {
                 packet.answer = Answer::Rcode(Rcode::REFUSED);
-                Step::At(StageName::RateLimit)
+                Step::at(StageName::RateLimit)
             }
-            Access::Drop => Step::Drop(Reason::AclDrop),
+            Access::Drop => Step::drop(Reason::AclDrop),
         }
     }
 }
@@ -136,9 +139,9 @@ mod tests {
         (packet.step, packet.answer)
     }
 
-    const ALLOWED: (Step, Answer) = (Step::At(StageName::RateLimit), Answer::None);
-    const REFUSED: (Step, Answer) = (Step::At(StageName::RateLimit), Answer::Rcode(Rcode::REFUSED));
-    const DROPPED: (Step, Answer) = (Step::Drop(Reason::AclDrop), Answer::None);
+    const ALLOWED: (Step, Answer) = (Step::at(StageName::RateLimit), Answer::None);
+    const REFUSED: (Step, Answer) = (Step::at(StageName::RateLimit), Answer::Rcode(Rcode::REFUSED));
+    const DROPPED: (Step, Answer) = (Step::drop(Reason::AclDrop), Answer::None);
 
     #[test]
     fn without_rules_the_default_holds_for_everyone() {
@@ -191,7 +194,7 @@ mod tests {
     fn an_error_that_parse_decided_on_goes_the_same_way() {
         let mut acl = list(Access::Allow, &[], &[], &["10.0.0.0/8"]);
         for (client, step) in
-            [("10.0.0.1", DROPPED.0), ("11.0.0.1", Step::At(StageName::RateLimit))]
+            [("10.0.0.1", DROPPED.0), ("11.0.0.1", Step::at(StageName::RateLimit))]
         {
             let mut packet = packet_from(client);
             packet.answer = Answer::Rcode(Rcode::FORMERR);

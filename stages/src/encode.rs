@@ -10,14 +10,14 @@ use crate::packet::{Answer, Flags, Layout, Packet};
 use crate::policy::LocalData;
 use crate::ports::Ports;
 use crate::step::{Reason, Step};
+use crate::wire::checksum::Sum;
 use crate::wire::dns::{
-    HEADER_LEN, OPT_LEN, PLAIN_UDP_SIZE, Rcode, flag, header, put_opt, question_len,
+    HEADER_LEN, OPT_LEN, PLAIN_UDP_SIZE, Rcode, flag, header, opt, question_len,
 };
 use crate::wire::ip::{
-    IPV4_MIN_LEN, IPV6_LEN, PROTOCOL_UDP, UDP_LEN, pseudo_header, seal_ipv4, swap_halves,
-    turn_round, udp, v4, v6,
+    ETHERNET_LEN, IPV4_MIN_LEN, IPV6_LEN, PROTOCOL_UDP, UDP_LEN, swap_halves, udp, v4, v6,
 };
-use crate::wire::{be16, be32, put16, put32};
+use crate::wire::{field16, put16};
 use crate::{Context, Stage, StageName};
 
 /// TTL and hop limit of our packets.
@@ -36,20 +36,57 @@ pub struct Encode {
     max_udp_size: u16,
 }
 
+/// Where headers start in a frame. Every function that takes it is inlined, so that for plain frames, which
+/// nearly all are, the compiler knows the numbers.
+#[derive(Clone, Copy)]
+struct Offsets {
+    l3: usize,
+    l4: usize,
+    dns: usize,
+    ipv6: bool,
+}
+
+impl Offsets {
+    /// IPv4 without VLAN tags and options.
+    const PLAIN: Self = Self {
+        l3: ETHERNET_LEN,
+        l4: ETHERNET_LEN + IPV4_MIN_LEN,
+        dns: ETHERNET_LEN + IPV4_MIN_LEN + UDP_LEN,
+        ipv6: false,
+    };
+
+    #[inline(always)]
+    fn of(layout: Layout) -> Self {
+        Self {
+            l3: usize::from(layout.l3),
+            l4: usize::from(layout.l4),
+            dns: usize::from(layout.dns),
+            ipv6: layout.flags.has(Flags::IPV6),
+        }
+    }
+
+    #[inline(always)]
+    fn are_plain(layout: Layout) -> bool {
+        // A header of IPv6 is longer: these offsets are of IPv4.
+        usize::from(layout.l3) == Self::PLAIN.l3 && usize::from(layout.dns) == Self::PLAIN.dns
+    }
+}
+
 /// What an answer consists of besides its records.
 #[derive(Clone, Copy)]
 struct Outline {
     rcode: Rcode,
     /// AA, AD and TC.
     flags: u16,
-    counts: [u16; 3],
+    /// ANCOUNT, NSCOUNT and ARCOUNT, without OPT, as one number of 48 bits.
+    counts: u64,
     body_len: usize,
 }
 
 impl Outline {
     /// An answer without records.
     fn bare(rcode: Rcode, flags: u16) -> Self {
-        Self { rcode, flags, counts: [0; 3], body_len: 0 }
+        Self { rcode, flags, counts: 0, body_len: 0 }
     }
 
     /// As much of an entry as `room` bytes can take.
@@ -73,8 +110,7 @@ impl Outline {
             Self { rcode: head.rcode, flags, counts: head.counts, body_len }
         } else if without_additional <= room {
             // RFC 2181 section 9: leaving out additional records is no truncation.
-            let [answers, authorities, _] = head.counts;
-            let counts = [answers, authorities, 0];
+            let counts = head.counts & !0xffff;
             Self { rcode: head.rcode, flags, counts, body_len: without_additional }
         } else {
             Self::bare(head.rcode, flags | flag::TC)
@@ -91,41 +127,37 @@ impl Encode {
 
     /// Answers with an entry that need not be in the cache.
     pub fn answer_with(&self, packet: &mut Packet, entry: &Entry, context: &Context) -> Step {
-        self.answer_from(packet, &entry.words(), context.seconds, || true)
+        let offsets = Offsets::of(packet.layout);
+        self.answer_from(packet, offsets, &entry.words(), context.seconds, || true)
     }
 
     /// Answers from an entry's words, wherever they are, TTLs counted down to `seconds`.
     ///
     /// `is_whole` says whether everything read so far was one entry. If it was not, the entry has just
     /// been evicted: the query, which is still in the frame, becomes a miss.
-    #[inline]
+    #[inline(always)]
     fn answer_from(
         &self,
         packet: &mut Packet,
+        offsets: Offsets,
         entry: &impl Words,
         seconds: u32,
         is_whole: impl Fn() -> bool,
     ) -> Step {
         let head = Head::read(entry);
         if !is_whole() {
-            return Step::SlowPath;
+            return Step::SLOW_PATH;
         }
         let outline = Outline::of(&head, packet, self.room_for_records(packet.layout));
-        let Some(body) = open(packet, outline.body_len) else {
-            return Step::Drop(Reason::AnswerTooLong);
+        let Some(body) = open(packet, offsets, outline.body_len) else {
+            return Step::drop(Reason::AnswerTooLong);
         };
-        copy_words(entry, head.body_at, body);
         let elapsed = seconds.saturating_sub(head.learnt);
-        for index in 0..usize::from(head.ttl_count) {
-            let at = ttl_offset(entry, &head, index);
-            // Offsets rise; records that were left out lie beyond the body.
-            let Some(ttl) = be32(body, at) else { break };
-            put32(body, at, ttl.saturating_sub(elapsed));
-        }
+        let sum = put_records(body, outline.body_len, entry, &head, elapsed);
         if !is_whole() {
-            return Step::SlowPath;
+            return Step::SLOW_PATH;
         }
-        self.close(packet, &outline)
+        self.close(packet, offsets, &outline, sum)
     }
 
     /// Bytes that records may take in the answer to this query.
@@ -142,56 +174,45 @@ impl Encode {
     /// Answers without records.
     #[inline]
     fn answer_bare(&self, packet: &mut Packet, rcode: Rcode, flags: u16) -> Step {
-        match open(packet, 0) {
-            Some(_) => self.close(packet, &Outline::bare(rcode, flags)),
-            None => Step::Drop(Reason::AnswerTooLong),
+        let offsets = Offsets::of(packet.layout);
+        match open(packet, offsets, 0) {
+            Some(_) => self.close(packet, offsets, &Outline::bare(rcode, flags), Sum::default()),
+            None => Step::drop(Reason::AnswerTooLong),
         }
     }
 
     /// Writes everything around the records, which are in place, and turns the packet round.
-    #[inline]
-    fn close(&self, packet: &mut Packet, outline: &Outline) -> Step {
-        let layout = packet.layout;
-        let (l3, l4, dns) =
-            (usize::from(layout.l3), usize::from(layout.l4), usize::from(layout.dns));
-        let frame = packet.frame.bytes_mut();
-        let udp_len = (frame.len() - l4) as u16;
-        put_message(&mut frame[dns..], layout, outline, self.max_udp_size);
-        turn_round(frame, l3, layout.flags.has(Flags::IPV6));
-        put_udp(&mut frame[l4..], udp_len);
-        put_ip(&mut frame[l3..l4], layout, udp_len);
-        self.seal(packet, udp_len);
-        Step::Transmit
-    }
-
-    /// Computes the checksums, or leaves them to the port.
-    #[inline]
-    fn seal(&self, packet: &mut Packet, udp_len: u16) {
-        let layout = packet.layout;
-        let ipv6 = layout.flags.has(Flags::IPV6);
-        let (l3, l4) = (usize::from(layout.l3), usize::from(layout.l4));
+    ///
+    /// The checksums are made of what is written, not read back from where it was written: a load of bytes
+    /// that have just been stored in smaller pieces waits for all of them.
+    #[inline(always)]
+    fn close(
+        &self,
+        packet: &mut Packet,
+        offsets: Offsets,
+        outline: &Outline,
+        records: Sum,
+    ) -> Step {
+        let Packet { layout, question_sum, .. } = *packet;
+        let Offsets { l3, l4, dns, ipv6 } = offsets;
         let offload = self.ports[usize::from(packet.frame.port())].checksum_offload;
         let frame = packet.frame.bytes_mut();
-        let addresses =
-            if ipv6 { l3 + v6::SOURCE..l4 } else { l3 + v4::SOURCE..l3 + v4::SOURCE + 8 };
-        let pseudo = pseudo_header(&frame[addresses], PROTOCOL_UDP, udp_len);
+        if let Some(ethernet) = frame.first_chunk_mut::<ETHERNET_LEN>() {
+            swap_halves::<12>(ethernet);
+        }
+        let (ip, datagram) = frame[l3..].split_at_mut(l4 - l3);
+        let len = datagram.len() as u16;
+        let addresses = put_ip(ip, ipv6, len, offload);
+        let pseudo = addresses.add16(u16::from(PROTOCOL_UDP)).add16(len);
+        let (udp, message) = datagram.split_at_mut(dns - l4);
+        let question = Sum::default().add16(question_sum);
+        let body = question.add_at(question_len(layout.name_len), records);
+        let message = put_message(message, layout, outline, self.max_udp_size, body);
+        put_udp(udp, len, pseudo, (!offload).then_some(message));
         if offload {
-            put16(frame, l4 + udp::CHECKSUM, pseudo.folded());
-            if !ipv6 {
-                put16(frame, l3 + v4::CHECKSUM, 0);
-            }
             packet.frame.offload_checksums(layout.l3, layout.l4 - layout.l3, ipv6);
-            return;
         }
-        // RFC 768: a sum of zero is sent as all ones, for zero means no checksum.
-        let sum = match pseudo.add_bytes(&frame[l4..]).checksum() {
-            0 => 0xffff,
-            sum => sum,
-        };
-        put16(frame, l4 + udp::CHECKSUM, sum);
-        if !ipv6 {
-            seal_ipv4(&mut frame[l3..l4]);
-        }
+        Step::TRANSMIT
     }
 }
 
@@ -203,10 +224,15 @@ impl Stage for Encode {
         match packet.answer {
             Answer::Cached(found) => {
                 let entry = self.cache.view(found);
-                self.answer_from(packet, &entry, context.seconds, || entry.is_valid())
+                let (now, is_whole) = (context.seconds, || entry.is_valid());
+                if Offsets::are_plain(packet.layout) {
+                    return self.answer_from(packet, Offsets::PLAIN, &entry, now, is_whole);
+                }
+                self.answer_from(packet, Offsets::of(packet.layout), &entry, now, is_whole)
             }
             Answer::Local(index) => {
-                self.answer_from(packet, &self.local.entry(index).words(), 0, || true)
+                let offsets = Offsets::of(packet.layout);
+                self.answer_from(packet, offsets, &self.local.entry(index).words(), 0, || true)
             }
             Answer::Rcode(rcode) => self.answer_bare(packet, rcode, 0),
             Answer::Truncated => self.answer_bare(packet, Rcode::NOERROR, flag::TC),
@@ -218,74 +244,126 @@ impl Stage for Encode {
     }
 }
 
-/// Makes the frame as long as an answer with `body_len` bytes of records and gives the place for them.
-#[inline]
-fn open(packet: &mut Packet, body_len: usize) -> Option<&mut [u8]> {
+/// Makes the frame as long as an answer with `body_len` bytes of records, and gives the place for them:
+/// that many bytes rounded up to whole words.
+#[inline(always)]
+fn open(packet: &mut Packet, offsets: Offsets, body_len: usize) -> Option<&mut [u8]> {
     let layout = packet.layout;
     let opt = if layout.flags.has(Flags::EDNS) { OPT_LEN } else { 0 };
-    let start = usize::from(layout.dns) + HEADER_LEN + question_len(layout.name_len);
+    let start = offsets.dns + HEADER_LEN + question_len(layout.name_len);
     packet.frame.resize(start + body_len + opt).ok()?;
-    Some(&mut packet.frame.bytes_mut()[start..start + body_len])
+    packet.frame.buffer_mut().get_mut(start..start + body_len.next_multiple_of(8))
 }
 
-/// Writes the DNS header and the OPT record of an answer; question and records are in place.
-#[inline]
-fn put_message(message: &mut [u8], layout: Layout, outline: &Outline, udp_size: u16) {
-    let edns = layout.flags.has(Flags::EDNS);
-    if edns && let Some(opt) = message.last_chunk_mut::<OPT_LEN>() {
-        put_opt(opt, udp_size, outline.rcode, layout.flags.has(Flags::DO));
+/// Writes an entry's records as they are `elapsed` seconds after they were learnt, and gives their sum.
+/// `body` is `len` bytes rounded up to whole words.
+#[inline(always)]
+fn put_records(body: &mut [u8], len: usize, entry: &impl Words, head: &Head, elapsed: u32) -> Sum {
+    let mut sum = Sum::default();
+    let (places, _) = body.as_chunks_mut::<8>();
+    let words = entry.words(head.body_at, places.len());
+    for (place, word) in places.iter_mut().zip(words) {
+        *place = word.to_le_bytes();
+        sum = sum.add_word(word);
     }
-    // The length is known here once, not at every field.
-    let Some(header) = message.first_chunk_mut::<HEADER_LEN>() else { return };
-    let asked = be16(header, header::FLAGS).unwrap_or(0);
-    let flags = flag::QR | flag::RA | asked & REPEATED_FLAGS | outline.flags;
-    put16(header, header::FLAGS, flags | u16::from(outline.rcode.0) & flag::RCODE);
-    put16(header, header::QDCOUNT, u16::from(layout.name_len > 0));
-    let [answers, authorities, additionals] = outline.counts;
-    put16(header, header::ANCOUNT, answers);
-    put16(header, header::NSCOUNT, authorities);
-    put16(header, header::ARCOUNT, additionals + u16::from(edns));
+    let body = &mut body[..len];
+    for index in 0..usize::from(head.ttl_count) {
+        let at = ttl_offset(entry, head, index);
+        // Offsets rise; records that were left out lie beyond the body.
+        let Some(place) = body.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<4>()) else {
+            break;
+        };
+        let left = u32::from_be_bytes(*place).saturating_sub(elapsed).to_be_bytes();
+        let change = Sum::default().take_away(u32::from_le_bytes(*place));
+        sum = sum.add_at(at, change.add_word(u64::from(u32::from_le_bytes(left))));
+        *place = left;
+    }
+    // The last word of a body that was cut has bytes of what was left out.
+    if len == usize::from(head.body_len) { sum } else { Sum::default().add_bytes(body) }
 }
 
-/// Swaps the ports of a datagram and writes its length; its checksum is zero until it is sealed.
-#[inline]
-fn put_udp(datagram: &mut [u8], udp_len: u16) {
-    let Some(header) = datagram.first_chunk_mut::<UDP_LEN>() else { return };
-    swap_halves::<4>(header);
-    put16(header, udp::LEN, udp_len);
-    put16(header, udp::CHECKSUM, 0);
+/// Writes the DNS header and the OPT record of an answer, and gives the message's sum. Question and records
+/// are in place; `body` is their sum.
+#[inline(always)]
+fn put_message(
+    message: &mut [u8],
+    layout: Layout,
+    outline: &Outline,
+    udp_size: u16,
+    body: Sum,
+) -> Sum {
+    let edns = layout.flags.has(Flags::EDNS);
+    let end = message.len();
+    let Some((header, rest)) = message.split_first_chunk_mut::<HEADER_LEN>() else {
+        return Sum::default();
+    };
+    let mut sum = body;
+    if edns && let Some(place) = rest.last_chunk_mut::<OPT_LEN>() {
+        *place = opt(udp_size, outline.rcode, layout.flags.has(Flags::DO));
+        sum = sum.add_at(end - OPT_LEN, Sum::default().add_bytes(place));
+    }
+    let asked = field16(header, header::FLAGS);
+    let flags = flag::QR
+        | flag::RA
+        | asked & REPEATED_FLAGS
+        | outline.flags
+        | u16::from(outline.rcode.0) & flag::RCODE;
+    let counts = (u64::from(layout.name_len > 0) << 48) + outline.counts + u64::from(edns);
+    put16(header, header::FLAGS, flags);
+    header[header::QDCOUNT..].copy_from_slice(&counts.to_be_bytes());
+    sum.add16(field16(header, header::ID)).add16(flags).add64(counts)
 }
 
-/// Writes what an IP header says of our datagram. Its addresses are in place, its checksum is not.
-#[inline]
-fn put_ip(ip: &mut [u8], layout: Layout, udp_len: u16) {
-    if layout.flags.has(Flags::IPV6) {
-        let Some(header) = ip.first_chunk_mut::<IPV6_LEN>() else { return };
+/// Writes what an IP header says of our datagram, sends it back where it came from, and gives the sum of
+/// its addresses.
+#[inline(always)]
+fn put_ip(ip: &mut [u8], ipv6: bool, udp_len: u16, offload: bool) -> Sum {
+    if ipv6 {
+        let Some(header) = ip.first_chunk_mut::<IPV6_LEN>() else { return Sum::default() };
+        let addresses = Sum::default().add_bytes(&header[v6::SOURCE..]);
         put16(header, v6::PAYLOAD_LEN, udp_len);
         header[v6::HOP_LIMIT] = HOPS;
-        return;
+        swap_halves::<32>(&mut header[v6::SOURCE..]);
+        return addresses;
     }
     let total_len = ip.len() as u16 + udp_len;
-    let Some((header, options)) = ip.split_first_chunk_mut::<IPV4_MIN_LEN>() else { return };
+    let Some((header, options)) = ip.split_first_chunk_mut::<IPV4_MIN_LEN>() else {
+        return Sum::default();
+    };
+    let addresses = Sum::default().add_bytes(&header[v4::SOURCE..]);
+    // Identification, fragmentation, TTL and protocol: with the checksum they make eight bytes.
+    let fixed =
+        u64::from(IPV4_DONT_FRAGMENT) << 32 | u64::from(HOPS) << 24 | u64::from(PROTOCOL_UDP) << 16;
+    // Of a checksum that the port will write, nothing. Options of zeros add nothing to it either.
+    let checksum = match offload {
+        true => 0,
+        false => addresses.add16(field16(header, 0)).add16(total_len).add64(fixed).checksum(),
+    };
     put16(header, v4::TOTAL_LEN, total_len);
-    put16(header, v4::ID, 0);
-    put16(header, v4::FRAGMENT, IPV4_DONT_FRAGMENT);
-    header[v4::TTL] = HOPS;
+    header[v4::ID..v4::SOURCE].copy_from_slice(&(fixed | u64::from(checksum)).to_be_bytes());
+    swap_halves::<8>(&mut header[v4::SOURCE..]);
     // The client's IP options are not ours to send back (RFC 791 section 3.1: 0 ends the list).
     options.fill(0);
+    addresses
 }
 
-/// Fills `body` with the entry's words from `from` on.
-#[inline]
-fn copy_words(entry: &impl Words, from: usize, body: &mut [u8]) {
-    let mut chunks = body.chunks_exact_mut(8);
-    let mut at = from;
-    for chunk in &mut chunks {
-        chunk.copy_from_slice(&entry.word(at).to_le_bytes());
-        at += 1;
-    }
-    let rest = chunks.into_remainder();
-    if !rest.is_empty() {
-        rest.copy_from_slice(&entry.word(at).to_le_bytes()[..rest.len()]);
-    }
+/// Turns the header of a datagram of `len` bytes round. `pseudo` is the sum of the pseudo-header, which is all
+/// there is to write if the port completes the checksum; otherwise `message` is the sum of what follows.
+#[inline(always)]
+fn put_udp(udp: &mut [u8], len: u16, pseudo: Sum, message: Option<Sum>) {
+    let Some(header) = udp.first_chunk_mut::<UDP_LEN>() else { return };
+    let [source, destination] = [field16(header, udp::SOURCE), field16(header, udp::DESTINATION)];
+    let checksum = match message {
+        None => pseudo.folded(),
+        Some(message) => {
+            let ports = pseudo.add16(source).add16(destination).add16(len);
+            // RFC 768: a sum of zero is sent as all ones, for zero means no checksum.
+            match ports.add_at(0, message).checksum() {
+                0 => 0xffff,
+                sum => sum,
+            }
+        }
+    };
+    let [source, destination, len, checksum] = [source, destination, len, checksum].map(u64::from);
+    *header = (destination << 48 | source << 32 | len << 16 | checksum).to_be_bytes();
 }

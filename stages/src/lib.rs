@@ -23,7 +23,7 @@ pub mod wire;
 
 pub use packet::{Answer, Batch, Layout, MAX_BATCH, Packet, Tick};
 pub use pmdns_config::StageName;
-pub use step::{Exits, Reason, Step};
+pub use step::{Exits, Reason, Run, Step};
 
 /// One kind of work, done on one packet at a time.
 pub trait Stage {
@@ -37,18 +37,28 @@ pub trait Stage {
     /// Does the work and says where the packet goes next: always further down the line.
     fn act(&mut self, packet: &mut Packet, context: &Context) -> Step;
 
+    /// Whether it has nothing to do but to send packets on, because nothing is configured. Such a stage is not
+    /// timed.
+    #[inline(always)]
+    fn is_idle(&self) -> bool {
+        false
+    }
+
     /// Hints at, then acts on, every packet that stands here. Override it only with a benchmark in hand.
     #[inline]
     fn process(&mut self, batch: &mut Batch, context: &Context, exits: &mut Exits) {
-        let here = Step::At(Self::NAME);
-        for packet in batch.iter().filter(|packet| packet.step == here) {
-            self.hint(packet);
+        let here = Step::at(Self::NAME);
+        if !self.is_idle() {
+            for packet in batch.iter().filter(|packet| packet.step == here) {
+                self.hint(packet);
+            }
         }
+        let mut run = Run::new(exits);
         for packet in batch.iter_mut().filter(|packet| packet.step == here) {
             let next = self.act(packet, context);
             debug_assert!(next.is_below(Self::NAME), "steps only go down the line");
             packet.step = next;
-            exits.count(next);
+            run.count(next);
         }
     }
 }

@@ -5,11 +5,9 @@
 
 use std::sync::Arc;
 
-use arrayvec::ArrayVec;
-
-use crate::cache::{Cache, EntryRef, Head, Key, answers};
+use crate::cache::{Cache, EntryRef, Head, Key, Probe, answers};
 use crate::packet::{Answer, Batch, MAX_BATCH, Packet};
-use crate::step::{Exits, Step};
+use crate::step::{Exits, Run, Step};
 use crate::{Context, Stage, StageName};
 
 /// The stage that finds cached answers.
@@ -24,23 +22,45 @@ impl Lookup {
         Self { cache }
     }
 
-    /// Where a packet goes whose key the index led to `found`.
-    #[inline]
-    fn decide(&self, packet: &mut Packet, found: Option<EntryRef>, context: &Context) -> Step {
-        let Some(found) = found else { return Step::SlowPath };
+    #[inline(always)]
+    fn probe(&self, packet: &Packet) -> Probe {
+        let hash = Key::of(packet.query()).hash(self.cache.seed(), packet.key);
+        self.cache.probe(hash)
+    }
+
+    /// Where a packet goes whose answer would be `found`.
+    #[inline(always)]
+    fn decide(&self, packet: &Packet, found: EntryRef, context: &Context) -> Step {
         let entry = self.cache.view(found);
         let matches = answers(&entry, &Key::of(packet.query()));
         let head = Head::read(&entry);
-        if !matches || head.expires <= context.seconds || !entry.is_valid() {
-            return Step::SlowPath;
+        if matches && head.expires > context.seconds && entry.is_valid() {
+            Step::at(StageName::Encode)
+        } else {
+            Step::SLOW_PATH
         }
-        packet.answer = Answer::Cached(found);
-        Step::At(StageName::Encode)
     }
 
-    #[inline]
-    fn hash(&self, packet: &Packet) -> u64 {
-        Key::of(packet.query()).hash(self.cache.seed(), packet.key)
+    /// The first half of a lookup: what the index says.
+    #[inline(always)]
+    fn find(&self, packet: &mut Packet, probe: Probe) {
+        if let Some(entry) = self.cache.look(probe) {
+            self.cache.prefetch_entry(entry);
+            packet.answer = Answer::Cached(entry);
+        }
+    }
+
+    /// The second half: what the entry says.
+    #[inline(always)]
+    fn settle(&self, packet: &mut Packet, context: &Context) -> Step {
+        let step = match packet.answer {
+            Answer::Cached(found) => self.decide(packet, found, context),
+            _ => Step::SLOW_PATH,
+        };
+        if step == Step::SLOW_PATH {
+            packet.answer = Answer::None;
+        }
+        step
     }
 }
 
@@ -48,32 +68,30 @@ impl Stage for Lookup {
     const NAME: StageName = StageName::Lookup;
 
     fn act(&mut self, packet: &mut Packet, context: &Context) -> Step {
-        let found = self.cache.find(self.hash(packet));
-        self.decide(packet, found, context)
+        let probe = self.probe(packet);
+        self.find(packet, probe);
+        self.settle(packet, context)
     }
 
     #[inline]
     fn process(&mut self, batch: &mut Batch, context: &Context, exits: &mut Exits) {
-        let here = Step::At(Self::NAME);
-        let mut hashes: ArrayVec<u64, MAX_BATCH> = ArrayVec::new();
-        for packet in batch.iter().filter(|packet| packet.step == here) {
-            let hash = self.hash(packet);
-            self.cache.prefetch_bucket(hash);
-            hashes.push(hash);
-        }
-        let mut found: ArrayVec<Option<EntryRef>, MAX_BATCH> = ArrayVec::new();
-        for hash in hashes {
-            let entry = self.cache.find(hash);
-            if let Some(entry) = entry {
-                self.cache.prefetch_entry(entry);
+        let here = Step::at(Self::NAME);
+        let mut probes = [Probe::default(); MAX_BATCH];
+        for (packet, probe) in batch.iter().zip(&mut probes) {
+            if packet.step == here {
+                *probe = self.probe(packet);
             }
-            found.push(entry);
         }
-        let waiting = batch.iter_mut().filter(|packet| packet.step == here);
-        for (packet, found) in waiting.zip(found) {
-            packet.step = self.decide(packet, found, context);
+        for (packet, probe) in batch.iter_mut().zip(&probes) {
+            if packet.step == here {
+                self.find(packet, *probe);
+            }
+        }
+        let mut run = Run::new(exits);
+        for packet in batch.iter_mut().filter(|packet| packet.step == here) {
+            packet.step = self.settle(packet, context);
             debug_assert!(packet.step.is_below(Self::NAME), "steps only go down the line");
-            exits.count(packet.step);
+            run.count(packet.step);
         }
     }
 }

@@ -33,6 +33,7 @@ pub struct Miss {
     /// When the query came.
     pub received: Tick,
     layout: Layout,
+    question_sum: u16,
     port: u8,
     len: u16,
     bytes: [u8; MAX_MISS],
@@ -50,6 +51,7 @@ impl Miss {
             key: packet.key,
             received: packet.received,
             layout,
+            question_sum: packet.question_sum,
             port: packet.frame.port(),
             len: len as u16,
             bytes,
@@ -86,7 +88,8 @@ impl Miss {
             received: self.received,
             answer,
             layout: self.layout,
-            step: Step::At(crate::StageName::Encode),
+            question_sum: self.question_sum,
+            step: Step::at(crate::StageName::Encode),
         })
     }
 }

@@ -4,7 +4,7 @@ use arrayvec::ArrayVec;
 use pmdns_config::StageName;
 use pmdns_nics::Frame;
 
-use crate::cache::EntryRef;
+use crate::cache::{EntryRef, Key};
 use crate::step::Step;
 use crate::wire::dns::{Rcode, View};
 use crate::wire::ip::{v4, v6};
@@ -31,10 +31,13 @@ pub struct Packet {
     pub answer: Answer,
     /// Where its headers are and what it asks.
     pub layout: Layout,
+    /// Sum of the question's bytes, which is part of the answer's checksum as it is of the query's.
+    pub question_sum: u16,
     /// Where on the line it stands.
     pub step: Step,
 }
 
+const _: () = assert!(Flags::DO.0 >> 2 == Key::DO && Flags::CD.0 >> 2 == Key::CD);
 const _: () = assert!(size_of::<Packet>() <= 64, "a packet crosses cores in one cache line");
 
 impl Packet {
@@ -47,7 +50,8 @@ impl Packet {
             received: now,
             answer: Answer::None,
             layout: Layout::default(),
-            step: Step::At(StageName::Parse),
+            question_sum: 0,
+            step: Step::at(StageName::Parse),
         }
     }
 
@@ -118,11 +122,19 @@ impl Flags {
     pub const EDNS: Self = Self(1 << 1);
     /// The OPT record has the DO bit (RFC 3225).
     pub const DO: Self = Self(1 << 2);
+    /// The client checks signatures itself (RFC 4035 section 3.2.2).
+    pub const CD: Self = Self(1 << 3);
 
     /// Whether every fact of `other` holds.
     #[inline]
     pub fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    /// The facts that are part of a cache key, as [`Key::flags`](crate::cache::Key).
+    #[inline(always)]
+    pub fn of_key(self) -> u8 {
+        self.0 >> 2 & (Key::DO | Key::CD)
     }
 
     /// Notes that the facts of `other` hold.
@@ -134,7 +146,8 @@ impl Flags {
 
 impl std::fmt::Debug for Flags {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let facts = [(Self::IPV6, "IPV6"), (Self::EDNS, "EDNS"), (Self::DO, "DO")];
+        let facts =
+            [(Self::IPV6, "IPV6"), (Self::EDNS, "EDNS"), (Self::DO, "DO"), (Self::CD, "CD")];
         f.debug_set()
             .entries(facts.iter().filter(|(flag, _)| self.has(*flag)).map(|f| f.1))
             .finish()

@@ -9,16 +9,18 @@ use crate::packet::{Answer, Flags, Packet};
 use crate::ports::{Port, Ports};
 use crate::step::{Reason, Step};
 use crate::wire::checksum::Sum;
-use crate::wire::dns::{Asked, HEADER_LEN, flag, header};
+use crate::wire::dns::{Asked, HEADER_LEN, flag, header, question_len};
 use crate::wire::ip::{
     ETHERNET_LEN, ETHERNET_SOURCE, ETHERTYPE, IPV4_MIN_LEN, IPV6_LEN, MAX_VLAN_TAGS, PROTOCOL_ICMP,
     PROTOCOL_ICMPV6, PROTOCOL_UDP, TYPE_ARP, TYPE_IPV4, TYPE_IPV6, TYPE_QINQ, TYPE_VLAN, UDP_LEN,
-    VLAN_LEN, pseudo_header, udp, v4, v6,
+    VLAN_LEN, udp, v4, v6,
 };
 use crate::wire::name::Seed;
-use crate::wire::{be16, dns};
+use crate::wire::{be16, dns, field16};
 use crate::{Context, Stage, StageName};
 
+/// First byte of an IPv4 header without options.
+const IPV4_PLAIN: u8 = 0x45;
 /// IPv6 next headers that are extension headers (RFC 8200 section 4, RFC 7045).
 const IPV6_EXTENSIONS: [u8; 7] = [0, 43, 50, 51, 60, 135, 139];
 /// IPv6 fragment header.
@@ -40,148 +42,205 @@ impl Parse {
     }
 
     /// Reads Ethernet, then goes by the EtherType.
-    #[inline]
+    #[inline(always)]
     fn read(&self, packet: &mut Packet) -> Result<Step, Reason> {
         let frame = packet.frame.bytes();
-        let mut at = ETHERTYPE;
-        let mut ethertype = be16(frame, at).ok_or(Reason::Runt)?;
+        let port = &self.ports[usize::from(packet.frame.port())];
+        // Nearly every query looks like this. The code for it is the code for all others, with offsets that
+        // the compiler knows.
+        if let Some(start) = frame.first_chunk::<{ ETHERNET_LEN + IPV4_MIN_LEN }>()
+            && field16(start, ETHERTYPE) == TYPE_IPV4
+            && start[ETHERNET_LEN] == IPV4_PLAIN
+        {
+            packet.layout.l3 = ETHERNET_LEN as u8;
+            return self.read_ipv4(packet, port, ETHERNET_LEN, IPV4_MIN_LEN);
+        }
+        let Some(ethernet) = frame.first_chunk::<ETHERNET_LEN>() else { return Err(Reason::Runt) };
+        let mut ethertype = field16(ethernet, ETHERTYPE);
+        let mut l3 = ETHERNET_LEN;
         while ethertype == TYPE_VLAN || ethertype == TYPE_QINQ {
-            at += VLAN_LEN;
-            if at > ETHERTYPE + MAX_VLAN_TAGS * VLAN_LEN {
+            l3 += VLAN_LEN;
+            if l3 > ETHERNET_LEN + MAX_VLAN_TAGS * VLAN_LEN {
                 return Err(Reason::VlanDepth);
             }
-            ethertype = be16(frame, at).ok_or(Reason::Runt)?;
+            ethertype = be16(frame, l3 - 2).ok_or(Reason::Runt)?;
         }
-        packet.layout.l3 = (at + 2) as u8;
-        let port = &self.ports[usize::from(packet.frame.port())];
+        packet.layout.l3 = l3 as u8;
         match ethertype {
-            TYPE_IPV4 => self.read_ipv4(packet, port),
-            TYPE_IPV6 => self.read_ipv6(packet, port),
-            TYPE_ARP => Ok(Step::At(StageName::Neighbor)),
-            _ => Ok(Step::Exception),
+            TYPE_IPV4 => {
+                let first = frame.get(l3).ok_or(Reason::Ipv4Header)?;
+                let header_len = usize::from(first & 0xf) * 4;
+                self.read_ipv4(packet, port, l3, header_len)
+            }
+            TYPE_IPV6 => self.read_ipv6(packet, port, l3),
+            TYPE_ARP => Ok(Step::at(StageName::Neighbor)),
+            _ => Ok(Step::EXCEPTION),
         }
     }
 
-    #[inline]
-    fn read_ipv4(&self, packet: &mut Packet, port: &Port) -> Result<Step, Reason> {
-        let l3 = usize::from(packet.layout.l3);
-        let ip = &packet.frame.bytes()[l3..];
-        if ip.len() < IPV4_MIN_LEN || ip[0] >> 4 != 4 {
-            return Err(Reason::Ipv4Header);
-        }
-        let header_len = usize::from(ip[0] & 0xf) * 4;
-        let total_len = usize::from(u16::from_be_bytes([ip[v4::TOTAL_LEN], ip[v4::TOTAL_LEN + 1]]));
+    #[inline(always)]
+    fn read_ipv4(
+        &self,
+        packet: &mut Packet,
+        port: &Port,
+        l3: usize,
+        header_len: usize,
+    ) -> Result<Step, Reason> {
+        let ip = packet.frame.bytes().get(l3..).unwrap_or_default();
+        let Some(header) = ip.first_chunk::<IPV4_MIN_LEN>() else { return Err(Reason::Ipv4Header) };
+        let total_len = usize::from(field16(header, v4::TOTAL_LEN));
         // The frame may be longer than the packet: Ethernet pads to its minimum.
-        if header_len < IPV4_MIN_LEN || total_len < header_len || total_len > ip.len() {
+        let fits = header_len >= IPV4_MIN_LEN && header_len <= total_len && total_len <= ip.len();
+        if header[0] >> 4 != 4 || !fits {
             return Err(Reason::Ipv4Header);
         }
-        if packet.frame.verified() != Verified::Good
-            && !Sum::default().add_bytes(&ip[..header_len]).is_right()
-        {
-            return Err(Reason::Ipv4Checksum);
+        if packet.frame.verified() != Verified::Good {
+            let sum = Sum::default().add_bytes(header);
+            let options = &ip[IPV4_MIN_LEN..header_len];
+            if !if options.is_empty() { sum } else { sum.add_bytes(options) }.is_right() {
+                return Err(Reason::Ipv4Checksum);
+            }
         }
-        if !port.is_ours_v4(&ip[v4::DESTINATION..v4::DESTINATION + 4]) {
+        let source = address_at(header, v4::SOURCE);
+        if !port.is_ours_v4(address_at(header, v4::DESTINATION)) {
             return Err(Reason::NotOurAddress);
         }
-        if ipv4_source_is_impossible(&ip[v4::SOURCE..v4::SOURCE + 4], port) {
+        if ipv4_source_is_impossible(source, port) {
             return Err(Reason::SourceAddress);
         }
-        if be16(ip, v4::FRAGMENT).unwrap_or(0) & IPV4_FRAGMENTED != 0 {
+        if field16(header, v4::FRAGMENT) & IPV4_FRAGMENTED != 0 {
             return Err(Reason::Ipv4Fragment);
         }
         packet.layout.l4 = (l3 + header_len) as u8;
-        match ip[v4::PROTOCOL] {
-            PROTOCOL_UDP => self.read_udp(packet, port, l3 + total_len),
-            PROTOCOL_ICMP => Ok(Step::At(StageName::Neighbor)),
-            _ => Ok(Step::Exception),
+        match header[v4::PROTOCOL] {
+            PROTOCOL_UDP => {
+                let addresses = header.last_chunk::<8>().expect("both stand at its end");
+                let addresses = Sum::default().add_bytes(addresses);
+                self.read_udp(packet, port, addresses, l3 + header_len, l3 + total_len)
+            }
+            PROTOCOL_ICMP => Ok(Step::at(StageName::Neighbor)),
+            _ => Ok(Step::EXCEPTION),
         }
     }
 
     #[inline]
-    fn read_ipv6(&self, packet: &mut Packet, port: &Port) -> Result<Step, Reason> {
-        let l3 = usize::from(packet.layout.l3);
+    fn read_ipv6(&self, packet: &mut Packet, port: &Port, l3: usize) -> Result<Step, Reason> {
         packet.layout.flags.set(Flags::IPV6);
-        let ip = &packet.frame.bytes()[l3..];
-        if ip.len() < IPV6_LEN || ip[0] >> 4 != 6 {
-            return Err(Reason::Ipv6Header);
-        }
-        let payload_len =
-            usize::from(u16::from_be_bytes([ip[v6::PAYLOAD_LEN], ip[v6::PAYLOAD_LEN + 1]]));
-        if IPV6_LEN + payload_len > ip.len() {
+        let ip = packet.frame.bytes().get(l3..).unwrap_or_default();
+        let Some(header) = ip.first_chunk::<IPV6_LEN>() else { return Err(Reason::Ipv6Header) };
+        let payload_len = usize::from(field16(header, v6::PAYLOAD_LEN));
+        if header[0] >> 4 != 6 || IPV6_LEN + payload_len > ip.len() {
             return Err(Reason::Ipv6Header);
         }
         packet.layout.l4 = (l3 + IPV6_LEN) as u8;
-        let protocol = ip[v6::NEXT_HEADER];
-        let destination = &ip[v6::DESTINATION..v6::DESTINATION + 16];
+        let protocol = header[v6::NEXT_HEADER];
+        let source = address_at(header, v6::SOURCE);
+        let destination: [u8; 16] = address_at(header, v6::DESTINATION);
         // Neighbour discovery asks by multicast; which address it asks for, the neighbor stage checks.
         let ours =
             port.is_ours_v6(destination) || (destination[0] == 0xff && protocol == PROTOCOL_ICMPV6);
         if !ours {
             return Err(Reason::NotOurAddress);
         }
-        if protocol != PROTOCOL_ICMPV6
-            && ipv6_source_is_impossible(&ip[v6::SOURCE..v6::SOURCE + 16], port)
-        {
+        if protocol != PROTOCOL_ICMPV6 && ipv6_source_is_impossible(source, port) {
             return Err(Reason::SourceAddress);
         }
         match protocol {
-            PROTOCOL_UDP => self.read_udp(packet, port, l3 + IPV6_LEN + payload_len),
-            PROTOCOL_ICMPV6 => Ok(Step::At(StageName::Neighbor)),
+            PROTOCOL_UDP => {
+                let addresses = Sum::default().add_bytes(&source).add_bytes(&destination);
+                let l4 = l3 + IPV6_LEN;
+                self.read_udp(packet, port, addresses, l4, l4 + payload_len)
+            }
+            PROTOCOL_ICMPV6 => Ok(Step::at(StageName::Neighbor)),
             IPV6_FRAGMENT => Err(Reason::Ipv6Fragment),
             extension if IPV6_EXTENSIONS.contains(&extension) => Err(Reason::Ipv6Extension),
-            _ => Ok(Step::Exception),
+            _ => Ok(Step::EXCEPTION),
         }
     }
 
-    /// Reads UDP; the IP packet ends at `end` of the frame.
-    #[inline]
-    fn read_udp(&self, packet: &mut Packet, port: &Port, end: usize) -> Result<Step, Reason> {
-        let l4 = usize::from(packet.layout.l4);
+    /// Reads UDP, which stands between `l4` and `end` of the frame. `addresses` is the sum of source and
+    /// destination, for the pseudo-header.
+    #[inline(always)]
+    fn read_udp(
+        &self,
+        packet: &mut Packet,
+        port: &Port,
+        addresses: Sum,
+        l4: usize,
+        end: usize,
+    ) -> Result<Step, Reason> {
         let frame = packet.frame.bytes();
         let datagram = &frame[l4..end];
-        let len = be16(datagram, udp::LEN).ok_or(Reason::UdpHeader)?;
-        if datagram.len() < UDP_LEN || usize::from(len) != datagram.len() {
+        let Some(header) = datagram.first_chunk::<UDP_LEN>() else { return Err(Reason::UdpHeader) };
+        let len = field16(header, udp::LEN);
+        if usize::from(len) != datagram.len() {
             return Err(Reason::UdpHeader);
         }
-        if be16(datagram, udp::DESTINATION) != Some(port.dns_port) {
-            return Ok(Step::Exception);
+        if field16(header, udp::DESTINATION) != port.dns_port {
+            return Ok(Step::EXCEPTION);
         }
         // The answer goes back to the source and comes from the destination, so both must be one host's.
-        if frame[..ETHERNET_SOURCE] != port.mac {
+        if frame.first_chunk() != Some(&port.mac) {
             return Err(Reason::NotOurMac);
         }
         if frame[ETHERNET_SOURCE] & 1 != 0 {
             return Err(Reason::SourceAddress);
         }
-        if be16(datagram, udp::SOURCE) == Some(0) {
+        if field16(header, udp::SOURCE) == 0 {
             return Err(Reason::UdpHeader);
         }
-        let has_sum = be16(datagram, udp::CHECKSUM) != Some(0);
+        // The checksum may be absent over IPv4 (RFC 768), but not over IPv6 (RFC 8200 section 8.1).
+        let has_sum = field16(header, udp::CHECKSUM) != 0;
         if packet.layout.flags.has(Flags::IPV6) && !has_sum {
             return Err(Reason::UdpChecksum);
         }
+        let Some((headers, rest)) = datagram.split_first_chunk::<{ UDP_LEN + HEADER_LEN }>() else {
+            return Err(Reason::DnsHeader);
+        };
+        // What follows the DNS header is the question, and nothing else in most queries.
+        let rest_sum = Sum::default().add_bytes(rest);
         if has_sum && packet.frame.verified() != Verified::Good {
-            check_udp_sum(packet, datagram, len)?;
+            let pseudo = addresses.add16(u16::from(PROTOCOL_UDP)).add16(len);
+            if !pseudo.add_bytes(headers).add_at(0, rest_sum).is_right() {
+                return Err(Reason::UdpChecksum);
+            }
         }
-        packet.layout.dns = (l4 + UDP_LEN) as u8;
-        self.read_dns(packet, end)
+        self.read_dns(packet, rest_sum, l4 + UDP_LEN, end)
     }
 
-    #[inline]
-    fn read_dns(&self, packet: &mut Packet, end: usize) -> Result<Step, Reason> {
-        let message = &packet.frame.bytes()[usize::from(packet.layout.dns)..end];
-        if message.len() < HEADER_LEN {
-            return Err(Reason::DnsHeader);
-        }
-        if be16(message, header::FLAGS).unwrap_or(0) & flag::QR != 0 {
+    /// Reads a message that has a whole header, between `dns` and `end` of the frame. `rest_sum` is the sum of what
+    /// follows the header.
+    #[inline(always)]
+    fn read_dns(
+        &self,
+        packet: &mut Packet,
+        rest_sum: Sum,
+        dns: usize,
+        end: usize,
+    ) -> Result<Step, Reason> {
+        let message = &packet.frame.bytes()[dns..end];
+        let flags = be16(message, header::FLAGS).unwrap_or(0);
+        if flags & flag::QR != 0 {
             return Err(Reason::DnsResponse);
         }
         let asked = Asked::read(message);
-        packet.key = self.seed.hash(&message[HEADER_LEN..HEADER_LEN + usize::from(asked.name_len)]);
+        packet.key = self.seed.hash(&message[HEADER_LEN..][..usize::from(asked.name_len)]);
+        let question = question_len(asked.name_len);
+        let rest = &message[HEADER_LEN..];
+        packet.question_sum = if question == rest.len() {
+            rest_sum
+        } else {
+            Sum::default().add_bytes(&rest[..question])
+        }
+        .folded();
         let layout = &mut packet.layout;
+        layout.dns = dns as u8;
         layout.name_len = asked.name_len;
         layout.qtype = asked.qtype;
         layout.qclass = asked.qclass;
+        if flags & flag::CD != 0 {
+            layout.flags.set(Flags::CD);
+        }
         if let Some(edns) = asked.edns {
             layout.flags.set(Flags::EDNS);
             // RFC 6891 section 6.2.3: sizes below 512 mean 512.
@@ -193,7 +252,7 @@ impl Parse {
         if let Some(rcode) = asked.error {
             packet.answer = Answer::Rcode(rcode);
         }
-        Ok(Step::At(StageName::Acl))
+        Ok(Step::at(StageName::Acl))
     }
 }
 
@@ -207,43 +266,29 @@ impl Stage for Parse {
 
     #[inline]
     fn act(&mut self, packet: &mut Packet, _context: &Context) -> Step {
-        if packet.frame.bytes().len() < ETHERNET_LEN {
-            return Step::Drop(Reason::Runt);
-        }
         match self.read(packet) {
             Ok(step) => step,
-            Err(reason) => Step::Drop(reason),
+            Err(reason) => Step::drop(reason),
         }
     }
 }
 
-/// Checks a UDP checksum. Over IPv4 it may be absent (RFC 768), over IPv6 not (RFC 8200 section 8.1).
-#[inline]
-fn check_udp_sum(packet: &Packet, datagram: &[u8], len: u16) -> Result<(), Reason> {
-    let l3 = usize::from(packet.layout.l3);
-    let ipv6 = packet.layout.flags.has(Flags::IPV6);
-    let addresses = if ipv6 {
-        &packet.frame.bytes()[l3 + v6::SOURCE..l3 + v6::SOURCE + 32]
-    } else {
-        &packet.frame.bytes()[l3 + v4::SOURCE..l3 + v4::SOURCE + 8]
-    };
-    if pseudo_header(addresses, PROTOCOL_UDP, len).add_bytes(datagram).is_right() {
-        Ok(())
-    } else {
-        Err(Reason::UdpChecksum)
-    }
+/// The address at a constant offset of a header.
+#[inline(always)]
+fn address_at<const N: usize, const HEADER: usize>(header: &[u8; HEADER], at: usize) -> [u8; N] {
+    std::array::from_fn(|index| header[at + index])
 }
 
 /// Whether no host may send from this address: answering it would reach somebody else, or ourselves.
 #[inline]
-fn ipv4_source_is_impossible(source: &[u8], port: &Port) -> bool {
+fn ipv4_source_is_impossible(source: [u8; 4], port: &Port) -> bool {
     // RFC 1122 section 3.2.1.3: this-network, loopback, multicast and limited broadcast.
     matches!(source[0], 0 | 127 | 224..) || port.is_ours_v4(source)
 }
 
 /// The same for IPv6: unspecified, loopback and multicast (RFC 4291 section 2).
 #[inline]
-fn ipv6_source_is_impossible(source: &[u8], port: &Port) -> bool {
+fn ipv6_source_is_impossible(source: [u8; 16], port: &Port) -> bool {
     source[0] == 0xff || (source[..15] == [0; 15] && source[15] <= 1) || port.is_ours_v6(source)
 }
 
@@ -285,7 +330,7 @@ mod tests {
     /// A change to a message whose question ends at the number given.
     type ChangeFrom = fn(&mut Vec<u8>, usize);
 
-    const ON: Step = Step::At(StageName::Acl);
+    const ON: Step = Step::at(StageName::Acl);
 
     #[test]
     fn a_query_is_found_under_any_headers() {
@@ -356,7 +401,7 @@ mod tests {
             (&v6, Reason::SourceAddress, |f| f[22] = 0xff),
         ];
         for (index, (query, reason, change)) in cases.into_iter().enumerate() {
-            assert_eq!(step_after(query, change), Step::Drop(reason), "case {index}");
+            assert_eq!(step_after(query, change), Step::drop(reason), "case {index}");
         }
     }
 
@@ -364,7 +409,7 @@ mod tests {
     fn three_vlan_tags_are_too_many() {
         let mut tagged = query("a. A");
         tagged.vlans = vec![1, 2, 3];
-        assert_eq!(step_after(&tagged, |_| ()), Step::Drop(Reason::VlanDepth));
+        assert_eq!(step_after(&tagged, |_| ()), Step::drop(Reason::VlanDepth));
     }
 
     #[test]
@@ -373,11 +418,11 @@ mod tests {
             frame[23] = 6;
             seal_ipv4(&mut frame[14..34]);
         };
-        assert_eq!(step_after(&query("a. A"), tcp), Step::Exception);
-        assert_eq!(step_after(&query("a. A"), |f| put16(f, 36, 54)), Step::Exception);
-        assert_eq!(step_after(&query("a. A"), |f| put16(f, 12, 0x88cc)), Step::Exception);
+        assert_eq!(step_after(&query("a. A"), tcp), Step::EXCEPTION);
+        assert_eq!(step_after(&query("a. A"), |f| put16(f, 36, 54)), Step::EXCEPTION);
+        assert_eq!(step_after(&query("a. A"), |f| put16(f, 12, 0x88cc)), Step::EXCEPTION);
         let arp = |frame: &mut Vec<u8>| put16(frame, 12, TYPE_ARP);
-        assert_eq!(step_after(&query("a. A"), arp), Step::At(StageName::Neighbor));
+        assert_eq!(step_after(&query("a. A"), arp), Step::at(StageName::Neighbor));
     }
 
     #[test]
@@ -388,11 +433,11 @@ mod tests {
     #[test]
     fn only_queries_from_one_host_to_our_own_mac_are_answered() {
         let to_all = |frame: &mut Vec<u8>| frame[..6].fill(0xff);
-        assert_eq!(step_after(&query("a. A"), to_all), Step::Drop(Reason::NotOurMac));
+        assert_eq!(step_after(&query("a. A"), to_all), Step::drop(Reason::NotOurMac));
         let to_another = |frame: &mut Vec<u8>| frame[5] ^= 1;
-        assert_eq!(step_after(&query("a. A"), to_another), Step::Drop(Reason::NotOurMac));
+        assert_eq!(step_after(&query("a. A"), to_another), Step::drop(Reason::NotOurMac));
         let from_a_group = |frame: &mut Vec<u8>| frame[6] |= 1;
-        assert_eq!(step_after(&query("a. A"), from_a_group), Step::Drop(Reason::SourceAddress));
+        assert_eq!(step_after(&query("a. A"), from_a_group), Step::drop(Reason::SourceAddress));
     }
 
     #[test]
@@ -402,7 +447,7 @@ mod tests {
         let mut packet = Packet::arrived(frame_of(&bytes), 0);
         packet.frame.set_verified(Verified::Good);
         let packet = act_once(&mut parse(), packet, &at(0));
-        assert_eq!(packet.step, Step::Drop(Reason::UdpChecksum));
+        assert_eq!(packet.step, Step::drop(Reason::UdpChecksum));
     }
 
     #[test]
@@ -418,8 +463,8 @@ mod tests {
     fn responses_and_stubs_of_messages_are_never_answered() {
         let mut message = query("a. A").message();
         message[2] |= 0x80;
-        assert_eq!(outcome(&message).0, Step::Drop(Reason::DnsResponse));
-        assert_eq!(outcome(&message[..11]).0, Step::Drop(Reason::DnsHeader));
+        assert_eq!(outcome(&message).0, Step::drop(Reason::DnsResponse));
+        assert_eq!(outcome(&message[..11]).0, Step::drop(Reason::DnsHeader));
     }
 
     #[test]

@@ -32,14 +32,14 @@ impl Port {
 
     /// Whether the IPv4 address is one of ours.
     #[inline]
-    pub fn is_ours_v4(&self, address: &[u8]) -> bool {
-        self.ipv4.iter().any(|ours| ours == address)
+    pub fn is_ours_v4(&self, address: [u8; 4]) -> bool {
+        self.ipv4.contains(&address)
     }
 
     /// Whether the IPv6 address is one of ours.
     #[inline]
-    pub fn is_ours_v6(&self, address: &[u8]) -> bool {
-        self.ipv6.iter().any(|ours| ours == address)
+    pub fn is_ours_v6(&self, address: [u8; 16]) -> bool {
+        self.ipv6.contains(&address)
     }
 }
 

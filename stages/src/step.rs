@@ -2,21 +2,10 @@
 
 use pmdns_config::StageName;
 
-/// Where a packet goes next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// On to a stage further down the line.
-    At(StageName),
-    /// Out of the port it came from.
-    Transmit,
-    /// To the slow path, which asks upstream.
-    SlowPath,
-    /// Off the line: it is for this host, but not DNS. It is counted and dropped, as long as there is no
-    /// exception port to pass it to.
-    Exception,
-    /// Nowhere.
-    Drop(Reason),
-}
+/// Where a packet goes next: on to a stage, out of the port, to the slow path, off the line, or nowhere. It is
+/// one number, its place in an [`Exits`] table, because every packet's is compared at every stage.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Step(u8);
 
 /// Declares [`Reason`] together with the names and sentences that reports use.
 macro_rules! reasons {
@@ -88,49 +77,92 @@ impl Step {
     /// How many different steps there are, and so the length of an [`Exits`] table.
     pub const COUNT: usize = StageName::COUNT + 3 + Reason::ALL.len();
 
+    /// Out of the port it came from.
+    pub const TRANSMIT: Self = Self(StageName::COUNT as u8);
+    /// To the slow path, which asks upstream.
+    pub const SLOW_PATH: Self = Self(Self::TRANSMIT.0 + 1);
+    /// Off the line: it is for this host, but not DNS. It is counted and dropped, as long as there is no
+    /// exception port to pass it to.
+    pub const EXCEPTION: Self = Self(Self::TRANSMIT.0 + 2);
+
+    /// On to a stage further down the line.
+    #[inline(always)]
+    pub const fn at(stage: StageName) -> Self {
+        Self(stage as u8)
+    }
+
+    /// Nowhere.
+    #[inline(always)]
+    pub const fn drop(reason: Reason) -> Self {
+        Self(Self::TRANSMIT.0 + 3 + reason as u8)
+    }
+
     /// The step's place in an [`Exits`] table.
-    #[inline]
+    #[inline(always)]
     pub const fn index(self) -> usize {
-        match self {
-            Self::At(stage) => stage as usize,
-            Self::Transmit => StageName::COUNT,
-            Self::SlowPath => StageName::COUNT + 1,
-            Self::Exception => StageName::COUNT + 2,
-            Self::Drop(reason) => StageName::COUNT + 3 + reason as usize,
-        }
+        self.0 as usize
     }
 
     /// Every step, by index.
     pub fn all() -> impl Iterator<Item = Self> {
-        let stages = StageName::ALL.into_iter().map(Self::At);
-        let ends = [Self::Transmit, Self::SlowPath, Self::Exception];
-        stages.chain(ends).chain(Reason::ALL.iter().map(|reason| Self::Drop(*reason)))
+        (0..Self::COUNT).map(|index| Self(index as u8))
+    }
+
+    /// The stage it leads to, if any.
+    pub fn stage(self) -> Option<StageName> {
+        StageName::ALL.get(self.index()).copied()
+    }
+
+    /// Why the packet goes nowhere, if it does.
+    pub fn reason(self) -> Option<Reason> {
+        Reason::ALL.get(self.index().checked_sub(Self::drop(Reason::ALL[0]).index())?).copied()
+    }
+
+    /// Whether the packet stays on the line.
+    #[inline(always)]
+    pub fn is_on_the_line(self) -> bool {
+        self.0 < Self::TRANSMIT.0
     }
 
     /// Whether a packet at `stage` may take this step.
-    #[inline]
+    #[inline(always)]
     pub fn is_below(self, stage: StageName) -> bool {
-        match self {
-            Self::At(next) => next > stage,
-            _ => true,
+        self.0 > stage as u8
+    }
+}
+
+const _: () = assert!(Step::COUNT <= u8::MAX as usize);
+
+impl std::fmt::Display for Step {
+    /// The name used in counters.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match *self {
+            Self::TRANSMIT => f.write_str("transmit"),
+            Self::SLOW_PATH => f.write_str("slow_path"),
+            Self::EXCEPTION => f.write_str("exception"),
+            step => match (step.stage(), step.reason()) {
+                (Some(stage), _) => f.write_str(stage.name()),
+                (_, Some(reason)) => write!(f, "drop.{}", reason.name()),
+                (None, None) => write!(f, "step {}", self.0),
+            },
         }
     }
 }
 
+impl std::fmt::Debug for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
 /// How often a stage sent packets on each step. This table is the counters: a hit is
-/// `lookup` × `At(Encode)`, a miss is `lookup` × `SlowPath`.
+/// `lookup` × `encode`, a miss is `lookup` × `slow_path`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exits {
     counts: [u64; Step::COUNT],
 }
 
 impl Exits {
-    /// Counts one packet that takes `step`.
-    #[inline]
-    pub fn count(&mut self, step: Step) {
-        self.counts[step.index()] += 1;
-    }
-
     /// How many packets took `step`.
     pub fn of(&self, step: Step) -> u64 {
         self.counts[step.index()]
@@ -149,6 +181,44 @@ impl Exits {
     /// The counts by [`Step::index`].
     pub fn counts(&self) -> &[u64; Step::COUNT] {
         &self.counts
+    }
+}
+
+/// Counts steps in a local number as long as they are the same, which in most batches they all are.
+#[derive(Debug)]
+pub struct Run<'e> {
+    exits: &'e mut Exits,
+    step: Step,
+    length: u64,
+}
+
+impl<'e> Run<'e> {
+    /// A run of nothing, to be counted in `exits`.
+    #[inline(always)]
+    pub fn new(exits: &'e mut Exits) -> Self {
+        Self { exits, step: Step::TRANSMIT, length: 0 }
+    }
+
+    /// Counts one packet that takes `step`.
+    #[inline(always)]
+    pub fn count(&mut self, step: Step) {
+        if step != self.step {
+            self.settle();
+            self.step = step;
+        }
+        self.length += 1;
+    }
+
+    #[inline(always)]
+    fn settle(&mut self) {
+        self.exits.counts[self.step.index()] += std::mem::take(&mut self.length);
+    }
+}
+
+impl Drop for Run<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.settle();
     }
 }
 
@@ -181,8 +251,8 @@ mod tests {
 
     #[test]
     fn steps_only_go_down() {
-        assert!(Step::At(StageName::Encode).is_below(StageName::Parse));
-        assert!(!Step::At(StageName::Parse).is_below(StageName::Encode));
-        assert!(!Step::At(StageName::Acl).is_below(StageName::Acl));
+        assert!(Step::at(StageName::Encode).is_below(StageName::Parse));
+        assert!(!Step::at(StageName::Parse).is_below(StageName::Encode));
+        assert!(!Step::at(StageName::Acl).is_below(StageName::Acl));
     }
 }

@@ -4,7 +4,7 @@ use pmdns_nics::{Frame, FramePool, HeapPool};
 
 use crate::cache::{Entry, Key, Lifetimes};
 use crate::packet::{Batch, Packet};
-use crate::wire::dns::{CLASS_IN, HEADER_LEN, flag, put_opt};
+use crate::wire::dns::{CLASS_IN, HEADER_LEN, flag};
 use crate::wire::ip::{
     self, IPV6_LEN, PROTOCOL_UDP, TYPE_IPV4, TYPE_IPV6, TYPE_VLAN, UDP_LEN, seal_ipv4, udp, v4, v6,
 };
@@ -122,9 +122,7 @@ impl Query {
         message.extend_from_slice(&self.qclass.to_be_bytes());
         if let Some((size, dnssec_ok)) = self.edns {
             put16(&mut message, dns::header::ARCOUNT, 1);
-            let at = message.len();
-            message.resize(at + dns::OPT_LEN, 0);
-            put_opt(&mut message[at..], size, dns::Rcode::NOERROR, dnssec_ok);
+            message.extend_from_slice(&dns::opt(size, dns::Rcode::NOERROR, dnssec_ok));
         }
         message
     }
@@ -254,7 +252,7 @@ pub fn at(seconds: u32) -> Context {
 pub fn act_once<S: Stage>(stage: &mut S, packet: Packet, context: &Context) -> Packet {
     let mut batch = Batch::new();
     batch.push(packet);
-    batch[0].step = Step::At(S::NAME);
+    batch[0].step = Step::at(S::NAME);
     stage.process(&mut batch, context, &mut Exits::default());
     batch.pop().expect("the batch holds one packet")
 }

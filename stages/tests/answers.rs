@@ -73,8 +73,8 @@ impl Line {
         self.parse.process(&mut batch, &context, &mut exits);
         // The stages in between let everything pass here.
         let decided = batch[0].answer != Answer::None;
-        if batch[0].step == Step::At(StageName::Acl) {
-            batch[0].step = Step::At(if decided { StageName::Encode } else { StageName::Lookup });
+        if batch[0].step == Step::at(StageName::Acl) {
+            batch[0].step = Step::at(if decided { StageName::Encode } else { StageName::Lookup });
         }
         self.lookup.process(&mut batch, &context, &mut exits);
         self.encode.process(&mut batch, &context, &mut exits);
@@ -84,7 +84,7 @@ impl Line {
 
 /// Checks everything around the DNS message and gives the message.
 fn opened<'p>(packet: &'p Packet, query: &Query) -> &'p [u8] {
-    assert_eq!(packet.step, Step::Transmit);
+    assert_eq!(packet.step, Step::TRANSMIT);
     let asked = query.frame_bytes();
     let frame = packet.frame.bytes();
     let (l3, l4) = (usize::from(packet.layout.l3), usize::from(packet.layout.l4));
@@ -149,19 +149,19 @@ fn an_answer_ends_with_the_first_of_its_ttls() {
     let mut line = line(false);
     let asked = query("a.example. A");
     line.learn(&asked, &[(0, 1, 30, address(1)), (0, 1, 300, address(2))], 0);
-    assert_eq!(line.ask(&asked, 29).step, Step::Transmit);
-    assert_eq!(line.ask(&asked, 30).step, Step::SlowPath);
+    assert_eq!(line.ask(&asked, 29).step, Step::TRANSMIT);
+    assert_eq!(line.ask(&asked, 30).step, Step::SLOW_PATH);
 }
 
 #[test]
 fn other_types_names_and_dnssec_are_other_answers() {
     let mut line = line(false);
     line.learn(&query("a.example. A"), &[(0, 1, 300, address(1))], 0);
-    assert_eq!(line.ask(&query("a.example. AAAA"), 1).step, Step::SlowPath);
-    assert_eq!(line.ask(&query("b.example. A"), 1).step, Step::SlowPath);
-    assert_eq!(line.ask(&query("a.example. A").edns(1232, true), 1).step, Step::SlowPath);
+    assert_eq!(line.ask(&query("a.example. AAAA"), 1).step, Step::SLOW_PATH);
+    assert_eq!(line.ask(&query("b.example. A"), 1).step, Step::SLOW_PATH);
+    assert_eq!(line.ask(&query("a.example. A").edns(1232, true), 1).step, Step::SLOW_PATH);
     let checking_disabled = Query { flags: 0x0110, ..query("a.example. A") };
-    assert_eq!(line.ask(&checking_disabled, 1).step, Step::SlowPath);
+    assert_eq!(line.ask(&checking_disabled, 1).step, Step::SLOW_PATH);
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn a_fresh_answer_is_encoded_as_a_cached_one_is() {
     let records = [(0, 1, 60, address(1)), (1, 2, 50, name_of("ns.example."))];
     let entry = line.entry(&asked, &records, 5);
     let missed = line.ask(&asked, 5);
-    assert_eq!(missed.step, Step::SlowPath);
+    assert_eq!(missed.step, Step::SLOW_PATH);
     let miss = pmdns_stages::miss::Miss::of(&missed);
     let pool = pmdns_nics::FramePool::Heap(pmdns_nics::HeapPool::new(1));
     let mut fresh = miss.packet(&pool, Answer::None).unwrap();
@@ -284,7 +284,7 @@ proptest! {
         let positive = records.iter().any(|record| record.0 == 0 && record.1 == 1000);
         let least = records.iter().map(|record| record.2.min(86_400)).min().unwrap_or(0);
         if !positive || elapsed >= least {
-            prop_assert_eq!(packet.step, Step::SlowPath, "nothing that could be kept so long");
+            prop_assert_eq!(packet.step, Step::SLOW_PATH, "nothing that could be kept so long");
             return Ok(());
         }
         let message = read(&packet, &asked);

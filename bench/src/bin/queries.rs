@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
-use pmdns_bench::numbered_query;
+use pmdns_bench::{numbered_query, write_zone};
 use pmdns_nics::pcap::Writer;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -22,10 +22,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     capture.flush()?;
     let mut zone = BufWriter::new(File::create(folder.join("zone"))?);
-    writeln!(zone, "$ORIGIN example.\n$TTL 86400\n@ SOA ns host 1 3600 900 604800 60\n@ NS ns")?;
-    for name in 0..names {
-        writeln!(zone, "host{name:07} A 192.0.2.{}", name % 256)?;
-    }
-    writeln!(zone, "ns A 127.0.0.1")?;
+    write_zone(&mut zone, names)?;
     Ok(zone.flush()?)
 }

@@ -17,7 +17,7 @@ use crate::limits::{
 use crate::placement::check_placements;
 use crate::prefix::Prefix;
 use crate::problem::Problem;
-use crate::settings::{Acl, Cache, Config, Control, Eal, Frames, Placement, RateLimit};
+use crate::settings::{Acl, Cache, Config, Control, Eal, Frames, Metrics, Placement, RateLimit};
 
 /// A rule that is broken, and the path of the key that breaks it.
 #[derive(Debug)]
@@ -42,7 +42,8 @@ pub(crate) fn check(config: &Config) -> Verdict {
     ratelimit(&config.ratelimit)?;
     names::check_local(&config.local)?;
     names::check_block(&config.block)?;
-    control(&config.control)
+    control(&config.control)?;
+    metrics(&config.metrics)
 }
 
 fn eal(eal: &Eal) -> Verdict {
@@ -138,6 +139,20 @@ fn control(control: &Control) -> Verdict {
         return broken("control.socket", Problem::Empty("the path of a unix socket"));
     }
     at_most("control.socket", "bytes", length, MAX_SOCKET_PATH)
+}
+
+fn metrics(metrics: &Metrics) -> Verdict {
+    let Some(listen) = metrics.listen else { return Ok(()) };
+    if listen.port() == 0 {
+        return broken(
+            "metrics.listen",
+            Problem::Empty("a port other than 0, as in \"127.0.0.1:9153\""),
+        );
+    }
+    match listen.ip().is_multicast() {
+        true => broken("metrics.listen", Problem::NotUnicast(listen.ip())),
+        false => Ok(()),
+    }
 }
 
 /// CPU numbers that exist on some machine, each once.

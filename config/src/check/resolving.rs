@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 
 use super::{Verdict, at_most, broken, cores, in_range, power_of_two, unicast};
 use crate::limits::{
-    MAX_PENDING, MAX_RING, MAX_SLOWPATH_THREADS, MAX_TIMEOUT_MS, MAX_UPSTREAMS, MIN_RING,
+    MAX_PENDING, MAX_QUERIES_PER_PORT, MAX_RING, MAX_SLOWPATH_THREADS, MAX_TIMEOUT_MS,
+    MAX_UPSTREAMS, MIN_RING,
 };
 use crate::problem::Problem;
 use crate::settings::{Config, Port, SlowPath, Upstream};
@@ -45,7 +46,8 @@ fn check_slowpath(slowpath: &SlowPath) -> Verdict {
     in_range("slowpath.max_pending", slowpath.max_pending, 1, MAX_PENDING)?;
     in_range("slowpath.max_waiting", slowpath.max_waiting, 1, MAX_PENDING)?;
     let key = "slowpath.max_waiting_per_client";
-    in_range(key, slowpath.max_waiting_per_client, 1, MAX_PENDING)
+    in_range(key, slowpath.max_waiting_per_client, 1, MAX_PENDING)?;
+    in_range("slowpath.queries_per_port", slowpath.queries_per_port, 1, MAX_QUERIES_PER_PORT)
 }
 
 fn check_upstream(upstreams: &[Upstream], index: usize, ports: &[Port]) -> Verdict {

@@ -75,6 +75,9 @@ names = ["ads.example", "x.example"]
 
 [control]
 socket = "/run/pmdns.sock"
+
+[metrics]
+listen = "127.0.0.1:9153"
 "#;
 
 /// The line that `needle` stands on, from 1.

@@ -142,3 +142,10 @@ fn the_control_socket_has_a_path_the_kernel_takes() {
     let to = format!("socket = \"/{}\"", "a".repeat(107));
     refuses(from, &to, "control.socket", &["has 108 bytes; allowed: at most 107"]);
 }
+
+#[test]
+fn metrics_are_served_where_somebody_can_connect() {
+    let from = "listen = \"127.0.0.1:9153\"";
+    refuses(from, "listen = \"127.0.0.1:0\"", "metrics.listen", &["a port other than 0"]);
+    refuses(from, "listen = \"224.0.0.1:9153\"", "metrics.listen", &["224.0.0.1", "unicast"]);
+}

@@ -38,6 +38,26 @@ void shim_mbuf_free(struct rte_mbuf *mbuf)
 	rte_pktmbuf_free(mbuf);
 }
 
+unsigned int shim_ring_push_8(struct rte_ring *ring, const void *values, unsigned int count)
+{
+	return rte_ring_sp_enqueue_burst_elem(ring, values, 8, count, NULL);
+}
+
+unsigned int shim_ring_push_64(struct rte_ring *ring, const void *values, unsigned int count)
+{
+	return rte_ring_sp_enqueue_burst_elem(ring, values, 64, count, NULL);
+}
+
+unsigned int shim_ring_pop_8(struct rte_ring *ring, void *values, unsigned int count)
+{
+	return rte_ring_sc_dequeue_burst_elem(ring, values, 8, count, NULL);
+}
+
+unsigned int shim_ring_pop_64(struct rte_ring *ring, void *values, unsigned int count)
+{
+	return rte_ring_sc_dequeue_burst_elem(ring, values, 64, count, NULL);
+}
+
 int shim_link_up(uint16_t port)
 {
 	struct rte_eth_link link = {0};

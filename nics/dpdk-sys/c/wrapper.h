@@ -15,6 +15,7 @@
 #include <rte_log.h>
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
+#include <rte_ring.h>
 #include <rte_version.h>
 
 /* Offsets of the mbuf fields that Rust reads and writes. */
@@ -64,6 +65,7 @@ static const uint16_t DPDK_MAX_PORTS = RTE_MAX_ETHPORTS;
 static const uint64_t DPDK_NO_OWNER = RTE_ETH_DEV_NO_OWNER;
 static const uint16_t DPDK_MBUF_HEADROOM = RTE_PKTMBUF_HEADROOM;
 static const uint32_t DPDK_LCORE_ANY = LCORE_ID_ANY;
+static const uint32_t DPDK_RING_SP_SC = RING_F_SP_ENQ | RING_F_SC_DEQ;
 
 /* rte_errno of this thread. */
 int shim_errno(void);
@@ -83,6 +85,13 @@ int shim_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsi
 
 /* Gives one mbuf back. */
 void shim_mbuf_free(struct rte_mbuf *mbuf);
+
+/* As many of `count` values as there is room for, or as there are: a ring with one thread at each end, of
+ * values of 8 or 64 bytes. The size is part of the name because DPDK's copying is made for constants. */
+unsigned int shim_ring_push_8(struct rte_ring *ring, const void *values, unsigned int count);
+unsigned int shim_ring_push_64(struct rte_ring *ring, const void *values, unsigned int count);
+unsigned int shim_ring_pop_8(struct rte_ring *ring, void *values, unsigned int count);
+unsigned int shim_ring_pop_64(struct rte_ring *ring, void *values, unsigned int count);
 
 /* 1 when the link is up, 0 when it is down, a negative errno when the port cannot tell. */
 int shim_link_up(uint16_t port);

@@ -32,6 +32,8 @@ mod log;
 mod mempool;
 mod port;
 mod queue;
+#[cfg(feature = "rte-ring")]
+mod ring;
 mod start;
 mod thread;
 
@@ -45,6 +47,8 @@ pub use advice::EalError;
 pub use eal::{Eal, arguments};
 pub use mempool::{Mempool, PoolError};
 pub use port::{ClosedPort, PortError};
+#[cfg(feature = "rte-ring")]
+pub use ring::{RingError, ValueReceiver, ValueSender, value_ring};
 pub use start::DpdkNic;
 pub use thread::{DataThread, ThreadError, adopt_thread};
 

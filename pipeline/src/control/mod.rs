@@ -1,4 +1,12 @@
 //! Control: what an operator can ask of a running instance.
 
+pub mod distribution;
+#[cfg(test)]
+mod fixture;
+pub mod metrics;
+pub mod print;
+pub mod profile;
+pub mod rates;
 pub mod report;
 pub mod socket;
+pub mod top;

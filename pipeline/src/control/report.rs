@@ -1,31 +1,47 @@
 //! The report: every counter of a running instance, at one time.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use pmdns_config::{Config, StageName};
 use pmdns_nics::{Nic, PortStats};
 use pmdns_stages::Step;
-use serde::Serialize;
-use serde_json::{Map, Value};
+use serde::{Deserialize, Serialize};
 
+use super::distribution::{LatencyReport, RingReport};
 use crate::counters::{Counters, Link};
 use crate::engine::Gauges;
+use crate::latency::Latencies;
 use crate::slowpath::{CacheSnapshot, CountersSnapshot, UpstreamSnapshot};
+use crate::station::Meter;
 use crate::topology::{Topology, WorkerPlan};
 
-/// Everything that is counted. Its JSON form is what `pmdns stats --json` prints.
-#[derive(Clone, Debug, Serialize)]
+/// Counters by name.
+pub type Named = BTreeMap<String, u64>;
+
+/// Everything that is counted. Its JSON form is what `pmdns stats --json` prints; docs/counters.md says what it
+/// has. What an older instance does not send is read as zero.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Report {
     /// Version of the program.
-    pub version: &'static str,
+    pub version: String,
     /// Seconds since the clock was started.
     pub uptime_seconds: u64,
+    /// Ticks since the clock was started.
+    pub uptime_ticks: u64,
     /// Ticks of the clock in a second; every figure in ticks is in these.
     pub ticks_per_second: u64,
     /// The sums that must balance.
     pub totals: Totals,
+    /// From arrival to TX queue, by what answered.
+    pub latency: LatencyReport,
     /// The ports' own counters.
     pub ports: Vec<PortReport>,
     /// The data cores.
     pub workers: Vec<WorkerReport>,
+    /// The rings between threads.
+    pub rings: Vec<RingReport>,
     /// The frame pool.
     pub frames: FrameReport,
     /// The cache, by shard.
@@ -33,11 +49,12 @@ pub struct Report {
     /// The slow path, by thread.
     pub slow_path: Vec<CountersSnapshot>,
     /// The upstream resolvers.
-    pub upstreams: Vec<UpstreamSnapshot>,
+    pub upstreams: Vec<UpstreamReport>,
 }
 
 /// The balance: `received + made = transmitted + dropped + slow_path + exceptions + held`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Totals {
     /// Frames taken from RX queues.
     pub received: u64,
@@ -56,7 +73,7 @@ pub struct Totals {
 }
 
 /// One port.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PortReport {
     /// Its name in the config.
     pub name: String,
@@ -66,27 +83,51 @@ pub struct PortReport {
     pub link_up: bool,
     /// Its counters, by the names of [`PortStats`].
     #[serde(flatten)]
-    pub stats: Map<String, Value>,
+    pub stats: Named,
     /// The driver's extended counters.
-    pub xstats: Map<String, Value>,
+    pub xstats: Named,
 }
 
 /// One data core.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct WorkerReport {
     /// Its CPU.
     pub core: usize,
     /// Its counters, by the names of [`Tally`](crate::counters::Tally).
     #[serde(flatten)]
-    pub counters: Map<String, Value>,
-    /// Its queues and rings: packets that went over each, and those refused because it was full.
-    pub links: Vec<Value>,
+    pub counters: Named,
+    /// Its queues and rings.
+    pub links: Vec<LinkReport>,
     /// The stations it mans, by stage.
-    pub stages: Map<String, Value>,
+    pub stages: BTreeMap<String, StageReport>,
+}
+
+/// A queue or a ring of a core.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct LinkReport {
+    /// Its name: `tap:rx0`, `ring to core 2`.
+    pub link: String,
+    /// Packets that went over it.
+    pub passed: u64,
+    /// Packets dropped because it was full.
+    pub refused: u64,
+}
+
+/// A station.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct StageReport {
+    /// Batches in which at least one packet stood there.
+    pub batches: u64,
+    /// Packets.
+    pub packets: u64,
+    /// Ticks spent on them.
+    pub ticks: u64,
+    /// Where they went; exits that no packet took are left out.
+    pub exits: Named,
 }
 
 /// The frame pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FrameReport {
     /// Frames in all.
     pub capacity: usize,
@@ -94,28 +135,89 @@ pub struct FrameReport {
     pub in_use: usize,
 }
 
+/// An upstream resolver.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct UpstreamReport {
+    /// Its address and port.
+    pub address: String,
+    /// What was counted.
+    #[serde(flatten)]
+    pub counters: UpstreamSnapshot,
+}
+
 impl Report {
     /// Reads every counter now.
     pub fn read(gauges: &Gauges, topology: &Topology, nics: &[Box<dyn Nic>]) -> Self {
         let counters: Vec<Counters> = gauges.workers.iter().map(|worker| worker.read()).collect();
-        let now = gauges.clock.now();
+        let mut latencies = Latencies::default();
+        counters.iter().for_each(|counters| latencies.merge(&counters.latencies));
+        let (now, ticks_per_second) = (gauges.clock.now(), gauges.clock.ticks_per_second());
+        let workers = topology.workers.iter().zip(&counters);
+        let rings = gauges.rings.iter();
+        let upstreams = gauges.upstream_addresses.iter().zip(gauges.upstreams.iter());
         Self {
-            version: env!("CARGO_PKG_VERSION"),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
             uptime_seconds: gauges.clock.duration_of(now).as_secs(),
-            ticks_per_second: gauges.clock.ticks_per_second(),
+            uptime_ticks: now,
+            ticks_per_second,
             totals: Totals::of(&counters),
+            latency: LatencyReport::of(&latencies, ticks_per_second),
             ports: nics.iter().map(|nic| PortReport::read(nic.as_ref())).collect(),
-            workers: topology
-                .workers
-                .iter()
-                .zip(&counters)
+            workers: workers
                 .map(|(plan, counters)| WorkerReport::of(plan, counters, topology))
                 .collect(),
+            rings: rings.map(|(ends, gauge)| RingReport::of(*ends, gauge, topology)).collect(),
             frames: FrameReport { capacity: gauges.pool.capacity(), in_use: gauges.pool.in_use() },
             cache: gauges.cache.iter().map(|shard| shard.snapshot()).collect(),
             slow_path: gauges.slow_path.iter().map(|thread| thread.snapshot()).collect(),
-            upstreams: gauges.upstreams.iter().map(|upstream| upstream.snapshot()).collect(),
+            upstreams: upstreams
+                .map(|(address, counters)| UpstreamReport {
+                    address: address.to_string(),
+                    counters: counters.snapshot(),
+                })
+                .collect(),
         }
+    }
+
+    /// How many packets left `stage` by `exit`, over all cores: hits are `lookup` by `encode`.
+    pub fn exits(&self, stage: &str, exit: &str) -> u64 {
+        let stages = self.workers.iter().filter_map(|worker| worker.stages.get(stage));
+        stages.filter_map(|stage| stage.exits.get(exit)).sum()
+    }
+
+    /// Packets dropped by stages, by reason, over all cores.
+    pub fn drops(&self) -> Named {
+        let mut drops = Named::new();
+        let stages = self.workers.iter().flat_map(|worker| worker.stages.values());
+        for (exit, count) in stages.flat_map(|stage| &stage.exits) {
+            if let Some(reason) = exit.strip_prefix("drop.") {
+                *drops.entry(reason.to_owned()).or_default() += count;
+            }
+        }
+        drops
+    }
+
+    /// What each stage has done, over all cores, in line order.
+    pub fn stages(&self) -> Vec<(&'static str, StageReport)> {
+        let name = |stage: StageName| stage.name();
+        let sum = |name| {
+            let mut sum = StageReport::default();
+            for stage in self.workers.iter().filter_map(|worker| worker.stages.get(name)) {
+                sum.batches += stage.batches;
+                sum.packets += stage.packets;
+                sum.ticks += stage.ticks;
+                for (exit, count) in &stage.exits {
+                    *sum.exits.entry(exit.clone()).or_default() += count;
+                }
+            }
+            (name, sum)
+        };
+        StageName::ALL.into_iter().map(name).map(sum).collect()
+    }
+
+    /// So many ticks, as a duration.
+    pub fn duration_of(&self, ticks: u64) -> Duration {
+        Duration::from_secs_f64(ticks as f64 / self.ticks_per_second.max(1) as f64)
     }
 }
 
@@ -176,43 +278,46 @@ impl PortReport {
             name: nic.facts().name.clone(),
             driver: nic.facts().driver.clone(),
             link_up: nic.link_up(),
-            stats: stats.map(|(name, value)| (name.to_owned(), value.into())).into_iter().collect(),
-            xstats: nic.xstats().into_iter().map(|(name, value)| (name, value.into())).collect(),
+            stats: stats.map(|(name, value)| (name.to_owned(), value)).into_iter().collect(),
+            xstats: nic.xstats().into_iter().collect(),
         }
     }
 }
 
 impl WorkerReport {
     fn of(plan: &WorkerPlan, counters: &Counters, topology: &Topology) -> Self {
-        let named = counters.tally.named();
+        let named = counters.tally.named().into_iter();
         let stages = StageName::ALL.iter().zip(&counters.meters);
-        let links = counters.links.iter().map(|(link, flow)| {
-            let name = link_name(*link, plan, topology);
-            serde_json::json!({ "link": name, "passed": flow.passed, "refused": flow.refused })
+        let links = counters.links.iter().map(|(link, flow)| LinkReport {
+            link: link_name(*link, plan, topology),
+            passed: flow.passed,
+            refused: flow.refused,
         });
         Self {
             core: plan.core,
+            counters: named.map(|(name, value, _)| (name.to_owned(), value)).collect(),
             links: links.collect(),
-            counters: named
-                .iter()
-                .map(|(name, value, _)| (name.to_string(), (*value).into()))
-                .collect(),
             stages: stages
                 .filter(|(_, meter)| meter.batches > 0)
-                .map(|(stage, meter)| {
-                    let exits: Map<String, Value> = Step::all()
-                        .filter(|step| meter.exits.of(*step) > 0)
-                        .map(|step| (exit_name(step), meter.exits.of(step).into()))
-                        .collect();
-                    let value = serde_json::json!({
-                        "batches": meter.batches,
-                        "packets": meter.exits.total(),
-                        "ticks": meter.ticks,
-                        "exits": exits,
-                    });
-                    (stage.name().to_owned(), value)
-                })
+                .map(|(stage, meter)| (stage.name().to_owned(), StageReport::of(meter)))
                 .collect(),
+        }
+    }
+
+    /// A counter of [`Tally`](crate::counters::Tally), or 0.
+    pub fn counter(&self, name: &str) -> u64 {
+        self.counters.get(name).copied().unwrap_or(0)
+    }
+}
+
+impl StageReport {
+    fn of(meter: &Meter) -> Self {
+        let taken = Step::all().filter(|step| meter.exits.of(*step) > 0);
+        Self {
+            batches: meter.batches,
+            packets: meter.exits.total(),
+            ticks: meter.ticks,
+            exits: taken.map(|step| (step.to_string(), meter.exits.of(step))).collect(),
         }
     }
 }
@@ -227,59 +332,6 @@ fn link_name(link: Link, plan: &WorkerPlan, topology: &Topology) -> String {
         Link::Tx(number) => port(number, "tx", plan.tx_queue),
         Link::RingFrom(worker) => format!("ring from core {}", topology.workers[worker].core),
         Link::RingTo(worker) => format!("ring to core {}", topology.workers[worker].core),
-    }
-}
-
-/// How reports call an exit: `lookup`, `transmit`, `drop.runt`.
-pub fn exit_name(step: Step) -> String {
-    match step {
-        Step::At(stage) => stage.name().to_owned(),
-        Step::Transmit => "transmit".to_owned(),
-        Step::SlowPath => "slow_path".to_owned(),
-        Step::Exception => "exception".to_owned(),
-        Step::Drop(reason) => format!("drop.{}", reason.name()),
-    }
-}
-
-/// Prints a report's JSON form for people: one counter a line, zeros left out, nested names indented.
-pub fn print_for_people(report: &Value, out: &mut impl std::io::Write) -> std::io::Result<()> {
-    print_level(report, 0, out)
-}
-
-fn print_level(value: &Value, depth: usize, out: &mut impl std::io::Write) -> std::io::Result<()> {
-    let indent = "  ".repeat(depth);
-    match value {
-        Value::Object(fields) => {
-            for (name, field) in fields.iter().filter(|(_, field)| !is_nothing(field)) {
-                match field {
-                    Value::Object(_) | Value::Array(_) => {
-                        writeln!(out, "{indent}{name}")?;
-                        print_level(field, depth + 1, out)?;
-                    }
-                    Value::String(text) => writeln!(out, "{indent}{name:<24} {text}")?,
-                    plain => writeln!(out, "{indent}{name:<24} {plain:>14}")?,
-                }
-            }
-        }
-        Value::Array(items) => {
-            for (index, item) in items.iter().enumerate() {
-                writeln!(out, "{indent}- {index}")?;
-                print_level(item, depth + 1, out)?;
-            }
-        }
-        plain => writeln!(out, "{indent}{plain}")?,
-    }
-    Ok(())
-}
-
-/// Whether a counter says nothing: zero, or a table without entries.
-fn is_nothing(value: &Value) -> bool {
-    match value {
-        Value::Number(number) => number.as_u64() == Some(0),
-        Value::Object(fields) => fields.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        Value::Null => true,
-        _ => false,
     }
 }
 

@@ -6,8 +6,10 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long either side waits for the other.
+/// How long a report may take to be taken by who asked for it.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How long who asks waits for the report: where data cores poll on every CPU, it may be late.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
 /// Clients answered in one call.
 const CLIENTS_AT_A_TIME: usize = 4;
 
@@ -95,7 +97,7 @@ impl Drop for ControlSocket {
 pub fn ask(path: &Path) -> Result<String, SocketError> {
     let failed = |source| SocketError::Ask { path: path.to_owned(), source };
     let mut stream = UnixStream::connect(path).map_err(failed)?;
-    stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+    stream.set_read_timeout(Some(ANSWER_PATIENCE)).map_err(failed)?;
     let mut report = String::new();
     stream.read_to_string(&mut report).map_err(failed)?;
     Ok(report)

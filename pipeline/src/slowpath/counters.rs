@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pmdns_stages::cache::CacheStats;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Declares a table of counters together with its plain image for reports.
 macro_rules! counters {
@@ -18,8 +18,16 @@ macro_rules! counters {
         pub struct $live { $($(#[doc = $text])* pub $name: AtomicU64,)* }
 
         $(#[doc = $plain_text])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default)]
         pub struct $plain { $($(#[doc = $text])* pub $name: u64,)* }
+
+        impl $plain {
+            /// The counters in order, with their names and meanings.
+            pub fn named(&self) -> impl Iterator<Item = (&'static str, u64, &'static str)> {
+                [$((stringify!($name), self.$name, concat!($($text,)*)),)*].into_iter()
+            }
+        }
 
         impl $live {
             /// Reads every counter. They are read one after another, so sums of them are exact only
@@ -168,6 +176,12 @@ impl CountersSnapshot {
 #[inline]
 pub(super) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Counts so many.
+#[inline]
+pub(super) fn add(counter: &AtomicU64, number: u64) {
+    counter.fetch_add(number, Ordering::Relaxed);
 }
 
 /// Lowers a gauge by one.

@@ -1,28 +1,25 @@
 //! The desk of one slow path thread: where misses are taken in, and where they leave.
 //!
-//! Every task of the thread works on it, one at a time, so cells are all the sharing it needs. No borrow
-//! is ever held across an await.
+//! One loop turns it: misses in, replies in, what is due, queries out. In between it never waits. What it does with
+//! the network is in [`super::exchange`].
 
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pmdns_config::Upstream;
+use pmdns_stages::Context;
 use pmdns_stages::cache::{Cache, Entry, EntryRef, Head, Inserted, Lifetimes, Writer, answers};
 use pmdns_stages::miss::Miss;
-use pmdns_stages::wire::dns::Rcode;
-use pmdns_stages::{Context, Tick};
 
-use super::counters::{CacheCounters, Counters, UpstreamCounters, count, lower};
-use super::exchange::Outcome;
+use super::counters::{CacheCounters, Counters, UpstreamCounters, add, count, lower};
 use super::failures::Failures;
 use super::health::Health;
-use super::outlets::{Fate, Outlets};
-use super::pending::{Admission, Limit, Pending, Waiter};
+use super::network::Network;
+use super::outlets::Outlets;
+use super::pending::{Admission, Limit, Pending, Ticket, Waiter};
+use super::plan::Plan;
 use super::query::Question;
-use super::sockets::Sockets;
 use crate::clock::Clock;
 
 /// Deadlines served in one turn: as many as a ring of answers holds with room to spare, so that a
@@ -35,43 +32,75 @@ const DRAIN_PAUSE: Duration = Duration::from_micros(500);
 /// What one slow path thread works with.
 pub(super) struct Desk {
     pub(super) clock: Clock,
+    /// The time of this turn, as the stages see it.
+    pub(super) context: Context,
+    /// The time of this turn, since the process started.
+    pub(super) now: Duration,
+    /// How long a client waits at most.
+    pub(super) deadline: Duration,
+    pub(super) queries_per_port: usize,
     pub(super) lifetimes: Lifetimes,
     pub(super) upstreams: Vec<Upstream>,
     pub(super) upstream_counters: Arc<[UpstreamCounters]>,
     pub(super) counters: Arc<Counters>,
     pub(super) cache_counters: Arc<CacheCounters>,
-    pub(super) sockets: Sockets,
     pub(super) cache: Arc<Cache>,
-    pub(super) writer: RefCell<Writer>,
-    pub(super) outlets: RefCell<Outlets>,
-    pub(super) pending: RefCell<Pending>,
-    pub(super) failures: RefCell<Failures>,
-    pub(super) health: RefCell<Health>,
+    pub(super) writer: Writer,
+    pub(super) outlets: Outlets,
+    pub(super) pending: Pending<Plan>,
+    pub(super) failures: Failures,
+    pub(super) health: Health,
+    pub(super) network: Network,
+}
+
+/// How an exchange ends.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// With an answer.
+    Answer(Entry),
+    /// Without one.
+    Failure,
 }
 
 impl Desk {
-    /// Takes in a miss. If it is the first of its kind, the caller must ask upstream and
-    /// [`settle`](Desk::settle) the question that is returned.
-    pub(super) fn take_in(&self, miss: Miss, worker: usize) -> Option<Rc<Question>> {
+    /// Reads the clock: once a turn, for all that happens in it.
+    pub(super) fn read_clock(&mut self) {
+        let now = self.clock.now();
+        self.context = self.clock.context(now);
+        self.now = self.clock.duration_of(now);
+    }
+
+    /// Goes on with everything under way, and says how much there was to do.
+    pub(super) fn turn(&mut self) -> usize {
+        let heard = self.hear();
+        self.serve_timers();
+        self.expire();
+        self.depart();
+        heard + usize::from(!self.network.is_quiet())
+    }
+
+    /// Takes in a miss. The first of its kind is asked upstream.
+    pub(super) fn take_in(&mut self, miss: Miss, worker: usize) {
         count(&self.counters.misses);
         let question = Question::of(&miss, self.cache.seed());
-        let context = self.context();
-        if self.answer_from_cache(&question, &miss, worker, &context) {
-            return None;
+        // It may have been answered while it was on its way here: the reply came to another client.
+        if let Some(found) = self.find(&question)
+            && self.outlets.cached(&miss, worker, found, &self.context)
+        {
+            return;
         }
         let waiter = Waiter { miss, worker };
-        if self.failures.borrow().contains(&question, self.uptime()) {
+        if self.failures.contains(&question, self.now) {
             count(&self.counters.failed_recently);
-            self.answer_servfail(&waiter, &context);
-            return None;
+            return self.outlets.servfail(&waiter, &self.context);
         }
-        let admission = self.pending.borrow_mut().admit(question, waiter);
-        match admission {
-            Admission::Leads(question) => {
+        let begin = || Plan::new(self.health.order(self.now));
+        match self.pending.admit(question, waiter, begin) {
+            Admission::Leads(ticket) => {
                 count(&self.counters.leaders);
                 count(&self.counters.pending);
                 count(&self.counters.waiting);
-                return Some(question);
+                self.advance(ticket);
             }
             Admission::Waits => {
                 count(&self.counters.coalesced);
@@ -83,79 +112,99 @@ impl Desk {
             Admission::Shed(Limit::Waiting) => count(&self.counters.shed_waiting),
             Admission::Shed(Limit::WaitingPerClient) => count(&self.counters.shed_client),
         }
-        None
     }
 
     /// Refuses a miss, because the thread is about to end.
-    pub(super) fn turn_away(&self, miss: Miss, worker: usize) {
+    pub(super) fn turn_away(&mut self, miss: Miss, worker: usize) {
         count(&self.counters.misses);
-        self.answer_servfail(&Waiter { miss, worker }, &self.context());
+        self.outlets.servfail(&Waiter { miss, worker }, &self.context);
     }
 
-    /// Ends a question: the answer goes into the cache and to everybody who waits for it.
-    pub(super) fn settle(&self, question: &Rc<Question>, outcome: &Outcome) {
-        let context = self.context();
-        if !self.pending.borrow().is_asked(question) {
-            return;
-        }
-        match outcome {
-            Outcome::Answer(entry) => self.keep(entry, &context),
-            Outcome::Failure => {
-                self.failures.borrow_mut().remember(Rc::clone(question), self.uptime());
-            }
-        }
-        self.pending.borrow_mut().settle(question, |waiter, deadline| {
-            lower(&self.counters.waiting);
+    /// Ends a question: the answer goes into the cache and to everybody who waits for it. One that has
+    /// ended before is left alone, and so is the cache: an upstream that was late keeps the answer for us.
+    pub(super) fn settle(&mut self, ticket: Ticket, outcome: &Outcome) {
+        let Self { pending, outlets, counters, context, .. } = self;
+        let settled = pending.settle(ticket, |waiter, deadline| {
+            lower(&counters.waiting);
             match outcome {
-                Outcome::Answer(entry) => self.answer_fresh(&waiter, entry, &context),
+                Outcome::Answer(entry) => outlets.fresh(&waiter, entry, context),
                 Outcome::Failure => {
                     if deadline <= context.now {
-                        count(&self.counters.deadline);
+                        count(&counters.deadline);
                     }
-                    self.answer_servfail(&waiter, &context);
+                    outlets.servfail(&waiter, context);
                 }
             }
         });
-        lower(&self.counters.pending);
+        let Some(question) = settled else { return };
+        lower(&counters.pending);
+        match outcome {
+            Outcome::Answer(entry) => self.keep(entry),
+            Outcome::Failure => self.failures.remember(question, self.now),
+        }
     }
 
-    /// Answers those whose deadline has come with SERVFAIL, a bounded number at a time.
-    pub(super) fn expire(&self) {
-        let context = self.context();
-        self.pending.borrow_mut().expire(context.now, MAX_EXPIRIES, |waiter| {
+    /// Answers those whose deadline has come with SERVFAIL, a bounded number at a time. When the last one who
+    /// waited for a question has gone it ends, and does not wait for a reply just to have it in the cache:
+    /// a table full of questions nobody waits for is how forwarders come to refuse all others (unbound#227).
+    fn expire(&mut self) {
+        for _ in 0..MAX_EXPIRIES {
+            let Some((waiter, last)) = self.pending.expire(self.context.now) else { return };
             lower(&self.counters.waiting);
             count(&self.counters.deadline);
-            self.answer_servfail(&waiter, &context);
-        });
+            self.outlets.servfail(&waiter, &self.context);
+            if let Some(ticket) = last {
+                self.settle(ticket, &Outcome::Failure);
+            }
+        }
     }
 
     /// Answers everybody who waits with SERVFAIL and forgets all questions. It pauses now and then, so
     /// that the rings of answers do not overflow.
-    pub(super) fn drain(&self) {
-        let context = self.context();
+    pub(super) fn drain(&mut self) {
+        let Self { pending, outlets, counters, context, .. } = self;
         let mut answered = 0;
-        let questions = self.pending.borrow_mut().drain(|waiter| {
-            lower(&self.counters.waiting);
-            self.answer_servfail(&waiter, &context);
+        let questions = pending.drain(|waiter| {
+            lower(&counters.waiting);
+            outlets.servfail(&waiter, context);
             answered += 1;
             if answered % MAX_EXPIRIES == 0 {
                 std::thread::sleep(DRAIN_PAUSE);
             }
         });
-        for _ in 0..questions {
-            lower(&self.counters.pending);
-        }
+        counters.pending.fetch_sub(questions as u64, Ordering::Relaxed);
     }
 
-    /// An upstream replied.
-    pub(super) fn note_reply(&self, upstream: usize, rtt: Duration, now: Duration) {
-        self.health.borrow_mut().replied(upstream, rtt, now);
+    /// How long a try of this upstream may take. A client's deadline comes first.
+    pub(super) fn patience(&self, upstream: usize) -> Duration {
+        Duration::from_millis(self.upstreams[upstream].timeout_ms).min(self.deadline)
+    }
+
+    /// An upstream replied to a query of `sent`.
+    pub(super) fn note_reply(&mut self, upstream: usize, sent: Duration) {
+        count(&self.upstream_counters[upstream].replies);
+        self.health.replied(upstream, self.now.saturating_sub(sent), self.now);
         self.publish_health(upstream);
     }
 
-    /// An upstream did not reply, or could not be reached.
-    pub(super) fn note_failure(&self, upstream: usize, sent: Duration, now: Duration) {
-        self.health.borrow_mut().failed(upstream, sent, now);
+    /// A query of `sent` got no reply in the time it had.
+    pub(super) fn note_timeout(&mut self, upstream: usize, sent: Duration) {
+        count(&self.upstream_counters[upstream].timeouts);
+        // An upstream is not to blame for a try that our clients' deadline cut short.
+        if self.patience(upstream) == Duration::from_millis(self.upstreams[upstream].timeout_ms) {
+            self.note_failure(upstream, sent);
+        }
+    }
+
+    /// So many queries ended with an error of the network.
+    pub(super) fn note_broken(&self, upstream: usize, error: &std::io::Error, queries: u64) {
+        tracing::debug!("upstream {}: {error}", self.upstreams[upstream].address);
+        add(&self.upstream_counters[upstream].errors, queries);
+    }
+
+    /// An upstream did not reply, or could not be reached, by queries of `sent`.
+    pub(super) fn note_failure(&mut self, upstream: usize, sent: Duration) {
+        self.health.failed(upstream, sent, self.now);
         self.publish_health(upstream);
     }
 
@@ -171,76 +220,26 @@ impl Desk {
         }
     }
 
-    /// Time since the process started.
-    pub(super) fn uptime(&self) -> Duration {
-        self.clock.duration_of(self.clock.now())
-    }
-
-    /// The time as the stages see it.
-    pub(super) fn context(&self) -> Context {
-        let now: Tick = self.clock.now();
-        self.clock.context(now)
-    }
-
-    /// A miss may have been answered while it was on its way here: the reply came to another client.
-    fn answer_from_cache(
-        &self,
-        question: &Question,
-        miss: &Miss,
-        worker: usize,
-        context: &Context,
-    ) -> bool {
-        let Some(found) = self.find(question, context) else { return false };
-        let fate = self.outlets.borrow_mut().answer_cached(miss, worker, found, context);
-        if fate == Fate::Evicted {
-            return false;
-        }
-        self.count_fate(fate, &self.counters.answered_from_cache_late);
-        true
-    }
-
-    fn find(&self, question: &Question, context: &Context) -> Option<EntryRef> {
+    fn find(&self, question: &Question) -> Option<EntryRef> {
         let found = self.cache.find(question.hash())?;
         let entry = self.cache.view(found);
         let matches = answers(&entry, &question.key());
-        let fresh = Head::read(&entry).expires > context.seconds;
+        let fresh = Head::read(&entry).expires > self.context.seconds;
         (matches && fresh && entry.is_valid()).then_some(found)
     }
 
     /// Puts an answer into the cache, unless it is for its askers only (TTL 0).
-    fn keep(&self, entry: &Entry, context: &Context) {
-        let lives = entry.head().expires > context.seconds;
-        let mut writer = self.writer.borrow_mut();
-        let kept = lives && writer.insert(entry) != Inserted::TooLong;
-        self.cache_counters.publish(&writer.stats());
+    fn keep(&mut self, entry: &Entry) {
+        let lives = entry.head().expires > self.context.seconds;
+        let kept = lives && self.writer.insert(entry) != Inserted::TooLong;
+        self.cache_counters.publish(&self.writer.stats());
         count(if kept { &self.counters.inserted } else { &self.counters.not_cached });
     }
 
-    fn answer_fresh(&self, waiter: &Waiter, entry: &Entry, context: &Context) {
-        let fate = self.outlets.borrow_mut().answer_fresh(waiter, entry, context);
-        self.count_fate(fate, &self.counters.answered);
-    }
-
-    fn answer_servfail(&self, waiter: &Waiter, context: &Context) {
-        let fate = self.outlets.borrow_mut().answer_rcode(waiter, Rcode::SERVFAIL, context);
-        self.count_fate(fate, &self.counters.servfail);
-    }
-
-    /// Every miss is counted here or where it is shed, and nowhere else: once.
-    fn count_fate(&self, fate: Fate, sent: &AtomicU64) {
-        count(match fate {
-            Fate::Sent => sent,
-            Fate::NoFrame => &self.counters.shed_no_frame,
-            Fate::RingFull => &self.counters.shed_ring_full,
-            Fate::TooLong | Fate::Evicted => &self.counters.shed_too_long,
-        });
-    }
-
     fn publish_health(&self, upstream: usize) {
-        let health = self.health.borrow();
         let counters = &self.upstream_counters[upstream];
-        let srtt_us = health.srtt(upstream).as_micros() as u64;
+        let srtt_us = self.health.srtt(upstream).as_micros() as u64;
         counters.srtt_us.store(srtt_us, Ordering::Relaxed);
-        counters.state.store(u64::from(health.is_resting(upstream)), Ordering::Relaxed);
+        counters.state.store(u64::from(self.health.is_resting(upstream)), Ordering::Relaxed);
     }
 }

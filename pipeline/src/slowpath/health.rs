@@ -81,10 +81,14 @@ impl Health {
     /// An upstream did not reply to a query of `sent`, or could not be reached.
     pub(super) fn failed(&mut self, upstream: usize, sent: Duration, now: Duration) {
         let condition = &mut self.upstreams[upstream];
+        // A reply since the query left says that the name is slow, not the upstream.
+        if condition.srtt != Duration::ZERO && sent <= condition.measured {
+            return;
+        }
         condition.failures = condition.failures.saturating_add(1);
         let length = match condition.rest {
-            // Queries sent before it rested fail in its first moments; they say nothing new.
-            Some(rest) if sent < rest.began => return,
+            // Queries sent until it rested fail in its first moments; they say nothing new.
+            Some(rest) if sent <= rest.began => return,
             Some(rest) => (rest.length * 2).min(LONGEST_REST),
             None if condition.failures < FAILURES_BEFORE_REST => return,
             None => FIRST_REST,
@@ -208,7 +212,22 @@ mod tests {
         let mut health = resting();
         for _ in 0..1000 {
             health.failed(0, START - ms(1), START + ms(1));
+            health.failed(0, START, START);
         }
         assert_eq!(health.upstreams[0].rest.unwrap().length, FIRST_REST);
+    }
+
+    #[test]
+    fn slow_names_do_not_put_an_upstream_that_replies_to_rest() {
+        let mut health = Health::new([TIMEOUT]);
+        health.replied(0, ms(1), START + ms(1));
+        for _ in 0..1000 {
+            health.failed(0, START, START + TIMEOUT);
+        }
+        assert!(!health.is_resting(0), "it replied after these queries were sent");
+        for _ in 0..FAILURES_BEFORE_REST {
+            health.failed(0, START + ms(2), START + TIMEOUT);
+        }
+        assert!(health.is_resting(0));
     }
 }

@@ -1,15 +1,15 @@
 //! The slow path: misses are resolved here, on threads of their own, through kernel sockets.
 //!
 //! ```text
-//!  data cores ──rings of misses──► desk ──► pending table ──leader──► exchange ──► upstreams
-//!  TX cores   ◄──rings of frames── outlets ◄──everybody who waits──┘      └──► cache writer
+//!  data cores ──rings of misses──► desk ──► pending table ──plan──► exchange ──► upstreams
+//!  TX cores   ◄─rings of answers── outlets ◄──everybody who waits──┘     └──► cache writer
 //! ```
 //!
 //! Each thread owns a share of the keys, a shard of the cache to write to, and nothing that another
-//! thread touches. On it runs one loop, [`Desk`]'s, which polls the rings and serves
-//! deadlines, and one task per question under way ([`exchange`]). What decides is pure and told the time:
-//! [`pending`], [`plan`], [`health`], [`failures`], [`query`]. What touches the network is small: [`udp`],
-//! [`tcp`]. docs/adr/0007-misses-resolve-on-tokio-tasks.md says why it is so.
+//! thread touches. On it runs one loop, which never waits for the network: [`Desk`] takes misses in and
+//! answers them, [`exchange`] carries out what the plans say, [`network`] holds sockets and timers. What
+//! decides is pure and told the time: [`pending`], [`plan`], [`health`], [`failures`], [`query`]. What
+//! touches sockets is small: [`udp`], [`tcp`]. docs/adr/0009-queries-fly-together.md says why it is so.
 //!
 //! Three promises, whatever the upstreams do: a client that is admitted is answered by its deadline or
 //! counted; memory is bounded by the settings; once an upstream answers again, so do we.
@@ -19,6 +19,7 @@ mod desk;
 mod exchange;
 mod failures;
 mod health;
+mod network;
 mod outlets;
 mod pending;
 mod plan;
@@ -27,33 +28,31 @@ mod sockets;
 mod tcp;
 mod udp;
 
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use pmdns_config::{SlowPath, Upstream};
-use pmdns_nics::{Frame, FramePool};
+use pmdns_nics::FramePool;
 use pmdns_stages::cache::{Cache, Lifetimes, Writer};
 use pmdns_stages::encode::Encode;
 use pmdns_stages::miss::Miss;
-use tokio::task::{LocalSet, spawn_local, yield_now};
 
 pub use counters::{
     CacheCounters, CacheSnapshot, Counters, CountersSnapshot, UpstreamCounters, UpstreamSnapshot,
 };
+pub use outlets::Answered;
 
 use crate::clock::Clock;
 use crate::ring::{RingReceiver, RingSender};
 use desk::Desk;
-use exchange::Outcome;
+use failures::Failures;
 use health::Health;
+use network::Network;
 use outlets::Outlets;
 use pending::{Limits, Pending};
-use query::Question;
-use sockets::Sockets;
 
 /// Misses taken from one ring before the next ring's turn.
 const TAKE: usize = 32;
@@ -71,7 +70,7 @@ pub struct SlowPathParts {
     /// Rings of misses, by worker.
     pub inlets: Vec<RingReceiver<Miss>>,
     /// Rings to the workers that transmit.
-    pub outlets: Vec<RingSender<Frame>>,
+    pub outlets: Vec<RingSender<Answered>>,
     /// The outlet that answers a worker's misses, by worker.
     pub answers_to: Vec<usize>,
     /// The cache, to look again before asking.
@@ -99,9 +98,9 @@ pub struct SlowPathParts {
 /// Then everybody who waits is answered with SERVFAIL at once, and so is what else the workers send until
 /// they drop their ends of the rings; it returns when they have, or a client's deadline later.
 pub fn run(parts: SlowPathParts) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
-    match runtime {
-        Ok(runtime) => LocalSet::new().block_on(&runtime, serve(parts)),
+    let stop = Arc::clone(&parts.stop);
+    match open(parts) {
+        Ok((desk, inlets)) => serve(desk, inlets, &stop),
         Err(error) => tracing::error!(
             "the slow path cannot start: {error}; this process may have too few files open at once \
              (ulimit -n, LimitNOFILE=)"
@@ -109,59 +108,30 @@ pub fn run(parts: SlowPathParts) {
     }
 }
 
-async fn serve(parts: SlowPathParts) {
-    let stop = Arc::clone(&parts.stop);
-    let grace = Duration::from_millis(parts.settings.deadline_ms);
-    let (desk, mut inlets) = open(parts);
-    let mut idle_since = Instant::now();
+fn serve(mut desk: Desk, mut inlets: Vec<RingReceiver<Miss>>, stop: &AtomicBool) {
+    let mut idle_since = desk.now;
     while !stop.load(Ordering::Relaxed) {
-        let taken = take(&mut inlets, |miss, worker| {
-            if let Some(question) = desk.take_in(miss, worker) {
-                spawn_local(lead(Rc::clone(&desk), question));
-            }
-        });
-        desk.expire();
-        if taken > 0 || !desk.pending.borrow().is_empty() {
-            idle_since = Instant::now();
+        desk.read_clock();
+        let taken = take(&mut inlets, |miss, worker| desk.take_in(miss, worker));
+        let done = desk.turn();
+        if taken > 0 || !desk.pending.is_empty() {
+            idle_since = desk.now;
         }
-        if taken == 0 {
-            // Data cores make no system calls, so nobody can wake this thread: it has to look. Timers
-            // would round its naps up to milliseconds. Blocking the runtime's thread is right here, for
-            // all it delays are replies and timers of this very thread, and only by a nap.
-            std::thread::sleep(nap(idle_since.elapsed()));
-        }
-        // Lets the other tasks run, and the runtime look at its sockets and timers. One yield is good for
-        // some sixty tasks, so questions are finished at least as fast as they are started.
-        for _ in 0..=taken / TAKE {
-            yield_now().await;
+        if taken + done == 0 {
+            // Data cores make no system calls, so nobody can wake this thread: it has to look. Waiting
+            // for sockets instead would round its naps up to milliseconds.
+            std::thread::sleep(nap(desk.now.saturating_sub(idle_since)));
         }
     }
     desk.drain();
-    let stopped = Instant::now();
-    while !inlets.iter().all(RingReceiver::has_ended) && stopped.elapsed() < grace {
+    let stopped = desk.now;
+    while !inlets.iter().all(RingReceiver::has_ended)
+        && desk.now.saturating_sub(stopped) < desk.deadline
+    {
+        desk.read_clock();
         if take(&mut inlets, |miss, worker| desk.turn_away(miss, worker)) == 0 {
             std::thread::sleep(NAPS.0);
         }
-    }
-}
-
-/// Asks upstream on behalf of everybody who waits for `question`.
-async fn lead(desk: Rc<Desk>, question: Rc<Question>) {
-    let mut lead = Lead { desk: &desk, question: &question, outcome: Outcome::Failure };
-    lead.outcome = exchange::ask(&desk, &question).await;
-}
-
-/// A question's leadership. However the task ends, by its last line, by a panic, by being dropped, this
-/// is dropped too, and everybody who waits is answered.
-struct Lead<'d> {
-    desk: &'d Desk,
-    question: &'d Rc<Question>,
-    outcome: Outcome,
-}
-
-impl Drop for Lead<'_> {
-    fn drop(&mut self) {
-        self.desk.settle(self.question, &self.outcome);
     }
 }
 
@@ -172,6 +142,9 @@ fn take(inlets: &mut [RingReceiver<Miss>], mut take_in: impl FnMut(Miss, usize))
     let mut misses: ArrayVec<Miss, TAKE> = ArrayVec::new();
     for (worker, inlet) in inlets.iter_mut().enumerate() {
         taken += inlet.pop_batch(&mut misses, TAKE);
+        if !misses.is_empty() {
+            inlet.publish();
+        }
         for miss in misses.drain(..) {
             take_in(miss, worker);
         }
@@ -185,39 +158,46 @@ fn nap(idle: Duration) -> Duration {
     NAPS.0.saturating_mul(seconds.saturating_add(1)).min(NAPS.1)
 }
 
-fn open(parts: SlowPathParts) -> (Rc<Desk>, Vec<RingReceiver<Miss>>) {
+fn open(parts: SlowPathParts) -> io::Result<(Desk, Vec<RingReceiver<Miss>>)> {
     let settings = &parts.settings;
     // What the settings allow is for all threads together.
     let share = |limit: usize| (limit / settings.threads.max(1)).max(1);
+    let deadline = Duration::from_millis(settings.deadline_ms);
     let limits = Limits {
         questions: share(settings.max_pending),
         waiting: share(settings.max_waiting),
         waiting_per_client: share(settings.max_waiting_per_client),
-        deadline: parts.clock.ticks_of(Duration::from_millis(settings.deadline_ms)),
+        deadline: parts.clock.ticks_of(deadline),
     };
     let timeouts = parts.upstreams.iter().map(|one| Duration::from_millis(one.timeout_ms));
     parts.cache_counters.publish(&parts.writer.stats());
+    let now = parts.clock.now();
     let desk = Desk {
-        cache_counters: parts.cache_counters,
+        context: parts.clock.context(now),
+        now: parts.clock.duration_of(now),
         clock: parts.clock,
+        deadline,
+        queries_per_port: settings.queries_per_port,
         lifetimes: parts.lifetimes,
-        health: RefCell::new(Health::new(timeouts)),
+        health: Health::new(timeouts),
+        network: Network::new(parts.upstreams.len(), sockets::share(settings))?,
         upstreams: parts.upstreams,
         upstream_counters: parts.upstream_counters,
-        counters: parts.counters,
-        sockets: Sockets::share(settings.threads, limits.questions),
+        cache_counters: parts.cache_counters,
         cache: parts.cache,
-        writer: RefCell::new(parts.writer),
-        outlets: RefCell::new(Outlets {
+        writer: parts.writer,
+        outlets: Outlets {
             encode: parts.encode,
             pool: parts.pool,
             rings: parts.outlets,
             answers_to: parts.answers_to,
-        }),
-        pending: RefCell::new(Pending::new(limits)),
-        failures: RefCell::default(),
+            counters: Arc::clone(&parts.counters),
+        },
+        counters: parts.counters,
+        pending: Pending::new(limits),
+        failures: Failures::default(),
     };
-    (Rc::new(desk), parts.inlets)
+    Ok((desk, parts.inlets))
 }
 
 #[cfg(test)]

@@ -1,31 +1,46 @@
 //! The way back: a miss becomes a packet again, encode answers it, and a ring takes its frame to a core
 //! that transmits.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
 use pmdns_nics::{Frame, FramePool};
 use pmdns_stages::cache::{Entry, EntryRef};
 use pmdns_stages::encode::Encode;
 use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::dns::Rcode;
-use pmdns_stages::{Answer, Context, Stage, Step};
+use pmdns_stages::{Answer, Context, Packet, Stage, Step, Tick};
 
+use super::counters::{Counters, count};
 use super::pending::Waiter;
 use crate::ring::RingSender;
 
-/// What is needed to answer clients.
+/// An answer on its way to the core that transmits it.
+#[derive(Debug)]
+pub struct Answered {
+    /// The whole answer.
+    pub frame: Frame,
+    /// When its query came.
+    pub received: Tick,
+}
+
+/// What is needed to answer clients. Every miss that is not shed earlier is counted here, once.
 pub(super) struct Outlets {
     /// Writes the answers.
     pub(super) encode: Encode,
     /// Gives the frames for them.
     pub(super) pool: FramePool,
     /// Rings to the cores that transmit.
-    pub(super) rings: Vec<RingSender<Frame>>,
+    pub(super) rings: Vec<RingSender<Answered>>,
     /// Which of the rings answers a worker's misses.
     pub(super) answers_to: Vec<usize>,
+    /// Where answers are counted.
+    pub(super) counters: Arc<Counters>,
 }
 
 /// What became of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+enum Fate {
     /// It is on its way.
     Sent,
     /// The cache entry was evicted before it was read.
@@ -39,39 +54,38 @@ pub(super) enum Fate {
 }
 
 impl Outlets {
-    /// Answers with nothing but an rcode.
-    pub(super) fn answer_rcode(
-        &mut self,
-        waiter: &Waiter,
-        rcode: Rcode,
-        context: &Context,
-    ) -> Fate {
-        self.answer_staged(&waiter.miss, waiter.worker, Answer::Rcode(rcode), context)
+    /// Answers that there is no answer.
+    pub(super) fn servfail(&mut self, waiter: &Waiter, context: &Context) {
+        let Waiter { miss, worker } = waiter;
+        let fate = self.answer_staged(miss, *worker, Answer::Rcode(Rcode::SERVFAIL), context);
+        count(self.counter(fate, |counters| &counters.servfail));
     }
 
-    /// Answers from the cache.
-    pub(super) fn answer_cached(
+    /// Answers with an entry that need not be in the cache.
+    pub(super) fn fresh(&mut self, waiter: &Waiter, entry: &Entry, context: &Context) {
+        let fate = match waiter.miss.packet(&self.pool, Answer::None) {
+            Some(mut packet) => {
+                let step = self.encode.answer_with(&mut packet, entry, context);
+                self.hand_over(packet, step, waiter.worker)
+            }
+            None => Fate::NoFrame,
+        };
+        count(self.counter(fate, |counters| &counters.answered));
+    }
+
+    /// Answers from the cache; `false`: the entry has gone, and nothing was done.
+    pub(super) fn cached(
         &mut self,
         miss: &Miss,
         worker: usize,
         entry: EntryRef,
         context: &Context,
-    ) -> Fate {
-        self.answer_staged(miss, worker, Answer::Cached(entry), context)
-    }
-
-    /// Answers with an entry that need not be in the cache.
-    pub(super) fn answer_fresh(
-        &mut self,
-        waiter: &Waiter,
-        entry: &Entry,
-        context: &Context,
-    ) -> Fate {
-        let Some(mut packet) = waiter.miss.packet(&self.pool, Answer::None) else {
-            return Fate::NoFrame;
-        };
-        let step = self.encode.answer_with(&mut packet, entry, context);
-        self.hand_over(packet.frame, step, waiter.worker)
+    ) -> bool {
+        let fate = self.answer_staged(miss, worker, Answer::Cached(entry), context);
+        if fate != Fate::Evicted {
+            count(self.counter(fate, |counters| &counters.answered_from_cache_late));
+        }
+        fate != Fate::Evicted
     }
 
     fn answer_staged(
@@ -83,18 +97,29 @@ impl Outlets {
     ) -> Fate {
         let Some(mut packet) = miss.packet(&self.pool, answer) else { return Fate::NoFrame };
         let step = self.encode.act(&mut packet, context);
-        self.hand_over(packet.frame, step, worker)
+        self.hand_over(packet, step, worker)
     }
 
-    fn hand_over(&mut self, frame: Frame, step: Step, worker: usize) -> Fate {
+    fn hand_over(&mut self, packet: Packet, step: Step, worker: usize) -> Fate {
+        let answered = Answered { received: packet.received, frame: packet.frame };
         match step {
-            Step::Transmit => match self.rings[self.answers_to[worker]].push(frame) {
+            Step::TRANSMIT => match self.rings[self.answers_to[worker]].push(answered) {
                 Ok(()) => Fate::Sent,
                 // Full means drop the newest: the client will ask again, and then hit the cache.
-                Err(_frame) => Fate::RingFull,
+                Err(_answered) => Fate::RingFull,
             },
-            Step::SlowPath => Fate::Evicted,
+            Step::SLOW_PATH => Fate::Evicted,
             _ => Fate::TooLong,
+        }
+    }
+
+    /// Where an answer is counted: as `sent` says, unless it was not.
+    fn counter(&self, fate: Fate, sent: impl Fn(&Counters) -> &AtomicU64) -> &AtomicU64 {
+        match fate {
+            Fate::Sent => sent(&self.counters),
+            Fate::NoFrame => &self.counters.shed_no_frame,
+            Fate::RingFull => &self.counters.shed_ring_full,
+            Fate::TooLong | Fate::Evicted => &self.counters.shed_too_long,
         }
     }
 }

@@ -6,11 +6,13 @@
 //! table is drained. Nothing else holds a waiter, so none can be forgotten.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::net::IpAddr;
 use std::rc::Rc;
 
 use pmdns_stages::Tick;
 use pmdns_stages::miss::Miss;
+use slab::Slab;
 
 use super::query::Question;
 
@@ -38,11 +40,18 @@ pub(super) struct Waiter {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Admission {
     /// It is the first to ask this: the caller asks upstream, and settles the question in the end.
-    Leads(Rc<Question>),
+    Leads(Ticket),
     /// It waits with those who asked before.
     Waits,
     /// A limit is reached: nothing was kept of it.
     Shed(Limit),
+}
+
+/// Names one question under way, and no other one ever: when that has ended it names nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Ticket {
+    slot: u32,
+    serial: u32,
 }
 
 /// Which limit is reached.
@@ -53,11 +62,13 @@ pub(super) enum Limit {
     WaitingPerClient,
 }
 
-/// The pending table.
+/// The pending table. With each question it keeps a `T`: how far asking has come.
 #[derive(Debug)]
-pub(super) struct Pending {
+pub(super) struct Pending<T> {
     limits: Limits,
-    questions: HashMap<Rc<Question>, Asked>,
+    slots: HashMap<Rc<Question>, u32, BuildHasherDefault<AsHashed>>,
+    questions: Slab<Asked<T>>,
+    serial: u32,
     seats: Vec<Option<Seat>>,
     free: Vec<u32>,
     deadlines: BTreeSet<(Tick, u32)>,
@@ -65,28 +76,50 @@ pub(super) struct Pending {
 }
 
 /// A question under way.
-#[derive(Debug, Default)]
-struct Asked {
+#[derive(Debug)]
+struct Asked<T> {
+    question: Rc<Question>,
+    serial: u32,
     /// Seats, in the order of their arrival.
     waiting: VecDeque<u32>,
-    latest_deadline: Tick,
+    progress: T,
+}
+
+/// Passes on the hash a question has: it is seeded already.
+#[derive(Debug, Default)]
+struct AsHashed(u64);
+
+impl Hasher for AsHashed {
+    fn write(&mut self, bytes: &[u8]) {
+        debug_assert!(bytes.is_empty(), "questions hash as one number");
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 /// A waiter in its place.
 #[derive(Debug)]
 struct Seat {
     waiter: Waiter,
-    question: Rc<Question>,
+    slot: u32,
     deadline: Tick,
     client: IpAddr,
 }
 
-impl Pending {
+impl<T> Pending<T> {
     /// An empty table. Its seats are taken from memory now.
     pub(super) fn new(limits: Limits) -> Self {
         Self {
             limits,
-            questions: HashMap::with_capacity(limits.questions),
+            slots: HashMap::with_capacity_and_hasher(limits.questions, BuildHasherDefault::new()),
+            questions: Slab::with_capacity(limits.questions),
+            serial: 0,
             seats: Vec::with_capacity(limits.waiting),
             free: Vec::with_capacity(limits.waiting),
             deadlines: BTreeSet::new(),
@@ -94,8 +127,14 @@ impl Pending {
         }
     }
 
-    /// Lets a client wait for the answer to `question`, if the limits allow.
-    pub(super) fn admit(&mut self, question: Question, waiter: Waiter) -> Admission {
+    /// Lets a client wait for the answer to `question`, if the limits allow. The first one's question
+    /// starts with what `begin` returns.
+    pub(super) fn admit(
+        &mut self,
+        question: Question,
+        waiter: Waiter,
+        begin: impl FnOnce() -> T,
+    ) -> Admission {
         let client = client_of(&waiter.miss);
         if self.waiting() >= self.limits.waiting {
             return Admission::Shed(Limit::Waiting);
@@ -103,66 +142,76 @@ impl Pending {
         if self.clients.get(&client).copied().unwrap_or(0) >= self.limits.waiting_per_client {
             return Admission::Shed(Limit::WaitingPerClient);
         }
-        let under_way = self.questions.get_key_value(&question).map(|(known, _)| Rc::clone(known));
-        let (question, leads) = match under_way {
-            Some(known) => (known, false),
-            None if self.questions.len() >= self.limits.questions => {
-                return Admission::Shed(Limit::Questions);
-            }
-            None => (Rc::new(question), true),
-        };
-        *self.clients.entry(client).or_insert(0) += 1;
-        self.seat(Rc::clone(&question), client, waiter);
-        if leads { Admission::Leads(question) } else { Admission::Waits }
+        if let Some(slot) = self.slots.get(&question).copied() {
+            self.seat(slot, client, waiter);
+            return Admission::Waits;
+        }
+        if self.questions.len() >= self.limits.questions {
+            return Admission::Shed(Limit::Questions);
+        }
+        let question = Rc::new(question);
+        self.serial = self.serial.wrapping_add(1);
+        let serial = self.serial;
+        let slot = self.questions.insert(Asked {
+            question: Rc::clone(&question),
+            serial,
+            waiting: VecDeque::new(),
+            progress: begin(),
+        }) as u32;
+        self.slots.insert(question, slot);
+        self.seat(slot, client, waiter);
+        Admission::Leads(Ticket { slot, serial })
     }
 
-    /// When the last of those who wait for `question` stops waiting; `None`: nobody waits.
-    pub(super) fn latest_deadline(&self, question: &Question) -> Option<Tick> {
-        let asked = self.questions.get(question)?;
-        (!asked.waiting.is_empty()).then_some(asked.latest_deadline)
+    /// The question, and how far asking it has come; `None` once it has ended.
+    pub(super) fn find(&mut self, ticket: Ticket) -> Option<(&Rc<Question>, &mut T)> {
+        let asked = self.questions.get_mut(ticket.slot as usize)?;
+        (asked.serial == ticket.serial).then_some((&asked.question, &mut asked.progress))
     }
 
     /// Ends a question: everybody who still waits for it leaves through `leave`, with its deadline.
-    pub(super) fn settle(&mut self, question: &Question, mut leave: impl FnMut(Waiter, Tick)) {
-        let Some(asked) = self.questions.remove(question) else { return };
+    /// `None` if it has ended before.
+    pub(super) fn settle(
+        &mut self,
+        ticket: Ticket,
+        mut leave: impl FnMut(Waiter, Tick),
+    ) -> Option<Rc<Question>> {
+        self.find(ticket)?;
+        let asked = self.questions.remove(ticket.slot as usize);
+        self.slots.remove(&asked.question);
         for number in asked.waiting {
             let seat = self.vacate(number);
             leave(seat.waiter, seat.deadline);
         }
+        Some(asked.question)
     }
 
-    /// Up to `limit` waiters whose deadline has come leave through `leave`. Their questions stay under
-    /// way until they are settled.
-    pub(super) fn expire(&mut self, now: Tick, limit: usize, mut leave: impl FnMut(Waiter)) {
-        for _ in 0..limit {
-            let Some((deadline, number)) = self.deadlines.first().copied() else { return };
-            if deadline > now {
-                return;
-            }
-            let seat = self.vacate(number);
-            if let Some(asked) = self.questions.get_mut(&seat.question)
-                // All deadlines are equally far from their arrival, so it is among the first.
-                && let Some(at) = asked.waiting.iter().position(|waiting| *waiting == number)
-            {
-                asked.waiting.remove(at);
-            }
-            leave(seat.waiter);
+    /// The first waiter whose deadline has come leaves. If it was the last to wait for its question, that
+    /// one's ticket comes with it: it is under way until it is settled, but nobody needs it any more.
+    pub(super) fn expire(&mut self, now: Tick) -> Option<(Waiter, Option<Ticket>)> {
+        let (deadline, number) = self.deadlines.first().copied()?;
+        if deadline > now {
+            return None;
         }
+        let seat = self.vacate(number);
+        let asked = self.questions.get_mut(seat.slot as usize).expect("nobody waits for nothing");
+        // All deadlines are equally far from their arrival, so it is among the first.
+        if let Some(at) = asked.waiting.iter().position(|waiting| *waiting == number) {
+            asked.waiting.remove(at);
+        }
+        let ticket = Ticket { slot: seat.slot, serial: asked.serial };
+        Some((seat.waiter, asked.waiting.is_empty().then_some(ticket)))
     }
 
     /// Ends every question: everybody leaves through `leave`. Says how many questions there were.
     pub(super) fn drain(&mut self, mut leave: impl FnMut(Waiter)) -> usize {
         let questions = std::mem::take(&mut self.questions);
-        for number in questions.values().flat_map(|asked| &asked.waiting) {
+        self.slots.clear();
+        for number in questions.iter().flat_map(|(_, asked)| &asked.waiting) {
             let seat = self.vacate(*number);
             leave(seat.waiter);
         }
         questions.len()
-    }
-
-    /// Whether `question` is under way.
-    pub(super) fn is_asked(&self, question: &Question) -> bool {
-        self.questions.contains_key(question)
     }
 
     /// Whether no question is under way.
@@ -175,17 +224,16 @@ impl Pending {
         self.deadlines.len()
     }
 
-    fn seat(&mut self, question: Rc<Question>, client: IpAddr, waiter: Waiter) {
+    fn seat(&mut self, slot: u32, client: IpAddr, waiter: Waiter) {
         let deadline = waiter.miss.received.saturating_add(self.limits.deadline);
         let number = self.free.pop().unwrap_or_else(|| {
             self.seats.push(None);
             (self.seats.len() - 1) as u32
         });
-        let asked = self.questions.entry(Rc::clone(&question)).or_default();
-        asked.waiting.push_back(number);
-        asked.latest_deadline = asked.latest_deadline.max(deadline);
+        *self.clients.entry(client).or_insert(0) += 1;
+        self.questions[slot as usize].waiting.push_back(number);
         self.deadlines.insert((deadline, number));
-        self.seats[number as usize] = Some(Seat { waiter, question, deadline, client });
+        self.seats[number as usize] = Some(Seat { waiter, slot, deadline, client });
     }
 
     fn vacate(&mut self, number: u32) -> Seat {
@@ -222,32 +270,37 @@ mod tests {
         Limits { questions: 3, waiting: 8, waiting_per_client: 4, deadline: 100 };
 
     /// Asks question `name` from client `client` at `now`; the worker's number tells waiters apart.
-    fn ask(table: &mut Pending, name: u8, client: u8, now: Tick, worker: usize) -> Admission {
+    fn ask(table: &mut Pending<()>, name: u8, client: u8, now: Tick, worker: usize) -> Admission {
         let mut client_query = query(&format!("n{name}.example. A"));
         client_query.source[3] = 10 + client;
         let mut miss = tests::miss(&client_query);
         miss.received = now;
-        table.admit(tests::question(&client_query), Waiter { miss, worker })
+        table.admit(tests::question(&client_query), Waiter { miss, worker }, || ())
     }
 
-    fn question(name: u8) -> Question {
-        tests::question(&query(&format!("n{name}.example. A")))
+    /// The ticket of question `name`, if it is under way.
+    fn ticket(table: &Pending<()>, name: u8) -> Option<Ticket> {
+        let slot = *table.slots.get(&tests::question(&query(&format!("n{name}.example. A"))))?;
+        Some(Ticket { slot, serial: table.questions[slot as usize].serial })
     }
 
-    fn settled(table: &mut Pending, name: u8) -> Vec<usize> {
+    fn settled(table: &mut Pending<()>, name: u8) -> Vec<usize> {
         let mut left = Vec::new();
-        table.settle(&question(name), |waiter, _| left.push(waiter.worker));
+        if let Some(ticket) = ticket(table, name) {
+            table.settle(ticket, |waiter, _| left.push(waiter.worker));
+            assert_eq!(table.settle(ticket, |_, _| panic!("it has ended")), None);
+            assert_eq!(table.find(ticket), None);
+        }
         left
     }
 
-    fn expired(table: &mut Pending, now: Tick) -> Vec<usize> {
-        let mut left = Vec::new();
-        table.expire(now, usize::MAX, |waiter| left.push(waiter.worker));
-        left
+    fn expired(table: &mut Pending<()>, now: Tick) -> Vec<usize> {
+        std::iter::from_fn(|| table.expire(now)).map(|(waiter, _)| waiter.worker).collect()
     }
 
-    fn assert_empty(table: &Pending) {
+    fn assert_empty(table: &Pending<()>) {
         assert!(table.is_empty() && table.deadlines.is_empty() && table.clients.is_empty());
+        assert!(table.slots.is_empty());
         assert!(table.seats.iter().all(Option::is_none));
         assert_eq!(table.free.len(), table.seats.len());
     }
@@ -268,29 +321,32 @@ mod tests {
     #[test]
     fn every_waiter_has_its_own_deadline() {
         let mut table = Pending::new(LIMITS);
-        ask(&mut table, 0, 0, 0, 0);
+        let Admission::Leads(first) = ask(&mut table, 0, 0, 0, 0) else { panic!() };
         ask(&mut table, 0, 1, 50, 1);
-        assert_eq!(table.latest_deadline(&question(0)), Some(150));
         assert!(expired(&mut table, 99).is_empty());
-        assert_eq!(expired(&mut table, 100), [0]);
+        let (waiter, last) = table.expire(100).unwrap();
+        assert_eq!((waiter.worker, last), (0, None));
         assert_eq!(ask(&mut table, 0, 2, 120, 2), Admission::Waits, "the question is under way");
-        assert_eq!(expired(&mut table, 1000), [1, 2]);
-        assert_eq!(table.latest_deadline(&question(0)), None);
-        assert!(table.is_asked(&question(0)), "until it is settled");
+        assert_eq!(table.expire(1000).unwrap().1, None);
+        let (waiter, last) = table.expire(1000).unwrap();
+        assert_eq!((waiter.worker, last), (2, Some(first)), "nobody is left");
+        assert!(table.expire(1000).is_none());
+        assert!(table.find(first).is_some(), "until it is settled");
         assert!(settled(&mut table, 0).is_empty());
         assert_empty(&table);
     }
 
     #[test]
-    fn expiry_is_bounded_and_goes_on_next_time() {
+    fn a_ticket_names_one_question_only() {
         let mut table = Pending::new(LIMITS);
-        for worker in 0..4 {
-            ask(&mut table, 0, 0, 0, worker);
-        }
-        let mut left = Vec::new();
-        table.expire(100, 3, |waiter| left.push(waiter.worker));
-        assert_eq!(left, [0, 1, 2]);
-        assert_eq!(expired(&mut table, 100), [3]);
+        let Admission::Leads(first) = ask(&mut table, 0, 0, 0, 0) else { panic!() };
+        settled(&mut table, 0);
+        let Admission::Leads(second) = ask(&mut table, 1, 0, 0, 0) else { panic!() };
+        assert_eq!(first.slot, second.slot, "a slot is used again");
+        assert_eq!(table.find(first), None);
+        assert_eq!(table.settle(first, |_, _| panic!("not the one meant")), None);
+        settled(&mut table, 1);
+        assert_empty(&table);
     }
 
     #[test]
@@ -349,7 +405,8 @@ mod tests {
                     Event::Settle { name } => left.extend(settled(&mut table, name)),
                     Event::Pass { ticks } => now += ticks,
                     Event::Expire { limit } => {
-                        table.expire(now, limit, |waiter| left.push(waiter.worker));
+                        let expired = std::iter::from_fn(|| table.expire(now)).take(limit);
+                        left.extend(expired.map(|(waiter, _)| waiter.worker));
                     }
                     Event::Drain => {
                         table.drain(|waiter| left.push(waiter.worker));

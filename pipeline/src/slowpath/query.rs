@@ -1,14 +1,12 @@
 //! What is asked upstream: the question that clients share, the message sent for it, and which replies
-//! belong to that message.
+//! belong to it.
 
 use std::hash::{Hash, Hasher};
 
 use arrayvec::ArrayVec;
 use pmdns_stages::cache::Key;
 use pmdns_stages::miss::Miss;
-use pmdns_stages::wire::dns::{
-    HEADER_LEN, OPT_LEN, QUESTION_FIXED_LEN, Rcode, flag, header, put_opt,
-};
+use pmdns_stages::wire::dns::{HEADER_LEN, OPT_LEN, QUESTION_FIXED_LEN, Rcode, flag, header, opt};
 use pmdns_stages::wire::name::{MAX_NAME, Seed};
 use pmdns_stages::wire::{be16, put16};
 
@@ -54,6 +52,35 @@ impl Question {
     pub(super) fn hash(&self) -> u64 {
         self.hash
     }
+
+    /// Whether `reply` answers the query that asked this with that id: the id, a response, a standard query,
+    /// and the question byte for byte (RFC 5452 section 9.1). Nothing else of a reply is looked at before.
+    pub(super) fn is_answered_by(&self, id: u16, reply: &[u8]) -> bool {
+        if be16(reply, header::ID) != Some(id) {
+            return false;
+        }
+        let (Some(flags), Some(questions)) =
+            (be16(reply, header::FLAGS), be16(reply, header::QDCOUNT))
+        else {
+            return false;
+        };
+        let same_question = match questions {
+            1 => self.is_in(&reply[HEADER_LEN.min(reply.len())..]),
+            // Servers that do not know EDNS may not have understood the message at all (RFC 6891
+            // section 7); such a reply only makes us ask again without it.
+            0 => reply.len() == HEADER_LEN && flags & flag::RCODE == u16::from(Rcode::FORMERR.0),
+            _ => false,
+        };
+        flags & (flag::QR | flag::OPCODE) == flag::QR && same_question
+    }
+
+    /// Whether `bytes` begin with this question, as we write it.
+    fn is_in(&self, bytes: &[u8]) -> bool {
+        let Some((name, rest)) = bytes.split_at_checked(self.name.len()) else { return false };
+        *name == *self.name
+            && be16(rest, 0) == Some(self.qtype)
+            && be16(rest, 2) == Some(self.qclass)
+    }
 }
 
 impl Hash for Question {
@@ -66,7 +93,6 @@ impl Hash for Question {
 #[derive(Clone, Debug)]
 pub(super) struct Query {
     message: ArrayVec<u8, MAX_QUERY>,
-    question_end: usize,
 }
 
 impl Query {
@@ -88,39 +114,15 @@ impl Query {
         message.extend(key.name.iter().copied());
         message.extend(key.qtype.to_be_bytes());
         message.extend(key.qclass.to_be_bytes());
-        let question_end = message.len();
         if edns {
-            let mut opt = [0; OPT_LEN];
-            put_opt(&mut opt, OUR_UDP_SIZE, Rcode::NOERROR, key.flags & Key::DO != 0);
-            message.extend(opt);
+            message.extend(opt(OUR_UDP_SIZE, Rcode::NOERROR, key.flags & Key::DO != 0));
         }
-        Self { message, question_end }
+        Self { message }
     }
 
     /// The message.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.message
-    }
-
-    /// Whether `reply` answers this very message: its id, a response, a standard query, and the question
-    /// byte for byte (RFC 5452 section 9.1). Nothing else of a reply is looked at before this.
-    pub(super) fn is_answered_by(&self, reply: &[u8]) -> bool {
-        let (Some(id), Some(flags), Some(questions)) =
-            (be16(reply, header::ID), be16(reply, header::FLAGS), be16(reply, header::QDCOUNT))
-        else {
-            return false;
-        };
-        let asked = &self.message[HEADER_LEN..self.question_end];
-        let same_question = match questions {
-            1 => reply.get(HEADER_LEN..self.question_end) == Some(asked),
-            // Servers that do not know EDNS may not have understood the message at all (RFC 6891
-            // section 7); such a reply only makes us ask again without it.
-            0 => reply.len() == HEADER_LEN && flags & flag::RCODE == u16::from(Rcode::FORMERR.0),
-            _ => false,
-        };
-        be16(&self.message, header::ID) == Some(id)
-            && flags & (flag::QR | flag::OPCODE) == flag::QR
-            && same_question
     }
 }
 
@@ -174,8 +176,9 @@ pub(super) mod tests {
         Question::of(&miss(client), seed())
     }
 
+    /// A reply to `query`, which has an OPT record.
     fn reply_to(query: &Query) -> Vec<u8> {
-        let mut reply = query.bytes()[..query.question_end].to_vec();
+        let mut reply = query.bytes()[..query.bytes().len() - OPT_LEN].to_vec();
         put16(&mut reply, header::FLAGS, flag::QR | flag::RD | flag::RA);
         put16(&mut reply, header::ARCOUNT, 0);
         reply
@@ -211,32 +214,33 @@ pub(super) mod tests {
 
     #[test]
     fn only_the_very_reply_matches() {
-        let query = Query::new(&question(&query("www.example. A")), 0xabcd, true);
-        let right = reply_to(&query);
-        assert!(query.is_answered_by(&right));
+        let question = question(&query("www.example. A"));
+        let right = reply_to(&Query::new(&question, 0xabcd, true));
+        let matches = |reply: &[u8]| question.is_answered_by(0xabcd, reply);
+        assert!(matches(&right));
         for bit in 0..16 {
             let mut other_id = right.clone();
             other_id[bit / 8] ^= 1 << (bit % 8);
-            assert!(!query.is_answered_by(&other_id));
+            assert!(!matches(&other_id));
         }
         for at in HEADER_LEN..right.len() {
             let mut other_question = right.clone();
             other_question[at] ^= 0x20;
-            assert!(!query.is_answered_by(&other_question));
-            assert!(!query.is_answered_by(&right[..at]), "cut off");
+            assert!(!matches(&other_question));
+            assert!(!matches(&right[..at]), "cut off");
         }
         let mut not_a_response = right.clone();
         not_a_response[2] &= 0x7f;
-        assert!(!query.is_answered_by(&not_a_response));
+        assert!(!matches(&not_a_response));
         let mut notify = right.clone();
         notify[2] |= 0x20;
-        assert!(!query.is_answered_by(&notify));
+        assert!(!matches(&notify));
         let mut no_question = right;
         no_question[5] = 0;
-        assert!(!query.is_answered_by(&no_question));
-        assert!(!query.is_answered_by(&no_question[..HEADER_LEN]), "NOERROR without a question");
+        assert!(!matches(&no_question));
+        assert!(!matches(&no_question[..HEADER_LEN]), "NOERROR without a question");
         no_question[3] |= 1;
-        assert!(query.is_answered_by(&no_question[..HEADER_LEN]), "a bare FORMERR");
+        assert!(matches(&no_question[..HEADER_LEN]), "a bare FORMERR");
     }
 
     #[test]

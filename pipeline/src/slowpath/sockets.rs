@@ -1,9 +1,9 @@
-//! How many sockets a thread may have open: whoever would need one more waits.
+//! How many sockets a thread may have open: what would need one more waits.
 //!
 //! A process that runs out of descriptors fails in odd places, and to an exchange it would look as if
 //! the upstream had failed. So the limit is respected, not run into.
 
-use tokio::sync::{Semaphore, SemaphorePermit};
+use pmdns_config::SlowPath;
 
 /// Descriptors left for everything but the slow path's sockets.
 const RESERVED: usize = 256;
@@ -11,54 +11,29 @@ const RESERVED: usize = 256;
 const FEWEST: usize = 64;
 /// The limit where the system does not tell it.
 const USUAL_LIMIT: usize = 1024;
-/// TCP connections a thread has open at once; each may hold a reply of 64 kB.
-const MAX_TCP: usize = 256;
 
-/// The sockets of one thread.
-#[derive(Debug)]
-pub(super) struct Sockets {
-    any: Semaphore,
-    tcp: Semaphore,
+/// The share of one thread.
+pub(super) fn share(settings: &SlowPath) -> usize {
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let open_files = open_files(&limits).unwrap_or(USUAL_LIMIT);
+    let share = open_files.saturating_sub(RESERVED) / settings.threads.max(1);
+    let wanted = wanted(settings);
+    if share < wanted {
+        tracing::warn!(
+            "each slow path thread opens at most {share} sockets, and slowpath.max_pending = {} asks for \
+             {wanted}, because this process may have {open_files} files open; raise that limit \
+             (ulimit -n, LimitNOFILE=)",
+            settings.max_pending
+        );
+    }
+    share.max(FEWEST)
 }
 
-/// The right to have a socket; given back when dropped.
-#[derive(Debug)]
-pub(super) struct Permit<'s> {
-    _any: SemaphorePermit<'s>,
-    _tcp: Option<SemaphorePermit<'s>>,
-}
-
-impl Sockets {
-    /// The share of one of `threads` threads, no more than `wanted`.
-    pub(super) fn share(threads: usize, wanted: usize) -> Self {
-        let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
-        let open_files = open_files(&limits).unwrap_or(USUAL_LIMIT);
-        let share = open_files.saturating_sub(RESERVED) / threads.max(1);
-        if share < wanted {
-            tracing::warn!(
-                "each slow path thread opens at most {share} sockets, fewer than \
-                 slowpath.max_pending = {wanted}, because this process may have {open_files} files \
-                 open; raise that limit (ulimit -n, LimitNOFILE=)"
-            );
-        }
-        let count = share.clamp(FEWEST, Semaphore::MAX_PERMITS).min(wanted.max(1));
-        Self { any: Semaphore::new(count), tcp: Semaphore::new(MAX_TCP) }
-    }
-
-    /// Waits until a UDP socket may be opened.
-    pub(super) async fn permit_udp(&self) -> Permit<'_> {
-        Permit { _any: acquire(&self.any).await, _tcp: None }
-    }
-
-    /// Waits until a TCP connection may be opened.
-    pub(super) async fn permit_tcp(&self) -> Permit<'_> {
-        let tcp = acquire(&self.tcp).await;
-        Permit { _any: acquire(&self.any).await, _tcp: Some(tcp) }
-    }
-}
-
-async fn acquire(semaphore: &Semaphore) -> SemaphorePermit<'_> {
-    semaphore.acquire().await.expect("the semaphores are never closed")
+/// How many sockets a thread's share of the questions takes when many leave at once, as they do when
+/// that many are pending.
+fn wanted(settings: &SlowPath) -> usize {
+    let questions = settings.max_pending.div_ceil(settings.threads.max(1));
+    questions.div_ceil(settings.queries_per_port)
 }
 
 /// The soft limit of open files in the text of `/proc/self/limits`.
@@ -85,7 +60,15 @@ mod tests {
     }
 
     #[test]
-    fn nobody_gets_more_than_wanted() {
-        assert_eq!(Sockets::share(1, 7).any.available_permits(), 7);
+    fn flights_are_shared_and_so_are_questions() {
+        let settings = |threads, queries_per_port| SlowPath {
+            max_pending: 1000,
+            threads,
+            queries_per_port,
+            ..SlowPath::default()
+        };
+        assert_eq!(wanted(&settings(1, 1)), 1000);
+        assert_eq!(wanted(&settings(2, 1)), 500);
+        assert_eq!(wanted(&settings(2, 32)), 16);
     }
 }

@@ -1,109 +1,144 @@
-//! One query over UDP, from a socket of its own.
+//! Queries over UDP: a flight leaves from one socket, on a random port that no flight had before it.
 //!
-//! A forger who cannot see our packets must guess (RFC 5452): the source port, drawn anew for every query
-//! from all unprivileged ones, and the id, drawn by the caller. The socket is connected, so the kernel
-//! discards what does not come from the upstream's address and port before we see it.
-//!
-//! One socket per query costs four system calls. This file is the only one that knows; an engine with
-//! sockets opened ahead would replace it.
+//! A forger who cannot see our packets must guess (RFC 5452): the port, drawn anew for every flight from
+//! all unprivileged ones, and the id, drawn for every query. The socket is connected as soon as it is bound, so
+//! the kernel discards what does not come from the upstream's address and port before we see it. Queries share a port only
+//! if they leave in the same moment, and when the last of them is answered the port closes:
+//! docs/adr/0009-queries-fly-together.md says why, and what it costs.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::atomic::AtomicU64;
+use std::rc::Rc;
+use std::time::Duration;
 
-use tokio::io::Interest;
-use tokio::net::UdpSocket;
+use arrayvec::ArrayVec;
+use mio::net::UdpSocket;
+use pmdns_config::limits::MAX_QUERIES_PER_PORT;
 
-use super::counters::count;
-use super::query::Query;
+use super::pending::Ticket;
+use super::query::{Query, Question};
 
 /// Ports below are for services (RFC 6056 section 3.2 allows all above).
 const FIRST_PORT: u16 = 1024;
 /// How many random ports are tried before the kernel may choose one.
-const PORT_TRIES: u32 = 16;
+const PORT_TRIES: usize = 16;
 /// The longest datagram taken in. Upstreams were told 1232; what is longer than this is cut off, does
 /// not parse, and is asked for over TCP.
-const MAX_DATAGRAM: usize = 4096;
-/// Datagrams that do not match, for one query. More are an attack, and TCP ends it.
-const MAX_MISMATCHED: u32 = 32;
+pub(super) const MAX_DATAGRAM: usize = 4096;
+/// Datagrams that do not match, for one flight. More are an attack, and TCP ends it. A network that
+/// delivers everything twice stays below.
+const MAX_MISMATCHED: usize = MAX_QUERIES_PER_PORT;
 
-/// How a query can end without a reply.
+/// Queries that left together and have no reply yet.
 #[derive(Debug)]
-pub(super) enum Lost {
-    /// It was never sent: this machine has no socket for it.
-    NotSent(io::Error),
-    /// The network returned an error.
-    Broken(io::Error),
-    /// Too much came that was no reply to it.
-    Flooded,
+pub(super) struct Flight {
+    /// Index of the upstream.
+    pub(super) upstream: usize,
+    pub(super) sent: Duration,
+    /// When it is given up.
+    pub(super) expires: Duration,
+    pub(super) socket: UdpSocket,
+    queries: ArrayVec<InFlight, MAX_QUERIES_PER_PORT>,
+    mismatched: usize,
 }
 
-/// Sends `query` to `upstream`, from `source` if given, and waits for the reply to it. The caller limits
-/// the time. Datagrams that do not match are counted, and the waiting goes on.
-pub(super) async fn exchange(
-    upstream: SocketAddr,
-    source: Option<IpAddr>,
-    query: &Query,
-    mismatched: &AtomicU64,
-) -> Result<Vec<u8>, Lost> {
-    let socket = bind(source.unwrap_or_else(|| unspecified(upstream))).map_err(Lost::NotSent)?;
-    socket.connect(upstream).await.map_err(Lost::Broken)?;
-    socket.send(query.bytes()).await.map_err(Lost::Broken)?;
-    for _ in 0..MAX_MISMATCHED {
-        match receive(&socket, query).await.map_err(Lost::Broken)? {
-            Some(reply) => return Ok(reply),
-            None => count(mismatched),
-        }
+/// A query without a reply.
+#[derive(Clone, Debug)]
+pub(super) struct InFlight {
+    pub(super) ticket: Ticket,
+    pub(super) question: Rc<Question>,
+    /// Whether it has an OPT record.
+    pub(super) edns: bool,
+    pub(super) id: u16,
+}
+
+/// Ids of the queries of a flight.
+pub(super) type Ids = ArrayVec<u16, MAX_QUERIES_PER_PORT>;
+
+/// What a flight's socket has for us.
+#[derive(Debug)]
+pub(super) enum Received {
+    /// So many bytes, which are the reply to this query.
+    Reply(InFlight, usize),
+    /// A datagram that answers nothing we asked. It may be forged, or very late.
+    Mismatch,
+    /// As `Mismatch`, and it is one too many.
+    Flood,
+    /// Nothing more for now.
+    Nothing,
+}
+
+impl Flight {
+    /// Queries that are about to leave from `socket`. No two have the same id.
+    pub(super) fn new(
+        upstream: usize,
+        sent: Duration,
+        expires: Duration,
+        socket: UdpSocket,
+        queries: ArrayVec<InFlight, MAX_QUERIES_PER_PORT>,
+    ) -> Self {
+        Self { upstream, sent, expires, socket, queries, mismatched: 0 }
     }
-    Err(Lost::Flooded)
-}
 
-/// Waits for a datagram; `None` if it is not the reply to `query`.
-async fn receive(socket: &UdpSocket, query: &Query) -> io::Result<Option<Vec<u8>>> {
-    loop {
-        // "Connection refused" makes a socket erroneous, not readable.
-        let ready = socket.ready(Interest::READABLE | Interest::ERROR).await?;
-        if ready.is_error() {
-            unless_would_block(socket.try_io(Interest::ERROR, || take_error(socket)))?;
+    /// Sends everything. A send may report the fate of those before it: what fails has failed for the whole
+    /// flight.
+    pub(super) fn depart(&self) -> io::Result<()> {
+        for query in &self.queries {
+            self.socket.send(Query::new(&query.question, query.id, query.edns).bytes())?;
         }
-        // The buffer lives between two awaits only, so that waiting queries hold none.
-        let mut buffer = [0; MAX_DATAGRAM];
-        if let Some(len) = unless_would_block(socket.try_recv(&mut buffer))? {
-            let reply = &buffer[..len];
-            return Ok(query.is_answered_by(reply).then(|| reply.to_vec()));
+        Ok(())
+    }
+
+    /// Takes a datagram into `buffer`. One that answers a query of the flight takes it out of the flight.
+    pub(super) fn receive(&mut self, buffer: &mut [u8; MAX_DATAGRAM]) -> io::Result<Received> {
+        let len = match self.socket.recv(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Ok(Received::Nothing);
+            }
+            result => result?,
+        };
+        let reply = &buffer[..len];
+        let answered = |query: &InFlight| query.question.is_answered_by(query.id, reply);
+        if let Some(index) = self.queries.iter().position(answered) {
+            return Ok(Received::Reply(self.queries.swap_remove(index), len));
         }
+        self.mismatched += 1;
+        Ok(if self.mismatched < MAX_MISMATCHED { Received::Mismatch } else { Received::Flood })
+    }
+
+    /// The queries that have no reply.
+    pub(super) fn left(&self) -> &[InFlight] {
+        &self.queries
     }
 }
 
-/// The socket's error. Without one it "would block", which makes the runtime look again.
-fn take_error(socket: &UdpSocket) -> io::Result<()> {
-    Err(socket.take_error()?.unwrap_or_else(|| io::ErrorKind::WouldBlock.into()))
-}
-
-fn unless_would_block<T>(result: io::Result<T>) -> io::Result<Option<T>> {
-    match result {
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-        result => result.map(Some),
+/// A socket on a random port, from which queries can go to `upstream`, and ids for them, all different.
+pub(super) fn socket(source: Option<IpAddr>, upstream: SocketAddr) -> io::Result<(UdpSocket, Ids)> {
+    let mut random = [0; 2 * MAX_QUERIES_PER_PORT];
+    fill(&mut random)?;
+    let mut ids = Ids::new();
+    for pair in random.as_chunks().0 {
+        let mut id = u16::from_be_bytes(*pair);
+        while ids.contains(&id) {
+            id = random_u16()?;
+        }
+        ids.push(id);
     }
+    let socket = bind(source.unwrap_or_else(|| unspecified(upstream)))?;
+    socket.set_nonblocking(true)?;
+    Ok((UdpSocket::from_std(socket), ids))
 }
 
-/// A socket on a random port.
-fn bind(source: IpAddr) -> io::Result<UdpSocket> {
+fn bind(source: IpAddr) -> io::Result<std::net::UdpSocket> {
     for _ in 0..PORT_TRIES {
-        let port = port_of(random()?);
+        let port = port_of(u32::from(random_u16()?) << 16 | u32::from(random_u16()?));
         match std::net::UdpSocket::bind((source, port)) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
-            Err(error) => return Err(error),
-            Ok(socket) => return into_tokio(socket),
+            result => return result,
         }
     }
     // Nearly all ports are taken. The kernel knows which are not, and its choice is random too.
-    into_tokio(std::net::UdpSocket::bind((source, 0))?)
-}
-
-fn into_tokio(socket: std::net::UdpSocket) -> io::Result<UdpSocket> {
-    socket.set_nonblocking(true)?;
-    UdpSocket::from_std(socket)
+    std::net::UdpSocket::bind((source, 0))
 }
 
 /// A port from [`FIRST_PORT`] to 65535, all equally likely.
@@ -112,9 +147,15 @@ fn port_of(random: u32) -> u16 {
     FIRST_PORT + ((u64::from(random) * ports) >> 32) as u16
 }
 
-/// Four bytes that nobody can foretell.
-pub(super) fn random() -> io::Result<u32> {
-    getrandom::u32().map_err(|error| io::Error::other(error.to_string()))
+/// Two bytes that nobody can foretell.
+pub(super) fn random_u16() -> io::Result<u16> {
+    let mut random = [0; 2];
+    fill(&mut random)?;
+    Ok(u16::from_be_bytes(random))
+}
+
+fn fill(random: &mut [u8]) -> io::Result<()> {
+    getrandom::fill(random).map_err(|error| io::Error::other(error.to_string()))
 }
 
 /// The address that leaves the choice to the kernel.

@@ -8,8 +8,9 @@ use crate::harness::{HUGE_FOLDER, isolated, path, reserve_huge_pages, settled, s
 use crate::nsd;
 use crate::pmdns::{COMMON, Pmdns, upstream};
 
-/// Queries a second: below what two busy cores of a small machine lose.
-const RATE: u64 = 20_000;
+/// Queries a second, one run each until one loses nothing. The last are so few that the rings of the cable hold
+/// what comes while a machine takes the CPUs away for a second.
+const RATES: [u64; 4] = [20_000, 5_000, 1_000, 500];
 const SECONDS: u64 = 3;
 /// Names asked for, each again and again.
 const NAMES: u32 = 1000;
@@ -31,16 +32,12 @@ fn kxdpgun_and_pmdns_count_alike() {
         let pmdns = Pmdns::start(&config());
         sh("ip netns exec client ping -c 2 -W 5 10.98.0.2");
         sh("ip netns exec client ping -6 -c 2 -W 5 fd98::2");
-        let mut expected = 0;
-        for (target, number) in [("10.98.0.2", 0), ("fd98::2", 1)] {
-            expected += attack(target);
-            let counted = settled(|| pmdns.stats().exits("encode", "transmit"));
-            let misses = pmdns.stats().slow_path("answered");
-            assert_eq!(counted + misses, expected, "answers counted here and there, run {number}");
+        for target in ["10.98.0.2", "fd98::2"] {
+            attack(target, &pmdns);
         }
         let stats = pmdns.stop();
         assert_eq!(stats.port("tx_frames"), stats.total("transmitted"));
-        println!("{expected} replies counted by kxdpgun and by pmdns: {}", stats.summary());
+        println!("replies counted alike by kxdpgun and by pmdns: {}", stats.summary());
     });
 }
 
@@ -85,12 +82,36 @@ fn lay_cable() {
     wait_until("the cable has carrier", || sh("ip -brief link show vB").contains("LOWER_UP"));
 }
 
-/// Sends queries with kxdpgun and returns how many replies it counted: all of them.
-fn attack(target: &str) -> u64 {
+/// Sends queries with kxdpgun, slower and slower until none is lost: then both must have counted the same. A
+/// machine that takes the CPUs away for milliseconds makes the veth pair drop, which neither side can help;
+/// what pmdns answered must lie between what was sent and what came back all the same.
+fn attack(target: &str, pmdns: &Pmdns) {
     let queries = path("queries");
     write_queries(&queries);
+    for rate in RATES {
+        let before = answered(pmdns);
+        let (sent, replies) = shoot(target, rate, &queries);
+        let answers = answered(pmdns) - before;
+        assert!(replies <= answers && answers <= sent, "{replies} <= {answers} <= {sent}");
+        if sent == replies {
+            return;
+        }
+    }
+    panic!("kxdpgun lost queries to {target} at each of {RATES:?} a second");
+}
+
+/// Queries answered so far, from the cache and by the slow path.
+fn answered(pmdns: &Pmdns) -> u64 {
+    settled(|| {
+        let stats = pmdns.stats();
+        stats.exits("encode", "transmit") + stats.slow_path("answered")
+    })
+}
+
+/// One run of kxdpgun: queries and replies. All replies are right.
+fn shoot(target: &str, rate: u64, queries: &Path) -> (u64, u64) {
     let report = sh(&format!(
-        "ip netns exec client kxdpgun -t {SECONDS} -Q {RATE} -b 10 -i {} {target} 2>&1",
+        "ip netns exec client kxdpgun -t {SECONDS} -Q {rate} -b 10 -i {} {target} 2>&1",
         queries.display()
     ));
     let figure = |label: &str| -> u64 {
@@ -99,11 +120,10 @@ fn attack(target: &str) -> u64 {
         number.parse().unwrap_or_else(|_| panic!("no {label} in {report}"))
     };
     let (queries, replies) = (figure("total queries:"), figure("total replies:"));
-    assert!(queries >= RATE * SECONDS / 2, "{report}");
-    assert_eq!(queries, replies, "every query is answered: {report}");
+    assert!(queries >= rate * SECONDS / 2, "{report}");
     assert_eq!(figure("responded NOERROR:"), replies, "{report}");
-    println!("kxdpgun to {target}: {queries} queries, {replies} replies, all NOERROR");
-    replies
+    println!("kxdpgun to {target} at {rate}/s: {queries} queries, {replies} replies, all NOERROR");
+    (queries, replies)
 }
 
 fn write_queries(file: &Path) {

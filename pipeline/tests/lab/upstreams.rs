@@ -120,7 +120,7 @@ fn a_crowd_of_equal_questions_is_asked_once() {
     isolated("upstreams::a_crowd_of_equal_questions_is_asked_once", || {
         let stub = Stub::start(STUB_PORT);
         let patient = upstream(STUB_PORT).replace("timeout_ms = 800", "timeout_ms = 1400");
-        let pmdns = Pmdns::start_on_tap(&config(&patient));
+        let pmdns = Pmdns::start_on_tap(&format!("{SLOW_PATH}queries_per_port = 1\n{patient}"));
         let client = Client::new();
         let at_rest = pmdns.stats().frames_in_use();
         for number in 0..CROWD {
@@ -131,7 +131,7 @@ fn a_crowd_of_equal_questions_is_asked_once() {
         assert_eq!(ids(&replies), (0..CROWD).collect::<Vec<_>>());
         assert_eq!(stub.asked("slow.test."), 1, "one question upstream for the whole crowd");
 
-        // Different questions: each from a port of its own, with an id of its own.
+        // Different questions: each from a port of its own, as `queries_per_port` says, with an id of its own.
         for number in 0..CROWD {
             client.send(&ask_a(number, &format!("good_{number}.test")));
         }

@@ -72,6 +72,38 @@ fn an_upstream_nobody_listens_at_is_passed_over() {
 }
 
 #[test]
+fn those_that_left_with_a_query_that_broke_go_elsewhere_with_it() {
+    let closed = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+    let alive = Stub::replying(|asked| asked.address());
+    let mut setup = Setup::asking(&[&alive]);
+    setup.upstreams.insert(0, Upstream { address: closed, ..setup.upstreams[0].clone() });
+    let mut rig = setup.start();
+    for number in 0..100 {
+        rig.ask(&query(&format!("n{number}.example. A")));
+    }
+    assert!(rig.answers(100).iter().all(|answer| answer.records == 1));
+    assert!(rig.upstream(0).errors > 0);
+    assert_eq!((rig.upstream(0).timeouts, rig.upstream(1).replies), (0, 100));
+    rig.finish();
+}
+
+#[test]
+fn a_query_that_is_lost_holds_up_none_that_left_with_it() {
+    let lossy = Stub::start(Ipv4Addr::LOCALHOST.into(), |asked| match asked.message[13] {
+        b'x' => Vec::new(),
+        _ => vec![Send::Reply(asked.address())],
+    });
+    let mut rig = Setup::asking(&[&lossy]).hasty(20_000, 20_000).start();
+    rig.ask(&query("x.example. A"));
+    for number in 0..50 {
+        rig.ask(&query(&format!("n{number}.example. A")));
+    }
+    assert!(rig.answers(50).iter().all(|answer| answer.records == 1));
+    let (counters, left) = rig.stop();
+    assert_eq!((counters.answered, counters.servfail, left.len()), (50, 1, 1));
+}
+
+#[test]
 fn failures_of_one_upstream_lead_to_the_next() {
     for rcode in [1, 2, 4, 5] {
         let failing = Stub::replying(move |asked| asked.rcode(rcode));

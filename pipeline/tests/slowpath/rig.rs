@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use pmdns::clock::Clock;
 use pmdns::ring::{RingReceiver, RingSender, ring};
 use pmdns::slowpath::{
-    self, Counters, CountersSnapshot, SlowPathParts, UpstreamCounters, UpstreamSnapshot,
+    self, Answered, Counters, CountersSnapshot, SlowPathParts, UpstreamCounters, UpstreamSnapshot,
 };
 use pmdns_config::{SlowPath, Upstream};
 use pmdns_nics::hugepage::Arena;
@@ -84,7 +84,7 @@ impl Setup {
 pub(crate) struct Rig {
     pub(crate) pool: FramePool,
     misses: Vec<RingSender<Miss>>,
-    answers: RingReceiver<Frame>,
+    answers: RingReceiver<Answered>,
     counters: Arc<Counters>,
     upstreams: Arc<[UpstreamCounters]>,
     clock: Clock,
@@ -182,7 +182,7 @@ impl Rig {
     pub(crate) fn answers(&mut self, count: usize) -> Vec<Answer> {
         let mut answers = Vec::new();
         wait_until(|| {
-            answers.extend(self.answers.pop().map(|frame| Answer::of(&frame)));
+            answers.extend(self.answers.pop().map(|answered| Answer::of(&answered.frame)));
             answers.len() == count
         });
         answers
@@ -222,8 +222,8 @@ impl Rig {
         self.misses.clear();
         self.thread.join().expect("the slow path does not panic");
         let mut leftover = Vec::new();
-        while let Some(frame) = self.answers.pop() {
-            leftover.push(Answer::of(&frame));
+        while let Some(answered) = self.answers.pop() {
+            leftover.push(Answer::of(&answered.frame));
         }
         let counters = self.counters.snapshot();
         assert_eq!((counters.pending, counters.waiting), (0, 0));

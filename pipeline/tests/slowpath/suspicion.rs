@@ -1,6 +1,6 @@
 //! Replies that are not what they seem.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
 
 use pmdns_stages::testing::query;
@@ -99,4 +99,40 @@ fn every_query_has_its_own_port_and_id() {
     let below = |ports: &HashSet<u16>| ports.iter().filter(|port| **port < 32_768).count();
     assert!((20..QUERIES - 20).contains(&below(&ports)), "from the whole range of ports");
     rig.finish();
+}
+
+/// Queries that left at once, as the upstream saw them: how many from each port, at most so many
+/// together.
+fn volley(queries_per_port: usize) -> Vec<Vec<u16>> {
+    const QUERIES: usize = 200;
+    let stub = Stub::replying(|asked| asked.address());
+    let mut setup = Setup::asking(&[&stub]);
+    setup.settings.queries_per_port = queries_per_port;
+    let mut rig = setup.start();
+    for number in 0..QUERIES {
+        rig.ask(&query(&format!("n{number}.example. A")));
+    }
+    assert!(rig.answers(QUERIES).iter().all(|answer| answer.records == 1));
+    rig.finish();
+    let mut ids_by_port: HashMap<u16, Vec<u16>> = HashMap::new();
+    for asked in stub.asked() {
+        ids_by_port.entry(asked.from.port()).or_default().push(asked.id());
+    }
+    ids_by_port.into_values().collect()
+}
+
+#[test]
+fn queries_that_share_a_port_have_different_ids() {
+    let ports = volley(4);
+    assert!(ports.len() >= 50, "no more than four leave together");
+    for ids in &ports {
+        let different: HashSet<_> = ids.iter().collect();
+        // A port that came up twice had its ids drawn twice.
+        assert!(different.len() == ids.len() || ids.len() > 4);
+    }
+}
+
+#[test]
+fn every_query_has_its_own_port_if_the_operator_says_so() {
+    assert!(volley(1).len() > 190, "of 200 draws some may coincide, but not ten");
 }

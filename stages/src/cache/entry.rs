@@ -5,7 +5,7 @@
 //! word 1   learnt (low half), expires (high half): seconds since the process started
 //! word 2   type, class, name length, key flags, rcode, answer flags
 //! word 3   body length, additional section's offset in the body, number of TTLs, words in all
-//! word 4   ANCOUNT, NSCOUNT, ARCOUNT, 0
+//! word 4   ANCOUNT, NSCOUNT, ARCOUNT, as one number of 48 bits
 //!          name, lower case          each padded to whole words
 //!          body: the records' wire image, without question and OPT
 //!          offsets of the TTL fields in the body, 16 bits each
@@ -14,8 +14,8 @@
 //! Names in the body may point into header and question, which every client's answer has at the same
 //! place. The same words serve cached, local and fresh answers, so that encode reads one format.
 
-use crate::wire::dns::{Rcode, View, flag};
-use crate::wire::name::{MAX_NAME, Seed, lower_word, word};
+use crate::wire::dns::{Rcode, View};
+use crate::wire::name::{MAX_NAME, Seed, lower, word};
 
 /// Words before the name.
 pub(super) const HEAD_WORDS: usize = 5;
@@ -45,12 +45,12 @@ impl<'n> Key<'n> {
     /// The key of a query.
     #[inline]
     pub fn of(query: View<'n>) -> Self {
-        let checking_disabled = if query.flags() & flag::CD != 0 { Self::CD } else { 0 };
+        let layout = query.layout();
         Self {
             name: query.name(),
-            qtype: query.qtype(),
-            qclass: query.qclass(),
-            flags: checking_disabled | if query.dnssec_ok() { Self::DO } else { 0 },
+            qtype: layout.qtype,
+            qclass: layout.qclass,
+            flags: layout.flags.of_key(),
         }
     }
 
@@ -75,15 +75,37 @@ const KEY_TAIL: u64 = 0xffff_ffff_ffff;
 
 /// Where an entry's words are read from: shared memory or a slice of our own.
 pub trait Words {
-    /// The word at `index`. Any index may be asked for; beyond the entry the word means nothing.
-    fn word(&self, index: usize) -> u64;
+    /// The words from `at` on, `count` of them or as many as there are. Any range may be asked for; beyond
+    /// the entry words mean nothing.
+    fn words(&self, at: usize, count: usize) -> impl Iterator<Item = u64>;
+
+    /// The first words.
+    fn head(&self) -> [u64; HEAD_WORDS];
+
+    /// The word at `index`.
+    #[inline(always)]
+    fn word(&self, index: usize) -> u64 {
+        self.words(index, 1).next().unwrap_or(0)
+    }
 }
 
 impl Words for &[u64] {
-    #[inline]
-    fn word(&self, index: usize) -> u64 {
-        self.get(index).copied().unwrap_or(0)
+    #[inline(always)]
+    fn words(&self, at: usize, count: usize) -> impl Iterator<Item = u64> {
+        part(self, at, count).iter().copied()
     }
+
+    #[inline(always)]
+    fn head(&self) -> [u64; HEAD_WORDS] {
+        self.first_chunk().copied().unwrap_or_default()
+    }
+}
+
+/// What there is of a range.
+#[inline(always)]
+pub(super) fn part<T>(words: &[T], at: usize, count: usize) -> &[T] {
+    let rest = words.get(at..).unwrap_or_default();
+    rest.get(..count).unwrap_or(rest)
 }
 
 /// The first words of an entry, taken apart. Read from shared memory they may be torn: nothing in them
@@ -108,8 +130,8 @@ pub struct Head {
     pub ttl_count: u16,
     /// Words of the whole entry.
     pub words: u16,
-    /// ANCOUNT, NSCOUNT and ARCOUNT, without OPT.
-    pub counts: [u16; 3],
+    /// ANCOUNT, NSCOUNT and ARCOUNT, without OPT, as one number of 48 bits.
+    pub counts: u64,
     /// Word of the entry where the body starts.
     pub body_at: usize,
 }
@@ -123,15 +145,12 @@ impl Head {
     pub const TOO_LONG: u8 = 4;
 
     /// Reads the head of an entry.
-    #[inline]
+    #[inline(always)]
     pub fn read(entry: &impl Words) -> Self {
-        let times = entry.word(1);
-        let what = entry.word(2);
-        let sizes = entry.word(3);
-        let counts = entry.word(4);
+        let [hash, times, what, sizes, counts] = entry.head();
         let name_len = (what >> 32) as u8;
         Self {
-            hash: entry.word(0),
+            hash,
             learnt: times as u32,
             expires: (times >> 32) as u32,
             rcode: Rcode((what >> 48) as u8),
@@ -140,9 +159,14 @@ impl Head {
             additional_at: (sizes >> 16) as u16,
             ttl_count: (sizes >> 32) as u16,
             words: (sizes >> 48) as u16,
-            counts: [counts as u16, (counts >> 16) as u16, (counts >> 32) as u16],
+            counts,
             body_at: HEAD_WORDS + usize::from(name_len).div_ceil(8),
         }
+    }
+
+    /// ANCOUNT, NSCOUNT and ARCOUNT.
+    pub fn counts(&self) -> [u16; 3] {
+        [32, 16, 0].map(|shift| (self.counts >> shift) as u16)
     }
 
     /// Word of the entry where the TTL offsets start.
@@ -155,9 +179,32 @@ impl Head {
 /// Whether the entry answers `key`.
 #[inline]
 pub fn answers(entry: &impl Words, key: &Key<'_>) -> bool {
-    entry.word(2) & KEY_TAIL == key.tail()
-        && (0..key.name.len().div_ceil(8))
-            .all(|index| entry.word(HEAD_WORDS + index) == lower_word(key.name, index * 8))
+    let [_, _, what, ..] = entry.head();
+    what & KEY_TAIL == key.tail()
+        && (is_name(entry, key.name) || is_name_in_capitals(entry, key.name))
+}
+
+/// Whether the entry's name is `name`, letter for letter: most clients send lower case in the first place.
+#[inline(always)]
+fn is_name(entry: &impl Words, name: &[u8]) -> bool {
+    let (whole, rest) = name.as_chunks::<8>();
+    let mut stored = entry.words(HEAD_WORDS, whole.len() + 1);
+    let mut difference = 0;
+    for asked in whole {
+        difference |= u64::from_le_bytes(*asked) ^ stored.next().unwrap_or(0);
+    }
+    if !rest.is_empty() {
+        difference |= word(name, name.len() - rest.len()) ^ stored.next().unwrap_or(0);
+    }
+    difference == 0
+}
+
+/// The same without regard to letter case.
+#[cold]
+#[inline(never)]
+fn is_name_in_capitals(entry: &impl Words, name: &[u8]) -> bool {
+    let stored = entry.words(HEAD_WORDS, name.len().div_ceil(8));
+    name.chunks(8).map(|chunk| lower(word(chunk, 0))).eq(stored)
 }
 
 /// The offset in the body of TTL field `index`.
@@ -222,9 +269,9 @@ impl Entry {
                 | (total as u64) << 48,
         );
         let [answers, authorities, additionals] = parts.counts.map(u64::from);
-        words.push(answers | authorities << 16 | additionals << 32);
-        words.extend((0..name_words).map(|index| lower_word(parts.key.name, index * 8)));
-        words.extend((0..body_words).map(|index| word(parts.body, index * 8)));
+        words.push(answers << 32 | authorities << 16 | additionals);
+        words.extend(parts.key.name.chunks(8).map(|chunk| lower(word(chunk, 0))));
+        words.extend(parts.body.chunks(8).map(|chunk| word(chunk, 0)));
         words.extend(
             parts
                 .ttls

@@ -11,8 +11,6 @@
 //! line, buckets would be 7/8 full on average, and the index would still hold nearly all of them.
 //! A million typical answers take 146 MB.
 
-use std::ops::Range;
-
 use super::index::BUCKET_SLOTS;
 use super::log::Laps;
 
@@ -97,7 +95,7 @@ pub(super) struct Geometry {
 pub(super) struct Place {
     /// Whose index.
     pub(super) shard: usize,
-    /// Which bucket of it.
+    /// Which line of the arena is its bucket.
     pub(super) bucket: usize,
 }
 
@@ -128,7 +126,8 @@ impl Geometry {
     pub(super) fn place(&self, hash: u64) -> Place {
         let of_shards = u64::from(hash as u32) * self.shards as u64;
         let of_buckets = u64::from(of_shards as u32) * self.index_lines as u64;
-        Place { shard: (of_shards >> 32) as usize, bucket: (of_buckets >> 32) as usize }
+        let shard = (of_shards >> 32) as usize;
+        Place { shard, bucket: self.index_start(shard) + (of_buckets >> 32) as usize }
     }
 
     /// The word that holds a shard's tail.
@@ -137,17 +136,24 @@ impl Geometry {
         shard * self.shard_lines * LINE_WORDS
     }
 
-    /// A shard's index.
-    #[inline]
-    pub(super) fn index(&self, shard: usize) -> Range<usize> {
-        let start = self.tail(shard) + PAIR * LINE_WORDS;
-        start..start + self.index_lines * LINE_WORDS
+    /// The first line of a shard's index, behind the tail's pair.
+    #[inline(always)]
+    fn index_start(&self, shard: usize) -> usize {
+        shard * self.shard_lines + PAIR
     }
 
-    /// A shard's log.
+    /// The word where the entry at a position of a shard's log starts.
     #[inline]
-    pub(super) fn log(&self, shard: usize) -> Range<usize> {
-        self.index(shard).end..self.tail(shard + 1)
+    pub(super) fn entry(&self, shard: usize, position: u32) -> usize {
+        let log = self.index_start(shard) + self.index_lines;
+        (log + self.laps.line(position)) * LINE_WORDS
+    }
+
+    /// The lines of a shard's index, which is followed by its log.
+    #[cfg(test)]
+    pub(super) fn index(&self, shard: usize) -> std::ops::Range<usize> {
+        let start = self.index_start(shard);
+        start..start + self.index_lines
     }
 
     /// Bytes of one shard: tail, index and log.
@@ -172,9 +178,10 @@ mod tests {
             let mut end = 0;
             for shard in 0..shards {
                 assert_eq!(geometry.tail(shard), end);
-                assert_eq!(geometry.index(shard).start, end + 2 * LINE_WORDS);
-                assert_eq!(geometry.log(shard).start, geometry.index(shard).end);
-                end = geometry.log(shard).end;
+                let index = geometry.index(shard);
+                assert_eq!(index.start * LINE_WORDS, end + 2 * LINE_WORDS);
+                assert_eq!(geometry.entry(shard, 0), index.end * LINE_WORDS);
+                end = geometry.entry(shard, 0) + geometry.laps.lines() * LINE_WORDS;
             }
             assert_eq!(end * 8, geometry.shard_bytes() * shards);
             assert!(end <= words && words - end < 2 * LINE_WORDS * (shards + 1), "{words}");
@@ -188,11 +195,12 @@ mod tests {
         let mut hits = vec![0u32; 3 * buckets];
         for number in 0..hits.len() as u64 * 100 {
             let place = geometry.place(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8);
-            hits[place.shard * buckets + place.bucket] += 1;
+            let bucket = place.bucket - geometry.index(place.shard).start;
+            hits[place.shard * buckets + bucket] += 1;
         }
         assert!(hits.iter().all(|hits| (40..200).contains(hits)), "{hits:?}");
         let last = geometry.place(u64::MAX);
-        assert_eq!(last, Place { shard: 2, bucket: buckets - 1 });
+        assert_eq!(last, Place { shard: 2, bucket: geometry.index(2).end - 1 });
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub use reply::{Lifetimes, Unusable};
 pub use writer::{CacheStats, Inserted, Writer};
 
 use crate::wire::name::Seed;
-use geometry::{Geometry, LINE_WORDS};
+use geometry::{Geometry, LINE_WORDS, Place};
 use index::Index;
 use log::Laps;
 
@@ -63,6 +63,14 @@ pub struct EntryRef {
 }
 
 const _: () = assert!(size_of::<EntryRef>() == 6);
+
+/// Where to look for a key.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Probe {
+    bucket: usize,
+    tag: u32,
+    shard: u16,
+}
 
 /// The answer cache, as its readers see it.
 #[derive(Debug)]
@@ -108,59 +116,58 @@ impl Cache {
         self.geometry.place(hash).shard
     }
 
-    /// Starts loading what [`Cache::find`] will read.
-    #[inline]
-    pub fn prefetch_bucket(&self, hash: u64) {
-        let place = self.geometry.place(hash);
-        prefetch(self.index(place.shard).bucket(place.bucket));
+    /// Where the key of this hash would be found. Starts loading that place.
+    #[inline(always)]
+    pub fn probe(&self, hash: u64) -> Probe {
+        let Place { shard, bucket } = self.geometry.place(hash);
+        prefetch(self.index().bucket(bucket));
+        Probe { bucket, tag: index::tag(hash), shard: shard as u16 }
     }
 
-    /// The entry whose tag matches `hash`: most likely the key's, and to be compared with it. `None` is
-    /// a miss. A key's entry may also be missed in the moment when the writer moves its slot.
+    /// The entry whose tag matches that of the probe: most likely the key's, and to be compared with it.
+    /// `None` is a miss. A key's entry may also be missed in the moment when the writer moves its slot.
+    #[inline(always)]
+    pub fn look(&self, probe: Probe) -> Option<EntryRef> {
+        let line = self.index().find(probe.bucket, probe.tag)?;
+        Some(EntryRef { shard: probe.shard, line })
+    }
+
+    /// Both at once, for those who look for one key only.
     #[inline]
     pub fn find(&self, hash: u64) -> Option<EntryRef> {
-        let place = self.geometry.place(hash);
-        let line = self.index(place.shard).find(place.bucket, index::tag(hash))?;
-        Some(EntryRef { shard: place.shard as u16, line })
+        self.look(self.probe(hash))
     }
 
     /// Starts loading the first two cache lines of an entry, which is all there is of most.
-    #[inline]
+    #[inline(always)]
     pub fn prefetch_entry(&self, entry: EntryRef) {
-        let words = self.log_from(entry);
-        for line in words.chunks(LINE_WORDS).take(2) {
-            prefetch(&raw const line[0]);
-        }
+        let words = self.words_from(entry).as_ptr();
+        prefetch(words);
+        prefetch(words.wrapping_add(LINE_WORDS));
     }
 
     /// The words of an entry. Ask [`EntryView::is_valid`] after reading, and before believing, them.
     #[inline]
     pub fn view(&self, entry: EntryRef) -> EntryView<'_> {
         EntryView {
-            words: self.log_from(entry),
+            words: self.words_from(entry),
             tail: self.tail(usize::from(entry.shard)),
             laps: self.geometry.laps,
             position: entry.line,
         }
     }
 
-    /// A shard's index.
-    #[inline]
-    fn index(&self, shard: usize) -> Index<'_> {
-        Index::new(&self.arena.words()[self.geometry.index(shard)])
+    /// The index of all shards, in which buckets are known by their line.
+    #[inline(always)]
+    fn index(&self) -> Index<'_> {
+        Index::new(self.arena.words())
     }
 
-    /// A shard's log.
-    #[inline]
-    fn log(&self, shard: usize) -> &[AtomicU64] {
-        &self.arena.words()[self.geometry.log(shard)]
-    }
-
-    /// The log from the start of an entry to its end.
-    #[inline]
-    fn log_from(&self, entry: EntryRef) -> &[AtomicU64] {
-        let line = self.geometry.laps.line(entry.line);
-        self.log(usize::from(entry.shard)).get(line * LINE_WORDS..).unwrap_or_default()
+    /// The words from the start of an entry on.
+    #[inline(always)]
+    fn words_from(&self, entry: EntryRef) -> &[AtomicU64] {
+        let start = self.geometry.entry(usize::from(entry.shard), entry.line);
+        self.arena.words().get(start..).unwrap_or_default()
     }
 
     /// The word that says which position of a shard's log is the oldest whole one.
@@ -190,9 +197,17 @@ impl EntryView<'_> {
 }
 
 impl Words for EntryView<'_> {
-    #[inline]
-    fn word(&self, index: usize) -> u64 {
-        self.words.get(index).map_or(0, |word| word.load(Ordering::Relaxed))
+    #[inline(always)]
+    fn words(&self, at: usize, count: usize) -> impl Iterator<Item = u64> {
+        entry::part(self.words, at, count).iter().map(|word| word.load(Ordering::Relaxed))
+    }
+
+    #[inline(always)]
+    fn head(&self) -> [u64; entry::HEAD_WORDS] {
+        let head = self.words.first_chunk::<{ entry::HEAD_WORDS }>();
+        head.map_or_else(Default::default, |words| {
+            std::array::from_fn(|index| words[index].load(Ordering::Relaxed))
+        })
     }
 }
 

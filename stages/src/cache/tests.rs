@@ -78,7 +78,7 @@ fn invariant_5_a_hit_writes_nothing_shared() {
     };
     let (before, holders) = (memory(), Arc::strong_count(&cache));
     for number in 0..60 {
-        cache.prefetch_bucket(hash(number));
+        cache.probe(hash(number));
         if let Some(found) = cache.find(hash(number)) {
             cache.prefetch_entry(found);
         }
@@ -150,7 +150,7 @@ fn check_shard(cache: &Cache, writer: &Writer, shard: usize, model: &Model, remo
     assert_eq!(stats.inserted, stats.entries + lost);
     assert!(stats.bytes_used <= stats.bytes_total);
     assert_eq!(stats.bytes_total, cache.geometry.shard_bytes() as u64);
-    for (_, home, slot) in index::tests::check(cache.index(shard)) {
+    for (_, home, slot) in index::tests::check(cache.index(), cache.geometry.index(shard)) {
         let view = cache.view(EntryRef { shard: shard as u16, line: slot as u32 });
         let place = cache.geometry.place(Head::read(&view).hash);
         assert_eq!((place.shard, place.bucket), (shard, home));

@@ -76,7 +76,7 @@ impl Writer {
         self.write(position, words);
         self.stats.inserted += 1;
         let bucket = self.cache.geometry.place(hash).bucket;
-        let index = self.cache.index(self.shard);
+        let index = self.cache.index();
         match index.put(bucket, tag(hash), position, self.span.tail()) {
             Put::Replaced => {
                 self.stats.replaced += 1;
@@ -150,14 +150,14 @@ impl Writer {
     /// Clears the slot of the entry at `position`.
     fn forget(&mut self, hash: u64, position: u32) -> bool {
         let bucket = self.cache.geometry.place(hash).bucket;
-        let cleared = self.cache.index(self.shard).clear(bucket, tag(hash), position);
+        let cleared = self.cache.index().clear(bucket, tag(hash), position);
         self.stats.entries -= u64::from(cleared);
         cleared
     }
 
     fn write(&self, position: u32, words: &[u64]) {
-        let at = self.cache.geometry.laps.line(position) * LINE_WORDS;
-        let log = &self.cache.log(self.shard)[at..at + words.len()];
+        let start = self.cache.geometry.entry(self.shard, position);
+        let log = &self.cache.arena.words()[start..start + words.len()];
         for (shared, word) in log.iter().zip(words) {
             shared.store(*word, Ordering::Relaxed);
         }

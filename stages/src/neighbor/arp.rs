@@ -41,13 +41,13 @@ pub(super) fn answer(frame: &mut Frame, layout: Layout, port: &Port) -> Option<S
     let target_ip: [u8; 4] = arp[TARGET_IP..LEN].try_into().ok()?;
     // An announcement (RFC 5227 section 3) asks nothing. A probe, whose sender has no address yet (section
     // 2.1.1), does: whether the address is taken.
-    if is_group(sender[0]) || !port.is_ours_v4(&target_ip) || port.is_ours_v4(&sender_ip) {
+    if is_group(sender[0]) || !port.is_ours_v4(target_ip) || port.is_ours_v4(sender_ip) {
         return None;
     }
     match be16(arp, OPERATION)? {
         REQUEST => {}
         // We never ask, so this answers another user of our address, if the kernel has one.
-        REPLY => return Some(Step::Exception),
+        REPLY => return Some(Step::EXCEPTION),
         _ => return None,
     }
     // Padding stays behind: what it holds is the sender's, and the port pads again.
@@ -60,7 +60,7 @@ pub(super) fn answer(frame: &mut Frame, layout: Layout, port: &Port) -> Option<S
     arp[SENDER_IP..TARGET_MAC].copy_from_slice(&target_ip);
     arp[TARGET_MAC..TARGET_IP].copy_from_slice(&sender);
     arp[TARGET_IP..].copy_from_slice(&sender_ip);
-    Some(Step::Transmit)
+    Some(Step::TRANSMIT)
 }
 
 #[cfg(test)]
@@ -89,13 +89,13 @@ pub(super) mod tests {
 
     #[test]
     fn a_request_for_our_address_is_answered() {
-        assert_eq!(ask(&hex(REQUEST)), (Step::Transmit, hex(ANSWER)));
+        assert_eq!(ask(&hex(REQUEST)), (Step::TRANSMIT, hex(ANSWER)));
     }
 
     #[test]
     fn padding_is_not_sent_back() {
         let padded = [hex(REQUEST), vec![0xaa; 18]].concat();
-        assert_eq!(ask(&padded), (Step::Transmit, hex(ANSWER)));
+        assert_eq!(ask(&padded), (Step::TRANSMIT, hex(ANSWER)));
     }
 
     #[test]
@@ -105,13 +105,13 @@ pub(super) mod tests {
             let frame = hex(text);
             [&frame[..12], &tags, &frame[12..]].concat()
         };
-        assert_eq!(reply(&tagged(REQUEST), 22, 0, false), (Step::Transmit, tagged(ANSWER)));
+        assert_eq!(reply(&tagged(REQUEST), 22, 0, false), (Step::TRANSMIT, tagged(ANSWER)));
     }
 
     #[test]
     fn a_probe_for_our_address_is_answered() {
         let (step, reply) = ask(&request_with(SENDER_IP, "00000000"));
-        assert_eq!(step, Step::Transmit);
+        assert_eq!(step, Step::TRANSMIT);
         assert_eq!(reply[..14 + TARGET_IP], hex(ANSWER)[..14 + TARGET_IP]);
         assert_eq!(reply[14 + TARGET_IP..], [0; 4]);
     }
@@ -137,6 +137,6 @@ pub(super) mod tests {
     #[test]
     fn a_reply_goes_to_whoever_asked_behind_us() {
         let answer = request_with(OPERATION, "0002");
-        assert_eq!(ask(&answer), (Step::Exception, answer));
+        assert_eq!(ask(&answer), (Step::EXCEPTION, answer));
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn answer(frame: &mut Frame, layout: Layout, port: &Port) -> Option<S
     match (message[0], message[CODE]) {
         (ECHO_REQUEST, 0) => {}
         (ECHO_REQUEST, _) => return None,
-        _ => return Some(Step::Exception),
+        _ => return Some(Step::EXCEPTION),
     }
     let sender: [u8; 6] = bytes.get(ETHERNET_SOURCE..2 * ETHERNET_SOURCE)?.try_into().ok()?;
 
@@ -50,7 +50,7 @@ pub(super) fn answer(frame: &mut Frame, layout: Layout, port: &Port) -> Option<S
     put16(message, CHECKSUM, 0);
     let sum = Sum::default().add_bytes(message).checksum();
     put16(message, CHECKSUM, sum);
-    Some(Step::Transmit)
+    Some(Step::TRANSMIT)
 }
 
 #[cfg(test)]
@@ -71,13 +71,13 @@ pub(super) mod tests {
 
     #[test]
     fn an_echo_request_is_answered() {
-        assert_eq!(ping(&hex(REQUEST)), (Step::Transmit, hex(REPLY)));
+        assert_eq!(ping(&hex(REQUEST)), (Step::TRANSMIT, hex(REPLY)));
     }
 
     #[test]
     fn padding_is_not_sent_back() {
         let padded = [hex(REQUEST), vec![0xaa; 11]].concat();
-        assert_eq!(ping(&padded), (Step::Transmit, hex(REPLY)));
+        assert_eq!(ping(&padded), (Step::TRANSMIT, hex(REPLY)));
     }
 
     #[test]
@@ -86,7 +86,7 @@ pub(super) mod tests {
             let frame = hex(text);
             [&frame[..12], &hex("8100 2007"), &frame[12..]].concat()
         };
-        assert_eq!(reply(&tagged(REQUEST), 18, 20, false), (Step::Transmit, tagged(REPLY)));
+        assert_eq!(reply(&tagged(REQUEST), 18, 20, false), (Step::TRANSMIT, tagged(REPLY)));
     }
 
     #[test]
@@ -97,7 +97,7 @@ pub(super) mod tests {
         let expected = hex("0200000000c1 020000000001 0800 \
             4700002b 47110000 40011d25 0a4d0002 0a4d0001 0000000000000000 \
             0000dcca beef0007 70696e67206d65");
-        assert_eq!(reply(&request, 14, 28, false), (Step::Transmit, expected));
+        assert_eq!(reply(&request, 14, 28, false), (Step::TRANSMIT, expected));
     }
 
     #[test]
@@ -106,7 +106,7 @@ pub(super) mod tests {
         let mut message = hex(REQUEST);
         message[34] = 13;
         message[36..38].copy_from_slice(&[0xcf, 0xca]);
-        assert_eq!(ping(&message), (Step::Exception, message));
+        assert_eq!(ping(&message), (Step::EXCEPTION, message));
     }
 
     #[test]

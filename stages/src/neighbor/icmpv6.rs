@@ -76,7 +76,7 @@ impl<'f> Received<'f> {
         self.source[0] != 0xff
             && self.source != UNSPECIFIED
             && self.source != LOOPBACK
-            && !port.is_ours_v6(&self.source)
+            && !port.is_ours_v6(self.source)
     }
 
     /// The address it solicits, if it is a valid solicitation for one of ours (RFC 4861 section 7.1.1).
@@ -90,7 +90,7 @@ impl<'f> Received<'f> {
         let valid = self.hop_limit == FROM_THIS_LINK
             && self.message[CODE] == 0
             && (probes || self.is_from_a_host(port))
-            && port.is_ours_v6(&target);
+            && port.is_ours_v6(target);
         valid.then_some(target)
     }
 }
@@ -104,7 +104,7 @@ pub(super) fn answer(frame: &mut Frame, layout: Layout, port: &Port) -> Option<S
     match received.message[0] {
         ECHO_REQUEST => {
             // A ping to a group could be answered (RFC 4443 section 4.2), but would make us amplify.
-            let to_us = port.is_ours_v6(&received.destination);
+            let to_us = port.is_ours_v6(received.destination);
             if received.message[CODE] != 0 || !to_us || !received.is_from_a_host(port) {
                 return None;
             }
@@ -119,9 +119,9 @@ pub(super) fn answer(frame: &mut Frame, layout: Layout, port: &Port) -> Option<S
             let destination = if source == UNSPECIFIED { ALL_NODES_MAC } else { sender };
             address_ethernet(frame.bytes_mut(), destination, port.mac);
         }
-        _ => return Some(Step::Exception),
+        _ => return Some(Step::EXCEPTION),
     }
-    Some(Step::Transmit)
+    Some(Step::TRANSMIT)
 }
 
 /// Turns the echo request, which ends at `end`, into its reply.
@@ -255,9 +255,9 @@ pub(super) mod tests {
 
     #[test]
     fn an_echo_request_is_answered() {
-        assert_eq!(ask(&hex(ECHO_REQUEST)), (Step::Transmit, hex(ECHO_REPLY)));
+        assert_eq!(ask(&hex(ECHO_REQUEST)), (Step::TRANSMIT, hex(ECHO_REPLY)));
         let padded = [hex(ECHO_REQUEST), vec![0xaa; 5]].concat();
-        assert_eq!(ask(&padded), (Step::Transmit, hex(ECHO_REPLY)), "without its padding");
+        assert_eq!(ask(&padded), (Step::TRANSMIT, hex(ECHO_REPLY)), "without its padding");
     }
 
     #[test]
@@ -278,9 +278,9 @@ pub(super) mod tests {
 
     #[test]
     fn a_solicitation_is_answered() {
-        assert_eq!(ask(&hex(SOLICITATION)), (Step::Transmit, hex(ADVERTISEMENT)));
+        assert_eq!(ask(&hex(SOLICITATION)), (Step::TRANSMIT, hex(ADVERTISEMENT)));
         let unicast = hex(UNICAST_SOLICITATION);
-        assert_eq!(ask(&unicast), (Step::Transmit, hex(ADVERTISEMENT)), "the frame grows");
+        assert_eq!(ask(&unicast), (Step::TRANSMIT, hex(ADVERTISEMENT)), "the frame grows");
     }
 
     #[test]
@@ -290,14 +290,14 @@ pub(super) mod tests {
             [&frame[..12], &hex("88a8 0064 8100 2007"), &frame[12..]].concat()
         };
         let (step, frame) = reply(&tagged(SOLICITATION), 22, IPV6_LEN as u8, true);
-        assert_eq!((step, frame), (Step::Transmit, tagged(ADVERTISEMENT)));
+        assert_eq!((step, frame), (Step::TRANSMIT, tagged(ADVERTISEMENT)));
         let (step, frame) = reply(&tagged(ECHO_REQUEST), 22, IPV6_LEN as u8, true);
-        assert_eq!((step, frame), (Step::Transmit, tagged(ECHO_REPLY)));
+        assert_eq!((step, frame), (Step::TRANSMIT, tagged(ECHO_REPLY)));
     }
 
     #[test]
     fn a_probe_is_answered_to_everybody() {
-        assert_eq!(ask(&hex(PROBE)), (Step::Transmit, hex(ANSWER_TO_ALL)));
+        assert_eq!(ask(&hex(PROBE)), (Step::TRANSMIT, hex(ANSWER_TO_ALL)));
     }
 
     /// RFC 4861 section 7.1.1, rule by rule.
@@ -324,7 +324,7 @@ pub(super) mod tests {
     fn options_are_whole_or_the_solicitation_is_ignored() {
         let link_address = "0101 0200000000c1";
         let nonce = "0e01 000102030405";
-        assert_eq!(ask(&with_options(&format!("{nonce} {link_address}"))).0, Step::Transmit);
+        assert_eq!(ask(&with_options(&format!("{nonce} {link_address}"))).0, Step::TRANSMIT);
         for (options, what) in [
             ("0e00 000102030405", "a length of zero"),
             ("0e02 000102030405", "longer than the message"),
@@ -339,7 +339,7 @@ pub(super) mod tests {
     fn other_messages_go_to_the_host() {
         for kind in ["88", "86", "02"] {
             let frame = with(SOLICITATION, MESSAGE, kind);
-            assert_eq!(ask(&frame), (Step::Exception, frame), "type {kind}");
+            assert_eq!(ask(&frame), (Step::EXCEPTION, frame), "type {kind}");
         }
     }
 

@@ -58,7 +58,7 @@ impl Stage for Neighbor {
 
     #[inline]
     fn act(&mut self, packet: &mut Packet, _context: &Context) -> Step {
-        self.answer(packet).unwrap_or(Step::Drop(Reason::NeighborIgnored))
+        self.answer(packet).unwrap_or(Step::drop(Reason::NeighborIgnored))
     }
 }
 
@@ -84,7 +84,7 @@ mod tests {
     use crate::ports::Port;
     use crate::testing::{OUR_IPV4, OUR_IPV6, OUR_MAC, act_once, at, frame_of};
 
-    pub(super) const IGNORED: Step = Step::Drop(Reason::NeighborIgnored);
+    pub(super) const IGNORED: Step = Step::drop(Reason::NeighborIgnored);
 
     /// `02 00 0a4d` and so on as bytes.
     pub(super) fn hex(text: &str) -> Vec<u8> {
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn a_frame_from_a_group_address_gets_no_answer() {
         let mut request = hex(arp::tests::REQUEST);
-        assert_eq!(reply(&request, 14, 0, false).0, Step::Transmit);
+        assert_eq!(reply(&request, 14, 0, false).0, Step::TRANSMIT);
         request[ETHERNET_SOURCE] |= 1;
         assert_eq!(reply(&request, 14, 0, false).0, IGNORED);
     }
@@ -166,7 +166,7 @@ mod tests {
                 bytes.truncate(keep.index(bytes.len()));
             }
             let (step, reply) = reply(&bytes, 14, header_len, ipv6);
-            if step == Step::Transmit {
+            if step == Step::TRANSMIT {
                 prop_assert_eq!(&reply[6..12], &OUR_MAC);
             } else {
                 prop_assert_eq!(reply, bytes, "what is not answered is left as it was");

@@ -219,7 +219,7 @@ mod tests {
         let body = entry.words()[head.body_at..].iter().flat_map(|word| word.to_le_bytes());
         let body: Vec<u8> = body.take(usize::from(head.body_len)).collect();
         // A message as encode would write it, read by the reader that reads upstreams' messages.
-        let count = head.counts[0] as u8;
+        let count = head.counts()[0] as u8;
         let header = [0, 0, 0x84, 0, 0, 1, 0, count, 0, 0, 0, 0];
         let message = [header.as_slice(), &name, &qtype.to_be_bytes(), &[0, 1], &body].concat();
         let records = Records::new(&message).unwrap().map(Result::unwrap);

@@ -42,24 +42,27 @@ impl Stage for Policy {
     const NAME: StageName = StageName::Policy;
 
     #[inline(always)]
+    fn is_idle(&self) -> bool {
+        self.idle
+    }
+
+    #[inline(always)]
     fn hint(&self, packet: &Packet) {
-        if !self.idle {
-            self.data.prefetch(packet.key);
-        }
+        self.data.prefetch(packet.key);
     }
 
     #[inline]
     fn act(&mut self, packet: &mut Packet, _context: &Context) -> Step {
         if self.idle {
-            return Step::At(StageName::Lookup);
+            return Step::at(StageName::Lookup);
         }
         let query = packet.query();
         match self.data.answer(packet.key, query.name(), query.qtype()) {
             Some(answer) => {
                 packet.answer = answer;
-                Step::At(StageName::Encode)
+                Step::at(StageName::Encode)
             }
-            None => Step::At(StageName::Lookup),
+            None => Step::at(StageName::Lookup),
         }
     }
 }
@@ -126,8 +129,8 @@ mod tests {
     use crate::ports::Port;
     use crate::testing::{OUR_IPV4, OUR_MAC, act_once, at, name_of, query};
 
-    const ON: Step = Step::At(StageName::Lookup);
-    const ANSWERED: Step = Step::At(StageName::Encode);
+    const ON: Step = Step::at(StageName::Lookup);
+    const ANSWERED: Step = Step::at(StageName::Encode);
     const BLOCKED: Answer = Answer::Rcode(Rcode::NXDOMAIN);
 
     fn seed() -> Seed {
@@ -151,7 +154,7 @@ mod tests {
     fn ask(policy: &mut Policy, text: &str) -> (Step, Answer) {
         let ports = [Port::new(OUR_MAC, [OUR_IPV4.into()])].into();
         let packet = act_once(&mut Parse::new(ports, seed()), query(text).packet(), &at(0));
-        assert_eq!(packet.step, Step::At(StageName::Acl));
+        assert_eq!(packet.step, Step::at(StageName::Acl));
         let packet = act_once(policy, packet, &at(0));
         (packet.step, packet.answer)
     }
@@ -168,11 +171,11 @@ mod tests {
             panic!("a local answer")
         };
         assert_eq!(step, ANSWERED);
-        assert_eq!(policy.data.entry(index).head().counts, [1, 0, 0]);
+        assert_eq!(policy.data.entry(index).head().counts(), [1, 0, 0]);
         let (_, Answer::Local(index)) = ask(&mut policy, "www.example. TXT") else {
             panic!("a local answer")
         };
-        assert_eq!(policy.data.entry(index).head().counts, [0, 0, 0]);
+        assert_eq!(policy.data.entry(index).head().counts(), [0, 0, 0]);
         assert_eq!(ask(&mut policy, "example. A"), (ON, Answer::None));
         assert_eq!(ask(&mut policy, "x.www.example. A"), (ON, Answer::None));
     }

@@ -42,29 +42,32 @@ impl Stage for RateLimit {
     const NAME: StageName = StageName::RateLimit;
 
     #[inline(always)]
+    fn is_idle(&self) -> bool {
+        self.allowance.is_none()
+    }
+
+    #[inline(always)]
     fn hint(&self, packet: &Packet) {
-        if self.allowance.is_some() {
-            self.table.prefetch(self.prefixes.hash(packet));
-        }
+        self.table.prefetch(self.prefixes.hash(packet));
     }
 
     #[inline]
     fn act(&mut self, packet: &mut Packet, context: &Context) -> Step {
         let decided = packet.answer != Answer::None;
-        let go_on = Step::At(if decided { StageName::Encode } else { StageName::Policy });
+        let go_on = Step::at(if decided { StageName::Encode } else { StageName::Policy });
         let Some(allowance) = &self.allowance else { return go_on };
         let place = self.table.place(self.prefixes.hash(packet));
         if self.table.bucket(place).take(allowance, context.now) {
             return go_on;
         }
         if !self.table.slips(place, self.slip) {
-            return Step::Drop(Reason::RateLimited);
+            return Step::drop(Reason::RateLimited);
         }
         // An error is as short as an answer with TC=1 and says more, so it slips through as it is.
         if !decided {
             packet.answer = Answer::Truncated;
         }
-        Step::At(StageName::Encode)
+        Step::at(StageName::Encode)
     }
 }
 
@@ -109,9 +112,9 @@ mod tests {
     use crate::wire::dns::Rcode;
     use crate::wire::ip::ETHERNET_LEN;
 
-    const PASSED: Step = Step::At(StageName::Policy);
-    const ANSWERED: Step = Step::At(StageName::Encode);
-    const DROPPED: Step = Step::Drop(Reason::RateLimited);
+    const PASSED: Step = Step::at(StageName::Policy);
+    const ANSWERED: Step = Step::at(StageName::Encode);
+    const DROPPED: Step = Step::drop(Reason::RateLimited);
 
     /// Ten queries a second, three at once, on a clock of a thousand ticks a second.
     fn settings() -> pmdns_config::RateLimit {

@@ -1,7 +1,7 @@
 //! The DNS message: header, question, OPT record (RFC 1035 section 4, RFC 6891).
 
 use super::record::skip_name;
-use super::{be16, name, put16};
+use super::{be16, be32, field16, name};
 use crate::packet::{Flags, Layout};
 
 /// The fixed header (RFC 1035 section 4.1.1).
@@ -126,7 +126,7 @@ impl<'f> View<'f> {
     /// The flags and rcode word.
     #[inline]
     pub fn flags(self) -> u16 {
-        u16::from_be_bytes([self.message[header::FLAGS], self.message[header::FLAGS + 1]])
+        be16(self.message, header::FLAGS).unwrap_or(0)
     }
 
     /// The qname in wire format, in the client's letter case.
@@ -141,16 +141,16 @@ impl<'f> View<'f> {
         &self.message[HEADER_LEN..HEADER_LEN + question_len(self.layout.name_len)]
     }
 
+    /// What parse found out.
+    #[inline]
+    pub fn layout(self) -> Layout {
+        self.layout
+    }
+
     /// Type asked for.
     #[inline]
     pub fn qtype(self) -> u16 {
         self.layout.qtype
-    }
-
-    /// Class asked for.
-    #[inline]
-    pub fn qclass(self) -> u16 {
-        self.layout.qclass
     }
 
     /// Whether the client wants DNSSEC records (RFC 3225).
@@ -161,7 +161,7 @@ impl<'f> View<'f> {
 }
 
 /// Length of a question whose name is `name_len` long; 0 without a name.
-#[inline]
+#[inline(always)]
 pub fn question_len(name_len: u8) -> usize {
     match name_len {
         0 => 0,
@@ -199,11 +199,13 @@ impl Asked {
     const NOTHING: Self = Self { name_len: 0, qtype: 0, qclass: 0, edns: None, error: None };
 
     /// Reads a query of at least [`HEADER_LEN`] bytes that is not a response.
-    #[inline]
+    #[inline(always)]
     pub fn read(message: &[u8]) -> Self {
-        let count = |at| be16(message, at).unwrap_or(0);
-        let flags = count(header::FLAGS);
-        if flags & flag::OPCODE != 0 {
+        let Some(header) = message.first_chunk::<HEADER_LEN>() else {
+            return Self { error: Some(Rcode::FORMERR), ..Self::NOTHING };
+        };
+        let count = |at| field16(header, at);
+        if field16(header, header::FLAGS) & flag::OPCODE != 0 {
             return Self { error: Some(Rcode::NOTIMP), ..Self::NOTHING };
         }
         let question = match count(header::QDCOUNT) {
@@ -216,23 +218,26 @@ impl Asked {
         };
         let end = HEADER_LEN + question_len(asked.name_len);
         let before = u32::from(count(header::ANCOUNT)) + u32::from(count(header::NSCOUNT));
-        let Some(edns) = read_records(message, end, before, count(header::ARCOUNT)) else {
-            return Self { error: Some(Rcode::FORMERR), ..asked };
-        };
-        asked.edns = edns;
+        let additional = count(header::ARCOUNT);
+        // Half of all queries end with their question.
+        if before > 0 || additional > 0 || end != message.len() {
+            let Some(edns) = read_records(message, end, before, additional) else {
+                return Self { error: Some(Rcode::FORMERR), ..asked };
+            };
+            asked.edns = edns;
+        }
         // Only an IXFR query has records before the additional section: the SOA the client has.
         let is_query = asked.name_len > 0 && (before == 0 || asked.qtype == rtype::IXFR);
         asked.error = if is_query { asked.refusal() } else { Some(Rcode::FORMERR) };
         asked
     }
 
+    #[inline(always)]
     fn read_question(message: &[u8]) -> Option<Self> {
-        let name_len = name::length(&message[HEADER_LEN..])?;
-        let end = HEADER_LEN + name_len;
-        let qtype = be16(message, end)?;
-        let qclass = be16(message, end + 2)?;
-        let name_len = u8::try_from(name_len).ok()?;
-        Some(Self { name_len, qtype, qclass, ..Self::NOTHING })
+        let name_len = name::length(message.get(HEADER_LEN..)?)?;
+        let fixed = be32(message, HEADER_LEN + name_len)?;
+        let (qtype, qclass) = ((fixed >> 16) as u16, fixed as u16);
+        Some(Self { name_len: name_len as u8, qtype, qclass, ..Self::NOTHING })
     }
 
     /// What a well-formed query is answered with if a forwarder does not do such queries.
@@ -254,7 +259,7 @@ impl Asked {
 
 /// Reads the records of a query: `before` of answer and authority, then `additional` ones, and gives the OPT
 /// record among the latter. `None`: they are malformed, or do not end the message.
-#[inline]
+#[inline(never)]
 fn read_records(
     message: &[u8],
     start: usize,
@@ -295,14 +300,10 @@ fn options_are_whole(mut options: &[u8]) -> bool {
     true
 }
 
-/// Writes an OPT record without options at the start of `at` (RFC 6891 section 6.1.2).
-#[inline]
-pub fn put_opt(at: &mut [u8], udp_size: u16, rcode: Rcode, dnssec_ok: bool) {
-    at[0] = 0;
-    put16(at, 1, rtype::OPT);
-    put16(at, 3, udp_size);
-    at[5] = rcode.0 >> 4;
-    at[6] = 0;
-    put16(at, 7, if dnssec_ok { OPT_DO } else { 0 });
-    put16(at, 9, 0);
+/// An OPT record without options (RFC 6891 section 6.1.2).
+#[inline(always)]
+pub fn opt(udp_size: u16, rcode: Rcode, dnssec_ok: bool) -> [u8; OPT_LEN] {
+    let [size_high, size_low] = udp_size.to_be_bytes();
+    let [flags, _] = if dnssec_ok { OPT_DO } else { 0 }.to_be_bytes();
+    [0, 0, rtype::OPT as u8, size_high, size_low, rcode.0 >> 4, 0, flags, 0, 0, 0]
 }

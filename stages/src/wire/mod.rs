@@ -13,6 +13,12 @@ pub fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes([field[0], field[1]]))
 }
 
+/// The 16-bit big-endian number at `at`, a constant inside the header.
+#[inline(always)]
+pub fn field16<const N: usize>(header: &[u8; N], at: usize) -> u16 {
+    u16::from_be_bytes([header[at], header[at + 1]])
+}
+
 /// The 32-bit big-endian number at `at`, `None` beyond the end.
 #[inline]
 pub fn be32(bytes: &[u8], at: usize) -> Option<u32> {

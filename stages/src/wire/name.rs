@@ -13,6 +13,8 @@ pub const MAX_LABEL: usize = 63;
 /// too long, or compressed.
 #[inline]
 pub fn length(bytes: &[u8]) -> Option<usize> {
+    // The root label of the longest name is the last of these bytes.
+    let bytes = bytes.get(..MAX_NAME).unwrap_or(bytes);
     let mut at = 0;
     loop {
         let label = usize::from(*bytes.get(at)?);
@@ -20,7 +22,7 @@ pub fn length(bytes: &[u8]) -> Option<usize> {
         if label == 0 {
             return Some(at);
         }
-        if label > MAX_LABEL || at >= MAX_NAME {
+        if label > MAX_LABEL {
             return None;
         }
     }
@@ -44,11 +46,15 @@ impl Seed {
     }
 
     /// Hash of a name, letters taken as lower case.
-    #[inline]
+    #[inline(always)]
     pub fn hash(self, name: &[u8]) -> u64 {
+        let (whole, rest) = name.as_chunks::<8>();
         let mut hash = self.first ^ name.len() as u64;
-        for at in (0..name.len()).step_by(8) {
-            hash = fold(hash ^ lower_word(name, at), self.second);
+        for word in whole {
+            hash = fold(hash ^ lower(u64::from_le_bytes(*word)), self.second);
+        }
+        if !rest.is_empty() {
+            hash = fold(hash ^ lower(word(name, name.len() - rest.len())), self.second);
         }
         fold(hash, self.first)
     }
@@ -69,41 +75,27 @@ impl std::fmt::Debug for Seed {
 /// Whether two names are equal, letter case apart.
 #[inline]
 pub fn equal(left: &[u8], right: &[u8]) -> bool {
+    let lowered = |name: &'_ [u8], at| lower(word(name, at));
     left.len() == right.len()
-        && (0..left.len()).step_by(8).all(|at| lower_word(left, at) == lower_word(right, at))
-}
-
-/// The eight bytes at `at`, letters lower-cased, zeros beyond the end.
-#[inline]
-pub fn lower_word(name: &[u8], at: usize) -> u64 {
-    lower(word(name, at))
+        && (0..left.len()).step_by(8).all(|at| lowered(left, at) == lowered(right, at))
 }
 
 /// The eight bytes at `at` as a little-endian number, zeros beyond the end.
-#[inline]
+#[inline(always)]
 pub fn word(bytes: &[u8], at: usize) -> u64 {
-    if let Some(word) = bytes.get(at..at + 8) {
-        return little_endian(word);
+    let rest = bytes.get(at..).unwrap_or_default();
+    if let Some(word) = rest.first_chunk::<8>() {
+        return u64::from_le_bytes(*word);
     }
-    let missing = (at + 8 - bytes.len()).min(8);
     match bytes.last_chunk::<8>() {
         // The last eight bytes end where the word shall end: a shift, where a copy would be a call.
-        Some(last) if missing < 8 => little_endian(last) >> (8 * missing),
-        Some(_) => 0,
-        None => {
-            let rest = bytes.get(at..).unwrap_or_default();
-            rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
-        }
+        Some(last) if !rest.is_empty() => u64::from_le_bytes(*last) >> (64 - 8 * rest.len()),
+        _ => rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
     }
-}
-
-#[inline]
-fn little_endian(word: &[u8]) -> u64 {
-    u64::from_le_bytes(word.try_into().expect("eight bytes"))
 }
 
 /// Eight bytes with `A` to `Z` turned into `a` to `z`, all at once.
-#[inline]
+#[inline(always)]
 pub fn lower(word: u64) -> u64 {
     const EACH: u64 = 0x0101_0101_0101_0101;
     let ascii = word & (0x7f * EACH);

@@ -1,0 +1,99 @@
+//! What pmdns-load reported, as lines of the group `load`; the steps of its search for the ceiling as `load_steps`.
+
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::raw::Line;
+
+/// As much of a report as the comparison shows.
+#[derive(Deserialize)]
+struct Report {
+    ceiling: Option<Ceiling>,
+    phases: Vec<Phase>,
+}
+
+#[derive(Deserialize)]
+struct Ceiling {
+    rate: f64,
+    limited_by: String,
+}
+
+#[derive(Deserialize)]
+struct Phase {
+    name: String,
+    offered_rate: f64,
+    goodput: f64,
+    lost: u64,
+    latency_us: Latency,
+    valid: bool,
+    problems: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Latency {
+    p50: f64,
+    p99: f64,
+    p999: f64,
+}
+
+/// What a single run is called in a report, and the phase that a step of the search is.
+const RUN: &str = "run";
+const STEP: &str = "step";
+
+/// A line for each phase; the invalid ones have their problems in place of figures. A single run is called `name`.
+pub(crate) fn lines(report: &str, name: &str) -> Result<Vec<Line>, serde_json::Error> {
+    let report: Report = serde_json::from_str(report)?;
+    let ceiling = report.ceiling.map(|ceiling| Line {
+        group: "load".to_owned(),
+        program: format!("ceiling, limited by the {}", ceiling.limited_by),
+        rate: Some(ceiling.rate),
+        ..Line::default()
+    });
+    Ok(ceiling
+        .into_iter()
+        .chain(report.phases.into_iter().map(|phase| line(phase, name)))
+        .collect())
+}
+
+fn line(phase: Phase, name: &str) -> Line {
+    let group = if phase.name == STEP { "load_steps" } else { "load" };
+    let program = if phase.name == RUN { name.to_owned() } else { phase.name };
+    let line = Line { group: group.to_owned(), program, ..Line::default() };
+    if !phase.valid {
+        return Line { note: Some(format!("invalid: {}", phase.problems.join("; "))), ..line };
+    }
+    let figures = [
+        ("p50_us", json!(phase.latency_us.p50)),
+        ("p99_us", json!(phase.latency_us.p99)),
+        ("p999_us", json!(phase.latency_us.p999)),
+        ("client_drops", json!(phase.lost)),
+    ];
+    Line {
+        rate: Some(phase.goodput),
+        offered: Some(phase.offered_rate),
+        figures: figures.map(|(name, value)| (name.to_owned(), value)).into(),
+        ..line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_invalid_phase_has_no_rate() {
+        let phase = |valid: bool| {
+            json!({
+                "name": "sustained", "offered_rate": 1000.0, "goodput": 990.0, "lost": 10, "valid": valid,
+                "problems": ["offered 90 %"], "latency_us": {"p50": 1.0, "p99": 2.0, "p999": 3.0}
+            })
+        };
+        let report = json!({ "phases": [phase(true), phase(false)] }).to_string();
+        let lines = lines(&report, "50 %").unwrap();
+        assert_eq!((lines[0].rate, lines[0].figure("p99_us")), (Some(990.0), Some(2.0)));
+        assert_eq!(
+            (lines[1].rate, lines[1].note.as_deref()),
+            (None, Some("invalid: offered 90 %"))
+        );
+    }
+}

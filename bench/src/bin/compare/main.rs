@@ -1,0 +1,65 @@
+//! Makes a report of what scripts/compare.sh measured: the JSON of ratios, the page of tables, and the plots.
+
+mod load;
+mod plots;
+mod ratios;
+mod raw;
+mod tables;
+
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+
+use raw::Results;
+
+/// Reads raw lines and writes the report.
+#[derive(Parser)]
+struct Arguments {
+    /// JSON lines, as scripts/compare.sh writes them; of several files the first says what machine it was.
+    #[arg(required = true)]
+    raw: Vec<PathBuf>,
+    /// Reports of pmdns-load.
+    #[arg(long, num_args = 0..)]
+    load: Vec<PathBuf>,
+    /// Where the ratios and their figures go.
+    #[arg(long)]
+    json: PathBuf,
+    /// Where the page goes.
+    #[arg(long)]
+    markdown: PathBuf,
+    /// The folder for the plots.
+    #[arg(long)]
+    plots: PathBuf,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments = Arguments::parse();
+    let mut text = String::new();
+    for file in &arguments.raw {
+        text += &read(file)?;
+    }
+    let mut results = Results::parse(&text)?;
+    for file in &arguments.load {
+        // load-50.json is the run at 50 % of the ceiling.
+        let name = file.file_stem().unwrap_or_default().to_string_lossy();
+        let name = format!("{} % of the ceiling", name.trim_start_matches("load-"));
+        let lines =
+            load::lines(&read(file)?, &name).map_err(|e| format!("{}: {e}", file.display()))?;
+        results.lines.extend(lines);
+    }
+    fs::create_dir_all(&arguments.plots)?;
+    let mut names = Vec::new();
+    for (name, svg) in plots::all(&results) {
+        fs::write(arguments.plots.join(format!("{name}.svg")), svg)?;
+        names.push(name);
+    }
+    fs::write(&arguments.markdown, tables::page(&results, &names))?;
+    fs::write(&arguments.json, serde_json::to_string_pretty(&ratios::json(&results))? + "\n")?;
+    Ok(())
+}
+
+fn read(file: &Path) -> Result<String, String> {
+    fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))
+}

@@ -1,0 +1,172 @@
+//! Work for an instruction counter: `instructions CASE` does one case's work, `instructions` lists the cases.
+//!
+//! `scripts/instructions.sh` runs it under callgrind, which counts only inside [`measured`]. Everything is the
+//! same in every run: the seed, the names, and the time the stages see.
+
+use std::hint::black_box;
+
+use pmdns::ring::ring;
+use pmdns_bench::traffic::{Spread, entry_number, floods, query_frames};
+use pmdns_bench::{Feed, Kit, RigFeed};
+use pmdns_stages::cache::Entry;
+use pmdns_stages::testing::{name_of, query};
+use pmdns_stages::wire::dns::Asked;
+use pmdns_stages::{Batch, MAX_BATCH, Packet, Stage, StageName, Step};
+
+const BATCH: usize = 32;
+const NAMES: usize = 10_000;
+/// Batches of one run: enough to leave the first ones' oddities behind.
+const BATCHES: usize = 128;
+
+/// A case, and the work for it.
+type Case = (&'static str, fn());
+
+const CASES: [Case; 14] = [
+    ("query_read", query_read),
+    ("name_hash", name_hash),
+    ("parse", || stage(|kit| kit.stages.parse.clone(), queries())),
+    ("lookup_hit", || stage(|kit| kit.stages.lookup.clone(), queries())),
+    ("encode", || stage(|kit| kit.stages.encode.clone(), queries())),
+    ("line_hit", || line("hit")),
+    ("line_malformed", || line("qdcount_0")),
+    ("line_damaged", || line("udp_checksum")),
+    ("line_refused", || line("acl_refused")),
+    ("line_rate_limited", || line("rate_limited_drop")),
+    ("turn_hit", turn_hit),
+    ("insert_new", || insert(4 << 20)),
+    ("insert_when_full", || insert(256 << 10)),
+    ("ring_hop", ring_hop),
+];
+
+fn main() -> Result<(), String> {
+    let Some(wanted) = std::env::args().nth(1) else {
+        show(CASES.map(|(name, _)| name).join("\n"));
+        return Ok(());
+    };
+    let case = CASES.iter().find(|(name, _)| *name == wanted);
+    let (_, work) =
+        case.ok_or_else(|| format!("no case `{wanted}`; without one they are listed"))?;
+    work();
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "this is a program's output")]
+fn show(text: impl std::fmt::Display) {
+    println!("{text}");
+}
+
+/// Does the work, and says of how many packets, names or entries it was.
+fn count(units: usize, work: impl FnOnce()) {
+    measured(work);
+    show(units);
+}
+
+/// Does the work. The counter goes by this function's name.
+#[inline(never)]
+fn measured(work: impl FnOnce()) {
+    work();
+}
+
+fn queries() -> Vec<Vec<u8>> {
+    query_frames(&Spread::Uniform.draw(NAMES, BATCH * BATCHES))
+}
+
+/// Batches that are all there before the first is done.
+fn batches(kit: &mut Kit, frames: Vec<Vec<u8>>, to: StageName) -> Vec<Batch> {
+    let frames: Vec<_> = frames.into_iter().cycle().take(BATCH * BATCHES).collect();
+    let batch = |frames: &[Vec<u8>]| {
+        let mut feed = Feed::new(frames.to_vec(), BATCH);
+        kit.bring_to(to, &mut feed.batch);
+        feed.batch
+    };
+    frames.chunks(BATCH).map(batch).collect()
+}
+
+fn query_read() {
+    let message = query("www.example.com. A").edns(1232, false).message();
+    count(1000, || {
+        for _ in 0..1000 {
+            black_box(Asked::read(black_box(&message)));
+        }
+    });
+}
+
+fn name_hash() {
+    let kit = Kit::new("", 2 << 20);
+    let (seed, name) = (kit.cache.seed(), name_of("www.example.com."));
+    count(1000, || {
+        for _ in 0..1000 {
+            black_box(seed.hash(black_box(&name)));
+        }
+    });
+}
+
+fn stage<S: Stage>(stage: impl Fn(&Kit) -> S, frames: Vec<Vec<u8>>) {
+    let mut kit = Kit::filled(NAMES);
+    let mut stage = stage(&kit);
+    let mut batches = batches(&mut kit, frames, S::NAME);
+    let context = kit.context;
+    let mut exits = pmdns_stages::Exits::default();
+    count(BATCH * BATCHES, || {
+        for batch in &mut batches {
+            stage.process(batch, &context, &mut exits);
+        }
+    });
+    let done = |packet: &Packet| packet.step == Step::TRANSMIT || packet.step.is_below(S::NAME);
+    assert!(batches.iter().flatten().all(done));
+}
+
+/// The whole line, for frames of the flood of this name.
+fn line(name: &str) {
+    let flood = floods(NAMES).into_iter().find(|flood| flood.name == name);
+    let flood = flood.expect("the case names a flood");
+    let mut kit = Kit::new(flood.config, pmdns_bench::kit::cache_bytes(NAMES));
+    kit.fill(NAMES);
+    let mut line = kit.line();
+    let mut batches = batches(&mut kit, flood.frames, StageName::Parse);
+    count(BATCH * BATCHES, || {
+        for batch in &mut batches {
+            kit.process(&mut line, batch);
+        }
+    });
+    assert!(batches.iter().flatten().all(|packet| !packet.step.is_on_the_line()));
+}
+
+/// A worker's turn over the memory driver. Feeding it counts as well; it is much less.
+fn turn_hit() {
+    let mut feed = RigFeed::new("", NAMES, queries(), BATCH);
+    count(BATCH * BATCHES, || {
+        for _ in 0..BATCHES {
+            assert_eq!(feed.turn().1, BATCH);
+        }
+    });
+}
+
+/// Inserts names into a cache of so many bytes, which has seen as many before.
+fn insert(bytes: usize) {
+    let mut kit = Kit::new("", bytes);
+    kit.fill(NAMES);
+    let number = |number| entry_number(NAMES + number, kit.cache.seed());
+    let entries: Vec<Entry> = (0..NAMES).map(number).collect();
+    count(NAMES, || {
+        for entry in &entries {
+            black_box(kit.writer.insert(entry));
+        }
+    });
+}
+
+/// Packets pushed and popped, a batch at a time, on one core.
+fn ring_hop() {
+    let mut kit = Kit::new("", 2 << 20);
+    let (mut sender, mut receiver) = ring::<Packet>(1024);
+    let mut batch = batches(&mut kit, queries(), StageName::Parse).swap_remove(0);
+    let mut other = Batch::new();
+    count(BATCH * BATCHES, || {
+        for _ in 0..BATCHES {
+            sender.push_batch(&mut batch);
+            receiver.pop_batch(&mut other, MAX_BATCH);
+            std::mem::swap(&mut batch, &mut other);
+        }
+    });
+    assert_eq!(batch.len(), BATCH);
+}

@@ -1,0 +1,232 @@
+//! The line put together from its parts, with a fixed seed, and what sends frames down it.
+//!
+//! A [`Kit`] is the stages over one cache without driver, threads or misses: what is timed is the stages'
+//! work alone. A [`RigFeed`] sends frames through a worker and the memory driver.
+
+use std::sync::Arc;
+
+use pmdns::clock::Clock;
+use pmdns::line::{Line, Stages};
+use pmdns::station::Lap;
+use pmdns::testing::{Rig, config};
+use pmdns_config::Stretch;
+use pmdns_nics::hugepage::{Arena, ArenaReport};
+use pmdns_nics::{Burst, HeapPool};
+use pmdns_stages::acl::Acl;
+use pmdns_stages::cache::{Cache, Writer};
+use pmdns_stages::encode::Encode;
+use pmdns_stages::lookup::Lookup;
+use pmdns_stages::neighbor::Neighbor;
+use pmdns_stages::parse::Parse;
+use pmdns_stages::policy::{LocalData, Policy};
+use pmdns_stages::ports::{Port, Ports};
+use pmdns_stages::ratelimit::RateLimit;
+use pmdns_stages::testing::OUR_MAC;
+use pmdns_stages::wire::name::Seed;
+use pmdns_stages::{
+    Answer, Batch, Context, Exits, Layout, MAX_BATCH, Packet, Stage, StageName, Step,
+};
+
+use crate::traffic::entry_number;
+
+/// What a cache of so many one-record answers takes, with some room: 147 bytes each, and index spill.
+pub fn cache_bytes(names: usize) -> usize {
+    (names * 160).next_multiple_of(2 << 20) + (2 << 20)
+}
+
+/// The stages over one cache.
+pub struct Kit {
+    /// One of each stage.
+    pub stages: Stages,
+    /// The cache.
+    pub cache: Arc<Cache>,
+    /// Its writer.
+    pub writer: Writer,
+    /// What the cache's memory is.
+    pub arena: ArenaReport,
+    /// What the stages see of the time.
+    pub context: Context,
+    /// The clock.
+    pub clock: Clock,
+}
+
+impl Kit {
+    /// The stages that `settings` describe, TOML as for [`config`], over a cache of so many bytes.
+    pub fn new(settings: &str, bytes: usize) -> Self {
+        let config = config(settings);
+        let clock = Clock::start();
+        let seed = Seed::new(*b"the same always.");
+        let (arena, report) =
+            Arena::new(bytes, config.cache.pages, None).expect("there is memory for the bench");
+        let (cache, mut writers) = Cache::new(arena, 1, seed).expect("the arena is large enough");
+        let addresses = config.ports[0].addresses.iter().map(|address| address.address);
+        let ports: Ports = [Port::new(OUR_MAC, addresses)].into();
+        let blocked = config.block.wire_names().expect("the bench's names are names");
+        let local = LocalData::new(&config.local, &blocked, seed).expect("lawful local data");
+        let local = Arc::new(local);
+        let stages = Stages {
+            parse: Parse::new(Arc::clone(&ports), seed),
+            neighbor: Neighbor::new(Arc::clone(&ports)),
+            acl: Acl::new(&config.acl),
+            ratelimit: RateLimit::new(&config.ratelimit, clock.ticks_per_second(), seed),
+            policy: Policy::new(Arc::clone(&local)),
+            lookup: Lookup::new(Arc::clone(&cache)),
+            encode: Encode::new(Arc::clone(&cache), local, ports, config.answers.max_udp_size),
+        };
+        let writer = writers.pop().expect("one shard has one writer");
+        let context = Context { now: 0, seconds: 1 };
+        Self { stages, cache, writer, arena: report, context, clock }
+    }
+
+    /// A kit without settings, with the first `names` names cached.
+    pub fn filled(names: usize) -> Self {
+        let mut kit = Self::new("", cache_bytes(names));
+        kit.fill(names);
+        kit
+    }
+
+    /// Caches the first `names` names.
+    pub fn fill(&mut self, names: usize) {
+        for number in 0..names {
+            self.writer.insert(&entry_number(number, self.cache.seed()));
+        }
+    }
+
+    /// A line of its own.
+    pub fn line(&self) -> Line {
+        self.stages.man(Stretch::ALL)
+    }
+
+    /// Sends a batch down a line.
+    #[inline]
+    pub fn process(&self, line: &mut Line, batch: &mut Batch) {
+        line.process(batch, &self.context, &mut Lap::start(self.clock, self.context.now));
+    }
+
+    /// Takes a batch to the stage `last`, which is not done any more.
+    pub fn bring_to(&mut self, last: StageName, batch: &mut Batch) {
+        let (stages, context) = (&mut self.stages, &self.context);
+        for name in StageName::ALL.into_iter().take_while(|name| *name != last) {
+            match name {
+                StageName::Parse => act(&mut stages.parse, batch, context),
+                StageName::Neighbor => act(&mut stages.neighbor, batch, context),
+                StageName::Acl => act(&mut stages.acl, batch, context),
+                StageName::RateLimit => act(&mut stages.ratelimit, batch, context),
+                StageName::Policy => act(&mut stages.policy, batch, context),
+                StageName::Lookup => act(&mut stages.lookup, batch, context),
+                StageName::Encode => act(&mut stages.encode, batch, context),
+            }
+        }
+    }
+
+    /// Says to the terminal on which pages the cache is, if not on those it should be on.
+    #[expect(clippy::print_stderr, reason = "a bench reports to its terminal")]
+    pub fn note_pages(&self) {
+        if let Some(warning) = &self.arena.warning {
+            eprintln!("note: {warning}");
+        }
+    }
+}
+
+/// Has a stage act on a batch, its exits uncounted.
+#[inline]
+pub fn act<S: Stage>(stage: &mut S, batch: &mut Batch, context: &Context) {
+    stage.process(batch, context, &mut Exits::default());
+}
+
+/// A batch of packets that is made ready again and again from queries prepared ahead.
+pub struct Feed {
+    frames: Vec<Vec<u8>>,
+    next: usize,
+    /// The packets.
+    pub batch: Batch,
+}
+
+impl Feed {
+    /// A feed of these frames, so many at a time.
+    pub fn new(frames: Vec<Vec<u8>>, size: usize) -> Self {
+        let mut feed = Self { frames, next: 0, batch: Batch::new() };
+        feed.resize(size);
+        feed
+    }
+
+    /// Makes the batch as large as this.
+    pub fn resize(&mut self, size: usize) {
+        let pool = HeapPool::new(size.min(MAX_BATCH));
+        let frames = std::iter::from_fn(|| pool.take());
+        self.batch = frames.map(|frame| Packet::arrived(frame, 0)).collect();
+        self.rearm();
+    }
+
+    /// Puts the next queries into the batch's frames, as if they had just arrived.
+    pub fn rearm(&mut self) {
+        for packet in &mut self.batch {
+            let bytes = &self.frames[self.next];
+            self.next = if self.next + 1 == self.frames.len() { 0 } else { self.next + 1 };
+            packet.frame.resize(bytes.len()).expect("a query fits a frame");
+            packet.frame.bytes_mut().copy_from_slice(bytes);
+            packet.key = 0;
+            packet.received = 0;
+            packet.answer = Answer::None;
+            packet.layout = Layout::default();
+            packet.step = Step::at(StageName::Parse);
+        }
+    }
+
+    /// How many packets of the batch take `step`.
+    pub fn taking(&self, step: Step) -> usize {
+        self.batch.iter().filter(|packet| packet.step == step).count()
+    }
+}
+
+/// Sends frames prepared ahead through the first worker of a rig, a batch at a time.
+pub struct RigFeed {
+    /// The rig.
+    pub rig: Rig,
+    frames: Vec<Vec<u8>>,
+    next: usize,
+    size: usize,
+    spare: Burst,
+    clock: Clock,
+}
+
+impl RigFeed {
+    /// A feed of these frames into a rig with `names` names cached, so many at a time.
+    pub fn new(settings: &str, names: usize, frames: Vec<Vec<u8>>, size: usize) -> Self {
+        let clock = Clock::start();
+        Self { rig: rig(settings, names), frames, next: 0, size, spare: Burst::new(), clock }
+    }
+
+    /// Sends one batch, and says how many cycles the worker's turn took and how many frames came back. That
+    /// is the line, the memory driver's queues, and giving dropped frames back to their pool.
+    pub fn turn(&mut self) -> (u64, usize) {
+        while self.spare.len() < self.size {
+            self.spare.push(self.rig.pool.take().expect("dropped frames go back to the pool"));
+        }
+        for frame in &mut self.spare {
+            let bytes = &self.frames[self.next];
+            self.next = if self.next + 1 == self.frames.len() { 0 } else { self.next + 1 };
+            frame.resize(bytes.len()).expect("a query fits a frame");
+            frame.bytes_mut().copy_from_slice(bytes);
+        }
+        self.rig.offer(0, &mut self.spare);
+        let start = self.clock.now();
+        self.rig.workers[0].turn();
+        let took = self.clock.now() - start;
+        let answered = self.rig.far.rx[0].receive(&mut self.spare, self.size);
+        (took, answered)
+    }
+}
+
+/// A rig with the first `names` names cached. Its seed is random, as in the product.
+pub fn rig(settings: &str, names: usize) -> Rig {
+    let size = cache_bytes(names.max(10_000)) >> 20;
+    let mut rig = Rig::new(&config(&format!("{settings}\n[cache]\nsize = \"{size}MiB\"\n")));
+    let seed = rig.slow_path[0].cache.seed();
+    for number in 0..names {
+        let entry = entry_number(number, seed);
+        let shard = rig.slow_path[0].cache.shard_of(entry.head().hash);
+        rig.slow_path[shard].writer.insert(&entry);
+    }
+    rig
+}

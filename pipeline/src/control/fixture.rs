@@ -1,0 +1,133 @@
+//! Two reports of an instance that never ran, for tests: one second after its start, and two seconds later.
+
+use super::distribution::{LatencyReport, RingReport, Times};
+use super::report::{
+    FrameReport, LinkReport, PortReport, Report, StageReport, Totals, UpstreamReport, WorkerReport,
+};
+use crate::histogram::Histogram;
+use crate::occupancy::Occupancy;
+use crate::slowpath::{CacheSnapshot, CountersSnapshot, UpstreamSnapshot};
+
+/// Ticks of its clock in a second.
+const HZ: u64 = 2_000_000_000;
+
+/// Both reports: a million packets each in between and before.
+pub(crate) fn reports() -> (Report, Report) {
+    (report(1, 1, 100), report(3, 2, 300))
+}
+
+/// The report after so many seconds, million packets and drops.
+fn report(seconds: u64, millions: u64, drops: u64) -> Report {
+    let ticks = seconds * HZ;
+    let packets = millions * 1_000_000;
+    let (hits, misses) = (packets / 100 * 98, packets / 100 * 2);
+    let link = |link: &str, passed, refused| LinkReport { link: link.to_owned(), passed, refused };
+    let stage = |name: &str, packets, cost, exits: &[(&str, u64)]| {
+        let exits = exits.iter().map(|(exit, count)| ((*exit).to_owned(), *count)).collect();
+        (
+            name.to_owned(),
+            StageReport { batches: packets / 25, packets, ticks: packets * cost, exits },
+        )
+    };
+    let counters = |busy: u64| {
+        let turns = [("busy_turns", packets / 25), ("idle_turns", 5), ("miss_full", 3)];
+        let ticks = [
+            ("busy_ticks", ticks / 100 * busy),
+            ("idle_ticks", ticks / 100 * 20),
+            ("housekeeping_ticks", ticks / 100),
+        ];
+        turns.into_iter().chain(ticks).map(|(name, value)| (name.to_owned(), value)).collect()
+    };
+    let front = WorkerReport {
+        core: 1,
+        counters: counters(60),
+        links: vec![link("edge:rx0", packets, 0), link("ring to core 2", packets, 7)],
+        stages: [
+            stage("parse", packets, 40, &[("acl", packets - 9), ("drop.runt", 9)]),
+            stage("acl", packets, 8, &[("lookup", packets - drops), ("drop.acl_drop", drops)]),
+        ]
+        .into(),
+    };
+    let back = WorkerReport {
+        core: 2,
+        counters: counters(85),
+        links: vec![link("ring from core 1", packets, 0), link("edge:tx0", hits, 2)],
+        stages: [
+            stage("lookup", packets, 70, &[("encode", hits), ("slow_path", misses)]),
+            stage("encode", hits, 55, &[("transmit", hits)]),
+        ]
+        .into(),
+    };
+    Report {
+        version: "1.2.3".to_owned(),
+        uptime_seconds: seconds,
+        uptime_ticks: ticks,
+        ticks_per_second: HZ,
+        totals: Totals {
+            received: packets,
+            transmitted: hits,
+            dropped: drops,
+            ..Totals::default()
+        },
+        latency: LatencyReport {
+            hit: times(&[(3_000, hits - 1000), (30_000, 1000)]),
+            miss: times(&[(2_000_000, misses)]),
+            other: Times::default(),
+        },
+        ports: vec![port(packets, hits)],
+        workers: vec![front, back],
+        rings: vec![ring(packets)],
+        frames: FrameReport { capacity: 8191, in_use: 1100 },
+        cache: vec![CacheSnapshot { entries: 10_000, bytes_total: 1 << 26, ..Default::default() }],
+        slow_path: vec![CountersSnapshot { misses, shed_client: 4, ..Default::default() }],
+        upstreams: vec![upstream("192.0.2.53:53", 10), upstream("192.0.2.54:53", misses)],
+    }
+}
+
+fn times(values: &[(u64, u64)]) -> Times {
+    let mut histogram = Histogram::default();
+    values.iter().for_each(|(ticks, count)| histogram.record(*ticks, *count));
+    Times::of(&histogram, HZ)
+}
+
+fn port(received: u64, sent: u64) -> PortReport {
+    let stats = [
+        ("rx_frames", received),
+        ("rx_bytes", received * 80),
+        ("rx_missed", 5),
+        ("tx_frames", sent),
+        ("tx_bytes", sent * 96),
+    ];
+    PortReport {
+        name: "edge".to_owned(),
+        driver: "net_null".to_owned(),
+        link_up: true,
+        stats: stats.map(|(name, value)| (name.to_owned(), value)).into(),
+        xstats: [("rx_q0packets".to_owned(), received)].into(),
+    }
+}
+
+fn ring(packets: u64) -> RingReport {
+    let mut occupancy = Occupancy::default();
+    (0..packets / 1000).for_each(|_| occupancy.sample(100, 32));
+    occupancy.sample(600, 32);
+    RingReport {
+        from: "core 1".to_owned(),
+        to: "core 2".to_owned(),
+        carries: "packets".to_owned(),
+        capacity: 1024,
+        refused: 7,
+        mean: occupancy.mean(),
+        occupancy,
+    }
+}
+
+fn upstream(address: &str, queries: u64) -> UpstreamReport {
+    let counters = UpstreamSnapshot {
+        queries,
+        replies: queries,
+        srtt_us: 1500,
+        ..UpstreamSnapshot::default()
+    };
+    UpstreamReport { address: address.to_owned(), counters }
+}

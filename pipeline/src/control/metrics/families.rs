@@ -1,0 +1,312 @@
+//! What is exported: every family of metrics, made from a report.
+
+use pmdns_stages::Reason;
+use prometheus_client::registry::Unit;
+
+use super::family::{Family, Kind, Value};
+use crate::control::distribution::{RingReport, Times};
+use crate::control::report::{Report, StageReport, WorkerReport};
+use crate::occupancy;
+use crate::slowpath::{CacheSnapshot, CountersSnapshot, UpstreamSnapshot};
+
+/// Upper bounds of the exported latency buckets, in seconds. They are the same for every clock, so that
+/// restarts and machines compare.
+const LATENCY_BOUNDS: [f64; 22] = [
+    1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2,
+    5e-2, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+];
+/// The counters of a slow path thread, an upstream, or a shard of the cache that go down as well.
+const GAUGES: [&str; 7] =
+    ["pending", "waiting", "srtt_us", "state", "entries", "bytes_used", "bytes_total"];
+
+/// Every family, in the order of docs/counters.md.
+pub fn families(report: &Report) -> Vec<Family> {
+    let mut all = instance(report);
+    all.extend(ports(report));
+    all.extend(cores(report));
+    all.extend(stages(report));
+    all.extend(rings(report));
+    let shards = report.cache.iter().enumerate();
+    let shards = shards.map(|(index, shard)| (index.to_string(), shard.named()));
+    all.extend(tables("cache_shard", &["shard"], CacheSnapshot::default().named(), shards));
+    let threads = report.slow_path.iter().enumerate();
+    let threads = threads.map(|(index, thread)| (index.to_string(), thread.named()));
+    all.extend(tables("slow_path", &["thread"], CountersSnapshot::default().named(), threads));
+    let upstreams = report.upstreams.iter();
+    let upstreams = upstreams.map(|one| (one.address.clone(), one.counters.named()));
+    all.extend(tables("upstream", &["address"], UpstreamSnapshot::default().named(), upstreams));
+    all
+}
+
+fn instance(report: &Report) -> Vec<Family> {
+    use Kind::{Counter, Gauge, Histogram, Info};
+    let totals = &report.totals;
+    let drops = report.drops();
+    let count = |reason: &Reason| drops.get(reason.name()).copied().unwrap_or(0);
+    let uptime = report.duration_of(report.uptime_ticks).as_secs_f64();
+    let latency = |times: &Times| latency_of(times, report.ticks_per_second);
+    let fates = [
+        ("transmitted", totals.transmitted),
+        ("dropped", totals.dropped),
+        ("slow_path", totals.slow_path),
+        ("exceptions", totals.exceptions),
+    ];
+    vec![
+        Family::new(Info, "build", "The running program.", &["version"])
+            .of([([report.version.clone()], Value::Count(1))]),
+        Family::new(Gauge, "uptime", "Time since the clock was started.", &[])
+            .in_unit(Unit::Seconds)
+            .alone(Value::Number(uptime)),
+        Family::new(Counter, "frames_received", "Frames taken from RX queues.", &[])
+            .alone(Value::Count(totals.received)),
+        Family::new(Counter, "frames_made", "Frames the slow path made for answers.", &[])
+            .alone(Value::Count(totals.made)),
+        Family::new(Counter, "frames_done", "What became of frames received or made.", &["fate"])
+            .of(fates.map(|(fate, count)| ([fate.to_owned()], Value::Count(count)))),
+        Family::new(Gauge, "frames_held", "Packets in rings between cores.", &[])
+            .alone(Value::Count(totals.held)),
+        Family::new(Gauge, "pool_frames", "Frames of the pool.", &[])
+            .alone(Value::Count(report.frames.capacity as u64)),
+        Family::new(
+            Gauge,
+            "pool_frames_in_use",
+            "Frames that somebody holds, RX queues included.",
+            &[],
+        )
+        .alone(Value::Count(report.frames.in_use as u64)),
+        Family::new(Counter, "cache_hits", "Queries answered from the cache by a data core.", &[])
+            .alone(Value::Count(report.exits("lookup", "encode"))),
+        Family::new(Counter, "cache_misses", "Queries not found in the cache by a data core.", &[])
+            .alone(Value::Count(report.exits("lookup", "slow_path"))),
+        Family::new(Counter, "drops", "Packets dropped by a stage.", &["reason"]).of(Reason::ALL
+            .iter()
+            .map(|reason| ([reason.name().to_owned()], Value::Count(count(reason))))),
+        Family::new(
+            Histogram,
+            "latency",
+            "From a query's arrival to its answer's TX queue, by what answered.",
+            &["answered_by"],
+        )
+        .in_unit(Unit::Seconds)
+        .of(report.latency.classes().map(|(class, times)| ([class.to_owned()], latency(times)))),
+    ]
+}
+
+/// The families of a table of counters that knows its names and meanings: one family a counter, one sample a
+/// row.
+fn tables<'a, N>(
+    prefix: &str,
+    labels: &'static [&'static str],
+    names: impl Iterator<Item = (&'a str, u64, &'a str)>,
+    rows: impl Iterator<Item = (String, N)>,
+) -> Vec<Family>
+where
+    N: Iterator<Item = (&'a str, u64, &'a str)>,
+{
+    let rows: Vec<(String, Vec<u64>)> = rows
+        .map(|(label, counters)| (label, counters.map(|(_, value, _)| value).collect()))
+        .collect();
+    let family = |(index, (name, _, help)): (usize, (&str, u64, &str))| {
+        let kind = if GAUGES.contains(&name) { Kind::Gauge } else { Kind::Counter };
+        let new =
+            |name: &str, help: &str| Family::new(kind, &format!("{prefix}_{name}"), help, labels);
+        let samples = rows.iter().map(|(label, values)| ([label.clone()], values[index]));
+        match name {
+            "srtt_us" => {
+                new("srtt", "Smoothed round-trip time, as the thread that measured last sees it.")
+                    .in_unit(Unit::Seconds)
+                    .of(samples.map(|(label, us)| (label, Value::Number(us as f64 / 1e6))))
+            }
+            "bytes_used" => new("used", help)
+                .in_unit(Unit::Bytes)
+                .of(samples.map(|(label, bytes)| (label, Value::Count(bytes)))),
+            "bytes_total" => new("size", help)
+                .in_unit(Unit::Bytes)
+                .of(samples.map(|(label, bytes)| (label, Value::Count(bytes)))),
+            "state" => {
+                new("resting", help).of(samples.map(|(label, state)| (label, Value::Count(state))))
+            }
+            _ => new(name, help).of(samples.map(|(label, value)| (label, Value::Count(value)))),
+        }
+    };
+    names.enumerate().map(family).collect()
+}
+
+fn ports(report: &Report) -> Vec<Family> {
+    let names = [
+        ("rx_frames", "Frames received."),
+        ("rx_bytes", "Bytes received."),
+        ("rx_missed", "Frames the port lost because no queue had room for them."),
+        ("rx_errors", "Frames received damaged."),
+        ("rx_no_buffer", "Frames lost because the pool had no buffer."),
+        ("tx_frames", "Frames sent."),
+        ("tx_bytes", "Bytes sent."),
+        ("tx_errors", "Frames the port could not send."),
+    ];
+    let each = |value: &dyn Fn(&crate::control::report::PortReport) -> u64| {
+        let samples = report.ports.iter();
+        let samples = samples.map(|port| ([port.name.clone()], Value::Count(value(port))));
+        samples.collect::<Vec<_>>()
+    };
+    let mut all = vec![
+        Family::new(
+            Kind::Gauge,
+            "port_link_up",
+            "Whether the port's link is up: 1 or 0.",
+            &["port"],
+        )
+        .of(each(&|port| u64::from(port.link_up))),
+    ];
+    for (name, help) in names {
+        let value =
+            |port: &crate::control::report::PortReport| port.stats.get(name).copied().unwrap_or(0);
+        let family = match name.strip_suffix("_bytes") {
+            Some(direction) => {
+                Family::new(Kind::Counter, &format!("port_{direction}"), help, &["port"])
+                    .in_unit(Unit::Bytes)
+            }
+            None => Family::new(Kind::Counter, &format!("port_{name}"), help, &["port"]),
+        };
+        all.push(family.of(each(&value)));
+    }
+    all
+}
+
+fn cores(report: &Report) -> Vec<Family> {
+    let seconds = |ticks: u64| Value::Number(report.duration_of(ticks).as_secs_f64());
+    let states = |worker: &WorkerReport, suffix: &str, states: &[&str]| {
+        let core = worker.core.to_string();
+        let of = |state: &&str| {
+            ([core.clone(), (*state).to_owned()], worker.counter(&format!("{state}_{suffix}")))
+        };
+        states.iter().map(of).collect::<Vec<_>>()
+    };
+    let turns = report.workers.iter().flat_map(|worker| states(worker, "turns", &["busy", "idle"]));
+    let times = ["busy", "idle", "housekeeping"];
+    let times = report.workers.iter().flat_map(|worker| states(worker, "ticks", &times));
+    let links = || {
+        report.workers.iter().flat_map(|worker| {
+            let core = worker.core.to_string();
+            worker.links.iter().map(move |link| ([core.clone(), link.link.clone()], link))
+        })
+    };
+    vec![
+        Family::new(
+            Kind::Counter,
+            "core_turns",
+            "Turns of a data core's poll loop, by whether they found work.",
+            &["core", "state"],
+        )
+        .of(turns.map(|(labels, turns)| (labels, Value::Count(turns)))),
+        Family::new(
+            Kind::Counter,
+            "core",
+            "Time of a data core: turns that found work, turns that found none, publishing counters; the rest it slept.",
+            &["core", "state"],
+        )
+        .in_unit(Unit::Seconds)
+        .of(times.map(|(labels, ticks)| (labels, seconds(ticks)))),
+        Family::new(
+            Kind::Counter,
+            "link_passed",
+            "Packets that went over a core's queue or ring.",
+            &["core", "link"],
+        )
+        .of(links().map(|(labels, link)| (labels, Value::Count(link.passed)))),
+        Family::new(
+            Kind::Counter,
+            "link_refused",
+            "Packets dropped because a core's queue or ring was full.",
+            &["core", "link"],
+        )
+        .of(links().map(|(labels, link)| (labels, Value::Count(link.refused)))),
+    ]
+}
+
+fn stages(report: &Report) -> Vec<Family> {
+    const LABELS: &[&str] = &["core", "stage"];
+    let each = |value: &dyn Fn(&StageReport) -> Value| {
+        let stages = report.workers.iter().flat_map(|worker| {
+            let core = worker.core.to_string();
+            let labels = move |name: &String| [core.clone(), name.clone()];
+            worker.stages.iter().map(move |(name, stage)| (labels(name), value(stage)))
+        });
+        stages.collect::<Vec<_>>()
+    };
+    let exits = report.workers.iter().flat_map(|worker| {
+        let core = worker.core.to_string();
+        worker.stages.iter().flat_map(move |(name, stage)| {
+            let labels = [core.clone(), name.clone()];
+            stage.exits.iter().map(move |(exit, count)| {
+                let [core, stage] = labels.clone();
+                ([core, stage, exit.clone()], Value::Count(*count))
+            })
+        })
+    });
+    let seconds =
+        |stage: &StageReport| Value::Number(report.duration_of(stage.ticks).as_secs_f64());
+    vec![
+        Family::new(Kind::Counter, "stage_batches", "Batches with a packet for the stage.", LABELS)
+            .of(each(&|stage| Value::Count(stage.batches))),
+        Family::new(Kind::Counter, "stage_packets", "Packets the stage has handled.", LABELS)
+            .of(each(&|stage| Value::Count(stage.packets))),
+        Family::new(Kind::Counter, "stage", "Time the stage took for them.", LABELS)
+            .in_unit(Unit::Seconds)
+            .of(each(&seconds)),
+        Family::new(
+            Kind::Counter,
+            "stage_exits",
+            "Where the stage sent packets: another stage, transmit, slow_path, exception, drop.REASON.",
+            &["core", "stage", "exit"],
+        )
+        .of(exits),
+    ]
+}
+
+fn rings(report: &Report) -> Vec<Family> {
+    const LABELS: &[&str] = &["from", "to", "carries"];
+    let each = |value: &dyn Fn(&RingReport) -> Value| {
+        let labels = |ring: &RingReport| [ring.from.clone(), ring.to.clone(), ring.carries.clone()];
+        report.rings.iter().map(|ring| (labels(ring), value(ring))).collect::<Vec<_>>()
+    };
+    vec![
+        Family::new(Kind::Gauge, "ring_slots", "Slots of a ring between two threads.", LABELS)
+            .of(each(&|ring| Value::Count(ring.capacity as u64))),
+        Family::new(Kind::Counter, "ring_taken", "Values taken from the ring.", LABELS)
+            .of(each(&|ring| Value::Count(ring.occupancy.taken))),
+        Family::new(Kind::Counter, "ring_refused", "Values that found the ring full.", LABELS)
+            .of(each(&|ring| Value::Count(ring.refused))),
+        Family::new(
+            Kind::Histogram,
+            "ring_occupancy",
+            "Values that waited in the ring, each time some were taken.",
+            LABELS,
+        )
+        .of(each(&occupancy_of)),
+        Family::new(Kind::Gauge, "ring_occupancy_max", "The most values that ever waited.", LABELS)
+            .of(each(&|ring| Value::Count(ring.occupancy.max))),
+    ]
+}
+
+/// Latencies in the exported buckets. A bucket of ours that an exported bound cuts counts as above it, so
+/// that nothing is claimed to have been faster than it was.
+fn latency_of(times: &Times, ticks_per_second: u64) -> Value {
+    let seconds = |ticks: u64| ticks as f64 / ticks_per_second.max(1) as f64;
+    let mut buckets: Vec<(f64, u64)> = LATENCY_BOUNDS.map(|bound| (bound, 0)).into();
+    buckets.push((f64::INFINITY, 0));
+    for (bound, count) in &times.buckets {
+        let place = LATENCY_BOUNDS.partition_point(|exported| *exported < seconds(*bound));
+        buckets[place].1 += count;
+    }
+    Value::Distribution { sum: seconds(times.sum_ticks), count: times.count, buckets }
+}
+
+fn occupancy_of(ring: &RingReport) -> Value {
+    let counts = ring.occupancy.histogram.iter().enumerate();
+    let mut buckets: Vec<(f64, u64)> =
+        counts.map(|(index, count)| (occupancy::upper_bound(index) as f64, *count)).collect();
+    buckets.push((f64::INFINITY, 0));
+    // The parts are published one by one, so the sum of the buckets is the count that fits them.
+    let count = buckets.iter().map(|(_, count)| count).sum();
+    Value::Distribution { sum: ring.occupancy.waited as f64, count, buckets }
+}

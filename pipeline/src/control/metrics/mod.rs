@@ -1,0 +1,181 @@
+//! Metrics for monitoring: the report as OpenMetrics text, over HTTP.
+//!
+//! [`families`] says what is exported and under which name, [`encode`](mod@encode) writes it down,
+//! [`server`] serves it from a thread of its own. docs/counters.md lists every name; a test compares.
+
+pub mod encode;
+pub mod families;
+pub mod family;
+pub mod server;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::encode::encode;
+    use super::families::families;
+    use super::family::{Family, Kind};
+    use crate::control::fixture;
+    use crate::control::report::Report;
+
+    const DOCUMENT: &str = include_str!("../../../../docs/counters.md");
+
+    /// The line of docs/counters.md for a family.
+    fn row(family: &Family) -> String {
+        let kind = match family.kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+            Kind::Info => "info",
+        };
+        let labels: Vec<String> = family.labels.iter().map(|label| format!("`{label}`")).collect();
+        let labels = labels.join(", ");
+        format!("| `{}` | {kind} | {labels} | {} |", family.exported_name(), family.help)
+    }
+
+    #[test]
+    fn every_family_is_documented_and_no_other() {
+        let exported: BTreeSet<String> = families(&Report::default()).iter().map(row).collect();
+        let documented: BTreeSet<String> = DOCUMENT
+            .lines()
+            .filter(|line| line.starts_with("| `pmdns_"))
+            .map(str::to_owned)
+            .collect();
+        let missing: Vec<_> = exported.difference(&documented).collect();
+        assert!(missing.is_empty(), "docs/counters.md lacks:\n{missing:#?}");
+        let superfluous: Vec<_> = documented.difference(&exported).collect();
+        assert!(
+            superfluous.is_empty(),
+            "docs/counters.md has, but nothing exports:\n{superfluous:#?}"
+        );
+    }
+
+    #[test]
+    fn names_keep_the_rules_of_openmetrics() {
+        let mut seen = BTreeSet::new();
+        for family in families(&Report::default()) {
+            let name = family.exported_name();
+            assert!(seen.insert(name.clone()), "{name} stands for two families");
+            let lawful = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+            assert!(name.chars().all(lawful), "{name}");
+            let reserved = ["_total", "_count", "_sum", "_bucket", "_created", "_info"];
+            assert!(!reserved.iter().any(|suffix| family.name.ends_with(suffix)), "{name}");
+            assert!(
+                family.help.ends_with('.') && !family.help.contains('\n'),
+                "{name}: {}",
+                family.help
+            );
+        }
+    }
+
+    /// The samples of a text: name and labels, value. Fails where the text breaks the format.
+    fn samples(text: &str) -> BTreeMap<&str, f64> {
+        let body = text.strip_suffix("# EOF\n").expect("the end is marked");
+        let (mut samples, mut families, mut family) = (BTreeMap::new(), BTreeSet::new(), "");
+        for line in body.lines() {
+            if let Some(help) = line.strip_prefix("# HELP ") {
+                family = help.split(' ').next().unwrap();
+                assert!(families.insert(family), "{family} comes twice");
+            } else if let Some(rest) =
+                line.strip_prefix("# TYPE ").or_else(|| line.strip_prefix("# UNIT "))
+            {
+                assert_eq!(rest.split(' ').next().unwrap(), family);
+            } else {
+                let (sample, value) = line.rsplit_once(' ').expect("a sample has a value");
+                assert!(sample.starts_with(family), "{line} does not belong to {family}");
+                let value = value.parse().unwrap_or_else(|_| panic!("no number in {line}"));
+                assert!(samples.insert(sample, value).is_none(), "{sample} comes twice");
+            }
+        }
+        samples
+    }
+
+    #[test]
+    fn the_text_has_every_value_of_the_report() {
+        let (_, report) = fixture::reports();
+        let text = encode(&report).unwrap();
+        let samples = samples(&text);
+        for (sample, value) in [
+            ("pmdns_build_info{version=\"1.2.3\"}", 1.0),
+            ("pmdns_uptime_seconds", 3.0),
+            ("pmdns_cache_hits_total", 1_960_000.0),
+            ("pmdns_drops_total{reason=\"acl_drop\"}", 300.0),
+            ("pmdns_drops_total{reason=\"udp_checksum\"}", 0.0),
+            ("pmdns_port_rx_bytes_total{port=\"edge\"}", 160_000_000.0),
+            ("pmdns_core_seconds_total{core=\"1\",state=\"busy\"}", 1.8),
+            ("pmdns_stage_seconds_total{core=\"2\",stage=\"lookup\"}", 0.07),
+            ("pmdns_stage_exits_total{core=\"2\",stage=\"lookup\",exit=\"slow_path\"}", 40_000.0),
+            ("pmdns_ring_refused_total{from=\"core 1\",to=\"core 2\",carries=\"packets\"}", 7.0),
+            ("pmdns_upstream_srtt_seconds{address=\"192.0.2.53:53\"}", 0.0015),
+            ("pmdns_cache_shard_size_bytes{shard=\"0\"}", 67_108_864.0),
+        ] {
+            assert_eq!(samples.get(sample), Some(&value), "{sample} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn histograms_are_cumulative_and_never_too_fast() {
+        let (_, report) = fixture::reports();
+        let text = encode(&report).unwrap();
+        let samples = samples(&text);
+        let latency = |class: &str, bound: &str| {
+            let labels = format!("{{le=\"{bound}\",answered_by=\"{class}\"}}");
+            let sample = format!("pmdns_latency_seconds_bucket{labels}");
+            *samples.get(&*sample).unwrap_or_else(|| panic!("no {sample} in\n{text}"))
+        };
+        // 3000 ticks at 2 GHz are 1.5 us, 30000 are 15 us.
+        assert_eq!((latency("hit", "0.000001"), latency("hit", "0.0000025")), (0.0, 1_959_000.0));
+        assert_eq!(
+            (latency("hit", "0.00001"), latency("hit", "0.000025")),
+            (1_959_000.0, 1_960_000.0)
+        );
+        assert_eq!(
+            latency("hit", "+Inf"),
+            samples["pmdns_latency_seconds_count{answered_by=\"hit\"}"]
+        );
+        let sum = samples["pmdns_latency_seconds_sum{answered_by=\"hit\"}"];
+        assert!((sum - (1_959_000.0 * 1.5e-6 + 1000.0 * 15e-6)).abs() < 1e-6, "{sum}");
+    }
+
+    #[test]
+    fn labels_are_escaped() {
+        let (_, mut report) = fixture::reports();
+        report.upstreams[0].address = "a\"b\\c\nd".to_owned();
+        let text = encode(&report).unwrap();
+        assert!(text.contains(r#"pmdns_upstream_queries_total{address="a\"b\\c\nd"}"#), "{text}");
+        samples(&text);
+    }
+
+    /// The names of all fields of a JSON value, those of tables keyed by names of the outside left out.
+    fn fields(value: &serde_json::Value, names: &mut BTreeSet<String>) {
+        match value {
+            serde_json::Value::Array(items) => items.iter().for_each(|item| fields(item, names)),
+            serde_json::Value::Object(table) => {
+                for (name, field) in table {
+                    names.insert(name.clone());
+                    match (name.as_str(), field) {
+                        ("xstats" | "exits", _) => {}
+                        ("stages", serde_json::Value::Object(stages)) => {
+                            stages.values().for_each(|stage| fields(stage, names));
+                        }
+                        _ => fields(field, names),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_field_of_the_json_is_documented() {
+        let (_, report) = fixture::reports();
+        let mut names = BTreeSet::new();
+        fields(&serde_json::to_value(report).unwrap(), &mut names);
+        let tally = crate::counters::Tally::default();
+        names.extend(tally.named().iter().map(|(name, _, _)| (*name).to_owned()));
+        assert!(names.len() > 80, "{names:?}");
+        let missing: Vec<_> =
+            names.iter().filter(|name| !DOCUMENT.contains(&format!("`{name}`"))).collect();
+        assert!(missing.is_empty(), "docs/counters.md lacks {missing:?}");
+    }
+}

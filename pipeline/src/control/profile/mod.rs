@@ -1,0 +1,227 @@
+//! `pmdns profile`: watches a running instance for some time and writes one HTML page about it.
+
+mod chart;
+mod page;
+mod xml;
+
+use std::fs::OpenOptions;
+use std::io;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::rates::Rates;
+use super::report::Report;
+use super::top::{TopError, read};
+
+/// How long an instance may be watched, in seconds.
+pub const SECONDS: RangeInclusive<u64> = 1..=3600;
+/// Points of the plot over time at most; a long profile looks less often.
+const MAX_POINTS: u32 = 1200;
+/// The least time between two looks: counters are published every 10 ms.
+const MIN_INTERVAL: Duration = Duration::from_millis(200);
+/// Looks in a row that may fail before the profile is given up.
+const MAX_FAILURES: u32 = 5;
+
+/// Why there is no page.
+#[derive(Debug, thiserror::Error)]
+pub enum ProfileError {
+    /// The instance does not answer.
+    #[error(transparent)]
+    Ask(TopError),
+    /// It was started anew while it was watched.
+    #[error("the instance was started anew while it was watched; try again")]
+    Restarted,
+    /// The page cannot be written.
+    #[error("cannot write {path}: {source}")]
+    Write {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// What was seen.
+#[derive(Debug)]
+pub struct Profile {
+    /// The first report.
+    pub first: Report,
+    /// The last one.
+    pub last: Report,
+    /// From look to look.
+    pub points: Vec<Point>,
+}
+
+/// Traffic between two looks.
+#[derive(Clone, Copy, Debug)]
+pub struct Point {
+    /// Seconds since the first look.
+    pub seconds: f64,
+    /// Frames received in a second.
+    pub received: f64,
+    /// Frames transmitted in a second.
+    pub transmitted: f64,
+    /// Packets dropped in a second.
+    pub dropped: f64,
+    /// Misses in a second.
+    pub misses: f64,
+}
+
+/// Watches the instance at `socket` for so long and writes the page to `output`.
+pub fn run(socket: &Path, length: Duration, output: &Path) -> Result<(), ProfileError> {
+    let failed = |source| ProfileError::Write { path: output.to_owned(), source };
+    let first = read(socket).map_err(ProfileError::Ask)?;
+    // Opened now: a page that cannot be written should not cost the user the wait. An older page stays until then.
+    OpenOptions::new().create(true).append(true).open(output).map_err(failed)?;
+    let profile = watch(first, length, || read(socket).map_err(ProfileError::Ask))?;
+    std::fs::write(output, page::page(&profile)).map_err(failed)
+}
+
+/// Looks again and again until `length` has passed.
+fn watch(
+    first: Report,
+    length: Duration,
+    look: impl Fn() -> Result<Report, ProfileError>,
+) -> Result<Profile, ProfileError> {
+    let interval = (length / MAX_POINTS).max(MIN_INTERVAL);
+    let start = Instant::now();
+    let mut profile = Profile { last: first.clone(), first, points: Vec::new() };
+    let mut failures = 0;
+    // The last look must have succeeded: without one there would be nothing to show.
+    while start.elapsed() < length || failures > 0 {
+        std::thread::sleep(interval.min(length.saturating_sub(start.elapsed())));
+        match look() {
+            Ok(report) => {
+                profile.add(report)?;
+                failures = 0;
+            }
+            Err(error) if failures == MAX_FAILURES => return Err(error),
+            Err(_) => failures += 1,
+        }
+    }
+    Ok(profile)
+}
+
+impl Profile {
+    /// Adds what was seen at another look.
+    fn add(&mut self, report: Report) -> Result<(), ProfileError> {
+        if report.uptime_ticks < self.last.uptime_ticks {
+            return Err(ProfileError::Restarted);
+        }
+        let rates = Rates::between(&self.last, &report);
+        let since_start = report.uptime_ticks - self.first.uptime_ticks;
+        self.points.push(Point {
+            seconds: report.duration_of(since_start).as_secs_f64(),
+            received: rates.received,
+            transmitted: rates.transmitted,
+            dropped: rates.dropped,
+            misses: rates.misses,
+        });
+        self.last = report;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quick_xml::Reader;
+    use quick_xml::events::Event;
+
+    use super::*;
+    use crate::control::fixture;
+
+    fn profile() -> Profile {
+        let (first, last) = fixture::reports();
+        let mut profile = Profile { last: first.clone(), first, points: Vec::new() };
+        profile.add(last).unwrap();
+        profile
+    }
+
+    /// The texts of a page, whose elements must be closed in order.
+    fn texts(page: &str) -> String {
+        let mut reader = Reader::from_str(page);
+        let (mut text, mut open) = (String::new(), 0);
+        loop {
+            match reader.read_event().unwrap_or_else(|error| panic!("{error} in {page}")) {
+                Event::Start(_) => open += 1,
+                Event::End(_) => open -= 1,
+                Event::Text(part) => text += &part.into_inner(),
+                Event::GeneralRef(name) => text += &format!("&{};", name.into_inner()),
+                Event::Eof => break,
+                _ => {}
+            }
+        }
+        assert_eq!(open, 0, "every element is closed");
+        text
+    }
+
+    #[test]
+    fn the_page_is_well_formed_and_says_it_all() {
+        let page = page::page(&profile());
+        let text = texts(&page);
+        for part in [
+            "pmdns 1.2.3",
+            "500.0 k/s",
+            "98.0 %",
+            "lookup",
+            "70.0",
+            "core 1 → core 2",
+            "acl_drop",
+            "192.0.2.54:53",
+            "p99.9",
+            "1.5 us",
+            "housekeeping",
+            "Latency",
+        ] {
+            assert!(text.contains(part), "no {part:?} in {text}");
+        }
+        for outside in ["<script", "src=", "href=", "url(", "@import", "http"] {
+            assert!(!page.contains(outside), "the page needs {outside}");
+        }
+    }
+
+    #[test]
+    fn a_profile_ends_with_a_look_that_succeeded() {
+        let (first, last) = fixture::reports();
+        let looks = std::cell::Cell::new(0);
+        let profile = watch(first, Duration::from_millis(1), || {
+            looks.set(looks.get() + 1);
+            if looks.get() < 3 { Err(ProfileError::Restarted) } else { Ok(last.clone()) }
+        });
+        assert_eq!(profile.unwrap().points.len(), 1);
+    }
+
+    #[test]
+    fn names_from_outside_cannot_become_markup() {
+        let mut profile = profile();
+        profile.last.version = "<b onload=\"x\">&'".to_owned();
+        profile.last.rings[0].from = "</svg><i>".to_owned();
+        profile.last.upstreams[0].address = "<script>alert(1)</script>".to_owned();
+        let page = page::page(&profile);
+        assert!(texts(&page).contains("&lt;b onload=&quot;x&quot;&gt;&amp;&#39;"), "{page}");
+        assert!(!page.contains("<script") && !page.contains("<i>"));
+    }
+
+    #[test]
+    fn an_instance_that_did_nothing_has_a_page_too() {
+        let nothing = Report::default();
+        let profile = Profile { first: nothing.clone(), last: nothing, points: Vec::new() };
+        let page = page::page(&profile);
+        texts(&page);
+        assert!(!page.contains("NaN") && !page.contains("inf"), "{page}");
+    }
+
+    #[test]
+    fn a_profile_takes_as_long_as_asked_and_survives_a_failed_look() {
+        let (first, last) = fixture::reports();
+        let looks = std::cell::Cell::new(0);
+        let profile = watch(first.clone(), Duration::from_millis(450), || {
+            looks.set(looks.get() + 1);
+            if looks.get() == 1 { Err(ProfileError::Restarted) } else { Ok(last.clone()) }
+        });
+        assert_eq!(profile.unwrap().points.len(), looks.get() - 1);
+        let restarted = watch(last, Duration::from_millis(1), || Ok(first.clone()));
+        assert!(matches!(restarted, Err(ProfileError::Restarted)));
+    }
+}

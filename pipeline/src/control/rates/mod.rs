@@ -1,0 +1,202 @@
+//! What happened between two reports, by the second: what `pmdns top` and `pmdns profile` show.
+
+mod span;
+
+use span::Span;
+
+use crate::control::distribution::Times;
+use crate::control::report::Report;
+use crate::occupancy::Occupancy;
+
+/// Everything that changed from one report to a later one.
+#[derive(Clone, Debug, Default)]
+pub struct Rates {
+    /// Time between the two, in seconds.
+    pub seconds: f64,
+    /// Frames received in a second.
+    pub received: f64,
+    /// Frames transmitted in a second.
+    pub transmitted: f64,
+    /// Packets dropped in a second, for whatever reason.
+    pub dropped: f64,
+    /// Queries found in the cache in a second.
+    pub hits: f64,
+    /// Queries not found there in a second.
+    pub misses: f64,
+    /// The data cores.
+    pub cores: Vec<CoreLoad>,
+    /// The stages, in line order, over all cores.
+    pub stages: Vec<StageRate>,
+    /// The rings that ever carried something.
+    pub rings: Vec<RingLoad>,
+    /// The ports.
+    pub ports: Vec<PortRate>,
+    /// What was dropped and why, most of it first; reasons that never occurred are left out.
+    pub drops: Vec<DropRate>,
+    /// The upstreams, those most asked first.
+    pub upstreams: Vec<UpstreamRate>,
+    /// Times from arrival to TX queue, by what answered.
+    pub latency: Vec<(&'static str, Times)>,
+}
+
+/// How a data core spent its time, in shares of it.
+#[derive(Clone, Debug, Default)]
+pub struct CoreLoad {
+    /// Its CPU.
+    pub core: usize,
+    /// Turns that found work.
+    pub busy: f64,
+    /// Publishing counters.
+    pub housekeeping: f64,
+    /// The rest: it polled in vain or slept.
+    pub idle: f64,
+    /// Packets it took in a second, from queues and rings.
+    pub packets: f64,
+}
+
+/// What a stage did.
+#[derive(Clone, Debug, Default)]
+pub struct StageRate {
+    /// Its name.
+    pub stage: &'static str,
+    /// Packets in a second.
+    pub packets: f64,
+    /// Ticks of the clock it took for one.
+    pub ticks_per_packet: f64,
+    /// Packets it had at a time.
+    pub packets_per_batch: f64,
+}
+
+/// How full a ring was.
+#[derive(Clone, Debug, Default)]
+pub struct RingLoad {
+    /// Who fills and who empties it.
+    pub ends: String,
+    /// What it carries.
+    pub carries: String,
+    /// Its slots.
+    pub capacity: usize,
+    /// Values taken from it in a second.
+    pub taken: f64,
+    /// Values in a second that found it full.
+    pub refused: f64,
+    /// What its consumer found in it.
+    pub occupancy: Occupancy,
+}
+
+/// What went through a port.
+#[derive(Clone, Debug, Default)]
+pub struct PortRate {
+    /// Its name.
+    pub port: String,
+    /// Whether its link is up.
+    pub link_up: bool,
+    /// Frames received in a second.
+    pub rx_frames: f64,
+    /// Bits received in a second.
+    pub rx_bits: f64,
+    /// Frames sent in a second.
+    pub tx_frames: f64,
+    /// Bits sent in a second.
+    pub tx_bits: f64,
+    /// Frames lost in a second: missed, damaged, without a buffer, not sent.
+    pub lost: f64,
+}
+
+/// What was dropped for one reason.
+#[derive(Clone, Debug, Default)]
+pub struct DropRate {
+    /// The reason.
+    pub reason: String,
+    /// Packets in a second.
+    pub rate: f64,
+    /// Packets since the start.
+    pub total: u64,
+}
+
+/// How an upstream was doing.
+#[derive(Clone, Debug, Default)]
+pub struct UpstreamRate {
+    /// Its address.
+    pub address: String,
+    /// Queries in a second.
+    pub queries: f64,
+    /// Replies in a second.
+    pub replies: f64,
+    /// Queries in a second without a reply in time, or ended by an error.
+    pub failures: f64,
+    /// Smoothed round-trip time, in milliseconds.
+    pub srtt_ms: f64,
+    /// Whether it rests after failures.
+    pub rests: bool,
+}
+
+impl Rates {
+    /// What happened from `earlier` to `later`. If the instance was started anew in between, what it did since.
+    pub fn between(earlier: &Report, later: &Report) -> Self {
+        let nothing = Report::default();
+        let restarted = later.uptime_ticks < earlier.uptime_ticks;
+        let earlier = if restarted { &nothing } else { earlier };
+        let ticks = later.uptime_ticks.saturating_sub(earlier.uptime_ticks).max(1);
+        let span = Span { earlier, later, ticks, seconds: later.duration_of(ticks).as_secs_f64() };
+        Self {
+            seconds: span.seconds,
+            received: span.rate(|report| report.totals.received),
+            transmitted: span.rate(|report| report.totals.transmitted),
+            dropped: span.rate(|report| report.totals.dropped),
+            hits: span.rate(|report| report.exits("lookup", "encode")),
+            misses: span.rate(|report| report.exits("lookup", "slow_path")),
+            cores: span.cores(),
+            stages: span.stages(),
+            rings: span.rings(),
+            ports: span.ports(),
+            drops: span.drops(),
+            upstreams: span.upstreams(),
+            latency: span.latency(),
+        }
+    }
+
+    /// The share of queries found in the cache, of those looked for.
+    pub fn hit_ratio(&self) -> Option<f64> {
+        let asked = self.hits + self.misses;
+        (asked > 0.0).then(|| self.hits / asked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::fixture;
+
+    fn close(one: f64, other: f64) -> bool {
+        (one - other).abs() < 1e-9 * other.abs().max(1.0)
+    }
+
+    #[test]
+    fn rates_are_differences_by_the_second() {
+        let (earlier, later) = fixture::reports();
+        let rates = Rates::between(&earlier, &later);
+        assert!(close(rates.seconds, 2.0));
+        assert!(close(rates.received, 500_000.0), "{}", rates.received);
+        assert!(close(rates.hit_ratio().unwrap(), 0.98));
+        let parse = &rates.stages[0];
+        assert!(
+            close(parse.ticks_per_packet, 40.0) && close(parse.packets_per_batch, 25.0),
+            "{parse:?}"
+        );
+        let core = &rates.cores[0];
+        assert!(close(core.busy, 0.6) && close(core.housekeeping, 0.01) && close(core.idle, 0.39));
+        assert_eq!(rates.drops[0].reason, "acl_drop", "what grows comes first");
+        assert_eq!(rates.upstreams[0].address, "192.0.2.54:53", "whom we ask most comes first");
+        assert_eq!(rates.latency[0].1.count, 980_000);
+    }
+
+    #[test]
+    fn an_instance_started_anew_begins_at_zero() {
+        let (earlier, later) = fixture::reports();
+        let rates = Rates::between(&later, &earlier);
+        assert!(close(rates.seconds, 1.0), "its uptime");
+        assert!(close(rates.received, 1_000_000.0), "{}", rates.received);
+        assert!(Rates::between(&earlier, &earlier).hit_ratio().is_none(), "nobody asked");
+    }
+}

@@ -1,0 +1,184 @@
+//! Two reports and the time between them, and how rates are made of them.
+
+use std::cmp::Reverse;
+
+use super::{CoreLoad, DropRate, PortRate, RingLoad, StageRate, UpstreamRate};
+use crate::control::distribution::{RingReport, Times};
+use crate::control::report::{Named, PortReport, Report, StageReport, WorkerReport};
+use crate::slowpath::UpstreamSnapshot;
+
+/// A stage and what it has done.
+type NamedStage = (&'static str, StageReport);
+
+/// Two reports and the time between them.
+pub(super) struct Span<'r> {
+    pub(super) earlier: &'r Report,
+    pub(super) later: &'r Report,
+    pub(super) ticks: u64,
+    pub(super) seconds: f64,
+}
+
+impl Span<'_> {
+    /// How much a counter grew in a second.
+    pub(super) fn rate(&self, counter: impl Fn(&Report) -> u64) -> f64 {
+        self.per_second(counter(self.earlier), counter(self.later))
+    }
+
+    fn per_second(&self, earlier: u64, later: u64) -> f64 {
+        later.saturating_sub(earlier) as f64 / self.seconds
+    }
+
+    pub(super) fn cores(&self) -> Vec<CoreLoad> {
+        let nobody = WorkerReport::default();
+        let load = |(index, later): (usize, &WorkerReport)| {
+            let earlier = self.earlier.workers.get(index).unwrap_or(&nobody);
+            let share = |name| {
+                let ticks = later.counter(name).saturating_sub(earlier.counter(name));
+                ticks as f64 / self.ticks as f64
+            };
+            // Counters are some milliseconds old when they are read, so shares of a short time may add up to
+            // more than all of it.
+            let busy = share("busy_ticks").min(1.0);
+            let housekeeping = share("housekeeping_ticks").min(1.0 - busy);
+            let packets = self.per_second(taken_by(earlier), taken_by(later));
+            CoreLoad {
+                core: later.core,
+                busy,
+                housekeeping,
+                idle: 1.0 - busy - housekeeping,
+                packets,
+            }
+        };
+        self.later.workers.iter().enumerate().map(load).collect()
+    }
+
+    pub(super) fn stages(&self) -> Vec<StageRate> {
+        let pairs = self.earlier.stages().into_iter().zip(self.later.stages());
+        let rate = |((_, earlier), (stage, later)): (NamedStage, NamedStage)| {
+            let packets = later.packets.saturating_sub(earlier.packets) as f64;
+            let ticks = later.ticks.saturating_sub(earlier.ticks) as f64;
+            let batches = later.batches.saturating_sub(earlier.batches) as f64;
+            StageRate {
+                stage,
+                packets: packets / self.seconds,
+                ticks_per_packet: if packets > 0.0 { ticks / packets } else { 0.0 },
+                packets_per_batch: if batches > 0.0 { packets / batches } else { 0.0 },
+            }
+        };
+        pairs.map(rate).collect()
+    }
+
+    pub(super) fn rings(&self) -> Vec<RingLoad> {
+        let load = |(index, later): (usize, &RingReport)| {
+            let earlier = self.earlier.rings.get(index).cloned().unwrap_or_default();
+            let occupancy = later.occupancy.since(&earlier.occupancy);
+            RingLoad {
+                ends: format!("{} → {}", later.from, later.to),
+                carries: later.carries.clone(),
+                capacity: later.capacity,
+                taken: occupancy.taken as f64 / self.seconds,
+                refused: self.per_second(earlier.refused, later.refused),
+                occupancy,
+            }
+        };
+        let used = |ring: &RingReport| ring.occupancy.pops > 0 || ring.refused > 0;
+        let rings = self.later.rings.iter().enumerate().filter(|(_, ring)| used(ring));
+        rings.map(load).collect()
+    }
+
+    pub(super) fn ports(&self) -> Vec<PortRate> {
+        let rate = |(index, port): (usize, &PortReport)| {
+            let nothing = Named::new();
+            let before = self.earlier.ports.get(index).map_or(&nothing, |port| &port.stats);
+            let grown = |name: &str| {
+                let of = |stats: &Named| stats.get(name).copied().unwrap_or(0);
+                self.per_second(of(before), of(&port.stats))
+            };
+            let lost = ["rx_missed", "rx_errors", "rx_no_buffer", "tx_errors"];
+            PortRate {
+                port: port.name.clone(),
+                link_up: port.link_up,
+                rx_frames: grown("rx_frames"),
+                rx_bits: grown("rx_bytes") * 8.0,
+                tx_frames: grown("tx_frames"),
+                tx_bits: grown("tx_bytes") * 8.0,
+                lost: lost.into_iter().map(grown).sum(),
+            }
+        };
+        self.later.ports.iter().enumerate().map(rate).collect()
+    }
+
+    pub(super) fn drops(&self) -> Vec<DropRate> {
+        let (before, now) = (all_drops(self.earlier), all_drops(self.later));
+        let rate = |(reason, total): (String, u64)| {
+            let earlier = before.get(&reason).copied().unwrap_or(0);
+            DropRate { rate: self.per_second(earlier, total), reason, total }
+        };
+        let mut drops: Vec<DropRate> =
+            now.into_iter().filter(|(_, total)| *total > 0).map(rate).collect();
+        drops.sort_by(|one, other| {
+            other.rate.total_cmp(&one.rate).then_with(|| other.total.cmp(&one.total))
+        });
+        drops
+    }
+
+    pub(super) fn upstreams(&self) -> Vec<UpstreamRate> {
+        let mut upstreams: Vec<(u64, UpstreamRate)> = Vec::new();
+        for (index, one) in self.later.upstreams.iter().enumerate() {
+            let before =
+                self.earlier.upstreams.get(index).map(|one| one.counters).unwrap_or_default();
+            let now = one.counters;
+            let failures = |of: UpstreamSnapshot| of.timeouts + of.errors;
+            let rate = UpstreamRate {
+                address: one.address.clone(),
+                queries: self.per_second(before.queries + before.tcp, now.queries + now.tcp),
+                replies: self.per_second(before.replies, now.replies),
+                failures: self.per_second(failures(before), failures(now)),
+                srtt_ms: now.srtt_us as f64 / 1000.0,
+                rests: now.state > 0,
+            };
+            upstreams.push((now.queries + now.tcp - before.queries.min(now.queries), rate));
+        }
+        upstreams.sort_by_key(|(queries, _)| Reverse(*queries));
+        upstreams.into_iter().map(|(_, rate)| rate).collect()
+    }
+
+    pub(super) fn latency(&self) -> Vec<(&'static str, Times)> {
+        let pairs = self.earlier.latency.classes().into_iter().zip(self.later.latency.classes());
+        pairs
+            .map(|((_, earlier), (class, later))| {
+                (class, later.since(earlier, self.later.ticks_per_second))
+            })
+            .collect()
+    }
+}
+
+/// Packets that a core has taken from queues and rings.
+fn taken_by(worker: &WorkerReport) -> u64 {
+    let inlets = worker
+        .links
+        .iter()
+        .filter(|link| link.link.contains(":rx") || link.link.starts_with("ring from"));
+    inlets.map(|link| link.passed).sum()
+}
+
+/// Everything that was dropped, by reason: by the stages, and by what was full.
+fn all_drops(report: &Report) -> Named {
+    let mut drops = report.drops();
+    for worker in &report.workers {
+        for link in &worker.links {
+            let full = if link.link.starts_with("ring") { "ring full" } else { "TX queue full" };
+            *drops.entry(full.to_owned()).or_default() += link.refused;
+        }
+        *drops.entry("miss ring full".to_owned()).or_default() += worker.counter("miss_full");
+    }
+    for thread in &report.slow_path {
+        for (name, count, _) in thread.named() {
+            if let Some(reason) = name.strip_prefix("shed_") {
+                *drops.entry(format!("slow path: {}", reason.replace('_', " "))).or_default() +=
+                    count;
+            }
+        }
+    }
+    drops
+}
