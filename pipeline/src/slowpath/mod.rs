@@ -16,6 +16,8 @@
 
 mod counters;
 mod desk;
+#[cfg(fuzzing)]
+pub mod door;
 mod exchange;
 mod failures;
 mod health;
