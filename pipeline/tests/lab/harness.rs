@@ -76,12 +76,15 @@ fn make_private() {
 /// puts the machine's number of pages back.
 pub(crate) fn reserve_huge_pages(mebibytes: usize) {
     let wanted = mebibytes / 2;
-    let (total, free) = (memory_info("HugePages_Total:"), memory_info("HugePages_Free:"));
-    if free < wanted {
-        fs::write(HUGE_PAGES, (total + wanted - free).to_string()).unwrap();
-    }
-    let free = memory_info("HugePages_Free:");
-    assert!(free >= wanted, "the machine can spare {free} of {wanted} huge pages of 2 MB");
+    wait_until("the machine can spare enough huge pages of 2 MB", || {
+        let (total, free) = (memory_info("HugePages_Total:"), memory_info("HugePages_Free:"));
+        if free < wanted {
+            // On a machine that has run for a while, free memory is in pieces.
+            let _ = fs::write("/proc/sys/vm/compact_memory", "1");
+            fs::write(HUGE_PAGES, (total + wanted - free).to_string()).unwrap();
+        }
+        free >= wanted
+    });
     sh(&format!("mount -t hugetlbfs lab {HUGE_FOLDER}"));
 }
 
