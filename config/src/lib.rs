@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod cookies;
 mod error;
 mod explain;
 pub mod limits;
@@ -19,6 +20,7 @@ mod problem;
 mod settings;
 mod size;
 
+pub use cookies::{CookieSecret, CookieSecrets};
 pub use error::{ConfigError, Place};
 pub use local::{LocalError, LocalProblem, LocalRecord};
 pub use name::{NameError, wire_name};

@@ -48,6 +48,11 @@ pub const MIN_UDP_SIZE: u16 = 512;
 pub const MAX_UDP_SIZE: u16 = 1680;
 const _: () = assert!(HEADROOM_BYTES + MAX_HEADER_BYTES + MAX_UDP_SIZE <= FRAME_BYTES);
 
+/// Bytes in the name given to clients that ask for it in their OPT record.
+pub const MAX_NSID: usize = 128;
+/// Bytes in one string of a TXT record (RFC 1035 section 3.3).
+pub const MAX_TEXT: usize = 255;
+
 /// The smallest cache.
 pub const MIN_CACHE: ByteSize = ByteSize::mebibytes(1);
 /// The largest cache: 1 TiB.

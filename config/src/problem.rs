@@ -108,6 +108,36 @@ pub enum Problem {
         "is 0, so that no query would pass; write 1 or more, or turn the limit off with queries_per_second = 0"
     )]
     NoBurst,
+    /// Two keys for one thing.
+    #[error("stands beside `{other}`, which says the same; keep one of the two")]
+    Both {
+        /// Path of the other key.
+        other: &'static str,
+    },
+    /// A key that does nothing without another.
+    #[error("means nothing without `{other}`; {fix}")]
+    Without {
+        /// What has to be there, as it is written.
+        other: &'static str,
+        /// What to do.
+        fix: &'static str,
+    },
+    /// A file with secrets cannot be used.
+    #[error("is {file}: {why}")]
+    SecretFile {
+        /// Its path.
+        file: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A text is longer than its place.
+    #[error("has {bytes} bytes; allowed: 1 to {max}")]
+    TextLength {
+        /// How many there are.
+        bytes: usize,
+        /// The most that is allowed.
+        max: usize,
+    },
     /// One prefix, two verdicts.
     #[error("is {prefix}, which `{other}` lists with another verdict; keep one of the two")]
     TwoVerdicts {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use crate::cookies::CookieSecret;
 use crate::limits::MAX_QUERIES_PER_PORT;
 use crate::local::LocalRecord;
 use crate::placement::Stretch;
@@ -27,6 +28,8 @@ pub struct Config {
     pub frames: Frames,
     /// What the answers look like.
     pub answers: Answers,
+    /// How clients show that they are at the address they send from.
+    pub cookies: Cookies,
     /// The answer cache.
     pub cache: Cache,
     /// The threads that ask upstream.
@@ -130,6 +133,30 @@ pub struct Frames {
 pub struct Answers {
     /// The largest UDP answer we send, and the size our OPT record announces, in bytes (RFC 6891).
     pub max_udp_size: u16,
+    /// Queries of type ANY get one HINFO record, and are never asked upstream (RFC 8482).
+    pub minimal_any: bool,
+    /// The name given to clients that ask for it in their OPT record (RFC 5001); absent: none.
+    pub nsid: Option<String>,
+    /// The answer to `id.server` and `hostname.bind`, class CH (RFC 4892); absent: REFUSED.
+    pub identity: Option<String>,
+    /// The answer to `version.server` and `version.bind`, class CH; absent: REFUSED.
+    pub version: Option<String>,
+}
+
+/// `[cookies]`: DNS cookies (RFC 7873, RFC 9018).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Cookies {
+    /// Answer clients that send a cookie with one of ours.
+    pub enabled: bool,
+    /// What cookies are made with; absent: drawn at start. Servers behind one address need the same.
+    pub secret: Option<CookieSecret>,
+    /// A secret whose cookies are right as well: the one before, or the one to come.
+    pub accepted_secret: Option<CookieSecret>,
+    /// A file with the secret on its first line, and the accepted one on its second.
+    pub secret_file: Option<PathBuf>,
+    /// Clients that send a cookie get BADCOOKIE until it is a right one.
+    pub require: bool,
 }
 
 /// `[cache]`
@@ -242,6 +269,8 @@ pub struct RateLimit {
     pub ipv6_prefix: u8,
     /// Every `slip`-th query over the limit gets an empty answer with TC=1 instead of nothing; 0: none.
     pub slip: u32,
+    /// Clients with a right cookie (RFC 7873) are not limited: nobody else can send in their name.
+    pub exempt_valid_cookies: bool,
     /// Client prefixes remembered by each core; a power of two.
     pub table: u32,
 }
@@ -284,7 +313,19 @@ impl Default for Frames {
 
 impl Default for Answers {
     fn default() -> Self {
-        Self { max_udp_size: 1232 }
+        Self { max_udp_size: 1232, minimal_any: true, nsid: None, identity: None, version: None }
+    }
+}
+
+impl Default for Cookies {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            secret: None,
+            accepted_secret: None,
+            secret_file: None,
+            require: false,
+        }
     }
 }
 
@@ -330,6 +371,7 @@ impl Default for RateLimit {
             ipv4_prefix: 24,
             ipv6_prefix: 56,
             slip: 2,
+            exempt_valid_cookies: true,
             table: 65_536,
         }
     }

@@ -4,15 +4,18 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::SystemTime;
 
 use core_affinity::CoreId;
-use pmdns_config::Config;
+use pmdns_config::{Config, Problem};
 use pmdns_nics::hugepage::{Arena, ArenaError, ArenaReport};
 use pmdns_nics::{FramePool, PortFacts, Queues, adopt_data_thread};
 use pmdns_stages::Packet;
 use pmdns_stages::acl::Acl;
 use pmdns_stages::cache::{Cache, CacheError, Lifetimes};
+use pmdns_stages::cookie::{Calendar, Cookies};
 use pmdns_stages::encode::Encode;
+use pmdns_stages::fixed::FixedAnswers;
 use pmdns_stages::lookup::Lookup;
 use pmdns_stages::miss::Miss;
 use pmdns_stages::neighbor::Neighbor;
@@ -48,6 +51,9 @@ pub enum EngineError {
     /// A blocked name is no name.
     #[error("block.names: {0}")]
     Block(String),
+    /// The file with cookie secrets has changed since it was checked.
+    #[error("cookies.secret_file {0}")]
+    Cookies(Problem),
     /// The system gives no random numbers.
     #[error("no random numbers from the system: {0}")]
     Random(getrandom::Error),
@@ -89,6 +95,16 @@ pub struct Gauges {
     pub pool: FramePool,
     /// The clock.
     pub clock: Clock,
+    /// The date, as cookies have it.
+    pub calendar: Calendar,
+}
+
+impl Gauges {
+    /// Corrects the calendar by the clock on the wall. The process's own clock is a few seconds a day fast or slow,
+    /// which cookies shared with other servers would not forgive for long.
+    pub fn set_calendar(&self) {
+        set_calendar(&self.calendar, self.clock);
+    }
 }
 
 /// Which two threads a ring joins.
@@ -142,7 +158,10 @@ impl Engine {
         let (arena, arena_report) =
             Arena::new(config.cache.size.bytes(), config.cache.pages, cache_node(config, facts))?;
         let (cache, writers) = Cache::new(arena, topology.slow_path_threads, seed)?;
-        let stages = stages(config, facts, &cache, clock, seed)?;
+        let calendar = Calendar::default();
+        set_calendar(&calendar, clock);
+        let cookies = cookies(&config.cookies, &calendar)?;
+        let stages = stages(config, facts, &cache, cookies, clock, seed)?;
         let (worker_rings, slow_path_rings, rings) = lay_rings(config, &topology);
         let gauges = Gauges {
             workers: (0..topology.workers.len())
@@ -155,6 +174,7 @@ impl Engine {
             rings,
             pool,
             clock,
+            calendar,
         };
         let stop = Arc::new(AtomicBool::new(false));
         let mut slow_path = Vec::new();
@@ -281,9 +301,36 @@ fn cache_node(config: &Config, facts: &[PortFacts]) -> Option<u32> {
 }
 
 fn random_seed() -> Result<Seed, EngineError> {
+    Ok(Seed::new(random()?))
+}
+
+fn random() -> Result<[u8; 16], EngineError> {
     let mut random = [0; 16];
     getrandom::fill(&mut random).map_err(EngineError::Random)?;
-    Ok(Seed::new(random))
+    Ok(random)
+}
+
+/// Cookies as the config wants them, with a secret of their own if it names none.
+fn cookies(
+    settings: &pmdns_config::Cookies,
+    calendar: &Calendar,
+) -> Result<Option<Cookies>, EngineError> {
+    if !settings.enabled {
+        return Ok(None);
+    }
+    let secrets = settings.secrets().map_err(EngineError::Cookies)?;
+    let secret = match secrets.secret {
+        Some(secret) => secret.0,
+        None => random()?,
+    };
+    let accepted = secrets.accepted.map(|secret| secret.0);
+    Ok(Some(Cookies::new(secret, accepted, settings.require, calendar.clone())))
+}
+
+fn set_calendar(calendar: &Calendar, clock: Clock) {
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    // Cookies have its last 32 bits (RFC 9018 section 4.3).
+    calendar.set(since_1970.as_secs() as u32, clock.context(clock.now()).seconds);
 }
 
 /// One of each stage, as the config describes them.
@@ -291,6 +338,7 @@ fn stages(
     config: &Config,
     facts: &[PortFacts],
     cache: &Arc<Cache>,
+    cookies: Option<Cookies>,
     clock: Clock,
     seed: Seed,
 ) -> Result<Stages, EngineError> {
@@ -298,14 +346,18 @@ fn stages(
     let blocked =
         config.block.wire_names().map_err(|error| EngineError::Block(error.to_string()))?;
     let local = Arc::new(LocalData::new(&config.local, &blocked, seed)?);
+    let fixed = Arc::new(FixedAnswers::new(&config.answers));
     Ok(Stages {
-        parse: Parse::new(Arc::clone(&ports), seed),
+        parse: Parse::new(Arc::clone(&ports), seed)
+            .checking(cookies)
+            .introducing(Arc::clone(&fixed)),
         neighbor: Neighbor::new(Arc::clone(&ports)),
         acl: Acl::new(&config.acl),
         ratelimit: RateLimit::new(&config.ratelimit, clock.ticks_per_second(), seed),
         policy: Policy::new(Arc::clone(&local)),
-        lookup: Lookup::new(Arc::clone(cache)),
-        encode: Encode::new(Arc::clone(cache), local, ports, config.answers.max_udp_size),
+        lookup: Lookup::new(Arc::clone(cache)).answering_any(&fixed),
+        encode: Encode::new(Arc::clone(cache), local, ports, config.answers.max_udp_size)
+            .introducing(fixed, config.answers.nsid.as_deref()),
     })
 }
 

@@ -85,6 +85,7 @@ pub fn run(config: &Config) -> Result<Report, RunError> {
     tracing::info!("ready");
 
     while !stop.load(Ordering::Relaxed) && !running.has_failed() {
+        gauges.set_calendar();
         let report = || Report::read(&gauges, &topology, &nics);
         control.serve(|| to_json(&report()));
         if let Some(metrics) = &mut metrics {

@@ -11,6 +11,7 @@ use crate::lpm::{Ranges, Rule};
 use crate::packet::{Answer, Packet};
 use crate::step::{Reason, Step};
 use crate::wire::dns::Rcode;
+use crate::wire::edns::ExtendedError;
 use crate::{Context, Stage, StageName};
 
 /// The access list.
@@ -91,6 +92,7 @@ impl Stage for Acl {
             Access::Allow => Step::at(StageName::RateLimit),
             Access::Refuse => {
                 packet.answer = Answer::Rcode(Rcode::REFUSED);
+                packet.extended_error = Some(ExtendedError::PROHIBITED);
                 Step::at(StageName::RateLimit)
             }
             Access::Drop => Step::drop(Reason::AclDrop),

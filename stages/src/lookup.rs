@@ -6,20 +6,29 @@
 use std::sync::Arc;
 
 use crate::cache::{Cache, EntryRef, Head, Key, Probe, answers};
+use crate::fixed::{Fixed, FixedAnswers};
 use crate::packet::{Answer, Batch, MAX_BATCH, Packet};
 use crate::step::{Exits, Run, Step};
+use crate::wire::dns::rtype;
 use crate::{Context, Stage, StageName};
 
 /// The stage that finds cached answers.
 #[derive(Clone, Debug)]
 pub struct Lookup {
     cache: Arc<Cache>,
+    /// Whether queries of type ANY are answered here, and never asked upstream.
+    minimal_any: bool,
 }
 
 impl Lookup {
     /// A lookup stage over `cache`.
     pub fn new(cache: Arc<Cache>) -> Self {
-        Self { cache }
+        Self { cache, minimal_any: false }
+    }
+
+    /// The same stage, which answers ANY if `fixed` has an answer to it.
+    pub fn answering_any(self, fixed: &FixedAnswers) -> Self {
+        Self { minimal_any: fixed.has_any(), ..self }
     }
 
     #[inline(always)]
@@ -58,9 +67,19 @@ impl Lookup {
             _ => Step::SLOW_PATH,
         };
         if step == Step::SLOW_PATH {
-            packet.answer = Answer::None;
+            return self.miss(packet);
         }
         step
+    }
+
+    /// Where a packet goes that the cache has no answer for.
+    fn miss(&self, packet: &mut Packet) -> Step {
+        if self.minimal_any && packet.layout.qtype == rtype::ANY {
+            packet.answer = Answer::Fixed(Fixed::Any);
+            return Step::at(StageName::Encode);
+        }
+        packet.answer = Answer::None;
+        Step::SLOW_PATH
     }
 }
 

@@ -1,5 +1,6 @@
 //! The rules that no single key can state, checked table by table in the order of the file.
 
+mod answers;
 mod names;
 mod ports;
 mod resolving;
@@ -11,8 +12,7 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use crate::limits::{
     MAX_BATCH, MAX_CACHE, MAX_CORE, MAX_FRAMES, MAX_NUMA_NODE, MAX_RATE_TABLE, MAX_RING,
-    MAX_SOCKET_PATH, MAX_TTL, MAX_UDP_SIZE, MAX_WORKERS, MIN_CACHE, MIN_FRAMES, MIN_RATE_TABLE,
-    MIN_RING, MIN_UDP_SIZE,
+    MAX_SOCKET_PATH, MAX_TTL, MAX_WORKERS, MIN_CACHE, MIN_FRAMES, MIN_RATE_TABLE, MIN_RING,
 };
 use crate::placement::check_placements;
 use crate::prefix::Prefix;
@@ -35,7 +35,8 @@ pub(crate) fn check(config: &Config) -> Verdict {
     ports::check(&config.ports)?;
     placements(&config.placements)?;
     frames(&config.frames)?;
-    in_range("answers.max_udp_size", config.answers.max_udp_size, MIN_UDP_SIZE, MAX_UDP_SIZE)?;
+    answers::check_answers(&config.answers)?;
+    answers::check_cookies(&config.cookies)?;
     cache(&config.cache)?;
     resolving::check(config)?;
     acl(&config.acl)?;

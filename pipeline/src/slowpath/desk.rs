@@ -11,6 +11,7 @@ use pmdns_config::Upstream;
 use pmdns_stages::Context;
 use pmdns_stages::cache::{Cache, Entry, EntryRef, Head, Inserted, Lifetimes, Writer, answers};
 use pmdns_stages::miss::Miss;
+use pmdns_stages::wire::edns::ExtendedError;
 
 use super::counters::{CacheCounters, Counters, UpstreamCounters, add, count, lower};
 use super::failures::Failures;
@@ -58,8 +59,8 @@ pub(super) struct Desk {
 pub(super) enum Outcome {
     /// With an answer.
     Answer(Entry),
-    /// Without one.
-    Failure,
+    /// Without one, for this reason.
+    Failure(ExtendedError),
 }
 
 impl Desk {
@@ -92,7 +93,8 @@ impl Desk {
         let waiter = Waiter { miss, worker };
         if self.failures.contains(&question, self.now) {
             count(&self.counters.failed_recently);
-            return self.outlets.servfail(&waiter, &self.context);
+            let why = ExtendedError::CACHED_ERROR;
+            return self.outlets.servfail(&waiter, why, &self.context);
         }
         let begin = || Plan::new(self.health.order(self.now));
         match self.pending.admit(question, waiter, begin) {
@@ -117,7 +119,8 @@ impl Desk {
     /// Refuses a miss, because the thread is about to end.
     pub(super) fn turn_away(&mut self, miss: Miss, worker: usize) {
         count(&self.counters.misses);
-        self.outlets.servfail(&Waiter { miss, worker }, &self.context);
+        let why = ExtendedError::NOT_READY;
+        self.outlets.servfail(&Waiter { miss, worker }, why, &self.context);
     }
 
     /// Ends a question: the answer goes into the cache and to everybody who waits for it. One that has
@@ -128,11 +131,11 @@ impl Desk {
             lower(&counters.waiting);
             match outcome {
                 Outcome::Answer(entry) => outlets.fresh(&waiter, entry, context),
-                Outcome::Failure => {
+                Outcome::Failure(why) => {
                     if deadline <= context.now {
                         count(&counters.deadline);
                     }
-                    outlets.servfail(&waiter, context);
+                    outlets.servfail(&waiter, *why, context);
                 }
             }
         });
@@ -140,7 +143,7 @@ impl Desk {
         lower(&counters.pending);
         match outcome {
             Outcome::Answer(entry) => self.keep(entry),
-            Outcome::Failure => self.failures.remember(question, self.now),
+            Outcome::Failure(_) => self.failures.remember(question, self.now),
         }
     }
 
@@ -152,9 +155,10 @@ impl Desk {
             let Some((waiter, last)) = self.pending.expire(self.context.now) else { return };
             lower(&self.counters.waiting);
             count(&self.counters.deadline);
-            self.outlets.servfail(&waiter, &self.context);
+            let why = ExtendedError::NO_REACHABLE_AUTHORITY;
+            self.outlets.servfail(&waiter, why, &self.context);
             if let Some(ticket) = last {
-                self.settle(ticket, &Outcome::Failure);
+                self.settle(ticket, &Outcome::Failure(why));
             }
         }
     }
@@ -166,7 +170,7 @@ impl Desk {
         let mut answered = 0;
         let questions = pending.drain(|waiter| {
             lower(&counters.waiting);
-            outlets.servfail(&waiter, context);
+            outlets.servfail(&waiter, ExtendedError::NOT_READY, context);
             answered += 1;
             if answered % MAX_EXPIRIES == 0 {
                 std::thread::sleep(DRAIN_PAUSE);

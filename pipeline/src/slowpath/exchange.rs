@@ -30,7 +30,10 @@ impl Desk {
             }
             Next::Try(attempt) => self.network.calls.push_back((ticket, attempt)),
             Next::Pause(pause) => self.network.pause_until(self.now + pause, ticket),
-            Next::GiveUp => self.settle(ticket, &Outcome::Failure),
+            Next::GiveUp => {
+                let why = plan.why_none();
+                self.settle(ticket, &Outcome::Failure(why));
+            }
         }
     }
 

@@ -9,6 +9,7 @@ use pmdns_stages::cache::{Entry, EntryRef};
 use pmdns_stages::encode::Encode;
 use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::dns::Rcode;
+use pmdns_stages::wire::edns::ExtendedError;
 use pmdns_stages::{Answer, Context, Packet, Stage, Step, Tick};
 
 use super::counters::{Counters, count};
@@ -54,10 +55,11 @@ enum Fate {
 }
 
 impl Outlets {
-    /// Answers that there is no answer.
-    pub(super) fn servfail(&mut self, waiter: &Waiter, context: &Context) {
+    /// Answers that there is no answer, and why.
+    pub(super) fn servfail(&mut self, waiter: &Waiter, why: ExtendedError, context: &Context) {
         let Waiter { miss, worker } = waiter;
-        let fate = self.answer_staged(miss, *worker, Answer::Rcode(Rcode::SERVFAIL), context);
+        let answer = Answer::Rcode(Rcode::SERVFAIL);
+        let fate = self.answer_staged(miss, *worker, answer, Some(why), context);
         count(self.counter(fate, |counters| &counters.servfail));
     }
 
@@ -81,7 +83,7 @@ impl Outlets {
         entry: EntryRef,
         context: &Context,
     ) -> bool {
-        let fate = self.answer_staged(miss, worker, Answer::Cached(entry), context);
+        let fate = self.answer_staged(miss, worker, Answer::Cached(entry), None, context);
         if fate != Fate::Evicted {
             count(self.counter(fate, |counters| &counters.answered_from_cache_late));
         }
@@ -93,9 +95,11 @@ impl Outlets {
         miss: &Miss,
         worker: usize,
         answer: Answer,
+        why: Option<ExtendedError>,
         context: &Context,
     ) -> Fate {
         let Some(mut packet) = miss.packet(&self.pool, answer) else { return Fate::NoFrame };
+        packet.extended_error = why;
         let step = self.encode.act(&mut packet, context);
         self.hand_over(packet, step, worker)
     }

@@ -5,6 +5,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use pmdns_stages::wire::edns::ExtendedError;
+
 /// Tries for one question, in all and over all upstreams.
 const MAX_TRIES: u32 = 8;
 /// Pause before the upstreams are asked again, when none of them took its time to fail; twice as long
@@ -65,6 +67,8 @@ pub(super) struct Plan {
     tries: u32,
     pause: Duration,
     pause_is_due: bool,
+    /// Whether any upstream was reached, or at least took its time.
+    was_reached: bool,
 }
 
 impl Plan {
@@ -77,6 +81,15 @@ impl Plan {
             tries: 0,
             pause: FIRST_PAUSE,
             pause_is_due: true,
+            was_reached: false,
+        }
+    }
+
+    /// Why there is no answer, once the plan has given up.
+    pub(super) fn why_none(&self) -> ExtendedError {
+        match self.was_reached {
+            true => ExtendedError::NO_REACHABLE_AUTHORITY,
+            false => ExtendedError::NETWORK_ERROR,
         }
     }
 
@@ -105,6 +118,7 @@ impl Plan {
 
     /// Takes in what `attempt` came to.
     pub(super) fn learn(&mut self, attempt: Attempt, setback: Setback) {
+        self.was_reached |= setback != Setback::Unreachable;
         match setback {
             Setback::NeedsTcp if attempt.transport == Transport::Udp => {
                 self.again = Some(Attempt { transport: Transport::Tcp, ..attempt });
@@ -147,6 +161,7 @@ mod tests {
             fails(&mut plan, udp(upstream), Setback::Silent);
         }
         assert_eq!(plan.next(), Next::GiveUp, "after {MAX_TRIES} tries");
+        assert_eq!(plan.why_none(), ExtendedError::NO_REACHABLE_AUTHORITY);
     }
 
     #[test]
@@ -163,6 +178,7 @@ mod tests {
             plan.learn(attempt, Setback::Unreachable);
         }
         assert_eq!(pauses, [50, 100, 200]);
+        assert_eq!(plan.why_none(), ExtendedError::NETWORK_ERROR);
     }
 
     #[test]

@@ -6,7 +6,8 @@ use std::hash::{Hash, Hasher};
 use arrayvec::ArrayVec;
 use pmdns_stages::cache::Key;
 use pmdns_stages::miss::Miss;
-use pmdns_stages::wire::dns::{HEADER_LEN, OPT_LEN, QUESTION_FIXED_LEN, Rcode, flag, header, opt};
+use pmdns_stages::wire::dns::{HEADER_LEN, QUESTION_FIXED_LEN, Rcode, flag, header};
+use pmdns_stages::wire::edns::{OPT_LEN, opt};
 use pmdns_stages::wire::name::{MAX_NAME, Seed};
 use pmdns_stages::wire::{be16, put16};
 

@@ -6,6 +6,7 @@
 
 mod answers;
 mod bounds;
+mod explained;
 mod outages;
 mod rig;
 mod stub;

@@ -188,6 +188,17 @@ impl Rig {
         answers
     }
 
+    /// Sends a query and waits for the frame of its answer.
+    pub(crate) fn resolve_frame(&mut self, query: &Query) -> Frame {
+        self.ask(query);
+        let mut answered = None;
+        wait_until(|| {
+            answered = self.answers.pop();
+            answered.is_some()
+        });
+        answered.expect("it came").frame
+    }
+
     /// Waits until the counters are as they should be.
     pub(crate) fn wait_for(&self, as_it_should: impl Fn(&CountersSnapshot) -> bool) {
         wait_until(|| as_it_should(&self.counters.snapshot()));

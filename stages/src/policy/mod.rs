@@ -15,6 +15,7 @@ use crate::cache::Entry;
 use crate::packet::{Answer, Packet};
 use crate::step::Step;
 use crate::wire::dns::Rcode;
+use crate::wire::edns::ExtendedError;
 use crate::wire::name::Seed;
 use crate::{Context, Stage, StageName};
 use local::Local;
@@ -60,6 +61,9 @@ impl Stage for Policy {
         match self.data.answer(packet.key, query.name(), query.qtype()) {
             Some(answer) => {
                 packet.answer = answer;
+                if let Answer::Rcode(_) = answer {
+                    packet.extended_error = Some(ExtendedError::BLOCKED);
+                }
                 Step::at(StageName::Encode)
             }
             None => Step::at(StageName::Lookup),

@@ -11,7 +11,8 @@ use pmdns_config::limits::MAX_UDP_SIZE;
 
 use super::local::LocalError;
 use super::names::{Names, suffixes};
-use crate::wire::dns::{CLASS_IN, HEADER_LEN, OPT_LEN, question_len, rtype};
+use crate::wire::dns::{CLASS_IN, HEADER_LEN, question_len, rtype};
+use crate::wire::edns::OPT_LEN;
 use crate::wire::name::{Seed, length};
 
 /// CNAME records in one answer.

@@ -7,7 +7,7 @@
 mod bucket;
 mod table;
 
-use crate::packet::{Answer, Packet};
+use crate::packet::{Answer, Flags, Packet};
 use crate::step::{Reason, Step};
 use crate::wire::name::Seed;
 use crate::{Context, Stage, StageName};
@@ -22,6 +22,7 @@ pub struct RateLimit {
     table: Table,
     prefixes: Prefixes,
     slip: u32,
+    exempts_cookies: bool,
 }
 
 impl RateLimit {
@@ -34,6 +35,7 @@ impl RateLimit {
             table: Table::new(slots as usize),
             prefixes: Prefixes::new(settings, seed),
             slip: settings.slip,
+            exempts_cookies: settings.exempt_valid_cookies,
         }
     }
 }
@@ -56,6 +58,9 @@ impl Stage for RateLimit {
         let decided = packet.answer != Answer::None;
         let go_on = Step::at(if decided { StageName::Encode } else { StageName::Policy });
         let Some(allowance) = &self.allowance else { return go_on };
+        if self.exempts_cookies && packet.layout.flags.has(Flags::RIGHT_COOKIE) {
+            return go_on;
+        }
         let place = self.table.place(self.prefixes.hash(packet));
         if self.table.bucket(place).take(allowance, context.now) {
             return go_on;
@@ -107,7 +112,6 @@ impl Prefixes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::Flags;
     use crate::testing::{OUR_IPV6, Query, act_once, query};
     use crate::wire::dns::Rcode;
     use crate::wire::ip::ETHERNET_LEN;
@@ -124,6 +128,7 @@ mod tests {
             ipv4_prefix: 24,
             ipv6_prefix: 56,
             slip: 0,
+            exempt_valid_cookies: true,
             table: 64,
         }
     }
@@ -238,6 +243,29 @@ mod tests {
         assert_eq!(steps(&mut limiter, [192, 0, 2, 1], 0), [PASSED; 3]);
         let over = ask(&mut limiter, packet_from([192, 0, 2, 1]), 0);
         assert_eq!(over, (ANSWERED, Answer::Truncated));
+    }
+
+    #[test]
+    fn a_right_cookie_exempts_unless_the_operator_says_otherwise() {
+        for (exempt_valid_cookies, fourth) in [(true, PASSED), (false, DROPPED)] {
+            let mut limiter =
+                limiter(&pmdns_config::RateLimit { exempt_valid_cookies, ..settings() });
+            let mut ask = |facts| {
+                let mut packet = packet_from([192, 0, 2, 1]);
+                packet.layout.flags.set(facts);
+                ask(&mut limiter, packet, 0).0
+            };
+            let right = Flags::COOKIE.and(Flags::RIGHT_COOKIE);
+            assert_eq!([ask(right), ask(right), ask(right)], [PASSED; 3]);
+            assert_eq!(ask(right), fourth);
+            if exempt_valid_cookies {
+                assert_eq!(
+                    [ask(Flags::COOKIE), ask(Flags::COOKIE), ask(Flags::COOKIE)],
+                    [PASSED; 3]
+                );
+            }
+            assert_eq!(ask(Flags::COOKIE), DROPPED, "a cookie that is not ours");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! The DNS message: header, question, OPT record (RFC 1035 section 4, RFC 6891).
+//! The DNS message: header, question, and what a query asks (RFC 1035 section 4).
 
+use super::edns::{Edns, OPT_DO, options_are_whole};
 use super::record::skip_name;
 use super::{be16, be32, field16, name};
 use crate::packet::{Flags, Layout};
@@ -10,8 +11,6 @@ pub const HEADER_LEN: usize = 12;
 pub const QUESTION_FIXED_LEN: usize = 4;
 /// TYPE, CLASS, TTL and RDLENGTH behind an owner name.
 pub const RECORD_FIXED_LEN: usize = 10;
-/// An OPT record without options: root, type, size, flags, length.
-pub const OPT_LEN: usize = 11;
 /// What a client without EDNS can take (RFC 1035 section 4.2.1).
 pub const PLAIN_UDP_SIZE: u16 = 512;
 
@@ -59,10 +58,14 @@ pub mod rtype {
     pub const CNAME: u16 = 5;
     /// Start of authority.
     pub const SOA: u16 = 6;
+    /// Host information; says nothing but that ANY is not answered in full (RFC 8482).
+    pub const HINFO: u16 = 13;
+    /// Text.
+    pub const TXT: u16 = 16;
     /// EDNS (RFC 6891).
     pub const OPT: u16 = 41;
-    /// Transaction key (RFC 2930).
-    pub const TKEY: u16 = 249;
+    /// The first of the types that are no data (RFC 6895 section 3.1).
+    pub const FIRST_META: u16 = 128;
     /// Transaction signature (RFC 8945).
     pub const TSIG: u16 = 250;
     /// Incremental zone transfer.
@@ -79,8 +82,8 @@ pub mod rtype {
 
 /// The Internet class.
 pub const CLASS_IN: u16 = 1;
-/// The DO bit in an OPT record's TTL field (RFC 3225).
-pub const OPT_DO: u16 = 1 << 15;
+/// The Chaos class, in which servers are asked about themselves (RFC 4892).
+pub const CLASS_CH: u16 = 3;
 
 /// A response code; those above 15 need an OPT record (RFC 6891 section 6.1.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +104,8 @@ impl Rcode {
     pub const REFUSED: Self = Self(5);
     /// The EDNS version is not supported.
     pub const BADVERS: Self = Self(16);
+    /// The server cookie is not one of ours, and has to be (RFC 7873).
+    pub const BADCOOKIE: Self = Self(23);
 }
 
 /// A DNS query in a frame. Its layout was checked by parse, so its getters cannot fail.
@@ -184,17 +189,6 @@ pub struct Asked {
     pub error: Option<Rcode>,
 }
 
-/// A client's OPT record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Edns {
-    /// The UDP payload size the client can take.
-    pub udp_size: u16,
-    /// EDNS version.
-    pub version: u8,
-    /// The DO bit.
-    pub dnssec_ok: bool,
-}
-
 impl Asked {
     const NOTHING: Self = Self { name_len: 0, qtype: 0, qclass: 0, edns: None, error: None };
 
@@ -204,10 +198,17 @@ impl Asked {
         let Some(header) = message.first_chunk::<HEADER_LEN>() else {
             return Self { error: Some(Rcode::FORMERR), ..Self::NOTHING };
         };
-        let count = |at| field16(header, at);
+        let mut asked = Self::read_counted(message, header);
+        // Other operations' messages are alike enough that mostly question and OPT can be repeated.
         if field16(header, header::FLAGS) & flag::OPCODE != 0 {
-            return Self { error: Some(Rcode::NOTIMP), ..Self::NOTHING };
+            asked.error = Some(Rcode::NOTIMP);
         }
+        asked
+    }
+
+    #[inline(always)]
+    fn read_counted(message: &[u8], header: &[u8; HEADER_LEN]) -> Self {
+        let count = |at| field16(header, at);
         let question = match count(header::QDCOUNT) {
             0 => Some(Self::NOTHING),
             1 => Self::read_question(message),
@@ -247,8 +248,8 @@ impl Asked {
             return Some(Rcode::BADVERS);
         }
         match self.qtype {
-            // Records that never stand in a question (RFC 6891 6.1.1, RFC 6895 3.1).
-            0 | rtype::OPT | rtype::TKEY | rtype::TSIG => Some(Rcode::FORMERR),
+            // Types that never stand in a question (RFC 6891 6.1.1, RFC 6895 3.1).
+            0 | rtype::OPT | rtype::FIRST_META..=rtype::TSIG => Some(Rcode::FORMERR),
             rtype::IXFR | rtype::AXFR => Some(Rcode::REFUSED),
             rtype::MAILA | rtype::MAILB => Some(Rcode::NOTIMP),
             _ if self.qclass != CLASS_IN => Some(Rcode::REFUSED),
@@ -282,28 +283,11 @@ fn read_records(
                 udp_size: be16(message, fixed + 2)?,
                 version: message[fixed + 5],
                 dnssec_ok: be16(message, fixed + 6)? & OPT_DO != 0,
+                options_at: data_at as u16,
+                options_len: data_len as u16,
             });
         }
         at = data_at + data_len;
     }
     (at == message.len()).then_some(edns)
-}
-
-/// Whether every EDNS option ends inside the OPT record (RFC 6891 section 6.1.2).
-#[inline]
-fn options_are_whole(mut options: &[u8]) -> bool {
-    while !options.is_empty() {
-        let Some(len) = be16(options, 2) else { return false };
-        let Some(rest) = options.get(4 + usize::from(len)..) else { return false };
-        options = rest;
-    }
-    true
-}
-
-/// An OPT record without options (RFC 6891 section 6.1.2).
-#[inline(always)]
-pub fn opt(udp_size: u16, rcode: Rcode, dnssec_ok: bool) -> [u8; OPT_LEN] {
-    let [size_high, size_low] = udp_size.to_be_bytes();
-    let [flags, _] = if dnssec_ok { OPT_DO } else { 0 }.to_be_bytes();
-    [0, 0, rtype::OPT as u8, size_high, size_low, rcode.0 >> 4, 0, flags, 0, 0, 0]
 }
