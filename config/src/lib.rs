@@ -7,6 +7,7 @@
 mod check;
 mod error;
 mod explain;
+pub mod files;
 pub mod limits;
 mod load;
 mod local;
@@ -20,6 +21,7 @@ mod settings;
 mod size;
 
 pub use error::{ConfigError, Place};
+pub use files::FileError;
 pub use local::{LocalError, LocalProblem, LocalRecord};
 pub use name::{NameError, wire_name};
 pub use placement::{PlacementError, StageName, Stretch, StretchError};

@@ -17,9 +17,9 @@ use pmdns_stages::lookup::Lookup;
 use pmdns_stages::miss::Miss;
 use pmdns_stages::neighbor::Neighbor;
 use pmdns_stages::parse::Parse;
-use pmdns_stages::policy::{LocalData, LocalError, Policy};
+use pmdns_stages::policy::{Digest, Policy, Ruleset, RulesetError};
 use pmdns_stages::ports::{Port, Ports};
-use pmdns_stages::ratelimit::RateLimit;
+use pmdns_stages::ratelimit::{Limiter, RateLimit};
 use pmdns_stages::wire::name::Seed;
 
 use crate::clock::Clock;
@@ -27,6 +27,7 @@ use crate::counters::Published;
 use crate::line::Stages;
 use crate::occupancy::RingGauge;
 use crate::ring::{RingReceiver, RingSender, ring};
+use crate::rules::RulesDesk;
 use crate::slowpath::{
     self, Answered, CacheCounters, Counters as SlowPathCounters, SlowPathParts, UpstreamCounters,
 };
@@ -42,12 +43,9 @@ pub enum EngineError {
     /// The cache does not fit its memory.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// The local data contradict themselves.
+    /// The rules cannot be made ready.
     #[error(transparent)]
-    Local(#[from] LocalError),
-    /// A blocked name is no name.
-    #[error("block.names: {0}")]
-    Block(String),
+    Rules(#[from] RulesetError),
     /// The system gives no random numbers.
     #[error("no random numbers from the system: {0}")]
     Random(getrandom::Error),
@@ -66,6 +64,10 @@ pub struct Engine {
     pub gauges: Gauges,
     /// Which pages the cache got.
     pub arena: ArenaReport,
+    /// What the rules consist of.
+    pub digest: Digest,
+    /// Where other rules are lent from, until somebody takes it.
+    pub rules: Option<RulesDesk>,
     topology: Topology,
     stop: Arc<AtomicBool>,
 }
@@ -142,8 +144,11 @@ impl Engine {
         let (arena, arena_report) =
             Arena::new(config.cache.size.bytes(), config.cache.pages, cache_node(config, facts))?;
         let (cache, writers) = Cache::new(arena, topology.slow_path_threads, seed)?;
-        let stages = stages(config, facts, &cache, clock, seed)?;
+        let (ruleset, digest) = Ruleset::load(config, seed, 0)?;
+        let stages = stages(config, facts, &cache, Arc::new(ruleset), clock);
         let (worker_rings, slow_path_rings, rings) = lay_rings(config, &topology);
+        let (workers, threads) = (topology.workers.len(), topology.slow_path_threads);
+        let (rules, trays) = RulesDesk::new(workers, threads, seed, clock.ticks_per_second());
         let gauges = Gauges {
             workers: (0..topology.workers.len())
                 .map(|worker| Arc::new(Published::new(topology.links(worker))))
@@ -158,7 +163,9 @@ impl Engine {
         };
         let stop = Arc::new(AtomicBool::new(false));
         let mut slow_path = Vec::new();
-        for (index, (writer, rings)) in writers.into_iter().zip(slow_path_rings).enumerate() {
+        for (index, ((writer, rings), rules)) in
+            writers.into_iter().zip(slow_path_rings).zip(trays.slow_path).enumerate()
+        {
             slow_path.push(SlowPathParts {
                 settings: config.slowpath.clone(),
                 upstreams: config.upstreams.clone(),
@@ -169,6 +176,7 @@ impl Engine {
                 cache: Arc::clone(&cache),
                 writer,
                 encode: stages.encode.clone(),
+                rules,
                 pool: gauges.pool.clone(),
                 clock,
                 stop: Arc::clone(&stop),
@@ -178,8 +186,8 @@ impl Engine {
             });
         }
         let mut workers = Vec::new();
-        for ((plan, rings), published) in
-            topology.workers.iter().zip(worker_rings).zip(&gauges.workers)
+        for (((plan, rings), published), rules) in
+            topology.workers.iter().zip(worker_rings).zip(&gauges.workers).zip(trays.workers)
         {
             let mut parts = WorkerParts {
                 line: stages.man(plan.stages),
@@ -191,6 +199,7 @@ impl Engine {
                 misses: rings.misses,
                 answers: rings.answers,
                 cache: Arc::clone(&cache),
+                rules,
                 clock,
                 published: Arc::clone(published),
             };
@@ -201,7 +210,16 @@ impl Engine {
             }
             workers.push(Worker::new(parts));
         }
-        Ok(Self { workers, slow_path, gauges, arena: arena_report, topology, stop })
+        Ok(Self {
+            workers,
+            slow_path,
+            gauges,
+            arena: arena_report,
+            digest,
+            rules: Some(rules),
+            topology,
+            stop,
+        })
     }
 
     /// Starts every thread. Data cores are pinned if `pin` says so.
@@ -291,22 +309,21 @@ fn stages(
     config: &Config,
     facts: &[PortFacts],
     cache: &Arc<Cache>,
+    rules: Arc<Ruleset>,
     clock: Clock,
-    seed: Seed,
-) -> Result<Stages, EngineError> {
+) -> Stages {
     let ports: Ports = config.ports.iter().zip(facts).map(stage_port).collect();
-    let blocked =
-        config.block.wire_names().map_err(|error| EngineError::Block(error.to_string()))?;
-    let local = Arc::new(LocalData::new(&config.local, &blocked, seed)?);
-    Ok(Stages {
+    let seed = cache.seed();
+    let misses = Limiter::of_misses(&config.ratelimit, clock.ticks_per_second(), seed);
+    Stages {
         parse: Parse::new(Arc::clone(&ports), seed),
         neighbor: Neighbor::new(Arc::clone(&ports)),
         acl: Acl::new(&config.acl),
         ratelimit: RateLimit::new(&config.ratelimit, clock.ticks_per_second(), seed),
-        policy: Policy::new(Arc::clone(&local)),
-        lookup: Lookup::new(Arc::clone(cache)),
-        encode: Encode::new(Arc::clone(cache), local, ports, config.answers.max_udp_size),
-    })
+        policy: Policy::new(Arc::clone(&rules)),
+        lookup: Lookup::new(Arc::clone(cache)).limited(misses),
+        encode: Encode::new(Arc::clone(cache), rules, ports, config.answers.max_udp_size),
+    }
 }
 
 fn stage_port((settings, facts): (&pmdns_config::Port, &PortFacts)) -> Port {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::cache::{Cache, Entry, Head, Words, ttl_offset};
 use crate::packet::{Answer, Flags, Layout, Packet};
-use crate::policy::LocalData;
+use crate::policy::Ruleset;
 use crate::ports::Ports;
 use crate::step::{Reason, Step};
 use crate::wire::checksum::Sum;
@@ -31,7 +31,7 @@ const REPEATED_FLAGS: u16 = flag::OPCODE | flag::RD | flag::CD;
 #[derive(Clone, Debug)]
 pub struct Encode {
     cache: Arc<Cache>,
-    local: Arc<LocalData>,
+    rules: Arc<Ruleset>,
     ports: Ports,
     max_udp_size: u16,
 }
@@ -119,16 +119,34 @@ impl Outline {
 }
 
 impl Encode {
-    /// An encode stage that answers from `cache` and `local`, out of `ports`, in `max_udp_size` bytes of
+    /// An encode stage that answers from `cache` and `rules`, out of `ports`, in `max_udp_size` bytes of
     /// UDP payload at most.
-    pub fn new(cache: Arc<Cache>, local: Arc<LocalData>, ports: Ports, max_udp_size: u16) -> Self {
-        Self { cache, local, ports, max_udp_size }
+    pub fn new(cache: Arc<Cache>, rules: Arc<Ruleset>, ports: Ports, max_udp_size: u16) -> Self {
+        Self { cache, rules, ports, max_udp_size }
+    }
+
+    /// Answers from these rules from now on, and gives back those it had.
+    pub fn exchange(&mut self, rules: &mut Arc<Ruleset>) {
+        std::mem::swap(&mut self.rules, rules);
     }
 
     /// Answers with an entry that need not be in the cache.
     pub fn answer_with(&self, packet: &mut Packet, entry: &Entry, context: &Context) -> Step {
         let offsets = Offsets::of(packet.layout);
         self.answer_from(packet, offsets, &entry.words(), context.seconds, || true)
+    }
+
+    /// Answers a packet that was judged by another ruleset than ours: the rules were changed while it was on its
+    /// way. What ours say holds, and if that is nothing, the query becomes a miss.
+    #[cold]
+    fn answer_anew(&mut self, packet: &mut Packet, context: &Context) -> Step {
+        packet.answer = Answer::None;
+        let step = self.rules.judge(packet);
+        match step.stage() {
+            Some(StageName::Encode) => self.act(packet, context),
+            Some(_) => Step::SLOW_PATH,
+            None => step,
+        }
     }
 
     /// Answers from an entry's words, wherever they are, TTLs counted down to `seconds`.
@@ -230,10 +248,13 @@ impl Stage for Encode {
                 }
                 self.answer_from(packet, Offsets::of(packet.layout), &entry, now, is_whole)
             }
-            Answer::Local(index) => {
-                let offsets = Offsets::of(packet.layout);
-                self.answer_from(packet, offsets, &self.local.entry(index).words(), 0, || true)
-            }
+            Answer::Local(found) => match self.rules.entry(found) {
+                Some(entry) => {
+                    let offsets = Offsets::of(packet.layout);
+                    self.answer_from(packet, offsets, &entry.words(), 0, || true)
+                }
+                None => self.answer_anew(packet, context),
+            },
             Answer::Rcode(rcode) => self.answer_bare(packet, rcode, 0),
             Answer::Truncated => self.answer_bare(packet, Rcode::NOERROR, flag::TC),
             Answer::None => {

@@ -7,19 +7,33 @@ use std::sync::Arc;
 
 use crate::cache::{Cache, EntryRef, Head, Key, Probe, answers};
 use crate::packet::{Answer, Batch, MAX_BATCH, Packet};
-use crate::step::{Exits, Run, Step};
+use crate::ratelimit::{Limiter, Verdict};
+use crate::step::{Exits, Reason, Run, Step};
 use crate::{Context, Stage, StageName};
 
 /// The stage that finds cached answers.
 #[derive(Clone, Debug)]
 pub struct Lookup {
     cache: Arc<Cache>,
+    /// How fast one client may miss.
+    limiter: Limiter,
 }
 
 impl Lookup {
     /// A lookup stage over `cache`.
     pub fn new(cache: Arc<Cache>) -> Self {
-        Self { cache }
+        Self { limiter: Limiter::off(cache.seed()), cache }
+    }
+
+    /// The same, with a limit on misses.
+    pub fn limited(mut self, limiter: Limiter) -> Self {
+        self.limiter = limiter;
+        self
+    }
+
+    /// What it counts misses with.
+    pub fn limiter(&mut self) -> &mut Limiter {
+        &mut self.limiter
     }
 
     #[inline(always)]
@@ -50,15 +64,30 @@ impl Lookup {
         }
     }
 
+    /// Where a packet goes that is a miss. What one client's queries for ever new names would cost others is most of
+    /// all room in the rings, so the limit is here and not behind them.
+    #[inline]
+    fn miss(&mut self, packet: &mut Packet, context: &Context) -> Step {
+        match self.limiter.judge(packet, context.now) {
+            Verdict::Pass => Step::SLOW_PATH,
+            Verdict::Drop => Step::drop(Reason::MissRateLimited),
+            Verdict::Slip => {
+                packet.answer = Answer::Truncated;
+                Step::at(StageName::Encode)
+            }
+        }
+    }
+
     /// The second half: what the entry says.
     #[inline(always)]
-    fn settle(&self, packet: &mut Packet, context: &Context) -> Step {
+    fn settle(&mut self, packet: &mut Packet, context: &Context) -> Step {
         let step = match packet.answer {
             Answer::Cached(found) => self.decide(packet, found, context),
             _ => Step::SLOW_PATH,
         };
         if step == Step::SLOW_PATH {
             packet.answer = Answer::None;
+            return self.miss(packet, context);
         }
         step
     }

@@ -5,6 +5,7 @@ use pmdns_config::StageName;
 use pmdns_nics::Frame;
 
 use crate::cache::{EntryRef, Key};
+use crate::policy::LocalRef;
 use crate::step::Step;
 use crate::wire::dns::{Rcode, View};
 use crate::wire::ip::{v4, v6};
@@ -73,8 +74,8 @@ pub enum Answer {
     Truncated,
     /// An entry of the cache.
     Cached(EntryRef),
-    /// An entry of the local data.
-    Local(u32),
+    /// An answer of the ruleset.
+    Local(LocalRef),
 }
 
 /// Where a packet's headers are, and what it asks. Offsets count from the start of the frame.

@@ -11,7 +11,7 @@ use pmdns_stages::cache::{Cache, Entry, Writer};
 use pmdns_stages::encode::Encode;
 use pmdns_stages::lookup::Lookup;
 use pmdns_stages::parse::Parse;
-use pmdns_stages::policy::LocalData;
+use pmdns_stages::policy::Ruleset;
 use pmdns_stages::ports::{Port, Ports};
 use pmdns_stages::testing::{
     self, OUR_IPV4, OUR_IPV6, OUR_MAC, Query, Record, entry_of, name_of, query,
@@ -39,11 +39,11 @@ fn line(offload: bool) -> Line {
     let (cache, mut writers) = Cache::new(Arena::heap(1 << 17), 1, seed).unwrap();
     let addresses = [IpAddr::from(OUR_IPV4), IpAddr::from(OUR_IPV6)];
     let ports: Ports = [Port { checksum_offload: offload, ..Port::new(OUR_MAC, addresses) }].into();
-    let local = Arc::new(LocalData::new(&[], &[], seed).unwrap());
+    let rules = Arc::new(Ruleset::empty(seed));
     Line {
         parse: Parse::new(Arc::clone(&ports), seed),
         lookup: Lookup::new(Arc::clone(&cache)),
-        encode: Encode::new(Arc::clone(&cache), local, ports, MAX_UDP_SIZE),
+        encode: Encode::new(Arc::clone(&cache), rules, ports, MAX_UDP_SIZE),
         writer: writers.remove(0),
         cache,
     }

@@ -8,12 +8,14 @@ use pmdns_nics::{Frame, FramePool};
 use pmdns_stages::cache::{Entry, EntryRef};
 use pmdns_stages::encode::Encode;
 use pmdns_stages::miss::Miss;
+use pmdns_stages::policy::Ruleset;
 use pmdns_stages::wire::dns::Rcode;
 use pmdns_stages::{Answer, Context, Packet, Stage, Step, Tick};
 
 use super::counters::{Counters, count};
 use super::pending::Waiter;
 use crate::ring::RingSender;
+use crate::rules::Tray;
 
 /// An answer on its way to the core that transmits it.
 #[derive(Debug)]
@@ -28,6 +30,8 @@ pub struct Answered {
 pub(super) struct Outlets {
     /// Writes the answers.
     pub(super) encode: Encode,
+    /// Where other rules for it come from.
+    pub(super) rules: Tray<Arc<Ruleset>>,
     /// Gives the frames for them.
     pub(super) pool: FramePool,
     /// Rings to the cores that transmit.
@@ -54,6 +58,12 @@ enum Fate {
 }
 
 impl Outlets {
+    /// Takes new rules, if there are any, and gives back those in use.
+    pub(super) fn look_for_rules(&mut self) {
+        let Self { encode, rules, .. } = self;
+        rules.look(|rules| encode.exchange(rules));
+    }
+
     /// Answers that there is no answer.
     pub(super) fn servfail(&mut self, waiter: &Waiter, context: &Context) {
         let Waiter { miss, worker } = waiter;
