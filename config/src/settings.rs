@@ -51,6 +51,8 @@ pub struct Config {
     /// Files of names that are blocked.
     #[serde(rename = "blocklist")]
     pub blocklists: Vec<Blocklist>,
+    /// Response policy zones; the first that has a rule decides.
+    pub rpz: Vec<Rpz>,
     /// How to talk to a running instance.
     pub control: Control,
     /// Where monitoring reads the counters.
@@ -302,6 +304,16 @@ pub struct Blocklist {
     /// What is answered.
     #[serde(default)]
     pub action: BlockAction,
+}
+
+/// `[[rpz]]`: a response policy zone (draft-vixie-dnsop-dns-rpz-00).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rpz {
+    /// Its zone file.
+    pub file: PathBuf,
+    /// What names without a trailing dot are relative to; absent: the root, or what `$ORIGIN` says.
+    pub origin: Option<String>,
 }
 
 /// What the lines of a block list look like.

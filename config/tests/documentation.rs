@@ -31,6 +31,9 @@ file = "least.zone"
 
 [[blocklist]]
 file = "least.txt"
+
+[[rpz]]
+file = "least.rpz"
 "#;
 
 /// One table of the document.

@@ -130,6 +130,11 @@ impl Encode {
         std::mem::swap(&mut self.rules, rules);
     }
 
+    /// The rules it answers from.
+    pub fn rules(&self) -> &Ruleset {
+        &self.rules
+    }
+
     /// Answers with an entry that need not be in the cache.
     pub fn answer_with(&self, packet: &mut Packet, entry: &Entry, context: &Context) -> Step {
         let offsets = Offsets::of(packet.layout);

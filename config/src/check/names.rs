@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use super::{Verdict, at_most, broken, in_range};
-use crate::limits::{MAX_BLOCKLISTS, MAX_TTL, MAX_ZONES};
+use crate::limits::{MAX_BLOCKLISTS, MAX_RPZ, MAX_TTL, MAX_ZONES};
 use crate::local::LocalRecord;
 use crate::name::{NameError, readable, wire_name};
 use crate::problem::Problem;
@@ -43,16 +43,25 @@ pub(super) fn check_block(block: &Block) -> Verdict {
 pub(super) fn check_files(config: &Config) -> Verdict {
     at_most("zone", "zone files", config.zones.len(), MAX_ZONES)?;
     at_most("blocklist", "block lists", config.blocklists.len(), MAX_BLOCKLISTS)?;
+    at_most("rpz", "policy zones", config.rpz.len(), MAX_RPZ)?;
     for (index, zone) in config.zones.iter().enumerate() {
-        check_file(&format!("zone[{index}].file"), &zone.file)?;
-        if let Some(Err(error)) = zone.origin.as_deref().map(wire_name) {
-            return broken(format!("zone[{index}].origin"), Problem::Origin(error));
-        }
+        check_zone(&format!("zone[{index}]"), &zone.file, zone.origin.as_deref())?;
+    }
+    for (index, zone) in config.rpz.iter().enumerate() {
+        check_zone(&format!("rpz[{index}]"), &zone.file, zone.origin.as_deref())?;
     }
     for (index, list) in config.blocklists.iter().enumerate() {
         check_file(&format!("blocklist[{index}].file"), &list.file)?;
     }
     Ok(())
+}
+
+fn check_zone(path: &str, file: &Path, origin: Option<&str>) -> Verdict {
+    check_file(&format!("{path}.file"), file)?;
+    match origin.map(wire_name) {
+        Some(Err(error)) => broken(format!("{path}.origin"), Problem::Origin(error)),
+        _ => Ok(()),
+    }
 }
 
 fn check_file(key: &str, file: &Path) -> Verdict {

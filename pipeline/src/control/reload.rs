@@ -159,9 +159,10 @@ fn read(path: &Path, recipe: Recipe) -> Result<Read, ReloadError> {
 
 /// What rules consist of, in a line.
 pub fn describe(digest: &Digest) -> String {
-    let Digest { local_names, blocked_names, bytes, warnings } = digest;
+    let Digest { local_names, policy_names, blocked_names, bytes, warnings } = digest;
     let mut text = format!(
-        "{local_names} local names, {blocked_names} blocked names in {:.1} MiB",
+        "{local_names} local names, {policy_names} names in policy zones, {blocked_names} blocked names \
+         in {:.1} MiB",
         *bytes as f64 / f64::from(1 << 20)
     );
     if !warnings.is_empty() {
@@ -181,6 +182,7 @@ fn rest(config: &Config) -> String {
         policy: none.policy,
         zones: none.zones,
         blocklists: none.blocklists,
+        rpz: none.rpz,
         ..config.clone()
     };
     format!("{rest:?}")

@@ -90,6 +90,7 @@ pub(crate) struct Rig {
     upstreams: Arc<[UpstreamCounters]>,
     clock: Clock,
     parse: Parse,
+    pub(crate) rules: RulesDesk,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
@@ -126,7 +127,7 @@ impl Rig {
         let (cache, mut writers) = Cache::new(Arena::heap(1 << 17), 1, seed).unwrap();
         let ports: Ports = [Port::new(OUR_MAC, [OUR_IPV4.into(), OUR_IPV6.into()])].into();
         let rules = Arc::new(Ruleset::empty(seed));
-        let (_, mut trays) = RulesDesk::new(0, 1, seed, 1);
+        let (desk, mut trays) = RulesDesk::new(0, 1, seed, 1);
         let pool = FramePool::Heap(HeapPool::new(setup.frames));
         let (misses, inlets) = (0..setup.workers).map(|_| ring(256)).unzip();
         let (outlet, answers) = ring(setup.answers);
@@ -159,7 +160,8 @@ impl Rig {
         };
         let thread = std::thread::spawn(move || slowpath::run(parts));
         let parse = Parse::new(ports, seed);
-        Self { pool, misses, answers, counters, upstreams, clock, parse, stop, thread }
+        let rules = desk;
+        Self { pool, misses, answers, counters, upstreams, clock, parse, rules, stop, thread }
     }
 
     /// Sends a client's query as a miss of worker 0.

@@ -90,7 +90,7 @@ pub(super) struct Local {
 
 /// What is answered for one name: entries, by number. A node without any is of a name that is not ours.
 #[derive(Clone, Debug)]
-struct Node {
+pub(super) struct Node {
     types: Box<[(u16, u32)]>,
     /// For types it has no records of.
     other: u32,
@@ -108,7 +108,8 @@ impl Node {
         Self { types: Box::default(), other: NONE, any: NONE, wildcard: NONE, below: NONE }
     }
 
-    fn find(&self, qtype: u16) -> u32 {
+    /// The number of the entry that answers a query of this type.
+    pub(super) fn find(&self, qtype: u16) -> u32 {
         if qtype == rtype::ANY {
             return self.any;
         }
@@ -216,16 +217,9 @@ impl<'z> Build<'z, '_> {
 
     /// Adds a name that has records.
     fn add_owner(&mut self, name: &'z [u8]) -> Result<(), LocalError> {
-        let mut types = Vec::new();
-        for rtype in self.zone.types(name) {
-            types.push((rtype, self.answer(name, rtype)?));
-        }
         let (nodata, missing) = self.negative(name)?;
-        let is_alias = types.iter().any(|(rtype, _)| *rtype == rtype::CNAME);
-        // The CNAME records, and nothing behind them.
-        let other = if is_alias { self.answer(name, NO_TYPE)? } else { nodata };
-        let any = types.first().map_or(nodata, |(_, entry)| *entry);
-        self.add(name, Node { types: types.into(), other, any, wildcard: NONE, below: missing })
+        let node = owner_node(self.zone, name, nodata, self.entries)?;
+        self.add(name, Node { below: missing, ..node })
     }
 
     /// Adds a name that exists without records.
@@ -233,11 +227,6 @@ impl<'z> Build<'z, '_> {
         let (nodata, missing) = self.negative(name)?;
         let node = Node { other: nodata, any: nodata, below: missing, ..Node::foreign() };
         self.add(name, node)
-    }
-
-    fn answer(&mut self, name: &[u8], rtype: u16) -> Result<u32, LocalError> {
-        let reply = self.zone.answer(name, rtype)?;
-        self.entries.add(&reply, Head::AUTHORITATIVE)
     }
 
     /// What is answered for types a name of ours has not, and for names below it that are not there.
@@ -251,6 +240,24 @@ impl<'z> Build<'z, '_> {
         self.negative.insert(apex, (nodata, missing));
         Ok((nodata, missing))
     }
+}
+
+/// The node of an owner of records. Queries for types it has no records of are answered with `nodata`.
+pub(super) fn owner_node(
+    zone: &Zone<'_>,
+    owner: &[u8],
+    nodata: u32,
+    entries: &mut Entries,
+) -> Result<Node, LocalError> {
+    let mut answer = |rtype| entries.add(&zone.answer(owner, rtype)?, Head::AUTHORITATIVE);
+    let mut types = Vec::new();
+    for rtype in zone.types(owner) {
+        types.push((rtype, answer(rtype)?));
+    }
+    // The CNAME records, and nothing behind them.
+    let other = if zone.alias(owner).is_some() { answer(NO_TYPE)? } else { nodata };
+    let any = types.first().map_or(nodata, |(_, entry)| *entry);
+    Ok(Node { types: types.into(), other, any, wildcard: NONE, below: NONE })
 }
 
 /// Answers, known by their number.

@@ -8,6 +8,7 @@ mod filter;
 mod lists;
 mod local;
 mod names;
+mod rpz;
 mod ruleset;
 mod zone;
 
@@ -18,6 +19,7 @@ use crate::step::{Exits, Run, Step};
 use crate::{Context, Stage, StageName};
 use filter::Glance;
 pub use local::LocalError;
+pub use rpz::RpzError;
 pub use ruleset::{Digest, LocalRef, Ruleset, RulesetError};
 
 /// The stage that answers for local and blocked names.

@@ -3,6 +3,8 @@
 //! A reload makes a new one. A packet that was judged by one and is encoded on another core, which has the other,
 //! is judged again there: an answer is a place in the ruleset of one generation, and is looked up in no other.
 
+use std::path::PathBuf;
+
 use pmdns_config::files::{FileError, ListSummary, Scope, read_list, read_zone};
 use pmdns_config::limits::MAX_LIST_NAMES;
 use pmdns_config::{BlockAction, Config, NameError};
@@ -11,9 +13,11 @@ use super::builtin::{pointers, special_use};
 use super::filter::{Filter, Glance, all_candidates};
 use super::lists::{Blocked, Lists};
 use super::local::{Entries, Local, LocalError};
+use super::rpz::{Action, PolicyZone, RpzError};
 use super::zone::Reply;
 use crate::StageName;
-use crate::cache::Entry;
+use crate::cache::{Entry, Head, Key};
+use crate::lpm::Clients;
 use crate::packet::{Answer, Packet};
 use crate::step::{Reason, Step};
 use crate::wire::dns::{Rcode, rtype};
@@ -25,6 +29,14 @@ pub enum RulesetError {
     /// Local data contradict themselves.
     #[error(transparent)]
     Local(#[from] LocalError),
+    /// A policy zone cannot be used.
+    #[error("{}: {problem}", file.display())]
+    Rpz {
+        /// Its file.
+        file: PathBuf,
+        /// What is wrong with it.
+        problem: RpzError,
+    },
     /// A file cannot be used.
     #[error(transparent)]
     File(#[from] FileError),
@@ -54,6 +66,9 @@ pub struct Ruleset {
     /// Which names the others have anything to say about.
     filter: Filter,
     local: Local,
+    policies: Box<[PolicyZone]>,
+    /// Clients that policy zones have rules about; `None`: there are none.
+    clients: Option<Clients<bool>>,
     blocked: Blocked,
     entries: Entries,
     /// Answers to A and AAAA queries for names that are blocked with the null address.
@@ -65,6 +80,8 @@ pub struct Ruleset {
 pub struct Digest {
     /// Names with local records.
     pub local_names: usize,
+    /// Names that policy zones have rules about.
+    pub policy_names: usize,
     /// Names that are blocked, exceptions included.
     pub blocked_names: usize,
     /// Bytes that the names take.
@@ -117,19 +134,30 @@ impl Ruleset {
         // A name above a local one exists, also if it is blocked.
         let is_blocked = |name: &[u8]| blocked.find(name, &all_candidates(name, seed)).is_some();
         let local = Local::new(&records, is_blocked, &mut entries)?;
-        let mut filter = Filter::with_capacity(local.len() + blocked.len(), seed);
+        let policies = read_policies(config, &mut entries, seed, &mut digest)?;
+        let policy_names: usize = policies.iter().map(PolicyZone::len).sum();
+        let names = local.len() + policy_names + blocked.len();
+        let mut filter = Filter::with_capacity(names, seed);
         local.add_to(&mut filter);
+        policies.iter().for_each(|zone| zone.add_to(&mut filter));
         blocked.add_to(&mut filter);
         digest.local_names = local.len();
+        digest.policy_names = policy_names;
         digest.blocked_names = blocked.len();
-        digest.bytes = filter.footprint() + blocked.footprint();
-        let ruleset = Self { generation, filter, local, blocked, entries, null: [a?, aaaa?] };
+        let policy_bytes: usize = policies.iter().map(PolicyZone::footprint).sum();
+        digest.bytes = filter.footprint() + policy_bytes + blocked.footprint();
+        let prefixes: Vec<_> = policies.iter().flat_map(|zone| &zone.client_prefixes).collect();
+        let clients = prefixes.iter().map(|prefix| (*prefix, true));
+        let clients = (!prefixes.is_empty()).then(|| Clients::new(clients, false));
+        let null = [a?, aaaa?];
+        let policies = policies.into();
+        let ruleset = Self { generation, filter, local, policies, clients, blocked, entries, null };
         Ok((ruleset, digest))
     }
 
     /// Whether there are no rules.
     pub(super) fn is_empty(&self) -> bool {
-        self.local.len() + self.blocked.len() == 0
+        self.local.len() + self.blocked.len() + self.policies.len() == 0
     }
 
     /// The answer at a place, unless it is a place in another ruleset.
@@ -148,19 +176,30 @@ impl Ruleset {
     /// Where a packet goes at whose name this was the first look.
     #[inline(always)]
     pub(super) fn decide(&self, packet: &mut Packet, glance: Glance) -> Step {
-        if glance.is_no() || !self.filter.may_have(glance) {
-            return Step::at(StageName::Lookup);
+        if !glance.is_no() && self.filter.may_have(glance) || self.concerns_client(packet) {
+            return self.judge(packet);
         }
-        self.judge(packet)
+        Step::at(StageName::Lookup)
+    }
+
+    /// Whether a rule is about the packet's client.
+    #[inline(always)]
+    fn concerns_client(&self, packet: &Packet) -> bool {
+        match &self.clients {
+            None => false,
+            Some(clients) => clients.find(packet.layout.client(packet.frame.bytes())),
+        }
     }
 
     /// Where a packet goes whose name a rule may be about.
     #[inline(never)]
     pub(crate) fn judge(&self, packet: &mut Packet) -> Step {
         let query = packet.query();
-        packet.answer = match self.verdict(query.name(), query.qtype()) {
+        let client = packet.layout.client(packet.frame.bytes());
+        packet.answer = match self.verdict(query.name(), query.qtype(), client) {
             Verdict::Pass => return Step::at(StageName::Lookup),
             Verdict::Drop => return Step::drop(Reason::Blocked),
+            Verdict::Truncated => Answer::Truncated,
             Verdict::Rcode(rcode) => Answer::Rcode(rcode),
             Verdict::Entry(number) => {
                 Answer::Local(LocalRef { generation: self.generation, number })
@@ -169,10 +208,16 @@ impl Ruleset {
         Step::at(StageName::Encode)
     }
 
-    fn verdict(&self, name: &[u8], qtype: u16) -> Verdict {
+    fn verdict(&self, name: &[u8], qtype: u16, client: &[u8]) -> Verdict {
         let candidates = self.filter.candidates(name);
         if let Some(number) = self.local.find(name, &candidates, qtype) {
             return Verdict::Entry(number);
+        }
+        for zone in &self.policies {
+            let action = zone.of_client(client).or_else(|| zone.of_name(name, &candidates));
+            if let Some(action) = action {
+                return policy_verdict(zone, action, qtype);
+            }
         }
         match self.blocked.find(name, &candidates) {
             None => Verdict::Pass,
@@ -186,6 +231,49 @@ impl Ruleset {
     }
 }
 
+impl Ruleset {
+    /// An upstream's answer, as `entry` and as the message it was read from, or what policy zones have to say of the
+    /// addresses in it. Whoever asked for it and whoever will be answered from the cache gets the same.
+    pub fn respond(&self, entry: Entry, key: Key<'_>, message: &[u8]) -> Entry {
+        if !self.policies.iter().any(PolicyZone::has_responses) {
+            return entry;
+        }
+        let candidates = self.filter.candidates(key.name);
+        for zone in &self.policies {
+            // An earlier rule about the name exempts it; any other would have been carried out by now.
+            if zone.of_name(key.name, &candidates) == Some(Action::Passthru) {
+                return entry;
+            }
+            if let Some(action) = zone.of_response(message) {
+                return match policy_verdict(zone, action, key.qtype) {
+                    Verdict::Pass | Verdict::Drop => entry,
+                    Verdict::Truncated => {
+                        entry.without_records(key, Rcode::NOERROR, Head::TOO_LONG)
+                    }
+                    Verdict::Rcode(rcode) => entry.without_records(key, rcode, 0),
+                    Verdict::Entry(number) => match self.entries.get(number) {
+                        Some(local) => entry.with_records_of(key, local),
+                        None => entry,
+                    },
+                };
+            }
+        }
+        entry
+    }
+}
+
+/// What an action of a zone means for a query of this type.
+fn policy_verdict(zone: &PolicyZone, action: Action, qtype: u16) -> Verdict {
+    match action {
+        Action::Passthru => Verdict::Pass,
+        Action::Nxdomain => Verdict::Rcode(Rcode::NXDOMAIN),
+        Action::Nodata => Verdict::Rcode(Rcode::NOERROR),
+        Action::Drop => Verdict::Drop,
+        Action::TcpOnly => Verdict::Truncated,
+        Action::Local(node) => Verdict::Entry(zone.entry(node, qtype)),
+    }
+}
+
 /// What is to be done with a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
@@ -193,10 +281,36 @@ enum Verdict {
     Pass,
     /// Answer with the entry of this number.
     Entry(u32),
+    /// Answer with TC=1.
+    Truncated,
     /// Answer with nothing but an rcode.
     Rcode(Rcode),
     /// Do not answer.
     Drop,
+}
+
+/// The policy zones, in their order.
+fn read_policies(
+    config: &Config,
+    entries: &mut Entries,
+    seed: Seed,
+    digest: &mut Digest,
+) -> Result<Vec<PolicyZone>, RulesetError> {
+    let mut zones = Vec::new();
+    for rpz in &config.rpz {
+        let records = read_zone(&rpz.file, rpz.origin.as_deref())?;
+        let zone = PolicyZone::new(&records, entries, seed)
+            .map_err(|problem| RulesetError::Rpz { file: rpz.file.clone(), problem })?;
+        if zone.left_out > 0 {
+            digest.warnings.push(format!(
+                "{}: {} rules about name servers (rpz-nsdname, rpz-nsip) are left out: a forwarder does not see them",
+                rpz.file.display(),
+                zone.left_out,
+            ));
+        }
+        zones.push(zone);
+    }
+    Ok(zones)
 }
 
 /// The names of `[block]` and of all block lists, in this order.

@@ -3,14 +3,15 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use pmdns_config::{BlockAction, Blocklist, Config, ListFormat, LocalRecord, Zone};
+use pmdns_config::{BlockAction, Blocklist, Config, ListFormat, LocalRecord, Rpz, Zone};
 
 use super::*;
+use crate::cache::{Head, Key, answers};
 use crate::packet::Answer;
 use crate::parse::Parse;
 use crate::ports::Port;
 use crate::step::Reason;
-use crate::testing::{OUR_IPV4, OUR_MAC, act_once, at, name_of, query};
+use crate::testing::{OUR_IPV4, OUR_MAC, act_once, at, entry_of, name_of, query, reply};
 use crate::wire::dns::Rcode;
 use crate::wire::name::Seed;
 
@@ -162,6 +163,8 @@ fn trap_19_a_canary_of_every_rule_kind_in_mixed_case() {
     let adblock = Written::new("||adblock.canary.example^\n@@||spared.adblock.canary.example^\n");
     let mut config = bare();
     config.block.names = vec!["Inline.canary.example".into()];
+    let zone = rules("policy.canary.example 60 CNAME .\n*.zone.canary.example 60 CNAME .\n");
+    config.rpz = vec![Rpz { file: zone.0.clone(), origin: Some("rpz".into()) }];
     let files = [&hosts, &domains, &adblock];
     config.blocklists = files.iter().map(|file| file.list(BlockAction::Nxdomain)).collect();
     let mut policy = policy(&config);
@@ -172,6 +175,8 @@ fn trap_19_a_canary_of_every_rule_kind_in_mixed_case() {
         "a.b.c.wild.canary.example",
         "adblock.canary.example",
         "x.adblock.canary.example",
+        "policy.canary.example",
+        "x.y.zone.canary.example",
         "inline.canary.example",
         "x.inline.canary.example",
         "any.name.tld-canary",
@@ -189,6 +194,9 @@ fn trap_19_a_canary_of_every_rule_kind_in_mixed_case() {
     for name in ["x.exact.canary.example", "spared.adblock.canary.example", "canary.example"] {
         assert_eq!(ask(&mut policy, &format!("{name}. A")), (ON, Answer::None), "{name}");
     }
+    // And the one kind of rule that is about no name.
+    let client = rules("32.1.0.77.10.rpz-client-ip 60 CNAME .\n");
+    assert_eq!(ask(&mut with_policies(&[&client], &[]), "Any.Name. A"), BLOCKED);
 }
 
 /// A million rules, of the shapes that public lists have.
@@ -251,6 +259,79 @@ fn special_use_names_are_answered_by_default_and_can_be_overridden() {
     assert_eq!(local(&mut policy, "nas.home.arpa. A"), Some((Rcode::NOERROR, [1, 0, 0])));
     let pointer = local(&mut policy, "3.2.1.10.in-addr.arpa. PTR");
     assert_eq!(pointer, Some((Rcode::NOERROR, [1, 0, 0])));
+}
+
+/// A stage with these policy zones and these names blocked.
+fn with_policies(zones: &[&Written], blocked: &[&str]) -> Policy {
+    let mut config = bare();
+    let rpz = |file: &&Written| Rpz { file: file.0.clone(), origin: Some("rpz".into()) };
+    config.rpz = zones.iter().map(rpz).collect();
+    config.block.names = blocked.iter().map(|name| (*name).to_owned()).collect();
+    policy(&config)
+}
+
+/// A policy zone of these rules.
+fn rules(text: &str) -> Written {
+    Written::new(&format!("@ 60 SOA ns admin 1 2 3 4 5\n{text}"))
+}
+
+#[test]
+fn of_several_policy_zones_the_first_that_has_a_rule_decides() {
+    let first = rules("spared.example 60 CNAME rpz-passthru.\na.example 60 CNAME *.\n");
+    let second = rules(
+        "*.example 60 CNAME .\na.example 60 CNAME .\nd.example 60 CNAME rpz-drop.\n\
+         t.example 60 CNAME rpz-tcp-only.\nl.example 60 A 192.0.2.1\n",
+    );
+    let mut policy = with_policies(&[&first, &second], &["spared.example", "b.blocked"]);
+    let rcode = |rcode| (ANSWERED, Answer::Rcode(rcode));
+    assert_eq!(ask(&mut policy, "spared.example. A"), (ON, Answer::None), "from the list too");
+    assert_eq!(ask(&mut policy, "a.example. A"), rcode(Rcode::NOERROR));
+    assert_eq!(ask(&mut policy, "x.EXAMPLE. A"), rcode(Rcode::NXDOMAIN));
+    assert_eq!(ask(&mut policy, "d.example. A"), (Step::drop(Reason::Blocked), Answer::None));
+    assert_eq!(ask(&mut policy, "t.example. A"), (ANSWERED, Answer::Truncated));
+    assert_eq!(local(&mut policy, "l.example. A"), Some((Rcode::NOERROR, [1, 0, 0])));
+    assert_eq!(ask(&mut policy, "b.blocked. A"), BLOCKED);
+    assert_eq!(ask(&mut policy, "elsewhere. A"), (ON, Answer::None));
+}
+
+/// The client of [`query`] is 10.77.0.1.
+#[test]
+fn a_rule_about_the_client_comes_before_one_about_the_name() {
+    let name = rules("a.example 60 CNAME .\n");
+    let client = rules("32.1.0.77.10.rpz-client-ip 60 CNAME rpz-passthru.\na.example 60 CNAME .\n");
+    let other = rules("32.9.0.77.10.rpz-client-ip 60 CNAME rpz-passthru.\na.example 60 CNAME .\n");
+    let refusing = rules("24.0.0.77.10.rpz-client-ip 60 CNAME rpz-drop.\n");
+    let ask = |zones: &[&Written], text| self::ask(&mut with_policies(zones, &[]), text);
+    assert_eq!(ask(&[&client], "a.example. A"), (ON, Answer::None));
+    assert_eq!(ask(&[&other], "a.example. A"), BLOCKED);
+    assert_eq!(ask(&[&name, &client], "a.example. A"), BLOCKED, "the first zone decides");
+    assert_eq!(ask(&[&refusing], "any.name. A"), (Step::drop(Reason::Blocked), Answer::None));
+}
+
+#[test]
+fn an_address_in_an_answer_is_judged_before_it_is_kept() {
+    let zone = rules(
+        "32.9.2.0.192.rpz-ip 60 CNAME .\n32.8.2.0.192.rpz-ip 60 A 192.0.2.80\n\
+         32.7.2.0.192.rpz-ip 60 CNAME rpz-tcp-only.\nspared.example 60 CNAME rpz-passthru.\n",
+    );
+    let policy = with_policies(&[&zone], &[]);
+    let respond = |name: &str, last: u8| {
+        let query = query(&format!("{name} A"));
+        let records = [(0, 1, 60, vec![192, 0, 2, last])];
+        let entry = entry_of(&query, &records, 5, seed());
+        let key = Key { name: &query.name, qtype: 1, qclass: 1, flags: 0 };
+        let judged = policy.rules.respond(entry.clone(), key, &reply(&query, &records));
+        let (before, after) = (entry.head(), judged.head());
+        assert_eq!((after.hash, after.learnt, after.expires), (before.hash, 5, 65));
+        assert!(answers(&judged.words(), &key), "it answers the same question");
+        (after.rcode, after.counts(), after.flags, judged == entry)
+    };
+    assert_eq!(respond("www.example.", 1), (Rcode::NOERROR, [1, 0, 0], 0, true));
+    assert_eq!(respond("WWW.example.", 9), (Rcode::NXDOMAIN, [0; 3], 0, false));
+    let local = (Rcode::NOERROR, [1, 0, 0], Head::AUTHORITATIVE, false);
+    assert_eq!(respond("www.example.", 8), local);
+    assert_eq!(respond("www.example.", 7), (Rcode::NOERROR, [0; 3], Head::TOO_LONG, false));
+    assert_eq!(respond("spared.example.", 9), (Rcode::NOERROR, [1, 0, 0], 0, true));
 }
 
 #[test]

@@ -162,6 +162,12 @@ impl<'r> Zone<'r> {
         owner.strip_prefix(ASTERISK)
     }
 
+    /// Where the CNAME record of an owner points, in lower case.
+    pub(super) fn alias(&self, owner: &[u8]) -> Option<Vec<u8>> {
+        let set = self.sets(owner).iter().find(|set| set.rtype == rtype::CNAME)?;
+        set.data.first().map(|target| target.to_ascii_lowercase())
+    }
+
     /// The records that a query for `owner`, a name or a wildcard, and `qtype` is answered with.
     pub(super) fn answer(&self, owner: &[u8], qtype: u16) -> Result<Reply, LocalError> {
         let mut reply = Reply::empty();
@@ -226,11 +232,9 @@ impl<'r> Zone<'r> {
         let mut place = Place::Owner(owner);
         for _ in 0..=MAX_CNAMES {
             let Place::Owner(owner) = place else { break };
-            let sets = self.sets(owner);
-            types.extend(sets.iter().map(|set| set.rtype));
-            let alias = sets.iter().find(|set| set.rtype == rtype::CNAME);
-            let Some(target) = alias.and_then(|set| set.data.first()) else { break };
-            place = self.place(&target.to_ascii_lowercase());
+            types.extend(self.sets(owner).iter().map(|set| set.rtype));
+            let Some(target) = self.alias(owner) else { break };
+            place = self.place(&target);
         }
         // Several CNAME records in a row are one type.
         let mut seen = BTreeSet::new();
