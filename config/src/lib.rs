@@ -8,6 +8,7 @@ mod check;
 mod cookies;
 mod error;
 mod explain;
+pub mod files;
 pub mod limits;
 mod load;
 mod local;
@@ -22,6 +23,7 @@ mod size;
 
 pub use cookies::{CookieSecret, CookieSecrets};
 pub use error::{ConfigError, Place};
+pub use files::FileError;
 pub use local::{LocalError, LocalProblem, LocalRecord};
 pub use name::{NameError, wire_name};
 pub use placement::{PlacementError, StageName, Stretch, StretchError};

@@ -80,3 +80,16 @@ pub const MAX_RATE_TABLE: u32 = 1 << 24;
 
 /// Bytes in a unix socket's path, without the closing zero (`sockaddr_un`).
 pub const MAX_SOCKET_PATH: usize = 107;
+
+/// Zone files.
+pub const MAX_ZONES: usize = 1024;
+/// Block lists.
+pub const MAX_BLOCKLISTS: usize = 64;
+/// Response policy zones.
+pub const MAX_RPZ: usize = 64;
+/// The largest zone file or block list that is read, in bytes: 16 million names fit.
+pub const MAX_LIST_BYTES: u64 = 1 << 30;
+/// The longest line of a block list, in bytes.
+pub const MAX_LIST_LINE: usize = 4096;
+/// Names in all block lists together.
+pub const MAX_LIST_NAMES: usize = 1 << 24;

@@ -105,9 +105,9 @@ pub enum Problem {
     },
     /// The limit would let nothing through.
     #[error(
-        "is 0, so that no query would pass; write 1 or more, or turn the limit off with queries_per_second = 0"
+        "is 0, so that no query would pass; write 1 or more, or turn the limit off with {0} = 0"
     )]
-    NoBurst,
+    NoBurst(&'static str),
     /// Two keys for one thing.
     #[error("stands beside `{other}`, which says the same; keep one of the two")]
     Both {
@@ -152,6 +152,9 @@ pub enum Problem {
     /// A blocked name is no name.
     #[error("cannot be blocked: {0}")]
     Name(#[from] NameError),
+    /// The origin of a zone file is no name.
+    #[error("cannot be an origin: {0}")]
+    Origin(NameError),
     /// Blocking takes everything below a name along.
     #[error("is `*.{0}`; write `{0}`, everything below it is blocked with it")]
     BlockedWildcard(String),

@@ -46,6 +46,16 @@ pub struct Config {
     pub local: Vec<LocalRecord>,
     /// Names answered with NXDOMAIN.
     pub block: Block,
+    /// What is answered without being written down.
+    pub policy: Policy,
+    /// Zone files, answered from authoritatively.
+    #[serde(rename = "zone")]
+    pub zones: Vec<Zone>,
+    /// Files of names that are blocked.
+    #[serde(rename = "blocklist")]
+    pub blocklists: Vec<Blocklist>,
+    /// Response policy zones; the first that has a rule decides.
+    pub rpz: Vec<Rpz>,
     /// How to talk to a running instance.
     pub control: Control,
     /// Where monitoring reads the counters.
@@ -273,6 +283,14 @@ pub struct RateLimit {
     pub exempt_valid_cookies: bool,
     /// Client prefixes remembered by each core; a power of two.
     pub table: u32,
+    /// Prefixes that no limit holds for.
+    pub exempt: Vec<Prefix>,
+    /// Count what is over a limit, and let it pass.
+    pub dry_run: bool,
+    /// Queries per second and client prefix that the cache cannot answer; 0 turns this limit off.
+    pub miss_queries_per_second: u32,
+    /// Such queries a client prefix may send at once after a pause.
+    pub miss_burst: u32,
 }
 
 /// `[block]`
@@ -281,6 +299,82 @@ pub struct RateLimit {
 pub struct Block {
     /// Names answered with NXDOMAIN, each with everything below it.
     pub names: Vec<String>,
+}
+
+/// `[policy]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Policy {
+    /// Answer special-use names (RFC 6761) and private reverse zones (RFC 6303) here.
+    pub special_use: bool,
+    /// A PTR record for every local address record.
+    pub auto_ptr: bool,
+}
+
+/// `[[zone]]`: a zone file (RFC 1035 section 5).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Zone {
+    /// The file.
+    pub file: PathBuf,
+    /// What names without a trailing dot are relative to; absent: the root, or what `$ORIGIN` says.
+    pub origin: Option<String>,
+}
+
+/// `[[blocklist]]`: a file of names that are blocked.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Blocklist {
+    /// The file.
+    pub file: PathBuf,
+    /// What its lines look like.
+    #[serde(default)]
+    pub format: ListFormat,
+    /// What is answered.
+    #[serde(default)]
+    pub action: BlockAction,
+}
+
+/// `[[rpz]]`: a response policy zone (draft-vixie-dnsop-dns-rpz-00).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rpz {
+    /// Its zone file.
+    pub file: PathBuf,
+    /// What names without a trailing dot are relative to; absent: the root, or what `$ORIGIN` says.
+    pub origin: Option<String>,
+}
+
+/// What the lines of a block list look like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ListFormat {
+    /// Any of the others, line by line.
+    #[default]
+    Auto,
+    /// `0.0.0.0 name`: the name alone.
+    Hosts,
+    /// `name`: the name and everything below it.
+    Domains,
+    /// `||name^`: the name and everything below it; `@@||name^`: not those.
+    Adblock,
+}
+
+/// What a blocked name is answered with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BlockAction {
+    /// NXDOMAIN: there is no such name.
+    #[default]
+    Nxdomain,
+    /// NOERROR without records.
+    Nodata,
+    /// REFUSED.
+    Refused,
+    /// The addresses 0.0.0.0 and ::.
+    Null,
+    /// Nothing.
+    Drop,
 }
 
 /// `[control]`
@@ -373,7 +467,17 @@ impl Default for RateLimit {
             slip: 2,
             exempt_valid_cookies: true,
             table: 65_536,
+            exempt: Vec::new(),
+            dry_run: false,
+            miss_queries_per_second: 0,
+            miss_burst: 200,
         }
+    }
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self { special_use: true, auto_ptr: false }
     }
 }
 

@@ -25,6 +25,15 @@ address = "10.97.0.1:53"
 name = "least.example"
 type = "A"
 data = "10.97.0.2"
+
+[[zone]]
+file = "least.zone"
+
+[[blocklist]]
+file = "least.txt"
+
+[[rpz]]
+file = "least.rpz"
 "#;
 
 /// One table of the document.

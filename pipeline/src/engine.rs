@@ -20,9 +20,9 @@ use pmdns_stages::lookup::Lookup;
 use pmdns_stages::miss::Miss;
 use pmdns_stages::neighbor::Neighbor;
 use pmdns_stages::parse::Parse;
-use pmdns_stages::policy::{LocalData, LocalError, Policy};
+use pmdns_stages::policy::{Digest, Policy, Ruleset, RulesetError};
 use pmdns_stages::ports::{Port, Ports};
-use pmdns_stages::ratelimit::RateLimit;
+use pmdns_stages::ratelimit::{Limiter, RateLimit};
 use pmdns_stages::wire::name::Seed;
 
 use crate::clock::Clock;
@@ -30,6 +30,7 @@ use crate::counters::Published;
 use crate::line::Stages;
 use crate::occupancy::RingGauge;
 use crate::ring::{RingReceiver, RingSender, ring};
+use crate::rules::RulesDesk;
 use crate::slowpath::{
     self, Answered, CacheCounters, Counters as SlowPathCounters, SlowPathParts, UpstreamCounters,
 };
@@ -45,12 +46,9 @@ pub enum EngineError {
     /// The cache does not fit its memory.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// The local data contradict themselves.
+    /// The rules cannot be made ready.
     #[error(transparent)]
-    Local(#[from] LocalError),
-    /// A blocked name is no name.
-    #[error("block.names: {0}")]
-    Block(String),
+    Rules(#[from] RulesetError),
     /// The file with cookie secrets has changed since it was checked.
     #[error("cookies.secret_file {0}")]
     Cookies(Problem),
@@ -72,6 +70,10 @@ pub struct Engine {
     pub gauges: Gauges,
     /// Which pages the cache got.
     pub arena: ArenaReport,
+    /// What the rules consist of.
+    pub digest: Digest,
+    /// Where other rules are lent from, until somebody takes it.
+    pub rules: Option<RulesDesk>,
     topology: Topology,
     stop: Arc<AtomicBool>,
 }
@@ -161,8 +163,11 @@ impl Engine {
         let calendar = Calendar::default();
         set_calendar(&calendar, clock);
         let cookies = cookies(&config.cookies, &calendar)?;
-        let stages = stages(config, facts, &cache, cookies, clock, seed)?;
+        let (ruleset, digest) = Ruleset::load(config, seed, 0)?;
+        let stages = stages(config, facts, &cache, cookies, Arc::new(ruleset), clock);
         let (worker_rings, slow_path_rings, rings) = lay_rings(config, &topology);
+        let (workers, threads) = (topology.workers.len(), topology.slow_path_threads);
+        let (rules, trays) = RulesDesk::new(workers, threads, seed, clock.ticks_per_second());
         let gauges = Gauges {
             workers: (0..topology.workers.len())
                 .map(|worker| Arc::new(Published::new(topology.links(worker))))
@@ -178,7 +183,9 @@ impl Engine {
         };
         let stop = Arc::new(AtomicBool::new(false));
         let mut slow_path = Vec::new();
-        for (index, (writer, rings)) in writers.into_iter().zip(slow_path_rings).enumerate() {
+        for (index, ((writer, rings), rules)) in
+            writers.into_iter().zip(slow_path_rings).zip(trays.slow_path).enumerate()
+        {
             slow_path.push(SlowPathParts {
                 settings: config.slowpath.clone(),
                 upstreams: config.upstreams.clone(),
@@ -189,6 +196,7 @@ impl Engine {
                 cache: Arc::clone(&cache),
                 writer,
                 encode: stages.encode.clone(),
+                rules,
                 pool: gauges.pool.clone(),
                 clock,
                 stop: Arc::clone(&stop),
@@ -198,8 +206,8 @@ impl Engine {
             });
         }
         let mut workers = Vec::new();
-        for ((plan, rings), published) in
-            topology.workers.iter().zip(worker_rings).zip(&gauges.workers)
+        for (((plan, rings), published), rules) in
+            topology.workers.iter().zip(worker_rings).zip(&gauges.workers).zip(trays.workers)
         {
             let mut parts = WorkerParts {
                 line: stages.man(plan.stages),
@@ -211,6 +219,7 @@ impl Engine {
                 misses: rings.misses,
                 answers: rings.answers,
                 cache: Arc::clone(&cache),
+                rules,
                 clock,
                 published: Arc::clone(published),
             };
@@ -221,7 +230,16 @@ impl Engine {
             }
             workers.push(Worker::new(parts));
         }
-        Ok(Self { workers, slow_path, gauges, arena: arena_report, topology, stop })
+        Ok(Self {
+            workers,
+            slow_path,
+            gauges,
+            arena: arena_report,
+            digest,
+            rules: Some(rules),
+            topology,
+            stop,
+        })
     }
 
     /// Starts every thread. Data cores are pinned if `pin` says so.
@@ -339,26 +357,25 @@ fn stages(
     facts: &[PortFacts],
     cache: &Arc<Cache>,
     cookies: Option<Cookies>,
+    rules: Arc<Ruleset>,
     clock: Clock,
-    seed: Seed,
-) -> Result<Stages, EngineError> {
+) -> Stages {
     let ports: Ports = config.ports.iter().zip(facts).map(stage_port).collect();
-    let blocked =
-        config.block.wire_names().map_err(|error| EngineError::Block(error.to_string()))?;
-    let local = Arc::new(LocalData::new(&config.local, &blocked, seed)?);
+    let seed = cache.seed();
+    let misses = Limiter::of_misses(&config.ratelimit, clock.ticks_per_second(), seed);
     let fixed = Arc::new(FixedAnswers::new(&config.answers));
-    Ok(Stages {
+    Stages {
         parse: Parse::new(Arc::clone(&ports), seed)
             .checking(cookies)
             .introducing(Arc::clone(&fixed)),
         neighbor: Neighbor::new(Arc::clone(&ports)),
         acl: Acl::new(&config.acl),
         ratelimit: RateLimit::new(&config.ratelimit, clock.ticks_per_second(), seed),
-        policy: Policy::new(Arc::clone(&local)),
-        lookup: Lookup::new(Arc::clone(cache)).answering_any(&fixed),
-        encode: Encode::new(Arc::clone(cache), local, ports, config.answers.max_udp_size)
+        policy: Policy::new(Arc::clone(&rules)),
+        lookup: Lookup::new(Arc::clone(cache)).limited(misses).answering_any(&fixed),
+        encode: Encode::new(Arc::clone(cache), rules, ports, config.answers.max_udp_size)
             .introducing(fixed, config.answers.nsid.as_deref()),
-    })
+    }
 }
 
 fn stage_port((settings, facts): (&pmdns_config::Port, &PortFacts)) -> Port {

@@ -43,6 +43,7 @@ pub(crate) fn check(config: &Config) -> Verdict {
     ratelimit(&config.ratelimit)?;
     names::check_local(&config.local)?;
     names::check_block(&config.block)?;
+    names::check_files(config)?;
     control(&config.control)?;
     metrics(&config.metrics)
 }
@@ -127,7 +128,10 @@ fn acl(acl: &Acl) -> Verdict {
 
 fn ratelimit(limit: &RateLimit) -> Verdict {
     if limit.queries_per_second > 0 && limit.burst == 0 {
-        return broken("ratelimit.burst", Problem::NoBurst);
+        return broken("ratelimit.burst", Problem::NoBurst("queries_per_second"));
+    }
+    if limit.miss_queries_per_second > 0 && limit.miss_burst == 0 {
+        return broken("ratelimit.miss_burst", Problem::NoBurst("miss_queries_per_second"));
     }
     in_range("ratelimit.ipv4_prefix", limit.ipv4_prefix, 0, 32)?;
     in_range("ratelimit.ipv6_prefix", limit.ipv6_prefix, 0, 128)?;

@@ -136,6 +136,21 @@ fn blocked_names_are_names() {
 }
 
 #[test]
+fn files_are_named_and_not_too_many() {
+    let start = "`zone[0].file` is empty; write the path of a file";
+    refuses_text(&format!("{LAWFUL}[[zone]]\nfile = \"\"\n"), "line ", &[start]);
+    let origin = "[[zone]]\nfile = \"z\"\norigin = \"a..b\"\n";
+    let text = ["`zone[0].origin` cannot be an origin: `a..b` is not a domain name"];
+    refuses_text(&format!("{LAWFUL}{origin}"), "line ", &text);
+    let list = "[[blocklist]]\nfile = \"a\"\n";
+    assert!(Config::from_toml(&format!("{LAWFUL}{}", list.repeat(64))).is_ok());
+    let text = ["`blocklist` has 65 block lists; allowed: at most 64"];
+    refuses_text(&format!("{LAWFUL}{}", list.repeat(65)), "line ", &text);
+    let error = Config::from_toml(&format!("{LAWFUL}{list}format = \"host\"\n")).unwrap_err();
+    assert!(error.to_string().contains("did you mean \"hosts\"?"), "{error}");
+}
+
+#[test]
 fn the_control_socket_has_a_path_the_kernel_takes() {
     let from = "socket = \"/run/pmdns.sock\"";
     refuses(from, "socket = \"\"", "control.socket", &["path of a unix socket"]);

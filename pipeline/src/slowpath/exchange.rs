@@ -244,7 +244,9 @@ impl Desk {
 
     fn read(&self, question: &Question, attempt: Attempt, reply: &[u8]) -> Result<Entry, Setback> {
         let counters = &self.upstream_counters[attempt.upstream];
-        read(question, attempt.edns, reply, self.context.seconds, &self.lifetimes, counters)
+        let entry =
+            read(question, attempt.edns, reply, self.context.seconds, &self.lifetimes, counters)?;
+        Ok(self.outlets.encode.rules().respond(entry, question.key(), reply))
     }
 }
 

@@ -39,6 +39,7 @@ use pmdns_nics::FramePool;
 use pmdns_stages::cache::{Cache, Lifetimes, Writer};
 use pmdns_stages::encode::Encode;
 use pmdns_stages::miss::Miss;
+use pmdns_stages::policy::Ruleset;
 
 pub use counters::{
     CacheCounters, CacheSnapshot, Counters, CountersSnapshot, UpstreamCounters, UpstreamSnapshot,
@@ -47,6 +48,7 @@ pub use outlets::Answered;
 
 use crate::clock::Clock;
 use crate::ring::{RingReceiver, RingSender};
+use crate::rules::Tray;
 use desk::Desk;
 use failures::Failures;
 use health::Health;
@@ -79,6 +81,8 @@ pub struct SlowPathParts {
     pub writer: Writer,
     /// Writes the answers.
     pub encode: Encode,
+    /// Where other rules for `encode` come from.
+    pub rules: Tray<Arc<Ruleset>>,
     /// Gives the frames for them.
     pub pool: FramePool,
     /// The clock the misses' arrival was read from.
@@ -112,6 +116,7 @@ fn serve(mut desk: Desk, mut inlets: Vec<RingReceiver<Miss>>, stop: &AtomicBool)
     let mut idle_since = desk.now;
     while !stop.load(Ordering::Relaxed) {
         desk.read_clock();
+        desk.outlets.look_for_rules();
         let taken = take(&mut inlets, |miss, worker| desk.take_in(miss, worker));
         let done = desk.turn();
         if taken > 0 || !desk.pending.is_empty() {
@@ -188,6 +193,7 @@ fn open(parts: SlowPathParts) -> io::Result<(Desk, Vec<RingReceiver<Miss>>)> {
         writer: parts.writer,
         outlets: Outlets {
             encode: parts.encode,
+            rules: parts.rules,
             pool: parts.pool,
             rings: parts.outlets,
             answers_to: parts.answers_to,

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use pmdns::clock::Clock;
 use pmdns::ring::{RingReceiver, RingSender, ring};
+use pmdns::rules::RulesDesk;
 use pmdns::slowpath::{
     self, Answered, Counters, CountersSnapshot, SlowPathParts, UpstreamCounters, UpstreamSnapshot,
 };
@@ -19,7 +20,7 @@ use pmdns_stages::cache::{Cache, Lifetimes};
 use pmdns_stages::encode::Encode;
 use pmdns_stages::miss::Miss;
 use pmdns_stages::parse::Parse;
-use pmdns_stages::policy::LocalData;
+use pmdns_stages::policy::Ruleset;
 use pmdns_stages::ports::{Port, Ports};
 use pmdns_stages::testing::{OUR_IPV4, OUR_IPV6, OUR_MAC, Query, act_once};
 use pmdns_stages::wire::dns::{flag, header};
@@ -89,6 +90,7 @@ pub(crate) struct Rig {
     upstreams: Arc<[UpstreamCounters]>,
     clock: Clock,
     parse: Parse,
+    pub(crate) rules: RulesDesk,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
@@ -124,7 +126,8 @@ impl Rig {
         let seed = Seed::new([9; 16]);
         let (cache, mut writers) = Cache::new(Arena::heap(1 << 17), 1, seed).unwrap();
         let ports: Ports = [Port::new(OUR_MAC, [OUR_IPV4.into(), OUR_IPV6.into()])].into();
-        let local = Arc::new(LocalData::new(&[], &[], seed).unwrap());
+        let rules = Arc::new(Ruleset::empty(seed));
+        let (desk, mut trays) = RulesDesk::new(0, 1, seed, 1);
         let pool = FramePool::Heap(HeapPool::new(setup.frames));
         let (misses, inlets) = (0..setup.workers).map(|_| ring(256)).unzip();
         let (outlet, answers) = ring(setup.answers);
@@ -145,7 +148,8 @@ impl Rig {
             outlets: vec![outlet],
             answers_to: vec![0; setup.workers],
             writer: writers.remove(0),
-            encode: Encode::new(Arc::clone(&cache), local, Arc::clone(&ports), 1232),
+            encode: Encode::new(Arc::clone(&cache), rules, Arc::clone(&ports), 1232),
+            rules: trays.slow_path.remove(0),
             cache,
             pool: pool.clone(),
             clock,
@@ -156,7 +160,8 @@ impl Rig {
         };
         let thread = std::thread::spawn(move || slowpath::run(parts));
         let parse = Parse::new(ports, seed);
-        Self { pool, misses, answers, counters, upstreams, clock, parse, stop, thread }
+        let rules = desk;
+        Self { pool, misses, answers, counters, upstreams, clock, parse, rules, stop, thread }
     }
 
     /// Sends a client's query as a miss of worker 0.

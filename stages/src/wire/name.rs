@@ -29,7 +29,7 @@ pub fn length(bytes: &[u8]) -> Option<usize> {
 }
 
 /// Secret multipliers, drawn once per process, so that nobody outside can choose colliding names.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Seed {
     first: u64,
     second: u64,
@@ -57,6 +57,27 @@ impl Seed {
             hash = fold(hash ^ lower(word(name, name.len() - rest.len())), self.second);
         }
         fold(hash, self.first)
+    }
+
+    /// Hash of a name, letters taken as lower case and a few other characters taken as one: for tables that
+    /// compare names afterwards. A name of up to 16 bytes costs one multiplication.
+    #[inline(always)]
+    pub fn hash_loosely(self, name: &[u8]) -> u64 {
+        const CASE: u64 = 0x2020_2020_2020_2020;
+        let (steps, rest) = name.as_chunks::<16>();
+        let mut hash = self.first ^ name.len() as u64;
+        let mut mix =
+            |low: u64, high: u64| hash = fold((low | CASE) ^ hash, (high | CASE) ^ self.second);
+        for step in steps {
+            mix(word(step, 0), word(step, 8));
+        }
+        match (rest.first_chunk(), rest.last_chunk()) {
+            // Two words that overlap are all of the rest.
+            (Some(low), Some(high)) => mix(u64::from_le_bytes(*low), u64::from_le_bytes(*high)),
+            _ if rest.is_empty() => {}
+            _ => mix(word(rest, 0), 0),
+        }
+        hash
     }
 
     /// Hash of a name's hash and what else a key consists of.
@@ -155,6 +176,18 @@ mod tests {
             let upper = name.to_ascii_uppercase();
             prop_assert!(equal(&name, &upper));
             prop_assert_eq!(seed.hash(&name), seed.hash(&upper));
+            prop_assert_eq!(seed.hash_loosely(&name), seed.hash_loosely(&upper));
+        }
+
+        #[test]
+        fn other_names_have_other_loose_hashes(
+            name in "[a-z]{1,60}", at in any::<proptest::sample::Index>(),
+        ) {
+            let seed = Seed::new([7; 16]);
+            let mut other = name.clone().into_bytes();
+            other[at.index(name.len())] ^= 1;
+            prop_assert_ne!(seed.hash_loosely(name.as_bytes()), seed.hash_loosely(&other));
+            prop_assert_ne!(seed.hash_loosely(name.as_bytes()), seed.hash_loosely(&name.as_bytes()[1..]));
         }
 
         #[test]

@@ -1,0 +1,339 @@
+//! Whether any table can have a name, or one above it: a no comes quickly.
+//!
+//! Nearly every query is for a name that no rule is about, so it is asked step by step, each step dearer than
+//! the one before and taken by fewer names:
+//!
+//! 1. Does any rule's name end in the same two characters? This alone settles the built-in rules.
+//! 2. Does any rule's name end in the same two labels? A Bloom filter says so, one cache line per name.
+//! 3. And in the same three, four, and so on? The filter has every name above a rule's name too, so the walk
+//!    ends at the first that is not there. What is left to look up are the names that rules are about.
+//!
+//! The filter may say yes where it should say no, about once in a hundred times, and never the reverse: tables
+//! compare names.
+
+use arrayvec::ArrayVec;
+use pmdns_nics::prefetch;
+
+use super::names::suffixes;
+use crate::wire::name::{MAX_NAME, Seed};
+
+/// Labels a name can have, the root's included.
+const MAX_LABELS: usize = MAX_NAME.div_ceil(2);
+/// Bits of the filter for each name. A name sets four, four more say that a rule is about it, and so does each
+/// name above it that has not.
+const BITS_PER_NAME: usize = 24;
+/// Bits that stand for one name.
+const BITS: usize = 4;
+/// Bits of a place in a line.
+const PLACE: u32 = 9;
+/// Makes, of the hash that finds a name, the one that says that a rule is about it.
+const RULE: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A cache line of bits.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
+struct Line([u64; 8]);
+
+const _: () = assert!(size_of::<Line>() * 8 == 1 << PLACE);
+
+/// What the last two characters of a name can be, one bit each: case does not matter.
+#[derive(Clone, Copy, Debug, Default)]
+struct Endings([u64; 16]);
+
+/// Names that rules are about.
+#[derive(Clone, Debug)]
+pub(super) struct Filter {
+    /// Of all names.
+    endings: Endings,
+    /// Of names with one label or none: they are looked up without being asked for here.
+    short_endings: Endings,
+    /// A rule is about the root.
+    root: bool,
+    lines: Box<[Line]>,
+    seed: Seed,
+}
+
+/// What the first look says.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Glance(u64);
+
+impl Glance {
+    /// No table has the name.
+    pub(super) const NO: Self = Self(0);
+    /// The tables have to be looked at.
+    const YES: Self = Self(1);
+
+    /// Whether no table has the name.
+    #[inline(always)]
+    pub(super) fn is_no(self) -> bool {
+        self.0 == Self::NO.0
+    }
+}
+
+/// A name and all above it, the shortest first, as if there were a rule about each.
+pub(super) fn all_candidates(name: &[u8], seed: Seed) -> Candidates<'_> {
+    let all: ArrayVec<&[u8], MAX_LABELS> = suffixes(name).take(MAX_LABELS).collect();
+    let candidate = |name| Candidate { hash: seed.hash_loosely(name), name };
+    all.into_iter().rev().map(candidate).collect()
+}
+
+/// A name that a rule may be about, with its loose hash.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidate<'n> {
+    pub(super) hash: u64,
+    pub(super) name: &'n [u8],
+}
+
+/// The names that rules may be about, the shortest first: of a name and those above it.
+pub(super) type Candidates<'n> = ArrayVec<Candidate<'n>, MAX_LABELS>;
+
+impl Filter {
+    /// A filter with room for so many names.
+    pub(super) fn with_capacity(names: usize, seed: Seed) -> Self {
+        let lines = (names * BITS_PER_NAME).div_ceil(1 << PLACE).max(1);
+        Self {
+            endings: Endings::default(),
+            short_endings: Endings::default(),
+            root: false,
+            lines: vec![Line::default(); lines].into(),
+            seed,
+        }
+    }
+
+    /// Adds a whole name that a rule is about.
+    pub(super) fn add(&mut self, name: &[u8]) {
+        let Some(ending) = ending(name) else {
+            self.root = true;
+            return;
+        };
+        self.endings.set(ending);
+        let depth = suffixes(name).count() - 1;
+        if depth == 1 {
+            self.short_endings.set(ending);
+        }
+        // From the whole name up to the one of two labels. That a name is there already means nothing: it may
+        // be there by chance, and those above it not.
+        for (labels, suffix) in (2..=depth).rev().zip(suffixes(name)) {
+            let hash = self.seed.hash_loosely(suffix);
+            if labels == depth {
+                self.set(hash, hash.wrapping_mul(RULE));
+            }
+            self.set(hash, hash);
+        }
+    }
+
+    /// The first look at a name. Starts loading what the second look reads.
+    #[inline(always)]
+    pub(super) fn glance(&self, name: &[u8]) -> Glance {
+        let Some(ending) = ending(name) else {
+            return if self.root { Glance::YES } else { Glance::NO };
+        };
+        if self.root || self.short_endings.has(ending) {
+            return Glance::YES;
+        }
+        if !self.endings.has(ending) {
+            return Glance::NO;
+        }
+        let hash = self.seed.hash_loosely(last_two_labels(name));
+        prefetch(self.line(hash));
+        // A hash that says something else by chance loses a bit, here as in the second look.
+        Glance(hash | 2)
+    }
+
+    /// The second look: whether a table can have the name. `glance` is the first.
+    #[inline(always)]
+    pub(super) fn may_have(&self, glance: Glance) -> bool {
+        let Glance(hash) = glance;
+        hash > 1 && self.has(hash, hash) || hash == Glance::YES.0
+    }
+
+    /// Everything that may have to be looked up for a name.
+    pub(super) fn candidates<'n>(&self, name: &'n [u8]) -> Candidates<'n> {
+        let mut found = Candidates::new();
+        for (labels, candidate) in (0..).zip(all_candidates(name, self.seed)) {
+            let hash = candidate.hash;
+            let is_short = labels < 2;
+            if !is_short && !self.has(hash, hash) {
+                break;
+            }
+            if is_short || self.has(hash, hash.wrapping_mul(RULE)) {
+                found.push(candidate);
+            }
+        }
+        found
+    }
+
+    /// How many bytes it takes.
+    pub(super) fn footprint(&self) -> usize {
+        size_of_val(&*self.lines)
+    }
+
+    /// Whether all bits of `pattern` are set in the line of a name with this hash.
+    #[inline(always)]
+    fn has(&self, hash: u64, pattern: u64) -> bool {
+        let Line(words) = self.line(hash);
+        places(pattern).all(|place| words[place / 64] >> (place % 64) & 1 != 0)
+    }
+
+    fn set(&mut self, hash: u64, pattern: u64) {
+        let at = self.line_at(hash);
+        let Line(words) = &mut self.lines[at];
+        for place in places(pattern) {
+            words[place / 64] |= 1 << (place % 64);
+        }
+    }
+
+    #[inline(always)]
+    fn line(&self, hash: u64) -> &Line {
+        &self.lines[self.line_at(hash)]
+    }
+
+    #[inline(always)]
+    fn line_at(&self, hash: u64) -> usize {
+        ((hash >> 32) as usize * self.lines.len()) >> 32
+    }
+}
+
+impl Endings {
+    #[inline(always)]
+    fn has(&self, ending: usize) -> bool {
+        self.0[ending / 64] >> (ending % 64) & 1 != 0
+    }
+
+    fn set(&mut self, ending: usize) {
+        self.0[ending / 64] |= 1 << (ending % 64);
+    }
+}
+
+/// The places in a line that a pattern sets. The lowest bits of a hash do not choose its line.
+#[inline(always)]
+fn places(pattern: u64) -> impl Iterator<Item = usize> {
+    // The bit that a glance sets is left out.
+    (0..BITS as u32).map(move |bit| (pattern >> (2 + bit * PLACE)) as usize & ((1 << PLACE) - 1))
+}
+
+/// The last two characters of a name, five bits of each: a letter's case is another bit. `None`: it is the root.
+#[inline(always)]
+fn ending(name: &[u8]) -> Option<usize> {
+    let [.., before, last, _root] = name else { return None };
+    Some(usize::from(before & 31) << 5 | usize::from(last & 31))
+}
+
+/// The end of a name from its last label but one on.
+#[inline(always)]
+fn last_two_labels(name: &[u8]) -> &[u8] {
+    let (mut before, mut last, mut at) = (0, 0, 0);
+    while let Some(label) = name.get(at).filter(|label| **label != 0) {
+        (before, last) = (last, at);
+        at += 1 + usize::from(*label);
+    }
+    debug_assert!(before <= last);
+    name.get(before..).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::name_of;
+
+    fn seed() -> Seed {
+        Seed::new(*b"sixteen letters!")
+    }
+
+    fn filter(texts: &[&str]) -> Filter {
+        let mut filter = Filter::with_capacity(texts.len(), seed());
+        texts.iter().for_each(|text| filter.add(&name_of(&text.to_lowercase())));
+        filter
+    }
+
+    fn may_have(filter: &Filter, text: &str) -> bool {
+        let glance = filter.glance(&name_of(text));
+        !glance.is_no() && filter.may_have(glance)
+    }
+
+    fn candidates(filter: &Filter, text: &str) -> usize {
+        filter.candidates(&name_of(text)).len()
+    }
+
+    #[test]
+    fn the_end_of_a_name_is_where_two_labels_start() {
+        let of = |text| last_two_labels(&name_of(text)).to_vec();
+        assert_eq!(of("www.a.example."), name_of("a.example."));
+        assert_eq!(of("a.example."), name_of("a.example."));
+        assert_eq!(of("example."), name_of("example."));
+        assert_eq!(of("."), name_of("."));
+    }
+
+    #[test]
+    fn an_empty_filter_has_nothing() {
+        let filter = filter(&[]);
+        for text in [".", "example.", "www.example."] {
+            assert!(filter.glance(&name_of(text)).is_no(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_last_two_characters_settle_most() {
+        let filter = filter(&["localhost.", "10.in-addr.arpa."]);
+        assert!(filter.glance(&name_of("www.example.com.")).is_no());
+        assert!(may_have(&filter, "x.LOCALHOST."));
+        assert!(may_have(&filter, "1.2.10.in-addr.arpa."));
+        assert!(!may_have(&filter, "1.ip6.arpa."), "the two labels differ");
+    }
+
+    #[test]
+    fn a_rule_about_the_root_is_about_everything() {
+        let filter = filter(&["."]);
+        for text in [".", "example.", "www.example."] {
+            assert!(may_have(&filter, text), "{text}");
+        }
+    }
+
+    #[test]
+    fn names_above_a_rule_s_are_passed_but_not_looked_up() {
+        let filter = filter(&["a.b.c.example."]);
+        assert!(may_have(&filter, "www.c.example."));
+        // The root and the label below it always are.
+        assert_eq!(candidates(&filter, "www.c.example."), 2);
+        assert_eq!(candidates(&filter, "x.a.b.c.example."), 3);
+    }
+
+    #[test]
+    fn the_deepest_name_fits() {
+        let deepest = "a.".repeat(127);
+        let (filter, name) = (filter(&[&deepest]), name_of(&deepest));
+        assert_eq!(filter.candidates(&name).last().map(|one| one.name), Some(&*name));
+    }
+
+    #[test]
+    fn few_names_pass_that_are_not_there() {
+        let number = |number: u32| format!("n{number}.example{}.", number % 1000);
+        let listed: Vec<_> = (0..20_000).map(number).collect();
+        let texts: Vec<_> = listed.iter().map(String::as_str).collect();
+        let filter = filter(&texts);
+        let wrong = (0..20_000).filter(|n| may_have(&filter, &format!("www.other{n}.example.")));
+        let wrong = wrong.count();
+        assert!(wrong < 800, "{wrong} of 20000");
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_added_is_never_denied(
+            listed in proptest::collection::vec("([ab]{1,2}\\.){0,4}", 1..60),
+            below in "([abAB]{1,2}\\.){0,3}",
+            which in any::<proptest::sample::Index>(),
+        ) {
+            let texts: Vec<&str> = listed.iter().map(String::as_str).collect();
+            let filter = filter(&texts);
+            let rule = texts[which.index(texts.len())];
+            let asked = format!("{below}{}", rule.to_uppercase());
+            prop_assert!(may_have(&filter, &asked), "{} for {}", asked, rule);
+            let name = name_of(&asked);
+            let candidates = filter.candidates(&name);
+            let wanted = name_of(&rule.to_uppercase());
+            prop_assert!(candidates.iter().any(|one| one.name == wanted));
+        }
+    }
+}
