@@ -6,6 +6,8 @@
 
 mod answers;
 mod bounds;
+mod faults;
+mod groups;
 mod outages;
 mod rig;
 mod stub;
