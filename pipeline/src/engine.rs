@@ -189,6 +189,9 @@ impl Engine {
             slow_path.push(SlowPathParts {
                 settings: config.slowpath.clone(),
                 upstreams: config.upstreams.clone(),
+                groups: config.groups.clone(),
+                forwards: config.forwards.clone(),
+                health: config.health.clone(),
                 lifetimes: lifetimes(config),
                 inlets: rings.misses,
                 outlets: rings.answers,

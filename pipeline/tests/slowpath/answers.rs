@@ -24,7 +24,7 @@ fn gated(
 }
 
 #[test]
-fn fifty_clients_cost_one_query() {
+fn trap_12_fifty_clients_cost_one_query() {
     let (stub, gate) = gated(|asked| asked.address());
     let mut rig = Setup::asking(&[&stub]).start();
     for client in alike(&query("www.example. A"), 50) {
@@ -65,7 +65,7 @@ fn an_address_that_a_policy_zone_is_about_is_not_passed_on() {
 }
 
 #[test]
-fn a_leader_that_fails_fails_all_who_wait() {
+fn trap_12_a_leader_that_fails_fails_all_who_wait() {
     let (stub, gate) = gated(|asked| asked.rcode(2));
     let mut rig = Setup::asking(&[&stub]).start();
     for client in alike(&query("www.example. A"), 50) {
@@ -116,7 +116,7 @@ fn an_answer_with_ttl_zero_is_for_those_who_wait_only() {
 }
 
 #[test]
-fn truncated_replies_are_fetched_over_tcp() {
+fn fwd_tcp_truncated_replies_are_fetched_over_tcp() {
     let stub = Stub::replying(|asked| match asked.over_tcp {
         false => asked.truncated(),
         true => asked.addresses(20, 300),
