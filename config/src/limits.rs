@@ -67,6 +67,10 @@ pub const MAX_PENDING: usize = 1 << 24;
 pub const MAX_QUERIES_PER_PORT: usize = 32;
 /// Upstream resolvers.
 pub const MAX_UPSTREAMS: usize = 64;
+/// Fingerprints of one upstream.
+pub const MAX_PINS: usize = 16;
+/// Resolvers that upstreams' names are looked up at.
+pub const MAX_BOOTSTRAP: usize = 8;
 
 /// The fewest client prefixes in a core's rate-limit table.
 pub const MIN_RATE_TABLE: u32 = 16;

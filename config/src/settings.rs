@@ -7,9 +7,11 @@ use serde::Deserialize;
 
 use crate::limits::MAX_QUERIES_PER_PORT;
 use crate::local::LocalRecord;
+use crate::pin::Pin;
 use crate::placement::Stretch;
 use crate::prefix::{InterfaceAddress, Prefix};
 use crate::size::ByteSize;
+use crate::upstream::{Host, UpstreamAddress};
 
 /// Everything an operator can say.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -187,19 +189,29 @@ pub struct SlowPath {
     pub max_waiting_per_client: usize,
     /// Queries that may leave together from one random UDP port; 1: a port for every query.
     pub queries_per_port: usize,
+    /// Resolvers that upstreams' names are looked up at, over UDP.
+    pub bootstrap: Vec<SocketAddr>,
 }
 
 /// `[[upstream]]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Upstream {
-    /// Address and port of the resolver, for example `"192.0.2.53:53"` or `"[2001:db8::53]:53"`.
-    pub address: SocketAddr,
+    /// Address and port of the resolver, for example `"192.0.2.53:53"` or `"[2001:db8::53]:53"`; or where it
+    /// answers over TLS, HTTPS or QUIC, for example `"tls://192.0.2.53"`.
+    pub address: UpstreamAddress,
     /// How long to wait for a reply before the next try.
     #[serde(default = "upstream_timeout_ms")]
     pub timeout_ms: u64,
     /// Source address of our queries; absent: the kernel chooses.
     pub source: Option<IpAddr>,
+    /// The name or address that the certificate must be for; absent: the host of `address`.
+    pub name: Option<Host>,
+    /// Fingerprints of public keys, one of which the server must have.
+    #[serde(default)]
+    pub pin: Vec<Pin>,
+    /// A PEM file of the certificates to trust instead of the system's.
+    pub ca_file: Option<PathBuf>,
 }
 
 /// `[acl]`: the longest matching prefix decides.
@@ -312,6 +324,7 @@ impl Default for SlowPath {
             max_waiting: 65_536,
             max_waiting_per_client: 256,
             queries_per_port: MAX_QUERIES_PER_PORT,
+            bootstrap: Vec::new(),
         }
     }
 }

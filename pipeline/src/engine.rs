@@ -1,12 +1,11 @@
 //! The engine: everything a topology names, built, started, watched and stopped.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use core_affinity::CoreId;
-use pmdns_config::Config;
+use pmdns_config::{Config, UpstreamAddress};
 use pmdns_nics::hugepage::{Arena, ArenaError, ArenaReport};
 use pmdns_nics::{FramePool, PortFacts, Queues, adopt_data_thread};
 use pmdns_stages::Packet;
@@ -28,7 +27,8 @@ use crate::line::Stages;
 use crate::occupancy::RingGauge;
 use crate::ring::{RingReceiver, RingSender, ring};
 use crate::slowpath::{
-    self, Answered, CacheCounters, Counters as SlowPathCounters, SlowPathParts, UpstreamCounters,
+    self, Answered, CacheCounters, Counters as SlowPathCounters, SlowPathParts, Trust, TrustError,
+    UpstreamCounters,
 };
 use crate::topology::Topology;
 use crate::worker::{Worker, WorkerParts};
@@ -48,6 +48,9 @@ pub enum EngineError {
     /// A blocked name is no name.
     #[error("block.names: {0}")]
     Block(String),
+    /// Encrypted upstreams cannot be trusted.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
     /// The system gives no random numbers.
     #[error("no random numbers from the system: {0}")]
     Random(getrandom::Error),
@@ -82,7 +85,7 @@ pub struct Gauges {
     /// The upstreams' counters, by upstream.
     pub upstreams: Arc<[UpstreamCounters]>,
     /// The upstreams' addresses, by upstream.
-    pub upstream_addresses: Arc<[SocketAddr]>,
+    pub upstream_addresses: Arc<[UpstreamAddress]>,
     /// The rings, with what lies at their ends.
     pub rings: RingGauges,
     /// The frames.
@@ -142,6 +145,7 @@ impl Engine {
         let (arena, arena_report) =
             Arena::new(config.cache.size.bytes(), config.cache.pages, cache_node(config, facts))?;
         let (cache, writers) = Cache::new(arena, topology.slow_path_threads, seed)?;
+        let trust = Trust::load(&config.upstreams)?;
         let stages = stages(config, facts, &cache, clock, seed)?;
         let (worker_rings, slow_path_rings, rings) = lay_rings(config, &topology);
         let gauges = Gauges {
@@ -151,7 +155,7 @@ impl Engine {
             slow_path: writers.iter().map(|_| Arc::default()).collect(),
             cache: writers.iter().map(|_| Arc::default()).collect(),
             upstreams: config.upstreams.iter().map(|_| UpstreamCounters::default()).collect(),
-            upstream_addresses: config.upstreams.iter().map(|one| one.address).collect(),
+            upstream_addresses: config.upstreams.iter().map(|one| one.address.clone()).collect(),
             rings,
             pool,
             clock,
@@ -162,6 +166,7 @@ impl Engine {
             slow_path.push(SlowPathParts {
                 settings: config.slowpath.clone(),
                 upstreams: config.upstreams.clone(),
+                trust: trust.clone(),
                 lifetimes: lifetimes(config),
                 inlets: rings.misses,
                 outlets: rings.answers,

@@ -13,6 +13,7 @@ use pmdns_stages::cache::{Cache, Entry, EntryRef, Head, Inserted, Lifetimes, Wri
 use pmdns_stages::miss::Miss;
 
 use super::counters::{CacheCounters, Counters, UpstreamCounters, add, count, lower};
+use super::encrypted::Encrypted;
 use super::failures::Failures;
 use super::health::Health;
 use super::network::Network;
@@ -51,6 +52,7 @@ pub(super) struct Desk {
     pub(super) failures: Failures,
     pub(super) health: Health,
     pub(super) network: Network,
+    pub(super) encrypted: Encrypted,
 }
 
 /// How an exchange ends.
@@ -72,7 +74,7 @@ impl Desk {
 
     /// Goes on with everything under way, and says how much there was to do.
     pub(super) fn turn(&mut self) -> usize {
-        let heard = self.hear();
+        let heard = self.hear() + self.hear_encrypted();
         self.serve_timers();
         self.expire();
         self.depart();

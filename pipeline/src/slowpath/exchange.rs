@@ -25,6 +25,9 @@ impl Desk {
     pub(super) fn advance(&mut self, ticket: Ticket) {
         let Some((_, plan)) = self.pending.find(ticket) else { return };
         match plan.next() {
+            Next::Try(attempt) if self.upstreams[attempt.upstream].address.plain().is_none() => {
+                self.ask_encrypted(ticket, attempt);
+            }
             Next::Try(attempt) if attempt.transport == Transport::Udp => {
                 self.network.departures[attempt.upstream].push_back((ticket, attempt.edns));
             }
@@ -97,7 +100,8 @@ impl Desk {
             return;
         }
         let to = &self.upstreams[upstream];
-        let (socket, ids) = match udp::socket(to.source, to.address) {
+        let Some(address) = to.address.plain() else { return };
+        let (socket, ids) = match udp::socket(to.source, address) {
             Ok(opened) => opened,
             Err(error) => {
                 self.note_socket_error(&error);
@@ -107,7 +111,7 @@ impl Desk {
                 return;
             }
         };
-        let connected = socket.connect(to.address);
+        let connected = socket.connect(address);
         let queries = passengers
             .into_iter()
             .zip(ids)
@@ -174,7 +178,8 @@ impl Desk {
         let Some((question, _)) = self.pending.find(ticket) else { return };
         let question = Rc::clone(question);
         let to = &self.upstreams[attempt.upstream];
-        let socket = match tcp::socket(to.source, to.address) {
+        let Some(address) = to.address.plain() else { return };
+        let socket = match tcp::socket(to.source, address) {
             Ok(socket) => socket,
             Err(error) => {
                 self.note_socket_error(&error);
@@ -184,7 +189,7 @@ impl Desk {
         count(&self.upstream_counters[attempt.upstream].tcp);
         let expires = self.now + self.patience(attempt.upstream);
         let opened =
-            Connection::open(socket, to.address, (ticket, question, attempt), self.now, expires)
+            Connection::open(socket, address, (ticket, question, attempt), self.now, expires)
                 .and_then(|connection| self.network.keep_connection(connection));
         if let Err(error) = opened {
             self.note_broken(attempt.upstream, &error, 1);
@@ -224,7 +229,12 @@ impl Desk {
     }
 
     /// Ends a question with its answer, or goes on with its plan.
-    fn conclude(&mut self, ticket: Ticket, attempt: Attempt, answer: Result<Entry, Setback>) {
+    pub(super) fn conclude(
+        &mut self,
+        ticket: Ticket,
+        attempt: Attempt,
+        answer: Result<Entry, Setback>,
+    ) {
         match answer {
             Ok(entry) => self.settle(ticket, &Outcome::Answer(entry)),
             Err(setback) => self.learn(ticket, attempt, setback),
@@ -232,14 +242,20 @@ impl Desk {
     }
 
     /// Tells a question's plan what an attempt came to, and goes on.
-    fn learn(&mut self, ticket: Ticket, attempt: Attempt, setback: Setback) {
+    pub(super) fn learn(&mut self, ticket: Ticket, attempt: Attempt, setback: Setback) {
         if let Some((_, plan)) = self.pending.find(ticket) {
             plan.learn(attempt, setback);
         }
         self.advance(ticket);
     }
 
-    fn read(&self, question: &Question, attempt: Attempt, reply: &[u8]) -> Result<Entry, Setback> {
+    /// Makes an entry of a reply that is known to belong to its query.
+    pub(super) fn read(
+        &self,
+        question: &Question,
+        attempt: Attempt,
+        reply: &[u8],
+    ) -> Result<Entry, Setback> {
         let counters = &self.upstream_counters[attempt.upstream];
         read(question, attempt.edns, reply, self.context.seconds, &self.lifetimes, counters)
     }

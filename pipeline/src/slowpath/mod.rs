@@ -9,13 +9,14 @@
 //! thread touches. On it runs one loop, which never waits for the network: [`Desk`] takes misses in and
 //! answers them, [`exchange`] carries out what the plans say, [`network`] holds sockets and timers. What
 //! decides is pure and told the time: [`pending`], [`plan`], [`health`], [`failures`], [`query`]. What
-//! touches sockets is small: [`udp`], [`tcp`]. docs/adr/0009-queries-fly-together.md says why it is so.
+//! touches sockets is small: [`udp`], [`tcp`]; [`encrypted`] has a thread of its own. docs/adr/0009-queries-fly-together.md says why it is so.
 //!
 //! Three promises, whatever the upstreams do: a client that is admitted is answered by its deadline or
 //! counted; memory is bounded by the settings; once an upstream answers again, so do we.
 
 mod counters;
 mod desk;
+mod encrypted;
 mod exchange;
 mod failures;
 mod health;
@@ -43,11 +44,13 @@ use pmdns_stages::miss::Miss;
 pub use counters::{
     CacheCounters, CacheSnapshot, Counters, CountersSnapshot, UpstreamCounters, UpstreamSnapshot,
 };
+pub use encrypted::{Trust, TrustError};
 pub use outlets::Answered;
 
 use crate::clock::Clock;
 use crate::ring::{RingReceiver, RingSender};
 use desk::Desk;
+use encrypted::Encrypted;
 use failures::Failures;
 use health::Health;
 use network::Network;
@@ -65,6 +68,8 @@ pub struct SlowPathParts {
     pub settings: SlowPath,
     /// Whom to ask, in the operator's order.
     pub upstreams: Vec<Upstream>,
+    /// Whom to trust of those that are encrypted.
+    pub trust: Trust,
     /// How long answers are kept.
     pub lifetimes: Lifetimes,
     /// Rings of misses, by worker.
@@ -181,6 +186,12 @@ fn open(parts: SlowPathParts) -> io::Result<(Desk, Vec<RingReceiver<Miss>>)> {
         lifetimes: parts.lifetimes,
         health: Health::new(timeouts),
         network: Network::new(parts.upstreams.len(), sockets::share(settings))?,
+        encrypted: Encrypted::start(
+            &parts.upstreams,
+            &settings.bootstrap,
+            &parts.trust,
+            &parts.upstream_counters,
+        )?,
         upstreams: parts.upstreams,
         upstream_counters: parts.upstream_counters,
         cache_counters: parts.cache_counters,

@@ -18,6 +18,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(400);
 pub(super) enum Transport {
     Udp,
     Tcp,
+    /// Over TLS, HTTPS or QUIC, as the upstream's address says.
+    Encrypted,
 }
 
 /// One try.

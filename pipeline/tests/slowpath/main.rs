@@ -6,7 +6,9 @@
 
 mod answers;
 mod bounds;
+mod encrypted;
 mod outages;
 mod rig;
+mod server;
 mod stub;
 mod suspicion;

@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 use pmdns::clock::Clock;
 use pmdns::ring::{RingReceiver, RingSender, ring};
 use pmdns::slowpath::{
-    self, Answered, Counters, CountersSnapshot, SlowPathParts, UpstreamCounters, UpstreamSnapshot,
+    self, Answered, Counters, CountersSnapshot, SlowPathParts, Trust, UpstreamCounters,
+    UpstreamSnapshot,
 };
-use pmdns_config::{SlowPath, Upstream};
+use pmdns_config::{SlowPath, Upstream, UpstreamAddress};
 use pmdns_nics::hugepage::Arena;
 use pmdns_nics::{Frame, FramePool, HeapPool};
 use pmdns_stages::cache::{Cache, Lifetimes};
@@ -46,11 +47,9 @@ pub(crate) struct Setup {
 impl Setup {
     /// A rig that asks these stubs in this order, with a deadline no test comes near.
     pub(crate) fn asking(stubs: &[&Stub]) -> Self {
-        let upstream =
-            |stub: &&Stub| Upstream { address: stub.address, timeout_ms: 5_000, source: None };
         Self {
             settings: SlowPath { deadline_ms: 20_000, ..SlowPath::default() },
-            upstreams: stubs.iter().map(upstream).collect(),
+            upstreams: stubs.iter().map(|stub| upstream(stub.address.into())).collect(),
             frames: 1024,
             answers: 512,
             workers: 1,
@@ -134,6 +133,7 @@ impl Rig {
         let stop = Arc::new(AtomicBool::new(false));
         let parts = SlowPathParts {
             settings: setup.settings,
+            trust: Trust::load(&setup.upstreams).unwrap(),
             upstreams: setup.upstreams,
             lifetimes: Lifetimes {
                 min_ttl: 0,
@@ -230,6 +230,18 @@ impl Rig {
         assert_eq!(counters.misses, counters.ended());
         assert_eq!(self.pool.in_use(), 0);
         (counters, leftover)
+    }
+}
+
+/// An upstream at this address, of which nothing else is said.
+pub(crate) fn upstream(address: UpstreamAddress) -> Upstream {
+    Upstream {
+        address,
+        timeout_ms: 5_000,
+        source: None,
+        name: None,
+        pin: Vec::new(),
+        ca_file: None,
     }
 }
 
