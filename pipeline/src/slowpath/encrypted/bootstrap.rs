@@ -86,7 +86,7 @@ fn addresses(query: &Message<Vec<u8>>, reply: &[u8]) -> Option<Vec<IpAddr>> {
     }
     // Aliases lead to them; whose they are the certificate says.
     let section = reply.answer().ok()?;
-    let v4 = section.clone().limit_to::<A>().flatten().map(|one| one.data().addr().into());
+    let v4 = section.limit_to::<A>().flatten().map(|one| one.data().addr().into());
     let v6 = section.limit_to::<Aaaa>().flatten().map(|one| one.data().addr().into());
     Some(v4.take(MAX_ADDRESSES).chain(v6.take(MAX_ADDRESSES)).collect())
 }
