@@ -9,8 +9,8 @@ pub const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// Ports one process polls.
 pub const MAX_PORTS: usize = 16;
-/// Characters in a port's name: it becomes a label in every counter.
-pub const MAX_PORT_NAME: usize = 32;
+/// Characters in the name of a port or a group: names become labels.
+pub const MAX_NAME: usize = 32;
 /// Addresses of ours on one port.
 pub const MAX_ADDRESSES: usize = 16;
 /// The fewest descriptors in a queue: one full batch.
@@ -71,6 +71,18 @@ pub const MAX_UPSTREAMS: usize = 64;
 pub const MAX_PINS: usize = 16;
 /// Resolvers that upstreams' names are looked up at.
 pub const MAX_BOOTSTRAP: usize = 8;
+/// The fewest upstreams that `parallel` asks at once; one alone is not parallel.
+pub const MIN_PARALLEL: usize = 2;
+/// The most: half the tries that a question has, so that each may be asked over TCP as well.
+pub const MAX_PARALLEL: usize = 4;
+/// Forward zones.
+pub const MAX_FORWARDS: usize = 65_536;
+/// Failures until an upstream rests, and replies until it is well again.
+pub const MAX_IN_A_ROW: u32 = 100;
+/// The shortest pause between probes, in milliseconds.
+pub const MIN_PROBE_INTERVAL_MS: u64 = 100;
+/// The longest pause between probes, in milliseconds, however long an outage lasts.
+pub const MAX_PROBE_INTERVAL_MS: u64 = 300_000;
 
 /// The fewest client prefixes in a core's rate-limit table.
 pub const MIN_RATE_TABLE: u32 = 16;

@@ -13,6 +13,9 @@ use crate::prefix::{InterfaceAddress, Prefix};
 use crate::size::ByteSize;
 use crate::upstream::{Host, UpstreamAddress};
 
+/// The group of upstreams that name none, which is asked for all names that no `[[forward]]` claims.
+pub const DEFAULT_GROUP: &str = "default";
+
 /// Everything an operator can say.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -36,6 +39,14 @@ pub struct Config {
     /// The resolvers that misses are forwarded to. At least one.
     #[serde(rename = "upstream")]
     pub upstreams: Vec<Upstream>,
+    /// How groups of upstreams are asked. None: each as the default strategy says.
+    #[serde(rename = "group")]
+    pub groups: Vec<Group>,
+    /// Which group is asked for which names. None: the default group, for all of them.
+    #[serde(rename = "forward")]
+    pub forwards: Vec<Forward>,
+    /// When an upstream rests, and when it is back.
+    pub health: Health,
     /// Who may ask.
     pub acl: Acl,
     /// How fast one client may ask.
@@ -205,6 +216,12 @@ pub struct Upstream {
     pub timeout_ms: u64,
     /// Source address of our queries; absent: the kernel chooses.
     pub source: Option<IpAddr>,
+    /// The group it belongs to.
+    #[serde(default = "default_group")]
+    pub group: String,
+    /// Write the letters of our queries large or small at random, and accept replies with the same only.
+    #[serde(default)]
+    pub mix_case: bool,
     /// The name or address that the certificate must be for; absent: the host of `address`.
     pub name: Option<Host>,
     /// Fingerprints of public keys, one of which the server must have.
@@ -212,6 +229,61 @@ pub struct Upstream {
     pub pin: Vec<Pin>,
     /// A PEM file of the certificates to trust instead of the system's.
     pub ca_file: Option<PathBuf>,
+}
+
+/// `[[group]]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// The name that its upstreams give as their `group`.
+    pub name: String,
+    /// Whom of them to ask.
+    #[serde(default)]
+    pub strategy: Strategy,
+    /// Upstreams asked at once, if the strategy is `parallel`.
+    #[serde(default = "parallel")]
+    pub parallel: usize,
+}
+
+/// Whom of a group to ask. Upstreams that rest come after all others, whatever the strategy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Strategy {
+    /// The first of the file, unless another one is faster by 20 ms or more.
+    #[default]
+    Failover,
+    /// Each in turn.
+    RoundRobin,
+    /// The one with the shortest round-trip time.
+    Fastest,
+    /// The fastest ones at once; the first answer wins.
+    Parallel,
+    /// The fastest, and a second one if it takes longer than it usually does.
+    Hedged,
+}
+
+/// `[[forward]]`: the longest matching zone decides.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Forward {
+    /// A domain name; it stands for itself and everything below.
+    pub zone: String,
+    /// The group that is asked for such names.
+    pub group: String,
+}
+
+/// `[health]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Health {
+    /// Failures in a row after which an upstream rests.
+    pub failures: u32,
+    /// Replies in a row after which it is well again.
+    pub successes: u32,
+    /// How long after the beginning of its rest it is probed; the pause doubles with each probe that fails.
+    pub interval_ms: u64,
+    /// How long to wait for the reply to a probe.
+    pub timeout_ms: u64,
 }
 
 /// `[acl]`: the longest matching prefix decides.
@@ -282,6 +354,22 @@ pub struct Metrics {
     pub listen: Option<SocketAddr>,
 }
 
+impl Upstream {
+    /// A resolver at this address, with the default of everything else.
+    pub fn at(address: UpstreamAddress) -> Self {
+        Self {
+            address,
+            timeout_ms: upstream_timeout_ms(),
+            source: None,
+            group: default_group(),
+            mix_case: false,
+            name: None,
+            pin: Vec::new(),
+            ca_file: None,
+        }
+    }
+}
+
 impl Default for Eal {
     fn default() -> Self {
         Self { args: vec!["--no-pci".into()] }
@@ -329,6 +417,12 @@ impl Default for SlowPath {
     }
 }
 
+impl Default for Health {
+    fn default() -> Self {
+        Self { failures: 3, successes: 2, interval_ms: 30_000, timeout_ms: 2000 }
+    }
+}
+
 impl Default for Acl {
     fn default() -> Self {
         Self { default: Access::Allow, allow: Vec::new(), refuse: Vec::new(), drop: Vec::new() }
@@ -368,6 +462,14 @@ fn link_wait_ms() -> u64 {
 
 fn upstream_timeout_ms() -> u64 {
     800
+}
+
+fn default_group() -> String {
+    DEFAULT_GROUP.into()
+}
+
+fn parallel() -> usize {
+    2
 }
 
 fn whole_line() -> Stretch {

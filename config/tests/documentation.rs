@@ -21,6 +21,13 @@ cores = [1]
 [[upstream]]
 address = "10.97.0.1:53"
 
+[[group]]
+name = "default"
+
+[[forward]]
+zone = "least.example"
+group = "default"
+
 [[local]]
 name = "least.example"
 type = "A"

@@ -1,5 +1,6 @@
 //! The rules that no single key can state, checked table by table in the order of the file.
 
+mod groups;
 mod names;
 mod ports;
 mod resolving;
@@ -10,7 +11,7 @@ use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt as _;
 
 use crate::limits::{
-    MAX_BATCH, MAX_CACHE, MAX_CORE, MAX_FRAMES, MAX_NUMA_NODE, MAX_RATE_TABLE, MAX_RING,
+    MAX_BATCH, MAX_CACHE, MAX_CORE, MAX_FRAMES, MAX_NAME, MAX_NUMA_NODE, MAX_RATE_TABLE, MAX_RING,
     MAX_SOCKET_PATH, MAX_TTL, MAX_UDP_SIZE, MAX_WORKERS, MIN_CACHE, MIN_FRAMES, MIN_RATE_TABLE,
     MIN_RING, MIN_UDP_SIZE,
 };
@@ -38,6 +39,7 @@ pub(crate) fn check(config: &Config) -> Verdict {
     in_range("answers.max_udp_size", config.answers.max_udp_size, MIN_UDP_SIZE, MAX_UDP_SIZE)?;
     cache(&config.cache)?;
     resolving::check(config)?;
+    groups::check(config)?;
     acl(&config.acl)?;
     ratelimit(&config.ratelimit)?;
     names::check_local(&config.local)?;
@@ -162,6 +164,15 @@ fn cores(key: &str, cores: &[usize]) -> Verdict {
         in_range(&key, *core, 0, MAX_CORE)?;
     }
     Ok(())
+}
+
+/// A short name that the operator chose.
+fn plain_name(key: &str, name: &str) -> Verdict {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    match !name.is_empty() && name.len() <= MAX_NAME && name.chars().all(is_plain) {
+        true => Ok(()),
+        false => broken(key, Problem::PlainName(name.to_owned())),
+    }
 }
 
 fn unicast(key: &str, address: IpAddr) -> Verdict {

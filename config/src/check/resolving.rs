@@ -12,20 +12,24 @@ use crate::settings::{Config, Port, SlowPath, Upstream};
 use crate::upstream::{Endpoint, Host, Server};
 
 pub(super) fn check(config: &Config) -> Verdict {
-    let Some(first) = config.upstreams.first() else {
+    if config.upstreams.is_empty() {
         let fix = "an [[upstream]] table, as in address = \"192.0.2.53:53\"; misses have to be asked of somebody";
         return broken("upstream", Problem::None(fix));
-    };
+    }
     check_slowpath(&config.slowpath)?;
     check_bootstrap(config)?;
     at_most("upstream", "resolvers", config.upstreams.len(), MAX_UPSTREAMS)?;
     for index in 0..config.upstreams.len() {
         check_upstream(config, index)?;
     }
-    let (deadline, timeout) = (config.slowpath.deadline_ms, first.timeout_ms);
-    if deadline < timeout {
-        let problem = Problem::DeadlineTooShort { deadline, timeout };
-        return broken("slowpath.deadline_ms", problem);
+    let deadline = config.slowpath.deadline_ms;
+    for (upstream, one) in config.upstreams.iter().enumerate() {
+        let timeout = one.timeout_ms;
+        let leads = config.upstreams[..upstream].iter().all(|other| other.group != one.group);
+        if leads && deadline < timeout {
+            let problem = Problem::DeadlineTooShort { deadline, upstream, timeout };
+            return broken("slowpath.deadline_ms", problem);
+        }
     }
     Ok(())
 }

@@ -29,6 +29,76 @@ fn deadlines_leave_time_for_the_first_upstream() {
     accepts(from, "deadline_ms = 800");
 }
 
+/// `text` as a replacement that leaves the second upstream in the lawful text in the group `near`.
+fn near(text: &str) -> String {
+    let second = "address = \"[2001:db8:1::1]:53\"\n";
+    LAWFUL.replace(second, &format!("{second}group = \"near\"\n")) + text
+}
+
+#[test]
+fn groups_and_zones_go_together() {
+    let forward = |zone: &str| format!("[[forward]]\nzone = \"{zone}\"\ngroup = \"near\"\n");
+    assert!(Config::from_toml(&near(&forward("Corp.example"))).is_ok());
+    let idle = "group = \"near\"";
+    let start = format!("line {}: `upstream[1].group` is `near`", line_of(&near(""), idle));
+    refuses_text(&near(""), &start, &["asked for no name", "add a [[forward]]"]);
+    // With a root zone nobody asks the default group.
+    let start =
+        format!("line {}: `upstream[0].group` is `default`", line_of(LAWFUL, "[[upstream]]"));
+    refuses_text(&near(&forward(".")), &start, &["asked for no name"]);
+    let all_near = near(&forward("corp.example"))
+        .replace("timeout_ms = 800\n\n[[upstream]]", "group = \"near\"\n\n[[upstream]]");
+    let start = format!("line {}: `upstream` has nobody", line_of(LAWFUL, "[[upstream]]"));
+    refuses_text(&all_near, &start, &["`default`", "zone = \".\""]);
+    assert!(Config::from_toml(&all_near.replace("corp.example", ".")).is_ok());
+
+    let twice = near(&(forward("corp.example") + &forward("CORP.example.")));
+    let start = format!("line {}: `forward[1].zone` is corp.example", line_of(&twice, "CORP"));
+    refuses_text(&twice, &start, &["`forward[0].zone`", "a zone has one group"]);
+    let nobody = near(&forward("corp.example").replace("near", "far"));
+    let start = format!("line {}: `forward[0].group` is `far`", line_of(&nobody, "\"far\""));
+    refuses_text(&nobody, &start, &["no [[upstream]] belongs to that group"]);
+    let no_name = near(&forward("corp..example"));
+    let start = format!("line {}: `forward[0].zone` is no zone: ", line_of(&no_name, "corp.."));
+    refuses_text(&no_name, &start, &["is not a domain name"]);
+
+    let group = |name: &str| format!("[[group]]\nname = \"{name}\"\nstrategy = \"hedged\"\n");
+    assert!(Config::from_toml(&format!("{LAWFUL}{}", group("default"))).is_ok());
+    let text = format!("{LAWFUL}{}", group("far"));
+    let start = format!("line {}: `group[0].name` is `far`", line_of(&text, "\"far\""));
+    refuses_text(&text, &start, &["no [[upstream]]"]);
+    let text = format!("{LAWFUL}{0}{0}", group("default"));
+    let start = format!("line {}: `group[1].name` is `default`", line_of(LAWFUL, "9153") + 5);
+    refuses_text(&text, &start, &["`group[0].name`", "describe each group once"]);
+    let text = format!("{LAWFUL}{}parallel = 5\n", group("default"));
+    let start = format!("line {}: `group[0].parallel` is 5", line_of(&text, "parallel"));
+    refuses_text(&text, &start, &["allowed: 2 to 4"]);
+    refuses("timeout_ms = 800", "group = \"a b\"", "upstream[0].group", &["ASCII letters"]);
+}
+
+#[test]
+fn deadlines_leave_time_for_the_first_of_each_group() {
+    let text = near("[[forward]]\nzone = \"corp.example\"\ngroup = \"near\"\n");
+    let slow =
+        text.replace("group = \"near\"\ntimeout_ms = 800", "group = \"near\"\ntimeout_ms = 3001");
+    let start = format!("line {}: `slowpath.deadline_ms` is 3000", line_of(&slow, "deadline_ms"));
+    refuses_text(&slow, &start, &["less than upstream[1].timeout_ms, 3001"]);
+}
+
+#[test]
+fn health_is_within_bounds() {
+    let (from, header) = ("[acl]\n", "[health]\n");
+    for (line, key, part) in [
+        ("successes = 101", "health.successes", "allowed: 1 to 100"),
+        ("interval_ms = 99", "health.interval_ms", "allowed: 100 to 300000"),
+        ("timeout_ms = 60001", "health.timeout_ms", "allowed: 1 to 60000"),
+    ] {
+        let text = LAWFUL.replace(from, &format!("{header}{line}\n\n{from}"));
+        let start = format!("line {}: `{key}` ", line_of(&text, line));
+        refuses_text(&text, &start, &[part]);
+    }
+}
+
 #[test]
 fn upstreams_are_there_and_not_too_many() {
     let without = LAWFUL.replace("[[upstream]]", "[[gone]]");

@@ -76,6 +76,10 @@ counters! {
         inserted,
         /// Answers not put into the cache: their TTL is zero, or the cache refused them.
         not_cached,
+        /// Questions put to a second upstream because the first took longer than it usually does.
+        hedged,
+        /// Queries whose answer was not needed, because another upstream's came first.
+        wasted,
         /// Sockets that could not be opened.
         socket_errors,
         /// Questions pending now.
@@ -96,12 +100,18 @@ counters! {
         tcp,
         /// Queries sent over an encrypted connection.
         encrypted,
+        /// Queries sent only to find out whether a resting upstream is back; they are among the others.
+        probes,
         /// Replies that belong to their query.
         replies,
         /// Queries without a reply in time.
         timeouts,
         /// Datagrams that did not match the query they came for; forged, or very late.
         mismatched,
+        /// Replies with the question in other letters than the query's, which then went over TCP; they are among the mismatched.
+        respelt,
+        /// Times such replies came one after the other, so that letters were left alone for an hour.
+        unmixed,
         /// Queries ended by an error of the network, for example "connection refused".
         errors,
         /// Replies that belong to their query but cannot be understood.

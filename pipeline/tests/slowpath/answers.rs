@@ -23,7 +23,7 @@ fn gated(
 }
 
 #[test]
-fn fifty_clients_cost_one_query() {
+fn trap_12_fifty_clients_cost_one_query() {
     let (stub, gate) = gated(|asked| asked.address());
     let mut rig = Setup::asking(&[&stub]).start();
     for client in alike(&query("www.example. A"), 50) {
@@ -41,7 +41,7 @@ fn fifty_clients_cost_one_query() {
 }
 
 #[test]
-fn a_leader_that_fails_fails_all_who_wait() {
+fn trap_12_a_leader_that_fails_fails_all_who_wait() {
     let (stub, gate) = gated(|asked| asked.rcode(2));
     let mut rig = Setup::asking(&[&stub]).start();
     for client in alike(&query("www.example. A"), 50) {
@@ -92,7 +92,7 @@ fn an_answer_with_ttl_zero_is_for_those_who_wait_only() {
 }
 
 #[test]
-fn truncated_replies_are_fetched_over_tcp() {
+fn fwd_tcp_truncated_replies_are_fetched_over_tcp() {
     let stub = Stub::replying(|asked| match asked.over_tcp {
         false => asked.truncated(),
         true => asked.addresses(20, 300),

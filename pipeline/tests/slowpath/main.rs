@@ -7,6 +7,8 @@
 mod answers;
 mod bounds;
 mod encrypted;
+mod faults;
+mod groups;
 mod outages;
 mod rig;
 mod server;

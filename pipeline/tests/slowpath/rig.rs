@@ -13,7 +13,9 @@ use pmdns::slowpath::{
     self, Answered, Counters, CountersSnapshot, SlowPathParts, Trust, UpstreamCounters,
     UpstreamSnapshot,
 };
-use pmdns_config::{SlowPath, Upstream, UpstreamAddress};
+use pmdns_config::{
+    DEFAULT_GROUP, Forward, Group, Health, SlowPath, Strategy, Upstream, UpstreamAddress,
+};
 use pmdns_nics::hugepage::Arena;
 use pmdns_nics::{Frame, FramePool, HeapPool};
 use pmdns_stages::cache::{Cache, Lifetimes};
@@ -36,6 +38,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Setup {
     pub(crate) settings: SlowPath,
     pub(crate) upstreams: Vec<Upstream>,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) forwards: Vec<Forward>,
+    pub(crate) health: Health,
     /// Frames in the pool.
     pub(crate) frames: usize,
     /// Slots in the ring of answers.
@@ -50,6 +55,9 @@ impl Setup {
         Self {
             settings: SlowPath { deadline_ms: 20_000, ..SlowPath::default() },
             upstreams: stubs.iter().map(|stub| upstream(stub.address.into())).collect(),
+            groups: Vec::new(),
+            forwards: Vec::new(),
+            health: Health::default(),
             frames: 1024,
             answers: 512,
             workers: 1,
@@ -61,6 +69,28 @@ impl Setup {
         self.settings.deadline_ms = deadline_ms;
         for upstream in &mut self.upstreams {
             upstream.timeout_ms = timeout_ms;
+        }
+        self
+    }
+
+    /// The same, asking by this strategy.
+    pub(crate) fn by(mut self, strategy: Strategy) -> Self {
+        self.groups = vec![Group { name: DEFAULT_GROUP.into(), strategy, parallel: 2 }];
+        self
+    }
+
+    /// The same, but names in `zone` are asked of upstream `index` only.
+    pub(crate) fn forward(mut self, zone: &str, index: usize) -> Self {
+        let group = format!("only{index}");
+        self.upstreams[index].group.clone_from(&group);
+        self.forwards.push(Forward { zone: zone.into(), group });
+        self
+    }
+
+    /// The same with letters in mixed case.
+    pub(crate) fn mixed(mut self) -> Self {
+        for upstream in &mut self.upstreams {
+            upstream.mix_case = true;
         }
         self
     }
@@ -103,9 +133,7 @@ pub(crate) struct Answer {
 
 impl Answer {
     fn of(frame: &Frame) -> Self {
-        let ipv6 = be16(frame.bytes(), ip::ETHERTYPE) == Some(ip::TYPE_IPV6);
-        let ip_len = if ipv6 { ip::IPV6_LEN } else { ip::IPV4_MIN_LEN };
-        let message = &frame.bytes()[ip::ETHERNET_LEN + ip_len + ip::UDP_LEN..];
+        let message = message(frame);
         let flags = be16(message, header::FLAGS).unwrap();
         assert_ne!(flags & flag::QR, 0, "an answer is a response");
         Self {
@@ -115,6 +143,13 @@ impl Answer {
             records: be16(message, header::ANCOUNT).unwrap(),
         }
     }
+}
+
+/// The DNS message in a frame.
+fn message(frame: &Frame) -> &[u8] {
+    let ipv6 = be16(frame.bytes(), ip::ETHERTYPE) == Some(ip::TYPE_IPV6);
+    let ip_len = if ipv6 { ip::IPV6_LEN } else { ip::IPV4_MIN_LEN };
+    &frame.bytes()[ip::ETHERNET_LEN + ip_len + ip::UDP_LEN..]
 }
 
 impl Rig {
@@ -135,6 +170,9 @@ impl Rig {
             settings: setup.settings,
             trust: Trust::load(&setup.upstreams).unwrap(),
             upstreams: setup.upstreams,
+            groups: setup.groups,
+            forwards: setup.forwards,
+            health: setup.health,
             lifetimes: Lifetimes {
                 min_ttl: 0,
                 max_ttl: 86_400,
@@ -169,7 +207,11 @@ impl Rig {
         let now = self.clock.now();
         let mut packet = act_once(&mut self.parse, query.packet(), &self.clock.context(now));
         packet.received = now;
-        self.misses[worker].push(Miss::of(&packet)).expect("the ring of misses has room");
+        let mut miss = Some(Miss::of(&packet));
+        wait_until(|| {
+            miss = miss.take().and_then(|miss| self.misses[worker].push(miss).err());
+            miss.is_none()
+        });
     }
 
     /// Sends a query and waits for its answer.
@@ -182,15 +224,35 @@ impl Rig {
     pub(crate) fn answers(&mut self, count: usize) -> Vec<Answer> {
         let mut answers = Vec::new();
         wait_until(|| {
-            answers.extend(self.answers.pop().map(|answered| Answer::of(&answered.frame)));
+            while answers.len() < count
+                && let Some(answered) = self.answers.pop()
+            {
+                answers.push(Answer::of(&answered.frame));
+            }
             answers.len() == count
         });
         answers
     }
 
+    /// Sends a query and waits for its answer, all of it.
+    pub(crate) fn resolve_whole(&mut self, query: &Query) -> Vec<u8> {
+        self.ask(query);
+        let mut whole = None;
+        wait_until(|| {
+            whole = self.answers.pop().map(|answered| message(&answered.frame).to_vec());
+            whole.is_some()
+        });
+        whole.unwrap()
+    }
+
     /// Waits until the counters are as they should be.
     pub(crate) fn wait_for(&self, as_it_should: impl Fn(&CountersSnapshot) -> bool) {
-        wait_until(|| as_it_should(&self.counters.snapshot()));
+        wait_until(|| as_it_should(&self.counters()));
+    }
+
+    /// The counters of the thread.
+    pub(crate) fn counters(&self) -> CountersSnapshot {
+        self.counters.snapshot()
     }
 
     /// The counters of an upstream.
@@ -235,14 +297,7 @@ impl Rig {
 
 /// An upstream at this address, of which nothing else is said.
 pub(crate) fn upstream(address: UpstreamAddress) -> Upstream {
-    Upstream {
-        address,
-        timeout_ms: 5_000,
-        source: None,
-        name: None,
-        pin: Vec::new(),
-        ca_file: None,
-    }
+    Upstream { timeout_ms: 5_000, ..Upstream::at(address) }
 }
 
 /// Waits for something that must happen.

@@ -8,6 +8,7 @@ use super::super::desk::Desk;
 use super::super::pending::Ticket;
 use super::super::plan::{Attempt, Setback, Transport};
 use super::super::query::{Query, Question};
+use super::super::spelling::Spelling;
 use super::{Asked, Outcome};
 
 /// Reports taken in one turn; misses wait meanwhile.
@@ -34,8 +35,8 @@ impl Desk {
         patience: Duration,
     ) {
         let upstream = attempt.upstream;
-        let attempt = Attempt { transport: Transport::Encrypted, ..attempt };
-        let query = Query::new(&question, ID, attempt.edns).padded();
+        let attempt = Attempt { transport: Transport::Tcp, ..attempt };
+        let query = Query::new(&question, ID, Spelling::PLAIN, attempt.edns).padded();
         let asked = Asked { ticket, question, attempt, sent: self.now };
         if self.encrypted.ask(asked, query, patience) {
             count(&self.upstream_counters[upstream].encrypted);
@@ -59,7 +60,7 @@ impl Desk {
         let upstream = attempt.upstream;
         match outcome {
             // The connection says who replied; that it is the reply to this question is checked as everywhere.
-            Outcome::Reply(reply, _) if !question.is_answered_by(ID, &reply) => {
+            Outcome::Reply(reply, _) if !question.is_answered_by(ID, Spelling::PLAIN, &reply) => {
                 count(&self.upstream_counters[upstream].mismatched);
                 self.learn(ticket, attempt, Setback::Unreachable);
             }
