@@ -72,6 +72,10 @@ pub const MAX_PENDING: usize = 1 << 24;
 pub const MAX_QUERIES_PER_PORT: usize = 32;
 /// Upstream resolvers.
 pub const MAX_UPSTREAMS: usize = 64;
+/// Fingerprints of one upstream.
+pub const MAX_PINS: usize = 16;
+/// Resolvers that upstreams' names are looked up at.
+pub const MAX_BOOTSTRAP: usize = 8;
 /// The fewest upstreams that `parallel` asks at once; one alone is not parallel.
 pub const MIN_PARALLEL: usize = 2;
 /// The most: half the tries that a question has, so that each may be asked over TCP as well.

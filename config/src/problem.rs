@@ -88,6 +88,16 @@ pub enum Problem {
         /// The resolver's address.
         address: IpAddr,
     },
+    /// Nothing is verified over UDP.
+    #[error(
+        "goes with encrypted upstreams only; write address = \"tls://...\", \"https://...\" or \"quic://...\", or leave it out"
+    )]
+    NotEncrypted,
+    /// A name has to be looked up somewhere.
+    #[error(
+        "is a name, and nobody is named who knows its address; write bootstrap = [\"192.0.2.53:53\"] in [slowpath], or an address here and the name in `name`"
+    )]
+    NoBootstrap,
     /// The client would be given up before the first resolver is.
     #[error(
         "is {deadline}, less than upstream[{upstream}].timeout_ms, {timeout}; raise it or lower that"

@@ -8,9 +8,11 @@ use serde::Deserialize;
 use crate::cookies::CookieSecret;
 use crate::limits::MAX_QUERIES_PER_PORT;
 use crate::local::LocalRecord;
+use crate::pin::Pin;
 use crate::placement::Stretch;
 use crate::prefix::{InterfaceAddress, Prefix};
 use crate::size::ByteSize;
+use crate::upstream::{Host, UpstreamAddress};
 
 /// The group of upstreams that name none, which is asked for all names that no `[[forward]]` claims.
 pub const DEFAULT_GROUP: &str = "default";
@@ -235,14 +237,17 @@ pub struct SlowPath {
     pub max_waiting_per_client: usize,
     /// Queries that may leave together from one random UDP port; 1: a port for every query.
     pub queries_per_port: usize,
+    /// Resolvers that upstreams' names are looked up at, over UDP.
+    pub bootstrap: Vec<SocketAddr>,
 }
 
 /// `[[upstream]]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Upstream {
-    /// Address and port of the resolver, for example `"192.0.2.53:53"` or `"[2001:db8::53]:53"`.
-    pub address: SocketAddr,
+    /// Address and port of the resolver, for example `"192.0.2.53:53"` or `"[2001:db8::53]:53"`; or where it
+    /// answers over TLS, HTTPS or QUIC, for example `"tls://192.0.2.53"`.
+    pub address: UpstreamAddress,
     /// How long to wait for a reply before the next try.
     #[serde(default = "upstream_timeout_ms")]
     pub timeout_ms: u64,
@@ -254,6 +259,13 @@ pub struct Upstream {
     /// Write the letters of our queries large or small at random, and accept replies with the same only.
     #[serde(default)]
     pub mix_case: bool,
+    /// The name or address that the certificate must be for; absent: the host of `address`.
+    pub name: Option<Host>,
+    /// Fingerprints of public keys, one of which the server must have.
+    #[serde(default)]
+    pub pin: Vec<Pin>,
+    /// A PEM file of the certificates to trust instead of the system's.
+    pub ca_file: Option<PathBuf>,
 }
 
 /// `[[group]]`
@@ -465,6 +477,22 @@ pub struct Metrics {
     pub listen: Option<SocketAddr>,
 }
 
+impl Upstream {
+    /// A resolver at this address, with the default of everything else.
+    pub fn at(address: UpstreamAddress) -> Self {
+        Self {
+            address,
+            timeout_ms: upstream_timeout_ms(),
+            source: None,
+            group: default_group(),
+            mix_case: false,
+            name: None,
+            pin: Vec::new(),
+            ca_file: None,
+        }
+    }
+}
+
 impl Default for Eal {
     fn default() -> Self {
         Self { args: vec!["--no-pci".into()] }
@@ -519,6 +547,7 @@ impl Default for SlowPath {
             max_waiting: 65_536,
             max_waiting_per_client: 256,
             queries_per_port: MAX_QUERIES_PER_PORT,
+            bootstrap: Vec::new(),
         }
     }
 }

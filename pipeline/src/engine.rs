@@ -1,13 +1,12 @@
 //! The engine: everything a topology names, built, started, watched and stopped.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
 
 use core_affinity::CoreId;
-use pmdns_config::{Config, Problem};
+use pmdns_config::{Config, Problem, UpstreamAddress};
 use pmdns_nics::hugepage::{Arena, ArenaError, ArenaReport};
 use pmdns_nics::{FramePool, PortFacts, Queues, adopt_data_thread};
 use pmdns_stages::Packet;
@@ -32,7 +31,8 @@ use crate::occupancy::RingGauge;
 use crate::ring::{RingReceiver, RingSender, ring};
 use crate::rules::RulesDesk;
 use crate::slowpath::{
-    self, Answered, CacheCounters, Counters as SlowPathCounters, SlowPathParts, UpstreamCounters,
+    self, Answered, CacheCounters, Counters as SlowPathCounters, SlowPathParts, Trust, TrustError,
+    UpstreamCounters,
 };
 use crate::topology::Topology;
 use crate::worker::{Worker, WorkerParts};
@@ -52,6 +52,9 @@ pub enum EngineError {
     /// The file with cookie secrets has changed since it was checked.
     #[error("cookies.secret_file {0}")]
     Cookies(Problem),
+    /// Encrypted upstreams cannot be trusted.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
     /// The system gives no random numbers.
     #[error("no random numbers from the system: {0}")]
     Random(getrandom::Error),
@@ -90,7 +93,7 @@ pub struct Gauges {
     /// The upstreams' counters, by upstream.
     pub upstreams: Arc<[UpstreamCounters]>,
     /// The upstreams' addresses, by upstream.
-    pub upstream_addresses: Arc<[SocketAddr]>,
+    pub upstream_addresses: Arc<[UpstreamAddress]>,
     /// The rings, with what lies at their ends.
     pub rings: RingGauges,
     /// The frames.
@@ -163,6 +166,7 @@ impl Engine {
         let calendar = Calendar::default();
         set_calendar(&calendar, clock);
         let cookies = cookies(&config.cookies, &calendar)?;
+        let trust = Trust::load(&config.upstreams)?;
         let (ruleset, digest) = Ruleset::load(config, seed, 0)?;
         let stages = stages(config, facts, &cache, cookies, Arc::new(ruleset), clock);
         let (worker_rings, slow_path_rings, rings) = lay_rings(config, &topology);
@@ -175,7 +179,7 @@ impl Engine {
             slow_path: writers.iter().map(|_| Arc::default()).collect(),
             cache: writers.iter().map(|_| Arc::default()).collect(),
             upstreams: config.upstreams.iter().map(|_| UpstreamCounters::default()).collect(),
-            upstream_addresses: config.upstreams.iter().map(|one| one.address).collect(),
+            upstream_addresses: config.upstreams.iter().map(|one| one.address.clone()).collect(),
             rings,
             pool,
             clock,
@@ -189,6 +193,7 @@ impl Engine {
             slow_path.push(SlowPathParts {
                 settings: config.slowpath.clone(),
                 upstreams: config.upstreams.clone(),
+                trust: trust.clone(),
                 groups: config.groups.clone(),
                 forwards: config.forwards.clone(),
                 health: config.health.clone(),

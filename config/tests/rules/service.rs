@@ -145,6 +145,67 @@ fn timeouts_and_sources_of_upstreams() {
 }
 
 #[test]
+fn encrypted_upstreams() {
+    let (from, key) = ("\"203.0.113.1:53\"", "upstream[0].address");
+    let urls =
+        ["tls://203.0.113.1", "https://203.0.113.1/dns-query", "quic://[2001:db8:1::53]:8853"];
+    for url in urls {
+        accepts(from, &format!("\"{url}\""));
+    }
+    refuses(from, "\"tls://224.0.0.1\"", key, &["unicast"]);
+    // The key that is wrong is the last line of what is written instead.
+    let last = |to: &str, key: &str, parts: &[&str]| {
+        let text = LAWFUL.replacen(from, to, 1);
+        let line = line_of(&text, to) + to.matches('\n').count();
+        refuses_text(&text, &format!("line {line}: `{key}` "), parts);
+    };
+    let url = "\"tls://203.0.113.1\"";
+    let twice = format!("{url}\n[[upstream]]\naddress = \"tls://203.0.113.1:853\"");
+    last(&twice, "upstream[1].address", &["as is `upstream[0].address` already"]);
+    accepts(from, &twice.replacen("tls", "quic", 1));
+    let source = format!("{url}\nsource = \"2001:db8::1\"");
+    last(&source, "upstream[0].source", &["same family"]);
+    let pin = format!("\"sha256/{}=\",", "A".repeat(43));
+    let pins = |count| format!("{url}\npin = [{}]", pin.repeat(count));
+    accepts(from, &pins(16));
+    last(&pins(17), "upstream[0].pin", &["has 17 pins; allowed: at most 16"]);
+    let no_file = format!("{url}\nca_file = \"\"");
+    last(&no_file, "upstream[0].ca_file", &["path of a PEM file"]);
+    for (key, value) in
+        [("name", "\"a.example\""), ("ca_file", "\"/ca.pem\""), ("pin", &format!("[{pin}]"))]
+    {
+        let plain = format!("{from}\n{key} = {value}");
+        last(&plain, &format!("upstream[0].{key}"), &["encrypted upstreams only"]);
+        accepts(from, &plain.replacen(from, url, 1));
+    }
+}
+
+#[test]
+fn names_of_upstreams_need_somebody_who_knows_them() {
+    let from = "\"203.0.113.1:53\"";
+    let by_name = LAWFUL.replace(from, "\"tls://dns.example\"");
+    let start =
+        format!("line {}: `upstream[0].address` is a name", line_of(&by_name, "address = \"tls"));
+    refuses_text(&by_name, &start, &["bootstrap = [\"192.0.2.53:53\"] in [slowpath]"]);
+    let with = |bootstrap: &str| {
+        by_name.replace("[slowpath]\n", &format!("[slowpath]\nbootstrap = [{bootstrap}]\n"))
+    };
+    assert!(Config::from_toml(&with("\"203.0.113.1:53\", \"[2001:db8:1::1]:53\"")).is_ok());
+    let line = line_of(&with(""), "bootstrap");
+    for (wrong, part) in [
+        ("\"203.0.113.1:0\"", "a port other than 0"),
+        ("\"192.0.2.53:53\"", "of ours with its dns_port"),
+        ("\"0.0.0.0:53\"", "unicast"),
+    ] {
+        let start = format!("line {line}: `slowpath.bootstrap[0]` is ");
+        refuses_text(&with(wrong), &start, &[part]);
+    }
+    let many = "\"203.0.113.1:53\",".repeat(9);
+    let start = format!("line {line}: `slowpath.bootstrap` has 9 resolvers");
+    refuses_text(&with(&many), &start, &["at most 8"]);
+}
+
+#[test]
 fn a_prefix_has_one_verdict() {
     let from = "refuse = [\"198.51.100.0/24\"]";
     let parts = ["is 192.0.2.0/24, which `acl.allow[0]` lists with another verdict"];

@@ -44,7 +44,8 @@ impl Desk {
     /// Opens a connection.
     fn connect(&mut self, upstream: usize) -> Option<usize> {
         let to = &self.upstreams[upstream];
-        let opened = match Connection::open(upstream, to.source, to.address, self.now) {
+        let address = to.address.plain()?;
+        let opened = match Connection::open(upstream, to.source, address, self.now) {
             Ok(opened) => opened,
             Err(error) => {
                 self.note_socket_error(&error);

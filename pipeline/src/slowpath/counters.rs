@@ -98,6 +98,8 @@ counters! {
         queries,
         /// Queries sent over TCP.
         tcp,
+        /// Queries sent over an encrypted connection.
+        encrypted,
         /// Queries sent only to find out whether a resting upstream is back; they are among the others.
         probes,
         /// Replies that belong to their query.
@@ -116,6 +118,16 @@ counters! {
         malformed,
         /// Replies with an rcode other than NOERROR and NXDOMAIN.
         rcode_failures,
+        /// Queries not sent because too many to the same encrypted upstream were under way.
+        shed,
+        /// Encrypted connections opened.
+        connections,
+        /// Encrypted connections opened that resumed a session.
+        resumed,
+        /// Encrypted connections that could not be opened.
+        connect_failures,
+        /// Certificates refused: not for the name, not from a trusted root, or none of the pinned keys.
+        untrusted,
         /// Smoothed round-trip time in microseconds, as the thread that measured last sees it.
         srtt_us,
         /// 0: well. 1: resting after failures, asked after the others.

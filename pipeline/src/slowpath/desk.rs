@@ -14,6 +14,7 @@ use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::edns::ExtendedError;
 
 use super::counters::{CacheCounters, Counters, UpstreamCounters, add, count, lower};
+use super::encrypted::Encrypted;
 use super::failures::Failures;
 use super::groups::Groups;
 use super::health::Health;
@@ -59,6 +60,7 @@ pub(super) struct Desk {
     /// How each upstream's queries are spelt.
     pub(super) spellers: Vec<Speller>,
     pub(super) network: Network,
+    pub(super) encrypted: Encrypted,
 }
 
 /// How an exchange ends.
@@ -80,7 +82,7 @@ impl Desk {
 
     /// Goes on with everything under way, and says how much there was to do.
     pub(super) fn turn(&mut self) -> usize {
-        let heard = self.hear();
+        let heard = self.hear() + self.hear_encrypted();
         self.serve_timers();
         self.probe();
         self.expire();
@@ -224,7 +226,7 @@ impl Desk {
         count(&self.upstream_counters[upstream].respelt);
         if self.spellers[upstream].misspelt(self.now) {
             count(&self.upstream_counters[upstream].unmixed);
-            let address = self.upstreams[upstream].address;
+            let address = &self.upstreams[upstream].address;
             tracing::warn!(
                 "upstream {address} does not keep the letter case of queries, and is asked in small letters \
                  for an hour; leave out its mix_case"

@@ -33,7 +33,10 @@ impl Desk {
                     if let Some(usual) = plan.take_hedge() {
                         self.network.wake_at(self.now + usual, Timer::Hedge(ticket));
                     }
-                    self.network.send(ticket, attempt);
+                    match self.upstreams[attempt.upstream].address.plain() {
+                        Some(_) => self.network.send(ticket, attempt),
+                        None => self.ask_encrypted(ticket, attempt),
+                    }
                 }
                 Next::Wait => return,
                 Next::Pause(pause) => {
@@ -85,8 +88,16 @@ impl Desk {
             && let Some(upstream) = self.health.take_probe(self.now)
         {
             count(&self.upstream_counters[upstream].probes);
-            let probe = (Ticket::NONE, Rc::new(Question::probe()), true);
-            self.launch(upstream, [probe].into_iter().collect(), self.probe_timeout);
+            let (probe, patience) = (Rc::new(Question::probe()), self.probe_timeout);
+            match self.upstreams[upstream].address.plain() {
+                Some(_) => {
+                    let passenger = (Ticket::NONE, probe, true);
+                    self.launch(upstream, [passenger].into_iter().collect(), patience);
+                }
+                None => {
+                    self.send_encrypted(Ticket::NONE, probe, udp_attempt(upstream, true), patience)
+                }
+            }
         }
     }
 
@@ -126,7 +137,8 @@ impl Desk {
     /// Sends a flight.
     fn launch(&mut self, upstream: usize, passengers: Passengers, patience: Duration) {
         let to = &self.upstreams[upstream];
-        let (socket, ids) = match udp::socket(to.source, to.address) {
+        let Some(address) = to.address.plain() else { return };
+        let (socket, ids) = match udp::socket(to.source, address) {
             Ok(opened) => opened,
             Err(error) => {
                 self.note_socket_error(&error);
@@ -136,7 +148,7 @@ impl Desk {
                 return;
             }
         };
-        let connected = socket.connect(to.address);
+        let connected = socket.connect(address);
         let mixes = self.spellers[upstream].mixes(self.now);
         let queries = passengers
             .into_iter()

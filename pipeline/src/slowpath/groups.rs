@@ -123,6 +123,8 @@ impl Group {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use pmdns_config::{Health as HealthSettings, wire_name};
 
     use super::*;
@@ -208,13 +210,8 @@ mod tests {
     }
 
     fn upstream(number: u16, group: &str) -> Upstream {
-        Upstream {
-            address: ([127, 0, 0, 1], number).into(),
-            timeout_ms: 800,
-            source: None,
-            group: group.into(),
-            mix_case: false,
-        }
+        let address = SocketAddr::from(([127, 0, 0, 1], number));
+        Upstream { group: group.into(), ..Upstream::at(address.into()) }
     }
 
     fn forward(zone: &str, group: &str) -> Forward {

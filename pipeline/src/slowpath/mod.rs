@@ -9,7 +9,8 @@
 //! thread touches. On it runs one loop, which never waits for the network: [`Desk`] takes misses in and
 //! answers them, [`exchange`] and [`calls`] carry out what the plans say, [`network`] holds sockets and timers. What
 //! decides is pure and told the time: [`pending`], [`groups`], [`plan`], [`health`], [`failures`], [`query`], [`spelling`]. What
-//! touches sockets is small: [`udp`], [`tcp`]. docs/adr/0009-queries-fly-together.md says why it is so.
+//! touches sockets is small: [`udp`], [`tcp`]; [`encrypted`] has a thread of its own.
+//! docs/adr/0009-queries-fly-together.md says why it is so.
 //!
 //! Three promises, whatever the upstreams do: a client that is admitted is answered by its deadline or
 //! counted; memory is bounded by the settings; once an upstream answers again, so do we.
@@ -17,6 +18,7 @@
 mod calls;
 mod counters;
 mod desk;
+mod encrypted;
 mod exchange;
 mod failures;
 mod groups;
@@ -47,12 +49,14 @@ use pmdns_stages::policy::Ruleset;
 pub use counters::{
     CacheCounters, CacheSnapshot, Counters, CountersSnapshot, UpstreamCounters, UpstreamSnapshot,
 };
+pub use encrypted::{Trust, TrustError};
 pub use outlets::Answered;
 
 use crate::clock::Clock;
 use crate::ring::{RingReceiver, RingSender};
 use crate::rules::Tray;
 use desk::Desk;
+use encrypted::Encrypted;
 use failures::Failures;
 use groups::Groups;
 use health::Health;
@@ -72,6 +76,8 @@ pub struct SlowPathParts {
     pub settings: SlowPath,
     /// Whom to ask, in the operator's order.
     pub upstreams: Vec<Upstream>,
+    /// Whom to trust of those that are encrypted.
+    pub trust: Trust,
     /// How groups of them are asked.
     pub groups: Vec<Group>,
     /// Which group is asked for which names.
@@ -200,6 +206,12 @@ fn open(parts: SlowPathParts) -> io::Result<(Desk, Vec<RingReceiver<Miss>>)> {
         probe_timeout: Duration::from_millis(parts.health.timeout_ms),
         spellers: parts.upstreams.iter().map(|one| Speller::new(one.mix_case)).collect(),
         network: Network::new(parts.upstreams.len(), sockets::share(settings))?,
+        encrypted: Encrypted::start(
+            &parts.upstreams,
+            &settings.bootstrap,
+            &parts.trust,
+            &parts.upstream_counters,
+        )?,
         upstreams: parts.upstreams,
         upstream_counters: parts.upstream_counters,
         cache_counters: parts.cache_counters,

@@ -20,6 +20,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(400);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Transport {
     Udp,
+    /// Over a connection that brings whole answers: TCP, or what an encrypted upstream's address says.
     Tcp,
 }
 

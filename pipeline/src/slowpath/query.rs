@@ -19,6 +19,13 @@ use super::spelling::Spelling;
 /// (DNS flag day 2020).
 const OUR_UDP_SIZE: u16 = 1232;
 
+/// The EDNS option that pads a message (RFC 7830).
+const PADDING: u16 = 12;
+/// Bytes of an option before its data.
+const PADDING_HEAD_LEN: usize = 4;
+/// Padded queries are multiples of this long (RFC 8467 section 4.1).
+const PADDING_BLOCK: usize = 128;
+
 /// The longest query we send.
 const MAX_QUERY: usize = HEADER_LEN + MAX_NAME + QUESTION_FIXED_LEN + OPT_LEN;
 
@@ -143,6 +150,23 @@ impl Query {
     pub(super) fn bytes(&self) -> &[u8] {
         &self.message
     }
+
+    /// The message, padded so that its length tells an onlooker little about the name (RFC 7830, RFC 8467
+    /// section 4.1). Without an OPT record there is no place for that, and it stays as it is.
+    pub(super) fn padded(&self) -> Vec<u8> {
+        let mut message = self.message.to_vec();
+        if be16(&message, header::ARCOUNT) == Some(1) {
+            // The OPT record is the last one, and without options its last two bytes are the length of its data.
+            let length_at = message.len() - 2;
+            let data =
+                (message.len() + PADDING_HEAD_LEN).next_multiple_of(PADDING_BLOCK) - message.len();
+            put16(&mut message, length_at, data as u16);
+            message.extend(PADDING.to_be_bytes());
+            message.extend(((data - PADDING_HEAD_LEN) as u16).to_be_bytes());
+            message.resize(length_at + 2 + data, 0);
+        }
+        message
+    }
 }
 
 /// What a reply says on its face.
@@ -229,6 +253,24 @@ pub(super) mod tests {
         let without = Query::new(&question(&client), 0xabcd, Spelling::PLAIN, false);
         assert_eq!(without.bytes()[10..12], [0, 0]);
         assert_eq!(without.bytes().len(), query.bytes().len() - OPT_LEN);
+    }
+
+    #[test]
+    fn padded_queries_are_128_or_256_or_384_bytes_long() {
+        for len in [1, 60, 63] {
+            let label = "a".repeat(len);
+            let name = [&*label, &label, &label, "example"].join(".");
+            let query =
+                Query::new(&question(&query(&format!("{name}. A"))), 0, Spelling::PLAIN, true);
+            let padded = query.padded();
+            assert_eq!(padded.len() % PADDING_BLOCK, 0);
+            assert!(padded.len() - query.bytes().len() < PADDING_BLOCK + PADDING_HEAD_LEN);
+            let message = hickory_proto::op::Message::from_vec(&padded).unwrap();
+            let edns = message.edns.as_ref().unwrap();
+            assert!(edns.option(hickory_proto::rr::rdata::opt::EdnsCode::Padding).is_some());
+        }
+        let plain = Query::new(&question(&query("www.example. A")), 0, Spelling::PLAIN, false);
+        assert_eq!(plain.padded(), plain.bytes());
     }
 
     #[test]

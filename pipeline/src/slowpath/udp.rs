@@ -141,7 +141,8 @@ pub(super) fn socket(source: Option<IpAddr>, upstream: SocketAddr) -> io::Result
     Ok((UdpSocket::from_std(socket), ids))
 }
 
-fn bind(source: IpAddr) -> io::Result<std::net::UdpSocket> {
+/// A socket on a random port of `source`.
+pub(super) fn bind(source: IpAddr) -> io::Result<std::net::UdpSocket> {
     for _ in 0..PORT_TRIES {
         let port = port_of(u32::from(random_u16()?) << 16 | u32::from(random_u16()?));
         match std::net::UdpSocket::bind((source, port)) {

@@ -4,10 +4,10 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pmdns_config::{Health, Upstream};
+use pmdns_config::Health;
 use pmdns_stages::testing::query;
 
-use crate::rig::{Setup, alike, wait_until};
+use crate::rig::{Setup, alike, upstream, wait_until};
 use crate::stub::{Send, Stub};
 
 #[test]
@@ -64,7 +64,7 @@ fn an_upstream_nobody_listens_at_is_passed_over() {
     let closed = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
     let alive = Stub::replying(|asked| asked.address());
     let mut setup = Setup::asking(&[&alive]);
-    setup.upstreams.insert(0, Upstream { address: closed, ..setup.upstreams[0].clone() });
+    setup.upstreams.insert(0, upstream(closed.into()));
     let mut rig = setup.start();
     assert_eq!(rig.resolve(&query("www.example. A")).records, 1);
     assert_eq!((rig.upstream(0).errors, rig.upstream(0).timeouts), (1, 0));
@@ -76,7 +76,7 @@ fn those_that_left_with_a_query_that_broke_go_elsewhere_with_it() {
     let closed = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
     let alive = Stub::replying(|asked| asked.address());
     let mut setup = Setup::asking(&[&alive]);
-    setup.upstreams.insert(0, Upstream { address: closed, ..setup.upstreams[0].clone() });
+    setup.upstreams.insert(0, upstream(closed.into()));
     let mut rig = setup.start();
     for number in 0..100 {
         rig.ask(&query(&format!("n{number}.example. A")));

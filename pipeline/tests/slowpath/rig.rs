@@ -11,9 +11,12 @@ use pmdns::clock::Clock;
 use pmdns::ring::{RingReceiver, RingSender, ring};
 use pmdns::rules::RulesDesk;
 use pmdns::slowpath::{
-    self, Answered, Counters, CountersSnapshot, SlowPathParts, UpstreamCounters, UpstreamSnapshot,
+    self, Answered, Counters, CountersSnapshot, SlowPathParts, Trust, UpstreamCounters,
+    UpstreamSnapshot,
 };
-use pmdns_config::{DEFAULT_GROUP, Forward, Group, Health, SlowPath, Strategy, Upstream};
+use pmdns_config::{
+    DEFAULT_GROUP, Forward, Group, Health, SlowPath, Strategy, Upstream, UpstreamAddress,
+};
 use pmdns_nics::hugepage::Arena;
 use pmdns_nics::{Frame, FramePool, HeapPool};
 use pmdns_stages::cache::{Cache, Lifetimes};
@@ -50,16 +53,9 @@ pub(crate) struct Setup {
 impl Setup {
     /// A rig that asks these stubs in this order, with a deadline no test comes near.
     pub(crate) fn asking(stubs: &[&Stub]) -> Self {
-        let upstream = |stub: &&Stub| Upstream {
-            address: stub.address,
-            timeout_ms: 5_000,
-            source: None,
-            group: DEFAULT_GROUP.into(),
-            mix_case: false,
-        };
         Self {
             settings: SlowPath { deadline_ms: 20_000, ..SlowPath::default() },
-            upstreams: stubs.iter().map(upstream).collect(),
+            upstreams: stubs.iter().map(|stub| upstream(stub.address.into())).collect(),
             groups: Vec::new(),
             forwards: Vec::new(),
             health: Health::default(),
@@ -175,6 +171,7 @@ impl Rig {
         let stop = Arc::new(AtomicBool::new(false));
         let parts = SlowPathParts {
             settings: setup.settings,
+            trust: Trust::load(&setup.upstreams).unwrap(),
             upstreams: setup.upstreams,
             groups: setup.groups,
             forwards: setup.forwards,
@@ -306,6 +303,11 @@ impl Rig {
         assert_eq!(self.pool.in_use(), 0);
         (counters, leftover)
     }
+}
+
+/// An upstream at this address, of which nothing else is said.
+pub(crate) fn upstream(address: UpstreamAddress) -> Upstream {
+    Upstream { timeout_ms: 5_000, ..Upstream::at(address) }
 }
 
 /// Waits for something that must happen.
