@@ -73,6 +73,22 @@ fn a_connection_is_used_again_and_questions_are_coalesced() {
 }
 
 #[test]
+fn a_connection_that_nobody_uses_is_closed_and_another_opened_later() {
+    let servers = Kind::ALL.map(Server::good);
+    let mut rigs = servers.each_ref().map(|server| asking([server.known()]).start());
+    for rig in &mut rigs {
+        ask_many(rig, 3);
+    }
+    // After ten seconds; that is all the same to this test.
+    wait_until(|| servers.iter().all(|one| one.seen.ended.load(Ordering::Relaxed) == 1));
+    for (mut rig, server) in rigs.into_iter().zip(&servers) {
+        assert_eq!(rig.resolve(&query("later.example. A")).records, 1);
+        assert_eq!((server.connections(), rig.upstream(0).errors), (2, 0));
+        rig.finish();
+    }
+}
+
+#[test]
 fn a_server_that_closes_after_each_reply_serves_all_the_same() {
     for kind in Kind::ALL {
         let manners = Manners { closes_after: 1, ..Manners::good(kind) };
