@@ -224,3 +224,78 @@ impl Ready {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::rc::Rc;
+
+    use super::super::query::Question;
+    use super::*;
+
+    const START: Duration = Duration::from_secs(100);
+
+    /// A network of so many sockets, a connection on it, and its other end.
+    fn connected(max_sockets: usize) -> (Network, usize, TcpListener) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let mut network = Network::new(2, max_sockets).unwrap();
+        let address = listener.local_addr().unwrap();
+        let connection = Connection::open(1, None, address, START).unwrap().unwrap();
+        let slot = network.keep_connection(connection).unwrap();
+        (network, slot, listener)
+    }
+
+    /// Puts a query on the connection that expires at `expires`.
+    fn call(network: &mut Network, slot: usize, expires: Duration) {
+        let attempt = Attempt { upstream: 1, transport: Transport::Tcp, edns: true };
+        let call = (Ticket::NONE, Rc::new(Question::probe()), attempt);
+        network.connections[slot].call(call, START, expires).unwrap();
+        network.set_timer(slot);
+    }
+
+    #[test]
+    fn connections_that_nobody_uses_make_room() {
+        let (mut network, slot, _listener) = connected(1);
+        assert!(!network.has_socket() && network.may_fly() && network.connections.is_empty());
+        assert!(network.timers.is_empty(), "it took its timer along");
+        let (mut network, slot_in_use, _listener) = connected(1);
+        assert_eq!(slot, slot_in_use);
+        call(&mut network, slot, START * 2);
+        assert!(!network.may_fly() && !network.may_connect(), "somebody waits for a reply");
+        assert_eq!((network.line_to(1), network.line_to(0)), (Some(slot), None));
+    }
+
+    #[test]
+    fn a_connection_is_looked_at_when_its_first_query_expires_or_when_it_has_been_idle() {
+        let (mut network, slot, _listener) = connected(8);
+        let idle = network.connections[slot].due();
+        assert!(idle > START);
+        let soon = START + Duration::from_millis(800);
+        call(&mut network, slot, soon);
+        call(&mut network, slot, soon * 2);
+        assert!(network.due(soon - Duration::from_millis(1)).is_empty());
+        assert_eq!(network.due(soon)[..], [Timer::Connection(slot)]);
+        let connection = &mut network.connections[slot];
+        assert!(connection.expire(soon).is_some() && connection.expire(soon).is_none());
+        assert!(connection.is_deaf_since(START));
+        network.set_timer(slot);
+        assert!(network.due(soon).is_empty());
+        assert_eq!(network.due(soon * 2)[..], [Timer::Connection(slot)]);
+        assert!(network.connections[slot].expire(soon * 2).is_some());
+        assert_eq!(network.connections[slot].due(), idle);
+    }
+
+    #[test]
+    fn a_full_connection_is_no_line() {
+        let (mut network, slot, _listener) = connected(8);
+        for _ in 0..1000 {
+            if network.line_to(1).is_none() {
+                break;
+            }
+            call(&mut network, slot, START * 2);
+        }
+        assert_eq!(network.connections[slot].calls.len(), 32);
+        while network.connections[slot].expire(START * 2).is_some() {}
+        assert_eq!(network.line_to(1), None, "who does not answer gets no more");
+    }
+}
