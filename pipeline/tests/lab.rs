@@ -37,6 +37,8 @@ mod testpmd;
 // The labs.
 #[path = "lab/af_xdp.rs"]
 mod af_xdp;
+#[path = "lab/encrypted.rs"]
+mod encrypted;
 #[path = "lab/lifecycle.rs"]
 mod lifecycle;
 #[path = "lab/observe.rs"]

@@ -2,10 +2,10 @@
 
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use hyper::StatusCode;
-use pmdns_config::{Pin, Upstream};
+use pmdns_config::{Health, Pin, Upstream};
 use pmdns_stages::testing::query;
 
 use crate::rig::{Rig, Setup, alike, ids, upstream, wait_until};
@@ -68,6 +68,22 @@ fn a_connection_is_used_again_and_questions_are_coalesced() {
         }
         assert_eq!(ids(&rig.answers(20)).len(), 20);
         assert_eq!((server.connections(), rig.upstream(0).connections), (1, 1), "{kind:?}");
+        rig.finish();
+    }
+}
+
+#[test]
+fn a_connection_that_nobody_uses_is_closed_and_another_opened_later() {
+    let servers = Kind::ALL.map(Server::good);
+    let mut rigs = servers.each_ref().map(|server| asking([server.known()]).start());
+    for rig in &mut rigs {
+        ask_many(rig, 3);
+    }
+    // After ten seconds; that is all the same to this test.
+    wait_until(|| servers.iter().all(|one| one.seen.ended.load(Ordering::Relaxed) == 1));
+    for (mut rig, server) in rigs.into_iter().zip(&servers) {
+        assert_eq!(rig.resolve(&query("later.example. A")).records, 1);
+        assert_eq!((server.connections(), rig.upstream(0).errors), (2, 0));
         rig.finish();
     }
 }
@@ -245,6 +261,32 @@ fn after_an_outage_a_connection_is_opened_again() {
         wait_until(|| rig.resolve(&query("www.example. A")).records == 1);
         assert!(rig.upstream(0).timeouts >= 2, "{kind:?}");
         assert!(server.connections() >= 2, "{kind:?}: a silent connection is not used again");
+        rig.finish();
+    }
+}
+
+#[test]
+fn a_probe_finds_out_that_an_upstream_is_back() {
+    for kind in Kind::ALL {
+        let up = Arc::new(AtomicBool::new(false));
+        let is_up = Arc::clone(&up);
+        let server = Server::start(Manners::good(kind), move |asked| {
+            is_up.load(Ordering::Relaxed).then(|| asked.address())
+        });
+        let alive = Stub::replying(|asked| asked.address());
+        let mut setup = asking([server.known(), upstream(alive.address.into())]).hasty(20_000, 50);
+        setup.health = Health { interval_ms: 100, timeout_ms: 100, ..Health::default() };
+        let mut rig = setup.start();
+        let mut number = 0;
+        wait_until(|| {
+            number += 1;
+            rig.resolve(&query(&format!("n{number}.example. A")));
+            rig.upstream(0).state == 1
+        });
+        up.store(true, Ordering::Relaxed);
+        // Nobody asks meanwhile.
+        wait_until(|| rig.upstream(0).state == 0);
+        assert!(rig.upstream(0).probes >= 2, "{kind:?}");
         rig.finish();
     }
 }

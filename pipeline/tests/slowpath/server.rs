@@ -60,6 +60,8 @@ pub(crate) struct Manners {
 #[derive(Default)]
 pub(crate) struct Seen {
     pub(crate) connections: AtomicUsize,
+    /// Those of them that have ended.
+    pub(crate) ended: AtomicUsize,
     /// Sessions that were resumed.
     pub(crate) resumed: AtomicUsize,
     pub(crate) asked: Mutex<Vec<Asked>>,
@@ -323,9 +325,10 @@ impl House {
         let Ok(stream) = acceptor.accept(stream).await else { return };
         self.seen.connections.fetch_add(1, Ordering::Relaxed);
         let _ = match self.manners.kind {
-            Kind::Https => self.serve_https(stream, from).await,
-            _ => self.serve_tls(stream, from).await,
+            Kind::Https => self.clone().serve_https(stream, from).await,
+            _ => self.clone().serve_tls(stream, from).await,
         };
+        self.seen.ended.fetch_add(1, Ordering::Relaxed);
     }
 
     async fn serve_tls(
@@ -422,6 +425,7 @@ impl House {
                 }
             });
         }
+        self.seen.ended.fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -6,7 +6,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-use pmdns_stages::wire::dns::header;
+use pmdns_stages::wire::dns::{HEADER_LEN, header};
 use pmdns_stages::wire::{be16, put16};
 use tokio::io::{
     AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader, ReadHalf, WriteHalf,
@@ -162,6 +162,10 @@ async fn read(stream: ReadHalf<TlsStream<TcpStream>>, waiting: Rc<Waiting>) {
     let mut stream = BufReader::new(stream);
     let error = loop {
         match read_message(&mut stream).await {
+            // Nobody can tell whose it is, and who waits for it would wait in vain.
+            Ok(message) if message.len() < HEADER_LEN => {
+                break io::Error::new(io::ErrorKind::InvalidData, "a message without a header");
+            }
             Ok(message) => waiting.deliver(message),
             Err(error) => break error,
         }

@@ -206,3 +206,59 @@ async fn ask(peer: &Rc<Peer>, query: &[u8], patience: Duration) -> Outcome {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use pmdns_config::Pin;
+
+    use super::super::plan::Transport;
+    use super::*;
+
+    #[test]
+    fn so_many_are_under_way_and_no_more_and_each_comes_to_something() {
+        // It accepts connections, as kernels do, and never speaks.
+        let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = format!("tls://{}", silent.local_addr().unwrap()).parse().unwrap();
+        let upstreams = [Upstream { pin: vec![Pin([0; 32])], ..Upstream::at(address) }];
+        let trust = Trust::load(&upstreams).unwrap();
+        let counters: Arc<[UpstreamCounters]> = [UpstreamCounters::default()].into();
+        let mut encrypted = Encrypted::start(&upstreams, &[], &trust, &counters).unwrap();
+        let question = Rc::new(Question::probe());
+        let asked = || Asked {
+            ticket: Ticket::NONE,
+            question: Rc::clone(&question),
+            attempt: Attempt { upstream: 0, transport: Transport::Tcp, edns: true },
+            sent: Duration::ZERO,
+        };
+        for _ in 0..MAX_UNDER_WAY {
+            assert!(encrypted.ask(asked(), Vec::new(), Duration::from_millis(500)));
+        }
+        assert!(!encrypted.ask(asked(), Vec::new(), Duration::from_millis(500)));
+        let mut silences = 0;
+        while silences < MAX_UNDER_WAY {
+            match encrypted.hear() {
+                Some((_, outcome)) => {
+                    assert!(matches!(outcome, Outcome::Silent), "{outcome:?}");
+                    silences += 1;
+                }
+                None => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
+        assert_eq!((encrypted.under_way[0], encrypted.asked.len()), (0, 0));
+        assert!(
+            encrypted.ask(asked(), Vec::new(), Duration::from_millis(500)),
+            "there is room again"
+        );
+    }
+
+    #[test]
+    fn without_encrypted_upstreams_there_is_no_thread() {
+        let upstreams = [Upstream::at("192.0.2.53:53".parse().unwrap())];
+        let trust = Trust::load(&upstreams).unwrap();
+        let counters: Arc<[UpstreamCounters]> = [UpstreamCounters::default()].into();
+        let encrypted = Encrypted::start(&upstreams, &[], &trust, &counters).unwrap();
+        assert!(encrypted.thread.is_none());
+    }
+}
