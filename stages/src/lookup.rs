@@ -66,8 +66,8 @@ impl Lookup {
 
     /// Where a packet goes that is a miss. What one client's queries for ever new names would cost others is most of
     /// all room in the rings, so the limit is here and not behind them.
-    #[inline]
-    fn miss(&mut self, packet: &mut Packet, context: &Context) -> Step {
+    #[inline(never)]
+    fn limit(&mut self, packet: &mut Packet, context: &Context) -> Step {
         match self.limiter.judge(packet, context.now) {
             Verdict::Pass => Step::SLOW_PATH,
             Verdict::Drop => Step::drop(Reason::MissRateLimited),
@@ -87,7 +87,9 @@ impl Lookup {
         };
         if step == Step::SLOW_PATH {
             packet.answer = Answer::None;
-            return self.miss(packet, context);
+            if !self.limiter.is_off() {
+                return self.limit(packet, context);
+            }
         }
         step
     }

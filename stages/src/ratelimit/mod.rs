@@ -48,6 +48,9 @@ impl Stage for RateLimit {
     fn act(&mut self, packet: &mut Packet, context: &Context) -> Step {
         let decided = packet.answer != Answer::None;
         let go_on = Step::at(if decided { StageName::Encode } else { StageName::Policy });
+        if self.limiter.is_off() {
+            return go_on;
+        }
         match self.limiter.judge(packet, context.now) {
             Verdict::Pass => go_on,
             Verdict::Drop => Step::drop(Reason::RateLimited),
