@@ -4,12 +4,14 @@
 
 use std::time::Duration;
 
+use pmdns::control::reload::Reloader;
 use pmdns::control::report::Totals;
+use pmdns::control::socket::{ControlSocket, RELOAD_PATIENCE, request};
 use pmdns::testing::{Rig, config};
-use pmdns::worker::Turn;
+use pmdns::worker::{Turn, Worker};
 use pmdns_config::Config;
 use pmdns_nics::Burst;
-use pmdns_stages::testing::{Query, query};
+use pmdns_stages::testing::{Query, frame_from, query};
 
 /// Longer than workers take between two looks for new rules.
 const LOOK: Duration = Duration::from_millis(15);
@@ -213,4 +215,74 @@ fn access_and_rate_limits_are_replaced_too() {
     }
     assert_eq!(ask(&mut rig), Some((0, Some(9))));
     assert_eq!(ask(&mut rig), None);
+}
+
+/// The whole way: a request over the socket, files read by a thread, rules lent, the answer when all have them.
+#[test]
+fn a_wrong_file_keeps_the_rules_and_says_why() {
+    let folder = std::env::temp_dir().join(format!("pmdns-reload-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (file, list) = (folder.join("pmdns.toml"), folder.join("list"));
+    let text = format!(
+        "[[port]]\nname = \"p0\"\ndevice = \"memory\"\naddresses = [\"10.77.0.2/24\"]\n\
+         [[upstream]]\naddress = \"127.0.0.1:5353\"\n[control]\nsocket = \"unused\"\n\
+         [[blocklist]]\nfile = \"{}\"\n",
+        list.display()
+    );
+    std::fs::write(&file, &text).unwrap();
+    std::fs::write(&list, "one.example\n").unwrap();
+    let config = Config::load(&file).unwrap();
+    let Rig { mut workers, mut slow_path, rules, pool, mut far, .. } = Rig::new(&config);
+    let mut reloader = Reloader::new(&file, &config, rules);
+    let socket = ControlSocket::open(&folder.join("socket")).unwrap();
+    let path = folder.join("socket");
+    // Asks for a reload, turns everything until the answer is there, and gives it.
+    let mut reload = |workers: &mut Vec<Worker>| {
+        let path = path.clone();
+        let asking = std::thread::spawn(move || request(&path, "reload", RELOAD_PATIENCE).unwrap());
+        while !asking.is_finished() {
+            socket.serve(|client| {
+                assert_eq!(client.request().0, "reload");
+                reloader.ask_for(client);
+            });
+            reloader.turn();
+            for thread in &mut slow_path {
+                thread.rules.look(|_| {});
+            }
+            for worker in workers.iter_mut() {
+                worker.turn();
+            }
+        }
+        asking.join().unwrap()
+    };
+    let mut is_blocked = |workers: &mut Vec<Worker>, name: &str| {
+        let mut burst = Burst::new();
+        burst.push(frame_from(&pool, &query(name).frame_bytes()));
+        far.tx[0].transmit(&mut burst);
+        workers[0].turn();
+        far.rx[0].receive(&mut burst, 1) == 1
+    };
+    let (one, two) = ("one.example. A", "two.example. A");
+    assert!(is_blocked(&mut workers, one) && !is_blocked(&mut workers, two));
+
+    std::fs::write(&list, "two.example\nexample##.banner\n").unwrap();
+    let answer = reload(&mut workers);
+    assert!(answer.starts_with("ok: ") && answer.contains(" 1 blocked names"), "{answer}");
+    assert!(answer.contains("1 files with lines that were not understood"), "{answer}");
+    assert!(!is_blocked(&mut workers, one) && is_blocked(&mut workers, two));
+
+    std::fs::remove_file(&list).unwrap();
+    let answer = reload(&mut workers);
+    assert!(answer.starts_with("error: ") && answer.contains("list: cannot be read"), "{answer}");
+    std::fs::write(&file, text.replace("blocklist", "blocklits")).unwrap();
+    let answer = reload(&mut workers);
+    assert!(answer.contains("did you mean `blocklist`"), "{answer}");
+    assert!(!is_blocked(&mut workers, one) && is_blocked(&mut workers, two), "as before");
+
+    std::fs::write(&list, "one.example\n").unwrap();
+    std::fs::write(&file, format!("{text}[frames]\nbatch = 8\n")).unwrap();
+    let answer = reload(&mut workers);
+    assert!(answer.contains("other settings have changed too: restart"), "{answer}");
+    assert!(is_blocked(&mut workers, one) && !is_blocked(&mut workers, two));
+    std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -74,13 +74,16 @@ impl Lookup {
 
     /// Where a packet goes that is a miss. What one client's queries for ever new names would cost others is most of
     /// all room in the rings, so the limit is here and not behind them.
-    #[inline]
+    #[inline(never)]
     fn miss(&mut self, packet: &mut Packet, context: &Context) -> Step {
         if self.minimal_any && packet.layout.qtype == rtype::ANY {
             packet.answer = Answer::Fixed(Fixed::Any);
             return Step::at(StageName::Encode);
         }
         packet.answer = Answer::None;
+        if self.limiter.is_off() {
+            return Step::SLOW_PATH;
+        }
         match self.limiter.judge(packet, context.now) {
             Verdict::Pass => Step::SLOW_PATH,
             Verdict::Drop => Step::drop(Reason::MissRateLimited),

@@ -72,11 +72,25 @@ pub struct ListSummary {
 pub fn read_list(
     path: &Path,
     format: ListFormat,
+    take: impl FnMut(Listed<'_>) -> bool,
+) -> Result<ListSummary, FileError> {
+    // A file that grows while it is read still ends.
+    let reader = BufReader::with_capacity(1 << 16, open(path)?.take(MAX_LIST_BYTES));
+    list_from(reader, path, format, take)
+}
+
+/// The same, of text from elsewhere; `path` is what errors call it.
+///
+/// # Errors
+///
+/// As [`read_list`].
+pub fn list_from(
+    mut reader: impl BufRead,
+    path: &Path,
+    format: ListFormat,
     mut take: impl FnMut(Listed<'_>) -> bool,
 ) -> Result<ListSummary, FileError> {
     let unreadable = |source| FileError::Unreadable { file: path.to_owned(), source };
-    // A file that grows while it is read still ends.
-    let mut reader = BufReader::with_capacity(1 << 16, open(path)?.take(MAX_LIST_BYTES));
     let mut summary = ListSummary::default();
     let mut bytes = Vec::new();
     for line in 1.. {
@@ -324,18 +338,11 @@ mod tests {
 
     /// Reads a file of this text and gives what was said of it, and the names.
     fn read(text: &str, room: usize) -> (Result<ListSummary, FileError>, usize) {
-        use std::sync::atomic::{AtomicU32, Ordering};
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("pmdns-list-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::write(&path, text).unwrap();
         let mut taken = 0;
-        let summary = read_list(&path, ListFormat::Auto, |_| {
+        let summary = list_from(text.as_bytes(), Path::new("list"), ListFormat::Auto, |_| {
             taken += 1;
             taken <= room
         });
-        std::fs::remove_file(&path).unwrap();
         (summary, taken)
     }
 

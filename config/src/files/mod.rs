@@ -8,8 +8,8 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use list::{ListSummary, Listed, Scope, read_list};
-pub use zone::read_zone;
+pub use list::{ListSummary, Listed, Scope, list_from, read_list};
+pub use zone::{read_zone, zone_from};
 
 use crate::limits::MAX_LIST_BYTES;
 

@@ -23,15 +23,28 @@ pub fn read_zone(path: &Path, origin: Option<&str>) -> Result<Vec<LocalRecord>, 
     let mut bytes = Vec::new();
     let unreadable = |source| FileError::Unreadable { file: path.to_owned(), source };
     open(path)?.take(MAX_LIST_BYTES).read_to_end(&mut bytes).map_err(unreadable)?;
+    zone_from(&bytes, path, origin)
+}
+
+/// The same, of text from elsewhere; `path` is what errors call it.
+///
+/// # Errors
+///
+/// As [`read_zone`].
+pub fn zone_from(
+    bytes: &[u8],
+    path: &Path,
+    origin: Option<&str>,
+) -> Result<Vec<LocalRecord>, FileError> {
     let at_line = |line, problem| FileError::Line { file: path.to_owned(), line, problem };
-    check_closed(&bytes).map_err(|(line, problem)| at_line(line, problem.to_owned()))?;
-    let mut zone = Zonefile::from(bytes.as_slice());
+    check_closed(bytes).map_err(|(line, problem)| at_line(line, problem.to_owned()))?;
+    let mut zone = Zonefile::from(bytes);
     zone.set_default_class(Class::IN);
     let whole = |problem| FileError::Whole { file: path.to_owned(), problem };
     set_origin(&mut zone, origin).map_err(whole)?;
     let mut records = Vec::new();
     loop {
-        let line = |zone: &Zonefile| line_at(&bytes, zone.current_offset());
+        let line = |zone: &Zonefile| line_at(bytes, zone.current_offset());
         match zone.next_entry() {
             Ok(None) => return Ok(records),
             Ok(Some(Entry::Record(scanned))) => match record(&scanned) {
@@ -146,15 +159,7 @@ mod tests {
     use crate::name::readable;
 
     fn read(text: &str, origin: Option<&str>) -> Result<Vec<LocalRecord>, FileError> {
-        use std::sync::atomic::{AtomicU32, Ordering};
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("pmdns-zone-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::write(&path, text).unwrap();
-        let records = read_zone(&path, origin);
-        std::fs::remove_file(&path).unwrap();
-        records
+        zone_from(text.as_bytes(), Path::new("zone"), origin)
     }
 
     fn mistake(text: &str) -> String {

@@ -36,38 +36,38 @@ struct Line([u64; 8]);
 
 const _: () = assert!(size_of::<Line>() * 8 == 1 << PLACE);
 
-/// What the last two characters of a name can be, one bit each: case does not matter.
-#[derive(Clone, Copy, Debug, Default)]
-struct Endings([u64; 16]);
+/// What is said of the last two characters of a name, five bits of each, so that letter case does not matter.
+#[derive(Clone, Debug)]
+struct Endings {
+    said: [u8; 1 << 10],
+    /// Of the root, which ends in nothing.
+    root: u8,
+}
+
+/// A name that ends so is on no table.
+const NEVER: u8 = 0;
+/// It may be: the lines say more.
+const MAYBE: u8 = 1;
+/// It may be, for there are names of one label that end so, or the root. These are not in the lines.
+const SHORT: u8 = 2;
 
 /// Names that rules are about.
 #[derive(Clone, Debug)]
 pub(super) struct Filter {
-    /// Of all names.
     endings: Endings,
-    /// Of names with one label or none: they are looked up without being asked for here.
-    short_endings: Endings,
-    /// A rule is about the root.
-    root: bool,
     lines: Box<[Line]>,
     seed: Seed,
 }
 
 /// What the first look says.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Glance(u64);
-
-impl Glance {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Glance {
     /// No table has the name.
-    pub(super) const NO: Self = Self(0);
+    No,
     /// The tables have to be looked at.
-    const YES: Self = Self(1);
-
-    /// Whether no table has the name.
-    #[inline(always)]
-    pub(super) fn is_no(self) -> bool {
-        self.0 == Self::NO.0
-    }
+    Yes,
+    /// Look at this line for the name with this hash.
+    Line(u32, u64),
 }
 
 /// A name and all above it, the shortest first, as if there were a rule about each.
@@ -92,9 +92,7 @@ impl Filter {
     pub(super) fn with_capacity(names: usize, seed: Seed) -> Self {
         let lines = (names * BITS_PER_NAME).div_ceil(1 << PLACE).max(1);
         Self {
-            endings: Endings::default(),
-            short_endings: Endings::default(),
-            root: false,
+            endings: Endings { said: [NEVER; 1 << 10], root: NEVER },
             lines: vec![Line::default(); lines].into(),
             seed,
         }
@@ -103,14 +101,13 @@ impl Filter {
     /// Adds a whole name that a rule is about.
     pub(super) fn add(&mut self, name: &[u8]) {
         let Some(ending) = ending(name) else {
-            self.root = true;
+            // It may be about everything.
+            self.endings = Endings { said: [SHORT; 1 << 10], root: SHORT };
             return;
         };
-        self.endings.set(ending);
         let depth = suffixes(name).count() - 1;
-        if depth == 1 {
-            self.short_endings.set(ending);
-        }
+        let said = &mut self.endings.said[ending];
+        *said = (*said).max(if depth == 1 { SHORT } else { MAYBE });
         // From the whole name up to the one of two labels. That a name is there already means nothing: it may
         // be there by chance, and those above it not.
         for (labels, suffix) in (2..=depth).rev().zip(suffixes(name)) {
@@ -125,38 +122,43 @@ impl Filter {
     /// The first look at a name. Starts loading what the second look reads.
     #[inline(always)]
     pub(super) fn glance(&self, name: &[u8]) -> Glance {
-        let Some(ending) = ending(name) else {
-            return if self.root { Glance::YES } else { Glance::NO };
-        };
-        if self.root || self.short_endings.has(ending) {
-            return Glance::YES;
+        match self.endings.of(name) {
+            NEVER => Glance::No,
+            MAYBE => {
+                let hash = self.seed.hash_loosely(last_two_labels(name));
+                let line = self.line_at(hash);
+                prefetch(&raw const self.lines[line]);
+                Glance::Line(line as u32, hash)
+            }
+            _ => Glance::Yes,
         }
-        if !self.endings.has(ending) {
-            return Glance::NO;
-        }
-        let hash = self.seed.hash_loosely(last_two_labels(name));
-        prefetch(self.line(hash));
-        // A hash that says something else by chance loses a bit, here as in the second look.
-        Glance(hash | 2)
     }
 
     /// The second look: whether a table can have the name. `glance` is the first.
     #[inline(always)]
     pub(super) fn may_have(&self, glance: Glance) -> bool {
-        let Glance(hash) = glance;
-        hash > 1 && self.has(hash, hash) || hash == Glance::YES.0
+        match glance {
+            Glance::No => false,
+            Glance::Yes => true,
+            Glance::Line(line, hash) => {
+                self.lines.get(line as usize).is_none_or(|line| line.has(hash))
+            }
+        }
     }
 
     /// Everything that may have to be looked up for a name.
     pub(super) fn candidates<'n>(&self, name: &'n [u8]) -> Candidates<'n> {
         let mut found = Candidates::new();
+        let has_short = self.endings.of(name) == SHORT;
         for (labels, candidate) in (0..).zip(all_candidates(name, self.seed)) {
-            let hash = candidate.hash;
-            let is_short = labels < 2;
-            if !is_short && !self.has(hash, hash) {
-                break;
-            }
-            if is_short || self.has(hash, hash.wrapping_mul(RULE)) {
+            let line = &self.lines[self.line_at(candidate.hash)];
+            let is_ruled = match labels {
+                0 => self.endings.root == SHORT,
+                1 => has_short,
+                _ if !line.has(candidate.hash) => break,
+                _ => line.has(candidate.hash.wrapping_mul(RULE)),
+            };
+            if is_ruled {
                 found.push(candidate);
             }
         }
@@ -168,13 +170,6 @@ impl Filter {
         size_of_val(&*self.lines)
     }
 
-    /// Whether all bits of `pattern` are set in the line of a name with this hash.
-    #[inline(always)]
-    fn has(&self, hash: u64, pattern: u64) -> bool {
-        let Line(words) = self.line(hash);
-        places(pattern).all(|place| words[place / 64] >> (place % 64) & 1 != 0)
-    }
-
     fn set(&mut self, hash: u64, pattern: u64) {
         let at = self.line_at(hash);
         let Line(words) = &mut self.lines[at];
@@ -183,33 +178,33 @@ impl Filter {
         }
     }
 
-    #[inline(always)]
-    fn line(&self, hash: u64) -> &Line {
-        &self.lines[self.line_at(hash)]
-    }
-
+    /// The line of the name with this hash.
     #[inline(always)]
     fn line_at(&self, hash: u64) -> usize {
         ((hash >> 32) as usize * self.lines.len()) >> 32
     }
 }
 
-impl Endings {
+impl Line {
+    /// Whether all bits of a pattern are set.
     #[inline(always)]
-    fn has(&self, ending: usize) -> bool {
-        self.0[ending / 64] >> (ending % 64) & 1 != 0
-    }
-
-    fn set(&mut self, ending: usize) {
-        self.0[ending / 64] |= 1 << (ending % 64);
+    fn has(&self, pattern: u64) -> bool {
+        places(pattern).all(|place| self.0[place / 64] >> (place % 64) & 1 != 0)
     }
 }
 
-/// The places in a line that a pattern sets. The lowest bits of a hash do not choose its line.
+impl Endings {
+    /// What is said of how a name ends.
+    #[inline(always)]
+    fn of(&self, name: &[u8]) -> u8 {
+        ending(name).map_or(self.root, |at| self.said[at])
+    }
+}
+
+/// The places in a line that a pattern sets. They come from the lower bits of a hash, its line from the upper ones.
 #[inline(always)]
 fn places(pattern: u64) -> impl Iterator<Item = usize> {
-    // The bit that a glance sets is left out.
-    (0..BITS as u32).map(move |bit| (pattern >> (2 + bit * PLACE)) as usize & ((1 << PLACE) - 1))
+    (0..BITS).map(move |bit| (pattern >> (bit as u32 * PLACE)) as usize & ((1 << PLACE) - 1))
 }
 
 /// The last two characters of a name, five bits of each: a letter's case is another bit. `None`: it is the root.
@@ -249,8 +244,7 @@ mod tests {
     }
 
     fn may_have(filter: &Filter, text: &str) -> bool {
-        let glance = filter.glance(&name_of(text));
-        !glance.is_no() && filter.may_have(glance)
+        filter.may_have(filter.glance(&name_of(text)))
     }
 
     fn candidates(filter: &Filter, text: &str) -> usize {
@@ -270,14 +264,14 @@ mod tests {
     fn an_empty_filter_has_nothing() {
         let filter = filter(&[]);
         for text in [".", "example.", "www.example."] {
-            assert!(filter.glance(&name_of(text)).is_no(), "{text}");
+            assert_eq!(filter.glance(&name_of(text)), Glance::No, "{text}");
         }
     }
 
     #[test]
     fn the_last_two_characters_settle_most() {
         let filter = filter(&["localhost.", "10.in-addr.arpa."]);
-        assert!(filter.glance(&name_of("www.example.com.")).is_no());
+        assert_eq!(filter.glance(&name_of("www.example.com.")), Glance::No);
         assert!(may_have(&filter, "x.LOCALHOST."));
         assert!(may_have(&filter, "1.2.10.in-addr.arpa."));
         assert!(!may_have(&filter, "1.ip6.arpa."), "the two labels differ");
@@ -295,9 +289,8 @@ mod tests {
     fn names_above_a_rule_s_are_passed_but_not_looked_up() {
         let filter = filter(&["a.b.c.example."]);
         assert!(may_have(&filter, "www.c.example."));
-        // The root and the label below it always are.
-        assert_eq!(candidates(&filter, "www.c.example."), 2);
-        assert_eq!(candidates(&filter, "x.a.b.c.example."), 3);
+        assert_eq!(candidates(&filter, "www.c.example."), 0);
+        assert_eq!(candidates(&filter, "x.a.b.c.example."), 1);
     }
 
     #[test]

@@ -14,6 +14,8 @@ mod zone;
 
 use std::sync::Arc;
 
+use arrayvec::ArrayVec;
+
 use crate::packet::{Batch, MAX_BATCH, Packet};
 use crate::step::{Exits, Run, Step};
 use crate::{Context, Stage, StageName};
@@ -56,25 +58,30 @@ impl Stage for Policy {
         self.rules.decide(packet, glance)
     }
 
-    /// Two walks over the batch: what the first look at a name has found out is not found out again.
+    /// Packets that a first look does not settle wait until all have had theirs: meanwhile what the second look
+    /// reads is loaded.
     #[inline]
     fn process(&mut self, batch: &mut Batch, _context: &Context, exits: &mut Exits) {
         let here = Step::at(Self::NAME);
-        let mut glances = [Glance::NO; MAX_BATCH];
-        if !self.idle {
-            for (packet, glance) in batch.iter().zip(&mut glances) {
-                if packet.step == here {
-                    *glance = self.rules.glance(packet);
+        let mut run = Run::new(exits);
+        let mut waiting: ArrayVec<(u8, Glance), MAX_BATCH> = ArrayVec::new();
+        for (number, packet) in (0..).zip(batch.iter_mut()) {
+            if packet.step != here {
+                continue;
+            }
+            match if self.idle { Glance::No } else { self.rules.glance(packet) } {
+                Glance::No => {
+                    packet.step = Step::at(StageName::Lookup);
+                    run.count(packet.step);
                 }
+                glance => waiting.push((number, glance)),
             }
         }
-        let mut run = Run::new(exits);
-        for (packet, glance) in batch.iter_mut().zip(glances) {
-            if packet.step == here {
-                packet.step = self.rules.decide(packet, glance);
-                debug_assert!(packet.step.is_below(Self::NAME), "steps only go down the line");
-                run.count(packet.step);
-            }
+        for (number, glance) in &waiting {
+            let packet = &mut batch[usize::from(*number)];
+            packet.step = self.rules.decide(packet, *glance);
+            debug_assert!(packet.step.is_below(Self::NAME), "steps only go down the line");
+            run.count(packet.step);
         }
     }
 }

@@ -53,8 +53,8 @@ impl Listing {
 
     /// The table. Of a name that came several times, `join` makes one value of the earlier and the later.
     pub(super) fn build(self, seed: Seed, join: impl Fn(u32, u32) -> u32) -> Names {
-        // Seven of eight slots are taken at most, so that every search ends.
-        let slots = self.count + self.count / 7 + usize::from(self.count > 0);
+        // Three of four slots are taken at most, so that every search ends, and soon.
+        let slots = self.count + self.count.div_ceil(3);
         let mut names = Names {
             slots: vec![Slot { tag: 0, start: FREE }; slots].into(),
             bytes: self.bytes.into(),

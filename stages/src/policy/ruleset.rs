@@ -168,27 +168,23 @@ impl Ruleset {
         (generation == self.generation).then(|| self.entries.get(number)).flatten()
     }
 
-    /// The first look at a packet's name. Starts loading what the second look reads.
+    /// The first look at a packet. Starts loading what the second look reads.
     #[inline(always)]
     pub(super) fn glance(&self, packet: &Packet) -> Glance {
+        if let Some(clients) = &self.clients
+            && clients.find(packet.layout.client(packet.frame.bytes()))
+        {
+            return Glance::Yes;
+        }
         self.filter.glance(packet.query().name())
     }
 
-    /// Where a packet goes at whose name this was the first look.
+    /// Where a packet goes at which this was the first look.
     #[inline(always)]
     pub(super) fn decide(&self, packet: &mut Packet, glance: Glance) -> Step {
-        if !glance.is_no() && self.filter.may_have(glance) || self.concerns_client(packet) {
-            return self.judge(packet);
-        }
-        Step::at(StageName::Lookup)
-    }
-
-    /// Whether a rule is about the packet's client.
-    #[inline(always)]
-    fn concerns_client(&self, packet: &Packet) -> bool {
-        match &self.clients {
-            None => false,
-            Some(clients) => clients.find(packet.layout.client(packet.frame.bytes())),
+        match self.filter.may_have(glance) {
+            true => self.judge(packet),
+            false => Step::at(StageName::Lookup),
         }
     }
 

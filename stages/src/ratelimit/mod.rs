@@ -52,7 +52,8 @@ impl Stage for RateLimit {
     fn act(&mut self, packet: &mut Packet, context: &Context) -> Step {
         let decided = packet.answer != Answer::None;
         let go_on = Step::at(if decided { StageName::Encode } else { StageName::Policy });
-        if self.exempts_cookies && packet.layout.flags.has(Flags::RIGHT_COOKIE) {
+        let is_exempt = self.exempts_cookies && packet.layout.flags.has(Flags::RIGHT_COOKIE);
+        if is_exempt || self.limiter.is_off() {
             return go_on;
         }
         match self.limiter.judge(packet, context.now) {

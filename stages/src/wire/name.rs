@@ -64,20 +64,25 @@ impl Seed {
     #[inline(always)]
     pub fn hash_loosely(self, name: &[u8]) -> u64 {
         const CASE: u64 = 0x2020_2020_2020_2020;
-        let (steps, rest) = name.as_chunks::<16>();
-        let mut hash = self.first ^ name.len() as u64;
-        let mut mix =
-            |low: u64, high: u64| hash = fold((low | CASE) ^ hash, (high | CASE) ^ self.second);
-        for step in steps {
-            mix(word(step, 0), word(step, 8));
+        let start = self.first ^ name.len() as u64;
+        let mix = |hash: u64, low: [u8; 8], high: [u8; 8]| {
+            let [low, high] = [low, high].map(|word| u64::from_le_bytes(word) | CASE);
+            fold(low ^ hash, high ^ self.second)
+        };
+        // The last words overlap those before them: together they are all of the name.
+        let (Some(first), Some(last)) = (name.first_chunk(), name.last_chunk()) else {
+            return mix(start, word(name, 0).to_le_bytes(), [0; 8]);
+        };
+        let Some(end) = name.last_chunk::<16>() else {
+            return mix(start, *first, *last);
+        };
+        let mut hash = start;
+        for step in name[..name.len() - 1].as_chunks::<16>().0 {
+            if let (Some(low), Some(high)) = (step.first_chunk(), step.last_chunk()) {
+                hash = mix(hash, *low, *high);
+            }
         }
-        match (rest.first_chunk(), rest.last_chunk()) {
-            // Two words that overlap are all of the rest.
-            (Some(low), Some(high)) => mix(u64::from_le_bytes(*low), u64::from_le_bytes(*high)),
-            _ if rest.is_empty() => {}
-            _ => mix(word(rest, 0), 0),
-        }
-        hash
+        end.first_chunk().map_or(hash, |low| mix(hash, *low, *last))
     }
 
     /// Hash of a name's hash and what else a key consists of.
