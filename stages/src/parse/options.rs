@@ -4,27 +4,26 @@
 //! subnet (RFC 7871) is one of them: it is never passed on, so that answers are everybody's.
 
 use super::Parse;
-use crate::cookie::{COOKIE_LEN, Sent};
-use crate::packet::{Flags, Packet};
-use crate::wire::dns::{Rcode, header};
-use crate::wire::edns::{Edns, Options, option};
+use crate::StageName;
+use crate::cookie::{COOKIE_LEN, Checked, Sent};
+use crate::packet::{Answer, Flags, Packet};
+use crate::step::Step;
+use crate::wire::be16;
+use crate::wire::dns::{Rcode, header, options_of};
+use crate::wire::edns::option;
+use crate::wire::ip::{UDP_LEN, udp};
 
 impl Parse {
-    /// Notes what the options ask for, and says with which error the query ends, which was `error` without them.
+    /// Notes what the options ask for, which may change the answer that has been decided on.
     #[cold]
     #[inline(never)]
-    pub(super) fn read_options(
-        &self,
-        packet: &mut Packet,
-        edns: Edns,
-        error: Option<Rcode>,
-        seconds: u32,
-    ) -> Option<Rcode> {
-        let message = &packet.frame.bytes()[usize::from(packet.layout.dns)..];
-        let start = usize::from(edns.options_at);
-        let data = message.get(start..start + usize::from(edns.options_len)).unwrap_or_default();
+    pub(super) fn read_options(&self, packet: &mut Packet, seconds: u32) -> Step {
+        let layout = packet.layout;
+        let datagram = &packet.frame.bytes()[usize::from(layout.l4)..];
+        let end = be16(datagram, udp::LEN).map_or(0, usize::from);
+        let message = datagram.get(UDP_LEN..end).unwrap_or_default();
         let mut cookie = None;
-        for (code, data) in Options::new(data) {
+        for (code, data) in options_of(message, layout.name_len) {
             match code {
                 option::NSID => packet.layout.flags.set(Flags::NSID),
                 // RFC 7873 section 5.2: of several, the first counts.
@@ -32,26 +31,32 @@ impl Parse {
                 _ => {}
             }
         }
-        let (Some(cookies), Some(cookie)) = (&self.cookies, cookie) else { return error };
-        let client = packet.layout.client(packet.frame.bytes());
-        let Some(checked) = cookies.check(cookie, client, seconds) else {
-            return Some(Rcode::FORMERR);
-        };
-        let asks_for_cookie_only = message[header::QDCOUNT..header::ARCOUNT] == [0; 6];
-        keep_cookie(packet, &checked.answer);
-        if checked.sent == Sent::Right {
-            packet.layout.flags.set(Flags::RIGHT_COOKIE);
-        }
-        match (error, checked.sent) {
-            // RFC 7873 section 5.4: nothing but the cookie is asked about.
-            (Some(Rcode::FORMERR), Sent::Wrong) if asks_for_cookie_only => Some(Rcode::BADCOOKIE),
-            (Some(Rcode::FORMERR), _) if asks_for_cookie_only => Some(Rcode::NOERROR),
-            (None, Sent::ClientCookie | Sent::Wrong) if cookies.is_required() => {
-                Some(Rcode::BADCOOKIE)
+        if let (Some(cookies), Some(cookie)) = (&self.cookies, cookie) {
+            let client = layout.client(packet.frame.bytes());
+            let asks_nothing = message.get(header::QDCOUNT..header::ARCOUNT) == Some(&[0; 6]);
+            match cookies.check(cookie, client, seconds) {
+                Some(checked) => take_cookie(packet, &checked, cookies.is_required(), asks_nothing),
+                None => packet.answer = Answer::Rcode(Rcode::FORMERR),
             }
-            _ => error,
         }
+        Step::at(StageName::Acl)
     }
+}
+
+/// Acts on a cookie. `asks_nothing`: the query has no question.
+fn take_cookie(packet: &mut Packet, checked: &Checked, is_required: bool, asks_nothing: bool) {
+    keep_cookie(packet, &checked.answer);
+    if checked.sent == Sent::Right {
+        packet.layout.flags.set(Flags::RIGHT_COOKIE);
+    }
+    let rcode = match (packet.answer, checked.sent) {
+        // RFC 7873 section 5.4: nothing but the cookie is asked about.
+        (Answer::Rcode(Rcode::FORMERR), Sent::Wrong) if asks_nothing => Rcode::BADCOOKIE,
+        (Answer::Rcode(Rcode::FORMERR), _) if asks_nothing => Rcode::NOERROR,
+        (Answer::None, Sent::ClientCookie | Sent::Wrong) if is_required => Rcode::BADCOOKIE,
+        _ => return,
+    };
+    packet.answer = Answer::Rcode(rcode);
 }
 
 /// Puts the answer's cookie behind the question, where it stays until encode: the OPT record has been read.

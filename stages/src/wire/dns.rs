@@ -1,6 +1,6 @@
 //! The DNS message: header, question, and what a query asks (RFC 1035 section 4).
 
-use super::edns::{Edns, OPT_DO, options_are_whole};
+use super::edns::{Edns, OPT_DATA_LEN, OPT_LEN, OptKind, Options, options_are_whole};
 use super::record::skip_name;
 use super::{be16, be32, field16, name};
 use crate::packet::{Flags, Layout};
@@ -208,16 +208,21 @@ impl Asked {
         let Some(header) = message.first_chunk::<HEADER_LEN>() else {
             return Self { error: Some(Rcode::FORMERR), ..Self::NOTHING };
         };
-        let mut asked = Self::read_counted(message, header);
-        // Other operations' messages are alike enough that mostly question and OPT can be repeated.
-        if field16(header, header::FLAGS) & flag::OPCODE != 0 {
-            asked.error = Some(Rcode::NOTIMP);
+        match field16(header, header::FLAGS) & flag::OPCODE {
+            0 => Self::read_sections(message, header),
+            _ => Self::read_other_operation(message, header),
         }
-        asked
+    }
+
+    /// Other operations' messages are alike enough that mostly question and OPT record can be repeated.
+    #[cold]
+    #[inline(never)]
+    fn read_other_operation(message: &[u8], header: &[u8; HEADER_LEN]) -> Self {
+        Self { error: Some(Rcode::NOTIMP), ..Self::read_sections(message, header) }
     }
 
     #[inline(always)]
-    fn read_counted(message: &[u8], header: &[u8; HEADER_LEN]) -> Self {
+    fn read_sections(message: &[u8], header: &[u8; HEADER_LEN]) -> Self {
         let count = |at| field16(header, at);
         let question = match count(header::QDCOUNT) {
             0 => Some(Self::NOTHING),
@@ -230,12 +235,15 @@ impl Asked {
         let end = HEADER_LEN + question_len(asked.name_len);
         let before = u32::from(count(header::ANCOUNT)) + u32::from(count(header::NSCOUNT));
         let additional = count(header::ARCOUNT);
-        // Half of all queries end with their question.
+        // Half of all queries end with their question, and nearly all others with an OPT record behind it.
         if before > 0 || additional > 0 || end != message.len() {
-            let Some(edns) = read_records(message, end, before, additional) else {
-                return Self { error: Some(Rcode::FORMERR), ..asked };
+            asked.edns = match only_opt(message, end, before, additional) {
+                Some(edns) => Some(edns),
+                None => match read_records(message, end, before, additional) {
+                    Some(edns) => edns,
+                    None => return Self { error: Some(Rcode::FORMERR), ..asked },
+                },
             };
-            asked.edns = edns;
         }
         // Only an IXFR query has records before the additional section: the SOA the client has.
         let is_query = asked.name_len > 0 && (before == 0 || asked.qtype == rtype::IXFR);
@@ -252,9 +260,9 @@ impl Asked {
     }
 
     /// What a well-formed query is answered with if a forwarder does not do such queries.
-    #[inline]
+    #[inline(always)]
     fn refusal(&self) -> Option<Rcode> {
-        if self.edns.is_some_and(|edns| edns.version != 0) {
+        if self.edns.is_some_and(|edns| edns.kind == OptKind::OtherVersion) {
             return Some(Rcode::BADVERS);
         }
         match self.qtype {
@@ -268,8 +276,16 @@ impl Asked {
     }
 }
 
-/// Reads the records of a query: `before` of answer and authority, then `additional` ones, and gives the OPT
-/// record among the latter. `None`: they are malformed, or do not end the message.
+/// The OPT record of a query that has no other record, and in that one no options.
+#[inline(always)]
+fn only_opt(message: &[u8], start: usize, before: u32, additional: u16) -> Option<Edns> {
+    let record: &[u8; OPT_LEN] = message.get(start..)?.try_into().ok()?;
+    let (fixed, is_root) = (record.last_chunk()?, record[0] == 0);
+    let is_opt = field16(record, 1) == rtype::OPT && field16(record, OPT_DATA_LEN) == 0;
+    (before == 0 && additional == 1 && is_root && is_opt).then(|| Edns::read(fixed))
+}
+
+/// The OPT record of a query with other records, or with options. `None`: they are malformed.
 #[inline(never)]
 fn read_records(
     message: &[u8],
@@ -277,27 +293,41 @@ fn read_records(
     before: u32,
     additional: u16,
 ) -> Option<Option<Edns>> {
-    let mut edns = None;
+    let opt = find_opt(message, start, before, additional)?;
+    Some(opt.map(|(fixed, _)| Edns::read(fixed)))
+}
+
+/// What stands behind an OPT record's owner name, and its options.
+type Opt<'m> = (&'m [u8; RECORD_FIXED_LEN], &'m [u8]);
+
+/// Walks over the records of a query: `before` of answer and authority, then `additional` ones, and gives the
+/// OPT record among the latter. `None`: they are malformed, or do not end the message.
+fn find_opt(message: &[u8], start: usize, before: u32, additional: u16) -> Option<Option<Opt<'_>>> {
+    let mut opt = None;
     let mut at = start;
     for number in 0..before + u32::from(additional) {
-        let fixed = skip_name(message, at)?;
-        let data_at = fixed + RECORD_FIXED_LEN;
-        let data_len = usize::from(be16(message, fixed + 8)?);
-        let data = message.get(data_at..data_at + data_len)?;
-        if number >= before && be16(message, fixed)? == rtype::OPT {
+        let fixed_at = skip_name(message, at)?;
+        let fixed: &[u8; RECORD_FIXED_LEN] = message.get(fixed_at..)?.first_chunk()?;
+        let data_at = fixed_at + RECORD_FIXED_LEN;
+        let end = data_at + usize::from(field16(fixed, 8));
+        let data = message.get(data_at..end)?;
+        if number >= before && field16(fixed, 0) == rtype::OPT {
             // RFC 6891 section 6.1.1: one OPT record at most, owned by the root.
-            if edns.is_some() || message[at] != 0 || !options_are_whole(data) {
+            if opt.is_some() || message[at] != 0 || !options_are_whole(data) {
                 return None;
             }
-            edns = Some(Edns {
-                udp_size: be16(message, fixed + 2)?,
-                version: message[fixed + 5],
-                dnssec_ok: be16(message, fixed + 6)? & OPT_DO != 0,
-                options_at: data_at as u16,
-                options_len: data_len as u16,
-            });
+            opt = Some((fixed, data));
         }
-        at = data_at + data_len;
+        at = end;
     }
-    (at == message.len()).then_some(edns)
+    (at == message.len()).then_some(opt)
+}
+
+/// The options of a query that [`Asked::read`] found to have some. Its qname is `name_len` long.
+pub fn options_of(message: &[u8], name_len: u8) -> Options<'_> {
+    let count = |at| be16(message, at).unwrap_or(0);
+    let before = u32::from(count(header::ANCOUNT)) + u32::from(count(header::NSCOUNT));
+    let start = HEADER_LEN + question_len(name_len);
+    let opt = find_opt(message, start, before, count(header::ARCOUNT)).flatten();
+    Options::new(opt.map_or(&[], |(_, options)| options))
 }

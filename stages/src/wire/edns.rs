@@ -2,8 +2,8 @@
 
 use std::num::NonZeroU8;
 
-use super::be16;
-use super::dns::{Rcode, rtype};
+use super::dns::{RECORD_FIXED_LEN, Rcode, rtype};
+use super::{be16, field16};
 
 /// An OPT record without options: root, type, size, flags, length.
 pub const OPT_LEN: usize = 11;
@@ -29,14 +29,37 @@ pub mod option {
 pub struct Edns {
     /// The UDP payload size the client can take.
     pub udp_size: u16,
-    /// EDNS version.
-    pub version: u8,
     /// The DO bit.
     pub dnssec_ok: bool,
-    /// Where its options start in the message.
-    pub options_at: u16,
-    /// Length of its options, which are whole.
-    pub options_len: u16,
+    /// What else there is to it.
+    pub kind: OptKind,
+}
+
+/// How much of an OPT record concerns us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OptKind {
+    /// It is of version 0 and has no options.
+    Plain,
+    /// It is of version 0 and has options.
+    WithOptions,
+    /// It is of a version that we do not know.
+    OtherVersion,
+}
+
+impl Edns {
+    /// Reads what stands behind an OPT record's owner name.
+    #[inline(always)]
+    pub(super) fn read(fixed: &[u8; RECORD_FIXED_LEN]) -> Self {
+        Self {
+            udp_size: field16(fixed, 2),
+            dnssec_ok: field16(fixed, 6) & OPT_DO != 0,
+            kind: match (fixed[5], field16(fixed, 8)) {
+                (0, 0) => OptKind::Plain,
+                (0, _) => OptKind::WithOptions,
+                _ => OptKind::OtherVersion,
+            },
+        }
+    }
 }
 
 /// An OPT record without options (RFC 6891 section 6.1.2).
