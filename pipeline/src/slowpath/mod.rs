@@ -18,6 +18,8 @@
 mod calls;
 mod counters;
 mod desk;
+#[cfg(fuzzing)]
+pub mod door;
 mod encrypted;
 mod exchange;
 mod failures;
