@@ -274,9 +274,9 @@ fn a_wrong_file_keeps_the_rules_and_says_why() {
     std::fs::remove_file(&list).unwrap();
     let answer = reload(&mut workers);
     assert!(answer.starts_with("error: ") && answer.contains("list: cannot be read"), "{answer}");
-    std::fs::write(&file, text.replace("blocklist", "blocklits")).unwrap();
+    std::fs::write(&file, text.replace("file =", "flie =")).unwrap();
     let answer = reload(&mut workers);
-    assert!(answer.contains("did you mean `blocklist`"), "{answer}");
+    assert!(answer.contains("did you mean `file`"), "{answer}");
     assert!(!is_blocked(&mut workers, one) && is_blocked(&mut workers, two), "as before");
 
     std::fs::write(&list, "one.example\n").unwrap();
