@@ -51,7 +51,7 @@ fi
 echo "installing ${missing[*]}"
 "${as_root[@]}" apt-get update -qq
 for index in "${!missing[@]}"; do
-    [[ " ${IF_THERE[*]} " != *" ${missing[index]} "* ]] || apt-cache policy "${missing[index]}" | grep -q 'Candidate: [^(]' ||
+    [[ " ${IF_THERE[*]} " != *" ${missing[index]} "* ]] || [[ $(apt-cache policy "${missing[index]}") =~ Candidate:\ [^\(] ]] ||
         unset "missing[$index]"
 done
 [[ ${#missing[@]} -gt 0 ]] || exit 0

@@ -14,13 +14,15 @@ use pmdns_nics::hugepage::{Arena, ArenaReport};
 use pmdns_nics::{Burst, HeapPool};
 use pmdns_stages::acl::Acl;
 use pmdns_stages::cache::{Cache, Writer};
+use pmdns_stages::cookie::{Calendar, Cookies};
 use pmdns_stages::encode::Encode;
+use pmdns_stages::fixed::FixedAnswers;
 use pmdns_stages::lookup::Lookup;
 use pmdns_stages::neighbor::Neighbor;
 use pmdns_stages::parse::Parse;
-use pmdns_stages::policy::{LocalData, Policy};
+use pmdns_stages::policy::{Policy, Ruleset};
 use pmdns_stages::ports::{Port, Ports};
-use pmdns_stages::ratelimit::RateLimit;
+use pmdns_stages::ratelimit::{Limiter, RateLimit};
 use pmdns_stages::testing::OUR_MAC;
 use pmdns_stages::wire::name::Seed;
 use pmdns_stages::{
@@ -61,17 +63,22 @@ impl Kit {
         let (cache, mut writers) = Cache::new(arena, 1, seed).expect("the arena is large enough");
         let addresses = config.ports[0].addresses.iter().map(|address| address.address);
         let ports: Ports = [Port::new(OUR_MAC, addresses)].into();
-        let blocked = config.block.wire_names().expect("the bench's names are names");
-        let local = LocalData::new(&config.local, &blocked, seed).expect("lawful local data");
-        let local = Arc::new(local);
+        let (rules, _) = Ruleset::load(&config, seed, 0).expect("the bench's rules are lawful");
+        let rules = Arc::new(rules);
+        let misses = Limiter::of_misses(&config.ratelimit, clock.ticks_per_second(), seed);
+        let fixed = Arc::new(FixedAnswers::new(&config.answers));
+        let cookies = Cookies::new(*b"sixteen letters!", None, false, Calendar::default());
         let stages = Stages {
-            parse: Parse::new(Arc::clone(&ports), seed),
+            parse: Parse::new(Arc::clone(&ports), seed)
+                .checking(Some(cookies))
+                .introducing(Arc::clone(&fixed)),
             neighbor: Neighbor::new(Arc::clone(&ports)),
             acl: Acl::new(&config.acl),
             ratelimit: RateLimit::new(&config.ratelimit, clock.ticks_per_second(), seed),
-            policy: Policy::new(Arc::clone(&local)),
-            lookup: Lookup::new(Arc::clone(&cache)),
-            encode: Encode::new(Arc::clone(&cache), local, ports, config.answers.max_udp_size),
+            policy: Policy::new(Arc::clone(&rules)),
+            lookup: Lookup::new(Arc::clone(&cache)).limited(misses).answering_any(&fixed),
+            encode: Encode::new(Arc::clone(&cache), rules, ports, config.answers.max_udp_size)
+                .introducing(fixed, config.answers.nsid.as_deref()),
         };
         let writer = writers.pop().expect("one shard has one writer");
         let context = Context { now: 0, seconds: 1 };
@@ -168,6 +175,7 @@ impl Feed {
             packet.key = 0;
             packet.received = 0;
             packet.answer = Answer::None;
+            packet.extended_error = None;
             packet.layout = Layout::default();
             packet.step = Step::at(StageName::Parse);
         }

@@ -5,25 +5,33 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod cookies;
 mod error;
 mod explain;
+pub mod files;
 pub mod limits;
 mod load;
 mod local;
 mod locate;
 mod name;
 mod nearest;
+mod pin;
 mod placement;
 mod prefix;
 mod problem;
 mod settings;
 mod size;
+mod upstream;
 
+pub use cookies::{CookieSecret, CookieSecrets};
 pub use error::{ConfigError, Place};
+pub use files::FileError;
 pub use local::{LocalError, LocalProblem, LocalRecord};
 pub use name::{NameError, wire_name};
+pub use pin::{Pin, PinError};
 pub use placement::{PlacementError, StageName, Stretch, StretchError};
 pub use prefix::{InterfaceAddress, Prefix, PrefixError};
 pub use problem::Problem;
 pub use settings::*;
 pub use size::ByteSize;
+pub use upstream::{Endpoint, Host, HostError, Protocol, Server, UpstreamAddress, UpstreamError};

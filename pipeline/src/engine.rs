@@ -1,25 +1,27 @@
 //! The engine: everything a topology names, built, started, watched and stopped.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::SystemTime;
 
 use core_affinity::CoreId;
-use pmdns_config::Config;
+use pmdns_config::{Config, Problem, UpstreamAddress};
 use pmdns_nics::hugepage::{Arena, ArenaError, ArenaReport};
 use pmdns_nics::{FramePool, PortFacts, Queues, adopt_data_thread};
 use pmdns_stages::Packet;
 use pmdns_stages::acl::Acl;
 use pmdns_stages::cache::{Cache, CacheError, Lifetimes};
+use pmdns_stages::cookie::{Calendar, Cookies};
 use pmdns_stages::encode::Encode;
+use pmdns_stages::fixed::FixedAnswers;
 use pmdns_stages::lookup::Lookup;
 use pmdns_stages::miss::Miss;
 use pmdns_stages::neighbor::Neighbor;
 use pmdns_stages::parse::Parse;
-use pmdns_stages::policy::{LocalData, LocalError, Policy};
+use pmdns_stages::policy::{Digest, Policy, Ruleset, RulesetError};
 use pmdns_stages::ports::{Port, Ports};
-use pmdns_stages::ratelimit::RateLimit;
+use pmdns_stages::ratelimit::{Limiter, RateLimit};
 use pmdns_stages::wire::name::Seed;
 
 use crate::clock::Clock;
@@ -27,8 +29,10 @@ use crate::counters::Published;
 use crate::line::Stages;
 use crate::occupancy::RingGauge;
 use crate::ring::{RingReceiver, RingSender, ring};
+use crate::rules::RulesDesk;
 use crate::slowpath::{
-    self, Answered, CacheCounters, Counters as SlowPathCounters, SlowPathParts, UpstreamCounters,
+    self, Answered, CacheCounters, Counters as SlowPathCounters, SlowPathParts, Trust, TrustError,
+    UpstreamCounters,
 };
 use crate::topology::Topology;
 use crate::worker::{Worker, WorkerParts};
@@ -42,12 +46,15 @@ pub enum EngineError {
     /// The cache does not fit its memory.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// The local data contradict themselves.
+    /// The rules cannot be made ready.
     #[error(transparent)]
-    Local(#[from] LocalError),
-    /// A blocked name is no name.
-    #[error("block.names: {0}")]
-    Block(String),
+    Rules(#[from] RulesetError),
+    /// The file with cookie secrets has changed since it was checked.
+    #[error("cookies.secret_file {0}")]
+    Cookies(Problem),
+    /// Encrypted upstreams cannot be trusted.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
     /// The system gives no random numbers.
     #[error("no random numbers from the system: {0}")]
     Random(getrandom::Error),
@@ -66,6 +73,10 @@ pub struct Engine {
     pub gauges: Gauges,
     /// Which pages the cache got.
     pub arena: ArenaReport,
+    /// What the rules consist of.
+    pub digest: Digest,
+    /// Where other rules are lent from, until somebody takes it.
+    pub rules: Option<RulesDesk>,
     topology: Topology,
     stop: Arc<AtomicBool>,
 }
@@ -82,13 +93,23 @@ pub struct Gauges {
     /// The upstreams' counters, by upstream.
     pub upstreams: Arc<[UpstreamCounters]>,
     /// The upstreams' addresses, by upstream.
-    pub upstream_addresses: Arc<[SocketAddr]>,
+    pub upstream_addresses: Arc<[UpstreamAddress]>,
     /// The rings, with what lies at their ends.
     pub rings: RingGauges,
     /// The frames.
     pub pool: FramePool,
     /// The clock.
     pub clock: Clock,
+    /// The date, as cookies have it.
+    pub calendar: Calendar,
+}
+
+impl Gauges {
+    /// Corrects the calendar by the clock on the wall. The process's own clock is a few seconds a day fast or slow,
+    /// which cookies shared with other servers would not forgive for long.
+    pub fn set_calendar(&self) {
+        set_calendar(&self.calendar, self.clock);
+    }
 }
 
 /// Which two threads a ring joins.
@@ -142,8 +163,15 @@ impl Engine {
         let (arena, arena_report) =
             Arena::new(config.cache.size.bytes(), config.cache.pages, cache_node(config, facts))?;
         let (cache, writers) = Cache::new(arena, topology.slow_path_threads, seed)?;
-        let stages = stages(config, facts, &cache, clock, seed)?;
+        let calendar = Calendar::default();
+        set_calendar(&calendar, clock);
+        let cookies = cookies(&config.cookies, &calendar)?;
+        let trust = Trust::load(&config.upstreams)?;
+        let (ruleset, digest) = Ruleset::load(config, seed, 0)?;
+        let stages = stages(config, facts, &cache, cookies, Arc::new(ruleset), clock);
         let (worker_rings, slow_path_rings, rings) = lay_rings(config, &topology);
+        let (workers, threads) = (topology.workers.len(), topology.slow_path_threads);
+        let (rules, trays) = RulesDesk::new(workers, threads, seed, clock.ticks_per_second());
         let gauges = Gauges {
             workers: (0..topology.workers.len())
                 .map(|worker| Arc::new(Published::new(topology.links(worker))))
@@ -151,17 +179,24 @@ impl Engine {
             slow_path: writers.iter().map(|_| Arc::default()).collect(),
             cache: writers.iter().map(|_| Arc::default()).collect(),
             upstreams: config.upstreams.iter().map(|_| UpstreamCounters::default()).collect(),
-            upstream_addresses: config.upstreams.iter().map(|one| one.address).collect(),
+            upstream_addresses: config.upstreams.iter().map(|one| one.address.clone()).collect(),
             rings,
             pool,
             clock,
+            calendar,
         };
         let stop = Arc::new(AtomicBool::new(false));
         let mut slow_path = Vec::new();
-        for (index, (writer, rings)) in writers.into_iter().zip(slow_path_rings).enumerate() {
+        for (index, ((writer, rings), rules)) in
+            writers.into_iter().zip(slow_path_rings).zip(trays.slow_path).enumerate()
+        {
             slow_path.push(SlowPathParts {
                 settings: config.slowpath.clone(),
                 upstreams: config.upstreams.clone(),
+                trust: trust.clone(),
+                groups: config.groups.clone(),
+                forwards: config.forwards.clone(),
+                health: config.health.clone(),
                 lifetimes: lifetimes(config),
                 inlets: rings.misses,
                 outlets: rings.answers,
@@ -169,6 +204,7 @@ impl Engine {
                 cache: Arc::clone(&cache),
                 writer,
                 encode: stages.encode.clone(),
+                rules,
                 pool: gauges.pool.clone(),
                 clock,
                 stop: Arc::clone(&stop),
@@ -178,8 +214,8 @@ impl Engine {
             });
         }
         let mut workers = Vec::new();
-        for ((plan, rings), published) in
-            topology.workers.iter().zip(worker_rings).zip(&gauges.workers)
+        for (((plan, rings), published), rules) in
+            topology.workers.iter().zip(worker_rings).zip(&gauges.workers).zip(trays.workers)
         {
             let mut parts = WorkerParts {
                 line: stages.man(plan.stages),
@@ -191,6 +227,7 @@ impl Engine {
                 misses: rings.misses,
                 answers: rings.answers,
                 cache: Arc::clone(&cache),
+                rules,
                 clock,
                 published: Arc::clone(published),
             };
@@ -201,7 +238,16 @@ impl Engine {
             }
             workers.push(Worker::new(parts));
         }
-        Ok(Self { workers, slow_path, gauges, arena: arena_report, topology, stop })
+        Ok(Self {
+            workers,
+            slow_path,
+            gauges,
+            arena: arena_report,
+            digest,
+            rules: Some(rules),
+            topology,
+            stop,
+        })
     }
 
     /// Starts every thread. Data cores are pinned if `pin` says so.
@@ -283,9 +329,36 @@ fn cache_node(config: &Config, facts: &[PortFacts]) -> Option<u32> {
 }
 
 fn random_seed() -> Result<Seed, EngineError> {
+    Ok(Seed::new(random()?))
+}
+
+fn random() -> Result<[u8; 16], EngineError> {
     let mut random = [0; 16];
     getrandom::fill(&mut random).map_err(EngineError::Random)?;
-    Ok(Seed::new(random))
+    Ok(random)
+}
+
+/// Cookies as the config wants them, with a secret of their own if it names none.
+fn cookies(
+    settings: &pmdns_config::Cookies,
+    calendar: &Calendar,
+) -> Result<Option<Cookies>, EngineError> {
+    if !settings.enabled {
+        return Ok(None);
+    }
+    let secrets = settings.secrets().map_err(EngineError::Cookies)?;
+    let secret = match secrets.secret {
+        Some(secret) => secret.0,
+        None => random()?,
+    };
+    let accepted = secrets.accepted.map(|secret| secret.0);
+    Ok(Some(Cookies::new(secret, accepted, settings.require, calendar.clone())))
+}
+
+fn set_calendar(calendar: &Calendar, clock: Clock) {
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    // Cookies have its last 32 bits (RFC 9018 section 4.3).
+    calendar.set(since_1970.as_secs() as u32, clock.context(clock.now()).seconds);
 }
 
 /// One of each stage, as the config describes them.
@@ -293,22 +366,26 @@ fn stages(
     config: &Config,
     facts: &[PortFacts],
     cache: &Arc<Cache>,
+    cookies: Option<Cookies>,
+    rules: Arc<Ruleset>,
     clock: Clock,
-    seed: Seed,
-) -> Result<Stages, EngineError> {
+) -> Stages {
     let ports: Ports = config.ports.iter().zip(facts).map(stage_port).collect();
-    let blocked =
-        config.block.wire_names().map_err(|error| EngineError::Block(error.to_string()))?;
-    let local = Arc::new(LocalData::new(&config.local, &blocked, seed)?);
-    Ok(Stages {
-        parse: Parse::new(Arc::clone(&ports), seed),
+    let seed = cache.seed();
+    let misses = Limiter::of_misses(&config.ratelimit, clock.ticks_per_second(), seed);
+    let fixed = Arc::new(FixedAnswers::new(&config.answers));
+    Stages {
+        parse: Parse::new(Arc::clone(&ports), seed)
+            .checking(cookies)
+            .introducing(Arc::clone(&fixed)),
         neighbor: Neighbor::new(Arc::clone(&ports)),
         acl: Acl::new(&config.acl),
         ratelimit: RateLimit::new(&config.ratelimit, clock.ticks_per_second(), seed),
-        policy: Policy::new(Arc::clone(&local)),
-        lookup: Lookup::new(Arc::clone(cache)),
-        encode: Encode::new(Arc::clone(cache), local, ports, config.answers.max_udp_size),
-    })
+        policy: Policy::new(Arc::clone(&rules)),
+        lookup: Lookup::new(Arc::clone(cache)).limited(misses).answering_any(&fixed),
+        encode: Encode::new(Arc::clone(cache), rules, ports, config.answers.max_udp_size)
+            .introducing(fixed, config.answers.nsid.as_deref()),
+    }
 }
 
 fn stage_port((settings, facts): (&pmdns_config::Port, &PortFacts)) -> Port {

@@ -7,7 +7,9 @@
 
 pub mod acl;
 pub mod cache;
+pub mod cookie;
 pub mod encode;
+pub mod fixed;
 pub mod lookup;
 mod lpm;
 pub mod miss;

@@ -6,20 +6,42 @@
 use std::sync::Arc;
 
 use crate::cache::{Cache, EntryRef, Head, Key, Probe, answers};
+use crate::fixed::{Fixed, FixedAnswers};
 use crate::packet::{Answer, Batch, MAX_BATCH, Packet};
-use crate::step::{Exits, Run, Step};
+use crate::ratelimit::{Limiter, Verdict};
+use crate::step::{Exits, Reason, Run, Step};
+use crate::wire::dns::rtype;
 use crate::{Context, Stage, StageName};
 
 /// The stage that finds cached answers.
 #[derive(Clone, Debug)]
 pub struct Lookup {
     cache: Arc<Cache>,
+    /// Whether queries of type ANY are answered here, and never asked upstream.
+    minimal_any: bool,
+    /// How fast one client may miss.
+    limiter: Limiter,
 }
 
 impl Lookup {
     /// A lookup stage over `cache`.
     pub fn new(cache: Arc<Cache>) -> Self {
-        Self { cache }
+        Self { limiter: Limiter::off(cache.seed()), minimal_any: false, cache }
+    }
+
+    /// The same stage, which answers ANY if `fixed` has an answer to it.
+    pub fn answering_any(self, fixed: &FixedAnswers) -> Self {
+        Self { minimal_any: fixed.has_any(), ..self }
+    }
+
+    /// The same, with a limit on misses.
+    pub fn limited(self, limiter: Limiter) -> Self {
+        Self { limiter, ..self }
+    }
+
+    /// What it counts misses with.
+    pub fn limiter(&mut self) -> &mut Limiter {
+        &mut self.limiter
     }
 
     #[inline(always)]
@@ -50,15 +72,37 @@ impl Lookup {
         }
     }
 
+    /// Where a packet goes that is a miss. What one client's queries for ever new names would cost others is most of
+    /// all room in the rings, so the limit is here and not behind them.
+    #[inline(never)]
+    fn miss(&mut self, packet: &mut Packet, context: &Context) -> Step {
+        if self.minimal_any && packet.layout.qtype == rtype::ANY {
+            packet.answer = Answer::Fixed(Fixed::Any);
+            return Step::at(StageName::Encode);
+        }
+        packet.answer = Answer::None;
+        if self.limiter.is_off() {
+            return Step::SLOW_PATH;
+        }
+        match self.limiter.judge(packet, context.now) {
+            Verdict::Pass => Step::SLOW_PATH,
+            Verdict::Drop => Step::drop(Reason::MissRateLimited),
+            Verdict::Slip => {
+                packet.answer = Answer::Truncated;
+                Step::at(StageName::Encode)
+            }
+        }
+    }
+
     /// The second half: what the entry says.
     #[inline(always)]
-    fn settle(&self, packet: &mut Packet, context: &Context) -> Step {
+    fn settle(&mut self, packet: &mut Packet, context: &Context) -> Step {
         let step = match packet.answer {
             Answer::Cached(found) => self.decide(packet, found, context),
             _ => Step::SLOW_PATH,
         };
         if step == Step::SLOW_PATH {
-            packet.answer = Answer::None;
+            return self.miss(packet, context);
         }
         step
     }

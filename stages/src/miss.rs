@@ -1,29 +1,31 @@
 //! A miss: a question for the slow path, and all that answering its client takes.
 //!
-//! It keeps the frame's bytes from the Ethernet header to the end of the question, not the frame: however
-//! many misses wait, the frame pool does not notice. From it the slow path rebuilds the packet in a
+//! It keeps the frame's bytes from the Ethernet header to the end of the question, and the answer's cookie, not
+//! the frame: however many misses wait, the frame pool does not notice. From it the slow path rebuilds the packet in a
 //! fresh frame and has it answered by the same encode that answers hits.
 
 use pmdns_nics::FramePool;
 
 use crate::cache::Key;
+use crate::cookie::COOKIE_LEN;
 use crate::packet::{Answer, Layout, Packet, Tick};
 use crate::step::Step;
-use crate::wire::dns::{HEADER_LEN, QUESTION_FIXED_LEN, View, question_len};
+use crate::wire::dns::{HEADER_LEN, QUESTION_FIXED_LEN, View};
 use crate::wire::ip::{ETHERNET_LEN, MAX_VLAN_TAGS, UDP_LEN, VLAN_LEN};
 use crate::wire::name::MAX_NAME;
 
 /// Longest IPv4 header (RFC 791 section 3.1).
 const MAX_IP_LEN: usize = 60;
 
-/// Headers and question of the longest query.
+/// Headers, question and cookie of the longest query.
 pub const MAX_MISS: usize = ETHERNET_LEN
     + MAX_VLAN_TAGS * VLAN_LEN
     + MAX_IP_LEN
     + UDP_LEN
     + HEADER_LEN
     + MAX_NAME
-    + QUESTION_FIXED_LEN;
+    + QUESTION_FIXED_LEN
+    + COOKIE_LEN;
 
 /// A question for the slow path.
 #[derive(Clone)]
@@ -44,7 +46,7 @@ impl Miss {
     #[inline]
     pub fn of(packet: &Packet) -> Self {
         let layout = packet.layout;
-        let len = usize::from(layout.dns) + HEADER_LEN + question_len(layout.name_len);
+        let len = layout.kept_end();
         let mut bytes = [0; MAX_MISS];
         bytes[..len].copy_from_slice(&packet.frame.bytes()[..len]);
         Self {
@@ -58,7 +60,7 @@ impl Miss {
         }
     }
 
-    /// The query. It ends with its question; what its OPT record said is in the layout.
+    /// The query as far as it is kept. What its OPT record said is in the layout.
     #[inline]
     pub fn query(&self) -> View<'_> {
         View::new(&self.bytes[usize::from(self.layout.dns)..usize::from(self.len)], self.layout)
@@ -87,6 +89,7 @@ impl Miss {
             key: self.key,
             received: self.received,
             answer,
+            extended_error: None,
             layout: self.layout,
             question_sum: self.question_sum,
             step: Step::at(crate::StageName::Encode),

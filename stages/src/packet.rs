@@ -5,8 +5,12 @@ use pmdns_config::StageName;
 use pmdns_nics::Frame;
 
 use crate::cache::{EntryRef, Key};
+use crate::cookie::COOKIE_LEN;
+use crate::fixed::Fixed;
+use crate::policy::LocalRef;
 use crate::step::Step;
-use crate::wire::dns::{Rcode, View};
+use crate::wire::dns::{HEADER_LEN, Rcode, View, question_len};
+use crate::wire::edns::ExtendedError;
 use crate::wire::ip::{v4, v6};
 
 /// A point in time, in ticks of the process's clock.
@@ -29,6 +33,8 @@ pub struct Packet {
     pub received: Tick,
     /// What encode shall answer.
     pub answer: Answer,
+    /// Why, if there is more to say than the rcode does; clients without EDNS are not told.
+    pub extended_error: Option<ExtendedError>,
     /// Where its headers are and what it asks.
     pub layout: Layout,
     /// Sum of the question's bytes, which is part of the answer's checksum as it is of the query's.
@@ -49,6 +55,7 @@ impl Packet {
             key: 0,
             received: now,
             answer: Answer::None,
+            extended_error: None,
             layout: Layout::default(),
             question_sum: 0,
             step: Step::at(StageName::Parse),
@@ -73,8 +80,10 @@ pub enum Answer {
     Truncated,
     /// An entry of the cache.
     Cached(EntryRef),
-    /// An entry of the local data.
-    Local(u32),
+    /// An answer of the ruleset.
+    Local(LocalRef),
+    /// One of the answers that are the same for every name.
+    Fixed(Fixed),
 }
 
 /// Where a packet's headers are, and what it asks. Offsets count from the start of the frame.
@@ -99,6 +108,18 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// Where the question ends.
+    #[inline(always)]
+    pub fn question_end(self) -> usize {
+        usize::from(self.dns) + HEADER_LEN + question_len(self.name_len)
+    }
+
+    /// Where ends what an answer needs of the frame: the question, or the answer's cookie behind it.
+    #[inline(always)]
+    pub fn kept_end(self) -> usize {
+        self.question_end() + if self.flags.has(Flags::COOKIE) { COOKIE_LEN } else { 0 }
+    }
+
     /// The client's IP address in the frame that this layout describes: 4 or 16 bytes.
     #[inline]
     pub fn client(self, frame: &[u8]) -> &[u8] {
@@ -124,6 +145,23 @@ impl Flags {
     pub const DO: Self = Self(1 << 2);
     /// The client checks signatures itself (RFC 4035 section 3.2.2).
     pub const CD: Self = Self(1 << 3);
+    /// The client asks for our name (RFC 5001).
+    pub const NSID: Self = Self(1 << 4);
+    /// The client sent a cookie. The answer's cookie stands in the frame, right behind the question.
+    pub const COOKIE: Self = Self(1 << 5);
+    /// That cookie was one of ours: the client is at the address it sends from (RFC 7873).
+    pub const RIGHT_COOKIE: Self = Self(1 << 6);
+
+    /// Whether any fact of `other` holds.
+    #[inline(always)]
+    pub fn has_any(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// The facts of both.
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
 
     /// Whether every fact of `other` holds.
     #[inline]
@@ -146,8 +184,15 @@ impl Flags {
 
 impl std::fmt::Debug for Flags {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let facts =
-            [(Self::IPV6, "IPV6"), (Self::EDNS, "EDNS"), (Self::DO, "DO"), (Self::CD, "CD")];
+        let facts = [
+            (Self::IPV6, "IPV6"),
+            (Self::EDNS, "EDNS"),
+            (Self::DO, "DO"),
+            (Self::CD, "CD"),
+            (Self::NSID, "NSID"),
+            (Self::COOKIE, "COOKIE"),
+            (Self::RIGHT_COOKIE, "RIGHT_COOKIE"),
+        ];
         f.debug_set()
             .entries(facts.iter().filter(|(flag, _)| self.has(*flag)).map(|f| f.1))
             .finish()

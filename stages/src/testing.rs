@@ -9,7 +9,7 @@ use crate::wire::ip::{
     self, IPV6_LEN, PROTOCOL_UDP, TYPE_IPV4, TYPE_IPV6, TYPE_VLAN, UDP_LEN, seal_ipv4, udp, v4, v6,
 };
 use crate::wire::name::Seed;
-use crate::wire::{dns, put16};
+use crate::wire::{dns, edns, put16};
 use crate::{Context, Exits, Stage, Step};
 
 /// Our hardware address in tests.
@@ -36,6 +36,8 @@ pub struct Query {
     pub flags: u16,
     /// UDP size and DO bit of the OPT record, if there shall be one.
     pub edns: Option<(u16, bool)>,
+    /// The OPT record's options, in wire form.
+    pub options: Vec<u8>,
     /// VLAN tags, outermost first.
     pub vlans: Vec<u16>,
     /// Options of the IPv4 header, a multiple of four bytes.
@@ -60,6 +62,7 @@ pub fn query(text: &str) -> Query {
         id: 0x1234,
         flags: flag::RD,
         edns: None,
+        options: Vec::new(),
         vlans: Vec::new(),
         ipv4_options: Vec::new(),
         source: vec![10, 77, 0, 1],
@@ -111,6 +114,14 @@ impl Query {
         self
     }
 
+    /// The same query with one more option in its OPT record.
+    pub fn option(mut self, code: u16, data: &[u8]) -> Self {
+        self.options.extend_from_slice(&code.to_be_bytes());
+        self.options.extend_from_slice(&(data.len() as u16).to_be_bytes());
+        self.options.extend_from_slice(data);
+        self
+    }
+
     /// The DNS message.
     pub fn message(&self) -> Vec<u8> {
         let mut message = vec![0; HEADER_LEN];
@@ -122,7 +133,10 @@ impl Query {
         message.extend_from_slice(&self.qclass.to_be_bytes());
         if let Some((size, dnssec_ok)) = self.edns {
             put16(&mut message, dns::header::ARCOUNT, 1);
-            message.extend_from_slice(&dns::opt(size, dns::Rcode::NOERROR, dnssec_ok));
+            let start = message.len();
+            message.extend_from_slice(&edns::opt(size, dns::Rcode::NOERROR, dnssec_ok));
+            put16(&mut message, start + edns::OPT_DATA_LEN, self.options.len() as u16);
+            message.extend_from_slice(&self.options);
         }
         message
     }

@@ -6,7 +6,8 @@
 use std::collections::HashMap;
 
 use pmdns_stages::wire::checksum::Sum;
-use pmdns_stages::wire::dns::{HEADER_LEN, OPT_DO, flag, header, rtype};
+use pmdns_stages::wire::dns::{HEADER_LEN, flag, header, rtype};
+use pmdns_stages::wire::edns::OPT_DO;
 use pmdns_stages::wire::name::word;
 use pmdns_stages::wire::{put16, put32};
 

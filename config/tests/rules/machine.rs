@@ -151,6 +151,44 @@ fn answers_fit_a_frame() {
 }
 
 #[test]
+fn texts_about_this_server_have_a_length() {
+    for (key, max) in [("nsid", 128), ("identity", 255), ("version", 255)] {
+        let answers = |length: usize| {
+            let text = "x".repeat(length);
+            format!("[answers]\n{key} = \"{text}\"\n[frames]\n")
+        };
+        for bad in [0, max + 1] {
+            let text = LAWFUL.replacen("[frames]\n", &answers(bad), 1);
+            let line = line_of(&text, &format!("{key} = "));
+            let problem = format!("has {bad} bytes; allowed: 1 to {max}");
+            refuses_text(&text, &format!("line {line}: `answers.{key}` "), &[&problem]);
+        }
+        accepts("[frames]\n", &answers(1));
+        accepts("[frames]\n", &answers(max));
+    }
+}
+
+#[test]
+fn cookies() {
+    const SECRET: &str = "\"e5e973e5a6b2a43f48e7dc849e37bfcf\"";
+    let refuses_cookies = |keys: &str, key: &str, parts: &[&str]| {
+        let text = LAWFUL.replacen("[frames]\n", &format!("[cookies]\n{keys}\n[frames]\n"), 1);
+        let line = line_of(&text, &format!("\n{key} = ")) + 1;
+        refuses_text(&text, &format!("line {line}: `cookies.{key}` "), parts);
+    };
+    let both = format!("secret = {SECRET}\nsecret_file = \"/nonexistent\"");
+    refuses_cookies(&both, "secret", &["stands beside `cookies.secret_file`", "keep one"]);
+    let alone = format!("accepted_secret = {SECRET}");
+    refuses_cookies(&alone, "accepted_secret", &["means nothing without `secret`"]);
+    let off = "enabled = false\nrequire = true";
+    refuses_cookies(off, "require", &["means nothing without `enabled = true`"]);
+    let missing = "secret_file = \"/nonexistent/cookies\"";
+    refuses_cookies(missing, "secret_file", &["is /nonexistent/cookies: ", "No such file"]);
+    let lawful = format!("[cookies]\nsecret = {SECRET}\naccepted_secret = {SECRET}\n[frames]\n");
+    accepts("[frames]\n", &lawful);
+}
+
+#[test]
 fn the_cache() {
     refuses("size = \"64MiB\"", "size = \"1023KiB\"", "cache.size", &["allowed: 1MiB to 1024GiB"]);
     refuses("size = \"64MiB\"", "size = \"1025GiB\"", "cache.size", &["allowed: 1MiB to 1024GiB"]);

@@ -8,12 +8,15 @@ use pmdns_nics::{Frame, FramePool};
 use pmdns_stages::cache::{Entry, EntryRef};
 use pmdns_stages::encode::Encode;
 use pmdns_stages::miss::Miss;
+use pmdns_stages::policy::Ruleset;
 use pmdns_stages::wire::dns::Rcode;
+use pmdns_stages::wire::edns::ExtendedError;
 use pmdns_stages::{Answer, Context, Packet, Stage, Step, Tick};
 
 use super::counters::{Counters, count};
 use super::pending::Waiter;
 use crate::ring::RingSender;
+use crate::rules::Tray;
 
 /// An answer on its way to the core that transmits it.
 #[derive(Debug)]
@@ -28,6 +31,8 @@ pub struct Answered {
 pub(super) struct Outlets {
     /// Writes the answers.
     pub(super) encode: Encode,
+    /// Where other rules for it come from.
+    pub(super) rules: Tray<Arc<Ruleset>>,
     /// Gives the frames for them.
     pub(super) pool: FramePool,
     /// Rings to the cores that transmit.
@@ -54,10 +59,17 @@ enum Fate {
 }
 
 impl Outlets {
-    /// Answers that there is no answer.
-    pub(super) fn servfail(&mut self, waiter: &Waiter, context: &Context) {
+    /// Takes new rules, if there are any, and gives back those in use.
+    pub(super) fn look_for_rules(&mut self) {
+        let Self { encode, rules, .. } = self;
+        rules.look(|rules| encode.exchange(rules));
+    }
+
+    /// Answers that there is no answer, and why.
+    pub(super) fn servfail(&mut self, waiter: &Waiter, why: ExtendedError, context: &Context) {
         let Waiter { miss, worker } = waiter;
-        let fate = self.answer_staged(miss, *worker, Answer::Rcode(Rcode::SERVFAIL), context);
+        let answer = Answer::Rcode(Rcode::SERVFAIL);
+        let fate = self.answer_staged(miss, *worker, answer, Some(why), context);
         count(self.counter(fate, |counters| &counters.servfail));
     }
 
@@ -81,7 +93,7 @@ impl Outlets {
         entry: EntryRef,
         context: &Context,
     ) -> bool {
-        let fate = self.answer_staged(miss, worker, Answer::Cached(entry), context);
+        let fate = self.answer_staged(miss, worker, Answer::Cached(entry), None, context);
         if fate != Fate::Evicted {
             count(self.counter(fate, |counters| &counters.answered_from_cache_late));
         }
@@ -93,9 +105,11 @@ impl Outlets {
         miss: &Miss,
         worker: usize,
         answer: Answer,
+        why: Option<ExtendedError>,
         context: &Context,
     ) -> Fate {
         let Some(mut packet) = miss.packet(&self.pool, answer) else { return Fate::NoFrame };
+        packet.extended_error = why;
         let step = self.encode.act(&mut packet, context);
         self.hand_over(packet, step, worker)
     }

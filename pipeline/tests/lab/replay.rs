@@ -26,6 +26,10 @@ addresses = ["10.77.0.2/16", "fd77::2/64"]
 size = "16MiB"
 pages = "normal"
 
+# They differ from one process to the next.
+[cookies]
+enabled = false
+
 [acl]
 refuse = ["10.77.66.0/24"]
 drop = ["10.77.67.0/24"]

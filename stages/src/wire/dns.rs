@@ -1,5 +1,6 @@
-//! The DNS message: header, question, OPT record (RFC 1035 section 4, RFC 6891).
+//! The DNS message: header, question, and what a query asks (RFC 1035 section 4).
 
+use super::edns::{Edns, OPT_DATA_LEN, OPT_LEN, OptKind, Options, options_are_whole};
 use super::record::skip_name;
 use super::{be16, be32, field16, name};
 use crate::packet::{Flags, Layout};
@@ -10,8 +11,6 @@ pub const HEADER_LEN: usize = 12;
 pub const QUESTION_FIXED_LEN: usize = 4;
 /// TYPE, CLASS, TTL and RDLENGTH behind an owner name.
 pub const RECORD_FIXED_LEN: usize = 10;
-/// An OPT record without options: root, type, size, flags, length.
-pub const OPT_LEN: usize = 11;
 /// What a client without EDNS can take (RFC 1035 section 4.2.1).
 pub const PLAIN_UDP_SIZE: u16 = 512;
 
@@ -55,14 +54,28 @@ pub mod flag {
 
 /// Record and query types this program treats specially.
 pub mod rtype {
+    /// IPv4 address.
+    pub const A: u16 = 1;
+    /// Name server.
+    pub const NS: u16 = 2;
     /// Alias.
     pub const CNAME: u16 = 5;
     /// Start of authority.
     pub const SOA: u16 = 6;
+    /// Name of an address.
+    pub const PTR: u16 = 12;
+    /// Host information; says nothing but that ANY is not answered in full (RFC 8482).
+    pub const HINFO: u16 = 13;
+    /// Text.
+    pub const TXT: u16 = 16;
+    /// IPv6 address.
+    pub const AAAA: u16 = 28;
+    /// Alias of a whole tree (RFC 6672).
+    pub const DNAME: u16 = 39;
     /// EDNS (RFC 6891).
     pub const OPT: u16 = 41;
-    /// Transaction key (RFC 2930).
-    pub const TKEY: u16 = 249;
+    /// The first of the types that are no data (RFC 6895 section 3.1).
+    pub const FIRST_META: u16 = 128;
     /// Transaction signature (RFC 8945).
     pub const TSIG: u16 = 250;
     /// Incremental zone transfer.
@@ -79,8 +92,8 @@ pub mod rtype {
 
 /// The Internet class.
 pub const CLASS_IN: u16 = 1;
-/// The DO bit in an OPT record's TTL field (RFC 3225).
-pub const OPT_DO: u16 = 1 << 15;
+/// The Chaos class, in which servers are asked about themselves (RFC 4892).
+pub const CLASS_CH: u16 = 3;
 
 /// A response code; those above 15 need an OPT record (RFC 6891 section 6.1.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +114,8 @@ impl Rcode {
     pub const REFUSED: Self = Self(5);
     /// The EDNS version is not supported.
     pub const BADVERS: Self = Self(16);
+    /// The server cookie is not one of ours, and has to be (RFC 7873).
+    pub const BADCOOKIE: Self = Self(23);
 }
 
 /// A DNS query in a frame. Its layout was checked by parse, so its getters cannot fail.
@@ -184,17 +199,6 @@ pub struct Asked {
     pub error: Option<Rcode>,
 }
 
-/// A client's OPT record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Edns {
-    /// The UDP payload size the client can take.
-    pub udp_size: u16,
-    /// EDNS version.
-    pub version: u8,
-    /// The DO bit.
-    pub dnssec_ok: bool,
-}
-
 impl Asked {
     const NOTHING: Self = Self { name_len: 0, qtype: 0, qclass: 0, edns: None, error: None };
 
@@ -204,10 +208,22 @@ impl Asked {
         let Some(header) = message.first_chunk::<HEADER_LEN>() else {
             return Self { error: Some(Rcode::FORMERR), ..Self::NOTHING };
         };
-        let count = |at| field16(header, at);
-        if field16(header, header::FLAGS) & flag::OPCODE != 0 {
-            return Self { error: Some(Rcode::NOTIMP), ..Self::NOTHING };
+        match field16(header, header::FLAGS) & flag::OPCODE {
+            0 => Self::read_sections(message, header),
+            _ => Self::read_other_operation(message, header),
         }
+    }
+
+    /// Other operations' messages are alike enough that mostly question and OPT record can be repeated.
+    #[cold]
+    #[inline(never)]
+    fn read_other_operation(message: &[u8], header: &[u8; HEADER_LEN]) -> Self {
+        Self { error: Some(Rcode::NOTIMP), ..Self::read_sections(message, header) }
+    }
+
+    #[inline(always)]
+    fn read_sections(message: &[u8], header: &[u8; HEADER_LEN]) -> Self {
+        let count = |at| field16(header, at);
         let question = match count(header::QDCOUNT) {
             0 => Some(Self::NOTHING),
             1 => Self::read_question(message),
@@ -219,12 +235,15 @@ impl Asked {
         let end = HEADER_LEN + question_len(asked.name_len);
         let before = u32::from(count(header::ANCOUNT)) + u32::from(count(header::NSCOUNT));
         let additional = count(header::ARCOUNT);
-        // Half of all queries end with their question.
+        // Half of all queries end with their question, and nearly all others with an OPT record behind it.
         if before > 0 || additional > 0 || end != message.len() {
-            let Some(edns) = read_records(message, end, before, additional) else {
-                return Self { error: Some(Rcode::FORMERR), ..asked };
+            asked.edns = match only_opt(message, end, before, additional) {
+                Some(edns) => Some(edns),
+                None => match read_records(message, end, before, additional) {
+                    Some(edns) => edns,
+                    None => return Self { error: Some(Rcode::FORMERR), ..asked },
+                },
             };
-            asked.edns = edns;
         }
         // Only an IXFR query has records before the additional section: the SOA the client has.
         let is_query = asked.name_len > 0 && (before == 0 || asked.qtype == rtype::IXFR);
@@ -241,14 +260,14 @@ impl Asked {
     }
 
     /// What a well-formed query is answered with if a forwarder does not do such queries.
-    #[inline]
+    #[inline(always)]
     fn refusal(&self) -> Option<Rcode> {
-        if self.edns.is_some_and(|edns| edns.version != 0) {
+        if self.edns.is_some_and(|edns| edns.kind == OptKind::OtherVersion) {
             return Some(Rcode::BADVERS);
         }
         match self.qtype {
-            // Records that never stand in a question (RFC 6891 6.1.1, RFC 6895 3.1).
-            0 | rtype::OPT | rtype::TKEY | rtype::TSIG => Some(Rcode::FORMERR),
+            // Types that never stand in a question (RFC 6891 6.1.1, RFC 6895 3.1).
+            0 | rtype::OPT | rtype::FIRST_META..=rtype::TSIG => Some(Rcode::FORMERR),
             rtype::IXFR | rtype::AXFR => Some(Rcode::REFUSED),
             rtype::MAILA | rtype::MAILB => Some(Rcode::NOTIMP),
             _ if self.qclass != CLASS_IN => Some(Rcode::REFUSED),
@@ -257,8 +276,16 @@ impl Asked {
     }
 }
 
-/// Reads the records of a query: `before` of answer and authority, then `additional` ones, and gives the OPT
-/// record among the latter. `None`: they are malformed, or do not end the message.
+/// The OPT record of a query that has no other record, and in that one no options.
+#[inline(always)]
+fn only_opt(message: &[u8], start: usize, before: u32, additional: u16) -> Option<Edns> {
+    let record: &[u8; OPT_LEN] = message.get(start..)?.try_into().ok()?;
+    let (fixed, is_root) = (record.last_chunk()?, record[0] == 0);
+    let is_opt = field16(record, 1) == rtype::OPT && field16(record, OPT_DATA_LEN) == 0;
+    (before == 0 && additional == 1 && is_root && is_opt).then(|| Edns::read(fixed))
+}
+
+/// The OPT record of a query with other records, or with options. `None`: they are malformed.
 #[inline(never)]
 fn read_records(
     message: &[u8],
@@ -266,44 +293,41 @@ fn read_records(
     before: u32,
     additional: u16,
 ) -> Option<Option<Edns>> {
-    let mut edns = None;
+    let opt = find_opt(message, start, before, additional)?;
+    Some(opt.map(|(fixed, _)| Edns::read(fixed)))
+}
+
+/// What stands behind an OPT record's owner name, and its options.
+type Opt<'m> = (&'m [u8; RECORD_FIXED_LEN], &'m [u8]);
+
+/// Walks over the records of a query: `before` of answer and authority, then `additional` ones, and gives the
+/// OPT record among the latter. `None`: they are malformed, or do not end the message.
+fn find_opt(message: &[u8], start: usize, before: u32, additional: u16) -> Option<Option<Opt<'_>>> {
+    let mut opt = None;
     let mut at = start;
     for number in 0..before + u32::from(additional) {
-        let fixed = skip_name(message, at)?;
-        let data_at = fixed + RECORD_FIXED_LEN;
-        let data_len = usize::from(be16(message, fixed + 8)?);
-        let data = message.get(data_at..data_at + data_len)?;
-        if number >= before && be16(message, fixed)? == rtype::OPT {
+        let fixed_at = skip_name(message, at)?;
+        let fixed: &[u8; RECORD_FIXED_LEN] = message.get(fixed_at..)?.first_chunk()?;
+        let data_at = fixed_at + RECORD_FIXED_LEN;
+        let end = data_at + usize::from(field16(fixed, 8));
+        let data = message.get(data_at..end)?;
+        if number >= before && field16(fixed, 0) == rtype::OPT {
             // RFC 6891 section 6.1.1: one OPT record at most, owned by the root.
-            if edns.is_some() || message[at] != 0 || !options_are_whole(data) {
+            if opt.is_some() || message[at] != 0 || !options_are_whole(data) {
                 return None;
             }
-            edns = Some(Edns {
-                udp_size: be16(message, fixed + 2)?,
-                version: message[fixed + 5],
-                dnssec_ok: be16(message, fixed + 6)? & OPT_DO != 0,
-            });
+            opt = Some((fixed, data));
         }
-        at = data_at + data_len;
+        at = end;
     }
-    (at == message.len()).then_some(edns)
+    (at == message.len()).then_some(opt)
 }
 
-/// Whether every EDNS option ends inside the OPT record (RFC 6891 section 6.1.2).
-#[inline]
-fn options_are_whole(mut options: &[u8]) -> bool {
-    while !options.is_empty() {
-        let Some(len) = be16(options, 2) else { return false };
-        let Some(rest) = options.get(4 + usize::from(len)..) else { return false };
-        options = rest;
-    }
-    true
-}
-
-/// An OPT record without options (RFC 6891 section 6.1.2).
-#[inline(always)]
-pub fn opt(udp_size: u16, rcode: Rcode, dnssec_ok: bool) -> [u8; OPT_LEN] {
-    let [size_high, size_low] = udp_size.to_be_bytes();
-    let [flags, _] = if dnssec_ok { OPT_DO } else { 0 }.to_be_bytes();
-    [0, 0, rtype::OPT as u8, size_high, size_low, rcode.0 >> 4, 0, flags, 0, 0, 0]
+/// The options of a query that [`Asked::read`] found to have some. Its qname is `name_len` long.
+pub fn options_of(message: &[u8], name_len: u8) -> Options<'_> {
+    let count = |at| be16(message, at).unwrap_or(0);
+    let before = u32::from(count(header::ANCOUNT)) + u32::from(count(header::NSCOUNT));
+    let start = HEADER_LEN + question_len(name_len);
+    let opt = find_opt(message, start, before, count(header::ARCOUNT)).flatten();
+    Options::new(opt.map_or(&[], |(_, options)| options))
 }

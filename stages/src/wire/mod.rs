@@ -2,6 +2,7 @@
 
 pub mod checksum;
 pub mod dns;
+pub mod edns;
 pub mod ip;
 pub mod name;
 pub mod record;

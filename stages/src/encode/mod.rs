@@ -3,22 +3,26 @@
 //! The client's question stays where it is, letter case and all. Behind it go the records, each TTL
 //! counted down, and an OPT record if and only if the client sent one; around it the headers turn round.
 
+mod options;
+
 use std::sync::Arc;
 
 use crate::cache::{Cache, Entry, Head, Words, ttl_offset};
+use crate::cookie::COOKIE_LEN;
+use crate::fixed::FixedAnswers;
 use crate::packet::{Answer, Flags, Layout, Packet};
-use crate::policy::LocalData;
+use crate::policy::Ruleset;
 use crate::ports::Ports;
 use crate::step::{Reason, Step};
 use crate::wire::checksum::Sum;
-use crate::wire::dns::{
-    HEADER_LEN, OPT_LEN, PLAIN_UDP_SIZE, Rcode, flag, header, opt, question_len,
-};
+use crate::wire::dns::{HEADER_LEN, PLAIN_UDP_SIZE, Rcode, flag, header, question_len};
+use crate::wire::edns::{OPT_DATA_LEN, OPT_LEN, OPTION_HEAD_LEN, opt};
 use crate::wire::ip::{
     ETHERNET_LEN, IPV4_MIN_LEN, IPV6_LEN, PROTOCOL_UDP, UDP_LEN, swap_halves, udp, v4, v6,
 };
 use crate::wire::{field16, put16};
 use crate::{Context, Stage, StageName};
+use options::{Buffer, Options};
 
 /// TTL and hop limit of our packets.
 const HOPS: u8 = 64;
@@ -31,9 +35,12 @@ const REPEATED_FLAGS: u16 = flag::OPCODE | flag::RD | flag::CD;
 #[derive(Clone, Debug)]
 pub struct Encode {
     cache: Arc<Cache>,
-    local: Arc<LocalData>,
+    rules: Arc<Ruleset>,
+    fixed: Option<Arc<FixedAnswers>>,
     ports: Ports,
     max_udp_size: u16,
+    /// Our name, for clients that ask for it (RFC 5001); empty: none.
+    nsid: Box<[u8]>,
 }
 
 /// Where headers start in a frame. Every function that takes it is inlined, so that for plain frames, which
@@ -119,16 +126,97 @@ impl Outline {
 }
 
 impl Encode {
-    /// An encode stage that answers from `cache` and `local`, out of `ports`, in `max_udp_size` bytes of
+    /// An encode stage that answers from `cache` and `rules`, out of `ports`, in `max_udp_size` bytes of
     /// UDP payload at most.
-    pub fn new(cache: Arc<Cache>, local: Arc<LocalData>, ports: Ports, max_udp_size: u16) -> Self {
-        Self { cache, local, ports, max_udp_size }
+    pub fn new(cache: Arc<Cache>, rules: Arc<Ruleset>, ports: Ports, max_udp_size: u16) -> Self {
+        Self { cache, rules, fixed: None, ports, max_udp_size, nsid: Box::default() }
+    }
+
+    /// The same stage, which has the fixed answers, and gives clients that ask for it the name `nsid`.
+    pub fn introducing(self, fixed: Arc<FixedAnswers>, nsid: Option<&str>) -> Self {
+        let nsid = nsid.unwrap_or_default().as_bytes().into();
+        Self { fixed: Some(fixed), nsid, ..self }
+    }
+
+    /// Answers from these rules from now on, and gives back those it had.
+    pub fn exchange(&mut self, rules: &mut Arc<Ruleset>) {
+        std::mem::swap(&mut self.rules, rules);
+    }
+
+    /// The rules it answers from.
+    pub fn rules(&self) -> &Ruleset {
+        &self.rules
     }
 
     /// Answers with an entry that need not be in the cache.
     pub fn answer_with(&self, packet: &mut Packet, entry: &Entry, context: &Context) -> Step {
         let offsets = Offsets::of(packet.layout);
-        self.answer_from(packet, offsets, &entry.words(), context.seconds, || true)
+        let mut buffer = Buffer::default();
+        let options = buffer.options_of(packet, &self.nsid);
+        self.answer_from(packet, offsets, options, &entry.words(), context.seconds, || true)
+    }
+
+    /// Answers as the packet says. Nearly all answers have no options, and pay for none.
+    #[inline(always)]
+    fn answer(&self, packet: &mut Packet, options: Options<'_>, context: &Context) -> Step {
+        let offsets = Offsets::of(packet.layout);
+        match packet.answer {
+            Answer::Cached(found) => {
+                let entry = self.cache.view(found);
+                let (now, is_whole) = (context.seconds, || entry.is_valid());
+                if Offsets::are_plain(packet.layout) {
+                    return self.answer_from(
+                        packet,
+                        Offsets::PLAIN,
+                        options,
+                        &entry,
+                        now,
+                        is_whole,
+                    );
+                }
+                self.answer_from(packet, offsets, options, &entry, now, is_whole)
+            }
+            Answer::Local(found) => match self.rules.entry(found) {
+                Some(entry) => {
+                    self.answer_from(packet, offsets, options, &entry.words(), 0, || true)
+                }
+                None => self.answer_anew(packet, context),
+            },
+            Answer::Fixed(which) => {
+                match self.fixed.as_ref().and_then(|fixed| fixed.entry(which)) {
+                    Some(entry) => {
+                        self.answer_from(packet, offsets, options, &entry.words(), 0, || true)
+                    }
+                    None => self.answer_bare(packet, options, Rcode::REFUSED, 0),
+                }
+            }
+            Answer::Rcode(rcode) => self.answer_bare(packet, options, rcode, 0),
+            Answer::Truncated => self.answer_bare(packet, options, Rcode::NOERROR, flag::TC),
+            Answer::None => {
+                debug_assert!(false, "a stage sent a packet to encode without an answer");
+                self.answer_bare(packet, options, Rcode::SERVFAIL, 0)
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn answer_with_options(&self, packet: &mut Packet, context: &Context) -> Step {
+        let mut buffer = Buffer::default();
+        let options = buffer.options_of(packet, &self.nsid);
+        self.answer(packet, options, context)
+    }
+
+    /// Answers a packet that was judged by another ruleset than ours: the rules were changed while it was on its
+    /// way. What ours say holds, and if that is nothing, the query becomes a miss.
+    #[cold]
+    fn answer_anew(&self, packet: &mut Packet, context: &Context) -> Step {
+        packet.answer = Answer::None;
+        let step = self.rules.judge(packet);
+        match step.stage() {
+            Some(StageName::Encode) => self.answer_with_options(packet, context),
+            Some(_) => Step::SLOW_PATH,
+            None => step,
+        }
     }
 
     /// Answers from an entry's words, wherever they are, TTLs counted down to `seconds`.
@@ -140,6 +228,7 @@ impl Encode {
         &self,
         packet: &mut Packet,
         offsets: Offsets,
+        options: Options<'_>,
         entry: &impl Words,
         seconds: u32,
         is_whole: impl Fn() -> bool,
@@ -148,23 +237,27 @@ impl Encode {
         if !is_whole() {
             return Step::SLOW_PATH;
         }
-        let outline = Outline::of(&head, packet, self.room_for_records(packet.layout));
-        let Some(body) = open(packet, offsets, outline.body_len) else {
+        let layout = packet.layout;
+        let fits = usize::from(head.body_len) <= self.room_for_records(layout, options.all);
+        let options = if fits { options.all } else { options.essential };
+        let outline = Outline::of(&head, packet, self.room_for_records(layout, options));
+        let Some(body) = open(packet, offsets, outline.body_len, options) else {
             return Step::drop(Reason::AnswerTooLong);
         };
         let elapsed = seconds.saturating_sub(head.learnt);
         let sum = put_records(body, outline.body_len, entry, &head, elapsed);
         if !is_whole() {
+            restore_cookie(packet, options);
             return Step::SLOW_PATH;
         }
-        self.close(packet, offsets, &outline, sum)
+        self.close(packet, offsets, &outline, options, sum)
     }
 
     /// Bytes that records may take in the answer to this query.
     #[inline]
-    fn room_for_records(&self, layout: Layout) -> usize {
+    fn room_for_records(&self, layout: Layout, options: &[u8]) -> usize {
         let (size, opt) = if layout.flags.has(Flags::EDNS) {
-            (layout.udp_size.clamp(PLAIN_UDP_SIZE, self.max_udp_size), OPT_LEN)
+            (layout.udp_size.clamp(PLAIN_UDP_SIZE, self.max_udp_size), OPT_LEN + options.len())
         } else {
             (PLAIN_UDP_SIZE, 0)
         };
@@ -173,10 +266,20 @@ impl Encode {
 
     /// Answers without records.
     #[inline]
-    fn answer_bare(&self, packet: &mut Packet, rcode: Rcode, flags: u16) -> Step {
+    fn answer_bare(
+        &self,
+        packet: &mut Packet,
+        options: Options<'_>,
+        rcode: Rcode,
+        flags: u16,
+    ) -> Step {
         let offsets = Offsets::of(packet.layout);
-        match open(packet, offsets, 0) {
-            Some(_) => self.close(packet, offsets, &Outline::bare(rcode, flags), Sum::default()),
+        let options = options.all;
+        match open(packet, offsets, 0, options) {
+            Some(_) => {
+                let outline = Outline::bare(rcode, flags);
+                self.close(packet, offsets, &outline, options, Sum::default())
+            }
             None => Step::drop(Reason::AnswerTooLong),
         }
     }
@@ -191,6 +294,7 @@ impl Encode {
         packet: &mut Packet,
         offsets: Offsets,
         outline: &Outline,
+        options: &[u8],
         records: Sum,
     ) -> Step {
         let Packet { layout, question_sum, .. } = *packet;
@@ -207,7 +311,7 @@ impl Encode {
         let (udp, message) = datagram.split_at_mut(dns - l4);
         let question = Sum::default().add16(question_sum);
         let body = question.add_at(question_len(layout.name_len), records);
-        let message = put_message(message, layout, outline, self.max_udp_size, body);
+        let message = put_message(message, layout, outline, self.max_udp_size, options, body);
         put_udp(udp, len, pseudo, (!offload).then_some(message));
         if offload {
             packet.frame.offload_checksums(layout.l3, layout.l4 - layout.l3, ipv6);
@@ -221,35 +325,24 @@ impl Stage for Encode {
 
     #[inline]
     fn act(&mut self, packet: &mut Packet, context: &Context) -> Step {
-        match packet.answer {
-            Answer::Cached(found) => {
-                let entry = self.cache.view(found);
-                let (now, is_whole) = (context.seconds, || entry.is_valid());
-                if Offsets::are_plain(packet.layout) {
-                    return self.answer_from(packet, Offsets::PLAIN, &entry, now, is_whole);
-                }
-                self.answer_from(packet, Offsets::of(packet.layout), &entry, now, is_whole)
-            }
-            Answer::Local(index) => {
-                let offsets = Offsets::of(packet.layout);
-                self.answer_from(packet, offsets, &self.local.entry(index).words(), 0, || true)
-            }
-            Answer::Rcode(rcode) => self.answer_bare(packet, rcode, 0),
-            Answer::Truncated => self.answer_bare(packet, Rcode::NOERROR, flag::TC),
-            Answer::None => {
-                debug_assert!(false, "a stage sent a packet to encode without an answer");
-                self.answer_bare(packet, Rcode::SERVFAIL, 0)
-            }
+        match Options::are_none(packet) {
+            true => self.answer(packet, Options::NONE, context),
+            false => self.answer_with_options(packet, context),
         }
     }
 }
 
-/// Makes the frame as long as an answer with `body_len` bytes of records, and gives the place for them:
-/// that many bytes rounded up to whole words.
+/// Makes the frame as long as an answer with `body_len` bytes of records and these options, and gives the
+/// place for the records: that many bytes rounded up to whole words.
 #[inline(always)]
-fn open(packet: &mut Packet, offsets: Offsets, body_len: usize) -> Option<&mut [u8]> {
+fn open<'p>(
+    packet: &'p mut Packet,
+    offsets: Offsets,
+    body_len: usize,
+    options: &[u8],
+) -> Option<&'p mut [u8]> {
     let layout = packet.layout;
-    let opt = if layout.flags.has(Flags::EDNS) { OPT_LEN } else { 0 };
+    let opt = if layout.flags.has(Flags::EDNS) { OPT_LEN + options.len() } else { 0 };
     let start = offsets.dns + HEADER_LEN + question_len(layout.name_len);
     packet.frame.resize(start + body_len + opt).ok()?;
     packet.frame.buffer_mut().get_mut(start..start + body_len.next_multiple_of(8))
@@ -282,6 +375,18 @@ fn put_records(body: &mut [u8], len: usize, entry: &impl Words, head: &Head, ela
     if len == usize::from(head.body_len) { sum } else { Sum::default().add_bytes(body) }
 }
 
+/// Puts the answer's cookie back to where records have been written over it, for the packet becomes a miss.
+#[cold]
+fn restore_cookie(packet: &mut Packet, options: &[u8]) {
+    let layout = packet.layout;
+    let kept = packet.frame.bytes_mut().get_mut(layout.question_end()..layout.kept_end());
+    // The cookie is the first of the options.
+    let cookie = options.get(OPTION_HEAD_LEN..OPTION_HEAD_LEN + COOKIE_LEN);
+    if let (Some(kept @ [_, ..]), Some(cookie)) = (kept, cookie) {
+        kept.copy_from_slice(cookie);
+    }
+}
+
 /// Writes the DNS header and the OPT record of an answer, and gives the message's sum. Question and records
 /// are in place; `body` is their sum.
 #[inline(always)]
@@ -290,6 +395,7 @@ fn put_message(
     layout: Layout,
     outline: &Outline,
     udp_size: u16,
+    options: &[u8],
     body: Sum,
 ) -> Sum {
     let edns = layout.flags.has(Flags::EDNS);
@@ -298,9 +404,17 @@ fn put_message(
         return Sum::default();
     };
     let mut sum = body;
+    let (rest, tail) = rest.split_at_mut(rest.len().saturating_sub(options.len()));
     if edns && let Some(place) = rest.last_chunk_mut::<OPT_LEN>() {
-        *place = opt(udp_size, outline.rcode, layout.flags.has(Flags::DO));
+        let mut record = opt(udp_size, outline.rcode, layout.flags.has(Flags::DO));
+        put16(&mut record, OPT_DATA_LEN, options.len() as u16);
+        *place = record;
+        let end = end - options.len();
         sum = sum.add_at(end - OPT_LEN, Sum::default().add_bytes(place));
+        if !options.is_empty() {
+            tail.copy_from_slice(options);
+            sum = sum.add_at(end, Sum::default().add_bytes(options));
+        }
     }
     let asked = field16(header, header::FLAGS);
     let flags = flag::QR

@@ -1,0 +1,68 @@
+//! What SERVFAIL is explained with (RFC 8914), and the other options of answers that took their time.
+
+use hickory_proto::op::{Message, ResponseCode};
+use hickory_proto::rr::rdata::opt::EdnsOption;
+use pmdns_stages::testing::{Query, query};
+use pmdns_stages::wire::edns::option;
+use pmdns_stages::wire::ip::{ETHERNET_LEN, IPV4_MIN_LEN, UDP_LEN};
+
+use crate::rig::{Rig, Setup};
+use crate::stub::Stub;
+
+/// The rcode of a query's answer, and the options in it; `None` without OPT record.
+type Answer = (ResponseCode, Option<Vec<(u16, Vec<u8>)>>);
+
+fn answer(rig: &mut Rig, query: &Query) -> Answer {
+    let frame = rig.resolve_frame(query);
+    let message = &frame.bytes()[ETHERNET_LEN + IPV4_MIN_LEN + UDP_LEN..];
+    let message = Message::from_vec(message).unwrap();
+    let data = |option: &EdnsOption| Vec::try_from(option).unwrap();
+    let options = message.edns.as_ref().map(|edns| {
+        let options = edns.options().as_ref().iter();
+        options.map(|(code, option)| ((*code).into(), data(option))).collect()
+    });
+    (message.metadata.response_code, options)
+}
+
+/// SERVFAIL with this extended error.
+fn servfail(code: u8) -> Answer {
+    (ResponseCode::ServFail, Some(vec![(option::EXTENDED_ERROR, vec![0, code])]))
+}
+
+#[test]
+fn a_failure_says_that_no_upstream_answered_and_then_that_it_is_remembered() {
+    let stub = Stub::replying(|asked| asked.rcode(2));
+    let mut rig = Setup::asking(&[&stub]).start();
+    let asked = query("www.example. A").edns(1232, false);
+    assert_eq!(answer(&mut rig, &asked), servfail(22));
+    assert_eq!(answer(&mut rig, &asked), servfail(13));
+    let plain = Query { edns: None, ..asked };
+    assert_eq!(answer(&mut rig, &plain), (ResponseCode::ServFail, None));
+    rig.finish();
+}
+
+#[test]
+fn a_deadline_says_that_no_upstream_answered() {
+    let stub = Stub::silent();
+    let mut rig = Setup::asking(&[&stub]).hasty(50, 20_000).start();
+    assert_eq!(answer(&mut rig, &query("www.example. A").edns(1232, true)), servfail(22));
+    rig.finish();
+}
+
+#[test]
+fn an_upstream_that_is_not_there_is_an_error_of_the_network() {
+    let setup = Setup::asking(&[&Stub::silent()]);
+    // The stub is gone, and its port is closed.
+    let mut rig = setup.start();
+    assert_eq!(answer(&mut rig, &query("www.example. A").edns(1232, true)), servfail(23));
+    rig.finish();
+}
+
+#[test]
+fn an_answer_has_no_options_that_nobody_asked_for() {
+    let stub = Stub::replying(|asked| asked.address());
+    let mut rig = Setup::asking(&[&stub]).start();
+    let asked = query("www.example. A").edns(1232, false).option(option::NSID, &[]);
+    assert_eq!(answer(&mut rig, &asked), (ResponseCode::NoError, Some(vec![])));
+    rig.finish();
+}

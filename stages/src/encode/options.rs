@@ -1,0 +1,74 @@
+//! The options of an answer's OPT record: the client's cookie, our name, and why the answer is as it is.
+//!
+//! Each is there only if the client asked for it, or can be told at all. Padding (RFC 7830) is for encrypted
+//! transports, and there is none here; a client subnet (RFC 7871) is between clients and servers that keep
+//! answers by subnet, and these are not.
+
+use arrayvec::ArrayVec;
+use pmdns_config::limits::MAX_NSID;
+
+use crate::cookie::COOKIE_LEN;
+use crate::packet::{Flags, Packet};
+use crate::wire::edns::{OPTION_HEAD_LEN, option};
+
+/// Facts of a packet each of which puts an option into its answer.
+const WITH_OPTIONS: Flags = Flags::NSID.and(Flags::COOKIE);
+/// INFO-CODE of an extended error, without text.
+const EXTENDED_ERROR_LEN: usize = 2;
+/// What options take at most.
+const MAX_OPTIONS: usize = 3 * OPTION_HEAD_LEN + COOKIE_LEN + MAX_NSID + EXTENDED_ERROR_LEN;
+
+/// The options of one answer, in wire form.
+#[derive(Clone, Copy)]
+pub(super) struct Options<'o> {
+    /// All of them.
+    pub(super) all: &'o [u8],
+    /// Those that are worth more than records: all but the extended error (RFC 8914 section 3).
+    pub(super) essential: &'o [u8],
+}
+
+impl Options<'_> {
+    /// No options.
+    pub(super) const NONE: Self = Self { all: &[], essential: &[] };
+
+    /// Whether the answer to this packet has none, as nearly all have.
+    #[inline(always)]
+    pub(super) fn are_none(packet: &Packet) -> bool {
+        let flags = packet.layout.flags;
+        !flags.has_any(WITH_OPTIONS) && (packet.extended_error.is_none() || !flags.has(Flags::EDNS))
+    }
+}
+
+/// Where options are put together.
+#[derive(Default)]
+pub(super) struct Buffer {
+    bytes: ArrayVec<u8, MAX_OPTIONS>,
+}
+
+impl Buffer {
+    /// The options of the answer to this packet. `nsid` is our name, empty if we have none.
+    pub(super) fn options_of(&mut self, packet: &Packet, nsid: &[u8]) -> Options<'_> {
+        if Options::are_none(packet) {
+            return Options::NONE;
+        }
+        let layout = packet.layout;
+        if layout.flags.has(Flags::COOKIE) {
+            let cookie = packet.frame.bytes().get(layout.question_end()..layout.kept_end());
+            self.add(option::COOKIE, cookie.unwrap_or_default());
+        }
+        if layout.flags.has(Flags::NSID) && !nsid.is_empty() {
+            self.add(option::NSID, nsid);
+        }
+        let essential = self.bytes.len();
+        if let Some(error) = packet.extended_error {
+            self.add(option::EXTENDED_ERROR, &error.code().to_be_bytes());
+        }
+        Options { all: &self.bytes, essential: &self.bytes[..essential] }
+    }
+
+    fn add(&mut self, code: u16, data: &[u8]) {
+        let len = data.len() as u16;
+        self.bytes.extend(code.to_be_bytes().into_iter().chain(len.to_be_bytes()));
+        self.bytes.extend(data.iter().copied());
+    }
+}

@@ -1,0 +1,332 @@
+//! Stage: is it for us, is it DNS, what does it ask.
+//!
+//! Everything later stages rely on is checked here, once: lengths, checksums, addresses, and the whole
+//! query. What is wrong below DNS is dropped with its reason; what is wrong in DNS gets an rcode.
+
+mod options;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use pmdns_nics::Verified;
+
+use crate::cookie::Cookies;
+use crate::fixed::FixedAnswers;
+use crate::packet::{Answer, Flags, Packet};
+use crate::ports::{Port, Ports};
+use crate::step::{Reason, Step};
+use crate::wire::checksum::Sum;
+use crate::wire::dns::{Asked, CLASS_CH, HEADER_LEN, Rcode, flag, header, question_len};
+use crate::wire::edns::OptKind;
+use crate::wire::ip::{
+    ETHERNET_LEN, ETHERNET_SOURCE, ETHERTYPE, IPV4_MIN_LEN, IPV6_LEN, MAX_VLAN_TAGS, PROTOCOL_ICMP,
+    PROTOCOL_ICMPV6, PROTOCOL_UDP, TYPE_ARP, TYPE_IPV4, TYPE_IPV6, TYPE_QINQ, TYPE_VLAN, UDP_LEN,
+    VLAN_LEN, udp, v4, v6,
+};
+use crate::wire::name::Seed;
+use crate::wire::{be16, dns, field16};
+use crate::{Context, Stage, StageName};
+
+/// First byte of an IPv4 header without options.
+const IPV4_PLAIN: u8 = 0x45;
+/// IPv6 next headers that are extension headers (RFC 8200 section 4, RFC 7045).
+const IPV6_EXTENSIONS: [u8; 7] = [0, 43, 50, 51, 60, 135, 139];
+/// IPv6 fragment header.
+const IPV6_FRAGMENT: u8 = 44;
+/// Where a packet stays whose OPT record has options, until they are read.
+const HERE: Step = Step::at(StageName::Parse);
+/// More-fragments flag and fragment offset of an IPv4 header.
+const IPV4_FRAGMENTED: u16 = 0x3fff;
+
+/// The first stage.
+#[derive(Clone, Debug)]
+pub struct Parse {
+    ports: Ports,
+    seed: Seed,
+    /// `None`: cookies are options like any other that we do not know.
+    cookies: Option<Cookies>,
+    fixed: Option<Arc<FixedAnswers>>,
+}
+
+impl Parse {
+    /// A parse stage for frames of these ports; names are hashed with `seed`.
+    pub fn new(ports: Ports, seed: Seed) -> Self {
+        Self { ports, seed, cookies: None, fixed: None }
+    }
+
+    /// The same stage, which checks cookies and gives new ones.
+    pub fn checking(self, cookies: Option<Cookies>) -> Self {
+        Self { cookies, ..self }
+    }
+
+    /// The same stage, which answers questions about this server.
+    pub fn introducing(self, fixed: Arc<FixedAnswers>) -> Self {
+        Self { fixed: Some(fixed), ..self }
+    }
+
+    /// Reads Ethernet, then goes by the EtherType.
+    #[inline(always)]
+    fn read(&self, packet: &mut Packet) -> Result<Step, Reason> {
+        let frame = packet.frame.bytes();
+        let port = &self.ports[usize::from(packet.frame.port())];
+        // Nearly every query looks like this. The code for it is the code for all others, with offsets that
+        // the compiler knows.
+        if let Some(start) = frame.first_chunk::<{ ETHERNET_LEN + IPV4_MIN_LEN }>()
+            && field16(start, ETHERTYPE) == TYPE_IPV4
+            && start[ETHERNET_LEN] == IPV4_PLAIN
+        {
+            packet.layout.l3 = ETHERNET_LEN as u8;
+            return self.read_ipv4(packet, port, ETHERNET_LEN, IPV4_MIN_LEN);
+        }
+        let Some(ethernet) = frame.first_chunk::<ETHERNET_LEN>() else { return Err(Reason::Runt) };
+        let mut ethertype = field16(ethernet, ETHERTYPE);
+        let mut l3 = ETHERNET_LEN;
+        while ethertype == TYPE_VLAN || ethertype == TYPE_QINQ {
+            l3 += VLAN_LEN;
+            if l3 > ETHERNET_LEN + MAX_VLAN_TAGS * VLAN_LEN {
+                return Err(Reason::VlanDepth);
+            }
+            ethertype = be16(frame, l3 - 2).ok_or(Reason::Runt)?;
+        }
+        packet.layout.l3 = l3 as u8;
+        match ethertype {
+            TYPE_IPV4 => {
+                let first = frame.get(l3).ok_or(Reason::Ipv4Header)?;
+                let header_len = usize::from(first & 0xf) * 4;
+                self.read_ipv4(packet, port, l3, header_len)
+            }
+            TYPE_IPV6 => self.read_ipv6(packet, port, l3),
+            TYPE_ARP => Ok(Step::at(StageName::Neighbor)),
+            _ => Ok(Step::EXCEPTION),
+        }
+    }
+
+    #[inline(always)]
+    fn read_ipv4(
+        &self,
+        packet: &mut Packet,
+        port: &Port,
+        l3: usize,
+        header_len: usize,
+    ) -> Result<Step, Reason> {
+        let ip = packet.frame.bytes().get(l3..).unwrap_or_default();
+        let Some(header) = ip.first_chunk::<IPV4_MIN_LEN>() else { return Err(Reason::Ipv4Header) };
+        let total_len = usize::from(field16(header, v4::TOTAL_LEN));
+        // The frame may be longer than the packet: Ethernet pads to its minimum.
+        let fits = header_len >= IPV4_MIN_LEN && header_len <= total_len && total_len <= ip.len();
+        if header[0] >> 4 != 4 || !fits {
+            return Err(Reason::Ipv4Header);
+        }
+        if packet.frame.verified() != Verified::Good {
+            let sum = Sum::default().add_bytes(header);
+            let options = &ip[IPV4_MIN_LEN..header_len];
+            if !if options.is_empty() { sum } else { sum.add_bytes(options) }.is_right() {
+                return Err(Reason::Ipv4Checksum);
+            }
+        }
+        let source = address_at(header, v4::SOURCE);
+        if !port.is_ours_v4(address_at(header, v4::DESTINATION)) {
+            return Err(Reason::NotOurAddress);
+        }
+        if ipv4_source_is_impossible(source, port) {
+            return Err(Reason::SourceAddress);
+        }
+        if field16(header, v4::FRAGMENT) & IPV4_FRAGMENTED != 0 {
+            return Err(Reason::Ipv4Fragment);
+        }
+        packet.layout.l4 = (l3 + header_len) as u8;
+        match header[v4::PROTOCOL] {
+            PROTOCOL_UDP => {
+                let addresses = header.last_chunk::<8>().expect("both stand at its end");
+                let addresses = Sum::default().add_bytes(addresses);
+                self.read_udp(packet, port, addresses, l3 + header_len..l3 + total_len)
+            }
+            PROTOCOL_ICMP => Ok(Step::at(StageName::Neighbor)),
+            _ => Ok(Step::EXCEPTION),
+        }
+    }
+
+    #[inline]
+    fn read_ipv6(&self, packet: &mut Packet, port: &Port, l3: usize) -> Result<Step, Reason> {
+        packet.layout.flags.set(Flags::IPV6);
+        let ip = packet.frame.bytes().get(l3..).unwrap_or_default();
+        let Some(header) = ip.first_chunk::<IPV6_LEN>() else { return Err(Reason::Ipv6Header) };
+        let payload_len = usize::from(field16(header, v6::PAYLOAD_LEN));
+        if header[0] >> 4 != 6 || IPV6_LEN + payload_len > ip.len() {
+            return Err(Reason::Ipv6Header);
+        }
+        packet.layout.l4 = (l3 + IPV6_LEN) as u8;
+        let protocol = header[v6::NEXT_HEADER];
+        let source = address_at(header, v6::SOURCE);
+        let destination: [u8; 16] = address_at(header, v6::DESTINATION);
+        // Neighbour discovery asks by multicast; which address it asks for, the neighbor stage checks.
+        let ours =
+            port.is_ours_v6(destination) || (destination[0] == 0xff && protocol == PROTOCOL_ICMPV6);
+        if !ours {
+            return Err(Reason::NotOurAddress);
+        }
+        if protocol != PROTOCOL_ICMPV6 && ipv6_source_is_impossible(source, port) {
+            return Err(Reason::SourceAddress);
+        }
+        match protocol {
+            PROTOCOL_UDP => {
+                let addresses = Sum::default().add_bytes(&source).add_bytes(&destination);
+                let l4 = l3 + IPV6_LEN;
+                self.read_udp(packet, port, addresses, l4..l4 + payload_len)
+            }
+            PROTOCOL_ICMPV6 => Ok(Step::at(StageName::Neighbor)),
+            IPV6_FRAGMENT => Err(Reason::Ipv6Fragment),
+            extension if IPV6_EXTENSIONS.contains(&extension) => Err(Reason::Ipv6Extension),
+            _ => Ok(Step::EXCEPTION),
+        }
+    }
+
+    /// Reads UDP, which stands at `place` in the frame. `addresses` is the sum of source and destination, for
+    /// the pseudo-header.
+    #[inline(always)]
+    fn read_udp(
+        &self,
+        packet: &mut Packet,
+        port: &Port,
+        addresses: Sum,
+        place: Range<usize>,
+    ) -> Result<Step, Reason> {
+        let frame = packet.frame.bytes();
+        let datagram = &frame[place.clone()];
+        let Some(header) = datagram.first_chunk::<UDP_LEN>() else { return Err(Reason::UdpHeader) };
+        let len = field16(header, udp::LEN);
+        if usize::from(len) != datagram.len() {
+            return Err(Reason::UdpHeader);
+        }
+        if field16(header, udp::DESTINATION) != port.dns_port {
+            return Ok(Step::EXCEPTION);
+        }
+        // The answer goes back to the source and comes from the destination, so both must be one host's.
+        if frame.first_chunk() != Some(&port.mac) {
+            return Err(Reason::NotOurMac);
+        }
+        if frame[ETHERNET_SOURCE] & 1 != 0 {
+            return Err(Reason::SourceAddress);
+        }
+        if field16(header, udp::SOURCE) == 0 {
+            return Err(Reason::UdpHeader);
+        }
+        // The checksum may be absent over IPv4 (RFC 768), but not over IPv6 (RFC 8200 section 8.1).
+        let has_sum = field16(header, udp::CHECKSUM) != 0;
+        if packet.layout.flags.has(Flags::IPV6) && !has_sum {
+            return Err(Reason::UdpChecksum);
+        }
+        let Some((headers, rest)) = datagram.split_first_chunk::<{ UDP_LEN + HEADER_LEN }>() else {
+            return Err(Reason::DnsHeader);
+        };
+        // What follows the DNS header is the question, and nothing else in most queries.
+        let rest_sum = Sum::default().add_bytes(rest);
+        if has_sum && packet.frame.verified() != Verified::Good {
+            let pseudo = addresses.add16(u16::from(PROTOCOL_UDP)).add16(len);
+            if !pseudo.add_bytes(headers).add_at(0, rest_sum).is_right() {
+                return Err(Reason::UdpChecksum);
+            }
+        }
+        self.read_dns(packet, rest_sum, place.start + UDP_LEN..place.end)
+    }
+
+    /// Reads a message that has a whole header, at `place` in the frame. `rest_sum` is the sum of what follows
+    /// the header.
+    #[inline(always)]
+    fn read_dns(
+        &self,
+        packet: &mut Packet,
+        rest_sum: Sum,
+        place: Range<usize>,
+    ) -> Result<Step, Reason> {
+        let message = &packet.frame.bytes()[place.clone()];
+        let flags = be16(message, header::FLAGS).unwrap_or(0);
+        if flags & flag::QR != 0 {
+            return Err(Reason::DnsResponse);
+        }
+        let asked = Asked::read(message);
+        packet.key = self.seed.hash(&message[HEADER_LEN..][..usize::from(asked.name_len)]);
+        let question = question_len(asked.name_len);
+        let rest = &message[HEADER_LEN..];
+        packet.question_sum = if question == rest.len() {
+            rest_sum
+        } else {
+            Sum::default().add_bytes(&rest[..question])
+        }
+        .folded();
+        let layout = &mut packet.layout;
+        layout.dns = place.start as u8;
+        layout.name_len = asked.name_len;
+        layout.qtype = asked.qtype;
+        layout.qclass = asked.qclass;
+        if flags & flag::CD != 0 {
+            layout.flags.set(Flags::CD);
+        }
+        if let Some(edns) = asked.edns {
+            layout.flags.set(Flags::EDNS);
+            // RFC 6891 section 6.2.3: sizes below 512 mean 512.
+            layout.udp_size = edns.udp_size.max(dns::PLAIN_UDP_SIZE);
+            if edns.dnssec_ok {
+                layout.flags.set(Flags::DO);
+            }
+        }
+        if let Some(rcode) = asked.error {
+            packet.answer = self.decide(packet, rcode);
+        }
+        if asked.edns.is_some_and(|edns| edns.kind == OptKind::WithOptions) {
+            return Ok(HERE);
+        }
+        Ok(Step::at(StageName::Acl))
+    }
+
+    /// What to answer a query that cannot go on: with the rcode, unless it asks who we are.
+    #[inline(never)]
+    fn decide(&self, packet: &Packet, rcode: Rcode) -> Answer {
+        let fixed = match &self.fixed {
+            Some(fixed) if rcode == Rcode::REFUSED && packet.layout.qclass == CLASS_CH => {
+                fixed.chaos(packet.query().name(), packet.layout.qtype)
+            }
+            _ => None,
+        };
+        fixed.unwrap_or(Answer::Rcode(rcode))
+    }
+}
+
+impl Stage for Parse {
+    const NAME: StageName = StageName::Parse;
+
+    #[inline(always)]
+    fn hint(&self, packet: &Packet) {
+        packet.frame.prefetch();
+    }
+
+    #[inline]
+    fn act(&mut self, packet: &mut Packet, context: &Context) -> Step {
+        match self.read(packet) {
+            Ok(HERE) => self.read_options(packet, context.seconds),
+            Ok(step) => step,
+            Err(reason) => Step::drop(reason),
+        }
+    }
+}
+
+/// The address at a constant offset of a header.
+#[inline(always)]
+fn address_at<const N: usize, const HEADER: usize>(header: &[u8; HEADER], at: usize) -> [u8; N] {
+    std::array::from_fn(|index| header[at + index])
+}
+
+/// Whether no host may send from this address: answering it would reach somebody else, or ourselves.
+#[inline]
+fn ipv4_source_is_impossible(source: [u8; 4], port: &Port) -> bool {
+    // RFC 1122 section 3.2.1.3: this-network, loopback, multicast and limited broadcast.
+    matches!(source[0], 0 | 127 | 224..) || port.is_ours_v4(source)
+}
+
+/// The same for IPv6: unspecified, loopback and multicast (RFC 4291 section 2).
+#[inline]
+fn ipv6_source_is_impossible(source: [u8; 16], port: &Port) -> bool {
+    source[0] == 0xff || (source[..15] == [0; 15] && source[15] <= 1) || port.is_ours_v6(source)
+}

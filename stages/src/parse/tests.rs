@@ -1,0 +1,275 @@
+//! Frames that are read, and frames that are not.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::testing::{
+    CLIENT_MAC, OUR_IPV4, OUR_IPV6, OUR_MAC, Query, act_once, at, frame_of, query,
+};
+use crate::wire::dns::Rcode;
+use crate::wire::ip::seal_ipv4;
+use crate::wire::put16;
+
+fn parse() -> Parse {
+    let addresses = [std::net::IpAddr::from(OUR_IPV4), std::net::IpAddr::from(OUR_IPV6)];
+    Parse::new([Port::new(OUR_MAC, addresses)].into(), Seed::new([1; 16]))
+}
+
+fn parsed(bytes: &[u8]) -> Packet {
+    act_once(&mut parse(), Packet::arrived(frame_of(bytes), 0), &at(0))
+}
+
+/// Where a frame goes after `change` was made to it.
+fn step_after(query: &Query, change: impl FnOnce(&mut Vec<u8>)) -> Step {
+    let mut bytes = query.frame_bytes();
+    change(&mut bytes);
+    parsed(&bytes).step
+}
+
+/// Where the DNS message `message` goes, and what it is to be answered.
+fn outcome(message: &[u8]) -> (Step, Answer) {
+    let packet = parsed(&query("a. A").frame_around(message));
+    (packet.step, packet.answer)
+}
+
+type Change = fn(&mut Vec<u8>);
+/// A change to a message whose question ends at the number given.
+type ChangeFrom = fn(&mut Vec<u8>, usize);
+
+const ON: Step = Step::at(StageName::Acl);
+
+#[test]
+fn a_query_is_found_under_any_headers() {
+    let plain = query("www.Example. AAAA").edns(1400, true);
+    let mut tagged = plain.clone();
+    tagged.vlans = vec![7, 8];
+    let mut optioned = plain.clone();
+    optioned.ipv4_options = vec![1; 40];
+    let mut padded = query(". NS");
+    padded.padding = 1;
+    for (case, l3, l4) in [
+        (plain.clone(), 14, 34),
+        (plain.over_ipv6(), 14, 54),
+        (tagged.clone(), 22, 42),
+        (tagged.over_ipv6(), 22, 62),
+        (optioned, 14, 74),
+        (padded, 14, 34),
+    ] {
+        let packet = parsed(&case.frame_bytes());
+        assert_eq!((packet.step, packet.answer), (ON, Answer::None), "{case:?}");
+        let layout = packet.layout;
+        assert_eq!((layout.l3, layout.l4, layout.dns), (l3, l4, l4 + 8));
+        assert_eq!(packet.query().name(), case.name);
+        assert_eq!(packet.query().id(), case.id);
+        assert_eq!((layout.qtype, layout.qclass), (case.qtype, case.qclass));
+        assert_eq!(layout.flags.has(Flags::EDNS), case.edns.is_some());
+        assert_eq!(layout.udp_size, case.edns.map_or(0, |edns| edns.0));
+    }
+}
+
+#[test]
+fn the_key_does_not_depend_on_letter_case() {
+    let key = |text| parsed(&query(text).frame_bytes()).key;
+    assert_eq!(key("WwW.eXample. A"), key("www.example. A"));
+    assert_ne!(key("www.example. A"), key("wwv.example. A"));
+}
+
+#[test]
+fn bad_headers_are_dropped_with_their_reason() {
+    let v4 = query("a.example. A");
+    let v6 = v4.clone().over_ipv6();
+    let cases: [(&Query, Reason, Change); 17] = [
+        (&v4, Reason::Runt, |f| f.truncate(13)),
+        (&v4, Reason::Ipv4Header, |f| f.truncate(33)),
+        (&v4, Reason::Ipv4Header, |f| f[14] = 0x55),
+        (&v4, Reason::Ipv4Header, |f| f[14] = 0x44),
+        (&v4, Reason::Ipv4Header, |f| put16(f, 16, 0xffff)),
+        (&v4, Reason::Ipv4Checksum, |f| f[24] ^= 1),
+        (&v4, Reason::UdpChecksum, |f| *f.last_mut().unwrap() ^= 1),
+        (&v4, Reason::UdpHeader, |f| put16(f, 38, 9)),
+        (&v4, Reason::NotOurAddress, |f| {
+            f[33] ^= 1;
+            seal_ipv4(&mut f[14..34]);
+        }),
+        (&v4, Reason::SourceAddress, |f| {
+            f[26] = 224;
+            seal_ipv4(&mut f[14..34]);
+        }),
+        (&v4, Reason::Ipv4Fragment, |f| {
+            put16(f, 20, 0x2000);
+            seal_ipv4(&mut f[14..34]);
+        }),
+        (&v6, Reason::Ipv6Header, |f| f[14] = 0x40),
+        (&v6, Reason::Ipv6Header, |f| put16(f, 18, 2000)),
+        (&v6, Reason::Ipv6Fragment, |f| f[20] = 44),
+        (&v6, Reason::Ipv6Extension, |f| f[20] = 0),
+        (&v6, Reason::UdpChecksum, |f| put16(f, 60, 0)),
+        (&v6, Reason::SourceAddress, |f| f[22] = 0xff),
+    ];
+    for (index, (query, reason, change)) in cases.into_iter().enumerate() {
+        assert_eq!(step_after(query, change), Step::drop(reason), "case {index}");
+    }
+}
+
+#[test]
+fn three_vlan_tags_are_too_many() {
+    let mut tagged = query("a. A");
+    tagged.vlans = vec![1, 2, 3];
+    assert_eq!(step_after(&tagged, |_| ()), Step::drop(Reason::VlanDepth));
+}
+
+#[test]
+fn what_is_for_this_host_but_not_dns_is_an_exception() {
+    let tcp = |frame: &mut Vec<u8>| {
+        frame[23] = 6;
+        seal_ipv4(&mut frame[14..34]);
+    };
+    assert_eq!(step_after(&query("a. A"), tcp), Step::EXCEPTION);
+    assert_eq!(step_after(&query("a. A"), |f| put16(f, 36, 54)), Step::EXCEPTION);
+    assert_eq!(step_after(&query("a. A"), |f| put16(f, 12, 0x88cc)), Step::EXCEPTION);
+    let arp = |frame: &mut Vec<u8>| put16(frame, 12, TYPE_ARP);
+    assert_eq!(step_after(&query("a. A"), arp), Step::at(StageName::Neighbor));
+}
+
+#[test]
+fn a_query_without_udp_checksum_is_read_over_ipv4() {
+    assert_eq!(step_after(&query("a. A"), |f| put16(f, 40, 0)), ON);
+}
+
+#[test]
+fn only_queries_from_one_host_to_our_own_mac_are_answered() {
+    let to_all = |frame: &mut Vec<u8>| frame[..6].fill(0xff);
+    assert_eq!(step_after(&query("a. A"), to_all), Step::drop(Reason::NotOurMac));
+    let to_another = |frame: &mut Vec<u8>| frame[5] ^= 1;
+    assert_eq!(step_after(&query("a. A"), to_another), Step::drop(Reason::NotOurMac));
+    let from_a_group = |frame: &mut Vec<u8>| frame[6] |= 1;
+    assert_eq!(step_after(&query("a. A"), from_a_group), Step::drop(Reason::SourceAddress));
+}
+
+#[test]
+fn no_port_can_verify_a_checksum_that_is_not_there() {
+    let mut bytes = query("a. A").over_ipv6().frame_bytes();
+    put16(&mut bytes, 60, 0);
+    let mut packet = Packet::arrived(frame_of(&bytes), 0);
+    packet.frame.set_verified(Verified::Good);
+    let packet = act_once(&mut parse(), packet, &at(0));
+    assert_eq!(packet.step, Step::drop(Reason::UdpChecksum));
+}
+
+#[test]
+fn a_port_that_verified_the_checksums_is_believed() {
+    let mut bytes = query("a. A").frame_bytes();
+    *bytes.last_mut().unwrap() = 0xff;
+    let mut packet = Packet::arrived(frame_of(&bytes), 0);
+    packet.frame.set_verified(Verified::Good);
+    assert_eq!(act_once(&mut parse(), packet, &at(0)).step, ON);
+}
+
+#[test]
+fn responses_and_stubs_of_messages_are_never_answered() {
+    let mut message = query("a. A").message();
+    message[2] |= 0x80;
+    assert_eq!(outcome(&message).0, Step::drop(Reason::DnsResponse));
+    assert_eq!(outcome(&message[..11]).0, Step::drop(Reason::DnsHeader));
+}
+
+#[test]
+fn queries_we_do_not_do_get_their_rcode() {
+    let plain = query("a. A").message();
+    let with_edns = query("a. A").edns(1232, false).message();
+    let opt = plain.len();
+    let changed = |message: &[u8], change: ChangeFrom| {
+        let mut message = message.to_vec();
+        change(&mut message, opt);
+        outcome(&message)
+    };
+    let cases: [(Rcode, &[u8], ChangeFrom); 15] = [
+        (Rcode::NOTIMP, &plain, |m, _| m[2] |= 5 << 3),
+        (Rcode::FORMERR, &plain, |m, _| m[5] = 0),
+        (Rcode::FORMERR, &plain, |m, _| m[5] = 2),
+        (Rcode::FORMERR, &plain, |m, _| m[7] = 1),
+        (Rcode::FORMERR, &plain, |m, _| m.truncate(13)),
+        (Rcode::FORMERR, &plain, |m, _| m[12] = 0xc0),
+        (Rcode::FORMERR, &plain, |m, _| m.push(0)),
+        (Rcode::FORMERR, &with_edns, |m, opt| m[opt + 10] = 1),
+        (Rcode::FORMERR, &with_edns, |m, opt| {
+            m[11] = 2;
+            m.extend_from_within(opt..);
+        }),
+        (Rcode::BADVERS, &with_edns, |m, opt| m[opt + 6] = 1),
+        (Rcode::FORMERR, &plain, |m, opt| put16(m, opt - 4, 41)),
+        (Rcode::REFUSED, &plain, |m, opt| put16(m, opt - 4, 252)),
+        // IXFR with its SOA in the authority section (RFC 1995 section 3).
+        (Rcode::REFUSED, &plain, |m, opt| {
+            put16(m, opt - 4, 251);
+            m[9] = 1;
+            m.extend_from_slice(&[0xc0, 12, 0, 6, 0, 1, 0, 0, 0, 0, 0, 22]);
+            m.extend_from_slice(&[0; 22]);
+        }),
+        (Rcode::NOTIMP, &plain, |m, opt| put16(m, opt - 4, 254)),
+        (Rcode::REFUSED, &plain, |m, opt| put16(m, opt - 2, 3)),
+    ];
+    for (index, (rcode, message, change)) in cases.into_iter().enumerate() {
+        assert_eq!(changed(message, change), (ON, Answer::Rcode(rcode)), "case {index}");
+    }
+}
+
+#[test]
+fn a_formerr_keeps_the_opt_record_that_could_be_read() {
+    for (change, name_len) in [(4usize, 0), (6, 3)] {
+        // QDCOUNT 0 without a question, ANCOUNT 1 with a record before the OPT.
+        let mut message = query("a. A").edns(1232, true).message();
+        if change == 4 {
+            message[5] = 0;
+            message.drain(HEADER_LEN..HEADER_LEN + 7);
+        } else {
+            message[7] = 1;
+            let record = [0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0];
+            message.splice(HEADER_LEN + 7..HEADER_LEN + 7, record);
+        }
+        let packet = parsed(&query("a. A").frame_around(&message));
+        assert_eq!(packet.answer, Answer::Rcode(Rcode::FORMERR));
+        assert!(packet.layout.flags.has(Flags::EDNS), "RFC 6891 section 6.1.1");
+        assert_eq!(packet.layout.name_len, name_len);
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_go_somewhere(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        parsed(&bytes);
+    }
+
+    #[test]
+    fn a_changed_query_goes_somewhere(
+        at in 0usize..100, value: u8, cut in 0usize..100, ipv6: bool, verified: bool,
+    ) {
+        let mut case = query("www.example. TXT").edns(1232, true);
+        if ipv6 {
+            case = case.over_ipv6();
+        }
+        let mut bytes = case.frame_bytes();
+        let at = at % bytes.len();
+        bytes[at] = value;
+        bytes.truncate(bytes.len() - cut % bytes.len());
+        let mut packet = Packet::arrived(frame_of(&bytes), 0);
+        if verified {
+            packet.frame.set_verified(Verified::Good);
+        }
+        let packet = act_once(&mut parse(), packet, &at_start());
+        if packet.step == ON {
+            let _ = (packet.query().question(), packet.layout.client(packet.frame.bytes()));
+        }
+    }
+}
+
+fn at_start() -> Context {
+    at(0)
+}
+
+#[test]
+fn the_frames_of_the_tests_are_what_they_seem() {
+    let bytes = query("a. A").frame_bytes();
+    assert_eq!(bytes[..6], OUR_MAC);
+    assert_eq!(bytes[6..12], CLIENT_MAC);
+}

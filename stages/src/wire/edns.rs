@@ -1,0 +1,172 @@
+//! EDNS: the OPT record, its options, and the errors that explain an rcode (RFC 6891, RFC 8914).
+
+use std::num::NonZeroU8;
+
+use super::dns::{RECORD_FIXED_LEN, Rcode, rtype};
+use super::{be16, field16};
+
+/// An OPT record without options: root, type, size, flags, length.
+pub const OPT_LEN: usize = 11;
+/// Where its length field stands.
+pub const OPT_DATA_LEN: usize = 9;
+/// The DO bit in an OPT record's TTL field (RFC 3225).
+pub const OPT_DO: u16 = 1 << 15;
+/// OPTION-CODE and OPTION-LENGTH.
+pub const OPTION_HEAD_LEN: usize = 4;
+
+/// The options this program knows.
+pub mod option {
+    /// Name server identifier (RFC 5001).
+    pub const NSID: u16 = 3;
+    /// Cookie (RFC 7873).
+    pub const COOKIE: u16 = 10;
+    /// Extended DNS error (RFC 8914).
+    pub const EXTENDED_ERROR: u16 = 15;
+}
+
+/// A client's OPT record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edns {
+    /// The UDP payload size the client can take.
+    pub udp_size: u16,
+    /// The DO bit.
+    pub dnssec_ok: bool,
+    /// What else there is to it.
+    pub kind: OptKind,
+}
+
+/// How much of an OPT record concerns us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OptKind {
+    /// It is of version 0 and has no options.
+    Plain,
+    /// It is of version 0 and has options.
+    WithOptions,
+    /// It is of a version that we do not know.
+    OtherVersion,
+}
+
+impl Edns {
+    /// Reads what stands behind an OPT record's owner name.
+    #[inline(always)]
+    pub(super) fn read(fixed: &[u8; RECORD_FIXED_LEN]) -> Self {
+        Self {
+            udp_size: field16(fixed, 2),
+            dnssec_ok: field16(fixed, 6) & OPT_DO != 0,
+            kind: match (fixed[5], field16(fixed, 8)) {
+                (0, 0) => OptKind::Plain,
+                (0, _) => OptKind::WithOptions,
+                _ => OptKind::OtherVersion,
+            },
+        }
+    }
+}
+
+/// An OPT record without options (RFC 6891 section 6.1.2).
+#[inline(always)]
+pub fn opt(udp_size: u16, rcode: Rcode, dnssec_ok: bool) -> [u8; OPT_LEN] {
+    let [size_high, size_low] = udp_size.to_be_bytes();
+    let [flags, _] = if dnssec_ok { OPT_DO } else { 0 }.to_be_bytes();
+    [0, 0, rtype::OPT as u8, size_high, size_low, rcode.0 >> 4, 0, flags, 0, 0, 0]
+}
+
+/// The options in an OPT record's data: code and data of each, as far as they are whole.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'m> {
+    rest: &'m [u8],
+}
+
+impl<'m> Options<'m> {
+    /// The options in `data`.
+    #[inline]
+    pub fn new(data: &'m [u8]) -> Self {
+        Self { rest: data }
+    }
+}
+
+impl<'m> Iterator for Options<'m> {
+    type Item = (u16, &'m [u8]);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let (code, len) = (be16(self.rest, 0)?, be16(self.rest, 2)?);
+        let (data, rest) = self.rest[OPTION_HEAD_LEN..].split_at_checked(usize::from(len))?;
+        self.rest = rest;
+        Some((code, data))
+    }
+}
+
+/// Whether every option ends inside the OPT record (RFC 6891 section 6.1.2).
+#[inline]
+pub(super) fn options_are_whole(data: &[u8]) -> bool {
+    let mut options = Options::new(data);
+    while options.next().is_some() {}
+    options.rest.is_empty()
+}
+
+/// Why an answer is as it is: the INFO-CODE of an extended DNS error (RFC 8914 section 4).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct ExtendedError(NonZeroU8);
+
+impl ExtendedError {
+    /// The answer has expired, and no fresh one could be had in time.
+    pub const STALE_ANSWER: Self = Self::of(3);
+    /// The answer is a failure of a moment ago.
+    pub const CACHED_ERROR: Self = Self::of(13);
+    /// This server is about to stop.
+    pub const NOT_READY: Self = Self::of(14);
+    /// The operator has blocked the name.
+    pub const BLOCKED: Self = Self::of(15);
+    /// The client may not ask.
+    pub const PROHIBITED: Self = Self::of(18);
+    /// As [`Self::STALE_ANSWER`], and the answer is NXDOMAIN.
+    pub const STALE_NXDOMAIN: Self = Self::of(19);
+    /// No upstream replied with an answer.
+    pub const NO_REACHABLE_AUTHORITY: Self = Self::of(22);
+    /// The network did not let us ask.
+    pub const NETWORK_ERROR: Self = Self::of(23);
+
+    const fn of(code: u8) -> Self {
+        match NonZeroU8::new(code) {
+            Some(code) => Self(code),
+            None => panic!("code 0 says nothing"),
+        }
+    }
+
+    /// The INFO-CODE.
+    #[inline]
+    pub fn code(self) -> u16 {
+        u16::from(self.0.get())
+    }
+}
+
+impl std::fmt::Debug for ExtendedError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ExtendedError({})", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_one_after_another() {
+        let data = [0, 3, 0, 0, 0, 10, 0, 2, 7, 8, 0xff, 0xff, 0, 1, 9];
+        let read: Vec<_> = Options::new(&data).collect();
+        assert_eq!(read, [(3, &[][..]), (10, &[7, 8]), (0xffff, &[9])]);
+        assert!(options_are_whole(&data));
+        assert!(options_are_whole(&[]));
+        for cut in [1, 2, 3, 5, 9, 12, 14] {
+            assert!(!options_are_whole(&data[..cut]), "cut after {cut} bytes");
+        }
+    }
+
+    #[test]
+    fn an_opt_record_has_its_fields_where_they_belong() {
+        let record = opt(0x1234, Rcode::BADVERS, true);
+        assert_eq!(record, [0, 0, 41, 0x12, 0x34, 1, 0, 0x80, 0, 0, 0]);
+        assert_eq!(opt(512, Rcode::REFUSED, false)[5..], [0; 6]);
+        assert_eq!(be16(&record, OPT_DATA_LEN), Some(0));
+    }
+}

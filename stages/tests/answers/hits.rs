@@ -1,0 +1,121 @@
+//! Answers from the cache, as clients get them.
+
+use hickory_proto::op::ResponseCode;
+use hickory_proto::rr::RData;
+use pmdns_stages::testing::{self, Query, Record, name_of, query};
+use pmdns_stages::wire::be16;
+use pmdns_stages::wire::ip::pseudo_header;
+use pmdns_stages::{Answer, Step};
+
+use crate::line::{Line, Setup, address, line, read};
+
+#[test]
+fn a_hit_is_a_whole_answer_with_the_client_s_own_question() {
+    let mut line = line();
+    line.learn(&query("www.example. A"), &[(0, 1, 300, address(1)), (0, 1, 200, address(2))], 10);
+    for asked in [
+        query("wWw.ExAmPlE. A"),
+        query("WWW.example. A").over_ipv6(),
+        query("www.example. A").edns(1232, false),
+        Query { vlans: vec![5, 6], ..query("www.example. A") },
+        Query { ipv4_options: vec![1; 8], ..query("www.example. A") },
+        Query { padding: 20, ..query("www.example. A") },
+    ] {
+        let packet = line.ask(&asked, 40);
+        let message = read(&packet, &asked);
+        assert_eq!(message.metadata.id, asked.id);
+        assert_eq!(message.metadata.response_code, ResponseCode::NoError);
+        assert!(message.metadata.recursion_desired && message.metadata.recursion_available);
+        assert!(!message.metadata.authoritative && !message.metadata.truncation);
+        let ttls: Vec<u32> = message.answers.iter().map(|record| record.ttl).collect();
+        assert_eq!(ttls, [270, 170], "trap 1: every record's own TTL counts down");
+        assert_eq!(message.answers[1].data, RData::A("192.0.2.2".parse().unwrap()));
+        assert_eq!(message.edns.is_some(), asked.edns.is_some(), "OPT if and only if asked");
+    }
+}
+
+#[test]
+fn an_answer_ends_with_the_first_of_its_ttls() {
+    let mut line = line();
+    let asked = query("a.example. A");
+    line.learn(&asked, &[(0, 1, 30, address(1)), (0, 1, 300, address(2))], 0);
+    assert_eq!(line.ask(&asked, 29).step, Step::TRANSMIT);
+    assert_eq!(line.ask(&asked, 30).step, Step::SLOW_PATH);
+}
+
+#[test]
+fn other_types_names_and_dnssec_are_other_answers() {
+    let mut line = line();
+    line.learn(&query("a.example. A"), &[(0, 1, 300, address(1))], 0);
+    assert_eq!(line.ask(&query("a.example. AAAA"), 1).step, Step::SLOW_PATH);
+    assert_eq!(line.ask(&query("b.example. A"), 1).step, Step::SLOW_PATH);
+    assert_eq!(line.ask(&query("a.example. A").edns(1232, true), 1).step, Step::SLOW_PATH);
+    let checking_disabled = Query { flags: 0x0110, ..query("a.example. A") };
+    assert_eq!(line.ask(&checking_disabled, 1).step, Step::SLOW_PATH);
+}
+
+#[test]
+fn an_answer_too_long_for_its_client_is_truncated() {
+    let mut line = line();
+    let asked = query("big.example. TXT");
+    let text = |byte| [vec![199], vec![byte; 199]].concat();
+    let records: Vec<Record> = (0..4).map(|byte| (0, 16, 60, text(byte))).collect();
+    line.learn(&asked, &records, 0);
+    for (asked, whole) in [
+        (asked.clone(), false),
+        (asked.clone().edns(512, false), false),
+        (asked.clone().edns(1232, false), true),
+        (asked.clone().edns(4096, false), true),
+        (asked.clone().edns(0, false), false),
+    ] {
+        let packet = line.ask(&asked, 1);
+        let message = read(&packet, &asked);
+        assert_eq!(message.metadata.truncation, !whole, "{:?}", asked.edns);
+        assert_eq!(message.answers.len(), if whole { 4 } else { 0 });
+    }
+}
+
+#[test]
+fn additional_records_are_left_out_before_anything_is_truncated() {
+    let mut line = line();
+    let asked = query("a.example. A");
+    let mut records = vec![(0, 1, 60, address(1))];
+    records.extend((0..40).map(|last| (2, 1, 60, address(last))));
+    line.learn(&asked, &records, 0);
+    let packet = line.ask(&asked, 1);
+    let message = read(&packet, &asked);
+    assert!(!message.metadata.truncation, "RFC 2181 section 9");
+    assert_eq!((message.answers.len(), message.additionals.len()), (1, 0));
+    let roomy = asked.edns(1232, false);
+    let packet = line.ask(&roomy, 1);
+    assert_eq!(read(&packet, &roomy).additionals.len(), 40);
+}
+
+#[test]
+fn a_port_that_can_is_left_the_checksums() {
+    let mut line = Setup { offload: true, ..Setup::default() }.line();
+    let asked = query("a.example. A");
+    line.learn(&asked, &[(0, 1, 60, address(1))], 0);
+    let packet = line.ask(&asked, 1);
+    let frame = packet.frame.bytes();
+    assert_eq!(be16(frame, 24), Some(0), "the IPv4 field is zero");
+    let len = (frame.len() - 34) as u16;
+    let pseudo = pseudo_header(&frame[26..34], 17, len).folded();
+    assert_eq!(be16(frame, 40), Some(pseudo), "the UDP field holds the pseudo-header's sum");
+}
+
+#[test]
+fn a_fresh_answer_is_encoded_as_a_cached_one_is() {
+    let mut line = line();
+    let asked = query("a.example. A").edns(1232, false);
+    let records = [(0, 1, 60, address(1)), (1, 2, 50, name_of("ns.example."))];
+    let entry = line.entry(&asked, &records, 5);
+    let missed = line.ask(&asked, 5);
+    assert_eq!(missed.step, Step::SLOW_PATH);
+    let mut fresh = Line::rebuilt(&missed, Answer::None);
+    fresh.step = line.encode.answer_with(&mut fresh, &entry, &testing::at(6));
+    line.learn(&asked, &records, 5);
+    let cached = line.ask(&asked, 6);
+    assert_eq!(fresh.frame.bytes(), cached.frame.bytes());
+    assert_eq!(read(&fresh, &asked).authorities.len(), 1);
+}

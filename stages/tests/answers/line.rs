@@ -1,0 +1,198 @@
+//! The stages put together, and what checks everything around an answer's message.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use hickory_proto::op::Message;
+use hickory_proto::rr::rdata::opt::EdnsOption;
+use pmdns_config::{Answers, Block, Config, LocalRecord, RateLimit as RateLimitSettings};
+use pmdns_nics::hugepage::Arena;
+use pmdns_stages::acl::Acl;
+use pmdns_stages::cache::{Cache, Entry, Writer};
+use pmdns_stages::cookie::Cookies;
+use pmdns_stages::encode::Encode;
+use pmdns_stages::fixed::FixedAnswers;
+use pmdns_stages::lookup::Lookup;
+use pmdns_stages::miss::Miss;
+use pmdns_stages::parse::Parse;
+use pmdns_stages::policy::{Policy, Ruleset};
+use pmdns_stages::ports::{Port, Ports};
+use pmdns_stages::ratelimit::RateLimit;
+use pmdns_stages::testing::{
+    self, OUR_IPV4, OUR_IPV6, OUR_MAC, Query, Record, entry_of, frame_of, name_of,
+};
+use pmdns_stages::wire::be16;
+use pmdns_stages::wire::checksum::Sum;
+use pmdns_stages::wire::dns::HEADER_LEN;
+use pmdns_stages::wire::ip::pseudo_header;
+use pmdns_stages::wire::name::Seed;
+use pmdns_stages::{Answer, Batch, Exits, Packet, Stage, Step};
+
+pub(crate) const MAX_UDP_SIZE: u16 = 1232;
+/// A local name with the address 192.0.2.77.
+pub(crate) const LOCAL: &str = "local.example.";
+/// A blocked name.
+pub(crate) const BLOCKED: &str = "blocked.example.";
+
+/// What a line shall be like.
+#[derive(Default)]
+pub(crate) struct Setup {
+    /// The port computes checksums.
+    pub(crate) offload: bool,
+    pub(crate) answers: Answers,
+    pub(crate) cookies: Option<Cookies>,
+    pub(crate) acl: pmdns_config::Acl,
+}
+
+pub(crate) struct Line {
+    parse: Parse,
+    acl: Acl,
+    ratelimit: RateLimit,
+    policy: Policy,
+    lookup: Lookup,
+    pub(crate) encode: Encode,
+    cache: Arc<Cache>,
+    writer: Writer,
+}
+
+/// A line as most tests need it.
+pub(crate) fn line() -> Line {
+    Setup::default().line()
+}
+
+impl Setup {
+    pub(crate) fn line(self) -> Line {
+        let seed = Seed::new([9; 16]);
+        let (cache, mut writers) = Cache::new(Arena::heap(1 << 17), 1, seed).unwrap();
+        let addresses = [IpAddr::from(OUR_IPV4), IpAddr::from(OUR_IPV6)];
+        let port = Port { checksum_offload: self.offload, ..Port::new(OUR_MAC, addresses) };
+        let ports: Ports = [port].into();
+        let record = LocalRecord {
+            name: name_of(LOCAL).into(),
+            rtype: 1,
+            ttl: 60,
+            data: address(77).into(),
+        };
+        let config = Config {
+            local: vec![record],
+            block: Block { names: vec![BLOCKED.into()] },
+            ..Config::default()
+        };
+        let (rules, _) = Ruleset::load(&config, seed, 0).unwrap();
+        let rules = Arc::new(rules);
+        let fixed = Arc::new(FixedAnswers::new(&self.answers));
+        let encode =
+            Encode::new(Arc::clone(&cache), Arc::clone(&rules), Arc::clone(&ports), MAX_UDP_SIZE);
+        Line {
+            parse: Parse::new(ports, seed).checking(self.cookies).introducing(Arc::clone(&fixed)),
+            acl: Acl::new(&self.acl),
+            ratelimit: RateLimit::new(&RateLimitSettings::default(), 1000, seed),
+            policy: Policy::new(rules),
+            lookup: Lookup::new(Arc::clone(&cache)).answering_any(&fixed),
+            encode: encode.introducing(fixed, self.answers.nsid.as_deref()),
+            writer: writers.remove(0),
+            cache,
+        }
+    }
+}
+
+impl Line {
+    /// Keeps an upstream's answer to `query`, learnt at second `now`.
+    pub(crate) fn learn(&mut self, query: &Query, records: &[Record], now: u32) {
+        let entry = self.entry(query, records, now);
+        self.keep(&entry);
+    }
+
+    pub(crate) fn keep(&mut self, entry: &Entry) {
+        self.writer.insert(entry);
+    }
+
+    pub(crate) fn entry(&self, query: &Query, records: &[Record], now: u32) -> Entry {
+        entry_of(query, records, now, self.cache.seed())
+    }
+
+    pub(crate) fn seed(&self) -> Seed {
+        self.cache.seed()
+    }
+
+    /// Takes one query down the line at second `now`.
+    pub(crate) fn ask(&mut self, query: &Query, now: u32) -> Packet {
+        self.walk(query.packet(), now)
+    }
+
+    /// Takes a message of a client down the line.
+    pub(crate) fn send(&mut self, message: &[u8]) -> Packet {
+        let frame = testing::query("a. A").frame_around(message);
+        self.walk(Packet::arrived(frame_of(&frame), 0), 0)
+    }
+
+    /// The packet that the slow path makes of a miss, before it is encoded.
+    pub(crate) fn rebuilt(missed: &Packet, answer: Answer) -> Packet {
+        let pool = pmdns_nics::FramePool::Heap(pmdns_nics::HeapPool::new(1));
+        Miss::of(missed).packet(&pool, answer).unwrap()
+    }
+
+    pub(crate) fn walk(&mut self, packet: Packet, now: u32) -> Packet {
+        let context = testing::at(now);
+        let mut batch = Batch::new();
+        batch.push(packet);
+        let mut exits = Exits::default();
+        self.parse.process(&mut batch, &context, &mut exits);
+        self.acl.process(&mut batch, &context, &mut exits);
+        self.ratelimit.process(&mut batch, &context, &mut exits);
+        self.policy.process(&mut batch, &context, &mut exits);
+        self.lookup.process(&mut batch, &context, &mut exits);
+        self.encode.process(&mut batch, &context, &mut exits);
+        batch.pop().unwrap()
+    }
+}
+
+/// Checks everything around the DNS message and gives the message.
+pub(crate) fn opened<'p>(packet: &'p Packet, query: &Query) -> &'p [u8] {
+    assert_eq!(packet.step, Step::TRANSMIT);
+    let asked = query.frame_bytes();
+    let frame = packet.frame.bytes();
+    let (l3, l4) = (usize::from(packet.layout.l3), usize::from(packet.layout.l4));
+    assert_eq!((&frame[..6], &frame[6..12]), (&asked[6..12], &asked[..6]), "hardware addresses");
+    assert_eq!(frame[12..l3], asked[12..l3], "VLAN tags and EtherType");
+    let (addresses, turned) = if query.source.len() == 16 {
+        assert_eq!(be16(frame, l3 + 4), Some((frame.len() - l4) as u16), "payload length");
+        (&frame[l3 + 8..l3 + 40], [query.destination.as_slice(), &query.source].concat())
+    } else {
+        assert!(Sum::default().add_bytes(&frame[l3..l4]).is_right(), "IPv4 checksum");
+        assert_eq!(be16(frame, l3 + 2), Some((frame.len() - l3) as u16), "total length");
+        (&frame[l3 + 12..l3 + 20], [query.destination.as_slice(), &query.source].concat())
+    };
+    assert_eq!(addresses, turned, "addresses");
+    assert_eq!(be16(frame, l4), Some(53));
+    assert_eq!(be16(frame, l4 + 2), Some(query.source_port));
+    assert_eq!(be16(frame, l4 + 4), Some((frame.len() - l4) as u16), "UDP length");
+    assert_ne!(be16(frame, l4 + 6), Some(0), "there is a UDP checksum");
+    let len = (frame.len() - l4) as u16;
+    assert!(pseudo_header(addresses, 17, len).add_bytes(&frame[l4..]).is_right(), "UDP checksum");
+    &frame[l4 + 8..]
+}
+
+/// The answer to a well-formed query.
+pub(crate) fn read(packet: &Packet, query: &Query) -> Message {
+    let message = opened(packet, query);
+    let question = HEADER_LEN + query.name.len() + 4;
+    assert_eq!(message[HEADER_LEN..question], query.message()[HEADER_LEN..question], "0x20");
+    Message::from_vec(message).expect("an answer that others can read")
+}
+
+/// The answer to [`Line::send`].
+pub(crate) fn read_any(packet: &Packet) -> Message {
+    Message::from_vec(opened(packet, &testing::query("a. A"))).expect("others can read it")
+}
+
+/// The options of an answer's OPT record, code and data of each.
+pub(crate) fn options(message: &Message) -> Vec<(u16, Vec<u8>)> {
+    let edns = message.edns.as_ref().expect("the answer has an OPT record");
+    let data = |option: &EdnsOption| Vec::try_from(option).unwrap();
+    edns.options().as_ref().iter().map(|(code, option)| ((*code).into(), data(option))).collect()
+}
+
+pub(crate) fn address(last: u8) -> Vec<u8> {
+    vec![192, 0, 2, last]
+}

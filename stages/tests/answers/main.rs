@@ -1,0 +1,11 @@
+//! Queries down the stages, and the answers read back by a library that is not ours.
+#![expect(clippy::unwrap_used, reason = "in a test, unwrap is an assertion")]
+
+mod about_us;
+mod any_client;
+mod cookies;
+mod edns;
+mod flags;
+mod hits;
+mod line;
+mod types;
