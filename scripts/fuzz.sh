@@ -51,5 +51,6 @@ fuzz() {
         END { printf "%s: %d runs, %d edges, corpus %s\n", name, runs, cov, corpus }' "$log"
 }
 export -f fuzz
-export folder seconds programs="$folder/build/$host/release"
+mkdir -p "$folder/tmp"
+export folder seconds programs="$folder/build/$host/release" TMPDIR="$folder/tmp"
 printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I{} bash -c 'fuzz {}'

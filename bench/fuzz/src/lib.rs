@@ -9,3 +9,4 @@ pub mod check;
 pub mod exchange;
 pub mod forwarder;
 pub mod input;
+pub mod judge;

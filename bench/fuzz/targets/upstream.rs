@@ -1,11 +1,12 @@
 //! Fuzz target: which of the datagrams that reach our socket are taken for the reply to our query.
 //!
-//! Three bytes and a number describe the client and the id of the query. Then either the datagram follows as it stands, or
+//! Three bytes describe the client, one the query, two are its id, and one says which letters are large. Then either the datagram follows as it stands, or
 //! changes to the right reply: pairs of a place and what it is XORed with.
 #![no_main]
 
 use std::cell::RefCell;
 
+use hickory_proto::op::Message;
 use libfuzzer_sys::fuzz_target;
 use pmdns::slowpath::door::Asked;
 use pmdns_fuzz::check::question;
@@ -58,11 +59,15 @@ fuzz_target!(|data: &[u8]| {
     let mut input = Input::new(data);
     let client = input.dress(query("www.example. A"));
     let (how, id) = (input.byte(), input.number());
+    // The same for each eight letters.
+    let letters = u64::from_le_bytes([input.byte(); 8]);
     FORWARDER.with_borrow_mut(|forwarder| {
         let miss = forwarder.hand(&client.frame_bytes(), Verified::Unknown).misses.pop();
         let miss = miss.expect("nothing is cached or refused here");
-        let asked = Asked::new(&miss, forwarder.rig.slow_path[0].cache.seed(), id, how & 2 == 0);
+        let seed = forwarder.rig.slow_path[0].cache.seed();
+        let asked = Asked::new(&miss, seed, id, letters, how & 2 == 0);
         let sent = asked.message();
+        assert!(Message::from_vec(&asked.padded()).is_ok(), "others can read what we ask");
         let reply = match how & 1 {
             0 => input.rest().to_vec(),
             _ => changed_reply(&sent, &mut input),

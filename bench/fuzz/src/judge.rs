@@ -1,0 +1,123 @@
+//! Rules as an operator writes them, and the stages that judge by them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pmdns_config::{Config, LocalRecord, Policy as Settings};
+use pmdns_nics::hugepage::Arena;
+use pmdns_stages::cache::{Cache, Entry, Key, Lifetimes};
+use pmdns_stages::encode::Encode;
+use pmdns_stages::miss::Miss;
+use pmdns_stages::parse::Parse;
+use pmdns_stages::policy::{Policy, Ruleset};
+use pmdns_stages::ports::{Port, Ports};
+use pmdns_stages::testing::{OUR_IPV4, OUR_MAC, Query, Record, act_once, at, query, reply};
+use pmdns_stages::wire::be16;
+use pmdns_stages::wire::dns::{flag, header};
+use pmdns_stages::wire::name::Seed;
+use pmdns_stages::wire::record::Records;
+use pmdns_stages::{Answer, Packet, StageName, Step};
+
+use crate::check;
+
+/// What becomes of a query.
+pub enum Verdict {
+    /// It was answered here with this frame.
+    Answered(Vec<u8>),
+    /// No rule concerns it: the cache is asked next.
+    Passed(Packet),
+    /// It is not for rules to judge: types that nobody may ask for, queries that are dropped.
+    Other,
+}
+
+/// The stages that rules are used by.
+pub struct Judge {
+    parse: Parse,
+    policy: Policy,
+    encode: Encode,
+    rules: Arc<Ruleset>,
+    seed: Seed,
+}
+
+/// A config without any rules but those that are to be tried.
+pub fn no_rules() -> Config {
+    Config { policy: Settings { special_use: false, auto_ptr: false }, ..Config::default() }
+}
+
+/// A file for rules that are read from files. Each process has its own, and writes it again and again.
+pub fn file(text: &[u8]) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("pmdns-fuzz-{}", std::process::id()));
+    std::fs::write(&path, text).expect("the folder for temporary files can be written");
+    path
+}
+
+impl Judge {
+    /// Judges by the rules of `config`; `None` if they are refused.
+    pub fn new(config: &Config) -> Option<Self> {
+        let seed = Seed::new([7; 16]);
+        let (rules, _) = Ruleset::load(config, seed, 0).ok()?;
+        let rules = Arc::new(rules);
+        let ports: Ports = [Port::new(OUR_MAC, [OUR_IPV4.into()])].into();
+        let (cache, _) =
+            Cache::new(Arena::heap(1 << 12), 1, seed).expect("a small cache is lawful");
+        Some(Self {
+            parse: Parse::new(Arc::clone(&ports), seed),
+            policy: Policy::new(Arc::clone(&rules)),
+            encode: Encode::new(cache, Arc::clone(&rules), ports, 1232),
+            rules,
+            seed,
+        })
+    }
+
+    /// Judges a query, and checks the answer if there is one.
+    pub fn ask(&mut self, asked: &Query) -> Verdict {
+        let mut packet = act_once(&mut self.parse, asked.packet(), &at(0));
+        if packet.step != Step::at(StageName::Acl) || packet.answer != Answer::None {
+            return Verdict::Other;
+        }
+        packet = act_once(&mut self.policy, packet, &at(0));
+        if packet.step == Step::at(StageName::Lookup) {
+            return Verdict::Passed(packet);
+        }
+        if packet.step != Step::at(StageName::Encode) {
+            return Verdict::Other;
+        }
+        packet = act_once(&mut self.encode, packet, &at(0));
+        assert_eq!(packet.step, Step::TRANSMIT);
+        check::answers(&asked.frame_bytes(), packet.frame.bytes());
+        Verdict::Answered(packet.frame.bytes().to_vec())
+    }
+
+    /// Has the answer of an upstream judged that has these records, and checks what the client gets.
+    pub fn respond(&mut self, asked: &Query, packet: &Packet, records: &[Record]) {
+        let miss = Miss::of(packet);
+        let (key, lifetimes) = (miss.key(), LIFETIMES);
+        let hash = key.hash(self.seed, miss.key);
+        let message =
+            reply(&Query { name: asked.name.to_ascii_lowercase(), ..asked.clone() }, records);
+        let entry = Entry::from_reply(&message, key, hash, 0, &lifetimes);
+        let entry =
+            self.rules.respond(entry.expect("a well-formed reply"), Key { ..miss.key() }, &message);
+        let mut answered = asked.packet();
+        answered = act_once(&mut self.parse, answered, &at(0));
+        assert_eq!(self.encode.answer_with(&mut answered, &entry, &at(0)), Step::TRANSMIT);
+        check::answers(&asked.frame_bytes(), answered.frame.bytes());
+    }
+
+    /// Asks for each record, which must be in the answer bit for bit unless other rules say otherwise.
+    pub fn ask_for(&mut self, records: &[LocalRecord]) {
+        for record in records {
+            let plain = query("a. A").edns(1232, false);
+            let asked = Query { name: record.name.to_vec(), qtype: record.rtype, ..plain };
+            let Verdict::Answered(frame) = self.ask(&asked) else { continue };
+            let message = check::message(&frame).expect("a whole answer");
+            let truncated = be16(message, header::FLAGS).is_some_and(|flags| flags & flag::TC != 0);
+            let found = Records::new(message).expect("one question").flatten();
+            let mut data = found.map(|record| &message[record.data_at..record.end]);
+            assert!(truncated || data.any(|data| *data == *record.data), "bit for bit");
+        }
+    }
+}
+
+const LIFETIMES: Lifetimes =
+    Lifetimes { min_ttl: 0, max_ttl: 86_400, max_negative_ttl: 900, max_body: 1232 };
