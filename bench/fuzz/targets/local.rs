@@ -6,17 +6,17 @@
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use pmdns_config::LocalRecord;
+use pmdns_config::{Config, LocalRecord, Policy as Settings};
 use pmdns_fuzz::check;
 use pmdns_nics::hugepage::Arena;
 use pmdns_stages::cache::Cache;
 use pmdns_stages::encode::Encode;
 use pmdns_stages::parse::Parse;
-use pmdns_stages::policy::{LocalData, Policy};
+use pmdns_stages::policy::{Policy, Ruleset};
 use pmdns_stages::ports::{Port, Ports};
 use pmdns_stages::testing::{OUR_IPV4, OUR_MAC, Query, act_once, at, query};
 use pmdns_stages::wire::be16;
-use pmdns_stages::wire::dns::{flag, header};
+use pmdns_stages::wire::dns::{flag, header, rtype};
 use pmdns_stages::wire::name::Seed;
 use pmdns_stages::wire::record::{Record, Records};
 use pmdns_stages::{StageName, Step};
@@ -33,18 +33,20 @@ fuzz_target!(|data: &[u8]| {
     };
     let records: Vec<LocalRecord> = text.split('\n').map_while(record).take(MAX_RECORDS).collect();
     let seed = Seed::new([7; 16]);
-    let Ok(local) = LocalData::new(&records, &[], seed) else { return };
-    answer(&records, Arc::new(local), seed);
+    let policy = Settings { special_use: false, auto_ptr: false };
+    let config = Config { local: records, policy, ..Config::default() };
+    let Ok((rules, _)) = Ruleset::load(&config, seed, 0) else { return };
+    answer(&config.local, Arc::new(rules), seed);
 });
 
 /// Every record is asked for, and must be in the answer, written as it was read.
-fn answer(records: &[LocalRecord], local: Arc<LocalData>, seed: Seed) {
+fn answer(records: &[LocalRecord], rules: Arc<Ruleset>, seed: Seed) {
     let ports: Ports = [Port::new(OUR_MAC, [OUR_IPV4.into()])].into();
     let (cache, _) =
         Cache::new(Arena::heap(1 << 12), 1, seed).expect("a cache that small is lawful");
     let mut parse = Parse::new(Arc::clone(&ports), seed);
-    let mut policy = Policy::new(Arc::clone(&local));
-    let mut encode = Encode::new(cache, local, ports, 1232);
+    let mut policy = Policy::new(Arc::clone(&rules));
+    let mut encode = Encode::new(cache, rules, ports, 1232);
     for record in records {
         let plain = query("a. A").edns(1232, false);
         let asked = Query { name: record.name.to_vec(), qtype: record.rtype, ..plain };
@@ -54,6 +56,11 @@ fn answer(records: &[LocalRecord], local: Arc<LocalData>, seed: Seed) {
             continue;
         }
         packet = act_once(&mut policy, packet, &at(0));
+        if packet.step == Step::at(StageName::Lookup) {
+            let delegates = |one: &LocalRecord| one.rtype == rtype::NS;
+            assert!(records.iter().any(delegates), "only what others serve is not answered here");
+            continue;
+        }
         assert_eq!(packet.step, Step::at(StageName::Encode), "a local name is answered for here");
         packet = act_once(&mut encode, packet, &at(0));
         assert_eq!(packet.step, Step::TRANSMIT);

@@ -4,21 +4,24 @@ use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::name::Seed;
 
 use super::query::{Face, Query, Question};
+use super::spelling::Spelling;
 
 /// A query that was sent upstream for a client.
 #[derive(Debug)]
 pub struct Asked {
     question: Question,
     id: u16,
+    spelling: Spelling,
     query: Query,
 }
 
 impl Asked {
-    /// The query for this miss.
+    /// The query for this miss. The bits of its id say which of the first letters are large.
     pub fn new(miss: &Miss, seed: Seed, id: u16, edns: bool) -> Self {
         let question = Question::of(miss, seed);
-        let query = Query::new(&question, id, edns);
-        Self { question, id, query }
+        let spelling = Spelling::new(u64::from(id));
+        let query = Query::new(&question, id, spelling, edns);
+        Self { question, id, spelling, query }
     }
 
     /// What was sent.
@@ -28,7 +31,7 @@ impl Asked {
 
     /// Whether `reply` is taken for its reply. Then its face is looked at, too.
     pub fn takes(&self, reply: &[u8]) -> bool {
-        let taken = self.question.is_answered_by(self.id, reply);
+        let taken = self.question.is_answered_by(self.id, self.spelling, reply);
         if taken {
             let _ = Face::of(reply);
         }
