@@ -20,7 +20,7 @@ mod settings;
 mod size;
 
 pub use error::{ConfigError, Place};
-pub use local::{LocalError, LocalProblem, LocalRecord};
+pub use local::{LocalError, LocalProblem, LocalRecord, type_number};
 pub use name::{NameError, wire_name};
 pub use placement::{PlacementError, StageName, Stretch, StretchError};
 pub use prefix::{InterfaceAddress, Prefix, PrefixError};

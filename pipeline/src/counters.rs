@@ -44,6 +44,8 @@ tally! {
     dropped,
     /// Packets dropped because the ring to the slow path was full.
     miss_full,
+    /// Notes of hits lost because the slow path did not take them in time.
+    notes_lost,
     /// Poll-loop turns that found work.
     busy_turns,
     /// Poll-loop turns that found none.

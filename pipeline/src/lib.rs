@@ -17,6 +17,7 @@ pub mod ring;
 #[cfg(feature = "dpdk")]
 pub mod run;
 pub mod slowpath;
+pub mod snapshot;
 pub mod station;
 pub mod testing;
 pub mod topology;

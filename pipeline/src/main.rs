@@ -1,22 +1,26 @@
 //! The command line of pmdns.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 #[cfg(feature = "dpdk")]
 use pmdns::control::metrics::server::MetricsError;
+use pmdns::control::print;
 use pmdns::control::profile::{self, ProfileError};
 use pmdns::control::report::{self, Report};
+use pmdns::control::socket::{self, ANSWER_PATIENCE};
 use pmdns::control::top::{self, TopError};
-use pmdns::control::{print, socket};
 use pmdns::replay::{self, ReplayError};
 #[cfg(feature = "dpdk")]
 use pmdns::run::{self, RunError};
 use pmdns_config::{Config, ConfigError};
 use tracing_subscriber::EnvFilter;
+
+/// How long an instance may take to do what it is told: to write a large cache to a slow disk takes its time.
+const ORDER_PATIENCE: Duration = Duration::from_secs(120);
 
 /// A poll-mode DNS caching forwarder.
 #[derive(Parser)]
@@ -65,6 +69,36 @@ enum Command {
         /// Print JSON.
         #[arg(long)]
         json: bool,
+    },
+    /// Take answers out of the cache of a running instance.
+    Purge {
+        /// The name they are for.
+        name: String,
+        /// Those for names below it too.
+        #[arg(long)]
+        suffix: bool,
+        /// Only those of this record type.
+        #[arg(long = "type", value_name = "TYPE")]
+        record_type: Option<String>,
+        /// Its control socket [default: that of a config without `control.socket`].
+        #[arg(long)]
+        socket: Option<PathBuf>,
+    },
+    /// Write the cache of a running instance to a file.
+    Dump {
+        /// The file.
+        file: PathBuf,
+        /// Its control socket [default: that of a config without `control.socket`].
+        #[arg(long)]
+        socket: Option<PathBuf>,
+    },
+    /// Put the answers of such a file into the cache of a running instance.
+    Load {
+        /// The file.
+        file: PathBuf,
+        /// Its control socket [default: that of a config without `control.socket`].
+        #[arg(long)]
+        socket: Option<PathBuf>,
     },
     /// Show a running instance on the terminal, second by second; q quits, space pauses.
     Top {
@@ -125,6 +159,8 @@ enum Failure {
     Top(#[from] TopError),
     #[error(transparent)]
     Profile(#[from] ProfileError),
+    #[error("{0}")]
+    Refused(String),
     #[error("cannot print: {0}")]
     Print(#[from] io::Error),
 }
@@ -153,7 +189,7 @@ impl Failure {
             | Self::Profile(ProfileError::Ask(TopError::Socket(_))) => 5,
             Self::Top(TopError::NoTerminal) => 2,
             Self::Top(_) | Self::Profile(_) => 1,
-            Self::Replay(_) | Self::Report(_) | Self::Print(_) => 1,
+            Self::Replay(_) | Self::Report(_) | Self::Refused(_) | Self::Print(_) => 1,
         }
     }
 }
@@ -196,9 +232,16 @@ fn execute(command: Command) -> Result<(), Failure> {
             print_report(&replay::replay(&config, &input, output.as_deref())?, json)
         }
         Command::Stats { socket, json } => {
-            let text = socket::ask(&path_of(socket))?;
+            let text = socket::ask(&path_of(socket), "stats", ANSWER_PATIENCE)?;
             print_json(&serde_json::from_str(&text)?, json)
         }
+        Command::Purge { name, suffix, record_type, socket } => {
+            let suffix = if suffix { " suffix" } else { "" };
+            let record_type = record_type.map(|text| format!(" type {text}")).unwrap_or_default();
+            order(socket, &format!("purge {name}{suffix}{record_type}"))
+        }
+        Command::Dump { file, socket } => order(socket, &file_request("dump", &file)?),
+        Command::Load { file, socket } => order(socket, &file_request("load", &file)?),
         Command::Top { socket, interval, once: true } => {
             Ok(top::print_once(&path_of(socket), interval, &mut io::stdout().lock())?)
         }
@@ -211,6 +254,20 @@ fn execute(command: Command) -> Result<(), Failure> {
             Ok(())
         }
     }
+}
+
+/// Has a running instance do something and prints what it says.
+fn order(socket: Option<PathBuf>, request: &str) -> Result<(), Failure> {
+    let answer = socket::ask(&path_of(socket), request, ORDER_PATIENCE)?;
+    match answer.trim().strip_prefix("ok ") {
+        Some(done) => Ok(writeln!(io::stdout(), "{done}")?),
+        None => Err(Failure::Refused(answer.trim().trim_start_matches("error: ").to_owned())),
+    }
+}
+
+/// A request with a file that the instance finds wherever it works.
+fn file_request(word: &str, file: &Path) -> Result<String, Failure> {
+    Ok(format!("{word} {}", std::path::absolute(file)?.display()))
 }
 
 /// The control socket to ask.

@@ -1,5 +1,6 @@
 //! `pmdns run`: serve until told to stop.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,10 +10,13 @@ use pmdns_nics::dpdk::{self, Eal, Mempool};
 use pmdns_nics::hugepage::ArenaReport;
 use pmdns_nics::{FramePool, Nic};
 
+use crate::control::errand::Errands;
 use crate::control::metrics::server::{MetricsError, MetricsListener};
 use crate::control::report::Report;
+use crate::control::request::Request;
 use crate::control::socket::{ControlSocket, SocketError};
 use crate::engine::{Engine, EngineError};
+use crate::snapshot::Keeper;
 use crate::topology::{Topology, TopologyError};
 
 /// How often the main thread looks for signals and control clients.
@@ -78,15 +82,26 @@ pub fn run(config: &Config) -> Result<Report, RunError> {
     let pool = FramePool::Dpdk(pool);
     let engine = Engine::build(config, topology.clone(), &facts, queues, pool.clone())?;
     announce(config, &topology, &engine, &nics);
-    let gauges = engine.gauges.clone();
+    let (gauges, orders) = (engine.gauges.clone(), engine.orders.clone());
     let running = engine.start(config, true)?;
     let metrics_core = spare_core(&available, &topology);
     let mut metrics = metrics.map(|listener| listener.serve(metrics_core)).transpose()?;
+    let keep = |path: &PathBuf| {
+        let interval = Duration::from_secs(config.cache.snapshot_interval);
+        Keeper::start(orders.clone(), path.clone(), interval, metrics_core)
+    };
+    let keeper =
+        config.cache.snapshot.as_ref().map(keep).transpose().map_err(EngineError::Thread)?;
+    let errands = Errands::new(orders.clone());
     tracing::info!("ready");
 
     while !stop.load(Ordering::Relaxed) && !running.has_failed() {
         let report = || Report::read(&gauges, &topology, &nics);
-        control.serve(|| to_json(&report()));
+        control.serve(|line, client| match line.parse() {
+            Ok(Request::Stats) => client.answer(&to_json(&report())),
+            Ok(request) => errands.run(request, client),
+            Err(error) => client.answer(&format!("error: {error}\n")),
+        });
         if let Some(metrics) = &mut metrics {
             metrics.answer(report);
         }
@@ -96,12 +111,14 @@ pub fn run(config: &Config) -> Result<Report, RunError> {
     }
     let failed = running.has_failed();
     tracing::info!("stopping");
+    // While the slow path still runs, for its threads hand out what is written.
+    drop(keeper);
     let in_good_order = running.stop();
     let report = Report::read(&gauges, &topology, &nics);
     if !report.totals.balance() || report.totals.held > 0 {
         tracing::error!("the counters do not balance: {:?}; please report this", report.totals);
     }
-    drop((control, metrics, gauges));
+    drop((control, metrics, errands, gauges));
     nics.into_iter().for_each(Nic::close);
     close(eal, pool)?;
     if failed || !in_good_order { Err(RunError::ThreadEnded) } else { Ok(report) }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::cache::{Cache, EntryRef, Head, Key, Probe, answers};
+use crate::cache::{Cache, EntryRef, Head, Key, Probe, Sampler, Words, answers};
 use crate::packet::{Answer, Batch, MAX_BATCH, Packet};
 use crate::step::{Exits, Run, Step};
 use crate::{Context, Stage, StageName};
@@ -14,12 +14,24 @@ use crate::{Context, Stage, StageName};
 #[derive(Clone, Debug)]
 pub struct Lookup {
     cache: Arc<Cache>,
+    /// Notes of hits, if anybody wants them.
+    sampler: Option<Sampler>,
 }
 
 impl Lookup {
     /// A lookup stage over `cache`.
     pub fn new(cache: Arc<Cache>) -> Self {
-        Self { cache }
+        Self { cache, sampler: None }
+    }
+
+    /// A lookup stage that takes notes of hits.
+    pub fn sampling(cache: Arc<Cache>) -> Self {
+        Self { cache, sampler: Some(Sampler::new()) }
+    }
+
+    /// The notes it has taken.
+    pub fn sampler(&mut self) -> Option<&mut Sampler> {
+        self.sampler.as_mut()
     }
 
     #[inline(always)]
@@ -92,6 +104,14 @@ impl Stage for Lookup {
             packet.step = self.settle(packet, context);
             debug_assert!(packet.step.is_below(Self::NAME), "steps only go down the line");
             run.count(packet.step);
+        }
+        if let Some(sampler) = &mut self.sampler {
+            for packet in batch.iter().filter(|packet| packet.step == Step::at(StageName::Encode)) {
+                if let Answer::Cached(found) = packet.answer {
+                    // The first word of an entry that was read just now; torn, it is nobody's hash.
+                    sampler.hit(|| self.cache.view(found).word(0));
+                }
+            }
         }
     }
 }

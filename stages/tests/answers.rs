@@ -4,10 +4,11 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use hickory_proto::op::{Message, ResponseCode};
-use hickory_proto::rr::{RData, RecordType};
+use hickory_proto::op::{Message, OpCode, ResponseCode};
+use hickory_proto::rr::rdata::SOA;
+use hickory_proto::rr::{Name, RData, RecordType};
 use pmdns_nics::hugepage::Arena;
-use pmdns_stages::cache::{Cache, Entry, Writer};
+use pmdns_stages::cache::{Cache, Entry, Hit, Key, Lifetimes, Writer};
 use pmdns_stages::encode::Encode;
 use pmdns_stages::lookup::Lookup;
 use pmdns_stages::parse::Parse;
@@ -115,6 +116,10 @@ fn read(packet: &Packet, query: &Query) -> Message {
     Message::from_vec(message).expect("an answer that others can read")
 }
 
+fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
+
 fn address(last: u8) -> Vec<u8> {
     vec![192, 0, 2, last]
 }
@@ -137,10 +142,28 @@ fn a_hit_is_a_whole_answer_with_the_client_s_own_question() {
         assert_eq!(message.metadata.response_code, ResponseCode::NoError);
         assert!(message.metadata.recursion_desired && message.metadata.recursion_available);
         assert!(!message.metadata.authoritative && !message.metadata.truncation);
-        let ttls: Vec<u32> = message.answers.iter().map(|record| record.ttl).collect();
-        assert_eq!(ttls, [270, 170], "trap 1: every record's own TTL counts down");
         assert_eq!(message.answers[1].data, RData::A("192.0.2.2".parse().unwrap()));
         assert_eq!(message.edns.is_some(), asked.edns.is_some(), "OPT if and only if asked");
+    }
+}
+
+#[test]
+fn trap_01_every_record_s_own_ttl_counts_down() {
+    let mut line = line(false);
+    let asked = query("www.example. A").edns(1232, false);
+    let records: [Record; 4] = [
+        (0, 1, 300, address(1)),
+        (0, 1, 200, address(2)),
+        (1, 2, 3600, name_of("ns.example.")),
+        (2, 1, 86_400, address(3)),
+    ];
+    line.learn(&asked, &records, 10);
+    for elapsed in [0, 1, 30, 199] {
+        let packet = line.ask(&asked, 10 + elapsed);
+        let message = read(&packet, &asked);
+        let sections = [&message.answers, &message.authorities, &message.additionals];
+        let ttls: Vec<u32> = sections.into_iter().flatten().map(|record| record.ttl).collect();
+        assert_eq!(ttls, [300, 200, 3600, 86_400].map(|ttl| ttl - elapsed));
     }
 }
 
@@ -151,6 +174,23 @@ fn an_answer_ends_with_the_first_of_its_ttls() {
     line.learn(&asked, &[(0, 1, 30, address(1)), (0, 1, 300, address(2))], 0);
     assert_eq!(line.ask(&asked, 29).step, Step::TRANSMIT);
     assert_eq!(line.ask(&asked, 30).step, Step::SLOW_PATH);
+}
+
+#[test]
+fn hits_are_noted_where_somebody_wants_them_and_misses_are_not() {
+    let mut line = line(false);
+    let asked = query("a.example. A");
+    let hash = line.entry(&asked, &[(0, 1, 30, address(1))], 0).head().hash;
+    line.learn(&asked, &[(0, 1, 30, address(1))], 0);
+    assert_eq!(line.ask(&asked, 1).step, Step::TRANSMIT);
+    assert!(line.lookup.sampler().is_none());
+    line.lookup = Lookup::sampling(Arc::clone(&line.cache));
+    for (text, now) in [("a.example. A", 1), ("b.example. A", 1), ("A.example. A", 2)] {
+        line.ask(&query(text), now);
+    }
+    assert_eq!(line.ask(&asked, 30).step, Step::SLOW_PATH, "expired");
+    let sampler = line.lookup.sampler().unwrap();
+    assert!(sampler.drain().eq([Hit { hash, weight: 1 }; 2]));
 }
 
 #[test]
@@ -252,6 +292,47 @@ fn a_fresh_answer_is_encoded_as_a_cached_one_is() {
     let cached = line.ask(&asked, 6);
     assert_eq!(fresh.frame.bytes(), cached.frame.bytes());
     assert_eq!(read(&fresh, &asked).authorities.len(), 1);
+}
+
+#[test]
+fn a_denial_of_a_name_is_read_back_as_one_of_those_below_it() {
+    let mut line = line(false);
+    let seed = line.cache.seed();
+    let mut denial = Message::response(7, OpCode::Query);
+    denial.metadata.response_code = ResponseCode::NXDomain;
+    denial.add_query(hickory_proto::op::Query::query(name("gone.example."), RecordType::A));
+    let soa = SOA::new(name("ns.gone.example."), name("admin.example."), 1, 2, 3, 4, 300);
+    denial.add_authority(hickory_proto::rr::Record::from_rdata(
+        name("example."),
+        600,
+        RData::SOA(soa),
+    ));
+    let denied = query("gone.example. A");
+    let key = Key { name: &denied.name, qtype: 1, qclass: 1, flags: 0 };
+    let lifetimes =
+        Lifetimes { min_ttl: 0, max_ttl: 86_400, max_negative_ttl: 300, max_body: 1232 };
+    let hash = key.hash(seed, seed.hash(key.name));
+    let bytes = denial.to_vec().unwrap();
+    assert!(bytes.windows(2).any(|pair| pair[0] == 0xc0), "there is something to be moved");
+    let entry = Entry::from_reply(&bytes, key, hash, 10, &lifetimes).unwrap();
+    for asked in ["gone.example. A", "x.gone.example. A", "a.very-long-label.b.c.gone.example. TXT"]
+    {
+        let asked = query(asked);
+        let key = Key { name: &asked.name, qtype: asked.qtype, qclass: 1, flags: 0 };
+        let hash = key.hash(seed, seed.hash(key.name));
+        let cut = entry.cut_for(key, hash).unwrap();
+        let mut packet =
+            pmdns_stages::testing::act_once(&mut line.parse, asked.packet(), &testing::at(12));
+        packet.step = line.encode.answer_with(&mut packet, &cut, &testing::at(12));
+        let message = read(&packet, &asked);
+        assert_eq!(message.metadata.response_code, ResponseCode::NXDomain);
+        let mut expected = denial.authorities.clone();
+        expected[0].ttl = 298;
+        assert_eq!(message.authorities, expected);
+    }
+    let other = query("x.gone.example. A").edns(1232, true);
+    let key = Key { name: &other.name, qtype: 1, qclass: 1, flags: Key::DO };
+    assert_eq!(entry.cut_for(key, 0), None, "who wants proof gets none of this");
 }
 
 fn any_record() -> impl Strategy<Value = Record> {

@@ -1,6 +1,7 @@
 //! Control: what an operator can ask of a running instance.
 
 pub mod distribution;
+pub mod errand;
 #[cfg(test)]
 mod fixture;
 pub mod metrics;
@@ -8,5 +9,6 @@ pub mod print;
 pub mod profile;
 pub mod rates;
 pub mod report;
+pub mod request;
 pub mod socket;
 pub mod top;

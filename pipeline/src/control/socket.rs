@@ -1,15 +1,20 @@
-//! The control socket: a unix stream socket that answers a connection with the report, as JSON.
+//! The control socket: a unix stream socket that answers each connection's line with a text. What may be asked is in
+//! [`super::request`].
 
 use std::io::{self, Read, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// How long a report may take to be taken by who asked for it.
+/// How long an answer may take to be taken by who asked.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a request may take to come. Who sends nothing in this time asks for the report.
+const REQUEST_PATIENCE: Duration = Duration::from_millis(50);
+/// Bytes of the longest request: a path, and a word.
+const MAX_REQUEST: usize = 4096 + 16;
 /// How long who asks waits for the report: where data cores poll on every CPU, it may be late.
-const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
+pub const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
 /// Clients answered in one call.
 const CLIENTS_AT_A_TIME: usize = 4;
 
@@ -71,18 +76,50 @@ impl ControlSocket {
         Ok(Self { listener, path: path.to_owned() })
     }
 
-    /// Answers those who have connected since the last call, a few at a time, so that the caller sees
-    /// signals in time. A client that does not read is given up; one bad connection never ends the service.
-    pub fn serve(&self, report: impl Fn() -> String) {
+    /// Takes in those who have connected since the last call, a few at a time, so that the caller sees
+    /// signals in time, and hands each to `answer` with its request. One bad connection never ends the service.
+    pub fn serve(&self, mut answer: impl FnMut(&str, Client)) {
         for _ in 0..CLIENTS_AT_A_TIME {
-            let Ok((mut client, _)) = self.listener.accept() else { break };
-            let answered = client
-                .set_nonblocking(false)
-                .and_then(|()| client.set_write_timeout(Some(PATIENCE)))
-                .and_then(|()| client.write_all(report().as_bytes()));
-            if let Err(error) = answered {
-                tracing::debug!("a control client went away: {error}");
+            let Ok((stream, _)) = self.listener.accept() else { break };
+            match Client::hear(stream) {
+                Ok((request, client)) => answer(&request, client),
+                Err(error) => tracing::debug!("a control client went away: {error}"),
             }
+        }
+    }
+}
+
+/// Somebody who waits for an answer.
+#[derive(Debug)]
+pub struct Client {
+    stream: UnixStream,
+}
+
+impl Client {
+    /// Reads a client's request, up to the end of the line.
+    fn hear(mut stream: UnixStream) -> io::Result<(String, Self)> {
+        stream.set_nonblocking(false)?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let (start, mut request, mut part) = (Instant::now(), Vec::new(), [0; 512]);
+        while !request.contains(&b'\n') && request.len() < MAX_REQUEST {
+            let Some(left) = REQUEST_PATIENCE.checked_sub(start.elapsed()) else { break };
+            stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+            match stream.read(&mut part) {
+                Ok(0) => break,
+                Ok(count) => request.extend_from_slice(&part[..count]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let line = request.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        Ok((String::from_utf8_lossy(line).into_owned(), Self { stream }))
+    }
+
+    /// Answers, and closes the connection. A client that does not read is given up.
+    pub fn answer(mut self, text: &str) {
+        if let Err(error) = self.stream.write_all(text.as_bytes()) {
+            tracing::debug!("a control client went away: {error}");
         }
     }
 }
@@ -93,14 +130,15 @@ impl Drop for ControlSocket {
     }
 }
 
-/// The report of the instance that listens at `path`.
-pub fn ask(path: &Path) -> Result<String, SocketError> {
+/// What the instance that listens at `path` answers to `request`, if it does so in time.
+pub fn ask(path: &Path, request: &str, patience: Duration) -> Result<String, SocketError> {
     let failed = |source| SocketError::Ask { path: path.to_owned(), source };
     let mut stream = UnixStream::connect(path).map_err(failed)?;
-    stream.set_read_timeout(Some(ANSWER_PATIENCE)).map_err(failed)?;
-    let mut report = String::new();
-    stream.read_to_string(&mut report).map_err(failed)?;
-    Ok(report)
+    stream.set_read_timeout(Some(patience)).map_err(failed)?;
+    stream.write_all(format!("{request}\n").as_bytes()).map_err(failed)?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).map_err(failed)?;
+    Ok(answer)
 }
 
 #[cfg(test)]
@@ -117,15 +155,46 @@ mod tests {
         let socket = ControlSocket::open(&path).unwrap();
         let asking = {
             let path = path.clone();
-            std::thread::spawn(move || ask(&path))
+            std::thread::spawn(move || ask(&path, "stats", ANSWER_PATIENCE))
         };
         while !asking.is_finished() {
-            socket.serve(|| "{}".repeat(100_000));
+            socket.serve(|request, client| {
+                assert_eq!(request, "stats");
+                client.answer(&"{}".repeat(100_000));
+            });
             std::thread::yield_now();
         }
         assert_eq!(asking.join().unwrap().unwrap().len(), 200_000);
         drop(socket);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn whoever_says_nothing_asks_for_the_report_and_no_request_is_endless() {
+        let path = path("silent");
+        let socket = ControlSocket::open(&path).unwrap();
+        let heard = || {
+            let mut heard = None;
+            socket.serve(|request, client| {
+                heard = Some(request.to_owned());
+                client.answer("{}");
+            });
+            heard.unwrap()
+        };
+        let mut silent = UnixStream::connect(&path).unwrap();
+        assert_eq!(heard(), "");
+        let mut answer = String::new();
+        silent.read_to_string(&mut answer).unwrap();
+        assert_eq!(answer, "{}");
+        let mut halting = UnixStream::connect(&path).unwrap();
+        halting.write_all(b"dump /tmp").unwrap();
+        assert_eq!(heard(), "dump /tmp", "as far as it came");
+        let mut endless = UnixStream::connect(&path).unwrap();
+        endless.write_all(&[b'a'; 3 * MAX_REQUEST]).unwrap();
+        assert!(heard().len() < 2 * MAX_REQUEST);
+        let mut garbled = UnixStream::connect(&path).unwrap();
+        garbled.write_all(b"\xff\xfe\nrest").unwrap();
+        assert_eq!(heard(), "\u{fffd}\u{fffd}");
     }
 
     #[test]

@@ -3,24 +3,29 @@
 //! One loop turns it: misses in, replies in, what is due, queries out. In between it never waits. What it does with
 //! the network is in [`super::exchange`].
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pmdns_config::Upstream;
-use pmdns_stages::Context;
-use pmdns_stages::cache::{Cache, Entry, EntryRef, Head, Inserted, Lifetimes, Writer, answers};
+use pmdns_stages::cache::{Cache, Entry, EntryRef, Head, Hit, Lifetimes, Writer, answers};
 use pmdns_stages::miss::Miss;
+use pmdns_stages::{Context, Tick};
 
 use super::counters::{CacheCounters, Counters, UpstreamCounters, add, count, lower};
 use super::failures::Failures;
 use super::health::Health;
 use super::network::Network;
+use super::orders::Orders;
 use super::outlets::Outlets;
 use super::pending::{Admission, Limit, Pending, Ticket, Waiter};
 use super::plan::Plan;
+use super::prefetch::Prefetch;
 use super::query::Question;
+use super::stale::Stale;
 use crate::clock::Clock;
+use crate::ring::RingReceiver;
 
 /// Deadlines served in one turn: as many as a ring of answers holds with room to spare, so that a
 /// thousand clients whose deadlines come at once do not overflow it.
@@ -38,6 +43,11 @@ pub(super) struct Desk {
     pub(super) now: Duration,
     /// How long a client waits at most.
     pub(super) deadline: Duration,
+    /// The same in ticks.
+    pub(super) client_patience: Tick,
+    pub(super) stale: Stale,
+    /// Whether NXDOMAIN is for all names below.
+    pub(super) nxdomain_cut: bool,
     pub(super) queries_per_port: usize,
     pub(super) lifetimes: Lifetimes,
     pub(super) upstreams: Vec<Upstream>,
@@ -49,6 +59,9 @@ pub(super) struct Desk {
     pub(super) outlets: Outlets,
     pub(super) pending: Pending<Plan>,
     pub(super) failures: Failures,
+    pub(super) orders: Orders,
+    pub(super) hits: Vec<RingReceiver<Hit>>,
+    pub(super) prefetch: Prefetch,
     pub(super) health: Health,
     pub(super) network: Network,
 }
@@ -75,8 +88,11 @@ impl Desk {
         let heard = self.hear();
         self.serve_timers();
         self.expire();
+        let credited = self.credit_hits();
+        self.refresh_due();
+        let carried_out = self.carry_out();
         self.depart();
-        heard + usize::from(!self.network.is_quiet())
+        heard + credited + carried_out + usize::from(!self.network.is_quiet())
     }
 
     /// Takes in a miss. The first of its kind is asked upstream.
@@ -90,12 +106,25 @@ impl Desk {
             return;
         }
         let waiter = Waiter { miss, worker };
-        if self.failures.contains(&question, self.now) {
+        if let Some(entry) = self.denial(&question) {
+            let Self { outlets, context, .. } = self;
+            return outlets.entry(&waiter, &entry, context, |counters| &counters.nxdomain_cut);
+        }
+        let (stale, has_failed) =
+            (self.stale_answer(&question), self.failures.contains(&question, self.now));
+        let patience = match stale {
+            Some(entry) if has_failed || self.is_resting(&question) => {
+                return self.answer_stale(&waiter, &entry);
+            }
+            Some(_) => self.stale.patience,
+            None => self.client_patience,
+        };
+        if has_failed {
             count(&self.counters.failed_recently);
             return self.outlets.servfail(&waiter, &self.context);
         }
         let begin = || Plan::new(self.health.order(self.now));
-        match self.pending.admit(question, waiter, begin) {
+        match self.pending.admit(question, waiter, patience, begin) {
             Admission::Leads(ticket) => {
                 count(&self.counters.leaders);
                 count(&self.counters.pending);
@@ -123,12 +152,23 @@ impl Desk {
     /// Ends a question: the answer goes into the cache and to everybody who waits for it. One that has
     /// ended before is left alone, and so is the cache: an upstream that was late keeps the answer for us.
     pub(super) fn settle(&mut self, ticket: Ticket, outcome: &Outcome) {
+        let Some((question, _)) = self.pending.find(ticket) else { return };
+        let question = Rc::clone(question);
+        let stale = match outcome {
+            Outcome::Answer(_) => None,
+            Outcome::Failure => self.stale_answer(&question),
+        };
         let Self { pending, outlets, counters, context, .. } = self;
-        let settled = pending.settle(ticket, |waiter, deadline| {
+        pending.settle(ticket, |waiter, deadline| {
             lower(&counters.waiting);
-            match outcome {
-                Outcome::Answer(entry) => outlets.fresh(&waiter, entry, context),
-                Outcome::Failure => {
+            match (outcome, &stale) {
+                (Outcome::Answer(entry), _) => {
+                    outlets.entry(&waiter, entry, context, |counters| &counters.answered);
+                }
+                (Outcome::Failure, Some(entry)) => {
+                    outlets.entry(&waiter, entry, context, |counters| &counters.stale);
+                }
+                (Outcome::Failure, None) => {
                     if deadline <= context.now {
                         count(&counters.deadline);
                     }
@@ -136,26 +176,27 @@ impl Desk {
                 }
             }
         });
-        let Some(question) = settled else { return };
         lower(&counters.pending);
         match outcome {
-            Outcome::Answer(entry) => self.keep(entry),
-            Outcome::Failure => self.failures.remember(question, self.now),
+            Outcome::Answer(entry) => {
+                self.wake(&question);
+                self.keep(entry);
+            }
+            Outcome::Failure => {
+                if stale.is_some() {
+                    self.rest(Rc::clone(&question));
+                }
+                self.failures.remember(question, self.now);
+            }
         }
     }
 
-    /// Answers those whose deadline has come with SERVFAIL, a bounded number at a time. When the last one who
-    /// waited for a question has gone it ends, and does not wait for a reply just to have it in the cache:
-    /// a table full of questions nobody waits for is how forwarders come to refuse all others (unbound#227).
+    /// Lets those go whose deadline has come, a bounded number at a time.
     fn expire(&mut self) {
         for _ in 0..MAX_EXPIRIES {
-            let Some((waiter, last)) = self.pending.expire(self.context.now) else { return };
+            let Some(expired) = self.pending.expire(self.context.now) else { return };
             lower(&self.counters.waiting);
-            count(&self.counters.deadline);
-            self.outlets.servfail(&waiter, &self.context);
-            if let Some(ticket) = last {
-                self.settle(ticket, &Outcome::Failure);
-            }
+            self.give_up(&expired);
         }
     }
 
@@ -228,10 +269,14 @@ impl Desk {
         (matches && fresh && entry.is_valid()).then_some(found)
     }
 
-    /// Puts an answer into the cache, unless it is for its askers only (TTL 0).
+    /// Puts an answer into the cache, unless it is for its askers only (TTL 0). What was there for the same
+    /// question is out of date either way.
     fn keep(&mut self, entry: &Entry) {
-        let lives = entry.head().expires > self.context.seconds;
-        let kept = lives && self.writer.insert(entry) != Inserted::TooLong;
+        let head = entry.head();
+        let kept = head.expires > self.context.seconds && self.writer.insert(entry).is_kept();
+        if !kept {
+            self.writer.remove(head.hash);
+        }
         self.cache_counters.publish(&self.writer.stats());
         count(if kept { &self.counters.inserted } else { &self.counters.not_cached });
     }

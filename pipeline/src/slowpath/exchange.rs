@@ -53,6 +53,7 @@ impl Desk {
                 Timer::Flight(slot) => self.end_flight(slot, Setback::Silent),
                 Timer::Connection(slot) => self.end_connection(slot, Setback::Silent),
                 Timer::Pause(ticket) => self.advance(ticket),
+                Timer::Abandon(ticket) => self.abandon(ticket),
             }
         }
     }

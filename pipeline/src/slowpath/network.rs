@@ -51,6 +51,8 @@ pub(super) enum Timer {
     Connection(usize),
     /// The question's pause is over.
     Pause(Ticket),
+    /// The question is given up if nobody waits for it.
+    Abandon(Ticket),
 }
 
 /// A socket with something to tell.
@@ -108,6 +110,11 @@ impl Network {
     /// Ends a question's pause at `time`.
     pub(super) fn pause_until(&mut self, time: Duration, ticket: Ticket) {
         self.timers.insert((time, Timer::Pause(ticket)));
+    }
+
+    /// Ends a question at `time` if nobody waits for it then.
+    pub(super) fn abandon_at(&mut self, time: Duration, ticket: Ticket) {
+        self.timers.insert((time, Timer::Abandon(ticket)));
     }
 
     /// Whether a socket may be opened. A process that runs out of descriptors fails in odd places.

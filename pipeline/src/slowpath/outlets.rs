@@ -61,8 +61,14 @@ impl Outlets {
         count(self.counter(fate, |counters| &counters.servfail));
     }
 
-    /// Answers with an entry that need not be in the cache.
-    pub(super) fn fresh(&mut self, waiter: &Waiter, entry: &Entry, context: &Context) {
+    /// Answers with an entry that need not be in the cache, and counts that as `sent` says.
+    pub(super) fn entry(
+        &mut self,
+        waiter: &Waiter,
+        entry: &Entry,
+        context: &Context,
+        sent: impl Fn(&Counters) -> &AtomicU64,
+    ) {
         let fate = match waiter.miss.packet(&self.pool, Answer::None) {
             Some(mut packet) => {
                 let step = self.encode.answer_with(&mut packet, entry, context);
@@ -70,7 +76,7 @@ impl Outlets {
             }
             None => Fate::NoFrame,
         };
-        count(self.counter(fate, |counters| &counters.answered));
+        count(self.counter(fate, sent));
     }
 
     /// Answers from the cache; `false`: the entry has gone, and nothing was done.

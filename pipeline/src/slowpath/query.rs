@@ -4,7 +4,7 @@
 use std::hash::{Hash, Hasher};
 
 use arrayvec::ArrayVec;
-use pmdns_stages::cache::Key;
+use pmdns_stages::cache::{Entry, Key, NameBuffer};
 use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::dns::{HEADER_LEN, OPT_LEN, QUESTION_FIXED_LEN, Rcode, flag, header, opt};
 use pmdns_stages::wire::name::{MAX_NAME, Seed};
@@ -40,6 +40,19 @@ impl Question {
             qclass: key.qclass,
             flags: key.flags,
             hash: key.hash(seed, miss.key),
+        }
+    }
+
+    /// What an entry of the cache answers.
+    pub(super) fn of_entry(entry: &Entry) -> Self {
+        let mut buffer = NameBuffer::default();
+        let key = entry.key(&mut buffer);
+        Self {
+            name: key.name.into(),
+            qtype: key.qtype,
+            qclass: key.qclass,
+            flags: key.flags,
+            hash: entry.head().hash,
         }
     }
 

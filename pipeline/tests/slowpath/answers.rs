@@ -92,7 +92,7 @@ fn an_answer_with_ttl_zero_is_for_those_who_wait_only() {
 }
 
 #[test]
-fn truncated_replies_are_fetched_over_tcp() {
+fn trap_05_truncated_replies_are_fetched_over_tcp() {
     let stub = Stub::replying(|asked| match asked.over_tcp {
         false => asked.truncated(),
         true => asked.addresses(20, 300),
@@ -105,6 +105,18 @@ fn truncated_replies_are_fetched_over_tcp() {
 }
 
 #[test]
+fn trap_05_what_stays_truncated_is_not_cached() {
+    let stub = Stub::replying(|asked| match asked.over_tcp {
+        false => [asked.truncated(), asked.address()[asked.truncated().len()..].to_vec()].concat(),
+        true => asked.rcode(2),
+    });
+    let mut rig = Setup::asking(&[&stub]).start();
+    assert_eq!(rig.resolve(&query("www.example. A")).rcode, 2);
+    let counters = rig.finish();
+    assert_eq!((counters.inserted, counters.answered), (0, 0));
+}
+
+#[test]
 fn what_no_client_can_take_over_udp_is_remembered_as_truncated() {
     let stub = Stub::replying(|asked| match asked.over_tcp {
         false => asked.truncated(),
@@ -112,7 +124,7 @@ fn what_no_client_can_take_over_udp_is_remembered_as_truncated() {
     });
     let mut rig = Setup::asking(&[&stub]).start();
     for client in alike(&query("www.example. A").edns(4096, false), 2) {
-        let expected = Answer { id: client.id, rcode: 0, truncated: true, records: 0 };
+        let expected = Answer { id: client.id, rcode: 0, truncated: true, records: 0, ttl: 0 };
         assert_eq!(rig.resolve(&client), expected);
     }
     assert_eq!(rig.finish().inserted, 1);

@@ -6,7 +6,11 @@
 
 mod answers;
 mod bounds;
+mod nxdomain;
+mod orders;
 mod outages;
+mod prefetch;
 mod rig;
+mod stale;
 mod stub;
 mod suspicion;

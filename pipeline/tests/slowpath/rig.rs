@@ -12,19 +12,20 @@ use pmdns::ring::{RingReceiver, RingSender, ring};
 use pmdns::slowpath::{
     self, Answered, Counters, CountersSnapshot, SlowPathParts, UpstreamCounters, UpstreamSnapshot,
 };
+use pmdns::snapshot::CacheOrders;
 use pmdns_config::{SlowPath, Upstream};
 use pmdns_nics::hugepage::Arena;
 use pmdns_nics::{Frame, FramePool, HeapPool};
-use pmdns_stages::cache::{Cache, Lifetimes};
+use pmdns_stages::cache::{Cache, Hit, Key, Lifetimes, Retention};
 use pmdns_stages::encode::Encode;
 use pmdns_stages::miss::Miss;
 use pmdns_stages::parse::Parse;
 use pmdns_stages::policy::LocalData;
 use pmdns_stages::ports::{Port, Ports};
 use pmdns_stages::testing::{OUR_IPV4, OUR_IPV6, OUR_MAC, Query, act_once};
-use pmdns_stages::wire::dns::{flag, header};
+use pmdns_stages::wire::dns::{HEADER_LEN, flag, header};
 use pmdns_stages::wire::name::Seed;
-use pmdns_stages::wire::{be16, ip};
+use pmdns_stages::wire::{be16, be32, ip, name};
 
 use crate::stub::Stub;
 
@@ -34,6 +35,10 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// What a rig shall be like.
 pub(crate) struct Setup {
     pub(crate) settings: SlowPath,
+    pub(crate) keeping: pmdns_config::Cache,
+    pub(crate) prefetch: pmdns_config::Prefetch,
+    /// What keys are hashed with.
+    pub(crate) seed: [u8; 16],
     pub(crate) upstreams: Vec<Upstream>,
     /// Frames in the pool.
     pub(crate) frames: usize,
@@ -50,6 +55,9 @@ impl Setup {
             |stub: &&Stub| Upstream { address: stub.address, timeout_ms: 5_000, source: None };
         Self {
             settings: SlowPath { deadline_ms: 20_000, ..SlowPath::default() },
+            keeping: pmdns_config::Cache::default(),
+            prefetch: pmdns_config::Prefetch::default(),
+            seed: SEED,
             upstreams: stubs.iter().map(upstream).collect(),
             frames: 1024,
             answers: 512,
@@ -80,10 +88,15 @@ impl Setup {
     }
 }
 
+/// What keys are hashed with, unless a test says otherwise.
+const SEED: [u8; 16] = [9; 16];
+
 /// A running slow path thread.
 pub(crate) struct Rig {
     pub(crate) pool: FramePool,
+    pub(crate) orders: CacheOrders,
     misses: Vec<RingSender<Miss>>,
+    notes: RingSender<Hit>,
     answers: RingReceiver<Answered>,
     counters: Arc<Counters>,
     upstreams: Arc<[UpstreamCounters]>,
@@ -100,6 +113,8 @@ pub(crate) struct Answer {
     pub(crate) rcode: u16,
     pub(crate) truncated: bool,
     pub(crate) records: u16,
+    /// TTL of the first record, if its owner is compressed; else 0.
+    pub(crate) ttl: u32,
 }
 
 impl Answer {
@@ -109,11 +124,14 @@ impl Answer {
         let message = &frame.bytes()[ip::ETHERNET_LEN + ip_len + ip::UDP_LEN..];
         let flags = be16(message, header::FLAGS).unwrap();
         assert_ne!(flags & flag::QR, 0, "an answer is a response");
+        let question_end = HEADER_LEN + name::length(&message[HEADER_LEN..]).unwrap() + 4;
+        let is_compressed = message.get(question_end) == Some(&0xc0);
         Self {
             id: be16(message, header::ID).unwrap(),
             rcode: flags & flag::RCODE,
             truncated: flags & flag::TC != 0,
             records: be16(message, header::ANCOUNT).unwrap(),
+            ttl: be32(message, question_end + 6).filter(|_| is_compressed).unwrap_or(0),
         }
     }
 }
@@ -121,19 +139,28 @@ impl Answer {
 impl Rig {
     fn start(setup: Setup) -> Self {
         let clock = Clock::start();
-        let seed = Seed::new([9; 16]);
+        let seed = Seed::new(setup.seed);
         let (cache, mut writers) = Cache::new(Arena::heap(1 << 17), 1, seed).unwrap();
         let ports: Ports = [Port::new(OUR_MAC, [OUR_IPV4.into(), OUR_IPV6.into()])].into();
         let local = Arc::new(LocalData::new(&[], &[], seed).unwrap());
         let pool = FramePool::Heap(HeapPool::new(setup.frames));
         let (misses, inlets) = (0..setup.workers).map(|_| ring(256)).unzip();
         let (outlet, answers) = ring(setup.answers);
+        let (notes, note_receiver) = ring(4096);
+        let retention = Retention {
+            counts_hits: setup.prefetch.enabled,
+            access_window: setup.prefetch.cache_access_window_secs,
+            ..Retention::default()
+        };
         let counters: Arc<Counters> = Arc::default();
         let upstreams: Arc<[UpstreamCounters]> =
             setup.upstreams.iter().map(|_| UpstreamCounters::default()).collect();
         let stop = Arc::new(AtomicBool::new(false));
+        let (give, taken) = slowpath::orders();
+        let orders = CacheOrders::new(vec![give], Arc::clone(&cache), clock);
         let parts = SlowPathParts {
             settings: setup.settings,
+            keeping: setup.keeping,
             upstreams: setup.upstreams,
             lifetimes: Lifetimes {
                 min_ttl: 0,
@@ -141,10 +168,13 @@ impl Rig {
                 max_negative_ttl: 300,
                 max_body: 1232,
             },
+            prefetch: setup.prefetch,
             inlets,
+            hits: vec![note_receiver],
             outlets: vec![outlet],
             answers_to: vec![0; setup.workers],
-            writer: writers.remove(0),
+            orders: taken,
+            writer: writers.remove(0).keeping(&retention),
             encode: Encode::new(Arc::clone(&cache), local, Arc::clone(&ports), 1232),
             cache,
             pool: pool.clone(),
@@ -156,7 +186,19 @@ impl Rig {
         };
         let thread = std::thread::spawn(move || slowpath::run(parts));
         let parse = Parse::new(ports, seed);
-        Self { pool, misses, answers, counters, upstreams, clock, parse, stop, thread }
+        Self {
+            pool,
+            orders,
+            misses,
+            notes,
+            answers,
+            counters,
+            upstreams,
+            clock,
+            parse,
+            stop,
+            thread,
+        }
     }
 
     /// Sends a client's query as a miss of worker 0.
@@ -170,6 +212,14 @@ impl Rig {
         let mut packet = act_once(&mut self.parse, query.packet(), &self.clock.context(now));
         packet.received = now;
         self.misses[worker].push(Miss::of(&packet)).expect("the ring of misses has room");
+    }
+
+    /// Tells of so many hits of the answer to a query, as a data core would.
+    pub(crate) fn hit(&mut self, query: &Query, weight: u32) {
+        let key = Key { name: &query.name, qtype: query.qtype, qclass: query.qclass, flags: 0 };
+        let seed = Seed::new(SEED);
+        let hash = key.hash(seed, seed.hash(&query.name));
+        self.notes.push(Hit { hash, weight }).expect("the ring of notes has room");
     }
 
     /// Sends a query and waits for its answer.
@@ -191,6 +241,11 @@ impl Rig {
     /// Waits until the counters are as they should be.
     pub(crate) fn wait_for(&self, as_it_should: impl Fn(&CountersSnapshot) -> bool) {
         wait_until(|| as_it_should(&self.counters.snapshot()));
+    }
+
+    /// The counters so far.
+    pub(crate) fn counters(&self) -> CountersSnapshot {
+        self.counters.snapshot()
     }
 
     /// The counters of an upstream.

@@ -55,10 +55,14 @@ pub mod flag {
 
 /// Record and query types this program treats specially.
 pub mod rtype {
+    /// IPv4 address.
+    pub const A: u16 = 1;
     /// Alias.
     pub const CNAME: u16 = 5;
     /// Start of authority.
     pub const SOA: u16 = 6;
+    /// IPv6 address (RFC 3596).
+    pub const AAAA: u16 = 28;
     /// EDNS (RFC 6891).
     pub const OPT: u16 = 41;
     /// Transaction key (RFC 2930).
