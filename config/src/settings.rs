@@ -594,7 +594,7 @@ impl Default for Cache {
             stale_ttl: 30,
             stale_client_timeout_ms: 1800,
             stale_backoff: 30,
-            eviction: Eviction::Fifo,
+            eviction: Eviction::HitRate,
             nxdomain_cut: false,
             snapshot: None,
             snapshot_interval: 3600,

@@ -12,8 +12,11 @@ const STAMPS: usize = 4;
 /// Lines of log to an account.
 const LINES: usize = 2;
 
+/// What a hit is worth in an account's credit. It shrinks by a quarter whenever the entry is appended again.
+const HIT_CREDIT: u32 = 8;
+
 /// Of what is asked for, at most about this share is kept; the rest makes room.
-const MOST_KEPT: f32 = 0.75;
+const MOST_KEPT: f32 = 2.0 / 3.0;
 /// How fast the bar follows: so much at each judgement.
 const BAR_STEP: f32 = 0.02;
 /// Where the bar cannot go below or beyond. No score but zero is lower.
@@ -48,7 +51,7 @@ pub(super) struct Accounts {
 struct Account {
     hits: u32,
     since: u32,
-    /// Hits since the entry was appended; of those before, half.
+    /// Hits since the entry was appended, and what is left of those before, in [`HIT_CREDIT`].
     credit: u16,
     is_planned: bool,
     /// When the latest hits were, the last one first; one second late, so that 0 is none.
@@ -78,7 +81,7 @@ impl Accounts {
     pub(super) fn carry(&mut self, from: usize, to: usize) {
         let credit = match self.strategy {
             Eviction::Lru => 0,
-            _ => self.of(from).credit / 2,
+            _ => self.of(from).credit - self.of(from).credit.div_ceil(4),
         };
         *self.of(to) = Account { credit, ..*self.of(from) };
     }
@@ -89,7 +92,8 @@ impl Accounts {
         let account = self.of(line);
         account.fade(now, window);
         account.hits = account.hits.saturating_add(weight);
-        account.credit = account.credit.saturating_add(u16::try_from(weight).unwrap_or(u16::MAX));
+        let credit = u16::try_from(weight.saturating_mul(HIT_CREDIT)).unwrap_or(u16::MAX);
+        account.credit = account.credit.saturating_add(credit);
         let newest = (weight as usize).min(STAMPS);
         account.stamps.copy_within(..STAMPS - newest, newest);
         account.stamps[..newest].fill(now.saturating_add(1));

@@ -1,8 +1,15 @@
 //! A look at every entry of a shard, some at a time, so that inserts go on in between.
 
+use arrayvec::ArrayVec;
+
 use super::entry::Head;
 use super::writer::{Writer, lines_of};
 use super::{EntryRef, EntryView};
+
+/// Lines by which memory is asked for ahead of the walk.
+const AHEAD_LINES: u32 = 32;
+/// Entries that are forgotten together, their buckets loaded meanwhile.
+const CONDEMNED: usize = 32;
 
 /// How far a walk has come.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,6 +40,7 @@ impl Writer {
         mut look: impl FnMut(EntryRef, &EntryView<'_>, &Head) -> Verdict,
     ) -> bool {
         let mut position = walk.next.unwrap_or_else(|| self.span.tail());
+        let mut condemned: ArrayVec<(Head, u32), CONDEMNED> = ArrayVec::new();
         for _ in 0..steps {
             if position == self.span.head() {
                 break;
@@ -45,13 +53,27 @@ impl Writer {
             let view = self.view(position);
             let head = Head::read(&view);
             let found = EntryRef { shard: self.shard as u16, line: position };
+            // Each says where the next one is, so that no processor would load them ahead of itself.
+            self.cache
+                .prefetch_entry(EntryRef { line: position.wrapping_add(AHEAD_LINES), ..found });
             if look(found, &view, &head) == Verdict::Forget {
-                *forgotten += u64::from(self.forget(&head, position));
+                self.cache.probe(head.hash);
+                condemned.push((head, position));
+            }
+            if condemned.is_full() {
+                *forgotten += self.forget_all(&mut condemned);
             }
             position = self.span.after(position, lines_of(&head));
         }
+        *forgotten += self.forget_all(&mut condemned);
         walk.next = Some(position);
         position == self.span.head()
+    }
+
+    /// Takes entries whose buckets are being loaded out of the cache, and says how many could be found.
+    fn forget_all(&mut self, condemned: &mut ArrayVec<(Head, u32), CONDEMNED>) -> u64 {
+        let forgotten = condemned.drain(..).filter(|(head, position)| self.forget(head, *position));
+        forgotten.count() as u64
     }
 }
 
