@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the packages that building pmdns needs, with --lab those that its end-to-end labs need, and with --peers also the
-# servers that scripts/compare.sh compares it with.
+# other servers that scripts/compare.sh compares it with.
 # Debian and Ubuntu, as root or by sudo. What is there already is left alone.
 set -euo pipefail
 

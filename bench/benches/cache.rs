@@ -76,7 +76,7 @@ fn noted(c: &mut Criterion<Cycles>) {
     for (name, is_on) in [("off", false), ("on", true)] {
         let mut lookup = Lookups::new(&kit);
         if is_on {
-            lookup.stage = Lookup::sampling(Arc::clone(&kit.cache));
+            lookup.stage = Lookup::new(Arc::clone(&kit.cache)).sampling(true);
         }
         let mut batches = 0;
         group.bench_function(name, |b| {

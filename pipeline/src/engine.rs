@@ -274,7 +274,9 @@ impl Engine {
     /// Starts every thread. Data cores are pinned if `pin` says so.
     pub fn start(self, config: &Config, pin: bool) -> Result<Running, EngineError> {
         let mut running = Running { threads: Vec::new(), stop: Arc::clone(&self.stop) };
-        let slow_path_cores = slow_path_cores(config, &self.topology);
+        let available = core_affinity::get_core_ids().unwrap_or_default();
+        let available: Vec<usize> = available.into_iter().map(|core| core.id).collect();
+        let slow_path_cores = slow_path_cores(config, &self.topology, &available);
         for (index, parts) in self.slow_path.into_iter().enumerate() {
             let core = slow_path_cores.get(index % slow_path_cores.len().max(1)).copied();
             running.spawn(format!("slowpath-{index}"), core.filter(|_| pin), move || {
@@ -485,12 +487,45 @@ fn lay_rings(
     (workers, threads, gauges.into())
 }
 
-/// CPUs for the slow path: those the config names, else those no data core uses; none: any CPU.
-fn slow_path_cores(config: &Config, topology: &Topology) -> Vec<usize> {
+/// CPUs for the slow path: those the config names, else those of `available` that no data core uses; none: any CPU.
+fn slow_path_cores(config: &Config, topology: &Topology, available: &[usize]) -> Vec<usize> {
     if !config.slowpath.cores.is_empty() {
         return config.slowpath.cores.clone();
     }
-    let data: Vec<usize> = topology.workers.iter().map(|worker| worker.core).collect();
-    let all = core_affinity::get_core_ids().unwrap_or_default();
-    all.into_iter().map(|core| core.id).filter(|core| !data.contains(core)).collect()
+    let is_data = |core: &usize| topology.workers.iter().any(|worker| worker.core == *core);
+    available.iter().copied().filter(|core| !is_data(core)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use pmdns_nics::{Nic as _, memory};
+
+    use super::*;
+    use crate::testing::config;
+
+    fn facts(numa_node: Option<u32>) -> Vec<PortFacts> {
+        let (nic, _, _) = memory::link("p0", 0, 1, 64);
+        vec![PortFacts { numa_node, ..nic.facts().clone() }]
+    }
+
+    #[test]
+    fn trap_23_the_slow_path_keeps_to_the_cpu_set_and_off_the_data_cores() {
+        let on = |more: &str, available: &[usize]| {
+            let config = config(more);
+            let topology = Topology::plan(&config, &facts(None), available).expect("a plan");
+            slow_path_cores(&config, &topology, available)
+        };
+        assert_eq!(on("", &[0, 1]), [0], "the data core is the last one");
+        assert_eq!(on("", &[2, 5, 7]), [2, 5]);
+        assert_eq!(on("", &[0]), [0; 0], "one CPU for everything: the scheduler decides");
+        assert_eq!(on("[slowpath]\ncores = [1]\n", &[0, 1]), [1], "as the operator says");
+    }
+
+    #[test]
+    fn trap_23_memory_is_where_the_port_is_as_far_as_anybody_knows() {
+        let node = |more: &str, port| cache_node(&config(more), &facts(port));
+        assert_eq!(node("", Some(7)), Some(7), "the last of eight nodes");
+        assert_eq!(node("", None), None, "a VM that does not say");
+        assert_eq!(node("[cache]\nnuma_node = 3\n", Some(7)), Some(3), "as the operator says");
+    }
 }

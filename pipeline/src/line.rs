@@ -58,10 +58,10 @@ impl Line {
             lookup.limiter().exchange(&mut rules.misses);
         }
         if let Some(policy) = self.policy.stage_mut() {
-            policy.exchange(&mut rules.judging);
+            std::mem::swap(policy, &mut rules.policy);
         }
         if let Some(encode) = self.encode.stage_mut() {
-            encode.exchange(&mut rules.answering);
+            encode.exchange(&mut rules.answers);
         }
     }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use pmdns_config::Config;
 use pmdns_stages::acl::Acl;
-use pmdns_stages::policy::{Digest, Ruleset, RulesetError};
+use pmdns_stages::policy::{Digest, Policy, Ruleset, RulesetError};
 use pmdns_stages::ratelimit::Limiter;
 use pmdns_stages::wire::name::Seed;
 
@@ -27,10 +27,10 @@ pub struct LineRules {
     pub queries: Limiter,
     /// How fast what the cache cannot answer.
     pub misses: Limiter,
-    /// For policy.
-    pub judging: Arc<Ruleset>,
-    /// For encode.
-    pub answering: Arc<Ruleset>,
+    /// What names are judged by.
+    pub policy: Policy,
+    /// What they are answered from.
+    pub answers: Arc<Ruleset>,
 }
 
 /// The end that a thread takes rules from and gives rules back to.
@@ -170,8 +170,8 @@ impl Recipe {
             acl: Acl::new(&config.acl),
             queries: Limiter::of_queries(&config.ratelimit, self.ticks_per_second, self.seed),
             misses: Limiter::of_misses(&config.ratelimit, self.ticks_per_second, self.seed),
-            judging: Arc::clone(&ruleset),
-            answering: Arc::clone(&ruleset),
+            policy: Policy::new(Arc::clone(&ruleset)),
+            answers: Arc::clone(&ruleset),
         };
         let workers = (0..self.workers).map(line).collect();
         let slow_path = (0..self.slow_path).map(|_| Arc::clone(&ruleset)).collect();

@@ -4,6 +4,7 @@ use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::name::Seed;
 
 use super::query::{Face, Query, Question};
+use super::spelling::Spelling;
 
 /// A query that was sent upstream for a client.
 #[derive(Debug)]
@@ -17,7 +18,7 @@ impl Asked {
     /// The query for this miss.
     pub fn new(miss: &Miss, seed: Seed, id: u16, edns: bool) -> Self {
         let question = Question::of(miss, seed);
-        let query = Query::new(&question, id, edns);
+        let query = Query::new(&question, id, Spelling::PLAIN, edns);
         Self { question, id, query }
     }
 
@@ -28,7 +29,7 @@ impl Asked {
 
     /// Whether `reply` is taken for its reply. Then its face is looked at, too.
     pub fn takes(&self, reply: &[u8]) -> bool {
-        let taken = self.question.is_answered_by(self.id, reply);
+        let taken = self.question.is_answered_by(self.id, Spelling::PLAIN, reply);
         if taken {
             let _ = Face::of(reply);
         }

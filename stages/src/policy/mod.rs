@@ -1,7 +1,8 @@
 //! Stage: names that are answered here, and names that are not answered.
 //!
 //! Local records, special-use names and block lists are made into one [`Ruleset`] at load. Almost no query is
-//! about a name that a rule is about, so the stage is a filter that says no quickly, and then a search.
+//! about a name that a rule is about, so the stage is a filter that says no quickly, and then a search; and
+//! what is asked for again and again is remembered to be nobody's business here.
 
 mod builtin;
 mod filter;
@@ -14,34 +15,29 @@ mod zone;
 
 use std::sync::Arc;
 
-use arrayvec::ArrayVec;
-
-use crate::packet::{Batch, MAX_BATCH, Packet};
-use crate::step::{Exits, Run, Step};
+use crate::packet::Packet;
+use crate::step::Step;
 use crate::{Context, Stage, StageName};
-use filter::Glance;
 pub use local::LocalError;
 pub use rpz::RpzError;
 pub use ruleset::{Digest, LocalRef, Ruleset, RulesetError};
+
+/// Names that a core remembers the rules to say nothing about: 64 KiB of its own cache.
+const CLEARED: usize = 1 << 13;
 
 /// The stage that answers for local and blocked names.
 #[derive(Clone, Debug)]
 pub struct Policy {
     rules: Arc<Ruleset>,
     idle: bool,
+    cleared: Cleared,
 }
 
 impl Policy {
     /// A stage that judges by `rules`.
     pub fn new(rules: Arc<Ruleset>) -> Self {
         let idle = rules.is_empty();
-        Self { rules, idle }
-    }
-
-    /// Judges by these rules from now on, and gives back those it had.
-    pub fn exchange(&mut self, rules: &mut Arc<Ruleset>) {
-        std::mem::swap(&mut self.rules, rules);
-        self.idle = self.rules.is_empty();
+        Self { rules, idle, cleared: Cleared::new() }
     }
 }
 
@@ -53,36 +49,48 @@ impl Stage for Policy {
         self.idle
     }
 
+    #[inline]
     fn act(&mut self, packet: &mut Packet, _context: &Context) -> Step {
-        let glance = self.rules.glance(packet);
-        self.rules.decide(packet, glance)
+        const GO_ON: Step = Step::at(StageName::Lookup);
+        if self.idle {
+            return GO_ON;
+        }
+        if self.rules.concerns_client(packet) {
+            return self.rules.judge(packet);
+        }
+        // What becomes of any other client's query without an answer here depends on nothing but its name.
+        if self.cleared.has(packet.key) {
+            return GO_ON;
+        }
+        let step = self.rules.decide(packet);
+        if step == GO_ON {
+            self.cleared.add(packet.key);
+        }
+        step
+    }
+}
+
+/// Names that the rules say nothing about, as far as this core remembers, by their hash.
+///
+/// A hash is all that is compared: that a name is taken for another one has odds of one to 2^64 for each pair of
+/// names, and nobody who does not know the seed can choose such a pair.
+#[derive(Clone, Debug)]
+struct Cleared(Box<[u64; CLEARED]>);
+
+impl Cleared {
+    fn new() -> Self {
+        // A hash whose lower bits lead elsewhere is nobody's who looks here.
+        Self(Box::new(std::array::from_fn(|slot| !(slot as u64))))
     }
 
-    /// Packets that a first look does not settle wait until all have had theirs: meanwhile what the second look
-    /// reads is loaded.
-    #[inline]
-    fn process(&mut self, batch: &mut Batch, _context: &Context, exits: &mut Exits) {
-        let here = Step::at(Self::NAME);
-        let mut run = Run::new(exits);
-        let mut waiting: ArrayVec<(u8, Glance), MAX_BATCH> = ArrayVec::new();
-        for (number, packet) in (0..).zip(batch.iter_mut()) {
-            if packet.step != here {
-                continue;
-            }
-            match if self.idle { Glance::No } else { self.rules.glance(packet) } {
-                Glance::No => {
-                    packet.step = Step::at(StageName::Lookup);
-                    run.count(packet.step);
-                }
-                glance => waiting.push((number, glance)),
-            }
-        }
-        for (number, glance) in &waiting {
-            let packet = &mut batch[usize::from(*number)];
-            packet.step = self.rules.decide(packet, *glance);
-            debug_assert!(packet.step.is_below(Self::NAME), "steps only go down the line");
-            run.count(packet.step);
-        }
+    #[inline(always)]
+    fn has(&self, hash: u64) -> bool {
+        self.0[hash as usize % CLEARED] == hash
+    }
+
+    #[inline(always)]
+    fn add(&mut self, hash: u64) {
+        self.0[hash as usize % CLEARED] = hash;
     }
 }
 

@@ -339,6 +339,7 @@ fn prefix(labels: &[&[u8]]) -> Option<Prefix> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::filter::Candidates;
     use super::*;
     use crate::testing::{name_of, query, reply};
 
@@ -362,8 +363,9 @@ mod tests {
     fn of_name(zone: &PolicyZone, text: &str) -> Option<Action> {
         let mut filter = Filter::with_capacity(zone.len(), seed());
         zone.add_to(&mut filter);
-        let name = name_of(text);
-        zone.of_name(&name, &filter.candidates(&name))
+        let (name, mut found) = (name_of(text), Candidates::new());
+        filter.find(&name, &mut found);
+        zone.of_name(&name, &found)
     }
 
     #[test]

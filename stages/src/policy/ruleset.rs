@@ -10,7 +10,7 @@ use pmdns_config::limits::MAX_LIST_NAMES;
 use pmdns_config::{BlockAction, Config, NameError};
 
 use super::builtin::{pointers, special_use};
-use super::filter::{Filter, Glance, all_candidates};
+use super::filter::{Candidates, Filter, all_candidates};
 use super::lists::{Blocked, Lists};
 use super::local::{Entries, Local, LocalError};
 use super::rpz::{Action, PolicyZone, RpzError};
@@ -168,27 +168,25 @@ impl Ruleset {
         (generation == self.generation).then(|| self.entries.get(number)).flatten()
     }
 
-    /// The first look at a packet. Starts loading what the second look reads.
+    /// Where a packet goes that no rule about clients concerns.
     #[inline(always)]
-    pub(super) fn glance(&self, packet: &Packet) -> Glance {
-        if let Some(clients) = &self.clients
-            && clients.find(packet.layout.client(packet.frame.bytes()))
-        {
-            return Glance::Yes;
-        }
-        self.filter.glance(packet.query().name())
-    }
-
-    /// Where a packet goes at which this was the first look.
-    #[inline(always)]
-    pub(super) fn decide(&self, packet: &mut Packet, glance: Glance) -> Step {
-        match self.filter.may_have(glance) {
+    pub(super) fn decide(&self, packet: &mut Packet) -> Step {
+        match self.filter.may_have(packet.query().name()) {
             true => self.judge(packet),
             false => Step::at(StageName::Lookup),
         }
     }
 
-    /// Where a packet goes whose name a rule may be about.
+    /// Whether a rule is about the packet's client.
+    #[inline(always)]
+    pub(super) fn concerns_client(&self, packet: &Packet) -> bool {
+        match &self.clients {
+            None => false,
+            Some(clients) => clients.find(packet.layout.client(packet.frame.bytes())),
+        }
+    }
+
+    /// Where a packet goes whose name or client a rule may be about.
     #[inline(never)]
     pub(crate) fn judge(&self, packet: &mut Packet) -> Step {
         let query = packet.query();
@@ -209,7 +207,8 @@ impl Ruleset {
     }
 
     fn verdict(&self, name: &[u8], qtype: u16, client: &[u8]) -> Verdict {
-        let candidates = self.filter.candidates(name);
+        let mut candidates = Candidates::new();
+        self.filter.find(name, &mut candidates);
         if let Some(number) = self.local.find(name, &candidates, qtype) {
             return Verdict::Entry(number);
         }
@@ -238,7 +237,8 @@ impl Ruleset {
         if !self.judges_responses() {
             return entry;
         }
-        let candidates = self.filter.candidates(key.name);
+        let mut candidates = Candidates::new();
+        self.filter.find(key.name, &mut candidates);
         for zone in &self.policies {
             // An earlier rule about the name exempts it; any other would have been carried out by now.
             if zone.of_name(key.name, &candidates) == Some(Action::Passthru) {

@@ -11,7 +11,7 @@ use crate::packet::Answer;
 use crate::parse::Parse;
 use crate::ports::Port;
 use crate::step::Reason;
-use crate::testing::{OUR_IPV4, OUR_MAC, act_once, at, entry_of, name_of, query, reply};
+use crate::testing::{OUR_IPV4, OUR_MAC, Query, act_once, at, entry_of, name_of, query, reply};
 use crate::wire::dns::Rcode;
 use crate::wire::name::Seed;
 
@@ -339,11 +339,38 @@ fn an_answer_of_another_generation_is_not_looked_up() {
     let mut policy = policy_of(&["www.example."], &[]);
     let (_, Answer::Local(found)) = ask(&mut policy, "www.example. A") else { panic!("local") };
     assert!(policy.rules.entry(found).is_some());
-    let mut rules = Arc::new(Ruleset::empty(seed()));
-    policy.exchange(&mut rules);
-    assert!(policy.rules.entry(found).is_none());
-    assert!(policy.is_idle());
-    assert!(rules.entry(found).is_some(), "those it had");
+    assert!(Ruleset::empty(seed()).entry(found).is_none());
+}
+
+#[test]
+fn a_name_that_was_let_pass_once_is_no_way_round_the_rules() {
+    let client = rules("32.9.0.77.10.rpz-client-ip 60 CNAME .\n");
+    let mut policy = with_policies(&[&client], &["ads.example"]);
+    let mut from = |last: u8, text: &str| {
+        let ports = [Port::new(OUR_MAC, [OUR_IPV4.into()])].into();
+        let query = Query { source: vec![10, 77, 0, last], ..query(text) };
+        let packet = act_once(&mut Parse::new(ports, seed()), query.packet(), &at(0));
+        let packet = act_once(&mut policy, packet, &at(0));
+        (packet.step, packet.answer)
+    };
+    for _ in 0..3 {
+        assert_eq!(from(1, "www.example. A"), (ON, Answer::None));
+        assert_eq!(from(9, "WWW.example. A"), BLOCKED, "another client");
+        assert_eq!(from(1, "ads.example. A"), BLOCKED);
+    }
+}
+
+#[test]
+fn what_is_remembered_is_one_hash_a_slot() {
+    let mut cleared = Cleared::new();
+    let other = 5 + CLEARED as u64;
+    for hash in [0, 5, other, u64::MAX] {
+        assert!(!cleared.has(hash), "{hash}");
+    }
+    cleared.add(5);
+    assert!(cleared.has(5) && !cleared.has(other));
+    cleared.add(other);
+    assert!(!cleared.has(5) && cleared.has(other));
 }
 
 #[test]
