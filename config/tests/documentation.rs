@@ -198,7 +198,9 @@ fn sources_that_use_settings() -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut folders: Vec<_> =
         ["nics/src", "stages/src", "pipeline/src"].map(|it| root.join(it)).into();
-    let mut sources = vec![include_str!("../src/local.rs").to_owned()];
+    let mut sources = [include_str!("../src/local.rs"), include_str!("../src/cookies.rs")]
+        .map(str::to_owned)
+        .to_vec();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).expect("a folder of sources") {
             let path = entry.expect("an entry").path();

@@ -53,7 +53,7 @@ fn special_names() -> Vec<Vec<u8>> {
 }
 
 /// The records of special-use names, but for the names that `records` have an SOA record of, and those that
-/// are one of `forwarded` or below it.
+/// are one of `forwarded` or below it. What is forwarded below one of them is a part that others serve.
 pub(super) fn special_use(records: &[LocalRecord], forwarded: &[Box<[u8]>]) -> Vec<LocalRecord> {
     let is_served = |name: &[u8]| {
         let by_file = |record: &LocalRecord| record.rtype == rtype::SOA && *record.name == *name;
@@ -69,6 +69,9 @@ pub(super) fn special_use(records: &[LocalRecord], forwarded: &[Box<[u8]>]) -> V
         };
         add(&name, rtype::SOA, &soa);
         add(&name, rtype::NS, &name);
+        for part in forwarded.iter().filter(|part| suffixes(part).any(|one| one == name)) {
+            add(part, rtype::NS, part);
+        }
         // RFC 6761 section 6.3: localhost and all names below it are the host itself.
         if name == wire("localhost") {
             for owner in [name.clone(), [b"\x01*".as_slice(), &name].concat()] {
@@ -178,6 +181,14 @@ mod tests {
             assert!(!has(&records, name, rtype::SOA), "{name}");
         }
         assert!(has(&records, "16.172.in-addr.arpa.", rtype::SOA));
+    }
+
+    #[test]
+    fn what_is_forwarded_below_a_zone_is_a_part_of_its_own() {
+        let records = special_use(&[], &[name_of("corp.home.arpa.").into()]);
+        assert!(has(&records, "home.arpa.", rtype::SOA));
+        assert!(has(&records, "corp.home.arpa.", rtype::NS));
+        assert!(!has(&records, "corp.home.arpa.", rtype::SOA));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use pmdns_config::files::{FileError, ListSummary, Scope, read_list, read_zone};
 use pmdns_config::limits::MAX_LIST_NAMES;
-use pmdns_config::{BlockAction, Config, NameError};
+use pmdns_config::{BlockAction, Config, NameError, wire_name};
 
 use super::builtin::{pointers, special_use};
 use super::filter::{Candidates, Filter, all_candidates};
@@ -44,9 +44,19 @@ pub enum RulesetError {
     /// A blocked name is no name.
     #[error("block.names: {0}")]
     Block(#[from] NameError),
+    /// A forwarded zone is no name.
+    #[error("forward.zone: {0}")]
+    Forward(NameError),
     /// There are more names than there is room for.
     #[error("block.names: there are more than {MAX_LIST_NAMES} blocked names; remove some")]
     TooMany,
+}
+
+/// The zones that have upstreams of their own; forwarding the root says nothing of any name.
+fn forwarded(config: &Config) -> Result<Vec<Box<[u8]>>, RulesetError> {
+    let zones = config.forwards.iter().map(|forward| wire_name(&forward.zone));
+    let zones = zones.collect::<Result<Vec<_>, _>>().map_err(RulesetError::Forward)?;
+    Ok(zones.into_iter().filter(|zone| zone.len() > 1).collect())
 }
 
 /// Where an answer stands in the ruleset of one generation.
@@ -122,7 +132,7 @@ impl Ruleset {
             records.extend(read_zone(&zone.file, zone.origin.as_deref())?);
         }
         if config.policy.special_use {
-            records.extend(special_use(&records, &[]));
+            records.extend(special_use(&records, &forwarded(config)?));
         }
         if config.policy.auto_ptr {
             records.extend(pointers(&records));

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use pmdns_config::{BlockAction, Blocklist, Config, ListFormat, LocalRecord, Rpz, Zone};
+use pmdns_config::{BlockAction, Blocklist, Config, Forward, ListFormat, LocalRecord, Rpz, Zone};
 
 use super::*;
 use crate::cache::{Head, Key, answers};
@@ -259,6 +259,13 @@ fn special_use_names_are_answered_by_default_and_can_be_overridden() {
     assert_eq!(local(&mut policy, "nas.home.arpa. A"), Some((Rcode::NOERROR, [1, 0, 0])));
     let pointer = local(&mut policy, "3.2.1.10.in-addr.arpa. PTR");
     assert_eq!(pointer, Some((Rcode::NOERROR, [1, 0, 0])));
+    let forward = |zone: &str| Forward { zone: zone.into(), group: "corp".into() };
+    let forwards = ["corp.home.arpa.", "onion.", "."].map(forward).into();
+    let mut policy = self::policy(&Config { forwards, ..Config::default() });
+    for text in ["a.corp.home.arpa. A", "corp.home.arpa. A", "x.onion. A"] {
+        assert_eq!(ask(&mut policy, text), (ON, Answer::None), "{text}");
+    }
+    assert_eq!(local(&mut policy, "x.home.arpa. A"), Some((Rcode::NXDOMAIN, [0, 1, 0])));
 }
 
 /// A stage with these policy zones and these names blocked.
