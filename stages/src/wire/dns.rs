@@ -68,7 +68,7 @@ pub mod rtype {
     pub const HINFO: u16 = 13;
     /// Text.
     pub const TXT: u16 = 16;
-    /// IPv6 address.
+    /// IPv6 address (RFC 3596).
     pub const AAAA: u16 = 28;
     /// Alias of a whole tree (RFC 6672).
     pub const DNAME: u16 = 39;
