@@ -73,6 +73,8 @@ impl Lookup {
     }
 
     /// Where a packet goes that the cache has no answer for.
+    #[cold]
+    #[inline(never)]
     fn miss(&self, packet: &mut Packet) -> Step {
         if self.minimal_any && packet.layout.qtype == rtype::ANY {
             packet.answer = Answer::Fixed(Fixed::Any);

@@ -140,15 +140,58 @@ impl Encode {
 
     /// Answers with an entry that need not be in the cache.
     pub fn answer_with(&self, packet: &mut Packet, entry: &Entry, context: &Context) -> Step {
-        self.answer_from_words(packet, &entry.words(), context.seconds)
-    }
-
-    /// Answers from an entry that nobody else changes.
-    fn answer_from_words(&self, packet: &mut Packet, words: &&[u64], seconds: u32) -> Step {
         let offsets = Offsets::of(packet.layout);
         let mut buffer = Buffer::default();
         let options = buffer.options_of(packet, &self.nsid);
-        self.answer_from(packet, offsets, options, words, seconds, || true)
+        self.answer_from(packet, offsets, options, &entry.words(), context.seconds, || true)
+    }
+
+    /// Answers as the packet says. Nearly all answers have no options, and pay for none.
+    #[inline(always)]
+    fn answer(&self, packet: &mut Packet, options: Options<'_>, context: &Context) -> Step {
+        let offsets = Offsets::of(packet.layout);
+        match packet.answer {
+            Answer::Cached(found) => {
+                let entry = self.cache.view(found);
+                let (now, is_whole) = (context.seconds, || entry.is_valid());
+                if Offsets::are_plain(packet.layout) {
+                    return self.answer_from(
+                        packet,
+                        Offsets::PLAIN,
+                        options,
+                        &entry,
+                        now,
+                        is_whole,
+                    );
+                }
+                self.answer_from(packet, offsets, options, &entry, now, is_whole)
+            }
+            Answer::Local(index) => {
+                let words = self.local.entry(index).words();
+                self.answer_from(packet, offsets, options, &words, 0, || true)
+            }
+            Answer::Fixed(which) => {
+                match self.fixed.as_ref().and_then(|fixed| fixed.entry(which)) {
+                    Some(entry) => {
+                        self.answer_from(packet, offsets, options, &entry.words(), 0, || true)
+                    }
+                    None => self.answer_bare(packet, options, Rcode::REFUSED, 0),
+                }
+            }
+            Answer::Rcode(rcode) => self.answer_bare(packet, options, rcode, 0),
+            Answer::Truncated => self.answer_bare(packet, options, Rcode::NOERROR, flag::TC),
+            Answer::None => {
+                debug_assert!(false, "a stage sent a packet to encode without an answer");
+                self.answer_bare(packet, options, Rcode::SERVFAIL, 0)
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn answer_with_options(&self, packet: &mut Packet, context: &Context) -> Step {
+        let mut buffer = Buffer::default();
+        let options = buffer.options_of(packet, &self.nsid);
+        self.answer(packet, options, context)
     }
 
     /// Answers from an entry's words, wherever they are, TTLs counted down to `seconds`.
@@ -170,8 +213,12 @@ impl Encode {
             return Step::SLOW_PATH;
         }
         let layout = packet.layout;
-        let fits = usize::from(head.body_len) <= self.room_for_records(layout, options.all);
-        let options = if fits { options.all } else { options.essential };
+        let options = match options.has_more_than_essential()
+            && usize::from(head.body_len) > self.room_for_records(layout, options.all)
+        {
+            true => options.essential,
+            false => options.all,
+        };
         let outline = Outline::of(&head, packet, self.room_for_records(layout, options));
         let Some(body) = open(packet, offsets, outline.body_len, options) else {
             return Step::drop(Reason::AnswerTooLong);
@@ -198,10 +245,15 @@ impl Encode {
 
     /// Answers without records.
     #[inline]
-    fn answer_bare(&self, packet: &mut Packet, rcode: Rcode, flags: u16) -> Step {
+    fn answer_bare(
+        &self,
+        packet: &mut Packet,
+        options: Options<'_>,
+        rcode: Rcode,
+        flags: u16,
+    ) -> Step {
         let offsets = Offsets::of(packet.layout);
-        let mut buffer = Buffer::default();
-        let options = buffer.options_of(packet, &self.nsid).all;
+        let options = options.all;
         match open(packet, offsets, 0, options) {
             Some(_) => {
                 let outline = Outline::bare(rcode, flags);
@@ -252,34 +304,9 @@ impl Stage for Encode {
 
     #[inline]
     fn act(&mut self, packet: &mut Packet, context: &Context) -> Step {
-        match packet.answer {
-            Answer::Cached(found) => {
-                let entry = self.cache.view(found);
-                let (now, is_whole) = (context.seconds, || entry.is_valid());
-                if Offsets::are_plain(packet.layout) && Options::are_none(packet) {
-                    let (offsets, options) = (Offsets::PLAIN, Options::NONE);
-                    return self.answer_from(packet, offsets, options, &entry, now, is_whole);
-                }
-                let offsets = Offsets::of(packet.layout);
-                let mut buffer = Buffer::default();
-                let options = buffer.options_of(packet, &self.nsid);
-                self.answer_from(packet, offsets, options, &entry, now, is_whole)
-            }
-            Answer::Local(index) => {
-                self.answer_from_words(packet, &self.local.entry(index).words(), 0)
-            }
-            Answer::Fixed(which) => {
-                match self.fixed.as_ref().and_then(|fixed| fixed.entry(which)) {
-                    Some(entry) => self.answer_from_words(packet, &entry.words(), 0),
-                    None => self.answer_bare(packet, Rcode::REFUSED, 0),
-                }
-            }
-            Answer::Rcode(rcode) => self.answer_bare(packet, rcode, 0),
-            Answer::Truncated => self.answer_bare(packet, Rcode::NOERROR, flag::TC),
-            Answer::None => {
-                debug_assert!(false, "a stage sent a packet to encode without an answer");
-                self.answer_bare(packet, Rcode::SERVFAIL, 0)
-            }
+        match Options::are_none(packet) {
+            true => self.answer(packet, Options::NONE, context),
+            false => self.answer_with_options(packet, context),
         }
     }
 }

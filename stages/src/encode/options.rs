@@ -31,10 +31,17 @@ impl Options<'_> {
     /// No options.
     pub(super) const NONE: Self = Self { all: &[], essential: &[] };
 
+    /// Whether some may be left out.
+    #[inline(always)]
+    pub(super) fn has_more_than_essential(self) -> bool {
+        self.all.len() > self.essential.len()
+    }
+
     /// Whether the answer to this packet has none, as nearly all have.
     #[inline(always)]
     pub(super) fn are_none(packet: &Packet) -> bool {
-        !packet.layout.flags.has_any(WITH_OPTIONS) && packet.extended_error.is_none()
+        let flags = packet.layout.flags;
+        !flags.has_any(WITH_OPTIONS) && (packet.extended_error.is_none() || !flags.has(Flags::EDNS))
     }
 }
 
@@ -46,16 +53,10 @@ pub(super) struct Buffer {
 
 impl Buffer {
     /// The options of the answer to this packet. `nsid` is our name, empty if we have none.
-    #[inline]
     pub(super) fn options_of(&mut self, packet: &Packet, nsid: &[u8]) -> Options<'_> {
-        if Options::are_none(packet) || !packet.layout.flags.has(Flags::EDNS) {
+        if Options::are_none(packet) {
             return Options::NONE;
         }
-        self.collect(packet, nsid)
-    }
-
-    #[inline(never)]
-    fn collect(&mut self, packet: &Packet, nsid: &[u8]) -> Options<'_> {
         let layout = packet.layout;
         if layout.flags.has(Flags::COOKIE) {
             let cookie = packet.frame.bytes().get(layout.question_end()..layout.kept_end());

@@ -3,9 +3,9 @@
 //! Everything later stages rely on is checked here, once: lengths, checksums, addresses, and the whole
 //! query. What is wrong below DNS is dropped with its reason; what is wrong in DNS gets an rcode.
 
-mod options;
 #[cfg(test)]
 mod tests;
+mod unusual;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use pmdns_nics::Verified;
 
 use crate::cookie::Cookies;
 use crate::fixed::FixedAnswers;
-use crate::packet::{Answer, Flags, Packet};
+use crate::packet::{Flags, Packet};
 use crate::ports::{Port, Ports};
 use crate::step::{Reason, Step};
 use crate::wire::checksum::Sum;
-use crate::wire::dns::{Asked, CLASS_CH, HEADER_LEN, Rcode, flag, header, question_len};
+use crate::wire::dns::{Asked, HEADER_LEN, PLAIN_UDP_SIZE, flag, header, question_len};
 use crate::wire::ip::{
     ETHERNET_LEN, ETHERNET_SOURCE, ETHERTYPE, IPV4_MIN_LEN, IPV6_LEN, MAX_VLAN_TAGS, PROTOCOL_ICMP,
     PROTOCOL_ICMPV6, PROTOCOL_UDP, TYPE_ARP, TYPE_IPV4, TYPE_IPV6, TYPE_QINQ, TYPE_VLAN, UDP_LEN,
     VLAN_LEN, udp, v4, v6,
 };
 use crate::wire::name::Seed;
-use crate::wire::{be16, dns, field16};
+use crate::wire::{be16, field16};
 use crate::{Context, Stage, StageName};
 
 /// First byte of an IPv4 header without options.
@@ -34,6 +34,8 @@ const IPV4_PLAIN: u8 = 0x45;
 const IPV6_EXTENSIONS: [u8; 7] = [0, 43, 50, 51, 60, 135, 139];
 /// IPv6 fragment header.
 const IPV6_FRAGMENT: u8 = 44;
+/// Where a packet stays whose query is not like nearly all, until it is read.
+const HERE: Step = Step::at(StageName::Parse);
 /// More-fragments flag and fragment offset of an IPv4 header.
 const IPV4_FRAGMENTED: u16 = 0x3fff;
 
@@ -65,7 +67,7 @@ impl Parse {
 
     /// Reads Ethernet, then goes by the EtherType.
     #[inline(always)]
-    fn read(&self, packet: &mut Packet, seconds: u32) -> Result<Step, Reason> {
+    fn read(&self, packet: &mut Packet) -> Result<Step, Reason> {
         let frame = packet.frame.bytes();
         let port = &self.ports[usize::from(packet.frame.port())];
         // Nearly every query looks like this. The code for it is the code for all others, with offsets that
@@ -75,7 +77,7 @@ impl Parse {
             && start[ETHERNET_LEN] == IPV4_PLAIN
         {
             packet.layout.l3 = ETHERNET_LEN as u8;
-            return self.read_ipv4(packet, port, ETHERNET_LEN, IPV4_MIN_LEN, seconds);
+            return self.read_ipv4(packet, port, ETHERNET_LEN, IPV4_MIN_LEN);
         }
         let Some(ethernet) = frame.first_chunk::<ETHERNET_LEN>() else { return Err(Reason::Runt) };
         let mut ethertype = field16(ethernet, ETHERTYPE);
@@ -92,9 +94,9 @@ impl Parse {
             TYPE_IPV4 => {
                 let first = frame.get(l3).ok_or(Reason::Ipv4Header)?;
                 let header_len = usize::from(first & 0xf) * 4;
-                self.read_ipv4(packet, port, l3, header_len, seconds)
+                self.read_ipv4(packet, port, l3, header_len)
             }
-            TYPE_IPV6 => self.read_ipv6(packet, port, l3, seconds),
+            TYPE_IPV6 => self.read_ipv6(packet, port, l3),
             TYPE_ARP => Ok(Step::at(StageName::Neighbor)),
             _ => Ok(Step::EXCEPTION),
         }
@@ -107,7 +109,6 @@ impl Parse {
         port: &Port,
         l3: usize,
         header_len: usize,
-        seconds: u32,
     ) -> Result<Step, Reason> {
         let ip = packet.frame.bytes().get(l3..).unwrap_or_default();
         let Some(header) = ip.first_chunk::<IPV4_MIN_LEN>() else { return Err(Reason::Ipv4Header) };
@@ -139,7 +140,7 @@ impl Parse {
             PROTOCOL_UDP => {
                 let addresses = header.last_chunk::<8>().expect("both stand at its end");
                 let addresses = Sum::default().add_bytes(addresses);
-                self.read_udp(packet, port, addresses, l3 + header_len..l3 + total_len, seconds)
+                self.read_udp(packet, port, addresses, l3 + header_len..l3 + total_len)
             }
             PROTOCOL_ICMP => Ok(Step::at(StageName::Neighbor)),
             _ => Ok(Step::EXCEPTION),
@@ -147,13 +148,7 @@ impl Parse {
     }
 
     #[inline]
-    fn read_ipv6(
-        &self,
-        packet: &mut Packet,
-        port: &Port,
-        l3: usize,
-        seconds: u32,
-    ) -> Result<Step, Reason> {
+    fn read_ipv6(&self, packet: &mut Packet, port: &Port, l3: usize) -> Result<Step, Reason> {
         packet.layout.flags.set(Flags::IPV6);
         let ip = packet.frame.bytes().get(l3..).unwrap_or_default();
         let Some(header) = ip.first_chunk::<IPV6_LEN>() else { return Err(Reason::Ipv6Header) };
@@ -178,7 +173,7 @@ impl Parse {
             PROTOCOL_UDP => {
                 let addresses = Sum::default().add_bytes(&source).add_bytes(&destination);
                 let l4 = l3 + IPV6_LEN;
-                self.read_udp(packet, port, addresses, l4..l4 + payload_len, seconds)
+                self.read_udp(packet, port, addresses, l4..l4 + payload_len)
             }
             PROTOCOL_ICMPV6 => Ok(Step::at(StageName::Neighbor)),
             IPV6_FRAGMENT => Err(Reason::Ipv6Fragment),
@@ -196,7 +191,6 @@ impl Parse {
         port: &Port,
         addresses: Sum,
         place: Range<usize>,
-        seconds: u32,
     ) -> Result<Step, Reason> {
         let frame = packet.frame.bytes();
         let datagram = &frame[place.clone()];
@@ -234,7 +228,7 @@ impl Parse {
                 return Err(Reason::UdpChecksum);
             }
         }
-        self.read_dns(packet, rest_sum, place.start + UDP_LEN..place.end, seconds)
+        self.read_dns(packet, rest_sum, place.start + UDP_LEN..place.end)
     }
 
     /// Reads a message that has a whole header, at `place` in the frame. `rest_sum` is the sum of what follows
@@ -245,25 +239,31 @@ impl Parse {
         packet: &mut Packet,
         rest_sum: Sum,
         place: Range<usize>,
-        seconds: u32,
     ) -> Result<Step, Reason> {
         let message = &packet.frame.bytes()[place.clone()];
         let flags = be16(message, header::FLAGS).unwrap_or(0);
         if flags & flag::QR != 0 {
             return Err(Reason::DnsResponse);
         }
-        let mut asked = Asked::read(message);
-        packet.key = self.seed.hash(&message[HEADER_LEN..][..usize::from(asked.name_len)]);
-        let question = question_len(asked.name_len);
+        let Some(asked) = Asked::read_plain(message) else { return Ok(HERE) };
         let rest = &message[HEADER_LEN..];
-        packet.question_sum = if question == rest.len() {
-            rest_sum
-        } else {
-            Sum::default().add_bytes(&rest[..question])
-        }
-        .folded();
+        let question = question_len(asked.name_len);
+        let question_sum = match question == rest.len() {
+            true => rest_sum,
+            false => Sum::default().add_bytes(&rest[..question]),
+        };
+        self.note(packet, place.start, flags, asked, question_sum);
+        Ok(Step::at(StageName::Acl))
+    }
+
+    /// Notes what a query asks whose message starts at `dns`, with these flags.
+    #[inline(always)]
+    fn note(&self, packet: &mut Packet, dns: usize, flags: u16, asked: Asked, question_sum: Sum) {
+        let name = &packet.frame.bytes()[dns + HEADER_LEN..][..usize::from(asked.name_len)];
+        packet.key = self.seed.hash(name);
+        packet.question_sum = question_sum.folded();
         let layout = &mut packet.layout;
-        layout.dns = place.start as u8;
+        layout.dns = dns as u8;
         layout.name_len = asked.name_len;
         layout.qtype = asked.qtype;
         layout.qclass = asked.qclass;
@@ -273,30 +273,11 @@ impl Parse {
         if let Some(edns) = asked.edns {
             layout.flags.set(Flags::EDNS);
             // RFC 6891 section 6.2.3: sizes below 512 mean 512.
-            layout.udp_size = edns.udp_size.max(dns::PLAIN_UDP_SIZE);
+            layout.udp_size = edns.udp_size.max(PLAIN_UDP_SIZE);
             if edns.dnssec_ok {
                 layout.flags.set(Flags::DO);
             }
-            if edns.options_len > 0 && asked.error != Some(Rcode::BADVERS) {
-                asked.error = self.read_options(packet, edns, asked.error, seconds);
-            }
         }
-        if let Some(rcode) = asked.error {
-            packet.answer = self.decide(packet, rcode);
-        }
-        Ok(Step::at(StageName::Acl))
-    }
-
-    /// What to answer a query that cannot go on: with the rcode, unless it asks who we are.
-    #[inline(never)]
-    fn decide(&self, packet: &Packet, rcode: Rcode) -> Answer {
-        let fixed = match &self.fixed {
-            Some(fixed) if rcode == Rcode::REFUSED && packet.layout.qclass == CLASS_CH => {
-                fixed.chaos(packet.query().name(), packet.layout.qtype)
-            }
-            _ => None,
-        };
-        fixed.unwrap_or(Answer::Rcode(rcode))
     }
 }
 
@@ -310,7 +291,8 @@ impl Stage for Parse {
 
     #[inline]
     fn act(&mut self, packet: &mut Packet, context: &Context) -> Step {
-        match self.read(packet, context.seconds) {
+        match self.read(packet) {
+            Ok(HERE) => self.read_unusual(packet, context.seconds),
             Ok(step) => step,
             Err(reason) => Step::drop(reason),
         }

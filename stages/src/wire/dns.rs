@@ -1,6 +1,6 @@
 //! The DNS message: header, question, and what a query asks (RFC 1035 section 4).
 
-use super::edns::{Edns, OPT_DO, options_are_whole};
+use super::edns::{Edns, options_are_whole};
 use super::record::skip_name;
 use super::{be16, be32, field16, name};
 use crate::packet::{Flags, Layout};
@@ -193,44 +193,64 @@ impl Asked {
     const NOTHING: Self = Self { name_len: 0, qtype: 0, qclass: 0, edns: None, error: None };
 
     /// Reads a query of at least [`HEADER_LEN`] bytes that is not a response.
-    #[inline(always)]
     pub fn read(message: &[u8]) -> Self {
-        let Some(header) = message.first_chunk::<HEADER_LEN>() else {
-            return Self { error: Some(Rcode::FORMERR), ..Self::NOTHING };
-        };
-        let mut asked = Self::read_counted(message, header);
-        // Other operations' messages are alike enough that mostly question and OPT can be repeated.
-        if field16(header, header::FLAGS) & flag::OPCODE != 0 {
-            asked.error = Some(Rcode::NOTIMP);
-        }
-        asked
+        Self::read_plain(message).unwrap_or_else(|| Self::read_any(message))
     }
 
+    /// Reads a query that is like nearly all: one question about data of class IN, and behind it nothing, or an
+    /// OPT record of version 0 without options. `None`: it is another one.
     #[inline(always)]
-    fn read_counted(message: &[u8], header: &[u8; HEADER_LEN]) -> Self {
-        let count = |at| field16(header, at);
-        let question = match count(header::QDCOUNT) {
+    pub fn read_plain(message: &[u8]) -> Option<Self> {
+        /// QDCOUNT of one, and no other count.
+        const ONE_QUESTION: u64 = 1 << 48;
+        let header = message.first_chunk::<HEADER_LEN>()?;
+        let counts = u64::from_be_bytes(*header.last_chunk()?);
+        if field16(header, header::FLAGS) & flag::OPCODE != 0 || counts & !1 != ONE_QUESTION {
+            return None;
+        }
+        let mut asked = Self::read_question(message)?;
+        let is_data = matches!(asked.qtype, 1..rtype::FIRST_META | rtype::ANY..);
+        if asked.qclass != CLASS_IN || !is_data || asked.qtype == rtype::OPT {
+            return None;
+        }
+        let rest = &message[HEADER_LEN + question_len(asked.name_len)..];
+        if counts == ONE_QUESTION {
+            return rest.is_empty().then_some(asked);
+        }
+        asked.edns = Some(Edns::read_plain(rest)?);
+        Some(asked)
+    }
+
+    /// Reads any query.
+    #[inline(never)]
+    pub fn read_any(message: &[u8]) -> Self {
+        let malformed = Self { error: Some(Rcode::FORMERR), ..Self::NOTHING };
+        let Some(header) = message.first_chunk::<HEADER_LEN>() else { return malformed };
+        let asked = match field16(header, header::QDCOUNT) {
             0 => Some(Self::NOTHING),
             1 => Self::read_question(message),
             _ => None,
         };
-        let Some(mut asked) = question else {
-            return Self { error: Some(Rcode::FORMERR), ..Self::NOTHING };
-        };
-        let end = HEADER_LEN + question_len(asked.name_len);
-        let before = u32::from(count(header::ANCOUNT)) + u32::from(count(header::NSCOUNT));
-        let additional = count(header::ARCOUNT);
-        // Half of all queries end with their question.
-        if before > 0 || additional > 0 || end != message.len() {
-            let Some(edns) = read_records(message, end, before, additional) else {
-                return Self { error: Some(Rcode::FORMERR), ..asked };
-            };
-            asked.edns = edns;
+        let asked = asked.map_or(malformed, |asked| asked.with_records(message, header));
+        match field16(header, header::FLAGS) & flag::OPCODE {
+            0 => asked,
+            // Other operations' messages are alike enough that mostly question and OPT record can be repeated.
+            _ => Self { error: Some(Rcode::NOTIMP), ..asked },
         }
+    }
+
+    /// Reads what stands behind the question.
+    fn with_records(self, message: &[u8], header: &[u8; HEADER_LEN]) -> Self {
+        let count = |at| field16(header, at);
+        let before = u32::from(count(header::ANCOUNT)) + u32::from(count(header::NSCOUNT));
+        let start = HEADER_LEN + question_len(self.name_len);
+        let Some(edns) = find_opt(message, start, before, count(header::ARCOUNT)) else {
+            return Self { error: Some(Rcode::FORMERR), ..self };
+        };
+        let asked = Self { edns, ..self };
         // Only an IXFR query has records before the additional section: the SOA the client has.
-        let is_query = asked.name_len > 0 && (before == 0 || asked.qtype == rtype::IXFR);
-        asked.error = if is_query { asked.refusal() } else { Some(Rcode::FORMERR) };
-        asked
+        let is_query = self.name_len > 0 && (before == 0 || self.qtype == rtype::IXFR);
+        Self { error: if is_query { asked.refusal() } else { Some(Rcode::FORMERR) }, ..asked }
     }
 
     #[inline(always)]
@@ -242,7 +262,6 @@ impl Asked {
     }
 
     /// What a well-formed query is answered with if a forwarder does not do such queries.
-    #[inline]
     fn refusal(&self) -> Option<Rcode> {
         if self.edns.is_some_and(|edns| edns.version != 0) {
             return Some(Rcode::BADVERS);
@@ -258,36 +277,25 @@ impl Asked {
     }
 }
 
-/// Reads the records of a query: `before` of answer and authority, then `additional` ones, and gives the OPT
-/// record among the latter. `None`: they are malformed, or do not end the message.
-#[inline(never)]
-fn read_records(
-    message: &[u8],
-    start: usize,
-    before: u32,
-    additional: u16,
-) -> Option<Option<Edns>> {
+/// Walks over the records of a query: `before` of answer and authority, then `additional` ones, and gives the
+/// OPT record among the latter. `None`: they are malformed, or do not end the message.
+fn find_opt(message: &[u8], start: usize, before: u32, additional: u16) -> Option<Option<Edns>> {
     let mut edns = None;
     let mut at = start;
     for number in 0..before + u32::from(additional) {
-        let fixed = skip_name(message, at)?;
-        let data_at = fixed + RECORD_FIXED_LEN;
-        let data_len = usize::from(be16(message, fixed + 8)?);
-        let data = message.get(data_at..data_at + data_len)?;
-        if number >= before && be16(message, fixed)? == rtype::OPT {
+        let fixed_at = skip_name(message, at)?;
+        let fixed: &[u8; RECORD_FIXED_LEN] = message.get(fixed_at..)?.first_chunk()?;
+        let data_at = fixed_at + RECORD_FIXED_LEN;
+        let end = data_at + usize::from(field16(fixed, 8));
+        let data = message.get(data_at..end)?;
+        if number >= before && field16(fixed, 0) == rtype::OPT {
             // RFC 6891 section 6.1.1: one OPT record at most, owned by the root.
             if edns.is_some() || message[at] != 0 || !options_are_whole(data) {
                 return None;
             }
-            edns = Some(Edns {
-                udp_size: be16(message, fixed + 2)?,
-                version: message[fixed + 5],
-                dnssec_ok: be16(message, fixed + 6)? & OPT_DO != 0,
-                options_at: data_at as u16,
-                options_len: data_len as u16,
-            });
+            edns = Some(Edns::read(fixed, data_at));
         }
-        at = data_at + data_len;
+        at = end;
     }
     (at == message.len()).then_some(edns)
 }

@@ -2,8 +2,8 @@
 
 use std::num::NonZeroU8;
 
-use super::be16;
-use super::dns::{Rcode, rtype};
+use super::dns::{RECORD_FIXED_LEN, Rcode, rtype};
+use super::{be16, field16};
 
 /// An OPT record without options: root, type, size, flags, length.
 pub const OPT_LEN: usize = 11;
@@ -37,6 +37,29 @@ pub struct Edns {
     pub options_at: u16,
     /// Length of its options, which are whole.
     pub options_len: u16,
+}
+
+impl Edns {
+    /// Reads what stands behind an OPT record's owner name; its options start at `options_at` of the message.
+    #[inline(always)]
+    pub(super) fn read(fixed: &[u8; RECORD_FIXED_LEN], options_at: usize) -> Self {
+        Self {
+            udp_size: field16(fixed, 2),
+            version: fixed[5],
+            dnssec_ok: field16(fixed, 6) & OPT_DO != 0,
+            options_at: options_at as u16,
+            options_len: field16(fixed, 8),
+        }
+    }
+
+    /// Reads bytes that are an OPT record of version 0 without options, and nothing else. `None`: they are not.
+    #[inline(always)]
+    pub(super) fn read_plain(bytes: &[u8]) -> Option<Self> {
+        let record: &[u8; OPT_LEN] = bytes.try_into().ok()?;
+        let edns = Self::read(record.last_chunk()?, 0);
+        let is_opt = record[0] == 0 && field16(record, 1) == rtype::OPT;
+        (is_opt && edns.version == 0 && edns.options_len == 0).then_some(edns)
+    }
 }
 
 /// An OPT record without options (RFC 6891 section 6.1.2).
