@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Installs the packages that building pmdns needs, with --lab those that its end-to-end labs need, and with --peers also the
-# servers that scripts/compare.sh compares it with.
+# other servers that scripts/compare.sh compares it with.
 # Debian and Ubuntu, as root or by sudo. What is there already is left alone.
 set -euo pipefail
 
 BUILD=(dpdk dpdk-dev libdpdk-dev libclang-dev clang pkg-config libpcap-dev libnuma-dev build-essential)
 RUN=(iproute2 iputils-ping bind9-dnsutils)
-LAB=(nsd knot-dnsutils dnsperf ethtool tshark util-linux gzip shellcheck valgrind)
-PEERS=(unbound knot pdns-recursor dnsdist bind9)
+LAB=(nsd unbound knot-dnsutils dnsperf ethtool tshark util-linux gzip shellcheck valgrind)
+PEERS=(knot pdns-recursor dnsdist bind9)
 # Not in every release; one that lacks it compares without it.
 IF_THERE=(knot-resolver)
 # Packages whose daemon Debian starts as soon as it is installed, and its service.
@@ -51,7 +51,7 @@ fi
 echo "installing ${missing[*]}"
 "${as_root[@]}" apt-get update -qq
 for index in "${!missing[@]}"; do
-    [[ " ${IF_THERE[*]} " != *" ${missing[index]} "* ]] || apt-cache policy "${missing[index]}" | grep -q 'Candidate: [^(]' ||
+    [[ " ${IF_THERE[*]} " != *" ${missing[index]} "* ]] || [[ $(apt-cache policy "${missing[index]}") =~ Candidate:\ [^\(] ]] ||
         unset "missing[$index]"
 done
 [[ ${#missing[@]} -gt 0 ]] || exit 0

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs every test there is: formatting, lints, unit tests, the cache's model check, instruction counts, the labs.
-# Installs what is missing. --fast leaves out the labs, the model check and the counts.
+# Runs every test there is: formatting, lints, unit tests, the cache's model check, instruction counts, fuzzing, the labs.
+# Installs what is missing. --fast leaves out the labs, the model check, the counts and the fuzzing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,6 +19,7 @@ if [[ $fast == yes ]]; then scripts/install.sh; else scripts/install.sh --lab; f
 
 step formatting
 cargo fmt --all --check
+cargo fmt --manifest-path bench/fuzz/Cargo.toml --check
 step scripts
 if command -v shellcheck > /dev/null; then shellcheck scripts/*.sh scripts/compare/*.sh .ci/run; else echo "not installed"; fi
 step lints
@@ -37,6 +38,9 @@ RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/loom" \
 
 step "instruction counts"
 scripts/instructions.sh
+
+step "fuzzing, a minute each"
+scripts/fuzz.sh 60
 
 step labs
 labs=(cargo test --release -p pmdns --test lab)

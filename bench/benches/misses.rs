@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let upstream = Upstream::bind("127.0.0.1:0".parse()?)?;
     upstream.do_not_wait()?;
     let mut settings = config("[cache]\nsize = \"512MiB\"\n");
-    settings.upstreams[0].address = upstream.address()?;
+    settings.upstreams[0].address = upstream.address()?.into();
     settings.slowpath.queries_per_port =
         numbers.next().unwrap_or(settings.slowpath.queries_per_port);
     let mut rig = Rig::new(&settings);

@@ -20,9 +20,9 @@ use pmdns_stages::fixed::FixedAnswers;
 use pmdns_stages::lookup::Lookup;
 use pmdns_stages::neighbor::Neighbor;
 use pmdns_stages::parse::Parse;
-use pmdns_stages::policy::{LocalData, Policy};
+use pmdns_stages::policy::{Policy, Ruleset};
 use pmdns_stages::ports::{Port, Ports};
-use pmdns_stages::ratelimit::RateLimit;
+use pmdns_stages::ratelimit::{Limiter, RateLimit};
 use pmdns_stages::testing::OUR_MAC;
 use pmdns_stages::wire::name::Seed;
 use pmdns_stages::{
@@ -63,9 +63,9 @@ impl Kit {
         let (cache, mut writers) = Cache::new(arena, 1, seed).expect("the arena is large enough");
         let addresses = config.ports[0].addresses.iter().map(|address| address.address);
         let ports: Ports = [Port::new(OUR_MAC, addresses)].into();
-        let blocked = config.block.wire_names().expect("the bench's names are names");
-        let local = LocalData::new(&config.local, &blocked, seed).expect("lawful local data");
-        let local = Arc::new(local);
+        let (rules, _) = Ruleset::load(&config, seed, 0).expect("the bench's rules are lawful");
+        let rules = Arc::new(rules);
+        let misses = Limiter::of_misses(&config.ratelimit, clock.ticks_per_second(), seed);
         let fixed = Arc::new(FixedAnswers::new(&config.answers));
         let cookies = Cookies::new(*b"sixteen letters!", None, false, Calendar::default());
         let stages = Stages {
@@ -75,9 +75,9 @@ impl Kit {
             neighbor: Neighbor::new(Arc::clone(&ports)),
             acl: Acl::new(&config.acl),
             ratelimit: RateLimit::new(&config.ratelimit, clock.ticks_per_second(), seed),
-            policy: Policy::new(Arc::clone(&local)),
-            lookup: Lookup::new(Arc::clone(&cache)).answering_any(&fixed),
-            encode: Encode::new(Arc::clone(&cache), local, ports, config.answers.max_udp_size)
+            policy: Policy::new(Arc::clone(&rules)),
+            lookup: Lookup::new(Arc::clone(&cache)).limited(misses).answering_any(&fixed),
+            encode: Encode::new(Arc::clone(&cache), rules, ports, config.answers.max_udp_size)
                 .introducing(fixed, config.answers.nsid.as_deref()),
         };
         let writer = writers.pop().expect("one shard has one writer");

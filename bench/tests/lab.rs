@@ -10,6 +10,10 @@
 
 #[path = "../../pipeline/tests/lab/harness.rs"]
 mod harness;
+#[path = "../../pipeline/tests/lab/messages.rs"]
+mod messages;
+#[path = "../../pipeline/tests/lab/nsd.rs"]
+mod nsd;
 #[path = "../../pipeline/tests/lab/process.rs"]
 mod process;
 
@@ -21,31 +25,11 @@ use harness::{HUGE_FOLDER, isolated, path, reserve_huge_pages, wait_until};
 use process::Process;
 
 const SOCKET: &str = "/run/lab/vhost.sock";
-const UPSTREAM: &str = "127.0.0.1:5300";
 /// Names of the zone.
 const NAMES: usize = 500;
 /// Queries per second and seconds: few enough for one core that everybody shares.
 const RATE: &str = "2000";
 const SECONDS: &str = "2";
-
-const NSD: &str = r#"
-server:
-    ip-address: 127.0.0.1@5300
-    username: ""
-    database: ""
-    zonesdir: "/run/lab"
-    pidfile: "/run/lab/nsd.pid"
-    xfrdfile: "/run/lab/xfrd.state"
-    xfrdir: "/run/lab"
-    zonelistfile: "/run/lab/zone.list"
-    server-count: 1
-    rrl-ratelimit: 0
-remote-control:
-    control-enable: no
-zone:
-    name: "example"
-    zonefile: "example.zone"
-"#;
 
 fn config() -> String {
     format!(
@@ -60,13 +44,14 @@ addresses = ["10.77.0.2/16"]
 cores = [1]
 idle = "adaptive"
 [[upstream]]
-address = "{UPSTREAM}"
+address = "127.0.0.1:{}"
 [control]
 socket = "/run/lab/pmdns.sock"
 [cache]
 size = "32MiB"
 pages = "normal"
-"#
+"#,
+        nsd::PORT
     )
 }
 
@@ -85,11 +70,8 @@ fn every_answer_of_pmdns_is_right() {
         reserve_huge_pages(512);
         let mut zone = Vec::new();
         pmdns_bench::write_zone(&mut zone, NAMES).unwrap();
-        fs::write(path("example.zone"), zone).unwrap();
-        fs::write(path("nsd.conf"), NSD).unwrap();
+        let _nsd = nsd::serve(&[("example", std::str::from_utf8(&zone).unwrap())]);
         fs::write(path("pmdns.toml"), config()).unwrap();
-        let mut nsd = Command::new("/usr/sbin/nsd");
-        let _nsd = Process::start("nsd", nsd.args(["-d", "-c", "/run/lab/nsd.conf"]));
 
         let (mut load, report) = (start_load(), path("report.json"));
         wait_until("the generator makes its socket", || Path::new(SOCKET).exists());

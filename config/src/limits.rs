@@ -9,8 +9,8 @@ pub const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// Ports one process polls.
 pub const MAX_PORTS: usize = 16;
-/// Characters in a port's name: it becomes a label in every counter.
-pub const MAX_PORT_NAME: usize = 32;
+/// Characters in the name of a port or a group: names become labels.
+pub const MAX_NAME: usize = 32;
 /// Addresses of ours on one port.
 pub const MAX_ADDRESSES: usize = 16;
 /// The fewest descriptors in a queue: one full batch.
@@ -72,6 +72,22 @@ pub const MAX_PENDING: usize = 1 << 24;
 pub const MAX_QUERIES_PER_PORT: usize = 32;
 /// Upstream resolvers.
 pub const MAX_UPSTREAMS: usize = 64;
+/// Fingerprints of one upstream.
+pub const MAX_PINS: usize = 16;
+/// Resolvers that upstreams' names are looked up at.
+pub const MAX_BOOTSTRAP: usize = 8;
+/// The fewest upstreams that `parallel` asks at once; one alone is not parallel.
+pub const MIN_PARALLEL: usize = 2;
+/// The most: half the tries that a question has, so that each may be asked over TCP as well.
+pub const MAX_PARALLEL: usize = 4;
+/// Forward zones.
+pub const MAX_FORWARDS: usize = 65_536;
+/// Failures until an upstream rests, and replies until it is well again.
+pub const MAX_IN_A_ROW: u32 = 100;
+/// The shortest pause between probes, in milliseconds.
+pub const MIN_PROBE_INTERVAL_MS: u64 = 100;
+/// The longest pause between probes, in milliseconds, however long an outage lasts.
+pub const MAX_PROBE_INTERVAL_MS: u64 = 300_000;
 
 /// The fewest client prefixes in a core's rate-limit table.
 pub const MIN_RATE_TABLE: u32 = 16;
@@ -80,3 +96,16 @@ pub const MAX_RATE_TABLE: u32 = 1 << 24;
 
 /// Bytes in a unix socket's path, without the closing zero (`sockaddr_un`).
 pub const MAX_SOCKET_PATH: usize = 107;
+
+/// Zone files.
+pub const MAX_ZONES: usize = 1024;
+/// Block lists.
+pub const MAX_BLOCKLISTS: usize = 64;
+/// Response policy zones.
+pub const MAX_RPZ: usize = 64;
+/// The largest zone file or block list that is read, in bytes: 16 million names fit.
+pub const MAX_LIST_BYTES: u64 = 1 << 30;
+/// The longest line of a block list, in bytes.
+pub const MAX_LIST_LINE: usize = 4096;
+/// Names in all block lists together.
+pub const MAX_LIST_NAMES: usize = 1 << 24;

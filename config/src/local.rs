@@ -34,9 +34,6 @@ impl LocalRecord {
     pub fn new(name: &str, rtype: &str, ttl: u32, data: &str) -> Result<Self, LocalError> {
         let fail = |problem| LocalError { record: format!("{name} {rtype}"), problem };
         let wire = wire_name(name).map_err(|error| fail(error.into()))?;
-        if wire.starts_with(b"\x01*") {
-            return Err(fail(LocalProblem::Wildcard));
-        }
         let known = record_type(rtype).map_err(fail)?;
         let data = record_data(known, data).map_err(fail)?;
         Ok(Self { name: wire, rtype: known.to_int(), ttl, data })
@@ -59,9 +56,6 @@ pub enum LocalProblem {
     /// The owner is no domain name.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// Answers are looked up by their whole name.
-    #[error("wildcards are not served; write one record for each name")]
-    Wildcard,
     /// The type has no name or number we know.
     #[error("there is no record type `{0}`; write a mnemonic like A or AAAA, or TYPE65280")]
     UnknownType(String),
@@ -120,11 +114,16 @@ impl TryFrom<Written> for LocalRecord {
 /// The type that `text` names; types that only queries have are refused.
 fn record_type(text: &str) -> Result<Rtype, LocalProblem> {
     let rtype: Rtype = text.parse().map_err(|_| LocalProblem::UnknownType(text.to_owned()))?;
-    // RFC 6895 section 3.1: 0 is reserved, OPT and 128 to 255 are meta-types or query types.
-    match rtype.to_int() {
-        0 | 41 | 128..=255 => Err(LocalProblem::MetaType(text.to_owned())),
-        _ => Ok(rtype),
+    match is_meta_type(rtype) {
+        true => Err(LocalProblem::MetaType(text.to_owned())),
+        false => Ok(rtype),
     }
+}
+
+/// Whether a type exists in queries only (RFC 6895 section 3.1): 0 is reserved, OPT and 128 to 255 are
+/// meta-types or query types.
+pub(crate) fn is_meta_type(rtype: Rtype) -> bool {
+    matches!(rtype.to_int(), 0 | 41 | 128..=255)
 }
 
 /// `data` read as a zone file has it behind `rtype`, in wire format.
@@ -184,7 +183,7 @@ fn check_one_line(data: &str) -> Result<(), LocalProblem> {
 
 /// Whether `wire` is what a record of that type has. Only data given as `\# length hex` (RFC 3597
 /// section 5) can fail: its bytes have not been looked at yet.
-fn reads_back(rtype: Rtype, wire: &[u8]) -> bool {
+pub(crate) fn reads_back(rtype: Rtype, wire: &[u8]) -> bool {
     let mut parser = Parser::from_ref(wire);
     let Ok(data) =
         AllRecordData::<_, domain::base::ParsedName<_>>::parse_any_rdata(rtype, &mut parser)
@@ -309,10 +308,9 @@ mod tests {
     }
 
     #[test]
-    fn wildcards_are_refused() {
-        let text = mistake("*.example", "A", "192.0.2.1");
-        assert!(text.contains("wildcards are not served"), "{text}");
-        assert!(LocalRecord::new("*a.example", "A", 60, "192.0.2.1").is_ok());
+    fn wildcards_are_names_like_others() {
+        let record = LocalRecord::new("*.Example", "A", 60, "192.0.2.1").unwrap();
+        assert_eq!(*record.name, *b"\x01*\x07example\0");
     }
 
     #[test]

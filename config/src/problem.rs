@@ -4,9 +4,10 @@
 
 use std::net::IpAddr;
 
-use crate::limits::MAX_PORT_NAME;
+use crate::limits::MAX_NAME;
 use crate::name::NameError;
 use crate::placement::PlacementError;
+use crate::settings::DEFAULT_GROUP;
 
 /// Which rule is broken, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,9 +64,9 @@ pub enum Problem {
     /// DPDK takes C strings.
     #[error("has a zero byte in it, which no DPDK argument can have; leave it out")]
     ZeroByte,
-    /// Port names become labels in counters.
-    #[error("is `{0}`; allowed: 1 to {MAX_PORT_NAME} ASCII letters, digits, `-` and `_`")]
-    PortName(String),
+    /// Names of ports and groups become labels.
+    #[error("is `{0}`; allowed: 1 to {MAX_NAME} ASCII letters, digits, `-` and `_`")]
+    PlainName(String),
     /// Nobody can send to or from such an address.
     #[error("is {0}, which no single host can have; write a unicast address")]
     NotUnicast(IpAddr),
@@ -87,14 +88,42 @@ pub enum Problem {
         /// The resolver's address.
         address: IpAddr,
     },
+    /// Nothing is verified over UDP.
+    #[error(
+        "goes with encrypted upstreams only; write address = \"tls://...\", \"https://...\" or \"quic://...\", or leave it out"
+    )]
+    NotEncrypted,
+    /// A name has to be looked up somewhere.
+    #[error(
+        "is a name, and nobody is named who knows its address; write bootstrap = [\"192.0.2.53:53\"] in [slowpath], or an address here and the name in `name`"
+    )]
+    NoBootstrap,
     /// The client would be given up before the first resolver is.
-    #[error("is {deadline}, less than upstream[0].timeout_ms, {timeout}; raise it or lower that")]
+    #[error(
+        "is {deadline}, less than upstream[{upstream}].timeout_ms, {timeout}; raise it or lower that"
+    )]
     DeadlineTooShort {
         /// The deadline, in milliseconds.
         deadline: u64,
-        /// The first upstream's timeout, in milliseconds.
+        /// The first upstream of a group.
+        upstream: usize,
+        /// Its timeout, in milliseconds.
         timeout: u64,
     },
+    /// A group is asked that nobody belongs to.
+    #[error("is `{0}`, but no [[upstream]] belongs to that group; write group = \"{0}\" into one")]
+    EmptyGroup(String),
+    /// Names that no zone claims would have nobody to be asked.
+    #[error(
+        "has nobody in the group `{DEFAULT_GROUP}`, which is asked for all names that no [[forward]] claims; leave `group` out of one, or add a [[forward]] with zone = \".\""
+    )]
+    NoDefault,
+    /// An upstream that would never be asked.
+    #[error("is `{0}`, which is asked for no name; add a [[forward]] with group = \"{0}\"")]
+    IdleGroup(String),
+    /// A forward zone is no name.
+    #[error("is no zone: {0}")]
+    Zone(NameError),
     /// Nothing lies between the two.
     #[error("is {min}, more than cache.max_ttl, {max}; lower it or raise that")]
     TtlsCrossed {
@@ -105,9 +134,9 @@ pub enum Problem {
     },
     /// The limit would let nothing through.
     #[error(
-        "is 0, so that no query would pass; write 1 or more, or turn the limit off with queries_per_second = 0"
+        "is 0, so that no query would pass; write 1 or more, or turn the limit off with {0} = 0"
     )]
-    NoBurst,
+    NoBurst(&'static str),
     /// Two keys for one thing.
     #[error("stands beside `{other}`, which says the same; keep one of the two")]
     Both {
@@ -152,6 +181,9 @@ pub enum Problem {
     /// A blocked name is no name.
     #[error("cannot be blocked: {0}")]
     Name(#[from] NameError),
+    /// The origin of a zone file is no name.
+    #[error("cannot be an origin: {0}")]
+    Origin(NameError),
     /// Blocking takes everything below a name along.
     #[error("is `*.{0}`; write `{0}`, everything below it is blocked with it")]
     BlockedWildcard(String),

@@ -8,9 +8,14 @@ use serde::Deserialize;
 use crate::cookies::CookieSecret;
 use crate::limits::MAX_QUERIES_PER_PORT;
 use crate::local::LocalRecord;
+use crate::pin::Pin;
 use crate::placement::Stretch;
 use crate::prefix::{InterfaceAddress, Prefix};
 use crate::size::ByteSize;
+use crate::upstream::{Host, UpstreamAddress};
+
+/// The group of upstreams that name none, which is asked for all names that no `[[forward]]` claims.
+pub const DEFAULT_GROUP: &str = "default";
 
 /// Everything an operator can say.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -37,6 +42,14 @@ pub struct Config {
     /// The resolvers that misses are forwarded to. At least one.
     #[serde(rename = "upstream")]
     pub upstreams: Vec<Upstream>,
+    /// How groups of upstreams are asked. None: each as the default strategy says.
+    #[serde(rename = "group")]
+    pub groups: Vec<Group>,
+    /// Which group is asked for which names. None: the default group, for all of them.
+    #[serde(rename = "forward")]
+    pub forwards: Vec<Forward>,
+    /// When an upstream rests, and when it is back.
+    pub health: Health,
     /// Who may ask.
     pub acl: Acl,
     /// How fast one client may ask.
@@ -46,6 +59,16 @@ pub struct Config {
     pub local: Vec<LocalRecord>,
     /// Names answered with NXDOMAIN.
     pub block: Block,
+    /// What is answered without being written down.
+    pub policy: Policy,
+    /// Zone files, answered from authoritatively.
+    #[serde(rename = "zone")]
+    pub zones: Vec<Zone>,
+    /// Files of names that are blocked.
+    #[serde(rename = "blocklist")]
+    pub blocklists: Vec<Blocklist>,
+    /// Response policy zones; the first that has a rule decides.
+    pub rpz: Vec<Rpz>,
     /// How to talk to a running instance.
     pub control: Control,
     /// Where monitoring reads the counters.
@@ -214,19 +237,90 @@ pub struct SlowPath {
     pub max_waiting_per_client: usize,
     /// Queries that may leave together from one random UDP port; 1: a port for every query.
     pub queries_per_port: usize,
+    /// Resolvers that upstreams' names are looked up at, over UDP.
+    pub bootstrap: Vec<SocketAddr>,
 }
 
 /// `[[upstream]]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Upstream {
-    /// Address and port of the resolver, for example `"192.0.2.53:53"` or `"[2001:db8::53]:53"`.
-    pub address: SocketAddr,
+    /// Address and port of the resolver, for example `"192.0.2.53:53"` or `"[2001:db8::53]:53"`; or where it
+    /// answers over TLS, HTTPS or QUIC, for example `"tls://192.0.2.53"`.
+    pub address: UpstreamAddress,
     /// How long to wait for a reply before the next try.
     #[serde(default = "upstream_timeout_ms")]
     pub timeout_ms: u64,
     /// Source address of our queries; absent: the kernel chooses.
     pub source: Option<IpAddr>,
+    /// The group it belongs to.
+    #[serde(default = "default_group")]
+    pub group: String,
+    /// Write the letters of our queries large or small at random, and accept replies with the same only.
+    #[serde(default)]
+    pub mix_case: bool,
+    /// The name or address that the certificate must be for; absent: the host of `address`.
+    pub name: Option<Host>,
+    /// Fingerprints of public keys, one of which the server must have.
+    #[serde(default)]
+    pub pin: Vec<Pin>,
+    /// A PEM file of the certificates to trust instead of the system's.
+    pub ca_file: Option<PathBuf>,
+}
+
+/// `[[group]]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// The name that its upstreams give as their `group`.
+    pub name: String,
+    /// Whom of them to ask.
+    #[serde(default)]
+    pub strategy: Strategy,
+    /// Upstreams asked at once, if the strategy is `parallel`.
+    #[serde(default = "parallel")]
+    pub parallel: usize,
+}
+
+/// Whom of a group to ask. Upstreams that rest come after all others, whatever the strategy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Strategy {
+    /// The first of the file, unless another one is faster by 20 ms or more.
+    #[default]
+    Failover,
+    /// Each in turn.
+    RoundRobin,
+    /// The one with the shortest round-trip time.
+    Fastest,
+    /// The fastest ones at once; the first answer wins.
+    Parallel,
+    /// The fastest, and a second one if it takes longer than it usually does.
+    Hedged,
+}
+
+/// `[[forward]]`: the longest matching zone decides.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Forward {
+    /// A domain name; it stands for itself and everything below.
+    pub zone: String,
+    /// The group that is asked for such names.
+    pub group: String,
+}
+
+/// `[health]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Health {
+    /// Failures in a row after which an upstream rests.
+    pub failures: u32,
+    /// Replies in a row after which it is well again.
+    pub successes: u32,
+    /// How long after the beginning of its rest it is probed; the pause doubles with each probe that fails.
+    pub interval_ms: u64,
+    /// How long to wait for the reply to a probe.
+    pub timeout_ms: u64,
 }
 
 /// `[acl]`: the longest matching prefix decides.
@@ -273,6 +367,14 @@ pub struct RateLimit {
     pub exempt_valid_cookies: bool,
     /// Client prefixes remembered by each core; a power of two.
     pub table: u32,
+    /// Prefixes that no limit holds for.
+    pub exempt: Vec<Prefix>,
+    /// Count what is over a limit, and let it pass.
+    pub dry_run: bool,
+    /// Queries per second and client prefix that the cache cannot answer; 0 turns this limit off.
+    pub miss_queries_per_second: u32,
+    /// Such queries a client prefix may send at once after a pause.
+    pub miss_burst: u32,
 }
 
 /// `[block]`
@@ -281,6 +383,82 @@ pub struct RateLimit {
 pub struct Block {
     /// Names answered with NXDOMAIN, each with everything below it.
     pub names: Vec<String>,
+}
+
+/// `[policy]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Policy {
+    /// Answer special-use names (RFC 6761) and private reverse zones (RFC 6303) here.
+    pub special_use: bool,
+    /// A PTR record for every local address record.
+    pub auto_ptr: bool,
+}
+
+/// `[[zone]]`: a zone file (RFC 1035 section 5).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Zone {
+    /// The file.
+    pub file: PathBuf,
+    /// What names without a trailing dot are relative to; absent: the root, or what `$ORIGIN` says.
+    pub origin: Option<String>,
+}
+
+/// `[[blocklist]]`: a file of names that are blocked.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Blocklist {
+    /// The file.
+    pub file: PathBuf,
+    /// What its lines look like.
+    #[serde(default)]
+    pub format: ListFormat,
+    /// What is answered.
+    #[serde(default)]
+    pub action: BlockAction,
+}
+
+/// `[[rpz]]`: a response policy zone (draft-vixie-dnsop-dns-rpz-00).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rpz {
+    /// Its zone file.
+    pub file: PathBuf,
+    /// What names without a trailing dot are relative to; absent: the root, or what `$ORIGIN` says.
+    pub origin: Option<String>,
+}
+
+/// What the lines of a block list look like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ListFormat {
+    /// Any of the others, line by line.
+    #[default]
+    Auto,
+    /// `0.0.0.0 name`: the name alone.
+    Hosts,
+    /// `name`: the name and everything below it.
+    Domains,
+    /// `||name^`: the name and everything below it; `@@||name^`: not those.
+    Adblock,
+}
+
+/// What a blocked name is answered with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BlockAction {
+    /// NXDOMAIN: there is no such name.
+    #[default]
+    Nxdomain,
+    /// NOERROR without records.
+    Nodata,
+    /// REFUSED.
+    Refused,
+    /// The addresses 0.0.0.0 and ::.
+    Null,
+    /// Nothing.
+    Drop,
 }
 
 /// `[control]`
@@ -297,6 +475,22 @@ pub struct Control {
 pub struct Metrics {
     /// Address and port that OpenMetrics are served at over HTTP; absent: nowhere.
     pub listen: Option<SocketAddr>,
+}
+
+impl Upstream {
+    /// A resolver at this address, with the default of everything else.
+    pub fn at(address: UpstreamAddress) -> Self {
+        Self {
+            address,
+            timeout_ms: upstream_timeout_ms(),
+            source: None,
+            group: default_group(),
+            mix_case: false,
+            name: None,
+            pin: Vec::new(),
+            ca_file: None,
+        }
+    }
 }
 
 impl Default for Eal {
@@ -353,7 +547,14 @@ impl Default for SlowPath {
             max_waiting: 65_536,
             max_waiting_per_client: 256,
             queries_per_port: MAX_QUERIES_PER_PORT,
+            bootstrap: Vec::new(),
         }
+    }
+}
+
+impl Default for Health {
+    fn default() -> Self {
+        Self { failures: 3, successes: 2, interval_ms: 30_000, timeout_ms: 2000 }
     }
 }
 
@@ -373,7 +574,17 @@ impl Default for RateLimit {
             slip: 2,
             exempt_valid_cookies: true,
             table: 65_536,
+            exempt: Vec::new(),
+            dry_run: false,
+            miss_queries_per_second: 0,
+            miss_burst: 200,
         }
+    }
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self { special_use: true, auto_ptr: false }
     }
 }
 
@@ -397,6 +608,14 @@ fn link_wait_ms() -> u64 {
 
 fn upstream_timeout_ms() -> u64 {
     800
+}
+
+fn default_group() -> String {
+    DEFAULT_GROUP.into()
+}
+
+fn parallel() -> usize {
+    2
 }
 
 fn whole_line() -> Stretch {

@@ -3,6 +3,8 @@
 //! The keys are not listed here: serde is asked for them, by a key that does not exist. Whoever adds
 //! a key to a settings struct has to document it before these tests pass again.
 
+use std::path::Path;
+
 use pmdns_config::{Config, ConfigError};
 use toml::{Table, Value};
 
@@ -21,10 +23,26 @@ cores = [1]
 [[upstream]]
 address = "10.97.0.1:53"
 
+[[group]]
+name = "default"
+
+[[forward]]
+zone = "least.example"
+group = "default"
+
 [[local]]
 name = "least.example"
 type = "A"
 data = "10.97.0.2"
+
+[[zone]]
+file = "least.zone"
+
+[[blocklist]]
+file = "least.txt"
+
+[[rpz]]
+file = "least.rpz"
 "#;
 
 /// One table of the document.
@@ -144,6 +162,60 @@ fn every_message_is_the_true_one() {
             assert_eq!(error.to_string(), *message, "the example of {}", section.header);
         }
     }
+}
+
+#[test]
+fn trap_27_unknown_keys_are_refused_in_every_table() {
+    for section in sections() {
+        let mut written = table(LEAST);
+        table_in(&mut written, section.name()).insert("log_queries".into(), true.into());
+        let error = load(&written).expect_err("a key nobody reads");
+        let unknown = matches!(&error, ConfigError::UnknownKey { key, .. } if key == "log_queries");
+        assert!(unknown, "{}: {error}", section.header);
+    }
+    let mut written = table(LEAST);
+    written.insert("querylog".into(), Value::Table(Table::new()));
+    let error = load(&written).expect_err("a table nobody reads");
+    assert!(matches!(&error, ConfigError::UnknownKey { key, .. } if key == "querylog"), "{error}");
+}
+
+#[test]
+fn trap_27_no_key_is_dead() {
+    let sources = sources_that_use_settings();
+    for section in sections() {
+        for row in &section.rows {
+            let word = |c: char| c.is_alphanumeric() || c == '_';
+            let used = sources.iter().any(|text| text.split(|c| !word(c)).any(|w| w == row.key));
+            // `type` is a word of the language.
+            assert!(used || row.key == "type", "{}: nothing reads `{}`", section.header, row.key);
+        }
+    }
+}
+
+/// What reads the settings: everything that is compiled into pmdns but their own crate, and what in that crate turns them into
+/// something else.
+fn sources_that_use_settings() -> Vec<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut folders: Vec<_> =
+        ["nics/src", "stages/src", "pipeline/src"].map(|it| root.join(it)).into();
+    let mut sources = [include_str!("../src/local.rs"), include_str!("../src/cookies.rs")]
+        .map(str::to_owned)
+        .to_vec();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder of sources") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = std::fs::read_to_string(path).expect("a source file");
+                // Tests write configs of their own, and comments speak of keys.
+                let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+                let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+                sources.push(lines.collect::<Vec<_>>().join("\n"));
+            }
+        }
+    }
+    sources
 }
 
 /// The document, section by section.

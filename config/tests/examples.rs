@@ -91,7 +91,7 @@ fn examples_name_nobody_s_address() {
     let harmless = HARMLESS.map(|text| text.parse::<Prefix>().unwrap());
     for (name, config) in examples() {
         let ours = config.ports.iter().flat_map(|port| &port.addresses).map(|ours| ours.address);
-        let theirs = config.upstreams.iter().map(|upstream| upstream.address.ip());
+        let theirs = config.upstreams.iter().filter_map(|upstream| upstream.address.ip());
         let sources = config.upstreams.iter().filter_map(|upstream| upstream.source);
         for address in ours.chain(theirs).chain(sources) {
             let known = harmless.iter().any(|prefix| is_in(address, prefix));

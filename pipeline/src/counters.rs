@@ -44,6 +44,8 @@ tally! {
     dropped,
     /// Packets dropped because the ring to the slow path was full.
     miss_full,
+    /// Queries over a rate limit that a dry run has let pass.
+    spared,
     /// Poll-loop turns that found work.
     busy_turns,
     /// Poll-loop turns that found none.
@@ -52,7 +54,7 @@ tally! {
     busy_ticks,
     /// Ticks spent in turns that found none.
     idle_ticks,
-    /// Ticks spent on publishing these counters.
+    /// Ticks spent on publishing these counters and exchanging rules.
     housekeeping_ticks,
 }
 

@@ -1,13 +1,12 @@
 //! The engine: everything a topology names, built, started, watched and stopped.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
 
 use core_affinity::CoreId;
-use pmdns_config::{Config, Problem};
+use pmdns_config::{Config, Problem, UpstreamAddress};
 use pmdns_nics::hugepage::{Arena, ArenaError, ArenaReport};
 use pmdns_nics::{FramePool, PortFacts, Queues, adopt_data_thread};
 use pmdns_stages::Packet;
@@ -20,9 +19,9 @@ use pmdns_stages::lookup::Lookup;
 use pmdns_stages::miss::Miss;
 use pmdns_stages::neighbor::Neighbor;
 use pmdns_stages::parse::Parse;
-use pmdns_stages::policy::{LocalData, LocalError, Policy};
+use pmdns_stages::policy::{Digest, Policy, Ruleset, RulesetError};
 use pmdns_stages::ports::{Port, Ports};
-use pmdns_stages::ratelimit::RateLimit;
+use pmdns_stages::ratelimit::{Limiter, RateLimit};
 use pmdns_stages::wire::name::Seed;
 
 use crate::clock::Clock;
@@ -30,8 +29,10 @@ use crate::counters::Published;
 use crate::line::Stages;
 use crate::occupancy::RingGauge;
 use crate::ring::{RingReceiver, RingSender, ring};
+use crate::rules::RulesDesk;
 use crate::slowpath::{
-    self, Answered, CacheCounters, Counters as SlowPathCounters, SlowPathParts, UpstreamCounters,
+    self, Answered, CacheCounters, Counters as SlowPathCounters, SlowPathParts, Trust, TrustError,
+    UpstreamCounters,
 };
 use crate::topology::Topology;
 use crate::worker::{Worker, WorkerParts};
@@ -45,15 +46,15 @@ pub enum EngineError {
     /// The cache does not fit its memory.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// The local data contradict themselves.
+    /// The rules cannot be made ready.
     #[error(transparent)]
-    Local(#[from] LocalError),
-    /// A blocked name is no name.
-    #[error("block.names: {0}")]
-    Block(String),
+    Rules(#[from] RulesetError),
     /// The file with cookie secrets has changed since it was checked.
     #[error("cookies.secret_file {0}")]
     Cookies(Problem),
+    /// Encrypted upstreams cannot be trusted.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
     /// The system gives no random numbers.
     #[error("no random numbers from the system: {0}")]
     Random(getrandom::Error),
@@ -72,6 +73,10 @@ pub struct Engine {
     pub gauges: Gauges,
     /// Which pages the cache got.
     pub arena: ArenaReport,
+    /// What the rules consist of.
+    pub digest: Digest,
+    /// Where other rules are lent from, until somebody takes it.
+    pub rules: Option<RulesDesk>,
     topology: Topology,
     stop: Arc<AtomicBool>,
 }
@@ -88,7 +93,7 @@ pub struct Gauges {
     /// The upstreams' counters, by upstream.
     pub upstreams: Arc<[UpstreamCounters]>,
     /// The upstreams' addresses, by upstream.
-    pub upstream_addresses: Arc<[SocketAddr]>,
+    pub upstream_addresses: Arc<[UpstreamAddress]>,
     /// The rings, with what lies at their ends.
     pub rings: RingGauges,
     /// The frames.
@@ -161,8 +166,12 @@ impl Engine {
         let calendar = Calendar::default();
         set_calendar(&calendar, clock);
         let cookies = cookies(&config.cookies, &calendar)?;
-        let stages = stages(config, facts, &cache, cookies, clock, seed)?;
+        let trust = Trust::load(&config.upstreams)?;
+        let (ruleset, digest) = Ruleset::load(config, seed, 0)?;
+        let stages = stages(config, facts, &cache, cookies, Arc::new(ruleset), clock);
         let (worker_rings, slow_path_rings, rings) = lay_rings(config, &topology);
+        let (workers, threads) = (topology.workers.len(), topology.slow_path_threads);
+        let (rules, trays) = RulesDesk::new(workers, threads, seed, clock.ticks_per_second());
         let gauges = Gauges {
             workers: (0..topology.workers.len())
                 .map(|worker| Arc::new(Published::new(topology.links(worker))))
@@ -170,7 +179,7 @@ impl Engine {
             slow_path: writers.iter().map(|_| Arc::default()).collect(),
             cache: writers.iter().map(|_| Arc::default()).collect(),
             upstreams: config.upstreams.iter().map(|_| UpstreamCounters::default()).collect(),
-            upstream_addresses: config.upstreams.iter().map(|one| one.address).collect(),
+            upstream_addresses: config.upstreams.iter().map(|one| one.address.clone()).collect(),
             rings,
             pool,
             clock,
@@ -178,10 +187,16 @@ impl Engine {
         };
         let stop = Arc::new(AtomicBool::new(false));
         let mut slow_path = Vec::new();
-        for (index, (writer, rings)) in writers.into_iter().zip(slow_path_rings).enumerate() {
+        for (index, ((writer, rings), rules)) in
+            writers.into_iter().zip(slow_path_rings).zip(trays.slow_path).enumerate()
+        {
             slow_path.push(SlowPathParts {
                 settings: config.slowpath.clone(),
                 upstreams: config.upstreams.clone(),
+                trust: trust.clone(),
+                groups: config.groups.clone(),
+                forwards: config.forwards.clone(),
+                health: config.health.clone(),
                 lifetimes: lifetimes(config),
                 inlets: rings.misses,
                 outlets: rings.answers,
@@ -189,6 +204,7 @@ impl Engine {
                 cache: Arc::clone(&cache),
                 writer,
                 encode: stages.encode.clone(),
+                rules,
                 pool: gauges.pool.clone(),
                 clock,
                 stop: Arc::clone(&stop),
@@ -198,8 +214,8 @@ impl Engine {
             });
         }
         let mut workers = Vec::new();
-        for ((plan, rings), published) in
-            topology.workers.iter().zip(worker_rings).zip(&gauges.workers)
+        for (((plan, rings), published), rules) in
+            topology.workers.iter().zip(worker_rings).zip(&gauges.workers).zip(trays.workers)
         {
             let mut parts = WorkerParts {
                 line: stages.man(plan.stages),
@@ -211,6 +227,7 @@ impl Engine {
                 misses: rings.misses,
                 answers: rings.answers,
                 cache: Arc::clone(&cache),
+                rules,
                 clock,
                 published: Arc::clone(published),
             };
@@ -221,13 +238,24 @@ impl Engine {
             }
             workers.push(Worker::new(parts));
         }
-        Ok(Self { workers, slow_path, gauges, arena: arena_report, topology, stop })
+        Ok(Self {
+            workers,
+            slow_path,
+            gauges,
+            arena: arena_report,
+            digest,
+            rules: Some(rules),
+            topology,
+            stop,
+        })
     }
 
     /// Starts every thread. Data cores are pinned if `pin` says so.
     pub fn start(self, config: &Config, pin: bool) -> Result<Running, EngineError> {
         let mut running = Running { threads: Vec::new(), stop: Arc::clone(&self.stop) };
-        let slow_path_cores = slow_path_cores(config, &self.topology);
+        let available = core_affinity::get_core_ids().unwrap_or_default();
+        let available: Vec<usize> = available.into_iter().map(|core| core.id).collect();
+        let slow_path_cores = slow_path_cores(config, &self.topology, &available);
         for (index, parts) in self.slow_path.into_iter().enumerate() {
             let core = slow_path_cores.get(index % slow_path_cores.len().max(1)).copied();
             running.spawn(format!("slowpath-{index}"), core.filter(|_| pin), move || {
@@ -339,26 +367,25 @@ fn stages(
     facts: &[PortFacts],
     cache: &Arc<Cache>,
     cookies: Option<Cookies>,
+    rules: Arc<Ruleset>,
     clock: Clock,
-    seed: Seed,
-) -> Result<Stages, EngineError> {
+) -> Stages {
     let ports: Ports = config.ports.iter().zip(facts).map(stage_port).collect();
-    let blocked =
-        config.block.wire_names().map_err(|error| EngineError::Block(error.to_string()))?;
-    let local = Arc::new(LocalData::new(&config.local, &blocked, seed)?);
+    let seed = cache.seed();
+    let misses = Limiter::of_misses(&config.ratelimit, clock.ticks_per_second(), seed);
     let fixed = Arc::new(FixedAnswers::new(&config.answers));
-    Ok(Stages {
+    Stages {
         parse: Parse::new(Arc::clone(&ports), seed)
             .checking(cookies)
             .introducing(Arc::clone(&fixed)),
         neighbor: Neighbor::new(Arc::clone(&ports)),
         acl: Acl::new(&config.acl),
         ratelimit: RateLimit::new(&config.ratelimit, clock.ticks_per_second(), seed),
-        policy: Policy::new(Arc::clone(&local)),
-        lookup: Lookup::new(Arc::clone(cache)).answering_any(&fixed),
-        encode: Encode::new(Arc::clone(cache), local, ports, config.answers.max_udp_size)
+        policy: Policy::new(Arc::clone(&rules)),
+        lookup: Lookup::new(Arc::clone(cache)).limited(misses).answering_any(&fixed),
+        encode: Encode::new(Arc::clone(cache), rules, ports, config.answers.max_udp_size)
             .introducing(fixed, config.answers.nsid.as_deref()),
-    })
+    }
 }
 
 fn stage_port((settings, facts): (&pmdns_config::Port, &PortFacts)) -> Port {
@@ -419,12 +446,45 @@ fn lay_rings(
     (workers, threads, gauges.into())
 }
 
-/// CPUs for the slow path: those the config names, else those no data core uses; none: any CPU.
-fn slow_path_cores(config: &Config, topology: &Topology) -> Vec<usize> {
+/// CPUs for the slow path: those the config names, else those of `available` that no data core uses; none: any CPU.
+fn slow_path_cores(config: &Config, topology: &Topology, available: &[usize]) -> Vec<usize> {
     if !config.slowpath.cores.is_empty() {
         return config.slowpath.cores.clone();
     }
-    let data: Vec<usize> = topology.workers.iter().map(|worker| worker.core).collect();
-    let all = core_affinity::get_core_ids().unwrap_or_default();
-    all.into_iter().map(|core| core.id).filter(|core| !data.contains(core)).collect()
+    let is_data = |core: &usize| topology.workers.iter().any(|worker| worker.core == *core);
+    available.iter().copied().filter(|core| !is_data(core)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use pmdns_nics::{Nic as _, memory};
+
+    use super::*;
+    use crate::testing::config;
+
+    fn facts(numa_node: Option<u32>) -> Vec<PortFacts> {
+        let (nic, _, _) = memory::link("p0", 0, 1, 64);
+        vec![PortFacts { numa_node, ..nic.facts().clone() }]
+    }
+
+    #[test]
+    fn trap_23_the_slow_path_keeps_to_the_cpu_set_and_off_the_data_cores() {
+        let on = |more: &str, available: &[usize]| {
+            let config = config(more);
+            let topology = Topology::plan(&config, &facts(None), available).expect("a plan");
+            slow_path_cores(&config, &topology, available)
+        };
+        assert_eq!(on("", &[0, 1]), [0], "the data core is the last one");
+        assert_eq!(on("", &[2, 5, 7]), [2, 5]);
+        assert_eq!(on("", &[0]), [0; 0], "one CPU for everything: the scheduler decides");
+        assert_eq!(on("[slowpath]\ncores = [1]\n", &[0, 1]), [1], "as the operator says");
+    }
+
+    #[test]
+    fn trap_23_memory_is_where_the_port_is_as_far_as_anybody_knows() {
+        let node = |more: &str, port| cache_node(&config(more), &facts(port));
+        assert_eq!(node("", Some(7)), Some(7), "the last of eight nodes");
+        assert_eq!(node("", None), None, "a VM that does not say");
+        assert_eq!(node("[cache]\nnuma_node = 3\n", Some(7)), Some(3), "as the operator says");
+    }
 }

@@ -14,6 +14,7 @@ pub mod line;
 pub mod occupancy;
 pub mod replay;
 pub mod ring;
+pub mod rules;
 #[cfg(feature = "dpdk")]
 pub mod run;
 pub mod slowpath;

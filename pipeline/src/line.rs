@@ -17,6 +17,7 @@ use pmdns_stages::policy::Policy;
 use pmdns_stages::ratelimit::RateLimit;
 use pmdns_stages::{Batch, Context, Stage};
 
+use crate::rules::LineRules;
 use crate::station::{Lap, Meter, Station};
 
 /// The stretch of the line that one core mans. The other stations are manned elsewhere.
@@ -42,6 +43,32 @@ impl Line {
         self.policy.run(batch, context, lap);
         self.lookup.run(batch, context, lap);
         self.encode.run(batch, context, lap);
+    }
+
+    /// Exchanges the rules that the stages of this stretch have for others.
+    pub fn exchange(&mut self, rules: &mut LineRules) {
+        if let Some(acl) = self.acl.stage_mut() {
+            std::mem::swap(acl, &mut rules.acl);
+        }
+        if let Some(ratelimit) = self.ratelimit.stage_mut() {
+            ratelimit.limiter().exchange(&mut rules.queries);
+        }
+        if let Some(lookup) = self.lookup.stage_mut() {
+            lookup.limiter().exchange(&mut rules.misses);
+        }
+        if let Some(policy) = self.policy.stage_mut() {
+            std::mem::swap(policy, &mut rules.policy);
+        }
+        if let Some(encode) = self.encode.stage_mut() {
+            encode.exchange(&mut rules.answers);
+        }
+    }
+
+    /// Queries over a rate limit that a dry run has let pass.
+    pub fn spared(&mut self) -> u64 {
+        let queries = self.ratelimit.stage_mut().map_or(0, |stage| stage.limiter().spared());
+        let misses = self.lookup.stage_mut().map_or(0, |stage| stage.limiter().spared());
+        queries + misses
     }
 
     /// What each station has counted, in line order.

@@ -9,13 +9,18 @@ use clap::{Parser, Subcommand};
 #[cfg(feature = "dpdk")]
 use pmdns::control::metrics::server::MetricsError;
 use pmdns::control::profile::{self, ProfileError};
+use pmdns::control::reload;
 use pmdns::control::report::{self, Report};
 use pmdns::control::top::{self, TopError};
 use pmdns::control::{print, socket};
+#[cfg(feature = "dpdk")]
+use pmdns::engine::EngineError;
 use pmdns::replay::{self, ReplayError};
 #[cfg(feature = "dpdk")]
 use pmdns::run::{self, RunError};
 use pmdns_config::{Config, ConfigError};
+use pmdns_stages::policy::{Ruleset, RulesetError};
+use pmdns_stages::wire::name::Seed;
 use tracing_subscriber::EnvFilter;
 
 /// A poll-mode DNS caching forwarder.
@@ -56,6 +61,12 @@ enum Command {
         /// Print the counters as JSON.
         #[arg(long)]
         json: bool,
+    },
+    /// Have a running instance read its rules anew: access, rate limits, local records, zones, blocked names.
+    Reload {
+        /// Its control socket [default: that of a config without `control.socket`].
+        #[arg(long)]
+        socket: Option<PathBuf>,
     },
     /// Print the counters of a running instance.
     Stats {
@@ -109,6 +120,8 @@ fn interval(text: &str) -> Result<Duration, String> {
 enum Failure {
     #[error(transparent)]
     Config(#[from] ConfigError),
+    #[error(transparent)]
+    Rules(#[from] RulesetError),
     #[cfg(feature = "dpdk")]
     #[error(transparent)]
     Run(#[from] RunError),
@@ -125,6 +138,8 @@ enum Failure {
     Top(#[from] TopError),
     #[error(transparent)]
     Profile(#[from] ProfileError),
+    #[error("not reloaded, the rules in use stay: {0}")]
+    Reload(String),
     #[error("cannot print: {0}")]
     Print(#[from] io::Error),
 }
@@ -133,10 +148,10 @@ impl Failure {
     /// Exit codes are documented in docs/operations.md.
     fn exit_code(&self) -> u8 {
         match self {
-            Self::Config(_) => 2,
+            Self::Config(_) | Self::Rules(_) => 2,
             #[cfg(feature = "dpdk")]
             Self::Run(error) => match error {
-                RunError::Topology(_) => 2,
+                RunError::Topology(_) | RunError::Engine(EngineError::Rules(_)) => 2,
                 RunError::Eal(_) | RunError::Pool(_) => 3,
                 RunError::Port(_) => 4,
                 RunError::Socket(_) | RunError::Metrics(MetricsError::Listen { .. }) => 5,
@@ -147,7 +162,7 @@ impl Failure {
             },
             #[cfg(not(feature = "dpdk"))]
             Self::NoDpdk => 3,
-            Self::Replay(ReplayError::Topology(_)) => 2,
+            Self::Replay(ReplayError::Topology(_)) | Self::Reload(_) => 2,
             Self::Socket(_)
             | Self::Top(TopError::Socket(_))
             | Self::Profile(ProfileError::Ask(TopError::Socket(_))) => 5,
@@ -177,23 +192,38 @@ fn main() -> ExitCode {
 fn execute(command: Command) -> Result<(), Failure> {
     match command {
         Command::Run { config, json } => {
-            let config = Config::load(&config)?;
+            let settings = Config::load(&config)?;
             #[cfg(feature = "dpdk")]
-            return print_report(&run::run(&config)?, json);
+            return print_report(&run::run(&settings, &config)?, json);
             #[cfg(not(feature = "dpdk"))]
             {
-                let _ = (config, json);
+                let _ = (settings, json);
                 Err(Failure::NoDpdk)
             }
         }
         Command::Check { config } => {
-            let summary = report::summary(&Config::load(&config)?);
-            writeln!(io::stdout(), "{}: {summary}", config.display())?;
+            let settings = Config::load(&config)?;
+            // The files it names are part of it. Names are hashed with a secret, but nobody asks for these.
+            let (_, digest) = Ruleset::load(&settings, Seed::new([0; 16]), 0)?;
+            let mut out = io::stdout().lock();
+            for warning in &digest.warnings {
+                writeln!(out, "warning: {warning}")?;
+            }
+            let (summary, rules) = (report::summary(&settings), reload::describe(&digest));
+            writeln!(out, "{}: {summary}, {rules}", config.display())?;
             Ok(())
         }
         Command::Replay { input, output, config, json } => {
             let config = Config::load(&config)?;
             print_report(&replay::replay(&config, &input, output.as_deref())?, json)
+        }
+        Command::Reload { socket } => {
+            let answer = socket::request(&path_of(socket), "reload", socket::RELOAD_PATIENCE)?;
+            match answer.trim_end().split_once(": ") {
+                Some(("ok", text)) => Ok(writeln!(io::stdout(), "reloaded: {text}")?),
+                Some((_, text)) => Err(Failure::Reload(text.to_owned())),
+                None => Err(Failure::Reload("the instance went away, or knows no reload".into())),
+            }
         }
         Command::Stats { socket, json } => {
             let text = socket::ask(&path_of(socket))?;

@@ -1,5 +1,6 @@
 //! `pmdns run`: serve until told to stop.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -8,8 +9,10 @@ use pmdns_config::{ByteSize, Config};
 use pmdns_nics::dpdk::{self, Eal, Mempool};
 use pmdns_nics::hugepage::ArenaReport;
 use pmdns_nics::{FramePool, Nic};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::control::metrics::server::{MetricsError, MetricsListener};
+use crate::control::reload::{Reloader, describe};
 use crate::control::report::Report;
 use crate::control::socket::{ControlSocket, SocketError};
 use crate::engine::{Engine, EngineError};
@@ -50,11 +53,13 @@ pub enum RunError {
     ThreadEnded,
 }
 
-/// Serves with `config` until SIGINT or SIGTERM, and gives the final counters.
-pub fn run(config: &Config) -> Result<Report, RunError> {
+/// Serves with `config`, which was read from `path`, until SIGINT or SIGTERM, and gives the final counters.
+/// SIGHUP has the rules read anew.
+pub fn run(config: &Config, path: &Path) -> Result<Report, RunError> {
     // Asked first: the environment would narrow the answer to its main core.
     let available = available_cores();
-    let stop = stop_on_signal().map_err(RunError::Signal)?;
+    let stop = flag_of(&[SIGINT, SIGTERM]).map_err(RunError::Signal)?;
+    let hangup = flag_of(&[SIGHUP]).map_err(RunError::Signal)?;
     let control = ControlSocket::open(&config.control.socket)?;
     let metrics = config.metrics.listen.map(MetricsListener::bind).transpose()?;
     let eal = Eal::init("pmdns", &dpdk::arguments(&config.eal, &config.ports))?;
@@ -76,9 +81,10 @@ pub fn run(config: &Config) -> Result<Report, RunError> {
         queues.push(own);
     }
     let pool = FramePool::Dpdk(pool);
-    let engine = Engine::build(config, topology.clone(), &facts, queues, pool.clone())?;
+    let mut engine = Engine::build(config, topology.clone(), &facts, queues, pool.clone())?;
     announce(config, &topology, &engine, &nics);
     let gauges = engine.gauges.clone();
+    let mut reloader = Reloader::new(path, config, engine.rules.take().expect("nobody took it"));
     let running = engine.start(config, true)?;
     let metrics_core = spare_core(&available, &topology);
     let mut metrics = metrics.map(|listener| listener.serve(metrics_core)).transpose()?;
@@ -87,7 +93,18 @@ pub fn run(config: &Config) -> Result<Report, RunError> {
     while !stop.load(Ordering::Relaxed) && !running.has_failed() {
         gauges.set_calendar();
         let report = || Report::read(&gauges, &topology, &nics);
-        control.serve(|| to_json(&report()));
+        control.serve(|client| match client.request() {
+            ("", _) => client.answer(&to_json(&report())),
+            ("reload", _) => reloader.ask_for(client),
+            (other, _) => {
+                let text = format!("error: there is no command `{other}`; there is reload\n");
+                client.answer(&text);
+            }
+        });
+        if hangup.swap(false, Ordering::Relaxed) {
+            reloader.ask();
+        }
+        reloader.turn();
         if let Some(metrics) = &mut metrics {
             metrics.answer(report);
         }
@@ -102,7 +119,7 @@ pub fn run(config: &Config) -> Result<Report, RunError> {
     if !report.totals.balance() || report.totals.held > 0 {
         tracing::error!("the counters do not balance: {:?}; please report this", report.totals);
     }
-    drop((control, metrics, gauges));
+    drop((control, reloader, metrics, gauges));
     nics.into_iter().for_each(Nic::close);
     close(eal, pool)?;
     if failed || !in_good_order { Err(RunError::ThreadEnded) } else { Ok(report) }
@@ -140,13 +157,13 @@ fn spare_core(available: &[usize], topology: &Topology) -> Option<usize> {
     available.iter().copied().rfind(|core| !is_data(core))
 }
 
-/// A flag that SIGINT and SIGTERM set.
-fn stop_on_signal() -> std::io::Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+/// A flag that these signals set.
+fn flag_of(signals: &[i32]) -> std::io::Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in signals {
+        signal_hook::flag::register(*signal, Arc::clone(&flag))?;
     }
-    Ok(stop)
+    Ok(flag)
 }
 
 /// Says what was planned and got.
@@ -169,9 +186,10 @@ fn announce(config: &Config, topology: &Topology, engine: &Engine, nics: &[Box<d
     for line in topology.to_string().lines() {
         tracing::info!("{line}");
     }
-    if let Some(warning) = &engine.arena.warning {
+    for warning in engine.arena.warning.iter().chain(&engine.digest.warnings) {
         tracing::warn!("{warning}");
     }
+    tracing::info!("rules: {}", describe(&engine.digest));
     let ArenaReport { bytes, page, numa_node, .. } = &engine.arena;
     let node = numa_node.map(|node| format!(", NUMA node {node}")).unwrap_or_default();
     let (size, page) = (ByteSize(*bytes), ByteSize(page.bytes()));

@@ -67,6 +67,11 @@ impl<S: Stage> Station<S> {
         }
     }
 
+    /// The stage, where it is manned.
+    pub fn stage_mut(&mut self) -> Option<&mut S> {
+        self.stage.as_mut()
+    }
+
     /// What the station has done so far.
     pub fn meter(&self) -> &Meter {
         &self.meter

@@ -5,6 +5,7 @@ use pmdns_nics::{Burst, Frame, FramePool, HeapPool, MAX_BURST, Queues, memory};
 use pmdns_stages::testing::{Query, Record, entry_of, frame_from};
 
 use crate::engine::{Engine, Gauges};
+use crate::rules::RulesDesk;
 use crate::slowpath::SlowPathParts;
 use crate::topology::Topology;
 use crate::worker::{Turn, Worker};
@@ -40,6 +41,8 @@ pub struct Rig {
     pub slow_path: Vec<SlowPathParts>,
     /// The counters.
     pub gauges: Gauges,
+    /// Where other rules are lent from.
+    pub rules: RulesDesk,
     /// Where frames come from.
     pub pool: FramePool,
     /// The far end of the port.
@@ -57,8 +60,9 @@ impl Rig {
         let pool = FramePool::Heap(HeapPool::new(FRAMES));
         let engine = Engine::build(config, topology, &facts, vec![near], pool.clone())
             .expect("the engine can be built");
-        let Engine { workers, slow_path, gauges, .. } = engine;
-        Self { workers, slow_path, gauges, pool, far }
+        let Engine { workers, slow_path, gauges, rules, .. } = engine;
+        let rules = rules.expect("nobody took them");
+        Self { workers, slow_path, gauges, rules, pool, far }
     }
 
     /// Puts an answer to `query` into the cache.

@@ -20,10 +20,11 @@ use crate::counters::{Counters, Flow, Published, Tally};
 use crate::latency::{Class, Latency};
 use crate::line::Line;
 use crate::ring::{RingReceiver, RingSender};
+use crate::rules::{LineRules, Tray};
 use crate::slowpath::Answered;
 use crate::station::Lap;
 
-/// How often a worker publishes its counters.
+/// How often a worker publishes its counters and looks for new rules.
 const HOUSEKEEPING: Duration = Duration::from_millis(10);
 /// Idle turns before an adaptive worker starts to sleep.
 const PATIENCE: u32 = 2000;
@@ -41,6 +42,7 @@ pub struct Worker {
     misses: Vec<RingSender<Miss>>,
     answers: Vec<RingReceiver<Answered>>,
     cache: Arc<Cache>,
+    rules: Tray<LineRules>,
     clock: Clock,
     tally: Tally,
     latency: Latency,
@@ -68,6 +70,8 @@ pub struct WorkerParts {
     pub answers: Vec<RingReceiver<Answered>>,
     /// The cache, which knows which shard a miss belongs to.
     pub cache: Arc<Cache>,
+    /// Where new rules come from.
+    pub rules: Tray<LineRules>,
     /// The clock.
     pub clock: Clock,
     /// Where the counters are published.
@@ -131,6 +135,7 @@ impl Worker {
             misses: parts.misses,
             answers: parts.answers,
             cache: parts.cache,
+            rules: parts.rules,
             clock: parts.clock,
             tally: Tally::default(),
             latency: Latency::default(),
@@ -196,6 +201,7 @@ impl Worker {
             }
             let mut lap = Lap::start(self.clock, now);
             self.line.process(&mut self.batch, &self.clock.context(now), &mut lap);
+            self.tally.spared = self.line.spared();
             self.hand_on();
         }
         found += self.take_answers();
@@ -205,6 +211,7 @@ impl Worker {
         self.latency.settle(end, refused);
         if end >= self.next_housekeeping {
             self.next_housekeeping = end + self.clock.ticks_of(HOUSEKEEPING);
+            self.rules.look(|rules| self.line.exchange(rules));
             self.publish();
             self.tally.housekeeping_ticks += self.clock.now().saturating_sub(end);
         }

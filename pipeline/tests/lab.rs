@@ -27,16 +27,26 @@ mod pcap;
 mod pmdns;
 #[path = "lab/process.rs"]
 mod process;
+#[path = "lab/questions.rs"]
+mod questions;
 #[path = "lab/stats.rs"]
 mod stats;
 #[path = "lab/stub.rs"]
 mod stub;
 #[path = "lab/testpmd.rs"]
 mod testpmd;
+#[path = "lab/unbound.rs"]
+mod unbound;
+#[path = "lab/verdict.rs"]
+mod verdict;
 
 // The labs.
 #[path = "lab/af_xdp.rs"]
 mod af_xdp;
+#[path = "lab/differential.rs"]
+mod differential;
+#[path = "lab/encrypted.rs"]
+mod encrypted;
 #[path = "lab/lifecycle.rs"]
 mod lifecycle;
 #[path = "lab/observe.rs"]

@@ -178,7 +178,7 @@ fn a_full_ring_sheds_the_newest_and_counts_it() {
 }
 
 #[test]
-fn a_full_miss_ring_sheds_the_newest_and_hits_go_on() {
+fn trap_11_a_full_miss_ring_sheds_the_newest_and_hits_go_on() {
     let mut rig = Rig::new(&config("[slowpath]\nring = 64\n"));
     rig.learn(&query("a.example. A"), &[(0, 1, 60, vec![192, 0, 2, 1])]);
     for number in 0..100 {

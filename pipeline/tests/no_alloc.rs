@@ -59,9 +59,15 @@ fn invariant_2_a_turning_worker_does_not_allocate() {
             rig.offer(0, &mut frames);
         }
     }
+    // New rules are lent to it, and it gives back those it had, which are freed elsewhere.
+    let fresh = rig.rules.recipe().make(&config(policy)).expect("the same rules again");
+    rig.rules.lend(fresh);
+    rig.slow_path[0].rules.look(|_| {});
+    std::thread::sleep(std::time::Duration::from_millis(15));
     let before = CALLS.with(Cell::get);
     while rig.workers[0].turn() == Turn::Busy {}
     assert_eq!(CALLS.with(Cell::get) - before, 0);
+    assert!(!rig.rules.collect(), "the rules were exchanged");
     assert!(rig.sent().len() > 1000, "the turns did real work");
 
     let before = CALLS.with(Cell::get);

@@ -3,11 +3,9 @@
 //! The longest prefix that matches the client's address decides. A query that parse has already decided
 //! on comes by here too, so that a client who shall get nothing gets no error either.
 
-use std::net::IpAddr;
-
 use pmdns_config::Access;
 
-use crate::lpm::{Ranges, Rule};
+use crate::lpm::Clients;
 use crate::packet::{Answer, Packet};
 use crate::step::{Reason, Step};
 use crate::wire::dns::Rcode;
@@ -19,8 +17,7 @@ use crate::{Context, Stage, StageName};
 pub struct Acl {
     /// What holds for every client, when no rule tells them apart.
     everyone: Option<Access>,
-    ipv4: Ranges<u32, Access>,
-    ipv6: Ranges<u128, Access>,
+    clients: Clients<Access>,
 }
 
 impl Acl {
@@ -32,39 +29,13 @@ impl Acl {
             (&settings.refuse, Access::Refuse),
             (&settings.drop, Access::Drop),
         ];
-        let mut ipv4 = Vec::new();
-        let mut ipv6 = Vec::new();
-        for (prefixes, value) in lists {
-            for prefix in prefixes {
-                let length = prefix.length;
-                match prefix.network {
-                    IpAddr::V4(network) => {
-                        ipv4.push(Rule { network: network.to_bits(), length, value });
-                    }
-                    IpAddr::V6(network) => {
-                        ipv6.push(Rule { network: network.to_bits(), length, value });
-                    }
-                }
-            }
-        }
-        let everyone = (ipv4.is_empty() && ipv6.is_empty()).then_some(settings.default);
+        let nobody = lists.iter().all(|(prefixes, _)| prefixes.is_empty());
+        let rules = lists
+            .into_iter()
+            .flat_map(|(prefixes, access)| prefixes.iter().map(move |prefix| (prefix, access)));
         Self {
-            everyone,
-            ipv4: Ranges::new(ipv4, settings.default),
-            ipv6: Ranges::new(ipv6, settings.default),
-        }
-    }
-
-    /// What the list says of a client's address of 4 or 16 bytes.
-    #[inline]
-    fn access(&self, client: &[u8]) -> Access {
-        if let Ok(address) = client.try_into() {
-            self.ipv4.find(u32::from_be_bytes(address))
-        } else if let Ok(address) = client.try_into() {
-            self.ipv6.find(u128::from_be_bytes(address))
-        } else {
-            debug_assert!(false, "an address has 4 or 16 bytes");
-            Access::Drop
+            everyone: nobody.then_some(settings.default),
+            clients: Clients::new(rules, settings.default),
         }
     }
 }
@@ -86,7 +57,7 @@ impl Stage for Acl {
     fn act(&mut self, packet: &mut Packet, _context: &Context) -> Step {
         let access = match self.everyone {
             Some(access) => access,
-            None => self.access(packet.layout.client(packet.frame.bytes())),
+            None => self.clients.find(packet.layout.client(packet.frame.bytes())),
         };
         match access {
             Access::Allow => Step::at(StageName::RateLimit),
@@ -102,6 +73,8 @@ impl Stage for Acl {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
     use crate::packet::Flags;
     use crate::testing::{Query, act_once, at, query};

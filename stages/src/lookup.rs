@@ -8,7 +8,8 @@ use std::sync::Arc;
 use crate::cache::{Cache, EntryRef, Head, Key, Probe, answers};
 use crate::fixed::{Fixed, FixedAnswers};
 use crate::packet::{Answer, Batch, MAX_BATCH, Packet};
-use crate::step::{Exits, Run, Step};
+use crate::ratelimit::{Limiter, Verdict};
+use crate::step::{Exits, Reason, Run, Step};
 use crate::wire::dns::rtype;
 use crate::{Context, Stage, StageName};
 
@@ -18,17 +19,29 @@ pub struct Lookup {
     cache: Arc<Cache>,
     /// Whether queries of type ANY are answered here, and never asked upstream.
     minimal_any: bool,
+    /// How fast one client may miss.
+    limiter: Limiter,
 }
 
 impl Lookup {
     /// A lookup stage over `cache`.
     pub fn new(cache: Arc<Cache>) -> Self {
-        Self { cache, minimal_any: false }
+        Self { limiter: Limiter::off(cache.seed()), minimal_any: false, cache }
     }
 
     /// The same stage, which answers ANY if `fixed` has an answer to it.
     pub fn answering_any(self, fixed: &FixedAnswers) -> Self {
         Self { minimal_any: fixed.has_any(), ..self }
+    }
+
+    /// The same, with a limit on misses.
+    pub fn limited(self, limiter: Limiter) -> Self {
+        Self { limiter, ..self }
+    }
+
+    /// What it counts misses with.
+    pub fn limiter(&mut self) -> &mut Limiter {
+        &mut self.limiter
     }
 
     #[inline(always)]
@@ -59,29 +72,40 @@ impl Lookup {
         }
     }
 
-    /// The second half: what the entry says.
-    #[inline(always)]
-    fn settle(&self, packet: &mut Packet, context: &Context) -> Step {
-        let step = match packet.answer {
-            Answer::Cached(found) => self.decide(packet, found, context),
-            _ => Step::SLOW_PATH,
-        };
-        if step == Step::SLOW_PATH {
-            return self.miss(packet);
-        }
-        step
-    }
-
-    /// Where a packet goes that the cache has no answer for.
+    /// Where a packet goes that is a miss. What one client's queries for ever new names would cost others is most of
+    /// all room in the rings, so the limit is here and not behind them.
     #[cold]
     #[inline(never)]
-    fn miss(&self, packet: &mut Packet) -> Step {
+    fn miss(&mut self, packet: &mut Packet, context: &Context) -> Step {
         if self.minimal_any && packet.layout.qtype == rtype::ANY {
             packet.answer = Answer::Fixed(Fixed::Any);
             return Step::at(StageName::Encode);
         }
         packet.answer = Answer::None;
-        Step::SLOW_PATH
+        if self.limiter.is_off() {
+            return Step::SLOW_PATH;
+        }
+        match self.limiter.judge(packet, context.now) {
+            Verdict::Pass => Step::SLOW_PATH,
+            Verdict::Drop => Step::drop(Reason::MissRateLimited),
+            Verdict::Slip => {
+                packet.answer = Answer::Truncated;
+                Step::at(StageName::Encode)
+            }
+        }
+    }
+
+    /// The second half: what the entry says.
+    #[inline(always)]
+    fn settle(&mut self, packet: &mut Packet, context: &Context) -> Step {
+        let step = match packet.answer {
+            Answer::Cached(found) => self.decide(packet, found, context),
+            _ => Step::SLOW_PATH,
+        };
+        if step == Step::SLOW_PATH {
+            return self.miss(packet, context);
+        }
+        step
     }
 }
 

@@ -2,6 +2,49 @@
 //! that finding the longest match is one binary search.
 
 use std::fmt::Debug;
+use std::net::IpAddr;
+
+use pmdns_config::Prefix;
+
+/// What is said of every client, by the longest prefix that matches its address.
+#[derive(Clone, Debug)]
+pub(crate) struct Clients<V> {
+    ipv4: Ranges<u32, V>,
+    ipv6: Ranges<u128, V>,
+}
+
+impl<V: Copy + PartialEq> Clients<V> {
+    /// The longest of the prefixes that matches decides, `default` where none does. Of two equal prefixes the
+    /// later one holds.
+    pub(crate) fn new<'p>(rules: impl IntoIterator<Item = (&'p Prefix, V)>, default: V) -> Self {
+        let (mut ipv4, mut ipv6) = (Vec::new(), Vec::new());
+        for (Prefix { network, length }, value) in rules {
+            let length = *length;
+            match network {
+                IpAddr::V4(network) => {
+                    ipv4.push(Rule { network: network.to_bits(), length, value })
+                }
+                IpAddr::V6(network) => {
+                    ipv6.push(Rule { network: network.to_bits(), length, value })
+                }
+            }
+        }
+        Self { ipv4: Ranges::new(ipv4, default), ipv6: Ranges::new(ipv6, default) }
+    }
+
+    /// What is said of a client with this address of 4 or 16 bytes.
+    #[inline]
+    pub(crate) fn find(&self, client: &[u8]) -> V {
+        if let Ok(address) = client.try_into() {
+            self.ipv4.find(u32::from_be_bytes(address))
+        } else if let Ok(address) = client.try_into() {
+            self.ipv6.find(u128::from_be_bytes(address))
+        } else {
+            debug_assert!(false, "an address has 4 or 16 bytes");
+            self.ipv4.default
+        }
+    }
+}
 
 /// An address as a number: `u32` for IPv4, `u128` for IPv6.
 pub(crate) trait Address: Copy + Ord + Debug {

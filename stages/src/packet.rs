@@ -7,6 +7,7 @@ use pmdns_nics::Frame;
 use crate::cache::{EntryRef, Key};
 use crate::cookie::COOKIE_LEN;
 use crate::fixed::Fixed;
+use crate::policy::LocalRef;
 use crate::step::Step;
 use crate::wire::dns::{HEADER_LEN, Rcode, View, question_len};
 use crate::wire::edns::ExtendedError;
@@ -79,8 +80,8 @@ pub enum Answer {
     Truncated,
     /// An entry of the cache.
     Cached(EntryRef),
-    /// An entry of the local data.
-    Local(u32),
+    /// An answer of the ruleset.
+    Local(LocalRef),
     /// One of the answers that are the same for every name.
     Fixed(Fixed),
 }

@@ -69,6 +69,10 @@ reasons! {
     AclDrop = "acl_drop",
     /// The client's rate limit is used up.
     RateLimited = "rate_limited",
+    /// The client's rate limit on queries that the cache cannot answer is used up.
+    MissRateLimited = "miss_rate_limited",
+    /// A block list or policy zone drops queries for this name, or of this client.
+    Blocked = "blocked",
     /// The answer did not fit the frame.
     AnswerTooLong = "answer_too_long",
 }

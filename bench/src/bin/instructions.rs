@@ -3,10 +3,13 @@
 //! `scripts/instructions.sh` runs it under callgrind, which counts only inside [`measured`]. Everything is the
 //! same in every run: the seed, the names, and the time the stages see.
 
+use std::fs::File;
 use std::hint::black_box;
+use std::io::BufWriter;
+use std::path::PathBuf;
 
 use pmdns::ring::ring;
-use pmdns_bench::traffic::{Spread, entry_number, floods, query_frames};
+use pmdns_bench::traffic::{Spread, entry_number, floods, query_frames, write_list};
 use pmdns_bench::{Feed, Kit, RigFeed};
 use pmdns_stages::cache::Entry;
 use pmdns_stages::testing::{name_of, query};
@@ -15,19 +18,23 @@ use pmdns_stages::{Batch, MAX_BATCH, Packet, Stage, StageName, Step};
 
 const BATCH: usize = 32;
 const NAMES: usize = 10_000;
+/// Names on a block list.
+const LISTED: usize = 100_000;
 /// Batches of one run: enough to leave the first ones' oddities behind.
 const BATCHES: usize = 128;
 
 /// A case, and the work for it.
 type Case = (&'static str, fn());
 
-const CASES: [Case; 14] = [
+const CASES: [Case; 16] = [
     ("query_read", query_read),
     ("name_hash", name_hash),
     ("parse", || stage(|kit| kit.stages.parse.clone(), queries())),
     ("lookup_hit", || stage(|kit| kit.stages.lookup.clone(), queries())),
     ("encode", || stage(|kit| kit.stages.encode.clone(), queries())),
     ("line_hit", || line("hit")),
+    ("line_hit_lists", line_hit_lists),
+    ("policy_lists", policy_lists),
     ("line_malformed", || line("qdcount_0")),
     ("line_damaged", || line("udp_checksum")),
     ("line_refused", || line("acl_refused")),
@@ -101,8 +108,63 @@ fn name_hash() {
     });
 }
 
+/// Settings with a block list of as many names as a usual one has; the file is gone when it is dropped.
+struct Listed {
+    settings: String,
+    file: PathBuf,
+}
+
+impl Listed {
+    fn new() -> Self {
+        let name = format!("pmdns-instructions-{}", std::process::id());
+        let file = std::env::temp_dir().join(name);
+        let list = File::create(&file).expect("a temporary file can be made");
+        write_list(BufWriter::new(list), LISTED).expect("the disk has room for a list");
+        Self { settings: format!("[[blocklist]]\nfile = \"{}\"\n", file.display()), file }
+    }
+
+    fn kit(&self) -> Kit {
+        let mut kit = Kit::new(&self.settings, pmdns_bench::kit::cache_bytes(NAMES));
+        kit.fill(NAMES);
+        kit
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.file);
+    }
+}
+
+/// Hits, under rules that say nothing about them. A hit was asked for before, and so is each of these.
+fn line_hit_lists() {
+    let mut kit = Listed::new().kit();
+    let mut line = kit.line();
+    let everything: Vec<usize> = (0..NAMES).collect();
+    let mut feed = Feed::new(query_frames(&everything), BATCH);
+    for _ in 0..NAMES.div_ceil(BATCH) {
+        kit.process(&mut line, &mut feed.batch);
+        feed.rearm();
+    }
+    let mut batches = batches(&mut kit, queries(), StageName::Parse);
+    count(BATCH * BATCHES, || {
+        for batch in &mut batches {
+            kit.process(&mut line, batch);
+        }
+    });
+    assert!(batches.iter().flatten().all(|packet| packet.step == Step::TRANSMIT));
+}
+
+/// The policy stage alone, under the same rules, for names it sees for the first time.
+fn policy_lists() {
+    stage_of(Listed::new().kit(), |kit| kit.stages.policy.clone(), queries());
+}
+
 fn stage<S: Stage>(stage: impl Fn(&Kit) -> S, frames: Vec<Vec<u8>>) {
-    let mut kit = Kit::filled(NAMES);
+    stage_of(Kit::filled(NAMES), stage, frames);
+}
+
+fn stage_of<S: Stage>(mut kit: Kit, stage: impl Fn(&Kit) -> S, frames: Vec<Vec<u8>>) {
     let mut stage = stage(&kit);
     let mut batches = batches(&mut kit, frames, S::NAME);
     let context = kit.context;

@@ -1,6 +1,7 @@
 //! The rules that no single key can state, checked table by table in the order of the file.
 
 mod answers;
+mod groups;
 mod names;
 mod ports;
 mod resolving;
@@ -11,7 +12,7 @@ use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt as _;
 
 use crate::limits::{
-    MAX_BATCH, MAX_CACHE, MAX_CORE, MAX_FRAMES, MAX_NUMA_NODE, MAX_RATE_TABLE, MAX_RING,
+    MAX_BATCH, MAX_CACHE, MAX_CORE, MAX_FRAMES, MAX_NAME, MAX_NUMA_NODE, MAX_RATE_TABLE, MAX_RING,
     MAX_SOCKET_PATH, MAX_TTL, MAX_WORKERS, MIN_CACHE, MIN_FRAMES, MIN_RATE_TABLE, MIN_RING,
 };
 use crate::placement::check_placements;
@@ -39,10 +40,12 @@ pub(crate) fn check(config: &Config) -> Verdict {
     answers::check_cookies(&config.cookies)?;
     cache(&config.cache)?;
     resolving::check(config)?;
+    groups::check(config)?;
     acl(&config.acl)?;
     ratelimit(&config.ratelimit)?;
     names::check_local(&config.local)?;
     names::check_block(&config.block)?;
+    names::check_files(config)?;
     control(&config.control)?;
     metrics(&config.metrics)
 }
@@ -127,7 +130,10 @@ fn acl(acl: &Acl) -> Verdict {
 
 fn ratelimit(limit: &RateLimit) -> Verdict {
     if limit.queries_per_second > 0 && limit.burst == 0 {
-        return broken("ratelimit.burst", Problem::NoBurst);
+        return broken("ratelimit.burst", Problem::NoBurst("queries_per_second"));
+    }
+    if limit.miss_queries_per_second > 0 && limit.miss_burst == 0 {
+        return broken("ratelimit.miss_burst", Problem::NoBurst("miss_queries_per_second"));
     }
     in_range("ratelimit.ipv4_prefix", limit.ipv4_prefix, 0, 32)?;
     in_range("ratelimit.ipv6_prefix", limit.ipv6_prefix, 0, 128)?;
@@ -163,6 +169,15 @@ fn cores(key: &str, cores: &[usize]) -> Verdict {
         in_range(&key, *core, 0, MAX_CORE)?;
     }
     Ok(())
+}
+
+/// A short name that the operator chose.
+fn plain_name(key: &str, name: &str) -> Verdict {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    match !name.is_empty() && name.len() <= MAX_NAME && name.chars().all(is_plain) {
+        true => Ok(()),
+        false => broken(key, Problem::PlainName(name.to_owned())),
+    }
 }
 
 fn unicast(key: &str, address: IpAddr) -> Verdict {

@@ -1,13 +1,14 @@
-//! The rules of `[[local]]` and `[block]`: names that are answered from the file.
+//! The rules of `[[local]]`, `[block]` and the tables that name files: names that are answered here.
 
 use std::collections::HashMap;
+use std::path::Path;
 
-use super::{Verdict, broken, in_range};
-use crate::limits::MAX_TTL;
+use super::{Verdict, at_most, broken, in_range};
+use crate::limits::{MAX_BLOCKLISTS, MAX_RPZ, MAX_TTL, MAX_ZONES};
 use crate::local::LocalRecord;
 use crate::name::{NameError, readable, wire_name};
 use crate::problem::Problem;
-use crate::settings::Block;
+use crate::settings::{Block, Config};
 
 /// Record types by number (RFC 1035 section 3.2.2, RFC 4034).
 const CNAME: u16 = 5;
@@ -36,6 +37,38 @@ pub(super) fn check_block(block: &Block) -> Verdict {
         }
     }
     Ok(())
+}
+
+/// The rules of the tables that name files. What is in the files is checked when they are read.
+pub(super) fn check_files(config: &Config) -> Verdict {
+    at_most("zone", "zone files", config.zones.len(), MAX_ZONES)?;
+    at_most("blocklist", "block lists", config.blocklists.len(), MAX_BLOCKLISTS)?;
+    at_most("rpz", "policy zones", config.rpz.len(), MAX_RPZ)?;
+    for (index, zone) in config.zones.iter().enumerate() {
+        check_zone(&format!("zone[{index}]"), &zone.file, zone.origin.as_deref())?;
+    }
+    for (index, zone) in config.rpz.iter().enumerate() {
+        check_zone(&format!("rpz[{index}]"), &zone.file, zone.origin.as_deref())?;
+    }
+    for (index, list) in config.blocklists.iter().enumerate() {
+        check_file(&format!("blocklist[{index}].file"), &list.file)?;
+    }
+    Ok(())
+}
+
+fn check_zone(path: &str, file: &Path, origin: Option<&str>) -> Verdict {
+    check_file(&format!("{path}.file"), file)?;
+    match origin.map(wire_name) {
+        Some(Err(error)) => broken(format!("{path}.origin"), Problem::Origin(error)),
+        _ => Ok(()),
+    }
+}
+
+fn check_file(key: &str, file: &Path) -> Verdict {
+    match file.as_os_str().is_empty() {
+        true => broken(key, Problem::Empty("the path of a file")),
+        false => Ok(()),
+    }
 }
 
 pub(super) fn check_local(records: &[LocalRecord]) -> Verdict {

@@ -3,10 +3,8 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use super::{Verdict, at_most, broken, in_range, unicast};
-use crate::limits::{
-    MAX_ADDRESSES, MAX_DESCRIPTORS, MAX_LINK_WAIT_MS, MAX_PORT_NAME, MAX_PORTS, MIN_DESCRIPTORS,
-};
+use super::{Verdict, at_most, broken, in_range, plain_name, unicast};
+use crate::limits::{MAX_ADDRESSES, MAX_DESCRIPTORS, MAX_LINK_WAIT_MS, MAX_PORTS, MIN_DESCRIPTORS};
 use crate::problem::Problem;
 use crate::settings::Port;
 
@@ -28,11 +26,7 @@ pub(super) fn check(ports: &[Port]) -> Verdict {
 }
 
 fn check_port(path: &str, port: &Port) -> Verdict {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    let length = port.name.len();
-    if length == 0 || length > MAX_PORT_NAME || !port.name.chars().all(is_plain) {
-        return broken(format!("{path}.name"), Problem::PortName(port.name.clone()));
-    }
+    plain_name(&format!("{path}.name"), &port.name)?;
     let key = format!("{path}.device");
     if port.device.trim().is_empty() {
         let fix =

@@ -4,26 +4,32 @@ use std::net::SocketAddr;
 
 use super::{Verdict, at_most, broken, cores, in_range, power_of_two, unicast};
 use crate::limits::{
-    MAX_PENDING, MAX_QUERIES_PER_PORT, MAX_RING, MAX_SLOWPATH_THREADS, MAX_TIMEOUT_MS,
-    MAX_UPSTREAMS, MIN_RING,
+    MAX_BOOTSTRAP, MAX_PENDING, MAX_PINS, MAX_QUERIES_PER_PORT, MAX_RING, MAX_SLOWPATH_THREADS,
+    MAX_TIMEOUT_MS, MAX_UPSTREAMS, MIN_RING,
 };
 use crate::problem::Problem;
 use crate::settings::{Config, Port, SlowPath, Upstream};
+use crate::upstream::{Endpoint, Host, Server};
 
 pub(super) fn check(config: &Config) -> Verdict {
-    let Some(first) = config.upstreams.first() else {
+    if config.upstreams.is_empty() {
         let fix = "an [[upstream]] table, as in address = \"192.0.2.53:53\"; misses have to be asked of somebody";
         return broken("upstream", Problem::None(fix));
-    };
+    }
     check_slowpath(&config.slowpath)?;
+    check_bootstrap(config)?;
     at_most("upstream", "resolvers", config.upstreams.len(), MAX_UPSTREAMS)?;
     for index in 0..config.upstreams.len() {
-        check_upstream(&config.upstreams, index, &config.ports)?;
+        check_upstream(config, index)?;
     }
-    let (deadline, timeout) = (config.slowpath.deadline_ms, first.timeout_ms);
-    if deadline < timeout {
-        let problem = Problem::DeadlineTooShort { deadline, timeout };
-        return broken("slowpath.deadline_ms", problem);
+    let deadline = config.slowpath.deadline_ms;
+    for (upstream, one) in config.upstreams.iter().enumerate() {
+        let timeout = one.timeout_ms;
+        let leads = config.upstreams[..upstream].iter().all(|other| other.group != one.group);
+        if leads && deadline < timeout {
+            let problem = Problem::DeadlineTooShort { deadline, upstream, timeout };
+            return broken("slowpath.deadline_ms", problem);
+        }
     }
     Ok(())
 }
@@ -50,30 +56,73 @@ fn check_slowpath(slowpath: &SlowPath) -> Verdict {
     in_range("slowpath.queries_per_port", slowpath.queries_per_port, 1, MAX_QUERIES_PER_PORT)
 }
 
-fn check_upstream(upstreams: &[Upstream], index: usize, ports: &[Port]) -> Verdict {
-    let upstream = &upstreams[index];
+fn check_bootstrap(config: &Config) -> Verdict {
+    let resolvers = &config.slowpath.bootstrap;
+    at_most("slowpath.bootstrap", "resolvers", resolvers.len(), MAX_BOOTSTRAP)?;
+    for (index, resolver) in resolvers.iter().enumerate() {
+        check_plain(format!("slowpath.bootstrap[{index}]"), *resolver, &config.ports)?;
+    }
+    Ok(())
+}
+
+fn check_upstream(config: &Config, index: usize) -> Verdict {
+    let upstream = &config.upstreams[index];
     let path = format!("upstream[{index}]");
     let key = format!("{path}.address");
-    unicast(&key, upstream.address.ip())?;
-    if upstream.address.port() == 0 {
-        return broken(key, Problem::Empty("a port other than 0, as in \"192.0.2.53:53\""));
+    match upstream.address.endpoint() {
+        Endpoint::Plain(address) => {
+            check_plain(key.clone(), *address, &config.ports)?;
+            check_unverified(&path, upstream)?;
+        }
+        Endpoint::Encrypted(Server { host: Host::Address(address), .. }) => {
+            unicast(&key, *address)?
+        }
+        Endpoint::Encrypted(_) if config.slowpath.bootstrap.is_empty() => {
+            return broken(key, Problem::NoBootstrap);
+        }
+        Endpoint::Encrypted(_) => {}
     }
-    if let Some(port) = own_address(ports, upstream.address) {
-        return broken(key, Problem::Loop { port });
-    }
-    let same = |other: &Upstream| other.address == upstream.address;
-    if let Some(first) = upstreams[..index].iter().position(same) {
+    let same = |other: &Upstream| other.address.endpoint() == upstream.address.endpoint();
+    if let Some(first) = config.upstreams[..index].iter().position(same) {
         let (value, other) = (upstream.address.to_string(), format!("upstream[{first}].address"));
         return broken(key, Problem::Twice { value, other, fix: "name each resolver once" });
     }
     in_range(&format!("{path}.timeout_ms"), upstream.timeout_ms, 1, MAX_TIMEOUT_MS)?;
+    at_most(&format!("{path}.pin"), "pins", upstream.pin.len(), MAX_PINS)?;
+    if upstream.ca_file.as_ref().is_some_and(|file| file.as_os_str().is_empty()) {
+        return broken(format!("{path}.ca_file"), Problem::Empty("the path of a PEM file"));
+    }
     let key = format!("{path}.source");
-    match upstream.source {
-        Some(source_address) if source_address.is_ipv4() != upstream.address.is_ipv4() => {
-            let address = upstream.address.ip();
+    match (upstream.source, upstream.address.ip()) {
+        (Some(source_address), Some(address)) if source_address.is_ipv4() != address.is_ipv4() => {
             broken(key, Problem::OtherFamily { source_address, address })
         }
-        Some(source_address) => unicast(&key, source_address),
+        (Some(source_address), _) => unicast(&key, source_address),
+        (None, _) => Ok(()),
+    }
+}
+
+/// A resolver that is asked over UDP.
+fn check_plain(key: String, address: SocketAddr, ports: &[Port]) -> Verdict {
+    unicast(&key, address.ip())?;
+    if address.port() == 0 {
+        return broken(key, Problem::Empty("a port other than 0, as in \"192.0.2.53:53\""));
+    }
+    match own_address(ports, address) {
+        Some(port) => broken(key, Problem::Loop { port }),
+        None => Ok(()),
+    }
+}
+
+/// A resolver that has no certificate.
+fn check_unverified(path: &str, upstream: &Upstream) -> Verdict {
+    let keys = [
+        ("name", upstream.name.is_some()),
+        ("pin", !upstream.pin.is_empty()),
+        ("ca_file", upstream.ca_file.is_some()),
+    ];
+    match keys.iter().find(|(_, written)| *written) {
+        Some((key, _)) => broken(format!("{path}.{key}"), Problem::NotEncrypted),
         None => Ok(()),
     }
 }

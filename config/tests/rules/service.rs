@@ -29,6 +29,76 @@ fn deadlines_leave_time_for_the_first_upstream() {
     accepts(from, "deadline_ms = 800");
 }
 
+/// `text` as a replacement that leaves the second upstream in the lawful text in the group `near`.
+fn near(text: &str) -> String {
+    let second = "address = \"[2001:db8:1::1]:53\"\n";
+    LAWFUL.replace(second, &format!("{second}group = \"near\"\n")) + text
+}
+
+#[test]
+fn groups_and_zones_go_together() {
+    let forward = |zone: &str| format!("[[forward]]\nzone = \"{zone}\"\ngroup = \"near\"\n");
+    assert!(Config::from_toml(&near(&forward("Corp.example"))).is_ok());
+    let idle = "group = \"near\"";
+    let start = format!("line {}: `upstream[1].group` is `near`", line_of(&near(""), idle));
+    refuses_text(&near(""), &start, &["asked for no name", "add a [[forward]]"]);
+    // With a root zone nobody asks the default group.
+    let start =
+        format!("line {}: `upstream[0].group` is `default`", line_of(LAWFUL, "[[upstream]]"));
+    refuses_text(&near(&forward(".")), &start, &["asked for no name"]);
+    let all_near = near(&forward("corp.example"))
+        .replace("timeout_ms = 800\n\n[[upstream]]", "group = \"near\"\n\n[[upstream]]");
+    let start = format!("line {}: `upstream` has nobody", line_of(LAWFUL, "[[upstream]]"));
+    refuses_text(&all_near, &start, &["`default`", "zone = \".\""]);
+    assert!(Config::from_toml(&all_near.replace("corp.example", ".")).is_ok());
+
+    let twice = near(&(forward("corp.example") + &forward("CORP.example.")));
+    let start = format!("line {}: `forward[1].zone` is corp.example", line_of(&twice, "CORP"));
+    refuses_text(&twice, &start, &["`forward[0].zone`", "a zone has one group"]);
+    let nobody = near(&forward("corp.example").replace("near", "far"));
+    let start = format!("line {}: `forward[0].group` is `far`", line_of(&nobody, "\"far\""));
+    refuses_text(&nobody, &start, &["no [[upstream]] belongs to that group"]);
+    let no_name = near(&forward("corp..example"));
+    let start = format!("line {}: `forward[0].zone` is no zone: ", line_of(&no_name, "corp.."));
+    refuses_text(&no_name, &start, &["is not a domain name"]);
+
+    let group = |name: &str| format!("[[group]]\nname = \"{name}\"\nstrategy = \"hedged\"\n");
+    assert!(Config::from_toml(&format!("{LAWFUL}{}", group("default"))).is_ok());
+    let text = format!("{LAWFUL}{}", group("far"));
+    let start = format!("line {}: `group[0].name` is `far`", line_of(&text, "\"far\""));
+    refuses_text(&text, &start, &["no [[upstream]]"]);
+    let text = format!("{LAWFUL}{0}{0}", group("default"));
+    let start = format!("line {}: `group[1].name` is `default`", line_of(LAWFUL, "9153") + 5);
+    refuses_text(&text, &start, &["`group[0].name`", "describe each group once"]);
+    let text = format!("{LAWFUL}{}parallel = 5\n", group("default"));
+    let start = format!("line {}: `group[0].parallel` is 5", line_of(&text, "parallel"));
+    refuses_text(&text, &start, &["allowed: 2 to 4"]);
+    refuses("timeout_ms = 800", "group = \"a b\"", "upstream[0].group", &["ASCII letters"]);
+}
+
+#[test]
+fn deadlines_leave_time_for_the_first_of_each_group() {
+    let text = near("[[forward]]\nzone = \"corp.example\"\ngroup = \"near\"\n");
+    let slow =
+        text.replace("group = \"near\"\ntimeout_ms = 800", "group = \"near\"\ntimeout_ms = 3001");
+    let start = format!("line {}: `slowpath.deadline_ms` is 3000", line_of(&slow, "deadline_ms"));
+    refuses_text(&slow, &start, &["less than upstream[1].timeout_ms, 3001"]);
+}
+
+#[test]
+fn health_is_within_bounds() {
+    let (from, header) = ("[acl]\n", "[health]\n");
+    for (line, key, part) in [
+        ("successes = 101", "health.successes", "allowed: 1 to 100"),
+        ("interval_ms = 99", "health.interval_ms", "allowed: 100 to 300000"),
+        ("timeout_ms = 60001", "health.timeout_ms", "allowed: 1 to 60000"),
+    ] {
+        let text = LAWFUL.replace(from, &format!("{header}{line}\n\n{from}"));
+        let start = format!("line {}: `{key}` ", line_of(&text, line));
+        refuses_text(&text, &start, &[part]);
+    }
+}
+
 #[test]
 fn upstreams_are_there_and_not_too_many() {
     let without = LAWFUL.replace("[[upstream]]", "[[gone]]");
@@ -72,6 +142,67 @@ fn timeouts_and_sources_of_upstreams() {
     refuses_in("[[upstream]]", "source = \"2001:db8::1\"", key, &parts);
     refuses_in("[[upstream]]", "source = \"0.0.0.0\"", key, &["unicast"]);
     accepts("[[upstream]]\n", "[[upstream]]\nsource = \"192.0.2.1\"\n");
+}
+
+#[test]
+fn encrypted_upstreams() {
+    let (from, key) = ("\"203.0.113.1:53\"", "upstream[0].address");
+    let urls =
+        ["tls://203.0.113.1", "https://203.0.113.1/dns-query", "quic://[2001:db8:1::53]:8853"];
+    for url in urls {
+        accepts(from, &format!("\"{url}\""));
+    }
+    refuses(from, "\"tls://224.0.0.1\"", key, &["unicast"]);
+    // The key that is wrong is the last line of what is written instead.
+    let last = |to: &str, key: &str, parts: &[&str]| {
+        let text = LAWFUL.replacen(from, to, 1);
+        let line = line_of(&text, to) + to.matches('\n').count();
+        refuses_text(&text, &format!("line {line}: `{key}` "), parts);
+    };
+    let url = "\"tls://203.0.113.1\"";
+    let twice = format!("{url}\n[[upstream]]\naddress = \"tls://203.0.113.1:853\"");
+    last(&twice, "upstream[1].address", &["as is `upstream[0].address` already"]);
+    accepts(from, &twice.replacen("tls", "quic", 1));
+    let source = format!("{url}\nsource = \"2001:db8::1\"");
+    last(&source, "upstream[0].source", &["same family"]);
+    let pin = format!("\"sha256/{}=\",", "A".repeat(43));
+    let pins = |count| format!("{url}\npin = [{}]", pin.repeat(count));
+    accepts(from, &pins(16));
+    last(&pins(17), "upstream[0].pin", &["has 17 pins; allowed: at most 16"]);
+    let no_file = format!("{url}\nca_file = \"\"");
+    last(&no_file, "upstream[0].ca_file", &["path of a PEM file"]);
+    for (key, value) in
+        [("name", "\"a.example\""), ("ca_file", "\"/ca.pem\""), ("pin", &format!("[{pin}]"))]
+    {
+        let plain = format!("{from}\n{key} = {value}");
+        last(&plain, &format!("upstream[0].{key}"), &["encrypted upstreams only"]);
+        accepts(from, &plain.replacen(from, url, 1));
+    }
+}
+
+#[test]
+fn names_of_upstreams_need_somebody_who_knows_them() {
+    let from = "\"203.0.113.1:53\"";
+    let by_name = LAWFUL.replace(from, "\"tls://dns.example\"");
+    let start =
+        format!("line {}: `upstream[0].address` is a name", line_of(&by_name, "address = \"tls"));
+    refuses_text(&by_name, &start, &["bootstrap = [\"192.0.2.53:53\"] in [slowpath]"]);
+    let with = |bootstrap: &str| {
+        by_name.replace("[slowpath]\n", &format!("[slowpath]\nbootstrap = [{bootstrap}]\n"))
+    };
+    assert!(Config::from_toml(&with("\"203.0.113.1:53\", \"[2001:db8:1::1]:53\"")).is_ok());
+    let line = line_of(&with(""), "bootstrap");
+    for (wrong, part) in [
+        ("\"203.0.113.1:0\"", "a port other than 0"),
+        ("\"192.0.2.53:53\"", "of ours with its dns_port"),
+        ("\"0.0.0.0:53\"", "unicast"),
+    ] {
+        let start = format!("line {line}: `slowpath.bootstrap[0]` is ");
+        refuses_text(&with(wrong), &start, &[part]);
+    }
+    let many = "\"203.0.113.1:53\",".repeat(9);
+    let start = format!("line {line}: `slowpath.bootstrap` has 9 resolvers");
+    refuses_text(&with(&many), &start, &["at most 8"]);
 }
 
 #[test]
@@ -133,6 +264,21 @@ fn blocked_names_are_names() {
     refuses(from, "\"x..example\"", key, &["cannot be blocked: `x..example` is not a domain name"]);
     refuses(from, "\"*.x.example\"", key, &["write `x.example`", "everything below"]);
     refuses(from, "\"\"", key, &["cannot be blocked: a name is empty"]);
+}
+
+#[test]
+fn files_are_named_and_not_too_many() {
+    let start = "`zone[0].file` is empty; write the path of a file";
+    refuses_text(&format!("{LAWFUL}[[zone]]\nfile = \"\"\n"), "line ", &[start]);
+    let origin = "[[zone]]\nfile = \"z\"\norigin = \"a..b\"\n";
+    let text = ["`zone[0].origin` cannot be an origin: `a..b` is not a domain name"];
+    refuses_text(&format!("{LAWFUL}{origin}"), "line ", &text);
+    let list = "[[blocklist]]\nfile = \"a\"\n";
+    assert!(Config::from_toml(&format!("{LAWFUL}{}", list.repeat(64))).is_ok());
+    let text = ["`blocklist` has 65 block lists; allowed: at most 64"];
+    refuses_text(&format!("{LAWFUL}{}", list.repeat(65)), "line ", &text);
+    let error = Config::from_toml(&format!("{LAWFUL}{list}format = \"host\"\n")).unwrap_err();
+    assert!(error.to_string().contains("did you mean \"hosts\"?"), "{error}");
 }
 
 #[test]

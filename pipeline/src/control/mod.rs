@@ -7,6 +7,7 @@ pub mod metrics;
 pub mod print;
 pub mod profile;
 pub mod rates;
+pub mod reload;
 pub mod report;
 pub mod socket;
 pub mod top;

@@ -338,11 +338,14 @@ fn link_name(link: Link, plan: &WorkerPlan, topology: &Topology) -> String {
 /// What `config` would be reported as having, for `pmdns check`.
 pub fn summary(config: &Config) -> String {
     format!(
-        "{} port(s), {} upstream(s), {} local record(s), {} blocked name(s), cache {}",
+        "{} port(s), {} upstream(s), {} local record(s), {} zone file(s), {} blocked name(s), {} block \
+         list(s), cache {}",
         config.ports.len(),
         config.upstreams.len(),
         config.local.len(),
+        config.zones.len(),
         config.block.names.len(),
+        config.blocklists.len(),
         config.cache.size,
     )
 }

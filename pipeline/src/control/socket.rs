@@ -1,6 +1,8 @@
-//! The control socket: a unix stream socket that answers a connection with the report, as JSON.
+//! The control socket: a unix stream socket that answers one request a connection.
+//!
+//! A request is one line, and its first word is the command. An empty line, or none, asks for the report, as JSON.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -8,10 +10,17 @@ use std::time::Duration;
 
 /// How long a report may take to be taken by who asked for it.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a request may take to come: who sends none wants the report, and waits so long for it.
+const REQUEST_PATIENCE: Duration = Duration::from_millis(100);
+/// The longest request, in bytes.
+const MAX_REQUEST: u64 = 1024;
 /// How long who asks waits for the report: where data cores poll on every CPU, it may be late.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
 /// Clients answered in one call.
 const CLIENTS_AT_A_TIME: usize = 4;
+
+/// How long who asks waits until new rules are in use: files with millions of names take seconds.
+pub const RELOAD_PATIENCE: Duration = Duration::from_secs(300);
 
 /// Why the control socket could not be opened or asked.
 #[derive(Debug, thiserror::Error)]
@@ -71,18 +80,50 @@ impl ControlSocket {
         Ok(Self { listener, path: path.to_owned() })
     }
 
-    /// Answers those who have connected since the last call, a few at a time, so that the caller sees
-    /// signals in time. A client that does not read is given up; one bad connection never ends the service.
-    pub fn serve(&self, report: impl Fn() -> String) {
+    /// Hands those who have connected since the last call to `answer`, a few at a time, so that the caller sees
+    /// signals in time. One bad connection never ends the service.
+    pub fn serve(&self, mut answer: impl FnMut(Client)) {
         for _ in 0..CLIENTS_AT_A_TIME {
-            let Ok((mut client, _)) = self.listener.accept() else { break };
-            let answered = client
-                .set_nonblocking(false)
-                .and_then(|()| client.set_write_timeout(Some(PATIENCE)))
-                .and_then(|()| client.write_all(report().as_bytes()));
-            if let Err(error) = answered {
-                tracing::debug!("a control client went away: {error}");
+            let Ok((stream, _)) = self.listener.accept() else { break };
+            match Client::new(stream) {
+                Ok(client) => answer(client),
+                Err(error) => tracing::debug!("a control client went away: {error}"),
             }
+        }
+    }
+}
+
+/// Somebody who asked.
+#[derive(Debug)]
+pub struct Client {
+    stream: UnixStream,
+    request: String,
+}
+
+impl Client {
+    fn new(stream: UnixStream) -> io::Result<Self> {
+        stream.set_nonblocking(false)?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(REQUEST_PATIENCE))?;
+        let mut request = String::new();
+        match BufReader::new((&stream).take(MAX_REQUEST)).read_line(&mut request) {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+            // Whoever sends no line within the time has asked for nothing in particular.
+            _ => {}
+        }
+        Ok(Self { stream, request: request.trim().to_owned() })
+    }
+
+    /// The command, and what stands behind it on its line.
+    pub fn request(&self) -> (&str, &str) {
+        let (command, rest) = self.request.split_once(' ').unwrap_or((&self.request, ""));
+        (command, rest.trim())
+    }
+
+    /// Answers. A client that does not read is given up.
+    pub fn answer(mut self, text: &str) {
+        if let Err(error) = self.stream.write_all(text.as_bytes()) {
+            tracing::debug!("a control client went away: {error}");
         }
     }
 }
@@ -95,12 +136,18 @@ impl Drop for ControlSocket {
 
 /// The report of the instance that listens at `path`.
 pub fn ask(path: &Path) -> Result<String, SocketError> {
+    request(path, "", ANSWER_PATIENCE)
+}
+
+/// What the instance that listens at `path` answers to a request of one line, if it does so in time.
+pub fn request(path: &Path, line: &str, patience: Duration) -> Result<String, SocketError> {
     let failed = |source| SocketError::Ask { path: path.to_owned(), source };
     let mut stream = UnixStream::connect(path).map_err(failed)?;
-    stream.set_read_timeout(Some(ANSWER_PATIENCE)).map_err(failed)?;
-    let mut report = String::new();
-    stream.read_to_string(&mut report).map_err(failed)?;
-    Ok(report)
+    stream.set_read_timeout(Some(patience)).map_err(failed)?;
+    stream.write_all(format!("{line}\n").as_bytes()).map_err(failed)?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).map_err(failed)?;
+    Ok(answer)
 }
 
 #[cfg(test)]
@@ -120,12 +167,45 @@ mod tests {
             std::thread::spawn(move || ask(&path))
         };
         while !asking.is_finished() {
-            socket.serve(|| "{}".repeat(100_000));
+            socket.serve(|client| {
+                assert_eq!(client.request(), ("", ""));
+                client.answer(&"{}".repeat(100_000));
+            });
             std::thread::yield_now();
         }
         assert_eq!(asking.join().unwrap().unwrap().len(), 200_000);
         drop(socket);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_request_is_a_line_and_none_is_an_empty_one() {
+        let path = path("request");
+        let socket = ControlSocket::open(&path).unwrap();
+        let serve_one = || loop {
+            let mut seen = None;
+            socket.serve(|client| {
+                let (command, rest) = client.request();
+                seen = Some(format!("{command}|{rest}"));
+                client.answer("ok");
+            });
+            if let Some(seen) = seen {
+                return seen;
+            }
+            std::thread::yield_now();
+        };
+        let asking = {
+            let path = path.clone();
+            std::thread::spawn(move || request(&path, "purge  www.example ", RELOAD_PATIENCE))
+        };
+        assert_eq!(serve_one(), "purge|www.example");
+        assert_eq!(asking.join().unwrap().unwrap(), "ok");
+        // Somebody who only listens, as older programs do.
+        let mut silent = UnixStream::connect(&path).unwrap();
+        assert_eq!(serve_one(), "|");
+        let mut answer = String::new();
+        silent.read_to_string(&mut answer).unwrap();
+        assert_eq!(answer, "ok");
     }
 
     #[test]

@@ -76,6 +76,10 @@ counters! {
         inserted,
         /// Answers not put into the cache: their TTL is zero, or the cache refused them.
         not_cached,
+        /// Questions put to a second upstream because the first took longer than it usually does.
+        hedged,
+        /// Queries whose answer was not needed, because another upstream's came first.
+        wasted,
         /// Sockets that could not be opened.
         socket_errors,
         /// Questions pending now.
@@ -94,18 +98,36 @@ counters! {
         queries,
         /// Queries sent over TCP.
         tcp,
+        /// Queries sent over an encrypted connection.
+        encrypted,
+        /// Queries sent only to find out whether a resting upstream is back; they are among the others.
+        probes,
         /// Replies that belong to their query.
         replies,
         /// Queries without a reply in time.
         timeouts,
         /// Datagrams that did not match the query they came for; forged, or very late.
         mismatched,
+        /// Replies with the question in other letters than the query's, which then went over TCP; they are among the mismatched.
+        respelt,
+        /// Times such replies came one after the other, so that letters were left alone for an hour.
+        unmixed,
         /// Queries ended by an error of the network, for example "connection refused".
         errors,
         /// Replies that belong to their query but cannot be understood.
         malformed,
         /// Replies with an rcode other than NOERROR and NXDOMAIN.
         rcode_failures,
+        /// Queries not sent because too many to the same encrypted upstream were under way.
+        shed,
+        /// Encrypted connections opened.
+        connections,
+        /// Encrypted connections opened that resumed a session.
+        resumed,
+        /// Encrypted connections that could not be opened.
+        connect_failures,
+        /// Certificates refused: not for the name, not from a trusted root, or none of the pinned keys.
+        untrusted,
         /// Smoothed round-trip time in microseconds, as the thread that measured last sees it.
         srtt_us,
         /// 0: well. 1: resting after failures, asked after the others.

@@ -14,13 +14,16 @@ use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::edns::ExtendedError;
 
 use super::counters::{CacheCounters, Counters, UpstreamCounters, add, count, lower};
+use super::encrypted::Encrypted;
 use super::failures::Failures;
+use super::groups::Groups;
 use super::health::Health;
 use super::network::Network;
 use super::outlets::Outlets;
 use super::pending::{Admission, Limit, Pending, Ticket, Waiter};
 use super::plan::Plan;
 use super::query::Question;
+use super::spelling::Speller;
 use crate::clock::Clock;
 
 /// Deadlines served in one turn: as many as a ring of answers holds with room to spare, so that a
@@ -50,8 +53,14 @@ pub(super) struct Desk {
     pub(super) outlets: Outlets,
     pub(super) pending: Pending<Plan>,
     pub(super) failures: Failures,
+    pub(super) groups: Groups,
     pub(super) health: Health,
+    /// How long to wait for the reply to a probe.
+    pub(super) probe_timeout: Duration,
+    /// How each upstream's queries are spelt.
+    pub(super) spellers: Vec<Speller>,
     pub(super) network: Network,
+    pub(super) encrypted: Encrypted,
 }
 
 /// How an exchange ends.
@@ -73,8 +82,9 @@ impl Desk {
 
     /// Goes on with everything under way, and says how much there was to do.
     pub(super) fn turn(&mut self) -> usize {
-        let heard = self.hear();
+        let heard = self.hear() + self.hear_encrypted();
         self.serve_timers();
+        self.probe();
         self.expire();
         self.depart();
         heard + usize::from(!self.network.is_quiet())
@@ -96,7 +106,8 @@ impl Desk {
             let why = ExtendedError::CACHED_ERROR;
             return self.outlets.servfail(&waiter, why, &self.context);
         }
-        let begin = || Plan::new(self.health.order(self.now));
+        let Self { groups, health, now, .. } = self;
+        let begin = |question: &Question| groups.plan(question.key().name, health, *now);
         match self.pending.admit(question, waiter, begin) {
             Admission::Leads(ticket) => {
                 count(&self.counters.leaders);
@@ -179,6 +190,15 @@ impl Desk {
         counters.pending.fetch_sub(questions as u64, Ordering::Relaxed);
     }
 
+    /// Ends a question with its answer. Those that others have yet to give are not needed any more.
+    pub(super) fn answer(&mut self, ticket: Ticket, entry: Entry) {
+        if let Some((_, plan)) = self.pending.find(ticket) {
+            // The one that brought the answer is in the air still.
+            add(&self.counters.wasted, plan.in_air().saturating_sub(1) as u64);
+        }
+        self.settle(ticket, &Outcome::Answer(entry));
+    }
+
     /// How long a try of this upstream may take. A client's deadline comes first.
     pub(super) fn patience(&self, upstream: usize) -> Duration {
         Duration::from_millis(self.upstreams[upstream].timeout_ms).min(self.deadline)
@@ -197,6 +217,20 @@ impl Desk {
         // An upstream is not to blame for a try that our clients' deadline cut short.
         if self.patience(upstream) == Duration::from_millis(self.upstreams[upstream].timeout_ms) {
             self.note_failure(upstream, sent);
+        }
+    }
+
+    /// A reply over UDP has other letters than its query, or somebody forged it who knows all but them.
+    pub(super) fn note_respelt(&mut self, upstream: usize) {
+        count(&self.upstream_counters[upstream].mismatched);
+        count(&self.upstream_counters[upstream].respelt);
+        if self.spellers[upstream].misspelt(self.now) {
+            count(&self.upstream_counters[upstream].unmixed);
+            let address = &self.upstreams[upstream].address;
+            tracing::warn!(
+                "upstream {address} does not keep the letter case of queries, and is asked in small letters \
+                 for an hour; leave out its mix_case"
+            );
         }
     }
 
@@ -244,6 +278,8 @@ impl Desk {
         let counters = &self.upstream_counters[upstream];
         let srtt_us = self.health.srtt(upstream).as_micros() as u64;
         counters.srtt_us.store(srtt_us, Ordering::Relaxed);
-        counters.state.store(u64::from(self.health.is_resting(upstream)), Ordering::Relaxed);
+        counters
+            .state
+            .store(u64::from(self.health.next_probe(upstream).is_some()), Ordering::Relaxed);
     }
 }

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::rc::Rc;
+use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use pmdns_config::limits::MAX_QUERIES_PER_PORT;
@@ -17,23 +18,43 @@ use super::network::{Ready, Timer};
 use super::pending::Ticket;
 use super::plan::{Attempt, Next, Setback, Transport};
 use super::query::{Face, Question};
-use super::tcp::{self, Connection};
+use super::spelling::Spelling;
 use super::udp::{self, Flight, InFlight, Received};
 
+/// Those who leave in one flight: their tickets and questions, and whether each has an OPT record.
+type Passengers = ArrayVec<(Ticket, Rc<Question>, bool), MAX_QUERIES_PER_PORT>;
+
 impl Desk {
-    /// Does the next thing of a question's plan. A question that has ended needs nothing.
+    /// Does what a question's plan says, until it has to wait. A question that has ended needs nothing.
     pub(super) fn advance(&mut self, ticket: Ticket) {
-        let Some((_, plan)) = self.pending.find(ticket) else { return };
-        match plan.next() {
-            Next::Try(attempt) if attempt.transport == Transport::Udp => {
-                self.network.departures[attempt.upstream].push_back((ticket, attempt.edns));
+        while let Some((_, plan)) = self.pending.find(ticket) {
+            match plan.next() {
+                Next::Try(attempt) => {
+                    if let Some(usual) = plan.take_hedge() {
+                        self.network.wake_at(self.now + usual, Timer::Hedge(ticket));
+                    }
+                    match self.upstreams[attempt.upstream].address.plain() {
+                        Some(_) => self.network.send(ticket, attempt),
+                        None => self.ask_encrypted(ticket, attempt),
+                    }
+                }
+                Next::Wait => return,
+                Next::Pause(pause) => {
+                    return self.network.wake_at(self.now + pause, Timer::Pause(ticket));
+                }
+                Next::GiveUp => {
+                    let why = plan.why_none();
+                    self.settle(ticket, &Outcome::Failure(why));
+                }
             }
-            Next::Try(attempt) => self.network.calls.push_back((ticket, attempt)),
-            Next::Pause(pause) => self.network.pause_until(self.now + pause, ticket),
-            Next::GiveUp => {
-                let why = plan.why_none();
-                self.settle(ticket, &Outcome::Failure(why));
-            }
+        }
+    }
+
+    /// Asks a second upstream, if the first has not replied yet.
+    fn hedge(&mut self, ticket: Ticket) {
+        if self.pending.find(ticket).is_some_and(|(_, plan)| plan.hedge()) {
+            count(&self.counters.hedged);
+            self.advance(ticket);
         }
     }
 
@@ -54,23 +75,35 @@ impl Desk {
         for timer in self.network.due(self.now) {
             match timer {
                 Timer::Flight(slot) => self.end_flight(slot, Setback::Silent),
-                Timer::Connection(slot) => self.end_connection(slot, Setback::Silent),
+                Timer::Connection(slot) => self.serve_connection(slot),
                 Timer::Pause(ticket) => self.advance(ticket),
+                Timer::Hedge(ticket) => self.hedge(ticket),
+            }
+        }
+    }
+
+    /// Probes the upstreams that rest and whose time has come.
+    pub(super) fn probe(&mut self) {
+        while self.network.may_fly()
+            && let Some(upstream) = self.health.take_probe(self.now)
+        {
+            count(&self.upstream_counters[upstream].probes);
+            let (probe, patience) = (Rc::new(Question::probe()), self.probe_timeout);
+            match self.upstreams[upstream].address.plain() {
+                Some(_) => {
+                    let passenger = (Ticket::NONE, probe, true);
+                    self.launch(upstream, [passenger].into_iter().collect(), patience);
+                }
+                None => {
+                    self.send_encrypted(Ticket::NONE, probe, udp_attempt(upstream, true), patience)
+                }
             }
         }
     }
 
     /// Sends what waits to be sent, as far as there are sockets for it.
     pub(super) fn depart(&mut self) {
-        // What fails at once and waits again does so until the next turn.
-        for _ in 0..self.network.calls.len() {
-            if !self.network.may_call() {
-                break;
-            }
-            if let Some((ticket, attempt)) = self.network.calls.pop_front() {
-                self.call(ticket, attempt);
-            }
-        }
+        self.make_calls();
         // Another upstream is the first each turn: where sockets are short, none has them all.
         let upstreams = self.upstreams.len();
         self.network.first = (self.network.first + 1) % upstreams.max(1);
@@ -78,7 +111,7 @@ impl Desk {
             let upstream = (self.network.first + offset) % upstreams;
             let flights = self.network.departures[upstream].len().div_ceil(self.queries_per_port);
             for _ in 0..flights {
-                if !self.network.may_open() {
+                if !self.network.may_fly() {
                     return;
                 }
                 self.send_flight(upstream);
@@ -92,15 +125,20 @@ impl Desk {
         let waiting = &mut network.departures[upstream];
         let size = waiting.len().min(self.queries_per_port);
         // Of some the clients have gone while they waited.
-        let passengers: ArrayVec<_, MAX_QUERIES_PER_PORT> = waiting
+        let passengers: Passengers = waiting
             .drain(..size)
             .filter_map(|(ticket, edns)| Some((ticket, Rc::clone(pending.find(ticket)?.0), edns)))
             .collect();
-        if passengers.is_empty() {
-            return;
+        if !passengers.is_empty() {
+            self.launch(upstream, passengers, self.patience(upstream));
         }
+    }
+
+    /// Sends a flight.
+    fn launch(&mut self, upstream: usize, passengers: Passengers, patience: Duration) {
         let to = &self.upstreams[upstream];
-        let (socket, ids) = match udp::socket(to.source, to.address) {
+        let Some(address) = to.address.plain() else { return };
+        let (socket, ids) = match udp::socket(to.source, address) {
             Ok(opened) => opened,
             Err(error) => {
                 self.note_socket_error(&error);
@@ -110,13 +148,19 @@ impl Desk {
                 return;
             }
         };
-        let connected = socket.connect(to.address);
+        let connected = socket.connect(address);
+        let mixes = self.spellers[upstream].mixes(self.now);
         let queries = passengers
             .into_iter()
             .zip(ids)
-            .map(|((ticket, question, edns), id)| InFlight { ticket, question, edns, id })
+            .map(|((ticket, question, edns), id)| {
+                // Without random numbers no id would have been drawn either.
+                let spelling = mixes.then(|| udp::random_spelling().ok()).flatten();
+                let spelling = spelling.unwrap_or(Spelling::PLAIN);
+                InFlight { ticket, question, edns, id, spelling }
+            })
             .collect();
-        let expires = self.now + self.patience(upstream);
+        let expires = self.now + patience;
         let flight = Flight::new(upstream, self.now, expires, socket, queries);
         add(&self.upstream_counters[upstream].queries, flight.left().len() as u64);
         let (slot, registered) = self.network.keep_flight(flight);
@@ -137,10 +181,20 @@ impl Desk {
                         self.network.close_flight(slot);
                     }
                     self.note_reply(upstream, sent);
+                    if query.spelling != Spelling::PLAIN {
+                        self.spellers[upstream].kept();
+                    }
                     let attempt = udp_attempt(upstream, query.edns);
                     let reply = &self.network.buffer[..len];
                     let answer = self.read(&query.question, attempt, reply);
                     self.conclude(query.ticket, attempt, answer);
+                }
+                Ok(Received::Respelt(query)) => {
+                    if flight.left().is_empty() {
+                        self.network.close_flight(slot);
+                    }
+                    self.note_respelt(upstream);
+                    self.learn(query.ticket, udp_attempt(upstream, query.edns), Setback::NeedsTcp);
                 }
                 Ok(Received::Mismatch) => count(&self.upstream_counters[upstream].mismatched),
                 Ok(Received::Flood) => {
@@ -172,79 +226,38 @@ impl Desk {
         }
     }
 
-    /// Asks over TCP.
-    fn call(&mut self, ticket: Ticket, attempt: Attempt) {
-        let Some((question, _)) = self.pending.find(ticket) else { return };
-        let question = Rc::clone(question);
-        let to = &self.upstreams[attempt.upstream];
-        let socket = match tcp::socket(to.source, to.address) {
-            Ok(socket) => socket,
-            Err(error) => {
-                self.note_socket_error(&error);
-                return self.learn(ticket, attempt, Setback::Unreachable);
-            }
-        };
-        count(&self.upstream_counters[attempt.upstream].tcp);
-        let expires = self.now + self.patience(attempt.upstream);
-        let opened =
-            Connection::open(socket, to.address, (ticket, question, attempt), self.now, expires)
-                .and_then(|connection| self.network.keep_connection(connection));
-        if let Err(error) = opened {
-            self.note_broken(attempt.upstream, &error, 1);
-            self.note_failure(attempt.upstream, self.now);
-            self.learn(ticket, attempt, Setback::Unreachable);
-        }
-    }
-
-    /// Goes on with a connection.
-    fn hear_connection(&mut self, slot: usize) {
-        let Some(connection) = self.network.connections.get_mut(slot) else { return };
-        let (upstream, opened) = (connection.attempt.upstream, connection.opened);
-        match connection.progress() {
-            Ok(false) => {}
-            Ok(true) => {
-                let connection = self.network.close_connection(slot);
-                self.note_reply(upstream, opened);
-                let answer =
-                    self.read(&connection.question, connection.attempt, connection.reply());
-                self.conclude(connection.ticket, connection.attempt, answer);
-            }
-            Err(error) => {
-                self.note_broken(upstream, &error, 1);
-                self.note_failure(upstream, opened);
-                self.end_connection(slot, Setback::Unreachable);
-            }
-        }
-    }
-
-    /// Closes a connection that brought no reply.
-    fn end_connection(&mut self, slot: usize, setback: Setback) {
-        let connection = self.network.close_connection(slot);
-        if setback == Setback::Silent {
-            self.note_timeout(connection.attempt.upstream, connection.opened);
-        }
-        self.learn(connection.ticket, connection.attempt, setback);
-    }
-
     /// Ends a question with its answer, or goes on with its plan.
-    fn conclude(&mut self, ticket: Ticket, attempt: Attempt, answer: Result<Entry, Setback>) {
+    pub(super) fn conclude(
+        &mut self,
+        ticket: Ticket,
+        attempt: Attempt,
+        answer: Result<Entry, Setback>,
+    ) {
         match answer {
-            Ok(entry) => self.settle(ticket, &Outcome::Answer(entry)),
+            Ok(entry) => self.answer(ticket, entry),
             Err(setback) => self.learn(ticket, attempt, setback),
         }
     }
 
     /// Tells a question's plan what an attempt came to, and goes on.
-    fn learn(&mut self, ticket: Ticket, attempt: Attempt, setback: Setback) {
+    pub(super) fn learn(&mut self, ticket: Ticket, attempt: Attempt, setback: Setback) {
         if let Some((_, plan)) = self.pending.find(ticket) {
             plan.learn(attempt, setback);
         }
         self.advance(ticket);
     }
 
-    fn read(&self, question: &Question, attempt: Attempt, reply: &[u8]) -> Result<Entry, Setback> {
+    /// Makes an entry of a reply that is known to belong to its query.
+    pub(super) fn read(
+        &self,
+        question: &Question,
+        attempt: Attempt,
+        reply: &[u8],
+    ) -> Result<Entry, Setback> {
         let counters = &self.upstream_counters[attempt.upstream];
-        read(question, attempt.edns, reply, self.context.seconds, &self.lifetimes, counters)
+        let entry =
+            read(question, attempt.edns, reply, self.context.seconds, &self.lifetimes, counters)?;
+        Ok(self.outlets.encode.rules().respond(entry, question.key(), reply))
     }
 }
 

@@ -1,99 +1,111 @@
-//! How the upstreams have been doing, and so in which order to ask them.
+//! How the upstreams have been doing: how fast they are, and which of them rest.
 //!
-//! All of it is learnt from ordinary traffic; no probes are sent. An upstream that failed several times
-//! in a row rests: it is asked after all others, but it *is* asked, and now and then one query goes to it
-//! first to find out whether it is back. Nothing is ever dead for ever (unbound#227, unbound#282).
+//! An upstream that failed several times in a row rests: it is asked after all others, but it *is* asked, and
+//! probes find out when it is back. Nothing is ever dead for ever (unbound#227, unbound#282).
 //!
 //! A pure state machine; time is an argument, counted from the start of the process.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Failures in a row before an upstream rests. One alone says more about the name than about the
-/// upstream: it may be looking for the answer still.
-const FAILURES_BEFORE_REST: u32 = 3;
-/// The first rest; each further one is twice as long.
-const FIRST_REST: Duration = Duration::from_secs(1);
-/// The longest rest.
-const LONGEST_REST: Duration = Duration::from_secs(30);
+use pmdns_config::Health as Settings;
+use pmdns_config::limits::MAX_PROBE_INTERVAL_MS;
+
+/// The longest pause between probes.
+const LONGEST_PAUSE: Duration = Duration::from_millis(MAX_PROBE_INTERVAL_MS);
 /// Round-trip times that differ by less are taken for equal, and the operator's order decides.
 const RTT_BAND: Duration = Duration::from_millis(20);
 /// An estimate older than this is not held against an upstream any more: it may have become faster.
-const ESTIMATE_LIFETIME: Duration = Duration::from_secs(10);
+pub(super) const ESTIMATE_LIFETIME: Duration = Duration::from_secs(10);
 /// Weight of one measurement: an eighth (RFC 6298 section 2).
 const SMOOTHING: u32 = 8;
+/// Round-trip times that the 95th percentile is taken of.
+const RECENT: usize = 64;
+/// With fewer there is no percentile.
+const FEWEST_RECENT: usize = 16;
 
 /// What is known of every upstream.
 #[derive(Debug)]
 pub(super) struct Health {
+    failures: u32,
+    successes: u32,
+    interval: Duration,
     upstreams: Vec<Condition>,
 }
 
 /// What is known of one upstream.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Condition {
     srtt: Duration,
     measured: Duration,
+    /// When it was last asked only to be measured.
+    tried: Option<Duration>,
+    /// The last round-trip times in microseconds, the oldest at `replies` modulo their number.
+    recent: [u32; RECENT],
+    replies: usize,
     failures: u32,
     rest: Option<Rest>,
-    timeout: Duration,
 }
 
 /// An upstream's rest.
 #[derive(Clone, Copy, Debug)]
 struct Rest {
-    began: Duration,
-    until: Duration,
-    length: Duration,
+    /// When it is probed next.
+    probe: Duration,
+    /// From that probe to the one after it.
+    pause: Duration,
+    /// Replies in a row.
+    successes: u32,
 }
 
 impl Health {
-    /// Upstreams of which nothing is known but how long a try takes at most.
-    pub(super) fn new(timeouts: impl IntoIterator<Item = Duration>) -> Self {
-        let fresh = |timeout| Condition { timeout, ..Condition::default() };
-        Self { upstreams: timeouts.into_iter().map(fresh).collect() }
-    }
-
-    /// All upstreams, in the order in which to ask them now.
-    pub(super) fn order(&mut self, now: Duration) -> VecDeque<usize> {
-        let probe = self.take_probe(now);
-        let mut order: Vec<usize> = (0..self.upstreams.len()).collect();
-        order.sort_by_key(|index| {
-            let condition = &self.upstreams[*index];
-            let until = condition.rest.map_or(Duration::ZERO, |rest| rest.until);
-            (probe != Some(*index), until, condition.band(now))
-        });
-        order.into()
+    /// So many upstreams of which nothing is known.
+    pub(super) fn new(upstreams: usize, settings: &Settings) -> Self {
+        Self {
+            failures: settings.failures,
+            successes: settings.successes,
+            interval: Duration::from_millis(settings.interval_ms),
+            upstreams: vec![Condition::default(); upstreams],
+        }
     }
 
     /// An upstream replied, whatever it said.
     pub(super) fn replied(&mut self, upstream: usize, rtt: Duration, now: Duration) {
         let condition = &mut self.upstreams[upstream];
-        condition.srtt = match condition.srtt {
-            Duration::ZERO => rtt,
-            srtt => srtt - srtt / SMOOTHING + rtt / SMOOTHING,
+        condition.srtt = match condition.estimate(now) {
+            None => rtt,
+            Some(srtt) => srtt - srtt / SMOOTHING + rtt / SMOOTHING,
         };
+        let microseconds = u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX);
+        condition.recent[condition.replies % RECENT] = microseconds;
+        condition.replies += 1;
         condition.measured = now;
         condition.failures = 0;
-        condition.rest = None;
+        if let Some(rest) = &mut condition.rest {
+            rest.successes += 1;
+            // It may be back; the next probe tells at once.
+            (rest.probe, rest.pause) = (now, self.interval);
+            if rest.successes >= self.successes {
+                condition.rest = None;
+            }
+        }
     }
 
     /// An upstream did not reply to a query of `sent`, or could not be reached.
     pub(super) fn failed(&mut self, upstream: usize, sent: Duration, now: Duration) {
         let condition = &mut self.upstreams[upstream];
         // A reply since the query left says that the name is slow, not the upstream.
-        if condition.srtt != Duration::ZERO && sent <= condition.measured {
+        if condition.replies > 0 && sent <= condition.measured {
             return;
         }
         condition.failures = condition.failures.saturating_add(1);
-        let length = match condition.rest {
-            // Queries sent until it rested fail in its first moments; they say nothing new.
-            Some(rest) if sent <= rest.began => return,
-            Some(rest) => (rest.length * 2).min(LONGEST_REST),
-            None if condition.failures < FAILURES_BEFORE_REST => return,
-            None => FIRST_REST,
-        };
-        condition.rest = Some(Rest { began: now, until: now + length, length });
+        match &mut condition.rest {
+            Some(rest) => rest.successes = 0,
+            None if condition.failures < self.failures => {}
+            None => {
+                let (probe, pause) = (now + self.interval, double(self.interval));
+                condition.rest = Some(Rest { probe, pause, successes: 0 });
+            }
+        }
     }
 
     /// Smoothed round-trip time; zero: never measured.
@@ -101,133 +113,240 @@ impl Health {
         self.upstreams[upstream].srtt
     }
 
-    /// Whether an upstream rests.
-    pub(super) fn is_resting(&self, upstream: usize) -> bool {
-        self.upstreams[upstream].rest.is_some()
+    /// Smoothed round-trip time, unless it is old.
+    pub(super) fn estimate(&self, upstream: usize, now: Duration) -> Option<Duration> {
+        self.upstreams[upstream].estimate(now)
     }
 
-    /// One upstream whose rest is over. Until the query that is now sent to it has shown whether it is
-    /// back, it goes on resting for all others: they shall not all wait for a dead upstream.
-    fn take_probe(&mut self, now: Duration) -> Option<usize> {
-        let due = |condition: &Condition| condition.rest.is_some_and(|rest| rest.until <= now);
+    /// Smoothed round-trip time in steps of [`RTT_BAND`]; 0 while it is unknown.
+    pub(super) fn band(&self, upstream: usize, now: Duration) -> u128 {
+        let estimate = self.estimate(upstream, now).unwrap_or_default();
+        estimate.as_micros() / RTT_BAND.as_micros()
+    }
+
+    /// The time that 95 of 100 recent replies took at most; `None` while there are too few.
+    pub(super) fn usual_rtt(&self, upstream: usize) -> Option<Duration> {
+        let condition = &self.upstreams[upstream];
+        let mut recent = condition.recent;
+        let recent = &mut recent[..condition.replies.min(RECENT)];
+        if recent.len() < FEWEST_RECENT {
+            return None;
+        }
+        let (_, p95, _) = recent.select_nth_unstable((recent.len() * 95).div_ceil(100) - 1);
+        Some(Duration::from_micros((*p95).into()))
+    }
+
+    /// When a resting upstream is probed next; `None`: it does not rest.
+    pub(super) fn next_probe(&self, upstream: usize) -> Option<Duration> {
+        self.upstreams[upstream].rest.map(|rest| rest.probe)
+    }
+
+    /// An upstream that is to be probed now. The next probe is due after a pause that doubles each time, so
+    /// nothing has to be told if this one is lost.
+    pub(super) fn take_probe(&mut self, now: Duration) -> Option<usize> {
+        let due = |condition: &Condition| condition.rest.is_some_and(|rest| rest.probe <= now);
         let index = self.upstreams.iter().position(due)?;
-        let condition = &mut self.upstreams[index];
-        if let Some(rest) = &mut condition.rest {
-            rest.until = now + condition.timeout;
+        if let Some(rest) = &mut self.upstreams[index].rest {
+            rest.probe = now + rest.pause;
+            rest.pause = double(rest.pause);
         }
         Some(index)
+    }
+
+    /// Whether this upstream should be asked only because nobody knows how fast it is. It is so for one
+    /// question in a while.
+    pub(super) fn take_try(&mut self, upstream: usize, now: Duration) -> bool {
+        let condition = &mut self.upstreams[upstream];
+        let was_tried = condition.tried.is_some_and(|tried| !is_old(tried, now));
+        let is_due = condition.estimate(now).is_none() && !was_tried;
+        if is_due {
+            condition.tried = Some(now);
+        }
+        is_due
+    }
+}
+
+impl Default for Condition {
+    fn default() -> Self {
+        Self {
+            srtt: Duration::ZERO,
+            measured: Duration::ZERO,
+            tried: None,
+            recent: [0; RECENT],
+            replies: 0,
+            failures: 0,
+            rest: None,
+        }
     }
 }
 
 impl Condition {
-    /// Smoothed round-trip time in steps of [`RTT_BAND`]; 0 while it is unknown.
-    fn band(&self, now: Duration) -> u128 {
-        if now.saturating_sub(self.measured) > ESTIMATE_LIFETIME {
-            return 0;
-        }
-        self.srtt.as_micros() / RTT_BAND.as_micros()
+    fn estimate(&self, now: Duration) -> Option<Duration> {
+        (self.replies > 0 && !is_old(self.measured, now)).then_some(self.srtt)
     }
+}
+
+fn is_old(time: Duration, now: Duration) -> bool {
+    now.saturating_sub(time) > ESTIMATE_LIFETIME
+}
+
+fn double(pause: Duration) -> Duration {
+    (pause * 2).min(LONGEST_PAUSE)
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const START: Duration = Duration::from_secs(1000);
-    const TIMEOUT: Duration = Duration::from_millis(800);
+    const INTERVAL: Duration = Duration::from_secs(30);
 
     fn ms(count: u64) -> Duration {
         Duration::from_millis(count)
     }
 
+    fn health() -> Health {
+        Health::new(2, &Settings::default())
+    }
+
     /// Fails upstream 0 until it rests, in no time.
     fn resting() -> Health {
-        let mut health = Health::new([TIMEOUT; 3]);
-        for _ in 0..FAILURES_BEFORE_REST {
-            assert!(!health.is_resting(0));
+        let mut health = health();
+        for _ in 0..Settings::default().failures {
+            assert_eq!(health.next_probe(0), None);
             health.failed(0, START, START);
         }
-        assert!(health.is_resting(0));
+        assert_eq!(health.next_probe(0), Some(START + INTERVAL));
         health
     }
 
     #[test]
-    fn the_operators_order_holds_unless_one_is_clearly_faster() {
-        let mut health = Health::new([TIMEOUT; 3]);
-        assert_eq!(health.order(START), [0, 1, 2]);
-        health.replied(0, ms(19), START);
-        health.replied(1, ms(2), START);
-        health.replied(2, ms(1), START);
-        assert_eq!(health.order(START), [0, 1, 2]);
-        health.replied(0, ms(200), START);
-        assert_eq!(health.order(START), [1, 2, 0]);
-        assert_eq!(health.order(START + ESTIMATE_LIFETIME * 2), [0, 1, 2], "estimates grow old");
-    }
-
-    #[test]
-    fn round_trip_times_are_smoothed() {
-        let mut health = Health::new([TIMEOUT]);
+    fn round_trip_times_are_smoothed_unless_the_last_one_is_long_ago() {
+        let mut health = health();
         health.replied(0, ms(80), START);
         assert_eq!(health.srtt(0), ms(80));
         health.replied(0, ms(160), START);
         assert_eq!(health.srtt(0), ms(90));
+        let later = START + ESTIMATE_LIFETIME * 2;
+        assert_eq!((health.estimate(0, later), health.band(0, later)), (None, 0));
+        health.replied(0, ms(1), later);
+        assert_eq!(health.estimate(0, later), Some(ms(1)));
     }
 
     #[test]
-    fn an_upstream_that_failed_rests_but_stays_in_the_order() {
-        let mut health = resting();
-        assert_eq!(health.order(START), [1, 2, 0]);
-        health.replied(0, ms(1), START);
-        assert_eq!(health.order(START), [0, 1, 2], "one reply and it is well");
-    }
-
-    #[test]
-    fn after_a_rest_one_query_finds_out() {
-        let mut health = resting();
-        let due = START + FIRST_REST;
-        assert_eq!(health.order(due - ms(1)), [1, 2, 0]);
-        assert_eq!(health.order(due), [0, 1, 2], "the probe");
-        assert_eq!(health.order(due), [1, 2, 0], "the others do not wait for it");
-        assert_eq!(health.order(due + TIMEOUT), [0, 1, 2], "a probe that got lost is repeated");
-    }
-
-    #[test]
-    fn rests_grow_but_never_beyond_a_bound() {
-        let mut health = resting();
-        let mut now = START;
-        for _ in 0..100 {
-            now = health.upstreams[0].rest.unwrap().until;
-            assert_eq!(health.order(now), [0, 1, 2]);
-            health.failed(0, now, now + TIMEOUT);
-            now += TIMEOUT;
-            let rest = health.upstreams[0].rest.unwrap();
-            assert!(rest.until - now <= LONGEST_REST);
+    fn of_a_hundred_replies_ninety_five_take_no_longer_than_usual() {
+        let mut health = health();
+        for number in 0..FEWEST_RECENT as u64 {
+            assert_eq!(health.usual_rtt(0), None);
+            health.replied(0, ms(number), START);
         }
-        assert_eq!(health.upstreams[0].rest.unwrap().length, LONGEST_REST);
-        assert_eq!(health.order(now + LONGEST_REST)[0], 0, "and it is tried again");
+        assert_eq!(health.usual_rtt(0), Some(ms(15)));
+        for number in 0..1000 {
+            health.replied(0, if number % 20 == 0 { ms(900) } else { ms(7) }, START);
+        }
+        assert_eq!(health.usual_rtt(0), Some(ms(7)), "and what was long ago is forgotten");
+        assert_eq!(health.usual_rtt(1), None);
     }
 
     #[test]
-    fn a_burst_of_timeouts_is_one_failure() {
+    fn one_question_in_a_while_finds_out_how_fast_an_upstream_is() {
+        let mut health = health();
+        assert!(health.take_try(0, START), "nothing is known of it");
+        assert!(!health.take_try(0, START), "somebody finds out already");
+        health.replied(0, ms(3), START + ms(3));
+        let later = START + ms(3) + ESTIMATE_LIFETIME;
+        assert!(!health.take_try(0, later));
+        assert!(health.take_try(0, later + ms(1)));
+        assert!(!health.take_try(0, later + ESTIMATE_LIFETIME));
+        assert!(health.take_try(0, later + ESTIMATE_LIFETIME + ms(2)), "that one got lost");
+    }
+
+    #[test]
+    fn probes_come_less_and_less_often_but_never_end() {
+        let mut health = resting();
+        let (mut now, mut pauses) = (START, Vec::new());
+        for _ in 0..20 {
+            let due = health.next_probe(0).unwrap();
+            pauses.push((due - now).as_secs());
+            now = due;
+            assert_eq!(health.take_probe(now - ms(1)), None);
+            assert_eq!(health.take_probe(now), Some(0));
+            assert_eq!(health.take_probe(now), None, "one at a time");
+            health.failed(0, now, now + ms(2000));
+        }
+        assert_eq!(pauses[..6], [30, 60, 120, 240, 300, 300]);
+        assert_eq!(pauses[6..], [300; 14]);
+    }
+
+    #[test]
+    fn replies_in_a_row_end_a_rest_and_the_second_probe_follows_at_once() {
+        let mut health = resting();
+        let now = START + INTERVAL;
+        assert_eq!(health.take_probe(now), Some(0));
+        health.replied(0, ms(5), now + ms(5));
+        assert_eq!(health.take_probe(now + ms(5)), Some(0));
+        health.failed(0, now + ms(6), now + ms(2000));
+        health.replied(0, ms(5), now + ms(3000));
+        assert!(health.next_probe(0).is_some(), "not in a row");
+        health.replied(0, ms(5), now + ms(3001));
+        assert_eq!(health.next_probe(0), None);
+    }
+
+    #[test]
+    fn queries_that_fail_while_it_rests_do_not_put_off_its_probe() {
         let mut health = resting();
         for _ in 0..1000 {
-            health.failed(0, START - ms(1), START + ms(1));
-            health.failed(0, START, START);
+            health.failed(0, START + ms(1), START + ms(800));
         }
-        assert_eq!(health.upstreams[0].rest.unwrap().length, FIRST_REST);
+        assert_eq!(health.next_probe(0), Some(START + INTERVAL));
     }
 
     #[test]
     fn slow_names_do_not_put_an_upstream_that_replies_to_rest() {
-        let mut health = Health::new([TIMEOUT]);
+        let mut health = health();
         health.replied(0, ms(1), START + ms(1));
         for _ in 0..1000 {
-            health.failed(0, START, START + TIMEOUT);
+            health.failed(0, START, START + ms(800));
         }
-        assert!(!health.is_resting(0), "it replied after these queries were sent");
-        for _ in 0..FAILURES_BEFORE_REST {
-            health.failed(0, START + ms(2), START + TIMEOUT);
+        assert_eq!(health.next_probe(0), None, "it replied after these queries were sent");
+        for _ in 0..Settings::default().failures {
+            health.failed(0, START + ms(2), START + ms(800));
         }
-        assert!(health.is_resting(0));
+        assert!(health.next_probe(0).is_some());
+    }
+
+    proptest! {
+        /// unbound#227, unbound#282: however long it was away, the first probe after its return is
+        /// followed by one more, and by nothing else.
+        #[test]
+        fn after_an_outage_of_any_length_it_is_well_within_one_probe(
+            outage_ms in 1..30 * 86_400_000u64,
+            interval_ms in 100..300_000u64,
+            failures in 1..10u32,
+            successes in 1..10u32,
+        ) {
+            let settings = Settings { failures, successes, interval_ms, timeout_ms: 2000 };
+            let mut health = Health::new(1, &settings);
+            let back = START + ms(outage_ms);
+            for _ in 0..failures {
+                health.failed(0, START, START);
+            }
+            let (mut now, mut answered) = (START, 0);
+            while let Some(due) = health.next_probe(0) {
+                prop_assert!(due <= now.max(back) + LONGEST_PAUSE);
+                now = due;
+                prop_assert_eq!(health.take_probe(now), Some(0));
+                if now >= back {
+                    answered += 1;
+                    health.replied(0, ms(9), now + ms(9));
+                } else {
+                    health.failed(0, now, now + ms(2000));
+                }
+            }
+            prop_assert_eq!(answered, successes);
+            prop_assert!(now <= back + LONGEST_PAUSE + ms(10) * successes);
+        }
     }
 }

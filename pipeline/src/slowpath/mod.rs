@@ -7,17 +7,23 @@
 //!
 //! Each thread owns a share of the keys, a shard of the cache to write to, and nothing that another
 //! thread touches. On it runs one loop, which never waits for the network: [`Desk`] takes misses in and
-//! answers them, [`exchange`] carries out what the plans say, [`network`] holds sockets and timers. What
-//! decides is pure and told the time: [`pending`], [`plan`], [`health`], [`failures`], [`query`]. What
-//! touches sockets is small: [`udp`], [`tcp`]. docs/adr/0009-queries-fly-together.md says why it is so.
+//! answers them, [`exchange`] and [`calls`] carry out what the plans say, [`network`] holds sockets and timers. What
+//! decides is pure and told the time: [`pending`], [`groups`], [`plan`], [`health`], [`failures`], [`query`], [`spelling`]. What
+//! touches sockets is small: [`udp`], [`tcp`]; [`encrypted`] has a thread of its own.
+//! docs/adr/0009-queries-fly-together.md says why it is so.
 //!
 //! Three promises, whatever the upstreams do: a client that is admitted is answered by its deadline or
 //! counted; memory is bounded by the settings; once an upstream answers again, so do we.
 
+mod calls;
 mod counters;
 mod desk;
+#[cfg(fuzzing)]
+pub mod door;
+mod encrypted;
 mod exchange;
 mod failures;
+mod groups;
 mod health;
 mod network;
 mod outlets;
@@ -25,6 +31,7 @@ mod pending;
 mod plan;
 mod query;
 mod sockets;
+mod spelling;
 mod tcp;
 mod udp;
 
@@ -34,25 +41,31 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
-use pmdns_config::{SlowPath, Upstream};
+use pmdns_config::{Forward, Group, Health as HealthSettings, SlowPath, Upstream};
 use pmdns_nics::FramePool;
 use pmdns_stages::cache::{Cache, Lifetimes, Writer};
 use pmdns_stages::encode::Encode;
 use pmdns_stages::miss::Miss;
+use pmdns_stages::policy::Ruleset;
 
 pub use counters::{
     CacheCounters, CacheSnapshot, Counters, CountersSnapshot, UpstreamCounters, UpstreamSnapshot,
 };
+pub use encrypted::{Trust, TrustError};
 pub use outlets::Answered;
 
 use crate::clock::Clock;
 use crate::ring::{RingReceiver, RingSender};
+use crate::rules::Tray;
 use desk::Desk;
+use encrypted::Encrypted;
 use failures::Failures;
+use groups::Groups;
 use health::Health;
 use network::Network;
 use outlets::Outlets;
 use pending::{Limits, Pending};
+use spelling::Speller;
 
 /// Misses taken from one ring before the next ring's turn.
 const TAKE: usize = 32;
@@ -65,6 +78,14 @@ pub struct SlowPathParts {
     pub settings: SlowPath,
     /// Whom to ask, in the operator's order.
     pub upstreams: Vec<Upstream>,
+    /// Whom to trust of those that are encrypted.
+    pub trust: Trust,
+    /// How groups of them are asked.
+    pub groups: Vec<Group>,
+    /// Which group is asked for which names.
+    pub forwards: Vec<Forward>,
+    /// When an upstream rests, and when it is back.
+    pub health: HealthSettings,
     /// How long answers are kept.
     pub lifetimes: Lifetimes,
     /// Rings of misses, by worker.
@@ -79,6 +100,8 @@ pub struct SlowPathParts {
     pub writer: Writer,
     /// Writes the answers.
     pub encode: Encode,
+    /// Where other rules for `encode` come from.
+    pub rules: Tray<Arc<Ruleset>>,
     /// Gives the frames for them.
     pub pool: FramePool,
     /// The clock the misses' arrival was read from.
@@ -112,6 +135,7 @@ fn serve(mut desk: Desk, mut inlets: Vec<RingReceiver<Miss>>, stop: &AtomicBool)
     let mut idle_since = desk.now;
     while !stop.load(Ordering::Relaxed) {
         desk.read_clock();
+        desk.outlets.look_for_rules();
         let taken = take(&mut inlets, |miss, worker| desk.take_in(miss, worker));
         let done = desk.turn();
         if taken > 0 || !desk.pending.is_empty() {
@@ -169,7 +193,7 @@ fn open(parts: SlowPathParts) -> io::Result<(Desk, Vec<RingReceiver<Miss>>)> {
         waiting_per_client: share(settings.max_waiting_per_client),
         deadline: parts.clock.ticks_of(deadline),
     };
-    let timeouts = parts.upstreams.iter().map(|one| Duration::from_millis(one.timeout_ms));
+    let groups = Groups::new(&parts.upstreams, &parts.groups, &parts.forwards);
     parts.cache_counters.publish(&parts.writer.stats());
     let now = parts.clock.now();
     let desk = Desk {
@@ -179,8 +203,17 @@ fn open(parts: SlowPathParts) -> io::Result<(Desk, Vec<RingReceiver<Miss>>)> {
         deadline,
         queries_per_port: settings.queries_per_port,
         lifetimes: parts.lifetimes,
-        health: Health::new(timeouts),
+        groups: groups.map_err(io::Error::other)?,
+        health: Health::new(parts.upstreams.len(), &parts.health),
+        probe_timeout: Duration::from_millis(parts.health.timeout_ms),
+        spellers: parts.upstreams.iter().map(|one| Speller::new(one.mix_case)).collect(),
         network: Network::new(parts.upstreams.len(), sockets::share(settings))?,
+        encrypted: Encrypted::start(
+            &parts.upstreams,
+            &settings.bootstrap,
+            &parts.trust,
+            &parts.upstream_counters,
+        )?,
         upstreams: parts.upstreams,
         upstream_counters: parts.upstream_counters,
         cache_counters: parts.cache_counters,
@@ -188,6 +221,7 @@ fn open(parts: SlowPathParts) -> io::Result<(Desk, Vec<RingReceiver<Miss>>)> {
         writer: parts.writer,
         outlets: Outlets {
             encode: parts.encode,
+            rules: parts.rules,
             pool: parts.pool,
             rings: parts.outlets,
             answers_to: parts.answers_to,

@@ -10,7 +10,7 @@ use mio::{Events, Interest, Poll, Token};
 use slab::Slab;
 
 use super::pending::Ticket;
-use super::plan::Attempt;
+use super::plan::{Attempt, Transport};
 use super::tcp::Connection;
 use super::udp::{Flight, MAX_DATAGRAM};
 
@@ -47,10 +47,12 @@ pub(super) struct Network {
 pub(super) enum Timer {
     /// The flight in this slot is given up.
     Flight(usize),
-    /// The connection in this slot is given up.
+    /// The connection in this slot has something to give up.
     Connection(usize),
     /// The question's pause is over.
     Pause(Ticket),
+    /// The question's first query takes longer than usual.
+    Hedge(Ticket),
 }
 
 /// A socket with something to tell.
@@ -105,25 +107,58 @@ impl Network {
         due
     }
 
-    /// Ends a question's pause at `time`.
-    pub(super) fn pause_until(&mut self, time: Duration, ticket: Ticket) {
-        self.timers.insert((time, Timer::Pause(ticket)));
+    /// Lets `timer` come due at `time`.
+    pub(super) fn wake_at(&mut self, time: Duration, timer: Timer) {
+        self.timers.insert((time, timer));
     }
 
-    /// Whether a socket may be opened. A process that runs out of descriptors fails in odd places.
-    pub(super) fn may_open(&self) -> bool {
+    /// Lets a query wait until it can leave.
+    pub(super) fn send(&mut self, ticket: Ticket, attempt: Attempt) {
+        match attempt.transport {
+            Transport::Udp => {
+                self.departures[attempt.upstream].push_back((ticket, attempt.edns));
+            }
+            Transport::Tcp => self.calls.push_back((ticket, attempt)),
+        }
+    }
+
+    /// Whether a flight may leave. Connections that nobody uses make room for it.
+    pub(super) fn may_fly(&mut self) -> bool {
+        self.has_socket() || self.close_idle()
+    }
+
+    /// Whether a TCP connection may be opened, as [`Network::may_fly`].
+    pub(super) fn may_connect(&mut self) -> bool {
+        self.has_connection() || self.close_idle()
+    }
+
+    /// A connection to this upstream that another query may go over.
+    pub(super) fn line_to(&self, upstream: usize) -> Option<usize> {
+        let mut lines = self.connections.iter();
+        lines.find(|(_, line)| line.upstream == upstream && line.has_room()).map(|(slot, _)| slot)
+    }
+
+    /// Whether a socket is left. A process that runs out of descriptors fails in odd places.
+    fn has_socket(&self) -> bool {
         self.flights.len() + self.connections.len() < self.max_sockets
     }
 
-    /// Whether a TCP connection may be opened.
-    pub(super) fn may_call(&self) -> bool {
-        self.may_open() && self.connections.len() < MAX_TCP
+    fn has_connection(&self) -> bool {
+        self.has_socket() && self.connections.len() < MAX_TCP
+    }
+
+    /// Closes the connection that nobody has used for longest; `false`: all are in use.
+    fn close_idle(&mut self) -> bool {
+        let idle = self.connections.iter().filter(|(_, line)| line.calls.is_empty());
+        let Some((slot, _)) = idle.min_by_key(|(_, line)| line.due()) else { return false };
+        self.close_connection(slot);
+        true
     }
 
     /// Whether nothing waits to leave that could.
     pub(super) fn is_quiet(&self) -> bool {
         let nothing_departs = self.departures.iter().all(VecDeque::is_empty);
-        (nothing_departs || !self.may_open()) && (self.calls.is_empty() || !self.may_call())
+        (nothing_departs || !self.has_socket()) && (self.calls.is_empty() || !self.has_connection())
     }
 
     /// Keeps a flight and listens for its replies. It is kept, in the slot that is returned, even if that
@@ -145,21 +180,30 @@ impl Network {
         flight
     }
 
-    /// Keeps a connection and listens to it.
-    pub(super) fn keep_connection(&mut self, mut connection: Connection) -> io::Result<()> {
+    /// Keeps a connection, in the slot that is returned, and listens to it.
+    pub(super) fn keep_connection(&mut self, mut connection: Connection) -> io::Result<usize> {
         let entry = self.connections.vacant_entry();
         let (slot, token) = (entry.key(), Ready::Connection(entry.key()).token());
         let both = Interest::READABLE | Interest::WRITABLE;
         self.poll.registry().register(&mut connection.stream, token, both)?;
-        self.timers.insert((connection.expires, Timer::Connection(slot)));
+        self.timers.insert((connection.timer, Timer::Connection(slot)));
         entry.insert(connection);
-        Ok(())
+        Ok(slot)
+    }
+
+    /// Sets a connection's timer to when it has to be looked at.
+    pub(super) fn set_timer(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        let due = connection.due();
+        let before = std::mem::replace(&mut connection.timer, due);
+        self.timers.remove(&(before, Timer::Connection(slot)));
+        self.timers.insert((connection.timer, Timer::Connection(slot)));
     }
 
     /// Closes a connection.
     pub(super) fn close_connection(&mut self, slot: usize) -> Connection {
         let connection = self.connections.remove(slot);
-        self.timers.remove(&(connection.expires, Timer::Connection(slot)));
+        self.timers.remove(&(connection.timer, Timer::Connection(slot)));
         connection
     }
 }
@@ -178,5 +222,80 @@ impl Ready {
             0 => Self::Flight(token.0 / 2),
             _ => Self::Connection(token.0 / 2),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::rc::Rc;
+
+    use super::super::query::Question;
+    use super::*;
+
+    const START: Duration = Duration::from_secs(100);
+
+    /// A network of so many sockets, a connection on it, and its other end.
+    fn connected(max_sockets: usize) -> (Network, usize, TcpListener) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let mut network = Network::new(2, max_sockets).unwrap();
+        let address = listener.local_addr().unwrap();
+        let connection = Connection::open(1, None, address, START).unwrap().unwrap();
+        let slot = network.keep_connection(connection).unwrap();
+        (network, slot, listener)
+    }
+
+    /// Puts a query on the connection that expires at `expires`.
+    fn call(network: &mut Network, slot: usize, expires: Duration) {
+        let attempt = Attempt { upstream: 1, transport: Transport::Tcp, edns: true };
+        let call = (Ticket::NONE, Rc::new(Question::probe()), attempt);
+        network.connections[slot].call(call, START, expires).unwrap();
+        network.set_timer(slot);
+    }
+
+    #[test]
+    fn connections_that_nobody_uses_make_room() {
+        let (mut network, slot, _listener) = connected(1);
+        assert!(!network.has_socket() && network.may_fly() && network.connections.is_empty());
+        assert!(network.timers.is_empty(), "it took its timer along");
+        let (mut network, slot_in_use, _listener) = connected(1);
+        assert_eq!(slot, slot_in_use);
+        call(&mut network, slot, START * 2);
+        assert!(!network.may_fly() && !network.may_connect(), "somebody waits for a reply");
+        assert_eq!((network.line_to(1), network.line_to(0)), (Some(slot), None));
+    }
+
+    #[test]
+    fn a_connection_is_looked_at_when_its_first_query_expires_or_when_it_has_been_idle() {
+        let (mut network, slot, _listener) = connected(8);
+        let idle = network.connections[slot].due();
+        assert!(idle > START);
+        let soon = START + Duration::from_millis(800);
+        call(&mut network, slot, soon);
+        call(&mut network, slot, soon * 2);
+        assert!(network.due(soon - Duration::from_millis(1)).is_empty());
+        assert_eq!(network.due(soon)[..], [Timer::Connection(slot)]);
+        let connection = &mut network.connections[slot];
+        assert!(connection.expire(soon).is_some() && connection.expire(soon).is_none());
+        assert!(connection.is_deaf_since(START));
+        network.set_timer(slot);
+        assert!(network.due(soon).is_empty());
+        assert_eq!(network.due(soon * 2)[..], [Timer::Connection(slot)]);
+        assert!(network.connections[slot].expire(soon * 2).is_some());
+        assert_eq!(network.connections[slot].due(), idle);
+    }
+
+    #[test]
+    fn a_full_connection_is_no_line() {
+        let (mut network, slot, _listener) = connected(8);
+        for _ in 0..1000 {
+            if network.line_to(1).is_none() {
+                break;
+            }
+            call(&mut network, slot, START * 2);
+        }
+        assert_eq!(network.connections[slot].calls.len(), 32);
+        while network.connections[slot].expire(START * 2).is_some() {}
+        assert_eq!(network.line_to(1), None, "who does not answer gets no more");
     }
 }

@@ -8,6 +8,7 @@ use pmdns_nics::{Frame, FramePool};
 use pmdns_stages::cache::{Entry, EntryRef};
 use pmdns_stages::encode::Encode;
 use pmdns_stages::miss::Miss;
+use pmdns_stages::policy::Ruleset;
 use pmdns_stages::wire::dns::Rcode;
 use pmdns_stages::wire::edns::ExtendedError;
 use pmdns_stages::{Answer, Context, Packet, Stage, Step, Tick};
@@ -15,6 +16,7 @@ use pmdns_stages::{Answer, Context, Packet, Stage, Step, Tick};
 use super::counters::{Counters, count};
 use super::pending::Waiter;
 use crate::ring::RingSender;
+use crate::rules::Tray;
 
 /// An answer on its way to the core that transmits it.
 #[derive(Debug)]
@@ -29,6 +31,8 @@ pub struct Answered {
 pub(super) struct Outlets {
     /// Writes the answers.
     pub(super) encode: Encode,
+    /// Where other rules for it come from.
+    pub(super) rules: Tray<Arc<Ruleset>>,
     /// Gives the frames for them.
     pub(super) pool: FramePool,
     /// Rings to the cores that transmit.
@@ -55,6 +59,12 @@ enum Fate {
 }
 
 impl Outlets {
+    /// Takes new rules, if there are any, and gives back those in use.
+    pub(super) fn look_for_rules(&mut self) {
+        let Self { encode, rules, .. } = self;
+        rules.look(|rules| encode.exchange(rules));
+    }
+
     /// Answers that there is no answer, and why.
     pub(super) fn servfail(&mut self, waiter: &Waiter, why: ExtendedError, context: &Context) {
         let Waiter { miss, worker } = waiter;

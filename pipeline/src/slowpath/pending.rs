@@ -54,6 +54,11 @@ pub(super) struct Ticket {
     serial: u32,
 }
 
+impl Ticket {
+    /// Names no question: what is sent for it is sent for its own sake.
+    pub(super) const NONE: Self = Self { slot: u32::MAX, serial: 0 };
+}
+
 /// Which limit is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Limit {
@@ -133,7 +138,7 @@ impl<T> Pending<T> {
         &mut self,
         question: Question,
         waiter: Waiter,
-        begin: impl FnOnce() -> T,
+        begin: impl FnOnce(&Question) -> T,
     ) -> Admission {
         let client = client_of(&waiter.miss);
         if self.waiting() >= self.limits.waiting {
@@ -156,7 +161,7 @@ impl<T> Pending<T> {
             question: Rc::clone(&question),
             serial,
             waiting: VecDeque::new(),
-            progress: begin(),
+            progress: begin(&question),
         }) as u32;
         self.slots.insert(question, slot);
         self.seat(slot, client, waiter);
@@ -275,7 +280,7 @@ mod tests {
         client_query.source[3] = 10 + client;
         let mut miss = tests::miss(&client_query);
         miss.received = now;
-        table.admit(tests::question(&client_query), Waiter { miss, worker }, || ())
+        table.admit(tests::question(&client_query), Waiter { miss, worker }, |_| ())
     }
 
     /// The ticket of question `name`, if it is under way.

@@ -1,4 +1,5 @@
-//! The plan of one exchange: whom to ask next, and how, until one answers or all hope is gone.
+//! The plan of one exchange: whom to ask next, and how, until one answers or all hope is gone. One upstream is
+//! asked at a time, or several are.
 //!
 //! A pure state machine: it is told what each try came to and says what to do next.
 
@@ -19,6 +20,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(400);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Transport {
     Udp,
+    /// Over a connection that brings whole answers: TCP, or what an encrypted upstream's address says.
     Tcp,
 }
 
@@ -36,6 +38,8 @@ pub(super) struct Attempt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Try(Attempt),
+    /// Nothing, until a query comes back that is in the air.
+    Wait,
     Pause(Duration),
     GiveUp,
 }
@@ -63,7 +67,13 @@ pub(super) struct Plan {
     /// How many of them are to be asked before the next pause.
     left_in_round: usize,
     /// The same upstream again, another way.
-    again: Option<Attempt>,
+    again: VecDeque<Attempt>,
+    /// Queries sent that have come to nothing yet.
+    in_air: usize,
+    /// How many may be.
+    width: usize,
+    /// When a second one may join the first.
+    hedge_after: Option<Duration>,
     tries: u32,
     pause: Duration,
     pause_is_due: bool,
@@ -72,12 +82,20 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// A plan that asks `upstreams` in this order.
+    /// A plan that asks `upstreams` in this order, one at a time.
     pub(super) fn new(upstreams: VecDeque<usize>) -> Self {
+        Self::in_parallel(upstreams, 1)
+    }
+
+    /// A plan that asks so many at a time.
+    pub(super) fn in_parallel(upstreams: VecDeque<usize>, width: usize) -> Self {
         Self {
             left_in_round: upstreams.len(),
             queue: upstreams,
-            again: None,
+            again: VecDeque::new(),
+            in_air: 0,
+            width,
+            hedge_after: None,
             tries: 0,
             pause: FIRST_PAUSE,
             pause_is_due: true,
@@ -93,16 +111,28 @@ impl Plan {
         }
     }
 
-    /// What to do next. After a try the caller says what it came to: [`Plan::learn`].
+    /// A plan that asks one at a time, but a second one if the first takes longer than `usual`.
+    pub(super) fn hedged(upstreams: VecDeque<usize>, usual: Option<Duration>) -> Self {
+        Self { hedge_after: usual, ..Self::new(upstreams) }
+    }
+
+    /// What to do next, until it is nothing more. After a try the caller says what it came to:
+    /// [`Plan::learn`].
     pub(super) fn next(&mut self) -> Next {
-        if self.tries >= MAX_TRIES || (self.queue.is_empty() && self.again.is_none()) {
-            return Next::GiveUp;
+        if self.in_air >= self.width {
+            return Next::Wait;
         }
-        if let Some(attempt) = self.again.take() {
-            self.tries += 1;
-            return Next::Try(attempt);
+        let nothing_left = self.queue.is_empty() && self.again.is_empty();
+        if self.tries >= MAX_TRIES || nothing_left {
+            return self.rest_in_air();
+        }
+        if let Some(attempt) = self.again.pop_front() {
+            return self.send(attempt);
         }
         if self.left_in_round == 0 {
+            if self.in_air > 0 {
+                return Next::Wait;
+            }
             self.left_in_round = self.queue.len();
             if std::mem::replace(&mut self.pause_is_due, true) {
                 let pause = self.pause;
@@ -110,21 +140,49 @@ impl Plan {
                 return Next::Pause(pause);
             }
         }
-        let Some(upstream) = self.queue.pop_front() else { return Next::GiveUp };
+        let Some(upstream) = self.queue.pop_front() else { return self.rest_in_air() };
         self.left_in_round -= 1;
+        self.send(Attempt { upstream, transport: Transport::Udp, edns: true })
+    }
+
+    /// After how long to [`Plan::hedge`]. Asked once, as soon as the first query has left.
+    pub(super) fn take_hedge(&mut self) -> Option<Duration> {
+        self.hedge_after.take()
+    }
+
+    /// The first query takes longer than usual: from now on two are in the air. `false`: it has come to
+    /// something already, or there is nobody else to ask.
+    pub(super) fn hedge(&mut self) -> bool {
+        let is_first = self.tries == 1 && self.in_air == 1 && !self.queue.is_empty();
+        self.width += usize::from(is_first);
+        is_first
+    }
+
+    /// Queries sent that have come to nothing yet.
+    pub(super) fn in_air(&self) -> usize {
+        self.in_air
+    }
+
+    fn send(&mut self, attempt: Attempt) -> Next {
         self.tries += 1;
-        Next::Try(Attempt { upstream, transport: Transport::Udp, edns: true })
+        self.in_air += 1;
+        Next::Try(attempt)
+    }
+
+    fn rest_in_air(&self) -> Next {
+        if self.in_air > 0 { Next::Wait } else { Next::GiveUp }
     }
 
     /// Takes in what `attempt` came to.
     pub(super) fn learn(&mut self, attempt: Attempt, setback: Setback) {
         self.was_reached |= setback != Setback::Unreachable;
+        self.in_air = self.in_air.saturating_sub(1);
         match setback {
             Setback::NeedsTcp if attempt.transport == Transport::Udp => {
-                self.again = Some(Attempt { transport: Transport::Tcp, ..attempt });
+                self.again.push_back(Attempt { transport: Transport::Tcp, ..attempt });
             }
             Setback::NeedsPlainDns if attempt.edns => {
-                self.again = Some(Attempt { edns: false, ..attempt });
+                self.again.push_back(Attempt { edns: false, ..attempt });
             }
             Setback::Refused | Setback::NeedsPlainDns => {}
             Setback::Silent => {
@@ -208,6 +266,57 @@ mod tests {
     }
 
     #[test]
+    fn several_at_once_are_replaced_as_they_fail() {
+        let mut plan = Plan::in_parallel((0..4).collect(), 2);
+        assert_eq!([plan.next(), plan.next()], [Next::Try(udp(0)), Next::Try(udp(1))]);
+        assert_eq!((plan.next(), plan.in_air()), (Next::Wait, 2));
+        plan.learn(udp(1), Setback::Refused);
+        assert_eq!([plan.next(), plan.next()], [Next::Try(udp(2)), Next::Wait]);
+        plan.learn(udp(0), Setback::NeedsTcp);
+        let tcp = Attempt { transport: Transport::Tcp, ..udp(0) };
+        assert_eq!([plan.next(), plan.next()], [Next::Try(tcp), Next::Wait]);
+        plan.learn(udp(2), Setback::Refused);
+        assert_eq!([plan.next(), plan.next()], [Next::Try(udp(3)), Next::Wait]);
+        plan.learn(tcp, Setback::Refused);
+        assert_eq!(plan.next(), Next::Wait, "3 may know it");
+        plan.learn(udp(3), Setback::Refused);
+        assert_eq!(plan.next(), Next::GiveUp);
+    }
+
+    #[test]
+    fn a_new_round_begins_when_all_of_the_last_have_come_to_something() {
+        let mut plan = Plan::in_parallel((0..2).collect(), 2);
+        assert_eq!([plan.next(), plan.next()], [Next::Try(udp(0)), Next::Try(udp(1))]);
+        plan.learn(udp(0), Setback::Unreachable);
+        assert_eq!(plan.next(), Next::Wait, "0 is not hammered while 1 is asked");
+        plan.learn(udp(1), Setback::Unreachable);
+        assert_eq!(plan.next(), Next::Pause(FIRST_PAUSE));
+        assert_eq!([plan.next(), plan.next()], [Next::Try(udp(0)), Next::Try(udp(1))]);
+    }
+
+    #[test]
+    fn a_second_one_is_asked_if_the_first_takes_long_and_only_then() {
+        let usual = Duration::from_millis(9);
+        let mut slow = Plan::hedged((0..3).collect(), Some(usual));
+        assert_eq!(slow.next(), Next::Try(udp(0)));
+        assert_eq!((slow.take_hedge(), slow.take_hedge()), (Some(usual), None));
+        assert_eq!(slow.next(), Next::Wait);
+        assert!(slow.hedge());
+        assert_eq!([slow.next(), slow.next()], [Next::Try(udp(1)), Next::Wait]);
+        assert!(!slow.hedge(), "once");
+
+        let mut failing = Plan::hedged((0..3).collect(), Some(usual));
+        fails(&mut failing, udp(0), Setback::Refused);
+        assert_eq!(failing.next(), Next::Try(udp(1)));
+        assert!(!failing.hedge(), "the second has just been asked");
+        assert_eq!(failing.next(), Next::Wait);
+
+        let mut alone = Plan::hedged([0].into(), Some(usual));
+        assert_eq!(alone.next(), Next::Try(udp(0)));
+        assert!(!alone.hedge(), "there is nobody else");
+    }
+
+    #[test]
     fn whatever_happens_the_tries_are_bounded() {
         let setbacks = [
             Setback::NeedsTcp,
@@ -216,18 +325,27 @@ mod tests {
             Setback::Silent,
             Setback::Unreachable,
         ];
-        for seed in 0..5_usize.pow(6) {
-            let (mut plan, mut tries, mut choice) = (plan(3), 0, seed);
-            for _ in 0..4 * MAX_TRIES {
+        for (width, seed) in
+            (1..=3).flat_map(|width| (0..5_usize.pow(6)).map(move |seed| (width, seed)))
+        {
+            let mut plan = Plan::in_parallel((0..3).collect(), width);
+            let (mut tries, mut choice, mut in_air) = (0, seed, VecDeque::new());
+            for _ in 0..8 * MAX_TRIES {
                 match plan.next() {
                     Next::Try(attempt) => {
                         tries += 1;
-                        plan.learn(attempt, setbacks[choice % 5]);
+                        in_air.push_back(attempt);
+                    }
+                    Next::Wait => {
+                        // Any of them may be the next to come to something.
+                        in_air.rotate_left(choice % in_air.len());
+                        plan.learn(in_air.pop_front().unwrap(), setbacks[choice % 5]);
                         choice = if choice == 0 { seed } else { choice / 5 };
                     }
-                    Next::Pause(pause) => assert!(pause <= LONGEST_PAUSE),
+                    Next::Pause(pause) => assert!(pause <= LONGEST_PAUSE && in_air.is_empty()),
                     Next::GiveUp => break,
                 }
+                assert!(in_air.len() == plan.in_air() && in_air.len() <= width);
             }
             assert!(tries <= MAX_TRIES);
             assert_eq!(plan.next(), Next::GiveUp);

@@ -6,14 +6,25 @@ use std::hash::{Hash, Hasher};
 use arrayvec::ArrayVec;
 use pmdns_stages::cache::Key;
 use pmdns_stages::miss::Miss;
-use pmdns_stages::wire::dns::{HEADER_LEN, QUESTION_FIXED_LEN, Rcode, flag, header};
+use pmdns_stages::wire::dns::{
+    CLASS_IN, HEADER_LEN, QUESTION_FIXED_LEN, Rcode, flag, header, rtype,
+};
 use pmdns_stages::wire::edns::{OPT_LEN, opt};
 use pmdns_stages::wire::name::{MAX_NAME, Seed};
 use pmdns_stages::wire::{be16, put16};
 
+use super::spelling::Spelling;
+
 /// The UDP size our OPT record announces: replies of that size cross the Internet unfragmented
 /// (DNS flag day 2020).
 const OUR_UDP_SIZE: u16 = 1232;
+
+/// The EDNS option that pads a message (RFC 7830).
+const PADDING: u16 = 12;
+/// Bytes of an option before its data.
+const PADDING_HEAD_LEN: usize = 4;
+/// Padded queries are multiples of this long (RFC 8467 section 4.1).
+const PADDING_BLOCK: usize = 128;
 
 /// The longest query we send.
 const MAX_QUERY: usize = HEADER_LEN + MAX_NAME + QUESTION_FIXED_LEN + OPT_LEN;
@@ -44,6 +55,12 @@ impl Question {
         }
     }
 
+    /// What probes ask: the root's SOA record, which is short, and which every resolver knows.
+    pub(super) fn probe() -> Self {
+        let (name, qtype, qclass) = (Box::new([0]), rtype::SOA, CLASS_IN);
+        Self { name, qtype, qclass, flags: 0, hash: 0 }
+    }
+
     /// The cache key.
     pub(super) fn key(&self) -> Key<'_> {
         Key { name: &self.name, qtype: self.qtype, qclass: self.qclass, flags: self.flags }
@@ -54,9 +71,19 @@ impl Question {
         self.hash
     }
 
-    /// Whether `reply` answers the query that asked this with that id: the id, a response, a standard query,
-    /// and the question byte for byte (RFC 5452 section 9.1). Nothing else of a reply is looked at before.
-    pub(super) fn is_answered_by(&self, id: u16, reply: &[u8]) -> bool {
+    /// Whether `reply` answers the query that asked this with that id and in those letters: the id, a response,
+    /// a standard query, and the question byte for byte (RFC 5452 section 9.1). Nothing else of a reply is looked
+    /// at before.
+    pub(super) fn is_answered_by(&self, id: u16, spelling: Spelling, reply: &[u8]) -> bool {
+        self.is_met_by(id, reply, |written| spelling.is_of(&self.name, written))
+    }
+
+    /// As [`Question::is_answered_by`], whatever the letters' case.
+    pub(super) fn is_respelt_by(&self, id: u16, reply: &[u8]) -> bool {
+        self.is_met_by(id, reply, |written| self.name.eq_ignore_ascii_case(written))
+    }
+
+    fn is_met_by(&self, id: u16, reply: &[u8], is_name: impl Fn(&[u8]) -> bool) -> bool {
         if be16(reply, header::ID) != Some(id) {
             return false;
         }
@@ -66,7 +93,7 @@ impl Question {
             return false;
         };
         let same_question = match questions {
-            1 => self.is_in(&reply[HEADER_LEN.min(reply.len())..]),
+            1 => self.is_in(&reply[HEADER_LEN.min(reply.len())..], is_name),
             // Servers that do not know EDNS may not have understood the message at all (RFC 6891
             // section 7); such a reply only makes us ask again without it.
             0 => reply.len() == HEADER_LEN && flags & flag::RCODE == u16::from(Rcode::FORMERR.0),
@@ -75,12 +102,10 @@ impl Question {
         flags & (flag::QR | flag::OPCODE) == flag::QR && same_question
     }
 
-    /// Whether `bytes` begin with this question, as we write it.
-    fn is_in(&self, bytes: &[u8]) -> bool {
+    /// Whether `bytes` begin with this question.
+    fn is_in(&self, bytes: &[u8], is_name: impl Fn(&[u8]) -> bool) -> bool {
         let Some((name, rest)) = bytes.split_at_checked(self.name.len()) else { return false };
-        *name == *self.name
-            && be16(rest, 0) == Some(self.qtype)
-            && be16(rest, 2) == Some(self.qclass)
+        is_name(name) && be16(rest, 0) == Some(self.qtype) && be16(rest, 2) == Some(self.qclass)
     }
 }
 
@@ -97,12 +122,12 @@ pub(super) struct Query {
 }
 
 impl Query {
-    /// The message that asks `question` with this id, with an OPT record or without.
+    /// The message that asks `question` with this id, in these letters, with an OPT record or without.
     ///
-    /// The name goes out in lower case, whatever case the client wrote: many clients share the answer,
-    /// and it must not depend on who asked first. AD is always set (RFC 6840 section 5.7): clients that
+    /// The client's letters play no part: many clients share the answer, and it must not depend on who asked
+    /// first. AD is always set (RFC 6840 section 5.7): clients that
     /// want to know it share answers with clients that do not, and encode tells it to the former only.
-    pub(super) fn new(question: &Question, id: u16, edns: bool) -> Self {
+    pub(super) fn new(question: &Question, id: u16, spelling: Spelling, edns: bool) -> Self {
         let key = question.key();
         let checking_disabled = if key.flags & Key::CD != 0 { flag::CD } else { 0 };
         let mut head = [0; HEADER_LEN];
@@ -112,7 +137,7 @@ impl Query {
         put16(&mut head, header::ARCOUNT, u16::from(edns));
         let mut message = ArrayVec::new();
         message.extend(head);
-        message.extend(key.name.iter().copied());
+        message.extend(spelling.spell(key.name));
         message.extend(key.qtype.to_be_bytes());
         message.extend(key.qclass.to_be_bytes());
         if edns {
@@ -124,6 +149,23 @@ impl Query {
     /// The message.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.message
+    }
+
+    /// The message, padded so that its length tells an onlooker little about the name (RFC 7830, RFC 8467
+    /// section 4.1). Without an OPT record there is no place for that, and it stays as it is.
+    pub(super) fn padded(&self) -> Vec<u8> {
+        let mut message = self.message.to_vec();
+        if be16(&message, header::ARCOUNT) == Some(1) {
+            // The OPT record is the last one, and without options its last two bytes are the length of its data.
+            let length_at = message.len() - 2;
+            let data =
+                (message.len() + PADDING_HEAD_LEN).next_multiple_of(PADDING_BLOCK) - message.len();
+            put16(&mut message, length_at, data as u16);
+            message.extend(PADDING.to_be_bytes());
+            message.extend(((data - PADDING_HEAD_LEN) as u16).to_be_bytes());
+            message.resize(length_at + 2 + data, 0);
+        }
+        message
     }
 }
 
@@ -201,23 +243,41 @@ pub(super) mod tests {
     fn the_message_is_what_the_standards_say() {
         let mut client = query("WWW.example. A").edns(4096, true);
         client.flags |= flag::CD;
-        let query = Query::new(&question(&client), 0xabcd, true);
+        let query = Query::new(&question(&client), 0xabcd, Spelling::PLAIN, true);
         let expected = [
             b"\xab\xcd\x01\x30\0\x01\0\0\0\0\0\x01".as_slice(),
             b"\x03www\x07example\0\0\x01\0\x01",
             b"\0\0\x29\x04\xd0\0\0\x80\0\0\0",
         ];
         assert_eq!(query.bytes(), expected.concat());
-        let without = Query::new(&question(&client), 0xabcd, false);
+        let without = Query::new(&question(&client), 0xabcd, Spelling::PLAIN, false);
         assert_eq!(without.bytes()[10..12], [0, 0]);
         assert_eq!(without.bytes().len(), query.bytes().len() - OPT_LEN);
     }
 
     #[test]
+    fn padded_queries_are_128_or_256_or_384_bytes_long() {
+        for len in [1, 60, 63] {
+            let label = "a".repeat(len);
+            let name = [&*label, &label, &label, "example"].join(".");
+            let query =
+                Query::new(&question(&query(&format!("{name}. A"))), 0, Spelling::PLAIN, true);
+            let padded = query.padded();
+            assert_eq!(padded.len() % PADDING_BLOCK, 0);
+            assert!(padded.len() - query.bytes().len() < PADDING_BLOCK + PADDING_HEAD_LEN);
+            let message = hickory_proto::op::Message::from_vec(&padded).unwrap();
+            let edns = message.edns.as_ref().unwrap();
+            assert!(edns.option(hickory_proto::rr::rdata::opt::EdnsCode::Padding).is_some());
+        }
+        let plain = Query::new(&question(&query("www.example. A")), 0, Spelling::PLAIN, false);
+        assert_eq!(plain.padded(), plain.bytes());
+    }
+
+    #[test]
     fn only_the_very_reply_matches() {
         let question = question(&query("www.example. A"));
-        let right = reply_to(&Query::new(&question, 0xabcd, true));
-        let matches = |reply: &[u8]| question.is_answered_by(0xabcd, reply);
+        let right = reply_to(&Query::new(&question, 0xabcd, Spelling::PLAIN, true));
+        let matches = |reply: &[u8]| question.is_answered_by(0xabcd, Spelling::PLAIN, reply);
         assert!(matches(&right));
         for bit in 0..16 {
             let mut other_id = right.clone();
@@ -245,8 +305,26 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn only_the_very_letters_match_and_others_are_told_apart() {
+        let question = question(&query("www.example. A"));
+        let spelling = Spelling::new(0b1010_1010_1010);
+        let right = reply_to(&Query::new(&question, 7, spelling, true));
+        assert!(question.is_answered_by(7, spelling, &right));
+        let mut small = right.clone();
+        small.make_ascii_lowercase();
+        for reply in [&right, &small] {
+            assert!(question.is_respelt_by(7, reply));
+            assert!(!question.is_respelt_by(8, reply));
+        }
+        assert!(!question.is_answered_by(7, spelling, &small));
+        assert!(!question.is_answered_by(7, Spelling::PLAIN, &right));
+        small[13] = b'x';
+        assert!(!question.is_respelt_by(7, &small));
+    }
+
+    #[test]
     fn faces() {
-        let query = Query::new(&question(&query("www.example. A")), 1, true);
+        let query = Query::new(&question(&query("www.example. A")), 1, Spelling::PLAIN, true);
         let face = |change: fn(&mut Vec<u8>)| {
             let mut reply = reply_to(&query);
             change(&mut reply);

@@ -1,5 +1,6 @@
-//! One query over TCP (RFC 7766), on a connection of its own.
+//! Queries over TCP (RFC 7766): many on one connection, which is kept for a while for those to come.
 
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -11,94 +12,191 @@ use socket2::{Domain, Socket, Type};
 use super::pending::Ticket;
 use super::plan::Attempt;
 use super::query::{Query, Question};
-use super::udp::{random_u16, unspecified};
+use super::spelling::Spelling;
+use super::udp::{MAX_DATAGRAM, random_u16, unspecified};
 
 /// Bytes of the length that precedes every message (RFC 1035 section 4.2.2). It also bounds a reply to
 /// 65,535 bytes; [`super::network`] bounds how many connections there can be at once.
 const LENGTH_LEN: usize = 2;
+/// Queries without a reply on one connection. Some servers answer the first and close; then all others are asked
+/// again, so it should not be too many.
+const MAX_CALLS: usize = 32;
+/// How long a connection is kept that nobody uses (RFC 7766 section 6.2.3).
+const IDLE: Duration = Duration::from_secs(10);
 
-/// A connection with a query on it.
+/// A connection to an upstream.
 #[derive(Debug)]
 pub(super) struct Connection {
+    /// Index of the upstream.
+    pub(super) upstream: usize,
+    pub(super) stream: TcpStream,
+    /// When it was opened, and when the last query or reply went over it.
+    pub(super) opened: Duration,
+    used: Duration,
+    /// When the last reply came.
+    heard: Option<Duration>,
+    /// Queries without a reply, in the order in which they left; so they expire.
+    pub(super) calls: VecDeque<Call>,
+    /// Queries that were given up, whose replies may come still.
+    given_up: usize,
+    /// What is still to be sent.
+    outgoing: Vec<u8>,
+    /// What came and is not a whole reply.
+    incoming: Vec<u8>,
+    /// When its timer comes due.
+    pub(super) timer: Duration,
+}
+
+/// A query on a connection.
+#[derive(Debug)]
+pub(super) struct Call {
     pub(super) ticket: Ticket,
     pub(super) question: Rc<Question>,
     pub(super) attempt: Attempt,
-    pub(super) opened: Duration,
-    /// When it is given up.
-    pub(super) expires: Duration,
-    pub(super) stream: TcpStream,
+    pub(super) sent: Duration,
     id: u16,
-    /// What is still to be sent.
-    outgoing: Vec<u8>,
-    /// What came, the length included.
-    incoming: Vec<u8>,
+    expires: Duration,
 }
 
 /// A socket that can be connected to `upstream`.
-pub(super) fn socket(source: Option<IpAddr>, upstream: SocketAddr) -> io::Result<Socket> {
+fn socket(source: Option<IpAddr>, upstream: SocketAddr) -> io::Result<Socket> {
     let source = SocketAddr::new(source.unwrap_or_else(|| unspecified(upstream)), 0);
     let socket = Socket::new(Domain::for_address(source), Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
+    // A query must not wait for the acknowledgement of the one before it.
+    socket.set_tcp_nodelay(true)?;
     socket.bind(&source.into())?;
     Ok(socket)
 }
 
 impl Connection {
-    /// Begins to connect `socket` to `upstream` and to ask.
+    /// A socket for a connection from `source`, and the connection that begins to be made from it to `address`. The
+    /// inner error is the network's, the outer one this machine's.
     pub(super) fn open(
-        socket: Socket,
-        upstream: SocketAddr,
-        (ticket, question, attempt): (Ticket, Rc<Question>, Attempt),
-        opened: Duration,
-        expires: Duration,
-    ) -> io::Result<Self> {
-        let id = random_u16()?;
-        match socket.connect(&upstream.into()) {
-            Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),
+        upstream: usize,
+        source: Option<IpAddr>,
+        address: SocketAddr,
+        now: Duration,
+    ) -> io::Result<io::Result<Self>> {
+        let socket = socket(source, address)?;
+        match socket.connect(&address.into()) {
+            Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Ok(Err(error)),
             _ => {}
         }
-        let query = Query::new(&question, id, attempt.edns);
-        // RFC 7766 section 8: length and message in one write.
-        let outgoing = [&(query.bytes().len() as u16).to_be_bytes(), query.bytes()].concat();
-        let (stream, incoming) = (TcpStream::from_std(socket.into()), Vec::new());
-        Ok(Self { ticket, question, attempt, opened, expires, stream, id, outgoing, incoming })
+        Ok(Ok(Self {
+            upstream,
+            stream: TcpStream::from_std(socket.into()),
+            opened: now,
+            used: now,
+            heard: None,
+            calls: VecDeque::new(),
+            given_up: 0,
+            outgoing: Vec::new(),
+            incoming: Vec::new(),
+            timer: now + IDLE,
+        }))
     }
 
-    /// Does what can be done without waiting, and says whether the reply is whole.
-    pub(super) fn progress(&mut self) -> io::Result<bool> {
-        match self.converse() {
-            Ok(()) => {}
-            Err(error) if is_early(&error) => return Ok(false),
-            Err(error) => return Err(error),
+    /// Whether another query may go over it. Those that were given up count too: who does not answer them
+    /// may not answer more.
+    pub(super) fn has_room(&self) -> bool {
+        self.calls.len() + self.given_up < MAX_CALLS
+    }
+
+    /// Whether somebody is at the other end.
+    pub(super) fn has_replied(&self) -> bool {
+        self.heard.is_some()
+    }
+
+    /// Puts a query on it, to be sent by [`Connection::converse`].
+    pub(super) fn call(
+        &mut self,
+        (ticket, question, attempt): (Ticket, Rc<Question>, Attempt),
+        sent: Duration,
+        expires: Duration,
+    ) -> io::Result<()> {
+        let mut id = random_u16()?;
+        while self.calls.iter().any(|call| call.id == id) {
+            id = id.wrapping_add(1);
         }
-        if !self.question.is_answered_by(self.id, self.reply()) {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "a reply to another query"));
+        let query = Query::new(&question, id, Spelling::PLAIN, attempt.edns);
+        self.outgoing.extend((query.bytes().len() as u16).to_be_bytes());
+        self.outgoing.extend(query.bytes());
+        self.calls.push_back(Call { ticket, question, attempt, sent, id, expires });
+        self.used = sent;
+        Ok(())
+    }
+
+    /// Sends and receives what can be without waiting, until there is a reply.
+    pub(super) fn converse(
+        &mut self,
+        buffer: &mut [u8; MAX_DATAGRAM],
+        now: Duration,
+    ) -> io::Result<Option<(Call, Vec<u8>)>> {
+        loop {
+            while let Some(message) = self.whole_message() {
+                (self.heard, self.used) = (Some(now), now);
+                if let Some(call) = self.take_call(&message) {
+                    return Ok(Some((call, message)));
+                }
+                // It must be a reply to one that was given up.
+                self.given_up = self.given_up.checked_sub(1).ok_or_else(|| {
+                    io::Error::new(io::ErrorKind::InvalidData, "a reply to another query")
+                })?;
+            }
+            match self.send().and_then(|()| self.stream.read(buffer)) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(len) => self.incoming.extend(&buffer[..len]),
+                Err(error) if is_early(&error) => return Ok(None),
+                Err(error) => return Err(error),
+            }
         }
-        Ok(true)
     }
 
-    /// The reply, as far as it has come.
-    pub(super) fn reply(&self) -> &[u8] {
-        self.incoming.get(LENGTH_LEN..).unwrap_or_default()
+    /// The first query whose time is up.
+    pub(super) fn expire(&mut self, now: Duration) -> Option<Call> {
+        if self.calls.front()?.expires > now {
+            return None;
+        }
+        self.given_up += 1;
+        self.calls.pop_front()
     }
 
-    /// Sends and receives until the reply is whole.
-    fn converse(&mut self) -> io::Result<()> {
+    /// Whether nothing has come since `time`.
+    pub(super) fn is_deaf_since(&self, time: Duration) -> bool {
+        self.heard.is_none_or(|heard| heard < time)
+    }
+
+    /// When it has to be looked at: its first query expires, or it has been idle for too long.
+    pub(super) fn due(&self) -> Duration {
+        self.calls.front().map_or(self.used + IDLE, |call| call.expires)
+    }
+
+    fn send(&mut self) -> io::Result<()> {
         while !self.outgoing.is_empty() {
-            let sent = self.stream.write(&self.outgoing)?;
-            self.outgoing.drain(..sent);
+            match self.stream.write(&self.outgoing) {
+                Ok(sent) => drop(self.outgoing.drain(..sent)),
+                // There may be something to receive nevertheless.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
         }
-        self.receive(LENGTH_LEN)?;
-        let length = u16::from_be_bytes([self.incoming[0], self.incoming[1]]);
-        self.receive(LENGTH_LEN + usize::from(length))
+        Ok(())
     }
 
-    /// Receives until `len` bytes are there. The buffer grows with what arrives, not with what is
-    /// promised.
-    fn receive(&mut self, len: usize) -> io::Result<()> {
-        let missing = len.saturating_sub(self.incoming.len());
-        (&mut self.stream).take(missing as u64).read_to_end(&mut self.incoming)?;
-        if self.incoming.len() < len { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+    /// Takes a message out of what has come.
+    fn whole_message(&mut self) -> Option<Vec<u8>> {
+        let (length, rest) = self.incoming.split_first_chunk::<LENGTH_LEN>()?;
+        let message = rest.get(..u16::from_be_bytes(*length).into())?.to_vec();
+        self.incoming.drain(..LENGTH_LEN + message.len());
+        Some(message)
+    }
+
+    /// Takes out the query that `reply` answers.
+    fn take_call(&mut self, reply: &[u8]) -> Option<Call> {
+        let answered = |call: &Call| call.question.is_answered_by(call.id, Spelling::PLAIN, reply);
+        let index = self.calls.iter().position(answered)?;
+        self.calls.remove(index)
     }
 }
 

@@ -17,6 +17,7 @@ use pmdns_config::limits::MAX_QUERIES_PER_PORT;
 
 use super::pending::Ticket;
 use super::query::{Query, Question};
+use super::spelling::Spelling;
 
 /// Ports below are for services (RFC 6056 section 3.2 allows all above).
 const FIRST_PORT: u16 = 1024;
@@ -50,6 +51,7 @@ pub(super) struct InFlight {
     /// Whether it has an OPT record.
     pub(super) edns: bool,
     pub(super) id: u16,
+    pub(super) spelling: Spelling,
 }
 
 /// Ids of the queries of a flight.
@@ -60,6 +62,8 @@ pub(super) type Ids = ArrayVec<u16, MAX_QUERIES_PER_PORT>;
 pub(super) enum Received {
     /// So many bytes, which are the reply to this query.
     Reply(InFlight, usize),
+    /// A datagram that would be the reply to this query, but for the case of its letters.
+    Respelt(InFlight),
     /// A datagram that answers nothing we asked. It may be forged, or very late.
     Mismatch,
     /// As `Mismatch`, and it is one too many.
@@ -84,7 +88,8 @@ impl Flight {
     /// flight.
     pub(super) fn depart(&self) -> io::Result<()> {
         for query in &self.queries {
-            self.socket.send(Query::new(&query.question, query.id, query.edns).bytes())?;
+            self.socket
+                .send(Query::new(&query.question, query.id, query.spelling, query.edns).bytes())?;
         }
         Ok(())
     }
@@ -98,9 +103,16 @@ impl Flight {
             result => result?,
         };
         let reply = &buffer[..len];
-        let answered = |query: &InFlight| query.question.is_answered_by(query.id, reply);
+        let answered =
+            |query: &InFlight| query.question.is_answered_by(query.id, query.spelling, reply);
         if let Some(index) = self.queries.iter().position(answered) {
             return Ok(Received::Reply(self.queries.swap_remove(index), len));
+        }
+        let respelt = |query: &InFlight| {
+            query.spelling != Spelling::PLAIN && query.question.is_respelt_by(query.id, reply)
+        };
+        if let Some(index) = self.queries.iter().position(respelt) {
+            return Ok(Received::Respelt(self.queries.swap_remove(index)));
         }
         self.mismatched += 1;
         Ok(if self.mismatched < MAX_MISMATCHED { Received::Mismatch } else { Received::Flood })
@@ -129,7 +141,8 @@ pub(super) fn socket(source: Option<IpAddr>, upstream: SocketAddr) -> io::Result
     Ok((UdpSocket::from_std(socket), ids))
 }
 
-fn bind(source: IpAddr) -> io::Result<std::net::UdpSocket> {
+/// A socket on a random port of `source`.
+pub(super) fn bind(source: IpAddr) -> io::Result<std::net::UdpSocket> {
     for _ in 0..PORT_TRIES {
         let port = port_of(u32::from(random_u16()?) << 16 | u32::from(random_u16()?));
         match std::net::UdpSocket::bind((source, port)) {
@@ -152,6 +165,13 @@ pub(super) fn random_u16() -> io::Result<u16> {
     let mut random = [0; 2];
     fill(&mut random)?;
     Ok(u16::from_be_bytes(random))
+}
+
+/// A spelling that nobody can foretell.
+pub(super) fn random_spelling() -> io::Result<Spelling> {
+    let mut random = [0; 8];
+    fill(&mut random)?;
+    Ok(Spelling::new(u64::from_be_bytes(random)))
 }
 
 fn fill(random: &mut [u8]) -> io::Result<()> {

@@ -30,8 +30,8 @@ fn plain_config() -> String {
 
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
-fn sigterm_leaves_nothing_behind() {
-    isolated("lifecycle::sigterm_leaves_nothing_behind", || {
+fn trap_24_sigterm_leaves_nothing_behind() {
+    isolated("lifecycle::trap_24_sigterm_leaves_nothing_behind", || {
         reserve_huge_pages(512);
         for config in [plain_config(), config_with_huge_pages()] {
             let pmdns = Pmdns::start(&config);
@@ -48,8 +48,8 @@ fn sigterm_leaves_nothing_behind() {
 
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
-fn after_sigkill_the_next_start_works() {
-    isolated("lifecycle::after_sigkill_the_next_start_works", || {
+fn trap_24_after_sigkill_the_next_start_works() {
+    isolated("lifecycle::trap_24_after_sigkill_the_next_start_works", || {
         reserve_huge_pages(512);
         for config in [plain_config(), config_with_huge_pages()] {
             for _ in 0..2 {
@@ -64,6 +64,24 @@ fn after_sigkill_the_next_start_works() {
             assert_eq!(files(HUGE_FOLDER), [""; 0], "what the killed ones left is gone as well");
             println!("SIGKILL twice, then a start that serves and leaves nothing");
         }
+    });
+}
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn trap_23_one_cpu_serves() {
+    isolated("lifecycle::trap_23_one_cpu_serves", || {
+        // What this test may run on, so may what it starts.
+        sh(&format!("taskset --all-tasks --cpu-list --pid 0 {}", std::process::id()));
+        let pmdns = Pmdns::start(&plain_config());
+        answers_on_tap();
+        let other =
+            plain_config().replacen("[control]", "[[placement]]\ncores = [1]\n[control]", 1);
+        assert!(pmdns.stop().total("transmitted") > 0);
+        let (code, said) = run_to_failure(&other);
+        assert_eq!(code, Some(2), "{said}");
+        is_a_sentence_with(&said, &["core 1", "CPU set"]);
+        println!("one CPU: served; a core outside the CPU set: refused");
     });
 }
 

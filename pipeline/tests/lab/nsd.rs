@@ -1,4 +1,4 @@
-//! NSD as the upstream: the zone of `data/`, and one generated zone of many names.
+//! NSD as the upstream: the zone of `data/`, one generated zone of many names, and whatever else a lab wants served.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -30,22 +30,31 @@ server:
     rrl-ratelimit: 0
 remote-control:
     control-enable: no
-zone:
-    name: "example.test"
-    zonefile: "example.zone"
-zone:
-    name: "bulk.test"
-    zonefile: "bulk.zone"
 "#;
 
-/// Starts NSD and waits until it answers.
+/// Starts NSD with `example.test` and `bulk.test`, and waits until it answers.
 pub(crate) fn start() -> Process {
-    fs::copy(data("lab-example.test.zone"), path("example.zone")).unwrap();
-    fs::write(path("bulk.zone"), bulk_zone()).unwrap();
-    fs::write(path("nsd.conf"), CONFIG).unwrap();
+    start_with(&[])
+}
+
+/// The same with more zones: their names, and what is in them.
+pub(crate) fn start_with(more: &[(&str, &str)]) -> Process {
+    let example = fs::read_to_string(data("lab-example.test.zone")).unwrap();
+    let bulk = bulk_zone();
+    serve(&[&[("example.test", &*example), ("bulk.test", &*bulk)], more].concat())
+}
+
+/// Starts NSD with these zones only.
+pub(crate) fn serve(zones: &[(&str, &str)]) -> Process {
+    let mut config = CONFIG.to_owned();
+    for (name, text) in zones {
+        fs::write(path(&format!("{name}.zone")), text).unwrap();
+        writeln!(config, "zone:\n    name: \"{name}\"\n    zonefile: \"{name}.zone\"").unwrap();
+    }
+    fs::write(path("nsd.conf"), config).unwrap();
     let mut command = Command::new("/usr/sbin/nsd");
     let nsd = Process::start("nsd", command.args(["-d", "-c", "/run/lab/nsd.conf"]));
-    wait_until("NSD answers", answers);
+    wait_until("NSD answers", || zones.iter().all(|(name, _)| answers(name)));
     nsd
 }
 
@@ -64,11 +73,12 @@ fn bulk_zone() -> String {
     zone
 }
 
-fn answers() -> bool {
+/// Whether the zone is served.
+fn answers(zone: &str) -> bool {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
     socket.connect(("127.0.0.1", PORT)).unwrap();
-    let _ = socket.send(&ask_a(1, "n0.bulk.test"));
+    let _ = socket.send(&ask_a(1, zone));
     let mut reply = [0; 512];
     matches!(socket.recv(&mut reply), Ok(length) if length > 12 && reply[3] & 0x0f == 0)
 }

@@ -26,6 +26,10 @@ addresses = ["10.77.0.2/16", "fd77::2/64"]
 size = "16MiB"
 pages = "normal"
 
+# They differ from one process to the next.
+[cookies]
+enabled = false
+
 [acl]
 refuse = ["10.77.66.0/24"]
 drop = ["10.77.67.0/24"]
@@ -61,6 +65,18 @@ fn malformed_packets_are_counted_and_survived() {
     let (stats, answers) = folder.replay(CONFIG, &all);
     check(&stats, &answers, all.len());
     println!("{} kinds and {} corpus packets: {}", kinds.len(), corpus.len(), stats.summary());
+}
+
+#[test]
+fn trap_25_a_malformed_flood_writes_no_more_log_lines() {
+    let folder = Folder::new("flood");
+    let kinds: Vec<Vec<u8>> = malformed::kinds().into_iter().map(|(_, frame)| frame).collect();
+    let lines = |times: usize| {
+        let frames: Vec<&Vec<u8>> = kinds.iter().cycle().take(kinds.len() * times).collect();
+        let (_, said) = folder.replay_aloud(CONFIG, &frames);
+        said.lines().count()
+    };
+    assert_eq!(lines(20), lines(1), "twenty times the packets, and not a line more");
 }
 
 #[test]
@@ -126,6 +142,12 @@ impl Folder {
         config: &str,
         frames: &[F],
     ) -> (Stats, Vec<Vec<u8>>) {
+        let (stats, _) = self.replay_aloud(config, frames);
+        (stats, pcap::read(&self.0.join("out/out.pcap")))
+    }
+
+    /// Replays `frames` and returns the counters and the log.
+    fn replay_aloud<F: AsRef<[u8]>>(&self, config: &str, frames: &[F]) -> (Stats, String) {
         let (input, output) = (self.0.join("in.pcap"), self.0.join("out/out.pcap"));
         pcap::write(&input, frames);
         fs::write(self.0.join("pmdns.toml"), config).unwrap();
@@ -134,7 +156,7 @@ impl Folder {
         assert_eq!(result.status.code(), Some(0), "pmdns replay: {}\n{said}", result.status);
         assert!(!said.contains("panicked"), "{said}");
         let stats = Stats::parse(std::str::from_utf8(&result.stdout).unwrap());
-        (stats, pcap::read(&output))
+        (stats, said.into_owned())
     }
 
     /// Runs the replay; root becomes nobody first. The build folder may be root's alone, so nobody

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use pmdns_config::{Config, Rpz};
 use pmdns_stages::testing::query;
 
 use crate::rig::{Answer, Setup, alike, ids, wait_until};
@@ -23,7 +24,7 @@ fn gated(
 }
 
 #[test]
-fn fifty_clients_cost_one_query() {
+fn trap_12_fifty_clients_cost_one_query() {
     let (stub, gate) = gated(|asked| asked.address());
     let mut rig = Setup::asking(&[&stub]).start();
     for client in alike(&query("www.example. A"), 50) {
@@ -40,8 +41,31 @@ fn fifty_clients_cost_one_query() {
     assert_eq!((counters.inserted, counters.servfail), (1, 0));
 }
 
+/// The thread goes over to new rules, and what it learns from then on is judged by them.
 #[test]
-fn a_leader_that_fails_fails_all_who_wait() {
+fn an_address_that_a_policy_zone_is_about_is_not_passed_on() {
+    let stub = Stub::replying(|asked| asked.address());
+    let mut rig = Setup::asking(&[&stub]).start();
+    assert_eq!(rig.resolve(&query("before.example. A")).records, 1);
+    let path = std::env::temp_dir().join(format!("pmdns-rpz-{}", std::process::id()));
+    let any = "$ORIGIN rpz.\n@ 60 SOA ns admin 1 2 3 4 5\n0.0.0.0.0.rpz-ip 60 CNAME .\n";
+    std::fs::write(&path, any).unwrap();
+    let rpz = vec![Rpz { file: path.clone(), origin: None }];
+    let fresh = rig.rules.recipe().make(&Config { rpz, ..Config::default() }).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    rig.rules.lend(fresh);
+    wait_until(|| !rig.rules.collect());
+    let answer = rig.resolve(&query("after.example. A"));
+    assert_eq!((answer.rcode, answer.records), (3, 0));
+    // And so for who is answered from the cache.
+    let answer = rig.resolve(&query("after.example. A"));
+    assert_eq!((answer.rcode, answer.records), (3, 0));
+    assert_eq!(stub.asked().len(), 2);
+    assert_eq!(rig.finish().inserted, 2);
+}
+
+#[test]
+fn trap_12_a_leader_that_fails_fails_all_who_wait() {
     let (stub, gate) = gated(|asked| asked.rcode(2));
     let mut rig = Setup::asking(&[&stub]).start();
     for client in alike(&query("www.example. A"), 50) {
@@ -92,7 +116,7 @@ fn an_answer_with_ttl_zero_is_for_those_who_wait_only() {
 }
 
 #[test]
-fn truncated_replies_are_fetched_over_tcp() {
+fn fwd_tcp_truncated_replies_are_fetched_over_tcp() {
     let stub = Stub::replying(|asked| match asked.over_tcp {
         false => asked.truncated(),
         true => asked.addresses(20, 300),

@@ -6,7 +6,7 @@ use crate::rig::{Setup, alike, ids, wait_until};
 use crate::stub::Stub;
 
 #[test]
-fn questions_beyond_the_limit_are_shed() {
+fn fwd_droptoomany_questions_beyond_the_limit_are_shed() {
     let stub = Stub::silent();
     let mut setup = Setup::asking(&[&stub]);
     setup.settings.max_pending = 2;
@@ -129,4 +129,34 @@ fn a_thousand_names_are_resolved_side_by_side() {
     assert_eq!(answered, 1000);
     let counters = rig.finish();
     assert_eq!((counters.leaders, counters.inserted), (1000, 1000));
+}
+
+/// How many files this process may have open.
+fn open_files() -> usize {
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    let soft = line.and_then(|line| line.split_whitespace().next());
+    soft.and_then(|soft| soft.parse().ok()).unwrap_or(usize::MAX)
+}
+
+#[test]
+fn an_upstream_may_have_as_many_queries_outstanding_as_there_are_ids() {
+    const QUERIES: usize = 1 << 16;
+    if open_files() < QUERIES / 32 + 512 {
+        return; // A machine on which fewer wait in the air and the others on the ground.
+    }
+    let stub = Stub::silent();
+    let mut setup = Setup::asking(&[&stub]).hasty(60_000, 60_000);
+    setup.settings.max_pending = QUERIES;
+    setup.settings.max_waiting = QUERIES;
+    setup.settings.max_waiting_per_client = QUERIES;
+    let mut rig = setup.start();
+    for number in 0..QUERIES {
+        rig.ask(&query(&format!("n{number}.example. A")));
+    }
+    wait_until(|| rig.upstream(0).queries == QUERIES as u64);
+    let (counters, upstream) = (rig.counters(), rig.upstream(0));
+    assert_eq!((counters.pending, counters.shed_pending), (QUERIES as u64, 0));
+    assert_eq!((upstream.timeouts, upstream.errors, counters.socket_errors), (0, 0, 0));
+    rig.stop();
 }

@@ -9,11 +9,10 @@ use pmdns_stages::wire::ip::{ETHERNET_LEN, IPV4_MIN_LEN, UDP_LEN};
 use crate::rig::{Rig, Setup};
 use crate::stub::Stub;
 
-/// The options of an answer, code and data of each; `None` without OPT record.
-type Options = Option<Vec<(u16, Vec<u8>)>>;
+/// The rcode of a query's answer, and the options in it; `None` without OPT record.
+type Answer = (ResponseCode, Option<Vec<(u16, Vec<u8>)>>);
 
-/// The rcode of a query's answer, and the options in it.
-fn answer(rig: &mut Rig, query: &Query) -> (ResponseCode, Options) {
+fn answer(rig: &mut Rig, query: &Query) -> Answer {
     let frame = rig.resolve_frame(query);
     let message = &frame.bytes()[ETHERNET_LEN + IPV4_MIN_LEN + UDP_LEN..];
     let message = Message::from_vec(message).unwrap();
@@ -26,7 +25,7 @@ fn answer(rig: &mut Rig, query: &Query) -> (ResponseCode, Options) {
 }
 
 /// SERVFAIL with this extended error.
-fn servfail(code: u8) -> (ResponseCode, Options) {
+fn servfail(code: u8) -> Answer {
     (ResponseCode::ServFail, Some(vec![(option::EXTENDED_ERROR, vec![0, code])]))
 }
 

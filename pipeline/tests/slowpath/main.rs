@@ -6,8 +6,12 @@
 
 mod answers;
 mod bounds;
+mod encrypted;
 mod explained;
+mod faults;
+mod groups;
 mod outages;
 mod rig;
+mod server;
 mod stub;
 mod suspicion;

@@ -4,14 +4,14 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pmdns_config::Upstream;
+use pmdns_config::Health;
 use pmdns_stages::testing::query;
 
-use crate::rig::{Setup, alike, wait_until};
+use crate::rig::{Setup, alike, upstream, wait_until};
 use crate::stub::{Send, Stub};
 
 #[test]
-fn a_silent_upstream_is_passed_over() {
+fn trap_10_a_silent_first_upstream_is_passed_over_in_time() {
     let dead = Stub::silent();
     let alive = Stub::replying(|asked| asked.address());
     let mut rig = Setup::asking(&[&dead, &alive]).hasty(20_000, 50).start();
@@ -64,7 +64,7 @@ fn an_upstream_nobody_listens_at_is_passed_over() {
     let closed = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
     let alive = Stub::replying(|asked| asked.address());
     let mut setup = Setup::asking(&[&alive]);
-    setup.upstreams.insert(0, Upstream { address: closed, ..setup.upstreams[0].clone() });
+    setup.upstreams.insert(0, upstream(closed.into()));
     let mut rig = setup.start();
     assert_eq!(rig.resolve(&query("www.example. A")).records, 1);
     assert_eq!((rig.upstream(0).errors, rig.upstream(0).timeouts), (1, 0));
@@ -76,7 +76,7 @@ fn those_that_left_with_a_query_that_broke_go_elsewhere_with_it() {
     let closed = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
     let alive = Stub::replying(|asked| asked.address());
     let mut setup = Setup::asking(&[&alive]);
-    setup.upstreams.insert(0, Upstream { address: closed, ..setup.upstreams[0].clone() });
+    setup.upstreams.insert(0, upstream(closed.into()));
     let mut rig = setup.start();
     for number in 0..100 {
         rig.ask(&query(&format!("n{number}.example. A")));
@@ -104,7 +104,7 @@ fn a_query_that_is_lost_holds_up_none_that_left_with_it() {
 }
 
 #[test]
-fn failures_of_one_upstream_lead_to_the_next() {
+fn fwd_error_retries_failures_of_one_upstream_lead_to_the_next() {
     for rcode in [1, 2, 4, 5] {
         let failing = Stub::replying(move |asked| asked.rcode(rcode));
         let alive = Stub::replying(|asked| asked.address());
@@ -158,10 +158,47 @@ fn after_an_outage_everything_is_as_before() {
     up.store(true, Ordering::Relaxed);
     // A name that failed is left alone for a moment; then it works like any other.
     wait_until(|| rig.resolve(&query("n0.example. A")).rcode == 0);
+    assert_eq!(rig.resolve(&query("second.example. A")).rcode, 0);
     assert_eq!(rig.upstream(0).state, 0);
     for number in 100..200 {
         assert_eq!(rig.resolve(&query(&format!("n{number}.example. A"))).rcode, 0);
     }
+    rig.finish();
+}
+
+#[test]
+fn trap_11_a_thousand_misses_to_a_black_hole_fail_by_their_deadline() {
+    let hole = Stub::silent();
+    let mut setup = Setup { answers: 1024, frames: 2048, ..Setup::asking(&[&hole]) };
+    setup.settings.max_waiting_per_client = 1000;
+    let mut rig = setup.hasty(300, 100).start();
+    for number in 0..1000 {
+        rig.ask(&query(&format!("n{number}.example. A")));
+    }
+    assert!(rig.answers(1000).iter().all(|answer| answer.rcode == 2));
+    let counters = rig.finish();
+    assert_eq!((counters.leaders, counters.servfail, counters.deadline), (1000, 1000, 1000));
+}
+
+#[test]
+fn a_dead_upstream_that_comes_back_is_found_by_a_probe_and_not_by_clients() {
+    let gone = Stub::replying(|asked| asked.address());
+    let other = Stub::replying(|asked| asked.address());
+    gone.faults.dead.store(true, Ordering::Relaxed);
+    let mut setup = Setup::asking(&[&gone, &other]).hasty(20_000, 20);
+    setup.health = Health { interval_ms: 100, timeout_ms: 50, ..Health::default() };
+    let mut rig = setup.start();
+    wait_until(|| {
+        rig.resolve(&query(&format!("n{}.example. A", other.asked().len())));
+        rig.upstream(0).state == 1
+    });
+    wait_until(|| rig.upstream(0).probes > 0);
+    assert_eq!(rig.upstream(0).state, 1, "a probe that fails changes nothing");
+    gone.faults.dead.store(false, Ordering::Relaxed);
+    // No client asks any more.
+    wait_until(|| rig.upstream(0).state == 0);
+    assert!(gone.asked().iter().any(|asked| asked.message[12..15] == [0, 0, 6]), "the root's SOA");
+    assert_eq!(rig.upstream(1).probes, 0, "who is well is left alone");
     rig.finish();
 }
 

@@ -9,17 +9,21 @@ use std::time::{Duration, Instant};
 
 use pmdns::clock::Clock;
 use pmdns::ring::{RingReceiver, RingSender, ring};
+use pmdns::rules::RulesDesk;
 use pmdns::slowpath::{
-    self, Answered, Counters, CountersSnapshot, SlowPathParts, UpstreamCounters, UpstreamSnapshot,
+    self, Answered, Counters, CountersSnapshot, SlowPathParts, Trust, UpstreamCounters,
+    UpstreamSnapshot,
 };
-use pmdns_config::{SlowPath, Upstream};
+use pmdns_config::{
+    DEFAULT_GROUP, Forward, Group, Health, SlowPath, Strategy, Upstream, UpstreamAddress,
+};
 use pmdns_nics::hugepage::Arena;
 use pmdns_nics::{Frame, FramePool, HeapPool};
 use pmdns_stages::cache::{Cache, Lifetimes};
 use pmdns_stages::encode::Encode;
 use pmdns_stages::miss::Miss;
 use pmdns_stages::parse::Parse;
-use pmdns_stages::policy::LocalData;
+use pmdns_stages::policy::Ruleset;
 use pmdns_stages::ports::{Port, Ports};
 use pmdns_stages::testing::{OUR_IPV4, OUR_IPV6, OUR_MAC, Query, act_once};
 use pmdns_stages::wire::dns::{flag, header};
@@ -35,6 +39,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Setup {
     pub(crate) settings: SlowPath,
     pub(crate) upstreams: Vec<Upstream>,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) forwards: Vec<Forward>,
+    pub(crate) health: Health,
     /// Frames in the pool.
     pub(crate) frames: usize,
     /// Slots in the ring of answers.
@@ -46,11 +53,12 @@ pub(crate) struct Setup {
 impl Setup {
     /// A rig that asks these stubs in this order, with a deadline no test comes near.
     pub(crate) fn asking(stubs: &[&Stub]) -> Self {
-        let upstream =
-            |stub: &&Stub| Upstream { address: stub.address, timeout_ms: 5_000, source: None };
         Self {
             settings: SlowPath { deadline_ms: 20_000, ..SlowPath::default() },
-            upstreams: stubs.iter().map(upstream).collect(),
+            upstreams: stubs.iter().map(|stub| upstream(stub.address.into())).collect(),
+            groups: Vec::new(),
+            forwards: Vec::new(),
+            health: Health::default(),
             frames: 1024,
             answers: 512,
             workers: 1,
@@ -62,6 +70,28 @@ impl Setup {
         self.settings.deadline_ms = deadline_ms;
         for upstream in &mut self.upstreams {
             upstream.timeout_ms = timeout_ms;
+        }
+        self
+    }
+
+    /// The same, asking by this strategy.
+    pub(crate) fn by(mut self, strategy: Strategy) -> Self {
+        self.groups = vec![Group { name: DEFAULT_GROUP.into(), strategy, parallel: 2 }];
+        self
+    }
+
+    /// The same, but names in `zone` are asked of upstream `index` only.
+    pub(crate) fn forward(mut self, zone: &str, index: usize) -> Self {
+        let group = format!("only{index}");
+        self.upstreams[index].group.clone_from(&group);
+        self.forwards.push(Forward { zone: zone.into(), group });
+        self
+    }
+
+    /// The same with letters in mixed case.
+    pub(crate) fn mixed(mut self) -> Self {
+        for upstream in &mut self.upstreams {
+            upstream.mix_case = true;
         }
         self
     }
@@ -89,6 +119,7 @@ pub(crate) struct Rig {
     upstreams: Arc<[UpstreamCounters]>,
     clock: Clock,
     parse: Parse,
+    pub(crate) rules: RulesDesk,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
@@ -104,9 +135,7 @@ pub(crate) struct Answer {
 
 impl Answer {
     fn of(frame: &Frame) -> Self {
-        let ipv6 = be16(frame.bytes(), ip::ETHERTYPE) == Some(ip::TYPE_IPV6);
-        let ip_len = if ipv6 { ip::IPV6_LEN } else { ip::IPV4_MIN_LEN };
-        let message = &frame.bytes()[ip::ETHERNET_LEN + ip_len + ip::UDP_LEN..];
+        let message = message(frame);
         let flags = be16(message, header::FLAGS).unwrap();
         assert_ne!(flags & flag::QR, 0, "an answer is a response");
         Self {
@@ -118,13 +147,21 @@ impl Answer {
     }
 }
 
+/// The DNS message in a frame.
+fn message(frame: &Frame) -> &[u8] {
+    let ipv6 = be16(frame.bytes(), ip::ETHERTYPE) == Some(ip::TYPE_IPV6);
+    let ip_len = if ipv6 { ip::IPV6_LEN } else { ip::IPV4_MIN_LEN };
+    &frame.bytes()[ip::ETHERNET_LEN + ip_len + ip::UDP_LEN..]
+}
+
 impl Rig {
     fn start(setup: Setup) -> Self {
         let clock = Clock::start();
         let seed = Seed::new([9; 16]);
         let (cache, mut writers) = Cache::new(Arena::heap(1 << 17), 1, seed).unwrap();
         let ports: Ports = [Port::new(OUR_MAC, [OUR_IPV4.into(), OUR_IPV6.into()])].into();
-        let local = Arc::new(LocalData::new(&[], &[], seed).unwrap());
+        let rules = Arc::new(Ruleset::empty(seed));
+        let (desk, mut trays) = RulesDesk::new(0, 1, seed, 1);
         let pool = FramePool::Heap(HeapPool::new(setup.frames));
         let (misses, inlets) = (0..setup.workers).map(|_| ring(256)).unzip();
         let (outlet, answers) = ring(setup.answers);
@@ -134,7 +171,11 @@ impl Rig {
         let stop = Arc::new(AtomicBool::new(false));
         let parts = SlowPathParts {
             settings: setup.settings,
+            trust: Trust::load(&setup.upstreams).unwrap(),
             upstreams: setup.upstreams,
+            groups: setup.groups,
+            forwards: setup.forwards,
+            health: setup.health,
             lifetimes: Lifetimes {
                 min_ttl: 0,
                 max_ttl: 86_400,
@@ -145,7 +186,8 @@ impl Rig {
             outlets: vec![outlet],
             answers_to: vec![0; setup.workers],
             writer: writers.remove(0),
-            encode: Encode::new(Arc::clone(&cache), local, Arc::clone(&ports), 1232),
+            encode: Encode::new(Arc::clone(&cache), rules, Arc::clone(&ports), 1232),
+            rules: trays.slow_path.remove(0),
             cache,
             pool: pool.clone(),
             clock,
@@ -156,7 +198,8 @@ impl Rig {
         };
         let thread = std::thread::spawn(move || slowpath::run(parts));
         let parse = Parse::new(ports, seed);
-        Self { pool, misses, answers, counters, upstreams, clock, parse, stop, thread }
+        let rules = desk;
+        Self { pool, misses, answers, counters, upstreams, clock, parse, rules, stop, thread }
     }
 
     /// Sends a client's query as a miss of worker 0.
@@ -169,7 +212,11 @@ impl Rig {
         let now = self.clock.now();
         let mut packet = act_once(&mut self.parse, query.packet(), &self.clock.context(now));
         packet.received = now;
-        self.misses[worker].push(Miss::of(&packet)).expect("the ring of misses has room");
+        let mut miss = Some(Miss::of(&packet));
+        wait_until(|| {
+            miss = miss.take().and_then(|miss| self.misses[worker].push(miss).err());
+            miss.is_none()
+        });
     }
 
     /// Sends a query and waits for its answer.
@@ -182,7 +229,11 @@ impl Rig {
     pub(crate) fn answers(&mut self, count: usize) -> Vec<Answer> {
         let mut answers = Vec::new();
         wait_until(|| {
-            answers.extend(self.answers.pop().map(|answered| Answer::of(&answered.frame)));
+            while answers.len() < count
+                && let Some(answered) = self.answers.pop()
+            {
+                answers.push(Answer::of(&answered.frame));
+            }
             answers.len() == count
         });
         answers
@@ -199,9 +250,19 @@ impl Rig {
         answered.expect("it came").frame
     }
 
+    /// Sends a query and waits for its answer, all of it.
+    pub(crate) fn resolve_whole(&mut self, query: &Query) -> Vec<u8> {
+        message(&self.resolve_frame(query)).to_vec()
+    }
+
     /// Waits until the counters are as they should be.
     pub(crate) fn wait_for(&self, as_it_should: impl Fn(&CountersSnapshot) -> bool) {
-        wait_until(|| as_it_should(&self.counters.snapshot()));
+        wait_until(|| as_it_should(&self.counters()));
+    }
+
+    /// The counters of the thread.
+    pub(crate) fn counters(&self) -> CountersSnapshot {
+        self.counters.snapshot()
     }
 
     /// The counters of an upstream.
@@ -242,6 +303,11 @@ impl Rig {
         assert_eq!(self.pool.in_use(), 0);
         (counters, leftover)
     }
+}
+
+/// An upstream at this address, of which nothing else is said.
+pub(crate) fn upstream(address: UpstreamAddress) -> Upstream {
+    Upstream { timeout_ms: 5_000, ..Upstream::at(address) }
 }
 
 /// Waits for something that must happen.

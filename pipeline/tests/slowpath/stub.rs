@@ -1,18 +1,20 @@
-//! An upstream of a test: real sockets on loopback, UDP and TCP on the same port, and a script that says
-//! what to reply.
+//! An upstream of a test: real sockets on loopback, UDP and TCP on the same port, a script that says what to
+//! reply, and faults that can be turned on and off while it runs.
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pmdns_stages::wire::dns::{HEADER_LEN, QUESTION_FIXED_LEN, flag, header};
 use pmdns_stages::wire::{be16, name, put16};
 
 /// How long a stub waits before it looks whether the test is over.
 const POLL: Duration = Duration::from_millis(10);
+/// How long it waits while replies are on their way.
+const SHORT_POLL: Duration = Duration::from_millis(1);
 /// How often a stub looks for a port that is free for UDP and TCP.
 const BIND_TRIES: usize = 100;
 
@@ -89,9 +91,31 @@ pub(crate) enum Send {
     FromElsewhere(Vec<u8>),
 }
 
+/// What is wrong with a stub, or with the way to it; nothing at first.
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    /// It takes queries and does not reply.
+    pub(crate) dead: AtomicBool,
+    /// How long a datagram takes to leave, in milliseconds.
+    pub(crate) delay_ms: AtomicU64,
+    /// Of so many datagrams one is lost; 0: none.
+    pub(crate) lose_one_of: AtomicU64,
+    /// Of two datagrams the later one leaves first; so do replies to queries that came over TCP together.
+    pub(crate) reorder: AtomicBool,
+    /// Datagrams say TC=1 and nothing else.
+    pub(crate) truncate: AtomicBool,
+    /// Before each datagram comes one that is not true.
+    pub(crate) lie: AtomicBool,
+    /// TCP connections from this port are not served any more.
+    pub(crate) deaf_to: AtomicU64,
+    /// After so many replies a TCP connection is closed; 0: never.
+    pub(crate) close_after: AtomicU64,
+}
+
 /// A running stub; it ends when dropped.
 pub(crate) struct Stub {
     pub(crate) address: SocketAddr,
+    pub(crate) faults: Arc<Faults>,
     asked: Arc<Mutex<Vec<Asked>>>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -119,6 +143,7 @@ impl Stub {
         let stub_address = udp.local_addr().unwrap();
         let asked = Arc::new(Mutex::new(Vec::new()));
         let stop = Arc::new(AtomicBool::new(false));
+        let faults: Arc<Faults> = Arc::default();
         let script = Arc::new(script);
         let record = {
             let asked = Arc::clone(&asked);
@@ -128,15 +153,15 @@ impl Stub {
             }
         };
         let over_udp = {
-            let (record, stop) = (record.clone(), Arc::clone(&stop));
-            move || serve_udp(&udp, record, &stop)
+            let (record, faults, stop) = (record.clone(), Arc::clone(&faults), Arc::clone(&stop));
+            move || serve_udp(&udp, record, &faults, &stop)
         };
         let over_tcp = {
-            let stop = Arc::clone(&stop);
-            move || serve_tcp(&tcp, record, &stop)
+            let (faults, stop) = (Arc::clone(&faults), Arc::clone(&stop));
+            move || serve_tcp(&tcp, record, &faults, &stop)
         };
         let threads = vec![std::thread::spawn(over_udp), std::thread::spawn(over_tcp)];
-        Self { address: stub_address, asked, stop, threads }
+        Self { address: stub_address, faults, asked, stop, threads }
     }
 
     /// Every query so far.
@@ -165,40 +190,174 @@ fn bind(address: IpAddr) -> (UdpSocket, TcpListener) {
     panic!("no port is free for UDP and TCP");
 }
 
-fn serve_udp(socket: &UdpSocket, script: impl Fn(&Asked) -> Vec<Send>, stop: &AtomicBool) {
+/// Datagrams that have not left yet.
+#[derive(Default)]
+struct Link {
+    /// When each leaves; the first is not the earliest if the delay was lowered.
+    waiting: Vec<(Instant, Send, SocketAddr)>,
+    /// One that waits for a later one to pass it.
+    passed: Option<(Send, SocketAddr)>,
+    sent: u64,
+}
+
+impl Link {
+    /// Takes a reply to `asked`, as the faults have it.
+    fn take(&mut self, send: Send, asked: &Asked, faults: &Faults) {
+        if faults.lie.load(Ordering::Relaxed) {
+            let mut lie = asked.addresses(7, 300);
+            lie[13] ^= 1;
+            self.take_one(Send::Reply(lie), asked.from, faults);
+        }
+        let send = match faults.truncate.load(Ordering::Relaxed) {
+            true => Send::Reply(asked.truncated()),
+            false => send,
+        };
+        self.take_one(send, asked.from, faults);
+    }
+
+    fn take_one(&mut self, send: Send, to: SocketAddr, faults: &Faults) {
+        self.sent += 1;
+        let lose_one_of = faults.lose_one_of.load(Ordering::Relaxed);
+        if lose_one_of > 0 && self.sent.is_multiple_of(lose_one_of) {
+            return;
+        }
+        let leaves =
+            Instant::now() + Duration::from_millis(faults.delay_ms.load(Ordering::Relaxed));
+        let earlier = self.passed.take();
+        if faults.reorder.load(Ordering::Relaxed) && earlier.is_none() {
+            self.passed = Some((send, to));
+        } else {
+            self.waiting.push((leaves, send, to));
+        }
+        self.waiting.extend(earlier.map(|(send, to)| (leaves, send, to)));
+    }
+
+    /// Takes out what leaves now; if nothing comes any more, nothing is passed either.
+    fn leave(&mut self, quiet: bool) -> Vec<(Send, SocketAddr)> {
+        let now = Instant::now();
+        let mut leaving = Vec::new();
+        self.waiting.retain(|(leaves, send, to)| {
+            if *leaves <= now {
+                leaving.push((send.clone(), *to));
+            }
+            *leaves > now
+        });
+        if quiet {
+            leaving.extend(self.passed.take());
+        }
+        leaving
+    }
+
+    fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.passed.is_none()
+    }
+}
+
+fn serve_udp(
+    socket: &UdpSocket,
+    script: impl Fn(&Asked) -> Vec<Send>,
+    faults: &Faults,
+    stop: &AtomicBool,
+) {
     let elsewhere = UdpSocket::bind((socket.local_addr().unwrap().ip(), 0)).unwrap();
-    socket.set_read_timeout(Some(POLL)).unwrap();
+    let mut link = Link::default();
     let mut buffer = [0; 2048];
     while !stop.load(Ordering::Relaxed) {
-        let Ok((len, from)) = socket.recv_from(&mut buffer) else { continue };
-        let asked = Asked { message: buffer[..len].to_vec(), from, over_tcp: false };
-        for send in script(&asked) {
+        let wait = if link.is_empty() { POLL } else { SHORT_POLL };
+        socket.set_read_timeout(Some(wait)).unwrap();
+        let received = socket.recv_from(&mut buffer);
+        if let Ok((len, from)) = received {
+            let asked = Asked { message: buffer[..len].to_vec(), from, over_tcp: false };
+            let sends = script(&asked);
+            if !faults.dead.load(Ordering::Relaxed) {
+                sends.into_iter().for_each(|send| link.take(send, &asked, faults));
+            }
+        }
+        for (send, to) in link.leave(received.is_err()) {
             // The client may have gone; that is its affair.
             let _ = match send {
-                Send::Reply(reply) => socket.send_to(&reply, from),
-                Send::FromElsewhere(reply) => elsewhere.send_to(&reply, from),
+                Send::Reply(reply) => socket.send_to(&reply, to),
+                Send::FromElsewhere(reply) => elsewhere.send_to(&reply, to),
             };
         }
     }
 }
 
-fn serve_tcp(listener: &TcpListener, script: impl Fn(&Asked) -> Vec<Send>, stop: &AtomicBool) {
-    listener.set_nonblocking(true).unwrap();
-    while !stop.load(Ordering::Relaxed) {
-        let Ok((mut stream, from)) = listener.accept() else {
-            std::thread::sleep(POLL);
-            continue;
-        };
-        stream.set_nonblocking(false).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        let mut length = [0; 2];
-        stream.read_exact(&mut length).unwrap();
-        let mut message = vec![0; usize::from(u16::from_be_bytes(length))];
-        stream.read_exact(&mut message).unwrap();
-        for send in script(&Asked { message, from, over_tcp: true }) {
-            let (Send::Reply(reply) | Send::FromElsewhere(reply)) = send;
-            stream.write_all(&(reply.len() as u16).to_be_bytes()).unwrap();
-            stream.write_all(&reply).unwrap();
+/// A client's connection.
+struct Client {
+    stream: TcpStream,
+    from: SocketAddr,
+    incoming: Vec<u8>,
+    replies: u64,
+}
+
+impl Client {
+    /// Takes in what has come; `false`: the client has gone.
+    fn receive(&mut self) -> bool {
+        let mut bytes = [0; 4096];
+        match self.stream.read(&mut bytes) {
+            Ok(0) => return false,
+            Ok(len) => self.incoming.extend(&bytes[..len]),
+            Err(error) => return error.kind() == std::io::ErrorKind::WouldBlock,
         }
+        true
+    }
+
+    /// The next whole query.
+    fn query(&mut self) -> Option<Vec<u8>> {
+        let end = 2 + usize::from(be16(&self.incoming, 0)?);
+        (self.incoming.len() >= end).then(|| self.incoming.drain(..end).skip(2).collect())
+    }
+
+    /// Serves the queries that have come, and says whether to go on with this client.
+    fn serve(&mut self, script: &impl Fn(&Asked) -> Vec<Send>, faults: &Faults) -> bool {
+        if !self.receive() {
+            return false;
+        }
+        let mut sends = Vec::new();
+        while let Some(message) = self.query() {
+            sends.extend(script(&Asked { message, from: self.from, over_tcp: true }));
+        }
+        if faults.reorder.load(Ordering::Relaxed) {
+            sends.reverse();
+        }
+        for send in sends {
+            let (Send::Reply(reply) | Send::FromElsewhere(reply)) = send;
+            let message = [&(reply.len() as u16).to_be_bytes(), &*reply].concat();
+            self.stream.set_nonblocking(false).unwrap();
+            // The client may have gone.
+            let sent = self.stream.write_all(&message);
+            self.stream.set_nonblocking(true).unwrap();
+            self.replies += 1;
+            if sent.is_err() || self.replies == faults.close_after.load(Ordering::Relaxed) {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+fn serve_tcp(
+    listener: &TcpListener,
+    script: impl Fn(&Asked) -> Vec<Send>,
+    faults: &Faults,
+    stop: &AtomicBool,
+) {
+    listener.set_nonblocking(true).unwrap();
+    let mut clients: Vec<Client> = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(SHORT_POLL);
+        // What is dead leaves connecting to its kernel.
+        if faults.dead.load(Ordering::Relaxed) {
+            continue;
+        }
+        while let Ok((stream, from)) = listener.accept() {
+            stream.set_nonblocking(true).unwrap();
+            clients.push(Client { stream, from, incoming: Vec::new(), replies: 0 });
+        }
+        let deaf_to = faults.deaf_to.load(Ordering::Relaxed);
+        clients.retain_mut(|client| {
+            u64::from(client.from.port()) == deaf_to || client.serve(&script, faults)
+        });
     }
 }

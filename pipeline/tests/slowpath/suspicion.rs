@@ -136,3 +136,61 @@ fn queries_that_share_a_port_have_different_ids() {
 fn every_query_has_its_own_port_if_the_operator_says_so() {
     assert!(volley(1).len() > 190, "of 200 draws some may coincide, but not ten");
 }
+
+/// The name in a query.
+fn name(asked: &Asked) -> &[u8] {
+    &asked.message[12..asked.message.len() - 4 - 11 * usize::from(asked.has_edns())]
+}
+
+/// Long enough that no two spellings of it are alike, nor one of them all small.
+const LONG: &str = "abcdefghijklmnopqrstuvwxyz.abcdefghijklmnopqrstuvwxyz.example. A";
+
+#[test]
+fn fwd_capsid_letters_are_mixed_and_clients_get_their_own() {
+    let stub = Stub::replying(|asked| asked.addresses(1, 0));
+    let mut rig = Setup::asking(&[&stub]).mixed().start();
+    let client = query(LONG);
+    for _ in 0..10 {
+        let answer = rig.resolve_whole(&client);
+        assert_eq!(answer[12..12 + client.name.len()], client.name);
+    }
+    let asked = stub.asked();
+    let spellings: HashSet<&[u8]> = asked.iter().map(name).collect();
+    assert_eq!((asked.len(), spellings.len()), (10, 10), "each in its own letters");
+    assert!(spellings.iter().all(|name| name.eq_ignore_ascii_case(&client.name)));
+    let upstream = rig.upstream(0);
+    assert_eq!((upstream.replies, upstream.mismatched, upstream.tcp), (10, 0, 0));
+    rig.finish();
+}
+
+#[test]
+fn fwd_capsid_who_does_not_keep_letters_is_asked_over_tcp_and_then_in_small_ones() {
+    let stub = Stub::replying(|asked| {
+        let mut reply = asked.addresses(1 + u16::from(asked.over_tcp), 0);
+        reply[12..].make_ascii_lowercase();
+        reply
+    });
+    let mut rig = Setup::asking(&[&stub]).mixed().start();
+    let records: Vec<u16> = (0..6).map(|_| rig.resolve(&query(LONG)).records).collect();
+    assert_eq!(records, [2, 2, 2, 1, 1, 1]);
+    let upstream = rig.upstream(0);
+    assert_eq!((upstream.respelt, upstream.mismatched), (3, 3));
+    assert_eq!((upstream.unmixed, upstream.tcp, upstream.queries), (1, 3, 6));
+    rig.finish();
+}
+
+#[test]
+fn fwd_capsid_a_forger_who_knows_all_but_the_letters_does_not_get_in() {
+    let stub = Stub::start(Ipv4Addr::LOCALHOST.into(), |asked| {
+        let mut forged = asked.addresses(7, 300);
+        forged[12..].make_ascii_lowercase();
+        match asked.over_tcp {
+            false => vec![Send::Reply(forged), Send::Reply(asked.address())],
+            true => vec![Send::Reply(asked.address())],
+        }
+    });
+    let mut rig = Setup::asking(&[&stub]).mixed().start();
+    assert_eq!(rig.resolve(&query(LONG)).records, 1);
+    assert_eq!((rig.upstream(0).respelt, rig.upstream(0).tcp), (1, 1));
+    rig.finish();
+}

@@ -282,6 +282,44 @@ impl Entry {
         Self { words: words.into() }
     }
 
+    /// The answer to the same question, learnt and forgotten when this one is, but without records.
+    pub fn without_records(&self, key: Key<'_>, rcode: Rcode, flags: u8) -> Self {
+        self.replaced(key, rcode, flags, [0; 3], &[])
+    }
+
+    /// The same, but with the records of another entry, whose TTLs do not count down.
+    pub fn with_records_of(&self, key: Key<'_>, other: &Self) -> Self {
+        let head = other.head();
+        let words = other.words.get(head.body_at..).unwrap_or_default();
+        let mut body: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        body.truncate(usize::from(head.body_len));
+        self.replaced(key, head.rcode, head.flags, head.counts(), &body)
+    }
+
+    fn replaced(
+        &self,
+        key: Key<'_>,
+        rcode: Rcode,
+        flags: u8,
+        counts: [u16; 3],
+        body: &[u8],
+    ) -> Self {
+        let Head { hash, learnt, expires, .. } = self.head();
+        let additional_at = body.len() as u16;
+        Self::new(&Parts {
+            key,
+            hash,
+            learnt,
+            expires,
+            rcode,
+            flags,
+            counts,
+            body,
+            additional_at,
+            ttls: &[],
+        })
+    }
+
     /// The entry's words.
     pub fn words(&self) -> &[u64] {
         &self.words

@@ -11,7 +11,7 @@ use crate::cache::{Cache, Entry, Head, Words, ttl_offset};
 use crate::cookie::COOKIE_LEN;
 use crate::fixed::FixedAnswers;
 use crate::packet::{Answer, Flags, Layout, Packet};
-use crate::policy::LocalData;
+use crate::policy::Ruleset;
 use crate::ports::Ports;
 use crate::step::{Reason, Step};
 use crate::wire::checksum::Sum;
@@ -35,7 +35,7 @@ const REPEATED_FLAGS: u16 = flag::OPCODE | flag::RD | flag::CD;
 #[derive(Clone, Debug)]
 pub struct Encode {
     cache: Arc<Cache>,
-    local: Arc<LocalData>,
+    rules: Arc<Ruleset>,
     fixed: Option<Arc<FixedAnswers>>,
     ports: Ports,
     max_udp_size: u16,
@@ -126,16 +126,26 @@ impl Outline {
 }
 
 impl Encode {
-    /// An encode stage that answers from `cache` and `local`, out of `ports`, in `max_udp_size` bytes of
+    /// An encode stage that answers from `cache` and `rules`, out of `ports`, in `max_udp_size` bytes of
     /// UDP payload at most.
-    pub fn new(cache: Arc<Cache>, local: Arc<LocalData>, ports: Ports, max_udp_size: u16) -> Self {
-        Self { cache, local, fixed: None, ports, max_udp_size, nsid: Box::default() }
+    pub fn new(cache: Arc<Cache>, rules: Arc<Ruleset>, ports: Ports, max_udp_size: u16) -> Self {
+        Self { cache, rules, fixed: None, ports, max_udp_size, nsid: Box::default() }
     }
 
     /// The same stage, which has the fixed answers, and gives clients that ask for it the name `nsid`.
     pub fn introducing(self, fixed: Arc<FixedAnswers>, nsid: Option<&str>) -> Self {
         let nsid = nsid.unwrap_or_default().as_bytes().into();
         Self { fixed: Some(fixed), nsid, ..self }
+    }
+
+    /// Answers from these rules from now on, and gives back those it had.
+    pub fn exchange(&mut self, rules: &mut Arc<Ruleset>) {
+        std::mem::swap(&mut self.rules, rules);
+    }
+
+    /// The rules it answers from.
+    pub fn rules(&self) -> &Ruleset {
+        &self.rules
     }
 
     /// Answers with an entry that need not be in the cache.
@@ -166,10 +176,12 @@ impl Encode {
                 }
                 self.answer_from(packet, offsets, options, &entry, now, is_whole)
             }
-            Answer::Local(index) => {
-                let words = self.local.entry(index).words();
-                self.answer_from(packet, offsets, options, &words, 0, || true)
-            }
+            Answer::Local(found) => match self.rules.entry(found) {
+                Some(entry) => {
+                    self.answer_from(packet, offsets, options, &entry.words(), 0, || true)
+                }
+                None => self.answer_anew(packet, context),
+            },
             Answer::Fixed(which) => {
                 match self.fixed.as_ref().and_then(|fixed| fixed.entry(which)) {
                     Some(entry) => {
@@ -192,6 +204,19 @@ impl Encode {
         let mut buffer = Buffer::default();
         let options = buffer.options_of(packet, &self.nsid);
         self.answer(packet, options, context)
+    }
+
+    /// Answers a packet that was judged by another ruleset than ours: the rules were changed while it was on its
+    /// way. What ours say holds, and if that is nothing, the query becomes a miss.
+    #[cold]
+    fn answer_anew(&self, packet: &mut Packet, context: &Context) -> Step {
+        packet.answer = Answer::None;
+        let step = self.rules.judge(packet);
+        match step.stage() {
+            Some(StageName::Encode) => self.answer_with_options(packet, context),
+            Some(_) => Step::SLOW_PATH,
+            None => step,
+        }
     }
 
     /// Answers from an entry's words, wherever they are, TTLs counted down to `seconds`.

@@ -1,15 +1,18 @@
 //! Local names, made into answers at load: one entry for each name and type.
 
+use std::collections::HashMap;
+
 use pmdns_config::LocalRecord;
 
-use super::names::{MAX_NAMES, Names};
-use super::zone::{Body, MAX_CNAMES, Zone};
+use super::filter::{Candidate, Filter};
+use super::names::{Listing, MAX_NAMES, Names};
+use super::zone::{MAX_CNAMES, Reply, Zone};
 use crate::cache::{Entry, Head, Key, Parts};
-use crate::wire::dns::{CLASS_IN, Rcode, rtype};
+use crate::wire::dns::{CLASS_IN, rtype};
 use crate::wire::name::Seed;
 
-/// The entry of every name and type that has no records.
-const NODATA: u32 = 0;
+/// The number of what there is not.
+const NONE: u32 = u32::MAX;
 
 /// No type of any record (RFC 6895 section 3.1).
 const NO_TYPE: u16 = 0;
@@ -41,6 +44,22 @@ pub enum LocalError {
         /// Where the chain starts.
         name: String,
     },
+    /// A zone has one start of authority.
+    #[error(
+        "local name `{name}` has more than one SOA record; remove all but one, or all but one of the files that have it"
+    )]
+    TwoSoas {
+        /// The owner of the records.
+        name: String,
+    },
+    /// RFC 6672 is not implemented.
+    #[error(
+        "local name `{name}` has a DNAME record, which is not served; write a wildcard or the names themselves"
+    )]
+    Dname {
+        /// The owner of the record.
+        name: String,
+    },
     /// An answer that could not be sent.
     #[error(
         "the answer for local name `{name}` and type {rtype} has {bytes} bytes of records, but an \
@@ -57,134 +76,234 @@ pub enum LocalError {
         room: usize,
     },
     /// More names than a table can hold.
-    #[error("there are more than {MAX_NAMES} local or blocked names; remove some")]
+    #[error("there are more than {MAX_NAMES} local names, or their answers; remove some")]
     TooMany,
 }
 
 /// Local names and what is answered for them.
 #[derive(Debug)]
 pub(super) struct Local {
+    /// The value of a name is the number of its node.
     names: Names,
-    /// By the number of the name.
     nodes: Box<[Node]>,
-    entries: Box<[Entry]>,
 }
 
-/// What is answered for one name: entries, by number.
+/// What is answered for one name: entries, by number. A node without any is of a name that is not ours.
 #[derive(Clone, Debug)]
-struct Node {
+pub(super) struct Node {
     types: Box<[(u16, u32)]>,
     /// For types it has no records of.
     other: u32,
     /// For a query of type ANY: the first records it has (RFC 8482 section 4.1).
     any: u32,
+    /// The node that answers for names below it that do not exist: a wildcard's.
+    wildcard: u32,
+    /// For names below it that do not exist, without a wildcard.
+    below: u32,
+}
+
+impl Node {
+    /// Of a name that is not ours.
+    fn foreign() -> Self {
+        Self { types: Box::default(), other: NONE, any: NONE, wildcard: NONE, below: NONE }
+    }
+
+    /// The number of the entry that answers a query of this type.
+    pub(super) fn find(&self, qtype: u16) -> u32 {
+        if qtype == rtype::ANY {
+            return self.any;
+        }
+        let found = self.types.iter().find(|(rtype, _)| *rtype == qtype);
+        found.map_or(self.other, |(_, entry)| *entry)
+    }
 }
 
 impl Local {
-    /// The answers for these records. Which names are blocked matters for the names above local ones.
+    /// The answers for these records, put among `entries`. `is_ours` says of a name above a local one, but
+    /// below none, whether it is ours all the same.
     pub(super) fn new(
         records: &[LocalRecord],
-        blocked: &Names,
-        seed: Seed,
+        is_ours: impl Fn(&[u8]) -> bool,
+        entries: &mut Entries,
     ) -> Result<Self, LocalError> {
-        let zone = Zone::new(records)?;
-        let between = zone.empty_names(blocked, seed);
-        let count = zone.owners().count() + between.len();
-        if count > MAX_NAMES {
-            return Err(LocalError::TooMany);
-        }
-        let mut names = Names::with_capacity(count, seed);
-        let mut entries = Entries { list: vec![nodata(seed)], seed };
-        let mut nodes = Vec::with_capacity(count);
+        let zone = Zone::new(records, is_ours)?;
+        let mut build = Build {
+            zone: &zone,
+            entries,
+            negative: HashMap::new(),
+            listing: Listing::default(),
+            nodes: Vec::new(),
+        };
         for name in zone.owners() {
-            names.add(name);
-            nodes.push(entries.add(&zone, name)?);
+            match zone.cut(name) {
+                Some(cut) if cut == name => build.add(name, Node::foreign())?,
+                Some(_) => {}
+                None => build.add_owner(name)?,
+            }
         }
-        for name in between {
-            names.add(name);
-            nodes.push(Node { types: Box::default(), other: NODATA, any: NODATA });
+        for name in zone.empty().filter(|name| zone.cut(name).is_none()) {
+            build.add_empty(name)?;
         }
-        Ok(Self { names, nodes: nodes.into(), entries: entries.list.into() })
-    }
-
-    /// The entry that answers for this name and type, if the name is a local one.
-    #[inline]
-    pub(super) fn find(&self, hash: u64, name: &[u8], qtype: u16) -> Option<u32> {
-        let node = &self.nodes[self.names.find(hash, name)? as usize];
-        if qtype == rtype::ANY {
-            return Some(node.any);
+        // A wildcard needs a node above it, be it ours or not.
+        for above in zone.owners().filter_map(Zone::above_wildcard) {
+            if zone.cut(above).is_none() {
+                build.add(above, Node::foreign())?;
+            }
         }
-        let found = node.types.iter().find(|(rtype, _)| *rtype == qtype);
-        Some(found.map_or(node.other, |(_, entry)| *entry))
+        let Build { listing, mut nodes, entries, .. } = build;
+        let names = listing.build(entries.seed, |earlier, _| earlier);
+        for above in zone.owners().filter_map(Zone::above_wildcard) {
+            let number = |name: &[u8]| names.find(entries.seed.hash_loosely(name), name);
+            let wildcard = zone.wildcard(above).and_then(number);
+            if let (Some(node), Some(wildcard)) = (number(above), wildcard) {
+                nodes[node as usize].wildcard = wildcard;
+            }
+        }
+        Ok(Self { names, nodes: nodes.into() })
     }
 
-    /// The entry with this number.
-    #[inline]
-    pub(super) fn entry(&self, index: u32) -> &Entry {
-        &self.entries[index as usize]
+    /// The entry that answers a query for `name`, whose candidates these are, if it is for us to answer.
+    pub(super) fn find(
+        &self,
+        name: &[u8],
+        candidates: &[Candidate<'_>],
+        qtype: u16,
+    ) -> Option<u32> {
+        // The closest name that exists decides, also if it decides that nothing is ours.
+        let (closest, number) = candidates.iter().rev().find_map(|one| {
+            let number = self.names.find(one.hash, one.name)?;
+            Some((one.name, number))
+        })?;
+        let node = self.nodes.get(number as usize)?;
+        let entry = if closest.len() == name.len() {
+            node.find(qtype)
+        } else {
+            let wildcard = self.nodes.get(node.wildcard as usize);
+            wildcard.map_or(node.below, |wildcard| wildcard.find(qtype))
+        };
+        (entry != NONE).then_some(entry)
     }
 
-    /// Starts loading what a name with this hash is looked for in.
-    #[inline]
-    pub(super) fn prefetch(&self, hash: u64) {
-        self.names.prefetch(hash);
+    /// The names, for the filter.
+    pub(super) fn add_to(&self, filter: &mut Filter) {
+        self.names.iter().for_each(|(name, _)| filter.add(name));
     }
 
-    /// Whether there are no local names.
-    pub(super) fn is_empty(&self) -> bool {
-        self.names.is_empty()
+    /// How many names there are.
+    pub(super) fn len(&self) -> usize {
+        self.names.len()
     }
 }
 
-/// The entries made so far.
-struct Entries {
+/// Nodes and entries on their way into the table.
+struct Build<'z, 'r> {
+    zone: &'z Zone<'r>,
+    entries: &'z mut Entries,
+    /// By the apex of a zone: what is answered for types a name has not, and for names that are not there.
+    negative: HashMap<&'z [u8], (u32, u32)>,
+    listing: Listing,
+    nodes: Vec<Node>,
+}
+
+impl<'z> Build<'z, '_> {
+    fn add(&mut self, name: &[u8], node: Node) -> Result<(), LocalError> {
+        let number = u32::try_from(self.nodes.len()).map_err(|_| LocalError::TooMany)?;
+        self.nodes.push(node);
+        match self.listing.add(name, number) {
+            true => Ok(()),
+            false => Err(LocalError::TooMany),
+        }
+    }
+
+    /// Adds a name that has records.
+    fn add_owner(&mut self, name: &'z [u8]) -> Result<(), LocalError> {
+        let (nodata, missing) = self.negative(name)?;
+        let node = owner_node(self.zone, name, nodata, self.entries)?;
+        self.add(name, Node { below: missing, ..node })
+    }
+
+    /// Adds a name that exists without records.
+    fn add_empty(&mut self, name: &'z [u8]) -> Result<(), LocalError> {
+        let (nodata, missing) = self.negative(name)?;
+        let node = Node { other: nodata, any: nodata, below: missing, ..Node::foreign() };
+        self.add(name, node)
+    }
+
+    /// What is answered for types a name of ours has not, and for names below it that are not there.
+    fn negative(&mut self, name: &[u8]) -> Result<(u32, u32), LocalError> {
+        let Some(apex) = self.zone.apex(name) else { return Ok((Entries::NODATA, NONE)) };
+        if let Some(known) = self.negative.get(apex) {
+            return Ok(*known);
+        }
+        let nodata = self.entries.add(&self.zone.nodata(apex), Head::AUTHORITATIVE)?;
+        let missing = self.entries.add(&self.zone.missing(apex), Head::AUTHORITATIVE)?;
+        self.negative.insert(apex, (nodata, missing));
+        Ok((nodata, missing))
+    }
+}
+
+/// The node of an owner of records. Queries for types it has no records of are answered with `nodata`.
+pub(super) fn owner_node(
+    zone: &Zone<'_>,
+    owner: &[u8],
+    nodata: u32,
+    entries: &mut Entries,
+) -> Result<Node, LocalError> {
+    let mut answer = |rtype| entries.add(&zone.answer(owner, rtype)?, Head::AUTHORITATIVE);
+    let mut types = Vec::new();
+    for rtype in zone.types(owner) {
+        types.push((rtype, answer(rtype)?));
+    }
+    // The CNAME records, and nothing behind them.
+    let other = if zone.alias(owner).is_some() { answer(NO_TYPE)? } else { nodata };
+    let any = types.first().map_or(nodata, |(_, entry)| *entry);
+    Ok(Node { types: types.into(), other, any, wildcard: NONE, below: NONE })
+}
+
+/// Answers, known by their number.
+#[derive(Debug)]
+pub(super) struct Entries {
     list: Vec<Entry>,
     seed: Seed,
 }
 
 impl Entries {
-    /// Makes the entries of one name.
-    fn add(&mut self, zone: &Zone<'_>, name: &[u8]) -> Result<Node, LocalError> {
-        let mut types = Vec::new();
-        for rtype in zone.types(name) {
-            types.push((rtype, self.push(zone, name, rtype)?));
-        }
-        let other = if zone.is_alias(name) {
-            // The CNAME records, and nothing behind them.
-            self.push(zone, name, NO_TYPE)?
-        } else {
-            NODATA
-        };
-        let any = types.first().map_or(NODATA, |(_, entry)| *entry);
-        Ok(Node { types: types.into(), other, any })
+    /// The entry that says that a local name has no such records.
+    pub(super) const NODATA: u32 = 0;
+
+    /// None but [`Self::NODATA`].
+    pub(super) fn new(seed: Seed) -> Self {
+        Self { list: vec![entry(&Reply::empty(), Head::AUTHORITATIVE, seed)], seed }
     }
 
-    fn push(&mut self, zone: &Zone<'_>, name: &[u8], rtype: u16) -> Result<u32, LocalError> {
-        let body = zone.answer(name, rtype)?;
-        let number = u32::try_from(self.list.len()).map_err(|_| LocalError::TooMany)?;
-        self.list.push(entry(name, rtype, &body, self.seed));
-        Ok(number)
+    /// Adds an answer and gives its number.
+    pub(super) fn add(&mut self, reply: &Reply, flags: u8) -> Result<u32, LocalError> {
+        let number = u32::try_from(self.list.len()).ok().filter(|number| *number != NONE);
+        self.list.push(entry(reply, flags, self.seed));
+        number.ok_or(LocalError::TooMany)
+    }
+
+    /// The answer with this number.
+    #[inline]
+    pub(super) fn get(&self, number: u32) -> Option<&Entry> {
+        self.list.get(number as usize)
     }
 }
 
-/// An answer that says there are no such records. Nothing in it depends on the name.
-fn nodata(seed: Seed) -> Entry {
+/// The entry of a reply. Nothing in it depends on the name that is asked for.
+fn entry(reply: &Reply, flags: u8, seed: Seed) -> Entry {
     const ROOT: &[u8] = &[0];
-    entry(ROOT, NO_TYPE, &Body::new(ROOT.len()), seed)
-}
-
-fn entry(name: &[u8], rtype: u16, body: &Body, seed: Seed) -> Entry {
-    let key = Key { name, qtype: rtype, qclass: CLASS_IN, flags: 0 };
+    let key = Key { name: ROOT, qtype: NO_TYPE, qclass: CLASS_IN, flags: 0 };
     Entry::new(&Parts {
         key,
-        hash: key.hash(seed, seed.hash(name)),
+        hash: key.hash(seed, seed.hash(ROOT)),
         learnt: 0,
         expires: u32::MAX,
-        rcode: Rcode::NOERROR,
-        flags: Head::AUTHORITATIVE,
-        counts: [body.records, 0, 0],
-        body: &body.bytes,
-        additional_at: body.bytes.len() as u16,
+        rcode: reply.rcode,
+        flags,
+        counts: [reply.answers, reply.authorities, 0],
+        body: &reply.bytes,
+        additional_at: reply.bytes.len() as u16,
         // These records are not ageing: nothing counts their TTLs down.
         ttls: &[],
     })
@@ -192,89 +311,181 @@ fn entry(name: &[u8], rtype: u16, body: &Body, seed: Seed) -> Entry {
 
 #[cfg(test)]
 mod tests {
+    use super::super::filter::Candidates;
     use super::*;
     use crate::testing::name_of;
+    use crate::wire::dns::Rcode;
     use crate::wire::record::Records;
 
     fn record(name: &str, rtype: u16, data: &[u8]) -> LocalRecord {
         LocalRecord { name: name_of(name).into(), rtype, ttl: 300, data: data.into() }
     }
 
+    fn address(name: &str) -> LocalRecord {
+        record(name, 1, &[192, 0, 2, 1])
+    }
+
+    fn soa(name: &str) -> LocalRecord {
+        let data = [name_of(name), name_of("admin."), vec![0; 20]].concat();
+        record(name, rtype::SOA, &data)
+    }
+
     fn seed() -> Seed {
         Seed::new(*b"sixteen letters!")
     }
 
-    fn local(records: &[LocalRecord]) -> Local {
-        Local::new(records, &Names::with_capacity(0, seed()), seed()).unwrap()
+    struct Served {
+        local: Local,
+        filter: Filter,
+        entries: Entries,
     }
 
-    /// The types of the records that the name and type are answered with; `None`: the name is not ours.
-    fn answer(local: &Local, name: &str, qtype: u16) -> Option<Vec<u16>> {
-        let name = name_of(name);
-        let entry = local.entry(local.find(seed().hash(&name), &name, qtype)?);
-        let head = entry.head();
-        assert_eq!((head.learnt, head.expires, head.ttl_count), (0, u32::MAX, 0));
-        assert_eq!((head.rcode, head.flags), (Rcode::NOERROR, Head::AUTHORITATIVE));
-        assert_eq!(head.additional_at, head.body_len);
-        let body = entry.words()[head.body_at..].iter().flat_map(|word| word.to_le_bytes());
-        let body: Vec<u8> = body.take(usize::from(head.body_len)).collect();
-        // A message as encode would write it, read by the reader that reads upstreams' messages.
-        let count = head.counts()[0] as u8;
-        let header = [0, 0, 0x84, 0, 0, 1, 0, count, 0, 0, 0, 0];
-        let message = [header.as_slice(), &name, &qtype.to_be_bytes(), &[0, 1], &body].concat();
-        let records = Records::new(&message).unwrap().map(Result::unwrap);
-        let types = records.map(|record| record.rtype).collect();
-        Some(types)
+    fn local(records: &[LocalRecord]) -> Served {
+        let mut entries = Entries::new(seed());
+        let local = Local::new(records, |_| false, &mut entries).unwrap();
+        let mut filter = Filter::with_capacity(local.len(), seed());
+        local.add_to(&mut filter);
+        Served { local, filter, entries }
+    }
+
+    impl Served {
+        /// The rcode and the types of the records that the name and type are answered with; `None`: the name
+        /// is not ours.
+        fn ask(&self, name: &str, qtype: u16) -> Option<(Rcode, Vec<u16>)> {
+            let (name, mut found) = (name_of(name), Candidates::new());
+            self.filter.find(&name, &mut found);
+            let number = self.local.find(&name, &found, qtype)?;
+            let entry = self.entries.get(number).unwrap();
+            let head = entry.head();
+            assert_eq!((head.learnt, head.expires, head.ttl_count), (0, u32::MAX, 0));
+            assert_eq!(head.flags, Head::AUTHORITATIVE);
+            assert_eq!(head.additional_at, head.body_len);
+            let body = entry.words()[head.body_at..].iter().flat_map(|word| word.to_le_bytes());
+            let body: Vec<u8> = body.take(usize::from(head.body_len)).collect();
+            // A message as encode would write it, read by the reader that reads upstreams' messages.
+            let [answers, authorities, _] = head.counts().map(|count| count as u8);
+            let header = [0, 0, 0x84, 0, 0, 1, 0, answers, 0, authorities, 0, 0];
+            let message = [header.as_slice(), &name, &qtype.to_be_bytes(), &[0, 1], &body].concat();
+            let records = Records::new(&message).unwrap().map(Result::unwrap);
+            Some((head.rcode, records.map(|record| record.rtype).collect()))
+        }
+
+        /// The types of an answer without error.
+        fn types(&self, name: &str, qtype: u16) -> Option<Vec<u16>> {
+            let (rcode, types) = self.ask(name, qtype)?;
+            assert_eq!(rcode, Rcode::NOERROR);
+            Some(types)
+        }
     }
 
     #[test]
     fn each_type_of_a_name_has_its_answer_and_other_types_have_none() {
         let local = local(&[
             record("a.example.", 28, &[0; 16]),
-            record("a.example.", 1, &[192, 0, 2, 1]),
+            address("a.example."),
             record("a.example.", 1, &[192, 0, 2, 2]),
             record("b.example.", 16, b"\x02hi"),
         ]);
-        assert_eq!(answer(&local, "a.example.", 1), Some(vec![1, 1]));
-        assert_eq!(answer(&local, "A.Example.", 28), Some(vec![28]));
-        assert_eq!(answer(&local, "a.example.", 16), Some(vec![]));
-        assert_eq!(answer(&local, "b.example.", 16), Some(vec![16]));
-        assert_eq!(answer(&local, "c.example.", 1), None);
-        assert_eq!(answer(&local, "x.a.example.", 1), None);
-        assert_eq!(answer(&local, "example.", 1), None, "not ours");
+        assert_eq!(local.types("a.example.", 1), Some(vec![1, 1]));
+        assert_eq!(local.types("A.Example.", 28), Some(vec![28]));
+        assert_eq!(local.types("a.example.", 16), Some(vec![]));
+        assert_eq!(local.types("b.example.", 16), Some(vec![16]));
+        assert_eq!(local.types("c.example.", 1), None);
+        assert_eq!(local.types("x.a.example.", 1), None);
+        assert_eq!(local.types("example.", 1), None, "not ours");
     }
 
     #[test]
     fn any_is_answered_with_the_first_records_of_the_file() {
         let local = local(&[
             record("a.example.", 28, &[0; 16]),
-            record("a.example.", 1, &[192, 0, 2, 1]),
+            address("a.example."),
             record("w.example.", rtype::CNAME, &name_of("a.example.")),
-            record("x.y.a.example.", 1, &[192, 0, 2, 1]),
+            address("x.y.a.example."),
         ]);
-        assert_eq!(answer(&local, "a.example.", rtype::ANY), Some(vec![28]));
-        assert_eq!(answer(&local, "w.example.", rtype::ANY), Some(vec![5]));
-        assert_eq!(answer(&local, "y.a.example.", rtype::ANY), Some(vec![]));
+        assert_eq!(local.types("a.example.", rtype::ANY), Some(vec![28]));
+        assert_eq!(local.types("w.example.", rtype::ANY), Some(vec![5]));
+        assert_eq!(local.types("y.a.example.", rtype::ANY), Some(vec![]));
     }
 
     #[test]
     fn aliases_answer_every_type_with_at_least_themselves() {
         let local = local(&[
             record("w.example.", rtype::CNAME, &name_of("a.example.")),
-            record("a.example.", 1, &[192, 0, 2, 1]),
+            address("a.example."),
             record("far.example.", rtype::CNAME, &name_of("elsewhere.")),
         ]);
-        assert_eq!(answer(&local, "w.example.", 1), Some(vec![5, 1]));
-        assert_eq!(answer(&local, "w.example.", 28), Some(vec![5]));
-        assert_eq!(answer(&local, "w.example.", 5), Some(vec![5]));
-        assert_eq!(answer(&local, "far.example.", 1), Some(vec![5]));
+        assert_eq!(local.types("w.example.", 1), Some(vec![5, 1]));
+        assert_eq!(local.types("w.example.", 28), Some(vec![5]));
+        assert_eq!(local.types("w.example.", 5), Some(vec![5]));
+        assert_eq!(local.types("far.example.", 1), Some(vec![5]));
     }
 
     #[test]
     fn a_name_between_local_names_exists_without_records() {
-        let local = local(&[record("lan.", 1, &[0; 4]), record("a.b.lan.", 1, &[0; 4])]);
-        assert_eq!(answer(&local, "b.lan.", 1), Some(vec![]));
-        assert_eq!(answer(&local, ".", 1), None);
+        let local = local(&[address("lan."), address("a.b.lan.")]);
+        assert_eq!(local.types("b.lan.", 1), Some(vec![]));
+        assert_eq!(local.types(".", 1), None);
+    }
+
+    #[test]
+    fn below_an_soa_record_everything_is_ours() {
+        let local = local(&[soa("lan."), address("a.b.lan.")]);
+        assert_eq!(local.types("a.b.lan.", 1), Some(vec![1]));
+        assert_eq!(local.types("a.b.lan.", 28), Some(vec![6]));
+        assert_eq!(local.types("b.lan.", 1), Some(vec![6]), "an empty name exists");
+        assert_eq!(local.types("lan.", 1), Some(vec![6]));
+        let missing = Some((Rcode::NXDOMAIN, vec![6]));
+        assert_eq!(local.ask("c.lan.", 1), missing);
+        assert_eq!(local.ask("x.y.b.LAN.", 1), missing);
+        assert_eq!(local.ask("x.a.b.lan.", rtype::ANY), missing);
+        assert_eq!(local.ask("alan.", 1), None);
+    }
+
+    /// The example of RFC 4592 section 2.2.1.
+    #[test]
+    fn wildcards_answer_for_what_does_not_exist() {
+        let local = local(&[
+            soa("example."),
+            record("example.", rtype::NS, &name_of("ns.example.com.")),
+            record("*.example.", 16, b"\x02hi"),
+            record("*.example.", 15, &[&[0, 10], name_of("host1.example.").as_slice()].concat()),
+            record("sub.*.example.", 16, b"\x02no"),
+            address("host1.example."),
+            record("_ssh._tcp.host1.example.", 33, &[0; 7]),
+            record("_ssh._tcp.host2.example.", 33, &[0; 7]),
+            record("subdel.example.", rtype::NS, &name_of("ns.example.com.")),
+        ]);
+        assert_eq!(local.types("host3.example.", 15), Some(vec![15]));
+        assert_eq!(local.types("host3.example.", 1), Some(vec![6]));
+        assert_eq!(local.types("foo.bar.example.", 16), Some(vec![16]));
+        assert_eq!(local.types("host1.example.", 15), Some(vec![6]));
+        assert_eq!(local.types("sub.*.example.", 15), Some(vec![6]));
+        let missing = Some((Rcode::NXDOMAIN, vec![6]));
+        assert_eq!(local.ask("_telnet._tcp.host1.example.", 33), missing);
+        assert_eq!(local.ask("host.subdel.example.", 1), None, "another server's");
+        assert_eq!(local.ask("subdel.example.", rtype::NS), None);
+        assert_eq!(local.ask("ghost.*.example.", 15), missing);
+    }
+
+    #[test]
+    fn a_wildcard_needs_no_zone() {
+        let local = local(&[address("*.dev.lan."), address("x.dev.lan.")]);
+        assert_eq!(local.types("a.dev.lan.", 1), Some(vec![1]));
+        assert_eq!(local.types("a.b.dev.lan.", 28), Some(vec![]));
+        assert_eq!(local.types("dev.lan.", 1), None, "a wildcard is not about the name above it");
+        assert_eq!(local.types("a.x.dev.lan.", 1), None, "x exists and has no wildcard");
+    }
+
+    #[test]
+    fn a_wildcard_s_alias_is_followed_from_the_name_asked_for() {
+        let local = local(&[
+            soa("lan."),
+            record("*.lan.", rtype::CNAME, &name_of("a.lan.")),
+            address("a.lan."),
+        ]);
+        assert_eq!(local.types("some.long.name.lan.", 1), Some(vec![5, 1]));
+        assert_eq!(local.types("other.lan.", 28), Some(vec![5, 6]));
     }
 
     #[test]
@@ -283,7 +494,7 @@ mod tests {
             record("a.", rtype::CNAME, &name_of("b.")),
             record("b.", rtype::CNAME, &name_of("a.")),
         ];
-        let error = Local::new(&circle, &Names::with_capacity(0, seed()), seed()).err();
+        let error = Local::new(&circle, |_| false, &mut Entries::new(seed())).err();
         assert_eq!(error, Some(LocalError::CnameChain { name: "a.".into() }));
     }
 }

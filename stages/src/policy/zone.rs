@@ -1,8 +1,15 @@
 //! Local records by owner, and the wire image of what is answered with them.
 //!
-//! An owner name is a pointer to the question, which stands at the same place in every answer, or to the CNAME
-//! record before it. CNAME records are followed as far as the local records lead; from there on a client has to
-//! ask by itself.
+//! A name that has an SOA record is the apex of a zone: whatever is below it is ours to answer for, and what
+//! is not there does not exist. Without an SOA record above it a local name is an exception among names that
+//! are somebody else's: only itself, and what lies between two local names, is ours.
+//!
+//! NS records below an apex hand a part of the zone to other servers (RFC 1034 section 4.2.1). A referral is of
+//! no use to those who ask us, so queries for that part go on to the cache and the upstreams, as if the zone
+//! were not here.
+//!
+//! The owner of the first records of an answer is a pointer to the question, which fits wildcards as well. CNAME
+//! records are followed as far as the local records lead; from there on a client has to ask by itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,30 +17,69 @@ use pmdns_config::LocalRecord;
 use pmdns_config::limits::MAX_UDP_SIZE;
 
 use super::local::LocalError;
-use super::names::{Names, suffixes};
-use crate::wire::dns::{CLASS_IN, HEADER_LEN, question_len, rtype};
+use super::names::suffixes;
+use crate::wire::dns::{CLASS_IN, HEADER_LEN, Rcode, question_len, rtype};
 use crate::wire::edns::OPT_LEN;
-use crate::wire::name::{Seed, length};
+use crate::wire::name::{MAX_NAME, length};
 
 /// CNAME records in one answer.
 pub(super) const MAX_CNAMES: usize = 8;
 
-/// A compression pointer (RFC 1035 section 4.1.4).
-const POINTER: u16 = 0xc000;
+/// A compression pointer to the question (RFC 1035 section 4.1.4).
+const QUESTION: [u8; 2] = [0xc0, HEADER_LEN as u8];
+
+/// The label of a wildcard (RFC 4592 section 2.1.1).
+const ASTERISK: &[u8] = b"\x01*";
+
+/// The MINIMUM field is the last of an SOA record's data (RFC 1035 section 3.3.13).
+const MINIMUM: usize = 4;
 
 /// Local records by their owner, in lower case. The records of an owner are in the order of the file.
 pub(super) struct Zone<'r> {
     owners: BTreeMap<Vec<u8>, Vec<RecordSet<'r>>>,
+    /// Names without records that are above one that has, and ours.
+    empty: BTreeSet<Vec<u8>>,
+}
+
+/// Where a name leads in the local records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place<'n> {
+    /// To the records of this owner: the name itself, or a wildcard.
+    Owner(&'n [u8]),
+    /// The name exists, without records.
+    Empty,
+    /// There is no such name.
+    Missing,
+    /// It is not ours.
+    Elsewhere,
+}
+
+/// What a query is answered with.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Reply {
+    pub(super) rcode: Rcode,
+    /// The wire image of the answer and then the authority section.
+    pub(super) bytes: Vec<u8>,
+    /// Records in the answer section.
+    pub(super) answers: u16,
+    /// Records in the authority section.
+    pub(super) authorities: u16,
 }
 
 impl<'r> Zone<'r> {
-    /// The records by owner, checked against each other.
-    pub(super) fn new(records: &'r [LocalRecord]) -> Result<Self, LocalError> {
+    /// The records by owner, checked against each other. `is_ours` says of a name without records whether
+    /// it is ours although no local name is above it.
+    pub(super) fn new(
+        records: &'r [LocalRecord],
+        is_ours: impl Fn(&[u8]) -> bool,
+    ) -> Result<Self, LocalError> {
         let mut owners: BTreeMap<Vec<u8>, Vec<RecordSet<'_>>> = BTreeMap::new();
         for record in records {
             check_name(&record.name)?;
-            if record.rtype == rtype::CNAME {
-                check_name(&record.data)?;
+            match record.rtype {
+                rtype::CNAME => check_name(&record.data)?,
+                rtype::DNAME => return Err(LocalError::Dname { name: text(&record.name) }),
+                _ => {}
             }
             let sets = owners.entry(record.name.to_ascii_lowercase()).or_default();
             match sets.iter_mut().find(|set| set.rtype == record.rtype) {
@@ -50,8 +96,34 @@ impl<'r> Zone<'r> {
             if !alone && sets.iter().any(|set| set.rtype == rtype::CNAME) {
                 return Err(LocalError::CnameNotAlone { name: text(name) });
             }
+            if sets.iter().any(|set| set.rtype == rtype::SOA && set.data.len() > 1) {
+                return Err(LocalError::TwoSoas { name: text(name) });
+            }
         }
-        Ok(Self { owners })
+        let mut zone = Self { owners, empty: BTreeSet::new() };
+        zone.empty = zone.empty_names(is_ours);
+        Ok(zone)
+    }
+
+    /// Names that have no records but stand above one that has, as far as they are ours to answer for: below
+    /// another local name, or because `is_ours` says so. They exist (RFC 4592 section 2.2.2), and NXDOMAIN for
+    /// them would deny the local names below (RFC 8020). Those above all our names are the business of
+    /// whoever serves them: a local www.example.com must not hide example.com.
+    fn empty_names(&self, is_ours: impl Fn(&[u8]) -> bool) -> BTreeSet<Vec<u8>> {
+        let mut empty = BTreeSet::new();
+        for owner in self.owners.keys() {
+            for name in suffixes(owner).skip(1) {
+                if self.owners.contains_key(name) || empty.contains(name) {
+                    continue;
+                }
+                let below_ours =
+                    suffixes(name).skip(1).any(|above| self.owners.contains_key(above));
+                if below_ours || is_ours(name) {
+                    empty.insert(name.to_vec());
+                }
+            }
+        }
+        empty
     }
 
     /// Every name that has records.
@@ -59,71 +131,154 @@ impl<'r> Zone<'r> {
         self.owners.keys().map(Vec::as_slice)
     }
 
-    /// Whether the name has a CNAME record.
-    pub(super) fn is_alias(&self, name: &[u8]) -> bool {
-        self.alias(name).is_some()
+    /// Every name that exists without records.
+    pub(super) fn empty(&self) -> impl Iterator<Item = &[u8]> {
+        self.empty.iter().map(Vec::as_slice)
     }
 
-    /// Names that have no records but stand above one that has, as far as they are ours to answer for: below
-    /// another local name, or blocked. They exist (RFC 4592 section 2.2.2), and NXDOMAIN for them
-    /// would deny the local names below (RFC 8020). Those above all our names are the business of whoever
-    /// serves them: a local www.example.com must not hide example.com.
-    pub(super) fn empty_names(&self, blocked: &Names, seed: Seed) -> BTreeSet<&[u8]> {
-        let above = self.owners.keys().flat_map(|owner| suffixes(owner).skip(1));
-        let is_ours = |name: &[u8]| {
-            let below_ours = suffixes(name).skip(1).any(|above| self.owners.contains_key(above));
-            below_ours || blocked.covers(seed.hash(name), name)
-        };
-        above.filter(|name| !self.owners.contains_key(*name) && is_ours(name)).collect()
+    /// The name whose part of a zone is served by others, if `name` is in such a part. The one nearest to the
+    /// apex counts: what is below it is not ours to judge. A zone of our own below another one is ours.
+    pub(super) fn cut(&self, name: &[u8]) -> Option<&[u8]> {
+        let above: Vec<&[u8]> = suffixes(name).collect();
+        let apex = above.iter().rposition(|name| self.has(name, rtype::SOA))?;
+        let is_cut = |name: &&[u8]| self.has(name, rtype::NS) && !self.has(name, rtype::SOA);
+        let cut = above[..apex].iter().rev().copied().find(is_cut)?;
+        self.owners.get_key_value(cut).map(|(owner, _)| owner.as_slice())
     }
 
-    /// The CNAME record of a name and where it points, if it has one.
-    fn alias(&self, name: &[u8]) -> Option<(&RecordSet<'r>, Vec<u8>)> {
-        let set = self.owners.get(name)?.first().filter(|set| set.rtype == rtype::CNAME)?;
-        Some((set, set.data.first()?.to_ascii_lowercase()))
+    /// The apex of the zone that a name of ours is in.
+    pub(super) fn apex(&self, name: &[u8]) -> Option<&[u8]> {
+        let apex = suffixes(name).find(|name| self.has(name, rtype::SOA))?;
+        self.owners.get_key_value(apex).map(|(owner, _)| owner.as_slice())
     }
 
-    /// The records that a query for `name` and `qtype` is answered with.
-    pub(super) fn answer(&self, name: &[u8], qtype: u16) -> Result<Body, LocalError> {
-        let mut body = Body::new(name.len());
-        let mut owner = name.to_vec();
-        let mut owner_at = HEADER_LEN;
+    /// The wildcard below a name.
+    pub(super) fn wildcard(&self, name: &[u8]) -> Option<&[u8]> {
+        let wildcard = [ASTERISK, name].concat();
+        self.owners.get_key_value(&wildcard).map(|(owner, _)| owner.as_slice())
+    }
+
+    /// The name below which a wildcard stands, if `owner` is one.
+    pub(super) fn above_wildcard(owner: &[u8]) -> Option<&[u8]> {
+        owner.strip_prefix(ASTERISK)
+    }
+
+    /// Where the CNAME record of an owner points, in lower case.
+    pub(super) fn alias(&self, owner: &[u8]) -> Option<Vec<u8>> {
+        let set = self.sets(owner).iter().find(|set| set.rtype == rtype::CNAME)?;
+        set.data.first().map(|target| target.to_ascii_lowercase())
+    }
+
+    /// The records that a query for `owner`, a name or a wildcard, and `qtype` is answered with.
+    pub(super) fn answer(&self, owner: &[u8], qtype: u16) -> Result<Reply, LocalError> {
+        let mut reply = Reply::empty();
+        let mut name = owner.to_vec();
+        let mut place = Place::Owner(owner);
         for _ in 0..=MAX_CNAMES {
-            match self.alias(&owner) {
-                Some((set, target)) if qtype != rtype::CNAME => {
-                    owner_at = body.put(owner_at, set);
-                    owner = target;
+            let sets = match place {
+                Place::Owner(owner) => self.sets(owner),
+                _ => &[],
+            };
+            let shown: &[u8] = if reply.answers == 0 { &QUESTION } else { &name };
+            let alias = sets.iter().find(|set| set.rtype == rtype::CNAME);
+            match (alias, sets.iter().find(|set| set.rtype == qtype)) {
+                (_, Some(set)) => reply.answers += reply.put(shown, set),
+                (Some(set), None) => {
+                    reply.answers += reply.put(shown, set);
+                    name = set.data.first().copied().unwrap_or_default().to_vec();
+                    place = self.place(&name.to_ascii_lowercase());
+                    continue;
                 }
-                _ => {
-                    let sets = self.owners.get(&owner).map(Vec::as_slice).unwrap_or_default();
-                    if let Some(set) = sets.iter().find(|set| set.rtype == qtype) {
-                        body.put(owner_at, set);
-                    }
-                    return body.checked(name, qtype);
-                }
+                (None, None) => self.deny(&name.to_ascii_lowercase(), place, &mut reply),
             }
+            return reply.checked(owner, qtype);
         }
-        Err(LocalError::CnameChain { name: text(name) })
+        Err(LocalError::CnameChain { name: text(owner) })
     }
 
-    /// The types that a name has records of, either itself or where its CNAME records lead.
-    pub(super) fn types(&self, name: &[u8]) -> Vec<u16> {
+    /// What is answered for a name that does not exist in the zone of `apex`.
+    pub(super) fn missing(&self, apex: &[u8]) -> Reply {
+        let mut reply = Reply::empty();
+        self.deny(apex, Place::Missing, &mut reply);
+        reply
+    }
+
+    /// What is answered for a name in the zone of `apex` that exists, but not with such records.
+    pub(super) fn nodata(&self, apex: &[u8]) -> Reply {
+        let mut reply = Reply::empty();
+        self.deny(apex, Place::Empty, &mut reply);
+        reply
+    }
+
+    /// Says that there are no such records: with the SOA record of the zone, so that resolvers know how long
+    /// to remember it (RFC 2308 section 3).
+    fn deny(&self, name: &[u8], place: Place<'_>, reply: &mut Reply) {
+        if place == Place::Elsewhere {
+            return;
+        }
+        if place == Place::Missing {
+            reply.rcode = Rcode::NXDOMAIN;
+        }
+        let Some(apex) = self.apex(name) else { return };
+        let Some(soa) = self.sets(apex).iter().find(|set| set.rtype == rtype::SOA) else { return };
+        let minimum = soa.data.first().and_then(|data| data.last_chunk::<MINIMUM>());
+        let minimum = minimum.map_or(soa.ttl, |minimum| u32::from_be_bytes(*minimum));
+        let soa = RecordSet { ttl: soa.ttl.min(minimum), ..soa.clone() };
+        reply.authorities += reply.put(apex, &soa);
+    }
+
+    /// The types that an owner has records of, either itself or where its CNAME records lead.
+    pub(super) fn types(&self, owner: &[u8]) -> Vec<u16> {
         let mut types = Vec::new();
-        let mut owner = name.to_vec();
+        let mut place = Place::Owner(owner);
         for _ in 0..=MAX_CNAMES {
-            let sets = self.owners.get(&owner).map(Vec::as_slice).unwrap_or_default();
-            types.extend(sets.iter().map(|set| set.rtype));
-            let Some((_, target)) = self.alias(&owner) else { break };
-            owner = target;
+            let Place::Owner(owner) = place else { break };
+            types.extend(self.sets(owner).iter().map(|set| set.rtype));
+            let Some(target) = self.alias(owner) else { break };
+            place = self.place(&target);
         }
         // Several CNAME records in a row are one type.
         let mut seen = BTreeSet::new();
         types.retain(|rtype| seen.insert(*rtype));
         types
     }
+
+    /// Where a name leads: to itself, or to the wildcard below the closest name that exists (RFC 4592
+    /// section 3.3.1).
+    fn place(&self, name: &[u8]) -> Place<'_> {
+        if self.cut(name).is_some() {
+            return Place::Elsewhere;
+        }
+        if let Some((owner, _)) = self.owners.get_key_value(name) {
+            return Place::Owner(owner);
+        }
+        if self.empty.contains(name) {
+            return Place::Empty;
+        }
+        let exists = |name: &&[u8]| {
+            self.owners.contains_key(*name)
+                || self.empty.contains(*name)
+                || self.wildcard(name).is_some()
+        };
+        let closest = suffixes(name).skip(1).find(exists);
+        match closest.and_then(|closest| self.wildcard(closest)) {
+            Some(wildcard) => Place::Owner(wildcard),
+            None if self.apex(name).is_some() => Place::Missing,
+            None => Place::Elsewhere,
+        }
+    }
+
+    fn sets(&self, owner: &[u8]) -> &[RecordSet<'r>] {
+        self.owners.get(owner).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    fn has(&self, owner: &[u8], rtype: u16) -> bool {
+        self.sets(owner).iter().any(|set| set.rtype == rtype)
+    }
 }
 
 /// The records of one name and type.
+#[derive(Clone)]
 struct RecordSet<'r> {
     rtype: u16,
     ttl: u32,
@@ -140,49 +295,48 @@ impl<'r> RecordSet<'r> {
     }
 }
 
-/// The wire image of an answer's records.
-pub(super) struct Body {
-    pub(super) bytes: Vec<u8>,
-    pub(super) records: u16,
-    /// Where it starts in the message.
-    start: usize,
-}
-
-impl Body {
-    /// An empty one behind a question for a name of this length.
-    pub(super) fn new(name_len: usize) -> Self {
-        Self { bytes: Vec::new(), records: 0, start: HEADER_LEN + question_len(name_len as u8) }
+impl Reply {
+    /// No records, and nothing wrong with that.
+    pub(super) fn empty() -> Self {
+        Self { rcode: Rcode::NOERROR, bytes: Vec::new(), answers: 0, authorities: 0 }
     }
 
-    /// Adds records whose owner stands at `owner_at` of the message, and says where the last one's data is.
-    fn put(&mut self, owner_at: usize, set: &RecordSet<'_>) -> usize {
-        let mut data_at = 0;
+    /// One record of the name that is asked for.
+    pub(super) fn of(rtype: u16, ttl: u32, data: &[u8]) -> Self {
+        let mut reply = Self::empty();
+        reply.answers = reply.put(&QUESTION, &RecordSet { rtype, ttl, data: vec![data] });
+        reply
+    }
+
+    /// Adds records of this owner, and says how many.
+    fn put(&mut self, owner: &[u8], set: &RecordSet<'_>) -> u16 {
         for data in &set.data {
-            self.bytes.extend((POINTER | owner_at as u16).to_be_bytes());
+            self.bytes.extend_from_slice(owner);
             self.bytes.extend(set.rtype.to_be_bytes());
             self.bytes.extend(CLASS_IN.to_be_bytes());
             self.bytes.extend(set.ttl.to_be_bytes());
             self.bytes.extend((data.len() as u16).to_be_bytes());
-            data_at = self.start + self.bytes.len();
             self.bytes.extend_from_slice(data);
-            self.records = self.records.saturating_add(1);
         }
-        data_at
+        u16::try_from(set.data.len()).unwrap_or(u16::MAX)
     }
 
-    /// The body, if it fits an answer. Then its lengths, counts and pointers fit their fields too.
-    fn checked(self, name: &[u8], rtype: u16) -> Result<Self, LocalError> {
-        let room = usize::from(MAX_UDP_SIZE) - self.start - OPT_LEN;
+    /// The reply, if it fits an answer. Then its lengths and counts fit their fields too.
+    fn checked(self, owner: &[u8], rtype: u16) -> Result<Self, LocalError> {
+        // A wildcard answers for names of any length.
+        let is_wildcard = Zone::above_wildcard(owner).is_some();
+        let name_len = if is_wildcard { MAX_NAME } else { owner.len() };
+        let room = usize::from(MAX_UDP_SIZE) - HEADER_LEN - question_len(name_len as u8) - OPT_LEN;
         if self.bytes.len() > room {
             let bytes = self.bytes.len();
-            return Err(LocalError::TooLong { name: text(name), rtype, bytes, room });
+            return Err(LocalError::TooLong { name: text(owner), rtype, bytes, room });
         }
         Ok(self)
     }
 }
 
 /// Checks that the bytes are one whole name.
-pub(super) fn check_name(name: &[u8]) -> Result<(), LocalError> {
+fn check_name(name: &[u8]) -> Result<(), LocalError> {
     match length(name) {
         Some(len) if len == name.len() => Ok(()),
         _ => Err(LocalError::Name { name: name.escape_ascii().to_string() }),
@@ -190,7 +344,7 @@ pub(super) fn check_name(name: &[u8]) -> Result<(), LocalError> {
 }
 
 /// A name for people to read.
-fn text(name: &[u8]) -> String {
+pub(super) fn text(name: &[u8]) -> String {
     let labels = suffixes(name).map(|rest| {
         let len = rest.first().map_or(0, |len| usize::from(*len));
         rest.get(1..1 + len).unwrap_or(rest).escape_ascii().to_string()
@@ -212,8 +366,22 @@ mod tests {
         record(name, rtype::CNAME, 60, &name_of(target))
     }
 
+    /// An SOA record whose negative TTL is 30.
+    fn soa(name: &str) -> LocalRecord {
+        let times = [1u32, 3600, 900, 604_800, 30].map(u32::to_be_bytes).concat();
+        record(name, rtype::SOA, 600, &[name_of(name), name_of("admin."), times].concat())
+    }
+
+    fn ns(name: &str) -> LocalRecord {
+        record(name, rtype::NS, 600, &name_of("ns.elsewhere."))
+    }
+
+    fn zone(records: &[LocalRecord]) -> Zone<'_> {
+        Zone::new(records, |_| false).unwrap()
+    }
+
     fn error(records: &[LocalRecord]) -> Option<LocalError> {
-        Zone::new(records).err()
+        Zone::new(records, |_| false).err()
     }
 
     #[test]
@@ -224,17 +392,16 @@ mod tests {
             record("A.example.", 1, 60, &[192, 0, 2, 1]),
             record("a.example.", 1, 90, &[192, 0, 2, 2]),
         ];
-        let zone = Zone::new(&records).unwrap();
+        let zone = zone(&records);
         let name = name_of("a.example.");
-        let body = zone.answer(&name, 1).unwrap();
+        let reply = zone.answer(&name, 1).unwrap();
         let expected = [
             [0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 2],
             [0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 1],
         ];
-        assert_eq!((body.records, body.bytes), (2, expected.concat()));
+        assert_eq!((reply.answers, reply.bytes), (2, expected.concat()));
         assert_eq!(zone.types(&name), [1, 16]);
-        let none = zone.answer(&name, 28).unwrap();
-        assert_eq!((none.records, none.bytes.len()), (0, 0));
+        assert_eq!(zone.answer(&name, 28).unwrap(), Reply::empty());
     }
 
     #[test]
@@ -244,16 +411,15 @@ mod tests {
             alias("w2.x.", "h.x."),
             record("h.x.", 1, 300, &[192, 0, 2, 1]),
         ];
-        let zone = Zone::new(&records).unwrap();
+        let zone = zone(&records);
         let name = name_of("w.x.");
-        let body = zone.answer(&name, 1).unwrap();
-        // The question is 5 + 4 bytes behind the header of 12; the records start at 21.
+        let reply = zone.answer(&name, 1).unwrap();
         let expected = [
             b"\xc0\x0c\0\x05\0\x01\0\0\0\x3c\0\x06\x02W2\x01x\0".as_slice(),
-            b"\xc0\x21\0\x05\0\x01\0\0\0\x3c\0\x05\x01h\x01x\0",
-            b"\xc0\x33\0\x01\0\x01\0\0\x01\x2c\0\x04\xc0\0\x02\x01",
+            b"\x02W2\x01x\0\0\x05\0\x01\0\0\0\x3c\0\x05\x01h\x01x\0",
+            b"\x01h\x01x\0\0\x01\0\x01\0\0\x01\x2c\0\x04\xc0\0\x02\x01",
         ];
-        assert_eq!((body.records, body.bytes), (3, expected.concat()));
+        assert_eq!((reply.answers, reply.bytes), (3, expected.concat()));
         assert_eq!(zone.types(&name), [5, 1]);
         assert_eq!(zone.answer(&name, 28).unwrap().bytes, expected[..2].concat());
         assert_eq!(zone.answer(&name, rtype::CNAME).unwrap().bytes, expected[0]);
@@ -271,53 +437,112 @@ mod tests {
     #[test]
     fn chains_have_an_end() {
         let circle = [alias("a.", "b."), alias("b.", "a.")];
-        let zone = Zone::new(&circle).unwrap();
-        let error = zone.answer(&name_of("a."), 1).err();
+        let error = zone(&circle).answer(&name_of("a."), 1).err();
         assert_eq!(error, Some(LocalError::CnameChain { name: "a.".into() }));
+        let itself = [alias("*.a.", "b.a.")];
+        assert!(
+            zone(&itself).answer(&name_of("*.a."), 1).is_err(),
+            "a wildcard that leads to itself"
+        );
 
         let chain: Vec<_> = (0..=MAX_CNAMES)
             .map(|step| alias(&format!("n{step}."), &format!("n{}.", step + 1)))
             .collect();
-        let zone = Zone::new(&chain).unwrap();
+        let zone = zone(&chain);
         assert!(zone.answer(&name_of("n0."), 1).is_err());
-        assert_eq!(zone.answer(&name_of("n1."), 1).unwrap().records, MAX_CNAMES as u16);
+        assert_eq!(zone.answer(&name_of("n1."), 1).unwrap().answers, MAX_CNAMES as u16);
+    }
+
+    #[test]
+    fn negative_answers_carry_the_zone_s_soa() {
+        let records = [
+            soa("lan."),
+            record("a.lan.", 1, 300, &[0; 4]),
+            alias("gone.lan.", "no.such.lan."),
+            alias("there.lan.", "a.lan."),
+            alias("out.lan.", "elsewhere."),
+        ];
+        let zone = zone(&records);
+        let counts = |name: &str, qtype| {
+            let reply = zone.answer(&name_of(name), qtype).unwrap();
+            (reply.rcode, reply.answers, reply.authorities)
+        };
+        assert_eq!(counts("a.lan.", 1), (Rcode::NOERROR, 1, 0));
+        assert_eq!(counts("a.lan.", 28), (Rcode::NOERROR, 0, 1));
+        assert_eq!(counts("gone.lan.", 1), (Rcode::NXDOMAIN, 1, 1), "RFC 6604");
+        assert_eq!(counts("there.lan.", 28), (Rcode::NOERROR, 1, 1));
+        assert_eq!(counts("out.lan.", 1), (Rcode::NOERROR, 1, 0));
+        let missing = zone.missing(&name_of("lan."));
+        assert_eq!((missing.rcode, missing.authorities), (Rcode::NXDOMAIN, 1));
+        assert_eq!(missing.bytes[..15], *b"\x03lan\0\0\x06\0\x01\0\0\0\x1e\0\x20");
+        assert_eq!(zone.nodata(&name_of("lan.")).rcode, Rcode::NOERROR);
+    }
+
+    #[test]
+    fn what_is_handed_to_other_servers_is_not_ours() {
+        let records = [
+            soa("lan."),
+            ns("lan."),
+            ns("sub.lan."),
+            record("ns.sub.lan.", 1, 300, &[0; 4]),
+            soa("own.lan."),
+            ns("own.lan."),
+            ns("b.own.lan."),
+            alias("w.lan.", "x.sub.lan."),
+        ];
+        let zone = zone(&records);
+        let cut = |name: &str| zone.cut(&name_of(name)).map(text);
+        assert_eq!(cut("ns.sub.lan.").as_deref(), Some("sub.lan."));
+        assert_eq!(cut("sub.lan.").as_deref(), Some("sub.lan."));
+        assert_eq!(cut("lan."), None);
+        assert_eq!(cut("x.own.lan."), None);
+        assert_eq!(cut("x.b.own.lan.").as_deref(), Some("b.own.lan."));
+        let reply = zone.answer(&name_of("w.lan."), 1).unwrap();
+        assert_eq!((reply.rcode, reply.answers, reply.authorities), (Rcode::NOERROR, 1, 0));
     }
 
     #[test]
     fn answers_that_fit_no_datagram_are_refused_at_load() {
-        let records: Vec<_> =
-            (0..110u8).map(|last| record("a.", 1, 60, &[192, 0, 2, last])).collect();
-        let name = name_of("a.");
-        let answer = |count: usize| Zone::new(&records[..count]).unwrap().answer(&name, 1);
-        // 1680 bytes less header, question and OPT record: 1650, and 16 for each record.
-        assert!(answer(103).is_ok());
-        let Err(LocalError::TooLong { bytes, room, .. }) = answer(104) else {
-            panic!("104 records of 16 bytes do not fit")
+        let records = |owner: &str| -> Vec<_> {
+            (0..110u8).map(|last| record(owner, 1, 60, &[192, 0, 2, last])).collect()
         };
-        assert_eq!((bytes, room), (1664, 1650));
+        let answer = |owner: &str, count: usize| {
+            zone(&records(owner)[..count]).answer(&name_of(owner), 1).map(|reply| reply.answers)
+        };
+        // 1680 bytes less header, question and OPT record: 1650, and 16 for each record.
+        assert_eq!(answer("a.", 103), Ok(103));
+        let error = answer("a.", 104).unwrap_err();
+        assert!(matches!(error, LocalError::TooLong { bytes: 1664, room: 1650, .. }), "{error}");
+        // Behind the longest question 1398.
+        assert_eq!(answer("*.a.", 87), Ok(87));
+        assert!(answer("*.a.", 88).is_err());
     }
 
     #[test]
-    fn what_is_no_name_is_refused() {
+    fn what_cannot_be_served_is_refused() {
         let name = Box::from(b"\x03www".as_slice());
         let broken = LocalRecord { name, ..record("a.", 1, 60, &[0; 4]) };
         assert_eq!(error(&[broken]), Some(LocalError::Name { name: "\\x03www".into() }));
         assert!(error(&[record("a.", rtype::CNAME, 60, b"\xc0\x0c")]).is_some());
+        let dname = record("a.", rtype::DNAME, 60, &name_of("b."));
+        assert_eq!(error(&[dname]), Some(LocalError::Dname { name: "a.".into() }));
+        let mut second = soa("a.");
+        second.data[0] = 0;
+        assert!(error(&[soa("a."), second]).is_some());
     }
 
     #[test]
     fn empty_names_lie_between_our_own_names() {
-        let seed = Seed::new([7; 16]);
         let records = [
             record("a.b.c.lan.", 1, 60, &[0; 4]),
             record("lan.", 1, 60, &[0; 4]),
             record("www.ads.example.com.", 1, 60, &[0; 4]),
         ];
-        let mut blocked = Names::with_capacity(1, seed);
-        blocked.add(&name_of("ads.example.com."));
-        let zone = Zone::new(&records).unwrap();
-        let empty: Vec<String> = zone.empty_names(&blocked, seed).into_iter().map(text).collect();
+        let ads = name_of("ads.example.com.");
+        let zone = Zone::new(&records, |name| name == ads).unwrap();
+        let mut empty: Vec<String> = zone.empty().map(text).collect();
+        empty.sort();
         // Not example.com, com and the root, which are not ours.
-        assert_eq!(empty, ["b.c.lan.", "c.lan.", "ads.example.com."]);
+        assert_eq!(empty, ["ads.example.com.", "b.c.lan.", "c.lan."]);
     }
 }

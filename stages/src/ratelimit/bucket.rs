@@ -14,7 +14,7 @@ struct Moment {
 }
 
 /// How many queries a bucket lets pass.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Allowance {
     queries_per_second: u32,
     /// The time one token takes to come back.
@@ -24,10 +24,10 @@ pub(super) struct Allowance {
 }
 
 impl Allowance {
-    /// What `settings` allow on a clock with that many ticks a second; `None`: there is no limit. A burst
-    /// below one counts as one, for nothing would ever pass.
-    pub(super) fn new(settings: &pmdns_config::RateLimit, ticks_per_second: u64) -> Option<Self> {
-        let rate = u128::from(settings.queries_per_second);
+    /// So many queries a second, and so many at once, on a clock with that many ticks a second; `None`: there is
+    /// no limit. A burst below one counts as one, for nothing would ever pass.
+    pub(super) fn new(queries_per_second: u32, burst: u32, ticks_per_second: u64) -> Option<Self> {
+        let rate = u128::from(queries_per_second);
         let time_for = |tokens: u32| {
             let ticks = u128::from(tokens) * u128::from(ticks_per_second);
             Some(Moment {
@@ -35,11 +35,7 @@ impl Allowance {
                 part: (ticks % rate) as u32,
             })
         };
-        Some(Self {
-            queries_per_second: settings.queries_per_second,
-            token: time_for(1)?,
-            burst: time_for(settings.burst.max(1))?,
-        })
+        Some(Self { queries_per_second, token: time_for(1)?, burst: time_for(burst.max(1))? })
     }
 
     /// `moment` and `span` later; `None` beyond the end of the clock.
@@ -103,8 +99,7 @@ mod tests {
     use super::*;
 
     fn allowance(queries_per_second: u32, burst: u32, ticks_per_second: u64) -> Allowance {
-        let settings = pmdns_config::RateLimit { queries_per_second, burst, ..Default::default() };
-        Allowance::new(&settings, ticks_per_second).unwrap()
+        Allowance::new(queries_per_second, burst, ticks_per_second).unwrap()
     }
 
     /// The textbook's bucket: tokens are counted in 1/ticks_per_second, in numbers that never overflow.

@@ -1,42 +1,37 @@
 //! Stage: how fast one client may ask.
 //!
-//! Each client prefix has a bucket of tokens. A full bucket holds `burst` of them, a query takes one, and
-//! `queries_per_second` come back each second. The buckets stand in a table of fixed size that belongs to
-//! one core: a client whose queries come to several cores has a bucket on each.
+//! A [`Limiter`] counts what comes from a client prefix. This stage has one for all queries, lookup another for
+//! those that the cache cannot answer.
 
 mod bucket;
+mod limiter;
 mod table;
 
 use crate::packet::{Answer, Flags, Packet};
 use crate::step::{Reason, Step};
 use crate::wire::name::Seed;
 use crate::{Context, Stage, StageName};
-use bucket::Allowance;
-use table::Table;
+pub use limiter::{Limiter, Verdict};
 
 /// The rate limiter of one core.
 #[derive(Clone, Debug)]
 pub struct RateLimit {
-    /// `None`: there is no limit.
-    allowance: Option<Allowance>,
-    table: Table,
-    prefixes: Prefixes,
-    slip: u32,
+    limiter: Limiter,
     exempts_cookies: bool,
 }
 
 impl RateLimit {
     /// The stage that keeps to `settings`, on a clock with that many ticks a second.
     pub fn new(settings: &pmdns_config::RateLimit, ticks_per_second: u64, seed: Seed) -> Self {
-        let allowance = Allowance::new(settings, ticks_per_second);
-        let slots = if allowance.is_some() { settings.table } else { 0 };
         Self {
-            allowance,
-            table: Table::new(slots as usize),
-            prefixes: Prefixes::new(settings, seed),
-            slip: settings.slip,
+            limiter: Limiter::of_queries(settings, ticks_per_second, seed),
             exempts_cookies: settings.exempt_valid_cookies,
         }
+    }
+
+    /// What it counts with.
+    pub fn limiter(&mut self) -> &mut Limiter {
+        &mut self.limiter
     }
 }
 
@@ -45,67 +40,33 @@ impl Stage for RateLimit {
 
     #[inline(always)]
     fn is_idle(&self) -> bool {
-        self.allowance.is_none()
+        self.limiter.is_off()
     }
 
     #[inline(always)]
     fn hint(&self, packet: &Packet) {
-        self.table.prefetch(self.prefixes.hash(packet));
+        self.limiter.prefetch(packet);
     }
 
     #[inline]
     fn act(&mut self, packet: &mut Packet, context: &Context) -> Step {
         let decided = packet.answer != Answer::None;
         let go_on = Step::at(if decided { StageName::Encode } else { StageName::Policy });
-        let Some(allowance) = &self.allowance else { return go_on };
-        if self.exempts_cookies && packet.layout.flags.has(Flags::RIGHT_COOKIE) {
+        let is_exempt = self.exempts_cookies && packet.layout.flags.has(Flags::RIGHT_COOKIE);
+        if is_exempt || self.limiter.is_off() {
             return go_on;
         }
-        let place = self.table.place(self.prefixes.hash(packet));
-        if self.table.bucket(place).take(allowance, context.now) {
-            return go_on;
+        match self.limiter.judge(packet, context.now) {
+            Verdict::Pass => go_on,
+            Verdict::Drop => Step::drop(Reason::RateLimited),
+            Verdict::Slip => {
+                // An error is as short as an answer with TC=1 and says more, so it slips through as it is.
+                if !decided {
+                    packet.answer = Answer::Truncated;
+                }
+                Step::at(StageName::Encode)
+            }
         }
-        if !self.table.slips(place, self.slip) {
-            return Step::drop(Reason::RateLimited);
-        }
-        // An error is as short as an answer with TC=1 and says more, so it slips through as it is.
-        if !decided {
-            packet.answer = Answer::Truncated;
-        }
-        Step::at(StageName::Encode)
-    }
-}
-
-/// Which clients share a bucket.
-#[derive(Clone, Copy, Debug)]
-struct Prefixes {
-    ipv4_mask: u32,
-    ipv6_mask: u128,
-    seed: Seed,
-}
-
-impl Prefixes {
-    fn new(settings: &pmdns_config::RateLimit, seed: Seed) -> Self {
-        let ipv4_host = u32::MAX.checked_shr(u32::from(settings.ipv4_prefix)).unwrap_or(0);
-        let ipv6_host = u128::MAX.checked_shr(u32::from(settings.ipv6_prefix)).unwrap_or(0);
-        Self { ipv4_mask: !ipv4_host, ipv6_mask: !ipv6_host, seed }
-    }
-
-    /// Hash of the client's prefix. [`Seed::hash`] will not do: it takes bytes for letters.
-    #[inline]
-    fn hash(&self, packet: &Packet) -> u64 {
-        let client = packet.layout.client(packet.frame.bytes());
-        // The number each family starts from keeps 10.0.0.0/24 and 0:0:a00::/56 apart.
-        let (family, high, low) = if let Ok(address) = client.try_into() {
-            (4, u64::from(u32::from_be_bytes(address) & self.ipv4_mask), 0)
-        } else if let Ok(address) = client.try_into() {
-            let network = u128::from_be_bytes(address) & self.ipv6_mask;
-            (6, (network >> 64) as u64, network as u64)
-        } else {
-            debug_assert!(false, "an address has 4 or 16 bytes");
-            (0, 0, 0)
-        };
-        self.seed.mix(self.seed.mix(family, high), low)
     }
 }
 
@@ -130,6 +91,7 @@ mod tests {
             slip: 0,
             exempt_valid_cookies: true,
             table: 64,
+            ..Default::default()
         }
     }
 
@@ -282,6 +244,60 @@ mod tests {
         }
         assert_eq!(ask().0, DROPPED);
         assert_eq!(ask(), (ANSWERED, formerr), "the second over the limit slips through");
+    }
+
+    #[test]
+    fn exempt_clients_are_not_counted() {
+        let prefixes = ["192.0.2.0/25", "fd77::/64"].map(|text| text.parse().unwrap());
+        let settings = pmdns_config::RateLimit { exempt: prefixes.into(), ..settings() };
+        let mut limiter = limiter(&settings);
+        assert_eq!(steps(&mut limiter, [192, 0, 2, 1], 0), [PASSED; 20]);
+        // Of the same /24, which would share the bucket.
+        assert_eq!(steps(&mut limiter, [192, 0, 2, 129], 0), [PASSED, PASSED, PASSED, DROPPED]);
+        for _ in 0..20 {
+            assert_eq!(ask(&mut limiter, packet_over_ipv6(OUR_IPV6), 0).0, PASSED);
+        }
+    }
+
+    #[test]
+    fn a_dry_run_drops_nothing_and_counts() {
+        for slip in [0, 2] {
+            let settings = pmdns_config::RateLimit { dry_run: true, slip, ..settings() };
+            let mut limiter = limiter(&settings);
+            assert_eq!(steps(&mut limiter, [192, 0, 2, 1], 0), [PASSED; 10]);
+            assert_eq!(limiter.limiter.spared(), 7, "three were within the limit");
+            limiter.limiter.exchange(&mut self::limiter(&self::settings()).limiter);
+            assert_eq!(limiter.limiter.spared(), 7, "a counter outlives a reload");
+        }
+    }
+
+    /// Aliases of one interface once shared what each was granted, and one flood slowed all.
+    #[test]
+    fn trap_22_a_flood_from_one_source_does_not_slow_others() {
+        let mut limiter = limiter(&settings());
+        for round in 0..1000u32 {
+            let flood = steps::<8>(&mut limiter, [192, 0, 2, 1], u64::from(round));
+            let passed = flood.iter().filter(|step| **step == PASSED).count();
+            assert!(passed <= if round == 0 { 3 } else { 1 }, "round {round}");
+            let [_, _, high, low] = (round % 500).to_be_bytes();
+            let step = steps(&mut limiter, [10, high, low, 1], u64::from(round));
+            assert_eq!(step, [PASSED], "another client");
+        }
+    }
+
+    #[test]
+    fn who_floods_does_not_start_afresh_after_a_reload() {
+        let client = [192, 0, 2, 1];
+        let mut limiter = limiter(&settings());
+        assert_eq!(steps(&mut limiter, client, 0), [PASSED, PASSED, PASSED, DROPPED]);
+        limiter.limiter.exchange(&mut self::limiter(&settings()).limiter);
+        assert_eq!(steps(&mut limiter, client, 0), [DROPPED]);
+        let slipping = pmdns_config::RateLimit { slip: 1, ..settings() };
+        limiter.limiter.exchange(&mut self::limiter(&slipping).limiter);
+        assert_eq!(steps(&mut limiter, client, 0), [ANSWERED], "the new slip, the old bucket");
+        let faster = pmdns_config::RateLimit { burst: 4, ..settings() };
+        limiter.limiter.exchange(&mut self::limiter(&faster).limiter);
+        assert_eq!(steps(&mut limiter, client, 0), [PASSED; 4], "another limit has other buckets");
     }
 
     #[test]

@@ -47,6 +47,11 @@ impl Table {
         }
     }
 
+    /// How many slots there are.
+    pub(super) fn len(&self) -> usize {
+        self.sets.len() * WAYS
+    }
+
     /// Starts loading the set that `hash` leads to.
     #[inline]
     pub(super) fn prefetch(&self, hash: u64) {

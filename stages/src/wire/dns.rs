@@ -54,14 +54,24 @@ pub mod flag {
 
 /// Record and query types this program treats specially.
 pub mod rtype {
+    /// IPv4 address.
+    pub const A: u16 = 1;
+    /// Name server.
+    pub const NS: u16 = 2;
     /// Alias.
     pub const CNAME: u16 = 5;
     /// Start of authority.
     pub const SOA: u16 = 6;
+    /// Name of an address.
+    pub const PTR: u16 = 12;
     /// Host information; says nothing but that ANY is not answered in full (RFC 8482).
     pub const HINFO: u16 = 13;
     /// Text.
     pub const TXT: u16 = 16;
+    /// IPv6 address.
+    pub const AAAA: u16 = 28;
+    /// Alias of a whole tree (RFC 6672).
+    pub const DNAME: u16 = 39;
     /// EDNS (RFC 6891).
     pub const OPT: u16 = 41;
     /// The first of the types that are no data (RFC 6895 section 3.1).

@@ -29,7 +29,7 @@ pub fn length(bytes: &[u8]) -> Option<usize> {
 }
 
 /// Secret multipliers, drawn once per process, so that nobody outside can choose colliding names.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Seed {
     first: u64,
     second: u64,
@@ -57,6 +57,32 @@ impl Seed {
             hash = fold(hash ^ lower(word(name, name.len() - rest.len())), self.second);
         }
         fold(hash, self.first)
+    }
+
+    /// Hash of a name, letters taken as lower case and a few other characters taken as one: for tables that
+    /// compare names afterwards. A name of up to 16 bytes costs one multiplication.
+    #[inline(always)]
+    pub fn hash_loosely(self, name: &[u8]) -> u64 {
+        const CASE: u64 = 0x2020_2020_2020_2020;
+        let start = self.first ^ name.len() as u64;
+        let mix = |hash: u64, low: [u8; 8], high: [u8; 8]| {
+            let [low, high] = [low, high].map(|word| u64::from_le_bytes(word) | CASE);
+            fold(low ^ hash, high ^ self.second)
+        };
+        // The last words overlap those before them: together they are all of the name.
+        let (Some(first), Some(last)) = (name.first_chunk(), name.last_chunk()) else {
+            return mix(start, word(name, 0).to_le_bytes(), [0; 8]);
+        };
+        let Some(end) = name.last_chunk::<16>() else {
+            return mix(start, *first, *last);
+        };
+        let mut hash = start;
+        for step in name[..name.len() - 1].as_chunks::<16>().0 {
+            if let (Some(low), Some(high)) = (step.first_chunk(), step.last_chunk()) {
+                hash = mix(hash, *low, *high);
+            }
+        }
+        end.first_chunk().map_or(hash, |low| mix(hash, *low, *last))
     }
 
     /// Hash of a name's hash and what else a key consists of.
@@ -155,6 +181,18 @@ mod tests {
             let upper = name.to_ascii_uppercase();
             prop_assert!(equal(&name, &upper));
             prop_assert_eq!(seed.hash(&name), seed.hash(&upper));
+            prop_assert_eq!(seed.hash_loosely(&name), seed.hash_loosely(&upper));
+        }
+
+        #[test]
+        fn other_names_have_other_loose_hashes(
+            name in "[a-z]{1,60}", at in any::<proptest::sample::Index>(),
+        ) {
+            let seed = Seed::new([7; 16]);
+            let mut other = name.clone().into_bytes();
+            other[at.index(name.len())] ^= 1;
+            prop_assert_ne!(seed.hash_loosely(name.as_bytes()), seed.hash_loosely(&other));
+            prop_assert_ne!(seed.hash_loosely(name.as_bytes()), seed.hash_loosely(&name.as_bytes()[1..]));
         }
 
         #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hickory_proto::op::Message;
 use hickory_proto::rr::rdata::opt::EdnsOption;
-use pmdns_config::{Answers, LocalRecord, RateLimit as RateLimitSettings};
+use pmdns_config::{Answers, Block, Config, LocalRecord, RateLimit as RateLimitSettings};
 use pmdns_nics::hugepage::Arena;
 use pmdns_stages::acl::Acl;
 use pmdns_stages::cache::{Cache, Entry, Writer};
@@ -15,7 +15,7 @@ use pmdns_stages::fixed::FixedAnswers;
 use pmdns_stages::lookup::Lookup;
 use pmdns_stages::miss::Miss;
 use pmdns_stages::parse::Parse;
-use pmdns_stages::policy::{LocalData, Policy};
+use pmdns_stages::policy::{Policy, Ruleset};
 use pmdns_stages::ports::{Port, Ports};
 use pmdns_stages::ratelimit::RateLimit;
 use pmdns_stages::testing::{
@@ -73,16 +73,21 @@ impl Setup {
             ttl: 60,
             data: address(77).into(),
         };
-        let local = LocalData::new(&[record], &[name_of(BLOCKED).into()], seed).unwrap();
-        let local = Arc::new(local);
+        let config = Config {
+            local: vec![record],
+            block: Block { names: vec![BLOCKED.into()] },
+            ..Config::default()
+        };
+        let (rules, _) = Ruleset::load(&config, seed, 0).unwrap();
+        let rules = Arc::new(rules);
         let fixed = Arc::new(FixedAnswers::new(&self.answers));
         let encode =
-            Encode::new(Arc::clone(&cache), Arc::clone(&local), Arc::clone(&ports), MAX_UDP_SIZE);
+            Encode::new(Arc::clone(&cache), Arc::clone(&rules), Arc::clone(&ports), MAX_UDP_SIZE);
         Line {
             parse: Parse::new(ports, seed).checking(self.cookies).introducing(Arc::clone(&fixed)),
             acl: Acl::new(&self.acl),
             ratelimit: RateLimit::new(&RateLimitSettings::default(), 1000, seed),
-            policy: Policy::new(local),
+            policy: Policy::new(rules),
             lookup: Lookup::new(Arc::clone(&cache)).answering_any(&fixed),
             encode: encode.introducing(fixed, self.answers.nsid.as_deref()),
             writer: writers.remove(0),

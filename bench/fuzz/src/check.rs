@@ -1,0 +1,177 @@
+//! What must be true of every answer, whatever was asked, and of the records in it.
+
+use hickory_proto::op::Message;
+use pmdns_stages::cache::Lifetimes;
+use pmdns_stages::wire::checksum::Sum;
+use pmdns_stages::wire::dns::{HEADER_LEN, QUESTION_FIXED_LEN, Rcode, flag, header, rtype};
+use pmdns_stages::wire::ip::{
+    ETHERTYPE, IPV4_MIN_LEN, IPV6_LEN, PROTOCOL_UDP, TYPE_IPV4, TYPE_IPV6, TYPE_QINQ, TYPE_VLAN,
+    UDP_LEN, VLAN_LEN, pseudo_header, udp, v4, v6,
+};
+use pmdns_stages::wire::name;
+use pmdns_stages::wire::record::{Record, Records, Section};
+use pmdns_stages::wire::{be16, be32};
+
+/// The UDP size that rigs are configured with.
+const MAX_UDP_SIZE: u16 = 1232;
+/// What a client without EDNS can take.
+const PLAIN_UDP_SIZE: u16 = 512;
+
+/// The UDP datagram in a frame, and what stands before it.
+struct Datagram<'f> {
+    header: &'f [u8],
+    addresses: &'f [u8],
+    bytes: &'f [u8],
+}
+
+impl<'f> Datagram<'f> {
+    /// Reads a frame as a client would. `None`: it has no whole datagram.
+    fn read(frame: &'f [u8]) -> Option<Self> {
+        let mut at = ETHERTYPE;
+        while matches!(be16(frame, at)?, TYPE_VLAN | TYPE_QINQ) {
+            at += VLAN_LEN;
+        }
+        let ip = frame.get(at + 2..)?;
+        let (addresses, protocol, start, len) = match be16(frame, at)? {
+            TYPE_IPV4 => {
+                let (start, total) = (usize::from(ip.first()? & 0xf) * 4, be16(ip, v4::TOTAL_LEN)?);
+                let addresses = ip.get(v4::SOURCE..IPV4_MIN_LEN)?;
+                (addresses, ip[v4::PROTOCOL], start, usize::from(total).checked_sub(start)?)
+            }
+            TYPE_IPV6 => {
+                let len = usize::from(be16(ip, v6::PAYLOAD_LEN)?);
+                (ip.get(v6::SOURCE..IPV6_LEN)?, ip[v6::NEXT_HEADER], IPV6_LEN, len)
+            }
+            _ => return None,
+        };
+        let (header, bytes) = ip.get(..start + len)?.split_at(start);
+        let is_whole = protocol == PROTOCOL_UDP && len >= UDP_LEN + HEADER_LEN;
+        is_whole.then_some(Self { header, addresses, bytes })
+    }
+
+    fn message(&self) -> &'f [u8] {
+        &self.bytes[UDP_LEN..]
+    }
+}
+
+/// The DNS message in a frame; `None` if there is none.
+pub fn message(frame: &[u8]) -> Option<&[u8]> {
+    Datagram::read(frame).map(|datagram| datagram.message())
+}
+
+/// Checks that the frame `sent` is a sound answer to the frame `asked`, if it is one to a query at all. Whether others can
+/// read its records depends on who made them.
+pub fn answers(asked: &[u8], sent: &[u8]) {
+    let Some(answer) = Datagram::read(sent).filter(|one| be16(one.bytes, udp::SOURCE) == Some(53))
+    else {
+        return;
+    };
+    let query = Datagram::read(asked).expect("only whole queries are answered").message();
+    let is_ipv4 = answer.header[0] >> 4 == 4;
+    assert!(!is_ipv4 || Sum::default().add_bytes(answer.header).is_right(), "the IPv4 checksum");
+    let sum = pseudo_header(answer.addresses, PROTOCOL_UDP, answer.bytes.len() as u16);
+    assert!(sum.add_bytes(answer.bytes).is_right(), "the UDP checksum");
+    let message = answer.message();
+    let word = |message: &[u8], at| be16(message, at).expect("both have a whole header");
+    let flags = word(message, header::FLAGS);
+    assert_eq!(word(message, header::ID), word(query, header::ID));
+    assert_ne!(flags & flag::QR, 0);
+    let repeated = flag::OPCODE | flag::RD;
+    assert_eq!(flags & repeated, word(query, header::FLAGS) & repeated);
+    match word(message, header::QDCOUNT) {
+        0 => assert!(
+            flags & flag::RCODE != 0,
+            "only what was not understood is answered without its question"
+        ),
+        _ => {
+            let asked = name::length(&query[HEADER_LEN..]).expect("a question has a name");
+            let question = HEADER_LEN..HEADER_LEN + asked + QUESTION_FIXED_LEN;
+            assert_eq!(message[question.clone()], query[question], "the client's own letters");
+            let whole = Records::new(message).expect("one question").filter(Result::is_ok).count();
+            assert_eq!(whole, counted(message), "as many whole records as it says");
+        }
+    }
+    let room = Message::from_vec(query)
+        .ok()
+        .and_then(|query| query.edns)
+        .map_or(PLAIN_UDP_SIZE, |edns| edns.max_payload().clamp(PLAIN_UDP_SIZE, MAX_UDP_SIZE));
+    if flags & flag::RCODE != u16::from(Rcode::FORMERR.0) {
+        assert!(
+            message.len() <= usize::from(room),
+            "{} bytes for a client that takes {room}",
+            message.len()
+        );
+    }
+    let answers = word(message, header::ANCOUNT);
+    assert!(flags & flag::TC == 0 || answers == 0, "what is cut has no half answers");
+}
+
+/// How many records a message says it has.
+fn counted(message: &[u8]) -> usize {
+    let counts = [header::ANCOUNT, header::NSCOUNT, header::ARCOUNT];
+    counts.map(|at| usize::from(be16(message, at).unwrap_or(0))).iter().sum()
+}
+
+/// Checks that `answer` has the records of the message `upstream`, as they are `elapsed` seconds later, or says that they
+/// did not fit.
+pub fn same_records(upstream: &[u8], answer: &[u8], lifetimes: &Lifetimes, elapsed: u32) {
+    if be16(answer, header::FLAGS).is_some_and(|flags| flags & flag::TC != 0) {
+        return;
+    }
+    let (theirs, ours) = (records(upstream), records(answer));
+    let has_additional = ours.iter().any(|record| record.section == Section::Additional);
+    let fits = |record: &&Record| record.section != Section::Additional || has_additional;
+    let expected: Vec<&Record> = theirs.iter().filter(fits).collect();
+    assert_eq!(ours.len(), expected.len(), "as many records");
+    for (ours, theirs) in ours.iter().zip(expected) {
+        assert_eq!(
+            (ours.section, ours.rtype, ours.class),
+            (theirs.section, theirs.rtype, theirs.class)
+        );
+        assert_eq!(
+            answer[ours.data_at..ours.end],
+            upstream[theirs.data_at..theirs.end],
+            "bit for bit"
+        );
+        let ttl = if theirs.ttl > i32::MAX as u32 { 0 } else { theirs.ttl };
+        let most = ttl.max(lifetimes.min_ttl).min(lifetimes.max_ttl).saturating_sub(elapsed);
+        assert!(ours.ttl <= most, "a TTL of {} that may be {most} at most", ours.ttl);
+    }
+    // What another library reads of theirs, it reads of ours.
+    let Ok(theirs) = Message::from_vec(upstream) else { return };
+    let ours = Message::from_vec(answer).expect("ours is as readable as theirs");
+    let sections = |message: Message| [message.answers, message.authorities, message.additionals];
+    for (ours, theirs) in sections(ours).iter().zip(&sections(theirs)) {
+        for (ours, theirs) in ours.iter().zip(theirs) {
+            assert_eq!((&ours.name, &ours.data), (&theirs.name, &theirs.data));
+        }
+    }
+}
+
+/// Whether two answers differ in nothing but TTLs.
+pub fn same_but_for_ttls(left: &[u8], right: &[u8]) -> bool {
+    without_ttls(left) == without_ttls(right)
+}
+
+fn without_ttls(message: &[u8]) -> Vec<u8> {
+    let mut bytes = message.to_vec();
+    for record in records(message) {
+        bytes[record.ttl_at..record.ttl_at + 4].fill(0);
+    }
+    bytes
+}
+
+/// The records of a message up to an OPT or TSIG record, which is for the next hop only.
+fn records(message: &[u8]) -> Vec<Record> {
+    let all = Records::new(message).expect("a message with one question");
+    let all = all.map(|record| record.expect("whole records"));
+    all.take_while(|record| !matches!(record.rtype, rtype::OPT | rtype::TSIG)).collect()
+}
+
+/// The question of a message: name, type, class. `None` if it has no whole one.
+pub fn question(message: &[u8]) -> Option<(&[u8], u16, u16)> {
+    let rest = message.get(HEADER_LEN..)?;
+    let (name, rest) = rest.split_at(name::length(rest)?);
+    let fixed = be32(rest, 0)?;
+    Some((name, (fixed >> 16) as u16, fixed as u16))
+}

@@ -1,0 +1,51 @@
+//! One question from client to upstream and back: a miss, the upstream's message made into an entry, the answer for this
+//! client, and the same answer from the cache.
+
+use pmdns_nics::Verified;
+use pmdns_stages::cache::{Entry, Lifetimes, Unusable};
+use pmdns_stages::testing::Query;
+use pmdns_stages::{Answer, Context, Step};
+
+use crate::check;
+use crate::forwarder::Forwarder;
+
+/// Has the line ask `query`, replies with `upstream`, and checks what the client gets `later` seconds after.
+///
+/// `None`: the line does not ask such things. An error: the message is no answer.
+pub fn exchange(
+    forwarder: &mut Forwarder,
+    query: &Query,
+    upstream: &[u8],
+    lifetimes: &Lifetimes,
+    later: u32,
+) -> Option<Result<(), Unusable>> {
+    let asked = query.frame_bytes();
+    let miss = forwarder.hand(&asked, Verified::Unknown).misses.pop()?;
+    let now = forwarder.seconds();
+    let slow_path = &mut forwarder.rig.slow_path[0];
+    let key = miss.key();
+    let hash = key.hash(slow_path.cache.seed(), miss.key);
+    let entry = match Entry::from_reply(upstream, key, hash, now, lifetimes) {
+        Ok(entry) => entry,
+        Err(unusable) => return Some(Err(unusable)),
+    };
+    let mut packet = miss.packet(&slow_path.pool, Answer::None)?;
+    let context = Context { now: 0, seconds: now + later };
+    let step = slow_path.encode.answer_with(&mut packet, &entry, &context);
+    assert_eq!(step, Step::TRANSMIT, "what fits the entry fits a frame");
+    let fresh = packet.frame.bytes().to_vec();
+    drop(packet);
+    check::answers(&asked, &fresh);
+    let answer = check::message(&fresh)?;
+    check::same_records(upstream, answer, lifetimes, later);
+    // The cached one must be the same. A second or two may pass meanwhile.
+    slow_path.writer.insert(&entry);
+    if entry.head().expires > now + 5 {
+        let cached =
+            forwarder.hand(&asked, Verified::Unknown).sent.pop().expect("it is in the cache");
+        let cached = check::message(&cached).expect("a whole answer");
+        assert!(check::same_but_for_ttls(answer, cached), "fresh and cached answers differ");
+    }
+    forwarder.rig.slow_path[0].writer.remove(hash);
+    Some(Ok(()))
+}

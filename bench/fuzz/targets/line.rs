@@ -1,0 +1,77 @@
+//! Fuzz target: any frame from the wire, through every stage.
+//!
+//! The first byte says what the rest is: a frame as it stands, a frame whose checksums the port has verified (so that
+//! nothing has to add up before other stages see it), or a DNS message from some client, described by three more bytes.
+#![no_main]
+
+use std::cell::RefCell;
+
+use hickory_proto::op::Message;
+use libfuzzer_sys::fuzz_target;
+use pmdns_fuzz::check;
+use pmdns_fuzz::forwarder::Forwarder;
+use pmdns_fuzz::input::Input;
+use pmdns_nics::Verified;
+use pmdns_stages::Answer;
+use pmdns_stages::testing::{act_once, at, query};
+
+/// Something to decide for every stage.
+const POLICY: &str = r#"
+    [acl]
+    refuse = ["10.77.9.0/24"]
+    drop = ["10.77.8.0/24"]
+    [ratelimit]
+    queries_per_second = 1000000
+    burst = 1000000
+    [block]
+    names = ["blocked.example"]
+    [[local]]
+    name = "router.example"
+    type = "A"
+    data = "192.0.2.1"
+    [[local]]
+    name = "alias.example"
+    type = "CNAME"
+    data = "router.example"
+"#;
+
+thread_local! {
+    static FORWARDER: RefCell<Forwarder> = RefCell::new(start());
+}
+
+fn start() -> Forwarder {
+    let mut forwarder = Forwarder::new(POLICY);
+    let text = [vec![199], vec![b'x'; 199]].concat();
+    let big: Vec<_> = (0..4).map(|_| (0, 16, 86_400, text.clone())).collect();
+    forwarder.rig.learn(&query("a.example. A"), &[(0, 1, 86_400, vec![192, 0, 2, 7])]);
+    forwarder.rig.learn(&query("big.example. TXT"), &big);
+    forwarder
+}
+
+fuzz_target!(|data: &[u8]| {
+    let mut input = Input::new(data);
+    let (frame, verified) = match input.byte() % 3 {
+        0 => (input.rest().to_vec(), Verified::Unknown),
+        1 => (input.rest().to_vec(), Verified::Good),
+        _ => {
+            let client = input.dress(query("a.example. A"));
+            (client.frame_around(input.rest()), Verified::Unknown)
+        }
+    };
+    FORWARDER.with_borrow_mut(|forwarder| {
+        let fate = forwarder.hand(&frame, verified);
+        if let Some(sent) = fate.sent.first() {
+            check::answers(&frame, sent);
+            let message = check::message(sent).map(Message::from_vec);
+            assert!(message.is_none_or(|read| read.is_ok()), "others can read it");
+        }
+        // A miss whose upstreams all fail.
+        for miss in fate.misses {
+            let slow_path = &mut forwarder.rig.slow_path[0];
+            let failed = Answer::Rcode(pmdns_stages::wire::dns::Rcode::SERVFAIL);
+            let packet = miss.packet(&slow_path.pool, failed).expect("the pool has frames");
+            let packet = act_once(&mut slow_path.encode, packet, &at(0));
+            check::answers(&frame, packet.frame.bytes());
+        }
+    });
+});

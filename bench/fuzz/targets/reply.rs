@@ -1,0 +1,33 @@
+//! Fuzz target: any message of an upstream, made into a cache entry, encoded for some client, and read back.
+//!
+//! Five bytes say what the client is like, how long answers are kept, and how old this one is when it is asked for; the rest is the
+//! message. The client asks the message's own question.
+#![no_main]
+
+use std::cell::RefCell;
+
+use libfuzzer_sys::fuzz_target;
+use pmdns_fuzz::check::question;
+use pmdns_fuzz::exchange::exchange;
+use pmdns_fuzz::forwarder::Forwarder;
+use pmdns_fuzz::input::Input;
+use pmdns_stages::cache::Lifetimes;
+use pmdns_stages::testing::query;
+
+thread_local! {
+    static FORWARDER: RefCell<Forwarder> = RefCell::new(Forwarder::new(""));
+}
+
+fuzz_target!(|data: &[u8]| {
+    let mut input = Input::new(data);
+    let mut client = input.dress(query("a. A"));
+    let min_ttl = if input.byte() & 1 == 1 { 60 } else { 0 };
+    let later = u32::from(input.byte());
+    let message = input.rest();
+    let Some((name, qtype, qclass)) = question(message) else { return };
+    (client.name, client.qtype, client.qclass) = (name.to_vec(), qtype, qclass);
+    let lifetimes = Lifetimes { min_ttl, max_ttl: 86_400, max_negative_ttl: 900, max_body: 1232 };
+    FORWARDER.with_borrow_mut(|forwarder| {
+        let _ = exchange(forwarder, &client, message, &lifetimes, later);
+    });
+});

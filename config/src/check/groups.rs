@@ -1,0 +1,101 @@
+//! The rules of `[[group]]`, `[[forward]]` and `[health]`: who is asked for what.
+
+use std::collections::HashMap;
+
+use super::{Verdict, at_most, broken, in_range, plain_name};
+use crate::limits::{
+    MAX_FORWARDS, MAX_IN_A_ROW, MAX_PARALLEL, MAX_PROBE_INTERVAL_MS, MAX_TIMEOUT_MS, MAX_UPSTREAMS,
+    MIN_PARALLEL, MIN_PROBE_INTERVAL_MS,
+};
+use crate::name::{NameError, readable, wire_name};
+use crate::problem::Problem;
+use crate::settings::{Config, DEFAULT_GROUP, Forward, Group, Health};
+
+impl Forward {
+    /// The zone in wire format, lower case.
+    ///
+    /// # Errors
+    ///
+    /// The zone is no name; a checked configuration has no such zone.
+    pub fn wire_zone(&self) -> Result<Box<[u8]>, NameError> {
+        wire_name(&self.zone)
+    }
+}
+
+pub(super) fn check(config: &Config) -> Verdict {
+    for (index, upstream) in config.upstreams.iter().enumerate() {
+        plain_name(&format!("upstream[{index}].group"), &upstream.group)?;
+    }
+    check_groups(config)?;
+    check_forwards(config)?;
+    check_use(config)?;
+    check_health(&config.health)
+}
+
+fn check_groups(config: &Config) -> Verdict {
+    at_most("group", "groups", config.groups.len(), MAX_UPSTREAMS)?;
+    for (index, group) in config.groups.iter().enumerate() {
+        let key = format!("group[{index}].name");
+        has_members(config, &key, &group.name)?;
+        let same = |other: &Group| other.name == group.name;
+        if let Some(first) = config.groups[..index].iter().position(same) {
+            let (value, other) = (format!("`{}`", group.name), format!("group[{first}].name"));
+            return broken(key, Problem::Twice { value, other, fix: "describe each group once" });
+        }
+        let key = format!("group[{index}].parallel");
+        in_range(&key, group.parallel, MIN_PARALLEL, MAX_PARALLEL)?;
+    }
+    Ok(())
+}
+
+fn check_forwards(config: &Config) -> Verdict {
+    at_most("forward", "zones", config.forwards.len(), MAX_FORWARDS)?;
+    let mut zones = HashMap::new();
+    for (index, forward) in config.forwards.iter().enumerate() {
+        has_members(config, &format!("forward[{index}].group"), &forward.group)?;
+        let key = format!("forward[{index}].zone");
+        let zone = match forward.wire_zone() {
+            Ok(zone) => zone,
+            Err(error) => return broken(key, Problem::Zone(error)),
+        };
+        let value = readable(&zone);
+        if let Some(first) = zones.insert(zone, index) {
+            let other = format!("forward[{first}].zone");
+            return broken(key, Problem::Twice { value, other, fix: "a zone has one group" });
+        }
+    }
+    Ok(())
+}
+
+/// Whether every name has somebody to be asked, and every upstream a name to be asked for.
+fn check_use(config: &Config) -> Verdict {
+    let is_root = |forward: &Forward| forward.zone == ".";
+    let default_is_asked = !config.forwards.iter().any(is_root);
+    if default_is_asked && !config.upstreams.iter().any(|one| one.group == DEFAULT_GROUP) {
+        return broken("upstream", Problem::NoDefault);
+    }
+    for (index, upstream) in config.upstreams.iter().enumerate() {
+        let group = &upstream.group;
+        let is_asked = (default_is_asked && group == DEFAULT_GROUP)
+            || config.forwards.iter().any(|forward| forward.group == *group);
+        if !is_asked {
+            return broken(format!("upstream[{index}].group"), Problem::IdleGroup(group.clone()));
+        }
+    }
+    Ok(())
+}
+
+fn check_health(health: &Health) -> Verdict {
+    in_range("health.failures", health.failures, 1, MAX_IN_A_ROW)?;
+    in_range("health.successes", health.successes, 1, MAX_IN_A_ROW)?;
+    let (min, max) = (MIN_PROBE_INTERVAL_MS, MAX_PROBE_INTERVAL_MS);
+    in_range("health.interval_ms", health.interval_ms, min, max)?;
+    in_range("health.timeout_ms", health.timeout_ms, 1, MAX_TIMEOUT_MS)
+}
+
+fn has_members(config: &Config, key: &str, group: &str) -> Verdict {
+    match config.upstreams.iter().any(|upstream| upstream.group == group) {
+        true => Ok(()),
+        false => broken(key, Problem::EmptyGroup(group.to_owned())),
+    }
+}

@@ -1,0 +1,189 @@
+//! Reload: rules read anew from the configuration, while queries are answered.
+//!
+//! A thread of its own reads the files and makes the rules, which for millions of names takes seconds. The main
+//! thread then lends them to those who judge by them and waits until what they had has come back. Whoever
+//! asked is told how it ended. A configuration or file that is wrong changes nothing.
+
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use pmdns_config::{Config, ConfigError};
+use pmdns_stages::policy::{Digest, RulesetError};
+
+use super::socket::Client;
+use crate::rules::{Fresh, Recipe, RulesDesk};
+
+/// Clients that may wait for reloads.
+const MAX_ASKERS: usize = 16;
+
+/// Why a reload changed nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum ReloadError {
+    /// The configuration is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A file it names is, or the records contradict each other.
+    #[error(transparent)]
+    Rules(#[from] RulesetError),
+    /// No thread could be started for it.
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
+    /// The thread ended without an answer.
+    #[error("the thread that reads the files ended unexpectedly; the log says why")]
+    Ended,
+}
+
+/// What a reload read.
+struct Read {
+    config: Config,
+    fresh: Fresh,
+}
+
+/// How far a reload has come.
+enum Stage {
+    /// Nobody asked for one.
+    Idle,
+    /// The files are being read.
+    Reading(JoinHandle<Result<Read, ReloadError>>),
+    /// Not every thread has given back what it had.
+    Lent(String),
+}
+
+/// Reloads, one at a time.
+pub struct Reloader {
+    path: PathBuf,
+    running: Config,
+    desk: RulesDesk,
+    stage: Stage,
+    started: Instant,
+    /// Who waits for the reload under way.
+    askers: Vec<Client>,
+    /// Somebody asked since it began, and who of them waits.
+    asked: bool,
+    next_askers: Vec<Client>,
+}
+
+impl Reloader {
+    /// A reloader of what `running` was read from.
+    pub fn new(path: &Path, running: &Config, desk: RulesDesk) -> Self {
+        Self {
+            path: path.to_owned(),
+            running: running.clone(),
+            desk,
+            stage: Stage::Idle,
+            started: Instant::now(),
+            askers: Vec::new(),
+            asked: false,
+            next_askers: Vec::new(),
+        }
+    }
+
+    /// Has the rules read anew, after the reload under way if there is one: its files may have been read before
+    /// they were changed.
+    pub fn ask(&mut self) {
+        self.asked = true;
+    }
+
+    /// The same, for somebody who wants to know how it ends.
+    pub fn ask_for(&mut self, client: Client) {
+        if self.next_askers.len() == MAX_ASKERS {
+            return client.answer("error: too many wait for a reload already\n");
+        }
+        self.next_askers.push(client);
+        self.asked = true;
+    }
+
+    /// Goes on with what is under way. Never waits.
+    pub fn turn(&mut self) {
+        match std::mem::replace(&mut self.stage, Stage::Idle) {
+            Stage::Idle => {}
+            Stage::Reading(thread) if thread.is_finished() => {
+                match thread.join().unwrap_or(Err(ReloadError::Ended)) {
+                    Ok(read) => self.lend(read),
+                    Err(error) => self.fail(&error),
+                }
+            }
+            Stage::Lent(text) if !self.desk.collect() => self.succeed(&text),
+            under_way => self.stage = under_way,
+        }
+        if self.asked && matches!(self.stage, Stage::Idle) {
+            self.begin();
+        }
+    }
+
+    fn begin(&mut self) {
+        self.asked = false;
+        self.started = Instant::now();
+        self.askers = std::mem::take(&mut self.next_askers);
+        let (path, recipe) = (self.path.clone(), self.desk.recipe());
+        let thread = std::thread::Builder::new().name("reload".into());
+        match thread.spawn(move || read(&path, recipe)) {
+            Ok(thread) => self.stage = Stage::Reading(thread),
+            Err(error) => self.fail(&ReloadError::Thread(error)),
+        }
+    }
+
+    fn lend(&mut self, Read { config, fresh }: Read) {
+        let text = describe(&fresh.digest);
+        for warning in &fresh.digest.warnings {
+            tracing::warn!("{warning}");
+        }
+        let differs = rest(&config) != rest(&self.running);
+        let rest = if differs { "; other settings have changed too: restart for them" } else { "" };
+        self.desk.lend(fresh);
+        self.stage = Stage::Lent(format!("{text}{rest}"));
+    }
+
+    fn succeed(&mut self, text: &str) {
+        let seconds = self.started.elapsed().as_secs_f64();
+        tracing::info!("reloaded in {seconds:.1} s: {text}");
+        self.tell(&format!("ok: {text}\n"));
+    }
+
+    fn fail(&mut self, error: &ReloadError) {
+        tracing::error!("not reloaded, the rules in use stay: {error}");
+        self.tell(&format!("error: {error}\n"));
+    }
+
+    fn tell(&mut self, text: &str) {
+        self.askers.drain(..).for_each(|client| client.answer(text));
+    }
+}
+
+fn read(path: &Path, recipe: Recipe) -> Result<Read, ReloadError> {
+    let config = Config::load(path)?;
+    let fresh = recipe.make(&config)?;
+    Ok(Read { config, fresh })
+}
+
+/// What rules consist of, in a line.
+pub fn describe(digest: &Digest) -> String {
+    let Digest { local_names, policy_names, blocked_names, bytes, warnings } = digest;
+    let mut text = format!(
+        "{local_names} local names, {policy_names} names in policy zones, {blocked_names} blocked names \
+         in {:.1} MiB",
+        *bytes as f64 / f64::from(1 << 20)
+    );
+    if !warnings.is_empty() {
+        text += &format!(", {} files with lines that were not understood", warnings.len());
+    }
+    text
+}
+
+/// What a reload does not change, for comparison.
+fn rest(config: &Config) -> String {
+    let none = Config::default();
+    let rest = Config {
+        acl: none.acl,
+        ratelimit: none.ratelimit,
+        local: none.local,
+        block: none.block,
+        policy: none.policy,
+        zones: none.zones,
+        blocklists: none.blocklists,
+        rpz: none.rpz,
+        ..config.clone()
+    };
+    format!("{rest:?}")
+}

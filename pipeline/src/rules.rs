@@ -1,0 +1,203 @@
+//! Rules that replace those in use, while queries are answered.
+//!
+//! A data core frees and allocates nothing, so it is not given the news: it is lent them. The
+//! [`Reloader`](crate::control::reload::Reloader) makes everything that a thread needs ready, puts it into that
+//! thread's ring, and the thread exchanges it, between two batches, for what it had. What it had comes back
+//! through a second ring and is freed where it was made. A reload is over when everything has come back; until
+//! then no other is begun, so neither ring is ever full.
+//!
+//! Threads exchange their rules one after another, not all at once. A packet that was judged by the old rules
+//! may be encoded on a core that has the new ones, or the reverse: encode sees that, and judges again.
+
+use std::sync::Arc;
+
+use pmdns_config::Config;
+use pmdns_stages::acl::Acl;
+use pmdns_stages::policy::{Digest, Policy, Ruleset, RulesetError};
+use pmdns_stages::ratelimit::Limiter;
+use pmdns_stages::wire::name::Seed;
+
+use crate::ring::{RingReceiver, RingSender, ring};
+
+/// What rules consist of on a data core.
+pub struct LineRules {
+    /// Who may ask.
+    pub acl: Acl,
+    /// How fast.
+    pub queries: Limiter,
+    /// How fast what the cache cannot answer.
+    pub misses: Limiter,
+    /// What names are judged by.
+    pub policy: Policy,
+    /// What they are answered from.
+    pub answers: Arc<Ruleset>,
+}
+
+/// The end that a thread takes rules from and gives rules back to.
+pub struct Tray<T> {
+    fresh: RingReceiver<Box<T>>,
+    used: RingSender<Box<T>>,
+}
+
+/// The other end.
+struct Lender<T> {
+    fresh: RingSender<Box<T>>,
+    used: RingReceiver<Box<T>>,
+    lent: bool,
+}
+
+fn lend<T>() -> (Lender<T>, Tray<T>) {
+    let (fresh, taken) = ring(1);
+    let (given_back, used) = ring(1);
+    let lender = Lender { fresh, used, lent: false };
+    (lender, Tray { fresh: taken, used: given_back })
+}
+
+impl<T> Tray<T> {
+    /// If there are new rules, has them exchanged for those in use, and gives these back.
+    #[inline]
+    pub fn look(&mut self, exchange: impl FnOnce(&mut T)) {
+        if let Some(mut rules) = self.fresh.pop() {
+            exchange(&mut rules);
+            let given_back = self.used.push(rules).is_ok();
+            debug_assert!(given_back, "no rules are lent before the last ones are back");
+        }
+    }
+}
+
+impl<T> Lender<T> {
+    fn lend(&mut self, rules: T) {
+        self.lent = self.fresh.push(Box::new(rules)).is_ok();
+        debug_assert!(self.lent, "the ring is empty");
+    }
+
+    /// Frees what has come back, and says whether anything has not.
+    fn collect(&mut self) -> bool {
+        if self.used.pop().is_some() {
+            self.lent = false;
+        }
+        self.lent
+    }
+}
+
+/// Where rules are lent from.
+pub struct RulesDesk {
+    workers: Vec<Lender<LineRules>>,
+    slow_path: Vec<Lender<Arc<Ruleset>>>,
+    seed: Seed,
+    ticks_per_second: u64,
+    generation: u16,
+}
+
+/// The trays that go with a desk.
+pub struct Trays {
+    /// By worker.
+    pub workers: Vec<Tray<LineRules>>,
+    /// By thread of the slow path.
+    pub slow_path: Vec<Tray<Arc<Ruleset>>>,
+}
+
+/// Makes the rules of one generation.
+#[derive(Clone, Copy, Debug)]
+pub struct Recipe {
+    workers: usize,
+    slow_path: usize,
+    seed: Seed,
+    ticks_per_second: u64,
+    generation: u16,
+}
+
+/// Rules for every thread.
+pub struct Fresh {
+    workers: Vec<LineRules>,
+    slow_path: Vec<Arc<Ruleset>>,
+    /// What they consist of.
+    pub digest: Digest,
+}
+
+impl RulesDesk {
+    /// A desk for so many threads that judge by rules of generation 0.
+    pub fn new(
+        workers: usize,
+        slow_path: usize,
+        seed: Seed,
+        ticks_per_second: u64,
+    ) -> (Self, Trays) {
+        let (workers, worker_trays) = (0..workers).map(|_| lend()).unzip();
+        let (slow_path, slow_path_trays) = (0..slow_path).map(|_| lend()).unzip();
+        let desk = Self { workers, slow_path, seed, ticks_per_second, generation: 0 };
+        (desk, Trays { workers: worker_trays, slow_path: slow_path_trays })
+    }
+
+    /// What the next rules are made with.
+    pub fn recipe(&self) -> Recipe {
+        Recipe {
+            workers: self.workers.len(),
+            slow_path: self.slow_path.len(),
+            seed: self.seed,
+            ticks_per_second: self.ticks_per_second,
+            // Generations come round after 65,536 reloads. No packet is on its way for so long: a reload ends when
+            // every thread has taken part in it.
+            generation: self.generation.wrapping_add(1),
+        }
+    }
+
+    /// Lends rules to every thread. Nothing may be lent at the time.
+    pub fn lend(&mut self, fresh: Fresh) {
+        self.generation = self.recipe().generation;
+        for (lender, rules) in self.workers.iter_mut().zip(fresh.workers) {
+            lender.lend(rules);
+        }
+        for (lender, rules) in self.slow_path.iter_mut().zip(fresh.slow_path) {
+            lender.lend(rules);
+        }
+    }
+
+    /// Frees the rules that have come back, and says whether some have not.
+    pub fn collect(&mut self) -> bool {
+        let workers = self.workers.iter_mut().map(Lender::collect);
+        let slow_path = self.slow_path.iter_mut().map(Lender::collect);
+        workers.chain(slow_path).fold(false, |any, lent| any | lent)
+    }
+}
+
+impl Recipe {
+    /// The rules of `config`, for every thread. It reads files, which takes its time.
+    pub fn make(&self, config: &Config) -> Result<Fresh, RulesetError> {
+        let (ruleset, digest) = Ruleset::load(config, self.seed, self.generation)?;
+        let ruleset = Arc::new(ruleset);
+        let line = |_| LineRules {
+            acl: Acl::new(&config.acl),
+            queries: Limiter::of_queries(&config.ratelimit, self.ticks_per_second, self.seed),
+            misses: Limiter::of_misses(&config.ratelimit, self.ticks_per_second, self.seed),
+            policy: Policy::new(Arc::clone(&ruleset)),
+            answers: Arc::clone(&ruleset),
+        };
+        let workers = (0..self.workers).map(line).collect();
+        let slow_path = (0..self.slow_path).map(|_| Arc::clone(&ruleset)).collect();
+        Ok(Fresh { workers, slow_path, digest })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_lent_comes_back_and_is_freed_by_the_lender() {
+        let (mut lender, mut tray) = lend::<Arc<u32>>();
+        let (mut old, new) = (Arc::new(1), Arc::new(2));
+        let watched = Arc::clone(&old);
+        tray.look(|_| panic!("there is nothing yet"));
+        lender.lend(Arc::clone(&new));
+        assert!(lender.collect(), "not taken yet");
+        tray.look(|rules| std::mem::swap(rules, &mut old));
+        assert_eq!((*old, Arc::strong_count(&watched)), (2, 2), "given back, not freed");
+        assert!(!lender.collect());
+        assert_eq!(Arc::strong_count(&watched), 1);
+        tray.look(|_| panic!("once is enough"));
+        lender.lend(new);
+        tray.look(|_| {});
+        assert!(!lender.collect(), "and again");
+    }
+}

@@ -1,0 +1,123 @@
+//! Calls: questions put to an upstream over TCP, because the reply over UDP was cut or could not be trusted.
+
+use std::io;
+use std::rc::Rc;
+
+use super::counters::count;
+use super::desk::Desk;
+use super::pending::Ticket;
+use super::plan::{Attempt, Setback};
+use super::tcp::{Call, Connection};
+
+impl Desk {
+    /// Makes the calls that wait, as far as there are connections for them.
+    pub(super) fn make_calls(&mut self) {
+        // What fails at once and waits again does so until the next turn.
+        for _ in 0..self.network.calls.len() {
+            let Some((_, attempt)) = self.network.calls.front() else { return };
+            let line = self.network.line_to(attempt.upstream);
+            if line.is_none() && !self.network.may_connect() {
+                return;
+            }
+            if let Some((ticket, attempt)) = self.network.calls.pop_front() {
+                self.call(ticket, attempt, line);
+            }
+        }
+    }
+
+    /// Asks over the connection in slot `line`, or over a new one.
+    fn call(&mut self, ticket: Ticket, attempt: Attempt, line: Option<usize>) {
+        let Some((question, _)) = self.pending.find(ticket) else { return };
+        let call = (ticket, Rc::clone(question), attempt);
+        let Some(slot) = line.or_else(|| self.connect(attempt.upstream)) else {
+            return self.learn(ticket, attempt, Setback::Unreachable);
+        };
+        let expires = self.now + self.patience(attempt.upstream);
+        if let Err(error) = self.network.connections[slot].call(call, self.now, expires) {
+            self.note_socket_error(&error);
+            return self.learn(ticket, attempt, Setback::Unreachable);
+        }
+        count(&self.upstream_counters[attempt.upstream].tcp);
+        self.hear_connection(slot);
+    }
+
+    /// Opens a connection.
+    fn connect(&mut self, upstream: usize) -> Option<usize> {
+        let to = &self.upstreams[upstream];
+        let address = to.address.plain()?;
+        let opened = match Connection::open(upstream, to.source, address, self.now) {
+            Ok(opened) => opened,
+            Err(error) => {
+                self.note_socket_error(&error);
+                return None;
+            }
+        };
+        match opened.and_then(|connection| self.network.keep_connection(connection)) {
+            Ok(slot) => Some(slot),
+            Err(error) => {
+                self.note_broken(upstream, &error, 1);
+                self.note_failure(upstream, self.now);
+                None
+            }
+        }
+    }
+
+    /// Goes on with a connection.
+    pub(super) fn hear_connection(&mut self, slot: usize) {
+        while let Some(connection) = self.network.connections.get_mut(slot) {
+            let upstream = connection.upstream;
+            match connection.converse(&mut self.network.buffer, self.now) {
+                Ok(Some((call, reply))) => {
+                    self.note_reply(upstream, call.sent);
+                    let answer = self.read(&call.question, call.attempt, &reply);
+                    self.conclude(call.ticket, call.attempt, answer);
+                }
+                Ok(None) => return self.network.set_timer(slot),
+                Err(error) => return self.break_connection(slot, &error),
+            }
+        }
+    }
+
+    /// A connection has ended, by itself or because what came over it made no sense. To end one that is idle, or
+    /// that has been of use, is the server's right: its queries are made again over another (RFC 7766 section 6.2.4).
+    fn break_connection(&mut self, slot: usize, error: &io::Error) {
+        let Connection { upstream, opened, calls, .. } = match self.network.close_connection(slot) {
+            useful if useful.has_replied() && error.kind() != io::ErrorKind::InvalidData => {
+                return self.call_again(useful.calls);
+            }
+            useless => useless,
+        };
+        if calls.is_empty() {
+            return;
+        }
+        self.note_broken(upstream, error, calls.len() as u64);
+        self.note_failure(upstream, opened);
+        for call in calls {
+            self.learn(call.ticket, call.attempt, Setback::Unreachable);
+        }
+    }
+
+    /// Gives up what is due on a connection. If nothing has come since that was sent, nothing more will, and the
+    /// connection is closed; so is one that nobody has used for long.
+    pub(super) fn serve_connection(&mut self, slot: usize) {
+        let Some(connection) = self.network.connections.get_mut(slot) else { return };
+        let upstream = connection.upstream;
+        let silent: Vec<Call> = std::iter::from_fn(|| connection.expire(self.now)).collect();
+        let is_deaf = silent.last().is_some_and(|call| connection.is_deaf_since(call.sent));
+        if is_deaf || connection.due() <= self.now {
+            let closed = self.network.close_connection(slot);
+            self.call_again(closed.calls);
+        } else {
+            self.network.set_timer(slot);
+        }
+        for call in silent {
+            self.note_timeout(upstream, call.sent);
+            self.learn(call.ticket, call.attempt, Setback::Silent);
+        }
+    }
+
+    fn call_again(&mut self, calls: impl IntoIterator<Item = Call>) {
+        let calls = calls.into_iter().map(|call| (call.ticket, call.attempt));
+        self.network.calls.extend(calls);
+    }
+}

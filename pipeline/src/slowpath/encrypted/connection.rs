@@ -1,0 +1,127 @@
+//! One encrypted connection, whatever is spoken over it.
+
+use std::cell::Cell;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+use pmdns_config::{Host, Protocol};
+use rustls::pki_types::ServerName;
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::Instant;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::doh::Doh;
+use super::doq::Doq;
+use super::dot::Dot;
+use super::trust::{Settings, alpn};
+
+/// The longest message there is (RFC 1035 section 4.2.2).
+pub(super) const MAX_MESSAGE: usize = 65_535;
+
+/// Why a query got no reply.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The server said no to this one; the connection stands.
+    Refused(io::Error),
+    /// The connection has ended, or nothing more is to be expected of it.
+    Ended(io::Error),
+}
+
+/// A connection.
+pub(super) struct Connection {
+    spoken: Spoken,
+    /// When a query was last sent.
+    used: Cell<Instant>,
+    /// When something was last received.
+    heard: Cell<Instant>,
+    has_replied: Cell<bool>,
+}
+
+/// What is spoken over it.
+enum Spoken {
+    Dot(Dot),
+    Doh(Doh),
+    Doq(Doq),
+}
+
+impl Connection {
+    /// Opens one to an address of the server.
+    pub(super) async fn open(settings: &Settings, to: SocketAddr) -> io::Result<Self> {
+        let spoken = match &settings.server.protocol {
+            Protocol::Tls => Spoken::Dot(Dot::new(tls(settings, to).await?)),
+            Protocol::Https(path) => {
+                let stream = tls(settings, to).await?;
+                Spoken::Doh(Doh::open(stream, settings, path).await?)
+            }
+            Protocol::Quic => Spoken::Doq(Doq::open(settings, to).await?),
+        };
+        let (used, heard) = (Cell::new(Instant::now()), Cell::new(Instant::now()));
+        Ok(Self { spoken, used, heard, has_replied: Cell::new(false) })
+    }
+
+    /// Sends a query, whose id is 0, and waits for its reply, whose id is 0 as well. Many may do so at once.
+    pub(super) async fn ask(&self, query: &[u8]) -> Result<Vec<u8>, Failure> {
+        self.used.set(Instant::now());
+        let reply = match &self.spoken {
+            Spoken::Dot(dot) => dot.ask(query).await,
+            Spoken::Doh(doh) => doh.ask(query).await,
+            Spoken::Doq(doq) => doq.ask(query).await,
+        }?;
+        self.heard.set(Instant::now());
+        self.has_replied.set(true);
+        Ok(reply)
+    }
+
+    /// Whether a query may be sent. It may have ended all the same: nobody knows before he tries.
+    pub(super) fn is_open(&self) -> bool {
+        match &self.spoken {
+            Spoken::Dot(dot) => dot.is_open(),
+            Spoken::Doh(doh) => doh.is_open(),
+            Spoken::Doq(doq) => doq.is_open(),
+        }
+    }
+
+    /// Whether it has ever brought a reply.
+    pub(super) fn has_replied(&self) -> bool {
+        self.has_replied.get()
+    }
+
+    /// When it was opened, or last brought a reply.
+    pub(super) fn heard(&self) -> Instant {
+        self.heard.get()
+    }
+
+    /// When a query was last sent.
+    pub(super) fn used(&self) -> Instant {
+        self.used.get()
+    }
+}
+
+/// A TLS connection over TCP.
+async fn tls(settings: &Settings, to: SocketAddr) -> io::Result<TlsStream<TcpStream>> {
+    let socket = if to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    if let Some(source) = settings.source {
+        socket.bind(SocketAddr::new(source, 0))?;
+    }
+    let stream = socket.connect(to).await?;
+    stream.set_nodelay(true)?;
+    let name = match &settings.name {
+        Host::Address(address) => ServerName::from(*address),
+        Host::Name(name) => ServerName::try_from(name.to_string()).map_err(io::Error::other)?,
+    };
+    let stream = TlsConnector::from(settings.tls.clone()).connect(name, stream).await?;
+    // A server that knows nothing of ALPN may still be right for DNS over TLS, but not for HTTP/2.
+    let wanted = alpn(&settings.server.protocol);
+    let chosen = stream.get_ref().1.alpn_protocol();
+    let is_needed = matches!(settings.server.protocol, Protocol::Https(_));
+    if is_needed && chosen != Some(wanted) {
+        return Err(io::Error::other("the server does not offer HTTP/2 (ALPN h2)"));
+    }
+    Ok(stream)
+}
+
+/// The address that leaves the source to the kernel, unless it is set.
+pub(super) fn source(settings: &Settings, to: SocketAddr) -> IpAddr {
+    settings.source.unwrap_or_else(|| super::super::udp::unspecified(to))
+}

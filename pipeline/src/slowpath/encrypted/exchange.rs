@@ -1,0 +1,83 @@
+//! Exchanges with encrypted upstreams, as the desk sees them.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::super::counters::count;
+use super::super::desk::Desk;
+use super::super::pending::Ticket;
+use super::super::plan::{Attempt, Setback, Transport};
+use super::super::query::{Query, Question};
+use super::super::spelling::Spelling;
+use super::{Asked, Outcome};
+
+/// Reports taken in one turn; misses wait meanwhile.
+const MAX_HEARD: usize = 256;
+/// The id of every query handed over, and of every reply that comes back. Over HTTPS and QUIC it is the id on the
+/// wire as well (RFC 8484 section 4.1, RFC 9250 section 4.2.1).
+const ID: u16 = 0;
+
+impl Desk {
+    /// Asks over an encrypted connection.
+    pub(in super::super) fn ask_encrypted(&mut self, ticket: Ticket, attempt: Attempt) {
+        let Some((question, _)) = self.pending.find(ticket) else { return };
+        let question = Rc::clone(question);
+        let patience = self.patience(attempt.upstream);
+        self.send_encrypted(ticket, question, attempt, patience);
+    }
+
+    /// Sends a query to an encrypted upstream, which has so long to reply.
+    pub(in super::super) fn send_encrypted(
+        &mut self,
+        ticket: Ticket,
+        question: Rc<Question>,
+        attempt: Attempt,
+        patience: Duration,
+    ) {
+        let upstream = attempt.upstream;
+        let attempt = Attempt { transport: Transport::Tcp, ..attempt };
+        let query = Query::new(&question, ID, Spelling::PLAIN, attempt.edns).padded();
+        let asked = Asked { ticket, question, attempt, sent: self.now };
+        if self.encrypted.ask(asked, query, patience) {
+            count(&self.upstream_counters[upstream].encrypted);
+        } else {
+            count(&self.upstream_counters[upstream].shed);
+            self.learn(ticket, attempt, Setback::Unreachable);
+        }
+    }
+
+    /// Takes in what came of queries to encrypted upstreams, and says of how many.
+    pub(in super::super) fn hear_encrypted(&mut self) -> usize {
+        for heard in 0..MAX_HEARD {
+            let Some((asked, outcome)) = self.encrypted.hear() else { return heard };
+            self.conclude_encrypted(asked, outcome);
+        }
+        MAX_HEARD
+    }
+
+    fn conclude_encrypted(&mut self, asked: Asked, outcome: Outcome) {
+        let Asked { ticket, question, attempt, sent } = asked;
+        let upstream = attempt.upstream;
+        match outcome {
+            // The connection says who replied; that it is the reply to this question is checked as everywhere.
+            Outcome::Reply(reply, _) if !question.is_answered_by(ID, Spelling::PLAIN, &reply) => {
+                count(&self.upstream_counters[upstream].mismatched);
+                self.learn(ticket, attempt, Setback::Unreachable);
+            }
+            Outcome::Reply(reply, took) => {
+                self.note_reply(upstream, self.now.saturating_sub(took));
+                let answer = self.read(&question, attempt, &reply);
+                self.conclude(ticket, attempt, answer);
+            }
+            Outcome::Silent => {
+                self.note_timeout(upstream, sent);
+                self.learn(ticket, attempt, Setback::Silent);
+            }
+            Outcome::Broken(error) => {
+                self.note_broken(upstream, &error, 1);
+                self.note_failure(upstream, sent);
+                self.learn(ticket, attempt, Setback::Unreachable);
+            }
+        }
+    }
+}

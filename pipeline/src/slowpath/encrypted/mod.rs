@@ -1,0 +1,264 @@
+//! Upstreams over encrypted connections: TLS, HTTPS and QUIC, on a thread of their own.
+//!
+//! ```text
+//!  desk ──Request──► peer, one for each upstream ──► its connection ──► upstream
+//!       ◄──Report───  (bootstrap, back-off, reuse)    (dot, doh, doq)
+//! ```
+//!
+//! Encryption comes from libraries that are written for tokio, and the slow path's loop never waits. So each slow
+//! path thread with such upstreams has a second one, with a runtime: requests go there over one channel, and each
+//! comes back over another one as exactly one report, a time-out at the latest. Both channels have room for
+//! all that may be under way, so nobody ever waits for room. docs/adr/0018-encrypted-upstreams.md says why.
+
+mod bootstrap;
+mod connection;
+mod doh;
+mod doq;
+mod dot;
+mod exchange;
+mod peer;
+mod trust;
+
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender};
+use pmdns_config::Upstream;
+use slab::Slab;
+use tokio::sync::mpsc;
+use tokio::task::LocalSet;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+
+use super::counters::UpstreamCounters;
+use super::pending::Ticket;
+use super::plan::Attempt;
+use super::query::Question;
+use peer::Peer;
+
+pub use trust::{Trust, TrustError};
+
+/// Queries under way to one upstream. More are shed: they go to the next upstream.
+pub(super) const MAX_UNDER_WAY: usize = 2048;
+/// How often connections that nobody uses are looked for.
+const UPKEEP: Duration = Duration::from_secs(1);
+
+/// The encrypted upstreams of one slow path thread.
+pub(super) struct Encrypted {
+    asked: Slab<Asked>,
+    /// Queries under way, by upstream.
+    under_way: Vec<usize>,
+    requests: Option<mpsc::Sender<Request>>,
+    reports: Receiver<Report>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A query under way.
+pub(super) struct Asked {
+    pub(super) ticket: Ticket,
+    pub(super) question: Rc<Question>,
+    pub(super) attempt: Attempt,
+    pub(super) sent: Duration,
+}
+
+/// What came of a query.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// A reply with id 0, not looked at yet, after so long a time on the wire.
+    Reply(Vec<u8>, Duration),
+    /// Nothing, in the time it had.
+    Silent,
+    /// No connection, or one that ended.
+    Broken(io::Error),
+}
+
+/// A query for the other thread.
+struct Request {
+    slot: usize,
+    upstream: usize,
+    /// With id 0.
+    query: Vec<u8>,
+    patience: Duration,
+}
+
+/// What came of a request.
+struct Report {
+    slot: usize,
+    outcome: Outcome,
+}
+
+impl Encrypted {
+    /// Starts the thread, if any of `upstreams` is encrypted.
+    pub(super) fn start(
+        upstreams: &[Upstream],
+        bootstrap: &[SocketAddr],
+        trust: &Trust,
+        counters: &Arc<[UpstreamCounters]>,
+    ) -> io::Result<Self> {
+        let encrypted = upstreams.iter().filter(|one| one.address.server().is_some()).count();
+        let capacity = encrypted * MAX_UNDER_WAY;
+        let (report, reports) = crossbeam_channel::bounded(capacity);
+        let mut this = Self {
+            asked: Slab::new(),
+            under_way: vec![0; upstreams.len()],
+            requests: None,
+            reports,
+            thread: None,
+        };
+        if encrypted == 0 {
+            return Ok(this);
+        }
+        let settings = trust.settings(upstreams, bootstrap, counters).map_err(io::Error::other)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (request, requests) = mpsc::channel(capacity);
+        let body = move || {
+            let peers = settings.into_iter().map(|one| one.map(|one| Rc::new(Peer::new(one))));
+            let peers = peers.collect();
+            LocalSet::new().block_on(&runtime, serve(peers, requests, report));
+        };
+        let slow_path = std::thread::current();
+        let name = format!("{}-tls", slow_path.name().unwrap_or("slowpath"));
+        this.thread = Some(std::thread::Builder::new().name(name).spawn(body)?);
+        this.requests = Some(request);
+        Ok(this)
+    }
+
+    /// Asks an encrypted upstream, which has so long to reply. If too many queries are under way to it,
+    /// nothing is sent, and it says so.
+    pub(super) fn ask(&mut self, asked: Asked, query: Vec<u8>, patience: Duration) -> bool {
+        let upstream = asked.attempt.upstream;
+        let Some(requests) = &self.requests else { return false };
+        if self.under_way[upstream] >= MAX_UNDER_WAY {
+            return false;
+        }
+        let slot = self.asked.insert(asked);
+        let sent = requests.try_send(Request { slot, upstream, query, patience });
+        debug_assert!(sent.is_ok(), "the channel has room for all that may be under way");
+        if sent.is_err() {
+            self.asked.remove(slot);
+            return false;
+        }
+        self.under_way[upstream] += 1;
+        true
+    }
+
+    /// Takes in what came of a query, if there is news.
+    pub(super) fn hear(&mut self) -> Option<(Asked, Outcome)> {
+        let Report { slot, outcome } = self.reports.try_recv().ok()?;
+        let asked = self.asked.remove(slot);
+        self.under_way[asked.attempt.upstream] -= 1;
+        Some((asked, outcome))
+    }
+}
+
+impl Drop for Encrypted {
+    fn drop(&mut self) {
+        // The thread ends when nobody can ask it any more.
+        self.requests = None;
+        if let Some(thread) = self.thread.take() {
+            let ended = thread.join();
+            debug_assert!(ended.is_ok() || std::thread::panicking(), "its panic is reported above");
+        }
+    }
+}
+
+/// Carries out requests until nobody can send any.
+async fn serve(
+    peers: Rc<[Option<Rc<Peer>>]>,
+    mut requests: mpsc::Receiver<Request>,
+    reports: Sender<Report>,
+) {
+    let mut upkeep = interval(UPKEEP);
+    upkeep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            request = requests.recv() => {
+                let Some(Request { slot, upstream, query, patience }) = request else { return };
+                let (peers, reports) = (Rc::clone(&peers), reports.clone());
+                tokio::task::spawn_local(async move {
+                    let outcome = match &peers[upstream] {
+                        Some(peer) => ask(peer, &query, patience).await,
+                        None => Outcome::Broken(io::ErrorKind::Unsupported.into()),
+                    };
+                    // There is room for every report; who asked may have ended.
+                    let _ = reports.try_send(Report { slot, outcome });
+                });
+            }
+            _ = upkeep.tick() => {
+                peers.iter().flatten().for_each(|peer| peer.close_if_idle());
+            }
+        }
+    }
+}
+
+/// Asks `peer`, which has so long to reply.
+async fn ask(peer: &Rc<Peer>, query: &[u8], patience: Duration) -> Outcome {
+    let began = Instant::now();
+    match timeout(patience, peer.ask(query)).await {
+        Ok(Ok((reply, took))) => Outcome::Reply(reply, took),
+        Ok(Err(error)) => Outcome::Broken(error),
+        Err(_) => {
+            peer.note_silence(began);
+            Outcome::Silent
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use pmdns_config::Pin;
+
+    use super::super::plan::Transport;
+    use super::*;
+
+    #[test]
+    fn so_many_are_under_way_and_no_more_and_each_comes_to_something() {
+        // It accepts connections, as kernels do, and never speaks.
+        let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = format!("tls://{}", silent.local_addr().unwrap()).parse().unwrap();
+        let upstreams = [Upstream { pin: vec![Pin([0; 32])], ..Upstream::at(address) }];
+        let trust = Trust::load(&upstreams).unwrap();
+        let counters: Arc<[UpstreamCounters]> = [UpstreamCounters::default()].into();
+        let mut encrypted = Encrypted::start(&upstreams, &[], &trust, &counters).unwrap();
+        let question = Rc::new(Question::probe());
+        let asked = || Asked {
+            ticket: Ticket::NONE,
+            question: Rc::clone(&question),
+            attempt: Attempt { upstream: 0, transport: Transport::Tcp, edns: true },
+            sent: Duration::ZERO,
+        };
+        for _ in 0..MAX_UNDER_WAY {
+            assert!(encrypted.ask(asked(), Vec::new(), Duration::from_millis(500)));
+        }
+        assert!(!encrypted.ask(asked(), Vec::new(), Duration::from_millis(500)));
+        let mut silences = 0;
+        while silences < MAX_UNDER_WAY {
+            match encrypted.hear() {
+                Some((_, outcome)) => {
+                    assert!(matches!(outcome, Outcome::Silent), "{outcome:?}");
+                    silences += 1;
+                }
+                None => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
+        assert_eq!((encrypted.under_way[0], encrypted.asked.len()), (0, 0));
+        assert!(
+            encrypted.ask(asked(), Vec::new(), Duration::from_millis(500)),
+            "there is room again"
+        );
+    }
+
+    #[test]
+    fn without_encrypted_upstreams_there_is_no_thread() {
+        let upstreams = [Upstream::at("192.0.2.53:53".parse().unwrap())];
+        let trust = Trust::load(&upstreams).unwrap();
+        let counters: Arc<[UpstreamCounters]> = [UpstreamCounters::default()].into();
+        let encrypted = Encrypted::start(&upstreams, &[], &trust, &counters).unwrap();
+        assert!(encrypted.thread.is_none());
+    }
+}

@@ -1,0 +1,219 @@
+//! One encrypted upstream as a thread knows it: one connection, opened when somebody asks, used by all, opened anew
+//! when it has ended.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use pmdns_config::Host;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
+
+use super::super::counters::{UpstreamCounters, count};
+use super::bootstrap;
+use super::connection::{Connection, Failure};
+use super::trust::Settings;
+
+/// How long it may take to open a connection to one address.
+const OPEN_PATIENCE: Duration = Duration::from_secs(3);
+/// Pause after a connection that could not be opened, or brought nothing; twice as long after each further one.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// The longest such pause: an upstream that is back is noticed by then.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// A connection that nobody uses for so long is closed (RFC 7766 section 6.2.3).
+const IDLE: Duration = Duration::from_secs(10);
+
+/// One encrypted upstream.
+pub(super) struct Peer {
+    settings: Settings,
+    state: watch::Sender<State>,
+    pause: Cell<Duration>,
+    /// Where its name leads to; empty: to be looked up.
+    found: RefCell<Vec<IpAddr>>,
+}
+
+/// How things stand with its connection.
+enum State {
+    /// There is none, and nothing speaks against opening one.
+    Closed,
+    /// One is being opened.
+    Opening,
+    /// There is one.
+    Open(Rc<Connection>),
+    /// There is none, and until then none is opened.
+    Failed(String, Instant),
+}
+
+impl Peer {
+    /// An upstream without a connection.
+    pub(super) fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            state: watch::Sender::new(State::Closed),
+            pause: Cell::new(FIRST_PAUSE),
+            found: RefCell::default(),
+        }
+    }
+
+    /// Asks it, and says how long the reply took on the connection.
+    ///
+    /// Servers close connections when they like (RFC 7766 section 6.2.4). What was under way then is asked again on
+    /// the next one, unless the connection ended without a single reply. So every round has brought
+    /// somebody a reply, and there are no more rounds than queries under way.
+    pub(super) async fn ask(self: &Rc<Self>, query: &[u8]) -> io::Result<(Vec<u8>, Duration)> {
+        loop {
+            let connection = self.connection().await?;
+            let asked = Instant::now();
+            match connection.ask(query).await {
+                Ok(reply) => {
+                    self.pause.set(FIRST_PAUSE);
+                    return Ok((reply, asked.elapsed()));
+                }
+                Err(Failure::Refused(error)) => return Err(error),
+                Err(Failure::Ended(_)) if connection.has_replied() => self.retire(&connection),
+                Err(Failure::Ended(error)) => {
+                    if self.is_in_use(&connection) {
+                        self.fail(&error);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// A query that has been under way since then has had no reply in the time it had. If the connection has
+    /// brought nothing at all since then it may be dead without saying so: later queries get another one.
+    pub(super) fn note_silence(&self, since: Instant) {
+        let silent = match &*self.state.borrow() {
+            State::Open(connection) if connection.heard() < since => Some(Rc::clone(connection)),
+            _ => None,
+        };
+        if let Some(connection) = silent {
+            self.retire(&connection);
+        }
+    }
+
+    /// Closes a connection that nobody has used for a while.
+    pub(super) fn close_if_idle(&self) {
+        let idle = match &*self.state.borrow() {
+            State::Open(connection) => {
+                Rc::strong_count(connection) == 1 && connection.used().elapsed() >= IDLE
+            }
+            _ => false,
+        };
+        if idle {
+            self.state.send_replace(State::Closed);
+        }
+    }
+
+    /// The connection, opened if need be.
+    async fn connection(self: &Rc<Self>) -> io::Result<Rc<Connection>> {
+        let mut state = self.state.subscribe();
+        loop {
+            let opening = match &*state.borrow_and_update() {
+                State::Open(connection) if connection.is_open() => {
+                    return Ok(Rc::clone(connection));
+                }
+                State::Failed(why, until) if Instant::now() < *until => {
+                    return Err(io::Error::other(why.clone()));
+                }
+                State::Opening => true,
+                _ => false,
+            };
+            if !opening {
+                self.state.send_replace(State::Opening);
+                // A task of its own: who asked first may not wait for the end.
+                tokio::task::spawn_local(Rc::clone(self).open());
+            }
+            if state.changed().await.is_err() {
+                return Err(io::ErrorKind::NotConnected.into());
+            }
+        }
+    }
+
+    /// Opens a connection and says what came of it.
+    async fn open(self: Rc<Self>) {
+        match self.connect().await {
+            Ok(connection) => {
+                self.state.send_replace(State::Open(Rc::new(connection)));
+            }
+            Err(error) => {
+                count(&self.counters().connect_failures);
+                self.fail(&error);
+            }
+        }
+    }
+
+    /// Connects to the first of its addresses where that works.
+    async fn connect(&self) -> io::Result<Connection> {
+        let mut last = None;
+        for address in self.addresses().await? {
+            let verified = self.settings.verified.load(Ordering::Relaxed);
+            let address = SocketAddr::new(address, self.settings.server.port);
+            let opened = timeout(OPEN_PATIENCE, Connection::open(&self.settings, address)).await;
+            match opened.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+                Ok(connection) => {
+                    count(&self.counters().connections);
+                    if self.settings.verified.load(Ordering::Relaxed) == verified {
+                        count(&self.counters().resumed);
+                    }
+                    self.prefer(address.ip());
+                    return Ok(connection);
+                }
+                Err(error) => last = Some(error),
+            }
+        }
+        self.found.borrow_mut().clear();
+        Err(last.unwrap_or_else(|| io::ErrorKind::AddrNotAvailable.into()))
+    }
+
+    /// Where to connect to.
+    async fn addresses(&self) -> io::Result<Vec<IpAddr>> {
+        let name = match &self.settings.server.host {
+            Host::Address(address) => return Ok(vec![*address]),
+            Host::Name(name) => name,
+        };
+        let found = self.found.borrow().clone();
+        if !found.is_empty() {
+            return Ok(found);
+        }
+        let found =
+            bootstrap::look_up(name, &self.settings.bootstrap, self.settings.source).await?;
+        self.found.borrow_mut().clone_from(&found);
+        Ok(found)
+    }
+
+    /// Connects to this address first the next time.
+    fn prefer(&self, address: IpAddr) {
+        let mut found = self.found.borrow_mut();
+        if let Some(place) = found.iter().position(|one| *one == address) {
+            found[..=place].rotate_right(1);
+        }
+    }
+
+    /// Gives later queries another connection. Those on this one may still get their replies.
+    fn retire(&self, connection: &Rc<Connection>) {
+        if self.is_in_use(connection) {
+            self.state.send_replace(State::Closed);
+        }
+    }
+
+    /// Opens no connection for a while.
+    fn fail(&self, error: &io::Error) {
+        let pause = self.pause.get();
+        self.pause.set((pause * 2).min(LONGEST_PAUSE));
+        self.state.send_replace(State::Failed(error.to_string(), Instant::now() + pause));
+    }
+
+    /// Whether new queries get this connection.
+    fn is_in_use(&self, connection: &Rc<Connection>) -> bool {
+        matches!(&*self.state.borrow(), State::Open(current) if Rc::ptr_eq(current, connection))
+    }
+
+    fn counters(&self) -> &UpstreamCounters {
+        &self.settings.counters[self.settings.upstream]
+    }
+}

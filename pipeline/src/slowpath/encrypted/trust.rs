@@ -1,0 +1,290 @@
+//! Whom to trust: certificates to roots, names, and pinned keys (RFC 7858 section 4, RFC 8310).
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pmdns_config::{Host, Pin, Protocol, Server, Upstream};
+use ring::digest::{SHA256, digest};
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{
+    CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
+};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+};
+
+use super::super::counters::{UpstreamCounters, count};
+
+/// The roots that certificates must lead to, by upstream; none where a pinned key alone decides.
+#[derive(Clone, Debug, Default)]
+pub struct Trust {
+    roots: Arc<[Option<Arc<RootCertStore>>]>,
+}
+
+/// Why upstreams cannot be trusted at all.
+#[derive(Debug, thiserror::Error)]
+pub enum TrustError {
+    /// A file of certificates cannot be read.
+    #[error("upstream[{upstream}].ca_file: cannot read {}: {why}", file.display())]
+    Unreadable {
+        /// Index of the upstream.
+        upstream: usize,
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// There is nothing to check certificates with.
+    #[error(
+        "upstream[{upstream}]: this system has no trusted certificates; install the package ca-certificates, \
+         or set ca_file or pin"
+    )]
+    NoRoots {
+        /// Index of the upstream.
+        upstream: usize,
+    },
+    /// The library refuses what it was given.
+    #[error("upstream[{upstream}]: TLS cannot be set up: {why}")]
+    Setup {
+        /// Index of the upstream.
+        upstream: usize,
+        /// What the library says.
+        why: String,
+    },
+}
+
+/// What a peer is made of.
+pub(super) struct Settings {
+    /// Index of the upstream.
+    pub(super) upstream: usize,
+    pub(super) server: Server,
+    /// What the certificate must be for.
+    pub(super) name: Host,
+    pub(super) source: Option<IpAddr>,
+    pub(super) bootstrap: Arc<[SocketAddr]>,
+    pub(super) tls: Arc<ClientConfig>,
+    /// How many certificates were looked at so far. A resumed session shows none.
+    pub(super) verified: Arc<AtomicU64>,
+    pub(super) counters: Arc<[UpstreamCounters]>,
+}
+
+impl Trust {
+    /// Reads the roots that `upstreams` need, from their files or the system.
+    pub fn load(upstreams: &[Upstream]) -> Result<Self, TrustError> {
+        let mut files: HashMap<Option<&Path>, Arc<RootCertStore>> = HashMap::new();
+        let mut roots = Vec::new();
+        for (index, upstream) in upstreams.iter().enumerate() {
+            let pin_decides = !upstream.pin.is_empty() && upstream.name.is_none();
+            let file = upstream.ca_file.as_deref();
+            if upstream.address.server().is_none() || (pin_decides && file.is_none()) {
+                roots.push(None);
+                continue;
+            }
+            let store = match files.get(&file) {
+                Some(store) => Arc::clone(store),
+                None => Arc::new(match file {
+                    Some(file) => read(index, file)?,
+                    None => system(index)?,
+                }),
+            };
+            files.insert(file, Arc::clone(&store));
+            roots.push(Some(store));
+        }
+        Ok(Self { roots: roots.into() })
+    }
+
+    /// What the peers are made of, by upstream; none for those that are not encrypted.
+    pub(super) fn settings(
+        &self,
+        upstreams: &[Upstream],
+        bootstrap: &[SocketAddr],
+        counters: &Arc<[UpstreamCounters]>,
+    ) -> Result<Vec<Option<Settings>>, TrustError> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let bootstrap: Arc<[SocketAddr]> = bootstrap.into();
+        let settings = |(index, upstream): (usize, &Upstream)| {
+            let Some(server) = upstream.address.server() else { return Ok(None) };
+            let setup = |why: String| TrustError::Setup { upstream: index, why };
+            let verified = Arc::default();
+            let chain = match self.roots.get(index).cloned().flatten() {
+                Some(roots) => Some(
+                    WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider))
+                        .build()
+                        .map_err(|error| setup(error.to_string()))?,
+                ),
+                None => None,
+            };
+            let verifier = Verifier {
+                written: upstream.address.to_string(),
+                upstream: index,
+                chain,
+                pins: upstream.pin.clone().into(),
+                algorithms: provider.signature_verification_algorithms,
+                verified: Arc::clone(&verified),
+                counters: Arc::clone(counters),
+            };
+            let tls = client(&provider, verifier, &server.protocol);
+            Ok(Some(Settings {
+                upstream: index,
+                server: server.clone(),
+                name: upstream.name.clone().unwrap_or_else(|| server.host.clone()),
+                source: upstream.source,
+                bootstrap: Arc::clone(&bootstrap),
+                tls: Arc::new(tls.map_err(|error| setup(error.to_string()))?),
+                verified,
+                counters: Arc::clone(counters),
+            }))
+        };
+        upstreams.iter().enumerate().map(settings).collect()
+    }
+}
+
+/// The certificates of a PEM file.
+fn read(upstream: usize, file: &Path) -> Result<RootCertStore, TrustError> {
+    let unreadable = |why: String| TrustError::Unreadable { upstream, file: file.to_owned(), why };
+    let mut roots = RootCertStore::empty();
+    let certificates =
+        CertificateDer::pem_file_iter(file).map_err(|error| unreadable(error.to_string()))?;
+    for certificate in certificates {
+        let certificate = certificate.map_err(|error| unreadable(error.to_string()))?;
+        roots.add(certificate).map_err(|error| unreadable(error.to_string()))?;
+    }
+    if roots.is_empty() {
+        return Err(unreadable("it has no certificate in it; a PEM file is expected".to_owned()));
+    }
+    Ok(roots)
+}
+
+/// The certificates that this system trusts. Single ones that cannot be read are passed over.
+fn system(upstream: usize) -> Result<RootCertStore, TrustError> {
+    let found = rustls_native_certs::load_native_certs();
+    for error in &found.errors {
+        tracing::warn!("a certificate of this system cannot be read: {error}");
+    }
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(found.certs);
+    if roots.is_empty() { Err(TrustError::NoRoots { upstream }) } else { Ok(roots) }
+}
+
+/// TLS as a client, with a memory of sessions to resume.
+fn client(
+    provider: &Arc<CryptoProvider>,
+    verifier: Verifier,
+    protocol: &Protocol,
+) -> Result<ClientConfig, rustls::Error> {
+    let mut config = ClientConfig::builder_with_provider(Arc::clone(provider))
+        .with_safe_default_protocol_versions()?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_no_client_auth();
+    config.alpn_protocols = vec![alpn(protocol).to_vec()];
+    Ok(config)
+}
+
+/// The name of what is spoken (RFC 7301).
+pub(super) fn alpn(protocol: &Protocol) -> &'static [u8] {
+    match protocol {
+        Protocol::Tls => b"dot",
+        Protocol::Https(_) => b"h2",
+        Protocol::Quic => b"doq",
+    }
+}
+
+/// Decides whether a server is the one that was meant. Library code checks chains and signatures; added are
+/// pins and the account of what was refused.
+#[derive(Debug)]
+struct Verifier {
+    written: String,
+    upstream: usize,
+    /// None: a pinned key alone decides.
+    chain: Option<Arc<WebPkiServerVerifier>>,
+    pins: Box<[Pin]>,
+    algorithms: WebPkiSupportedAlgorithms,
+    verified: Arc<AtomicU64>,
+    counters: Arc<[UpstreamCounters]>,
+}
+
+impl Verifier {
+    /// The server's own key is what it proves to have, so that one is compared and no issuer's.
+    fn check_pins(&self, certificate: &CertificateDer<'_>) -> Result<(), rustls::Error> {
+        if self.pins.is_empty() {
+            return Ok(());
+        }
+        let certificate = ParsedCertificate::try_from(certificate)?;
+        let found = digest(&SHA256, &certificate.subject_public_key_info());
+        match self.pins.iter().any(|pin| pin.0 == found.as_ref()) {
+            true => Ok(()),
+            false => Err(CertificateError::ApplicationVerificationFailure.into()),
+        }
+    }
+
+    /// A server that is refused is the operator's to know, but not a thousand times a second.
+    fn refuse(&self, error: &rustls::Error) {
+        let refused = &self.counters[self.upstream].untrusted;
+        count(refused);
+        if refused.load(Ordering::Relaxed).is_power_of_two() {
+            let why = match error {
+                rustls::Error::InvalidCertificate(
+                    CertificateError::ApplicationVerificationFailure,
+                ) => "its key is none of upstream.pin".to_owned(),
+                other => other.to_string(),
+            };
+            tracing::warn!(
+                "upstream {} is not trusted and not used: {why}; check its name, pin and ca_file (this \
+                 warning is rarer each time, upstream.untrusted counts all)",
+                self.written
+            );
+        }
+    }
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        count(&self.verified);
+        let chain = match &self.chain {
+            Some(chain) => {
+                chain.verify_server_cert(certificate, intermediates, name, ocsp, now).map(|_| ())
+            }
+            None => Ok(()),
+        };
+        let verdict = chain.and_then(|()| self.check_pins(certificate));
+        verdict.inspect_err(|error| self.refuse(error))?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,191 @@
+//! How the answers of pmdns and Unbound to one question differ, and the rules that say which differences are meant.
+
+use std::time::Duration;
+
+use hickory_proto::op::{Message, ResponseCode};
+use hickory_proto::rr::Record;
+use pmdns_stages::testing::Query;
+
+/// TTLs may be a second off, for clocks tick when they like.
+const SLACK: u32 = 2;
+/// The longest TTL that pmdns keeps by default.
+const MAX_TTL: u32 = 86_400;
+
+/// One question, and what came back.
+pub(crate) struct Answers<'q> {
+    pub(crate) question: &'q Query,
+    /// Of pmdns.
+    pub(crate) ours: Message,
+    /// Of Unbound.
+    pub(crate) theirs: Message,
+    /// Of NSD, whom both ask.
+    pub(crate) source: Message,
+    /// Since the first question.
+    pub(crate) elapsed: Duration,
+}
+
+/// In what two answers can differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Difference {
+    Rcode,
+    /// AA, TC, RD, RA, AD, CD.
+    Flags,
+    /// The question is not repeated letter for letter.
+    Question,
+    /// An OPT record that only one of them has, or another size or DO in it.
+    Edns,
+    Answer,
+    Authority,
+    Additional,
+    /// One of our TTLs is above the source's, or has counted down more than time has passed.
+    Ttl,
+}
+
+/// A kind of difference that is meant to be, and why.
+pub(crate) struct Rule {
+    pub(crate) name: &'static str,
+    explains: fn(&Answers<'_>, Difference) -> bool,
+}
+
+/// Every difference that is meant to be.
+pub(crate) const RULES: &[Rule] = &[
+    Rule {
+        // pmdns passes a reply on as it came: what a client has no use for, it does not look at.
+        name: "Unbound leaves out authority and additional records of a positive answer that NSD sent",
+        explains: |answers, difference| {
+            let Answers { ours, theirs, source, .. } = answers;
+            let [ours, theirs, source] = match difference {
+                Difference::Authority => [ours, theirs, source].map(|one| &one.authorities),
+                Difference::Additional => [ours, theirs, source].map(|one| &one.additionals),
+                _ => return false,
+            };
+            same_records(ours, source)
+                && theirs.iter().all(|one| ours.iter().any(|own| is_same(one, own)))
+        },
+    },
+    Rule {
+        // Where the answer itself would fit the client and NSD's authority section not, pmdns leaves it to the client to ask for
+        // all of it over TCP.
+        name: "an answer whose authority section does not fit is truncated",
+        explains: |answers, difference| {
+            let Answers { ours, theirs, .. } = answers;
+            let is_cut = ours.metadata.truncation && all_records(ours).is_empty();
+            let is_full = !theirs.metadata.truncation && theirs.authorities.is_empty();
+            matches!(difference, Difference::Flags | Difference::Answer) && is_cut && is_full
+        },
+    },
+    Rule {
+        // An entry has one life. The aliases before a negative answer are kept no longer than it (RFC 2308 section 5).
+        name: "aliases before a negative answer live as long as it",
+        explains: |answers, difference| {
+            let is_asked =
+                |record: &Record| u16::from(record.record_type()) == answers.question.qtype;
+            let is_negative = answers.ours.metadata.response_code == ResponseCode::NXDomain
+                || !answers.ours.answers.iter().any(is_asked);
+            let least = all_records(&answers.source).iter().map(|record| record.ttl).min();
+            difference == Difference::Ttl
+                && is_negative
+                && answers.ttls_are_right(least.unwrap_or(0))
+        },
+    },
+];
+
+impl Answers<'_> {
+    /// In what they differ.
+    pub(crate) fn differences(&self) -> Vec<Difference> {
+        let (ours, theirs) = (&self.ours, &self.theirs);
+        let mut found = Vec::new();
+        let mut check = |same: bool, difference| {
+            if !same {
+                found.push(difference);
+            }
+        };
+        check(ours.metadata.response_code == theirs.metadata.response_code, Difference::Rcode);
+        check(flags(ours) == flags(theirs), Difference::Flags);
+        check(self.repeats_the_question(), Difference::Question);
+        check(edns(ours) == edns(theirs), Difference::Edns);
+        check(same_records(&ours.answers, &theirs.answers), Difference::Answer);
+        check(same_records(&ours.authorities, &theirs.authorities), Difference::Authority);
+        check(same_records(&ours.additionals, &theirs.additionals), Difference::Additional);
+        check(self.ttls_are_right(MAX_TTL), Difference::Ttl);
+        found
+    }
+
+    /// The rule that explains a difference.
+    pub(crate) fn rule_for(&self, difference: Difference) -> Option<&'static Rule> {
+        RULES.iter().find(|rule| (rule.explains)(self, difference))
+    }
+
+    /// Everything there is to know about a difference.
+    pub(crate) fn describe(&self, difference: Difference) -> String {
+        let Query { name, qtype, edns, flags, .. } = self.question;
+        let name = name.escape_ascii();
+        let mut text =
+            format!("{difference:?}: {name} type {qtype} flags {flags:#06x} EDNS {edns:?}");
+        for (server, message) in
+            [("pmdns", &self.ours), ("Unbound", &self.theirs), ("NSD", &self.source)]
+        {
+            // Without what is in the first line.
+            let lines = message.to_string();
+            let lines = lines
+                .lines()
+                .filter(|line| !line.starts_with("; query") && !line.starts_with(";;"));
+            text += &format!("\n  {server}: {}", lines.collect::<Vec<_>>().join("\n    "));
+        }
+        text
+    }
+
+    fn repeats_the_question(&self) -> bool {
+        let [query] = &self.ours.queries[..] else { return false };
+        let sent = &self.question.name;
+        let labels: Vec<u8> =
+            query.name.iter().flat_map(|label| [&[label.len() as u8], label].concat()).collect();
+        labels == sent[..sent.len() - 1] && u16::from(query.query_type) == self.question.qtype
+    }
+
+    /// Every record of ours that the source has too has its TTL, less the time since the first question at most.
+    fn ttls_are_right(&self, longest: u32) -> bool {
+        let source = all_records(&self.source);
+        all_records(&self.ours).iter().all(|ours| {
+            source.iter().filter(|theirs| is_same(ours, theirs)).all(|theirs| {
+                let most = theirs.ttl.min(longest);
+                let least = most.saturating_sub(self.elapsed.as_secs() as u32 + SLACK);
+                (least..=most).contains(&ours.ttl)
+            })
+        })
+    }
+}
+
+fn all_records(message: &Message) -> Vec<Record> {
+    [&message.answers[..], &message.authorities, &message.additionals].concat()
+}
+
+fn flags(message: &Message) -> [bool; 6] {
+    let head = &message.metadata;
+    [
+        head.authoritative,
+        head.truncation,
+        head.recursion_desired,
+        head.recursion_available,
+        head.authentic_data,
+        head.checking_disabled,
+    ]
+}
+
+fn edns(message: &Message) -> Option<(u16, bool, u8)> {
+    message.edns.as_ref().map(|edns| (edns.max_payload(), edns.flags().dnssec_ok, edns.version()))
+}
+
+/// Whether both have the same records, in whatever order, TTLs apart.
+fn same_records(left: &[Record], right: &[Record]) -> bool {
+    let mut rest: Vec<&Record> = right.iter().collect();
+    let all_found = left.iter().all(|record| {
+        let found = rest.iter().position(|other| is_same(record, other));
+        found.map(|index| rest.swap_remove(index)).is_some()
+    });
+    all_found && rest.is_empty()
+}
+
+fn is_same(left: &Record, right: &Record) -> bool {
+    (&left.name, left.dns_class, &left.data) == (&right.name, right.dns_class, &right.data)
+}

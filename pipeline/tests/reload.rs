@@ -1,0 +1,288 @@
+//! Rules are replaced while queries are answered: nothing is lost, and every answer is one that either the old
+//! rules or the new ones give.
+#![expect(clippy::unwrap_used, reason = "in a test, unwrap is an assertion")]
+
+use std::time::Duration;
+
+use pmdns::control::reload::Reloader;
+use pmdns::control::report::Totals;
+use pmdns::control::socket::{ControlSocket, RELOAD_PATIENCE, request};
+use pmdns::testing::{Rig, config};
+use pmdns::worker::{Turn, Worker};
+use pmdns_config::Config;
+use pmdns_nics::Burst;
+use pmdns_stages::testing::{Query, frame_from, query};
+
+/// Longer than workers take between two looks for new rules.
+const LOOK: Duration = Duration::from_millis(15);
+
+/// Old rules and new ones: a local name, a blocked one, and each becomes the other.
+const RULES: [&str; 2] = [
+    "[[local]]\nname = \"one.example\"\ntype = \"A\"\ndata = \"192.0.2.1\"\n\
+     [block]\nnames = [\"two.example\"]\n",
+    "[[local]]\nname = \"two.example\"\ntype = \"A\"\ndata = \"192.0.2.2\"\n\
+     [[local]]\nname = \"filler.example\"\ntype = \"A\"\ndata = \"192.0.2.3\"\n\
+     [block]\nnames = [\"one.example\"]\n",
+];
+
+/// Fused, cut between judging and answering, cut everywhere it matters, and sharded.
+const PLACEMENTS: [&str; 4] = [
+    "[[placement]]\nstages = \"all\"\ncores = [1]\n",
+    "[[placement]]\nstages = \"parse..policy\"\ncores = [1]\n\
+     [[placement]]\nstages = \"lookup..encode\"\ncores = [2]\n",
+    "[[placement]]\nstages = \"parse..acl\"\ncores = [1]\n\
+     [[placement]]\nstages = \"ratelimit..policy\"\ncores = [2, 3]\n\
+     [[placement]]\nstages = \"lookup\"\ncores = [4]\n\
+     [[placement]]\nstages = \"encode\"\ncores = [5]\n",
+    "[[placement]]\nstages = \"all\"\ncores = [1, 2]\n",
+];
+
+fn config_of(rules: usize, placement: &str) -> Config {
+    config(&format!("{}{placement}", RULES[rules]))
+}
+
+/// The rcode and the last byte of an answer's address, if it has one.
+fn answer(frame: &[u8]) -> (u8, Option<u8>) {
+    let message = &frame[42..];
+    (message[3] & 15, (message[7] > 0).then(|| message[message.len() - 1]))
+}
+
+/// What a name is answered with under these rules.
+fn expected(name: &str, rules: usize) -> (u8, Option<u8>) {
+    match (name, rules) {
+        ("hit.example. A", _) => (0, Some(9)),
+        ("one.example. A", 0) => (0, Some(1)),
+        ("two.example. A", 1) => (0, Some(2)),
+        _ => (3, None),
+    }
+}
+
+const NAMES: [&str; 3] = ["hit.example. A", "one.example. A", "two.example. A"];
+
+fn rig(placement: &str) -> Rig {
+    let mut rig = Rig::new(&config_of(0, placement));
+    rig.learn(&query("hit.example. A"), &[(0, 1, 86_400, vec![192, 0, 2, 9])]);
+    rig
+}
+
+/// Lends the rules of this config.
+fn lend(rig: &mut Rig, config: &Config) {
+    let fresh = rig.rules.recipe().make(config).unwrap();
+    rig.rules.lend(fresh);
+    // The slow path does not run here.
+    rig.slow_path.iter_mut().for_each(|thread| thread.rules.look(|_| {}));
+}
+
+/// Sends one query for each name and client of a turn, to both queues.
+fn offer(rig: &mut Rig, queues: usize, turn: u16) -> usize {
+    let mut sent = 0;
+    for queue in 0..queues {
+        let mut burst = Burst::new();
+        for (number, name) in (0..).zip(NAMES.iter().cycle().take(24)) {
+            let id = turn << 5 | number;
+            burst.push(rig.frame(&Query { id, ..query(name) }.frame_bytes()));
+            sent += 1;
+        }
+        rig.offer(queue, &mut burst);
+    }
+    sent
+}
+
+#[test]
+fn every_query_is_answered_by_the_old_or_the_new_rules() {
+    for placement in PLACEMENTS {
+        let mut rig = rig(placement);
+        let queues = if placement.contains("cores = [1, 2]") { 2 } else { 1 };
+        let (mut sent, mut seen, mut turn) = (0, 0, 0);
+        for reload in 1..=6 {
+            let (old, new) = ((reload + 1) % 2, reload % 2);
+            lend(&mut rig, &config_of(new, placement));
+            let mut rounds = 0;
+            while rig.rules.collect() {
+                sent += offer(&mut rig, queues, turn);
+                turn = (turn + 1) % 2000;
+                rig.workers.iter_mut().for_each(|worker| {
+                    worker.turn();
+                });
+                seen += check(&mut rig, &[old, new]);
+                rounds += 1;
+                assert!(rounds < 1_000_000, "{placement}: the rules do not come back");
+            }
+            rig.settle();
+            seen += check(&mut rig, &[old, new]);
+            sent += offer(&mut rig, queues, turn);
+            rig.settle();
+            seen += check(&mut rig, &[new]);
+        }
+        assert_eq!(seen, sent, "{placement}");
+        let counters: Vec<_> = rig.workers.iter().map(|worker| worker.counters()).collect();
+        let totals = Totals::of(&counters);
+        assert!(totals.balance() && totals.dropped == 0 && totals.slow_path == 0, "{totals:?}");
+    }
+}
+
+/// Checks that each frame sent is what one of these rules has to say, and counts them.
+fn check(rig: &mut Rig, rules: &[usize]) -> usize {
+    let frames = rig.sent();
+    for frame in &frames {
+        let name = match &frame.bytes()[54..58] {
+            b"\x03hit" => NAMES[0],
+            b"\x03one" => NAMES[1],
+            _ => NAMES[2],
+        };
+        let lawful = rules.iter().any(|rules| answer(frame.bytes()) == expected(name, *rules));
+        assert!(lawful, "{name}: {:?} under rules {rules:?}", answer(frame.bytes()));
+    }
+    frames.len()
+}
+
+/// Packets wait in the ring between two cores while the one that answers them gets other rules.
+#[test]
+fn an_answer_is_never_looked_up_in_the_wrong_table() {
+    let mut rig = rig(PLACEMENTS[1]);
+    let frames = |rig: &Rig, name: &str| -> Burst {
+        (0..32).map(|_| rig.frame(&query(name).frame_bytes())).collect()
+    };
+    for name in ["one.example. A", "two.example. A", "one.example. A"] {
+        let mut burst = frames(&rig, name);
+        rig.offer(0, &mut burst);
+        assert_eq!(rig.workers[0].turn(), Turn::Busy);
+    }
+    lend(&mut rig, &config_of(1, PLACEMENTS[1]));
+    std::thread::sleep(LOOK);
+    // It takes the first batch and then the rules.
+    rig.workers[1].turn();
+    rig.workers[1].turn();
+    rig.workers[1].turn();
+    let answers: Vec<_> = rig.sent().iter().map(|frame| answer(frame.bytes())).collect();
+    assert_eq!(answers[..32], [(0, Some(1)); 32], "the old rules' answer");
+    assert_eq!(answers[32..64], [(3, None); 32], "blocked then, which needs no table");
+    assert_eq!(answers[64..], [(3, None); 32], "local then, blocked by now");
+    // The first core still judges by the old rules.
+    let mut burst = frames(&rig, "one.example. A");
+    rig.offer(0, &mut burst);
+    while rig.rules.collect() {
+        rig.settle();
+    }
+    let answers: Vec<_> = rig.sent().iter().map(|frame| answer(frame.bytes())).collect();
+    assert_eq!(answers, [(3, None); 32]);
+}
+
+/// A name that is local no more is a miss.
+#[test]
+fn what_the_new_rules_say_nothing_about_goes_upstream() {
+    let mut rig = rig(PLACEMENTS[1]);
+    for _ in 0..2 {
+        let mut burst: Burst =
+            (0..32).map(|_| rig.frame(&query("one.example. A").frame_bytes())).collect();
+        rig.offer(0, &mut burst);
+        rig.workers[0].turn();
+    }
+    lend(&mut rig, &config(PLACEMENTS[1]));
+    std::thread::sleep(LOOK);
+    rig.workers[1].turn();
+    rig.workers[1].turn();
+    assert_eq!(rig.sent().len(), 32);
+    assert_eq!(rig.workers[1].counters().tally.slow_path, 32);
+}
+
+#[test]
+fn access_and_rate_limits_are_replaced_too() {
+    let mut rig = rig(PLACEMENTS[0]);
+    let ask = |rig: &mut Rig| {
+        let mut burst = Burst::new();
+        burst.push(rig.frame(&query("hit.example. A").frame_bytes()));
+        rig.offer(0, &mut burst);
+        rig.settle();
+        rig.sent().first().map(|frame| answer(frame.bytes()))
+    };
+    assert_eq!(ask(&mut rig), Some((0, Some(9))));
+    for (rules, expected) in [
+        ("[acl]\nrefuse = [\"10.77.0.0/24\"]\n", Some((5, None))),
+        ("[acl]\ndrop = [\"10.77.0.0/24\"]\n", None),
+        ("", Some((0, Some(9)))),
+    ] {
+        lend(&mut rig, &config(rules));
+        while rig.rules.collect() {
+            rig.settle();
+        }
+        assert_eq!(ask(&mut rig), expected, "{rules}");
+    }
+    let limit = "[ratelimit]\nqueries_per_second = 1\nburst = 1\nslip = 0\n";
+    lend(&mut rig, &config(limit));
+    while rig.rules.collect() {
+        rig.settle();
+    }
+    assert_eq!(ask(&mut rig), Some((0, Some(9))));
+    assert_eq!(ask(&mut rig), None);
+}
+
+/// The whole way: a request over the socket, files read by a thread, rules lent, the answer when all have them.
+#[test]
+fn a_wrong_file_keeps_the_rules_and_says_why() {
+    let folder = std::env::temp_dir().join(format!("pmdns-reload-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (file, list) = (folder.join("pmdns.toml"), folder.join("list"));
+    let text = format!(
+        "[[port]]\nname = \"p0\"\ndevice = \"memory\"\naddresses = [\"10.77.0.2/24\"]\n\
+         [[upstream]]\naddress = \"127.0.0.1:5353\"\n[control]\nsocket = \"unused\"\n\
+         [[blocklist]]\nfile = \"{}\"\n",
+        list.display()
+    );
+    std::fs::write(&file, &text).unwrap();
+    std::fs::write(&list, "one.example\n").unwrap();
+    let config = Config::load(&file).unwrap();
+    let Rig { mut workers, mut slow_path, rules, pool, mut far, .. } = Rig::new(&config);
+    let mut reloader = Reloader::new(&file, &config, rules);
+    let socket = ControlSocket::open(&folder.join("socket")).unwrap();
+    let path = folder.join("socket");
+    // Asks for a reload, turns everything until the answer is there, and gives it.
+    let mut reload = |workers: &mut Vec<Worker>| {
+        let path = path.clone();
+        let asking = std::thread::spawn(move || request(&path, "reload", RELOAD_PATIENCE).unwrap());
+        while !asking.is_finished() {
+            socket.serve(|client| {
+                assert_eq!(client.request().0, "reload");
+                reloader.ask_for(client);
+            });
+            reloader.turn();
+            for thread in &mut slow_path {
+                thread.rules.look(|_| {});
+            }
+            for worker in workers.iter_mut() {
+                worker.turn();
+            }
+        }
+        asking.join().unwrap()
+    };
+    let mut is_blocked = |workers: &mut Vec<Worker>, name: &str| {
+        let mut burst = Burst::new();
+        burst.push(frame_from(&pool, &query(name).frame_bytes()));
+        far.tx[0].transmit(&mut burst);
+        workers[0].turn();
+        far.rx[0].receive(&mut burst, 1) == 1
+    };
+    let (one, two) = ("one.example. A", "two.example. A");
+    assert!(is_blocked(&mut workers, one) && !is_blocked(&mut workers, two));
+
+    std::fs::write(&list, "two.example\nexample##.banner\n").unwrap();
+    let answer = reload(&mut workers);
+    assert!(answer.starts_with("ok: ") && answer.contains(" 1 blocked names"), "{answer}");
+    assert!(answer.contains("1 files with lines that were not understood"), "{answer}");
+    assert!(!is_blocked(&mut workers, one) && is_blocked(&mut workers, two));
+
+    std::fs::remove_file(&list).unwrap();
+    let answer = reload(&mut workers);
+    assert!(answer.starts_with("error: ") && answer.contains("list: cannot be read"), "{answer}");
+    std::fs::write(&file, text.replace("file =", "flie =")).unwrap();
+    let answer = reload(&mut workers);
+    assert!(answer.contains("did you mean `file`"), "{answer}");
+    assert!(!is_blocked(&mut workers, one) && is_blocked(&mut workers, two), "as before");
+
+    std::fs::write(&list, "one.example\n").unwrap();
+    std::fs::write(&file, format!("{text}[frames]\nbatch = 8\n")).unwrap();
+    let answer = reload(&mut workers);
+    assert!(answer.contains("other settings have changed too: restart"), "{answer}");
+    assert!(is_blocked(&mut workers, one) && !is_blocked(&mut workers, two));
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -1,0 +1,83 @@
+//! What is planned from the CPUs there are: the process's CPU set decides, and nothing else is believed.
+
+use pmdns::testing::config;
+use pmdns::topology::{Topology, TopologyError};
+use pmdns_config::StageName;
+use pmdns_nics::{Nic, PortFacts, memory};
+use proptest::prelude::*;
+
+fn facts(queues: u16) -> [PortFacts; 1] {
+    let (nic, _, _) = memory::link("p0", 0, queues, 64);
+    [nic.facts().clone()]
+}
+
+fn plan(more: &str, available: &[usize]) -> Result<Topology, TopologyError> {
+    Topology::plan(&config(more), &facts(8), available)
+}
+
+fn cores(topology: &Topology) -> Vec<usize> {
+    topology.workers.iter().map(|worker| worker.core).collect()
+}
+
+#[test]
+fn trap_23_one_cpu_is_enough() {
+    let topology = plan("", &[0]).expect("one CPU is enough");
+    assert_eq!(cores(&topology), [0]);
+    let stages = topology.workers[0].stages;
+    assert_eq!((stages.first, stages.last), (StageName::Parse, StageName::Encode));
+    assert_eq!(topology.slow_path_threads, 1, "which shares the CPU");
+    // The only CPU of a container need not be number 0.
+    assert_eq!(cores(&plan("", &[5]).expect("one CPU is enough")), [5]);
+}
+
+#[test]
+fn trap_23_smt_siblings_and_gaps_are_the_operator_s_to_choose() {
+    // Siblings are numbered 0 and 1 on some machines, 0 and 4 on others: a placement means the CPUs it says.
+    for pair in [[0, 1], [0, 4], [1, 3]] {
+        let text = format!("[[placement]]\ncores = [{}, {}]\n", pair[0], pair[1]);
+        assert_eq!(cores(&plan(&text, &[0, 1, 3, 4]).expect("all are there")), pair);
+    }
+    let text = "[[placement]]\nstages = \"parse..policy\"\ncores = [6]\n\
+        [[placement]]\nstages = \"lookup..encode\"\ncores = [2]\n";
+    assert_eq!(cores(&plan(text, &[2, 6]).expect("all are there")), [6, 2]);
+}
+
+#[test]
+fn trap_23_a_cpu_outside_the_cpu_set_is_refused_by_name() {
+    // The machine may well have a CPU 1: this process may not run on it.
+    let error = plan("[[placement]]\ncores = [0, 1]\n", &[0, 2]).expect_err("CPU 1 is not ours");
+    assert_eq!(error, TopologyError::NoSuchCore { core: 1, available: vec![0, 2] });
+    let text = error.to_string();
+    assert!(
+        text.contains("core 1") && text.contains("[0, 2]") && text.contains("`cores`"),
+        "{text}"
+    );
+}
+
+#[cfg(feature = "dpdk")]
+#[test]
+fn trap_23_the_cpu_set_of_the_process_is_what_counts() {
+    let all = pmdns::run::available_cores();
+    let last = *all.last().expect("we run on some CPU");
+    // A thread of its own: CPU sets are a thread's.
+    let narrowed = std::thread::spawn(move || {
+        assert!(core_affinity::set_for_current(core_affinity::CoreId { id: last }));
+        pmdns::run::available_cores()
+    });
+    assert_eq!(narrowed.join().expect("no panic"), [last], "whatever /sys says of the machine");
+}
+
+proptest! {
+    /// Whatever CPUs there are, numbered however, nothing is planned on any other.
+    #[test]
+    fn trap_23_any_cpu_set_is_kept_to(set in proptest::collection::btree_set(0usize..1024, 1..64)) {
+        let available: Vec<usize> = set.iter().copied().collect();
+        let topology = plan("", &available).expect("there is a CPU");
+        prop_assert_eq!(cores(&topology), [available[available.len() - 1]]);
+        let shards = available.iter().take(8).map(usize::to_string).collect::<Vec<_>>().join(", ");
+        let topology = plan(&format!("[[placement]]\ncores = [{shards}]\n"), &available);
+        let manned = cores(&topology.expect("all are there"));
+        prop_assert!(manned.iter().all(|core| set.contains(core)));
+        prop_assert_eq!(manned.len(), available.len().min(8));
+    }
+}

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Fuzzes what reads bytes from outside, guided by coverage: each target of bench/fuzz for SECONDS (60), one on each CPU at a time.
+# usage: scripts/fuzz.sh [SECONDS [TARGET...]]
+#
+# Stable Rust does: the compiler is asked for what cargo-fuzz would ask for. AddressSanitizer watches if the toolchain has it. What is
+# learnt stays in target/fuzz/corpus and is where the next run starts, besides bench/fuzz/seeds; what is found is in
+# target/fuzz/found. To see a finding again: the program this script names, with the file as its argument.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+seconds=${1-60}
+[[ $seconds =~ ^[0-9]+$ ]] || { echo "usage: scripts/fuzz.sh [SECONDS [TARGET...]]" >&2; exit 2; }
+targets=("${@:2}")
+if [[ ${#targets[@]} -eq 0 ]]; then
+    for file in bench/fuzz/targets/*.rs; do targets+=("$(basename "$file" .rs)"); done
+fi
+
+mkdir -p "${CARGO_TARGET_DIR:-target}/fuzz"
+folder=$(cd "${CARGO_TARGET_DIR:-target}/fuzz" && pwd)
+host=$(rustc -vV | sed -n 's/^host: //p')
+flags="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+-Cllvm-args=-sanitizer-coverage-trace-compares"
+if compgen -G "$(rustc --print target-libdir)/librustc-*_rt.asan.a" > /dev/null; then
+    # The only option here that stable Rust would not take.
+    export RUSTC_BOOTSTRAP=1
+    flags+=" -Zsanitizer=address"
+fi
+# With --target, the flags are for the program and not for build scripts and macros.
+RUSTFLAGS=$flags cargo build --release --locked --manifest-path bench/fuzz/Cargo.toml --target "$host" --target-dir "$folder/build"
+
+# fuzz TARGET: runs one, and says in a line what came of it.
+fuzz() {
+    local log=$folder/$1.log status=0
+    mkdir -p "$folder/corpus/$1" "$folder/found"
+    # The rigs live as long as the process: what they hold is no leak.
+    ASAN_OPTIONS=detect_leaks=0 "$programs/$1" -max_total_time="$seconds" -max_len=4096 -timeout=10 -rss_limit_mb=4096 \
+        -print_final_stats=1 -artifact_prefix="$folder/found/$1-" "$folder/corpus/$1" "bench/fuzz/seeds/$1" > "$log" 2>&1 || status=$?
+    if ! grep -q 'INFO: Loaded .* inline 8-bit counters' "$log"; then
+        echo "$1: compiled without counters, so nothing would guide it"
+        status=1
+    fi
+    if [[ $status -ne 0 ]]; then
+        # What went wrong, where, and in which file it is kept.
+        grep -h -E -A 1 'panicked at|ERROR: |Test unit written' "$log" | cut -c1-200 || tail -n 20 "$log"
+        echo "$1: FOUND SOMETHING; again with: $programs/$1 $folder/found/$1-..."
+        return 1
+    fi
+    awk -v name="$1" '/^stat::number_of_executed_units/ { runs = $2 }
+        { for (i = 1; i < NF; i++) { if ($i == "cov:") cov = $(i + 1); if ($i == "corp:") corpus = $(i + 1) } }
+        END { printf "%s: %d runs, %d edges, corpus %s\n", name, runs, cov, corpus }' "$log"
+}
+export -f fuzz
+export folder seconds programs="$folder/build/$host/release"
+printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I{} bash -c 'fuzz {}'

@@ -1,0 +1,197 @@
+//! Blocked names.
+//!
+//! What all lists say of a name is one number: what the name alone gets, what it gets with everything below it,
+//! and whether it is an exception. An exception of any list beats the blocks of all. Otherwise the longest
+//! listed name decides, the rule for the name alone before the one with everything below it, and of several
+//! lists that have the same name, the first.
+
+use pmdns_config::BlockAction;
+use pmdns_config::files::Scope;
+
+use super::filter::{Candidate, Filter};
+use super::names::{Listing, Names};
+use crate::wire::name::Seed;
+
+/// Bits of an action.
+const ACTION: u32 = 0b111;
+/// Where the action for a name and everything below it stands.
+const BELOW: u32 = 3;
+/// The name and everything below it is not blocked.
+const EXCEPT: u32 = 1 << 6;
+
+/// Blocked names, not yet ready to be looked up.
+#[derive(Debug, Default)]
+pub(super) struct Lists {
+    names: Listing,
+}
+
+/// Blocked names.
+#[derive(Clone, Debug)]
+pub(super) struct Blocked {
+    names: Names,
+}
+
+impl Lists {
+    /// Adds a whole name, in lower case; `false`: there is no room.
+    pub(super) fn add(&mut self, name: &[u8], scope: Scope, action: BlockAction) -> bool {
+        let rule = match scope {
+            Scope::Exact => code(action),
+            Scope::Below => code(action) << BELOW,
+            Scope::Except => EXCEPT,
+        };
+        self.names.add(name, rule)
+    }
+
+    /// Ready to be looked up.
+    pub(super) fn build(self, seed: Seed) -> Blocked {
+        Blocked { names: self.names.build(seed, join) }
+    }
+}
+
+impl Blocked {
+    /// What a query for a name gets whose candidates these are. The last one may be the name itself.
+    pub(super) fn find(&self, name: &[u8], candidates: &[Candidate<'_>]) -> Option<BlockAction> {
+        let mut action = None;
+        for Candidate { hash, name: listed } in candidates {
+            let Some(rule) = self.names.find(*hash, listed) else { continue };
+            if rule & EXCEPT != 0 {
+                return None;
+            }
+            let exact = action_of(rule).filter(|_| listed.len() == name.len());
+            action = exact.or_else(|| action_of(rule >> BELOW)).or(action);
+        }
+        action
+    }
+
+    /// The names, for the filter.
+    pub(super) fn add_to(&self, filter: &mut Filter) {
+        self.names.iter().for_each(|(name, _)| filter.add(name));
+    }
+
+    /// How many names there are.
+    pub(super) fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// How many bytes they take.
+    pub(super) fn footprint(&self) -> usize {
+        self.names.footprint()
+    }
+}
+
+/// What two lists say of a name, the earlier before the later.
+fn join(earlier: u32, later: u32) -> u32 {
+    let part = |at: u32| match earlier >> at & ACTION {
+        0 => later & ACTION << at,
+        action => action << at,
+    };
+    part(0) | part(BELOW) | (earlier | later) & EXCEPT
+}
+
+fn code(action: BlockAction) -> u32 {
+    match action {
+        BlockAction::Nxdomain => 1,
+        BlockAction::Nodata => 2,
+        BlockAction::Refused => 3,
+        BlockAction::Null => 4,
+        BlockAction::Drop => 5,
+    }
+}
+
+/// The action in the lowest bits.
+fn action_of(rule: u32) -> Option<BlockAction> {
+    match rule & ACTION {
+        1 => Some(BlockAction::Nxdomain),
+        2 => Some(BlockAction::Nodata),
+        3 => Some(BlockAction::Refused),
+        4 => Some(BlockAction::Null),
+        5 => Some(BlockAction::Drop),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::filter::Candidates;
+    use super::*;
+    use crate::testing::name_of;
+
+    fn seed() -> Seed {
+        Seed::new(*b"sixteen letters!")
+    }
+
+    struct Both {
+        filter: Filter,
+        blocked: Blocked,
+    }
+
+    impl Both {
+        fn find(&self, text: &str) -> Option<BlockAction> {
+            let (name, mut found) = (name_of(text), Candidates::new());
+            self.filter.find(&name, &mut found);
+            self.blocked.find(&name, &found)
+        }
+    }
+
+    fn lists(rules: &[(&str, Scope, BlockAction)]) -> Both {
+        let mut lists = Lists::default();
+        for (name, scope, action) in rules {
+            assert!(lists.add(&name_of(name), *scope, *action));
+        }
+        let blocked = lists.build(seed());
+        let mut filter = Filter::with_capacity(rules.len(), seed());
+        blocked.add_to(&mut filter);
+        Both { filter, blocked }
+    }
+
+    #[test]
+    fn every_action_is_kept_in_either_scope() {
+        use BlockAction::{Drop, Nodata, Null, Nxdomain, Refused};
+        for action in [Nxdomain, Nodata, Refused, Null, Drop] {
+            let exact = lists(&[("a.example.", Scope::Exact, action)]);
+            assert_eq!(exact.find("A.example."), Some(action));
+            assert_eq!(exact.find("x.a.example."), None);
+            let below = lists(&[("a.example.", Scope::Below, action)]);
+            assert_eq!(below.find("a.EXAMPLE."), Some(action));
+            assert_eq!(below.find("x.y.a.example."), Some(action));
+            assert_eq!(below.find("b.example."), None);
+            assert_eq!(below.find("ba.example."), None);
+        }
+    }
+
+    #[test]
+    fn the_longest_name_decides_and_then_the_first_list() {
+        let lists = lists(&[
+            ("example.", Scope::Below, BlockAction::Nodata),
+            ("a.example.", Scope::Below, BlockAction::Drop),
+            ("a.example.", Scope::Below, BlockAction::Refused),
+            ("a.example.", Scope::Exact, BlockAction::Null),
+        ]);
+        assert_eq!(lists.find("b.example."), Some(BlockAction::Nodata));
+        assert_eq!(lists.find("x.a.example."), Some(BlockAction::Drop));
+        assert_eq!(lists.find("a.example."), Some(BlockAction::Null));
+    }
+
+    #[test]
+    fn an_exception_beats_every_block() {
+        let lists = lists(&[
+            ("good.example.", Scope::Except, BlockAction::Nxdomain),
+            ("example.", Scope::Below, BlockAction::Nxdomain),
+            ("bad.good.example.", Scope::Below, BlockAction::Nxdomain),
+        ]);
+        assert_eq!(lists.find("good.example."), None);
+        assert_eq!(lists.find("bad.good.example."), None);
+        assert_eq!(lists.find("other.example."), Some(BlockAction::Nxdomain));
+    }
+
+    #[test]
+    fn the_root_and_single_labels_can_be_blocked() {
+        let zip = lists(&[("zip.", Scope::Below, BlockAction::Nxdomain)]);
+        assert_eq!(zip.find("a.b.zip."), Some(BlockAction::Nxdomain));
+        assert_eq!(zip.find("zip."), Some(BlockAction::Nxdomain));
+        assert_eq!(zip.find("unzip."), None);
+        let all = lists(&[(".", Scope::Below, BlockAction::Refused)]);
+        assert_eq!(all.find("a.b."), Some(BlockAction::Refused));
+        assert_eq!(all.find("."), Some(BlockAction::Refused));
+    }
+}

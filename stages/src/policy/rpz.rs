@@ -1,0 +1,475 @@
+//! Response policy zones: rules about clients, names and addresses in answers, written as a zone.
+//!
+//! A rule is an owner name below the zone's apex, which says what it is about, and records, which say what to do
+//! (draft-vixie-dnsop-dns-rpz-00). Of several zones the first that has a rule decides; in a zone, rules about the
+//! client come before rules about the name, and those before rules about the addresses in the answer. Rules about
+//! name servers are left out: a forwarder does not see them.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use pmdns_config::{LocalRecord, Prefix};
+
+use super::filter::{Candidate, Filter};
+use super::local::{Entries, LocalError, Node, owner_node};
+use super::names::{Listing, MAX_NAMES, Names, suffixes};
+use super::zone::{Zone, text};
+use crate::lpm::Clients;
+use crate::wire::dns::rtype;
+use crate::wire::name::Seed;
+use crate::wire::record::{Records, Section};
+
+/// Why a zone cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RpzError {
+    /// It is not known what owner names are relative to.
+    #[error(
+        "there is no SOA record, which a policy zone has at its apex; set `origin` if names in the file are relative"
+    )]
+    NoApex,
+    /// A record stands elsewhere.
+    #[error("`{0}` is not below the zone's apex")]
+    Outside(String),
+    /// A prefix that is none.
+    #[error(
+        "`{0}` does not say an address prefix as in 24.0.2.0.192.rpz-client-ip or 48.zz.db8.2001.rpz-ip"
+    )]
+    Prefix(String),
+    /// An action of the future.
+    #[error("`{name}` has the action `{action}`, which is not known")]
+    Action {
+        /// The rule's owner.
+        name: String,
+        /// Where its CNAME record points.
+        action: String,
+    },
+    /// An answer is kept for all who ask for it, and there is none that says nothing.
+    #[error(
+        "`{0}` is to be dropped for an address in its answer, which is not possible; use the action NXDOMAIN (CNAME .)"
+    )]
+    DropResponse(String),
+    /// Records contradict each other.
+    #[error(transparent)]
+    Local(#[from] LocalError),
+    /// More rules than a table can hold.
+    #[error("there are more than {MAX_NAMES} rules; split the zone, or leave out a part")]
+    TooMany,
+}
+
+/// What a rule says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// No other rule counts.
+    Passthru,
+    /// NXDOMAIN.
+    Nxdomain,
+    /// NOERROR without records.
+    Nodata,
+    /// Nothing is answered.
+    Drop,
+    /// TC=1: come back over TCP.
+    TcpOnly,
+    /// The records of the rule, by the number of its node.
+    Local(u32),
+}
+
+/// The numbers of the actions without records; then follow the nodes.
+const ACTIONS: [Action; 5] =
+    [Action::Passthru, Action::Nxdomain, Action::Nodata, Action::Drop, Action::TcpOnly];
+
+/// No rule.
+const NONE: u32 = u32::MAX;
+
+impl Action {
+    fn number(self) -> u32 {
+        match self {
+            Self::Local(node) => ACTIONS.len() as u32 + node,
+            fixed => ACTIONS.iter().position(|one| *one == fixed).unwrap_or_default() as u32,
+        }
+    }
+
+    fn of(number: u32) -> Option<Self> {
+        match ACTIONS.get(number as usize) {
+            Some(action) => Some(*action),
+            None if number == NONE => None,
+            None => Some(Self::Local(number - ACTIONS.len() as u32)),
+        }
+    }
+}
+
+/// What a rule is about.
+enum Trigger {
+    Name(Vec<u8>),
+    Below(Vec<u8>),
+    Client(Prefix),
+    Response(Prefix),
+    NameServer,
+}
+
+/// A policy zone, ready to be looked up.
+#[derive(Debug)]
+pub(super) struct PolicyZone {
+    names: Names,
+    below: Names,
+    clients: Option<Clients<u32>>,
+    responses: Option<Clients<u32>>,
+    nodes: Box<[Node]>,
+    /// Prefixes of clients that there are rules about.
+    pub(super) client_prefixes: Vec<Prefix>,
+    /// Rules about name servers, which were left out.
+    pub(super) left_out: usize,
+}
+
+impl PolicyZone {
+    /// The zone of these records; answers are put among `entries`.
+    pub(super) fn new(
+        records: &[LocalRecord],
+        entries: &mut Entries,
+        seed: Seed,
+    ) -> Result<Self, RpzError> {
+        let apex =
+            records.iter().find(|record| record.rtype == rtype::SOA).ok_or(RpzError::NoApex)?;
+        let mut relative = Vec::new();
+        for record in records.iter().filter(|record| record.name != apex.name) {
+            let outside = || RpzError::Outside(text(&record.name));
+            let name = record.name.strip_suffix(&*apex.name).ok_or_else(outside)?;
+            if !suffixes(&record.name).any(|above| *above == *apex.name) {
+                return Err(outside());
+            }
+            relative.push(LocalRecord { name: [name, &[0]].concat().into(), ..record.clone() });
+        }
+        let zone = Zone::new(&relative, |_| false)?;
+        let mut build = Build::default();
+        for owner in zone.owners() {
+            let action = match fixed_action(&zone, owner)? {
+                Some(action) => action,
+                None => {
+                    build.nodes.push(owner_node(&zone, owner, Entries::NODATA, entries)?);
+                    Action::Local(build.nodes.len() as u32 - 1)
+                }
+            };
+            build.add(owner, action)?;
+        }
+        // A rule that stands twice is one record set, so no name comes twice.
+        let first = |earlier, _| earlier;
+        Ok(Self {
+            names: build.names.build(seed, first),
+            below: build.below.build(seed, first),
+            clients: clients(&build.clients),
+            responses: clients(&build.responses),
+            nodes: build.nodes.into(),
+            client_prefixes: build.clients.into_iter().map(|(prefix, _)| prefix).collect(),
+            left_out: build.left_out,
+        })
+    }
+
+    /// The rule about a client with this address.
+    pub(super) fn of_client(&self, client: &[u8]) -> Option<Action> {
+        Action::of(self.clients.as_ref()?.find(client))
+    }
+
+    /// The rule about a name whose candidates these are: about the name itself, or else the longest about a name
+    /// above it.
+    pub(super) fn of_name(&self, name: &[u8], candidates: &[Candidate<'_>]) -> Option<Action> {
+        let found = candidates.iter().rev().find_map(|one| {
+            let table = if one.name.len() == name.len() { &self.names } else { &self.below };
+            table.find(one.hash, one.name)
+        });
+        Action::of(found?)
+    }
+
+    /// The rule about an address in the answer section of a message.
+    pub(super) fn of_response(&self, message: &[u8]) -> Option<Action> {
+        let responses = self.responses.as_ref()?;
+        let records = Records::new(message).ok()?.map_while(Result::ok);
+        let answers = records.take_while(|record| record.section == Section::Answer);
+        let rule = |address: &[u8]| Action::of(responses.find(address));
+        answers
+            .filter(|record| matches!(record.rtype, rtype::A | rtype::AAAA))
+            .filter_map(|record| message.get(record.data_at..record.end))
+            .filter(|address| matches!(address.len(), 4 | 16))
+            .find_map(rule)
+    }
+
+    /// Whether there are rules about addresses in answers.
+    pub(super) fn has_responses(&self) -> bool {
+        self.responses.is_some()
+    }
+
+    /// The entry that answers a query of this type by the records of a rule.
+    pub(super) fn entry(&self, node: u32, qtype: u16) -> u32 {
+        self.nodes.get(node as usize).map_or(Entries::NODATA, |node| node.find(qtype))
+    }
+
+    /// The names, for the filter.
+    pub(super) fn add_to(&self, filter: &mut Filter) {
+        self.names.iter().chain(self.below.iter()).for_each(|(name, _)| filter.add(name));
+    }
+
+    /// How many names there are rules about.
+    pub(super) fn len(&self) -> usize {
+        self.names.len() + self.below.len()
+    }
+
+    /// How many bytes they take.
+    pub(super) fn footprint(&self) -> usize {
+        self.names.footprint() + self.below.footprint()
+    }
+}
+
+/// Rules on their way into a zone.
+#[derive(Default)]
+struct Build {
+    names: Listing,
+    below: Listing,
+    clients: Vec<(Prefix, u32)>,
+    responses: Vec<(Prefix, u32)>,
+    nodes: Vec<Node>,
+    left_out: usize,
+}
+
+impl Build {
+    fn add(&mut self, owner: &[u8], action: Action) -> Result<(), RpzError> {
+        let number = action.number();
+        let has_room = match trigger(owner)? {
+            Trigger::Name(name) => self.names.add(&name, number),
+            Trigger::Below(name) => self.below.add(&name, number),
+            Trigger::Response(_) if action == Action::Drop => {
+                return Err(RpzError::DropResponse(text(owner)));
+            }
+            Trigger::Client(prefix) => {
+                self.clients.push((prefix, number));
+                true
+            }
+            Trigger::Response(prefix) => {
+                self.responses.push((prefix, number));
+                true
+            }
+            Trigger::NameServer => {
+                self.left_out += 1;
+                true
+            }
+        };
+        if has_room { Ok(()) } else { Err(RpzError::TooMany) }
+    }
+}
+
+fn clients(rules: &[(Prefix, u32)]) -> Option<Clients<u32>> {
+    let rules_of = rules.iter().map(|(prefix, number)| (prefix, *number));
+    (!rules.is_empty()).then(|| Clients::new(rules_of, NONE))
+}
+
+/// The action that an owner's CNAME record says; `None`: its records are what is answered.
+fn fixed_action(zone: &Zone<'_>, owner: &[u8]) -> Result<Option<Action>, RpzError> {
+    let Some(target) = zone.alias(owner) else { return Ok(None) };
+    let action = match target.as_slice() {
+        b"\0" => Action::Nxdomain,
+        b"\x01*\0" => Action::Nodata,
+        b"\x0crpz-passthru\0" => Action::Passthru,
+        b"\x08rpz-drop\0" => Action::Drop,
+        b"\x0crpz-tcp-only\0" => Action::TcpOnly,
+        // The oldest way to write it: the name leads to itself.
+        target if target == owner => Action::Passthru,
+        target if is_reserved(target) => {
+            return Err(RpzError::Action { name: text(owner), action: text(target) });
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(action))
+}
+
+/// A single label that begins with `rpz-`, or a wildcard: actions that are none of ours.
+fn is_reserved(target: &[u8]) -> bool {
+    let labels = suffixes(target).count() - 1;
+    Zone::above_wildcard(target).is_some() || labels == 1 && target[1..].starts_with(b"rpz-")
+}
+
+/// What the rule of an owner is about.
+fn trigger(owner: &[u8]) -> Result<Trigger, RpzError> {
+    let labels: Vec<&[u8]> = labels(owner);
+    let prefix = |labels| prefix(labels).ok_or_else(|| RpzError::Prefix(text(owner)));
+    match labels.split_last() {
+        Some((&b"rpz-client-ip", address)) => Ok(Trigger::Client(prefix(address)?)),
+        Some((&b"rpz-ip", address)) => Ok(Trigger::Response(prefix(address)?)),
+        Some((&(b"rpz-nsdname" | b"rpz-nsip"), _)) => Ok(Trigger::NameServer),
+        _ => Ok(match Zone::above_wildcard(owner) {
+            Some(above) => Trigger::Below(above.to_vec()),
+            None => Trigger::Name(owner.to_vec()),
+        }),
+    }
+}
+
+fn labels(name: &[u8]) -> Vec<&[u8]> {
+    let label = |rest: &'_ [u8]| 1..1 + usize::from(rest[0]);
+    suffixes(name).filter(|rest| rest.len() > 1).map(|rest| &rest[label(rest)]).collect()
+}
+
+/// A prefix as rules write it: its length, and then the address from its end to its start. `zz` stands for the
+/// longest run of zeros.
+fn prefix(labels: &[&[u8]]) -> Option<Prefix> {
+    let (length, address) = labels.split_first()?;
+    let length: u8 = std::str::from_utf8(length).ok()?.parse().ok()?;
+    let words: Vec<&str> = address
+        .iter()
+        .rev()
+        .map(|label| std::str::from_utf8(label))
+        .collect::<Result<_, _>>()
+        .ok()?;
+    let decimal = || -> Option<IpAddr> {
+        let bytes: Vec<u8> = words.iter().map(|word| word.parse().ok()).collect::<Option<_>>()?;
+        Some(Ipv4Addr::from(<[u8; 4]>::try_from(bytes).ok()?).into())
+    };
+    let hexadecimal = || -> Option<IpAddr> {
+        let zeros = words.iter().position(|word| *word == "zz");
+        let hex = |words: &[&str]| -> Option<Vec<u16>> {
+            words.iter().map(|word| u16::from_str_radix(word, 16).ok()).collect()
+        };
+        let words = match zeros {
+            None => hex(&words)?,
+            Some(at) => {
+                let (before, after) = (hex(&words[..at])?, hex(&words[at + 1..])?);
+                let zeros = 8usize.checked_sub(before.len() + after.len())?;
+                [before, vec![0; zeros], after].concat()
+            }
+        };
+        Some(Ipv6Addr::from(<[u16; 8]>::try_from(words).ok()?).into())
+    };
+    let network = decimal().or_else(hexadecimal)?;
+    format!("{network}/{length}").parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::filter::Candidates;
+    use super::*;
+    use crate::testing::{name_of, query, reply};
+
+    fn seed() -> Seed {
+        Seed::new(*b"sixteen letters!")
+    }
+
+    fn record(name: &str, rtype: u16, data: &[u8]) -> LocalRecord {
+        LocalRecord { name: name_of(name).into(), rtype, ttl: 60, data: data.into() }
+    }
+
+    /// Rules as owner and target of their CNAME records, below `rpz.`.
+    fn zone(rules: &[(&str, &str)]) -> Result<PolicyZone, RpzError> {
+        let mut records = vec![record("rpz.", rtype::SOA, &[0; 22])];
+        for (owner, target) in rules {
+            records.push(record(&format!("{owner}.rpz."), rtype::CNAME, &name_of(target)));
+        }
+        PolicyZone::new(&records, &mut Entries::new(seed()), seed())
+    }
+
+    fn of_name(zone: &PolicyZone, text: &str) -> Option<Action> {
+        let mut filter = Filter::with_capacity(zone.len(), seed());
+        zone.add_to(&mut filter);
+        let (name, mut found) = (name_of(text), Candidates::new());
+        filter.find(&name, &mut found);
+        zone.of_name(&name, &found)
+    }
+
+    #[test]
+    fn every_action_of_a_name() {
+        let rules = zone(&[
+            ("a.example", "."),
+            ("b.example", "*."),
+            ("c.example", "rpz-passthru."),
+            ("d.example", "rpz-drop."),
+            ("e.example", "rpz-tcp-only."),
+            ("f.example", "f.example."),
+            ("g.example", "walled.garden."),
+        ]);
+        let rules = rules.unwrap();
+        for (name, action) in [
+            ("a.example.", Action::Nxdomain),
+            ("B.Example.", Action::Nodata),
+            ("c.example.", Action::Passthru),
+            ("d.example.", Action::Drop),
+            ("e.example.", Action::TcpOnly),
+            ("f.example.", Action::Passthru),
+            ("g.example.", Action::Local(0)),
+        ] {
+            assert_eq!(of_name(&rules, name), Some(action), "{name}");
+        }
+        assert_eq!(of_name(&rules, "x.a.example."), None);
+        assert_eq!(of_name(&rules, "example."), None);
+    }
+
+    #[test]
+    fn a_wildcard_is_about_what_is_below_and_the_longest_counts() {
+        let rules =
+            zone(&[("*.example", "."), ("*.a.example", "*."), ("b.a.example", "rpz-passthru.")]);
+        let rules = rules.unwrap();
+        assert_eq!(of_name(&rules, "example."), None);
+        assert_eq!(of_name(&rules, "a.example."), Some(Action::Nxdomain));
+        assert_eq!(of_name(&rules, "x.a.example."), Some(Action::Nodata));
+        assert_eq!(of_name(&rules, "b.a.example."), Some(Action::Passthru));
+        assert_eq!(of_name(&rules, "x.b.a.example."), Some(Action::Nodata));
+    }
+
+    #[test]
+    fn rules_about_clients_by_the_longest_prefix() {
+        let rules = zone(&[
+            ("24.0.2.0.192.rpz-client-ip", "rpz-drop."),
+            ("32.7.2.0.192.rpz-client-ip", "rpz-passthru."),
+            ("48.zz.1.db8.2001.rpz-client-ip", "."),
+        ]);
+        let rules = rules.unwrap();
+        assert_eq!(rules.of_client(&[192, 0, 2, 1]), Some(Action::Drop));
+        assert_eq!(rules.of_client(&[192, 0, 2, 7]), Some(Action::Passthru));
+        assert_eq!(rules.of_client(&[192, 0, 3, 7]), None);
+        let mut ipv6 = [0; 16];
+        ipv6[..6].copy_from_slice(&[0x20, 1, 0xd, 0xb8, 0, 1]);
+        assert_eq!(rules.of_client(&ipv6), Some(Action::Nxdomain));
+        assert_eq!(rules.client_prefixes.len(), 3);
+    }
+
+    #[test]
+    fn rules_about_addresses_look_at_the_answer_section() {
+        let rules = zone(&[("24.0.2.0.192.rpz-ip", "."), ("128.1.zz.2001.rpz-ip", "*.")]).unwrap();
+        assert!(rules.has_responses());
+        let query = query("www.example. A");
+        let of = |section, rtype, data: &[u8]| {
+            rules.of_response(&reply(&query, &[(section, rtype, 60, data.to_vec())]))
+        };
+        assert_eq!(of(0, 1, &[192, 0, 2, 9]), Some(Action::Nxdomain));
+        assert_eq!(of(0, 1, &[192, 0, 3, 9]), None);
+        assert_eq!(of(2, 1, &[192, 0, 2, 9]), None, "additional");
+        assert_eq!(of(0, 16, &[192, 0, 2, 9]), None, "no address");
+        let mut ipv6 = [0; 16];
+        (ipv6[0], ipv6[1], ipv6[15]) = (0x20, 1, 1);
+        assert_eq!(of(0, 28, &ipv6), Some(Action::Nodata));
+    }
+
+    #[test]
+    fn records_of_a_rule_are_what_is_answered() {
+        let mut entries = Entries::new(seed());
+        let records = [
+            record("rpz.", rtype::SOA, &[0; 22]),
+            record("a.example.rpz.", 1, &[192, 0, 2, 1]),
+            record("a.example.rpz.", 16, b"\x02hi"),
+        ];
+        let rules = PolicyZone::new(&records, &mut entries, seed()).unwrap();
+        assert_eq!(of_name(&rules, "a.example."), Some(Action::Local(0)));
+        let count = |qtype| entries.get(rules.entry(0, qtype)).unwrap().head().counts()[0];
+        assert_eq!((count(1), count(16), count(28)), (1, 1, 0));
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_refused_or_counted() {
+        let error = |rules: &[(&str, &str)]| zone(rules).unwrap_err().to_string();
+        assert!(error(&[("24.2.0.192.rpz-ip", ".")]).contains("does not say an address prefix"));
+        assert!(error(&[("24.7.2.0.192.rpz-client-ip", ".")]).contains("prefix"), "bits beyond");
+        assert!(error(&[("a.example", "rpz-log.")]).contains("action `rpz-log.`"));
+        assert!(error(&[("a.example", "*.walled.garden.")]).contains("is not known"));
+        assert!(error(&[("32.1.2.0.192.rpz-ip", "rpz-drop.")]).contains("not possible"));
+        let servers = zone(&[("ns.example.rpz-nsdname", "."), ("32.1.2.0.192.rpz-nsip", ".")]);
+        assert_eq!(servers.unwrap().left_out, 2);
+        let outside = [record("rpz.", rtype::SOA, &[0; 22]), record("a.notrpz.", 1, &[0; 4])];
+        let mut entries = Entries::new(seed());
+        let error = PolicyZone::new(&outside, &mut entries, seed()).unwrap_err();
+        assert_eq!(error, RpzError::Outside("a.notrpz.".into()));
+        let error = PolicyZone::new(&[], &mut entries, seed()).unwrap_err();
+        assert_eq!(error, RpzError::NoApex);
+    }
+}

@@ -1,0 +1,348 @@
+//! The ruleset: everything that names are judged by, made ready at load, then only read.
+//!
+//! A reload makes a new one. A packet that was judged by one and is encoded on another core, which has the other,
+//! is judged again there: an answer is a place in the ruleset of one generation, and is looked up in no other.
+
+use std::path::PathBuf;
+
+use pmdns_config::files::{FileError, ListSummary, Scope, read_list, read_zone};
+use pmdns_config::limits::MAX_LIST_NAMES;
+use pmdns_config::{BlockAction, Config, NameError, wire_name};
+
+use super::builtin::{pointers, special_use};
+use super::filter::{Candidates, Filter, all_candidates};
+use super::lists::{Blocked, Lists};
+use super::local::{Entries, Local, LocalError};
+use super::rpz::{Action, PolicyZone, RpzError};
+use super::zone::Reply;
+use crate::StageName;
+use crate::cache::{Entry, Head, Key};
+use crate::lpm::Clients;
+use crate::packet::{Answer, Packet};
+use crate::step::{Reason, Step};
+use crate::wire::dns::{Rcode, rtype};
+use crate::wire::edns::ExtendedError;
+use crate::wire::name::Seed;
+
+/// Why there is no ruleset.
+#[derive(Debug, thiserror::Error)]
+pub enum RulesetError {
+    /// Local data contradict themselves.
+    #[error(transparent)]
+    Local(#[from] LocalError),
+    /// A policy zone cannot be used.
+    #[error("{}: {problem}", file.display())]
+    Rpz {
+        /// Its file.
+        file: PathBuf,
+        /// What is wrong with it.
+        problem: RpzError,
+    },
+    /// A file cannot be used.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A blocked name is no name.
+    #[error("block.names: {0}")]
+    Block(#[from] NameError),
+    /// A forwarded zone is no name.
+    #[error("forward.zone: {0}")]
+    Forward(NameError),
+    /// There are more names than there is room for.
+    #[error("block.names: there are more than {MAX_LIST_NAMES} blocked names; remove some")]
+    TooMany,
+}
+
+/// The zones that have upstreams of their own; forwarding the root says nothing of any name.
+fn forwarded(config: &Config) -> Result<Vec<Box<[u8]>>, RulesetError> {
+    let zones = config.forwards.iter().map(|forward| wire_name(&forward.zone));
+    let zones = zones.collect::<Result<Vec<_>, _>>().map_err(RulesetError::Forward)?;
+    Ok(zones.into_iter().filter(|zone| zone.len() > 1).collect())
+}
+
+/// Where an answer stands in the ruleset of one generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+// Six bytes at two-byte alignment, so that an `Answer` with its tag fits in eight.
+#[repr(Rust, packed(2))]
+pub struct LocalRef {
+    generation: u16,
+    number: u32,
+}
+
+const _: () = assert!(size_of::<Answer>() == 8);
+
+/// Everything that names are judged by.
+#[derive(Debug)]
+pub struct Ruleset {
+    generation: u16,
+    /// Which names the others have anything to say about.
+    filter: Filter,
+    local: Local,
+    policies: Box<[PolicyZone]>,
+    /// Clients that policy zones have rules about; `None`: there are none.
+    clients: Option<Clients<bool>>,
+    blocked: Blocked,
+    entries: Entries,
+    /// Answers to A and AAAA queries for names that are blocked with the null address.
+    null: [u32; 2],
+}
+
+/// What was read to make a ruleset, for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Digest {
+    /// Names with local records.
+    pub local_names: usize,
+    /// Names that policy zones have rules about.
+    pub policy_names: usize,
+    /// Names that are blocked, exceptions included.
+    pub blocked_names: usize,
+    /// Bytes that the names take.
+    pub bytes: usize,
+    /// What was not understood, and is not an error.
+    pub warnings: Vec<String>,
+}
+
+/// What an address of a name that is blocked with the null address may be remembered for, in seconds.
+const NULL_TTL: u32 = 300;
+
+impl Ruleset {
+    /// A ruleset without rules.
+    pub fn empty(seed: Seed) -> Self {
+        let config = Config {
+            policy: pmdns_config::Policy { special_use: false, auto_ptr: false },
+            ..Config::default()
+        };
+        let (ruleset, _) = Self::load(&config, seed, 0).expect("no rules contradict each other");
+        ruleset
+    }
+
+    /// Reads the files that `config` names and makes everything ready. `seed` is the one that parse hashes names
+    /// with; `generation` another one than that of any ruleset in use.
+    ///
+    /// # Errors
+    ///
+    /// A [`RulesetError`] that names the file and line, or the records that contradict each other.
+    pub fn load(
+        config: &Config,
+        seed: Seed,
+        generation: u16,
+    ) -> Result<(Self, Digest), RulesetError> {
+        let mut digest = Digest::default();
+        let mut records = config.local.clone();
+        for zone in &config.zones {
+            records.extend(read_zone(&zone.file, zone.origin.as_deref())?);
+        }
+        if config.policy.special_use {
+            records.extend(special_use(&records, &forwarded(config)?));
+        }
+        if config.policy.auto_ptr {
+            records.extend(pointers(&records));
+        }
+        let blocked = read_lists(config, &mut digest)?.build(seed);
+        let mut entries = Entries::new(seed);
+        let null = [(rtype::A, 4), (rtype::AAAA, 16)]
+            .map(|(rtype, len)| entries.add(&Reply::of(rtype, NULL_TTL, &vec![0; len]), 0));
+        let [a, aaaa] = null;
+        // A name above a local one exists, also if it is blocked.
+        let is_blocked = |name: &[u8]| blocked.find(name, &all_candidates(name, seed)).is_some();
+        let local = Local::new(&records, is_blocked, &mut entries)?;
+        let policies = read_policies(config, &mut entries, seed, &mut digest)?;
+        let policy_names: usize = policies.iter().map(PolicyZone::len).sum();
+        let names = local.len() + policy_names + blocked.len();
+        let mut filter = Filter::with_capacity(names, seed);
+        local.add_to(&mut filter);
+        policies.iter().for_each(|zone| zone.add_to(&mut filter));
+        blocked.add_to(&mut filter);
+        digest.local_names = local.len();
+        digest.policy_names = policy_names;
+        digest.blocked_names = blocked.len();
+        let policy_bytes: usize = policies.iter().map(PolicyZone::footprint).sum();
+        digest.bytes = filter.footprint() + policy_bytes + blocked.footprint();
+        let prefixes: Vec<_> = policies.iter().flat_map(|zone| &zone.client_prefixes).collect();
+        let clients = prefixes.iter().map(|prefix| (*prefix, true));
+        let clients = (!prefixes.is_empty()).then(|| Clients::new(clients, false));
+        let null = [a?, aaaa?];
+        let policies = policies.into();
+        let ruleset = Self { generation, filter, local, policies, clients, blocked, entries, null };
+        Ok((ruleset, digest))
+    }
+
+    /// Whether there are no rules.
+    pub(super) fn is_empty(&self) -> bool {
+        self.local.len() + self.blocked.len() + self.policies.len() == 0
+    }
+
+    /// The answer at a place, unless it is a place in another ruleset.
+    #[inline]
+    pub(crate) fn entry(&self, found: LocalRef) -> Option<&Entry> {
+        let LocalRef { generation, number } = found;
+        (generation == self.generation).then(|| self.entries.get(number)).flatten()
+    }
+
+    /// Where a packet goes that no rule about clients concerns.
+    #[inline(always)]
+    pub(super) fn decide(&self, packet: &mut Packet) -> Step {
+        match self.filter.may_have(packet.query().name()) {
+            true => self.judge(packet),
+            false => Step::at(StageName::Lookup),
+        }
+    }
+
+    /// Whether a rule is about the packet's client.
+    #[inline(always)]
+    pub(super) fn concerns_client(&self, packet: &Packet) -> bool {
+        match &self.clients {
+            None => false,
+            Some(clients) => clients.find(packet.layout.client(packet.frame.bytes())),
+        }
+    }
+
+    /// Where a packet goes whose name or client a rule may be about.
+    #[inline(never)]
+    pub(crate) fn judge(&self, packet: &mut Packet) -> Step {
+        let query = packet.query();
+        let client = packet.layout.client(packet.frame.bytes());
+        packet.answer = match self.verdict(query.name(), query.qtype(), client) {
+            Verdict::Pass => return Step::at(StageName::Lookup),
+            Verdict::Drop => return Step::drop(Reason::Blocked),
+            Verdict::Truncated => Answer::Truncated,
+            Verdict::Rcode(rcode) => {
+                packet.extended_error = Some(ExtendedError::BLOCKED);
+                Answer::Rcode(rcode)
+            }
+            Verdict::Entry(number) => {
+                Answer::Local(LocalRef { generation: self.generation, number })
+            }
+        };
+        Step::at(StageName::Encode)
+    }
+
+    fn verdict(&self, name: &[u8], qtype: u16, client: &[u8]) -> Verdict {
+        let mut candidates = Candidates::new();
+        self.filter.find(name, &mut candidates);
+        if let Some(number) = self.local.find(name, &candidates, qtype) {
+            return Verdict::Entry(number);
+        }
+        for zone in &self.policies {
+            let action = zone.of_client(client).or_else(|| zone.of_name(name, &candidates));
+            if let Some(action) = action {
+                return policy_verdict(zone, action, qtype);
+            }
+        }
+        match self.blocked.find(name, &candidates) {
+            None => Verdict::Pass,
+            Some(BlockAction::Drop) => Verdict::Drop,
+            Some(BlockAction::Nxdomain) => Verdict::Rcode(Rcode::NXDOMAIN),
+            Some(BlockAction::Refused) => Verdict::Rcode(Rcode::REFUSED),
+            Some(BlockAction::Null) if qtype == rtype::A => Verdict::Entry(self.null[0]),
+            Some(BlockAction::Null) if qtype == rtype::AAAA => Verdict::Entry(self.null[1]),
+            Some(BlockAction::Nodata | BlockAction::Null) => Verdict::Rcode(Rcode::NOERROR),
+        }
+    }
+}
+
+impl Ruleset {
+    /// An upstream's answer, as `entry` and as the message it was read from, or what policy zones have to say of the
+    /// addresses in it. Whoever asked for it and whoever will be answered from the cache gets the same.
+    pub fn respond(&self, entry: Entry, key: Key<'_>, message: &[u8]) -> Entry {
+        if !self.policies.iter().any(PolicyZone::has_responses) {
+            return entry;
+        }
+        let mut candidates = Candidates::new();
+        self.filter.find(key.name, &mut candidates);
+        for zone in &self.policies {
+            // An earlier rule about the name exempts it; any other would have been carried out by now.
+            if zone.of_name(key.name, &candidates) == Some(Action::Passthru) {
+                return entry;
+            }
+            if let Some(action) = zone.of_response(message) {
+                return match policy_verdict(zone, action, key.qtype) {
+                    Verdict::Pass | Verdict::Drop => entry,
+                    Verdict::Truncated => {
+                        entry.without_records(key, Rcode::NOERROR, Head::TOO_LONG)
+                    }
+                    Verdict::Rcode(rcode) => entry.without_records(key, rcode, 0),
+                    Verdict::Entry(number) => match self.entries.get(number) {
+                        Some(local) => entry.with_records_of(key, local),
+                        None => entry,
+                    },
+                };
+            }
+        }
+        entry
+    }
+}
+
+/// What an action of a zone means for a query of this type.
+fn policy_verdict(zone: &PolicyZone, action: Action, qtype: u16) -> Verdict {
+    match action {
+        Action::Passthru => Verdict::Pass,
+        Action::Nxdomain => Verdict::Rcode(Rcode::NXDOMAIN),
+        Action::Nodata => Verdict::Rcode(Rcode::NOERROR),
+        Action::Drop => Verdict::Drop,
+        Action::TcpOnly => Verdict::Truncated,
+        Action::Local(node) => Verdict::Entry(zone.entry(node, qtype)),
+    }
+}
+
+/// What is to be done with a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// The rules say nothing about it.
+    Pass,
+    /// Answer with the entry of this number.
+    Entry(u32),
+    /// Answer with TC=1.
+    Truncated,
+    /// Answer with nothing but an rcode.
+    Rcode(Rcode),
+    /// Do not answer.
+    Drop,
+}
+
+/// The policy zones, in their order.
+fn read_policies(
+    config: &Config,
+    entries: &mut Entries,
+    seed: Seed,
+    digest: &mut Digest,
+) -> Result<Vec<PolicyZone>, RulesetError> {
+    let mut zones = Vec::new();
+    for rpz in &config.rpz {
+        let records = read_zone(&rpz.file, rpz.origin.as_deref())?;
+        let zone = PolicyZone::new(&records, entries, seed)
+            .map_err(|problem| RulesetError::Rpz { file: rpz.file.clone(), problem })?;
+        if zone.left_out > 0 {
+            digest.warnings.push(format!(
+                "{}: {} rules about name servers (rpz-nsdname, rpz-nsip) are left out: a forwarder does not see them",
+                rpz.file.display(),
+                zone.left_out,
+            ));
+        }
+        zones.push(zone);
+    }
+    Ok(zones)
+}
+
+/// The names of `[block]` and of all block lists, in this order.
+fn read_lists(config: &Config, digest: &mut Digest) -> Result<Lists, RulesetError> {
+    let mut lists = Lists::default();
+    for name in config.block.wire_names()? {
+        if !lists.add(&name, Scope::Below, BlockAction::Nxdomain) {
+            return Err(RulesetError::TooMany);
+        }
+    }
+    for list in &config.blocklists {
+        let take = |listed: pmdns_config::files::Listed<'_>| {
+            lists.add(listed.name, listed.scope, list.action)
+        };
+        let ListSummary { names, unknown, first_unknown } =
+            read_list(&list.file, list.format, take)?;
+        if let Some((line, text)) = first_unknown {
+            digest.warnings.push(format!(
+                "{}: {names} names; {unknown} lines are no rules we know, the first is line {line}: {text}",
+                list.file.display(),
+            ));
+        }
+    }
+    Ok(lists)
+}

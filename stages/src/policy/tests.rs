@@ -1,0 +1,392 @@
+//! The stage as a whole: what becomes of queries under the rules of a configuration and its files.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use pmdns_config::{BlockAction, Blocklist, Config, Forward, ListFormat, LocalRecord, Rpz, Zone};
+
+use super::*;
+use crate::cache::{Head, Key, answers};
+use crate::packet::Answer;
+use crate::parse::Parse;
+use crate::ports::Port;
+use crate::step::Reason;
+use crate::testing::{OUR_IPV4, OUR_MAC, Query, act_once, at, entry_of, name_of, query, reply};
+use crate::wire::dns::Rcode;
+use crate::wire::name::Seed;
+
+const ON: Step = Step::at(StageName::Lookup);
+const ANSWERED: Step = Step::at(StageName::Encode);
+const BLOCKED: (Step, Answer) = (ANSWERED, Answer::Rcode(Rcode::NXDOMAIN));
+
+fn seed() -> Seed {
+    Seed::new(*b"sixteen letters!")
+}
+
+/// A config without the rules that are there by default.
+fn bare() -> Config {
+    let policy = pmdns_config::Policy { special_use: false, auto_ptr: false };
+    Config { policy, ..Config::default() }
+}
+
+/// An A record for this name.
+fn address(name: &str) -> LocalRecord {
+    let data = Box::new([192, 0, 2, 1]);
+    LocalRecord { name: name_of(name).into(), rtype: 1, ttl: 300, data }
+}
+
+/// A file that is gone when it is dropped.
+struct Written(PathBuf);
+
+impl Written {
+    fn new(text: &str) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("pmdns-rules-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, text).unwrap();
+        Self(path)
+    }
+
+    fn list(&self, action: BlockAction) -> Blocklist {
+        Blocklist { file: self.0.clone(), format: ListFormat::Auto, action }
+    }
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn policy(config: &Config) -> Policy {
+    Policy::new(Arc::new(Ruleset::load(config, seed(), 1).unwrap().0))
+}
+
+/// A stage with A records for these names and with those names blocked.
+fn policy_of(local: &[&str], blocked: &[&str]) -> Policy {
+    let mut config = bare();
+    config.local = local.iter().map(|name| address(name)).collect();
+    config.block.names = blocked.iter().map(|name| (*name).to_owned()).collect();
+    policy(&config)
+}
+
+/// What the stage makes of a query that parse has read.
+fn ask(policy: &mut Policy, text: &str) -> (Step, Answer) {
+    let ports = [Port::new(OUR_MAC, [OUR_IPV4.into()])].into();
+    let packet = act_once(&mut Parse::new(ports, seed()), query(text).packet(), &at(0));
+    assert_eq!(packet.step, Step::at(StageName::Acl));
+    let packet = act_once(policy, packet, &at(0));
+    (packet.step, packet.answer)
+}
+
+/// The rcode and the counts of a local answer.
+fn local(policy: &mut Policy, text: &str) -> Option<(Rcode, [u16; 3])> {
+    let (step, Answer::Local(found)) = ask(policy, text) else { return None };
+    assert_eq!(step, ANSWERED);
+    let head = policy.rules.entry(found).unwrap().head();
+    Some((head.rcode, head.counts()))
+}
+
+#[test]
+fn without_rules_everything_goes_on() {
+    let mut policy = policy(&bare());
+    assert!(policy.is_idle());
+    assert_eq!(ask(&mut policy, "www.example. A"), (ON, Answer::None));
+}
+
+#[test]
+fn a_local_name_is_answered_in_any_letter_case() {
+    let mut policy = policy_of(&["www.example."], &[]);
+    assert!(!policy.is_idle());
+    assert_eq!(local(&mut policy, "WWW.example. A"), Some((Rcode::NOERROR, [1, 0, 0])));
+    assert_eq!(local(&mut policy, "www.example. TXT"), Some((Rcode::NOERROR, [0, 0, 0])));
+    assert_eq!(ask(&mut policy, "example. A"), (ON, Answer::None));
+    assert_eq!(ask(&mut policy, "x.www.example. A"), (ON, Answer::None));
+}
+
+#[test]
+fn a_blocked_name_is_denied_with_everything_below_it() {
+    let mut policy = policy_of(&[], &["ads.example."]);
+    for text in ["ads.example. A", "x.y.ADS.example. TXT", "ads.example. ANY"] {
+        assert_eq!(ask(&mut policy, text), BLOCKED, "{text}");
+    }
+    for text in ["example. A", "roads.example. A", "www.example. A"] {
+        assert_eq!(ask(&mut policy, text), (ON, Answer::None), "{text}");
+    }
+}
+
+#[test]
+fn a_local_name_beats_a_blocked_one_that_is_not_longer() {
+    let mut policy = policy_of(
+        &["same.example.", "www.ads.example.", "short.example."],
+        &["same.example.", "ads.example.", "x.short.example."],
+    );
+    let mut is_local = |text| local(&mut policy, text).is_some();
+    assert!(is_local("same.example. A"));
+    assert!(is_local("www.ads.example. A"));
+    assert!(is_local("short.example. A"));
+    assert!(is_local("ads.example. A"), "it exists, for the name below it does");
+    assert_eq!(ask(&mut policy, "x.short.example. A"), BLOCKED);
+    assert_eq!(ask(&mut policy, "other.ads.example. A"), BLOCKED);
+    assert_eq!(ask(&mut policy, "x.www.ads.example. A"), BLOCKED);
+}
+
+#[test]
+fn every_action_of_a_block_list() {
+    let lists = [
+        (BlockAction::Nxdomain, "a.example"),
+        (BlockAction::Nodata, "b.example"),
+        (BlockAction::Refused, "c.example"),
+        (BlockAction::Drop, "d.example"),
+        (BlockAction::Null, "e.example"),
+    ];
+    let files = lists.map(|(action, text)| (action, Written::new(text)));
+    let mut config = bare();
+    config.blocklists = files.iter().map(|(action, file)| file.list(*action)).collect();
+    let mut policy = policy(&config);
+    let rcode = |rcode| (ANSWERED, Answer::Rcode(rcode));
+    assert_eq!(ask(&mut policy, "a.example. A"), rcode(Rcode::NXDOMAIN));
+    assert_eq!(ask(&mut policy, "b.example. A"), rcode(Rcode::NOERROR));
+    assert_eq!(ask(&mut policy, "c.example. A"), rcode(Rcode::REFUSED));
+    assert_eq!(ask(&mut policy, "d.example. A"), (Step::drop(Reason::Blocked), Answer::None));
+    assert_eq!(local(&mut policy, "e.example. A"), Some((Rcode::NOERROR, [1, 0, 0])));
+    assert_eq!(local(&mut policy, "e.example. AAAA"), Some((Rcode::NOERROR, [1, 0, 0])));
+    assert_eq!(ask(&mut policy, "e.example. TXT"), rcode(Rcode::NOERROR));
+}
+
+/// The lists of two public blockers once let names through in capitals, or those of a kind of rule.
+#[test]
+fn trap_19_a_canary_of_every_rule_kind_in_mixed_case() {
+    let hosts = Written::new("0.0.0.0 exact.canary.example\n");
+    let domains = Written::new("below.canary.example\n*.wild.canary.example\nTLD-canary\n");
+    let adblock = Written::new("||adblock.canary.example^\n@@||spared.adblock.canary.example^\n");
+    let mut config = bare();
+    config.block.names = vec!["Inline.canary.example".into()];
+    let zone = rules("policy.canary.example 60 CNAME .\n*.zone.canary.example 60 CNAME .\n");
+    config.rpz = vec![Rpz { file: zone.0.clone(), origin: Some("rpz".into()) }];
+    let files = [&hosts, &domains, &adblock];
+    config.blocklists = files.iter().map(|file| file.list(BlockAction::Nxdomain)).collect();
+    let mut policy = policy(&config);
+    for name in [
+        "exact.canary.example",
+        "below.canary.example",
+        "x.below.canary.example",
+        "a.b.c.wild.canary.example",
+        "adblock.canary.example",
+        "x.adblock.canary.example",
+        "policy.canary.example",
+        "x.y.zone.canary.example",
+        "inline.canary.example",
+        "x.inline.canary.example",
+        "any.name.tld-canary",
+        "tld-canary",
+    ] {
+        let mixed: String = name
+            .chars()
+            .enumerate()
+            .map(|(at, c)| if at % 2 == 0 { c.to_ascii_uppercase() } else { c })
+            .collect();
+        for name in [name.to_owned(), name.to_uppercase(), mixed] {
+            assert_eq!(ask(&mut policy, &format!("{name}. A")), BLOCKED, "{name}");
+        }
+    }
+    for name in ["x.exact.canary.example", "spared.adblock.canary.example", "canary.example"] {
+        assert_eq!(ask(&mut policy, &format!("{name}. A")), (ON, Answer::None), "{name}");
+    }
+    // And the one kind of rule that is about no name.
+    let client = rules("32.1.0.77.10.rpz-client-ip 60 CNAME .\n");
+    assert_eq!(ask(&mut with_policies(&[&client], &[]), "Any.Name. A"), BLOCKED);
+}
+
+/// A million rules, of the shapes that public lists have.
+#[test]
+fn trap_20_a_million_rules_block_what_they_name_and_nothing_else() {
+    let count = if cfg!(miri) { 500 } else { 1_000_000 };
+    let name = |number: u32| match number % 3 {
+        0 => format!("ads{number}.example{}.com", number % 5000),
+        1 => format!("tracker{number}.net"),
+        _ => format!("a.b{number}.cdn.example.org"),
+    };
+    let file = Written::new(&(0..count).map(|number| name(number) + "\n").collect::<String>());
+    let mut config = bare();
+    config.blocklists = vec![file.list(BlockAction::Nxdomain)];
+    let (ruleset, digest) = Ruleset::load(&config, seed(), 1).unwrap();
+    assert_eq!(digest.blocked_names, count as usize);
+    assert!(digest.bytes < 64 * count as usize, "{} bytes", digest.bytes);
+    let mut policy = Policy::new(Arc::new(ruleset));
+    for number in (0..count).step_by(997) {
+        assert_eq!(ask(&mut policy, &format!("x.{}. A", name(number).to_uppercase())), BLOCKED);
+        let free = format!("www.free{number}.example{}.com. A", number % 5000);
+        assert_eq!(ask(&mut policy, &free), (ON, Answer::None), "{free}");
+    }
+}
+
+#[test]
+fn a_zone_file_is_served_with_its_negatives() {
+    let file = Written::new(
+        "@ 600 SOA ns admin 1 2 3 4 30\n@ 600 NS ns\nns 600 A 192.0.2.1\n*.w 600 TXT hi\n\
+         sub 600 NS ns.elsewhere.\n",
+    );
+    let mut config = bare();
+    config.zones = vec![Zone { file: file.0.clone(), origin: Some("corp.lan".into()) }];
+    config.block.names = vec!["lan".into()];
+    let mut policy = policy(&config);
+    assert_eq!(local(&mut policy, "ns.corp.lan. A"), Some((Rcode::NOERROR, [1, 0, 0])));
+    assert_eq!(local(&mut policy, "ns.corp.lan. MX"), Some((Rcode::NOERROR, [0, 1, 0])));
+    assert_eq!(local(&mut policy, "x.y.w.corp.lan. TXT"), Some((Rcode::NOERROR, [1, 0, 0])));
+    assert_eq!(local(&mut policy, "no.corp.lan. A"), Some((Rcode::NXDOMAIN, [0, 1, 0])));
+    assert_eq!(ask(&mut policy, "other.lan. A"), BLOCKED);
+    assert_eq!(ask(&mut policy, "x.sub.corp.lan. A"), BLOCKED, "not ours, so the list decides");
+}
+
+#[test]
+fn special_use_names_are_answered_by_default_and_can_be_overridden() {
+    let mut policy = policy(&Config::default());
+    assert_eq!(local(&mut policy, "x.LocalHost. A"), Some((Rcode::NOERROR, [1, 0, 0])));
+    assert_eq!(local(&mut policy, "localhost. MX"), Some((Rcode::NOERROR, [0, 1, 0])));
+    for text in ["x.onion. A", "a.b.invalid. A", "4.3.2.10.in-addr.arpa. PTR", "x.home.arpa. A"] {
+        assert_eq!(local(&mut policy, text), Some((Rcode::NXDOMAIN, [0, 1, 0])), "{text}");
+    }
+    for text in ["www.example.com. A", "4.3.2.192.in-addr.arpa. PTR", "arpa. NS", "x.test. A"] {
+        assert_eq!(ask(&mut policy, text), (ON, Answer::None), "{text}");
+    }
+    let mut config = Config { local: vec![address("nas.home.arpa.")], ..Config::default() };
+    config.local.push(address("10.1.2.3.lan."));
+    config.local[1].data = Box::new([10, 1, 2, 3]);
+    config.policy.auto_ptr = true;
+    let mut policy = self::policy(&config);
+    assert_eq!(local(&mut policy, "nas.home.arpa. A"), Some((Rcode::NOERROR, [1, 0, 0])));
+    let pointer = local(&mut policy, "3.2.1.10.in-addr.arpa. PTR");
+    assert_eq!(pointer, Some((Rcode::NOERROR, [1, 0, 0])));
+    let forward = |zone: &str| Forward { zone: zone.into(), group: "corp".into() };
+    let forwards = ["corp.home.arpa.", "onion.", "."].map(forward).into();
+    let mut policy = self::policy(&Config { forwards, ..Config::default() });
+    for text in ["a.corp.home.arpa. A", "corp.home.arpa. A", "x.onion. A"] {
+        assert_eq!(ask(&mut policy, text), (ON, Answer::None), "{text}");
+    }
+    assert_eq!(local(&mut policy, "x.home.arpa. A"), Some((Rcode::NXDOMAIN, [0, 1, 0])));
+}
+
+/// A stage with these policy zones and these names blocked.
+fn with_policies(zones: &[&Written], blocked: &[&str]) -> Policy {
+    let mut config = bare();
+    let rpz = |file: &&Written| Rpz { file: file.0.clone(), origin: Some("rpz".into()) };
+    config.rpz = zones.iter().map(rpz).collect();
+    config.block.names = blocked.iter().map(|name| (*name).to_owned()).collect();
+    policy(&config)
+}
+
+/// A policy zone of these rules.
+fn rules(text: &str) -> Written {
+    Written::new(&format!("@ 60 SOA ns admin 1 2 3 4 5\n{text}"))
+}
+
+#[test]
+fn of_several_policy_zones_the_first_that_has_a_rule_decides() {
+    let first = rules("spared.example 60 CNAME rpz-passthru.\na.example 60 CNAME *.\n");
+    let second = rules(
+        "*.example 60 CNAME .\na.example 60 CNAME .\nd.example 60 CNAME rpz-drop.\n\
+         t.example 60 CNAME rpz-tcp-only.\nl.example 60 A 192.0.2.1\n",
+    );
+    let mut policy = with_policies(&[&first, &second], &["spared.example", "b.blocked"]);
+    let rcode = |rcode| (ANSWERED, Answer::Rcode(rcode));
+    assert_eq!(ask(&mut policy, "spared.example. A"), (ON, Answer::None), "from the list too");
+    assert_eq!(ask(&mut policy, "a.example. A"), rcode(Rcode::NOERROR));
+    assert_eq!(ask(&mut policy, "x.EXAMPLE. A"), rcode(Rcode::NXDOMAIN));
+    assert_eq!(ask(&mut policy, "d.example. A"), (Step::drop(Reason::Blocked), Answer::None));
+    assert_eq!(ask(&mut policy, "t.example. A"), (ANSWERED, Answer::Truncated));
+    assert_eq!(local(&mut policy, "l.example. A"), Some((Rcode::NOERROR, [1, 0, 0])));
+    assert_eq!(ask(&mut policy, "b.blocked. A"), BLOCKED);
+    assert_eq!(ask(&mut policy, "elsewhere. A"), (ON, Answer::None));
+}
+
+/// The client of [`query`] is 10.77.0.1.
+#[test]
+fn a_rule_about_the_client_comes_before_one_about_the_name() {
+    let name = rules("a.example 60 CNAME .\n");
+    let client = rules("32.1.0.77.10.rpz-client-ip 60 CNAME rpz-passthru.\na.example 60 CNAME .\n");
+    let other = rules("32.9.0.77.10.rpz-client-ip 60 CNAME rpz-passthru.\na.example 60 CNAME .\n");
+    let refusing = rules("24.0.0.77.10.rpz-client-ip 60 CNAME rpz-drop.\n");
+    let ask = |zones: &[&Written], text| self::ask(&mut with_policies(zones, &[]), text);
+    assert_eq!(ask(&[&client], "a.example. A"), (ON, Answer::None));
+    assert_eq!(ask(&[&other], "a.example. A"), BLOCKED);
+    assert_eq!(ask(&[&name, &client], "a.example. A"), BLOCKED, "the first zone decides");
+    assert_eq!(ask(&[&refusing], "any.name. A"), (Step::drop(Reason::Blocked), Answer::None));
+}
+
+#[test]
+fn an_address_in_an_answer_is_judged_before_it_is_kept() {
+    let zone = rules(
+        "32.9.2.0.192.rpz-ip 60 CNAME .\n32.8.2.0.192.rpz-ip 60 A 192.0.2.80\n\
+         32.7.2.0.192.rpz-ip 60 CNAME rpz-tcp-only.\nspared.example 60 CNAME rpz-passthru.\n",
+    );
+    let policy = with_policies(&[&zone], &[]);
+    let respond = |name: &str, last: u8| {
+        let query = query(&format!("{name} A"));
+        let records = [(0, 1, 60, vec![192, 0, 2, last])];
+        let entry = entry_of(&query, &records, 5, seed());
+        let key = Key { name: &query.name, qtype: 1, qclass: 1, flags: 0 };
+        let judged = policy.rules.respond(entry.clone(), key, &reply(&query, &records));
+        let (before, after) = (entry.head(), judged.head());
+        assert_eq!((after.hash, after.learnt, after.expires), (before.hash, 5, 65));
+        assert!(answers(&judged.words(), &key), "it answers the same question");
+        (after.rcode, after.counts(), after.flags, judged == entry)
+    };
+    assert_eq!(respond("www.example.", 1), (Rcode::NOERROR, [1, 0, 0], 0, true));
+    assert_eq!(respond("WWW.example.", 9), (Rcode::NXDOMAIN, [0; 3], 0, false));
+    let local = (Rcode::NOERROR, [1, 0, 0], Head::AUTHORITATIVE, false);
+    assert_eq!(respond("www.example.", 8), local);
+    assert_eq!(respond("www.example.", 7), (Rcode::NOERROR, [0; 3], Head::TOO_LONG, false));
+    assert_eq!(respond("spared.example.", 9), (Rcode::NOERROR, [1, 0, 0], 0, true));
+}
+
+#[test]
+fn an_answer_of_another_generation_is_not_looked_up() {
+    let mut policy = policy_of(&["www.example."], &[]);
+    let (_, Answer::Local(found)) = ask(&mut policy, "www.example. A") else { panic!("local") };
+    assert!(policy.rules.entry(found).is_some());
+    assert!(Ruleset::empty(seed()).entry(found).is_none());
+}
+
+#[test]
+fn a_name_that_was_let_pass_once_is_no_way_round_the_rules() {
+    let client = rules("32.9.0.77.10.rpz-client-ip 60 CNAME .\n");
+    let mut policy = with_policies(&[&client], &["ads.example"]);
+    let mut from = |last: u8, text: &str| {
+        let ports = [Port::new(OUR_MAC, [OUR_IPV4.into()])].into();
+        let query = Query { source: vec![10, 77, 0, last], ..query(text) };
+        let packet = act_once(&mut Parse::new(ports, seed()), query.packet(), &at(0));
+        let packet = act_once(&mut policy, packet, &at(0));
+        (packet.step, packet.answer)
+    };
+    for _ in 0..3 {
+        assert_eq!(from(1, "www.example. A"), (ON, Answer::None));
+        assert_eq!(from(9, "WWW.example. A"), BLOCKED, "another client");
+        assert_eq!(from(1, "ads.example. A"), BLOCKED);
+    }
+}
+
+#[test]
+fn what_is_remembered_is_one_hash_a_slot() {
+    let mut cleared = Cleared::new();
+    let other = 5 + CLEARED as u64;
+    for hash in [0, 5, other, u64::MAX] {
+        assert!(!cleared.has(hash), "{hash}");
+    }
+    cleared.add(5);
+    assert!(cleared.has(5) && !cleared.has(other));
+    cleared.add(other);
+    assert!(!cleared.has(5) && cleared.has(other));
+}
+
+#[test]
+fn warnings_name_the_file_and_the_first_line() {
+    let file = Written::new("ads.example\nexample##.banner\n");
+    let mut config = bare();
+    config.blocklists = vec![file.list(BlockAction::Nxdomain)];
+    let (_, digest) = Ruleset::load(&config, seed(), 1).unwrap();
+    let [warning] = digest.warnings.as_slice() else { panic!("{digest:?}") };
+    assert!(warning.contains("1 names; 1 lines are no rules we know"), "{warning}");
+    assert!(warning.ends_with("line 2: example##.banner"), "{warning}");
+}

@@ -1,0 +1,165 @@
+//! A limit on what may come from one client prefix.
+//!
+//! Each client prefix has a bucket of tokens. A full bucket holds a burst of them, a query takes one, and so many
+//! come back each second. The buckets stand in a table of fixed size that belongs to one core: a client whose
+//! queries come to several cores has a bucket on each.
+
+use super::bucket::Allowance;
+use super::table::Table;
+use crate::lpm::Clients;
+use crate::packet::{Packet, Tick};
+use crate::wire::name::Seed;
+
+/// What becomes of a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is within the limit.
+    Pass,
+    /// It is not, but is answered with TC=1: whoever can do TCP is really there.
+    Slip,
+    /// It is not.
+    Drop,
+}
+
+/// A limit, and what each client prefix has left of it.
+#[derive(Clone, Debug)]
+pub struct Limiter {
+    /// `None`: there is no limit.
+    allowance: Option<Allowance>,
+    table: Table,
+    prefixes: Prefixes,
+    /// Who is not counted; `None`: everybody is.
+    exempt: Option<Clients<bool>>,
+    slip: u32,
+    dry_run: bool,
+    /// Queries beyond the limit that were let pass.
+    spared: u64,
+}
+
+impl Limiter {
+    /// The limit on all queries.
+    pub fn of_queries(
+        settings: &pmdns_config::RateLimit,
+        ticks_per_second: u64,
+        seed: Seed,
+    ) -> Self {
+        let (rate, burst) = (settings.queries_per_second, settings.burst);
+        Self::new(Allowance::new(rate, burst, ticks_per_second), settings, seed)
+    }
+
+    /// The limit on queries that the cache cannot answer.
+    pub fn of_misses(
+        settings: &pmdns_config::RateLimit,
+        ticks_per_second: u64,
+        seed: Seed,
+    ) -> Self {
+        let (rate, burst) = (settings.miss_queries_per_second, settings.miss_burst);
+        Self::new(Allowance::new(rate, burst, ticks_per_second), settings, seed)
+    }
+
+    /// No limit.
+    pub fn off(seed: Seed) -> Self {
+        Self::new(None, &pmdns_config::RateLimit::default(), seed)
+    }
+
+    fn new(allowance: Option<Allowance>, settings: &pmdns_config::RateLimit, seed: Seed) -> Self {
+        let slots = if allowance.is_some() { settings.table } else { 0 };
+        let exempt = settings.exempt.iter().map(|prefix| (prefix, true));
+        Self {
+            allowance,
+            table: Table::new(slots as usize),
+            prefixes: Prefixes::new(settings, seed),
+            exempt: (!settings.exempt.is_empty()).then(|| Clients::new(exempt, false)),
+            slip: settings.slip,
+            dry_run: settings.dry_run,
+            spared: 0,
+        }
+    }
+
+    /// Keeps to the limit of `with` from now on, which gets the one it had. Buckets that mean the same stay: a
+    /// reload is no fresh start for who floods.
+    pub fn exchange(&mut self, with: &mut Self) {
+        std::mem::swap(self, with);
+        let mean_the_same = self.allowance == with.allowance
+            && self.prefixes == with.prefixes
+            && self.table.len() == with.table.len();
+        if mean_the_same {
+            std::mem::swap(&mut self.table, &mut with.table);
+        }
+        self.spared = with.spared;
+    }
+
+    /// Whether there is no limit.
+    #[inline(always)]
+    pub fn is_off(&self) -> bool {
+        self.allowance.is_none()
+    }
+
+    /// Queries beyond the limit that a dry run has let pass.
+    #[inline(always)]
+    pub fn spared(&self) -> u64 {
+        self.spared
+    }
+
+    /// Starts loading what [`Limiter::judge`] will read.
+    #[inline(always)]
+    pub fn prefetch(&self, packet: &Packet) {
+        self.table.prefetch(self.prefixes.hash(packet));
+    }
+
+    /// Counts a query.
+    #[inline]
+    pub fn judge(&mut self, packet: &Packet, now: Tick) -> Verdict {
+        let Some(allowance) = &self.allowance else { return Verdict::Pass };
+        if let Some(exempt) = &self.exempt
+            && exempt.find(packet.layout.client(packet.frame.bytes()))
+        {
+            return Verdict::Pass;
+        }
+        let place = self.table.place(self.prefixes.hash(packet));
+        if self.table.bucket(place).take(allowance, now) {
+            return Verdict::Pass;
+        }
+        if self.dry_run {
+            self.spared += 1;
+            return Verdict::Pass;
+        }
+        match self.table.slips(place, self.slip) {
+            true => Verdict::Slip,
+            false => Verdict::Drop,
+        }
+    }
+}
+
+/// Which clients share a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Prefixes {
+    ipv4_mask: u32,
+    ipv6_mask: u128,
+    seed: Seed,
+}
+
+impl Prefixes {
+    fn new(settings: &pmdns_config::RateLimit, seed: Seed) -> Self {
+        let ipv4_host = u32::MAX.checked_shr(u32::from(settings.ipv4_prefix)).unwrap_or(0);
+        let ipv6_host = u128::MAX.checked_shr(u32::from(settings.ipv6_prefix)).unwrap_or(0);
+        Self { ipv4_mask: !ipv4_host, ipv6_mask: !ipv6_host, seed }
+    }
+
+    /// Hash of the client's prefix. [`Seed::hash`] will not do: it takes bytes for letters.
+    #[inline]
+    fn hash(&self, packet: &Packet) -> u64 {
+        let client = packet.layout.client(packet.frame.bytes());
+        // The number each family starts from keeps 10.0.0.0/24 and 0:0:a00::/56 apart.
+        let (family, high, low) = if let Ok(address) = client.try_into() {
+            (4, u64::from(u32::from_be_bytes(address) & self.ipv4_mask), 0)
+        } else if let Ok(address) = client.try_into() {
+            let network = u128::from_be_bytes(address) & self.ipv6_mask;
+            (6, (network >> 64) as u64, network as u64)
+        } else {
+            debug_assert!(false, "an address has 4 or 16 bytes");
+            (0, 0, 0)
+        };
+        self.seed.mix(self.seed.mix(family, high), low)
+    }
+}
