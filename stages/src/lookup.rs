@@ -86,6 +86,7 @@ impl Lookup {
 
     /// Where a packet goes that is a miss. What one client's queries for ever new names would cost others is most of
     /// all room in the rings, so the limit is here and not behind them.
+    #[cold]
     #[inline(never)]
     fn miss(&mut self, packet: &mut Packet, context: &Context) -> Step {
         if self.minimal_any && packet.layout.qtype == rtype::ANY {
