@@ -325,6 +325,24 @@ fn names_must_not_lead_into_what_changes() {
 }
 
 #[test]
+fn names_must_not_run_over_a_ttl() {
+    let plain = bytes_of(&reply(ResponseCode::NoError));
+    // The low byte of its class is a label of six bytes to who comes there: TTL and length of the data.
+    let odd = b"\xc0\x0c\xff\x00\0\x06\0\0\x01\x2c\0\x01\0";
+    for (target, error) in [(12, false), (QUESTION_END + 5, true)] {
+        let [high, low] = (0xc000 + target as u16).to_be_bytes();
+        let owner =
+            [[high, low].as_slice(), b"\0\x01\0\x01\0\0\x01\x2c\0\x04\xc0\0\x02\x01"].concat();
+        let data = [b"\xc0\x0c\0\x02\0\x01\0\0\x01\x2c\0\x02".as_slice(), &[high, low]].concat();
+        for record in [owner, data] {
+            let mut message = [plain.as_slice(), odd, &record].concat();
+            put16(&mut message, 6, 2);
+            assert_eq!(entry_with(&message, &LIFETIMES).is_err(), error, "{target}");
+        }
+    }
+}
+
+#[test]
 fn an_answer_that_is_too_long_keeps_only_its_time() {
     let text = TXT::new(vec!["x".repeat(255); 8]);
     let mut message = reply(ResponseCode::NoError);

@@ -1,12 +1,14 @@
 //! From an upstream's message to an entry: which records are kept, and how long they live.
 
+use std::ops::Range;
+
 use arrayvec::ArrayVec;
 
 use super::entry::{Entry, Head, Key, MAX_RECORDS, Parts};
 use crate::wire::dns::{HEADER_LEN, QUESTION_FIXED_LEN, Rcode, flag, header, rtype};
 use crate::wire::name::{equal, length};
-use crate::wire::record::{Record, Records, Section, skip_name};
-use crate::wire::{be16, be32, put16, put32};
+use crate::wire::record::{Record, Records, Section, follow_name, skip_name};
+use crate::wire::{be16, be32, put32};
 
 /// A record type, and where its data has names: bytes before them, how many, bytes after them.
 type NamesInData = (u16, usize, usize, usize);
@@ -20,6 +22,9 @@ const NAMES_IN_DATA: [NamesInData; 6] = [
     (15, 2, 1, 0), // MX
     (33, 6, 1, 0), // SRV: need not be, but was
 ];
+
+/// Bytes of a TTL.
+const TTL_LEN: usize = 4;
 
 /// How long answers are kept.
 #[derive(Clone, Copy, Debug)]
@@ -69,9 +74,6 @@ impl Entry {
     ) -> Result<Self, Unusable> {
         let question_end = check_question(message, &key)?;
         let mut image = Image::collect(message, question_end, &key, lifetimes)?;
-        if !image.is_steady(&message[..question_end]) {
-            return Err(Unusable::Malformed);
-        }
         let flags = be16(message, header::FLAGS).unwrap_or(0);
         let rcode = match image.extended_rcode {
             0 => Rcode((flags & flag::RCODE) as u8),
@@ -120,14 +122,19 @@ fn check_question(message: &[u8], key: &Key<'_>) -> Result<usize, Unusable> {
 }
 
 /// Whether the names in a record's data end in the data, and lead backwards if they are compressed: the
-/// message's end is not where it was when they are passed on.
-fn data_is_whole(message: &[u8], record: &Record) -> bool {
+/// message's end is not where it was when they are passed on. `may_be` is asked about their bytes.
+fn data_is_whole(
+    message: &[u8],
+    record: &Record,
+    may_be: impl Fn(Range<usize>) -> bool + Copy,
+) -> bool {
     let Some((_, before, names, after)) =
         NAMES_IN_DATA.iter().find(|(rtype, ..)| *rtype == record.rtype)
     else {
         return true;
     };
-    let names_end = (0..*names).try_fold(record.data_at + before, |at, _| skip_name(message, at));
+    let names_end =
+        (0..*names).try_fold(record.data_at + before, |at, _| follow_name(message, at, may_be));
     names_end.is_some_and(|end| end + after == record.end)
 }
 
@@ -179,7 +186,7 @@ impl Image {
         let mut is_cut = false;
         for record in Records::new(message).map_err(|_| Unusable::Malformed)? {
             let record = record.map_err(|_| Unusable::Malformed)?;
-            if !data_is_whole(message, &record) {
+            if !data_is_whole(message, &record, |_| true) {
                 return Err(Unusable::Malformed);
             }
             let is_additional = record.section == Section::Additional;
@@ -196,6 +203,9 @@ impl Image {
             // What follows an OPT record is left out with it: having moved, it could not be pointed at.
             if !is_cut {
                 image.keep(message, &record, question_end, key, lifetimes);
+                if !image.is_steady(message, &record, question_end) {
+                    return Err(Unusable::Malformed);
+                }
             }
             if !is_additional {
                 image.additional_at = image.body.len() as u16;
@@ -230,22 +240,16 @@ impl Image {
         self.counts[record.section as usize] += 1;
     }
 
-    /// Whether names stay what they are while TTLs count down: none may lead into a TTL, nor into the id
-    /// and flags. `start` is header and question.
-    fn is_steady(&self, start: &[u8]) -> bool {
-        // No name has a label of 128.
-        const NO_LABEL: u32 = 0x8080_8080;
-        let mut marked = [start, &self.body].concat();
-        put32(&mut marked, header::ID, NO_LABEL);
-        for (at, count) in (header::ANCOUNT..HEADER_LEN).step_by(2).zip(self.counts) {
-            put16(&mut marked, at, count);
-        }
-        for at in &self.ttls {
-            put32(&mut marked, start.len() + usize::from(*at), NO_LABEL);
-        }
-        Records::new(&marked).is_ok_and(|mut records| {
-            records.all(|record| record.is_ok_and(|record| data_is_whole(&marked, &record)))
-        })
+    /// Whether the names of the record that was kept last stay what they are while TTLs count down: none may lead
+    /// through a TTL. Names lead backwards, so what follows does not matter.
+    fn is_steady(&self, message: &[u8], record: &Record, question_end: usize) -> bool {
+        let place = |ttl: &u16| question_end + usize::from(*ttl);
+        let holds_no_ttl = |bytes: Range<usize>| {
+            let next = self.ttls.partition_point(|ttl| place(ttl) + TTL_LEN <= bytes.start);
+            self.ttls.get(next).is_none_or(|ttl| place(ttl) >= bytes.end)
+        };
+        follow_name(message, record.start, holds_no_ttl).is_some()
+            && data_is_whole(message, record, holds_no_ttl)
     }
 
     /// Whether it says that there is no such name, or no such record (RFC 2308 section 2).

@@ -1,5 +1,7 @@
 //! Walking over the records of a whole message, with every name, length and count checked.
 
+use std::ops::Range;
+
 use super::dns::{HEADER_LEN, QUESTION_FIXED_LEN, RECORD_FIXED_LEN, header};
 use super::name::{MAX_LABEL, MAX_NAME};
 use super::{be16, be32};
@@ -113,17 +115,33 @@ impl Iterator for Records<'_> {
 
 /// Where the name at `at` ends in the message itself; a pointer ends it after two bytes. The whole
 /// name is followed once, so that what we pass on never loops (RFC 1035 section 4.1.4).
+#[inline]
 pub fn skip_name(message: &[u8], at: usize) -> Option<usize> {
+    follow_name(message, at, |_| true)
+}
+
+/// Like [`skip_name`]; `may_be` is asked about the bytes of each label and pointer that the name consists of. `None` also if one
+/// may not be.
+#[inline]
+pub fn follow_name(
+    message: &[u8],
+    at: usize,
+    may_be: impl Fn(Range<usize>) -> bool,
+) -> Option<usize> {
     let mut position = at;
     let mut end = None;
     let mut pointers = 0;
     let mut length = 0;
     loop {
         let label = usize::from(*message.get(position)?);
+        let next = position + if label >= 0xc0 { 2 } else { 1 + label };
+        if !may_be(position..next) {
+            return None;
+        }
         match label {
-            0 => return Some(end.unwrap_or(position + 1)),
+            0 => return Some(end.unwrap_or(next)),
             1..=MAX_LABEL => {
-                position += 1 + label;
+                position = next;
                 length += 1 + label;
                 if length >= MAX_NAME {
                     return None;
@@ -131,7 +149,7 @@ pub fn skip_name(message: &[u8], at: usize) -> Option<usize> {
             }
             0xc0.. => {
                 let target = usize::from(be16(message, position)? & 0x3fff);
-                end = end.or(Some(position + 2));
+                end = end.or(Some(next));
                 pointers += 1;
                 // Pointers lead backwards, to a prior occurrence of a name, and none is in the header.
                 if target >= position || target < HEADER_LEN || pointers > MAX_POINTERS {
