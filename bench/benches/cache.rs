@@ -3,6 +3,7 @@
 //! Hits are the lookup stage's: index, entry, comparison, a batch of packets that parse has been through.
 //! The filter of criterion chooses cases: `--bench cache -- hit/uniform/1M`. 10M names take 1.7 GiB.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use criterion::measurement::Measurement;
@@ -11,6 +12,7 @@ use pmdns_bench::kit::{act, cache_bytes};
 use pmdns_bench::traffic::{Random, Spread, entry_number, query_frames};
 use pmdns_bench::{Cycles, Feed, Kit, cpus, pin, short, typical, wanted};
 use pmdns_stages::cache::{Entry, Inserted, Writer};
+use pmdns_stages::lookup::Lookup;
 use pmdns_stages::{StageName, Step};
 
 const BATCH: usize = 32;
@@ -20,6 +22,8 @@ const NAMES: [usize; 4] = [1_000, 10_000, 1_000_000, 10_000_000];
 const QUERIES: usize = 1 << 19;
 /// Entries made ahead for inserts.
 const ENTRIES: usize = 1 << 20;
+/// Batches of a busy core in the 10 ms between two times that it hands over its notes.
+const BATCHES_TO_HANDING_OVER: usize = 1000;
 /// Inserts timed together: room is made for many at a time.
 const INSERTS: usize = 64;
 
@@ -59,9 +63,42 @@ fn hits(c: &mut Criterion<Cycles>) {
     group.finish();
 }
 
+/// Hits in batches, without and with notes of them for prefetch and eviction (docs/adr/0012).
+fn noted(c: &mut Criterion<Cycles>) {
+    const NAMES: usize = 10_000;
+    if !wanted(&["cache/noted/off", "cache/noted/on"]) {
+        return;
+    }
+    let mut kit = Kit::filled(NAMES);
+    let mut feed = Feed::new(query_frames(&Spread::Zipf.draw(NAMES, NAMES * 8)), BATCH);
+    let mut group = c.benchmark_group("cache/noted");
+    group.throughput(Throughput::Elements(BATCH as u64));
+    for (name, is_on) in [("off", false), ("on", true)] {
+        let mut lookup = Lookups::new(&kit);
+        if is_on {
+            lookup.stage = Lookup::new(Arc::clone(&kit.cache)).sampling(true);
+        }
+        let mut batches = 0;
+        group.bench_function(name, |b| {
+            b.iter_custom(|iterations| {
+                typical(iterations, || {
+                    batches += 1;
+                    if let Some(sampler) = lookup.stage.sampler()
+                        && batches % BATCHES_TO_HANDING_OVER == 0
+                    {
+                        sampler.drain().for_each(drop);
+                    }
+                    lookup.batch(&mut kit, &mut feed).0
+                })
+            });
+        });
+    }
+    group.finish();
+}
+
 /// The lookup stage, timed.
 struct Lookups {
-    stage: pmdns_stages::lookup::Lookup,
+    stage: Lookup,
     cycles: Cycles,
 }
 
@@ -195,6 +232,6 @@ fn write_until(
 criterion_group! {
     name = all;
     config = pmdns_bench::criterion();
-    targets = hits, inserts, beside_a_writer
+    targets = hits, noted, inserts, beside_a_writer
 }
 criterion_main!(all);

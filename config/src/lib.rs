@@ -26,7 +26,7 @@ mod upstream;
 pub use cookies::{CookieSecret, CookieSecrets};
 pub use error::{ConfigError, Place};
 pub use files::FileError;
-pub use local::{LocalError, LocalProblem, LocalRecord};
+pub use local::{LocalError, LocalProblem, LocalRecord, type_number};
 pub use name::{NameError, wire_name};
 pub use pin::{Pin, PinError};
 pub use placement::{PlacementError, StageName, Stretch, StretchError};

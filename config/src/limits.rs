@@ -61,6 +61,17 @@ pub const MAX_CACHE: ByteSize = ByteSize::mebibytes(1 << 20);
 pub const MAX_NUMA_NODE: u32 = 1023;
 /// The largest TTL, in seconds: the top bit is not used (RFC 2181 section 8).
 pub const MAX_TTL: u32 = (1 << 31) - 1;
+/// The longest TTL of an expired answer, and the longest back-off, in seconds.
+pub const MAX_STALE_SECONDS: u32 = 3600;
+/// The shortest time between two snapshots, in seconds.
+pub const MIN_SNAPSHOT_SECONDS: u64 = 10;
+/// The longest time between two snapshots, in seconds: a week.
+pub const MAX_SNAPSHOT_SECONDS: u64 = 604_800;
+
+/// The highest hit rate that prefetching may ask for, in hits per minute.
+pub const MAX_HIT_RATE: f64 = 1e9;
+/// The largest budget of prefetching, in queries per second.
+pub const MAX_PREFETCH_RATE: u32 = 1_000_000;
 
 /// Slow-path threads.
 pub const MAX_SLOWPATH_THREADS: usize = 64;

@@ -111,6 +111,11 @@ impl TryFrom<Written> for LocalRecord {
     }
 }
 
+/// The number of the record type that `text` names: a mnemonic, or TYPE and a number (RFC 3597).
+pub fn type_number(text: &str) -> Option<u16> {
+    text.parse::<Rtype>().ok().map(Rtype::to_int)
+}
+
 /// The type that `text` names; types that only queries have are refused.
 fn record_type(text: &str) -> Result<Rtype, LocalProblem> {
     let rtype: Rtype = text.parse().map_err(|_| LocalProblem::UnknownType(text.to_owned()))?;

@@ -46,6 +46,8 @@ tally! {
     miss_full,
     /// Queries over a rate limit that a dry run has let pass.
     spared,
+    /// Notes of hits lost because the slow path did not take them in time.
+    notes_lost,
     /// Poll-loop turns that found work.
     busy_turns,
     /// Poll-loop turns that found none.

@@ -6,12 +6,12 @@ use std::thread::JoinHandle;
 use std::time::SystemTime;
 
 use core_affinity::CoreId;
-use pmdns_config::{Config, Problem, UpstreamAddress};
+use pmdns_config::{Config, Problem, StageName, UpstreamAddress};
 use pmdns_nics::hugepage::{Arena, ArenaError, ArenaReport};
 use pmdns_nics::{FramePool, PortFacts, Queues, adopt_data_thread};
 use pmdns_stages::Packet;
 use pmdns_stages::acl::Acl;
-use pmdns_stages::cache::{Cache, CacheError, Lifetimes};
+use pmdns_stages::cache::{Cache, CacheError, Hit, Lifetimes, MAX_SAMPLES, Retention};
 use pmdns_stages::cookie::{Calendar, Cookies};
 use pmdns_stages::encode::Encode;
 use pmdns_stages::fixed::FixedAnswers;
@@ -34,8 +34,12 @@ use crate::slowpath::{
     self, Answered, CacheCounters, Counters as SlowPathCounters, SlowPathParts, Trust, TrustError,
     UpstreamCounters,
 };
+use crate::snapshot::CacheOrders;
 use crate::topology::Topology;
 use crate::worker::{Worker, WorkerParts};
+
+/// Slots in a ring of notes of hits: what a core notes between two times of handing over, twice.
+const HIT_SLOTS: usize = 2 * MAX_SAMPLES;
 
 /// Why the engine could not be built.
 #[derive(Debug, thiserror::Error)]
@@ -71,6 +75,8 @@ pub struct Engine {
     pub slow_path: Vec<SlowPathParts>,
     /// What can be watched while they run.
     pub gauges: Gauges,
+    /// What can be done to the cache while they run.
+    pub orders: CacheOrders,
     /// Which pages the cache got.
     pub arena: ArenaReport,
     /// What the rules consist of.
@@ -119,6 +125,8 @@ pub enum RingEnds {
     Packets(usize, usize),
     /// Misses, from a worker to a thread of the slow path.
     Misses(usize, usize),
+    /// Notes of hits, from a worker to a thread of the slow path.
+    Hits(usize, usize),
     /// Answers, from a thread of the slow path to a worker.
     Answers(usize, usize),
 }
@@ -138,6 +146,7 @@ struct WorkerRings {
     packets_in: Vec<RingReceiver<Packet>>,
     packets_out: Vec<RingSender<Packet>>,
     misses: Vec<RingSender<Miss>>,
+    hits: Vec<RingSender<Hit>>,
     answers: Vec<RingReceiver<Answered>>,
 }
 
@@ -145,6 +154,7 @@ struct WorkerRings {
 #[derive(Default)]
 struct SlowPathRings {
     misses: Vec<RingReceiver<Miss>>,
+    hits: Vec<RingReceiver<Hit>>,
     answers: Vec<RingSender<Answered>>,
     answers_to: Vec<usize>,
 }
@@ -163,6 +173,8 @@ impl Engine {
         let (arena, arena_report) =
             Arena::new(config.cache.size.bytes(), config.cache.pages, cache_node(config, facts))?;
         let (cache, writers) = Cache::new(arena, topology.slow_path_threads, seed)?;
+        let retention = retention(config);
+        let writers: Vec<_> = writers.into_iter().map(|one| one.keeping(&retention)).collect();
         let calendar = Calendar::default();
         set_calendar(&calendar, clock);
         let cookies = cookies(&config.cookies, &calendar)?;
@@ -187,9 +199,12 @@ impl Engine {
         };
         let stop = Arc::new(AtomicBool::new(false));
         let mut slow_path = Vec::new();
+        let mut threads = Vec::new();
         for (index, ((writer, rings), rules)) in
             writers.into_iter().zip(slow_path_rings).zip(trays.slow_path).enumerate()
         {
+            let (give, taken) = slowpath::orders();
+            threads.push(give);
             slow_path.push(SlowPathParts {
                 settings: config.slowpath.clone(),
                 upstreams: config.upstreams.clone(),
@@ -198,7 +213,10 @@ impl Engine {
                 forwards: config.forwards.clone(),
                 health: config.health.clone(),
                 lifetimes: lifetimes(config),
+                keeping: config.cache.clone(),
+                prefetch: config.prefetch.clone(),
                 inlets: rings.misses,
+                hits: rings.hits,
                 outlets: rings.answers,
                 answers_to: rings.answers_to,
                 cache: Arc::clone(&cache),
@@ -207,6 +225,7 @@ impl Engine {
                 rules,
                 pool: gauges.pool.clone(),
                 clock,
+                orders: taken,
                 stop: Arc::clone(&stop),
                 counters: Arc::clone(&gauges.slow_path[index]),
                 cache_counters: Arc::clone(&gauges.cache[index]),
@@ -225,6 +244,7 @@ impl Engine {
                 transmitters: Vec::new(),
                 rings_out: rings.packets_out,
                 misses: rings.misses,
+                hits: rings.hits,
                 answers: rings.answers,
                 cache: Arc::clone(&cache),
                 rules,
@@ -242,6 +262,7 @@ impl Engine {
             workers,
             slow_path,
             gauges,
+            orders: CacheOrders::new(threads, cache, clock),
             arena: arena_report,
             digest,
             rules: Some(rules),
@@ -382,7 +403,10 @@ fn stages(
         acl: Acl::new(&config.acl),
         ratelimit: RateLimit::new(&config.ratelimit, clock.ticks_per_second(), seed),
         policy: Policy::new(Arc::clone(&rules)),
-        lookup: Lookup::new(Arc::clone(cache)).limited(misses).answering_any(&fixed),
+        lookup: Lookup::new(Arc::clone(cache))
+            .limited(misses)
+            .answering_any(&fixed)
+            .sampling(retention(config).needs_hits()),
         encode: Encode::new(Arc::clone(cache), rules, ports, config.answers.max_udp_size)
             .introducing(fixed, config.answers.nsid.as_deref()),
     }
@@ -406,11 +430,22 @@ fn lifetimes(config: &Config) -> Lifetimes {
     }
 }
 
+fn retention(config: &Config) -> Retention {
+    Retention {
+        max_negative_share: config.cache.max_negative_share,
+        max_negative_ttl: config.cache.max_negative_ttl,
+        eviction: config.cache.eviction,
+        counts_hits: config.prefetch.enabled,
+        access_window: config.prefetch.cache_access_window_secs,
+    }
+}
+
 /// Lays every ring of the topology and gives each end to its holder.
 fn lay_rings(
     config: &Config,
     topology: &Topology,
 ) -> (Vec<WorkerRings>, Vec<SlowPathRings>, RingGauges) {
+    let needs_hits = retention(config).needs_hits();
     let mut gauges = Vec::new();
     let mut workers: Vec<WorkerRings> =
         topology.workers.iter().map(|_| WorkerRings::default()).collect();
@@ -440,6 +475,12 @@ fn lay_rings(
             worker.misses.push(sender);
             thread.misses.push(receiver);
             thread.answers_to.push(outlet_of[plan.answered_by]);
+            if needs_hits && plan.stages.contains(StageName::Lookup) {
+                let (sender, receiver) = ring(HIT_SLOTS);
+                gauges.push((RingEnds::Hits(index, number), receiver.gauge()));
+                worker.hits.push(sender);
+                thread.hits.push(receiver);
+            }
         }
         threads.push(thread);
     }

@@ -18,6 +18,7 @@ pub mod rules;
 #[cfg(feature = "dpdk")]
 pub mod run;
 pub mod slowpath;
+pub mod snapshot;
 pub mod station;
 pub mod testing;
 pub mod topology;

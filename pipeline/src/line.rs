@@ -9,6 +9,7 @@
 
 use pmdns_config::{StageName, Stretch};
 use pmdns_stages::acl::Acl;
+use pmdns_stages::cache::Sampler;
 use pmdns_stages::encode::Encode;
 use pmdns_stages::lookup::Lookup;
 use pmdns_stages::neighbor::Neighbor;
@@ -69,6 +70,11 @@ impl Line {
         let queries = self.ratelimit.stage_mut().map_or(0, |stage| stage.limiter().spared());
         let misses = self.lookup.stage_mut().map_or(0, |stage| stage.limiter().spared());
         queries + misses
+    }
+
+    /// Where lookup takes notes of hits, if it is manned here and anybody wants them.
+    pub fn sampler(&mut self) -> Option<&mut Sampler> {
+        self.lookup.stage_mut()?.sampler()
     }
 
     /// What each station has counted, in line order.

@@ -1,18 +1,19 @@
 //! The command line of pmdns.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 #[cfg(feature = "dpdk")]
 use pmdns::control::metrics::server::MetricsError;
+use pmdns::control::print;
 use pmdns::control::profile::{self, ProfileError};
 use pmdns::control::reload;
 use pmdns::control::report::{self, Report};
+use pmdns::control::socket::{self, ANSWER_PATIENCE, ORDER_PATIENCE};
 use pmdns::control::top::{self, TopError};
-use pmdns::control::{print, socket};
 #[cfg(feature = "dpdk")]
 use pmdns::engine::EngineError;
 use pmdns::replay::{self, ReplayError};
@@ -77,6 +78,36 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Take answers out of the cache of a running instance.
+    Purge {
+        /// The name they are for.
+        name: String,
+        /// Those for names below it too.
+        #[arg(long)]
+        suffix: bool,
+        /// Only those of this record type.
+        #[arg(long = "type", value_name = "TYPE")]
+        record_type: Option<String>,
+        /// Its control socket [default: that of a config without `control.socket`].
+        #[arg(long)]
+        socket: Option<PathBuf>,
+    },
+    /// Write the cache of a running instance to a file.
+    Dump {
+        /// The file.
+        file: PathBuf,
+        /// Its control socket [default: that of a config without `control.socket`].
+        #[arg(long)]
+        socket: Option<PathBuf>,
+    },
+    /// Put the answers of such a file into the cache of a running instance.
+    Load {
+        /// The file.
+        file: PathBuf,
+        /// Its control socket [default: that of a config without `control.socket`].
+        #[arg(long)]
+        socket: Option<PathBuf>,
+    },
     /// Show a running instance on the terminal, second by second; q quits, space pauses.
     Top {
         /// Its control socket [default: that of a config without `control.socket`].
@@ -140,6 +171,8 @@ enum Failure {
     Profile(#[from] ProfileError),
     #[error("not reloaded, the rules in use stay: {0}")]
     Reload(String),
+    #[error("{0}")]
+    Refused(String),
     #[error("cannot print: {0}")]
     Print(#[from] io::Error),
 }
@@ -168,7 +201,7 @@ impl Failure {
             | Self::Profile(ProfileError::Ask(TopError::Socket(_))) => 5,
             Self::Top(TopError::NoTerminal) => 2,
             Self::Top(_) | Self::Profile(_) => 1,
-            Self::Replay(_) | Self::Report(_) | Self::Print(_) => 1,
+            Self::Replay(_) | Self::Report(_) | Self::Refused(_) | Self::Print(_) => 1,
         }
     }
 }
@@ -218,17 +251,20 @@ fn execute(command: Command) -> Result<(), Failure> {
             print_report(&replay::replay(&config, &input, output.as_deref())?, json)
         }
         Command::Reload { socket } => {
-            let answer = socket::request(&path_of(socket), "reload", socket::RELOAD_PATIENCE)?;
-            match answer.trim_end().split_once(": ") {
-                Some(("ok", text)) => Ok(writeln!(io::stdout(), "reloaded: {text}")?),
-                Some((_, text)) => Err(Failure::Reload(text.to_owned())),
-                None => Err(Failure::Reload("the instance went away, or knows no reload".into())),
-            }
+            let done = order(socket, "reload", Failure::Reload)?;
+            Ok(writeln!(io::stdout(), "reloaded: {done}")?)
         }
         Command::Stats { socket, json } => {
-            let text = socket::ask(&path_of(socket))?;
+            let text = socket::ask(&path_of(socket), "stats", ANSWER_PATIENCE)?;
             print_json(&serde_json::from_str(&text)?, json)
         }
+        Command::Purge { name, suffix, record_type, socket } => {
+            let suffix = if suffix { " suffix" } else { "" };
+            let record_type = record_type.map(|text| format!(" type {text}")).unwrap_or_default();
+            print_done(socket, &format!("purge {name}{suffix}{record_type}"))
+        }
+        Command::Dump { file, socket } => print_done(socket, &file_request("dump", &file)?),
+        Command::Load { file, socket } => print_done(socket, &file_request("load", &file)?),
         Command::Top { socket, interval, once: true } => {
             Ok(top::print_once(&path_of(socket), interval, &mut io::stdout().lock())?)
         }
@@ -241,6 +277,30 @@ fn execute(command: Command) -> Result<(), Failure> {
             Ok(())
         }
     }
+}
+
+/// Has a running instance do something, and gives what it says of it.
+fn order(
+    socket: Option<PathBuf>,
+    request: &str,
+    refused: fn(String) -> Failure,
+) -> Result<String, Failure> {
+    let answer = socket::ask(&path_of(socket), request, ORDER_PATIENCE)?;
+    match answer.trim().split_once(' ') {
+        Some(("ok", done)) => Ok(done.to_owned()),
+        Some(("error:", why)) => Err(refused(why.to_owned())),
+        _ => Err(refused("the instance went away, or does not know this request".to_owned())),
+    }
+}
+
+/// The same, for what is printed as it is said.
+fn print_done(socket: Option<PathBuf>, request: &str) -> Result<(), Failure> {
+    Ok(writeln!(io::stdout(), "{}", order(socket, request, Failure::Refused)?)?)
+}
+
+/// A request with a file that the instance finds wherever it works.
+fn file_request(word: &str, file: &Path) -> Result<String, Failure> {
+    Ok(format!("{word} {}", std::path::absolute(file)?.display()))
 }
 
 /// The control socket to ask.

@@ -1,6 +1,6 @@
 //! `pmdns run`: serve until told to stop.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,11 +11,14 @@ use pmdns_nics::hugepage::ArenaReport;
 use pmdns_nics::{FramePool, Nic};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::control::errand::Errands;
 use crate::control::metrics::server::{MetricsError, MetricsListener};
 use crate::control::reload::{Reloader, describe};
 use crate::control::report::Report;
+use crate::control::request::Request;
 use crate::control::socket::{ControlSocket, SocketError};
 use crate::engine::{Engine, EngineError};
+use crate::snapshot::Keeper;
 use crate::topology::{Topology, TopologyError};
 
 /// How often the main thread looks for signals and control clients.
@@ -83,23 +86,28 @@ pub fn run(config: &Config, path: &Path) -> Result<Report, RunError> {
     let pool = FramePool::Dpdk(pool);
     let mut engine = Engine::build(config, topology.clone(), &facts, queues, pool.clone())?;
     announce(config, &topology, &engine, &nics);
-    let gauges = engine.gauges.clone();
+    let (gauges, orders) = (engine.gauges.clone(), engine.orders.clone());
     let mut reloader = Reloader::new(path, config, engine.rules.take().expect("nobody took it"));
     let running = engine.start(config, true)?;
     let metrics_core = spare_core(&available, &topology);
     let mut metrics = metrics.map(|listener| listener.serve(metrics_core)).transpose()?;
+    let keep = |path: &PathBuf| {
+        let interval = Duration::from_secs(config.cache.snapshot_interval);
+        Keeper::start(orders.clone(), path.clone(), interval, metrics_core)
+    };
+    let keeper =
+        config.cache.snapshot.as_ref().map(keep).transpose().map_err(EngineError::Thread)?;
+    let errands = Errands::new(orders.clone());
     tracing::info!("ready");
 
     while !stop.load(Ordering::Relaxed) && !running.has_failed() {
         gauges.set_calendar();
         let report = || Report::read(&gauges, &topology, &nics);
-        control.serve(|client| match client.request() {
-            ("", _) => client.answer(&to_json(&report())),
-            ("reload", _) => reloader.ask_for(client),
-            (other, _) => {
-                let text = format!("error: there is no command `{other}`; there is reload\n");
-                client.answer(&text);
-            }
+        control.serve(|line, client| match line.parse() {
+            Ok(Request::Stats) => client.answer(&to_json(&report())),
+            Ok(Request::Reload) => reloader.ask_for(client),
+            Ok(Request::Errand(errand)) => errands.run(errand, client),
+            Err(error) => client.answer(&format!("error: {error}\n")),
         });
         if hangup.swap(false, Ordering::Relaxed) {
             reloader.ask();
@@ -114,12 +122,14 @@ pub fn run(config: &Config, path: &Path) -> Result<Report, RunError> {
     }
     let failed = running.has_failed();
     tracing::info!("stopping");
+    // While the slow path still runs, for its threads hand out what is written.
+    drop(keeper);
     let in_good_order = running.stop();
     let report = Report::read(&gauges, &topology, &nics);
     if !report.totals.balance() || report.totals.held > 0 {
         tracing::error!("the counters do not balance: {:?}; please report this", report.totals);
     }
-    drop((control, reloader, metrics, gauges));
+    drop((control, reloader, metrics, errands, gauges));
     nics.into_iter().for_each(Nic::close);
     close(eal, pool)?;
     if failed || !in_good_order { Err(RunError::ThreadEnded) } else { Ok(report) }

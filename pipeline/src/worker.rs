@@ -11,7 +11,7 @@ use std::time::Duration;
 use arrayvec::ArrayVec;
 use pmdns_config::Idle;
 use pmdns_nics::{Burst, Frame, MAX_BURST, RxQueue, TxQueue, release};
-use pmdns_stages::cache::{Cache, Key};
+use pmdns_stages::cache::{Cache, Hit, Key};
 use pmdns_stages::miss::Miss;
 use pmdns_stages::{Batch, Packet, Step, Tick};
 
@@ -40,6 +40,7 @@ pub struct Worker {
     transmitters: Vec<Transmitter>,
     rings_out: Vec<Outlet>,
     misses: Vec<RingSender<Miss>>,
+    hits: Vec<RingSender<Hit>>,
     answers: Vec<RingReceiver<Answered>>,
     cache: Arc<Cache>,
     rules: Tray<LineRules>,
@@ -66,6 +67,8 @@ pub struct WorkerParts {
     pub rings_out: Vec<RingSender<Packet>>,
     /// Rings to the slow path, by cache shard.
     pub misses: Vec<RingSender<Miss>>,
+    /// Rings for notes of hits, by cache shard; none if nobody wants them.
+    pub hits: Vec<RingSender<Hit>>,
     /// Rings from the slow path.
     pub answers: Vec<RingReceiver<Answered>>,
     /// The cache, which knows which shard a miss belongs to.
@@ -133,6 +136,7 @@ impl Worker {
                 .collect(),
             rings_out: outlets.map(|ring| Outlet { ring, staged: Batch::new(), flow }).collect(),
             misses: parts.misses,
+            hits: parts.hits,
             answers: parts.answers,
             cache: parts.cache,
             rules: parts.rules,
@@ -212,6 +216,7 @@ impl Worker {
         if end >= self.next_housekeeping {
             self.next_housekeeping = end + self.clock.ticks_of(HOUSEKEEPING);
             self.rules.look(|rules| self.line.exchange(rules));
+            self.hand_hits_on();
             self.publish();
             self.tally.housekeeping_ticks += self.clock.now().saturating_sub(end);
         }
@@ -302,6 +307,16 @@ impl Worker {
             let handed = ring.push_from(missed.map(Miss::of), count);
             self.tally.slow_path += handed as u64;
             self.tally.miss_full += (count - handed) as u64;
+        }
+    }
+
+    /// Hands the notes of hits to the threads that own their parts of the cache.
+    fn hand_hits_on(&mut self) {
+        let shards = self.hits.len();
+        let Some(sampler) = self.line.sampler().filter(|_| shards > 0) else { return };
+        for hit in sampler.drain() {
+            let shard = if shards == 1 { 0 } else { self.cache.shard_of(hit.hash) };
+            self.tally.notes_lost += u64::from(self.hits[shard].push(hit).is_err());
         }
     }
 

@@ -54,7 +54,7 @@ fn trap_26_no_listener_dies_of_a_failing_accept() {
     (&metrics_client).write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
     // Each of the three fails now: the socket to ask upstream from, and both accepts.
     for _ in 0..100 {
-        control.serve(|client| client.answer("too early"));
+        control.serve(|_, client| client.answer("too early"));
     }
     rig.ask(&query("during.example. A"));
     rig.wait_for(|counters| counters.socket_errors > 0);
@@ -64,7 +64,7 @@ fn trap_26_no_listener_dies_of_a_failing_accept() {
 
     rig.answers(1);
     wait_until(|| rig.resolve(&query("after.example. A")).records == 1);
-    control.serve(|client| client.answer("the report"));
+    control.serve(|_, client| client.answer("the report"));
     assert_eq!(read_all(control_client), "the report");
     let waiting = std::thread::spawn(move || read_all(metrics_client));
     wait_until(|| {

@@ -193,3 +193,35 @@ fn trap_11_a_full_miss_ring_sheds_the_newest_and_hits_go_on() {
     assert_eq!((tally.slow_path, tally.miss_full), (64, 36));
     assert_eq!(rig.sent().len(), 100);
 }
+
+#[test]
+fn hits_are_told_to_the_thread_that_keeps_the_answer() {
+    let two_threads = "[cache]\neviction = \"lru\"\n[slowpath]\nthreads = 2\n";
+    let mut rig = Rig::new(&config(two_threads));
+    let queries: Vec<Query> = (0..20).map(|n| query(&format!("n{n}.example. A"))).collect();
+    let mut frames = Burst::new();
+    for query in &queries {
+        rig.learn(query, &[(0, 1, 86_400, vec![192, 0, 2, 1])]);
+        frames.push(rig.frame(&query.frame_bytes()));
+    }
+    rig.offer(0, &mut frames);
+    let mut told = [0; 2];
+    // A worker hands over what it has noted a hundred times a second.
+    for _ in 0..10_000 {
+        rig.settle();
+        for (shard, thread) in rig.slow_path.iter_mut().enumerate() {
+            while let Some(hit) = thread.hits[0].pop() {
+                assert_eq!(thread.cache.shard_of(hit.hash), shard);
+                let standing = thread.writer.credit(hit, 0).expect("the answer is there");
+                assert_eq!((hit.weight, standing.hits), (1, 1));
+                told[shard] += 1;
+            }
+        }
+        if told.iter().sum::<usize>() == queries.len() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert_eq!(told.iter().sum::<usize>(), queries.len());
+    assert!(told.iter().all(|told| *told > 0), "both threads have some: {told:?}");
+}

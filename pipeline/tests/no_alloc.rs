@@ -37,7 +37,7 @@ static ALLOCATOR: Counting = Counting;
 #[test]
 fn invariant_2_a_turning_worker_does_not_allocate() {
     let policy = "[ratelimit]\nqueries_per_second = 1000000\nburst = 1000000\n\
-        [block]\nnames = [\"blocked.example\"]\n\
+        [cache]\neviction = \"lru\"\n[block]\nnames = [\"blocked.example\"]\n\
         [[local]]\nname = \"local.example\"\ntype = \"A\"\ndata = \"192.0.2.1\"\n";
     let mut rig = Rig::new(&config(policy));
     rig.learn(&query("hit.example. A"), &[(0, 1, 86_400, vec![192, 0, 2, 1])]);

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use pmdns::control::reload::Reloader;
 use pmdns::control::report::Totals;
-use pmdns::control::socket::{ControlSocket, RELOAD_PATIENCE, request};
+use pmdns::control::request::Request;
+use pmdns::control::socket::{ControlSocket, ORDER_PATIENCE, ask};
 use pmdns::testing::{Rig, config};
 use pmdns::worker::{Turn, Worker};
 use pmdns_config::Config;
@@ -239,10 +240,10 @@ fn a_wrong_file_keeps_the_rules_and_says_why() {
     // Asks for a reload, turns everything until the answer is there, and gives it.
     let mut reload = |workers: &mut Vec<Worker>| {
         let path = path.clone();
-        let asking = std::thread::spawn(move || request(&path, "reload", RELOAD_PATIENCE).unwrap());
+        let asking = std::thread::spawn(move || ask(&path, "reload", ORDER_PATIENCE).unwrap());
         while !asking.is_finished() {
-            socket.serve(|client| {
-                assert_eq!(client.request().0, "reload");
+            socket.serve(|request, client| {
+                assert_eq!(request.parse(), Ok(Request::Reload));
                 reloader.ask_for(client);
             });
             reloader.turn();
@@ -267,7 +268,7 @@ fn a_wrong_file_keeps_the_rules_and_says_why() {
 
     std::fs::write(&list, "two.example\nexample##.banner\n").unwrap();
     let answer = reload(&mut workers);
-    assert!(answer.starts_with("ok: ") && answer.contains(" 1 blocked names"), "{answer}");
+    assert!(answer.starts_with("ok ") && answer.contains(" 1 blocked names"), "{answer}");
     assert!(answer.contains("1 files with lines that were not understood"), "{answer}");
     assert!(!is_blocked(&mut workers, one) && is_blocked(&mut workers, two));
 

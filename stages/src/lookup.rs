@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::cache::{Cache, EntryRef, Head, Key, Probe, answers};
+use crate::cache::{Cache, EntryRef, Head, Key, Probe, Sampler, Words, answers};
 use crate::fixed::{Fixed, FixedAnswers};
 use crate::packet::{Answer, Batch, MAX_BATCH, Packet};
 use crate::ratelimit::{Limiter, Verdict};
@@ -21,12 +21,14 @@ pub struct Lookup {
     minimal_any: bool,
     /// How fast one client may miss.
     limiter: Limiter,
+    /// Notes of hits, if anybody wants them.
+    sampler: Option<Sampler>,
 }
 
 impl Lookup {
     /// A lookup stage over `cache`.
     pub fn new(cache: Arc<Cache>) -> Self {
-        Self { limiter: Limiter::off(cache.seed()), minimal_any: false, cache }
+        Self { limiter: Limiter::off(cache.seed()), minimal_any: false, sampler: None, cache }
     }
 
     /// The same stage, which answers ANY if `fixed` has an answer to it.
@@ -39,9 +41,19 @@ impl Lookup {
         Self { limiter, ..self }
     }
 
+    /// The same, which takes notes of hits if anybody `wants` them.
+    pub fn sampling(self, wants: bool) -> Self {
+        Self { sampler: wants.then(Sampler::new), ..self }
+    }
+
     /// What it counts misses with.
     pub fn limiter(&mut self) -> &mut Limiter {
         &mut self.limiter
+    }
+
+    /// The notes it has taken.
+    pub fn sampler(&mut self) -> Option<&mut Sampler> {
+        self.sampler.as_mut()
     }
 
     #[inline(always)]
@@ -74,6 +86,7 @@ impl Lookup {
 
     /// Where a packet goes that is a miss. What one client's queries for ever new names would cost others is most of
     /// all room in the rings, so the limit is here and not behind them.
+    #[cold]
     #[inline(never)]
     fn miss(&mut self, packet: &mut Packet, context: &Context) -> Step {
         if self.minimal_any && packet.layout.qtype == rtype::ANY {
@@ -136,6 +149,14 @@ impl Stage for Lookup {
             packet.step = self.settle(packet, context);
             debug_assert!(packet.step.is_below(Self::NAME), "steps only go down the line");
             run.count(packet.step);
+        }
+        if let Some(sampler) = &mut self.sampler {
+            for packet in batch.iter().filter(|packet| packet.step == Step::at(StageName::Encode)) {
+                if let Answer::Cached(found) = packet.answer {
+                    // The first word of an entry that was read just now; torn, it is nobody's hash.
+                    sampler.hit(|| self.cache.view(found).word(0));
+                }
+            }
         }
     }
 }

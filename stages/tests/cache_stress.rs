@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use pmdns_config::Eviction;
 use pmdns_nics::hugepage::Arena;
-use pmdns_stages::cache::{Cache, Entry, Head, Key, Parts, Words, answers};
+use pmdns_stages::cache::{Cache, Entry, Head, Hit, Key, Parts, Retention, Words, answers};
 use pmdns_stages::wire::dns::Rcode;
 use pmdns_stages::wire::name::Seed;
 
@@ -78,9 +79,19 @@ fn random(state: &mut u64) -> u64 {
 
 #[test]
 fn no_torn_entry_is_taken_for_whole() {
+    stress(Eviction::Fifo);
+}
+
+#[test]
+fn nor_one_that_is_appended_again() {
+    stress(Eviction::Lru);
+}
+
+fn stress(eviction: Eviction) {
     let seed = Seed::new(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835_u128.to_le_bytes());
-    let (cache, mut writers) = Cache::new(Arena::heap(ARENA_WORDS), 1, seed).unwrap();
-    let mut writer = writers.remove(0);
+    let (cache, mut writers) = Cache::new(Arena::heap(ARENA_WORDS), 1, seed).expect("it is enough");
+    let retention = Retention { eviction, ..Retention::default() };
+    let mut writer = writers.remove(0).keeping(&retention);
     let (stop, hits) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
         for reader in 1..=READERS {
@@ -99,8 +110,11 @@ fn no_torn_entry_is_taken_for_whole() {
                 let number = random(&mut state) % KEYS;
                 writer.insert(&entry(number, hash(seed, number), version));
                 version += 1;
+                let hash = hash(seed, random(&mut state) % (KEYS / 4));
+                writer.credit(Hit { hash, weight: 1 }, 0);
             }
         }
+        assert_eq!(writer.stats().kept > 0, eviction != Eviction::Fifo);
         stop.store(true, Ordering::Relaxed);
     });
     assert!(cfg!(miri) || hits.into_inner() > 0, "readers do find entries");

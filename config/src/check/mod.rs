@@ -12,13 +12,17 @@ use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt as _;
 
 use crate::limits::{
-    MAX_BATCH, MAX_CACHE, MAX_CORE, MAX_FRAMES, MAX_NAME, MAX_NUMA_NODE, MAX_RATE_TABLE, MAX_RING,
-    MAX_SOCKET_PATH, MAX_TTL, MAX_WORKERS, MIN_CACHE, MIN_FRAMES, MIN_RATE_TABLE, MIN_RING,
+    MAX_BATCH, MAX_CACHE, MAX_CORE, MAX_FRAMES, MAX_HIT_RATE, MAX_NAME, MAX_NUMA_NODE,
+    MAX_PREFETCH_RATE, MAX_RATE_TABLE, MAX_RING, MAX_SNAPSHOT_SECONDS, MAX_SOCKET_PATH,
+    MAX_STALE_SECONDS, MAX_TIMEOUT_MS, MAX_TTL, MAX_WORKERS, MIN_CACHE, MIN_FRAMES, MIN_RATE_TABLE,
+    MIN_RING, MIN_SNAPSHOT_SECONDS,
 };
 use crate::placement::check_placements;
 use crate::prefix::Prefix;
 use crate::problem::Problem;
-use crate::settings::{Acl, Cache, Config, Control, Eal, Frames, Metrics, Placement, RateLimit};
+use crate::settings::{
+    Acl, Cache, Config, Control, Eal, Frames, Metrics, Placement, Prefetch, RateLimit,
+};
 
 /// A rule that is broken, and the path of the key that breaks it.
 #[derive(Debug)]
@@ -39,6 +43,7 @@ pub(crate) fn check(config: &Config) -> Verdict {
     answers::check_answers(&config.answers)?;
     answers::check_cookies(&config.cookies)?;
     cache(&config.cache)?;
+    prefetch(&config.prefetch)?;
     resolving::check(config)?;
     groups::check(config)?;
     acl(&config.acl)?;
@@ -104,11 +109,32 @@ fn cache(cache: &Cache) -> Verdict {
     }
     in_range("cache.max_ttl", cache.max_ttl, 0, MAX_TTL)?;
     in_range("cache.max_negative_ttl", cache.max_negative_ttl, 0, MAX_TTL)?;
+    in_range("cache.max_negative_share", cache.max_negative_share, 0.0, 1.0)?;
+    in_range("cache.stale_window", cache.stale_window, 1, MAX_TTL)?;
+    in_range("cache.stale_ttl", cache.stale_ttl, 1, MAX_STALE_SECONDS)?;
+    in_range("cache.stale_client_timeout_ms", cache.stale_client_timeout_ms, 0, MAX_TIMEOUT_MS)?;
+    in_range("cache.stale_backoff", cache.stale_backoff, 1, MAX_STALE_SECONDS)?;
+    if cache.snapshot.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
+        return broken("cache.snapshot", Problem::Empty("the path of a file, or leave it out"));
+    }
+    let (key, interval) = ("cache.snapshot_interval", cache.snapshot_interval);
+    in_range(key, interval, MIN_SNAPSHOT_SECONDS, MAX_SNAPSHOT_SECONDS)?;
     let (min, max) = (cache.min_ttl, cache.max_ttl);
     if min > max {
         return broken("cache.min_ttl", Problem::TtlsCrossed { min, max });
     }
     Ok(())
+}
+
+fn prefetch(prefetch: &Prefetch) -> Verdict {
+    in_range("prefetch.cache_min_hit_rate", prefetch.cache_min_hit_rate, 0.0, MAX_HIT_RATE)?;
+    let (key, window) = ("prefetch.cache_access_window_secs", prefetch.cache_access_window_secs);
+    in_range(key, window, 1, MAX_TTL)?;
+    let key = "prefetch.cache_refresh_threshold";
+    in_range(key, prefetch.cache_refresh_threshold, 0.0, 1.0)?;
+    let (key, budget) = ("prefetch.queries_per_second", prefetch.queries_per_second);
+    in_range(key, budget, 1, MAX_PREFETCH_RATE)?;
+    in_range("prefetch.pace_ms", prefetch.pace_ms, 1, MAX_TIMEOUT_MS)
 }
 
 fn acl(acl: &Acl) -> Verdict {
@@ -189,7 +215,8 @@ fn unicast(key: &str, address: IpAddr) -> Verdict {
 }
 
 fn in_range<T: PartialOrd + Display>(key: &str, value: T, min: T, max: T) -> Verdict {
-    if value < min || value > max {
+    // Not a number is in no range.
+    if !(&min..=&max).contains(&&value) {
         let (value, min, max) = (value.to_string(), min.to_string(), max.to_string());
         return broken(key, Problem::OutOfRange { value, min, max });
     }

@@ -120,6 +120,7 @@ impl RingReport {
         let (from, to, carries) = match ends {
             RingEnds::Packets(from, to) => (core(from), core(to), "packets"),
             RingEnds::Misses(worker, thread) => (core(worker), slow_path(thread), "misses"),
+            RingEnds::Hits(worker, thread) => (core(worker), slow_path(thread), "hits"),
             RingEnds::Answers(thread, worker) => (slow_path(thread), core(worker), "answers"),
         };
         let occupancy = gauge.occupancy();

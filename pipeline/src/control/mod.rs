@@ -1,6 +1,7 @@
 //! Control: what an operator can ask of a running instance.
 
 pub mod distribution;
+pub mod errand;
 #[cfg(test)]
 mod fixture;
 pub mod metrics;
@@ -9,5 +10,6 @@ pub mod profile;
 pub mod rates;
 pub mod reload;
 pub mod report;
+pub mod request;
 pub mod socket;
 pub mod top;

@@ -138,7 +138,7 @@ impl Reloader {
     fn succeed(&mut self, text: &str) {
         let seconds = self.started.elapsed().as_secs_f64();
         tracing::info!("reloaded in {seconds:.1} s: {text}");
-        self.tell(&format!("ok: {text}\n"));
+        self.tell(&format!("ok {text}\n"));
     }
 
     fn fail(&mut self, error: &ReloadError) {

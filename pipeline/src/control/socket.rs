@@ -1,26 +1,25 @@
-//! The control socket: a unix stream socket that answers one request a connection.
-//!
-//! A request is one line, and its first word is the command. An empty line, or none, asks for the report, as JSON.
+//! The control socket: a unix stream socket that answers each connection's line with a text. What may be asked is in
+//! [`super::request`].
 
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// How long a report may take to be taken by who asked for it.
+/// How long an answer may take to be taken by who asked.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long a request may take to come: who sends none wants the report, and waits so long for it.
+/// How long a request may take to come. Who sends nothing in this time asks for the report.
 const REQUEST_PATIENCE: Duration = Duration::from_millis(100);
-/// The longest request, in bytes.
-const MAX_REQUEST: u64 = 1024;
+/// Bytes of the longest request: a path, and a word.
+const MAX_REQUEST: usize = 4096 + 16;
 /// How long who asks waits for the report: where data cores poll on every CPU, it may be late.
-const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
+pub const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
+/// How long who tells an instance to do something waits until it is done: files with millions of names are read,
+/// a large cache is written to a slow disk.
+pub const ORDER_PATIENCE: Duration = Duration::from_secs(300);
 /// Clients answered in one call.
 const CLIENTS_AT_A_TIME: usize = 4;
-
-/// How long who asks waits until new rules are in use: files with millions of names take seconds.
-pub const RELOAD_PATIENCE: Duration = Duration::from_secs(300);
 
 /// Why the control socket could not be opened or asked.
 #[derive(Debug, thiserror::Error)]
@@ -80,47 +79,47 @@ impl ControlSocket {
         Ok(Self { listener, path: path.to_owned() })
     }
 
-    /// Hands those who have connected since the last call to `answer`, a few at a time, so that the caller sees
-    /// signals in time. One bad connection never ends the service.
-    pub fn serve(&self, mut answer: impl FnMut(Client)) {
+    /// Takes in those who have connected since the last call, a few at a time, so that the caller sees
+    /// signals in time, and hands each to `answer` with its request. One bad connection never ends the service.
+    pub fn serve(&self, mut answer: impl FnMut(&str, Client)) {
         for _ in 0..CLIENTS_AT_A_TIME {
             let Ok((stream, _)) = self.listener.accept() else { break };
-            match Client::new(stream) {
-                Ok(client) => answer(client),
+            match Client::hear(stream) {
+                Ok((request, client)) => answer(&request, client),
                 Err(error) => tracing::debug!("a control client went away: {error}"),
             }
         }
     }
 }
 
-/// Somebody who asked.
+/// Somebody who waits for an answer.
 #[derive(Debug)]
 pub struct Client {
     stream: UnixStream,
-    request: String,
 }
 
 impl Client {
-    fn new(stream: UnixStream) -> io::Result<Self> {
+    /// Reads a client's request, up to the end of the line.
+    fn hear(mut stream: UnixStream) -> io::Result<(String, Self)> {
         stream.set_nonblocking(false)?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        stream.set_read_timeout(Some(REQUEST_PATIENCE))?;
-        let mut request = String::new();
-        match BufReader::new((&stream).take(MAX_REQUEST)).read_line(&mut request) {
-            Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
-            // Whoever sends no line within the time has asked for nothing in particular.
-            _ => {}
+        let (start, mut request, mut part) = (Instant::now(), Vec::new(), [0; 512]);
+        while !request.contains(&b'\n') && request.len() < MAX_REQUEST {
+            let Some(left) = REQUEST_PATIENCE.checked_sub(start.elapsed()) else { break };
+            stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+            match stream.read(&mut part) {
+                Ok(0) => break,
+                Ok(count) => request.extend_from_slice(&part[..count]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
         }
-        Ok(Self { stream, request: request.trim().to_owned() })
+        let line = request.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        Ok((String::from_utf8_lossy(line).into_owned(), Self { stream }))
     }
 
-    /// The command, and what stands behind it on its line.
-    pub fn request(&self) -> (&str, &str) {
-        let (command, rest) = self.request.split_once(' ').unwrap_or((&self.request, ""));
-        (command, rest.trim())
-    }
-
-    /// Answers. A client that does not read is given up.
+    /// Answers, and closes the connection. A client that does not read is given up.
     pub fn answer(mut self, text: &str) {
         if let Err(error) = self.stream.write_all(text.as_bytes()) {
             tracing::debug!("a control client went away: {error}");
@@ -134,17 +133,12 @@ impl Drop for ControlSocket {
     }
 }
 
-/// The report of the instance that listens at `path`.
-pub fn ask(path: &Path) -> Result<String, SocketError> {
-    request(path, "", ANSWER_PATIENCE)
-}
-
-/// What the instance that listens at `path` answers to a request of one line, if it does so in time.
-pub fn request(path: &Path, line: &str, patience: Duration) -> Result<String, SocketError> {
+/// What the instance that listens at `path` answers to `request`, if it does so in time.
+pub fn ask(path: &Path, request: &str, patience: Duration) -> Result<String, SocketError> {
     let failed = |source| SocketError::Ask { path: path.to_owned(), source };
     let mut stream = UnixStream::connect(path).map_err(failed)?;
     stream.set_read_timeout(Some(patience)).map_err(failed)?;
-    stream.write_all(format!("{line}\n").as_bytes()).map_err(failed)?;
+    stream.write_all(format!("{request}\n").as_bytes()).map_err(failed)?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).map_err(failed)?;
     Ok(answer)
@@ -164,11 +158,11 @@ mod tests {
         let socket = ControlSocket::open(&path).unwrap();
         let asking = {
             let path = path.clone();
-            std::thread::spawn(move || ask(&path))
+            std::thread::spawn(move || ask(&path, "stats", ANSWER_PATIENCE))
         };
         while !asking.is_finished() {
-            socket.serve(|client| {
-                assert_eq!(client.request(), ("", ""));
+            socket.serve(|request, client| {
+                assert_eq!(request, "stats");
                 client.answer(&"{}".repeat(100_000));
             });
             std::thread::yield_now();
@@ -179,33 +173,48 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_a_line_and_none_is_an_empty_one() {
+    fn a_request_is_a_line_and_its_answer_a_text() {
         let path = path("request");
         let socket = ControlSocket::open(&path).unwrap();
-        let serve_one = || loop {
-            let mut seen = None;
-            socket.serve(|client| {
-                let (command, rest) = client.request();
-                seen = Some(format!("{command}|{rest}"));
+        let asking = std::thread::spawn(move || ask(&path, "purge  www.example ", ORDER_PATIENCE));
+        let mut heard = Vec::new();
+        while !asking.is_finished() {
+            socket.serve(|request, client| {
+                heard.push(request.to_owned());
                 client.answer("ok");
             });
-            if let Some(seen) = seen {
-                return seen;
-            }
             std::thread::yield_now();
-        };
-        let asking = {
-            let path = path.clone();
-            std::thread::spawn(move || request(&path, "purge  www.example ", RELOAD_PATIENCE))
-        };
-        assert_eq!(serve_one(), "purge|www.example");
+        }
+        assert_eq!(heard, ["purge  www.example "]);
         assert_eq!(asking.join().unwrap().unwrap(), "ok");
-        // Somebody who only listens, as older programs do.
+    }
+
+    #[test]
+    fn whoever_says_nothing_asks_for_the_report_and_no_request_is_endless() {
+        let path = path("silent");
+        let socket = ControlSocket::open(&path).unwrap();
+        let heard = || {
+            let mut heard = None;
+            socket.serve(|request, client| {
+                heard = Some(request.to_owned());
+                client.answer("{}");
+            });
+            heard.unwrap()
+        };
         let mut silent = UnixStream::connect(&path).unwrap();
-        assert_eq!(serve_one(), "|");
+        assert_eq!(heard(), "");
         let mut answer = String::new();
         silent.read_to_string(&mut answer).unwrap();
-        assert_eq!(answer, "ok");
+        assert_eq!(answer, "{}");
+        let mut halting = UnixStream::connect(&path).unwrap();
+        halting.write_all(b"dump /tmp").unwrap();
+        assert_eq!(heard(), "dump /tmp", "as far as it came");
+        let mut endless = UnixStream::connect(&path).unwrap();
+        endless.write_all(&[b'a'; 3 * MAX_REQUEST]).unwrap();
+        assert!(heard().len() < 2 * MAX_REQUEST);
+        let mut garbled = UnixStream::connect(&path).unwrap();
+        garbled.write_all(b"\xff\xfe\nrest").unwrap();
+        assert_eq!(heard(), "\u{fffd}\u{fffd}");
     }
 
     #[test]

@@ -54,6 +54,10 @@ counters! {
         coalesced,
         /// Clients answered with what an upstream said.
         answered,
+        /// Clients answered with an expired answer, because no upstream had a better one in time.
+        stale,
+        /// Clients answered with NXDOMAIN, because a name above does not exist.
+        nxdomain_cut,
         /// Clients answered with SERVFAIL.
         servfail,
         /// Waiting clients whose deadline passed.
@@ -80,6 +84,14 @@ counters! {
         hedged,
         /// Queries whose answer was not needed, because another upstream's came first.
         wasted,
+        /// Popular answers asked for again before they expired.
+        prefetched,
+        /// Popular answers not asked for again, because too many were planned or too much was pending.
+        prefetch_shed,
+        /// Popular answers that expired before their turn to be asked for again.
+        prefetch_late,
+        /// Answers planned to be asked for again that were not popular any more when their turn came.
+        prefetch_dropped,
         /// Sockets that could not be opened.
         socket_errors,
         /// Questions pending now.
@@ -152,10 +164,14 @@ counters! {
         replaced,
         /// Answers lost at the end of the log, to make room.
         evicted,
+        /// Answers appended again there, because they were worth keeping.
+        kept,
         /// Answers lost because both buckets they could be found by were full.
         index_evicted,
         /// Answers refused because they were larger than the log.
         too_long,
+        /// Negative answers refused because those have their share of the shard already.
+        negative_refused,
     }
 }
 
@@ -169,8 +185,10 @@ impl CacheCounters {
             (&self.inserted, stats.inserted),
             (&self.replaced, stats.replaced),
             (&self.evicted, stats.evicted),
+            (&self.kept, stats.kept),
             (&self.index_evicted, stats.index_evicted),
             (&self.too_long, stats.too_long),
+            (&self.negative_refused, stats.negative_refused),
         ];
         for (counter, value) in values {
             counter.store(value, Ordering::Relaxed);
@@ -184,6 +202,8 @@ impl CountersSnapshot {
     pub fn ended(&self) -> u64 {
         self.answered_from_cache_late
             + self.answered
+            + self.stale
+            + self.nxdomain_cut
             + self.servfail
             + self.shed_pending
             + self.shed_waiting

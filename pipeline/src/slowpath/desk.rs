@@ -3,15 +3,16 @@
 //! One loop turns it: misses in, replies in, what is due, queries out. In between it never waits. What it does with
 //! the network is in [`super::exchange`].
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pmdns_config::Upstream;
-use pmdns_stages::Context;
-use pmdns_stages::cache::{Cache, Entry, EntryRef, Head, Inserted, Lifetimes, Writer, answers};
+use pmdns_stages::cache::{Cache, Entry, EntryRef, Head, Hit, Lifetimes, Writer, answers};
 use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::edns::ExtendedError;
+use pmdns_stages::{Context, Tick};
 
 use super::counters::{CacheCounters, Counters, UpstreamCounters, add, count, lower};
 use super::encrypted::Encrypted;
@@ -19,12 +20,16 @@ use super::failures::Failures;
 use super::groups::Groups;
 use super::health::Health;
 use super::network::Network;
+use super::orders::Orders;
 use super::outlets::Outlets;
 use super::pending::{Admission, Limit, Pending, Ticket, Waiter};
 use super::plan::Plan;
+use super::prefetch::Prefetch;
 use super::query::Question;
 use super::spelling::Speller;
+use super::stale::Stale;
 use crate::clock::Clock;
+use crate::ring::RingReceiver;
 
 /// Deadlines served in one turn: as many as a ring of answers holds with room to spare, so that a
 /// thousand clients whose deadlines come at once do not overflow it.
@@ -42,6 +47,11 @@ pub(super) struct Desk {
     pub(super) now: Duration,
     /// How long a client waits at most.
     pub(super) deadline: Duration,
+    /// The same in ticks.
+    pub(super) client_patience: Tick,
+    pub(super) stale: Stale,
+    /// Whether NXDOMAIN is for all names below.
+    pub(super) nxdomain_cut: bool,
     pub(super) queries_per_port: usize,
     pub(super) lifetimes: Lifetimes,
     pub(super) upstreams: Vec<Upstream>,
@@ -54,6 +64,9 @@ pub(super) struct Desk {
     pub(super) pending: Pending<Plan>,
     pub(super) failures: Failures,
     pub(super) groups: Groups,
+    pub(super) orders: Orders,
+    pub(super) hits: Vec<RingReceiver<Hit>>,
+    pub(super) prefetch: Prefetch,
     pub(super) health: Health,
     /// How long to wait for the reply to a probe.
     pub(super) probe_timeout: Duration,
@@ -86,8 +99,11 @@ impl Desk {
         self.serve_timers();
         self.probe();
         self.expire();
+        let credited = self.credit_hits();
+        self.refresh_due();
+        let carried_out = self.carry_out();
         self.depart();
-        heard + usize::from(!self.network.is_quiet())
+        heard + credited + carried_out + usize::from(!self.network.is_quiet())
     }
 
     /// Takes in a miss. The first of its kind is asked upstream.
@@ -101,14 +117,27 @@ impl Desk {
             return;
         }
         let waiter = Waiter { miss, worker };
-        if self.failures.contains(&question, self.now) {
+        if let Some(entry) = self.denial(&question) {
+            let Self { outlets, context, .. } = self;
+            return outlets.entry(&waiter, &entry, context, |counters| &counters.nxdomain_cut);
+        }
+        let (stale, has_failed) =
+            (self.stale_answer(&question), self.failures.contains(&question, self.now));
+        let patience = match stale {
+            Some(entry) if has_failed || self.is_resting(&question) => {
+                return self.answer_stale(&waiter, &entry);
+            }
+            Some(_) => self.stale.patience,
+            None => self.client_patience,
+        };
+        if has_failed {
             count(&self.counters.failed_recently);
             let why = ExtendedError::CACHED_ERROR;
             return self.outlets.servfail(&waiter, why, &self.context);
         }
         let Self { groups, health, now, .. } = self;
         let begin = |question: &Question| groups.plan(question.key().name, health, *now);
-        match self.pending.admit(question, waiter, begin) {
+        match self.pending.admit(question, waiter, patience, begin) {
             Admission::Leads(ticket) => {
                 count(&self.counters.leaders);
                 count(&self.counters.pending);
@@ -137,12 +166,23 @@ impl Desk {
     /// Ends a question: the answer goes into the cache and to everybody who waits for it. One that has
     /// ended before is left alone, and so is the cache: an upstream that was late keeps the answer for us.
     pub(super) fn settle(&mut self, ticket: Ticket, outcome: &Outcome) {
+        let Some((question, _)) = self.pending.find(ticket) else { return };
+        let question = Rc::clone(question);
+        let stale = match outcome {
+            Outcome::Answer(_) => None,
+            Outcome::Failure(_) => self.stale_answer(&question),
+        };
         let Self { pending, outlets, counters, context, .. } = self;
-        let settled = pending.settle(ticket, |waiter, deadline| {
+        pending.settle(ticket, |waiter, deadline| {
             lower(&counters.waiting);
-            match outcome {
-                Outcome::Answer(entry) => outlets.fresh(&waiter, entry, context),
-                Outcome::Failure(why) => {
+            match (outcome, &stale) {
+                (Outcome::Answer(entry), _) => {
+                    outlets.entry(&waiter, entry, context, |counters| &counters.answered);
+                }
+                (Outcome::Failure(_), Some(entry)) => {
+                    outlets.entry(&waiter, entry, context, |counters| &counters.stale);
+                }
+                (Outcome::Failure(why), None) => {
                     if deadline <= context.now {
                         count(&counters.deadline);
                     }
@@ -150,27 +190,27 @@ impl Desk {
                 }
             }
         });
-        let Some(question) = settled else { return };
         lower(&counters.pending);
         match outcome {
-            Outcome::Answer(entry) => self.keep(entry),
-            Outcome::Failure(_) => self.failures.remember(question, self.now),
+            Outcome::Answer(entry) => {
+                self.wake(&question);
+                self.keep(entry);
+            }
+            Outcome::Failure(_) => {
+                if stale.is_some() {
+                    self.rest(Rc::clone(&question));
+                }
+                self.failures.remember(question, self.now);
+            }
         }
     }
 
-    /// Answers those whose deadline has come with SERVFAIL, a bounded number at a time. When the last one who
-    /// waited for a question has gone it ends, and does not wait for a reply just to have it in the cache:
-    /// a table full of questions nobody waits for is how forwarders come to refuse all others (unbound#227).
+    /// Lets those go whose deadline has come, a bounded number at a time.
     fn expire(&mut self) {
         for _ in 0..MAX_EXPIRIES {
-            let Some((waiter, last)) = self.pending.expire(self.context.now) else { return };
+            let Some(expired) = self.pending.expire(self.context.now) else { return };
             lower(&self.counters.waiting);
-            count(&self.counters.deadline);
-            let why = ExtendedError::NO_REACHABLE_AUTHORITY;
-            self.outlets.servfail(&waiter, why, &self.context);
-            if let Some(ticket) = last {
-                self.settle(ticket, &Outcome::Failure(why));
-            }
+            self.give_up(&expired);
         }
     }
 
@@ -266,10 +306,14 @@ impl Desk {
         (matches && fresh && entry.is_valid()).then_some(found)
     }
 
-    /// Puts an answer into the cache, unless it is for its askers only (TTL 0).
+    /// Puts an answer into the cache, unless it is for its askers only (TTL 0). What was there for the same
+    /// question is out of date either way.
     fn keep(&mut self, entry: &Entry) {
-        let lives = entry.head().expires > self.context.seconds;
-        let kept = lives && self.writer.insert(entry) != Inserted::TooLong;
+        let head = entry.head();
+        let kept = head.expires > self.context.seconds && self.writer.insert(entry).is_kept();
+        if !kept {
+            self.writer.remove(head.hash);
+        }
         self.cache_counters.publish(&self.writer.stats());
         count(if kept { &self.counters.inserted } else { &self.counters.not_cached });
     }

@@ -78,6 +78,7 @@ impl Desk {
                 Timer::Connection(slot) => self.serve_connection(slot),
                 Timer::Pause(ticket) => self.advance(ticket),
                 Timer::Hedge(ticket) => self.hedge(ticket),
+                Timer::Abandon(ticket) => self.abandon(ticket),
             }
         }
     }

@@ -9,29 +9,32 @@ use std::time::Duration;
 
 use super::query::Question;
 
-/// How long a failure is remembered: as long as RFC 9520 section 3.2 demands and no longer, so that
-/// clients notice the end of an outage within a second.
-const LIFETIME: Duration = Duration::from_secs(1);
-
 /// Failures remembered at once. The oldest makes room.
 const MAX_FAILURES: usize = 16_384;
 
 /// The questions that failed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Failures {
+    /// How long each is remembered.
+    lifetime: Duration,
     until: HashMap<Rc<Question>, Duration>,
     /// In the order in which they failed, which is the order in which they are forgotten.
     order: VecDeque<(Duration, Rc<Question>)>,
 }
 
 impl Failures {
+    /// No failures; each will be remembered for `lifetime`.
+    pub(super) fn new(lifetime: Duration) -> Self {
+        Self { lifetime, until: HashMap::new(), order: VecDeque::new() }
+    }
+
     /// Notes that `question` failed just now.
     pub(super) fn remember(&mut self, question: Rc<Question>, now: Duration) {
         self.forget_old(now);
         if self.order.len() >= MAX_FAILURES {
             self.forget_first();
         }
-        let until = now + LIFETIME;
+        let until = now + self.lifetime;
         self.until.insert(Rc::clone(&question), until);
         self.order.push_back((until, question));
     }
@@ -39,6 +42,11 @@ impl Failures {
     /// Whether `question` failed a moment ago.
     pub(super) fn contains(&self, question: &Question, now: Duration) -> bool {
         self.until.get(question).is_some_and(|until| now < *until)
+    }
+
+    /// Forgets that `question` ever failed: it has been answered.
+    pub(super) fn forget(&mut self, question: &Question) {
+        self.until.remove(question);
     }
 
     fn forget_old(&mut self, now: Duration) {
@@ -68,10 +76,11 @@ mod tests {
     }
 
     const START: Duration = Duration::from_secs(100);
+    const LIFETIME: Duration = Duration::from_secs(1);
 
     #[test]
     fn a_failure_is_remembered_for_a_second() {
-        let mut failures = Failures::default();
+        let mut failures = Failures::new(LIFETIME);
         let failed = question("fails.example. A");
         failures.remember(Rc::new(failed.clone()), START);
         assert!(failures.contains(&failed, START + LIFETIME / 2));
@@ -81,7 +90,7 @@ mod tests {
 
     #[test]
     fn failing_again_renews_it() {
-        let mut failures = Failures::default();
+        let mut failures = Failures::new(LIFETIME);
         let failed = Rc::new(question("fails.example. A"));
         failures.remember(Rc::clone(&failed), START);
         failures.remember(Rc::clone(&failed), START + LIFETIME / 2);
@@ -91,8 +100,20 @@ mod tests {
     }
 
     #[test]
+    fn what_was_answered_is_no_failure() {
+        let mut failures = Failures::new(LIFETIME);
+        let failed = Rc::new(question("fails.example. A"));
+        failures.remember(Rc::clone(&failed), START);
+        failures.forget(&failed);
+        assert!(!failures.contains(&failed, START));
+        failures.remember(Rc::clone(&failed), START + LIFETIME / 2);
+        failures.remember(Rc::new(question("other.example. A")), START + LIFETIME);
+        assert!(failures.contains(&failed, START + LIFETIME), "it failed again since");
+    }
+
+    #[test]
     fn however_many_fail_the_table_is_bounded() {
-        let mut failures = Failures::default();
+        let mut failures = Failures::new(LIFETIME);
         for number in 0..MAX_FAILURES + 10 {
             failures.remember(Rc::new(question(&format!("n{number}.example. A"))), START);
         }

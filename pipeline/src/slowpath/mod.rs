@@ -26,12 +26,16 @@ mod failures;
 mod groups;
 mod health;
 mod network;
+mod nxdomain;
+mod orders;
 mod outlets;
 mod pending;
 mod plan;
+mod prefetch;
 mod query;
 mod sockets;
 mod spelling;
+mod stale;
 mod tcp;
 mod udp;
 
@@ -41,9 +45,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
+use crossbeam_channel::Receiver;
 use pmdns_config::{Forward, Group, Health as HealthSettings, SlowPath, Upstream};
 use pmdns_nics::FramePool;
-use pmdns_stages::cache::{Cache, Lifetimes, Writer};
+use pmdns_stages::cache::{Cache, Hit, Lifetimes, Writer};
 use pmdns_stages::encode::Encode;
 use pmdns_stages::miss::Miss;
 use pmdns_stages::policy::Ruleset;
@@ -52,6 +57,8 @@ pub use counters::{
     CacheCounters, CacheSnapshot, Counters, CountersSnapshot, UpstreamCounters, UpstreamSnapshot,
 };
 pub use encrypted::{Trust, TrustError};
+pub(crate) use orders::{Block, MAX_BLOCKS, purge};
+pub use orders::{Order, orders};
 pub use outlets::Answered;
 
 use crate::clock::Clock;
@@ -63,12 +70,18 @@ use failures::Failures;
 use groups::Groups;
 use health::Health;
 use network::Network;
+use orders::Orders;
 use outlets::Outlets;
 use pending::{Limits, Pending};
+use prefetch::Prefetch;
 use spelling::Speller;
+use stale::Stale;
 
 /// Misses taken from one ring before the next ring's turn.
 const TAKE: usize = 32;
+/// How long a failure is remembered: as long as RFC 9520 section 3.2 demands and no longer, so that
+/// clients notice the end of an outage within a second.
+const FAILURE_LIFETIME: Duration = Duration::from_secs(1);
 /// The nap of a thread that finds nothing to do, and the longest one when it has been so for seconds.
 const NAPS: (Duration, Duration) = (Duration::from_micros(50), Duration::from_micros(500));
 
@@ -88,8 +101,14 @@ pub struct SlowPathParts {
     pub health: HealthSettings,
     /// How long answers are kept.
     pub lifetimes: Lifetimes,
+    /// What becomes of them then.
+    pub keeping: pmdns_config::Cache,
+    /// Which answers are asked for again before they expire.
+    pub prefetch: pmdns_config::Prefetch,
     /// Rings of misses, by worker.
     pub inlets: Vec<RingReceiver<Miss>>,
+    /// Rings of notes of hits, if the workers take any.
+    pub hits: Vec<RingReceiver<Hit>>,
     /// Rings to the workers that transmit.
     pub outlets: Vec<RingSender<Answered>>,
     /// The outlet that answers a worker's misses, by worker.
@@ -106,6 +125,8 @@ pub struct SlowPathParts {
     pub pool: FramePool,
     /// The clock the misses' arrival was read from.
     pub clock: Clock,
+    /// What the thread is told to do with its shard of the cache.
+    pub orders: Receiver<Order>,
     /// Set when the thread shall end.
     pub stop: Arc<AtomicBool>,
     /// What this thread counts; threads may share them.
@@ -191,7 +212,6 @@ fn open(parts: SlowPathParts) -> io::Result<(Desk, Vec<RingReceiver<Miss>>)> {
         questions: share(settings.max_pending),
         waiting: share(settings.max_waiting),
         waiting_per_client: share(settings.max_waiting_per_client),
-        deadline: parts.clock.ticks_of(deadline),
     };
     let groups = Groups::new(&parts.upstreams, &parts.groups, &parts.forwards);
     parts.cache_counters.publish(&parts.writer.stats());
@@ -199,6 +219,9 @@ fn open(parts: SlowPathParts) -> io::Result<(Desk, Vec<RingReceiver<Miss>>)> {
     let desk = Desk {
         context: parts.clock.context(now),
         now: parts.clock.duration_of(now),
+        stale: Stale::new(&parts.keeping, &parts.clock, deadline),
+        nxdomain_cut: parts.keeping.nxdomain_cut,
+        client_patience: parts.clock.ticks_of(deadline),
         clock: parts.clock,
         deadline,
         queries_per_port: settings.queries_per_port,
@@ -229,7 +252,10 @@ fn open(parts: SlowPathParts) -> io::Result<(Desk, Vec<RingReceiver<Miss>>)> {
         },
         counters: parts.counters,
         pending: Pending::new(limits),
-        failures: Failures::default(),
+        failures: Failures::new(FAILURE_LIFETIME),
+        orders: Orders::new(parts.orders),
+        hits: parts.hits,
+        prefetch: Prefetch::new(parts.prefetch, settings.threads),
     };
     Ok((desk, parts.inlets))
 }

@@ -53,6 +53,8 @@ pub(super) enum Timer {
     Pause(Ticket),
     /// The question's first query takes longer than usual.
     Hedge(Ticket),
+    /// The question is given up if nobody waits for it.
+    Abandon(Ticket),
 }
 
 /// A socket with something to tell.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use pmdns_nics::{Frame, FramePool};
-use pmdns_stages::cache::{Entry, EntryRef};
+use pmdns_stages::cache::{Entry, EntryRef, Head};
 use pmdns_stages::encode::Encode;
 use pmdns_stages::miss::Miss;
 use pmdns_stages::policy::Ruleset;
@@ -73,16 +73,24 @@ impl Outlets {
         count(self.counter(fate, |counters| &counters.servfail));
     }
 
-    /// Answers with an entry that need not be in the cache.
-    pub(super) fn fresh(&mut self, waiter: &Waiter, entry: &Entry, context: &Context) {
+    /// Answers with an entry that need not be in the cache, and counts that as `sent` says. That it has expired is
+    /// explained.
+    pub(super) fn entry(
+        &mut self,
+        waiter: &Waiter,
+        entry: &Entry,
+        context: &Context,
+        sent: impl Fn(&Counters) -> &AtomicU64,
+    ) {
         let fate = match waiter.miss.packet(&self.pool, Answer::None) {
             Some(mut packet) => {
+                packet.extended_error = why_stale(&entry.head());
                 let step = self.encode.answer_with(&mut packet, entry, context);
                 self.hand_over(packet, step, waiter.worker)
             }
             None => Fate::NoFrame,
         };
-        count(self.counter(fate, |counters| &counters.answered));
+        count(self.counter(fate, sent));
     }
 
     /// Answers from the cache; `false`: the entry has gone, and nothing was done.
@@ -136,4 +144,13 @@ impl Outlets {
             Fate::TooLong | Fate::Evicted => &self.counters.shed_too_long,
         }
     }
+}
+
+/// Why a client gets an answer that has expired.
+fn why_stale(answer: &Head) -> Option<ExtendedError> {
+    let is_stale = answer.flags & Head::STALE != 0;
+    is_stale.then_some(match answer.rcode {
+        Rcode::NXDOMAIN => ExtendedError::STALE_NXDOMAIN,
+        _ => ExtendedError::STALE_ANSWER,
+    })
 }

@@ -4,6 +4,8 @@
 //! to say that its caller starts to ask upstream; later ones wait with it. Whoever is admitted leaves
 //! exactly once, by one of three doors: its question is settled, its own deadline passes, or the whole
 //! table is drained. Nothing else holds a waiter, so none can be forgotten.
+//!
+//! A question may also be under way for the cache only, with nobody waiting.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -25,8 +27,6 @@ pub(super) struct Limits {
     pub(super) waiting: usize,
     /// Waiters with the same client address.
     pub(super) waiting_per_client: usize,
-    /// Ticks from a query's arrival to its deadline.
-    pub(super) deadline: Tick,
 }
 
 /// A client's query that waits, and the worker it came from.
@@ -57,6 +57,16 @@ pub(super) struct Ticket {
 impl Ticket {
     /// Names no question: what is sent for it is sent for its own sake.
     pub(super) const NONE: Self = Self { slot: u32::MAX, serial: 0 };
+}
+
+/// A waiter whose deadline has come.
+#[derive(Debug)]
+pub(super) struct Expired {
+    pub(super) waiter: Waiter,
+    /// The question it waited for, which is under way until it is settled.
+    pub(super) ticket: Ticket,
+    /// Whether nobody waits for it any more.
+    pub(super) was_last: bool,
 }
 
 /// Which limit is reached.
@@ -132,14 +142,16 @@ impl<T> Pending<T> {
         }
     }
 
-    /// Lets a client wait for the answer to `question`, if the limits allow. The first one's question
-    /// starts with what `begin` returns.
+    /// Lets a client wait for the answer to `question` until so many ticks after its arrival, if the limits
+    /// allow. The first one's question starts with what `begin` returns.
     pub(super) fn admit(
         &mut self,
         question: Question,
         waiter: Waiter,
+        patience: Tick,
         begin: impl FnOnce(&Question) -> T,
     ) -> Admission {
+        let deadline = waiter.miss.received.saturating_add(patience);
         let client = client_of(&waiter.miss);
         if self.waiting() >= self.limits.waiting {
             return Admission::Shed(Limit::Waiting);
@@ -148,12 +160,34 @@ impl<T> Pending<T> {
             return Admission::Shed(Limit::WaitingPerClient);
         }
         if let Some(slot) = self.slots.get(&question).copied() {
-            self.seat(slot, client, waiter);
+            self.seat(Seat { waiter, slot, deadline, client });
             return Admission::Waits;
         }
         if self.questions.len() >= self.limits.questions {
             return Admission::Shed(Limit::Questions);
         }
+        let ticket = self.open(question, begin);
+        self.seat(Seat { waiter, slot: ticket.slot, deadline, client });
+        Admission::Leads(ticket)
+    }
+
+    /// Starts `question` without anybody who waits, unless it is under way or half of the table is taken:
+    /// the other half is for clients.
+    pub(super) fn begin(
+        &mut self,
+        question: Question,
+        begin: impl FnOnce(&Question) -> T,
+    ) -> Admission {
+        if self.slots.contains_key(&question) {
+            return Admission::Waits;
+        }
+        if self.is_half_full() {
+            return Admission::Shed(Limit::Questions);
+        }
+        Admission::Leads(self.open(question, begin))
+    }
+
+    fn open(&mut self, question: Question, begin: impl FnOnce(&Question) -> T) -> Ticket {
         let question = Rc::new(question);
         self.serial = self.serial.wrapping_add(1);
         let serial = self.serial;
@@ -164,8 +198,13 @@ impl<T> Pending<T> {
             progress: begin(&question),
         }) as u32;
         self.slots.insert(question, slot);
-        self.seat(slot, client, waiter);
-        Admission::Leads(Ticket { slot, serial })
+        Ticket { slot, serial }
+    }
+
+    /// Whether the question is under way and nobody waits for it.
+    pub(super) fn is_unattended(&self, ticket: Ticket) -> bool {
+        let asked = self.questions.get(ticket.slot as usize);
+        asked.is_some_and(|asked| asked.serial == ticket.serial && asked.waiting.is_empty())
     }
 
     /// The question, and how far asking it has come; `None` once it has ended.
@@ -191,21 +230,20 @@ impl<T> Pending<T> {
         Some(asked.question)
     }
 
-    /// The first waiter whose deadline has come leaves. If it was the last to wait for its question, that
-    /// one's ticket comes with it: it is under way until it is settled, but nobody needs it any more.
-    pub(super) fn expire(&mut self, now: Tick) -> Option<(Waiter, Option<Ticket>)> {
+    /// The first waiter whose deadline has come leaves. Its question stays under way.
+    pub(super) fn expire(&mut self, now: Tick) -> Option<Expired> {
         let (deadline, number) = self.deadlines.first().copied()?;
         if deadline > now {
             return None;
         }
         let seat = self.vacate(number);
         let asked = self.questions.get_mut(seat.slot as usize).expect("nobody waits for nothing");
-        // All deadlines are equally far from their arrival, so it is among the first.
+        // Those who came first have the first deadlines, so it is among the first.
         if let Some(at) = asked.waiting.iter().position(|waiting| *waiting == number) {
             asked.waiting.remove(at);
         }
         let ticket = Ticket { slot: seat.slot, serial: asked.serial };
-        Some((seat.waiter, asked.waiting.is_empty().then_some(ticket)))
+        Some(Expired { waiter: seat.waiter, ticket, was_last: asked.waiting.is_empty() })
     }
 
     /// Ends every question: everybody leaves through `leave`. Says how many questions there were.
@@ -219,6 +257,11 @@ impl<T> Pending<T> {
         questions.len()
     }
 
+    /// Whether half of the table is taken: what is under way for the cache only has to end then.
+    pub(super) fn is_half_full(&self) -> bool {
+        self.questions.len() >= self.limits.questions / 2
+    }
+
     /// Whether no question is under way.
     pub(super) fn is_empty(&self) -> bool {
         self.questions.is_empty()
@@ -229,16 +272,15 @@ impl<T> Pending<T> {
         self.deadlines.len()
     }
 
-    fn seat(&mut self, slot: u32, client: IpAddr, waiter: Waiter) {
-        let deadline = waiter.miss.received.saturating_add(self.limits.deadline);
+    fn seat(&mut self, seat: Seat) {
         let number = self.free.pop().unwrap_or_else(|| {
             self.seats.push(None);
             (self.seats.len() - 1) as u32
         });
-        *self.clients.entry(client).or_insert(0) += 1;
-        self.questions[slot as usize].waiting.push_back(number);
-        self.deadlines.insert((deadline, number));
-        self.seats[number as usize] = Some(Seat { waiter, slot, deadline, client });
+        *self.clients.entry(seat.client).or_insert(0) += 1;
+        self.questions[seat.slot as usize].waiting.push_back(number);
+        self.deadlines.insert((seat.deadline, number));
+        self.seats[number as usize] = Some(seat);
     }
 
     fn vacate(&mut self, number: u32) -> Seat {
@@ -271,8 +313,10 @@ mod tests {
     use super::*;
     use crate::slowpath::query::tests;
 
-    const LIMITS: Limits =
-        Limits { questions: 3, waiting: 8, waiting_per_client: 4, deadline: 100 };
+    const LIMITS: Limits = Limits { questions: 3, waiting: 8, waiting_per_client: 4 };
+
+    /// Ticks that clients wait.
+    const PATIENCE: Tick = 100;
 
     /// Asks question `name` from client `client` at `now`; the worker's number tells waiters apart.
     fn ask(table: &mut Pending<()>, name: u8, client: u8, now: Tick, worker: usize) -> Admission {
@@ -280,7 +324,7 @@ mod tests {
         client_query.source[3] = 10 + client;
         let mut miss = tests::miss(&client_query);
         miss.received = now;
-        table.admit(tests::question(&client_query), Waiter { miss, worker }, |_| ())
+        table.admit(tests::question(&client_query), Waiter { miss, worker }, PATIENCE, |_| ())
     }
 
     /// The ticket of question `name`, if it is under way.
@@ -300,7 +344,7 @@ mod tests {
     }
 
     fn expired(table: &mut Pending<()>, now: Tick) -> Vec<usize> {
-        std::iter::from_fn(|| table.expire(now)).map(|(waiter, _)| waiter.worker).collect()
+        std::iter::from_fn(|| table.expire(now)).map(|expired| expired.waiter.worker).collect()
     }
 
     fn assert_empty(table: &Pending<()>) {
@@ -329,14 +373,14 @@ mod tests {
         let Admission::Leads(first) = ask(&mut table, 0, 0, 0, 0) else { panic!() };
         ask(&mut table, 0, 1, 50, 1);
         assert!(expired(&mut table, 99).is_empty());
-        let (waiter, last) = table.expire(100).unwrap();
-        assert_eq!((waiter.worker, last), (0, None));
+        let left = table.expire(100).unwrap();
+        assert_eq!((left.waiter.worker, left.ticket, left.was_last), (0, first, false));
         assert_eq!(ask(&mut table, 0, 2, 120, 2), Admission::Waits, "the question is under way");
-        assert_eq!(table.expire(1000).unwrap().1, None);
-        let (waiter, last) = table.expire(1000).unwrap();
-        assert_eq!((waiter.worker, last), (2, Some(first)), "nobody is left");
+        assert!(!table.expire(1000).unwrap().was_last);
+        let left = table.expire(1000).unwrap();
+        assert_eq!((left.waiter.worker, left.ticket, left.was_last), (2, first, true));
         assert!(table.expire(1000).is_none());
-        assert!(table.find(first).is_some(), "until it is settled");
+        assert!(table.is_unattended(first), "it is under way until it is settled");
         assert!(settled(&mut table, 0).is_empty());
         assert_empty(&table);
     }
@@ -371,6 +415,22 @@ mod tests {
         assert_eq!(table.drain(|waiter| left.push(waiter.worker)), 3);
         left.sort_unstable();
         assert_eq!(left, [0, 1, 2, 3, 10, 11, 13, 14]);
+        assert_empty(&table);
+    }
+
+    #[test]
+    fn a_question_without_clients_leaves_half_of_the_table_to_them() {
+        let mut table = Pending::new(LIMITS);
+        let question = |name: u8| tests::question(&query(&format!("n{name}.example. A")));
+        let Admission::Leads(first) = table.begin(question(0), |_| ()) else { panic!() };
+        assert!(table.is_unattended(first));
+        assert_eq!(table.begin(question(0), |_| ()), Admission::Waits, "it is under way");
+        assert_eq!(table.begin(question(1), |_| ()), Admission::Shed(Limit::Questions));
+        assert_eq!(ask(&mut table, 0, 0, 0, 7), Admission::Waits, "a client joins");
+        assert!(!table.is_unattended(first));
+        assert!(matches!(ask(&mut table, 1, 0, 0, 8), Admission::Leads(_)));
+        assert_eq!((settled(&mut table, 0), settled(&mut table, 1)), (vec![7], vec![8]));
+        assert!(!table.is_unattended(first));
         assert_empty(&table);
     }
 
@@ -411,7 +471,7 @@ mod tests {
                     Event::Pass { ticks } => now += ticks,
                     Event::Expire { limit } => {
                         let expired = std::iter::from_fn(|| table.expire(now)).take(limit);
-                        left.extend(expired.map(|(waiter, _)| waiter.worker));
+                        left.extend(expired.map(|expired| expired.waiter.worker));
                     }
                     Event::Drain => {
                         table.drain(|waiter| left.push(waiter.worker));
@@ -424,7 +484,7 @@ mod tests {
                 prop_assert!(table.clients.values().all(|n| *n <= LIMITS.waiting_per_client));
                 prop_assert_eq!(table.clients.values().sum::<usize>(), table.waiting());
             }
-            left.extend(expired(&mut table, now + LIMITS.deadline));
+            left.extend(expired(&mut table, now + PATIENCE));
             prop_assert_eq!(table.waiting(), 0);
             left.sort_unstable();
             let admitted: Vec<_> = admitted.into_iter().map(|(number, _)| number).collect();

@@ -4,7 +4,7 @@
 use std::hash::{Hash, Hasher};
 
 use arrayvec::ArrayVec;
-use pmdns_stages::cache::Key;
+use pmdns_stages::cache::{Entry, Key, NameBuffer};
 use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::dns::{
     CLASS_IN, HEADER_LEN, QUESTION_FIXED_LEN, Rcode, flag, header, rtype,
@@ -59,6 +59,19 @@ impl Question {
     pub(super) fn probe() -> Self {
         let (name, qtype, qclass) = (Box::new([0]), rtype::SOA, CLASS_IN);
         Self { name, qtype, qclass, flags: 0, hash: 0 }
+    }
+
+    /// What an entry of the cache answers.
+    pub(super) fn of_entry(entry: &Entry) -> Self {
+        let mut buffer = NameBuffer::default();
+        let key = entry.key(&mut buffer);
+        Self {
+            name: key.name.into(),
+            qtype: key.qtype,
+            qclass: key.qclass,
+            flags: key.flags,
+            hash: entry.head().hash,
+        }
     }
 
     /// The cache key.

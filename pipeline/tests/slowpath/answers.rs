@@ -4,7 +4,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pmdns_config::{Config, Rpz};
 use pmdns_stages::testing::query;
 
 use crate::rig::{Answer, Setup, alike, ids, wait_until};
@@ -47,14 +46,7 @@ fn an_address_that_a_policy_zone_is_about_is_not_passed_on() {
     let stub = Stub::replying(|asked| asked.address());
     let mut rig = Setup::asking(&[&stub]).start();
     assert_eq!(rig.resolve(&query("before.example. A")).records, 1);
-    let path = std::env::temp_dir().join(format!("pmdns-rpz-{}", std::process::id()));
-    let any = "$ORIGIN rpz.\n@ 60 SOA ns admin 1 2 3 4 5\n0.0.0.0.0.rpz-ip 60 CNAME .\n";
-    std::fs::write(&path, any).unwrap();
-    let rpz = vec![Rpz { file: path.clone(), origin: None }];
-    let fresh = rig.rules.recipe().make(&Config { rpz, ..Config::default() }).unwrap();
-    std::fs::remove_file(&path).unwrap();
-    rig.rules.lend(fresh);
-    wait_until(|| !rig.rules.collect());
+    rig.deny_all_addresses("answers");
     let answer = rig.resolve(&query("after.example. A"));
     assert_eq!((answer.rcode, answer.records), (3, 0));
     // And so for who is answered from the cache.
@@ -116,7 +108,7 @@ fn an_answer_with_ttl_zero_is_for_those_who_wait_only() {
 }
 
 #[test]
-fn fwd_tcp_truncated_replies_are_fetched_over_tcp() {
+fn trap_05_fwd_tcp_truncated_replies_are_fetched_over_tcp() {
     let stub = Stub::replying(|asked| match asked.over_tcp {
         false => asked.truncated(),
         true => asked.addresses(20, 300),
@@ -129,6 +121,18 @@ fn fwd_tcp_truncated_replies_are_fetched_over_tcp() {
 }
 
 #[test]
+fn trap_05_what_stays_truncated_is_not_cached() {
+    let stub = Stub::replying(|asked| match asked.over_tcp {
+        false => [asked.truncated(), asked.address()[asked.truncated().len()..].to_vec()].concat(),
+        true => asked.rcode(2),
+    });
+    let mut rig = Setup::asking(&[&stub]).start();
+    assert_eq!(rig.resolve(&query("www.example. A")).rcode, 2);
+    let counters = rig.finish();
+    assert_eq!((counters.inserted, counters.answered), (0, 0));
+}
+
+#[test]
 fn what_no_client_can_take_over_udp_is_remembered_as_truncated() {
     let stub = Stub::replying(|asked| match asked.over_tcp {
         false => asked.truncated(),
@@ -136,7 +140,7 @@ fn what_no_client_can_take_over_udp_is_remembered_as_truncated() {
     });
     let mut rig = Setup::asking(&[&stub]).start();
     for client in alike(&query("www.example. A").edns(4096, false), 2) {
-        let expected = Answer { id: client.id, rcode: 0, truncated: true, records: 0 };
+        let expected = Answer { id: client.id, rcode: 0, truncated: true, records: 0, ttl: 0 };
         assert_eq!(rig.resolve(&client), expected);
     }
     assert_eq!(rig.finish().inserted, 1);

@@ -1,4 +1,4 @@
-//! What SERVFAIL is explained with (RFC 8914), and the other options of answers that took their time.
+//! What SERVFAIL and expired answers are explained with (RFC 8914), and the other options of answers that took their time.
 
 use hickory_proto::op::{Message, ResponseCode};
 use hickory_proto::rr::rdata::opt::EdnsOption;
@@ -6,11 +6,15 @@ use pmdns_stages::testing::{Query, query};
 use pmdns_stages::wire::edns::option;
 use pmdns_stages::wire::ip::{ETHERNET_LEN, IPV4_MIN_LEN, UDP_LEN};
 
-use crate::rig::{Rig, Setup};
-use crate::stub::Stub;
+use crate::rig::{Rig, Setup, wait_until};
+use crate::stale::first_then;
+use crate::stub::{Asked, Stub};
 
 /// The rcode of a query's answer, and the options in it; `None` without OPT record.
 type Answer = (ResponseCode, Option<Vec<(u16, Vec<u8>)>>);
+
+/// What a stub replies to a query.
+type Reply = fn(&Asked) -> Vec<u8>;
 
 fn answer(rig: &mut Rig, query: &Query) -> Answer {
     let frame = rig.resolve_frame(query);
@@ -56,6 +60,32 @@ fn an_upstream_that_is_not_there_is_an_error_of_the_network() {
     let mut rig = setup.start();
     assert_eq!(answer(&mut rig, &query("www.example. A").edns(1232, true)), servfail(23));
     rig.finish();
+}
+
+#[test]
+fn an_expired_answer_says_that_it_is_one() {
+    let firsts: [(Reply, _, _); 2] = [
+        (|asked| asked.addresses(1, 1), ResponseCode::NoError, 3),
+        (|asked| asked.nxdomain(1), ResponseCode::NXDomain, 19),
+    ];
+    for (first, rcode, code) in firsts {
+        let stub = first_then(first, |asked, _| Some(asked.rcode(2)));
+        let mut rig = Setup::asking(&[&stub]).start();
+        let asked = query("www.example. A").edns(1232, false);
+        assert_eq!(answer(&mut rig, &asked), (rcode, Some(vec![])));
+        let stale = (rcode, Some(vec![(option::EXTENDED_ERROR, vec![0, code])]));
+        // Both ways: upstreams have just failed, and nobody is asked again.
+        let mut answers = Vec::new();
+        wait_until(|| {
+            answers.push(answer(&mut rig, &asked));
+            answers.last() != answers.first()
+        });
+        assert_eq!(answers.last(), Some(&stale));
+        assert_eq!(answer(&mut rig, &asked), stale);
+        let plain = Query { edns: None, ..asked };
+        assert_eq!(answer(&mut rig, &plain), (rcode, None));
+        assert_eq!(rig.finish().stale, 3);
+    }
 }
 
 #[test]

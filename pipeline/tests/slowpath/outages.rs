@@ -143,6 +143,25 @@ fn when_all_refuse_the_client_gets_servfail_and_the_name_is_left_alone() {
 }
 
 #[test]
+fn trap_04_a_failure_is_not_kept_and_nxdomain_keeps_its_rcode() {
+    let fails = Arc::new(AtomicBool::new(true));
+    let is_failing = Arc::clone(&fails);
+    let stub = Stub::replying(move |asked| match is_failing.load(Ordering::Relaxed) {
+        true => asked.rcode(2),
+        false => asked.nxdomain(300),
+    });
+    let mut rig = Setup::asking(&[&stub]).start();
+    assert_eq!(rig.resolve(&query("www.example. A")).rcode, 2);
+    fails.store(false, Ordering::Relaxed);
+    // RFC 9520: the failure is remembered for a second, and never for the TTL of anything.
+    wait_until(|| rig.resolve(&query("www.example. A")).rcode == 3);
+    assert_eq!(rig.resolve(&query("www.example. A")).rcode, 3);
+    let counters = rig.finish();
+    assert_eq!((counters.inserted, counters.answered, counters.not_cached), (1, 1, 0));
+    assert_eq!(counters.answered_from_cache_late, 1);
+}
+
+#[test]
 fn after_an_outage_everything_is_as_before() {
     let up = Arc::new(AtomicBool::new(false));
     let is_up = Arc::clone(&up);

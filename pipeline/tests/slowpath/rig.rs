@@ -14,21 +14,23 @@ use pmdns::slowpath::{
     self, Answered, Counters, CountersSnapshot, SlowPathParts, Trust, UpstreamCounters,
     UpstreamSnapshot,
 };
+use pmdns::snapshot::CacheOrders;
 use pmdns_config::{
-    DEFAULT_GROUP, Forward, Group, Health, SlowPath, Strategy, Upstream, UpstreamAddress,
+    Config, DEFAULT_GROUP, Forward, Group, Health, Rpz, SlowPath, Strategy, Upstream,
+    UpstreamAddress,
 };
 use pmdns_nics::hugepage::Arena;
 use pmdns_nics::{Frame, FramePool, HeapPool};
-use pmdns_stages::cache::{Cache, Lifetimes};
+use pmdns_stages::cache::{Cache, Hit, Key, Lifetimes, Retention};
 use pmdns_stages::encode::Encode;
 use pmdns_stages::miss::Miss;
 use pmdns_stages::parse::Parse;
 use pmdns_stages::policy::Ruleset;
 use pmdns_stages::ports::{Port, Ports};
 use pmdns_stages::testing::{OUR_IPV4, OUR_IPV6, OUR_MAC, Query, act_once};
-use pmdns_stages::wire::dns::{flag, header};
+use pmdns_stages::wire::dns::{HEADER_LEN, flag, header};
 use pmdns_stages::wire::name::Seed;
-use pmdns_stages::wire::{be16, ip};
+use pmdns_stages::wire::{be16, be32, ip, name};
 
 use crate::stub::Stub;
 
@@ -38,6 +40,10 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// What a rig shall be like.
 pub(crate) struct Setup {
     pub(crate) settings: SlowPath,
+    pub(crate) keeping: pmdns_config::Cache,
+    pub(crate) prefetch: pmdns_config::Prefetch,
+    /// What keys are hashed with.
+    pub(crate) seed: [u8; 16],
     pub(crate) upstreams: Vec<Upstream>,
     pub(crate) groups: Vec<Group>,
     pub(crate) forwards: Vec<Forward>,
@@ -55,6 +61,9 @@ impl Setup {
     pub(crate) fn asking(stubs: &[&Stub]) -> Self {
         Self {
             settings: SlowPath { deadline_ms: 20_000, ..SlowPath::default() },
+            keeping: pmdns_config::Cache::default(),
+            prefetch: pmdns_config::Prefetch::default(),
+            seed: SEED,
             upstreams: stubs.iter().map(|stub| upstream(stub.address.into())).collect(),
             groups: Vec::new(),
             forwards: Vec::new(),
@@ -110,10 +119,15 @@ impl Setup {
     }
 }
 
+/// What keys are hashed with, unless a test says otherwise.
+const SEED: [u8; 16] = [9; 16];
+
 /// A running slow path thread.
 pub(crate) struct Rig {
     pub(crate) pool: FramePool,
+    pub(crate) orders: CacheOrders,
     misses: Vec<RingSender<Miss>>,
+    notes: RingSender<Hit>,
     answers: RingReceiver<Answered>,
     counters: Arc<Counters>,
     upstreams: Arc<[UpstreamCounters]>,
@@ -131,6 +145,8 @@ pub(crate) struct Answer {
     pub(crate) rcode: u16,
     pub(crate) truncated: bool,
     pub(crate) records: u16,
+    /// TTL of the first record, if its owner is compressed; else 0.
+    pub(crate) ttl: u32,
 }
 
 impl Answer {
@@ -138,11 +154,14 @@ impl Answer {
         let message = message(frame);
         let flags = be16(message, header::FLAGS).unwrap();
         assert_ne!(flags & flag::QR, 0, "an answer is a response");
+        let question_end = HEADER_LEN + name::length(&message[HEADER_LEN..]).unwrap() + 4;
+        let is_compressed = message.get(question_end) == Some(&0xc0);
         Self {
             id: be16(message, header::ID).unwrap(),
             rcode: flags & flag::RCODE,
             truncated: flags & flag::TC != 0,
             records: be16(message, header::ANCOUNT).unwrap(),
+            ttl: be32(message, question_end + 6).filter(|_| is_compressed).unwrap_or(0),
         }
     }
 }
@@ -157,7 +176,7 @@ fn message(frame: &Frame) -> &[u8] {
 impl Rig {
     fn start(setup: Setup) -> Self {
         let clock = Clock::start();
-        let seed = Seed::new([9; 16]);
+        let seed = Seed::new(setup.seed);
         let (cache, mut writers) = Cache::new(Arena::heap(1 << 17), 1, seed).unwrap();
         let ports: Ports = [Port::new(OUR_MAC, [OUR_IPV4.into(), OUR_IPV6.into()])].into();
         let rules = Arc::new(Ruleset::empty(seed));
@@ -165,13 +184,22 @@ impl Rig {
         let pool = FramePool::Heap(HeapPool::new(setup.frames));
         let (misses, inlets) = (0..setup.workers).map(|_| ring(256)).unzip();
         let (outlet, answers) = ring(setup.answers);
+        let (notes, note_receiver) = ring(4096);
+        let retention = Retention {
+            counts_hits: setup.prefetch.enabled,
+            access_window: setup.prefetch.cache_access_window_secs,
+            ..Retention::default()
+        };
         let counters: Arc<Counters> = Arc::default();
         let upstreams: Arc<[UpstreamCounters]> =
             setup.upstreams.iter().map(|_| UpstreamCounters::default()).collect();
         let stop = Arc::new(AtomicBool::new(false));
+        let (give, taken) = slowpath::orders();
+        let orders = CacheOrders::new(vec![give], Arc::clone(&cache), clock);
         let parts = SlowPathParts {
             settings: setup.settings,
             trust: Trust::load(&setup.upstreams).unwrap(),
+            keeping: setup.keeping,
             upstreams: setup.upstreams,
             groups: setup.groups,
             forwards: setup.forwards,
@@ -182,10 +210,13 @@ impl Rig {
                 max_negative_ttl: 300,
                 max_body: 1232,
             },
+            prefetch: setup.prefetch,
             inlets,
+            hits: vec![note_receiver],
             outlets: vec![outlet],
             answers_to: vec![0; setup.workers],
-            writer: writers.remove(0),
+            orders: taken,
+            writer: writers.remove(0).keeping(&retention),
             encode: Encode::new(Arc::clone(&cache), rules, Arc::clone(&ports), 1232),
             rules: trays.slow_path.remove(0),
             cache,
@@ -198,8 +229,20 @@ impl Rig {
         };
         let thread = std::thread::spawn(move || slowpath::run(parts));
         let parse = Parse::new(ports, seed);
-        let rules = desk;
-        Self { pool, misses, answers, counters, upstreams, clock, parse, rules, stop, thread }
+        Self {
+            pool,
+            orders,
+            misses,
+            notes,
+            answers,
+            counters,
+            upstreams,
+            clock,
+            parse,
+            rules: desk,
+            stop,
+            thread,
+        }
     }
 
     /// Sends a client's query as a miss of worker 0.
@@ -217,6 +260,27 @@ impl Rig {
             miss = miss.take().and_then(|miss| self.misses[worker].push(miss).err());
             miss.is_none()
         });
+    }
+
+    /// Tells of so many hits of the answer to a query, as a data core would.
+    pub(crate) fn hit(&mut self, query: &Query, weight: u32) {
+        let key = Key { name: &query.name, qtype: query.qtype, qclass: query.qclass, flags: 0 };
+        let seed = Seed::new(SEED);
+        let hash = key.hash(seed, seed.hash(&query.name));
+        self.notes.push(Hit { hash, weight }).expect("the ring of notes has room");
+    }
+
+    /// Lends the thread rules by which every IPv4 address makes an answer NXDOMAIN, by way of a file that only one
+    /// `test` writes.
+    pub(crate) fn deny_all_addresses(&mut self, test: &str) {
+        let path = std::env::temp_dir().join(format!("pmdns-rpz-{}-{test}", std::process::id()));
+        let any = "$ORIGIN rpz.\n@ 60 SOA ns admin 1 2 3 4 5\n0.0.0.0.0.rpz-ip 60 CNAME .\n";
+        std::fs::write(&path, any).unwrap();
+        let rpz = vec![Rpz { file: path.clone(), origin: None }];
+        let fresh = self.rules.recipe().make(&Config { rpz, ..Config::default() }).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        self.rules.lend(fresh);
+        wait_until(|| !self.rules.collect());
     }
 
     /// Sends a query and waits for its answer.

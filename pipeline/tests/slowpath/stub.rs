@@ -44,12 +44,15 @@ impl Asked {
         reply
     }
 
-    /// A response with `count` A records of this TTL.
+    /// A response with `count` records of this TTL, each an address, whatever the type asked for.
     pub(crate) fn addresses(&self, count: u16, ttl: u32) -> Vec<u8> {
         let mut reply = self.rcode(0);
+        let qtype = be16(&reply, reply.len() - QUESTION_FIXED_LEN).unwrap();
         put16(&mut reply, header::ANCOUNT, count);
         for number in 0..count {
-            reply.extend([0xc0, 12, 0, 1, 0, 1]);
+            reply.extend([0xc0, 12]);
+            reply.extend(qtype.to_be_bytes());
+            reply.extend([0, 1]);
             reply.extend(ttl.to_be_bytes());
             reply.extend([0, 4, 192, 0]);
             reply.extend(number.to_be_bytes());

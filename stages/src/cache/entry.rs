@@ -70,6 +70,34 @@ impl<'n> Key<'n> {
     }
 }
 
+/// Room for a name that is read from an entry.
+#[derive(Clone, Debug)]
+pub struct NameBuffer([u8; MAX_NAME.next_multiple_of(8)]);
+
+impl NameBuffer {
+    /// What an entry answers.
+    pub fn key_of(&mut self, entry: &impl Words) -> Key<'_> {
+        let [_, _, what, ..] = entry.head();
+        let len = usize::from((what >> 32) as u8);
+        let (places, _) = self.0.as_chunks_mut::<8>();
+        for (place, word) in places.iter_mut().zip(entry.words(HEAD_WORDS, len.div_ceil(8))) {
+            *place = word.to_le_bytes();
+        }
+        Key {
+            name: &self.0[..len],
+            qtype: what as u16,
+            qclass: (what >> 16) as u16,
+            flags: (what >> 40) as u8,
+        }
+    }
+}
+
+impl Default for NameBuffer {
+    fn default() -> Self {
+        Self([0; MAX_NAME.next_multiple_of(8)])
+    }
+}
+
 /// The part of word 2 that belongs to the key.
 const KEY_TAIL: u64 = 0xffff_ffff_ffff;
 
@@ -120,7 +148,7 @@ pub struct Head {
     pub expires: u32,
     /// The answer's rcode.
     pub rcode: Rcode,
-    /// [`Head::AUTHENTIC`], [`Head::AUTHORITATIVE`], [`Head::TOO_LONG`].
+    /// [`Head::AUTHENTIC`] and its like.
     pub flags: u8,
     /// Length of the body in bytes.
     pub body_len: u16,
@@ -143,6 +171,10 @@ impl Head {
     pub const AUTHORITATIVE: u8 = 2;
     /// The answer has no body here, because no client could take it over UDP: TC=1.
     pub const TOO_LONG: u8 = 4;
+    /// The answer says that there is none: NXDOMAIN or NODATA (RFC 2308).
+    pub const NEGATIVE: u8 = 8;
+    /// The answer has expired and is given all the same (RFC 8767).
+    pub const STALE: u8 = 16;
 
     /// Reads the head of an entry.
     #[inline(always)]
@@ -217,7 +249,7 @@ pub fn ttl_offset(entry: &impl Words, head: &Head, index: usize) -> usize {
 /// An answer in words of our own: what is inserted into the cache, and what local data consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    words: Box<[u64]>,
+    pub(super) words: Box<[u64]>,
 }
 
 /// The parts an entry is made of.
@@ -320,9 +352,24 @@ impl Entry {
         })
     }
 
+    /// What the entry answers. Its name is put into `buffer`.
+    pub fn key<'n>(&self, buffer: &'n mut NameBuffer) -> Key<'n> {
+        buffer.key_of(&self.words())
+    }
+
     /// The entry's words.
     pub fn words(&self) -> &[u64] {
         &self.words
+    }
+
+    /// Sets when it was learnt and when it expires.
+    pub(super) fn set_times(&mut self, learnt: u32, expires: u32) {
+        self.words[1] = u64::from(learnt) | u64::from(expires) << 32;
+    }
+
+    /// Sets the flags of [`Head`].
+    pub(super) fn set_flags(&mut self, flags: u8) {
+        self.words[2] = self.words[2] << 8 >> 8 | u64::from(flags) << 56;
     }
 
     /// The entry's head.

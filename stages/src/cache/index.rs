@@ -30,10 +30,10 @@ pub(super) fn tag(hash: u64) -> u32 {
 pub(super) enum Put {
     /// It took an empty slot.
     New,
-    /// It replaced the slot with the same tag.
-    Replaced,
-    /// It took the slot of the bucket's oldest entry, which is lost.
-    Displaced,
+    /// It replaced the slot with the same tag, which was of the entry at this position.
+    Replaced(u32),
+    /// It took the slot of the bucket's oldest entry, which was at this position and is lost.
+    Displaced(u32),
 }
 
 /// The lines of an arena, as buckets. Those that are none are never asked for.
@@ -71,24 +71,22 @@ impl<'c> Index<'c> {
     pub(super) fn put(self, home: usize, tag: u32, position: u32, tail: u32) -> Put {
         let slot = u64::from(tag) << 32 | u64::from(position);
         let (bucket, buddy) = (self.bucket(home), self.bucket(home ^ 1));
-        let put = |bucket: &Bucket, at: usize, slot, put| {
+        let put = |bucket: &Bucket, at: usize, slot| {
+            let before = bucket[at].load(Ordering::Relaxed) as u32;
             bucket[at].store(slot, Ordering::Release);
-            put
+            before
         };
-        if let Some(at) = slot_where(bucket, |other| other >> 32 == slot >> 32) {
-            return put(bucket, at, slot, Put::Replaced);
-        }
-        if let Some(at) = slot_where(bucket, |other| other == 0) {
-            return put(bucket, at, slot, Put::New);
-        }
         let away = slot | AWAY;
-        if let Some(at) = slot_where(buddy, |other| other >> 32 == away >> 32) {
-            return put(buddy, at, away, Put::Replaced);
+        for (bucket, slot) in [(bucket, slot), (buddy, away)] {
+            if let Some(at) = slot_where(bucket, |other| other >> 32 == slot >> 32) {
+                return Put::Replaced(put(bucket, at, slot));
+            }
+            if let Some(at) = slot_where(bucket, |other| other == 0) {
+                put(bucket, at, slot);
+                return Put::New;
+            }
         }
-        if let Some(at) = slot_where(buddy, |other| other == 0) {
-            return put(buddy, at, away, Put::New);
-        }
-        put(bucket, oldest(bucket, tail), slot, Put::Displaced)
+        Put::Displaced(put(bucket, oldest(bucket, tail), slot))
     }
 
     /// Empties the slot of the entry with this home and tag if it is the one at `position`, and says
@@ -208,8 +206,8 @@ pub(super) mod tests {
         for number in 1..=9 {
             index.put(0, number, number, 0);
         }
-        assert_eq!(index.put(0, 2, 20, 0), Put::Replaced);
-        assert_eq!(index.put(0, 9, 90, 0), Put::Replaced);
+        assert_eq!(index.put(0, 2, 20, 0), Put::Replaced(2));
+        assert_eq!(index.put(0, 9, 90, 0), Put::Replaced(9));
         assert_eq!((index.find(0, 2), index.find(0, 9)), (Some(20), Some(90)));
         assert!(!index.clear(0, 9, 9), "what was replaced has no slot");
         assert!(index.clear(0, 9, 90));
@@ -223,10 +221,11 @@ pub(super) mod tests {
         for number in 0..16 {
             assert_eq!(index.put(0, number + 1, tail.wrapping_add(number), tail), Put::New);
         }
-        assert_eq!(index.put(0, 17, 17, tail), Put::Displaced);
+        assert_eq!(index.put(0, 17, 17, tail), Put::Displaced(tail));
         assert_eq!(index.find(0, 1), None);
         assert_eq!(index.find(0, 17), Some(17));
-        assert_eq!(index.put(1, 18, 18, tail), Put::Displaced, "the buddy displaces who is away");
+        let displaced = Put::Displaced(tail.wrapping_add(8));
+        assert_eq!(index.put(1, 18, 18, tail), displaced, "the buddy displaces who is away");
         assert_eq!(index.find(0, 9), None);
         assert_eq!(index.find(1, 18), Some(18));
         check(index, 0..2);

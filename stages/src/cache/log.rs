@@ -76,6 +76,17 @@ impl Span {
         self.tail
     }
 
+    /// Where the next entry goes.
+    pub(super) fn head(&self) -> u32 {
+        self.head
+    }
+
+    /// Where the entry is that follows the one of so many lines at `position`.
+    pub(super) fn after(&self, position: u32, lines: u32) -> u32 {
+        let next = position.wrapping_add(lines);
+        if self.lap_end == Some(next) { self.laps.next(next) } else { next }
+    }
+
     /// Whether nothing is in the log.
     pub(super) fn is_empty(&self) -> bool {
         self.tail == self.head
@@ -111,7 +122,12 @@ impl Span {
 
     /// Whether so many lines from the head on hold no entry.
     pub(super) fn has_room(&self, lines: u32) -> bool {
-        self.head.wrapping_add(lines).wrapping_sub(self.tail) <= self.laps.mask + 1
+        self.has_room_before(self.tail, lines)
+    }
+
+    /// Whether so many lines from the head on held no entry when the tail was at `tail`.
+    pub(super) fn has_room_before(&self, tail: u32, lines: u32) -> bool {
+        self.head.wrapping_add(lines).wrapping_sub(tail) <= self.laps.mask + 1
     }
 
     /// Takes so many lines, which must be free, from the head on and says where they start.

@@ -28,13 +28,24 @@
 //! sixteen laps of the log. A reader holds a position while it works on one batch, or while a packet is
 //! on its way to another core: microseconds.
 //!
+//! What is worth keeping when it has become the oldest is appended again, like any other entry: into lines that
+//! readers take for overwritten already, and before its old lines are given up. A reader finds either copy.
+//!
 //! `tests/cache_loom.rs` has loom try to break the argument on a log of four lines.
 
+mod accounts;
+mod below;
+mod copy;
 mod entry;
 mod geometry;
+mod hits;
 mod index;
 mod log;
+mod negative;
+mod purge;
 mod reply;
+mod room;
+mod walk;
 mod writer;
 
 use std::sync::Arc;
@@ -43,10 +54,14 @@ use pmdns_nics::hugepage::Arena;
 use pmdns_nics::prefetch;
 use pmdns_nics::sync::{AtomicU64, Ordering, fence};
 
-pub use entry::{Entry, Head, Key, MAX_RECORDS, Parts, Words, answers, ttl_offset};
+pub use accounts::Standing;
+pub use entry::{Entry, Head, Key, MAX_RECORDS, NameBuffer, Parts, Words, answers, ttl_offset};
 pub use geometry::CacheError;
+pub use hits::{Hit, MAX_SAMPLES, Sampler};
+pub use purge::Purge;
 pub use reply::{Lifetimes, Unusable};
-pub use writer::{CacheStats, Inserted, Writer};
+pub use walk::{Verdict, Walk};
+pub use writer::{CacheStats, Inserted, Retention, Writer};
 
 use crate::wire::name::Seed;
 use geometry::{Geometry, LINE_WORDS, Place};

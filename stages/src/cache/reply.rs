@@ -2,10 +2,12 @@
 
 use std::ops::Range;
 
+use arrayvec::ArrayVec;
+
 use super::entry::{Entry, Head, Key, MAX_RECORDS, Parts};
 use crate::wire::dns::{HEADER_LEN, QUESTION_FIXED_LEN, Rcode, flag, header, rtype};
 use crate::wire::name::{equal, length};
-use crate::wire::record::{Record, Records, Section, follow_name};
+use crate::wire::record::{Record, Records, Section, follow_name, skip_name};
 use crate::wire::{be16, be32, put32};
 
 /// A record type, and where its data has names: bytes before them, how many, bytes after them.
@@ -79,6 +81,9 @@ impl Entry {
         };
         let ttl = image.settle_ttl(rcode, lifetimes);
         let mut entry_flags = if flags & flag::AD != 0 { Head::AUTHENTIC } else { 0 };
+        if image.is_negative(rcode) {
+            entry_flags |= Head::NEGATIVE;
+        }
         if image.body.len() > lifetimes.max_body || image.ttls.len() > MAX_RECORDS {
             entry_flags |= Head::TOO_LONG;
             image.forget();
@@ -131,6 +136,19 @@ fn data_is_whole(
     let names_end =
         (0..*names).try_fold(record.data_at + before, |at, _| follow_name(message, at, may_be));
     names_end.is_some_and(|end| end + after == record.end)
+}
+
+/// Where names start in a record that may be compressed: its owner, and those in its data.
+pub(super) fn names_of(message: &[u8], record: &Record) -> ArrayVec<usize, 3> {
+    let mut names = ArrayVec::from_iter([record.start]);
+    if let Some((_, before, count, _)) =
+        NAMES_IN_DATA.iter().find(|(rtype, ..)| *rtype == record.rtype)
+    {
+        let first = Some(record.data_at + before);
+        let all = std::iter::successors(first, |at| skip_name(message, *at));
+        names.extend(all.take(*count));
+    }
+    names
 }
 
 /// The records of a reply as they will be sent, and what they say about the answer's life.
@@ -234,16 +252,19 @@ impl Image {
             && data_is_whole(message, record, holds_no_ttl)
     }
 
+    /// Whether it says that there is no such name, or no such record (RFC 2308 section 2).
+    fn is_negative(&self, rcode: Rcode) -> bool {
+        rcode == Rcode::NXDOMAIN || (rcode == Rcode::NOERROR && !self.is_answered)
+    }
+
     /// How long the answer is kept, in seconds. The records of a negative one live no longer than that.
     fn settle_ttl(&mut self, rcode: Rcode, lifetimes: &Lifetimes) -> u32 {
-        let is_negative = match rcode {
-            Rcode::NOERROR => !self.is_answered,
-            Rcode::NXDOMAIN => true,
-            // A failure is for those who wait for it; the slow path keeps account of failures (RFC 9520).
-            _ => return 0,
-        };
+        // A failure is for those who wait for it; the slow path keeps account of failures (RFC 9520).
+        if !matches!(rcode, Rcode::NOERROR | Rcode::NXDOMAIN) {
+            return 0;
+        }
         let least = self.min_ttl.unwrap_or(0);
-        if !is_negative {
+        if !self.is_negative(rcode) {
             return least;
         }
         // RFC 2308 section 5: without SOA it must not be kept. Aliases on the way may expire earlier.

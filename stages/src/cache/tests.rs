@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use pmdns_config::Eviction;
 use proptest::prelude::*;
 
 use super::geometry::LINE_BYTES;
@@ -21,9 +22,19 @@ fn seed() -> Seed {
 }
 
 /// A cache in so many lines whose logs start near `position`.
-fn cache(lines: usize, shards: usize, position: u32) -> (Arc<Cache>, Vec<Writer>) {
+pub(super) fn cache(lines: usize, shards: usize, position: u32) -> (Arc<Cache>, Vec<Writer>) {
     let arena = Arena::heap(lines * LINE_WORDS);
     Cache::starting_at(position, arena, shards, seed()).expect("it is enough")
+}
+
+/// The same with one shard, which keeps what `retention` says.
+pub(super) fn cache_keeping(
+    lines: usize,
+    position: u32,
+    retention: &Retention,
+) -> (Arc<Cache>, Writer) {
+    let (cache, mut writers) = cache(lines, 1, position);
+    (cache, writers.remove(0).keeping(retention))
 }
 
 fn name(number: u32) -> Vec<u8> {
@@ -34,20 +45,20 @@ fn key(name: &[u8]) -> Key<'_> {
     Key { name, qtype: 1, qclass: 1, flags: 0 }
 }
 
-fn hash(number: u32) -> u64 {
+pub(super) fn hash(number: u32) -> u64 {
     let name = name(number);
     key(&name).hash(seed(), seed().hash(&name))
 }
 
 /// An entry of `lines` lines for key `number`, told from others for the same key by its version.
-fn entry(number: u32, hash: u64, lines: usize, version: u32) -> Entry {
+pub(super) fn entry(number: u32, hash: u64, lines: usize, version: u32) -> Entry {
     // Without body it has head and name; both together are a line less one word.
     let body = vec![version as u8; lines * LINE_BYTES - 56];
     let entry = Entry::new(&Parts {
         key: key(&name(number)),
         hash,
         learnt: version,
-        expires: version,
+        expires: version.saturating_add(1000),
         rcode: Rcode::NOERROR,
         flags: 0,
         counts: [0; 3],
@@ -60,7 +71,7 @@ fn entry(number: u32, hash: u64, lines: usize, version: u32) -> Entry {
 }
 
 /// What the cache has for key `number`, as a reader would find it.
-fn read(cache: &Cache, number: u32, hash: u64) -> Option<Vec<u64>> {
+pub(super) fn read(cache: &Cache, number: u32, hash: u64) -> Option<Vec<u64>> {
     let view = cache.view(cache.find(hash)?);
     let words = (0..usize::from(Head::read(&view).words)).map(|index| view.word(index)).collect();
     assert!(view.is_valid(), "nobody writes meanwhile");
@@ -92,6 +103,7 @@ fn invariant_5_a_hit_writes_nothing_shared() {
 enum Action {
     Insert { number: u32, lines: usize },
     Remove { number: u32 },
+    Hit { number: u32, weight: u32 },
 }
 
 const KEYS: u32 = 90;
@@ -103,7 +115,12 @@ fn action() -> impl Strategy<Value = Action> {
         12 => (0..KEYS, 1_usize..6).prop_map(|(number, lines)| Action::Insert { number, lines }),
         1 => (0..KEYS, 1_usize..80).prop_map(|(number, lines)| Action::Insert { number, lines }),
         1 => (0..KEYS).prop_map(|number| Action::Remove { number }),
+        6 => (0..KEYS / 3, 1_u32..5).prop_map(|(number, weight)| Action::Hit { number, weight }),
     ]
+}
+
+fn eviction() -> impl Strategy<Value = Eviction> {
+    proptest::sample::select(vec![Eviction::Fifo, Eviction::Lru, Eviction::Lfu, Eviction::HitRate])
 }
 
 /// What should be in one shard.
@@ -127,7 +144,14 @@ impl Model {
     }
 }
 
-fn check_shard(cache: &Cache, writer: &Writer, shard: usize, model: &Model, removed: u64) {
+fn check_shard(
+    cache: &Cache,
+    writer: &Writer,
+    shard: usize,
+    model: &Model,
+    removed: u64,
+    eviction: Eviction,
+) {
     let log_lines = cache.geometry.laps.lines();
     let step = (STEP_LINES as usize).min(log_lines / 8);
     let (mut found, mut missing) = (0, 0);
@@ -139,7 +163,11 @@ fn check_shard(cache: &Cache, writer: &Writer, shard: usize, model: &Model, remo
                 found += 1;
             }
             (Some(_), None) => panic!("{number} was never inserted, or removed"),
-            (None, Some((_, at))) if model.used - at + step <= log_lines => missing += 1,
+            (None, Some((_, at)))
+                if model.used - at + step <= log_lines && eviction == Eviction::Fifo =>
+            {
+                missing += 1;
+            }
             (None, _) => {}
         }
     }
@@ -161,18 +189,24 @@ proptest! {
     #![proptest_config(config(150))]
 
     #[test]
-    fn the_cache_is_a_map_that_forgets_the_oldest(
+    fn the_cache_is_a_map_that_forgets(
         lines in 30_usize..400,
         shards in 1_usize..4,
         position in prop_oneof![Just(0), u32::MAX - 2000..=u32::MAX],
         actions in proptest::collection::vec(action(), 1..MAX_ACTIONS),
+        eviction in eviction(),
     ) {
-        let (cache, mut writers) = cache(lines, shards, position);
+        let (cache, writers) = cache(lines, shards, position);
+        let retention = Retention { eviction, ..Retention::default() };
+        let mut writers: Vec<_> =
+            writers.into_iter().map(|writer| writer.keeping(&retention)).collect();
         let log_lines = cache.geometry.laps.lines();
         let mut models: Vec<_> = (0..shards).map(|_| Model::default()).collect();
         let (mut removed, mut too_long) = (vec![0; shards], vec![0; shards]);
         for (version, action) in actions.into_iter().enumerate() {
-            let (Action::Insert { number, .. } | Action::Remove { number }) = action;
+            let (Action::Insert { number, .. }
+            | Action::Remove { number }
+            | Action::Hit { number, .. }) = action;
             let shard = cache.shard_of(hash(number));
             match action {
                 Action::Insert { lines, .. } => {
@@ -191,9 +225,16 @@ proptest! {
                     removed[shard] += u64::from(was_there);
                     models[shard].last.remove(&number);
                 }
+                Action::Hit { weight, .. } => {
+                    let was_there = cache.find(hash(number)).is_some();
+                    let hit = Hit { hash: hash(number), weight };
+                    let standing = writers[shard].credit(hit, version as u32);
+                    prop_assert_eq!(standing.is_some(), was_there && retention.needs_hits());
+                }
             }
             prop_assert_eq!(writers[shard].stats().too_long, too_long[shard]);
-            check_shard(&cache, &writers[shard], shard, &models[shard], removed[shard]);
+            let (writer, model) = (&writers[shard], &models[shard]);
+            check_shard(&cache, writer, shard, model, removed[shard], eviction);
         }
     }
 
@@ -215,7 +256,7 @@ proptest! {
 }
 
 #[test]
-fn a_full_cache_keeps_inserting_and_never_grows() {
+fn trap_15_a_full_cache_keeps_inserting_and_never_grows() {
     let count = if cfg!(miri) { 300 } else { 200_000 };
     let (cache, mut writers) = cache(1000, 1, u32::MAX);
     let writer = &mut writers[0];
@@ -231,6 +272,144 @@ fn a_full_cache_keeps_inserting_and_never_grows() {
         assert!(stats.entries as usize > log_lines / 2 - STEP_LINES as usize - 20);
     }
     assert!(stats.index_evicted * 100 <= u64::from(count), "the index is large enough: {stats:?}");
+}
+
+#[test]
+fn trap_16_however_many_names_there_are_a_lookup_looks_at_two_buckets() {
+    let count = if cfg!(miri) { 300 } else { 300_000 };
+    let (cache, mut writers) = cache(2000, 1, 0);
+    let writer = &mut writers[0];
+    for number in 0..count {
+        writer.insert(&entry(number, hash(number), 2, number));
+    }
+    let stats = writer.stats();
+    let (mut away, mut all) = (0, 0);
+    for (bucket, _, slot) in index::tests::check(cache.index(), cache.geometry.index(0)) {
+        let view = cache.view(EntryRef { shard: 0, line: slot as u32 });
+        let home = cache.geometry.place(Head::read(&view).hash).bucket;
+        assert!(bucket == home || bucket == home ^ 1, "no chains, whatever was inserted and lost");
+        away += u32::from(bucket != home);
+        all += 1;
+    }
+    assert_eq!(u64::from(all), stats.entries, "no slot is left behind");
+    assert!(away * 50 <= all, "and nearly all in the first: {away} of {all}");
+    assert_eq!(stats.inserted, stats.entries + stats.evicted + stats.index_evicted);
+}
+
+/// Floods a cache with random names, ten times as many as it has room for, while 50 names are asked for now and
+/// then, and says how many of those are still there.
+fn survivors(eviction: Eviction) -> usize {
+    let retention = Retention { eviction, ..Retention::default() };
+    let (cache, mut writer) = cache_keeping(2000, u32::MAX, &retention);
+    for number in 0..50 {
+        writer.insert(&entry(number, hash(number), 2, 0));
+    }
+    for number in 1000..10_000 {
+        if number % 100 == 0 {
+            for hot in 0..50 {
+                let is_there = read(&cache, hot, hash(hot)).is_some();
+                let credited = writer.credit(Hit { hash: hash(hot), weight: 1 }, number / 100);
+                assert_eq!(credited.is_some(), is_there && eviction != Eviction::Fifo);
+            }
+        }
+        assert_eq!(writer.insert(&entry(number, hash(number), 2, 0)), Inserted::New);
+        assert!(read(&cache, number, hash(number)).is_some(), "the newest is there");
+    }
+    assert_eq!(writer.stats().kept > 0, eviction != Eviction::Fifo);
+    (0..50).filter(|number| read(&cache, *number, hash(*number)).is_some()).count()
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "ten thousand inserts")]
+fn trap_16_many_random_names_do_not_push_out_what_is_asked_for() {
+    assert_eq!(survivors(Eviction::Fifo), 0, "first in, first out");
+    for eviction in [Eviction::Lru, Eviction::Lfu, Eviction::HitRate] {
+        assert_eq!(survivors(eviction), 50, "{eviction:?}");
+    }
+}
+
+#[test]
+fn what_is_kept_is_found_at_every_moment_and_expired_answers_are_not_kept() {
+    let retention = Retention { eviction: Eviction::Lru, ..Retention::default() };
+    let (cache, mut writer) = cache_keeping(300, 0, &retention);
+    writer.insert(&entry(1, hash(1), 3, 0));
+    writer.insert(&entry(2, hash(2), 3, 0));
+    let (first, mut moves) = (cache.find(hash(1)), 0);
+    for number in 100..1000 {
+        for hash in [hash(1), hash(2)] {
+            writer.credit(Hit { hash, weight: 1 }, 0);
+        }
+        writer.insert(&entry(number, hash(number), 1 + number as usize % 5, 0));
+        assert!(read(&cache, 1, hash(1)).is_some() && read(&cache, 2, hash(2)).is_some());
+        moves += u32::from(cache.find(hash(1)) != first);
+    }
+    assert!(moves > 0);
+    for number in 1000..1400 {
+        for hash in [hash(1), hash(2)] {
+            // Its thousand seconds are over.
+            writer.credit(Hit { hash, weight: 1 }, 1000);
+        }
+        writer.insert(&entry(number, hash(number), 2, 0));
+    }
+    assert!(read(&cache, 1, hash(1)).is_none() && read(&cache, 2, hash(2)).is_none());
+}
+
+#[test]
+fn where_all_are_popular_an_insert_still_makes_room() {
+    let retention = Retention { eviction: Eviction::Lru, ..Retention::default() };
+    let (_cache, mut writer) = cache_keeping(1000, 0, &retention);
+    for number in 0..3000 {
+        assert_eq!(writer.insert(&entry(number, hash(number), 2, 0)), Inserted::New);
+        for number in number.saturating_sub(600)..=number {
+            writer.credit(Hit { hash: hash(number), weight: 1 }, 0);
+        }
+    }
+    let stats = writer.stats();
+    assert!(stats.evicted > 2000, "{stats:?}");
+    // Room is made for 64 lines at least; at most 256 are appended again for that.
+    assert!(stats.kept <= stats.inserted * 4 + 200, "{stats:?}");
+}
+
+#[test]
+fn negative_answers_have_their_share_and_no_more() {
+    let retention =
+        Retention { max_negative_share: 0.25, max_negative_ttl: 300, ..Retention::default() };
+    let (cache, mut writer) = cache_keeping(1000, 0, &retention);
+    let limit = cache.geometry.laps.lines() as u64 / 4;
+    let negative = |number: u32, now: u32| {
+        let mut entry = entry(number, hash(number), 2, now);
+        entry.set_flags(Head::NEGATIVE);
+        entry.set_times(now, now + 300);
+        entry
+    };
+    let refused = (0..400).filter(|number| !writer.insert(&negative(*number, 10)).is_kept());
+    assert_eq!(refused.count() as u64, 400 - limit / 2);
+    assert_eq!(writer.stats().negative_refused, 400 - limit / 2);
+    assert!(writer.insert(&entry(500, hash(500), 2, 10)).is_kept(), "what is positive is kept");
+    assert!(read(&cache, 399, hash(399)).is_none());
+
+    assert!(writer.remove(hash(0)));
+    assert_eq!(writer.insert(&negative(399, 10)), Inserted::New, "in its place");
+    assert_eq!(writer.insert(&negative(398, 10)), Inserted::TooManyNegative);
+    writer.insert(&entry(1, hash(1), 2, 10));
+    assert_eq!(
+        writer.insert(&negative(398, 10)),
+        Inserted::New,
+        "instead of one that was replaced"
+    );
+    for number in 1000..2000 {
+        writer.insert(&entry(number, hash(number), 2, 10));
+    }
+    assert_eq!(writer.insert(&negative(1, 10)), Inserted::New, "instead of those evicted");
+    for number in 2..limit as u32 {
+        writer.insert(&negative(number, 10));
+    }
+    assert_eq!(writer.insert(&negative(398, 11)), Inserted::TooManyNegative);
+    assert_eq!(
+        writer.insert(&negative(398, 320)),
+        Inserted::New,
+        "what has expired counts no more"
+    );
 }
 
 #[test]

@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
-use pmdns_nics::sync::{Ordering, fence};
+use pmdns_config::Eviction;
+use pmdns_nics::sync::Ordering;
 
+use super::accounts::{Accounts, Standing};
 use super::entry::{Entry, Head};
 use super::geometry::{LINE_BYTES, LINE_WORDS};
+use super::hits::Hit;
 use super::index::{Put, tag};
-use super::log::{STEP_LINES, Span};
+use super::log::Span;
+use super::negative::NegativeShare;
 use super::{Cache, EntryRef, EntryView};
 
 /// What became of an entry that was inserted.
@@ -19,6 +23,50 @@ pub enum Inserted {
     Replaced,
     /// It is larger than the shard's whole log and was not inserted.
     TooLong,
+    /// It is negative, and those have their share of the shard already. It was not inserted.
+    TooManyNegative,
+}
+
+impl Inserted {
+    /// Whether the entry is in the cache.
+    pub fn is_kept(self) -> bool {
+        matches!(self, Self::New | Self::Replaced)
+    }
+}
+
+/// What is kept, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub struct Retention {
+    /// The share of a shard that live negative answers may take, 0 to 1.
+    pub max_negative_share: f64,
+    /// The longest a negative answer lives, in seconds.
+    pub max_negative_ttl: u32,
+    /// What is kept when there is no room for all.
+    pub eviction: Eviction,
+    /// Whether hits are credited even if eviction does not ask for them.
+    pub counts_hits: bool,
+    /// Hits fade after so many seconds.
+    pub access_window: u32,
+}
+
+impl Retention {
+    /// Whether data cores have to hand over their hits.
+    pub fn needs_hits(&self) -> bool {
+        self.counts_hits || self.eviction != Eviction::Fifo
+    }
+}
+
+impl Default for Retention {
+    /// First in, first out, and no limits.
+    fn default() -> Self {
+        Self {
+            max_negative_share: 1.0,
+            max_negative_ttl: u32::MAX,
+            eviction: Eviction::Fifo,
+            counts_hits: false,
+            access_window: u32::MAX,
+        }
+    }
 }
 
 /// What a shard holds, and what has happened to it since the start.
@@ -36,19 +84,29 @@ pub struct CacheStats {
     pub replaced: u64,
     /// Entries lost at the end of the log, to make room.
     pub evicted: u64,
+    /// Entries appended again there, because they were worth keeping.
+    pub kept: u64,
     /// Entries lost because both buckets they could be found by were full.
     pub index_evicted: u64,
     /// Entries that were larger than the log.
     pub too_long: u64,
+    /// Negative entries refused, because those have their share of the shard already.
+    pub negative_refused: u64,
 }
 
 /// The one who may write to a shard.
 #[derive(Debug)]
 pub struct Writer {
-    cache: Arc<Cache>,
-    shard: usize,
-    span: Span,
-    stats: CacheStats,
+    pub(super) cache: Arc<Cache>,
+    pub(super) shard: usize,
+    pub(super) span: Span,
+    /// The tail that readers know of.
+    pub(super) published: u32,
+    negative: NegativeShare,
+    pub(super) accounts: Option<Accounts>,
+    /// The latest time anybody has told, in seconds.
+    pub(super) now: u32,
+    pub(super) stats: CacheStats,
 }
 
 impl Writer {
@@ -56,7 +114,21 @@ impl Writer {
     pub(super) fn new(cache: Arc<Cache>, shard: usize, start: u32) -> Self {
         let span = Span::new(cache.geometry.laps, start);
         cache.tail(shard).store(u64::from(start), Ordering::Relaxed);
-        Self { cache, shard, span, stats: CacheStats::default() }
+        let negative = NegativeShare::new(u64::MAX, u32::MAX);
+        let stats = CacheStats::default();
+        Self { cache, shard, span, published: start, negative, accounts: None, now: 0, stats }
+    }
+
+    /// The writer of a shard that is still empty, told what to keep.
+    pub fn keeping(mut self, retention: &Retention) -> Self {
+        let lines = self.cache.geometry.laps.lines();
+        let share = retention.max_negative_share;
+        let limit = if share < 1.0 { (lines as f64 * share) as u64 } else { u64::MAX };
+        self.negative = NegativeShare::new(limit, retention.max_negative_ttl);
+        self.accounts = retention
+            .needs_hits()
+            .then(|| Accounts::new(lines, retention.eviction, retention.access_window));
+        self
     }
 
     /// Inserts an entry in place of the one for the same key, if any. It costs the same however full the
@@ -64,26 +136,43 @@ impl Writer {
     ///
     /// The entry's hash must belong to this shard ([`Cache::shard_of`]).
     pub fn insert(&mut self, entry: &Entry) -> Inserted {
-        let words = entry.words();
-        let hash = entry.head().hash;
-        debug_assert_eq!(self.cache.shard_of(hash), self.shard, "the entry is another shard's");
-        let lines = words.len().div_ceil(LINE_WORDS);
-        if lines > self.cache.geometry.laps.lines() {
+        let (words, head) = (entry.words(), entry.head());
+        debug_assert_eq!(
+            self.cache.shard_of(head.hash),
+            self.shard,
+            "the entry is another shard's"
+        );
+        let lines = lines_of(&head);
+        if lines as usize > self.cache.geometry.laps.lines() {
             self.stats.too_long += 1;
             return Inserted::TooLong;
         }
-        let position = self.reserve(lines as u32);
+        self.now = self.now.max(head.learnt);
+        let is_negative = head.flags & Head::NEGATIVE != 0;
+        if is_negative && !self.negative.has_room(lines.into(), head.learnt) {
+            self.stats.negative_refused += 1;
+            return Inserted::TooManyNegative;
+        }
+        let position = self.reserve(lines);
         self.write(position, words);
         self.stats.inserted += 1;
-        let bucket = self.cache.geometry.place(hash).bucket;
-        let index = self.cache.index();
-        match index.put(bucket, tag(hash), position, self.span.tail()) {
-            Put::Replaced => {
+        if is_negative {
+            self.negative.add(lines.into(), head.expires);
+        }
+        let bucket = self.cache.geometry.place(head.hash).bucket;
+        let put = self.cache.index().put(bucket, tag(head.hash), position, self.span.tail());
+        self.open_account(position, put);
+        match put {
+            Put::New => self.stats.entries += 1,
+            Put::Replaced(before) => {
                 self.stats.replaced += 1;
+                self.discount(&Head::read(&self.view(before)));
                 return Inserted::Replaced;
             }
-            Put::New => self.stats.entries += 1,
-            Put::Displaced => self.stats.index_evicted += 1,
+            Put::Displaced(before) => {
+                self.stats.index_evicted += 1;
+                self.discount(&Head::read(&self.view(before)));
+            }
         }
         Inserted::New
     }
@@ -93,7 +182,47 @@ impl Writer {
         let Some(entry) = self.cache.find(hash) else { return false };
         let is_it = usize::from(entry.shard) == self.shard
             && Head::read(&self.cache.view(entry)).hash == hash;
-        is_it && self.forget(hash, entry.line)
+        is_it && self.forget(&Head::read(&self.cache.view(entry)), entry.line)
+    }
+
+    /// Credits a hit, of which a data core told, to its entry, and says how that stands at second `now`. `None`
+    /// if it is not there any more, or nobody wants to know.
+    pub fn credit(&mut self, hit: Hit, now: u32) -> Option<Standing> {
+        self.now = self.now.max(now);
+        let line = self.line_of(hit.hash)?;
+        Some(self.accounts.as_mut()?.credit(line, hit.weight, now))
+    }
+
+    /// How the entry of this hash stands at second `now`.
+    pub fn standing(&mut self, hash: u64, now: u32) -> Option<Standing> {
+        let line = self.line_of(hash)?;
+        Some(self.accounts.as_mut()?.standing(line, now))
+    }
+
+    /// Notes that the refresh of this hash's entry is planned.
+    pub fn plan(&mut self, hash: u64) {
+        if let Some(line) = self.line_of(hash)
+            && let Some(accounts) = &mut self.accounts
+        {
+            accounts.plan(line);
+        }
+    }
+
+    /// The line where the entry of this hash starts.
+    fn line_of(&self, hash: u64) -> Option<usize> {
+        let found = self.cache.find(hash)?;
+        // A note taken from an entry that was being overwritten may name anything.
+        let is_ours = usize::from(found.shard) == self.shard;
+        is_ours.then(|| self.cache.geometry.laps.line(found.line))
+    }
+
+    fn open_account(&mut self, position: u32, put: Put) {
+        let laps = self.cache.geometry.laps;
+        let Some(accounts) = &mut self.accounts else { return };
+        match put {
+            Put::Replaced(before) => accounts.take_over(laps.line(before), laps.line(position)),
+            Put::New | Put::Displaced(_) => accounts.open(laps.line(position)),
+        }
     }
 
     /// What the shard holds, and what has happened to it.
@@ -107,52 +236,22 @@ impl Writer {
         }
     }
 
-    /// Makes room for an entry of so many lines and says where it starts. Afterwards no reader takes what
-    /// was in these lines for whole.
-    fn reserve(&mut self, lines: u32) -> u32 {
-        let tail = self.span.tail();
-        if self.span.must_turn(lines) {
-            self.make_room(self.span.left_in_lap());
-            self.span.turn();
+    /// Clears the slot of the entry at `position`, unless another has taken it over.
+    pub(super) fn forget(&mut self, entry: &Head, position: u32) -> bool {
+        let bucket = self.cache.geometry.place(entry.hash).bucket;
+        let cleared = self.cache.index().clear(bucket, tag(entry.hash), position);
+        if cleared {
+            self.stats.entries -= 1;
+            self.discount(entry);
         }
-        self.make_room(lines);
-        if self.span.tail() != tail {
-            let published = self.cache.tail(self.shard);
-            published.store(u64::from(self.span.tail()), Ordering::Relaxed);
-            // Whoever sees a word that is stored from here on also sees the new tail.
-            fence(Ordering::Release);
-        }
-        self.span.take(lines)
-    }
-
-    /// Evicts from the tail until so many lines are free, and some more, so as not to move the tail
-    /// at every insert.
-    fn make_room(&mut self, lines: u32) {
-        if self.span.has_room(lines) {
-            return;
-        }
-        let step = STEP_LINES.min(self.cache.geometry.laps.lines() as u32 / 8);
-        while !self.span.has_room(lines + step) && !self.span.is_empty() {
-            self.evict_oldest();
-        }
-    }
-
-    fn evict_oldest(&mut self) {
-        let position = self.span.tail();
-        let oldest = Head::read(&self.view(position));
-        debug_assert!(!is_worth_keeping(&oldest), "kept entries would have to be appended again");
-        if self.forget(oldest.hash, position) {
-            self.stats.evicted += 1;
-        }
-        self.span.give_up(usize::from(oldest.words).div_ceil(LINE_WORDS) as u32);
-    }
-
-    /// Clears the slot of the entry at `position`.
-    fn forget(&mut self, hash: u64, position: u32) -> bool {
-        let bucket = self.cache.geometry.place(hash).bucket;
-        let cleared = self.cache.index().clear(bucket, tag(hash), position);
-        self.stats.entries -= u64::from(cleared);
         cleared
+    }
+
+    /// An entry that could be found is lost.
+    fn discount(&mut self, entry: &Head) {
+        if entry.flags & Head::NEGATIVE != 0 {
+            self.negative.take_away(lines_of(entry).into(), entry.expires);
+        }
     }
 
     fn write(&self, position: u32, words: &[u64]) {
@@ -163,13 +262,12 @@ impl Writer {
         }
     }
 
-    fn view(&self, position: u32) -> EntryView<'_> {
+    pub(super) fn view(&self, position: u32) -> EntryView<'_> {
         self.cache.view(EntryRef { shard: self.shard as u16, line: position })
     }
 }
 
-/// Whether the oldest entry is worth appending again instead of losing it. This is where eviction
-/// strategies differ; the present one is first in, first out.
-fn is_worth_keeping(_oldest: &Head) -> bool {
-    false
+/// Lines of the log that an entry takes.
+pub(super) fn lines_of(entry: &Head) -> u32 {
+    usize::from(entry.words).div_ceil(LINE_WORDS) as u32
 }

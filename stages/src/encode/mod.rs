@@ -238,8 +238,12 @@ impl Encode {
             return Step::SLOW_PATH;
         }
         let layout = packet.layout;
-        let fits = usize::from(head.body_len) <= self.room_for_records(layout, options.all);
-        let options = if fits { options.all } else { options.essential };
+        let options = match options.has_more_than_essential()
+            && usize::from(head.body_len) > self.room_for_records(layout, options.all)
+        {
+            true => options.essential,
+            false => options.all,
+        };
         let outline = Outline::of(&head, packet, self.room_for_records(layout, options));
         let Some(body) = open(packet, offsets, outline.body_len, options) else {
             return Step::drop(Reason::AnswerTooLong);

@@ -31,6 +31,12 @@ impl Options<'_> {
     /// No options.
     pub(super) const NONE: Self = Self { all: &[], essential: &[] };
 
+    /// Whether some may be left out.
+    #[inline(always)]
+    pub(super) fn has_more_than_essential(self) -> bool {
+        self.all.len() > self.essential.len()
+    }
+
     /// Whether the answer to this packet has none, as nearly all have.
     #[inline(always)]
     pub(super) fn are_none(packet: &Packet) -> bool {

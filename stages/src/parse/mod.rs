@@ -3,9 +3,9 @@
 //! Everything later stages rely on is checked here, once: lengths, checksums, addresses, and the whole
 //! query. What is wrong below DNS is dropped with its reason; what is wrong in DNS gets an rcode.
 
-mod options;
 #[cfg(test)]
 mod tests;
+mod unusual;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,19 +14,18 @@ use pmdns_nics::Verified;
 
 use crate::cookie::Cookies;
 use crate::fixed::FixedAnswers;
-use crate::packet::{Answer, Flags, Packet};
+use crate::packet::{Flags, Packet};
 use crate::ports::{Port, Ports};
 use crate::step::{Reason, Step};
 use crate::wire::checksum::Sum;
-use crate::wire::dns::{Asked, CLASS_CH, HEADER_LEN, Rcode, flag, header, question_len};
-use crate::wire::edns::OptKind;
+use crate::wire::dns::{Asked, HEADER_LEN, PLAIN_UDP_SIZE, flag, header, question_len};
 use crate::wire::ip::{
     ETHERNET_LEN, ETHERNET_SOURCE, ETHERTYPE, IPV4_MIN_LEN, IPV6_LEN, MAX_VLAN_TAGS, PROTOCOL_ICMP,
     PROTOCOL_ICMPV6, PROTOCOL_UDP, TYPE_ARP, TYPE_IPV4, TYPE_IPV6, TYPE_QINQ, TYPE_VLAN, UDP_LEN,
     VLAN_LEN, udp, v4, v6,
 };
 use crate::wire::name::Seed;
-use crate::wire::{be16, dns, field16};
+use crate::wire::{be16, field16};
 use crate::{Context, Stage, StageName};
 
 /// First byte of an IPv4 header without options.
@@ -35,7 +34,7 @@ const IPV4_PLAIN: u8 = 0x45;
 const IPV6_EXTENSIONS: [u8; 7] = [0, 43, 50, 51, 60, 135, 139];
 /// IPv6 fragment header.
 const IPV6_FRAGMENT: u8 = 44;
-/// Where a packet stays whose OPT record has options, until they are read.
+/// Where a packet stays whose query is not like nearly all, until it is read.
 const HERE: Step = Step::at(StageName::Parse);
 /// More-fragments flag and fragment offset of an IPv4 header.
 const IPV4_FRAGMENTED: u16 = 0x3fff;
@@ -246,18 +245,25 @@ impl Parse {
         if flags & flag::QR != 0 {
             return Err(Reason::DnsResponse);
         }
-        let asked = Asked::read(message);
-        packet.key = self.seed.hash(&message[HEADER_LEN..][..usize::from(asked.name_len)]);
-        let question = question_len(asked.name_len);
+        let Some(asked) = Asked::read_plain(message) else { return Ok(HERE) };
         let rest = &message[HEADER_LEN..];
-        packet.question_sum = if question == rest.len() {
-            rest_sum
-        } else {
-            Sum::default().add_bytes(&rest[..question])
-        }
-        .folded();
+        let question = question_len(asked.name_len);
+        let question_sum = match question == rest.len() {
+            true => rest_sum,
+            false => Sum::default().add_bytes(&rest[..question]),
+        };
+        self.note(packet, place.start, flags, asked, question_sum);
+        Ok(Step::at(StageName::Acl))
+    }
+
+    /// Notes what a query asks whose message starts at `dns`, with these flags.
+    #[inline(always)]
+    fn note(&self, packet: &mut Packet, dns: usize, flags: u16, asked: Asked, question_sum: Sum) {
+        let name = &packet.frame.bytes()[dns + HEADER_LEN..][..usize::from(asked.name_len)];
+        packet.key = self.seed.hash(name);
+        packet.question_sum = question_sum.folded();
         let layout = &mut packet.layout;
-        layout.dns = place.start as u8;
+        layout.dns = dns as u8;
         layout.name_len = asked.name_len;
         layout.qtype = asked.qtype;
         layout.qclass = asked.qclass;
@@ -267,30 +273,11 @@ impl Parse {
         if let Some(edns) = asked.edns {
             layout.flags.set(Flags::EDNS);
             // RFC 6891 section 6.2.3: sizes below 512 mean 512.
-            layout.udp_size = edns.udp_size.max(dns::PLAIN_UDP_SIZE);
+            layout.udp_size = edns.udp_size.max(PLAIN_UDP_SIZE);
             if edns.dnssec_ok {
                 layout.flags.set(Flags::DO);
             }
         }
-        if let Some(rcode) = asked.error {
-            packet.answer = self.decide(packet, rcode);
-        }
-        if asked.edns.is_some_and(|edns| edns.kind == OptKind::WithOptions) {
-            return Ok(HERE);
-        }
-        Ok(Step::at(StageName::Acl))
-    }
-
-    /// What to answer a query that cannot go on: with the rcode, unless it asks who we are.
-    #[inline(never)]
-    fn decide(&self, packet: &Packet, rcode: Rcode) -> Answer {
-        let fixed = match &self.fixed {
-            Some(fixed) if rcode == Rcode::REFUSED && packet.layout.qclass == CLASS_CH => {
-                fixed.chaos(packet.query().name(), packet.layout.qtype)
-            }
-            _ => None,
-        };
-        fixed.unwrap_or(Answer::Rcode(rcode))
     }
 }
 
@@ -305,7 +292,7 @@ impl Stage for Parse {
     #[inline]
     fn act(&mut self, packet: &mut Packet, context: &Context) -> Step {
         match self.read(packet) {
-            Ok(HERE) => self.read_options(packet, context.seconds),
+            Ok(HERE) => self.read_unusual(packet, context.seconds),
             Ok(step) => step,
             Err(reason) => Step::drop(reason),
         }

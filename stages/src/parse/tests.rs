@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::packet::Answer;
 use crate::testing::{
     CLIENT_MAC, OUR_IPV4, OUR_IPV6, OUR_MAC, Query, act_once, at, frame_of, query,
 };
@@ -272,4 +273,45 @@ fn the_frames_of_the_tests_are_what_they_seem() {
     let bytes = query("a. A").frame_bytes();
     assert_eq!(bytes[..6], OUR_MAC);
     assert_eq!(bytes[6..12], CLIENT_MAC);
+}
+
+/// A query that is plain, or nearly.
+fn nearly_plain() -> impl Strategy<Value = Vec<u8>> {
+    let types = prop_oneof![0u16..260, Just(65_280)];
+    let edns = proptest::option::of((any::<u16>(), any::<bool>()));
+    let option = proptest::option::of(Just(10u16));
+    (types, edns, option, proptest::option::of((0usize..60, any::<u8>())), 0usize..3).prop_map(
+        |(qtype, edns, option, change, cut)| {
+            let mut query = Query { qtype, edns, ..query("www.Example. A") };
+            if let Some(code) = option {
+                query = query.option(code, &[1; 8]);
+            }
+            let mut message = query.message();
+            if let Some((at, value)) = change {
+                let len = message.len();
+                message[at % len] = value;
+            }
+            message.truncate(message.len() - cut);
+            message
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn what_is_read_as_plain_is_read_the_same_as_any_query(message in nearly_plain()) {
+        let any = Asked::read_any(&message);
+        if let Some(mut plain) = Asked::read_plain(&message) {
+            if let (Some(plain), Some(any)) = (&mut plain.edns, any.edns) {
+                // Where its options start means nothing if it has none.
+                plain.options_at = any.options_at;
+            }
+            prop_assert_eq!(plain, any);
+            prop_assert_eq!(any.error, None);
+        } else {
+            let has_options = any.edns.is_some_and(|edns| edns.options_len > 0);
+            let has_others = message[HEADER_LEN - 1] > u8::from(any.edns.is_some());
+            prop_assert!(any.error.is_some() || has_options || has_others, "it is plain");
+        }
+    }
 }

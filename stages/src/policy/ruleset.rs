@@ -16,7 +16,7 @@ use super::local::{Entries, Local, LocalError};
 use super::rpz::{Action, PolicyZone, RpzError};
 use super::zone::Reply;
 use crate::StageName;
-use crate::cache::{Entry, Head, Key};
+use crate::cache::{Entry, Head, Key, NameBuffer};
 use crate::lpm::Clients;
 use crate::packet::{Answer, Packet};
 use crate::step::{Reason, Step};
@@ -244,7 +244,7 @@ impl Ruleset {
     /// An upstream's answer, as `entry` and as the message it was read from, or what policy zones have to say of the
     /// addresses in it. Whoever asked for it and whoever will be answered from the cache gets the same.
     pub fn respond(&self, entry: Entry, key: Key<'_>, message: &[u8]) -> Entry {
-        if !self.policies.iter().any(PolicyZone::has_responses) {
+        if !self.judges_responses() {
             return entry;
         }
         let mut candidates = Candidates::new();
@@ -269,6 +269,20 @@ impl Ruleset {
             }
         }
         entry
+    }
+
+    /// The same for an answer that was read when other rules may have held.
+    pub fn respond_again(&self, entry: Entry) -> Entry {
+        if !self.judges_responses() {
+            return entry;
+        }
+        let mut buffer = NameBuffer::default();
+        let (key, message) = (entry.key(&mut buffer), entry.message());
+        self.respond(entry, key, &message)
+    }
+
+    fn judges_responses(&self) -> bool {
+        self.policies.iter().any(PolicyZone::has_responses)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The DNS message: header, question, and what a query asks (RFC 1035 section 4).
 
-use super::edns::{Edns, OPT_DATA_LEN, OPT_LEN, OptKind, Options, options_are_whole};
+use super::edns::{Edns, options_are_whole};
 use super::record::skip_name;
 use super::{be16, be32, field16, name};
 use crate::packet::{Flags, Layout};
@@ -68,7 +68,7 @@ pub mod rtype {
     pub const HINFO: u16 = 13;
     /// Text.
     pub const TXT: u16 = 16;
-    /// IPv6 address.
+    /// IPv6 address (RFC 3596).
     pub const AAAA: u16 = 28;
     /// Alias of a whole tree (RFC 6672).
     pub const DNAME: u16 = 39;
@@ -203,52 +203,64 @@ impl Asked {
     const NOTHING: Self = Self { name_len: 0, qtype: 0, qclass: 0, edns: None, error: None };
 
     /// Reads a query of at least [`HEADER_LEN`] bytes that is not a response.
-    #[inline(always)]
     pub fn read(message: &[u8]) -> Self {
-        let Some(header) = message.first_chunk::<HEADER_LEN>() else {
-            return Self { error: Some(Rcode::FORMERR), ..Self::NOTHING };
-        };
-        match field16(header, header::FLAGS) & flag::OPCODE {
-            0 => Self::read_sections(message, header),
-            _ => Self::read_other_operation(message, header),
-        }
+        Self::read_plain(message).unwrap_or_else(|| Self::read_any(message))
     }
 
-    /// Other operations' messages are alike enough that mostly question and OPT record can be repeated.
-    #[cold]
-    #[inline(never)]
-    fn read_other_operation(message: &[u8], header: &[u8; HEADER_LEN]) -> Self {
-        Self { error: Some(Rcode::NOTIMP), ..Self::read_sections(message, header) }
-    }
-
+    /// Reads a query that is like nearly all: one question about data of class IN, and behind it nothing, or an
+    /// OPT record of version 0 without options. `None`: it is another one.
     #[inline(always)]
-    fn read_sections(message: &[u8], header: &[u8; HEADER_LEN]) -> Self {
-        let count = |at| field16(header, at);
-        let question = match count(header::QDCOUNT) {
+    pub fn read_plain(message: &[u8]) -> Option<Self> {
+        /// QDCOUNT of one, and no other count.
+        const ONE_QUESTION: u64 = 1 << 48;
+        let header = message.first_chunk::<HEADER_LEN>()?;
+        let counts = u64::from_be_bytes(*header.last_chunk()?);
+        if field16(header, header::FLAGS) & flag::OPCODE != 0 || counts & !1 != ONE_QUESTION {
+            return None;
+        }
+        let mut asked = Self::read_question(message)?;
+        let is_data = matches!(asked.qtype, 1..rtype::FIRST_META | rtype::ANY..);
+        if asked.qclass != CLASS_IN || !is_data || asked.qtype == rtype::OPT {
+            return None;
+        }
+        let rest = &message[HEADER_LEN + question_len(asked.name_len)..];
+        if counts == ONE_QUESTION {
+            return rest.is_empty().then_some(asked);
+        }
+        asked.edns = Some(Edns::read_plain(rest)?);
+        Some(asked)
+    }
+
+    /// Reads any query.
+    #[inline(never)]
+    pub fn read_any(message: &[u8]) -> Self {
+        let malformed = Self { error: Some(Rcode::FORMERR), ..Self::NOTHING };
+        let Some(header) = message.first_chunk::<HEADER_LEN>() else { return malformed };
+        let asked = match field16(header, header::QDCOUNT) {
             0 => Some(Self::NOTHING),
             1 => Self::read_question(message),
             _ => None,
         };
-        let Some(mut asked) = question else {
-            return Self { error: Some(Rcode::FORMERR), ..Self::NOTHING };
-        };
-        let end = HEADER_LEN + question_len(asked.name_len);
-        let before = u32::from(count(header::ANCOUNT)) + u32::from(count(header::NSCOUNT));
-        let additional = count(header::ARCOUNT);
-        // Half of all queries end with their question, and nearly all others with an OPT record behind it.
-        if before > 0 || additional > 0 || end != message.len() {
-            asked.edns = match only_opt(message, end, before, additional) {
-                Some(edns) => Some(edns),
-                None => match read_records(message, end, before, additional) {
-                    Some(edns) => edns,
-                    None => return Self { error: Some(Rcode::FORMERR), ..asked },
-                },
-            };
+        let asked = asked.map_or(malformed, |asked| asked.with_records(message, header));
+        match field16(header, header::FLAGS) & flag::OPCODE {
+            0 => asked,
+            // Other operations' messages are alike enough that mostly question and OPT record can be repeated.
+            _ => Self { error: Some(Rcode::NOTIMP), ..asked },
         }
+    }
+
+    /// Reads what stands behind the question.
+    fn with_records(self, message: &[u8], header: &[u8; HEADER_LEN]) -> Self {
+        let count = |at| field16(header, at);
+        let before = u32::from(count(header::ANCOUNT)) + u32::from(count(header::NSCOUNT));
+        let start = HEADER_LEN + question_len(self.name_len);
+        let Some(edns) = find_opt(message, start, before, count(header::ARCOUNT)) else {
+            return Self { error: Some(Rcode::FORMERR), ..self };
+        };
+        let asked = Self { edns, ..self };
         // Only an IXFR query has records before the additional section: the SOA the client has.
-        let is_query = asked.name_len > 0 && (before == 0 || asked.qtype == rtype::IXFR);
-        asked.error = if is_query { asked.refusal() } else { Some(Rcode::FORMERR) };
-        asked
+        let is_query = self.name_len > 0 && (before == 0 || self.qtype == rtype::IXFR);
+        Self { error: if is_query { asked.refusal() } else { Some(Rcode::FORMERR) }, ..asked }
     }
 
     #[inline(always)]
@@ -260,9 +272,8 @@ impl Asked {
     }
 
     /// What a well-formed query is answered with if a forwarder does not do such queries.
-    #[inline(always)]
     fn refusal(&self) -> Option<Rcode> {
-        if self.edns.is_some_and(|edns| edns.kind == OptKind::OtherVersion) {
+        if self.edns.is_some_and(|edns| edns.version != 0) {
             return Some(Rcode::BADVERS);
         }
         match self.qtype {
@@ -276,34 +287,10 @@ impl Asked {
     }
 }
 
-/// The OPT record of a query that has no other record, and in that one no options.
-#[inline(always)]
-fn only_opt(message: &[u8], start: usize, before: u32, additional: u16) -> Option<Edns> {
-    let record: &[u8; OPT_LEN] = message.get(start..)?.try_into().ok()?;
-    let (fixed, is_root) = (record.last_chunk()?, record[0] == 0);
-    let is_opt = field16(record, 1) == rtype::OPT && field16(record, OPT_DATA_LEN) == 0;
-    (before == 0 && additional == 1 && is_root && is_opt).then(|| Edns::read(fixed))
-}
-
-/// The OPT record of a query with other records, or with options. `None`: they are malformed.
-#[inline(never)]
-fn read_records(
-    message: &[u8],
-    start: usize,
-    before: u32,
-    additional: u16,
-) -> Option<Option<Edns>> {
-    let opt = find_opt(message, start, before, additional)?;
-    Some(opt.map(|(fixed, _)| Edns::read(fixed)))
-}
-
-/// What stands behind an OPT record's owner name, and its options.
-type Opt<'m> = (&'m [u8; RECORD_FIXED_LEN], &'m [u8]);
-
 /// Walks over the records of a query: `before` of answer and authority, then `additional` ones, and gives the
 /// OPT record among the latter. `None`: they are malformed, or do not end the message.
-fn find_opt(message: &[u8], start: usize, before: u32, additional: u16) -> Option<Option<Opt<'_>>> {
-    let mut opt = None;
+fn find_opt(message: &[u8], start: usize, before: u32, additional: u16) -> Option<Option<Edns>> {
+    let mut edns = None;
     let mut at = start;
     for number in 0..before + u32::from(additional) {
         let fixed_at = skip_name(message, at)?;
@@ -313,21 +300,12 @@ fn find_opt(message: &[u8], start: usize, before: u32, additional: u16) -> Optio
         let data = message.get(data_at..end)?;
         if number >= before && field16(fixed, 0) == rtype::OPT {
             // RFC 6891 section 6.1.1: one OPT record at most, owned by the root.
-            if opt.is_some() || message[at] != 0 || !options_are_whole(data) {
+            if edns.is_some() || message[at] != 0 || !options_are_whole(data) {
                 return None;
             }
-            opt = Some((fixed, data));
+            edns = Some(Edns::read(fixed, data_at));
         }
         at = end;
     }
-    (at == message.len()).then_some(opt)
-}
-
-/// The options of a query that [`Asked::read`] found to have some. Its qname is `name_len` long.
-pub fn options_of(message: &[u8], name_len: u8) -> Options<'_> {
-    let count = |at| be16(message, at).unwrap_or(0);
-    let before = u32::from(count(header::ANCOUNT)) + u32::from(count(header::NSCOUNT));
-    let start = HEADER_LEN + question_len(name_len);
-    let opt = find_opt(message, start, before, count(header::ARCOUNT)).flatten();
-    Options::new(opt.map_or(&[], |(_, options)| options))
+    (at == message.len()).then_some(edns)
 }

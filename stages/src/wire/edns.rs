@@ -29,36 +29,36 @@ pub mod option {
 pub struct Edns {
     /// The UDP payload size the client can take.
     pub udp_size: u16,
+    /// EDNS version.
+    pub version: u8,
     /// The DO bit.
     pub dnssec_ok: bool,
-    /// What else there is to it.
-    pub kind: OptKind,
-}
-
-/// How much of an OPT record concerns us.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OptKind {
-    /// It is of version 0 and has no options.
-    Plain,
-    /// It is of version 0 and has options.
-    WithOptions,
-    /// It is of a version that we do not know.
-    OtherVersion,
+    /// Where its options start in the message.
+    pub options_at: u16,
+    /// Length of its options, which are whole.
+    pub options_len: u16,
 }
 
 impl Edns {
-    /// Reads what stands behind an OPT record's owner name.
+    /// Reads what stands behind an OPT record's owner name; its options start at `options_at` of the message.
     #[inline(always)]
-    pub(super) fn read(fixed: &[u8; RECORD_FIXED_LEN]) -> Self {
+    pub(super) fn read(fixed: &[u8; RECORD_FIXED_LEN], options_at: usize) -> Self {
         Self {
             udp_size: field16(fixed, 2),
+            version: fixed[5],
             dnssec_ok: field16(fixed, 6) & OPT_DO != 0,
-            kind: match (fixed[5], field16(fixed, 8)) {
-                (0, 0) => OptKind::Plain,
-                (0, _) => OptKind::WithOptions,
-                _ => OptKind::OtherVersion,
-            },
+            options_at: options_at as u16,
+            options_len: field16(fixed, 8),
         }
+    }
+
+    /// Reads bytes that are an OPT record of version 0 without options, and nothing else. `None`: they are not.
+    #[inline(always)]
+    pub(super) fn read_plain(bytes: &[u8]) -> Option<Self> {
+        let record: &[u8; OPT_LEN] = bytes.try_into().ok()?;
+        let edns = Self::read(record.last_chunk()?, 0);
+        let is_opt = record[0] == 0 && field16(record, 1) == rtype::OPT;
+        (is_opt && edns.version == 0 && edns.options_len == 0).then_some(edns)
     }
 }
 

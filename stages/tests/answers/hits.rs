@@ -2,6 +2,7 @@
 
 use hickory_proto::op::ResponseCode;
 use hickory_proto::rr::RData;
+use pmdns_stages::cache::Hit;
 use pmdns_stages::testing::{self, Query, Record, name_of, query};
 use pmdns_stages::wire::be16;
 use pmdns_stages::wire::ip::pseudo_header;
@@ -27,10 +28,28 @@ fn a_hit_is_a_whole_answer_with_the_client_s_own_question() {
         assert_eq!(message.metadata.response_code, ResponseCode::NoError);
         assert!(message.metadata.recursion_desired && message.metadata.recursion_available);
         assert!(!message.metadata.authoritative && !message.metadata.truncation);
-        let ttls: Vec<u32> = message.answers.iter().map(|record| record.ttl).collect();
-        assert_eq!(ttls, [270, 170], "trap 1: every record's own TTL counts down");
         assert_eq!(message.answers[1].data, RData::A("192.0.2.2".parse().unwrap()));
         assert_eq!(message.edns.is_some(), asked.edns.is_some(), "OPT if and only if asked");
+    }
+}
+
+#[test]
+fn trap_01_every_record_s_own_ttl_counts_down() {
+    let mut line = line();
+    let asked = query("www.example. A").edns(1232, false);
+    let records: [Record; 4] = [
+        (0, 1, 300, address(1)),
+        (0, 1, 200, address(2)),
+        (1, 2, 3600, name_of("ns.example.")),
+        (2, 1, 86_400, address(3)),
+    ];
+    line.learn(&asked, &records, 10);
+    for elapsed in [0, 1, 30, 199] {
+        let packet = line.ask(&asked, 10 + elapsed);
+        let message = read(&packet, &asked);
+        let sections = [&message.answers, &message.authorities, &message.additionals];
+        let ttls: Vec<u32> = sections.into_iter().flatten().map(|record| record.ttl).collect();
+        assert_eq!(ttls, [300, 200, 3600, 86_400].map(|ttl| ttl - elapsed));
     }
 }
 
@@ -41,6 +60,25 @@ fn an_answer_ends_with_the_first_of_its_ttls() {
     line.learn(&asked, &[(0, 1, 30, address(1)), (0, 1, 300, address(2))], 0);
     assert_eq!(line.ask(&asked, 29).step, Step::TRANSMIT);
     assert_eq!(line.ask(&asked, 30).step, Step::SLOW_PATH);
+}
+
+#[test]
+fn hits_are_noted_where_somebody_wants_them_and_misses_are_not() {
+    let asked = query("a.example. A");
+    let records: [Record; 1] = [(0, 1, 30, address(1))];
+    let mut line = line();
+    line.learn(&asked, &records, 0);
+    assert_eq!(line.ask(&asked, 1).step, Step::TRANSMIT);
+    assert!(line.lookup.sampler().is_none());
+    let mut line = Setup { samples: true, ..Setup::default() }.line();
+    let hash = line.entry(&asked, &records, 0).head().hash;
+    line.learn(&asked, &records, 0);
+    for (text, now) in [("a.example. A", 1), ("b.example. A", 1), ("A.example. A", 2)] {
+        line.ask(&query(text), now);
+    }
+    assert_eq!(line.ask(&asked, 30).step, Step::SLOW_PATH, "expired");
+    let sampler = line.lookup.sampler().unwrap();
+    assert!(sampler.drain().eq([Hit { hash, weight: 1 }; 2]));
 }
 
 #[test]

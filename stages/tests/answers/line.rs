@@ -42,14 +42,16 @@ pub(crate) struct Setup {
     pub(crate) answers: Answers,
     pub(crate) cookies: Option<Cookies>,
     pub(crate) acl: pmdns_config::Acl,
+    /// Lookup takes notes of hits.
+    pub(crate) samples: bool,
 }
 
 pub(crate) struct Line {
-    parse: Parse,
+    pub(crate) parse: Parse,
     acl: Acl,
     ratelimit: RateLimit,
     policy: Policy,
-    lookup: Lookup,
+    pub(crate) lookup: Lookup,
     pub(crate) encode: Encode,
     cache: Arc<Cache>,
     writer: Writer,
@@ -88,7 +90,7 @@ impl Setup {
             acl: Acl::new(&self.acl),
             ratelimit: RateLimit::new(&RateLimitSettings::default(), 1000, seed),
             policy: Policy::new(rules),
-            lookup: Lookup::new(Arc::clone(&cache)).answering_any(&fixed),
+            lookup: Lookup::new(Arc::clone(&cache)).answering_any(&fixed).sampling(self.samples),
             encode: encode.introducing(fixed, self.answers.nsid.as_deref()),
             writer: writers.remove(0),
             cache,

@@ -4,6 +4,7 @@
 mod about_us;
 mod any_client;
 mod cookies;
+mod denials;
 mod edns;
 mod flags;
 mod hits;

@@ -14,7 +14,7 @@ use ratatui::widgets::Widget as _;
 
 use super::rates::Rates;
 use super::report::Report;
-use super::socket::{SocketError, ask};
+use super::socket::{ANSWER_PATIENCE, SocketError, ask};
 pub use screen::Screen;
 pub(super) use screen::{amount, percent, time};
 
@@ -46,7 +46,7 @@ pub enum TopError {
 
 /// The report of the instance that listens at `socket`.
 pub fn read(socket: &Path) -> Result<Report, TopError> {
-    Ok(serde_json::from_str(&ask(socket)?)?)
+    Ok(serde_json::from_str(&ask(socket, "stats", ANSWER_PATIENCE)?)?)
 }
 
 /// Prints what happened in one `interval`, as text.

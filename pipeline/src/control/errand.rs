@@ -1,0 +1,57 @@
+//! Requests that take their time: each on a thread of its own, for the main thread has signals to see.
+
+use std::sync::Arc;
+
+use super::request::Errand;
+use super::socket::Client;
+use crate::snapshot::{CacheOrders, SnapshotError};
+
+/// Errands at a time. They wait for each other anyway.
+const MAX_ERRANDS: usize = 4;
+
+/// Whoever runs errands.
+#[derive(Clone, Debug)]
+pub struct Errands {
+    orders: CacheOrders,
+    /// Every errand under way holds it too.
+    count: Arc<()>,
+}
+
+impl Errands {
+    /// Errands to this cache.
+    pub fn new(orders: CacheOrders) -> Self {
+        Self { orders, count: Arc::default() }
+    }
+
+    /// Runs `errand` and tells the client.
+    pub fn run(&self, errand: Errand, client: Client) {
+        if Arc::strong_count(&self.count) > MAX_ERRANDS {
+            return client.answer("error: too much is under way; try again\n");
+        }
+        let own = self.clone();
+        let body = move || {
+            let answer = match own.carry_out(&errand) {
+                Ok(done) => format!("ok {done}\n"),
+                Err(error) => format!("error: {error}\n"),
+            };
+            client.answer(&answer);
+        };
+        if let Err(error) = std::thread::Builder::new().name("errand".to_owned()).spawn(body) {
+            tracing::warn!("cannot start a thread for a request: {error}");
+        }
+    }
+
+    fn carry_out(&self, errand: &Errand) -> Result<String, SnapshotError> {
+        match errand {
+            Errand::Purge(purge) => {
+                self.orders.purge(purge).map(|count| format!("{count} answers purged"))
+            }
+            Errand::Dump(path) => {
+                self.orders.dump(path).map(|count| format!("{count} answers written"))
+            }
+            Errand::Load(path) => self.orders.load(path).map(|loaded| {
+                format!("{} answers loaded, {} left out", loaded.kept, loaded.left_out)
+            }),
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What a running instance can be asked over its control socket: one line of words.
+//!
+//! ```text
+//! stats                             the report, as JSON; so does an empty line, or none
+//! reload                            read the rules anew
+//! purge NAME [suffix] [type TYPE]   lose answers for the name, or for all below it too
+//! dump PATH                         write every answer to a file
+//! load PATH                         take answers from such a file
+//! ```
+//!
+//! All but the report are answered with one line: `ok` and what was done, or `error:` and why not.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use pmdns_config::{type_number, wire_name};
+use pmdns_stages::cache::Purge;
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Every counter.
+    Stats,
+    /// Read the rules anew.
+    Reload,
+    /// Do something to the cache.
+    Errand(Errand),
+}
+
+/// What can be done to the cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Errand {
+    /// Lose some answers.
+    Purge(Purge),
+    /// Write all of them to a file.
+    Dump(PathBuf),
+    /// Read them from one.
+    Load(PathBuf),
+}
+
+impl FromStr for Request {
+    type Err = String;
+
+    fn from_str(line: &str) -> Result<Self, String> {
+        let line = line.trim();
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match word {
+            "" | "stats" => Ok(Self::Stats),
+            "reload" => Ok(Self::Reload),
+            "purge" => purge(rest).map(|purge| Self::Errand(Errand::Purge(purge))),
+            "dump" => path(rest).map(|path| Self::Errand(Errand::Dump(path))),
+            "load" => path(rest).map(|path| Self::Errand(Errand::Load(path))),
+            _ => {
+                Err(format!("there is no request `{word}`; ask stats, reload, purge, dump or load"))
+            }
+        }
+    }
+}
+
+fn purge(words: &str) -> Result<Purge, String> {
+    let mut words = words.split_ascii_whitespace();
+    let name = wire_name(words.next().unwrap_or("")).map_err(|error| error.to_string())?;
+    let mut purge = Purge { name, below: false, qtype: None };
+    while let Some(word) = words.next() {
+        match (word, purge.qtype) {
+            ("suffix", _) => purge.below = true,
+            ("type", None) => {
+                let text = words.next().unwrap_or("");
+                let number = type_number(text)
+                    .ok_or_else(|| format!("there is no record type `{text}`; write A or TYPE1"))?;
+                purge.qtype = Some(number);
+            }
+            _ => return Err(format!("`{word}` is not part of a purge: NAME [suffix] [type TYPE]")),
+        }
+    }
+    Ok(purge)
+}
+
+/// An absolute path: this process may work elsewhere than who asks.
+fn path(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text.trim());
+    match path.is_absolute() {
+        true => Ok(path),
+        false => Err(format!("`{text}` is not an absolute path")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_lines_of_words() {
+        let parse = |line: &str| line.parse::<Request>();
+        assert_eq!(parse(""), Ok(Request::Stats));
+        assert_eq!(parse("stats\n"), Ok(Request::Stats));
+        assert_eq!(parse("reload"), Ok(Request::Reload));
+        let errand = |errand| Ok(Request::Errand(errand));
+        let name: Box<[u8]> = (*b"\x07example\x03com\0").into();
+        let plain = Purge { name, below: false, qtype: None };
+        assert_eq!(parse("purge  Example.com. "), errand(Errand::Purge(plain.clone())));
+        let below = Purge { below: true, qtype: Some(28), ..plain };
+        assert_eq!(
+            parse("purge example.com suffix type AAAA"),
+            errand(Errand::Purge(below.clone()))
+        );
+        assert_eq!(parse("purge example.com type TYPE28 suffix\n"), errand(Errand::Purge(below)));
+        assert_eq!(parse("dump /tmp/a b"), errand(Errand::Dump("/tmp/a b".into())));
+        assert_eq!(parse("load /tmp/a"), errand(Errand::Load("/tmp/a".into())));
+        for (line, part) in [
+            ("reboot", "no request `reboot`"),
+            ("purge", "a name is empty"),
+            ("purge a..b", "not a domain name"),
+            ("purge a below", "`below` is not part"),
+            ("purge a type", "no record type ``"),
+            ("purge a type A type AAAA", "`type` is not part"),
+            ("dump", "not an absolute path"),
+            ("load here", "`here` is not an absolute path"),
+        ] {
+            let error = parse(line).unwrap_err();
+            assert!(error.contains(part), "{line}: {error}");
+        }
+    }
+}

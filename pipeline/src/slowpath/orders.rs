@@ -1,0 +1,172 @@
+//! What a thread of the slow path is told to do with its shard of the cache: lose some answers, write all of them
+//! down, take in what was written down. Each is done in slices between turns, so that misses never wait long.
+
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender, TryRecvError, TrySendError};
+use pmdns_stages::cache::{Entry, Head, NameBuffer, Purge, Verdict, Walk, Words};
+
+use super::desk::Desk;
+
+/// Entries looked at in one turn.
+const STEPS: usize = 1024;
+/// Words of a block of entries, beyond which it is sent.
+const BLOCK_WORDS: usize = 8192;
+/// Orders under way at a time; more wait in the channel.
+const MAX_UNDER_WAY: usize = 8;
+/// Orders that may wait for a thread.
+const MAX_ORDERS: usize = 8;
+/// Blocks of entries that may wait for whoever writes them down, and for the thread that takes them in.
+pub(crate) const MAX_BLOCKS: usize = 4;
+/// How long a thread may take to do what it was told. Only one that has ended takes so long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Entries' words, one after another.
+pub(crate) type Block = Vec<u64>;
+
+/// An order.
+#[derive(Debug)]
+pub enum Order {
+    /// Lose these, and say how many there were.
+    Purge(Purge, Sender<u64>),
+    /// Send every answer that can be found, in blocks, and then an empty one.
+    Dump(Sender<Block>),
+    /// Take in what comes, as far as there is nothing newer, and say in the end how many answers were kept.
+    Load(Receiver<Vec<Entry>>, Sender<u64>),
+}
+
+/// An order, and how far it has come.
+#[derive(Debug)]
+enum UnderWay {
+    Purge { purge: Purge, walk: Walk, lost: u64, done: Sender<u64> },
+    Dump { walk: Walk, block: Block, is_walked: bool, to: Sender<Block> },
+    Load { from: Receiver<Vec<Entry>>, kept: u64, done: Sender<u64> },
+}
+
+/// The orders of one thread.
+#[derive(Debug)]
+pub(super) struct Orders {
+    waiting: Receiver<Order>,
+    under_way: Vec<UnderWay>,
+}
+
+/// Where a thread of the slow path is told what to do, and where it hears of it.
+pub fn orders() -> (Sender<Order>, Receiver<Order>) {
+    crossbeam_channel::bounded(MAX_ORDERS)
+}
+
+/// Tells every thread to purge, waits until all have, and says how many answers were lost. `None`: a thread has ended.
+pub(crate) fn purge(threads: &[Sender<Order>], purge: &Purge) -> Option<u64> {
+    let (done, lost) = crossbeam_channel::bounded(threads.len());
+    for thread in threads {
+        thread.send_timeout(Order::Purge(purge.clone(), done.clone()), PATIENCE).ok()?;
+    }
+    drop(done);
+    threads.iter().map(|_| lost.recv_timeout(PATIENCE).ok()).sum()
+}
+
+impl Orders {
+    pub(super) fn new(waiting: Receiver<Order>) -> Self {
+        Self { waiting, under_way: Vec::new() }
+    }
+}
+
+impl Desk {
+    /// Goes on with the orders under way, and says how many there are.
+    pub(super) fn carry_out(&mut self) -> usize {
+        if self.orders.under_way.len() < MAX_UNDER_WAY
+            && let Ok(order) = self.orders.waiting.try_recv()
+        {
+            self.orders.under_way.push(UnderWay::new(order));
+        }
+        if self.orders.under_way.is_empty() {
+            return 0;
+        }
+        let mut under_way = std::mem::take(&mut self.orders.under_way);
+        let count = under_way.len();
+        under_way.retain_mut(|order| !self.go_on(order));
+        self.orders.under_way = under_way;
+        self.cache_counters.publish(&self.writer.stats());
+        count
+    }
+
+    /// Goes on with an order, and says whether it is done.
+    fn go_on(&mut self, order: &mut UnderWay) -> bool {
+        match order {
+            UnderWay::Purge { purge, walk, lost, done } => {
+                let mut buffer = NameBuffer::default();
+                let is_done = self.writer.walk(walk, STEPS, lost, |_, entry, _| {
+                    if purge.matches(entry, &mut buffer) { Verdict::Forget } else { Verdict::Stay }
+                });
+                // Whoever asked may have lost patience; the answers are lost all the same.
+                let _ = is_done.then(|| done.try_send(*lost));
+                is_done
+            }
+            UnderWay::Dump { walk, block, is_walked, to } => {
+                if block.len() < BLOCK_WORDS && !*is_walked {
+                    *is_walked = self.write_down(walk, block);
+                }
+                if block.len() < BLOCK_WORDS && !*is_walked {
+                    return false;
+                }
+                let is_last = block.is_empty();
+                match to.try_send(std::mem::take(block)) {
+                    Ok(()) => is_last,
+                    Err(TrySendError::Full(rest)) => {
+                        *block = rest;
+                        false
+                    }
+                    Err(TrySendError::Disconnected(_)) => true,
+                }
+            }
+            UnderWay::Load { from, kept, done } => match from.try_recv() {
+                Ok(entries) => {
+                    *kept += entries
+                        .into_iter()
+                        .map(|entry| u64::from(self.take_back(entry)))
+                        .sum::<u64>();
+                    false
+                }
+                Err(TryRecvError::Empty) => false,
+                Err(TryRecvError::Disconnected) => {
+                    let _ = done.try_send(*kept);
+                    true
+                }
+            },
+        }
+    }
+
+    /// Puts the next entries of a walk into a block.
+    fn write_down(&mut self, walk: &mut Walk, block: &mut Block) -> bool {
+        let (cache, now) = (&self.cache, self.context.seconds);
+        self.writer.walk(walk, STEPS, &mut 0, |found, entry, head| {
+            if head.expires > now && cache.find(head.hash) == Some(found) {
+                block.extend(entry.words(0, usize::from(head.words)));
+            }
+            Verdict::Stay
+        })
+    }
+
+    /// Puts an answer of before into the cache, unless there is one for the same question by now. What is said of
+    /// the addresses in it are the rules in use.
+    fn take_back(&mut self, entry: Entry) -> bool {
+        let hash = entry.head().hash;
+        let present = self.cache.find(hash).map(|found| Head::read(&self.cache.view(found)));
+        let is_newer = present.is_some_and(|head| head.expires > self.context.seconds);
+        !is_newer && self.writer.insert(&self.outlets.encode.rules().respond_again(entry)).is_kept()
+    }
+}
+
+impl UnderWay {
+    fn new(order: Order) -> Self {
+        match order {
+            Order::Purge(purge, done) => {
+                Self::Purge { purge, walk: Walk::default(), lost: 0, done }
+            }
+            Order::Dump(to) => {
+                Self::Dump { walk: Walk::default(), block: Block::new(), is_walked: false, to }
+            }
+            Order::Load(from, done) => Self::Load { from, kept: 0, done },
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Expired answers while the upstreams fail (RFC 8767).
+//!
+//! An answer that has expired stays in the cache until it is overwritten. Data cores take it for a miss; a client
+//! gets it, with a short TTL, when the upstreams have failed or its patience is over, and never before they were
+//! asked. Asking goes on without the client. Where that does not help either, the question rests: for some seconds
+//! clients get the expired answer at once, and nobody is asked.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use pmdns_config::Cache as Settings;
+use pmdns_stages::Tick;
+use pmdns_stages::cache::{Entry, Head, answers};
+use pmdns_stages::wire::edns::ExtendedError;
+
+use super::counters::count;
+use super::desk::{Desk, Outcome};
+use super::failures::Failures;
+use super::network::Timer;
+use super::pending::{Expired, Ticket, Waiter};
+use super::query::Question;
+use crate::clock::Clock;
+
+/// Why there is no answer if the upstreams take longer than a client waits.
+const TOO_LATE: ExtendedError = ExtendedError::NO_REACHABLE_AUTHORITY;
+
+/// How expired answers are served.
+#[derive(Debug)]
+pub(super) struct Stale {
+    is_served: bool,
+    /// Seconds after it has expired that an answer may be served.
+    window: u32,
+    /// Their TTL, in seconds.
+    ttl: u32,
+    /// Ticks that a client waits for better.
+    pub(super) patience: Tick,
+    /// Questions that nobody could answer a moment ago.
+    resting: Failures,
+}
+
+impl Stale {
+    /// As the settings say; clients wait no longer than `deadline`.
+    pub(super) fn new(settings: &Settings, clock: &Clock, deadline: Duration) -> Self {
+        let patience = Duration::from_millis(settings.stale_client_timeout_ms).min(deadline);
+        Self {
+            is_served: settings.serve_stale,
+            window: settings.stale_window,
+            ttl: settings.stale_ttl,
+            patience: clock.ticks_of(patience),
+            resting: Failures::new(Duration::from_secs(settings.stale_backoff.into())),
+        }
+    }
+}
+
+impl Desk {
+    /// The expired answer to `question`, as clients get it. This is the one place where it is made.
+    pub(super) fn stale_answer(&self, question: &Question) -> Option<Entry> {
+        if !self.stale.is_served {
+            return None;
+        }
+        let view = self.cache.view(self.cache.find(question.hash())?);
+        let usable_until = Head::read(&view).expires.saturating_add(self.stale.window);
+        if !answers(&view, &question.key()) || self.context.seconds >= usable_until {
+            return None;
+        }
+        Some(Entry::copy_of(&view)?.stale(self.context.seconds, self.stale.ttl))
+    }
+
+    /// Whether `question` rests, so that its clients need not wait.
+    pub(super) fn is_resting(&self, question: &Question) -> bool {
+        self.stale.resting.contains(question, self.now)
+    }
+
+    /// The upstreams could not answer `question`, or not in time.
+    pub(super) fn rest(&mut self, question: Rc<Question>) {
+        if !self.is_resting(&question) {
+            self.stale.resting.remember(question, self.now);
+        }
+    }
+
+    /// The upstreams have answered `question`.
+    pub(super) fn wake(&mut self, question: &Question) {
+        self.stale.resting.forget(question);
+    }
+
+    /// Answers with an expired answer.
+    pub(super) fn answer_stale(&mut self, waiter: &Waiter, entry: &Entry) {
+        self.outlets.entry(waiter, entry, &self.context, |counters| &counters.stale);
+    }
+
+    /// A waiter's time is up: it gets an expired answer, if there is one, or SERVFAIL.
+    ///
+    /// With the last one who waits for it a question ends: a table full of questions nobody waits for is how
+    /// forwarders come to refuse all others (unbound#227). Only if there is an expired answer to replace, and
+    /// room, does it go on for a while.
+    pub(super) fn give_up(&mut self, expired: &Expired) {
+        let Expired { waiter, ticket, was_last } = expired;
+        let question = self.pending.find(*ticket).map(|(question, _)| Rc::clone(question));
+        let stale = question.and_then(|question| Some((self.stale_answer(&question)?, question)));
+        let Some((entry, question)) = stale else {
+            count(&self.counters.deadline);
+            self.outlets.servfail(waiter, TOO_LATE, &self.context);
+            if *was_last {
+                self.settle(*ticket, &Outcome::Failure(TOO_LATE));
+            }
+            return;
+        };
+        self.answer_stale(waiter, &entry);
+        self.rest(question);
+        if *was_last && self.pending.is_half_full() {
+            self.settle(*ticket, &Outcome::Failure(TOO_LATE));
+        } else if *was_last {
+            self.network.wake_at(self.now + self.deadline, Timer::Abandon(*ticket));
+        }
+    }
+
+    /// Ends a question that has been under way for long enough, unless clients wait for it again.
+    pub(super) fn abandon(&mut self, ticket: Ticket) {
+        if self.pending.is_unattended(ticket) {
+            self.settle(ticket, &Outcome::Failure(TOO_LATE));
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! The file of a snapshot: blocks, each with its length and a checksum. The first says when it was written, the last
+//! how many entries there are, so that a file that was cut off anywhere is known for it.
+//!
+//! ```text
+//! block   length of the payload (32 bits), CRC-32 of kind and payload, kind, payload
+//! 'P'     "pmdns", format, Unix time when the process's seconds began, Unix time of writing (64 bits each)
+//! 'E'     entries, 64-bit word by word
+//! 'Z'     number of entries (64 bits)
+//! ```
+//!
+//! All numbers are little-endian. A file is written under another name and takes its own when it is whole.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use pmdns_stages::cache::Head;
+
+/// What the first block begins with: a name, and the number of the format.
+const MAGIC: &[u8; 8] = b"pmdns\0\0\x01";
+/// The longest payload that is read.
+const MAX_PAYLOAD: usize = 16 << 20;
+/// Bytes before a payload.
+const HEAD: usize = 9;
+
+/// Why a snapshot could not be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    /// It cannot be written.
+    #[error(
+        "cannot write the snapshot {path}: {source}; is there room, and may this user write there?"
+    )]
+    Write {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It cannot be read.
+    #[error("cannot read the snapshot {path}: {source}")]
+    Read {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is not what was written.
+    #[error("the snapshot {path} is damaged ({what}); nothing of it is used")]
+    Damaged {
+        /// Where.
+        path: PathBuf,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// Nobody is there to give or take answers.
+    #[error("the slow path has ended")]
+    Ended,
+}
+
+impl SnapshotError {
+    /// Whether there is no such file.
+    pub fn is_absent(&self) -> bool {
+        matches!(self, Self::Read { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+/// When a snapshot was written, in Unix time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Times {
+    /// When the seconds began that its entries count.
+    pub(super) start: u64,
+    pub(super) written: u64,
+}
+
+/// A snapshot that is being written. Unless it is finished, nothing is left of it.
+#[derive(Debug)]
+pub(super) struct SnapshotWriter {
+    out: BufWriter<File>,
+    path: PathBuf,
+    temporary: PathBuf,
+    entries: u64,
+    is_finished: bool,
+}
+
+impl SnapshotWriter {
+    pub(super) fn create(path: &Path, times: Times) -> Result<Self, SnapshotError> {
+        let mut temporary = path.as_os_str().to_owned();
+        temporary.push(".part");
+        let temporary = PathBuf::from(temporary);
+        // Whoever may read it knows what the clients ask for.
+        let file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary);
+        let file = file.map_err(|source| SnapshotError::Write { path: path.to_owned(), source })?;
+        let out = BufWriter::new(file);
+        let mut writer =
+            Self { out, path: path.to_owned(), temporary, entries: 0, is_finished: false };
+        let mut payload = MAGIC.to_vec();
+        payload.extend_from_slice(&times.start.to_le_bytes());
+        payload.extend_from_slice(&times.written.to_le_bytes());
+        writer.block(b'P', &payload)?;
+        Ok(writer)
+    }
+
+    /// Writes entries, word by word.
+    pub(super) fn entries(&mut self, words: &[u64]) -> Result<(), SnapshotError> {
+        self.entries += split(words).count() as u64;
+        let payload: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        self.block(b'E', &payload)
+    }
+
+    /// Ends the file and gives it its name; says how many entries it has.
+    pub(super) fn finish(mut self) -> Result<u64, SnapshotError> {
+        self.block(b'Z', &self.entries.to_le_bytes())?;
+        let named = self
+            .out
+            .flush()
+            .and_then(|()| self.out.get_ref().sync_all())
+            .and_then(|()| std::fs::rename(&self.temporary, &self.path))
+            .and_then(|()| sync_folder(&self.path));
+        named.map_err(|source| SnapshotError::Write { path: self.path.clone(), source })?;
+        self.is_finished = true;
+        Ok(self.entries)
+    }
+
+    fn block(&mut self, kind: u8, payload: &[u8]) -> Result<(), SnapshotError> {
+        let mut head = [0; HEAD];
+        head[..4].copy_from_slice(&(payload.len() as u32).to_le_bytes());
+        head[4..8].copy_from_slice(&checksum(kind, payload).to_le_bytes());
+        head[8] = kind;
+        let written = self.out.write_all(&head).and_then(|()| self.out.write_all(payload));
+        written.map_err(|source| SnapshotError::Write { path: self.path.clone(), source })
+    }
+}
+
+impl Drop for SnapshotWriter {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            let _ = std::fs::remove_file(&self.temporary);
+        }
+    }
+}
+
+/// Makes a file's name last as its contents do.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => File::open(folder)?.sync_all(),
+        _ => File::open(".")?.sync_all(),
+    }
+}
+
+/// A snapshot that was read to its end once and found whole.
+#[derive(Debug)]
+pub(super) struct Snapshot {
+    file: BufReader<File>,
+    path: PathBuf,
+    pub(super) times: Times,
+}
+
+impl Snapshot {
+    /// Opens a file and reads it to its end.
+    pub(super) fn open(path: &Path) -> Result<Self, SnapshotError> {
+        let failed = |source| SnapshotError::Read { path: path.to_owned(), source };
+        let file = BufReader::new(File::open(path).map_err(failed)?);
+        let times = Times { start: 0, written: 0 };
+        let mut snapshot = Self { file, path: path.to_owned(), times };
+        snapshot.times = snapshot.read_times()?;
+        let mut entries = 0;
+        while let Some(words) = snapshot.next_entries(entries)? {
+            entries += split(&words).count() as u64;
+        }
+        snapshot.file.rewind().map_err(failed)?;
+        snapshot.read_times()?;
+        Ok(snapshot)
+    }
+
+    /// The words of the next entries; none at the end, which is right after `before` entries.
+    pub(super) fn next_entries(&mut self, before: u64) -> Result<Option<Vec<u64>>, SnapshotError> {
+        let (kind, payload) = self.block()?;
+        let (words, rest) = payload.as_chunks::<8>();
+        match (kind, words) {
+            (b'E', words) if rest.is_empty() => {
+                Ok(Some(words.iter().map(|word| u64::from_le_bytes(*word)).collect()))
+            }
+            (b'Z', [count]) if u64::from_le_bytes(*count) == before => {
+                let mut more = [0];
+                match self.file.read(&mut more) {
+                    Ok(0) => Ok(None),
+                    Ok(_) => self.damaged("it goes on behind its end"),
+                    Err(source) => Err(SnapshotError::Read { path: self.path.clone(), source }),
+                }
+            }
+            (b'Z', _) => self.damaged("entries are missing"),
+            _ => self.damaged("it has blocks of another kind"),
+        }
+    }
+
+    fn read_times(&mut self) -> Result<Times, SnapshotError> {
+        let (kind, payload) = self.block()?;
+        let (words, rest) = payload.as_chunks::<8>();
+        match (kind, words, rest) {
+            (b'P', [magic, start, written], []) if magic == MAGIC => Ok(Times {
+                start: u64::from_le_bytes(*start),
+                written: u64::from_le_bytes(*written),
+            }),
+            _ => self.damaged("it is no snapshot, or one of another version"),
+        }
+    }
+
+    fn block(&mut self) -> Result<(u8, Vec<u8>), SnapshotError> {
+        let mut head = [0; HEAD];
+        self.fill(&mut head)?;
+        let [len @ .., _, _, _, _, kind] = head;
+        let sum = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
+        let len = u32::from_le_bytes(len) as usize;
+        if len > MAX_PAYLOAD {
+            return self.damaged("a block is too long");
+        }
+        let mut payload = vec![0; len];
+        self.fill(&mut payload)?;
+        match checksum(kind, &payload) == sum {
+            true => Ok((kind, payload)),
+            false => self.damaged("a checksum is wrong"),
+        }
+    }
+
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), SnapshotError> {
+        match self.file.read_exact(bytes) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                self.damaged("it was cut off")
+            }
+            Err(source) => Err(SnapshotError::Read { path: self.path.clone(), source }),
+        }
+    }
+
+    fn damaged<T>(&self, what: &'static str) -> Result<T, SnapshotError> {
+        Err(SnapshotError::Damaged { path: self.path.clone(), what })
+    }
+}
+
+/// The entries in a block, by their own account of their length. What does not add up ends it.
+pub(super) fn split(mut words: &[u64]) -> impl Iterator<Item = &[u64]> {
+    std::iter::from_fn(move || {
+        let len = usize::from(Head::read(&words).words);
+        let (entry, rest) = words.split_at_checked(len).filter(|(entry, _)| !entry.is_empty())?;
+        words = rest;
+        Some(entry)
+    })
+}
+
+fn checksum(kind: u8, payload: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&[kind]);
+    hasher.update(payload);
+    hasher.finalize()
+}

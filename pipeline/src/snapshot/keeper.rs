@@ -1,0 +1,89 @@
+//! The thread that keeps a snapshot: it loads the last one, and writes a new one now and then and at the end.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use core_affinity::CoreId;
+
+use super::CacheOrders;
+
+/// The running thread. Dropping it writes the last snapshot and ends it.
+#[derive(Debug)]
+pub struct Keeper {
+    thread: Option<JoinHandle<()>>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Keeper {
+    /// Loads `path` and writes it every `interval`, on a thread pinned to the CPU `core` if one is given.
+    pub fn start(
+        orders: CacheOrders,
+        path: PathBuf,
+        interval: Duration,
+        core: Option<usize>,
+    ) -> io::Result<Self> {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&is_over);
+        let body = move || {
+            if let Some(id) = core
+                && !core_affinity::set_for_current(CoreId { id })
+            {
+                tracing::warn!("cannot pin the snapshot thread to core {id}; it runs where it may");
+            }
+            load(&orders, &path);
+            loop {
+                wait(interval, &stop);
+                dump(&orders, &path);
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("snapshot".to_owned()).spawn(body)?;
+        Ok(Self { thread: Some(thread), is_over })
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+    }
+}
+
+fn wait(interval: Duration, stop: &AtomicBool) {
+    let start = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        let Some(left) = interval.checked_sub(start.elapsed()) else { return };
+        std::thread::park_timeout(left);
+    }
+}
+
+fn load(orders: &CacheOrders, path: &Path) {
+    match orders.load(path) {
+        Ok(loaded) => tracing::info!(
+            "{} answers taken from the snapshot {}, {} left out",
+            loaded.kept,
+            path.display(),
+            loaded.left_out
+        ),
+        Err(error) if error.is_absent() => {
+            tracing::info!("there is no snapshot {} yet", path.display());
+        }
+        Err(error) => tracing::warn!("{error}; the cache starts empty"),
+    }
+}
+
+fn dump(orders: &CacheOrders, path: &Path) {
+    match orders.dump(path) {
+        Ok(count) => tracing::info!("{count} answers written to the snapshot {}", path.display()),
+        Err(error) => tracing::warn!("{error}"),
+    }
+}

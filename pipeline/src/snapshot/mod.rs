@@ -1,0 +1,162 @@
+//! What outlives the process: answers written to a file, and taken back by the next one.
+//!
+//! The slow path's threads hand out the entries of their shards in slices ([`crate::slowpath`]); whoever writes the
+//! file calls from a thread of its own, so that no miss waits for a disk. Seconds and hashes are a process's own:
+//! a file has its start in Unix time with it, ages carry over by that clock, and keys are hashed anew.
+
+mod file;
+mod keeper;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, SystemTime};
+
+use crossbeam_channel::{Receiver, Sender};
+use pmdns_stages::cache::{Cache, Entry, Purge};
+
+pub use file::SnapshotError;
+pub use keeper::Keeper;
+
+use crate::clock::Clock;
+use crate::slowpath::{self, Block, MAX_BLOCKS, Order};
+use file::{Snapshot, SnapshotWriter, Times, split};
+
+/// Entries handed to a thread of the slow path at a time.
+const BATCH: usize = 256;
+/// How long a thread may take for its next block. Only one that has ended takes so long.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How far a clock may have gone back since a file was written.
+const SKEW_SECONDS: u64 = 60;
+
+/// What can be done to the cache as a whole while it is in use, by its threads.
+#[derive(Clone, Debug)]
+pub struct CacheOrders {
+    threads: Vec<Sender<Order>>,
+    cache: Arc<Cache>,
+    clock: Clock,
+    /// Held while answers are taken in or lost, or the same file might be written twice.
+    turn: Arc<Mutex<()>>,
+}
+
+/// What was taken from a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loaded {
+    /// Answers put into the cache.
+    pub kept: u64,
+    /// Answers left out: they have expired, or the cache has newer ones.
+    pub left_out: u64,
+}
+
+impl CacheOrders {
+    /// Orders to these threads, by shard of `cache`.
+    pub fn new(threads: Vec<Sender<Order>>, cache: Arc<Cache>, clock: Clock) -> Self {
+        Self { threads, cache, clock, turn: Arc::default() }
+    }
+
+    /// Takes answers out of the cache, and says how many. When it returns, none of them is served any more.
+    pub fn purge(&self, purge: &Purge) -> Result<u64, SnapshotError> {
+        let _turn = self.take_turn();
+        slowpath::purge(&self.threads, purge).ok_or(SnapshotError::Ended)
+    }
+
+    /// Writes every answer to a file, and says how many there were.
+    pub fn dump(&self, path: &Path) -> Result<u64, SnapshotError> {
+        let _turn = self.take_turn();
+        let (now, seconds) = self.now();
+        let times = Times { start: now.saturating_sub(seconds.into()), written: now };
+        let mut file = SnapshotWriter::create(path, times)?;
+        let (give, given) = crossbeam_channel::bounded(MAX_BLOCKS);
+        for thread in &self.threads {
+            let order = Order::Dump(give.clone());
+            thread.send_timeout(order, PATIENCE).map_err(|_| SnapshotError::Ended)?;
+        }
+        drop(give);
+        // A thread that has no more says so by an empty block.
+        let mut busy = self.threads.len();
+        while busy > 0 {
+            let block: Block = given.recv_timeout(PATIENCE).map_err(|_| SnapshotError::Ended)?;
+            match block.is_empty() {
+                true => busy -= 1,
+                false => file.entries(&block)?,
+            }
+        }
+        file.finish()
+    }
+
+    /// Takes answers from a file into the cache, as far as they have not expired.
+    pub fn load(&self, path: &Path) -> Result<Loaded, SnapshotError> {
+        let mut snapshot = Snapshot::open(path)?;
+        let _turn = self.take_turn();
+        let (now, seconds) = self.now();
+        if snapshot.times.written > now + SKEW_SECONDS {
+            let what = "it is from the future: is the clock right?";
+            return Err(SnapshotError::Damaged { path: path.to_owned(), what });
+        }
+        let (done, kept) = crossbeam_channel::bounded(self.threads.len());
+        let mut shards = Vec::new();
+        for thread in &self.threads {
+            let (give, given) = crossbeam_channel::bounded(MAX_BLOCKS);
+            let order = Order::Load(given, done.clone());
+            thread.send_timeout(order, PATIENCE).map_err(|_| SnapshotError::Ended)?;
+            shards.push(Shard { give, batch: Vec::new() });
+        }
+        drop(done);
+        let mut entries = 0;
+        while let Some(words) = snapshot.next_entries(entries)? {
+            for entry in split(&words) {
+                entries += 1;
+                if let Some(entry) = self.restored(entry, snapshot.times, now, seconds) {
+                    shards[self.cache.shard_of(entry.head().hash)].take(entry)?;
+                }
+            }
+        }
+        shards.into_iter().try_for_each(Shard::finish)?;
+        let kept = self.sum(&kept).ok_or(SnapshotError::Ended)?;
+        Ok(Loaded { kept, left_out: entries - kept })
+    }
+
+    /// An entry of a file as it is now.
+    fn restored(&self, words: &[u64], times: Times, now: u64, seconds: u32) -> Option<Entry> {
+        let learnt = u64::from(pmdns_stages::cache::Head::read(&words).learnt);
+        let age = now.saturating_sub(times.start + learnt);
+        Entry::restored(words, self.cache.seed(), u32::try_from(age).ok()?, seconds)
+    }
+
+    fn sum(&self, counts: &Receiver<u64>) -> Option<u64> {
+        self.threads.iter().map(|_| counts.recv_timeout(PATIENCE).ok()).sum()
+    }
+
+    /// Unix time, and the process's own seconds.
+    fn now(&self) -> (u64, u32) {
+        let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        (unix.as_secs(), self.clock.context(self.clock.now()).seconds)
+    }
+
+    fn take_turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// The way to one shard.
+struct Shard {
+    give: Sender<Vec<Entry>>,
+    batch: Vec<Entry>,
+}
+
+impl Shard {
+    fn take(&mut self, entry: Entry) -> Result<(), SnapshotError> {
+        self.batch.push(entry);
+        if self.batch.len() == BATCH { self.send() } else { Ok(()) }
+    }
+
+    fn send(&mut self) -> Result<(), SnapshotError> {
+        let batch = std::mem::take(&mut self.batch);
+        self.give.send_timeout(batch, PATIENCE).map_err(|_| SnapshotError::Ended)
+    }
+
+    fn finish(mut self) -> Result<(), SnapshotError> {
+        self.send()
+    }
+}

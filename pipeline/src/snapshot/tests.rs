@@ -1,0 +1,120 @@
+//! Files that were cut off, changed, or are something else.
+
+use std::path::PathBuf;
+
+use pmdns_stages::testing::{Record, entry_of, query};
+use pmdns_stages::wire::name::Seed;
+
+use super::file::{Snapshot, SnapshotError, SnapshotWriter, Times, split};
+
+const TIMES: Times = Times { start: 1_000_000, written: 1_000_500 };
+
+/// A file of a test; it goes with it.
+struct TestFile(PathBuf);
+
+impl TestFile {
+    fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("pmdns-test-{}-{name}", std::process::id())))
+    }
+
+    fn part(&self) -> PathBuf {
+        PathBuf::from(format!("{}.part", self.0.display()))
+    }
+}
+
+impl Drop for TestFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+        let _ = std::fs::remove_file(self.part());
+    }
+}
+
+fn words(number: u32) -> Vec<u64> {
+    let records: [Record; 1] = [(0, 1, 300, vec![192, 0, 2, 1])];
+    let asked = query(&format!("n{number}.example. A"));
+    entry_of(&asked, &records, 7, Seed::new([1; 16])).words().to_vec()
+}
+
+/// Writes blocks of two, one and no entries.
+fn write(file: &TestFile) {
+    let before = std::fs::read(&file.0).ok();
+    let mut writer = SnapshotWriter::create(&file.0, TIMES).unwrap();
+    writer.entries(&[words(1), words(2)].concat()).unwrap();
+    writer.entries(&words(3)).unwrap();
+    assert!(std::fs::read(&file.0).ok() == before, "it has its name only when it is whole");
+    assert_eq!(writer.finish().unwrap(), 3);
+    assert!(!file.part().exists());
+}
+
+fn read(file: &TestFile) -> Result<Vec<Vec<u64>>, SnapshotError> {
+    let mut snapshot = Snapshot::open(&file.0)?;
+    assert_eq!(snapshot.times, TIMES);
+    let mut all = Vec::new();
+    while let Some(words) = snapshot.next_entries(all.len() as u64)? {
+        all.extend(split(&words).map(<[u64]>::to_vec));
+    }
+    Ok(all)
+}
+
+#[test]
+fn what_was_written_is_read() {
+    let file = TestFile::new("whole");
+    write(&file);
+    assert_eq!(read(&file).unwrap(), [words(1), words(2), words(3)]);
+    write(&file);
+    assert_eq!(read(&file).unwrap().len(), 3, "a new one takes its place");
+}
+
+#[test]
+fn a_file_that_was_cut_off_anywhere_is_known_for_it() {
+    let file = TestFile::new("cut");
+    write(&file);
+    let whole = std::fs::read(&file.0).unwrap();
+    for len in 0..whole.len() {
+        std::fs::write(&file.0, &whole[..len]).unwrap();
+        let error = read(&file).expect_err("it is not whole");
+        assert!(matches!(error, SnapshotError::Damaged { .. }), "{len} bytes: {error}");
+    }
+    std::fs::write(&file.0, [&*whole, b"\0"].concat()).unwrap();
+    assert!(read(&file).is_err(), "a byte more");
+}
+
+#[test]
+fn a_byte_that_was_changed_anywhere_is_noticed() {
+    let file = TestFile::new("changed");
+    write(&file);
+    let whole = std::fs::read(&file.0).unwrap();
+    for at in 0..whole.len() {
+        let mut changed = whole.clone();
+        changed[at] ^= 0x41;
+        std::fs::write(&file.0, &changed).unwrap();
+        let error = read(&file).expect_err("it was changed");
+        assert!(matches!(error, SnapshotError::Damaged { .. }), "byte {at}: {error}");
+    }
+}
+
+#[test]
+fn a_crash_while_writing_leaves_the_last_snapshot_alone() {
+    let file = TestFile::new("crash");
+    write(&file);
+    let mut writer = SnapshotWriter::create(&file.0, TIMES).unwrap();
+    writer.entries(&words(9)).unwrap();
+    // As after SIGKILL: nothing is cleaned up.
+    std::mem::forget(writer);
+    assert!(file.part().exists());
+    assert_eq!(read(&file).unwrap().len(), 3);
+    write(&file);
+    assert_eq!(read(&file).unwrap().len(), 3, "and what is left does not disturb the next one");
+    let mut writer = SnapshotWriter::create(&file.0, TIMES).unwrap();
+    writer.entries(&words(9)).unwrap();
+    drop(writer);
+    assert!(!file.part().exists(), "an error cleans up");
+}
+
+#[test]
+fn errors_say_what_to_do() {
+    let nowhere = TestFile(PathBuf::from("/no/such/folder/snapshot"));
+    let error = SnapshotWriter::create(&nowhere.0, TIMES).unwrap_err().to_string();
+    assert!(error.contains("/no/such/folder/snapshot") && error.contains("may this user"));
+    assert!(read(&nowhere).unwrap_err().is_absent());
+}

@@ -1,0 +1,80 @@
+//! NXDOMAIN for a name answers for those below it (RFC 8020).
+
+use pmdns_stages::testing::query;
+use pmdns_stages::wire::{name, put16};
+
+use crate::rig::{Rig, Setup};
+use crate::stub::{Asked, Stub};
+
+/// A rig that cuts, whose upstream says so of every name.
+fn cutting(script: fn(&Asked) -> Vec<u8>) -> (Stub, Rig) {
+    let stub = Stub::replying(script);
+    let mut setup = Setup::asking(&[&stub]);
+    setup.keeping.nxdomain_cut = true;
+    let rig = setup.start();
+    (stub, rig)
+}
+
+/// NXDOMAIN behind an alias: what does not exist is the alias's target.
+fn alias_to_nothing(asked: &Asked) -> Vec<u8> {
+    let mut reply = asked.nxdomain(300);
+    let question_end = 12 + name::length(&reply[12..]).unwrap() + 4;
+    let target = b"\x06target\x07nowhere\0";
+    let mut alias = vec![0xc0, 12, 0, 5, 0, 1, 0, 0, 1, 0, 0, target.len() as u8];
+    alias.extend_from_slice(target);
+    reply.splice(question_end..question_end, alias);
+    put16(&mut reply, 6, 1);
+    reply
+}
+
+#[test]
+fn what_is_below_a_name_that_does_not_exist_is_not_asked_for() {
+    let (stub, mut rig) = cutting(|asked| asked.nxdomain(300));
+    assert_eq!(rig.resolve(&query("gone.example. A")).rcode, 3);
+    for below in ["x.gone.example. A", "a.b.c.GONE.example. AAAA", "gone.example. TXT"] {
+        assert_eq!(rig.resolve(&query(below)).rcode, 3, "{below}");
+    }
+    assert_eq!(stub.asked().len(), 1);
+    for other in ["xgone.example. A", "example. A", "gone.example.org. A"] {
+        rig.resolve(&query(other));
+    }
+    assert_eq!(stub.asked().len(), 4, "names that are not below it");
+    assert_eq!(rig.resolve(&query("anything.example. A")).rcode, 3, "since example does not exist");
+    let counters = rig.finish();
+    assert_eq!((counters.nxdomain_cut, counters.inserted), (4, 4), "what was cut is not cached");
+}
+
+#[test]
+fn nodata_and_aliases_cut_nothing() {
+    let scripts: [fn(&Asked) -> Vec<u8>; 2] = [alias_to_nothing, |asked| asked.rcode(0)];
+    for script in scripts {
+        let (stub, mut rig) = cutting(script);
+        rig.resolve(&query("gone.example. A"));
+        rig.resolve(&query("x.gone.example. A"));
+        assert_eq!(stub.asked().len(), 2);
+        assert_eq!(rig.finish().nxdomain_cut, 0);
+    }
+}
+
+#[test]
+fn clients_that_want_proof_are_not_answered_without() {
+    let (stub, mut rig) = cutting(|asked| asked.nxdomain(300));
+    rig.resolve(&query("gone.example. A"));
+    let validating = query("x.gone.example. A").edns(1232, true);
+    assert_eq!(rig.resolve(&validating).rcode, 3);
+    assert_eq!(stub.asked().len(), 2, "what others were told has no proof in it");
+    rig.resolve(&query("gone.example. A").edns(1232, true));
+    assert_eq!(rig.resolve(&query("y.gone.example. A").edns(1232, true)).rcode, 3);
+    assert_eq!(stub.asked().len(), 3);
+    assert_eq!(rig.finish().nxdomain_cut, 1);
+}
+
+#[test]
+fn nothing_is_cut_unless_the_operator_says_so() {
+    let stub = Stub::replying(|asked| asked.nxdomain(300));
+    let mut rig = Setup::asking(&[&stub]).start();
+    rig.resolve(&query("gone.example. A"));
+    rig.resolve(&query("x.gone.example. A"));
+    assert_eq!(stub.asked().len(), 2);
+    assert_eq!(rig.finish().nxdomain_cut, 0);
+}

@@ -1,0 +1,152 @@
+//! What an operator does to the cache as a whole: purge, dump, load.
+
+use std::path::PathBuf;
+
+use pmdns::control::request::{Errand, Request};
+use pmdns::snapshot::{Loaded, SnapshotError};
+use pmdns_stages::testing::query;
+
+use crate::rig::{Rig, Setup};
+use crate::stub::Stub;
+
+const QUERIES: [&str; 6] = [
+    "example.com. A",
+    "example.com. AAAA",
+    "www.example.com. A",
+    "a.b.example.com. AAAA",
+    "example.org. A",
+    "badexample.com. A",
+];
+
+fn ask_all(rig: &mut Rig) {
+    for text in QUERIES {
+        assert_eq!(rig.resolve(&query(text)).records, 1, "{text}");
+    }
+}
+
+/// What is asked upstream again after `request`.
+fn lost(request: &str) -> Vec<&'static str> {
+    let stub = Stub::replying(|asked| asked.address());
+    let mut rig = Setup::asking(&[&stub]).start();
+    ask_all(&mut rig);
+    let Ok(Request::Errand(Errand::Purge(purge))) = request.parse() else { panic!("{request}") };
+    let count = rig.orders.purge(&purge).unwrap();
+    let mut lost = Vec::new();
+    for text in QUERIES {
+        let before = stub.asked().len();
+        rig.resolve(&query(text));
+        if stub.asked().len() > before {
+            lost.push(text);
+        }
+    }
+    assert_eq!(count, lost.len() as u64, "{request}");
+    rig.finish();
+    lost
+}
+
+#[test]
+fn what_is_purged_is_not_served_any_more() {
+    assert_eq!(lost("purge example.com"), QUERIES[..2]);
+    assert_eq!(lost("purge EXAMPLE.com type AAAA"), QUERIES[1..2]);
+    assert_eq!(lost("purge example.com suffix"), QUERIES[..4]);
+    assert_eq!(lost("purge example.com suffix type AAAA"), [QUERIES[1], QUERIES[3]]);
+    assert_eq!(lost("purge . suffix"), QUERIES);
+    assert_eq!(lost("purge nothing.example"), [""; 0]);
+}
+
+/// A file of a test; it goes with it.
+struct TestFile(PathBuf);
+
+impl TestFile {
+    fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("pmdns-orders-{}-{name}", std::process::id())))
+    }
+}
+
+impl Drop for TestFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn answers_outlive_the_process_and_go_on_ageing() {
+    let file = TestFile::new("outlive");
+    let stub = Stub::replying(|asked| match asked.message[13] {
+        b'b' => asked.addresses(1, 1),
+        _ => asked.addresses(1, 100),
+    });
+    let mut rig = Setup::asking(&[&stub]).start();
+    ask_all(&mut rig);
+    let written = rig.orders.dump(&file.0).unwrap();
+    assert!((5..=6).contains(&written), "one of them may have expired");
+    rig.finish();
+    // So that what lives for a second does not, wherever in its second it began.
+    std::thread::sleep(std::time::Duration::from_millis(2100));
+    let other_hashes = Setup { seed: [77; 16], ..Setup::asking(&[&stub]) };
+    let mut rig = other_hashes.start();
+    let loaded = rig.orders.load(&file.0).unwrap();
+    assert_eq!(loaded, Loaded { kept: 5, left_out: written - 5 });
+    for text in &QUERIES[..5] {
+        let answer = rig.resolve(&query(text));
+        assert_eq!((answer.records, answer.rcode), (1, 0));
+        assert!((90..=98).contains(&answer.ttl), "{} of 100 seconds are left", answer.ttl);
+    }
+    assert_eq!(stub.asked().len(), QUERIES.len(), "nothing is asked again");
+    let again = rig.orders.load(&file.0).unwrap();
+    assert_eq!(again, Loaded { kept: 0, left_out: written }, "the cache has newer ones");
+    rig.finish();
+}
+
+/// The rules of the instance that loads hold, not those of the one that wrote.
+#[test]
+fn what_is_loaded_passes_the_rules_in_use() {
+    let file = TestFile::new("rules");
+    let stub = Stub::replying(|asked| asked.address());
+    let mut rig = Setup::asking(&[&stub]).start();
+    ask_all(&mut rig);
+    rig.orders.dump(&file.0).unwrap();
+    rig.finish();
+    let mut rig = Setup::asking(&[&stub]).start();
+    rig.deny_all_addresses("orders");
+    rig.orders.load(&file.0).unwrap();
+    for text in QUERIES {
+        let answer = rig.resolve(&query(text));
+        assert_eq!((answer.rcode, answer.records), (3, 0), "{text}");
+    }
+    assert_eq!(stub.asked().len(), QUERIES.len(), "nothing is asked again");
+    rig.finish();
+}
+
+#[test]
+fn a_damaged_snapshot_is_an_error_and_an_empty_cache() {
+    let file = TestFile::new("damaged");
+    let stub = Stub::replying(|asked| asked.address());
+    let mut rig = Setup::asking(&[&stub]).start();
+    ask_all(&mut rig);
+    rig.orders.dump(&file.0).unwrap();
+    rig.finish();
+    let mut bytes = std::fs::read(&file.0).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    std::fs::write(&file.0, bytes).unwrap();
+    let mut rig = Setup::asking(&[&stub]).start();
+    assert!(matches!(rig.orders.load(&file.0), Err(SnapshotError::Damaged { .. })));
+    ask_all(&mut rig);
+    assert_eq!(stub.asked().len(), 2 * QUERIES.len(), "every one of them is asked for");
+    rig.finish();
+}
+
+#[test]
+fn an_empty_cache_can_be_dumped_and_an_ended_slow_path_says_so() {
+    let file = TestFile::new("empty");
+    let stub = Stub::replying(|asked| asked.address());
+    let rig = Setup::asking(&[&stub]).start();
+    assert_eq!(rig.orders.dump(&file.0).unwrap(), 0);
+    assert_eq!(rig.orders.load(&file.0).unwrap(), Loaded { kept: 0, left_out: 0 });
+    let orders = rig.orders.clone();
+    rig.finish();
+    assert!(matches!(orders.dump(&file.0), Err(SnapshotError::Ended)));
+    let Ok(Request::Errand(Errand::Purge(purge))) = "purge .".parse() else { panic!() };
+    assert!(matches!(orders.purge(&purge), Err(SnapshotError::Ended)));
+}

@@ -1,0 +1,174 @@
+//! Entries taken out of the cache: what they say is changed in words of our own.
+
+use super::EntryView;
+use super::entry::{Entry, Head, MAX_RECORDS, NameBuffer, Words, ttl_offset};
+use crate::wire::dns::{HEADER_LEN, header};
+use crate::wire::name::{Seed, length, word};
+use crate::wire::{be32, put16, put32};
+
+impl Entry {
+    /// A copy of an entry in the cache; `None` if it was overwritten meanwhile.
+    pub fn copy_of(view: &EntryView<'_>) -> Option<Self> {
+        let len = usize::from(Head::read(view).words);
+        let words: Box<[u64]> = view.words(0, len).collect();
+        (view.is_valid() && words.len() == len).then_some(Self { words })
+    }
+
+    /// The answer as clients get it after it has expired (RFC 8767 section 4): learnt `now`, every TTL is `ttl`.
+    /// That it was authentic is not repeated, for signatures expire too.
+    pub fn stale(mut self, now: u32, ttl: u32) -> Self {
+        let flags = self.head().flags & !Head::AUTHENTIC | Head::STALE;
+        self.set_flags(flags);
+        self.set_times(now, now.saturating_add(ttl));
+        self.change_ttls(|_| ttl);
+        self
+    }
+
+    /// An entry of words that were written to a file, by a process that hashed otherwise and counted its seconds from
+    /// another start: it was learnt `age` seconds before `now`. `None` if it has expired, or is no entry.
+    pub fn restored(words: &[u64], seed: Seed, age: u32, now: u32) -> Option<Self> {
+        let mut entry = Self { words: words.into() };
+        if !entry.is_sound() {
+            return None;
+        }
+        let head = entry.head();
+        let left =
+            head.expires.checked_sub(head.learnt)?.checked_sub(age).filter(|left| *left > 0)?;
+        entry.set_times(now, now.saturating_add(left));
+        entry.change_ttls(|ttl| ttl.saturating_sub(age));
+        let mut buffer = NameBuffer::default();
+        let key = entry.key(&mut buffer);
+        let hash = key.hash(seed, seed.hash(key.name));
+        entry.words[0] = hash;
+        Some(entry)
+    }
+
+    /// Whether its parts are where the head says, and fill it.
+    fn is_sound(&self) -> bool {
+        let (words, head) = (self.words(), self.head());
+        let mut buffer = NameBuffer::default();
+        let name = self.key(&mut buffer).name;
+        let (body_len, additional_at) = (head.body_len, head.additional_at);
+        let ttls_end = head.ttls_at() + usize::from(head.ttl_count).div_ceil(4);
+        let are_ttls_inside = || {
+            let mut ttls = 0..usize::from(head.ttl_count);
+            ttls.all(|index| ttl_offset(&words, &head, index) + 4 <= usize::from(body_len))
+        };
+        words.len() == usize::from(head.words)
+            && words.len() == ttls_end
+            && length(name) == Some(name.len())
+            && additional_at <= body_len
+            && usize::from(head.ttl_count) <= MAX_RECORDS
+            && are_ttls_inside()
+    }
+
+    /// The answer as a message: a header that says how many records there are, the question, the records.
+    pub fn message(&self) -> Vec<u8> {
+        let (head, mut buffer) = (self.head(), NameBuffer::default());
+        let key = self.key(&mut buffer);
+        let mut message = vec![0; HEADER_LEN];
+        put16(&mut message, header::QDCOUNT, 1);
+        for (at, count) in (header::ANCOUNT..HEADER_LEN).step_by(2).zip(head.counts()) {
+            put16(&mut message, at, count);
+        }
+        message.extend_from_slice(key.name);
+        message.extend_from_slice(&key.qtype.to_be_bytes());
+        message.extend_from_slice(&key.qclass.to_be_bytes());
+        message
+            .extend_from_slice(self.body().get(..usize::from(head.body_len)).unwrap_or_default());
+        message
+    }
+
+    /// The records' wire image, padded to whole words.
+    pub(super) fn body(&self) -> Vec<u8> {
+        let (words, head) = (self.words(), self.head());
+        let body = words.words(head.body_at, usize::from(head.body_len).div_ceil(8));
+        body.flat_map(u64::to_le_bytes).collect()
+    }
+
+    fn change_ttls(&mut self, change: impl Fn(u32) -> u32) {
+        let (head, mut body) = (self.head(), self.body());
+        for index in 0..usize::from(head.ttl_count) {
+            let at = ttl_offset(&self.words(), &head, index);
+            if let Some(ttl) = be32(&body, at) {
+                put32(&mut body, at, change(ttl));
+            }
+        }
+        let places = self.words.iter_mut().skip(head.body_at);
+        for (place, bytes) in places.zip(body.chunks(8)) {
+            *place = word(bytes, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::{Record, entry_of, query};
+
+    fn ttls(entry: &Entry) -> Vec<u32> {
+        let (head, body) = (entry.head(), entry.body());
+        let ttl = |at| be32(&body, ttl_offset(&entry.words(), &head, at)).unwrap();
+        (0..usize::from(head.ttl_count)).map(ttl).collect()
+    }
+
+    #[test]
+    fn a_restored_answer_has_lived_as_long_as_it_has() {
+        let records: [Record; 2] =
+            [(0, 1, 300, vec![192, 0, 2, 1]), (0, 1, 100, vec![192, 0, 2, 2])];
+        let asked = query("WWW.example. A").edns(1232, true);
+        let (old, new) = (Seed::new([1; 16]), Seed::new([2; 16]));
+        let entry = entry_of(&asked, &records, 5000, old);
+        let restored = Entry::restored(entry.words(), new, 40, 7).unwrap();
+        assert_eq!((restored.head().learnt, restored.head().expires), (7, 7 + 60));
+        assert_eq!(ttls(&restored), [260, 60]);
+        assert_eq!(
+            restored,
+            entry_of(
+                &asked,
+                &[(0, 1, 260, vec![192, 0, 2, 1]), (0, 1, 60, vec![192, 0, 2, 2])],
+                7,
+                new
+            )
+        );
+        assert!(Entry::restored(entry.words(), new, 99, 7).is_some());
+        assert!(Entry::restored(entry.words(), new, 100, 7).is_none(), "it has expired");
+        for len in 0..entry.words().len() {
+            assert!(Entry::restored(&entry.words()[..len], new, 0, 7).is_none(), "{len} words");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_words_can_make_a_restored_answer_harmful(
+            mut words in proptest::collection::vec(any::<u64>(), 0..20), age: u32, now: u32,
+            sizes in any::<[u8; 4]>(),
+        ) {
+            if let [_, _, _, place, ..] = words.as_mut_slice() {
+                let [body, additional, ttls, total] = sizes.map(|size| u64::from(size % 32));
+                *place = body | additional << 16 | ttls << 32 | total << 48;
+            }
+            if let Some(entry) = Entry::restored(&words, Seed::new([2; 16]), age, now) {
+                prop_assert_eq!(entry.words().len(), words.len());
+                prop_assert!(entry.head().expires > now || now == u32::MAX);
+            }
+        }
+    }
+
+    #[test]
+    fn a_stale_answer_has_one_ttl_everywhere_and_is_not_authentic() {
+        let records: [Record; 3] =
+            [(0, 1, 300, vec![192, 0, 2, 1]), (0, 1, 7, vec![192, 0, 2, 2]), (2, 16, 5, vec![0])];
+        let mut entry = entry_of(&query("www.example. A"), &records, 10, Seed::new([1; 16]));
+        entry.set_flags(Head::AUTHENTIC);
+        let stale = entry.clone().stale(1000, 30);
+        let (before, after) = (entry.head(), stale.head());
+        assert_eq!((after.learnt, after.expires, after.flags), (1000, 1030, Head::STALE));
+        assert_eq!((after.counts, after.body_len), (before.counts, before.body_len));
+        assert_eq!((ttls(&entry), ttls(&stale)), (vec![300, 7, 5], vec![30; 3]));
+        let differing = entry.body().iter().zip(stale.body()).filter(|(a, b)| **a != *b).count();
+        assert!(differing <= 2 * 3, "nothing but the TTLs is changed");
+    }
+}

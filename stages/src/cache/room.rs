@@ -1,0 +1,128 @@
+//! Making room: what is oldest is lost, or appended again if it is worth keeping.
+
+use pmdns_nics::sync::{Ordering, fence};
+
+use super::accounts::Accounts;
+use super::entry::Head;
+use super::index::tag;
+use super::log::STEP_LINES;
+use super::writer::{Writer, lines_of};
+
+/// Lines appended again to make room once. What is worth keeping beyond that is lost all the same, so that an
+/// insert is never far more than an insert.
+const MAX_KEPT_LINES: u32 = 4 * STEP_LINES;
+
+impl Writer {
+    /// Makes room for an entry of so many lines and says where it starts. Afterwards no reader takes what
+    /// was in these lines for whole.
+    pub(super) fn reserve(&mut self, lines: u32) -> u32 {
+        let mut may_keep = MAX_KEPT_LINES;
+        loop {
+            let turns = self.span.must_turn(lines);
+            self.make_room(if turns { self.span.left_in_lap() } else { lines }, &mut may_keep);
+            // What was kept has moved the head: perhaps another turn is needed, perhaps none any more.
+            if !self.span.must_turn(lines) {
+                if self.span.has_room(lines) {
+                    break;
+                }
+            } else if self.span.has_room(self.span.left_in_lap()) {
+                self.span.turn();
+            }
+        }
+        self.publish_tail();
+        self.span.take(lines)
+    }
+
+    /// Evicts from the tail until so many lines are free, and some more, so as not to move the tail
+    /// at every insert. Of what is worth keeping at most `may_keep` lines are appended again.
+    fn make_room(&mut self, lines: u32, may_keep: &mut u32) {
+        if self.has_room(lines) {
+            return;
+        }
+        while !self.has_room(lines + self.step_lines()) && !self.span.is_empty() {
+            let position = self.span.tail();
+            let oldest = Head::read(&self.view(position));
+            let oldest_lines = lines_of(&oldest);
+            if oldest_lines <= *may_keep && self.keep(&oldest, position) {
+                *may_keep -= oldest_lines;
+            } else if self.forget(&oldest, position) {
+                self.stats.evicted += 1;
+            }
+            self.span.give_up(oldest_lines);
+        }
+    }
+
+    /// Appends the oldest entry again, if it is worth that and there is room. Readers find either copy of it.
+    fn keep(&mut self, oldest: &Head, position: u32) -> bool {
+        let Some(accounts) = self.accounts.as_mut().filter(|accounts| accounts.keep_any()) else {
+            return false;
+        };
+        let bucket = self.cache.geometry.place(oldest.hash).bucket;
+        let is_found = self.cache.index().find(bucket, tag(oldest.hash)) == Some(position);
+        let laps = self.cache.geometry.laps;
+        if !is_found
+            || oldest.expires <= self.now
+            || !accounts.is_worth_keeping(laps.line(position), self.now)
+        {
+            return false;
+        }
+        let Some(to) = self.take_spare(lines_of(oldest)) else { return false };
+        self.copy(position, to, usize::from(oldest.words));
+        self.cache.index().put(bucket, tag(oldest.hash), to, self.span.tail());
+        if let Some(accounts) = &mut self.accounts {
+            accounts.carry(laps.line(position), laps.line(to));
+        }
+        self.stats.kept += 1;
+        true
+    }
+
+    /// Takes so many lines that are free while the oldest entry is still where it was.
+    fn take_spare(&mut self, lines: u32) -> Option<u32> {
+        if self.span.must_turn(lines) {
+            if !self.span.has_room(self.span.left_in_lap()) {
+                return None;
+            }
+            self.span.turn();
+        }
+        if !self.span.has_room(lines) {
+            return None;
+        }
+        if !self.span.has_room_before(self.published, lines) {
+            self.publish_tail();
+        }
+        Some(self.span.take(lines))
+    }
+
+    /// Tells readers what is not whole any more, before it is overwritten.
+    fn publish_tail(&mut self) {
+        if self.published != self.span.tail() {
+            self.published = self.span.tail();
+            let tail = self.cache.tail(self.shard);
+            tail.store(u64::from(self.published), Ordering::Relaxed);
+            // Whoever sees a word that is stored from here on also sees the new tail.
+            fence(Ordering::Release);
+        }
+    }
+
+    /// Lines by which the tail moves further than needed.
+    fn step_lines(&self) -> u32 {
+        STEP_LINES.min(self.cache.geometry.laps.lines() as u32 / 8)
+    }
+
+    /// Whether so many lines are free, and some to spare where entries are kept, so that these can be appended before
+    /// they are given up. Those must be lines that are there also when the head turns.
+    fn has_room(&self, lines: u32) -> bool {
+        let keeps_any = self.accounts.as_ref().is_some_and(Accounts::keep_any);
+        let free = self.cache.geometry.laps.lines() - self.span.lines_used();
+        self.span.has_room(lines) && (!keeps_any || free >= (lines + self.step_lines()) as usize)
+    }
+
+    fn copy(&self, from: u32, to: u32, words: usize) {
+        let start = |position| self.cache.geometry.entry(self.shard, position);
+        let arena = self.cache.arena.words();
+        let (old, new) = (&arena[start(from)..][..words], &arena[start(to)..][..words]);
+        for (old, new) in old.iter().zip(new) {
+            new.store(old.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Queries that are not like nearly all: with options, about classes and types that are no data, or wrong.
+//!
+//! Reading them is kept apart so that the rest pays nothing for it. An option we do not know is not there, as far
+//! as we are concerned (RFC 6891 section 6.1.2). The client's subnet (RFC 7871) is one of them: it is never passed
+//! on, so that answers are everybody's.
+
+use super::Parse;
+use crate::StageName;
+use crate::cookie::{COOKIE_LEN, Checked, Sent};
+use crate::packet::{Answer, Flags, Packet};
+use crate::step::Step;
+use crate::wire::be16;
+use crate::wire::checksum::Sum;
+use crate::wire::dns::{Asked, CLASS_CH, HEADER_LEN, Rcode, header, question_len};
+use crate::wire::edns::{Edns, Options, option};
+use crate::wire::ip::{UDP_LEN, udp};
+
+impl Parse {
+    /// Reads a query whose frame has been found right.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn read_unusual(&self, packet: &mut Packet, seconds: u32) -> Step {
+        let message = message_of(packet);
+        let asked = Asked::read_any(message);
+        let question = &message[HEADER_LEN..][..question_len(asked.name_len)];
+        let question_sum = Sum::default().add_bytes(question);
+        let flags = be16(message, header::FLAGS).unwrap_or(0);
+        let dns = usize::from(packet.layout.l4) + UDP_LEN;
+        self.note(packet, dns, flags, asked, question_sum);
+        if let Some(rcode) = asked.error {
+            packet.answer = self.decide(packet, rcode);
+        }
+        if let Some(edns) = &asked.edns
+            && edns.version == 0
+            && edns.options_len > 0
+        {
+            self.read_options(packet, edns, seconds);
+        }
+        Step::at(StageName::Acl)
+    }
+
+    /// What to answer a query that cannot go on: with the rcode, unless it asks who we are.
+    fn decide(&self, packet: &Packet, rcode: Rcode) -> Answer {
+        let fixed = match &self.fixed {
+            Some(fixed) if rcode == Rcode::REFUSED && packet.layout.qclass == CLASS_CH => {
+                fixed.chaos(packet.query().name(), packet.layout.qtype)
+            }
+            _ => None,
+        };
+        fixed.unwrap_or(Answer::Rcode(rcode))
+    }
+
+    /// Notes what the options ask for, which may change the answer that has been decided on.
+    #[inline(never)]
+    fn read_options(&self, packet: &mut Packet, edns: &Edns, seconds: u32) {
+        let message = message_of(packet);
+        let start = usize::from(edns.options_at);
+        let options = message.get(start..start + usize::from(edns.options_len)).unwrap_or_default();
+        let mut cookie = None;
+        let mut asks_for_name = false;
+        for (code, data) in Options::new(options) {
+            match code {
+                option::NSID => asks_for_name = true,
+                // RFC 7873 section 5.2: of several, the first counts.
+                option::COOKIE => cookie = cookie.or(Some(data)),
+                _ => {}
+            }
+        }
+        if let (Some(cookies), Some(cookie)) = (&self.cookies, cookie) {
+            let client = packet.layout.client(packet.frame.bytes());
+            let asks_nothing = message[header::QDCOUNT..header::ARCOUNT] == [0; 6];
+            match cookies.check(cookie, client, seconds) {
+                Some(checked) => take_cookie(packet, &checked, cookies.is_required(), asks_nothing),
+                None => packet.answer = Answer::Rcode(Rcode::FORMERR),
+            }
+        }
+        if asks_for_name {
+            packet.layout.flags.set(Flags::NSID);
+        }
+    }
+}
+
+/// The DNS message in a frame of which UDP has been read.
+fn message_of(packet: &Packet) -> &[u8] {
+    let datagram = &packet.frame.bytes()[usize::from(packet.layout.l4)..];
+    let len = be16(datagram, udp::LEN).map_or(0, usize::from);
+    datagram.get(UDP_LEN..len).unwrap_or_default()
+}
+
+/// Acts on a cookie. `asks_nothing`: the query has no question.
+fn take_cookie(packet: &mut Packet, checked: &Checked, is_required: bool, asks_nothing: bool) {
+    keep_cookie(packet, &checked.answer);
+    if checked.sent == Sent::Right {
+        packet.layout.flags.set(Flags::RIGHT_COOKIE);
+    }
+    let rcode = match (packet.answer, checked.sent) {
+        // RFC 7873 section 5.4: nothing but the cookie is asked about.
+        (Answer::Rcode(Rcode::FORMERR), Sent::Wrong) if asks_nothing => Rcode::BADCOOKIE,
+        (Answer::Rcode(Rcode::FORMERR), _) if asks_nothing => Rcode::NOERROR,
+        (Answer::None, Sent::ClientCookie | Sent::Wrong) if is_required => Rcode::BADCOOKIE,
+        _ => return,
+    };
+    packet.answer = Answer::Rcode(rcode);
+}
+
+/// Puts the answer's cookie behind the question, where it stays until encode: the OPT record has been read.
+fn keep_cookie(packet: &mut Packet, cookie: &[u8; COOKIE_LEN]) {
+    let start = packet.layout.question_end();
+    if packet.frame.resize(start + COOKIE_LEN).is_ok() {
+        packet.frame.bytes_mut()[start..].copy_from_slice(cookie);
+        packet.layout.flags.set(Flags::COOKIE);
+    }
+}
