@@ -9,6 +9,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 seconds=${1-60}
+# 0: other inputs each time. A gate sets it, so that what it finds comes from the change it guards.
+seed=${PMDNS_FUZZ_SEED-0}
 [[ $seconds =~ ^[0-9]+$ ]] || { echo "usage: scripts/fuzz.sh [SECONDS [TARGET...]]" >&2; exit 2; }
 targets=("${@:2}")
 if [[ ${#targets[@]} -eq 0 ]]; then
@@ -34,7 +36,7 @@ fuzz() {
     local log=$folder/$1.log status=0
     mkdir -p "$folder/corpus/$1" "$folder/found"
     # The rigs live as long as the process: what they hold is no leak.
-    ASAN_OPTIONS=detect_leaks=0 "$programs/$1" -max_total_time="$seconds" -max_len=4096 -timeout=10 -rss_limit_mb=4096 \
+    ASAN_OPTIONS=detect_leaks=0 "$programs/$1" -seed="$seed" -max_total_time="$seconds" -max_len=4096 -timeout=60 -rss_limit_mb=4096 \
         -print_final_stats=1 -artifact_prefix="$folder/found/$1-" "$folder/corpus/$1" "bench/fuzz/seeds/$1" > "$log" 2>&1 || status=$?
     if ! grep -q 'INFO: Loaded .* inline 8-bit counters' "$log"; then
         echo "$1: compiled without counters, so nothing would guide it"
@@ -52,5 +54,5 @@ fuzz() {
 }
 export -f fuzz
 mkdir -p "$folder/tmp"
-export folder seconds programs="$folder/build/$host/release" TMPDIR="$folder/tmp"
+export folder seconds seed programs="$folder/build/$host/release" TMPDIR="$folder/tmp"
 printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I{} bash -c 'fuzz {}'
