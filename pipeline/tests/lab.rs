@@ -51,6 +51,8 @@ mod encrypted;
 mod lifecycle;
 #[path = "lab/observe.rs"]
 mod observe;
+#[path = "lab/orders.rs"]
+mod orders;
 #[path = "lab/placements.rs"]
 mod placements;
 #[path = "lab/replay.rs"]

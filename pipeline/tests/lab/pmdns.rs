@@ -66,6 +66,11 @@ impl Pmdns {
         Self { process, output }
     }
 
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: &str) {
+        self.process.signal(signal);
+    }
+
     /// Asks for the counters.
     pub(crate) fn stats(&self) -> Stats {
         let output = run(&["stats", "--json", "--socket", "/run/lab/pmdns.sock"]);
