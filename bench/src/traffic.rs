@@ -80,7 +80,7 @@ pub fn entry_number(number: usize, seed: Seed) -> Entry {
         flags: 0,
         counts: [1, 0, 0],
         body: &body,
-        additional_at: body.len() as u16,
+        optional_at: body.len() as u16,
         ttls: &[6],
     })
 }

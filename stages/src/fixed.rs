@@ -107,7 +107,7 @@ fn entry(class: u16, rtype: u16, ttl: u32, data: &[u8], flags: u8) -> Entry {
         flags,
         counts: [1, 0, 0],
         body: &body,
-        additional_at: body.len() as u16,
+        optional_at: body.len() as u16,
         ttls: &[],
     })
 }

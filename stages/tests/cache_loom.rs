@@ -36,7 +36,7 @@ fn entry(number: u64) -> Entry {
         flags: 0,
         counts: [0; 3],
         body: &body,
-        additional_at: 0,
+        optional_at: 0,
         ttls: &[],
     });
     assert_eq!(entry.words().len(), 8);

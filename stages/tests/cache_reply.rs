@@ -117,13 +117,12 @@ fn records_come_out_as_they_went_in() {
     assert_eq!(again.additionals, message.additionals);
 
     let mut shorter = rebuilt(&entry);
-    shorter.truncate(QUESTION_END + usize::from(head.additional_at));
+    shorter.truncate(QUESTION_END + usize::from(head.optional_at));
+    assert_eq!(head.optional_counts(false), 0xffff_ffff);
+    put16(&mut shorter, 8, 0);
     put16(&mut shorter, 10, 0);
     let shorter = Message::from_vec(&shorter).unwrap();
-    assert_eq!(
-        shorter.authorities, message.authorities,
-        "it can be cut before the additional section"
-    );
+    assert_eq!(shorter.answers, message.answers, "it can be cut behind the answer section");
 }
 
 #[test]
@@ -250,9 +249,9 @@ fn opt_is_left_out_wherever_it_stands() {
         let entry = entry_with(&message, &LIFETIMES).unwrap();
         let head = entry.head();
         assert_eq!(head.counts(), [1, 0, kept]);
-        assert_eq!(usize::from(head.additional_at), plain.len() - QUESTION_END);
+        assert_eq!(usize::from(head.optional_at), plain.len() - QUESTION_END);
         assert_eq!(
-            usize::from(head.body_len - head.additional_at),
+            usize::from(head.body_len - head.optional_at),
             GLUE.len() * usize::from(kept),
             "what follows an OPT may point into it"
         );
@@ -358,10 +357,7 @@ fn an_answer_that_is_too_long_keeps_only_its_time() {
     assert!(bytes.len() > 60_000);
     let head = entry_with(&bytes, &LIFETIMES).unwrap().head();
     assert_eq!(head.flags, Head::TOO_LONG);
-    assert_eq!(
-        (head.body_len, head.ttl_count, head.counts(), head.additional_at),
-        (0, 0, [0; 3], 0)
-    );
+    assert_eq!((head.body_len, head.ttl_count, head.counts(), head.optional_at), (0, 0, [0; 3], 0));
     assert_eq!(head.expires, NOW + 300);
 
     let unbounded = Lifetimes { max_body: usize::MAX, ..LIFETIMES };
@@ -394,7 +390,7 @@ fn the_longest_message_and_the_most_records() {
     message.resize(usize::from(u16::MAX), 0);
     let entry = entry_with(&message, &unbounded).unwrap();
     assert_eq!(usize::from(entry.head().body_len), message.len() - QUESTION_END);
-    assert_eq!(usize::from(entry.head().additional_at), message.len() - QUESTION_END);
+    assert_eq!(usize::from(entry.head().optional_at), message.len() - QUESTION_END);
     assert!(rebuilt(&entry)[QUESTION_END..] == message[QUESTION_END..]);
     message.push(0);
     assert_eq!(entry_with(&message, &unbounded), Err(Unusable::Malformed), "longer than TCP has");
@@ -441,7 +437,7 @@ proptest! {
         message.truncate(12.max(cut.index(message.len() * 4)));
         if let Ok(entry) = entry_with(&message, &LIFETIMES) {
             let (head, body_end) = (entry.head(), QUESTION_END + usize::from(entry.head().body_len));
-            prop_assert!(head.additional_at <= head.body_len);
+            prop_assert!(head.optional_at <= head.body_len);
             prop_assert_eq!(usize::from(head.words), entry.words().len());
             prop_assert_eq!(ttls(&entry).len(), head.counts().iter().map(|count| usize::from(*count)).sum());
             prop_assert_eq!(rebuilt(&entry).len(), body_end);

@@ -44,7 +44,7 @@ fn entry(number: u64, hash: u64, version: u32) -> Entry {
         flags: 0,
         counts: [0; 3],
         body: &body,
-        additional_at: 0,
+        optional_at: 0,
         ttls: &[],
     })
 }

@@ -64,17 +64,6 @@ pub(crate) const RULES: &[Rule] = &[
         },
     },
     Rule {
-        // Where the answer itself would fit the client and NSD's authority section not, pmdns leaves it to the client to ask for
-        // all of it over TCP.
-        name: "an answer whose authority section does not fit is truncated",
-        explains: |answers, difference| {
-            let Answers { ours, theirs, .. } = answers;
-            let is_cut = ours.metadata.truncation && all_records(ours).is_empty();
-            let is_full = !theirs.metadata.truncation && theirs.authorities.is_empty();
-            matches!(difference, Difference::Flags | Difference::Answer) && is_cut && is_full
-        },
-    },
-    Rule {
         // An entry has one life. The aliases before a negative answer are kept no longer than it (RFC 2308 section 5).
         name: "aliases before a negative answer live as long as it",
         explains: |answers, difference| {

@@ -41,7 +41,7 @@ impl Entry {
             flags: head.flags,
             counts: head.counts(),
             body: &body,
-            additional_at: head.additional_at,
+            optional_at: head.optional_at,
             ttls: &ttls.collect::<Vec<_>>(),
         }))
     }

@@ -48,7 +48,7 @@ impl Entry {
         let (words, head) = (self.words(), self.head());
         let mut buffer = NameBuffer::default();
         let name = self.key(&mut buffer).name;
-        let (body_len, additional_at) = (head.body_len, head.additional_at);
+        let (body_len, optional_at) = (head.body_len, head.optional_at);
         let ttls_end = head.ttls_at() + usize::from(head.ttl_count).div_ceil(4);
         let are_ttls_inside = || {
             let mut ttls = 0..usize::from(head.ttl_count);
@@ -57,7 +57,7 @@ impl Entry {
         words.len() == usize::from(head.words)
             && words.len() == ttls_end
             && length(name) == Some(name.len())
-            && additional_at <= body_len
+            && optional_at <= body_len
             && usize::from(head.ttl_count) <= MAX_RECORDS
             && are_ttls_inside()
     }

@@ -4,7 +4,7 @@
 //! word 0   hash of the whole key
 //! word 1   learnt (low half), expires (high half): seconds since the process started
 //! word 2   type, class, name length, key flags, rcode, answer flags
-//! word 3   body length, additional section's offset in the body, number of TTLs, words in all
+//! word 3   body length, offset in the body of what may be left out, number of TTLs, words in all
 //! word 4   ANCOUNT, NSCOUNT, ARCOUNT, as one number of 48 bits
 //!          name, lower case          each padded to whole words
 //!          body: the records' wire image, without question and OPT
@@ -152,8 +152,9 @@ pub struct Head {
     pub flags: u8,
     /// Length of the body in bytes.
     pub body_len: u16,
-    /// Where the additional section starts in the body.
-    pub additional_at: u16,
+    /// Where the records start in the body that may be left out: those of the additional section, and those of the
+    /// authority section if the answer does not need them.
+    pub optional_at: u16,
     /// How many TTL fields the body has.
     pub ttl_count: u16,
     /// Words of the whole entry.
@@ -188,7 +189,7 @@ impl Head {
             rcode: Rcode((what >> 48) as u8),
             flags: (what >> 56) as u8,
             body_len: sizes as u16,
-            additional_at: (sizes >> 16) as u16,
+            optional_at: (sizes >> 16) as u16,
             ttl_count: (sizes >> 32) as u16,
             words: (sizes >> 48) as u16,
             counts,
@@ -199,6 +200,13 @@ impl Head {
     /// ANCOUNT, NSCOUNT and ARCOUNT.
     pub fn counts(&self) -> [u16; 3] {
         [32, 16, 0].map(|shift| (self.counts >> shift) as u16)
+    }
+
+    /// Which of the [`Head::counts`] are of records from `optional_at` on; `dnssec_ok` is part of the key.
+    #[inline]
+    pub fn optional_counts(&self, dnssec_ok: bool) -> u64 {
+        let needs_authority = self.flags & Self::NEGATIVE != 0 || dnssec_ok;
+        if needs_authority { 0xffff } else { 0xffff_ffff }
     }
 
     /// Word of the entry where the TTL offsets start.
@@ -271,8 +279,8 @@ pub struct Parts<'a> {
     pub counts: [u16; 3],
     /// The records' wire image.
     pub body: &'a [u8],
-    /// Where the additional section starts in the body.
-    pub additional_at: u16,
+    /// Where the records start in the body that may be left out, as in [`Head`].
+    pub optional_at: u16,
     /// Offsets of the TTL fields in the body.
     pub ttls: &'a [u16],
 }
@@ -296,7 +304,7 @@ impl Entry {
             .push(parts.key.tail() | u64::from(parts.rcode.0) << 48 | u64::from(parts.flags) << 56);
         words.push(
             parts.body.len() as u64
-                | u64::from(parts.additional_at) << 16
+                | u64::from(parts.optional_at) << 16
                 | (parts.ttls.len() as u64) << 32
                 | (total as u64) << 48,
         );
@@ -337,7 +345,7 @@ impl Entry {
         body: &[u8],
     ) -> Self {
         let Head { hash, learnt, expires, .. } = self.head();
-        let additional_at = body.len() as u16;
+        let optional_at = body.len() as u16;
         Self::new(&Parts {
             key,
             hash,
@@ -347,7 +355,7 @@ impl Entry {
             flags,
             counts,
             body,
-            additional_at,
+            optional_at,
             ttls: &[],
         })
     }

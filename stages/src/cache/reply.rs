@@ -97,7 +97,7 @@ impl Entry {
             flags: entry_flags,
             counts: image.counts,
             body: &image.body,
-            additional_at: image.additional_at,
+            optional_at: image.optional_at(rcode, &key),
             ttls: &image.ttls,
         }))
     }
@@ -156,7 +156,8 @@ struct Image {
     body: Vec<u8>,
     ttls: Vec<u16>,
     counts: [u16; 3],
-    additional_at: u16,
+    /// Where the authority section starts, and where it ends.
+    authority: Range<u16>,
     extended_rcode: u8,
     /// Whether a record of the type asked for is in the answer section, rather than only aliases.
     is_answered: bool,
@@ -177,7 +178,7 @@ impl Image {
             body: Vec::with_capacity(message.len() - question_end),
             ttls: Vec::new(),
             counts: [0; 3],
-            additional_at: 0,
+            authority: 0..0,
             extended_rcode: 0,
             is_answered: false,
             min_ttl: None,
@@ -207,8 +208,11 @@ impl Image {
                     return Err(Unusable::Malformed);
                 }
             }
-            if !is_additional {
-                image.additional_at = image.body.len() as u16;
+            let end = image.body.len() as u16;
+            match record.section {
+                Section::Answer => image.authority = end..end,
+                Section::Authority => image.authority.end = end,
+                Section::Additional => {}
             }
         }
         Ok(image)
@@ -252,6 +256,13 @@ impl Image {
             && data_is_whole(message, record, holds_no_ttl)
     }
 
+    /// Where the records start that an answer can do without, as [`Head::optional_counts`] has it. A negative answer
+    /// is its authority section, and with DNSSEC that has proofs (RFC 4035 section 3.1.3).
+    fn optional_at(&self, rcode: Rcode, key: &Key<'_>) -> u16 {
+        let needs_authority = self.is_negative(rcode) || key.flags & Key::DO != 0;
+        if needs_authority { self.authority.end } else { self.authority.start }
+    }
+
     /// Whether it says that there is no such name, or no such record (RFC 2308 section 2).
     fn is_negative(&self, rcode: Rcode) -> bool {
         rcode == Rcode::NXDOMAIN || (rcode == Rcode::NOERROR && !self.is_answered)
@@ -281,6 +292,6 @@ impl Image {
         self.body.clear();
         self.ttls.clear();
         self.counts = [0; 3];
-        self.additional_at = 0;
+        self.authority = 0..0;
     }
 }

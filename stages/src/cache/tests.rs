@@ -63,7 +63,7 @@ pub(super) fn entry(number: u32, hash: u64, lines: usize, version: u32) -> Entry
         flags: 0,
         counts: [0; 3],
         body: &body,
-        additional_at: 0,
+        optional_at: 0,
         ttls: &[],
     });
     assert_eq!(entry.words().len(), lines * LINE_WORDS);

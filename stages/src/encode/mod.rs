@@ -110,15 +110,15 @@ impl Outline {
             flags |= flag::AD;
         }
         let body_len = usize::from(head.body_len);
-        let without_additional = usize::from(head.additional_at);
+        let least_len = usize::from(head.optional_at);
         if head.flags & Head::TOO_LONG != 0 {
             Self::bare(head.rcode, flags | flag::TC)
         } else if body_len <= room {
             Self { rcode: head.rcode, flags, counts: head.counts, body_len }
-        } else if without_additional <= room {
-            // RFC 2181 section 9: leaving out additional records is no truncation.
-            let counts = head.counts & !0xffff;
-            Self { rcode: head.rcode, flags, counts, body_len: without_additional }
+        } else if least_len <= room {
+            // RFC 2181 section 9: leaving out what is not needed is no truncation.
+            let counts = head.counts & !head.optional_counts(query.dnssec_ok());
+            Self { rcode: head.rcode, flags, counts, body_len: least_len }
         } else {
             Self::bare(head.rcode, flags | flag::TC)
         }

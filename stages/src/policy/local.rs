@@ -303,7 +303,7 @@ fn entry(reply: &Reply, flags: u8, seed: Seed) -> Entry {
         flags,
         counts: [reply.answers, reply.authorities, 0],
         body: &reply.bytes,
-        additional_at: reply.bytes.len() as u16,
+        optional_at: reply.bytes.len() as u16,
         // These records are not ageing: nothing counts their TTLs down.
         ttls: &[],
     })
@@ -359,7 +359,7 @@ mod tests {
             let head = entry.head();
             assert_eq!((head.learnt, head.expires, head.ttl_count), (0, u32::MAX, 0));
             assert_eq!(head.flags, Head::AUTHORITATIVE);
-            assert_eq!(head.additional_at, head.body_len);
+            assert_eq!(head.optional_at, head.body_len);
             let body = entry.words()[head.body_at..].iter().flat_map(|word| word.to_le_bytes());
             let body: Vec<u8> = body.take(usize::from(head.body_len)).collect();
             // A message as encode would write it, read by the reader that reads upstreams' messages.

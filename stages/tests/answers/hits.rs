@@ -130,6 +130,35 @@ fn additional_records_are_left_out_before_anything_is_truncated() {
 }
 
 #[test]
+fn authority_records_are_left_out_of_answers_that_do_not_need_them() {
+    let mut line = line();
+    let name_servers = |count| (0..count).map(|last| (1, 2, 60, vec![2, b'n', last, 0]));
+    let asked = query("a.example. A").edns(512, false);
+    let mut records: Vec<Record> = (0..20).map(|last| (0, 1, 60, address(last))).collect();
+    records.extend(name_servers(20));
+    records.push((2, 1, 60, address(1)));
+    line.learn(&asked, &records, 0);
+    let packet = line.ask(&asked, 1);
+    let message = read(&packet, &asked);
+    assert!(!message.metadata.truncation, "RFC 2181 section 9");
+    let counts = [&message.answers, &message.authorities, &message.additionals].map(Vec::len);
+    assert_eq!(counts, [20, 0, 0]);
+    // With DNSSEC there may be proofs among them.
+    let secure = query("a.example. A").edns(512, true);
+    line.learn(&secure, &records, 0);
+    let packet = line.ask(&secure, 1);
+    assert!(read(&packet, &secure).metadata.truncation);
+    // A negative answer is made of them.
+    let nothing = query("b.example. A");
+    let soa = [vec![0, 0], [1_u32; 5].map(u32::to_be_bytes).concat()].concat();
+    let mut records = vec![(1, 6, 60, soa)];
+    records.extend(name_servers(30));
+    line.learn(&nothing, &records, 0);
+    let packet = line.ask(&nothing, 0);
+    assert!(read(&packet, &nothing).metadata.truncation);
+}
+
+#[test]
 fn a_port_that_can_is_left_the_checksums() {
     let mut line = Setup { offload: true, ..Setup::default() }.line();
     let asked = query("a.example. A");
