@@ -121,6 +121,11 @@ fn check_question(message: &[u8], key: &Key<'_>) -> Result<usize, Unusable> {
     if same { Ok(name_end + QUESTION_FIXED_LEN) } else { Err(Unusable::OtherQuestion) }
 }
 
+/// Where data of this type has names that may be compressed; `None`: nowhere.
+fn names_in_data(rtype: u16) -> Option<&'static NamesInData> {
+    NAMES_IN_DATA.iter().find(|(one, ..)| *one == rtype)
+}
+
 /// Whether the names in a record's data end in the data, and lead backwards if they are compressed: the
 /// message's end is not where it was when they are passed on. `may_be` is asked about their bytes.
 fn data_is_whole(
@@ -128,9 +133,7 @@ fn data_is_whole(
     record: &Record,
     may_be: impl Fn(Range<usize>) -> bool + Copy,
 ) -> bool {
-    let Some((_, before, names, after)) =
-        NAMES_IN_DATA.iter().find(|(rtype, ..)| *rtype == record.rtype)
-    else {
+    let Some((_, before, names, after)) = names_in_data(record.rtype) else {
         return true;
     };
     let names_end =
@@ -141,9 +144,7 @@ fn data_is_whole(
 /// Where names start in a record that may be compressed: its owner, and those in its data.
 pub(super) fn names_of(message: &[u8], record: &Record) -> ArrayVec<usize, 3> {
     let mut names = ArrayVec::from_iter([record.start]);
-    if let Some((_, before, count, _)) =
-        NAMES_IN_DATA.iter().find(|(rtype, ..)| *rtype == record.rtype)
-    {
+    if let Some((_, before, count, _)) = names_in_data(record.rtype) {
         let first = Some(record.data_at + before);
         let all = std::iter::successors(first, |at| skip_name(message, *at));
         names.extend(all.take(*count));
