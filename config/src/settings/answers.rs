@@ -1,0 +1,57 @@
+//! What answers look like.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use crate::cookies::CookieSecret;
+
+/// `[answers]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Answers {
+    /// The largest UDP answer we send, and the size our OPT record announces, in bytes (RFC 6891).
+    pub max_udp_size: u16,
+    /// Queries of type ANY get one HINFO record, and are never asked upstream (RFC 8482).
+    pub minimal_any: bool,
+    /// The name given to clients that ask for it in their OPT record (RFC 5001); absent: none.
+    pub nsid: Option<String>,
+    /// The answer to `id.server` and `hostname.bind`, class CH (RFC 4892); absent: REFUSED.
+    pub identity: Option<String>,
+    /// The answer to `version.server` and `version.bind`, class CH; absent: REFUSED.
+    pub version: Option<String>,
+}
+
+impl Default for Answers {
+    fn default() -> Self {
+        Self { max_udp_size: 1232, minimal_any: true, nsid: None, identity: None, version: None }
+    }
+}
+
+/// `[cookies]`: DNS cookies (RFC 7873, RFC 9018).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Cookies {
+    /// Answer clients that send a cookie with one of ours.
+    pub enabled: bool,
+    /// What cookies are made with; absent: drawn at start. Servers behind one address need the same.
+    pub secret: Option<CookieSecret>,
+    /// A secret whose cookies are right as well: the one before, or the one to come.
+    pub accepted_secret: Option<CookieSecret>,
+    /// A file with the secret on its first line, and the accepted one on its second.
+    pub secret_file: Option<PathBuf>,
+    /// Clients that send a cookie get BADCOOKIE until it is a right one.
+    pub require: bool,
+}
+
+impl Default for Cookies {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            secret: None,
+            accepted_secret: None,
+            secret_file: None,
+            require: false,
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What the TOML may say, field for field, with every default.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use crate::local::LocalRecord;
+
+mod answers;
+mod cache;
+mod policy;
+mod ports;
+mod resolving;
+
+pub use answers::*;
+pub use cache::*;
+pub use policy::*;
+pub use ports::*;
+pub use resolving::*;
+
+/// Everything an operator can say.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Arguments for DPDK's environment abstraction layer.
+    pub eal: Eal,
+    /// The ports to poll, in order. At least one.
+    #[serde(rename = "port")]
+    pub ports: Vec<Port>,
+    /// Which cores man which stretch of the line. None: one core mans it all.
+    #[serde(rename = "placement")]
+    pub placements: Vec<Placement>,
+    /// Packet buffers and batches.
+    pub frames: Frames,
+    /// What the answers look like.
+    pub answers: Answers,
+    /// How clients show that they are at the address they send from.
+    pub cookies: Cookies,
+    /// The answer cache.
+    pub cache: Cache,
+    /// Asking for popular answers before they expire.
+    pub prefetch: Prefetch,
+    /// The threads that ask upstream.
+    pub slowpath: SlowPath,
+    /// The resolvers that misses are forwarded to. At least one.
+    #[serde(rename = "upstream")]
+    pub upstreams: Vec<Upstream>,
+    /// How groups of upstreams are asked. None: each as the default strategy says.
+    #[serde(rename = "group")]
+    pub groups: Vec<Group>,
+    /// Which group is asked for which names. None: the default group, for all of them.
+    #[serde(rename = "forward")]
+    pub forwards: Vec<Forward>,
+    /// When an upstream rests, and when it is back.
+    pub health: Health,
+    /// Who may ask.
+    pub acl: Acl,
+    /// How fast one client may ask.
+    pub ratelimit: RateLimit,
+    /// Records answered from this file, authoritatively.
+    #[serde(rename = "local")]
+    pub local: Vec<LocalRecord>,
+    /// Names answered with NXDOMAIN.
+    pub block: Block,
+    /// What is answered without being written down.
+    pub policy: Policy,
+    /// Zone files, answered from authoritatively.
+    #[serde(rename = "zone")]
+    pub zones: Vec<Zone>,
+    /// Files of names that are blocked.
+    #[serde(rename = "blocklist")]
+    pub blocklists: Vec<Blocklist>,
+    /// Response policy zones; the first that has a rule decides.
+    pub rpz: Vec<Rpz>,
+    /// How to talk to a running instance.
+    pub control: Control,
+    /// Where monitoring reads the counters.
+    pub metrics: Metrics,
+}
+
+/// `[control]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Control {
+    /// The unix socket that `pmdns stats`, `top` and `profile` ask.
+    pub socket: PathBuf,
+}
+
+/// `[metrics]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Metrics {
+    /// Address and port that OpenMetrics are served at over HTTP; absent: nowhere.
+    pub listen: Option<SocketAddr>,
+}
+
+impl Default for Control {
+    fn default() -> Self {
+        Self { socket: "/run/pmdns.sock".into() }
+    }
+}

@@ -1,0 +1,175 @@
+//! Who may ask, and what is answered here.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use crate::prefix::Prefix;
+
+/// `[acl]`: the longest matching prefix decides.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Acl {
+    /// What happens to clients that no prefix matches.
+    pub default: Access,
+    /// Prefixes that may ask.
+    pub allow: Vec<Prefix>,
+    /// Prefixes answered with REFUSED.
+    pub refuse: Vec<Prefix>,
+    /// Prefixes not answered at all.
+    pub drop: Vec<Prefix>,
+}
+
+impl Default for Acl {
+    fn default() -> Self {
+        Self { default: Access::Allow, allow: Vec::new(), refuse: Vec::new(), drop: Vec::new() }
+    }
+}
+
+/// What the access list says of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Access {
+    /// The query goes on.
+    Allow,
+    /// The client gets REFUSED.
+    Refuse,
+    /// The client gets nothing.
+    Drop,
+}
+
+/// `[ratelimit]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RateLimit {
+    /// Queries per second and client prefix; 0 turns the limit off.
+    pub queries_per_second: u32,
+    /// Queries a client prefix may send at once after a pause.
+    pub burst: u32,
+    /// IPv4 clients with the same leading bits share one limit.
+    pub ipv4_prefix: u8,
+    /// IPv6 clients with the same leading bits share one limit.
+    pub ipv6_prefix: u8,
+    /// Every `slip`-th query over the limit gets an empty answer with TC=1 instead of nothing; 0: none.
+    pub slip: u32,
+    /// Clients with a right cookie (RFC 7873) are not limited: nobody else can send in their name.
+    pub exempt_valid_cookies: bool,
+    /// Client prefixes remembered by each core; a power of two.
+    pub table: u32,
+    /// Prefixes that no limit holds for.
+    pub exempt: Vec<Prefix>,
+    /// Count what is over a limit, and let it pass.
+    pub dry_run: bool,
+    /// Queries per second and client prefix that the cache cannot answer; 0 turns this limit off.
+    pub miss_queries_per_second: u32,
+    /// Such queries a client prefix may send at once after a pause.
+    pub miss_burst: u32,
+}
+
+impl Default for RateLimit {
+    fn default() -> Self {
+        Self {
+            queries_per_second: 0,
+            burst: 500,
+            ipv4_prefix: 24,
+            ipv6_prefix: 56,
+            slip: 2,
+            exempt_valid_cookies: true,
+            table: 65_536,
+            exempt: Vec::new(),
+            dry_run: false,
+            miss_queries_per_second: 0,
+            miss_burst: 200,
+        }
+    }
+}
+
+/// `[block]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Block {
+    /// Names answered with NXDOMAIN, each with everything below it.
+    pub names: Vec<String>,
+}
+
+/// `[policy]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Policy {
+    /// Answer special-use names (RFC 6761) and private reverse zones (RFC 6303) here.
+    pub special_use: bool,
+    /// A PTR record for every local address record.
+    pub auto_ptr: bool,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self { special_use: true, auto_ptr: false }
+    }
+}
+
+/// `[[zone]]`: a zone file (RFC 1035 section 5).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Zone {
+    /// The file.
+    pub file: PathBuf,
+    /// What names without a trailing dot are relative to; absent: the root, or what `$ORIGIN` says.
+    pub origin: Option<String>,
+}
+
+/// `[[blocklist]]`: a file of names that are blocked.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Blocklist {
+    /// The file.
+    pub file: PathBuf,
+    /// What its lines look like.
+    #[serde(default)]
+    pub format: ListFormat,
+    /// What is answered.
+    #[serde(default)]
+    pub action: BlockAction,
+}
+
+/// `[[rpz]]`: a response policy zone (draft-vixie-dnsop-dns-rpz-00).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rpz {
+    /// Its zone file.
+    pub file: PathBuf,
+    /// What names without a trailing dot are relative to; absent: the root, or what `$ORIGIN` says.
+    pub origin: Option<String>,
+}
+
+/// What the lines of a block list look like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ListFormat {
+    /// Any of the others, line by line.
+    #[default]
+    Auto,
+    /// `0.0.0.0 name`: the name alone.
+    Hosts,
+    /// `name`: the name and everything below it.
+    Domains,
+    /// `||name^`: the name and everything below it; `@@||name^`: not those.
+    Adblock,
+}
+
+/// What a blocked name is answered with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BlockAction {
+    /// NXDOMAIN: there is no such name.
+    #[default]
+    Nxdomain,
+    /// NOERROR without records.
+    Nodata,
+    /// REFUSED.
+    Refused,
+    /// The addresses 0.0.0.0 and ::.
+    Null,
+    /// Nothing.
+    Drop,
+}

@@ -1,0 +1,113 @@
+//! The machine: DPDK, ports, who works where.
+
+use serde::Deserialize;
+
+use crate::placement::Stretch;
+use crate::prefix::InterfaceAddress;
+
+/// `[eal]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Eal {
+    /// Passed to `rte_eal_init` as they are; what the ports need (`-a` for PCI devices) is added.
+    pub args: Vec<String>,
+}
+
+impl Default for Eal {
+    fn default() -> Self {
+        Self { args: vec!["--no-pci".into()] }
+    }
+}
+
+/// `[[port]]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Port {
+    /// A short name of your choice, used in placements, counters and logs.
+    pub name: String,
+    /// A PCI address (`0000:01:00.0`), a vdev string (`net_tap0,iface=pm0`) or `replay`.
+    pub device: String,
+    /// Our own addresses on this port, with prefix lengths. Queries to other addresses are not ours.
+    pub addresses: Vec<InterfaceAddress>,
+    /// UDP port that queries come to.
+    #[serde(default = "dns_port")]
+    pub dns_port: u16,
+    /// Descriptors per RX queue.
+    #[serde(default = "descriptors")]
+    pub rx_descriptors: u16,
+    /// Descriptors per TX queue.
+    #[serde(default = "descriptors")]
+    pub tx_descriptors: u16,
+    /// Use the port's checksum offloads where it has them.
+    #[serde(default = "yes")]
+    pub checksum_offload: bool,
+    /// Receive frames for every MAC address.
+    #[serde(default)]
+    pub promiscuous: bool,
+    /// How long to wait at start for the link to come up; 0 does not wait.
+    #[serde(default = "link_wait_ms")]
+    pub link_wait_ms: u64,
+}
+
+/// `[[placement]]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Placement {
+    /// A stretch of the line: `"parse..encode"`, `"parse..policy"`, `"lookup"`.
+    #[serde(default = "whole_line")]
+    pub stages: Stretch,
+    /// The CPUs that man it, one worker each.
+    pub cores: Vec<usize>,
+    /// What a worker does when its queues are empty.
+    #[serde(default)]
+    pub idle: Idle,
+}
+
+/// What a worker does when its queues are empty.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Idle {
+    /// Poll again at once: lowest latency, the core always shows 100 %.
+    Spin,
+    /// Spin a little, then pause, then sleep up to 200 us.
+    #[default]
+    Adaptive,
+}
+
+/// `[frames]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Frames {
+    /// Packet buffers in the pool; 0 computes them from descriptors, rings and batches.
+    pub count: u32,
+    /// Frames taken from a queue at a time, 1 to 64.
+    pub batch: u16,
+    /// Slots in each ring between two cores; a power of two.
+    pub ring: u32,
+}
+
+impl Default for Frames {
+    fn default() -> Self {
+        Self { count: 0, batch: 32, ring: 1024 }
+    }
+}
+
+fn dns_port() -> u16 {
+    53
+}
+
+fn descriptors() -> u16 {
+    1024
+}
+
+fn link_wait_ms() -> u64 {
+    3000
+}
+
+fn whole_line() -> Stretch {
+    Stretch::ALL
+}
+
+fn yes() -> bool {
+    true
+}

@@ -1,0 +1,169 @@
+//! Who is asked, and how.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use crate::limits::MAX_QUERIES_PER_PORT;
+use crate::pin::Pin;
+use crate::upstream::{Host, UpstreamAddress};
+
+/// The group of upstreams that name none, which is asked for all names that no `[[forward]]` claims.
+pub const DEFAULT_GROUP: &str = "default";
+
+/// `[slowpath]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SlowPath {
+    /// Threads that resolve misses; each owns a share of the keys.
+    pub threads: usize,
+    /// CPUs those threads may run on; empty: every CPU no data core uses, or all if none is left.
+    pub cores: Vec<usize>,
+    /// Slots in the ring of misses of each data core; a power of two.
+    pub ring: u32,
+    /// A client is answered with SERVFAIL this long after its query came, at the latest.
+    pub deadline_ms: u64,
+    /// Questions waiting for upstream, in all.
+    pub max_pending: usize,
+    /// Clients' queries waiting for upstream, in all.
+    pub max_waiting: usize,
+    /// Queries of one client address waiting for upstream.
+    pub max_waiting_per_client: usize,
+    /// Queries that may leave together from one random UDP port; 1: a port for every query.
+    pub queries_per_port: usize,
+    /// Resolvers that upstreams' names are looked up at, over UDP.
+    pub bootstrap: Vec<SocketAddr>,
+}
+
+impl Default for SlowPath {
+    fn default() -> Self {
+        Self {
+            threads: 1,
+            cores: Vec::new(),
+            ring: 4096,
+            deadline_ms: 3000,
+            max_pending: 16_384,
+            max_waiting: 65_536,
+            max_waiting_per_client: 256,
+            queries_per_port: MAX_QUERIES_PER_PORT,
+            bootstrap: Vec::new(),
+        }
+    }
+}
+
+/// `[[upstream]]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Upstream {
+    /// Address and port of the resolver, for example `"192.0.2.53:53"` or `"[2001:db8::53]:53"`; or where it
+    /// answers over TLS, HTTPS or QUIC, for example `"tls://192.0.2.53"`.
+    pub address: UpstreamAddress,
+    /// How long to wait for a reply before the next try.
+    #[serde(default = "upstream_timeout_ms")]
+    pub timeout_ms: u64,
+    /// Source address of our queries; absent: the kernel chooses.
+    pub source: Option<IpAddr>,
+    /// The group it belongs to.
+    #[serde(default = "default_group")]
+    pub group: String,
+    /// Write the letters of our queries large or small at random, and accept replies with the same only.
+    #[serde(default)]
+    pub mix_case: bool,
+    /// The name or address that the certificate must be for; absent: the host of `address`.
+    pub name: Option<Host>,
+    /// Fingerprints of public keys, one of which the server must have.
+    #[serde(default)]
+    pub pin: Vec<Pin>,
+    /// A PEM file of the certificates to trust instead of the system's.
+    pub ca_file: Option<PathBuf>,
+}
+
+impl Upstream {
+    /// A resolver at this address, with the default of everything else.
+    pub fn at(address: UpstreamAddress) -> Self {
+        Self {
+            address,
+            timeout_ms: upstream_timeout_ms(),
+            source: None,
+            group: default_group(),
+            mix_case: false,
+            name: None,
+            pin: Vec::new(),
+            ca_file: None,
+        }
+    }
+}
+
+/// `[[group]]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// The name that its upstreams give as their `group`.
+    pub name: String,
+    /// Whom of them to ask.
+    #[serde(default)]
+    pub strategy: Strategy,
+    /// Upstreams asked at once, if the strategy is `parallel`.
+    #[serde(default = "parallel")]
+    pub parallel: usize,
+}
+
+/// Whom of a group to ask. Upstreams that rest come after all others, whatever the strategy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Strategy {
+    /// The first of the file, unless another one is faster by 20 ms or more.
+    #[default]
+    Failover,
+    /// Each in turn.
+    RoundRobin,
+    /// The one with the shortest round-trip time.
+    Fastest,
+    /// The fastest ones at once; the first answer wins.
+    Parallel,
+    /// The fastest, and a second one if it takes longer than it usually does.
+    Hedged,
+}
+
+/// `[[forward]]`: the longest matching zone decides.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Forward {
+    /// A domain name; it stands for itself and everything below.
+    pub zone: String,
+    /// The group that is asked for such names.
+    pub group: String,
+}
+
+/// `[health]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Health {
+    /// Failures in a row after which an upstream rests.
+    pub failures: u32,
+    /// Replies in a row after which it is well again.
+    pub successes: u32,
+    /// How long after the beginning of its rest it is probed; the pause doubles with each probe that fails.
+    pub interval_ms: u64,
+    /// How long to wait for the reply to a probe.
+    pub timeout_ms: u64,
+}
+
+impl Default for Health {
+    fn default() -> Self {
+        Self { failures: 3, successes: 2, interval_ms: 30_000, timeout_ms: 2000 }
+    }
+}
+
+fn upstream_timeout_ms() -> u64 {
+    800
+}
+
+fn default_group() -> String {
+    DEFAULT_GROUP.into()
+}
+
+fn parallel() -> usize {
+    2
+}
