@@ -15,6 +15,8 @@ use pmdns_stages::Step;
 mod churn;
 #[path = "line/metering.rs"]
 mod metering;
+#[path = "line/policy.rs"]
+mod policy;
 #[path = "line/split.rs"]
 mod split;
 
@@ -113,6 +115,9 @@ fn others(c: &mut Criterion<Cycles>) {
     metering::bench(c);
     if wanted(&["line/split"]) {
         split::report();
+    }
+    if wanted(&["line/policy"]) {
+        policy::report();
     }
     if wanted(&["line/churn"]) {
         churn::report();

@@ -11,6 +11,7 @@ use core_affinity::CoreId;
 pub mod cycles;
 pub mod kit;
 pub mod load;
+pub mod rules;
 pub mod traffic;
 pub mod upstream;
 

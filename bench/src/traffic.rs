@@ -28,20 +28,6 @@ pub fn write_zone(mut zone: impl Write, names: usize) -> io::Result<()> {
     writeln!(zone, "ns A 127.0.0.1\n*.miss A 192.0.2.1")
 }
 
-/// Writes a block list of `names` names of the shapes that public lists have. None of the zone's names is on it,
-/// but they end like a part of those that are.
-pub fn write_list(mut list: impl Write, names: usize) -> io::Result<()> {
-    for name in 0..names {
-        match name % 4 {
-            0 => writeln!(list, "ads{name}.site{}.com", name % 100_003)?,
-            1 => writeln!(list, "tracker-{name}.net")?,
-            2 => writeln!(list, "metrics.client{name}.example")?,
-            _ => writeln!(list, "a.b{name}.cdn.provider{}.org", name % 1009)?,
-        }
-    }
-    Ok(())
-}
-
 /// Query number `index` of `names` names, from one of 200 clients.
 pub fn numbered_query(index: usize, names: usize) -> Query {
     // A fixed odd multiplier visits every name, in an order no prefetcher guesses.

@@ -3,13 +3,11 @@
 //! `scripts/instructions.sh` runs it under callgrind, which counts only inside [`measured`]. Everything is the
 //! same in every run: the seed, the names, and the time the stages see.
 
-use std::fs::File;
 use std::hint::black_box;
-use std::io::BufWriter;
-use std::path::PathBuf;
 
 use pmdns::ring::ring;
-use pmdns_bench::traffic::{Spread, entry_number, floods, query_frames, write_list};
+use pmdns_bench::rules::Rules;
+use pmdns_bench::traffic::{Spread, entry_number, floods, query_frames};
 use pmdns_bench::{Feed, Kit, RigFeed};
 use pmdns_stages::cache::Entry;
 use pmdns_stages::testing::{name_of, query};
@@ -26,14 +24,15 @@ const BATCHES: usize = 128;
 /// A case, and the work for it.
 type Case = (&'static str, fn());
 
-const CASES: [Case; 16] = [
+const CASES: [Case; 17] = [
     ("query_read", query_read),
     ("name_hash", name_hash),
     ("parse", || stage(|kit| kit.stages.parse.clone(), queries())),
     ("lookup_hit", || stage(|kit| kit.stages.lookup.clone(), queries())),
     ("encode", || stage(|kit| kit.stages.encode.clone(), queries())),
     ("line_hit", || line("hit")),
-    ("line_hit_lists", line_hit_lists),
+    ("line_hit_lists", || line_hit_under(Rules::list(LISTED))),
+    ("line_hit_policy", || line_hit_under(Rules::everything(LISTED))),
     ("policy_lists", policy_lists),
     ("line_malformed", || line("qdcount_0")),
     ("line_damaged", || line("udp_checksum")),
@@ -108,37 +107,17 @@ fn name_hash() {
     });
 }
 
-/// Settings with a block list of as many names as a usual one has; the file is gone when it is dropped.
-struct Listed {
-    settings: String,
-    file: PathBuf,
-}
-
-impl Listed {
-    fn new() -> Self {
-        let name = format!("pmdns-instructions-{}", std::process::id());
-        let file = std::env::temp_dir().join(name);
-        let list = File::create(&file).expect("a temporary file can be made");
-        write_list(BufWriter::new(list), LISTED).expect("the disk has room for a list");
-        Self { settings: format!("[[blocklist]]\nfile = \"{}\"\n", file.display()), file }
-    }
-
-    fn kit(&self) -> Kit {
-        let mut kit = Kit::new(&self.settings, pmdns_bench::kit::cache_bytes(NAMES));
-        kit.fill(NAMES);
-        kit
-    }
-}
-
-impl Drop for Listed {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.file);
-    }
+/// Stages under rules, over a filled cache.
+fn kit_under(rules: std::io::Result<Rules>) -> Kit {
+    let rules = rules.expect("there is room for the rules' files");
+    let mut kit = Kit::new(&rules.settings, pmdns_bench::kit::cache_bytes(NAMES));
+    kit.fill(NAMES);
+    kit
 }
 
 /// Hits, under rules that say nothing about them. A hit was asked for before, and so is each of these.
-fn line_hit_lists() {
-    let mut kit = Listed::new().kit();
+fn line_hit_under(rules: std::io::Result<Rules>) {
+    let mut kit = kit_under(rules);
     let mut line = kit.line();
     let everything: Vec<usize> = (0..NAMES).collect();
     let mut feed = Feed::new(query_frames(&everything), BATCH);
@@ -157,7 +136,7 @@ fn line_hit_lists() {
 
 /// The policy stage alone, under the same rules, for names it sees for the first time.
 fn policy_lists() {
-    stage_of(Listed::new().kit(), |kit| kit.stages.policy.clone(), queries());
+    stage_of(kit_under(Rules::list(LISTED)), |kit| kit.stages.policy.clone(), queries());
 }
 
 fn stage<S: Stage>(stage: impl Fn(&Kit) -> S, frames: Vec<Vec<u8>>) {

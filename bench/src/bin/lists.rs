@@ -2,13 +2,13 @@
 //! and says how long it takes to load, what it takes of memory, and what a query for another name costs.
 
 use std::error::Error;
-use std::fs::File;
-use std::io::{BufWriter, Write as _};
+use std::io::Write as _;
 use std::time::Instant;
 
 use pmdns::testing::config;
 use pmdns_bench::kit::{act, cache_bytes};
-use pmdns_bench::traffic::{Spread, query_frames, write_list};
+use pmdns_bench::rules::Rules;
+use pmdns_bench::traffic::{Spread, query_frames};
 use pmdns_bench::{Feed, Kit};
 use pmdns_stages::StageName;
 use pmdns_stages::policy::Ruleset;
@@ -31,11 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     say("     names   file MiB    load s   bytes/name   policy ns/query")?;
     say(&format!("{:>10} {:>10} {:>9} {:>12} {:>17.1}", 0, 0, 0, 0, nanoseconds("")))?;
     for names in counts {
-        let path = std::env::temp_dir().join(format!("pmdns-lists-{}", std::process::id()));
-        write_list(BufWriter::new(File::create(&path)?), names)?;
-        let row = measure(names, &path.display().to_string());
-        std::fs::remove_file(&path)?;
-        say(&row?)?;
+        say(&measure(names, &Rules::list(names)?)?)?;
     }
     Ok(())
 }
@@ -45,16 +41,15 @@ fn say(text: &str) -> std::io::Result<()> {
 }
 
 /// One row of the table.
-fn measure(names: usize, file: &str) -> Result<String, Box<dyn Error>> {
-    let settings = format!("[[blocklist]]\nfile = \"{file}\"\n");
-    let config = config(&settings);
+fn measure(names: usize, rules: &Rules) -> Result<String, Box<dyn Error>> {
+    let config = config(&rules.settings);
     let start = Instant::now();
     let (ruleset, digest) = Ruleset::load(&config, Seed::new([7; 16]), 0)?;
     let load = start.elapsed().as_secs_f64();
     drop(ruleset);
-    let mib = std::fs::metadata(file)?.len() as f64 / f64::from(1 << 20);
+    let mib = std::fs::metadata(&config.blocklists[0].file)?.len() as f64 / f64::from(1 << 20);
     let each = digest.bytes as f64 / digest.blocked_names as f64;
-    let nanoseconds = nanoseconds(&settings);
+    let nanoseconds = nanoseconds(&rules.settings);
     Ok(format!("{names:>10} {mib:>10.1} {load:>9.2} {each:>12.1} {nanoseconds:>17.1}"))
 }
 
