@@ -10,6 +10,7 @@ mod encrypted;
 mod explained;
 mod faults;
 mod groups;
+mod judged;
 mod nxdomain;
 mod orders;
 mod outages;
