@@ -11,6 +11,7 @@ mod explained;
 mod faults;
 mod groups;
 mod judged;
+mod lives;
 mod nxdomain;
 mod orders;
 mod outages;
