@@ -52,7 +52,9 @@ pub(super) struct Orders {
     waiting: Receiver<Order>,
     under_way: Vec<UnderWay>,
     /// How far the answers have been judged again, if that is under way.
-    judged: Option<Walk>,
+    judging: Option<Walk>,
+    /// Whether there have been other rules since that began.
+    rules_changed: bool,
 }
 
 /// Where a thread of the slow path is told what to do, and where it hears of it.
@@ -72,17 +74,15 @@ pub(crate) fn purge(threads: &[Sender<Order>], purge: &Purge) -> Option<u64> {
 
 impl Orders {
     pub(super) fn new(waiting: Receiver<Order>) -> Self {
-        Self { waiting, under_way: Vec::new(), judged: None }
+        Self { waiting, under_way: Vec::new(), judging: None, rules_changed: false }
     }
 }
 
 impl Desk {
     /// Takes new rules, if there are any. If they or those before are about addresses in answers, all answers in the
-    /// cache are judged again, from the first.
+    /// cache are judged again.
     pub(super) fn look_for_rules(&mut self) {
-        if self.outlets.look_for_rules() {
-            self.orders.judged = Some(Walk::default());
-        }
+        self.orders.rules_changed |= self.outlets.look_for_rules();
     }
 
     /// Goes on with the orders under way, and says how many there are.
@@ -93,7 +93,11 @@ impl Desk {
     /// Takes the next answers out of the cache that a rule has rewritten, or would rewrite. They are asked for again:
     /// what an upstream said of the former is not known any more.
     fn judge_again(&mut self) -> usize {
-        let Some(walk) = &mut self.orders.judged else { return 0 };
+        // A walk is not begun anew before it has ended, or rules that change often would keep it from the newest answers.
+        if self.orders.judging.is_none() && std::mem::take(&mut self.orders.rules_changed) {
+            self.orders.judging = Some(Walk::default());
+        }
+        let Some(walk) = &mut self.orders.judging else { return 0 };
         let (rules, mut withdrawn) = (self.outlets.encode.rules(), 0);
         let is_done = self.writer.walk(walk, JUDGED, &mut withdrawn, |_, entry, _| {
             let judged = Entry::copy_of(entry).map(|entry| rules.respond_again(entry).head().flags);
@@ -101,7 +105,7 @@ impl Desk {
             if is_rewritten { Verdict::Forget } else { Verdict::Stay }
         });
         if is_done {
-            self.orders.judged = None;
+            self.orders.judging = None;
         }
         add(&self.counters.withdrawn, withdrawn);
         self.cache_counters.publish(&self.writer.stats());
