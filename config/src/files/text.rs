@@ -5,7 +5,7 @@
 type Mistake = (u64, &'static str);
 
 /// The text as the scanner takes it, line for line. `$TTL`, the TTLs of records and the times of SOA records may have
-/// units, as in `1h30m` (BIND's, and RFC 2308's examples).
+/// units, as in `1h30m`, which BIND began with.
 pub(super) fn prepare(bytes: &[u8]) -> Result<Vec<u8>, Mistake> {
     let mut text = Text { out: Vec::with_capacity(bytes.len()), ..Text::default() };
     let mut rest = bytes;

@@ -1,5 +1,6 @@
 //! What a thread of the slow path is told to do with its shard of the cache: lose some answers, write all of them
-//! down, take in what was written down; and what it does by itself when it gets other rules: judge them again. Each is done in slices between turns, so that misses never wait long.
+//! down, take in what was written down. What it does by itself when it gets other rules: judge them again. Each is done
+//! in slices between turns, so that misses never wait long.
 
 use std::time::Duration;
 
@@ -90,8 +91,8 @@ impl Desk {
         self.judge_again() + self.go_on_with_orders()
     }
 
-    /// Takes the next answers out of the cache that a rule has rewritten, or would rewrite. They are asked for again:
-    /// what an upstream said of the former is not known any more.
+    /// Takes the next answers out of the cache that a rule has rewritten, or would rewrite: what an upstream said of the
+    /// former is not known any more.
     fn judge_again(&mut self) -> usize {
         // A walk is not begun anew before it has ended, or rules that change often would keep it from the newest answers.
         if self.orders.judging.is_none() && std::mem::take(&mut self.orders.rules_changed) {

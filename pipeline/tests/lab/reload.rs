@@ -41,6 +41,15 @@ struct Load {
     of_one_set: [AtomicUsize; 2],
 }
 
+/// Has clients stop when it is dropped, by a failing test as well.
+struct Stop<'l>(&'l AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
 fn no_query_is_lost_while_rules_are_replaced() {
@@ -55,8 +64,8 @@ fn no_query_is_lost_while_rules_are_replaced() {
         thread::scope(|clients| {
             clients.spawn(|| load.ask("10.97.0.1", &question));
             clients.spawn(|| load.ask(GUEST, &guests_question));
+            let _stop = Stop(&load.stop);
             replace_rules(&pmdns, &load);
-            load.stop.store(true, Ordering::Relaxed);
         });
         let told = load.of_one_set.each_ref().map(|answers| answers.load(Ordering::Relaxed));
         assert!(told[0] > 0 && told[1] > 0, "both sets answered: {load:?}");
