@@ -55,6 +55,8 @@ mod observe;
 mod orders;
 #[path = "lab/placements.rs"]
 mod placements;
+#[path = "lab/reload.rs"]
+mod reload;
 #[path = "lab/replay.rs"]
 mod replay;
 #[path = "lab/tap.rs"]

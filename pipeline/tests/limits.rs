@@ -40,6 +40,11 @@ fn send(rig: &mut Rig, queues: usize, client: u8, text: &str) {
     rig.settle();
 }
 
+/// What a client is let through at most whose first query came after `start`: a burst, and one for each whole second since.
+fn most(start: Instant) -> u64 {
+    BURST + start.elapsed().as_secs()
+}
+
 /// How many answers each client got, by the last byte of its address.
 fn answers(rig: &mut Rig) -> HashMap<u8, u64> {
     let mut answers = HashMap::new();
@@ -68,8 +73,7 @@ fn the_limit_is_exact_on_one_queue_and_on_two() {
         for _ in 0..25 {
             (11..=18).for_each(|client| send(&mut rig, queues, client, "hit.example. A"));
         }
-        // What came back meanwhile is one token a second.
-        let most = BURST + start.elapsed().as_secs() + 1;
+        let most = most(start);
         let answers = answers(&mut rig);
         assert_eq!(answers.len(), 8);
         for (client, passed) in &answers {
@@ -77,6 +81,30 @@ fn the_limit_is_exact_on_one_queue_and_on_two() {
         }
         let passed: u64 = answers.values().sum();
         assert_eq!(dropped(&rig, Reason::RateLimited), 8 * 25 - passed);
+    }
+}
+
+/// What floods comes in one burst of frames with what does not, to the same queue.
+#[test]
+fn trap_22_every_query_of_another_client_is_answered_while_one_floods() {
+    let (flood, other) = (11, 13);
+    for queues in [1, 2] {
+        let mut rig = rig(LIMIT, queues);
+        let start = Instant::now();
+        for _ in 0..BURST {
+            let mut burst = Burst::new();
+            for client in [[flood; 15].as_slice(), &[other], &[flood; 15]].concat() {
+                let query = Query { source: vec![10, 77, 0, client], ..query("hit.example. A") };
+                burst.push(rig.frame(&query.frame_bytes()));
+            }
+            rig.offer(usize::from(flood) % queues, &mut burst);
+            rig.settle();
+        }
+        let most = most(start);
+        let answers = answers(&mut rig);
+        assert_eq!(answers[&other], BURST, "{queues} queues: each of its queries");
+        assert!((BURST..=most).contains(&answers[&flood]), "{queues} queues: {answers:?}");
+        assert_eq!(dropped(&rig, Reason::RateLimited), 30 * BURST - answers[&flood]);
     }
 }
 
@@ -97,10 +125,7 @@ fn trap_21_access_and_limits_hold_whatever_answers() {
             send(&mut limited, 1, 9, kind);
         }
         let passed = answers(&mut limited).values().sum::<u64>() + totals(&limited).slow_path;
-        assert!(
-            (BURST..=BURST + start.elapsed().as_secs() + 1).contains(&passed),
-            "{kind}: {passed}"
-        );
+        assert!((BURST..=most(start)).contains(&passed), "{kind}: {passed}");
     }
 }
 
@@ -118,7 +143,7 @@ fn trap_22_a_flood_of_new_names_uses_up_its_own_misses_only() {
         for client in 12..=19 {
             send(&mut rig, queues, client, "other.example. A");
         }
-        let most = BURST + start.elapsed().as_secs() + 1;
+        let most = most(start);
         let missed = totals(&rig).slow_path - 8;
         assert!((BURST..=most).contains(&missed), "{missed} of the flood's misses");
         assert_eq!(dropped(&rig, Reason::MissRateLimited), 500 - missed);

@@ -1,4 +1,5 @@
-//! `docs/traps.md` names the tests that keep us out of the traps others fell into. Here it is checked that they exist.
+//! `docs/traps.md` names the tests that keep us out of the traps others fell into, and those of what a forwarder must do.
+//! Here it is checked that they exist.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,38 +9,54 @@ const DOCUMENT: &str = include_str!("../../docs/traps.md");
 /// How many traps there are.
 const TRAPS: usize = 28;
 
-/// A line of the table: the trap's number, and the tests that guard it.
-fn rows() -> Vec<(usize, Vec<&'static str>)> {
+/// What the second table stands under.
+const OF_A_FORWARDER: &str = "## What Unbound tests of a forwarder";
+
+/// A line of a table: what it is about, and the tests that show it.
+fn rows(table: &'static str) -> Vec<(&'static str, Vec<&'static str>)> {
     let row = |line: &'static str| {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
-        let [number, trap, guards] = cells[..] else {
+        let [first, sentence, tests] = cells[..] else {
             panic!("three cells are expected in: {line}")
         };
-        assert!(trap.ends_with('.'), "the trap is a sentence: {line}");
-        let guards = guards.split(", ").collect();
-        (number.parse().unwrap_or_else(|_| panic!("a number first: {line}")), guards)
+        assert!(sentence.ends_with('.'), "the second cell is a sentence: {line}");
+        (first, tests.split(", ").map(|test| test.trim_matches('`')).collect())
     };
-    DOCUMENT.lines().filter(|line| line.starts_with("| ")).skip(1).map(row).collect()
+    table.lines().filter(|line| line.starts_with("| ")).skip(1).map(row).collect()
+}
+
+/// The two tables.
+fn tables() -> (&'static str, &'static str) {
+    DOCUMENT.split_once(OF_A_FORWARDER).expect("the second table's heading")
 }
 
 #[test]
 fn every_trap_has_a_test_and_every_test_its_trap() {
     let tests = tests();
-    let rows = rows();
-    assert_eq!(rows.iter().map(|row| row.0).collect::<Vec<_>>(), (1..=TRAPS).collect::<Vec<_>>());
-    let mut named = BTreeSet::new();
-    for (number, guards) in &rows {
+    let rows = rows(tables().0);
+    let numbers = (1..=TRAPS).map(|number| number.to_string());
+    assert!(rows.iter().map(|row| row.0).eq(numbers), "the traps have their numbers");
+    for (number, (_, guards)) in (1..).zip(&rows) {
         let prefix = format!("trap_{number:02}_");
-        let has_its_own = guards.iter().any(|test| test.trim_matches('`').starts_with(&prefix));
+        let has_its_own = guards.iter().any(|test| test.starts_with(&prefix));
         assert!(has_its_own, "trap {number} has no test of its own");
-        for test in guards.iter().map(|test| test.trim_matches('`')) {
-            assert!(tests.contains(test), "trap {number}: there is no test `{test}`");
-            named.insert(test.to_owned());
-        }
     }
-    let of_a_trap = tests.iter().filter(|test| test.starts_with("trap_"));
-    let unnamed: Vec<_> = of_a_trap.filter(|test| !named.contains(*test)).collect();
-    assert_eq!(unnamed, [""; 0], "tests of traps that docs/traps.md does not name");
+    are_those(&rows, &tests, "trap_");
+}
+
+#[test]
+fn every_behaviour_of_a_forwarder_has_a_test_and_every_test_its_behaviour() {
+    are_those(&rows(tables().1), &tests(), "fwd_");
+}
+
+/// Checks that there are the tests of a table, and that it names all whose names begin so.
+fn are_those(rows: &[(&str, Vec<&'static str>)], tests: &BTreeSet<String>, beginning: &str) {
+    let named: BTreeSet<&str> = rows.iter().flat_map(|(_, tests)| tests).copied().collect();
+    let missing: Vec<_> = named.iter().filter(|test| !tests.contains(**test)).collect();
+    assert_eq!(missing, [&""; 0], "docs/traps.md names tests that there are not");
+    let of_theirs = tests.iter().filter(|test| test.starts_with(beginning));
+    let unnamed: Vec<_> = of_theirs.filter(|test| !named.contains(test.as_str())).collect();
+    assert_eq!(unnamed, [""; 0], "tests that docs/traps.md does not name");
 }
 
 /// The names of all tests of this repository.

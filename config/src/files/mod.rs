@@ -2,6 +2,7 @@
 //! and whenever it is told to reload.
 
 mod list;
+mod text;
 mod zone;
 
 use std::fs::File;

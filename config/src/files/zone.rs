@@ -9,6 +9,7 @@ use domain::base::name::ToName as _;
 use domain::base::rdata::{ComposeRecordData as _, RecordData as _};
 use domain::zonefile::inplace::{Entry, ScannedRecord, Zonefile};
 
+use super::text::prepare;
 use super::{FileError, open};
 use crate::limits::{MAX_LIST_BYTES, MAX_TTL};
 use crate::local::{LocalRecord, is_meta_type, reads_back};
@@ -37,7 +38,7 @@ pub fn zone_from(
     origin: Option<&str>,
 ) -> Result<Vec<LocalRecord>, FileError> {
     let at_line = |line, problem| FileError::Line { file: path.to_owned(), line, problem };
-    check_closed(bytes).map_err(|(line, problem)| at_line(line, problem.to_owned()))?;
+    let bytes = &*prepare(bytes).map_err(|(line, problem)| at_line(line, problem.to_owned()))?;
     let mut zone = Zonefile::with_capacity(bytes.len() + 1);
     zone.extend_from_slice(bytes);
     // domain 0.12.3 panics at a quoted text that is the file's end.
@@ -107,44 +108,6 @@ fn record(scanned: &ScannedRecord) -> Result<LocalRecord, String> {
     Ok(LocalRecord { name: name.into(), rtype: rtype.to_int(), ttl, data: data.into() })
 }
 
-/// Whether every quote and parenthesis is closed; otherwise the line where it opens. The scanner of domain
-/// 0.12.3 panics at some that are not.
-fn check_closed(bytes: &[u8]) -> Result<(), (u64, &'static str)> {
-    let mut line = 1;
-    let mut parenthesis = None;
-    let mut quoted = false;
-    let mut characters = bytes.iter();
-    while let Some(byte) = characters.next() {
-        match byte {
-            b'\n' if quoted => return Err((line, "a double quote is not closed on its line")),
-            b'\n' => line += 1,
-            b'\\' => match characters.next() {
-                Some(b'\n') | None => {
-                    return Err((line, "the line ends in the middle of an escape"));
-                }
-                Some(_) => {}
-            },
-            b'"' => quoted = !quoted,
-            _ if quoted => {}
-            // The rest of the line is a comment.
-            b';' => line += u64::from(characters.by_ref().any(|byte| *byte == b'\n')),
-            b'(' if parenthesis.is_some() => {
-                return Err((line, "a parenthesis opens inside another one"));
-            }
-            b'(' => parenthesis = Some(line),
-            b')' if parenthesis.take().is_none() => {
-                return Err((line, "a parenthesis is closed that was not opened"));
-            }
-            _ => {}
-        }
-    }
-    match (quoted, parenthesis) {
-        (true, _) => Err((line, "a double quote is not closed")),
-        (_, Some(line)) => Err((line, "a parenthesis is opened here and never closed")),
-        _ => Ok(()),
-    }
-}
-
 /// The scanner's `line:column: problem`, taken apart. Having read the last word of a line it stands at the start
 /// of the next.
 fn without_position(text: &str) -> (u64, String) {
@@ -173,12 +136,12 @@ mod tests {
     #[test]
     fn a_zone_file_with_all_its_shorthands() {
         let text = "\
-$TTL 3600
+$TTL 1H
 @ IN SOA ns.lan. admin.lan. (
     2024010101 ; serial
-    3600 900 604800 300 )
+    1h 15m 1w 300 )
   NS ns
-ns 60 A 192.0.2.1
+ns 1m A 192.0.2.1
 Www CNAME ns
 *.dev AAAA 2001:db8::1
 $ORIGIN sub.lan.
@@ -200,6 +163,8 @@ b TYPE65280 \\# 2 0102
             "b.sub.lan 65280 3600",
         ];
         assert_eq!(seen, expected);
+        let times = [3600, 900, 604_800, 300].map(u32::to_be_bytes).concat();
+        assert!(records[0].data.ends_with(&times));
         assert_eq!(*records[5].data, *b"\x03x;y\x01z");
         assert_eq!(*records[6].data, [1, 2]);
     }
@@ -232,6 +197,10 @@ b TYPE65280 \\# 2 0102
         assert!(text.starts_with("line 1: "), "{text}");
         let text = mistake("a A 192.0.2.1\nb A \\# 3 010203\n");
         assert_eq!(text, "line 2: a record of type A cannot have this data");
+        assert_eq!(
+            mistake("a 4000w A 192.0.2.1\n"),
+            "line 1: the TTL is 2419200000; allowed: 0 to 2147483647"
+        );
         let text = mistake("a TYPE255 \\# 0\n");
         assert!(text.contains("cannot stand in a zone"), "{text}");
     }
@@ -263,7 +232,8 @@ b TYPE65280 \\# 2 0102
             let text: String = (0..4).map(|place| characters[number / n.pow(place) % n]).collect();
             for start in ["", "a TXT ", "a IN 60 MX "] {
                 let text = format!("{start}{text}");
-                if check_closed(text.as_bytes()).is_ok() {
+                if let Ok(prepared) = prepare(text.as_bytes()) {
+                    assert_eq!(prepared, text.as_bytes(), "there is no time in it");
                     let mut zone = Zonefile::from(text.as_str());
                     zone.set_origin(Name::root_bytes());
                     while let Ok(Some(_)) = zone.next_entry() {}

@@ -80,6 +80,8 @@ counters! {
         inserted,
         /// Answers not put into the cache: their TTL is zero, or the cache refused them.
         not_cached,
+        /// Answers taken out of the cache after a reload: rules about addresses had rewritten them, or would now.
+        withdrawn,
         /// Questions put to a second upstream because the first took longer than it usually does.
         hedged,
         /// Queries whose answer was not needed, because another upstream's came first.

@@ -156,7 +156,7 @@ fn serve(mut desk: Desk, mut inlets: Vec<RingReceiver<Miss>>, stop: &AtomicBool)
     let mut idle_since = desk.now;
     while !stop.load(Ordering::Relaxed) {
         desk.read_clock();
-        desk.outlets.look_for_rules();
+        desk.look_for_rules();
         let taken = take(&mut inlets, |miss, worker| desk.take_in(miss, worker));
         let done = desk.turn();
         if taken > 0 || !desk.pending.is_empty() {

@@ -1,15 +1,19 @@
 //! What a thread of the slow path is told to do with its shard of the cache: lose some answers, write all of them
-//! down, take in what was written down. Each is done in slices between turns, so that misses never wait long.
+//! down, take in what was written down. What it does by itself when it gets other rules: judge them again. Each is done
+//! in slices between turns, so that misses never wait long.
 
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, TrySendError};
 use pmdns_stages::cache::{Entry, Head, NameBuffer, Purge, Verdict, Walk, Words};
 
+use super::counters::add;
 use super::desk::Desk;
 
 /// Entries looked at in one turn.
 const STEPS: usize = 1024;
+/// Entries judged again in one turn, which takes longer.
+const JUDGED: usize = 256;
 /// Words of a block of entries, beyond which it is sent.
 const BLOCK_WORDS: usize = 8192;
 /// Orders under way at a time; more wait in the channel.
@@ -48,6 +52,10 @@ enum UnderWay {
 pub(super) struct Orders {
     waiting: Receiver<Order>,
     under_way: Vec<UnderWay>,
+    /// How far the answers have been judged again, if that is under way.
+    judging: Option<Walk>,
+    /// Whether there have been other rules since that began.
+    rules_changed: bool,
 }
 
 /// Where a thread of the slow path is told what to do, and where it hears of it.
@@ -67,13 +75,45 @@ pub(crate) fn purge(threads: &[Sender<Order>], purge: &Purge) -> Option<u64> {
 
 impl Orders {
     pub(super) fn new(waiting: Receiver<Order>) -> Self {
-        Self { waiting, under_way: Vec::new() }
+        Self { waiting, under_way: Vec::new(), judging: None, rules_changed: false }
     }
 }
 
 impl Desk {
+    /// Takes new rules, if there are any. If they or those before are about addresses in answers, all answers in the
+    /// cache are judged again.
+    pub(super) fn look_for_rules(&mut self) {
+        self.orders.rules_changed |= self.outlets.look_for_rules();
+    }
+
     /// Goes on with the orders under way, and says how many there are.
     pub(super) fn carry_out(&mut self) -> usize {
+        self.judge_again() + self.go_on_with_orders()
+    }
+
+    /// Takes the next answers out of the cache that a rule has rewritten, or would rewrite: what an upstream said of the
+    /// former is not known any more.
+    fn judge_again(&mut self) -> usize {
+        // A walk is not begun anew before it has ended, or rules that change often would keep it from the newest answers.
+        if self.orders.judging.is_none() && std::mem::take(&mut self.orders.rules_changed) {
+            self.orders.judging = Some(Walk::default());
+        }
+        let Some(walk) = &mut self.orders.judging else { return 0 };
+        let (rules, mut withdrawn) = (self.outlets.encode.rules(), 0);
+        let is_done = self.writer.walk(walk, JUDGED, &mut withdrawn, |_, entry, _| {
+            let judged = Entry::copy_of(entry).map(|entry| rules.respond_again(entry).head().flags);
+            let is_rewritten = judged.is_some_and(|flags| flags & Head::REWRITTEN != 0);
+            if is_rewritten { Verdict::Forget } else { Verdict::Stay }
+        });
+        if is_done {
+            self.orders.judging = None;
+        }
+        add(&self.counters.withdrawn, withdrawn);
+        self.cache_counters.publish(&self.writer.stats());
+        1
+    }
+
+    fn go_on_with_orders(&mut self) -> usize {
         if self.orders.under_way.len() < MAX_UNDER_WAY
             && let Ok(order) = self.orders.waiting.try_recv()
         {
@@ -147,10 +187,13 @@ impl Desk {
         })
     }
 
-    /// Puts an answer of before into the cache, unless there is one for the same question by now. What is said of
-    /// the addresses in it are the rules in use.
+    /// Puts an answer of before into the cache, unless there is one for the same question by now, or it is not what an
+    /// upstream said. What is said of the addresses in it are the rules in use.
     fn take_back(&mut self, entry: Entry) -> bool {
-        let hash = entry.head().hash;
+        let Head { hash, flags, .. } = entry.head();
+        if flags & Head::REWRITTEN != 0 {
+            return false;
+        }
         let present = self.cache.find(hash).map(|found| Head::read(&self.cache.view(found)));
         let is_newer = present.is_some_and(|head| head.expires > self.context.seconds);
         !is_newer && self.writer.insert(&self.outlets.encode.rules().respond_again(entry)).is_kept()

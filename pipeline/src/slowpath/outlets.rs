@@ -59,10 +59,16 @@ enum Fate {
 }
 
 impl Outlets {
-    /// Takes new rules, if there are any, and gives back those in use.
-    pub(super) fn look_for_rules(&mut self) {
+    /// Takes new rules, if there are any, and gives back those in use. Says whether what the cache holds may have been
+    /// made by the latter, or not be what the former would make of it.
+    pub(super) fn look_for_rules(&mut self) -> bool {
         let Self { encode, rules, .. } = self;
-        rules.look(|rules| encode.exchange(rules));
+        let mut is_judged_again = false;
+        rules.look(|rules| {
+            is_judged_again = encode.rules().judges_responses() || rules.judges_responses();
+            encode.exchange(rules);
+        });
+        is_judged_again
     }
 
     /// Answers that there is no answer, and why.

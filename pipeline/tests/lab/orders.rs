@@ -72,7 +72,7 @@ fn orders_are_carried_out_while_it_serves() {
 }
 
 /// Gives an order, expects this exit code, and returns what was said.
-fn order(arguments: &[&str], code: i32) -> String {
+pub(crate) fn order(arguments: &[&str], code: i32) -> String {
     let output = run(&[arguments, &["--socket", "/run/lab/pmdns.sock"]].concat());
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {output:?}");
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)

@@ -71,6 +71,11 @@ impl Pmdns {
         self.process.signal(signal);
     }
 
+    /// Everything it has logged so far.
+    pub(crate) fn log(&self) -> String {
+        self.process.log()
+    }
+
     /// Asks for the counters.
     pub(crate) fn stats(&self) -> Stats {
         let output = run(&["stats", "--json", "--socket", "/run/lab/pmdns.sock"]);

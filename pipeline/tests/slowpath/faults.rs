@@ -2,13 +2,14 @@
 //! are those of Unbound's tests of the same behaviour.
 
 use std::collections::HashSet;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pmdns_stages::testing::query;
 use pmdns_stages::wire::dns::HEADER_LEN;
 
 use crate::rig::{Rig, Setup, wait_until};
-use crate::stub::{Asked, Faults, Stub};
+use crate::stub::{Asked, Faults, Send, Stub};
 
 /// Questions at once.
 const MANY: usize = 60;
@@ -163,6 +164,47 @@ fn fwd_0ttlservfail_an_answer_of_ttl_zero_does_not_hide_a_failure() {
     let second = rig.resolve(&query("www.example. A"));
     assert_eq!((second.rcode, second.records), (2, 0));
     assert_eq!(rig.finish().inserted, 0);
+}
+
+#[test]
+fn fwd_0ttlservfail_an_answer_of_ttl_zero_ends_a_failure() {
+    let asked_before = AtomicUsize::new(0);
+    let stub = Stub::replying(move |asked| match asked_before.fetch_add(1, Ordering::Relaxed) {
+        0 => asked.rcode(2),
+        _ => asked.addresses(1, 0),
+    });
+    let mut rig = Setup::asking(&[&stub]).start();
+    assert_eq!(rig.resolve(&query("www.example. A")).rcode, 2);
+    wait_until(|| rig.resolve(&query("www.example. A")).rcode == 0);
+    let asked = stub.asked().len();
+    for number in 1..4 {
+        assert_eq!(rig.resolve(&query("www.example. A")).records, 1);
+        assert_eq!(stub.asked().len(), asked + number, "neither is remembered");
+    }
+    rig.finish();
+}
+
+#[test]
+fn fwd_zero_an_empty_datagram_is_no_reply() {
+    let stub = Stub::start(Ipv4Addr::LOCALHOST.into(), |asked| {
+        vec![Send::Reply(Vec::new()), Send::Reply(asked.address())]
+    });
+    let mut rig = Setup::asking(&[&stub]).start();
+    assert_eq!(rig.resolve(&query("www.example. A")).records, 1);
+    let upstream = rig.upstream(0);
+    assert_eq!((upstream.mismatched, upstream.replies, upstream.tcp), (1, 1, 0));
+    rig.finish();
+}
+
+#[test]
+fn fwd_tcp_tc6_truncated_replies_are_fetched_over_tcp_and_ipv6() {
+    let stub = Stub::start(Ipv6Addr::LOCALHOST.into(), |asked| {
+        vec![Send::Reply(if asked.over_tcp { asked.address() } else { asked.truncated() })]
+    });
+    let mut rig = Setup::asking(&[&stub]).start();
+    assert_eq!(rig.resolve(&query("www.example. A")).records, 1);
+    assert_eq!((rig.upstream(0).queries, rig.upstream(0).tcp), (1, 1));
+    rig.finish();
 }
 
 #[test]

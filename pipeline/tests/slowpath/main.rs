@@ -10,6 +10,8 @@ mod encrypted;
 mod explained;
 mod faults;
 mod groups;
+mod judged;
+mod lives;
 mod nxdomain;
 mod orders;
 mod outages;

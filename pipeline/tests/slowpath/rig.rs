@@ -270,12 +270,16 @@ impl Rig {
         self.notes.push(Hit { hash, weight }).expect("the ring of notes has room");
     }
 
-    /// Lends the thread rules by which every IPv4 address makes an answer NXDOMAIN, by way of a file that only one
-    /// `test` writes.
+    /// Lends the thread rules by which every IPv4 address makes an answer NXDOMAIN.
     pub(crate) fn deny_all_addresses(&mut self, test: &str) {
+        self.judge_by(test, "0.0.0.0.0.rpz-ip 60 CNAME .\n");
+    }
+
+    /// Lends the thread these rules of a policy zone, by way of a file that only one `test` writes.
+    pub(crate) fn judge_by(&mut self, test: &str, rules: &str) {
         let path = std::env::temp_dir().join(format!("pmdns-rpz-{}-{test}", std::process::id()));
-        let any = "$ORIGIN rpz.\n@ 60 SOA ns admin 1 2 3 4 5\n0.0.0.0.0.rpz-ip 60 CNAME .\n";
-        std::fs::write(&path, any).unwrap();
+        std::fs::write(&path, format!("$ORIGIN rpz.\n@ 60 SOA ns admin 1 2 3 4 5\n{rules}"))
+            .unwrap();
         let rpz = vec![Rpz { file: path.clone(), origin: None }];
         let fresh = self.rules.recipe().make(&Config { rpz, ..Config::default() }).unwrap();
         std::fs::remove_file(&path).unwrap();

@@ -176,6 +176,8 @@ impl Head {
     pub const NEGATIVE: u8 = 8;
     /// The answer has expired and is given all the same (RFC 8767).
     pub const STALE: u8 = 16;
+    /// A rule about the addresses in it has made it what it is: it is not what an upstream said.
+    pub const REWRITTEN: u8 = 32;
 
     /// Reads the head of an entry.
     #[inline(always)]
@@ -322,7 +324,7 @@ impl Entry {
         Self { words: words.into() }
     }
 
-    /// The answer to the same question, learnt and forgotten when this one is, but without records.
+    /// The answer to the same question, learnt and forgotten when this one is, but without records: rewritten.
     pub fn without_records(&self, key: Key<'_>, rcode: Rcode, flags: u8) -> Self {
         self.replaced(key, rcode, flags, [0; 3], &[])
     }
@@ -352,7 +354,7 @@ impl Entry {
             learnt,
             expires,
             rcode,
-            flags,
+            flags: flags | Head::REWRITTEN,
             counts,
             body,
             optional_at,

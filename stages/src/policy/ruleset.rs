@@ -281,7 +281,8 @@ impl Ruleset {
         self.respond(entry, key, &message)
     }
 
-    fn judges_responses(&self) -> bool {
+    /// Whether there are rules about the addresses in answers.
+    pub fn judges_responses(&self) -> bool {
         self.policies.iter().any(PolicyZone::has_responses)
     }
 }

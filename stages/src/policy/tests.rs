@@ -334,10 +334,12 @@ fn an_address_in_an_answer_is_judged_before_it_is_kept() {
         (after.rcode, after.counts(), after.flags, judged == entry)
     };
     assert_eq!(respond("www.example.", 1), (Rcode::NOERROR, [1, 0, 0], 0, true));
-    assert_eq!(respond("WWW.example.", 9), (Rcode::NXDOMAIN, [0; 3], 0, false));
-    let local = (Rcode::NOERROR, [1, 0, 0], Head::AUTHORITATIVE, false);
+    assert_eq!(respond("WWW.example.", 9), (Rcode::NXDOMAIN, [0; 3], Head::REWRITTEN, false));
+    let flags = Head::AUTHORITATIVE | Head::REWRITTEN;
+    let local = (Rcode::NOERROR, [1, 0, 0], flags, false);
     assert_eq!(respond("www.example.", 8), local);
-    assert_eq!(respond("www.example.", 7), (Rcode::NOERROR, [0; 3], Head::TOO_LONG, false));
+    let flags = Head::TOO_LONG | Head::REWRITTEN;
+    assert_eq!(respond("www.example.", 7), (Rcode::NOERROR, [0; 3], flags, false));
     assert_eq!(respond("spared.example.", 9), (Rcode::NOERROR, [1, 0, 0], 0, true));
 }
 

@@ -1,0 +1,186 @@
+//! Names that exist and names that do not, wildcards, aliases, cuts, and what is answered with them.
+
+use super::*;
+use crate::testing::name_of;
+
+fn record(name: &str, rtype: u16, ttl: u32, data: &[u8]) -> LocalRecord {
+    LocalRecord { name: name_of(name).into(), rtype, ttl, data: data.into() }
+}
+
+fn alias(name: &str, target: &str) -> LocalRecord {
+    record(name, rtype::CNAME, 60, &name_of(target))
+}
+
+/// An SOA record whose negative TTL is 30.
+fn soa(name: &str) -> LocalRecord {
+    let times = [1u32, 3600, 900, 604_800, 30].map(u32::to_be_bytes).concat();
+    record(name, rtype::SOA, 600, &[name_of(name), name_of("admin."), times].concat())
+}
+
+fn ns(name: &str) -> LocalRecord {
+    record(name, rtype::NS, 600, &name_of("ns.elsewhere."))
+}
+
+fn zone(records: &[LocalRecord]) -> Zone<'_> {
+    Zone::new(records, |_| false).unwrap()
+}
+
+fn error(records: &[LocalRecord]) -> Option<LocalError> {
+    Zone::new(records, |_| false).err()
+}
+
+#[test]
+fn records_of_a_type_stand_in_file_order_with_their_least_ttl() {
+    let records = [
+        record("a.example.", 1, 300, &[192, 0, 2, 2]),
+        record("a.example.", 16, 300, b"\x02hi"),
+        record("A.example.", 1, 60, &[192, 0, 2, 1]),
+        record("a.example.", 1, 90, &[192, 0, 2, 2]),
+    ];
+    let zone = zone(&records);
+    let name = name_of("a.example.");
+    let reply = zone.answer(&name, 1).unwrap();
+    let expected = [
+        [0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 2],
+        [0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 1],
+    ];
+    assert_eq!((reply.answers, reply.bytes), (2, expected.concat()));
+    assert_eq!(zone.types(&name), [1, 16]);
+    assert_eq!(zone.answer(&name, 28).unwrap(), Reply::empty());
+}
+
+#[test]
+fn cname_records_lead_to_the_records_asked_for() {
+    let records =
+        [alias("w.x.", "W2.x."), alias("w2.x.", "h.x."), record("h.x.", 1, 300, &[192, 0, 2, 1])];
+    let zone = zone(&records);
+    let name = name_of("w.x.");
+    let reply = zone.answer(&name, 1).unwrap();
+    let expected = [
+        b"\xc0\x0c\0\x05\0\x01\0\0\0\x3c\0\x06\x02W2\x01x\0".as_slice(),
+        b"\x02W2\x01x\0\0\x05\0\x01\0\0\0\x3c\0\x05\x01h\x01x\0",
+        b"\x01h\x01x\0\0\x01\0\x01\0\0\x01\x2c\0\x04\xc0\0\x02\x01",
+    ];
+    assert_eq!((reply.answers, reply.bytes), (3, expected.concat()));
+    assert_eq!(zone.types(&name), [5, 1]);
+    assert_eq!(zone.answer(&name, 28).unwrap().bytes, expected[..2].concat());
+    assert_eq!(zone.answer(&name, rtype::CNAME).unwrap().bytes, expected[0]);
+}
+
+#[test]
+fn a_cname_record_stands_alone() {
+    let (name, first, second) = ("w.x.", alias("w.x.", "a."), alias("w.x.", "b."));
+    let not_alone = Some(LocalError::CnameNotAlone { name: name.into() });
+    assert_eq!(error(&[first.clone(), second]), not_alone);
+    assert_eq!(error(&[record(name, 1, 0, &[0; 4]), first.clone()]), not_alone);
+    assert_eq!(error(&[first.clone(), first]), None, "the same record twice");
+}
+
+#[test]
+fn chains_have_an_end() {
+    let circle = [alias("a.", "b."), alias("b.", "a.")];
+    let error = zone(&circle).answer(&name_of("a."), 1).err();
+    assert_eq!(error, Some(LocalError::CnameChain { name: "a.".into() }));
+    let itself = [alias("*.a.", "b.a.")];
+    assert!(zone(&itself).answer(&name_of("*.a."), 1).is_err(), "a wildcard that leads to itself");
+
+    let chain: Vec<_> = (0..=MAX_CNAMES)
+        .map(|step| alias(&format!("n{step}."), &format!("n{}.", step + 1)))
+        .collect();
+    let zone = zone(&chain);
+    assert!(zone.answer(&name_of("n0."), 1).is_err());
+    assert_eq!(zone.answer(&name_of("n1."), 1).unwrap().answers, MAX_CNAMES as u16);
+}
+
+#[test]
+fn negative_answers_carry_the_zone_s_soa() {
+    let records = [
+        soa("lan."),
+        record("a.lan.", 1, 300, &[0; 4]),
+        alias("gone.lan.", "no.such.lan."),
+        alias("there.lan.", "a.lan."),
+        alias("out.lan.", "elsewhere."),
+    ];
+    let zone = zone(&records);
+    let counts = |name: &str, qtype| {
+        let reply = zone.answer(&name_of(name), qtype).unwrap();
+        (reply.rcode, reply.answers, reply.authorities)
+    };
+    assert_eq!(counts("a.lan.", 1), (Rcode::NOERROR, 1, 0));
+    assert_eq!(counts("a.lan.", 28), (Rcode::NOERROR, 0, 1));
+    assert_eq!(counts("gone.lan.", 1), (Rcode::NXDOMAIN, 1, 1), "RFC 6604");
+    assert_eq!(counts("there.lan.", 28), (Rcode::NOERROR, 1, 1));
+    assert_eq!(counts("out.lan.", 1), (Rcode::NOERROR, 1, 0));
+    let missing = zone.missing(&name_of("lan."));
+    assert_eq!((missing.rcode, missing.authorities), (Rcode::NXDOMAIN, 1));
+    assert_eq!(missing.bytes[..15], *b"\x03lan\0\0\x06\0\x01\0\0\0\x1e\0\x20");
+    assert_eq!(zone.nodata(&name_of("lan.")).rcode, Rcode::NOERROR);
+}
+
+#[test]
+fn what_is_handed_to_other_servers_is_not_ours() {
+    let records = [
+        soa("lan."),
+        ns("lan."),
+        ns("sub.lan."),
+        record("ns.sub.lan.", 1, 300, &[0; 4]),
+        soa("own.lan."),
+        ns("own.lan."),
+        ns("b.own.lan."),
+        alias("w.lan.", "x.sub.lan."),
+    ];
+    let zone = zone(&records);
+    let cut = |name: &str| zone.cut(&name_of(name)).map(text);
+    assert_eq!(cut("ns.sub.lan.").as_deref(), Some("sub.lan."));
+    assert_eq!(cut("sub.lan.").as_deref(), Some("sub.lan."));
+    assert_eq!(cut("lan."), None);
+    assert_eq!(cut("x.own.lan."), None);
+    assert_eq!(cut("x.b.own.lan.").as_deref(), Some("b.own.lan."));
+    let reply = zone.answer(&name_of("w.lan."), 1).unwrap();
+    assert_eq!((reply.rcode, reply.answers, reply.authorities), (Rcode::NOERROR, 1, 0));
+}
+
+#[test]
+fn answers_that_fit_no_datagram_are_refused_at_load() {
+    let records = |owner: &str| -> Vec<_> {
+        (0..110u8).map(|last| record(owner, 1, 60, &[192, 0, 2, last])).collect()
+    };
+    let answer = |owner: &str, count: usize| {
+        zone(&records(owner)[..count]).answer(&name_of(owner), 1).map(|reply| reply.answers)
+    };
+    // 1680 bytes less header, question and OPT record: 1650, and 16 for each record.
+    assert_eq!(answer("a.", 103), Ok(103));
+    let error = answer("a.", 104).unwrap_err();
+    assert!(matches!(error, LocalError::TooLong { bytes: 1664, room: 1650, .. }), "{error}");
+    // Behind the longest question 1398.
+    assert_eq!(answer("*.a.", 87), Ok(87));
+    assert!(answer("*.a.", 88).is_err());
+}
+
+#[test]
+fn what_cannot_be_served_is_refused() {
+    let name = Box::from(b"\x03www".as_slice());
+    let broken = LocalRecord { name, ..record("a.", 1, 60, &[0; 4]) };
+    assert_eq!(error(&[broken]), Some(LocalError::Name { name: "\\x03www".into() }));
+    assert!(error(&[record("a.", rtype::CNAME, 60, b"\xc0\x0c")]).is_some());
+    let dname = record("a.", rtype::DNAME, 60, &name_of("b."));
+    assert_eq!(error(&[dname]), Some(LocalError::Dname { name: "a.".into() }));
+    let mut second = soa("a.");
+    second.data[0] = 0;
+    assert!(error(&[soa("a."), second]).is_some());
+}
+
+#[test]
+fn empty_names_lie_between_our_own_names() {
+    let records = [
+        record("a.b.c.lan.", 1, 60, &[0; 4]),
+        record("lan.", 1, 60, &[0; 4]),
+        record("www.ads.example.com.", 1, 60, &[0; 4]),
+    ];
+    let ads = name_of("ads.example.com.");
+    let zone = Zone::new(&records, |name| name == ads).unwrap();
+    let mut empty: Vec<String> = zone.empty().map(text).collect();
+    empty.sort();
+    // Not example.com, com and the root, which are not ours.
+    assert_eq!(empty, ["ads.example.com.", "b.c.lan.", "c.lan."]);
+}
