@@ -17,7 +17,7 @@ use pmdns::slowpath::{
 use pmdns::snapshot::CacheOrders;
 use pmdns_config::{
     Config, DEFAULT_GROUP, Forward, Group, Health, Rpz, SlowPath, Strategy, Upstream,
-    UpstreamAddress,
+    UpstreamAddress, View,
 };
 use pmdns_nics::hugepage::Arena;
 use pmdns_nics::{Frame, FramePool, HeapPool};
@@ -47,6 +47,7 @@ pub(crate) struct Setup {
     pub(crate) upstreams: Vec<Upstream>,
     pub(crate) groups: Vec<Group>,
     pub(crate) forwards: Vec<Forward>,
+    pub(crate) views: Vec<View>,
     pub(crate) health: Health,
     /// Frames in the pool.
     pub(crate) frames: usize,
@@ -67,6 +68,7 @@ impl Setup {
             upstreams: stubs.iter().map(|stub| upstream(stub.address.into())).collect(),
             groups: Vec::new(),
             forwards: Vec::new(),
+            views: Vec::new(),
             health: Health::default(),
             frames: 1024,
             answers: 512,
@@ -93,7 +95,7 @@ impl Setup {
     pub(crate) fn forward(mut self, zone: &str, index: usize) -> Self {
         let group = format!("only{index}");
         self.upstreams[index].group.clone_from(&group);
-        self.forwards.push(Forward { zone: zone.into(), group });
+        self.forwards.push(Forward { zone: zone.into(), group, views: Vec::new() });
         self
     }
 
@@ -195,7 +197,12 @@ impl Rig {
             setup.upstreams.iter().map(|_| UpstreamCounters::default()).collect();
         let stop = Arc::new(AtomicBool::new(false));
         let (give, taken) = slowpath::orders();
-        let orders = CacheOrders::new(vec![give], Arc::clone(&cache), clock);
+        let config = Config {
+            forwards: setup.forwards.clone(),
+            views: setup.views.clone(),
+            ..Config::default()
+        };
+        let orders = CacheOrders::new(vec![give], Arc::clone(&cache), clock, config.scope_map());
         let parts = SlowPathParts {
             settings: setup.settings,
             trust: Trust::load(&setup.upstreams).unwrap(),
@@ -203,6 +210,7 @@ impl Rig {
             upstreams: setup.upstreams,
             groups: setup.groups,
             forwards: setup.forwards,
+            views: setup.views,
             health: setup.health,
             lifetimes: Lifetimes {
                 min_ttl: 0,
@@ -276,7 +284,7 @@ impl Rig {
         let path = std::env::temp_dir().join(format!("pmdns-rpz-{}-{test}", std::process::id()));
         let any = "$ORIGIN rpz.\n@ 60 SOA ns admin 1 2 3 4 5\n0.0.0.0.0.rpz-ip 60 CNAME .\n";
         std::fs::write(&path, any).unwrap();
-        let rpz = vec![Rpz { file: path.clone(), origin: None }];
+        let rpz = vec![Rpz { file: path.clone(), origin: None, views: Vec::new() }];
         let fresh = self.rules.recipe().make(&Config { rpz, ..Config::default() }).unwrap();
         std::fs::remove_file(&path).unwrap();
         self.rules.lend(fresh);
