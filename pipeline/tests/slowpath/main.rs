@@ -19,3 +19,4 @@ mod server;
 mod stale;
 mod stub;
 mod suspicion;
+mod views;
