@@ -1,7 +1,8 @@
 //! Stage: who may ask, and in which view.
 //!
-//! The longest prefix that matches the client's address decides. Access and view are looked up in one go. A query that parse has already decided
-//! on comes by here too, so that a client who shall get nothing gets no error either.
+//! The longest prefix that matches the client's address decides, of the access lists on the one and of the views on
+//! the other; both are looked up in one go. A query that parse has already decided on comes by here too, so that a client
+//! who shall get nothing gets no error either.
 
 use pmdns_config::{Access, Config};
 

@@ -96,8 +96,8 @@ impl Groups {
         while !self.zones.is_empty()
             && let Some(label @ 1..) = rest.first().copied()
         {
-            let here = self.zones.get(rest).into_iter().flatten();
-            if let Some((_, group)) = here.into_iter().find(|(set, _)| set.has(view)) {
+            let mut here = self.zones.get(rest).into_iter().flatten();
+            if let Some((_, group)) = here.find(|(set, _)| set.has(view)) {
                 return *group;
             }
             rest = rest.get(1 + usize::from(label)..).unwrap_or_default();
