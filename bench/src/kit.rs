@@ -73,7 +73,7 @@ impl Kit {
                 .checking(Some(cookies))
                 .introducing(Arc::clone(&fixed)),
             neighbor: Neighbor::new(Arc::clone(&ports)),
-            acl: Acl::new(&config.acl),
+            acl: Acl::new(&config),
             ratelimit: RateLimit::new(&config.ratelimit, clock.ticks_per_second(), seed),
             policy: Policy::new(Arc::clone(&rules)),
             lookup: Lookup::new(Arc::clone(&cache)).limited(misses).answering_any(&fixed),

@@ -22,11 +22,12 @@ mod problem;
 mod settings;
 mod size;
 mod upstream;
+mod views;
 
 pub use cookies::{CookieSecret, CookieSecrets};
 pub use error::{ConfigError, Place};
 pub use files::FileError;
-pub use local::{LocalError, LocalProblem, LocalRecord, type_number};
+pub use local::{Local, LocalError, LocalProblem, LocalRecord, type_number};
 pub use name::{NameError, wire_name};
 pub use pin::{Pin, PinError};
 pub use placement::{PlacementError, StageName, Stretch, StretchError};
@@ -35,3 +36,4 @@ pub use problem::Problem;
 pub use settings::*;
 pub use size::ByteSize;
 pub use upstream::{Endpoint, Host, HostError, Protocol, Server, UpstreamAddress, UpstreamError};
+pub use views::{ViewSet, group_of};

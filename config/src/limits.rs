@@ -108,6 +108,8 @@ pub const MAX_RATE_TABLE: u32 = 1 << 24;
 /// Bytes in a unix socket's path, without the closing zero (`sockaddr_un`).
 pub const MAX_SOCKET_PATH: usize = 107;
 
+/// Views, besides that of clients that are in none: with it they are six bits of a cache key.
+pub const MAX_VIEWS: usize = 63;
 /// Zone files.
 pub const MAX_ZONES: usize = 1024;
 /// Block lists.

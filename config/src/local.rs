@@ -10,9 +10,18 @@ use serde::Deserialize;
 
 use crate::name::{NameError, wire_name};
 
-/// `[[local]]`: one record, `name`, `type`, `data` as a zone file has them (RFC 1035 section 5.1).
+/// `[[local]]`
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Written")]
+pub struct Local {
+    /// The record.
+    pub record: LocalRecord,
+    /// The views it holds in; none: all.
+    pub views: Vec<String>,
+}
+
+/// One record, its name, type and data written as a zone file has them (RFC 1035 section 5.1).
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocalRecord {
     /// Owner name in wire format, lower case, uncompressed.
     pub name: Box<[u8]>,
@@ -97,17 +106,20 @@ struct Written {
     #[serde(default = "default_ttl")]
     ttl: u32,
     data: String,
+    #[serde(default)]
+    views: Vec<String>,
 }
 
 fn default_ttl() -> u32 {
     300
 }
 
-impl TryFrom<Written> for LocalRecord {
+impl TryFrom<Written> for Local {
     type Error = LocalError;
 
     fn try_from(written: Written) -> Result<Self, LocalError> {
-        Self::new(&written.name, &written.r#type, written.ttl, &written.data)
+        let Written { name, r#type, ttl, data, views } = written;
+        Ok(Self { record: LocalRecord::new(&name, &r#type, ttl, &data)?, views })
     }
 }
 

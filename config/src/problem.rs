@@ -4,10 +4,12 @@
 
 use std::net::IpAddr;
 
+use crate::error::meant;
 use crate::limits::MAX_NAME;
 use crate::name::NameError;
 use crate::placement::PlacementError;
 use crate::settings::DEFAULT_GROUP;
+use crate::views::DEFAULT_VIEW;
 
 /// Which rule is broken, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -119,8 +121,38 @@ pub enum Problem {
     )]
     NoDefault,
     /// An upstream that would never be asked.
-    #[error("is `{0}`, which is asked for no name; add a [[forward]] with group = \"{0}\"")]
+    #[error(
+        "is `{0}`, which is asked for no name; add a [[forward]] or a [[view]] with group = \"{0}\""
+    )]
     IdleGroup(String),
+    /// The name that other clients' view has.
+    #[error(
+        "is `{DEFAULT_VIEW}`, which is what the view of clients in no [[view]] is called; choose another name"
+    )]
+    DefaultView,
+    /// A view that nobody described.
+    #[error("is `{name}`, which no [[view]] is called;{} allowed: {}", meant(nearest), allowed.join(", "))]
+    NoView {
+        /// The name as written.
+        name: String,
+        /// The name most like it.
+        nearest: Option<String>,
+        /// The names there are.
+        allowed: Vec<String>,
+    },
+    /// A client is in one view.
+    #[error("is {prefix}, which `{other}` claims for another view; keep one of the two")]
+    TwoViews {
+        /// The prefix.
+        prefix: String,
+        /// Path of the entry that lists it first.
+        other: String,
+    },
+    /// A view without anything of its own.
+    #[error(
+        "is `{0}`, a view like that of all other clients; give it a group, write views = [\"{0}\"] into a table, or remove it"
+    )]
+    IdleView(String),
     /// A forward zone is no name.
     #[error("is no zone: {0}")]
     Zone(NameError),

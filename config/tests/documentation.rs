@@ -30,6 +30,10 @@ name = "default"
 zone = "least.example"
 group = "default"
 
+[[view]]
+name = "least"
+clients = ["10.97.1.0/24"]
+
 [[local]]
 name = "least.example"
 type = "A"
@@ -37,6 +41,10 @@ data = "10.97.0.2"
 
 [[zone]]
 file = "least.zone"
+
+[[zone]]
+file = "view.zone"
+views = ["least"]
 
 [[blocklist]]
 file = "least.txt"

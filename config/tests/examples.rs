@@ -81,7 +81,7 @@ fn examples_show_local_records_and_blocked_names() {
     }
     // A, PTR, TXT and AAAA, RFC 1035 section 3.2.2 and RFC 3596.
     for rtype in [1, 12, 16, 28] {
-        let shown = examples["tap"].local.iter().any(|record| record.rtype == rtype);
+        let shown = examples["tap"].local.iter().any(|local| local.record.rtype == rtype);
         assert!(shown, "tap.toml has no record of type {rtype}");
     }
 }

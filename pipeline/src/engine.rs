@@ -211,6 +211,7 @@ impl Engine {
                 trust: trust.clone(),
                 groups: config.groups.clone(),
                 forwards: config.forwards.clone(),
+                views: config.views.clone(),
                 health: config.health.clone(),
                 lifetimes: lifetimes(config),
                 keeping: config.cache.clone(),
@@ -262,7 +263,7 @@ impl Engine {
             workers,
             slow_path,
             gauges,
-            orders: CacheOrders::new(threads, cache, clock),
+            orders: CacheOrders::new(threads, cache, clock, config.scope_map()),
             arena: arena_report,
             digest,
             rules: Some(rules),
@@ -400,7 +401,7 @@ fn stages(
             .checking(cookies)
             .introducing(Arc::clone(&fixed)),
         neighbor: Neighbor::new(Arc::clone(&ports)),
-        acl: Acl::new(&config.acl),
+        acl: Acl::new(config),
         ratelimit: RateLimit::new(&config.ratelimit, clock.ticks_per_second(), seed),
         policy: Policy::new(Arc::clone(&rules)),
         lookup: Lookup::new(Arc::clone(cache))

@@ -167,7 +167,7 @@ impl Recipe {
         let (ruleset, digest) = Ruleset::load(config, self.seed, self.generation)?;
         let ruleset = Arc::new(ruleset);
         let line = |_| LineRules {
-            acl: Acl::new(&config.acl),
+            acl: Acl::new(config),
             queries: Limiter::of_queries(&config.ratelimit, self.ticks_per_second, self.seed),
             misses: Limiter::of_misses(&config.ratelimit, self.ticks_per_second, self.seed),
             policy: Policy::new(Arc::clone(&ruleset)),

@@ -63,5 +63,7 @@ mod replay;
 mod tap;
 #[path = "lab/upstreams.rs"]
 mod upstreams;
+#[path = "lab/views.rs"]
+mod views;
 #[path = "lab/virtio.rs"]
 mod virtio;

@@ -218,6 +218,31 @@ fn access_and_rate_limits_are_replaced_too() {
     assert_eq!(ask(&mut rig), None);
 }
 
+#[test]
+fn who_is_in_a_view_and_what_holds_in_it_are_replaced_too() {
+    let rules = |client: &str, last: u8| {
+        config(&format!(
+            "[[view]]\nname = \"kids\"\nclients = [\"{client}\"]\n[[local]]\nname = \"one.example\"\n\
+             type = \"A\"\ndata = \"192.0.2.{last}\"\nviews = [\"kids\"]\n[[local]]\nname = \"one.example\"\n\
+             type = \"A\"\ndata = \"192.0.2.9\"\nviews = [\"default\"]\n"
+        ))
+    };
+    let mut rig = Rig::new(&rules("10.77.0.1", 1));
+    for (client, last, expected) in
+        [("10.77.0.1", 1, 1), ("10.77.0.2", 1, 9), ("10.77.0.0/24", 3, 3)]
+    {
+        lend(&mut rig, &rules(client, last));
+        while rig.rules.collect() {
+            rig.settle();
+        }
+        let mut burst = Burst::new();
+        burst.push(rig.frame(&query("one.example. A").frame_bytes()));
+        rig.offer(0, &mut burst);
+        rig.settle();
+        assert_eq!(answer(rig.sent()[0].bytes()), (0, Some(expected)), "{client}");
+    }
+}
+
 /// The whole way: a request over the socket, files read by a thread, rules lent, the answer when all have them.
 #[test]
 fn a_wrong_file_keeps_the_rules_and_says_why() {
@@ -285,5 +310,15 @@ fn a_wrong_file_keeps_the_rules_and_says_why() {
     let answer = reload(&mut workers);
     assert!(answer.contains("other settings have changed too: restart"), "{answer}");
     assert!(is_blocked(&mut workers, one) && !is_blocked(&mut workers, two));
+
+    let view = "views = [\"kids\"]\n[[view]]\nname = \"kids\"\nclients = [\"10.77.0.0/24\"]\n";
+    std::fs::write(&list, "two.example\n").unwrap();
+    std::fs::write(&file, format!("{text}{view}")).unwrap();
+    let answer = reload(&mut workers);
+    assert!(
+        answer.starts_with("error: the names of views") && answer.contains("restart"),
+        "{answer}"
+    );
+    assert!(is_blocked(&mut workers, one) && !is_blocked(&mut workers, two), "as before");
     std::fs::remove_dir_all(&folder).unwrap();
 }

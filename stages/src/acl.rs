@@ -1,9 +1,10 @@
-//! Stage: who may ask.
+//! Stage: who may ask, and in which view.
 //!
-//! The longest prefix that matches the client's address decides. A query that parse has already decided
-//! on comes by here too, so that a client who shall get nothing gets no error either.
+//! The longest prefix that matches the client's address decides, of the access lists on the one and of the views on
+//! the other; both are looked up in one go. A query that parse has already decided on comes by here too, so that a client
+//! who shall get nothing gets no error either.
 
-use pmdns_config::Access;
+use pmdns_config::{Access, Config};
 
 use crate::lpm::Clients;
 use crate::packet::{Answer, Packet};
@@ -12,18 +13,27 @@ use crate::wire::dns::Rcode;
 use crate::wire::edns::ExtendedError;
 use crate::{Context, Stage, StageName};
 
-/// The access list.
+/// The access list, and who is in which view.
 #[derive(Clone, Debug)]
 pub struct Acl {
-    /// What holds for every client, when no rule tells them apart.
+    /// What holds for every client, when nothing tells them apart.
     everyone: Option<Access>,
-    clients: Clients<Access>,
+    clients: Clients<Client>,
+}
+
+/// What is known of a client by its address.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Client {
+    access: Access,
+    view: u8,
+    scope: u8,
 }
 
 impl Acl {
-    /// The stage that keeps to these lists. A prefix that stands in several of them is refused rather than
-    /// allowed, and dropped rather than refused.
-    pub fn new(settings: &pmdns_config::Acl) -> Self {
+    /// The stage that keeps to the access lists and views of `config`. A prefix that stands in several lists is
+    /// refused rather than allowed, and dropped rather than refused.
+    pub fn new(config: &Config) -> Self {
+        let settings = &config.acl;
         let lists = [
             (&settings.allow, Access::Allow),
             (&settings.refuse, Access::Refuse),
@@ -33,9 +43,18 @@ impl Acl {
         let rules = lists
             .into_iter()
             .flat_map(|(prefixes, access)| prefixes.iter().map(move |prefix| (prefix, access)));
+        let scopes = config.scopes();
+        let views = config.view_numbers().zip(scopes).skip(1).zip(&config.views);
+        let members =
+            views.flat_map(|(number, view)| view.clients.iter().map(move |one| (one, number)));
+        let access = Clients::new(rules, settings.default);
         Self {
-            everyone: nobody.then_some(settings.default),
-            clients: Clients::new(rules, settings.default),
+            everyone: (nobody && config.views.is_empty()).then_some(settings.default),
+            clients: access.join(&Clients::new(members, (0, 0)), |access, (view, scope)| Client {
+                access,
+                view,
+                scope,
+            }),
         }
     }
 }
@@ -57,7 +76,12 @@ impl Stage for Acl {
     fn act(&mut self, packet: &mut Packet, _context: &Context) -> Step {
         let access = match self.everyone {
             Some(access) => access,
-            None => self.clients.find(packet.layout.client(packet.frame.bytes())),
+            None => {
+                let client = self.clients.find(packet.layout.client(packet.frame.bytes()));
+                packet.layout.view = client.view;
+                packet.layout.scope = client.scope;
+                client.access
+            }
         };
         match access {
             Access::Allow => Step::at(StageName::RateLimit),
@@ -75,6 +99,8 @@ impl Stage for Acl {
 mod tests {
     use std::net::IpAddr;
 
+    use pmdns_config::View;
+
     use super::*;
     use crate::packet::Flags;
     use crate::testing::{Query, act_once, at, query};
@@ -82,12 +108,13 @@ mod tests {
 
     fn list(default: Access, allow: &[&str], refuse: &[&str], drop: &[&str]) -> Acl {
         let prefixes = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
-        Acl::new(&pmdns_config::Acl {
+        let acl = pmdns_config::Acl {
             default,
             allow: prefixes(allow),
             refuse: prefixes(refuse),
             drop: prefixes(drop),
-        })
+        };
+        Acl::new(&Config { acl, ..Config::default() })
     }
 
     /// The packet as parse would hand it on.
@@ -155,6 +182,40 @@ mod tests {
         let mut acl = list(Access::Allow, &[], &[], &["::/0"]);
         assert_eq!(verdict(&mut acl, "192.0.2.1"), ALLOWED);
         assert_eq!(verdict(&mut acl, "2001:db8::1"), DROPPED);
+    }
+
+    #[test]
+    fn the_longest_prefix_of_all_views_says_which_one_a_client_is_in() {
+        let view = |name: &str, clients: &[&str], group: Option<&str>| View {
+            name: name.into(),
+            clients: clients.iter().map(|prefix| prefix.parse().unwrap()).collect(),
+            group: group.map(str::to_owned),
+        };
+        let views = vec![
+            view("wide", &["10.0.0.0/8", "2001:db8::/32"], Some("x")),
+            view("narrow", &["10.1.0.0/16", "2001:db8:0:1::/64", "0.0.0.0/32"], Some("x")),
+            view("like-others", &["10.1.2.0/24"], None),
+        ];
+        let refuse = ["10.1.3.0/24", "10.0.0.0/7"].map(|prefix| prefix.parse().unwrap()).into();
+        let acl = pmdns_config::Acl { refuse, ..pmdns_config::Acl::default() };
+        let mut acl = Acl::new(&Config { acl, views, ..Config::default() });
+        assert!(!acl.is_idle());
+        for (client, view, scope, answer) in [
+            ("10.2.0.1", 1, 1, REFUSED),
+            ("10.1.0.1", 2, 1, REFUSED),
+            ("10.1.2.1", 3, 0, REFUSED),
+            ("10.1.3.1", 2, 1, REFUSED),
+            ("11.0.0.1", 0, 0, REFUSED),
+            ("12.0.0.1", 0, 0, ALLOWED),
+            ("0.0.0.0", 2, 1, ALLOWED),
+            ("2001:db8::1", 1, 1, ALLOWED),
+            ("2001:db8:0:1::1", 2, 1, ALLOWED),
+            ("2001:db9::1", 0, 0, ALLOWED),
+        ] {
+            let packet = act_once(&mut acl, packet_from(client), &at(0));
+            assert_eq!((packet.layout.view, packet.layout.scope), (view, scope), "{client}");
+            assert_eq!((packet.step, packet.answer), answer, "{client}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Longest-prefix match, worked out beforehand: nested prefixes become ranges that do not overlap, so
 //! that finding the longest match is one binary search.
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::net::IpAddr;
 
@@ -30,6 +31,18 @@ impl<V: Copy + PartialEq> Clients<V> {
             }
         }
         Self { ipv4: Ranges::new(ipv4, default), ipv6: Ranges::new(ipv6, default) }
+    }
+
+    /// What is made of what both say of a client.
+    pub(crate) fn join<W, T>(&self, other: &Clients<W>, join: impl Fn(V, W) -> T) -> Clients<T>
+    where
+        W: Copy + PartialEq,
+        T: Copy + PartialEq,
+    {
+        Clients {
+            ipv4: self.ipv4.join(&other.ipv4, &join),
+            ipv6: self.ipv6.join(&other.ipv6, &join),
+        }
     }
 
     /// What is said of a client with this address of 4 or 16 bytes.
@@ -117,6 +130,22 @@ impl<A: Address, V: Copy + PartialEq> Ranges<A, V> {
             starts: sweep.ranges.iter().skip(1).map(|(start, _)| *start).collect(),
             values: sweep.ranges.iter().map(|(_, value)| *value).collect(),
             default,
+        }
+    }
+
+    /// What is made of what both say of each address.
+    fn join<W, T>(&self, other: &Ranges<A, W>, join: impl Fn(V, W) -> T) -> Ranges<A, T>
+    where
+        W: Copy + PartialEq,
+        T: Copy + PartialEq,
+    {
+        let starts: BTreeSet<A> = self.starts.iter().chain(&other.starts).copied().collect();
+        let all = std::iter::once(A::ZERO).chain(starts.iter().copied());
+        let value = |address| join(self.find(address), other.find(address));
+        Ranges {
+            values: all.map(value).collect(),
+            starts: starts.into_iter().collect(),
+            default: join(self.default, other.default),
         }
     }
 
@@ -237,12 +266,17 @@ mod tests {
             if rules.is_empty() {
                 return Ok(());
             }
+            let (some, others) = rules.split_at(near.index(rules.len()));
+            let [some, others] = [some, others].map(|rules| Ranges::new(rules.to_vec(), 0));
+            let joined = some.join(&others, |some, other| (some, other));
+            prop_assert_eq!(joined.find(anywhere), (some.find(anywhere), others.find(anywhere)));
             let edge = rules[near.index(rules.len())];
             let last = edge.network.last(edge.length);
             for address in [
                 edge.network, last, edge.network.wrapping_sub(1), last.wrapping_add(1),
             ] {
                 prop_assert_eq!(ranges.find(address), scan(&rules, address));
+                prop_assert_eq!(joined.find(address), (some.find(address), others.find(address)));
             }
         }
     }

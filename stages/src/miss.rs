@@ -63,7 +63,7 @@ impl Miss {
     /// The query as far as it is kept. What its OPT record said is in the layout.
     #[inline]
     pub fn query(&self) -> View<'_> {
-        View::new(&self.bytes[usize::from(self.layout.dns)..usize::from(self.len)], self.layout)
+        View::new(&self.bytes[self.layout.dns()..usize::from(self.len)], self.layout)
     }
 
     /// What the cache knows the question by.

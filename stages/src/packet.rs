@@ -11,7 +11,7 @@ use crate::policy::LocalRef;
 use crate::step::Step;
 use crate::wire::dns::{HEADER_LEN, Rcode, View, question_len};
 use crate::wire::edns::ExtendedError;
-use crate::wire::ip::{v4, v6};
+use crate::wire::ip::{UDP_LEN, v4, v6};
 
 /// A point in time, in ticks of the process's clock.
 pub type Tick = u64;
@@ -65,7 +65,7 @@ impl Packet {
     /// The DNS query in the frame. Only parse has packets without one.
     #[inline]
     pub fn query(&self) -> View<'_> {
-        View::new(&self.frame.bytes()[usize::from(self.layout.dns)..], self.layout)
+        View::new(&self.frame.bytes()[self.layout.dns()..], self.layout)
     }
 }
 
@@ -93,10 +93,12 @@ pub struct Layout {
     pub l3: u8,
     /// Start of the UDP (or ICMP) header.
     pub l4: u8,
-    /// Start of the DNS header; at most 90 (two tags, IPv4 with all options).
-    pub dns: u8,
     /// What kind of packet it is.
     pub flags: Flags,
+    /// The client's view, which says what rules hold for it; 0: it is in none.
+    pub view: u8,
+    /// The scope of that view: clients of one scope share cached answers. At most 63.
+    pub scope: u8,
     /// Length of the qname in wire format, 1 to 255; 0: there is no question to repeat.
     pub name_len: u8,
     /// Type asked for.
@@ -108,10 +110,16 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// Start of the DNS header; at most 90 (two tags, IPv4 with all options).
+    #[inline(always)]
+    pub fn dns(self) -> usize {
+        usize::from(self.l4) + UDP_LEN
+    }
+
     /// Where the question ends.
     #[inline(always)]
     pub fn question_end(self) -> usize {
-        usize::from(self.dns) + HEADER_LEN + question_len(self.name_len)
+        self.dns() + HEADER_LEN + question_len(self.name_len)
     }
 
     /// Where ends what an answer needs of the frame: the question, or the answer's cookie behind it.

@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pmdns_config::{Config, LocalRecord};
+use pmdns_config::{Config, Local, LocalRecord};
 use pmdns_fuzz::judge::{Judge, no_rules};
 
 /// Records of one input, at most.
@@ -17,9 +17,9 @@ fuzz_target!(|data: &[u8]| {
         let (name, rtype, data) = (words.next()?, words.next()?, words.next()?);
         LocalRecord::new(name, rtype, 300, data).ok()
     };
-    let local: Vec<LocalRecord> = text.split('\n').map_while(record).take(MAX_RECORDS).collect();
-    let config = Config { local, ..no_rules() };
-    if let Some(mut judge) = Judge::new(&config) {
-        judge.ask_for(&config.local);
+    let records: Vec<LocalRecord> = text.split('\n').map_while(record).take(MAX_RECORDS).collect();
+    let local = records.iter().cloned().map(|record| Local { record, views: Vec::new() });
+    if let Some(mut judge) = Judge::new(&Config { local: local.collect(), ..no_rules() }) {
+        judge.ask_for(&records);
     }
 });

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use pmdns_config::Config;
+use pmdns_config::{Config, Local};
 use pmdns_config::files::zone_from;
 use pmdns_fuzz::judge::{Judge, no_rules};
 
@@ -12,9 +12,9 @@ use pmdns_fuzz::judge::{Judge, no_rules};
 const MAX_RECORDS: usize = 64;
 
 fuzz_target!(|data: &[u8]| {
-    let Ok(local) = zone_from(data, Path::new("fuzzed"), Some("example")) else { return };
-    let config = Config { local, ..no_rules() };
-    if let Some(mut judge) = Judge::new(&config) {
-        judge.ask_for(&config.local[..config.local.len().min(MAX_RECORDS)]);
+    let Ok(records) = zone_from(data, Path::new("fuzzed"), Some("example")) else { return };
+    let local = records.iter().cloned().map(|record| Local { record, views: Vec::new() });
+    if let Some(mut judge) = Judge::new(&Config { local: local.collect(), ..no_rules() }) {
+        judge.ask_for(&records[..records.len().min(MAX_RECORDS)]);
     }
 });

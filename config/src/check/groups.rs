@@ -10,6 +10,7 @@ use crate::limits::{
 use crate::name::{NameError, readable, wire_name};
 use crate::problem::Problem;
 use crate::settings::{Config, DEFAULT_GROUP, Forward, Group, Health};
+use crate::views::group_of;
 
 impl Forward {
     /// The zone in wire format, lower case.
@@ -50,7 +51,7 @@ fn check_groups(config: &Config) -> Verdict {
 
 fn check_forwards(config: &Config) -> Verdict {
     at_most("forward", "zones", config.forwards.len(), MAX_FORWARDS)?;
-    let mut zones = HashMap::new();
+    let mut zones: HashMap<_, Vec<usize>> = HashMap::new();
     for (index, forward) in config.forwards.iter().enumerate() {
         has_members(config, &format!("forward[{index}].group"), &forward.group)?;
         let key = format!("forward[{index}].zone");
@@ -59,24 +60,32 @@ fn check_forwards(config: &Config) -> Verdict {
             Err(error) => return broken(key, Problem::Zone(error)),
         };
         let value = readable(&zone);
-        if let Some(first) = zones.insert(zone, index) {
+        let set = config.view_set(&forward.views);
+        let meets = |other: &&usize| set.meets(config.view_set(&config.forwards[**other].views));
+        let earlier = zones.entry(zone).or_default();
+        if let Some(first) = earlier.iter().find(meets) {
             let other = format!("forward[{first}].zone");
-            return broken(key, Problem::Twice { value, other, fix: "a zone has one group" });
+            let fix = "a zone has one group in each view";
+            return broken(key, Problem::Twice { value, other, fix });
         }
+        earlier.push(index);
     }
     Ok(())
 }
 
 /// Whether every name has somebody to be asked, and every upstream a name to be asked for.
 fn check_use(config: &Config) -> Verdict {
-    let is_root = |forward: &Forward| forward.zone == ".";
-    let default_is_asked = !config.forwards.iter().any(is_root);
-    if default_is_asked && !config.upstreams.iter().any(|one| one.group == DEFAULT_GROUP) {
+    let roots = config.forwards.iter().filter(|forward| forward.zone == ".");
+    let roots: Vec<_> = roots.map(|forward| config.view_set(&forward.views)).collect();
+    let views = config.view_numbers().filter(|view| !roots.iter().any(|set| set.has(*view)));
+    let rest: Vec<&str> = views.map(|view| group_of(view, &config.views)).collect();
+    let has_default = config.upstreams.iter().any(|one| one.group == DEFAULT_GROUP);
+    if rest.contains(&DEFAULT_GROUP) && !has_default {
         return broken("upstream", Problem::NoDefault);
     }
     for (index, upstream) in config.upstreams.iter().enumerate() {
         let group = &upstream.group;
-        let is_asked = (default_is_asked && group == DEFAULT_GROUP)
+        let is_asked = rest.contains(&&**group)
             || config.forwards.iter().any(|forward| forward.group == *group);
         if !is_asked {
             return broken(format!("upstream[{index}].group"), Problem::IdleGroup(group.clone()));
@@ -93,7 +102,7 @@ fn check_health(health: &Health) -> Verdict {
     in_range("health.timeout_ms", health.timeout_ms, 1, MAX_TIMEOUT_MS)
 }
 
-fn has_members(config: &Config, key: &str, group: &str) -> Verdict {
+pub(super) fn has_members(config: &Config, key: &str, group: &str) -> Verdict {
     match config.upstreams.iter().any(|upstream| upstream.group == group) {
         true => Ok(()),
         false => broken(key, Problem::EmptyGroup(group.to_owned())),

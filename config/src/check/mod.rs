@@ -5,6 +5,7 @@ mod groups;
 mod names;
 mod ports;
 mod resolving;
+mod views;
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -45,10 +46,11 @@ pub(crate) fn check(config: &Config) -> Verdict {
     cache(&config.cache)?;
     prefetch(&config.prefetch)?;
     resolving::check(config)?;
+    views::check(config)?;
     groups::check(config)?;
     acl(&config.acl)?;
     ratelimit(&config.ratelimit)?;
-    names::check_local(&config.local)?;
+    names::check_local(config)?;
     names::check_block(&config.block)?;
     names::check_files(config)?;
     control(&config.control)?;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{Verdict, at_most, broken, in_range};
 use crate::limits::{MAX_BLOCKLISTS, MAX_RPZ, MAX_TTL, MAX_ZONES};
-use crate::local::LocalRecord;
+use crate::local::{Local, LocalRecord};
 use crate::name::{NameError, readable, wire_name};
 use crate::problem::Problem;
 use crate::settings::{Block, Config};
@@ -71,22 +71,25 @@ fn check_file(key: &str, file: &Path) -> Verdict {
     }
 }
 
-pub(super) fn check_local(records: &[LocalRecord]) -> Verdict {
+pub(super) fn check_local(config: &Config) -> Verdict {
     let mut by_name: HashMap<&[u8], Vec<usize>> = HashMap::new();
-    for (index, record) in records.iter().enumerate() {
+    for (index, Local { record, views }) in config.local.iter().enumerate() {
+        let set = config.view_set(views);
         in_range(&format!("local[{index}].ttl"), record.ttl, 0, MAX_TTL)?;
         let earlier = by_name.entry(&record.name).or_default();
         for &other in earlier.iter() {
-            check_pair(records, other, index)?;
+            if set.meets(config.view_set(&config.local[other].views)) {
+                check_pair(&config.local, other, index)?;
+            }
         }
         earlier.push(index);
     }
     Ok(())
 }
 
-/// Whether two records of one name go together; `first` stands before `second` in the file.
-fn check_pair(records: &[LocalRecord], first: usize, second: usize) -> Verdict {
-    let (before, record) = (&records[first], &records[second]);
+/// Whether two records of one name and view go together; `first` stands before `second` in the file.
+fn check_pair(records: &[Local], first: usize, second: usize) -> Verdict {
+    let (before, record) = (&records[first].record, &records[second].record);
     let path = |index: usize| format!("local[{index}]");
     if before.rtype == record.rtype && before.data == record.data {
         return broken(path(second), Problem::SameRecord { other: path(first) });
@@ -95,7 +98,7 @@ fn check_pair(records: &[LocalRecord], first: usize, second: usize) -> Verdict {
     let is_cname = |record: &LocalRecord| record.rtype == CNAME;
     let may_join = |record: &LocalRecord| matches!(record.rtype, RRSIG | NSEC);
     for (cname, other) in [(second, first), (first, second)] {
-        if is_cname(&records[cname]) && !may_join(&records[other]) {
+        if is_cname(&records[cname].record) && !may_join(&records[other].record) {
             let (name, other) = (readable(&record.name), path(other));
             return broken(path(cname), Problem::CnameNotAlone { name, other });
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use crate::local::LocalRecord;
+use crate::local::Local;
 
 mod answers;
 mod cache;
@@ -56,11 +56,14 @@ pub struct Config {
     pub health: Health,
     /// Who may ask.
     pub acl: Acl,
+    /// Groups of clients with rules and upstreams of their own.
+    #[serde(rename = "view")]
+    pub views: Vec<View>,
     /// How fast one client may ask.
     pub ratelimit: RateLimit,
     /// Records answered from this file, authoritatively.
     #[serde(rename = "local")]
-    pub local: Vec<LocalRecord>,
+    pub local: Vec<Local>,
     /// Names answered with NXDOMAIN.
     pub block: Block,
     /// What is answered without being written down.

@@ -38,6 +38,18 @@ pub enum Access {
     Drop,
 }
 
+/// `[[view]]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct View {
+    /// The name that other tables give as one of their `views`.
+    pub name: String,
+    /// Prefixes of the clients in it; the longest matching prefix of all views decides.
+    pub clients: Vec<Prefix>,
+    /// The group that is asked for names that no `[[forward]]` claims; absent: the default group.
+    pub group: Option<String>,
+}
+
 /// `[ratelimit]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -116,6 +128,9 @@ pub struct Zone {
     pub file: PathBuf,
     /// What names without a trailing dot are relative to; absent: the root, or what `$ORIGIN` says.
     pub origin: Option<String>,
+    /// The views it holds in; none: all.
+    #[serde(default)]
+    pub views: Vec<String>,
 }
 
 /// `[[blocklist]]`: a file of names that are blocked.
@@ -130,6 +145,9 @@ pub struct Blocklist {
     /// What is answered.
     #[serde(default)]
     pub action: BlockAction,
+    /// The views it holds in; none: all.
+    #[serde(default)]
+    pub views: Vec<String>,
 }
 
 /// `[[rpz]]`: a response policy zone (draft-vixie-dnsop-dns-rpz-00).
@@ -140,6 +158,9 @@ pub struct Rpz {
     pub file: PathBuf,
     /// What names without a trailing dot are relative to; absent: the root, or what `$ORIGIN` says.
     pub origin: Option<String>,
+    /// The views it holds in; none: all.
+    #[serde(default)]
+    pub views: Vec<String>,
 }
 
 /// What the lines of a block list look like.

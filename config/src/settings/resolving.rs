@@ -134,6 +134,9 @@ pub struct Forward {
     pub zone: String,
     /// The group that is asked for such names.
     pub group: String,
+    /// The views it holds in; none: all.
+    #[serde(default)]
+    pub views: Vec<String>,
 }
 
 /// `[health]`

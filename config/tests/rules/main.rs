@@ -2,6 +2,7 @@
 
 mod machine;
 mod service;
+mod views;
 
 use pmdns_config::{Config, ConfigError};
 

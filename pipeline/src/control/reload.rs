@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use pmdns_config::{Config, ConfigError};
+use pmdns_config::{Config, ConfigError, View};
 use pmdns_stages::policy::{Digest, RulesetError};
 
 use super::socket::Client;
@@ -26,6 +26,12 @@ pub enum ReloadError {
     /// A file it names is, or the records contradict each other.
     #[error(transparent)]
     Rules(#[from] RulesetError),
+    /// Threads that ask upstream, and the cache, know views by their numbers.
+    #[error(
+        "the names of views, or which of them share answers (for they have the same group, forward zones and policy zones), \
+         have changed; restart for that"
+    )]
+    Views,
     /// No thread could be started for it.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
@@ -125,6 +131,9 @@ impl Reloader {
     }
 
     fn lend(&mut self, Read { config, fresh }: Read) {
+        if config.scope_map() != self.running.scope_map() {
+            return self.fail(&ReloadError::Views);
+        }
         let text = describe(&fresh.digest);
         for warning in &fresh.digest.warnings {
             tracing::warn!("{warning}");
@@ -174,7 +183,9 @@ pub fn describe(digest: &Digest) -> String {
 /// What a reload does not change, for comparison.
 fn rest(config: &Config) -> String {
     let none = Config::default();
+    let views = config.views.iter().map(|view| View { clients: Vec::new(), ..view.clone() });
     let rest = Config {
+        views: views.collect(),
         acl: none.acl,
         ratelimit: none.ratelimit,
         local: none.local,

@@ -136,7 +136,7 @@ impl Desk {
             return self.outlets.servfail(&waiter, why, &self.context);
         }
         let Self { groups, health, now, .. } = self;
-        let begin = |question: &Question| groups.plan(question.key().name, health, *now);
+        let begin = |question: &Question| groups.plan(question.key(), health, *now);
         match self.pending.admit(question, waiter, patience, begin) {
             Admission::Leads(ticket) => {
                 count(&self.counters.leaders);

@@ -3,7 +3,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use pmdns_config::{DEFAULT_GROUP, Forward, Group as Settings, NameError, Strategy, Upstream};
+use pmdns_config::{
+    DEFAULT_GROUP, Forward, Group as Settings, NameError, Strategy, Upstream, View, ViewSet,
+    group_of,
+};
+use pmdns_stages::cache::Key;
 
 use super::health::Health;
 use super::plan::Plan;
@@ -12,10 +16,10 @@ use super::plan::Plan;
 #[derive(Debug)]
 pub(super) struct Groups {
     groups: Vec<Group>,
-    /// Groups by zone; wire format, lower case.
-    zones: HashMap<Box<[u8]>, usize>,
-    /// The group for names that lie in no zone.
-    default: usize,
+    /// Groups by zone, which is in wire format and lower case, and the views in which each is asked.
+    zones: HashMap<Box<[u8]>, Vec<(ViewSet, usize)>>,
+    /// The group for names that lie in no zone, by view.
+    rest: Vec<usize>,
 }
 
 /// Upstreams that can stand in for each other.
@@ -35,6 +39,7 @@ impl Groups {
         upstreams: &[Upstream],
         settings: &[Settings],
         forwards: &[Forward],
+        views: &[View],
     ) -> Result<Self, NameError> {
         let mut names = vec![DEFAULT_GROUP];
         for upstream in upstreams {
@@ -52,20 +57,27 @@ impl Groups {
                 turn: 0,
             }
         };
-        let mut zones = HashMap::new();
+        // A checked configuration names no group without members.
+        let number = |group: &str| names.iter().position(|name| *name == group);
+        let mut zones: HashMap<_, Vec<_>> = HashMap::new();
         for forward in forwards {
-            // A checked configuration names no group without members.
-            if let Some(group) = names.iter().position(|name| *name == forward.group) {
-                zones.insert(forward.wire_zone()?, group);
+            if let Some(group) = number(&forward.group) {
+                let set = ViewSet::of(&forward.views, views);
+                zones.entry(forward.wire_zone()?).or_default().push((set, group));
             }
         }
-        let default = zones.remove(&[0][..]).unwrap_or(0);
-        Ok(Self { groups: names.iter().map(group).collect(), zones, default })
+        let root = zones.remove(&[0][..]).unwrap_or_default();
+        let rest = (0..=views.len() as u8).map(|view| {
+            let of_root = root.iter().find(|(set, _)| set.has(view)).map(|(_, group)| *group);
+            of_root.or_else(|| number(group_of(view, views))).unwrap_or(0)
+        });
+        Ok(Self { rest: rest.collect(), groups: names.iter().map(group).collect(), zones })
     }
 
-    /// The plan of a question for `name`, which is in wire format and lower case.
-    pub(super) fn plan(&mut self, name: &[u8], health: &mut Health, now: Duration) -> Plan {
-        let group = self.of(name);
+    /// The plan of a question, whose name is in lower case.
+    pub(super) fn plan(&mut self, key: Key<'_>, health: &mut Health, now: Duration) -> Plan {
+        // All views of a scope ask the same group.
+        let group = self.of(key.name, key.scope());
         let group = &mut self.groups[group];
         let order = group.order(health, now);
         match group.strategy {
@@ -78,18 +90,19 @@ impl Groups {
         }
     }
 
-    /// The group of the longest zone that `name` lies in.
-    fn of(&self, name: &[u8]) -> usize {
+    /// The group of the longest zone that `name` lies in, of those that hold in a view.
+    fn of(&self, name: &[u8], view: u8) -> usize {
         let mut rest = name;
         while !self.zones.is_empty()
             && let Some(label @ 1..) = rest.first().copied()
         {
-            if let Some(group) = self.zones.get(rest) {
+            let mut here = self.zones.get(rest).into_iter().flatten();
+            if let Some((_, group)) = here.find(|(set, _)| set.has(view)) {
                 return *group;
             }
             rest = rest.get(1 + usize::from(label)..).unwrap_or_default();
         }
-        self.default
+        self.rest.get(usize::from(view)).copied().unwrap_or(0)
     }
 }
 
@@ -215,7 +228,7 @@ mod tests {
     }
 
     fn forward(zone: &str, group: &str) -> Forward {
-        Forward { zone: zone.into(), group: group.into() }
+        Forward { zone: zone.into(), group: group.into(), views: Vec::new() }
     }
 
     #[test]
@@ -223,8 +236,8 @@ mod tests {
         let upstreams = [upstream(1, "default"), upstream(2, "a"), upstream(3, "b")];
         let forwards =
             [forward("Example.net.", "a"), forward("b.a.example.net", "b"), forward("org", "a")];
-        let groups = Groups::new(&upstreams, &[], &forwards).unwrap();
-        let members = |name: &str| &*groups.groups[groups.of(&wire_name(name).unwrap())].members;
+        let groups = Groups::new(&upstreams, &[], &forwards, &[]).unwrap();
+        let members = |name: &str| &*groups.groups[groups.of(&wire_name(name).unwrap(), 0)].members;
         for (name, member) in [
             ("example.net", 1),
             ("www.example.net", 1),
@@ -245,9 +258,36 @@ mod tests {
     fn the_root_zone_is_every_name_that_no_other_claims() {
         let upstreams = [upstream(1, "a"), upstream(2, "b"), upstream(3, "b")];
         let forwards = [forward(".", "b"), forward("example", "a")];
-        let groups = Groups::new(&upstreams, &[], &forwards).unwrap();
-        let members = |name: &str| &*groups.groups[groups.of(&wire_name(name).unwrap())].members;
+        let groups = Groups::new(&upstreams, &[], &forwards, &[]).unwrap();
+        let members = |name: &str| &*groups.groups[groups.of(&wire_name(name).unwrap(), 0)].members;
         assert_eq!(members("www.example"), [0]);
         assert_eq!((members("example.net"), members(".")), (&[1, 2][..], &[1, 2][..]));
+    }
+
+    #[test]
+    fn a_view_has_zones_and_a_group_of_its_own() {
+        let upstreams = ["default", "a", "b", "c"].map(|group| upstream(group.len() as u16, group));
+        let view = |name: &str, group: Option<&str>| View {
+            name: name.into(),
+            clients: Vec::new(),
+            group: group.map(str::to_owned),
+        };
+        let views = [view("one", Some("a")), view("two", None)];
+        let in_views = |zone: &str, group: &str, names: &[&str]| Forward {
+            views: names.iter().map(|name| (*name).to_owned()).collect(),
+            ..forward(zone, group)
+        };
+        let forwards = [
+            in_views("example", "b", &["default", "two"]),
+            in_views("example", "c", &["one"]),
+            in_views("x.example", "a", &["two"]),
+            in_views(".", "c", &["two"]),
+        ];
+        let groups = Groups::new(&upstreams, &[], &forwards, &views).unwrap();
+        let of = |name: &str| [0, 1, 2].map(|view| groups.of(&wire_name(name).unwrap(), view));
+        assert_eq!(of("example"), [2, 3, 2]);
+        assert_eq!(of("y.x.example"), [2, 3, 1]);
+        assert_eq!(of("example.net"), [0, 1, 3]);
+        assert_eq!(groups.of(&wire_name("example.net").unwrap(), 63), 0, "there is no such view");
     }
 }

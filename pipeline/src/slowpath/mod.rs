@@ -46,7 +46,7 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use crossbeam_channel::Receiver;
-use pmdns_config::{Forward, Group, Health as HealthSettings, SlowPath, Upstream};
+use pmdns_config::{Forward, Group, Health as HealthSettings, SlowPath, Upstream, View};
 use pmdns_nics::FramePool;
 use pmdns_stages::cache::{Cache, Hit, Lifetimes, Writer};
 use pmdns_stages::encode::Encode;
@@ -97,6 +97,8 @@ pub struct SlowPathParts {
     pub groups: Vec<Group>,
     /// Which group is asked for which names.
     pub forwards: Vec<Forward>,
+    /// Which clients have others.
+    pub views: Vec<View>,
     /// When an upstream rests, and when it is back.
     pub health: HealthSettings,
     /// How long answers are kept.
@@ -213,7 +215,7 @@ fn open(parts: SlowPathParts) -> io::Result<(Desk, Vec<RingReceiver<Miss>>)> {
         waiting: share(settings.max_waiting),
         waiting_per_client: share(settings.max_waiting_per_client),
     };
-    let groups = Groups::new(&parts.upstreams, &parts.groups, &parts.forwards);
+    let groups = Groups::new(&parts.upstreams, &parts.groups, &parts.forwards, &parts.views);
     parts.cache_counters.publish(&parts.writer.stats());
     let now = parts.clock.now();
     let desk = Desk {

@@ -154,7 +154,7 @@ impl Desk {
             return; // Somebody has asked for it meanwhile.
         }
         let Self { groups, health, now, .. } = self;
-        let begin = |question: &Question| groups.plan(question.key().name, health, *now);
+        let begin = |question: &Question| groups.plan(question.key(), health, *now);
         match self.pending.begin(Question::of_entry(entry), begin) {
             Admission::Leads(ticket) => {
                 self.prefetch.spend();

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! block   length of the payload (32 bits), CRC-32 of kind and payload, kind, payload
-//! 'P'     "pmdns", format, Unix time when the process's seconds began, Unix time of writing (64 bits each)
+//! 'P'     "pmdns", format, Unix time when the process's seconds began, Unix time of writing (64 bits each),
+//!         names of views and their scopes, as text
 //! 'E'     entries, 64-bit word by word
 //! 'Z'     number of entries (64 bits)
 //! ```
@@ -16,6 +17,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use pmdns_stages::cache::Head;
+use pmdns_stages::wire::name::word;
 
 /// What the first block begins with: a name, and the number of the format.
 const MAGIC: &[u8; 8] = b"pmdns\0\0\x01";
@@ -84,7 +86,7 @@ pub(super) struct SnapshotWriter {
 }
 
 impl SnapshotWriter {
-    pub(super) fn create(path: &Path, times: Times) -> Result<Self, SnapshotError> {
+    pub(super) fn create(path: &Path, times: Times, scopes: &str) -> Result<Self, SnapshotError> {
         let mut temporary = path.as_os_str().to_owned();
         temporary.push(".part");
         let temporary = PathBuf::from(temporary);
@@ -98,6 +100,7 @@ impl SnapshotWriter {
         let mut payload = MAGIC.to_vec();
         payload.extend_from_slice(&times.start.to_le_bytes());
         payload.extend_from_slice(&times.written.to_le_bytes());
+        payload.extend_from_slice(scopes.as_bytes());
         writer.block(b'P', &payload)?;
         Ok(writer)
     }
@@ -155,6 +158,8 @@ pub(super) struct Snapshot {
     file: BufReader<File>,
     path: PathBuf,
     pub(super) times: Times,
+    /// What the scopes of its keys mean.
+    pub(super) scopes: String,
 }
 
 impl Snapshot {
@@ -163,14 +168,14 @@ impl Snapshot {
         let failed = |source| SnapshotError::Read { path: path.to_owned(), source };
         let file = BufReader::new(File::open(path).map_err(failed)?);
         let times = Times { start: 0, written: 0 };
-        let mut snapshot = Self { file, path: path.to_owned(), times };
-        snapshot.times = snapshot.read_times()?;
+        let mut snapshot = Self { file, path: path.to_owned(), times, scopes: String::new() };
+        (snapshot.times, snapshot.scopes) = snapshot.read_origin()?;
         let mut entries = 0;
         while let Some(words) = snapshot.next_entries(entries)? {
             entries += split(&words).count() as u64;
         }
         snapshot.file.rewind().map_err(failed)?;
-        snapshot.read_times()?;
+        snapshot.read_origin()?;
         Ok(snapshot)
     }
 
@@ -195,14 +200,18 @@ impl Snapshot {
         }
     }
 
-    fn read_times(&mut self) -> Result<Times, SnapshotError> {
+    fn read_origin(&mut self) -> Result<(Times, String), SnapshotError> {
         let (kind, payload) = self.block()?;
-        let (words, rest) = payload.as_chunks::<8>();
-        match (kind, words, rest) {
-            (b'P', [magic, start, written], []) if magic == MAGIC => Ok(Times {
-                start: u64::from_le_bytes(*start),
-                written: u64::from_le_bytes(*written),
-            }),
+        let fixed = payload.split_first_chunk::<{ 3 * 8 }>();
+        let [magic, start, written] = match fixed {
+            Some((fixed, _)) if kind == b'P' => std::array::from_fn(|at| word(fixed, 8 * at)),
+            _ => [0; 3],
+        };
+        let scopes = fixed.and_then(|(_, rest)| std::str::from_utf8(rest).ok());
+        match scopes {
+            Some(scopes) if magic == u64::from_le_bytes(*MAGIC) => {
+                Ok((Times { start, written }, scopes.to_owned()))
+            }
             _ => self.damaged("it is no snapshot, or one of another version"),
         }
     }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 
 use crossbeam_channel::{Receiver, Sender};
-use pmdns_stages::cache::{Cache, Entry, Purge};
+use pmdns_stages::cache::{Cache, Entry, NameBuffer, Purge};
 
 pub use file::SnapshotError;
 pub use keeper::Keeper;
@@ -36,6 +36,8 @@ pub struct CacheOrders {
     threads: Vec<Sender<Order>>,
     cache: Arc<Cache>,
     clock: Clock,
+    /// Whose answers are whose.
+    scopes: Arc<str>,
     /// Held while answers are taken in or lost, or the same file might be written twice.
     turn: Arc<Mutex<()>>,
 }
@@ -50,9 +52,15 @@ pub struct Loaded {
 }
 
 impl CacheOrders {
-    /// Orders to these threads, by shard of `cache`.
-    pub fn new(threads: Vec<Sender<Order>>, cache: Arc<Cache>, clock: Clock) -> Self {
-        Self { threads, cache, clock, turn: Arc::default() }
+    /// Orders to these threads, by shard of `cache`, whose keys have these scopes
+    /// ([`Config::scope_map`](pmdns_config::Config::scope_map)).
+    pub fn new(
+        threads: Vec<Sender<Order>>,
+        cache: Arc<Cache>,
+        clock: Clock,
+        scopes: String,
+    ) -> Self {
+        Self { threads, cache, clock, scopes: scopes.into(), turn: Arc::default() }
     }
 
     /// Takes answers out of the cache, and says how many. When it returns, none of them is served any more.
@@ -66,7 +74,7 @@ impl CacheOrders {
         let _turn = self.take_turn();
         let (now, seconds) = self.now();
         let times = Times { start: now.saturating_sub(seconds.into()), written: now };
-        let mut file = SnapshotWriter::create(path, times)?;
+        let mut file = SnapshotWriter::create(path, times, &self.scopes)?;
         let (give, given) = crossbeam_channel::bounded(MAX_BLOCKS);
         for thread in &self.threads {
             let order = Order::Dump(give.clone());
@@ -85,7 +93,8 @@ impl CacheOrders {
         file.finish()
     }
 
-    /// Takes answers from a file into the cache, as far as they have not expired.
+    /// Takes answers from a file into the cache, as far as they have not expired. If views were others when it was
+    /// written, only answers for clients in none are taken: those of another view might be told to the wrong clients.
     pub fn load(&self, path: &Path) -> Result<Loaded, SnapshotError> {
         let mut snapshot = Snapshot::open(path)?;
         let _turn = self.take_turn();
@@ -93,6 +102,13 @@ impl CacheOrders {
         if snapshot.times.written > now + SKEW_SECONDS {
             let what = "it is from the future: is the clock right?";
             return Err(SnapshotError::Damaged { path: path.to_owned(), what });
+        }
+        let same_views = *snapshot.scopes == *self.scopes;
+        if !same_views {
+            tracing::warn!(
+                "{} was written with other views; only answers for clients in none are taken from it",
+                path.display()
+            );
         }
         let (done, kept) = crossbeam_channel::bounded(self.threads.len());
         let mut shards = Vec::new();
@@ -107,7 +123,11 @@ impl CacheOrders {
         while let Some(words) = snapshot.next_entries(entries)? {
             for entry in split(&words) {
                 entries += 1;
-                if let Some(entry) = self.restored(entry, snapshot.times, now, seconds) {
+                let restored = self.restored(entry, snapshot.times, now, seconds);
+                let is_ours = |entry: &Entry| {
+                    same_views || entry.key(&mut NameBuffer::default()).scope() == 0
+                };
+                if let Some(entry) = restored.filter(is_ours) {
                     shards[self.cache.shard_of(entry.head().hash)].take(entry)?;
                 }
             }

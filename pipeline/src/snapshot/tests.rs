@@ -8,6 +8,7 @@ use pmdns_stages::wire::name::Seed;
 use super::file::{Snapshot, SnapshotError, SnapshotWriter, Times, split};
 
 const TIMES: Times = Times { start: 1_000_000, written: 1_000_500 };
+const SCOPES: &str = "kids 1\n";
 
 /// A file of a test; it goes with it.
 struct TestFile(PathBuf);
@@ -38,7 +39,7 @@ fn words(number: u32) -> Vec<u64> {
 /// Writes blocks of two, one and no entries.
 fn write(file: &TestFile) {
     let before = std::fs::read(&file.0).ok();
-    let mut writer = SnapshotWriter::create(&file.0, TIMES).unwrap();
+    let mut writer = SnapshotWriter::create(&file.0, TIMES, SCOPES).unwrap();
     writer.entries(&[words(1), words(2)].concat()).unwrap();
     writer.entries(&words(3)).unwrap();
     assert!(std::fs::read(&file.0).ok() == before, "it has its name only when it is whole");
@@ -48,7 +49,7 @@ fn write(file: &TestFile) {
 
 fn read(file: &TestFile) -> Result<Vec<Vec<u64>>, SnapshotError> {
     let mut snapshot = Snapshot::open(&file.0)?;
-    assert_eq!(snapshot.times, TIMES);
+    assert_eq!((snapshot.times, &*snapshot.scopes), (TIMES, SCOPES));
     let mut all = Vec::new();
     while let Some(words) = snapshot.next_entries(all.len() as u64)? {
         all.extend(split(&words).map(<[u64]>::to_vec));
@@ -97,7 +98,7 @@ fn a_byte_that_was_changed_anywhere_is_noticed() {
 fn a_crash_while_writing_leaves_the_last_snapshot_alone() {
     let file = TestFile::new("crash");
     write(&file);
-    let mut writer = SnapshotWriter::create(&file.0, TIMES).unwrap();
+    let mut writer = SnapshotWriter::create(&file.0, TIMES, SCOPES).unwrap();
     writer.entries(&words(9)).unwrap();
     // As after SIGKILL: nothing is cleaned up.
     std::mem::forget(writer);
@@ -105,7 +106,7 @@ fn a_crash_while_writing_leaves_the_last_snapshot_alone() {
     assert_eq!(read(&file).unwrap().len(), 3);
     write(&file);
     assert_eq!(read(&file).unwrap().len(), 3, "and what is left does not disturb the next one");
-    let mut writer = SnapshotWriter::create(&file.0, TIMES).unwrap();
+    let mut writer = SnapshotWriter::create(&file.0, TIMES, SCOPES).unwrap();
     writer.entries(&words(9)).unwrap();
     drop(writer);
     assert!(!file.part().exists(), "an error cleans up");
@@ -114,7 +115,7 @@ fn a_crash_while_writing_leaves_the_last_snapshot_alone() {
 #[test]
 fn errors_say_what_to_do() {
     let nowhere = TestFile(PathBuf::from("/no/such/folder/snapshot"));
-    let error = SnapshotWriter::create(&nowhere.0, TIMES).unwrap_err().to_string();
+    let error = SnapshotWriter::create(&nowhere.0, TIMES, SCOPES).unwrap_err().to_string();
     assert!(error.contains("/no/such/folder/snapshot") && error.contains("may this user"));
     assert!(read(&nowhere).unwrap_err().is_absent());
 }

@@ -12,20 +12,22 @@ use crate::process::Process;
 
 /// The port NSD listens on, on loopback.
 pub(crate) const PORT: u16 = 5300;
+/// The port that a second one listens on.
+pub(crate) const SECOND_PORT: u16 = 5310;
 /// Names `n0` to `n10999` of the generated zone `bulk.test`, each with an address record.
 pub(crate) const BULK_NAMES: u32 = 11_000;
 
 /// Response rate limiting off, or a lab would get 200 answers a second.
 const CONFIG: &str = r#"
 server:
-    ip-address: 127.0.0.1@5300
+    ip-address: 127.0.0.1@PORT
     username: ""
     database: ""
-    zonesdir: "/run/lab"
-    pidfile: "/run/lab/nsd.pid"
-    xfrdfile: "/run/lab/xfrd.state"
-    xfrdir: "/run/lab"
-    zonelistfile: "/run/lab/zone.list"
+    zonesdir: "FOLDER"
+    pidfile: "FOLDER/nsd.pid"
+    xfrdfile: "FOLDER/xfrd.state"
+    xfrdir: "FOLDER"
+    zonelistfile: "FOLDER/zone.list"
     server-count: 1
     rrl-ratelimit: 0
 remote-control:
@@ -46,15 +48,28 @@ pub(crate) fn start_with(more: &[(&str, &str)]) -> Process {
 
 /// Starts NSD with these zones only.
 pub(crate) fn serve(zones: &[(&str, &str)]) -> Process {
-    let mut config = CONFIG.to_owned();
-    for (name, text) in zones {
-        fs::write(path(&format!("{name}.zone")), text).unwrap();
-        writeln!(config, "zone:\n    name: \"{name}\"\n    zonefile: \"{name}.zone\"").unwrap();
+    launch("nsd", PORT, zones)
+}
+
+/// Starts a second NSD, with these zones, beside the first.
+pub(crate) fn serve_second(zones: &[(&str, &str)]) -> Process {
+    launch("second-nsd", SECOND_PORT, zones)
+}
+
+fn launch(name: &str, port: u16, zones: &[(&str, &str)]) -> Process {
+    let folder = path(name);
+    fs::create_dir_all(&folder).unwrap();
+    let mut config =
+        CONFIG.replace("FOLDER", folder.to_str().unwrap()).replace("PORT", &port.to_string());
+    for (zone, text) in zones {
+        fs::write(folder.join(format!("{zone}.zone")), text).unwrap();
+        writeln!(config, "zone:\n    name: \"{zone}\"\n    zonefile: \"{zone}.zone\"").unwrap();
     }
-    fs::write(path("nsd.conf"), config).unwrap();
+    let file = folder.join("nsd.conf");
+    fs::write(&file, config).unwrap();
     let mut command = Command::new("/usr/sbin/nsd");
-    let nsd = Process::start("nsd", command.args(["-d", "-c", "/run/lab/nsd.conf"]));
-    wait_until("NSD answers", || zones.iter().all(|(name, _)| answers(name)));
+    let nsd = Process::start(name, command.arg("-d").arg("-c").arg(&file));
+    wait_until("NSD answers", || zones.iter().all(|(zone, _)| answers(port, zone)));
     nsd
 }
 
@@ -73,11 +88,11 @@ fn bulk_zone() -> String {
     zone
 }
 
-/// Whether the zone is served.
-fn answers(zone: &str) -> bool {
+/// Whether the zone is served at this port.
+fn answers(port: u16, zone: &str) -> bool {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-    socket.connect(("127.0.0.1", PORT)).unwrap();
+    socket.connect(("127.0.0.1", port)).unwrap();
     let _ = socket.send(&ask_a(1, zone));
     let mut reply = [0; 512];
     matches!(socket.recv(&mut reply), Ok(length) if length > 12 && reply[3] & 0x0f == 0)

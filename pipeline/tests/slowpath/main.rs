@@ -21,3 +21,4 @@ mod server;
 mod stale;
 mod stub;
 mod suspicion;
+mod views;

@@ -17,11 +17,12 @@ use pmdns::slowpath::{
 use pmdns::snapshot::CacheOrders;
 use pmdns_config::{
     Config, DEFAULT_GROUP, Forward, Group, Health, Rpz, SlowPath, Strategy, Upstream,
-    UpstreamAddress,
+    UpstreamAddress, View,
 };
 use pmdns_nics::hugepage::Arena;
 use pmdns_nics::{Frame, FramePool, HeapPool};
-use pmdns_stages::cache::{Cache, Hit, Key, Lifetimes, Retention};
+use pmdns_stages::acl::Acl;
+use pmdns_stages::cache::{Cache, Hit, Lifetimes, Retention};
 use pmdns_stages::encode::Encode;
 use pmdns_stages::miss::Miss;
 use pmdns_stages::parse::Parse;
@@ -47,6 +48,7 @@ pub(crate) struct Setup {
     pub(crate) upstreams: Vec<Upstream>,
     pub(crate) groups: Vec<Group>,
     pub(crate) forwards: Vec<Forward>,
+    pub(crate) views: Vec<View>,
     pub(crate) health: Health,
     /// Frames in the pool.
     pub(crate) frames: usize,
@@ -67,6 +69,7 @@ impl Setup {
             upstreams: stubs.iter().map(|stub| upstream(stub.address.into())).collect(),
             groups: Vec::new(),
             forwards: Vec::new(),
+            views: Vec::new(),
             health: Health::default(),
             frames: 1024,
             answers: 512,
@@ -93,7 +96,16 @@ impl Setup {
     pub(crate) fn forward(mut self, zone: &str, index: usize) -> Self {
         let group = format!("only{index}");
         self.upstreams[index].group.clone_from(&group);
-        self.forwards.push(Forward { zone: zone.into(), group });
+        self.forwards.push(Forward { zone: zone.into(), group, views: Vec::new() });
+        self
+    }
+
+    /// The same, but the client with this address is in a view of this name, for which upstream `index` is asked.
+    pub(crate) fn view(mut self, name: &str, client: &str, index: usize) -> Self {
+        let group = format!("only{index}");
+        self.upstreams[index].group.clone_from(&group);
+        let clients = vec![client.parse().unwrap()];
+        self.views.push(View { name: name.into(), clients, group: Some(group) });
         self
     }
 
@@ -133,6 +145,8 @@ pub(crate) struct Rig {
     upstreams: Arc<[UpstreamCounters]>,
     clock: Clock,
     parse: Parse,
+    acl: Acl,
+    config: Config,
     pub(crate) rules: RulesDesk,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,
@@ -195,7 +209,12 @@ impl Rig {
             setup.upstreams.iter().map(|_| UpstreamCounters::default()).collect();
         let stop = Arc::new(AtomicBool::new(false));
         let (give, taken) = slowpath::orders();
-        let orders = CacheOrders::new(vec![give], Arc::clone(&cache), clock);
+        let config = Config {
+            forwards: setup.forwards.clone(),
+            views: setup.views.clone(),
+            ..Config::default()
+        };
+        let orders = CacheOrders::new(vec![give], Arc::clone(&cache), clock, config.scope_map());
         let parts = SlowPathParts {
             settings: setup.settings,
             trust: Trust::load(&setup.upstreams).unwrap(),
@@ -203,6 +222,7 @@ impl Rig {
             upstreams: setup.upstreams,
             groups: setup.groups,
             forwards: setup.forwards,
+            views: setup.views,
             health: setup.health,
             lifetimes: Lifetimes {
                 min_ttl: 0,
@@ -239,6 +259,8 @@ impl Rig {
             upstreams,
             clock,
             parse,
+            acl: Acl::new(&config),
+            config,
             rules: desk,
             stop,
             thread,
@@ -252,36 +274,56 @@ impl Rig {
 
     /// Sends a client's query as a miss of a worker.
     pub(crate) fn ask_by(&mut self, worker: usize, query: &Query) {
-        let now = self.clock.now();
-        let mut packet = act_once(&mut self.parse, query.packet(), &self.clock.context(now));
-        packet.received = now;
-        let mut miss = Some(Miss::of(&packet));
+        let mut miss = Some(self.miss(query));
         wait_until(|| {
             miss = miss.take().and_then(|miss| self.misses[worker].push(miss).err());
             miss.is_none()
         });
     }
 
+    /// A client's query as the line makes a miss of it.
+    fn miss(&mut self, query: &Query) -> Miss {
+        let now = self.clock.now();
+        let context = self.clock.context(now);
+        let packet = act_once(&mut self.parse, query.packet(), &context);
+        let mut packet = act_once(&mut self.acl, packet, &context);
+        packet.received = now;
+        Miss::of(&packet)
+    }
+
     /// Tells of so many hits of the answer to a query, as a data core would.
     pub(crate) fn hit(&mut self, query: &Query, weight: u32) {
-        let key = Key { name: &query.name, qtype: query.qtype, qclass: query.qclass, flags: 0 };
-        let seed = Seed::new(SEED);
-        let hash = key.hash(seed, seed.hash(&query.name));
+        let miss = self.miss(query);
+        let hash = miss.key().hash(Seed::new(SEED), miss.key);
         self.notes.push(Hit { hash, weight }).expect("the ring of notes has room");
     }
 
     /// Lends the thread rules by which every IPv4 address makes an answer NXDOMAIN.
     pub(crate) fn deny_all_addresses(&mut self, test: &str) {
-        self.judge_by(test, "0.0.0.0.0.rpz-ip 60 CNAME .\n");
+        self.deny_all_addresses_in(&[], test);
     }
 
-    /// Lends the thread these rules of a policy zone, by way of a file that only one `test` writes.
+    /// The same in some views only.
+    pub(crate) fn deny_all_addresses_in(&mut self, views: &[&str], test: &str) {
+        self.judge_in(views, test, "0.0.0.0.0.rpz-ip 60 CNAME .\n");
+    }
+
+    /// Lends the thread these rules of a policy zone.
     pub(crate) fn judge_by(&mut self, test: &str, rules: &str) {
+        self.judge_in(&[], test, rules);
+    }
+
+    /// The same in some views only, by way of a file that only one `test` writes.
+    fn judge_in(&mut self, views: &[&str], test: &str, rules: &str) {
         let path = std::env::temp_dir().join(format!("pmdns-rpz-{}-{test}", std::process::id()));
         std::fs::write(&path, format!("$ORIGIN rpz.\n@ 60 SOA ns admin 1 2 3 4 5\n{rules}"))
             .unwrap();
-        let rpz = vec![Rpz { file: path.clone(), origin: None }];
-        let fresh = self.rules.recipe().make(&Config { rpz, ..Config::default() }).unwrap();
+        let rpz = vec![Rpz {
+            file: path.clone(),
+            origin: None,
+            views: views.iter().map(|name| (*name).to_owned()).collect(),
+        }];
+        let fresh = self.rules.recipe().make(&Config { rpz, ..self.config.clone() }).unwrap();
         std::fs::remove_file(&path).unwrap();
         self.rules.lend(fresh);
         wait_until(|| !self.rules.collect());

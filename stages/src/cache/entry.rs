@@ -23,7 +23,7 @@ pub(super) const HEAD_WORDS: usize = 5;
 /// TTL fields one entry can have; an answer with more records is answered with TC=1.
 pub const MAX_RECORDS: usize = 512;
 
-/// What an answer is found by: qname, type, class, and the two bits that change an answer.
+/// What an answer is found by: qname, type, class, the two bits that change an answer, and who it is for.
 #[derive(Clone, Copy, Debug)]
 pub struct Key<'n> {
     /// The qname in wire format, in any letter case.
@@ -32,7 +32,7 @@ pub struct Key<'n> {
     pub qtype: u16,
     /// Class asked for.
     pub qclass: u16,
-    /// [`Key::DO`] and [`Key::CD`].
+    /// [`Key::DO`] and [`Key::CD`]; the other six bits are the scope.
     pub flags: u8,
 }
 
@@ -42,6 +42,9 @@ impl<'n> Key<'n> {
     /// The client checks signatures itself (RFC 4035 section 3.2.2).
     pub const CD: u8 = 2;
 
+    /// Where the scope begins.
+    const SCOPE: u32 = 2;
+
     /// The key of a query.
     #[inline]
     pub fn of(query: View<'n>) -> Self {
@@ -50,8 +53,13 @@ impl<'n> Key<'n> {
             name: query.name(),
             qtype: layout.qtype,
             qclass: layout.qclass,
-            flags: layout.flags.of_key(),
+            flags: layout.flags.of_key() | layout.scope << Self::SCOPE,
         }
+    }
+
+    /// Whose answer it is: what upstreams and policy zones say to clients of one scope they may not say to others.
+    pub fn scope(&self) -> u8 {
+        self.flags >> Self::SCOPE
     }
 
     /// Hash of the whole key, from the hash of its name.

@@ -67,7 +67,7 @@ impl Offsets {
         Self {
             l3: usize::from(layout.l3),
             l4: usize::from(layout.l4),
-            dns: usize::from(layout.dns),
+            dns: layout.dns(),
             ipv6: layout.flags.has(Flags::IPV6),
         }
     }
@@ -75,7 +75,7 @@ impl Offsets {
     #[inline(always)]
     fn are_plain(layout: Layout) -> bool {
         // A header of IPv6 is longer: these offsets are of IPv4.
-        usize::from(layout.l3) == Self::PLAIN.l3 && usize::from(layout.dns) == Self::PLAIN.dns
+        usize::from(layout.l3) == Self::PLAIN.l3 && usize::from(layout.l4) == Self::PLAIN.l4
     }
 }
 

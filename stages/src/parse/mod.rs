@@ -263,7 +263,6 @@ impl Parse {
         packet.key = self.seed.hash(name);
         packet.question_sum = question_sum.folded();
         let layout = &mut packet.layout;
-        layout.dns = dns as u8;
         layout.name_len = asked.name_len;
         layout.qtype = asked.qtype;
         layout.qclass = asked.qclass;

@@ -59,7 +59,7 @@ fn a_query_is_found_under_any_headers() {
         let packet = parsed(&case.frame_bytes());
         assert_eq!((packet.step, packet.answer), (ON, Answer::None), "{case:?}");
         let layout = packet.layout;
-        assert_eq!((layout.l3, layout.l4, layout.dns), (l3, l4, l4 + 8));
+        assert_eq!((layout.l3, layout.l4, layout.dns()), (l3, l4, usize::from(l4) + 8));
         assert_eq!(packet.query().name(), case.name);
         assert_eq!(packet.query().id(), case.id);
         assert_eq!((layout.qtype, layout.qclass), (case.qtype, case.qclass));

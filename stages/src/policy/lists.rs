@@ -1,12 +1,17 @@
 //! Blocked names.
 //!
-//! What all lists say of a name is one number: what the name alone gets, what it gets with everything below it,
+//! What all lists say of a name is a rule: what the name alone gets, what it gets with everything below it,
 //! and whether it is an exception. An exception of any list beats the blocks of all. Otherwise the longest
 //! listed name decides, the rule for the name alone before the one with everything below it, and of several
 //! lists that have the same name, the first.
+//!
+//! A list may hold in some views only, so a name may have another rule in each. Few of these combinations are
+//! different ones: a name has the number of its own, and the list of them is short.
 
-use pmdns_config::BlockAction;
+use std::collections::HashMap;
+
 use pmdns_config::files::Scope;
+use pmdns_config::{BlockAction, ViewSet};
 
 use super::filter::{Candidate, Filter};
 use super::names::{Listing, Names};
@@ -19,41 +24,107 @@ const BELOW: u32 = 3;
 /// The name and everything below it is not blocked.
 const EXCEPT: u32 = 1 << 6;
 
+/// Rules for views; no view has two.
+type Rules = Box<[(ViewSet, u32)]>;
+
 /// Blocked names, not yet ready to be looked up.
 #[derive(Debug, Default)]
 pub(super) struct Lists {
     names: Listing,
+    combinations: Combinations,
 }
 
 /// Blocked names.
 #[derive(Clone, Debug)]
 pub(super) struct Blocked {
+    /// The value of a name is the number of its rules.
     names: Names,
+    rules: Box<[Rules]>,
+}
+
+/// The different rules of names, by number.
+#[derive(Debug, Default)]
+struct Combinations {
+    list: Vec<Rules>,
+    numbers: HashMap<Rules, u32>,
 }
 
 impl Lists {
-    /// Adds a whole name, in lower case; `false`: there is no room.
-    pub(super) fn add(&mut self, name: &[u8], scope: Scope, action: BlockAction) -> bool {
+    /// Adds a whole name, in lower case, as blocked in these views; `false`: there is no room.
+    pub(super) fn add(
+        &mut self,
+        name: &[u8],
+        scope: Scope,
+        action: BlockAction,
+        views: ViewSet,
+    ) -> bool {
         let rule = match scope {
             Scope::Exact => code(action),
             Scope::Below => code(action) << BELOW,
             Scope::Except => EXCEPT,
         };
-        self.names.add(name, rule)
+        let number = self.combinations.number([(views, rule)].into());
+        self.names.add(name, number)
     }
 
     /// Ready to be looked up.
     pub(super) fn build(self, seed: Seed) -> Blocked {
-        Blocked { names: self.names.build(seed, join) }
+        let Self { names, mut combinations } = self;
+        let names = names.build(seed, |earlier, later| combinations.join(earlier, later));
+        Blocked { names, rules: combinations.list.into() }
+    }
+}
+
+impl Combinations {
+    /// The number of these rules.
+    fn number(&mut self, rules: Rules) -> u32 {
+        if let Some(number) = self.numbers.get(&rules) {
+            return *number;
+        }
+        // There are no more than names, whose places have 32 bits.
+        let number = self.list.len() as u32;
+        self.list.push(rules.clone());
+        self.numbers.insert(rules, number);
+        number
+    }
+
+    /// The number of what two lists say of a name, the earlier before the later.
+    fn join(&mut self, earlier: u32, later: u32) -> u32 {
+        let (earlier, later) = (&self.list[earlier as usize], &self.list[later as usize]);
+        let mut joined: Vec<(ViewSet, u32)> = Vec::new();
+        let mut add = |views: ViewSet, rule| match joined.iter_mut().find(|one| one.1 == rule) {
+            _ if views.is_empty() => {}
+            Some((all, _)) => *all = all.or(views),
+            None => joined.push((views, rule)),
+        };
+        let without = |views, rules: &Rules| {
+            rules.iter().fold(views, |rest: ViewSet, (others, _)| rest.without(*others))
+        };
+        for (views, rule) in earlier {
+            for (others, other) in later {
+                add(views.and(*others), join(*rule, *other));
+            }
+            add(without(*views, later), *rule);
+        }
+        for (views, rule) in later {
+            add(without(*views, earlier), *rule);
+        }
+        joined.sort_unstable();
+        self.number(joined.into())
     }
 }
 
 impl Blocked {
-    /// What a query for a name gets whose candidates these are. The last one may be the name itself.
-    pub(super) fn find(&self, name: &[u8], candidates: &[Candidate<'_>]) -> Option<BlockAction> {
+    /// What a query in `view` gets for a name whose candidates these are. The last one may be the name itself.
+    pub(super) fn find(
+        &self,
+        name: &[u8],
+        candidates: &[Candidate<'_>],
+        view: u8,
+    ) -> Option<BlockAction> {
         let mut action = None;
         for Candidate { hash, name: listed } in candidates {
-            let Some(rule) = self.names.find(*hash, listed) else { continue };
+            let Some(rule) = self.rule(*hash, listed, view) else { continue };
             if rule & EXCEPT != 0 {
                 return None;
             }
@@ -61,6 +132,11 @@ impl Blocked {
             action = exact.or_else(|| action_of(rule >> BELOW)).or(action);
         }
         action
+    }
+
+    fn rule(&self, hash: u64, name: &[u8], view: u8) -> Option<u32> {
+        let rules = self.rules.get(self.names.find(hash, name)? as usize)?;
+        rules.iter().find(|(views, _)| views.has(view)).map(|(_, rule)| *rule)
     }
 
     /// The names, for the filter.
@@ -79,7 +155,7 @@ impl Blocked {
     }
 }
 
-/// What two lists say of a name, the earlier before the later.
+/// The rule of two, the earlier before the later.
 fn join(earlier: u32, later: u32) -> u32 {
     let part = |at: u32| match earlier >> at & ACTION {
         0 => later & ACTION << at,
@@ -129,14 +205,14 @@ mod tests {
         fn find(&self, text: &str) -> Option<BlockAction> {
             let (name, mut found) = (name_of(text), Candidates::new());
             self.filter.find(&name, &mut found);
-            self.blocked.find(&name, &found)
+            self.blocked.find(&name, &found, 0)
         }
     }
 
     fn lists(rules: &[(&str, Scope, BlockAction)]) -> Both {
         let mut lists = Lists::default();
         for (name, scope, action) in rules {
-            assert!(lists.add(&name_of(name), *scope, *action));
+            assert!(lists.add(&name_of(name), *scope, *action, ViewSet::ALL));
         }
         let blocked = lists.build(seed());
         let mut filter = Filter::with_capacity(rules.len(), seed());

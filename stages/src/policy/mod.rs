@@ -11,6 +11,7 @@ mod local;
 mod names;
 mod rpz;
 mod ruleset;
+mod sources;
 mod zone;
 
 use std::sync::Arc;
@@ -58,19 +59,21 @@ impl Stage for Policy {
         if self.rules.concerns_client(packet) {
             return self.rules.judge(packet);
         }
-        // What becomes of any other client's query without an answer here depends on nothing but its name.
-        if self.cleared.has(packet.key) {
+        // What becomes of any other client's query without an answer here depends on nothing but its name and view.
+        let hash = packet.key ^ u64::from(packet.layout.view);
+        if self.cleared.has(hash) {
             return GO_ON;
         }
         let step = self.rules.decide(packet);
         if step == GO_ON {
-            self.cleared.add(packet.key);
+            self.cleared.add(hash);
         }
         step
     }
 }
 
-/// Names that the rules say nothing about, as far as this core remembers, by their hash.
+/// Names that the rules say nothing about, as far as this core remembers, by their hash. That of a name differs from view to
+/// view, in its lower bits, so that a name has a place for each.
 ///
 /// A hash is all that is compared: that a name is taken for another one has odds of one to 2^64 for each pair of
 /// names, and nobody who does not know the seed can choose such a pair.

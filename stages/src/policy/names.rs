@@ -52,7 +52,7 @@ impl Listing {
     }
 
     /// The table. Of a name that came several times, `join` makes one value of the earlier and the later.
-    pub(super) fn build(self, seed: Seed, join: impl Fn(u32, u32) -> u32) -> Names {
+    pub(super) fn build(self, seed: Seed, mut join: impl FnMut(u32, u32) -> u32) -> Names {
         // Three of four slots are taken at most, so that every search ends, and soon.
         let slots = self.count + self.count.div_ceil(3);
         let mut names = Names {

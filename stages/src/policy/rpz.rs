@@ -7,7 +7,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use pmdns_config::{LocalRecord, Prefix};
+use pmdns_config::{LocalRecord, Prefix, ViewSet};
 
 use super::filter::{Candidate, Filter};
 use super::local::{Entries, LocalError, Node, owner_node};
@@ -108,6 +108,8 @@ enum Trigger {
 /// A policy zone, ready to be looked up.
 #[derive(Debug)]
 pub(super) struct PolicyZone {
+    /// The views it holds in.
+    pub(super) views: ViewSet,
     names: Names,
     below: Names,
     clients: Option<Clients<u32>>,
@@ -152,6 +154,7 @@ impl PolicyZone {
         // A rule that stands twice is one record set, so no name comes twice.
         let first = |earlier, _| earlier;
         Ok(Self {
+            views: ViewSet::ALL,
             names: build.names.build(seed, first),
             below: build.below.build(seed, first),
             clients: clients(&build.clients),

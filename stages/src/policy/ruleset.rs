@@ -4,16 +4,17 @@
 //! is judged again there: an answer is a place in the ruleset of one generation, and is looked up in no other.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use pmdns_config::files::{FileError, ListSummary, Scope, read_list, read_zone};
 use pmdns_config::limits::MAX_LIST_NAMES;
-use pmdns_config::{BlockAction, Config, NameError, wire_name};
+use pmdns_config::{BlockAction, Config, NameError, ViewSet};
 
-use super::builtin::{pointers, special_use};
 use super::filter::{Candidates, Filter, all_candidates};
 use super::lists::{Blocked, Lists};
 use super::local::{Entries, Local, LocalError};
 use super::rpz::{Action, PolicyZone, RpzError};
+use super::sources::LocalSources;
 use super::zone::Reply;
 use crate::StageName;
 use crate::cache::{Entry, Head, Key, NameBuffer};
@@ -52,13 +53,6 @@ pub enum RulesetError {
     TooMany,
 }
 
-/// The zones that have upstreams of their own; forwarding the root says nothing of any name.
-fn forwarded(config: &Config) -> Result<Vec<Box<[u8]>>, RulesetError> {
-    let zones = config.forwards.iter().map(|forward| wire_name(&forward.zone));
-    let zones = zones.collect::<Result<Vec<_>, _>>().map_err(RulesetError::Forward)?;
-    Ok(zones.into_iter().filter(|zone| zone.len() > 1).collect())
-}
-
 /// Where an answer stands in the ruleset of one generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 // Six bytes at two-byte alignment, so that an `Answer` with its tag fits in eight.
@@ -76,7 +70,8 @@ pub struct Ruleset {
     generation: u16,
     /// Which names the others have anything to say about.
     filter: Filter,
-    local: Local,
+    /// Local names, by view; views with the same sources share them.
+    local: Box<[Arc<Local>]>,
     policies: Box<[PolicyZone]>,
     /// Clients that policy zones have rules about; `None`: there are none.
     clients: Option<Clients<bool>>,
@@ -89,7 +84,7 @@ pub struct Ruleset {
 /// What was read to make a ruleset, for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Digest {
-    /// Names with local records.
+    /// Names with local records, counted once for all views that have the same.
     pub local_names: usize,
     /// Names that policy zones have rules about.
     pub policy_names: usize,
@@ -127,32 +122,34 @@ impl Ruleset {
         generation: u16,
     ) -> Result<(Self, Digest), RulesetError> {
         let mut digest = Digest::default();
-        let mut records = config.local.clone();
-        for zone in &config.zones {
-            records.extend(read_zone(&zone.file, zone.origin.as_deref())?);
-        }
-        if config.policy.special_use {
-            records.extend(special_use(&records, &forwarded(config)?));
-        }
-        if config.policy.auto_ptr {
-            records.extend(pointers(&records));
-        }
+        let sources = LocalSources::read(config)?;
         let blocked = read_lists(config, &mut digest)?.build(seed);
         let mut entries = Entries::new(seed);
         let null = [(rtype::A, 4), (rtype::AAAA, 16)]
             .map(|(rtype, len)| entries.add(&Reply::of(rtype, NULL_TTL, &vec![0; len]), 0));
         let [a, aaaa] = null;
-        // A name above a local one exists, also if it is blocked.
-        let is_blocked = |name: &[u8]| blocked.find(name, &all_candidates(name, seed)).is_some();
-        let local = Local::new(&records, is_blocked, &mut entries)?;
+        let (mut local, mut distinct) = (Vec::<Arc<Local>>::new(), Vec::new());
+        for (view, first) in config.view_numbers().zip(sources.alike(config)) {
+            if let Some(same) = local.get(usize::from(first)) {
+                local.push(Arc::clone(same));
+                continue;
+            }
+            // A name above a local one exists, also if it is blocked.
+            let is_blocked =
+                |name: &[u8]| blocked.find(name, &all_candidates(name, seed), view).is_some();
+            let records = sources.records(config, view);
+            local.push(Arc::new(Local::new(&records, is_blocked, &mut entries)?));
+            distinct.extend(local.last().map(Arc::clone));
+        }
+        let local_names: usize = distinct.iter().map(|local| local.len()).sum();
         let policies = read_policies(config, &mut entries, seed, &mut digest)?;
         let policy_names: usize = policies.iter().map(PolicyZone::len).sum();
-        let names = local.len() + policy_names + blocked.len();
+        let names = local_names + policy_names + blocked.len();
         let mut filter = Filter::with_capacity(names, seed);
-        local.add_to(&mut filter);
+        distinct.iter().for_each(|local| local.add_to(&mut filter));
         policies.iter().for_each(|zone| zone.add_to(&mut filter));
         blocked.add_to(&mut filter);
-        digest.local_names = local.len();
+        digest.local_names = local_names;
         digest.policy_names = policy_names;
         digest.blocked_names = blocked.len();
         let policy_bytes: usize = policies.iter().map(PolicyZone::footprint).sum();
@@ -161,14 +158,15 @@ impl Ruleset {
         let clients = prefixes.iter().map(|prefix| (*prefix, true));
         let clients = (!prefixes.is_empty()).then(|| Clients::new(clients, false));
         let null = [a?, aaaa?];
-        let policies = policies.into();
+        let (local, policies) = (local.into(), policies.into());
         let ruleset = Self { generation, filter, local, policies, clients, blocked, entries, null };
         Ok((ruleset, digest))
     }
 
     /// Whether there are no rules.
     pub(super) fn is_empty(&self) -> bool {
-        self.local.len() + self.blocked.len() + self.policies.len() == 0
+        self.local.iter().all(|local| local.len() == 0)
+            && self.blocked.len() + self.policies.len() == 0
     }
 
     /// The answer at a place, unless it is a place in another ruleset.
@@ -201,7 +199,8 @@ impl Ruleset {
     pub(crate) fn judge(&self, packet: &mut Packet) -> Step {
         let query = packet.query();
         let client = packet.layout.client(packet.frame.bytes());
-        packet.answer = match self.verdict(query.name(), query.qtype(), client) {
+        let view = packet.layout.view;
+        packet.answer = match self.verdict(query.name(), query.qtype(), client, view) {
             Verdict::Pass => return Step::at(StageName::Lookup),
             Verdict::Drop => return Step::drop(Reason::Blocked),
             Verdict::Truncated => Answer::Truncated,
@@ -216,19 +215,20 @@ impl Ruleset {
         Step::at(StageName::Encode)
     }
 
-    fn verdict(&self, name: &[u8], qtype: u16, client: &[u8]) -> Verdict {
+    fn verdict(&self, name: &[u8], qtype: u16, client: &[u8], view: u8) -> Verdict {
         let mut candidates = Candidates::new();
         self.filter.find(name, &mut candidates);
-        if let Some(number) = self.local.find(name, &candidates, qtype) {
+        let local = self.local.get(usize::from(view));
+        if let Some(number) = local.and_then(|local| local.find(name, &candidates, qtype)) {
             return Verdict::Entry(number);
         }
-        for zone in &self.policies {
+        for zone in self.policies_in(view) {
             let action = zone.of_client(client).or_else(|| zone.of_name(name, &candidates));
             if let Some(action) = action {
                 return policy_verdict(zone, action, qtype);
             }
         }
-        match self.blocked.find(name, &candidates) {
+        match self.blocked.find(name, &candidates, view) {
             None => Verdict::Pass,
             Some(BlockAction::Drop) => Verdict::Drop,
             Some(BlockAction::Nxdomain) => Verdict::Rcode(Rcode::NXDOMAIN),
@@ -242,14 +242,15 @@ impl Ruleset {
 
 impl Ruleset {
     /// An upstream's answer, as `entry` and as the message it was read from, or what policy zones have to say of the
-    /// addresses in it. Whoever asked for it and whoever will be answered from the cache gets the same.
+    /// addresses in it. Whoever asked for it and whoever will be answered from the cache gets the same: policy zones
+    /// hold alike in all views of the key's scope.
     pub fn respond(&self, entry: Entry, key: Key<'_>, message: &[u8]) -> Entry {
         if !self.judges_responses() {
             return entry;
         }
         let mut candidates = Candidates::new();
         self.filter.find(key.name, &mut candidates);
-        for zone in &self.policies {
+        for zone in self.policies_in(key.scope()) {
             // An earlier rule about the name exempts it; any other would have been carried out by now.
             if zone.of_name(key.name, &candidates) == Some(Action::Passthru) {
                 return entry;
@@ -279,6 +280,11 @@ impl Ruleset {
         let mut buffer = NameBuffer::default();
         let (key, message) = (entry.key(&mut buffer), entry.message());
         self.respond(entry, key, &message)
+    }
+
+    /// The policy zones of a view, in their order.
+    fn policies_in(&self, view: u8) -> impl Iterator<Item = &PolicyZone> {
+        self.policies.iter().filter(move |zone| zone.views.has(view))
     }
 
     /// Whether there are rules about the addresses in answers.
@@ -324,8 +330,9 @@ fn read_policies(
     let mut zones = Vec::new();
     for rpz in &config.rpz {
         let records = read_zone(&rpz.file, rpz.origin.as_deref())?;
-        let zone = PolicyZone::new(&records, entries, seed)
+        let mut zone = PolicyZone::new(&records, entries, seed)
             .map_err(|problem| RulesetError::Rpz { file: rpz.file.clone(), problem })?;
+        zone.views = config.view_set(&rpz.views);
         if zone.left_out > 0 {
             digest.warnings.push(format!(
                 "{}: {} rules about name servers (rpz-nsdname, rpz-nsip) are left out: a forwarder does not see them",
@@ -342,13 +349,14 @@ fn read_policies(
 fn read_lists(config: &Config, digest: &mut Digest) -> Result<Lists, RulesetError> {
     let mut lists = Lists::default();
     for name in config.block.wire_names()? {
-        if !lists.add(&name, Scope::Below, BlockAction::Nxdomain) {
+        if !lists.add(&name, Scope::Below, BlockAction::Nxdomain, ViewSet::ALL) {
             return Err(RulesetError::TooMany);
         }
     }
     for list in &config.blocklists {
+        let views = config.view_set(&list.views);
         let take = |listed: pmdns_config::files::Listed<'_>| {
-            lists.add(listed.name, listed.scope, list.action)
+            lists.add(listed.name, listed.scope, list.action, views)
         };
         let ListSummary { names, unknown, first_unknown } =
             read_list(&list.file, list.format, take)?;

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use pmdns_config::{BlockAction, Blocklist, Config, Forward, ListFormat, LocalRecord, Rpz, Zone};
+use pmdns_config::{
+    BlockAction, Blocklist, Config, Forward, ListFormat, Local, LocalRecord, Rpz, Zone,
+};
 
 use super::*;
 use crate::cache::{Head, Key, answers};
@@ -14,6 +16,8 @@ use crate::step::Reason;
 use crate::testing::{OUR_IPV4, OUR_MAC, Query, act_once, at, entry_of, name_of, query, reply};
 use crate::wire::dns::Rcode;
 use crate::wire::name::Seed;
+
+mod views;
 
 const ON: Step = Step::at(StageName::Lookup);
 const ANSWERED: Step = Step::at(StageName::Encode);
@@ -30,9 +34,10 @@ fn bare() -> Config {
 }
 
 /// An A record for this name.
-fn address(name: &str) -> LocalRecord {
+fn address(name: &str) -> Local {
     let data = Box::new([192, 0, 2, 1]);
-    LocalRecord { name: name_of(name).into(), rtype: 1, ttl: 300, data }
+    let record = LocalRecord { name: name_of(name).into(), rtype: 1, ttl: 300, data };
+    Local { record, views: Vec::new() }
 }
 
 /// A file that is gone when it is dropped.
@@ -48,8 +53,17 @@ impl Written {
         Self(path)
     }
 
+    /// As a policy zone with the apex `rpz`.
+    fn rpz(&self) -> Rpz {
+        Rpz { file: self.0.clone(), origin: Some("rpz".into()), views: Vec::new() }
+    }
+
+    fn zone(&self, origin: &str) -> Zone {
+        Zone { file: self.0.clone(), origin: Some(origin.into()), views: Vec::new() }
+    }
+
     fn list(&self, action: BlockAction) -> Blocklist {
-        Blocklist { file: self.0.clone(), format: ListFormat::Auto, action }
+        Blocklist { file: self.0.clone(), format: ListFormat::Auto, action, views: Vec::new() }
     }
 }
 
@@ -164,7 +178,7 @@ fn trap_19_a_canary_of_every_rule_kind_in_mixed_case() {
     let mut config = bare();
     config.block.names = vec!["Inline.canary.example".into()];
     let zone = rules("policy.canary.example 60 CNAME .\n*.zone.canary.example 60 CNAME .\n");
-    config.rpz = vec![Rpz { file: zone.0.clone(), origin: Some("rpz".into()) }];
+    config.rpz = vec![zone.rpz()];
     let files = [&hosts, &domains, &adblock];
     config.blocklists = files.iter().map(|file| file.list(BlockAction::Nxdomain)).collect();
     let mut policy = policy(&config);
@@ -229,7 +243,7 @@ fn a_zone_file_is_served_with_its_negatives() {
          sub 600 NS ns.elsewhere.\n",
     );
     let mut config = bare();
-    config.zones = vec![Zone { file: file.0.clone(), origin: Some("corp.lan".into()) }];
+    config.zones = vec![file.zone("corp.lan")];
     config.block.names = vec!["lan".into()];
     let mut policy = policy(&config);
     assert_eq!(local(&mut policy, "ns.corp.lan. A"), Some((Rcode::NOERROR, [1, 0, 0])));
@@ -253,13 +267,14 @@ fn special_use_names_are_answered_by_default_and_can_be_overridden() {
     }
     let mut config = Config { local: vec![address("nas.home.arpa.")], ..Config::default() };
     config.local.push(address("10.1.2.3.lan."));
-    config.local[1].data = Box::new([10, 1, 2, 3]);
+    config.local[1].record.data = Box::new([10, 1, 2, 3]);
     config.policy.auto_ptr = true;
     let mut policy = self::policy(&config);
     assert_eq!(local(&mut policy, "nas.home.arpa. A"), Some((Rcode::NOERROR, [1, 0, 0])));
     let pointer = local(&mut policy, "3.2.1.10.in-addr.arpa. PTR");
     assert_eq!(pointer, Some((Rcode::NOERROR, [1, 0, 0])));
-    let forward = |zone: &str| Forward { zone: zone.into(), group: "corp".into() };
+    let forward =
+        |zone: &str| Forward { zone: zone.into(), group: "corp".into(), views: Vec::new() };
     let forwards = ["corp.home.arpa.", "onion.", "."].map(forward).into();
     let mut policy = self::policy(&Config { forwards, ..Config::default() });
     for text in ["a.corp.home.arpa. A", "corp.home.arpa. A", "x.onion. A"] {
@@ -271,8 +286,7 @@ fn special_use_names_are_answered_by_default_and_can_be_overridden() {
 /// A stage with these policy zones and these names blocked.
 fn with_policies(zones: &[&Written], blocked: &[&str]) -> Policy {
     let mut config = bare();
-    let rpz = |file: &&Written| Rpz { file: file.0.clone(), origin: Some("rpz".into()) };
-    config.rpz = zones.iter().map(rpz).collect();
+    config.rpz = zones.iter().map(|zone| zone.rpz()).collect();
     config.block.names = blocked.iter().map(|name| (*name).to_owned()).collect();
     policy(&config)
 }

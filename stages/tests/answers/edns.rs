@@ -122,7 +122,7 @@ fn the_behaviours_of_rfc_8906() {
         assert_eq!(answer.answers.len(), answers, "{section}");
         assert!(!answer.metadata.authoritative, "{section}");
         let [high, low] = [message[2], message[3]];
-        let dns = usize::from(packet.layout.dns);
+        let dns = packet.layout.dns();
         let flags = &packet.frame.bytes()[dns + 2..dns + 4];
         assert_eq!(flags[0] & 0x79, high & 0x79, "{section}: operation and RD are repeated");
         assert_eq!(flags[1] & 0x70, low & 0x10, "{section}: CD is repeated, AD and Z are not");
@@ -174,7 +174,7 @@ fn operations_other_than_query_are_not_implemented_but_their_opt_record_is_answe
         // Stateful operations have no sections (RFC 8490): nothing of this can be read.
         message.truncate(20);
         let packet = line.send(&message);
-        let answer = &packet.frame.bytes()[usize::from(packet.layout.dns)..];
+        let answer = &packet.frame.bytes()[packet.layout.dns()..];
         assert_eq!((answer.len(), answer[3] & 0xf, answer[5]), (12, 4, 0));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hickory_proto::op::Message;
 use hickory_proto::rr::rdata::opt::EdnsOption;
-use pmdns_config::{Answers, Block, Config, LocalRecord, RateLimit as RateLimitSettings};
+use pmdns_config::{Answers, Block, Config, Local, LocalRecord, RateLimit as RateLimitSettings};
 use pmdns_nics::hugepage::Arena;
 use pmdns_stages::acl::Acl;
 use pmdns_stages::cache::{Cache, Entry, Writer};
@@ -76,7 +76,8 @@ impl Setup {
             data: address(77).into(),
         };
         let config = Config {
-            local: vec![record],
+            acl: self.acl,
+            local: vec![Local { record, views: Vec::new() }],
             block: Block { names: vec![BLOCKED.into()] },
             ..Config::default()
         };
@@ -87,7 +88,7 @@ impl Setup {
             Encode::new(Arc::clone(&cache), Arc::clone(&rules), Arc::clone(&ports), MAX_UDP_SIZE);
         Line {
             parse: Parse::new(ports, seed).checking(self.cookies).introducing(Arc::clone(&fixed)),
-            acl: Acl::new(&self.acl),
+            acl: Acl::new(&config),
             ratelimit: RateLimit::new(&RateLimitSettings::default(), 1000, seed),
             policy: Policy::new(rules),
             lookup: Lookup::new(Arc::clone(&cache)).answering_any(&fixed).sampling(self.samples),

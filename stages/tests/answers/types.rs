@@ -79,7 +79,7 @@ fn trap_07_names_that_lead_in_circles_cost_no_more_than_others() {
     let mut line = line();
     let mut formerr = |message: &[u8]| {
         let packet = line.send(message);
-        let answer = &packet.frame.bytes()[usize::from(packet.layout.dns)..];
+        let answer = &packet.frame.bytes()[packet.layout.dns()..];
         answer[3] & 0xf == 1
     };
     let mut message = query("a.example. A").message();

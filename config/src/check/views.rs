@@ -1,0 +1,104 @@
+//! The rules of `[[view]]`, and of the key `views` of other tables.
+
+use std::collections::HashMap;
+
+use super::groups::has_members;
+use super::{Verdict, at_most, broken, plain_name};
+use crate::limits::MAX_VIEWS;
+use crate::nearest::nearest;
+use crate::prefix::Prefix;
+use crate::problem::Problem;
+use crate::settings::{Config, View};
+use crate::views::{DEFAULT_VIEW, number_of};
+
+pub(super) fn check(config: &Config) -> Verdict {
+    at_most("view", "views", config.views.len(), MAX_VIEWS)?;
+    let mut claimed = HashMap::new();
+    for (index, view) in config.views.iter().enumerate() {
+        check_name(&config.views, index)?;
+        check_clients(&format!("view[{index}].clients"), index, view, &mut claimed)?;
+        if let Some(group) = &view.group {
+            has_members(config, &format!("view[{index}].group"), group)?;
+        }
+    }
+    let tables = tables(config);
+    for (table, names) in &tables {
+        check_names(&format!("{table}.views"), names, &config.views)?;
+    }
+    for (index, view) in config.views.iter().enumerate() {
+        let is_named = tables.iter().any(|(_, names)| names.contains(&view.name));
+        if view.group.is_none() && !is_named {
+            let key = format!("view[{index}].name");
+            return broken(key, Problem::IdleView(view.name.clone()));
+        }
+    }
+    Ok(())
+}
+
+fn check_name(views: &[View], index: usize) -> Verdict {
+    let (key, name) = (format!("view[{index}].name"), &views[index].name);
+    plain_name(&key, name)?;
+    if name == DEFAULT_VIEW {
+        return broken(key, Problem::DefaultView);
+    }
+    match views[..index].iter().position(|other| other.name == *name) {
+        Some(first) => {
+            let (value, other) = (format!("`{name}`"), format!("view[{first}].name"));
+            broken(key, Problem::Twice { value, other, fix: "give each view its own name" })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Whether a view has clients, and none of another; `claimed` has the prefixes of those before it.
+fn check_clients(
+    key: &str,
+    index: usize,
+    view: &View,
+    claimed: &mut HashMap<Prefix, (usize, usize)>,
+) -> Verdict {
+    if view.clients.is_empty() {
+        return broken(key, Problem::Empty("the clients' prefixes, as in [\"192.0.2.0/24\"]"));
+    }
+    for (place, prefix) in view.clients.iter().enumerate() {
+        let (first, there) = *claimed.entry(*prefix).or_insert((index, place));
+        if first != index {
+            let (prefix, other) = (prefix.to_string(), format!("view[{first}].clients[{there}]"));
+            return broken(format!("{key}[{place}]"), Problem::TwoViews { prefix, other });
+        }
+    }
+    Ok(())
+}
+
+/// Whether these are names of views.
+fn check_names(key: &str, names: &[String], views: &[View]) -> Verdict {
+    for (place, name) in names.iter().enumerate() {
+        if number_of(name, views).is_none() {
+            let all = || views.iter().map(|view| &*view.name).chain([DEFAULT_VIEW]);
+            let nearest = nearest(name, all()).map(str::to_owned);
+            let allowed = all().map(str::to_owned).collect();
+            let problem = Problem::NoView { name: name.clone(), nearest, allowed };
+            return broken(format!("{key}[{place}]"), problem);
+        }
+    }
+    Ok(())
+}
+
+/// The tables that can be of some views only, with the names they give.
+fn tables(config: &Config) -> Vec<(String, &[String])> {
+    fn rows<'c, T>(
+        table: &'static str,
+        rows: &'c [T],
+        views: fn(&T) -> &[String],
+    ) -> impl Iterator<Item = (String, &'c [String])> {
+        let row = move |(index, row)| (format!("{table}[{index}]"), views(row));
+        rows.iter().enumerate().map(row)
+    }
+    rows("forward", &config.forwards, |one| &one.views)
+        .chain(rows("local", &config.local, |one| &one.views))
+        .chain(rows("zone", &config.zones, |one| &one.views))
+        .chain(rows("blocklist", &config.blocklists, |one| &one.views))
+        .chain(rows("rpz", &config.rpz, |one| &one.views))
+        .filter(|(_, names)| !names.is_empty())
+        .collect()
+}

@@ -1,0 +1,167 @@
+//! Views: groups of clients with rules and upstreams of their own, known by number.
+//!
+//! Number 0 is the view of all clients that are in no other; the others are numbered from 1 in the order of the file.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+
+use crate::settings::{Config, DEFAULT_GROUP, View};
+
+/// What the view of clients that are in no other is called.
+pub(crate) const DEFAULT_VIEW: &str = "default";
+
+/// The views that something holds in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ViewSet(u64);
+
+impl ViewSet {
+    /// Every view.
+    pub const ALL: Self = Self(u64::MAX);
+
+    /// Those with these names; all, if there are no names. A checked configuration names no other views.
+    pub fn of(names: &[String], views: &[View]) -> Self {
+        if names.is_empty() {
+            return Self::ALL;
+        }
+        let bit = |name: &String| number_of(name, views).map_or(0, |number| 1 << number);
+        Self(names.iter().map(bit).fold(0, |set, bit| set | bit))
+    }
+
+    /// Whether a view is one of them.
+    #[inline]
+    pub fn has(self, view: u8) -> bool {
+        u32::from(view) < u64::BITS && self.0 >> view & 1 != 0
+    }
+
+    /// Those of both.
+    pub fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// Those that are not of the other.
+    pub fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// Those of either.
+    pub fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether any view is of both.
+    pub fn meets(self, other: Self) -> bool {
+        !self.and(other).is_empty()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// The number of the view with this name.
+pub(crate) fn number_of(name: &str, views: &[View]) -> Option<usize> {
+    if name == DEFAULT_VIEW {
+        return Some(0);
+    }
+    views.iter().position(|view| view.name == *name).map(|index| index + 1)
+}
+
+impl Config {
+    /// The numbers of all views.
+    pub fn view_numbers(&self) -> impl Iterator<Item = u8> + use<> {
+        // A checked configuration has no more than fit.
+        0..=u8::try_from(self.views.len()).unwrap_or(u8::MAX)
+    }
+
+    /// The views that a table with this key `views` holds in.
+    pub fn view_set(&self, names: &[String]) -> ViewSet {
+        ViewSet::of(names, &self.views)
+    }
+
+    /// For each view the first one that is in the same of these sets.
+    pub fn alike(&self, sets: impl IntoIterator<Item = ViewSet>) -> Vec<u8> {
+        let sets: HashSet<ViewSet> = sets.into_iter().collect();
+        let same = |one: u8, other: u8| sets.iter().all(|set| set.has(one) == set.has(other));
+        let first = |view| (0..view).find(|earlier| same(*earlier, view)).unwrap_or(view);
+        self.view_numbers().map(first).collect()
+    }
+
+    /// The scope of each view: the first view that upstreams answer alike, for it has the same group, forward zones and
+    /// policy zones. Views of one scope share cached answers; what else they differ in is asked before the cache.
+    pub fn scopes(&self) -> Vec<u8> {
+        let in_group = |view: u8| {
+            let members = self
+                .view_numbers()
+                .filter(|other| group_of(*other, &self.views) == group_of(view, &self.views));
+            ViewSet(members.fold(0, |set, member| set | 1 << member))
+        };
+        let forwards = self.forwards.iter().map(|forward| self.view_set(&forward.views));
+        let zones = self.rpz.iter().map(|zone| self.view_set(&zone.views));
+        self.alike(self.view_numbers().map(in_group).chain(forwards).chain(zones))
+    }
+
+    /// What the numbers in cache keys mean: a line for each view, with its name and its scope.
+    pub fn scope_map(&self) -> String {
+        let mut map = String::new();
+        for (view, scope) in self.views.iter().zip(self.scopes().iter().skip(1)) {
+            let _ = writeln!(map, "{} {scope}", view.name);
+        }
+        map
+    }
+}
+
+/// The group that is asked for names that no forward zone claims.
+pub fn group_of(view: u8, views: &[View]) -> &str {
+    let view = usize::from(view).checked_sub(1).and_then(|index| views.get(index));
+    view.and_then(|view| view.group.as_deref()).unwrap_or(DEFAULT_GROUP)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{Forward, Rpz};
+
+    fn view(name: &str, group: Option<&str>) -> View {
+        View { name: name.into(), clients: Vec::new(), group: group.map(str::to_owned) }
+    }
+
+    fn views(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_set_has_the_views_it_names_and_without_names_all() {
+        let all = [view("a", None), view("b", None)];
+        let has = |names: &[&str]| {
+            let set = ViewSet::of(&views(names), &all);
+            [0, 1, 2].map(|number| set.has(number))
+        };
+        assert_eq!(has(&[]), [true; 3]);
+        assert_eq!(has(&["b"]), [false, false, true]);
+        assert_eq!(has(&["default", "a"]), [true, true, false]);
+        assert!(ViewSet::ALL.has(63) && !ViewSet::ALL.has(64) && !ViewSet::ALL.has(255));
+    }
+
+    #[test]
+    fn views_that_resolve_alike_share_a_scope() {
+        let mut config = Config {
+            views: vec![view("a", None), view("b", Some("x")), view("c", Some("x"))],
+            ..Config::default()
+        };
+        assert_eq!(config.scopes(), [0, 0, 2, 2]);
+        let forward = |group: &str, names: &[&str]| Forward {
+            zone: "z".into(),
+            group: group.into(),
+            views: views(names),
+        };
+        config.forwards = vec![forward("x", &[])];
+        assert_eq!(config.scopes(), [0, 0, 2, 2], "it holds everywhere");
+        config.forwards.push(forward("y", &["c"]));
+        assert_eq!(config.scopes(), [0, 0, 2, 3]);
+        config.rpz = vec![Rpz { file: "p".into(), origin: None, views: views(&["a", "b"]) }];
+        assert_eq!(config.scopes(), [0, 1, 2, 3]);
+        assert_eq!(config.scope_map(), "a 1\nb 2\nc 3\n");
+        assert_eq!(Config::default().scope_map(), "");
+    }
+}

@@ -1,0 +1,197 @@
+//! Views with upstreams of their own: nobody gets the answers of others.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pmdns::control::request::{Errand, Request};
+use pmdns::snapshot::Loaded;
+use pmdns_config::Prefetch;
+use pmdns_stages::testing::{Query, query};
+
+use crate::rig::{Rig, Setup, wait_until};
+use crate::stub::{Asked, Stub};
+
+/// A client of the view `kids`, for which the second stub is asked.
+const KID: &str = "10.77.0.8";
+
+/// Two upstreams, told apart by how many records they reply with.
+fn two_stubs() -> [Stub; 2] {
+    [1, 2].map(|count| Stub::replying(move |asked| asked.addresses(count, 300)))
+}
+
+fn with_kids(stubs: &[Stub; 2]) -> Setup {
+    Setup::asking(&[&stubs[0], &stubs[1]]).view("kids", KID, 1)
+}
+
+/// What a client in no view asks, and the same from [`KID`].
+fn from_both(text: &str) -> [Query; 2] {
+    [query(text), Query { source: vec![10, 77, 0, 8], ..query(text) }]
+}
+
+fn records(rig: &mut Rig, text: &str) -> [u16; 2] {
+    from_both(text).map(|query| rig.resolve(&query).records)
+}
+
+fn asked(stubs: &[Stub; 2]) -> [usize; 2] {
+    stubs.each_ref().map(|stub| stub.asked().len())
+}
+
+#[test]
+fn each_view_gets_the_answers_of_its_own_upstreams() {
+    let stubs = two_stubs();
+    let mut rig = with_kids(&stubs).start();
+    for _ in 0..3 {
+        assert_eq!(records(&mut rig, "www.example. A"), [1, 2]);
+    }
+    assert_eq!(asked(&stubs), [1, 1], "each from its own part of the cache");
+    rig.finish();
+}
+
+#[test]
+fn a_zone_is_forwarded_in_its_views_only() {
+    let stubs = two_stubs();
+    let mut setup = with_kids(&stubs).forward("corp.example", 1);
+    setup.views[0].group = None;
+    setup.forwards[0].views = vec!["kids".into()];
+    let mut rig = setup.start();
+    assert_eq!(records(&mut rig, "www.corp.example. A"), [1, 2]);
+    assert_eq!(records(&mut rig, "www.example. A"), [1, 1]);
+    assert_eq!(asked(&stubs), [3, 1]);
+    rig.finish();
+}
+
+#[test]
+fn views_that_resolve_alike_share_answers() {
+    let stubs = two_stubs();
+    let mut setup = with_kids(&stubs);
+    setup.views[0].group = None;
+    setup.upstreams.truncate(1);
+    let mut rig = setup.start();
+    assert_eq!(records(&mut rig, "www.example. A"), [1, 1]);
+    assert_eq!(asked(&stubs), [1, 0]);
+    rig.finish();
+}
+
+#[test]
+fn nobody_waits_with_clients_of_another_scope() {
+    let gate = Arc::new(AtomicBool::new(false));
+    let stubs = [1, 2].map(|count| {
+        let open = Arc::clone(&gate);
+        Stub::replying(move |asked: &Asked| {
+            wait_until(|| open.load(Ordering::Relaxed));
+            asked.addresses(count, 300)
+        })
+    });
+    let mut rig = with_kids(&stubs).start();
+    for round in 0..3 {
+        for (number, query) in (0..).zip(from_both("www.example. A")) {
+            rig.ask(&Query { id: 2 * round + number, ..query });
+        }
+    }
+    rig.wait_for(|counters| counters.waiting == 6);
+    gate.store(true, Ordering::Relaxed);
+    for answer in rig.answers(6) {
+        assert_eq!(answer.records, 1 + answer.id % 2, "{answer:?}");
+    }
+    let counters = rig.finish();
+    assert_eq!((counters.leaders, counters.coalesced), (2, 4));
+}
+
+#[test]
+fn a_denial_and_a_failure_are_of_one_scope() {
+    let stubs = [
+        Stub::replying(|asked| asked.address()),
+        Stub::replying(|asked| match asked.message[13] {
+            b'f' => asked.rcode(2),
+            _ => asked.nxdomain(300),
+        }),
+    ];
+    let mut setup = with_kids(&stubs);
+    setup.keeping.nxdomain_cut = true;
+    let mut rig = setup.start();
+    let mut rcodes = |text: &str| {
+        let [other, kid] = from_both(text);
+        [kid, other].map(|query| rig.resolve(&query).rcode)
+    };
+    assert_eq!(rcodes("gone.example. A"), [3, 0]);
+    assert_eq!(rcodes("x.gone.example. A"), [3, 0], "what is cut for one is not for the other");
+    assert_eq!(rcodes("fails.example. A"), [2, 0]);
+    assert_eq!(asked(&stubs)[0], 3);
+    assert_eq!(rig.finish().nxdomain_cut, 1);
+}
+
+#[test]
+fn a_refresh_asks_the_upstream_that_the_answer_is_from() {
+    let stubs = two_stubs();
+    let prefetch = Prefetch { enabled: true, cache_refresh_threshold: 0.0, ..Prefetch::default() };
+    let mut rig = Setup { prefetch, ..with_kids(&stubs) }.start();
+    assert_eq!(records(&mut rig, "www.example. A"), [1, 2]);
+    let [_, kid] = from_both("www.example. A");
+    rig.hit(&kid, 10);
+    rig.wait_for(|counters| counters.inserted == 3);
+    assert_eq!(asked(&stubs), [1, 2]);
+    assert_eq!(records(&mut rig, "www.example. A"), [1, 2]);
+    rig.finish();
+}
+
+#[test]
+fn addresses_are_judged_by_the_policy_zones_of_the_view() {
+    let stubs = two_stubs();
+    let mut rig = with_kids(&stubs).start();
+    rig.deny_all_addresses_in(&["kids"], "views");
+    let [other, kid] = from_both("www.example. A");
+    for _ in 0..2 {
+        let (of_other, of_kid) = (rig.resolve(&other), rig.resolve(&kid));
+        assert_eq!((of_other.rcode, of_other.records), (0, 1));
+        assert_eq!((of_kid.rcode, of_kid.records), (3, 0));
+    }
+    assert_eq!(asked(&stubs), [1, 1]);
+    rig.finish();
+}
+
+#[test]
+fn a_purge_is_of_all_scopes() {
+    let stubs = two_stubs();
+    let mut rig = with_kids(&stubs).start();
+    records(&mut rig, "www.example. A");
+    let Ok(Request::Errand(Errand::Purge(purge))) = "purge www.example".parse() else { panic!() };
+    assert_eq!(rig.orders.purge(&purge).unwrap(), 2);
+    records(&mut rig, "www.example. A");
+    assert_eq!(asked(&stubs), [2, 2]);
+    rig.finish();
+}
+
+#[test]
+fn an_answer_never_comes_back_in_another_view() {
+    let file = PathBuf::from(format!(
+        "{}/pmdns-views-{}",
+        std::env::temp_dir().display(),
+        std::process::id()
+    ));
+    let stubs = two_stubs();
+    let mut rig = with_kids(&stubs).start();
+    records(&mut rig, "www.example. A");
+    assert_eq!(rig.orders.dump(&file).unwrap(), 2);
+    rig.finish();
+
+    let mut rig = with_kids(&stubs).start();
+    assert_eq!(rig.orders.load(&file).unwrap(), Loaded { kept: 2, left_out: 0 });
+    assert_eq!(records(&mut rig, "www.example. A"), [1, 2]);
+    assert_eq!(asked(&stubs), [1, 1], "nothing is asked again");
+    rig.finish();
+
+    // The same address, in a view of another name: its number is the same, but it is not the same view.
+    let mut rig = Setup::asking(&[&stubs[1], &stubs[0]]).view("lab", KID, 1).start();
+    assert_eq!(rig.orders.load(&file).unwrap(), Loaded { kept: 1, left_out: 1 });
+    assert_eq!(records(&mut rig, "www.example. A"), [1, 1]);
+    assert_eq!(asked(&stubs), [2, 1], "the view has asked its own upstream");
+    rig.finish();
+
+    let mut rig = Setup::asking(&[&stubs[0]]).start();
+    assert_eq!(rig.orders.load(&file).unwrap(), Loaded { kept: 1, left_out: 1 });
+    assert_eq!(records(&mut rig, "www.example. A"), [1, 1]);
+    assert_eq!(asked(&stubs), [2, 1]);
+    rig.finish();
+    std::fs::remove_file(&file).unwrap();
+}

@@ -1,0 +1,59 @@
+//! What local names are made of, and in which views each part of it holds.
+
+use pmdns_config::files::read_zone;
+use pmdns_config::{Config, LocalRecord, ViewSet};
+
+use super::builtin::{pointers, special_use};
+use super::ruleset::RulesetError;
+
+/// The sources, read.
+pub(super) struct LocalSources {
+    records: Vec<(ViewSet, LocalRecord)>,
+    /// The zones that have upstreams of their own.
+    forwarded: Vec<(ViewSet, Box<[u8]>)>,
+}
+
+impl LocalSources {
+    pub(super) fn read(config: &Config) -> Result<Self, RulesetError> {
+        let local = config.local.iter();
+        let mut records: Vec<_> =
+            local.map(|one| (config.view_set(&one.views), one.record.clone())).collect();
+        for zone in &config.zones {
+            let views = config.view_set(&zone.views);
+            let read = read_zone(&zone.file, zone.origin.as_deref())?;
+            records.extend(read.into_iter().map(|record| (views, record)));
+        }
+        let mut forwarded = Vec::new();
+        for forward in &config.forwards {
+            let zone = forward.wire_zone().map_err(RulesetError::Forward)?;
+            // Forwarding the root says nothing of any name.
+            if zone.len() > 1 {
+                forwarded.push((config.view_set(&forward.views), zone));
+            }
+        }
+        Ok(Self { records, forwarded })
+    }
+
+    /// For each view the first one whose local names are the same. They depend on block lists too.
+    pub(super) fn alike(&self, config: &Config) -> Vec<u8> {
+        let records = self.records.iter().map(|(views, _)| *views);
+        let forwarded = self.forwarded.iter().map(|(views, _)| *views);
+        let lists = config.blocklists.iter().map(|list| config.view_set(&list.views));
+        config.alike(records.chain(forwarded).chain(lists))
+    }
+
+    /// The records of a view, those that nobody wrote down included.
+    pub(super) fn records(&self, config: &Config, view: u8) -> Vec<LocalRecord> {
+        fn in_view<T: Clone>(all: &[(ViewSet, T)], view: u8) -> Vec<T> {
+            all.iter().filter(|(views, _)| views.has(view)).map(|(_, one)| one.clone()).collect()
+        }
+        let mut records = in_view(&self.records, view);
+        if config.policy.special_use {
+            records.extend(special_use(&records, &in_view(&self.forwarded, view)));
+        }
+        if config.policy.auto_ptr {
+            records.extend(pointers(&records));
+        }
+        records
+    }
+}
