@@ -33,6 +33,10 @@ pub(super) fn prepare(bytes: &[u8]) -> Result<Vec<u8>, Mistake> {
         };
         text.out.extend(&rest[..len]);
         rest = &rest[len..];
+        // The scanner panics at a word that begins where a quoted text ends.
+        if *byte == b'"' && rest.first().is_some_and(|byte| !ends_word(*byte)) {
+            text.out.push(b' ');
+        }
     }
     match text.opened_at {
         Some(line) => Err((line, "a parenthesis is opened here and never closed")),
@@ -106,7 +110,7 @@ impl Text {
     fn word_len(&self, rest: &[u8]) -> Result<usize, Mistake> {
         let mut len = 0;
         while let Some(byte) = rest.get(len)
-            && !matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | b';' | b'(' | b')' | b'"')
+            && !ends_word(*byte)
         {
             len += self.character_len(&rest[len..])?;
         }
@@ -123,6 +127,11 @@ impl Text {
             _ => Ok(1),
         }
     }
+}
+
+/// Whether a word is over before this character, unless it is escaped.
+fn ends_word(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | b';' | b'(' | b')' | b'"')
 }
 
 /// Where in an entry a word stands.
@@ -211,6 +220,11 @@ mod tests {
         ] {
             assert_eq!(seconds(word.as_bytes()), expected, "{word}");
         }
+    }
+
+    #[test]
+    fn a_word_behind_a_quoted_text_is_another_one() {
+        assert_eq!(prepared("a TXT \"x\"y\"z\" w\n"), "a TXT \"x\" y\"z\" w\n");
     }
 
     #[test]
