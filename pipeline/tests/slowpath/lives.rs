@@ -31,6 +31,18 @@ const WAYS: [Way; 7] = [
     Way::Encrypted(Kind::Quic),
 ];
 
+/// Tests every way, side by side: answers take their time to expire.
+fn in_every_way(test: impl Fn(Way) + Sync) {
+    std::thread::scope(|threads| {
+        for way in WAYS {
+            threads.spawn({
+                let test = &test;
+                move || test(way)
+            });
+        }
+    });
+}
+
 /// What all upstreams of a test do.
 #[derive(Clone, Default)]
 struct Mood {
@@ -118,7 +130,7 @@ fn ask_when_expired(rig: &mut Rig) -> Answer {
 
 #[test]
 fn a_popular_answer_is_refreshed_and_outlives_a_refresh_that_fails() {
-    for way in WAYS {
+    in_every_way(|way| {
         let mood = Mood::answering(300);
         let (_upstreams, mut setup) = way.open(&mood);
         setup.prefetch =
@@ -136,12 +148,12 @@ fn a_popular_answer_is_refreshed_and_outlives_a_refresh_that_fails() {
         assert_eq!(rig.resolve(&popular).ttl, 500, "{way:?}");
         let counters = rig.finish();
         assert_eq!((counters.leaders, counters.servfail, counters.inserted), (1, 0, 2), "{way:?}");
-    }
+    });
 }
 
 #[test]
 fn an_expired_answer_is_given_while_everybody_fails_and_replaced_when_they_do_not() {
-    for way in WAYS {
+    in_every_way(|way| {
         let mood = Mood::answering(1);
         let (_upstreams, mut setup) = way.open(&mood);
         setup.keeping.stale_backoff = 1;
@@ -156,12 +168,12 @@ fn an_expired_answer_is_given_while_everybody_fails_and_replaced_when_they_do_no
         wait_until(|| rig.resolve(&query("www.example. A")).ttl == 300);
         let counters = rig.finish();
         assert!(counters.stale >= 1 && counters.servfail == 0, "{way:?}: {counters:?}");
-    }
+    });
 }
 
 #[test]
 fn nobody_waits_for_upstreams_where_an_expired_answer_is_given_at_once() {
-    for way in WAYS {
+    in_every_way(|way| {
         let mood = Mood::answering(1);
         let (_upstreams, mut setup) = way.open(&mood);
         setup.keeping.stale_client_timeout_ms = 0;
@@ -172,12 +184,12 @@ fn nobody_waits_for_upstreams_where_an_expired_answer_is_given_at_once() {
         rig.wait_for(|counters| counters.inserted == 2);
         assert_eq!(rig.resolve(&query("www.example. A")).ttl, 300, "{way:?}");
         assert_eq!(rig.finish().stale, 1, "{way:?}");
-    }
+    });
 }
 
 #[test]
 fn a_failure_is_remembered_and_not_for_long() {
-    for way in WAYS {
+    in_every_way(|way| {
         let mood = Mood::default();
         let (_upstreams, setup) = way.open(&mood);
         let mut rig = setup.start();
@@ -190,5 +202,5 @@ fn a_failure_is_remembered_and_not_for_long() {
         mood.answer(300);
         wait_until(|| rig.resolve(&query("www.example. A")).rcode == 0);
         assert_eq!(rig.finish().inserted, 1, "{way:?}");
-    }
+    });
 }
