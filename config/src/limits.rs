@@ -53,6 +53,9 @@ pub const MAX_NSID: usize = 128;
 /// Bytes in one string of a TXT record (RFC 1035 section 3.3).
 pub const MAX_TEXT: usize = 255;
 
+/// Answers kept at once that are for one network only.
+pub const MAX_SUBNET_ANSWERS: usize = 1 << 24;
+
 /// The smallest cache.
 pub const MIN_CACHE: ByteSize = ByteSize::mebibytes(1);
 /// The largest cache: 1 TiB.

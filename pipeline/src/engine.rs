@@ -212,6 +212,7 @@ impl Engine {
                 groups: config.groups.clone(),
                 forwards: config.forwards.clone(),
                 health: config.health.clone(),
+                client_subnet: config.client_subnet.clone(),
                 lifetimes: lifetimes(config),
                 keeping: config.cache.clone(),
                 prefetch: config.prefetch.clone(),
@@ -398,6 +399,7 @@ fn stages(
     Stages {
         parse: Parse::new(Arc::clone(&ports), seed)
             .checking(cookies)
+            .heeding(config.client_subnet.policy)
             .introducing(Arc::clone(&fixed)),
         neighbor: Neighbor::new(Arc::clone(&ports)),
         acl: Acl::new(&config.acl),

@@ -36,6 +36,7 @@ mod query;
 mod sockets;
 mod spelling;
 mod stale;
+mod subnets;
 mod tcp;
 mod udp;
 
@@ -76,6 +77,7 @@ use pending::{Limits, Pending};
 use prefetch::Prefetch;
 use spelling::Speller;
 use stale::Stale;
+use subnets::Subnets;
 
 /// Misses taken from one ring before the next ring's turn.
 const TAKE: usize = 32;
@@ -99,6 +101,8 @@ pub struct SlowPathParts {
     pub forwards: Vec<Forward>,
     /// When an upstream rests, and when it is back.
     pub health: HealthSettings,
+    /// What upstreams are told of clients' networks.
+    pub client_subnet: pmdns_config::ClientSubnet,
     /// How long answers are kept.
     pub lifetimes: Lifetimes,
     /// What becomes of them then.
@@ -240,6 +244,7 @@ fn open(parts: SlowPathParts) -> io::Result<(Desk, Vec<RingReceiver<Miss>>)> {
         upstreams: parts.upstreams,
         upstream_counters: parts.upstream_counters,
         cache_counters: parts.cache_counters,
+        subnets: Subnets::new(parts.client_subnet, settings.threads, parts.cache.seed()),
         cache: parts.cache,
         writer: parts.writer,
         outlets: Outlets {

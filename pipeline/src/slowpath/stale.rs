@@ -85,7 +85,7 @@ impl Desk {
 
     /// Answers with an expired answer.
     pub(super) fn answer_stale(&mut self, waiter: &Waiter, entry: &Entry) {
-        self.outlets.entry(waiter, entry, &self.context, |counters| &counters.stale);
+        self.outlets.entry(waiter, entry, 0, &self.context, |counters| &counters.stale);
     }
 
     /// A waiter's time is up: it gets an expired answer, if there is one, or SERVFAIL.

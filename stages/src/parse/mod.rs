@@ -10,6 +10,7 @@ mod unusual;
 use std::ops::Range;
 use std::sync::Arc;
 
+use pmdns_config::SubnetPolicy;
 use pmdns_nics::Verified;
 
 use crate::cookie::Cookies;
@@ -46,18 +47,25 @@ pub struct Parse {
     seed: Seed,
     /// `None`: cookies are options like any other that we do not know.
     cookies: Option<Cookies>,
+    /// Whether a client's subnet is read; it is an option that we do not know otherwise.
+    reads_subnets: bool,
     fixed: Option<Arc<FixedAnswers>>,
 }
 
 impl Parse {
     /// A parse stage for frames of these ports; names are hashed with `seed`.
     pub fn new(ports: Ports, seed: Seed) -> Self {
-        Self { ports, seed, cookies: None, fixed: None }
+        Self { ports, seed, cookies: None, reads_subnets: false, fixed: None }
     }
 
     /// The same stage, which checks cookies and gives new ones.
     pub fn checking(self, cookies: Option<Cookies>) -> Self {
         Self { cookies, ..self }
+    }
+
+    /// The same stage, which reads clients' subnets if `policy` has a use for them.
+    pub fn heeding(self, policy: SubnetPolicy) -> Self {
+        Self { reads_subnets: policy != SubnetPolicy::Strip, ..self }
     }
 
     /// The same stage, which answers questions about this server.

@@ -3,6 +3,7 @@
 use std::num::NonZeroU8;
 
 use super::dns::{RECORD_FIXED_LEN, Rcode, rtype};
+use super::record::{Records, Section};
 use super::{be16, field16};
 
 /// An OPT record without options: root, type, size, flags, length.
@@ -18,6 +19,8 @@ pub const OPTION_HEAD_LEN: usize = 4;
 pub mod option {
     /// Name server identifier (RFC 5001).
     pub const NSID: u16 = 3;
+    /// Client subnet (RFC 7871).
+    pub const SUBNET: u16 = 8;
     /// Cookie (RFC 7873).
     pub const COOKIE: u16 = 10;
     /// Extended DNS error (RFC 8914).
@@ -94,6 +97,14 @@ impl<'m> Iterator for Options<'m> {
         self.rest = rest;
         Some((code, data))
     }
+}
+
+/// The data of the first option of this kind in the OPT record of a response.
+pub fn option_in(message: &[u8], code: u16) -> Option<&[u8]> {
+    let mut records = Records::new(message).ok()?.map_while(Result::ok);
+    let opt = records.find(|one| one.rtype == rtype::OPT && one.section == Section::Additional)?;
+    let mut options = Options::new(message.get(opt.data_at..opt.end)?);
+    options.find(|(one, _)| *one == code).map(|(_, data)| data)
 }
 
 /// Whether every option ends inside the OPT record (RFC 6891 section 6.1.2).
