@@ -233,6 +233,7 @@ pub(super) mod tests {
     use pmdns_stages::parse::Parse;
     use pmdns_stages::ports::Port;
     use pmdns_stages::testing::{OUR_IPV4, OUR_MAC, Query as ClientQuery, act_once, at, query};
+    use pmdns_stages::wire::edns::option_in;
 
     use super::*;
 
@@ -303,6 +304,34 @@ pub(super) mod tests {
         }
         let plain = Query::new(&question(&query("www.example. A")), 0, Spelling::PLAIN, false);
         assert_eq!(plain.padded(), plain.bytes());
+    }
+
+    #[test]
+    fn a_network_is_part_of_the_question_and_its_option_stands_before_the_padding() {
+        let everybody = question(&query("www.example. A"));
+        let networks = [[10, 1, 0, 0], [10, 2, 0, 0]].map(|net| Subnet::of_address(&net).cut(16));
+        let [one, other] = networks.map(|network| {
+            let mut question = everybody.clone();
+            question.ask_for(Some(network), seed());
+            assert_ne!((&question, question.place), (&everybody, everybody.place));
+            assert_eq!(question.hash(), everybody.hash(), "the cache knows of no networks");
+            question
+        });
+        assert_ne!((&one, one.place), (&other, other.place));
+        let mut back = one.clone();
+        back.ask_for(None, seed());
+        assert_eq!(back, everybody);
+        let query = Query::new(&one, 0, Spelling::PLAIN, true);
+        for message in [query.bytes(), &query.padded()] {
+            let data = option_in(message, option::SUBNET);
+            assert_eq!(data, Some(&[0, 1, 16, 0, 10, 1][..]));
+            assert!(hickory_proto::op::Message::from_vec(message).is_ok());
+        }
+        assert!(option_in(&query.padded(), PADDING).is_some());
+        assert_eq!(query.padded().len(), PADDING_BLOCK);
+        let plain = Query::new(&one, 0, Spelling::PLAIN, false);
+        let without = Query::new(&everybody, 0, Spelling::PLAIN, false);
+        assert_eq!(plain.bytes(), without.bytes(), "without OPT record there is no place for it");
     }
 
     #[test]

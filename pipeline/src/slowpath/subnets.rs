@@ -168,3 +168,133 @@ pub(super) fn network_of(
     let is_narrow = scope > 0 || sent.length() == 0;
     Ok((is_narrow && !is_negative).then(|| sent.cut(scope)))
 }
+
+#[cfg(test)]
+mod tests {
+    use pmdns_stages::testing::{Record, entry_of, query};
+    use pmdns_stages::wire::{be16, dns::header, put16};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::slowpath::query::tests::question;
+
+    const SENT: [u8; 4] = [10, 1, 0, 0];
+
+    fn seed() -> Seed {
+        Seed::new([7; 16])
+    }
+
+    /// An answer that lives until `second` and says `number`.
+    fn entry(number: u8, second: u32) -> Entry {
+        let records: [Record; 1] = [(0, 1, second, vec![192, 0, 2, number])];
+        entry_of(&query("www.example. A"), &records, 0, seed())
+    }
+
+    fn question_of(network: Subnet) -> Question {
+        let mut question = question(&query("www.example. A"));
+        question.ask_for(Some(network), seed());
+        question
+    }
+
+    fn subnets(max_answers: usize) -> Subnets {
+        Subnets::new(Settings { max_answers, ..Settings::default() }, 1, seed())
+    }
+
+    /// A reply with this subnet option, if with any.
+    fn reply(data: Option<&[u8]>) -> Vec<u8> {
+        let asked = query("www.example. A").edns(1232, false);
+        let asked = data.into_iter().fold(asked, |asked, data| asked.option(option::SUBNET, data));
+        let mut reply = asked.message();
+        let flags = be16(&reply, header::FLAGS).unwrap();
+        put16(&mut reply, header::FLAGS, flags | 1 << 15);
+        reply
+    }
+
+    #[test]
+    fn whom_an_answer_is_for() {
+        let sent = Subnet::of_address(&SENT).cut(16);
+        let of = |data: Option<&[u8]>, sent| network_of(&reply(data), &entry(1, 9), sent);
+        let scoped = |scope| of(Some(&sent.data(scope)), sent);
+        assert_eq!(of(None, sent), Ok(None));
+        assert_eq!(scoped(0), Ok(None));
+        assert_eq!(scoped(8), Ok(Some(sent.cut(8))));
+        assert_eq!(scoped(16), Ok(Some(sent)));
+        assert_eq!(scoped(32), Ok(Some(sent)), "it was not asked for less");
+        let others = [sent.cut(15), Subnet::of_address(&[10, 2, 0, 0]).cut(16), Subnet::NOWHERE];
+        for other in others {
+            assert_eq!(of(Some(&other.data(8)), sent), Err(OtherSubnet));
+        }
+        assert_eq!(of(Some(&[0, 1, 16, 8, 10]), sent), Err(OtherSubnet), "malformed");
+        // Who does not say where he is shares with his like, whatever the upstream makes of it.
+        for data in [None, Some(&[0, 1, 0, 0][..]), Some(&[0, 2, 0, 5]), Some(&[0, 0, 0, 0])] {
+            assert_eq!(of(data, Subnet::NOWHERE), Ok(Some(Subnet::NOWHERE)));
+        }
+        assert_eq!(of(Some(&sent.data(8)), Subnet::NOWHERE), Err(OtherSubnet));
+        let soa = [&[0; 18][..], &9_u32.to_be_bytes()].concat();
+        let negative = entry_of(&query("www.example. A"), &[(1, 6, 9, soa)], 0, seed());
+        assert_eq!(network_of(&reply(Some(&sent.data(8))), &negative, sent), Ok(None));
+    }
+
+    #[test]
+    fn an_answer_that_has_expired_is_not_there_and_a_wider_one_is() {
+        let (mut subnets, counters) = (subnets(9), Counters::default());
+        let sent = Subnet::of_address(&SENT).cut(24);
+        subnets.keep(&question_of(sent), sent, entry(1, 5), &counters);
+        subnets.keep(&question_of(sent), sent.cut(8), entry(2, 9), &counters);
+        let asked = question_of(sent);
+        let mut found = |second| subnets.find(&asked, second).map(|(_, length)| length);
+        assert_eq!([4, 5, 8, 9].map(&mut found), [Some(24), Some(8), Some(8), None]);
+    }
+
+    /// Any network, in few bits: many lie in each other.
+    fn any_network() -> impl Strategy<Value = Subnet> {
+        (any::<bool>(), 0u8..4, 0u8..12).prop_map(|(is_ipv6, first, length)| {
+            let address = [first << 6 | first << 2; 16];
+            Subnet::of_address(&address[..if is_ipv6 { 16 } else { 4 }])
+                .cut(length)
+                .limited(32, 128)
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_gets_an_answer_whose_network_he_is_not_in(
+            events in proptest::collection::vec((any_network(), 0u8..20, any::<bool>()), 1..80),
+            max_answers in 1usize..40,
+        ) {
+            let (mut subnets, counters) = (subnets(max_answers), Counters::default());
+            // What was kept last for each network.
+            let mut kept: Vec<(Subnet, Entry)> = Vec::new();
+            for (number, (sent, scope, asks)) in events.into_iter().enumerate() {
+                let asked = question_of(sent);
+                if asks {
+                    let is_for = |network: Subnet| {
+                        let is_in = sent.cut(network.length()) == network;
+                        is_in && (network.length() > 0 || sent.length() == 0)
+                    };
+                    let best = kept.iter().filter(|(network, _)| is_for(*network));
+                    let best = best.max_by_key(|(network, _)| network.length());
+                    match (subnets.find(&asked, 0), best) {
+                        (Some((found, length)), _) => {
+                            let right = kept.iter().find(|(network, _)| *network == sent.cut(length));
+                            prop_assert!(is_for(sent.cut(length)));
+                            prop_assert_eq!(found, &right.unwrap().1);
+                            prop_assert!(kept.len() > max_answers || best.unwrap().0.length() == length);
+                        }
+                        (None, best) => prop_assert!(best.is_none() || kept.len() > max_answers),
+                    }
+                } else if let Ok(Some(network)) =
+                    network_of(&reply(Some(&sent.data(scope))), &entry(1, 9), sent)
+                {
+                    let entry = entry(number as u8, 9);
+                    subnets.keep(&asked, network, entry.clone(), &counters);
+                    kept.retain(|(other, _)| *other != network);
+                    kept.push((network, entry));
+                }
+                let count = counters.snapshot().subnet_answers as usize;
+                prop_assert_eq!(count, subnets.answers.len());
+                prop_assert!(count <= max_answers);
+            }
+        }
+    }
+}

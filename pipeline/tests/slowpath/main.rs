@@ -18,4 +18,5 @@ mod rig;
 mod server;
 mod stale;
 mod stub;
+mod subnets;
 mod suspicion;

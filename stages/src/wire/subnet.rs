@@ -170,7 +170,7 @@ mod tests {
             data in proptest::collection::vec(any::<u8>(), 0..24),
         ) {
             if let Some((subnet, scope)) = Subnet::read(&data) {
-                prop_assert_eq!(subnet.data(scope).as_slice(), &*data);
+                prop_assert_eq!(subnet.data(scope).to_vec(), data);
             }
         }
     }
