@@ -129,19 +129,18 @@ impl Desk {
             let Self { outlets, context, .. } = self;
             return outlets.entry(&waiter, &entry, 0, context, |counters| &counters.nxdomain_cut);
         }
-        let (stale, has_failed) =
-            (self.stale_answer(&question), self.failures.contains(&question, self.now));
+        let (stale, failed) =
+            (self.stale_answer(&question), self.failures.why(&question, self.now));
         let patience = match stale {
-            Some(entry) if has_failed || self.is_resting(&question) => {
+            Some(entry) if failed.is_some() || self.is_resting(&question) => {
                 return self.answer_stale(&waiter, &entry);
             }
             Some(_) => self.stale.patience,
             None => self.client_patience,
         };
-        if has_failed {
+        if let Some(why) = failed {
             count(&self.counters.failed_recently);
-            let why = ExtendedError::CACHED_ERROR;
-            return self.outlets.servfail(&waiter, why, &self.context);
+            return self.outlets.servfail(&waiter, once_cached(why), &self.context);
         }
         let Self { groups, health, now, .. } = self;
         let begin = |question: &Question| groups.plan(question.key().name, health, *now);
@@ -205,11 +204,11 @@ impl Desk {
                 self.wake(&question);
                 self.keep(&question, answer);
             }
-            Outcome::Failure(_) => {
+            Outcome::Failure(why) => {
                 if stale.is_some() {
                     self.rest(Rc::clone(&question));
                 }
-                self.failures.remember(question, self.now);
+                self.failures.remember(question, *why, self.now);
             }
         }
     }
@@ -341,5 +340,16 @@ impl Desk {
         counters
             .state
             .store(u64::from(self.health.next_probe(upstream).is_some()), Ordering::Relaxed);
+    }
+}
+
+/// Why a question has no answer that failed for `why` a moment ago. What an upstream said holds still; that we have
+/// found none is not found out again.
+fn once_cached(why: ExtendedError) -> ExtendedError {
+    match why {
+        ExtendedError::NO_REACHABLE_AUTHORITY | ExtendedError::NETWORK_ERROR => {
+            ExtendedError::CACHED_ERROR
+        }
+        _ => why,
     }
 }

@@ -11,6 +11,7 @@ use arrayvec::ArrayVec;
 use pmdns_config::limits::MAX_QUERIES_PER_PORT;
 use pmdns_stages::cache::{Entry, Lifetimes};
 use pmdns_stages::wire::dns::Rcode;
+use pmdns_stages::wire::edns::{ExtendedError, option, option_in};
 
 use super::counters::{UpstreamCounters, add, count};
 use super::desk::{Desk, Outcome};
@@ -303,7 +304,7 @@ fn read(
             // BADVERS and its like show in the OPT record only (RFC 6891 section 6.1.3).
             if !matches!(entry.head().rcode, Rcode::NOERROR | Rcode::NXDOMAIN) {
                 count(&counters.rcode_failures);
-                return Err(Setback::Refused);
+                return Err(refusal(reply));
             }
             Ok(entry)
         }
@@ -314,7 +315,13 @@ fn read(
         }
         Face::FormatError | Face::Failure => {
             count(&counters.rcode_failures);
-            Err(Setback::Refused)
+            Err(refusal(reply))
         }
     }
+}
+
+/// That an upstream has no answer, and why, if it says so.
+fn refusal(reply: &[u8]) -> Setback {
+    let why = option_in(reply, option::EXTENDED_ERROR);
+    Setback::Refused(why.and_then(ExtendedError::read))
 }

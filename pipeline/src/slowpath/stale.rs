@@ -68,13 +68,13 @@ impl Desk {
 
     /// Whether `question` rests, so that its clients need not wait.
     pub(super) fn is_resting(&self, question: &Question) -> bool {
-        self.stale.resting.contains(question, self.now)
+        self.stale.resting.why(question, self.now).is_some()
     }
 
     /// The upstreams could not answer `question`, or not in time.
     pub(super) fn rest(&mut self, question: Rc<Question>) {
         if !self.is_resting(&question) {
-            self.stale.resting.remember(question, self.now);
+            self.stale.resting.remember(question, TOO_LATE, self.now);
         }
     }
 

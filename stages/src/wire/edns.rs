@@ -132,6 +132,8 @@ impl ExtendedError {
     pub const PROHIBITED: Self = Self::of(18);
     /// As [`Self::STALE_ANSWER`], and the answer is NXDOMAIN.
     pub const STALE_NXDOMAIN: Self = Self::of(19);
+    /// The query does not want recursion, and the answer is not ours.
+    pub const NOT_AUTHORITATIVE: Self = Self::of(20);
     /// No upstream replied with an answer.
     pub const NO_REACHABLE_AUTHORITY: Self = Self::of(22);
     /// The network did not let us ask.
@@ -142,6 +144,12 @@ impl ExtendedError {
             Some(code) => Self(code),
             None => panic!("code 0 says nothing"),
         }
+    }
+
+    /// Reads an option's data: the INFO-CODE without its text. `None`: it says nothing that could be passed on; codes
+    /// above 255 are nobody's but for private use.
+    pub fn read(data: &[u8]) -> Option<Self> {
+        u8::try_from(be16(data, 0)?).ok().and_then(NonZeroU8::new).map(Self)
     }
 
     /// The INFO-CODE.
