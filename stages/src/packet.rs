@@ -9,7 +9,7 @@ use crate::cookie::COOKIE_LEN;
 use crate::fixed::Fixed;
 use crate::policy::LocalRef;
 use crate::step::Step;
-use crate::wire::dns::{HEADER_LEN, Rcode, View, question_len};
+use crate::wire::dns::{HEADER_LEN, Rcode, View, flag, question_len};
 use crate::wire::edns::ExtendedError;
 use crate::wire::ip::{v4, v6};
 use crate::wire::subnet::{SCOPE, SUBNET_LEN};
@@ -68,6 +68,17 @@ impl Packet {
     #[inline]
     pub fn query(&self) -> View<'_> {
         View::new(&self.frame.bytes()[usize::from(self.layout.dns)..], self.layout)
+    }
+
+    /// Refuses a query that does not want recursion, after what is ours has been looked for (RFC 8914 section 4.21), and
+    /// says whether it is one. From the cache nobody gets to know what others asked.
+    pub(crate) fn refuse_unless_recursive(&mut self) -> bool {
+        let is_refused = self.query().flags() & flag::RD == 0;
+        if is_refused {
+            self.answer = Answer::Rcode(Rcode::REFUSED);
+            self.extended_error = Some(ExtendedError::NOT_AUTHORITATIVE);
+        }
+        is_refused
     }
 
     /// Notes for how long a prefix of the client's network the answer is; a client that said nothing of its network

@@ -213,6 +213,9 @@ impl Encode {
         let step = self.rules.judge(packet);
         match step.stage() {
             Some(StageName::Encode) => self.answer_with_options(packet, context),
+            Some(_) if packet.refuse_unless_recursive() => {
+                self.answer_with_options(packet, context)
+            }
             Some(_) => Step::SLOW_PATH,
             None => step,
         }

@@ -11,7 +11,9 @@ use crate::packet::{Answer, Flags, Packet};
 use crate::step::Step;
 use crate::wire::be16;
 use crate::wire::checksum::Sum;
-use crate::wire::dns::{Asked, CLASS_CH, HEADER_LEN, Rcode, header, question_len};
+use crate::wire::dns::{
+    Asked, CLASS_CH, CLASS_NONE, HEADER_LEN, Rcode, flag, header, question_len,
+};
 use crate::wire::edns::{Edns, Options, option};
 use crate::wire::ip::{UDP_LEN, udp};
 use crate::wire::subnet::{SUBNET_LEN, Subnet};
@@ -30,6 +32,10 @@ impl Parse {
         self.note(packet, dns, flags, asked, question_sum);
         if let Some(rcode) = asked.error {
             packet.answer = self.decide(packet, rcode);
+        } else if flags & flag::RD == 0 {
+            // What is ours is found by name and type. No answer of the cache has this class, so that lookup need not
+            // ask of every hit whether recursion is desired.
+            packet.layout.qclass = CLASS_NONE;
         }
         if let Some(edns) = &asked.edns
             && edns.version == 0
