@@ -57,6 +57,8 @@ mod orders;
 mod placements;
 #[path = "lab/replay.rs"]
 mod replay;
+#[path = "lab/subnets.rs"]
+mod subnets;
 #[path = "lab/tap.rs"]
 mod tap;
 #[path = "lab/upstreams.rs"]

@@ -8,7 +8,7 @@
 //! Each thread owns a share of the keys, a shard of the cache to write to, and nothing that another
 //! thread touches. On it runs one loop, which never waits for the network: [`Desk`] takes misses in and
 //! answers them, [`exchange`] and [`calls`] carry out what the plans say, [`network`] holds sockets and timers. What
-//! decides is pure and told the time: [`pending`], [`groups`], [`plan`], [`health`], [`failures`], [`query`], [`spelling`]. What
+//! decides is pure and told the time: [`pending`], [`groups`], [`plan`], [`health`], [`failures`], [`subnets`], [`query`], [`spelling`]. What
 //! touches sockets is small: [`udp`], [`tcp`]; [`encrypted`] has a thread of its own.
 //! docs/adr/0009-queries-fly-together.md says why it is so.
 //!

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use pmdns_config::SubnetPolicy;
 use pmdns_nics::Verified;
 
-use crate::cookie::Cookies;
+use crate::cookie::{CookieCounts, Cookies};
 use crate::fixed::FixedAnswers;
 use crate::packet::{Flags, Packet};
 use crate::ports::{Port, Ports};
@@ -47,6 +47,7 @@ pub struct Parse {
     seed: Seed,
     /// `None`: cookies are options like any other that we do not know.
     cookies: Option<Cookies>,
+    cookie_counts: CookieCounts,
     /// Whether a client's subnet is read; it is an option that we do not know otherwise.
     reads_subnets: bool,
     fixed: Option<Arc<FixedAnswers>>,
@@ -55,7 +56,14 @@ pub struct Parse {
 impl Parse {
     /// A parse stage for frames of these ports; names are hashed with `seed`.
     pub fn new(ports: Ports, seed: Seed) -> Self {
-        Self { ports, seed, cookies: None, reads_subnets: false, fixed: None }
+        Self {
+            ports,
+            seed,
+            cookies: None,
+            cookie_counts: CookieCounts::default(),
+            reads_subnets: false,
+            fixed: None,
+        }
     }
 
     /// The same stage, which checks cookies and gives new ones.
@@ -71,6 +79,11 @@ impl Parse {
     /// The same stage, which answers questions about this server.
     pub fn introducing(self, fixed: Arc<FixedAnswers>) -> Self {
         Self { fixed: Some(fixed), ..self }
+    }
+
+    /// What clients' cookies were so far.
+    pub fn cookie_counts(&self) -> CookieCounts {
+        self.cookie_counts
     }
 
     /// Reads Ethernet, then goes by the EtherType.

@@ -22,7 +22,7 @@ impl Parse {
     /// Reads a query whose frame has been found right.
     #[cold]
     #[inline(never)]
-    pub(super) fn read_unusual(&self, packet: &mut Packet, seconds: u32) -> Step {
+    pub(super) fn read_unusual(&mut self, packet: &mut Packet, seconds: u32) -> Step {
         let message = message_of(packet);
         let asked = Asked::read_any(message);
         let question = &message[HEADER_LEN..][..question_len(asked.name_len)];
@@ -59,7 +59,7 @@ impl Parse {
 
     /// Notes what the options ask for, which may change the answer that has been decided on.
     #[inline(never)]
-    fn read_options(&self, packet: &mut Packet, edns: &Edns, seconds: u32) {
+    fn read_options(&mut self, packet: &mut Packet, edns: &Edns, seconds: u32) {
         let message = message_of(packet);
         let start = usize::from(edns.options_at);
         let options = message.get(start..start + usize::from(edns.options_len)).unwrap_or_default();
@@ -79,7 +79,10 @@ impl Parse {
             let client = packet.layout.client(packet.frame.bytes());
             let asks_nothing = message[header::QDCOUNT..header::ARCOUNT] == [0; 6];
             match cookies.check(cookie, client, seconds) {
-                Some(checked) => take_cookie(packet, &checked, cookies.is_required(), asks_nothing),
+                Some(checked) => {
+                    take_cookie(packet, &checked, cookies.is_required(), asks_nothing);
+                    self.cookie_counts.count(checked.sent, packet.answer);
+                }
                 None => packet.answer = Answer::Rcode(Rcode::FORMERR),
             }
         }
