@@ -71,7 +71,9 @@ impl Parse {
                 option::NSID => asks_for_name = true,
                 // RFC 7873 section 5.2: of several, the first counts.
                 option::COOKIE => cookie = cookie.or(Some(data)),
-                option::SUBNET if self.reads_subnets => subnet = subnet.or(Some(kept_subnet(data))),
+                option::SUBNET if self.reads_subnets => {
+                    subnet = subnet.or_else(|| Some(kept_subnet(data)))
+                }
                 _ => {}
             }
         }
