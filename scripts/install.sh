@@ -6,8 +6,8 @@ set -euo pipefail
 
 BUILD=(dpdk dpdk-dev libdpdk-dev libclang-dev clang pkg-config libpcap-dev libnuma-dev build-essential)
 RUN=(iproute2 iputils-ping bind9-dnsutils)
-LAB=(nsd unbound knot-dnsutils dnsperf ethtool tshark util-linux gzip shellcheck valgrind)
-PEERS=(knot pdns-recursor dnsdist bind9)
+LAB=(nsd unbound knot knot-module-geoip knot-dnsutils dnsperf ethtool tshark util-linux gzip shellcheck valgrind)
+PEERS=(pdns-recursor dnsdist bind9)
 # Not in every release; one that lacks it compares without it.
 IF_THERE=(knot-resolver)
 # Packages whose daemon Debian starts as soon as it is installed, and its service.

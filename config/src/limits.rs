@@ -53,6 +53,9 @@ pub const MAX_NSID: usize = 128;
 /// Bytes in one string of a TXT record (RFC 1035 section 3.3).
 pub const MAX_TEXT: usize = 255;
 
+/// Answers kept at once that are for one network only.
+pub const MAX_SUBNET_ANSWERS: usize = 1 << 24;
+
 /// The smallest cache.
 pub const MIN_CACHE: ByteSize = ByteSize::mebibytes(1);
 /// The largest cache: 1 TiB.
@@ -108,8 +111,8 @@ pub const MAX_RATE_TABLE: u32 = 1 << 24;
 /// Bytes in a unix socket's path, without the closing zero (`sockaddr_un`).
 pub const MAX_SOCKET_PATH: usize = 107;
 
-/// Views, besides that of clients that are in none: with it they are six bits of a cache key.
-pub const MAX_VIEWS: usize = 63;
+/// Views, besides that of clients that are in none: with it they are five bits of a cache key.
+pub const MAX_VIEWS: usize = 31;
 /// Zone files.
 pub const MAX_ZONES: usize = 1024;
 /// Block lists.

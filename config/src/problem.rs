@@ -183,6 +183,11 @@ pub enum Problem {
         /// What to do.
         fix: &'static str,
     },
+    /// Whose answer it is depends on who asks.
+    #[error(
+        "is \"add\", and [prefetch] asks for nobody; write \"forward\", or enabled = false in [prefetch]"
+    )]
+    PrefetchForNobody,
     /// A file with secrets cannot be used.
     #[error("is {file}: {why}")]
     SecretFile {

@@ -12,11 +12,11 @@ pub(crate) const DEFAULT_VIEW: &str = "default";
 
 /// The views that something holds in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ViewSet(u64);
+pub struct ViewSet(u32);
 
 impl ViewSet {
     /// Every view.
-    pub const ALL: Self = Self(u64::MAX);
+    pub const ALL: Self = Self(u32::MAX);
 
     /// Those with these names; all, if there are no names. A checked configuration names no other views.
     pub fn of(names: &[String], views: &[View]) -> Self {
@@ -30,7 +30,7 @@ impl ViewSet {
     /// Whether a view is one of them.
     #[inline]
     pub fn has(self, view: u8) -> bool {
-        u32::from(view) < u64::BITS && self.0 >> view & 1 != 0
+        u32::from(view) < u32::BITS && self.0 >> view & 1 != 0
     }
 
     /// Those of both.
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(has(&[]), [true; 3]);
         assert_eq!(has(&["b"]), [false, false, true]);
         assert_eq!(has(&["default", "a"]), [true, true, false]);
-        assert!(ViewSet::ALL.has(63) && !ViewSet::ALL.has(64) && !ViewSet::ALL.has(255));
+        assert!(ViewSet::ALL.has(31) && !ViewSet::ALL.has(32) && !ViewSet::ALL.has(255));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pmdns_config::StageName;
+use pmdns_stages::cookie::CookieCounts;
 use pmdns_stages::{Exits, Step};
 
 use crate::latency::{Latencies, Latency, PublishedLatencies};
@@ -46,6 +47,14 @@ tally! {
     miss_full,
     /// Queries over a rate limit that a dry run has let pass.
     spared,
+    /// Cookies from clients that were right.
+    cookies_right,
+    /// Cookies from clients that were wrong: forged, too old, or another address's.
+    cookies_wrong,
+    /// Cookies from clients that had none of ours yet.
+    cookies_new,
+    /// Answers that were BADCOOKIE.
+    cookies_refused,
     /// Notes of hits lost because the slow path did not take them in time.
     notes_lost,
     /// Poll-loop turns that found work.
@@ -58,6 +67,15 @@ tally! {
     idle_ticks,
     /// Ticks spent on publishing these counters and exchanging rules.
     housekeeping_ticks,
+}
+
+impl Tally {
+    /// Notes what clients' cookies were so far.
+    pub fn note_cookies(&mut self, counts: CookieCounts) {
+        let CookieCounts { right, wrong, new, refused } = counts;
+        (self.cookies_right, self.cookies_wrong) = (right, wrong);
+        (self.cookies_new, self.cookies_refused) = (new, refused);
+    }
 }
 
 /// What went over one queue or ring, counted by the core at this end of it.

@@ -213,6 +213,7 @@ impl Engine {
                 forwards: config.forwards.clone(),
                 views: config.views.clone(),
                 health: config.health.clone(),
+                client_subnet: config.client_subnet.clone(),
                 lifetimes: lifetimes(config),
                 keeping: config.cache.clone(),
                 prefetch: config.prefetch.clone(),
@@ -399,6 +400,7 @@ fn stages(
     Stages {
         parse: Parse::new(Arc::clone(&ports), seed)
             .checking(cookies)
+            .heeding(config.client_subnet.policy)
             .introducing(Arc::clone(&fixed)),
         neighbor: Neighbor::new(Arc::clone(&ports)),
         acl: Acl::new(config),

@@ -10,6 +10,7 @@
 use pmdns_config::{StageName, Stretch};
 use pmdns_stages::acl::Acl;
 use pmdns_stages::cache::Sampler;
+use pmdns_stages::cookie::CookieCounts;
 use pmdns_stages::encode::Encode;
 use pmdns_stages::lookup::Lookup;
 use pmdns_stages::neighbor::Neighbor;
@@ -70,6 +71,11 @@ impl Line {
         let queries = self.ratelimit.stage_mut().map_or(0, |stage| stage.limiter().spared());
         let misses = self.lookup.stage_mut().map_or(0, |stage| stage.limiter().spared());
         queries + misses
+    }
+
+    /// What clients' cookies were.
+    pub fn cookies(&mut self) -> CookieCounts {
+        self.parse.stage_mut().map_or_else(Default::default, |stage| stage.cookie_counts())
     }
 
     /// Where lookup takes notes of hits, if it is manned here and anybody wants them.

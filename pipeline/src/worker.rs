@@ -206,6 +206,7 @@ impl Worker {
             let mut lap = Lap::start(self.clock, now);
             self.line.process(&mut self.batch, &self.clock.context(now), &mut lap);
             self.tally.spared = self.line.spared();
+            self.tally.note_cookies(self.line.cookies());
             self.hand_on();
         }
         found += self.take_answers();

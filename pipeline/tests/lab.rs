@@ -59,6 +59,8 @@ mod placements;
 mod reload;
 #[path = "lab/replay.rs"]
 mod replay;
+#[path = "lab/subnets.rs"]
+mod subnets;
 #[path = "lab/tap.rs"]
 mod tap;
 #[path = "lab/upstreams.rs"]

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use siphasher::sip::SipHasher24;
 
+use crate::packet::Answer;
 use crate::wire::be32;
+use crate::wire::dns::Rcode;
 
 /// A client cookie and a server cookie, as our answers have them.
 pub const COOKIE_LEN: usize = CLIENT_LEN + SERVER_LEN;
@@ -58,6 +60,19 @@ pub enum Sent {
     Right,
     /// A server cookie that was not.
     Wrong,
+}
+
+/// What clients' cookies were so far, and how many got BADCOOKIE for an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CookieCounts {
+    /// Of [`Sent::Right`].
+    pub right: u64,
+    /// Of [`Sent::Wrong`].
+    pub wrong: u64,
+    /// Of [`Sent::ClientCookie`].
+    pub new: u64,
+    /// Answers that refuse a client for want of a right one.
+    pub refused: u64,
 }
 
 impl Cookies {
@@ -122,6 +137,19 @@ impl Cookies {
         let hash = hash(&self.making, &cookie, client);
         cookie[HASH_AT..].copy_from_slice(&hash);
         cookie
+    }
+}
+
+impl CookieCounts {
+    /// Counts a cookie, and what parse answers, if it does.
+    pub(crate) fn count(&mut self, sent: Sent, answer: Answer) {
+        let kind = match sent {
+            Sent::Right => &mut self.right,
+            Sent::Wrong => &mut self.wrong,
+            Sent::ClientCookie => &mut self.new,
+        };
+        *kind += 1;
+        self.refused += u64::from(answer == Answer::Rcode(Rcode::BADCOOKIE));
     }
 }
 

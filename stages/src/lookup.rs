@@ -89,6 +89,9 @@ impl Lookup {
     #[cold]
     #[inline(never)]
     fn miss(&mut self, packet: &mut Packet, context: &Context) -> Step {
+        if packet.refuse_unless_recursive() {
+            return Step::at(StageName::Encode);
+        }
         if self.minimal_any && packet.layout.qtype == rtype::ANY {
             packet.answer = Answer::Fixed(Fixed::Any);
             return Step::at(StageName::Encode);

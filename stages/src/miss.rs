@@ -1,6 +1,6 @@
 //! A miss: a question for the slow path, and all that answering its client takes.
 //!
-//! It keeps the frame's bytes from the Ethernet header to the end of the question, and the answer's cookie, not
+//! It keeps the frame's bytes from the Ethernet header to the end of the question, and the answer's cookie and subnet, not
 //! the frame: however many misses wait, the frame pool does not notice. From it the slow path rebuilds the packet in a
 //! fresh frame and has it answered by the same encode that answers hits.
 
@@ -8,16 +8,17 @@ use pmdns_nics::FramePool;
 
 use crate::cache::Key;
 use crate::cookie::COOKIE_LEN;
-use crate::packet::{Answer, Layout, Packet, Tick};
+use crate::packet::{Answer, Flags, Layout, Packet, Tick};
 use crate::step::Step;
 use crate::wire::dns::{HEADER_LEN, QUESTION_FIXED_LEN, View};
 use crate::wire::ip::{ETHERNET_LEN, MAX_VLAN_TAGS, UDP_LEN, VLAN_LEN};
 use crate::wire::name::MAX_NAME;
+use crate::wire::subnet::{SUBNET_LEN, Subnet, data_in};
 
 /// Longest IPv4 header (RFC 791 section 3.1).
 const MAX_IP_LEN: usize = 60;
 
-/// Headers, question and cookie of the longest query.
+/// Headers, question, cookie and subnet of the longest query.
 pub const MAX_MISS: usize = ETHERNET_LEN
     + MAX_VLAN_TAGS * VLAN_LEN
     + MAX_IP_LEN
@@ -25,7 +26,8 @@ pub const MAX_MISS: usize = ETHERNET_LEN
     + HEADER_LEN
     + MAX_NAME
     + QUESTION_FIXED_LEN
-    + COOKIE_LEN;
+    + COOKIE_LEN
+    + SUBNET_LEN;
 
 /// A question for the slow path.
 #[derive(Clone)]
@@ -76,6 +78,13 @@ impl Miss {
     #[inline]
     pub fn client(&self) -> &[u8] {
         self.layout.client(&self.bytes)
+    }
+
+    /// The network that the client says it is in, if it does.
+    pub fn subnet(&self) -> Option<Subnet> {
+        let kept = self.bytes.get(self.layout.subnet_at()..usize::from(self.len))?;
+        let is_there = self.layout.flags.has(Flags::SUBNET);
+        is_there.then(|| Subnet::read(data_in(kept))).flatten().map(|(subnet, _)| subnet)
     }
 
     /// The packet again, in a fresh frame, ready for encode; `None` when the pool is empty.

@@ -9,9 +9,10 @@ use crate::cookie::COOKIE_LEN;
 use crate::fixed::Fixed;
 use crate::policy::LocalRef;
 use crate::step::Step;
-use crate::wire::dns::{HEADER_LEN, Rcode, View, question_len};
+use crate::wire::dns::{HEADER_LEN, Rcode, View, flag, question_len};
 use crate::wire::edns::ExtendedError;
 use crate::wire::ip::{UDP_LEN, v4, v6};
+use crate::wire::subnet::{SCOPE, SUBNET_LEN};
 
 /// A point in time, in ticks of the process's clock.
 pub type Tick = u64;
@@ -44,6 +45,7 @@ pub struct Packet {
 }
 
 const _: () = assert!(Flags::DO.0 >> 2 == Key::DO && Flags::CD.0 >> 2 == Key::CD);
+const _: () = assert!(Flags::SUBNET.0 >> 2 == Key::SUBNET);
 const _: () = assert!(size_of::<Packet>() <= 64, "a packet crosses cores in one cache line");
 
 impl Packet {
@@ -66,6 +68,25 @@ impl Packet {
     #[inline]
     pub fn query(&self) -> View<'_> {
         View::new(&self.frame.bytes()[self.layout.dns()..], self.layout)
+    }
+
+    /// Refuses a query that does not want recursion, after what is ours has been looked for (RFC 8914 section 4.21), and
+    /// says whether it is one. From the cache nobody gets to know what others asked.
+    pub(crate) fn refuse_unless_recursive(&mut self) -> bool {
+        let is_refused = self.query().flags() & flag::RD == 0;
+        if is_refused {
+            self.answer = Answer::Rcode(Rcode::REFUSED);
+            self.extended_error = Some(ExtendedError::NOT_AUTHORITATIVE);
+        }
+        is_refused
+    }
+
+    /// Notes for how long a prefix of the client's network the answer is; a client that said nothing of its network
+    /// is not told.
+    pub fn set_scope(&mut self, scope: u8) {
+        if self.layout.flags.has(Flags::SUBNET) {
+            self.frame.bytes_mut()[self.layout.subnet_at() + SCOPE] = scope;
+        }
     }
 }
 
@@ -97,7 +118,7 @@ pub struct Layout {
     pub flags: Flags,
     /// The client's view, which says what rules hold for it; 0: it is in none.
     pub view: u8,
-    /// The scope of that view: clients of one scope share cached answers. At most 63.
+    /// The scope of that view: clients of one scope share cached answers. At most 31.
     pub scope: u8,
     /// Length of the qname in wire format, 1 to 255; 0: there is no question to repeat.
     pub name_len: u8,
@@ -122,9 +143,15 @@ impl Layout {
         self.dns() + HEADER_LEN + question_len(self.name_len)
     }
 
-    /// Where ends what an answer needs of the frame: the question, or the answer's cookie behind it.
+    /// Where ends what an answer needs of the frame: the question, and behind it the answer's cookie and subnet.
     #[inline(always)]
     pub fn kept_end(self) -> usize {
+        self.subnet_at() + if self.flags.has(Flags::SUBNET) { SUBNET_LEN } else { 0 }
+    }
+
+    /// Where the subnet of the answer starts, if it has one.
+    #[inline(always)]
+    pub fn subnet_at(self) -> usize {
         self.question_end() + if self.flags.has(Flags::COOKIE) { COOKIE_LEN } else { 0 }
     }
 
@@ -153,12 +180,15 @@ impl Flags {
     pub const DO: Self = Self(1 << 2);
     /// The client checks signatures itself (RFC 4035 section 3.2.2).
     pub const CD: Self = Self(1 << 3);
+    /// The client said which network it is in (RFC 7871), and that was read. The option's data stands in the frame,
+    /// behind the question and the cookie.
+    pub const SUBNET: Self = Self(1 << 4);
     /// The client asks for our name (RFC 5001).
-    pub const NSID: Self = Self(1 << 4);
+    pub const NSID: Self = Self(1 << 5);
     /// The client sent a cookie. The answer's cookie stands in the frame, right behind the question.
-    pub const COOKIE: Self = Self(1 << 5);
+    pub const COOKIE: Self = Self(1 << 6);
     /// That cookie was one of ours: the client is at the address it sends from (RFC 7873).
-    pub const RIGHT_COOKIE: Self = Self(1 << 6);
+    pub const RIGHT_COOKIE: Self = Self(1 << 7);
 
     /// Whether any fact of `other` holds.
     #[inline(always)]
@@ -180,7 +210,7 @@ impl Flags {
     /// The facts that are part of a cache key, as [`Key::flags`](crate::cache::Key).
     #[inline(always)]
     pub fn of_key(self) -> u8 {
-        self.0 >> 2 & (Key::DO | Key::CD)
+        self.0 >> 2 & (Key::DO | Key::CD | Key::SUBNET)
     }
 
     /// Notes that the facts of `other` hold.
@@ -197,6 +227,7 @@ impl std::fmt::Debug for Flags {
             (Self::EDNS, "EDNS"),
             (Self::DO, "DO"),
             (Self::CD, "CD"),
+            (Self::SUBNET, "SUBNET"),
             (Self::NSID, "NSID"),
             (Self::COOKIE, "COOKIE"),
             (Self::RIGHT_COOKIE, "RIGHT_COOKIE"),

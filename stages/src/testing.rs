@@ -229,12 +229,16 @@ pub fn reply(query: &Query, records: &[Record]) -> Vec<u8> {
     message
 }
 
-/// The cache entry made of [`reply`], learnt at second `now`.
+/// The cache entry made of [`reply`], learnt at second `now`, where a client's subnet is read.
 pub fn entry_of(query: &Query, records: &[Record], now: u32, seed: Seed) -> Entry {
     let lifetimes =
         Lifetimes { min_ttl: 0, max_ttl: 86_400, max_negative_ttl: 300, max_body: 1232 };
     let mut flags = if query.edns.is_some_and(|(_, dnssec_ok)| dnssec_ok) { Key::DO } else { 0 };
     flags |= if query.flags & flag::CD != 0 { Key::CD } else { 0 };
+    let says_subnet = |(code, _)| code == edns::option::SUBNET;
+    if query.edns.is_some() && edns::Options::new(&query.options).any(says_subnet) {
+        flags |= Key::SUBNET;
+    }
     let key = Key { name: &query.name, qtype: query.qtype, qclass: query.qclass, flags };
     let hash = key.hash(seed, seed.hash(&query.name));
     Entry::from_reply(&reply(query, records), key, hash, now, &lifetimes)

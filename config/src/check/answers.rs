@@ -1,9 +1,10 @@
-//! The rules of `[answers]` and `[cookies]`: what answers say besides their records.
+//! The rules of `[answers]`, `[cookies]` and `[client_subnet]`: what answers say besides their records, and
+//! whom they are for.
 
 use super::{Verdict, broken, in_range};
-use crate::limits::{MAX_NSID, MAX_TEXT, MAX_UDP_SIZE, MIN_UDP_SIZE};
+use crate::limits::{MAX_NSID, MAX_SUBNET_ANSWERS, MAX_TEXT, MAX_UDP_SIZE, MIN_UDP_SIZE};
 use crate::problem::Problem;
-use crate::settings::{Answers, Cookies};
+use crate::settings::{Answers, Config, Cookies, SubnetPolicy};
 
 pub(super) fn check_answers(answers: &Answers) -> Verdict {
     in_range("answers.max_udp_size", answers.max_udp_size, MIN_UDP_SIZE, MAX_UDP_SIZE)?;
@@ -33,6 +34,31 @@ pub(super) fn check_cookies(cookies: &Cookies) -> Verdict {
     match cookies.secrets() {
         Ok(_) => Ok(()),
         Err(problem) => broken("cookies.secret_file", problem),
+    }
+}
+
+pub(super) fn check_client_subnet(config: &Config) -> Verdict {
+    let settings = &config.client_subnet;
+    in_range("client_subnet.ipv4_prefix", settings.ipv4_prefix, 1, 32)?;
+    in_range("client_subnet.ipv6_prefix", settings.ipv6_prefix, 1, 128)?;
+    in_range("client_subnet.max_answers", settings.max_answers, 1, MAX_SUBNET_ANSWERS)?;
+    let strips = settings.policy == SubnetPolicy::Strip;
+    match config.upstreams.iter().position(|one| one.client_subnet) {
+        Some(index) if strips => {
+            let fix = "write policy = \"forward\" or \"add\" in [client_subnet], or leave it out";
+            let problem = Problem::Without { other: "client_subnet.policy", fix };
+            return broken(format!("upstream[{index}].client_subnet"), problem);
+        }
+        None if !strips => {
+            let fix = "write it into those upstreams that may know where clients are";
+            let problem = Problem::Without { other: "client_subnet = true", fix };
+            return broken("client_subnet.policy", problem);
+        }
+        _ => {}
+    }
+    match settings.policy == SubnetPolicy::Add && config.prefetch.enabled {
+        true => broken("client_subnet.policy", Problem::PrefetchForNobody),
+        false => Ok(()),
     }
 }
 

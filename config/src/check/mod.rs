@@ -43,6 +43,7 @@ pub(crate) fn check(config: &Config) -> Verdict {
     frames(&config.frames)?;
     answers::check_answers(&config.answers)?;
     answers::check_cookies(&config.cookies)?;
+    answers::check_client_subnet(config)?;
     cache(&config.cache)?;
     prefetch(&config.prefetch)?;
     resolving::check(config)?;

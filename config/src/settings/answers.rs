@@ -55,3 +55,35 @@ impl Default for Cookies {
         }
     }
 }
+
+/// `[client_subnet]`: which network an answer is for (RFC 7871).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClientSubnet {
+    /// What becomes of it.
+    pub policy: SubnetPolicy,
+    /// The most bits of an IPv4 network that are sent upstream.
+    pub ipv4_prefix: u8,
+    /// The same of an IPv6 network.
+    pub ipv6_prefix: u8,
+    /// Answers kept at once that are for one network only.
+    pub max_answers: usize,
+}
+
+impl Default for ClientSubnet {
+    fn default() -> Self {
+        Self { policy: SubnetPolicy::Strip, ipv4_prefix: 24, ipv6_prefix: 56, max_answers: 16_384 }
+    }
+}
+
+/// What becomes of a client's subnet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SubnetPolicy {
+    /// It is not there: neither read nor sent.
+    Strip,
+    /// What the client sends of it goes on.
+    Forward,
+    /// If the client sends none, its address is sent.
+    Add,
+}

@@ -37,6 +37,8 @@ pub struct Config {
     pub answers: Answers,
     /// How clients show that they are at the address they send from.
     pub cookies: Cookies,
+    /// What upstreams are told of the networks that clients are in.
+    pub client_subnet: ClientSubnet,
     /// The answer cache.
     pub cache: Cache,
     /// Asking for popular answers before they expire.

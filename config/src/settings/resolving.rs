@@ -70,6 +70,9 @@ pub struct Upstream {
     /// Write the letters of our queries large or small at random, and accept replies with the same only.
     #[serde(default)]
     pub mix_case: bool,
+    /// It is sent the networks of clients, as `[client_subnet]` says.
+    #[serde(default)]
+    pub client_subnet: bool,
     /// The name or address that the certificate must be for; absent: the host of `address`.
     pub name: Option<Host>,
     /// Fingerprints of public keys, one of which the server must have.
@@ -88,6 +91,7 @@ impl Upstream {
             source: None,
             group: default_group(),
             mix_case: false,
+            client_subnet: false,
             name: None,
             pin: Vec::new(),
             ca_file: None,

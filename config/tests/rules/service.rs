@@ -295,3 +295,23 @@ fn metrics_are_served_where_somebody_can_connect() {
     refuses(from, "listen = \"127.0.0.1:0\"", "metrics.listen", &["a port other than 0"]);
     refuses(from, "listen = \"224.0.0.1:9153\"", "metrics.listen", &["224.0.0.1", "unicast"]);
 }
+
+#[test]
+fn subnets_go_to_upstreams_that_are_named_for_it() {
+    let told = LAWFUL.replacen("timeout_ms = 800", "client_subnet = true", 1);
+    let start = format!("line {}: `upstream[0].client_subnet` ", line_of(&told, "client_subnet"));
+    refuses_text(&told, &start, &["means nothing without `client_subnet.policy`", "\"forward\""]);
+    for policy in ["forward", "add"] {
+        let table = format!("[client_subnet]\npolicy = \"{policy}\"\n\n");
+        let to_nobody = format!("{table}{LAWFUL}");
+        refuses_text(&to_nobody, "line 2: `client_subnet.policy` ", &["client_subnet = true"]);
+        assert!(Config::from_toml(&format!("{table}{told}")).is_ok());
+        let prefetching = format!("{table}[prefetch]\nenabled = true\n\n{told}");
+        match policy {
+            "forward" => assert!(Config::from_toml(&prefetching).is_ok()),
+            _ => {
+                refuses_text(&prefetching, "line 2: `client_subnet.policy` ", &["asks for nobody"])
+            }
+        }
+    }
+}

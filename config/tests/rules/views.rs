@@ -55,8 +55,8 @@ fn views_have_names_and_clients_of_their_own() {
     refuses(&idle, "\"more\"", "view[2].name", &["write views = [\"more\"] into a table"]);
     let some = |number: u8| view(&format!("v{number}"), &format!("\"10.100.{number}.0/24\""));
     let many = |count| (0..count).map(some).collect::<String>();
-    assert!(Config::from_toml(&with(&many(61))).is_ok());
-    refuses_text(&with(&many(62)), "line ", &["`view` has 64 views; allowed: at most 63"]);
+    assert!(Config::from_toml(&with(&many(29))).is_ok());
+    refuses_text(&with(&many(30)), "line ", &["`view` has 32 views; allowed: at most 31"]);
 }
 
 #[test]

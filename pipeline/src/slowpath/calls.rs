@@ -28,7 +28,8 @@ impl Desk {
     /// Asks over the connection in slot `line`, or over a new one.
     fn call(&mut self, ticket: Ticket, attempt: Attempt, line: Option<usize>) {
         let Some((question, _)) = self.pending.find(ticket) else { return };
-        let call = (ticket, Rc::clone(question), attempt);
+        let question = Rc::clone(question);
+        let call = (ticket, self.as_told(&question, attempt.upstream), attempt);
         let Some(slot) = line.or_else(|| self.connect(attempt.upstream)) else {
             return self.learn(ticket, attempt, Setback::Unreachable);
         };

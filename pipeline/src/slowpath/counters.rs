@@ -54,6 +54,8 @@ counters! {
         coalesced,
         /// Clients answered with what an upstream said.
         answered,
+        /// Clients answered with an answer kept for their network only.
+        answered_for_subnet,
         /// Clients answered with an expired answer, because no upstream had a better one in time.
         stale,
         /// Clients answered with NXDOMAIN, because a name above does not exist.
@@ -96,6 +98,8 @@ counters! {
         prefetch_dropped,
         /// Sockets that could not be opened.
         socket_errors,
+        /// Answers kept for one network only, expired ones among them.
+        subnet_answers,
         /// Questions pending now.
         pending,
         /// Clients' queries waiting now.
@@ -126,6 +130,8 @@ counters! {
         respelt,
         /// Times such replies came one after the other, so that letters were left alone for an hour.
         unmixed,
+        /// Replies about another network than their query, which were not used.
+        other_subnet,
         /// Queries ended by an error of the network, for example "connection refused".
         errors,
         /// Replies that belong to their query but cannot be understood.
@@ -204,6 +210,7 @@ impl CountersSnapshot {
     pub fn ended(&self) -> u64 {
         self.answered_from_cache_late
             + self.answered
+            + self.answered_for_subnet
             + self.stale
             + self.nxdomain_cut
             + self.servfail

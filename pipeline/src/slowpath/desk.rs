@@ -9,9 +9,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pmdns_config::Upstream;
-use pmdns_stages::cache::{Cache, Entry, EntryRef, Head, Hit, Lifetimes, Writer, answers};
+use pmdns_stages::cache::{Cache, EntryRef, Head, Hit, Lifetimes, Writer, answers};
 use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::edns::ExtendedError;
+use pmdns_stages::wire::subnet::Subnet;
 use pmdns_stages::{Context, Tick};
 
 use super::counters::{CacheCounters, Counters, UpstreamCounters, add, count, lower};
@@ -28,6 +29,7 @@ use super::prefetch::Prefetch;
 use super::query::Question;
 use super::spelling::Speller;
 use super::stale::Stale;
+use super::subnets::{Answer, Subnets};
 use crate::clock::Clock;
 use crate::ring::RingReceiver;
 
@@ -63,6 +65,7 @@ pub(super) struct Desk {
     pub(super) outlets: Outlets,
     pub(super) pending: Pending<Plan>,
     pub(super) failures: Failures,
+    pub(super) subnets: Subnets,
     pub(super) groups: Groups,
     pub(super) orders: Orders,
     pub(super) hits: Vec<RingReceiver<Hit>>,
@@ -80,7 +83,7 @@ pub(super) struct Desk {
 #[derive(Debug)]
 pub(super) enum Outcome {
     /// With an answer.
-    Answer(Entry),
+    Answer(Answer),
     /// Without one, for this reason.
     Failure(ExtendedError),
 }
@@ -109,7 +112,7 @@ impl Desk {
     /// Takes in a miss. The first of its kind is asked upstream.
     pub(super) fn take_in(&mut self, miss: Miss, worker: usize) {
         count(&self.counters.misses);
-        let question = Question::of(&miss, self.cache.seed());
+        let question = self.question(&miss);
         // It may have been answered while it was on its way here: the reply came to another client.
         if let Some(found) = self.find(&question)
             && self.outlets.cached(&miss, worker, found, &self.context)
@@ -117,23 +120,27 @@ impl Desk {
             return;
         }
         let waiter = Waiter { miss, worker };
+        let Self { subnets, outlets, context, .. } = self;
+        if let Some((entry, scope)) = subnets.find(&question, context.seconds) {
+            return outlets
+                .entry(&waiter, entry, scope, context, |counters| &counters.answered_for_subnet);
+        }
         if let Some(entry) = self.denial(&question) {
             let Self { outlets, context, .. } = self;
-            return outlets.entry(&waiter, &entry, context, |counters| &counters.nxdomain_cut);
+            return outlets.entry(&waiter, &entry, 0, context, |counters| &counters.nxdomain_cut);
         }
-        let (stale, has_failed) =
-            (self.stale_answer(&question), self.failures.contains(&question, self.now));
+        let (stale, failed) =
+            (self.stale_answer(&question), self.failures.why(&question, self.now));
         let patience = match stale {
-            Some(entry) if has_failed || self.is_resting(&question) => {
+            Some(entry) if failed.is_some() || self.is_resting(&question) => {
                 return self.answer_stale(&waiter, &entry);
             }
             Some(_) => self.stale.patience,
             None => self.client_patience,
         };
-        if has_failed {
+        if let Some(why) = failed {
             count(&self.counters.failed_recently);
-            let why = ExtendedError::CACHED_ERROR;
-            return self.outlets.servfail(&waiter, why, &self.context);
+            return self.outlets.servfail(&waiter, once_cached(why), &self.context);
         }
         let Self { groups, health, now, .. } = self;
         let begin = |question: &Question| groups.plan(question.key(), health, *now);
@@ -176,11 +183,12 @@ impl Desk {
         pending.settle(ticket, |waiter, deadline| {
             lower(&counters.waiting);
             match (outcome, &stale) {
-                (Outcome::Answer(entry), _) => {
-                    outlets.entry(&waiter, entry, context, |counters| &counters.answered);
+                (Outcome::Answer(Answer { entry, network }), _) => {
+                    let scope = network.map_or(0, Subnet::length);
+                    outlets.entry(&waiter, entry, scope, context, |counters| &counters.answered);
                 }
                 (Outcome::Failure(_), Some(entry)) => {
-                    outlets.entry(&waiter, entry, context, |counters| &counters.stale);
+                    outlets.entry(&waiter, entry, 0, context, |counters| &counters.stale);
                 }
                 (Outcome::Failure(why), None) => {
                     if deadline <= context.now {
@@ -192,15 +200,15 @@ impl Desk {
         });
         lower(&counters.pending);
         match outcome {
-            Outcome::Answer(entry) => {
+            Outcome::Answer(answer) => {
                 self.wake(&question);
-                self.keep(entry);
+                self.keep(&question, answer);
             }
-            Outcome::Failure(_) => {
+            Outcome::Failure(why) => {
                 if stale.is_some() {
                     self.rest(Rc::clone(&question));
                 }
-                self.failures.remember(question, self.now);
+                self.failures.remember(question, *why, self.now);
             }
         }
     }
@@ -231,12 +239,12 @@ impl Desk {
     }
 
     /// Ends a question with its answer. Those that others have yet to give are not needed any more.
-    pub(super) fn answer(&mut self, ticket: Ticket, entry: Entry) {
+    pub(super) fn answer(&mut self, ticket: Ticket, answer: Answer) {
         if let Some((_, plan)) = self.pending.find(ticket) {
             // The one that brought the answer is in the air still.
             add(&self.counters.wasted, plan.in_air().saturating_sub(1) as u64);
         }
-        self.settle(ticket, &Outcome::Answer(entry));
+        self.settle(ticket, &Outcome::Answer(answer));
     }
 
     /// How long a try of this upstream may take. A client's deadline comes first.
@@ -307,10 +315,17 @@ impl Desk {
     }
 
     /// Puts an answer into the cache, unless it is for its askers only (TTL 0). What was there for the same
-    /// question is out of date either way.
-    fn keep(&mut self, entry: &Entry) {
+    /// question is out of date either way. An answer for one network goes elsewhere.
+    fn keep(&mut self, question: &Question, Answer { entry, network }: &Answer) {
         let head = entry.head();
-        let kept = head.expires > self.context.seconds && self.writer.insert(entry).is_kept();
+        let is_fresh = head.expires > self.context.seconds;
+        if let Some(network) = *network {
+            if is_fresh {
+                self.subnets.keep(question, network, entry.clone(), &self.counters);
+            }
+            return;
+        }
+        let kept = is_fresh && self.writer.insert(entry).is_kept();
         if !kept {
             self.writer.remove(head.hash);
         }
@@ -325,5 +340,16 @@ impl Desk {
         counters
             .state
             .store(u64::from(self.health.next_probe(upstream).is_some()), Ordering::Relaxed);
+    }
+}
+
+/// Why a question has no answer that failed for `why` a moment ago. What an upstream said holds still; that we have
+/// found none is not found out again.
+fn once_cached(why: ExtendedError) -> ExtendedError {
+    match why {
+        ExtendedError::NO_REACHABLE_AUTHORITY | ExtendedError::NETWORK_ERROR => {
+            ExtendedError::CACHED_ERROR
+        }
+        _ => why,
     }
 }

@@ -11,6 +11,7 @@ use arrayvec::ArrayVec;
 use pmdns_config::limits::MAX_QUERIES_PER_PORT;
 use pmdns_stages::cache::{Entry, Lifetimes};
 use pmdns_stages::wire::dns::Rcode;
+use pmdns_stages::wire::edns::{ExtendedError, option, option_in};
 
 use super::counters::{UpstreamCounters, add, count};
 use super::desk::{Desk, Outcome};
@@ -19,6 +20,7 @@ use super::pending::Ticket;
 use super::plan::{Attempt, Next, Setback, Transport};
 use super::query::{Face, Question};
 use super::spelling::Spelling;
+use super::subnets::{Answer, OtherSubnet, network_of};
 use super::udp::{self, Flight, InFlight, Received};
 
 /// Those who leave in one flight: their tickets and questions, and whether each has an OPT record.
@@ -126,10 +128,13 @@ impl Desk {
         let waiting = &mut network.departures[upstream];
         let size = waiting.len().min(self.queries_per_port);
         // Of some the clients have gone while they waited.
-        let passengers: Passengers = waiting
+        let mut passengers: Passengers = waiting
             .drain(..size)
             .filter_map(|(ticket, edns)| Some((ticket, Rc::clone(pending.find(ticket)?.0), edns)))
             .collect();
+        for (_, question, _) in &mut passengers {
+            *question = self.as_told(question, upstream);
+        }
         if !passengers.is_empty() {
             self.launch(upstream, passengers, self.patience(upstream));
         }
@@ -232,10 +237,10 @@ impl Desk {
         &mut self,
         ticket: Ticket,
         attempt: Attempt,
-        answer: Result<Entry, Setback>,
+        answer: Result<Answer, Setback>,
     ) {
         match answer {
-            Ok(entry) => self.answer(ticket, entry),
+            Ok(answer) => self.answer(ticket, answer),
             Err(setback) => self.learn(ticket, attempt, setback),
         }
     }
@@ -248,17 +253,27 @@ impl Desk {
         self.advance(ticket);
     }
 
-    /// Makes an entry of a reply that is known to belong to its query.
+    /// Makes an answer of a reply that is known to belong to its query.
     pub(super) fn read(
         &self,
         question: &Question,
         attempt: Attempt,
         reply: &[u8],
-    ) -> Result<Entry, Setback> {
+    ) -> Result<Answer, Setback> {
         let counters = &self.upstream_counters[attempt.upstream];
         let entry =
             read(question, attempt.edns, reply, self.context.seconds, &self.lifetimes, counters)?;
-        Ok(self.outlets.encode.rules().respond(entry, question.key(), reply))
+        let network = match question.subnet().map(|sent| network_of(reply, &entry, sent)) {
+            None => None,
+            Some(Ok(network)) => network,
+            // RFC 7871 section 7.3: it is dropped. Whoever forged it cannot do so over TCP.
+            Some(Err(OtherSubnet)) => {
+                count(&counters.other_subnet);
+                return Err(Setback::NeedsTcp);
+            }
+        };
+        let entry = self.outlets.encode.rules().respond(entry, question.key(), reply);
+        Ok(Answer { entry, network })
     }
 }
 
@@ -289,7 +304,7 @@ fn read(
             // BADVERS and its like show in the OPT record only (RFC 6891 section 6.1.3).
             if !matches!(entry.head().rcode, Rcode::NOERROR | Rcode::NXDOMAIN) {
                 count(&counters.rcode_failures);
-                return Err(Setback::Refused);
+                return Err(refusal(reply));
             }
             Ok(entry)
         }
@@ -300,7 +315,13 @@ fn read(
         }
         Face::FormatError | Face::Failure => {
             count(&counters.rcode_failures);
-            Err(Setback::Refused)
+            Err(refusal(reply))
         }
     }
+}
+
+/// That an upstream has no answer, and why, if it says so.
+fn refusal(reply: &[u8]) -> Setback {
+    let why = option_in(reply, option::EXTENDED_ERROR);
+    Setback::Refused(why.and_then(ExtendedError::read))
 }

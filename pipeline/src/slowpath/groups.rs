@@ -29,6 +29,8 @@ struct Group {
     members: Vec<usize>,
     strategy: Strategy,
     parallel: usize,
+    /// Whether any of them is told of clients' networks.
+    tells_subnets: bool,
     /// Questions so far: whose turn it is.
     turn: usize,
 }
@@ -50,8 +52,10 @@ impl Groups {
         let group = |name: &&str| {
             let settings = settings.iter().find(|group| group.name == *name);
             let is_member = |index: &usize| upstreams[*index].group == *name;
+            let members: Vec<_> = (0..upstreams.len()).filter(is_member).collect();
             Group {
-                members: (0..upstreams.len()).filter(is_member).collect(),
+                tells_subnets: members.iter().any(|index| upstreams[*index].client_subnet),
+                members,
                 strategy: settings.map(|group| group.strategy).unwrap_or_default(),
                 parallel: settings.map_or(1, |group| group.parallel),
                 turn: 0,
@@ -88,6 +92,11 @@ impl Groups {
             }
             Strategy::Failover | Strategy::RoundRobin | Strategy::Fastest => Plan::new(order),
         }
+    }
+
+    /// Whether anybody who may be asked a question is told of clients' networks.
+    pub(super) fn tells_subnets(&self, key: Key<'_>) -> bool {
+        self.groups[self.of(key.name, key.scope())].tells_subnets
     }
 
     /// The group of the longest zone that `name` lies in, of those that hold in a view.
@@ -151,7 +160,8 @@ mod tests {
 
     /// A group of three and what is known of them.
     fn three(strategy: Strategy) -> (Group, Health) {
-        let group = Group { members: vec![0, 1, 2], strategy, parallel: 2, turn: 0 };
+        let group =
+            Group { members: vec![0, 1, 2], strategy, parallel: 2, tells_subnets: false, turn: 0 };
         (group, Health::new(3, &HealthSettings::default()))
     }
 

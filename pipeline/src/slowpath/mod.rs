@@ -8,7 +8,7 @@
 //! Each thread owns a share of the keys, a shard of the cache to write to, and nothing that another
 //! thread touches. On it runs one loop, which never waits for the network: [`Desk`] takes misses in and
 //! answers them, [`exchange`] and [`calls`] carry out what the plans say, [`network`] holds sockets and timers. What
-//! decides is pure and told the time: [`pending`], [`groups`], [`plan`], [`health`], [`failures`], [`query`], [`spelling`]. What
+//! decides is pure and told the time: [`pending`], [`groups`], [`plan`], [`health`], [`failures`], [`subnets`], [`query`], [`spelling`]. What
 //! touches sockets is small: [`udp`], [`tcp`]; [`encrypted`] has a thread of its own.
 //! docs/adr/0009-queries-fly-together.md says why it is so.
 //!
@@ -36,6 +36,7 @@ mod query;
 mod sockets;
 mod spelling;
 mod stale;
+mod subnets;
 mod tcp;
 mod udp;
 
@@ -76,6 +77,7 @@ use pending::{Limits, Pending};
 use prefetch::Prefetch;
 use spelling::Speller;
 use stale::Stale;
+use subnets::Subnets;
 
 /// Misses taken from one ring before the next ring's turn.
 const TAKE: usize = 32;
@@ -101,6 +103,8 @@ pub struct SlowPathParts {
     pub views: Vec<View>,
     /// When an upstream rests, and when it is back.
     pub health: HealthSettings,
+    /// What upstreams are told of clients' networks.
+    pub client_subnet: pmdns_config::ClientSubnet,
     /// How long answers are kept.
     pub lifetimes: Lifetimes,
     /// What becomes of them then.
@@ -242,6 +246,7 @@ fn open(parts: SlowPathParts) -> io::Result<(Desk, Vec<RingReceiver<Miss>>)> {
         upstreams: parts.upstreams,
         upstream_counters: parts.upstream_counters,
         cache_counters: parts.cache_counters,
+        subnets: Subnets::new(parts.client_subnet, settings.threads, parts.cache.seed()),
         cache: parts.cache,
         writer: parts.writer,
         outlets: Outlets {

@@ -138,6 +138,9 @@ impl Desk {
                 let is_done = self.writer.walk(walk, STEPS, lost, |_, entry, _| {
                     if purge.matches(entry, &mut buffer) { Verdict::Forget } else { Verdict::Stay }
                 });
+                if is_done {
+                    *lost += self.subnets.purge(purge, &self.counters);
+                }
                 // Whoever asked may have lost patience; the answers are lost all the same.
                 let _ = is_done.then(|| done.try_send(*lost));
                 is_done

@@ -79,18 +79,20 @@ impl Outlets {
         count(self.counter(fate, |counters| &counters.servfail));
     }
 
-    /// Answers with an entry that need not be in the cache, and counts that as `sent` says. That it has expired is
-    /// explained.
+    /// Answers with an entry that need not be in the cache and is for a network of length `scope`, 0 for everybody,
+    /// and counts that as `sent` says. That it has expired is explained.
     pub(super) fn entry(
         &mut self,
         waiter: &Waiter,
         entry: &Entry,
+        scope: u8,
         context: &Context,
         sent: impl Fn(&Counters) -> &AtomicU64,
     ) {
         let fate = match waiter.miss.packet(&self.pool, Answer::None) {
             Some(mut packet) => {
                 packet.extended_error = why_stale(&entry.head());
+                packet.set_scope(scope);
                 let step = self.encode.answer_with(&mut packet, entry, context);
                 self.hand_over(packet, step, waiter.worker)
             }

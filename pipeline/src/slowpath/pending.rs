@@ -102,7 +102,7 @@ struct Asked<T> {
 
 /// Passes on the hash a question has: it is seeded already.
 #[derive(Debug, Default)]
-struct AsHashed(u64);
+pub(super) struct AsHashed(u64);
 
 impl Hasher for AsHashed {
     fn write(&mut self, bytes: &[u8]) {

@@ -51,8 +51,8 @@ pub(super) enum Setback {
     NeedsTcp,
     /// The upstream does not understand EDNS (RFC 6891 section 7).
     NeedsPlainDns,
-    /// It replied that it has no answer. To ask it again within this exchange is no use.
-    Refused,
+    /// It replied that it has no answer, and may have said why. To ask it again within this exchange is no use.
+    Refused(Option<ExtendedError>),
     /// It took all the time it had.
     Silent,
     /// It could not be reached, which was clear at once.
@@ -79,6 +79,8 @@ pub(super) struct Plan {
     pause_is_due: bool,
     /// Whether any upstream was reached, or at least took its time.
     was_reached: bool,
+    /// Why the first that said so has no answer.
+    told: Option<ExtendedError>,
 }
 
 impl Plan {
@@ -100,15 +102,16 @@ impl Plan {
             pause: FIRST_PAUSE,
             pause_is_due: true,
             was_reached: false,
+            told: None,
         }
     }
 
-    /// Why there is no answer, once the plan has given up.
+    /// Why there is no answer, once the plan has given up: as an upstream said, if one did.
     pub(super) fn why_none(&self) -> ExtendedError {
-        match self.was_reached {
+        self.told.unwrap_or(match self.was_reached {
             true => ExtendedError::NO_REACHABLE_AUTHORITY,
             false => ExtendedError::NETWORK_ERROR,
-        }
+        })
     }
 
     /// A plan that asks one at a time, but a second one if the first takes longer than `usual`.
@@ -184,7 +187,8 @@ impl Plan {
             Setback::NeedsPlainDns if attempt.edns => {
                 self.again.push_back(Attempt { edns: false, ..attempt });
             }
-            Setback::Refused | Setback::NeedsPlainDns => {}
+            Setback::Refused(why) => self.told = self.told.or(why),
+            Setback::NeedsPlainDns => {}
             Setback::Silent => {
                 self.pause_is_due = false;
                 self.queue.push_back(attempt.upstream);
@@ -242,11 +246,22 @@ mod tests {
     #[test]
     fn one_that_refuses_is_not_asked_again() {
         let mut plan = plan(3);
-        fails(&mut plan, udp(0), Setback::Refused);
+        fails(&mut plan, udp(0), Setback::Refused(None));
         fails(&mut plan, udp(1), Setback::Silent);
-        fails(&mut plan, udp(2), Setback::Refused);
-        fails(&mut plan, udp(1), Setback::Refused);
+        fails(&mut plan, udp(2), Setback::Refused(None));
+        fails(&mut plan, udp(1), Setback::Refused(None));
         assert_eq!(plan.next(), Next::GiveUp, "nobody is left");
+    }
+
+    #[test]
+    fn what_the_first_upstream_says_is_why() {
+        let [first, second] = [9, 22].map(|code| ExtendedError::read(&[0, code]));
+        let mut plan = plan(4);
+        fails(&mut plan, udp(0), Setback::Refused(None));
+        fails(&mut plan, udp(1), Setback::Refused(first));
+        fails(&mut plan, udp(2), Setback::Refused(second));
+        fails(&mut plan, udp(3), Setback::NeedsPlainDns);
+        assert_eq!(plan.why_none(), first.unwrap());
     }
 
     #[test]
@@ -270,16 +285,16 @@ mod tests {
         let mut plan = Plan::in_parallel((0..4).collect(), 2);
         assert_eq!([plan.next(), plan.next()], [Next::Try(udp(0)), Next::Try(udp(1))]);
         assert_eq!((plan.next(), plan.in_air()), (Next::Wait, 2));
-        plan.learn(udp(1), Setback::Refused);
+        plan.learn(udp(1), Setback::Refused(None));
         assert_eq!([plan.next(), plan.next()], [Next::Try(udp(2)), Next::Wait]);
         plan.learn(udp(0), Setback::NeedsTcp);
         let tcp = Attempt { transport: Transport::Tcp, ..udp(0) };
         assert_eq!([plan.next(), plan.next()], [Next::Try(tcp), Next::Wait]);
-        plan.learn(udp(2), Setback::Refused);
+        plan.learn(udp(2), Setback::Refused(None));
         assert_eq!([plan.next(), plan.next()], [Next::Try(udp(3)), Next::Wait]);
-        plan.learn(tcp, Setback::Refused);
+        plan.learn(tcp, Setback::Refused(None));
         assert_eq!(plan.next(), Next::Wait, "3 may know it");
-        plan.learn(udp(3), Setback::Refused);
+        plan.learn(udp(3), Setback::Refused(None));
         assert_eq!(plan.next(), Next::GiveUp);
     }
 
@@ -306,7 +321,7 @@ mod tests {
         assert!(!slow.hedge(), "once");
 
         let mut failing = Plan::hedged((0..3).collect(), Some(usual));
-        fails(&mut failing, udp(0), Setback::Refused);
+        fails(&mut failing, udp(0), Setback::Refused(None));
         assert_eq!(failing.next(), Next::Try(udp(1)));
         assert!(!failing.hedge(), "the second has just been asked");
         assert_eq!(failing.next(), Next::Wait);
@@ -321,7 +336,7 @@ mod tests {
         let setbacks = [
             Setback::NeedsTcp,
             Setback::NeedsPlainDns,
-            Setback::Refused,
+            Setback::Refused(None),
             Setback::Silent,
             Setback::Unreachable,
         ];

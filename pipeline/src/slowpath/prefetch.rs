@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use pmdns_config::Prefetch as Settings;
-use pmdns_stages::cache::{Entry, Head, Hit, Standing};
+use pmdns_stages::cache::{Entry, Head, Hit, Key, Standing};
 
 use super::counters::count;
 use super::desk::Desk;
@@ -154,8 +154,13 @@ impl Desk {
             return; // Somebody has asked for it meanwhile.
         }
         let Self { groups, health, now, .. } = self;
+        let question = Question::of_entry(entry);
+        // Those who say where they are get answers for their networks, and nobody is where this would be asked from.
+        if question.key().flags & Key::SUBNET != 0 {
+            return count(&self.counters.prefetch_dropped);
+        }
         let begin = |question: &Question| groups.plan(question.key(), health, *now);
-        match self.pending.begin(Question::of_entry(entry), begin) {
+        match self.pending.begin(question, begin) {
             Admission::Leads(ticket) => {
                 self.prefetch.spend();
                 count(&self.counters.prefetched);

@@ -9,8 +9,9 @@ use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::dns::{
     CLASS_IN, HEADER_LEN, QUESTION_FIXED_LEN, Rcode, flag, header, rtype,
 };
-use pmdns_stages::wire::edns::{OPT_LEN, opt};
+use pmdns_stages::wire::edns::{OPT_DATA_LEN, OPT_LEN, OPTION_HEAD_LEN, opt, option};
 use pmdns_stages::wire::name::{MAX_NAME, Seed};
+use pmdns_stages::wire::subnet::{SUBNET_LEN, Subnet};
 use pmdns_stages::wire::{be16, put16};
 
 use super::spelling::Spelling;
@@ -21,17 +22,16 @@ const OUR_UDP_SIZE: u16 = 1232;
 
 /// The EDNS option that pads a message (RFC 7830).
 const PADDING: u16 = 12;
-/// Bytes of an option before its data.
-const PADDING_HEAD_LEN: usize = 4;
 /// Padded queries are multiples of this long (RFC 8467 section 4.1).
 const PADDING_BLOCK: usize = 128;
 
 /// The longest query we send.
-const MAX_QUERY: usize = HEADER_LEN + MAX_NAME + QUESTION_FIXED_LEN + OPT_LEN;
+const MAX_QUERY: usize =
+    HEADER_LEN + MAX_NAME + QUESTION_FIXED_LEN + OPT_LEN + OPTION_HEAD_LEN + SUBNET_LEN;
 
 /// A question, owned: what pending questions and remembered failures are found by.
 ///
-/// It hashes as its cache key does, with the process's seed, and compares in full.
+/// It hashes as its cache key does and the network it is asked for, with the process's seed, and compares in full.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Question {
     /// Lower case.
@@ -40,38 +40,47 @@ pub(super) struct Question {
     qclass: u16,
     flags: u8,
     hash: u64,
+    /// The network it is asked for (RFC 7871), if for one in particular.
+    subnet: Option<Subnet>,
+    /// Hash of all that.
+    place: u64,
 }
 
 impl Question {
-    /// What the client of `miss` asks.
+    /// What the client of `miss` asks, for no network in particular.
     pub(super) fn of(miss: &Miss, seed: Seed) -> Self {
         let key = miss.key();
-        Self {
-            name: key.name.to_ascii_lowercase().into(),
-            qtype: key.qtype,
-            qclass: key.qclass,
-            flags: key.flags,
-            hash: key.hash(seed, miss.key),
-        }
+        Self::new(&key, key.name.to_ascii_lowercase().into(), key.hash(seed, miss.key))
     }
 
     /// What probes ask: the root's SOA record, which is short, and which every resolver knows.
     pub(super) fn probe() -> Self {
-        let (name, qtype, qclass) = (Box::new([0]), rtype::SOA, CLASS_IN);
-        Self { name, qtype, qclass, flags: 0, hash: 0 }
+        let key = Key { name: &[0], qtype: rtype::SOA, qclass: CLASS_IN, flags: 0 };
+        Self::new(&key, key.name.into(), 0)
     }
 
     /// What an entry of the cache answers.
     pub(super) fn of_entry(entry: &Entry) -> Self {
         let mut buffer = NameBuffer::default();
         let key = entry.key(&mut buffer);
-        Self {
-            name: key.name.into(),
-            qtype: key.qtype,
-            qclass: key.qclass,
-            flags: key.flags,
-            hash: entry.head().hash,
-        }
+        Self::new(&key, key.name.into(), entry.head().hash)
+    }
+
+    fn new(key: &Key<'_>, name: Box<[u8]>, hash: u64) -> Self {
+        let Key { qtype, qclass, flags, .. } = *key;
+        Self { name, qtype, qclass, flags, hash, subnet: None, place: hash }
+    }
+
+    /// Makes it the same question for this network, or for none in particular.
+    pub(super) fn ask_for(&mut self, subnet: Option<Subnet>, seed: Seed) {
+        let words = subnet.into_iter().flat_map(Subnet::words);
+        self.place = words.fold(self.hash, |hash, word| seed.mix(hash, word));
+        self.subnet = subnet;
+    }
+
+    /// The network it is asked for.
+    pub(super) fn subnet(&self) -> Option<Subnet> {
+        self.subnet
     }
 
     /// The cache key.
@@ -124,7 +133,7 @@ impl Question {
 
 impl Hash for Question {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.hash);
+        state.write_u64(self.place);
     }
 }
 
@@ -132,6 +141,8 @@ impl Hash for Question {
 #[derive(Clone, Debug)]
 pub(super) struct Query {
     message: ArrayVec<u8, MAX_QUERY>,
+    /// Where the length of the OPT record's data stands, if there is one. It is the last record.
+    data_len_at: Option<usize>,
 }
 
 impl Query {
@@ -153,10 +164,20 @@ impl Query {
         message.extend(spelling.spell(key.name));
         message.extend(key.qtype.to_be_bytes());
         message.extend(key.qclass.to_be_bytes());
+        let data_len_at = edns.then(|| message.len() + OPT_DATA_LEN);
         if edns {
-            message.extend(opt(OUR_UDP_SIZE, Rcode::NOERROR, key.flags & Key::DO != 0));
+            let data = question.subnet.map(|subnet| subnet.data(0)).unwrap_or_default();
+            let options_len = if data.is_empty() { 0 } else { OPTION_HEAD_LEN + data.len() };
+            let mut record = opt(OUR_UDP_SIZE, Rcode::NOERROR, key.flags & Key::DO != 0);
+            put16(&mut record, OPT_DATA_LEN, options_len as u16);
+            message.extend(record);
+            if options_len > 0 {
+                message.extend(option::SUBNET.to_be_bytes());
+                message.extend((data.len() as u16).to_be_bytes());
+                message.extend(data);
+            }
         }
-        Self { message }
+        Self { message, data_len_at }
     }
 
     /// The message.
@@ -168,15 +189,13 @@ impl Query {
     /// section 4.1). Without an OPT record there is no place for that, and it stays as it is.
     pub(super) fn padded(&self) -> Vec<u8> {
         let mut message = self.message.to_vec();
-        if be16(&message, header::ARCOUNT) == Some(1) {
-            // The OPT record is the last one, and without options its last two bytes are the length of its data.
-            let length_at = message.len() - 2;
-            let data =
-                (message.len() + PADDING_HEAD_LEN).next_multiple_of(PADDING_BLOCK) - message.len();
-            put16(&mut message, length_at, data as u16);
+        if let Some(data_len_at) = self.data_len_at {
+            let end = (message.len() + OPTION_HEAD_LEN).next_multiple_of(PADDING_BLOCK);
+            let padding = end - message.len() - OPTION_HEAD_LEN;
+            put16(&mut message, data_len_at, (end - data_len_at - 2) as u16);
             message.extend(PADDING.to_be_bytes());
-            message.extend(((data - PADDING_HEAD_LEN) as u16).to_be_bytes());
-            message.resize(length_at + 2 + data, 0);
+            message.extend((padding as u16).to_be_bytes());
+            message.resize(end, 0);
         }
         message
     }
@@ -214,6 +233,7 @@ pub(super) mod tests {
     use pmdns_stages::parse::Parse;
     use pmdns_stages::ports::Port;
     use pmdns_stages::testing::{OUR_IPV4, OUR_MAC, Query as ClientQuery, act_once, at, query};
+    use pmdns_stages::wire::edns::option_in;
 
     use super::*;
 
@@ -277,13 +297,41 @@ pub(super) mod tests {
                 Query::new(&question(&query(&format!("{name}. A"))), 0, Spelling::PLAIN, true);
             let padded = query.padded();
             assert_eq!(padded.len() % PADDING_BLOCK, 0);
-            assert!(padded.len() - query.bytes().len() < PADDING_BLOCK + PADDING_HEAD_LEN);
+            assert!(padded.len() - query.bytes().len() < PADDING_BLOCK + OPTION_HEAD_LEN);
             let message = hickory_proto::op::Message::from_vec(&padded).unwrap();
             let edns = message.edns.as_ref().unwrap();
             assert!(edns.option(hickory_proto::rr::rdata::opt::EdnsCode::Padding).is_some());
         }
         let plain = Query::new(&question(&query("www.example. A")), 0, Spelling::PLAIN, false);
         assert_eq!(plain.padded(), plain.bytes());
+    }
+
+    #[test]
+    fn a_network_is_part_of_the_question_and_its_option_stands_before_the_padding() {
+        let everybody = question(&query("www.example. A"));
+        let networks = [[10, 1, 0, 0], [10, 2, 0, 0]].map(|net| Subnet::of_address(&net).cut(16));
+        let [one, other] = networks.map(|network| {
+            let mut question = everybody.clone();
+            question.ask_for(Some(network), seed());
+            assert_ne!((&question, question.place), (&everybody, everybody.place));
+            assert_eq!(question.hash(), everybody.hash(), "the cache knows of no networks");
+            question
+        });
+        assert_ne!((&one, one.place), (&other, other.place));
+        let mut back = one.clone();
+        back.ask_for(None, seed());
+        assert_eq!(back, everybody);
+        let query = Query::new(&one, 0, Spelling::PLAIN, true);
+        for message in [query.bytes(), &query.padded()] {
+            let data = option_in(message, option::SUBNET);
+            assert_eq!(data, Some(&[0, 1, 16, 0, 10, 1][..]));
+            assert!(hickory_proto::op::Message::from_vec(message).is_ok());
+        }
+        assert!(option_in(&query.padded(), PADDING).is_some());
+        assert_eq!(query.padded().len(), PADDING_BLOCK);
+        let plain = Query::new(&one, 0, Spelling::PLAIN, false);
+        let without = Query::new(&everybody, 0, Spelling::PLAIN, false);
+        assert_eq!(plain.bytes(), without.bytes(), "without OPT record there is no place for it");
     }
 
     #[test]

@@ -68,13 +68,13 @@ impl Desk {
 
     /// Whether `question` rests, so that its clients need not wait.
     pub(super) fn is_resting(&self, question: &Question) -> bool {
-        self.stale.resting.contains(question, self.now)
+        self.stale.resting.why(question, self.now).is_some()
     }
 
     /// The upstreams could not answer `question`, or not in time.
     pub(super) fn rest(&mut self, question: Rc<Question>) {
         if !self.is_resting(&question) {
-            self.stale.resting.remember(question, self.now);
+            self.stale.resting.remember(question, TOO_LATE, self.now);
         }
     }
 
@@ -85,7 +85,7 @@ impl Desk {
 
     /// Answers with an expired answer.
     pub(super) fn answer_stale(&mut self, waiter: &Waiter, entry: &Entry) {
-        self.outlets.entry(waiter, entry, &self.context, |counters| &counters.stale);
+        self.outlets.entry(waiter, entry, 0, &self.context, |counters| &counters.stale);
     }
 
     /// A waiter's time is up: it gets an expired answer, if there is one, or SERVFAIL.

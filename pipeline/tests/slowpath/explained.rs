@@ -46,6 +46,24 @@ fn a_failure_says_that_no_upstream_answered_and_then_that_it_is_remembered() {
 }
 
 #[test]
+fn what_an_upstream_says_of_its_failure_is_passed_on_also_while_it_is_remembered() {
+    // 9: no DNSKEY is there; the upstream's text stays behind. 4096 is for private use.
+    for (code, told) in [(9, [9, 9]), (22, [22, 13]), (4096, [22, 13]), (0, [22, 13])] {
+        let silent = Stub::replying(|asked| asked.rcode(5));
+        let stub = Stub::replying(move |asked| {
+            let data = [&u16::to_be_bytes(code)[..], b"because"].concat();
+            asked.with_option(asked.rcode(2), option::EXTENDED_ERROR, &data)
+        });
+        let mut rig = Setup::asking(&[&silent, &stub]).start();
+        let asked = query("www.example. A").edns(1232, false);
+        for told in told {
+            assert_eq!(answer(&mut rig, &asked), servfail(told), "{code}");
+        }
+        assert_eq!((stub.asked().len(), rig.finish().failed_recently), (1, 1));
+    }
+}
+
+#[test]
 fn a_deadline_says_that_no_upstream_answered() {
     let stub = Stub::silent();
     let mut rig = Setup::asking(&[&stub]).hasty(50, 20_000).start();

@@ -20,5 +20,6 @@ mod rig;
 mod server;
 mod stale;
 mod stub;
+mod subnets;
 mod suspicion;
 mod views;

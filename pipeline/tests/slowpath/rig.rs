@@ -43,6 +43,7 @@ pub(crate) struct Setup {
     pub(crate) settings: SlowPath,
     pub(crate) keeping: pmdns_config::Cache,
     pub(crate) prefetch: pmdns_config::Prefetch,
+    pub(crate) client_subnet: pmdns_config::ClientSubnet,
     /// What keys are hashed with.
     pub(crate) seed: [u8; 16],
     pub(crate) upstreams: Vec<Upstream>,
@@ -65,6 +66,7 @@ impl Setup {
             settings: SlowPath { deadline_ms: 20_000, ..SlowPath::default() },
             keeping: pmdns_config::Cache::default(),
             prefetch: pmdns_config::Prefetch::default(),
+            client_subnet: pmdns_config::ClientSubnet::default(),
             seed: SEED,
             upstreams: stubs.iter().map(|stub| upstream(stub.address.into())).collect(),
             groups: Vec::new(),
@@ -190,6 +192,7 @@ fn message(frame: &Frame) -> &[u8] {
 impl Rig {
     fn start(setup: Setup) -> Self {
         let clock = Clock::start();
+        let policy = setup.client_subnet.policy;
         let seed = Seed::new(setup.seed);
         let (cache, mut writers) = Cache::new(Arena::heap(1 << 17), 1, seed).unwrap();
         let ports: Ports = [Port::new(OUR_MAC, [OUR_IPV4.into(), OUR_IPV6.into()])].into();
@@ -231,6 +234,7 @@ impl Rig {
                 max_body: 1232,
             },
             prefetch: setup.prefetch,
+            client_subnet: setup.client_subnet,
             inlets,
             hits: vec![note_receiver],
             outlets: vec![outlet],
@@ -248,7 +252,7 @@ impl Rig {
             upstream_counters: Arc::clone(&upstreams),
         };
         let thread = std::thread::spawn(move || slowpath::run(parts));
-        let parse = Parse::new(ports, seed);
+        let parse = Parse::new(ports, seed).heeding(policy);
         Self {
             pool,
             orders,

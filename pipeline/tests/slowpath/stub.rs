@@ -9,6 +9,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pmdns_stages::wire::dns::{HEADER_LEN, QUESTION_FIXED_LEN, flag, header};
+use pmdns_stages::wire::edns::{option, option_in};
+use pmdns_stages::wire::subnet::SCOPE;
 use pmdns_stages::wire::{be16, name, put16};
 
 /// How long a stub waits before it looks whether the test is over.
@@ -33,6 +35,28 @@ impl Asked {
 
     pub(crate) fn has_edns(&self) -> bool {
         be16(&self.message, header::ARCOUNT) == Some(1)
+    }
+
+    /// The data of the query's subnet option.
+    pub(crate) fn subnet(&self) -> Option<Vec<u8>> {
+        option_in(&self.message, option::SUBNET).map(<[u8]>::to_vec)
+    }
+
+    /// `reply` with an OPT record that has this option.
+    pub(crate) fn with_option(&self, mut reply: Vec<u8>, code: u16, data: &[u8]) -> Vec<u8> {
+        put16(&mut reply, header::ARCOUNT, 1);
+        let (len, all) = (data.len() as u16, data.len() as u16 + 4);
+        reply.extend([0, 0, 41, 4, 208, 0, 0, 0, 0]);
+        reply.extend([all, code, len].map(u16::to_be_bytes).concat());
+        reply.extend(data);
+        reply
+    }
+
+    /// `reply` for so long a prefix of the network that the query is for, if it is for one.
+    pub(crate) fn with_scope(&self, reply: Vec<u8>, scope: u8) -> Vec<u8> {
+        let Some(mut data) = self.subnet() else { return reply };
+        data[SCOPE] = scope;
+        self.with_option(reply, option::SUBNET, &data)
     }
 
     /// A response with this rcode and nothing but the question.

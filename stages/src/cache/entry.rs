@@ -23,7 +23,7 @@ pub(super) const HEAD_WORDS: usize = 5;
 /// TTL fields one entry can have; an answer with more records is answered with TC=1.
 pub const MAX_RECORDS: usize = 512;
 
-/// What an answer is found by: qname, type, class, the two bits that change an answer, and who it is for.
+/// What an answer is found by: qname, type, class, the bits that change an answer, and who it is for.
 #[derive(Clone, Copy, Debug)]
 pub struct Key<'n> {
     /// The qname in wire format, in any letter case.
@@ -32,7 +32,7 @@ pub struct Key<'n> {
     pub qtype: u16,
     /// Class asked for.
     pub qclass: u16,
-    /// [`Key::DO`] and [`Key::CD`]; the other six bits are the scope.
+    /// [`Key::DO`], [`Key::CD`] and [`Key::SUBNET`]; the other five bits are the scope.
     pub flags: u8,
 }
 
@@ -41,9 +41,12 @@ impl<'n> Key<'n> {
     pub const DO: u8 = 1;
     /// The client checks signatures itself (RFC 4035 section 3.2.2).
     pub const CD: u8 = 2;
+    /// The client said which network it is in (RFC 7871): answers that are for all networks are kept apart from those to
+    /// clients that did not say.
+    pub const SUBNET: u8 = 4;
 
     /// Where the scope begins.
-    const SCOPE: u32 = 2;
+    const SCOPE: u32 = 3;
 
     /// The key of a query.
     #[inline]

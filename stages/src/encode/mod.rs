@@ -8,7 +8,6 @@ mod options;
 use std::sync::Arc;
 
 use crate::cache::{Cache, Entry, Head, Words, ttl_offset};
-use crate::cookie::COOKIE_LEN;
 use crate::fixed::FixedAnswers;
 use crate::packet::{Answer, Flags, Layout, Packet};
 use crate::policy::Ruleset;
@@ -16,7 +15,7 @@ use crate::ports::Ports;
 use crate::step::{Reason, Step};
 use crate::wire::checksum::Sum;
 use crate::wire::dns::{HEADER_LEN, PLAIN_UDP_SIZE, Rcode, flag, header, question_len};
-use crate::wire::edns::{OPT_DATA_LEN, OPT_LEN, OPTION_HEAD_LEN, opt};
+use crate::wire::edns::{self, OPT_DATA_LEN, OPT_LEN, opt, option};
 use crate::wire::ip::{
     ETHERNET_LEN, IPV4_MIN_LEN, IPV6_LEN, PROTOCOL_UDP, UDP_LEN, swap_halves, udp, v4, v6,
 };
@@ -214,6 +213,9 @@ impl Encode {
         let step = self.rules.judge(packet);
         match step.stage() {
             Some(StageName::Encode) => self.answer_with_options(packet, context),
+            Some(_) if packet.refuse_unless_recursive() => {
+                self.answer_with_options(packet, context)
+            }
             Some(_) => Step::SLOW_PATH,
             None => step,
         }
@@ -251,7 +253,7 @@ impl Encode {
         let elapsed = seconds.saturating_sub(head.learnt);
         let sum = put_records(body, outline.body_len, entry, &head, elapsed);
         if !is_whole() {
-            restore_cookie(packet, options);
+            restore_kept(packet, options);
             return Step::SLOW_PATH;
         }
         self.close(packet, offsets, &outline, options, sum)
@@ -379,15 +381,24 @@ fn put_records(body: &mut [u8], len: usize, entry: &impl Words, head: &Head, ela
     if len == usize::from(head.body_len) { sum } else { Sum::default().add_bytes(body) }
 }
 
-/// Puts the answer's cookie back to where records have been written over it, for the packet becomes a miss.
+/// Puts the answer's cookie and subnet back to where records have been written over them, for the packet becomes a
+/// miss. They are the first of the options.
 #[cold]
-fn restore_cookie(packet: &mut Packet, options: &[u8]) {
+fn restore_kept(packet: &mut Packet, options: &[u8]) {
     let layout = packet.layout;
-    let kept = packet.frame.bytes_mut().get_mut(layout.question_end()..layout.kept_end());
-    // The cookie is the first of the options.
-    let cookie = options.get(OPTION_HEAD_LEN..OPTION_HEAD_LEN + COOKIE_LEN);
-    if let (Some(kept @ [_, ..]), Some(cookie)) = (kept, cookie) {
-        kept.copy_from_slice(cookie);
+    let places = [
+        (option::COOKIE, layout.question_end()..layout.subnet_at()),
+        (option::SUBNET, layout.subnet_at()..layout.kept_end()),
+    ];
+    if packet.frame.resize(layout.kept_end()).is_err() {
+        return;
+    }
+    for (code, data) in edns::Options::new(options) {
+        let place = places.iter().find(|(kept, _)| *kept == code).map(|(_, place)| place.clone());
+        let place = place.and_then(|place| packet.frame.bytes_mut().get_mut(place));
+        if let Some(place) = place.and_then(|place| place.get_mut(..data.len())) {
+            place.copy_from_slice(data);
+        }
     }
 }
 

@@ -1,8 +1,7 @@
-//! The options of an answer's OPT record: the client's cookie, our name, and why the answer is as it is.
+//! The options of an answer's OPT record: the client's cookie and subnet, our name, and why the answer is as it is.
 //!
 //! Each is there only if the client asked for it, or can be told at all. Padding (RFC 7830) is for encrypted
-//! transports, and there is none here; a client subnet (RFC 7871) is between clients and servers that keep
-//! answers by subnet, and these are not.
+//! transports, and there is none here.
 
 use arrayvec::ArrayVec;
 use pmdns_config::limits::MAX_NSID;
@@ -10,13 +9,15 @@ use pmdns_config::limits::MAX_NSID;
 use crate::cookie::COOKIE_LEN;
 use crate::packet::{Flags, Packet};
 use crate::wire::edns::{OPTION_HEAD_LEN, option};
+use crate::wire::subnet::{SUBNET_LEN, data_in};
 
 /// Facts of a packet each of which puts an option into its answer.
-const WITH_OPTIONS: Flags = Flags::NSID.and(Flags::COOKIE);
+const WITH_OPTIONS: Flags = Flags::NSID.and(Flags::COOKIE).and(Flags::SUBNET);
 /// INFO-CODE of an extended error, without text.
 const EXTENDED_ERROR_LEN: usize = 2;
 /// What options take at most.
-const MAX_OPTIONS: usize = 3 * OPTION_HEAD_LEN + COOKIE_LEN + MAX_NSID + EXTENDED_ERROR_LEN;
+const MAX_OPTIONS: usize =
+    4 * OPTION_HEAD_LEN + COOKIE_LEN + SUBNET_LEN + MAX_NSID + EXTENDED_ERROR_LEN;
 
 /// The options of one answer, in wire form.
 #[derive(Clone, Copy)]
@@ -58,9 +59,13 @@ impl Buffer {
             return Options::NONE;
         }
         let layout = packet.layout;
+        let kept = |range| packet.frame.bytes().get(range).unwrap_or_default();
         if layout.flags.has(Flags::COOKIE) {
-            let cookie = packet.frame.bytes().get(layout.question_end()..layout.kept_end());
-            self.add(option::COOKIE, cookie.unwrap_or_default());
+            self.add(option::COOKIE, kept(layout.question_end()..layout.subnet_at()));
+        }
+        if layout.flags.has(Flags::SUBNET) {
+            let subnet = kept(layout.subnet_at()..layout.kept_end());
+            self.add(option::SUBNET, data_in(subnet));
         }
         if layout.flags.has(Flags::NSID) && !nsid.is_empty() {
             self.add(option::NSID, nsid);

@@ -10,9 +10,10 @@ mod unusual;
 use std::ops::Range;
 use std::sync::Arc;
 
+use pmdns_config::SubnetPolicy;
 use pmdns_nics::Verified;
 
-use crate::cookie::Cookies;
+use crate::cookie::{CookieCounts, Cookies};
 use crate::fixed::FixedAnswers;
 use crate::packet::{Flags, Packet};
 use crate::ports::{Port, Ports};
@@ -46,13 +47,23 @@ pub struct Parse {
     seed: Seed,
     /// `None`: cookies are options like any other that we do not know.
     cookies: Option<Cookies>,
+    cookie_counts: CookieCounts,
+    /// Whether a client's subnet is read; it is an option that we do not know otherwise.
+    reads_subnets: bool,
     fixed: Option<Arc<FixedAnswers>>,
 }
 
 impl Parse {
     /// A parse stage for frames of these ports; names are hashed with `seed`.
     pub fn new(ports: Ports, seed: Seed) -> Self {
-        Self { ports, seed, cookies: None, fixed: None }
+        Self {
+            ports,
+            seed,
+            cookies: None,
+            cookie_counts: CookieCounts::default(),
+            reads_subnets: false,
+            fixed: None,
+        }
     }
 
     /// The same stage, which checks cookies and gives new ones.
@@ -60,9 +71,19 @@ impl Parse {
         Self { cookies, ..self }
     }
 
+    /// The same stage, which reads clients' subnets if `policy` has a use for them.
+    pub fn heeding(self, policy: SubnetPolicy) -> Self {
+        Self { reads_subnets: policy != SubnetPolicy::Strip, ..self }
+    }
+
     /// The same stage, which answers questions about this server.
     pub fn introducing(self, fixed: Arc<FixedAnswers>) -> Self {
         Self { fixed: Some(fixed), ..self }
+    }
+
+    /// What clients' cookies were so far.
+    pub fn cookie_counts(&self) -> CookieCounts {
+        self.cookie_counts
     }
 
     /// Reads Ethernet, then goes by the EtherType.

@@ -1,25 +1,28 @@
 //! Queries that are not like nearly all: with options, about classes and types that are no data, or wrong.
 //!
 //! Reading them is kept apart so that the rest pays nothing for it. An option we do not know is not there, as far
-//! as we are concerned (RFC 6891 section 6.1.2). The client's subnet (RFC 7871) is one of them: it is never passed
-//! on, so that answers are everybody's.
+//! as we are concerned (RFC 6891 section 6.1.2). The client's subnet (RFC 7871) is one of them, unless the operator
+//! wants it passed on.
 
 use super::Parse;
 use crate::StageName;
-use crate::cookie::{COOKIE_LEN, Checked, Sent};
+use crate::cookie::{Checked, Sent};
 use crate::packet::{Answer, Flags, Packet};
 use crate::step::Step;
 use crate::wire::be16;
 use crate::wire::checksum::Sum;
-use crate::wire::dns::{Asked, CLASS_CH, HEADER_LEN, Rcode, header, question_len};
+use crate::wire::dns::{
+    Asked, CLASS_CH, CLASS_NONE, HEADER_LEN, Rcode, flag, header, question_len,
+};
 use crate::wire::edns::{Edns, Options, option};
 use crate::wire::ip::{UDP_LEN, udp};
+use crate::wire::subnet::{SUBNET_LEN, Subnet};
 
 impl Parse {
     /// Reads a query whose frame has been found right.
     #[cold]
     #[inline(never)]
-    pub(super) fn read_unusual(&self, packet: &mut Packet, seconds: u32) -> Step {
+    pub(super) fn read_unusual(&mut self, packet: &mut Packet, seconds: u32) -> Step {
         let message = message_of(packet);
         let asked = Asked::read_any(message);
         let question = &message[HEADER_LEN..][..question_len(asked.name_len)];
@@ -29,6 +32,10 @@ impl Parse {
         self.note(packet, dns, flags, asked, question_sum);
         if let Some(rcode) = asked.error {
             packet.answer = self.decide(packet, rcode);
+        } else if flags & flag::RD == 0 {
+            // What is ours is found by name and type. No answer of the cache has this class, so that lookup need not
+            // ask of every hit whether recursion is desired.
+            packet.layout.qclass = CLASS_NONE;
         }
         if let Some(edns) = &asked.edns
             && edns.version == 0
@@ -52,17 +59,21 @@ impl Parse {
 
     /// Notes what the options ask for, which may change the answer that has been decided on.
     #[inline(never)]
-    fn read_options(&self, packet: &mut Packet, edns: &Edns, seconds: u32) {
+    fn read_options(&mut self, packet: &mut Packet, edns: &Edns, seconds: u32) {
         let message = message_of(packet);
         let start = usize::from(edns.options_at);
         let options = message.get(start..start + usize::from(edns.options_len)).unwrap_or_default();
         let mut cookie = None;
+        let mut subnet = None;
         let mut asks_for_name = false;
         for (code, data) in Options::new(options) {
             match code {
                 option::NSID => asks_for_name = true,
                 // RFC 7873 section 5.2: of several, the first counts.
                 option::COOKIE => cookie = cookie.or(Some(data)),
+                option::SUBNET if self.reads_subnets => {
+                    subnet = subnet.or_else(|| Some(kept_subnet(data)))
+                }
                 _ => {}
             }
         }
@@ -70,9 +81,17 @@ impl Parse {
             let client = packet.layout.client(packet.frame.bytes());
             let asks_nothing = message[header::QDCOUNT..header::ARCOUNT] == [0; 6];
             match cookies.check(cookie, client, seconds) {
-                Some(checked) => take_cookie(packet, &checked, cookies.is_required(), asks_nothing),
+                Some(checked) => {
+                    take_cookie(packet, &checked, cookies.is_required(), asks_nothing);
+                    self.cookie_counts.count(checked.sent, packet.answer);
+                }
                 None => packet.answer = Answer::Rcode(Rcode::FORMERR),
             }
+        }
+        match subnet {
+            Some(Some(data)) => keep(packet, &data, Flags::SUBNET),
+            Some(None) => packet.answer = Answer::Rcode(Rcode::FORMERR),
+            None => {}
         }
         if asks_for_name {
             packet.layout.flags.set(Flags::NSID);
@@ -89,7 +108,7 @@ fn message_of(packet: &Packet) -> &[u8] {
 
 /// Acts on a cookie. `asks_nothing`: the query has no question.
 fn take_cookie(packet: &mut Packet, checked: &Checked, is_required: bool, asks_nothing: bool) {
-    keep_cookie(packet, &checked.answer);
+    keep(packet, &checked.answer, Flags::COOKIE);
     if checked.sent == Sent::Right {
         packet.layout.flags.set(Flags::RIGHT_COOKIE);
     }
@@ -103,11 +122,21 @@ fn take_cookie(packet: &mut Packet, checked: &Checked, is_required: bool, asks_n
     packet.answer = Answer::Rcode(rcode);
 }
 
-/// Puts the answer's cookie behind the question, where it stays until encode: the OPT record has been read.
-fn keep_cookie(packet: &mut Packet, cookie: &[u8; COOKIE_LEN]) {
-    let start = packet.layout.question_end();
-    if packet.frame.resize(start + COOKIE_LEN).is_ok() {
-        packet.frame.bytes_mut()[start..].copy_from_slice(cookie);
-        packet.layout.flags.set(Flags::COOKIE);
+/// What is kept of a subnet option's data; `None`: it is malformed, or has a scope, which only answers have (RFC 7871
+/// section 6).
+fn kept_subnet(data: &[u8]) -> Option<[u8; SUBNET_LEN]> {
+    let (_, scope) = Subnet::read(data)?;
+    let mut kept = [0; SUBNET_LEN];
+    kept.get_mut(..data.len())?.copy_from_slice(data);
+    (scope == 0).then_some(kept)
+}
+
+/// Puts what an option of the answer will have behind the question, where it stays until encode: the OPT record has
+/// been read. First the cookie, then the subnet.
+fn keep(packet: &mut Packet, data: &[u8], fact: Flags) {
+    let start = packet.layout.kept_end();
+    if packet.frame.resize(start + data.len()).is_ok() {
+        packet.frame.bytes_mut()[start..].copy_from_slice(data);
+        packet.layout.flags.set(fact);
     }
 }

@@ -94,6 +94,8 @@ pub mod rtype {
 pub const CLASS_IN: u16 = 1;
 /// The Chaos class, in which servers are asked about themselves (RFC 4892).
 pub const CLASS_CH: u16 = 3;
+/// No class: nothing is of it (RFC 2136 section 2.4).
+pub const CLASS_NONE: u16 = 254;
 
 /// A response code; those above 15 need an OPT record (RFC 6891 section 6.1.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,15 +209,16 @@ impl Asked {
         Self::read_plain(message).unwrap_or_else(|| Self::read_any(message))
     }
 
-    /// Reads a query that is like nearly all: one question about data of class IN, and behind it nothing, or an
-    /// OPT record of version 0 without options. `None`: it is another one.
+    /// Reads a query that is like nearly all: recursion desired, one question about data of class IN, and behind it
+    /// nothing, or an OPT record of version 0 without options. `None`: it is another one.
     #[inline(always)]
     pub fn read_plain(message: &[u8]) -> Option<Self> {
         /// QDCOUNT of one, and no other count.
         const ONE_QUESTION: u64 = 1 << 48;
         let header = message.first_chunk::<HEADER_LEN>()?;
         let counts = u64::from_be_bytes(*header.last_chunk()?);
-        if field16(header, header::FLAGS) & flag::OPCODE != 0 || counts & !1 != ONE_QUESTION {
+        let is_usual = field16(header, header::FLAGS) & (flag::OPCODE | flag::RD) == flag::RD;
+        if !is_usual || counts & !1 != ONE_QUESTION {
             return None;
         }
         let mut asked = Self::read_question(message)?;

@@ -3,6 +3,7 @@
 use std::num::NonZeroU8;
 
 use super::dns::{RECORD_FIXED_LEN, Rcode, rtype};
+use super::record::{Records, Section};
 use super::{be16, field16};
 
 /// An OPT record without options: root, type, size, flags, length.
@@ -18,6 +19,8 @@ pub const OPTION_HEAD_LEN: usize = 4;
 pub mod option {
     /// Name server identifier (RFC 5001).
     pub const NSID: u16 = 3;
+    /// Client subnet (RFC 7871).
+    pub const SUBNET: u16 = 8;
     /// Cookie (RFC 7873).
     pub const COOKIE: u16 = 10;
     /// Extended DNS error (RFC 8914).
@@ -96,6 +99,14 @@ impl<'m> Iterator for Options<'m> {
     }
 }
 
+/// The data of the first option of this kind in the OPT record of a response.
+pub fn option_in(message: &[u8], code: u16) -> Option<&[u8]> {
+    let mut records = Records::new(message).ok()?.map_while(Result::ok);
+    let opt = records.find(|one| one.rtype == rtype::OPT && one.section == Section::Additional)?;
+    let mut options = Options::new(message.get(opt.data_at..opt.end)?);
+    options.find(|(one, _)| *one == code).map(|(_, data)| data)
+}
+
 /// Whether every option ends inside the OPT record (RFC 6891 section 6.1.2).
 #[inline]
 pub(super) fn options_are_whole(data: &[u8]) -> bool {
@@ -121,6 +132,8 @@ impl ExtendedError {
     pub const PROHIBITED: Self = Self::of(18);
     /// As [`Self::STALE_ANSWER`], and the answer is NXDOMAIN.
     pub const STALE_NXDOMAIN: Self = Self::of(19);
+    /// The query does not want recursion, and the answer is not ours.
+    pub const NOT_AUTHORITATIVE: Self = Self::of(20);
     /// No upstream replied with an answer.
     pub const NO_REACHABLE_AUTHORITY: Self = Self::of(22);
     /// The network did not let us ask.
@@ -131,6 +144,12 @@ impl ExtendedError {
             Some(code) => Self(code),
             None => panic!("code 0 says nothing"),
         }
+    }
+
+    /// Reads an option's data: the INFO-CODE without its text. `None`: it says nothing that could be passed on; codes
+    /// above 255 are nobody's but for private use.
+    pub fn read(data: &[u8]) -> Option<Self> {
+        u8::try_from(be16(data, 0)?).ok().and_then(NonZeroU8::new).map(Self)
     }
 
     /// The INFO-CODE.

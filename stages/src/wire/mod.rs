@@ -6,6 +6,7 @@ pub mod edns;
 pub mod ip;
 pub mod name;
 pub mod record;
+pub mod subnet;
 
 /// The 16-bit big-endian number at `at`, `None` beyond the end.
 #[inline]

@@ -1,11 +1,12 @@
 //! Any cached answer, encoded for any client, is read back equal by another library.
 
 use hickory_proto::rr::{RData, RecordType};
-use pmdns_config::Answers;
+use pmdns_config::{Answers, ClientSubnet, SubnetPolicy};
 use pmdns_stages::Step;
 use pmdns_stages::cookie::{COOKIE_LEN, Calendar, Cookies};
 use pmdns_stages::testing::{Query, Record, query};
 use pmdns_stages::wire::edns::option;
+use pmdns_stages::wire::subnet::Subnet;
 use proptest::prelude::*;
 
 use crate::line::{Line, MAX_UDP_SIZE, Setup, opened, options, read};
@@ -24,6 +25,15 @@ struct Client {
     query: Query,
     asks_for_name: bool,
     cookie: Option<Vec<u8>>,
+    subnet: Option<Vec<u8>>,
+}
+
+/// A subnet option's data.
+fn any_subnet() -> impl Strategy<Value = Vec<u8>> {
+    (any::<[u8; 16]>(), any::<bool>(), 0u8..129).prop_map(|(address, is_ipv4, length)| {
+        let address = if is_ipv4 { &address[..4] } else { &address };
+        Subnet::of_address(address).cut(length).data(0).to_vec()
+    })
 }
 
 prop_compose! {
@@ -37,8 +47,9 @@ prop_compose! {
             proptest::collection::vec(any::<u8>(), 8),
             proptest::collection::vec(any::<u8>(), 16..41),
         ]),
+        subnet in proptest::option::of(any_subnet()),
         unknown in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..20)),
-        flags in prop_oneof![Just(0), Just(0x100), Just(0x120)],
+        flags in prop_oneof![Just(0x140), Just(0x100), Just(0x120)],
     ) -> Client {
         let mut query = query(&format!("{}. TYPE{QTYPE}", labels.join(".")));
         (query.edns, query.vlans, query.flags) = (edns, vlans, flags);
@@ -48,27 +59,32 @@ prop_compose! {
         if let Some(cookie) = &cookie {
             query = query.option(option::COOKIE, cookie);
         }
+        if let Some(subnet) = &subnet {
+            query = query.option(option::SUBNET, subnet);
+        }
         if asks_for_name {
             query = query.option(option::NSID, &[]);
         }
         if ipv6 {
             query = query.over_ipv6();
         }
-        Client { query, asks_for_name, cookie }
+        Client { query, asks_for_name, cookie, subnet }
     }
 }
 
 fn line() -> Line {
     let answers = Answers { nsid: Some(NAME.into()), ..Answers::default() };
     let cookies = Some(Cookies::new([5; 16], None, false, Calendar::default()));
-    Setup { answers, cookies, ..Setup::default() }.line()
+    let client_subnet = ClientSubnet { policy: SubnetPolicy::Forward, ..ClientSubnet::default() };
+    Setup { answers, cookies, client_subnet, ..Setup::default() }.line()
 }
 
 /// The codes of the options that the client's answer shall have.
 fn expected_options(client: &Client) -> Vec<u16> {
     let cookie = client.cookie.is_some().then_some(option::COOKIE);
     let name = client.asks_for_name.then_some(option::NSID);
-    cookie.into_iter().chain(name).collect()
+    let subnet = client.subnet.is_some().then_some(option::SUBNET);
+    cookie.into_iter().chain(subnet).chain(name).collect()
 }
 
 proptest! {
@@ -105,6 +121,7 @@ proptest! {
                     (option::COOKIE, Some(cookie)) => {
                         prop_assert_eq!((data.len(), &data[..8]), (COOKIE_LEN, &cookie[..8]));
                     }
+                    (option::SUBNET, _) => prop_assert_eq!(Some(data), client.subnet.clone()),
                     _ => prop_assert_eq!(&data[..], NAME.as_bytes()),
                 }
             }

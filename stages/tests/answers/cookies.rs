@@ -2,7 +2,7 @@
 
 use hickory_proto::op::ResponseCode;
 use pmdns_config::Answers;
-use pmdns_stages::cookie::{COOKIE_LEN, Calendar, Cookies};
+use pmdns_stages::cookie::{COOKIE_LEN, Calendar, CookieCounts, Cookies};
 use pmdns_stages::packet::Flags;
 use pmdns_stages::testing::{Query, query};
 use pmdns_stages::wire::edns::option;
@@ -166,4 +166,23 @@ fn the_slow_path_s_answers_have_the_cookie_too() {
     assert_eq!(opened(&fresh, &missed), opened(&cached, &missed));
     let codes: Vec<u16> = options(&read(&fresh, &missed)).iter().map(|(code, _)| *code).collect();
     assert_eq!(codes, [option::COOKIE, option::NSID]);
+}
+
+#[test]
+fn cookies_are_counted_by_what_they_are_worth() {
+    for require in [false, true] {
+        let mut line = line(require);
+        let mut forged = whole();
+        forged[20] ^= 1;
+        for (cookie, times) in [(&CLIENT_COOKIE[..], 1), (&whole(), 2), (&forged, 3), (&[1; 9], 4)]
+        {
+            for _ in 0..times {
+                line.ask(&with_cookie(cookie), 0);
+            }
+        }
+        line.ask(&asked(), 0);
+        let refused = if require { 4 } else { 0 };
+        let counts = CookieCounts { right: 2, wrong: 3, new: 1, refused };
+        assert_eq!(line.parse.cookie_counts(), counts);
+    }
 }

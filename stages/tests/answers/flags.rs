@@ -1,11 +1,14 @@
-//! AD, CD and DO: passed on as RFC 4035 and RFC 6840 say, and never made up.
+//! AD, CD and DO: passed on as RFC 4035 and RFC 6840 say, and never made up. RD: what is not ours is for those who set it.
 
+use hickory_proto::op::ResponseCode;
+use pmdns_config::Answers;
 use pmdns_stages::cache::{Entry, Key, Lifetimes};
 use pmdns_stages::testing::{Query, name_of, query, reply};
 use pmdns_stages::wire::dns::flag;
+use pmdns_stages::wire::edns::option;
 use pmdns_stages::wire::put16;
 
-use crate::line::{BLOCKED, LOCAL, Line, address, line, read};
+use crate::line::{BLOCKED, LOCAL, Line, Setup, address, line, options, read};
 
 const LIFETIMES: Lifetimes =
     Lifetimes { min_ttl: 0, max_ttl: 86_400, max_negative_ttl: 300, max_body: 1232 };
@@ -77,4 +80,31 @@ fn cd_is_repeated_and_another_answer() {
         let answer = read(&line.ask(&asked, 1), &asked);
         assert!(!answer.metadata.checking_disabled && !answer.metadata.recursion_desired);
     }
+}
+
+#[test]
+fn without_rd_nobody_learns_what_others_asked() {
+    let answers = Answers { identity: Some("node".into()), ..Answers::default() };
+    let mut line = Setup { answers, ..Setup::default() }.line();
+    let cached = query("a.example. A").edns(1232, false);
+    line.learn(&cached, &[(0, 1, 300, address(1))], 0);
+    let without_rd = |asked: Query| Query { flags: 0, ..asked };
+    let any = query("a.example. TYPE255").edns(1232, false);
+    for asked in [cached.clone(), query("b.example. A").edns(1232, true), any] {
+        let asked = without_rd(asked);
+        let answer = read(&line.ask(&asked, 1), &asked);
+        assert_eq!(answer.metadata.response_code, ResponseCode::Refused);
+        assert!(answer.answers.is_empty() && !answer.metadata.recursion_desired);
+        assert_eq!(options(&answer), [(option::EXTENDED_ERROR, vec![0, 20])]);
+    }
+    for (name, rcode, count) in
+        [(LOCAL, ResponseCode::NoError, 1), (BLOCKED, ResponseCode::NXDomain, 0)]
+    {
+        let asked = without_rd(Query { name: name_of(name), ..query("a. A") });
+        let answer = read(&line.ask(&asked, 1), &asked);
+        assert_eq!((answer.metadata.response_code, answer.answers.len()), (rcode, count), "{name}");
+    }
+    let chaos = without_rd(Query { qclass: 3, ..query("id.server. TXT") });
+    assert_eq!(read(&line.ask(&chaos, 1), &chaos).answers.len(), 1);
+    assert_eq!(read(&line.ask(&cached, 1), &cached).answers.len(), 1, "with RD it is a hit");
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use hickory_proto::op::Message;
 use hickory_proto::rr::rdata::opt::EdnsOption;
-use pmdns_config::{Answers, Block, Config, Local, LocalRecord, RateLimit as RateLimitSettings};
+use pmdns_config::{
+    Answers, Block, ClientSubnet, Config, Local, LocalRecord, RateLimit as RateLimitSettings,
+};
 use pmdns_nics::hugepage::Arena;
 use pmdns_stages::acl::Acl;
 use pmdns_stages::cache::{Cache, Entry, Writer};
@@ -41,6 +43,7 @@ pub(crate) struct Setup {
     pub(crate) offload: bool,
     pub(crate) answers: Answers,
     pub(crate) cookies: Option<Cookies>,
+    pub(crate) client_subnet: ClientSubnet,
     pub(crate) acl: pmdns_config::Acl,
     /// Lookup takes notes of hits.
     pub(crate) samples: bool,
@@ -87,7 +90,10 @@ impl Setup {
         let encode =
             Encode::new(Arc::clone(&cache), Arc::clone(&rules), Arc::clone(&ports), MAX_UDP_SIZE);
         Line {
-            parse: Parse::new(ports, seed).checking(self.cookies).introducing(Arc::clone(&fixed)),
+            parse: Parse::new(ports, seed)
+                .checking(self.cookies)
+                .heeding(self.client_subnet.policy)
+                .introducing(Arc::clone(&fixed)),
             acl: Acl::new(&config),
             ratelimit: RateLimit::new(&RateLimitSettings::default(), 1000, seed),
             policy: Policy::new(rules),

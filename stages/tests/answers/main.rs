@@ -9,4 +9,5 @@ mod edns;
 mod flags;
 mod hits;
 mod line;
+mod subnets;
 mod types;

@@ -16,8 +16,16 @@ const LATENCY_BOUNDS: [f64; 22] = [
     5e-2, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 ];
 /// The counters of a slow path thread, an upstream, or a shard of the cache that go down as well.
-const GAUGES: [&str; 7] =
-    ["pending", "waiting", "srtt_us", "state", "entries", "bytes_used", "bytes_total"];
+const GAUGES: [&str; 8] = [
+    "subnet_answers",
+    "pending",
+    "waiting",
+    "srtt_us",
+    "state",
+    "entries",
+    "bytes_used",
+    "bytes_total",
+];
 
 /// Every family, in the order of docs/counters.md.
 pub fn families(report: &Report) -> Vec<Family> {

@@ -22,6 +22,7 @@ impl Desk {
     pub(in super::super) fn ask_encrypted(&mut self, ticket: Ticket, attempt: Attempt) {
         let Some((question, _)) = self.pending.find(ticket) else { return };
         let question = Rc::clone(question);
+        let question = self.as_told(&question, attempt.upstream);
         let patience = self.patience(attempt.upstream);
         self.send_encrypted(ticket, question, attempt, patience);
     }
