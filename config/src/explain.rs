@@ -7,8 +7,9 @@ use crate::locate::{key_at, place_at};
 use crate::nearest::nearest;
 
 /// The tables of which there can be several.
-const SEVERAL: [&str; 9] =
-    ["port", "placement", "upstream", "group", "forward", "local", "zone", "blocklist", "rpz"];
+const SEVERAL: [&str; 10] = [
+    "port", "placement", "upstream", "group", "forward", "local", "zone", "blocklist", "rpz", "tsig",
+];
 
 /// What serde says, and what it means to somebody who does not write Rust.
 const PLAIN_WORDS: [(&str, &str); 9] = [

@@ -21,6 +21,7 @@ mod prefix;
 mod problem;
 mod settings;
 mod size;
+mod tsig;
 mod upstream;
 
 pub use cookies::{CookieSecret, CookieSecrets};
@@ -34,4 +35,5 @@ pub use prefix::{InterfaceAddress, Prefix, PrefixError};
 pub use problem::Problem;
 pub use settings::*;
 pub use size::ByteSize;
+pub use tsig::{TsigSecret, TsigSecretError};
 pub use upstream::{Endpoint, Host, HostError, Protocol, Server, UpstreamAddress, UpstreamError};

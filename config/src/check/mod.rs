@@ -5,6 +5,7 @@ mod groups;
 mod names;
 mod ports;
 mod resolving;
+mod transfer;
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -51,6 +52,7 @@ pub(crate) fn check(config: &Config) -> Verdict {
     names::check_local(&config.local)?;
     names::check_block(&config.block)?;
     names::check_files(config)?;
+    transfer::check(config)?;
     control(&config.control)?;
     metrics(&config.metrics)
 }

@@ -276,7 +276,7 @@ impl Rig {
         let path = std::env::temp_dir().join(format!("pmdns-rpz-{}-{test}", std::process::id()));
         let any = "$ORIGIN rpz.\n@ 60 SOA ns admin 1 2 3 4 5\n0.0.0.0.0.rpz-ip 60 CNAME .\n";
         std::fs::write(&path, any).unwrap();
-        let rpz = vec![Rpz { file: path.clone(), origin: None }];
+        let rpz = vec![Rpz { file: path.clone(), origin: None, ..Rpz::default() }];
         let fresh = self.rules.recipe().make(&Config { rpz, ..Config::default() }).unwrap();
         std::fs::remove_file(&path).unwrap();
         self.rules.lend(fresh);

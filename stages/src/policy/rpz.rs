@@ -105,6 +105,16 @@ enum Trigger {
     NameServer,
 }
 
+/// Whether these records make a policy zone.
+///
+/// # Errors
+///
+/// What is wrong with them.
+pub fn check_policy_zone(records: &[LocalRecord]) -> Result<(), RpzError> {
+    let seed = Seed::new([0; 16]);
+    PolicyZone::new(records, &mut Entries::new(seed), seed).map(drop)
+}
+
 /// A policy zone, ready to be looked up.
 #[derive(Debug)]
 pub(super) struct PolicyZone {

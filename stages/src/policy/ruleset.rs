@@ -322,6 +322,11 @@ fn read_policies(
 ) -> Result<Vec<PolicyZone>, RulesetError> {
     let mut zones = Vec::new();
     for rpz in &config.rpz {
+        if rpz.zone.is_some() && !rpz.file.exists() {
+            let file = rpz.file.display();
+            digest.warnings.push(format!("{file}: the policy zone is not here yet, so it has no rules"));
+            continue;
+        }
         let records = read_zone(&rpz.file, rpz.origin.as_deref())?;
         let zone = PolicyZone::new(&records, entries, seed)
             .map_err(|problem| RulesetError::Rpz { file: rpz.file.clone(), problem })?;

@@ -164,7 +164,7 @@ fn trap_19_a_canary_of_every_rule_kind_in_mixed_case() {
     let mut config = bare();
     config.block.names = vec!["Inline.canary.example".into()];
     let zone = rules("policy.canary.example 60 CNAME .\n*.zone.canary.example 60 CNAME .\n");
-    config.rpz = vec![Rpz { file: zone.0.clone(), origin: Some("rpz".into()) }];
+    config.rpz = vec![Rpz { file: zone.0.clone(), origin: Some("rpz".into()), ..Rpz::default() }];
     let files = [&hosts, &domains, &adblock];
     config.blocklists = files.iter().map(|file| file.list(BlockAction::Nxdomain)).collect();
     let mut policy = policy(&config);
@@ -271,7 +271,7 @@ fn special_use_names_are_answered_by_default_and_can_be_overridden() {
 /// A stage with these policy zones and these names blocked.
 fn with_policies(zones: &[&Written], blocked: &[&str]) -> Policy {
     let mut config = bare();
-    let rpz = |file: &&Written| Rpz { file: file.0.clone(), origin: Some("rpz".into()) };
+    let rpz = |file: &&Written| Rpz { file: file.0.clone(), origin: Some("rpz".into()), ..Rpz::default() };
     config.rpz = zones.iter().map(rpz).collect();
     config.block.names = blocked.iter().map(|name| (*name).to_owned()).collect();
     policy(&config)
