@@ -59,6 +59,8 @@ mod placements;
 mod replay;
 #[path = "lab/tap.rs"]
 mod tap;
+#[path = "lab/transfer.rs"]
+mod transfer;
 #[path = "lab/upstreams.rs"]
 mod upstreams;
 #[path = "lab/virtio.rs"]
