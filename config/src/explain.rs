@@ -8,7 +8,16 @@ use crate::nearest::nearest;
 
 /// The tables of which there can be several.
 const SEVERAL: [&str; 10] = [
-    "port", "placement", "upstream", "group", "forward", "local", "zone", "blocklist", "rpz", "tsig",
+    "port",
+    "placement",
+    "upstream",
+    "group",
+    "forward",
+    "local",
+    "zone",
+    "blocklist",
+    "rpz",
+    "tsig",
 ];
 
 /// What serde says, and what it means to somebody who does not write Rust.

@@ -3,10 +3,10 @@
 use std::io::Read as _;
 use std::path::Path;
 
-use domain::base::{Name, Record};
 use domain::base::iana::Class;
 use domain::base::name::ToName;
 use domain::base::rdata::{ComposeRecordData, RecordData};
+use domain::base::{Name, Record};
 use domain::zonefile::inplace::{Entry, ScannedRecord, Zonefile};
 
 use super::{FileError, open};

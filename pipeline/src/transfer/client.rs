@@ -140,7 +140,8 @@ impl Connection {
         if let Some(serial) = from {
             // RFC 1995 section 3: our version's SOA record, of which only the serial counts.
             let zero = Ttl::ZERO;
-            let soa = SoaData::new(Name::root_ref(), Name::root_ref(), serial, zero, zero, zero, zero);
+            let soa =
+                SoaData::new(Name::root_ref(), Name::root_ref(), serial, zero, zero, zero, zero);
             builder.push((&self.zone, Class::IN, zero, soa)).map_err(room)?;
         }
         let query = Message::from_octets(builder.as_slice().to_vec()).map_err(io::Error::other)?;
@@ -214,7 +215,91 @@ fn records(
 ) -> Result<impl Iterator<Item = Result<LocalRecord, ClientError>>, ClientError> {
     type Data<'a> = AllRecordData<&'a [u8], ParsedName<&'a [u8]>>;
     let section = message.for_slice().answer()?;
-    Ok(section.limit_to::<Data<'_>>().map(|record| {
-        received_record(&record?).map_err(ClientError::Malformed)
-    }))
+    Ok(section
+        .limit_to::<Data<'_>>()
+        .map(|record| received_record(&record?).map_err(ClientError::Malformed)))
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::rdata::Cname;
+    use domain::tsig::{Algorithm, ServerSequence};
+
+    use super::*;
+
+    fn key() -> Arc<Key> {
+        let name = "key".parse().unwrap();
+        Arc::new(Key::new(Algorithm::Sha256, b"sixteen letters!", name, None, None).unwrap())
+    }
+
+    fn name(text: &str) -> Name<Vec<u8>> {
+        text.parse().unwrap()
+    }
+
+    /// A question, and an answer of two records to it, signed if there is a key.
+    fn exchange(key: Option<Arc<Key>>) -> (Asked, Vec<u8>) {
+        let mut builder = MessageBuilder::new_vec().question();
+        builder.push((name("rpz"), Rtype::AXFR, Class::IN)).unwrap();
+        let query = Message::from_octets(builder.as_slice().to_vec()).unwrap();
+        let mut builder = builder.additional();
+        let sequence = key
+            .clone()
+            .map(|key| ClientSequence::request(key, &mut builder, Time48::now()).unwrap());
+        let mut sent = Message::from_octets(builder.finish()).unwrap();
+        let mut answer = MessageBuilder::new_vec().start_answer(&query, Rcode::NOERROR).unwrap();
+        for owner in ["a.rpz", "b.rpz"] {
+            let data = Cname::new(name("target.rpz"));
+            answer.push((name(owner), Class::IN, Ttl::from_secs(60), data)).unwrap();
+        }
+        let mut answer = answer.additional();
+        if let Some(key) = key {
+            let sequence = ServerSequence::request(&key, &mut sent, Time48::now());
+            let mut sequence = sequence.ok().flatten().unwrap();
+            sequence.answer(&mut answer, Time48::now()).unwrap();
+        }
+        (Asked { query, sequence, is_first: true }, answer.finish())
+    }
+
+    fn read(mut asked: Asked, answer: Vec<u8>) -> Result<usize, ClientError> {
+        let message = asked.verify(answer)?;
+        let count = records(&message)?.collect::<Result<Vec<_>, _>>()?.len();
+        asked.end().map(|()| count)
+    }
+
+    #[test]
+    fn an_answer_is_read_if_it_is_one() {
+        for key in [None, Some(key())] {
+            let (asked, answer) = exchange(key);
+            assert_eq!(read(asked, answer).unwrap(), 2);
+        }
+        let (asked, _) = exchange(Some(key()));
+        let (_, unsigned) = exchange(None);
+        assert!(matches!(read(asked, unsigned), Err(ClientError::Tsig { .. })));
+    }
+
+    #[test]
+    fn however_an_answer_is_damaged_nothing_panics_and_no_signature_is_right() {
+        let (_, answer) = exchange(None);
+        for place in 0..answer.len() {
+            for damage in 1..=255 {
+                let (asked, _) = exchange(None);
+                let mut damaged = answer.clone();
+                damaged[place] ^= damage;
+                let _ = read(asked, damaged);
+            }
+            let (asked, _) = exchange(None);
+            assert!(read(asked, answer[..place].to_vec()).is_err(), "cut off at {place}");
+        }
+        let (asked, answer) = exchange(Some(key()));
+        let (query, sequence) = (asked.query, asked.sequence);
+        // The record that signs has a class and a TTL that are always the same, and not signed (RFC 8945 section 4.3).
+        let record = answer.windows(6).position(|bytes| bytes == b"\x03key\0\0").unwrap();
+        let is_unsigned = |place: usize| (record + 7..record + 13).contains(&place);
+        for place in (0..answer.len()).filter(|place| !is_unsigned(*place)) {
+            let mut damaged = answer.clone();
+            damaged[place] ^= 0x55;
+            let (query, sequence) = (query.clone(), sequence.clone());
+            assert!(read(Asked { query, sequence, is_first: true }, damaged).is_err(), "{place}");
+        }
+    }
 }

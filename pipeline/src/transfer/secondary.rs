@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use domain::base::{Name, Serial};
@@ -53,11 +53,7 @@ enum Failure {
         "its serial is {theirs}, and ours is {ours}, which is newer (RFC 1982); if that is meant, remove {} and reload",
         file.display()
     )]
-    Older {
-        theirs: Serial,
-        ours: Serial,
-        file: PathBuf,
-    },
+    Older { theirs: Serial, ours: Serial, file: PathBuf },
     /// The whole attempt took too long.
     #[error("it takes longer than {0:?}")]
     TooSlow(Duration),
@@ -244,7 +240,8 @@ impl Secondary {
         count(&self.tools.counters.unchanged);
         let now = SystemTime::now();
         let file = &self.settings.file;
-        if let Err(error) = File::options().append(true).open(file).and_then(|it| it.set_modified(now))
+        if let Err(error) =
+            File::options().append(true).open(file).and_then(|it| it.set_modified(now))
         {
             tracing::debug!("{}: {error}", file.display());
         }
@@ -260,7 +257,8 @@ impl Secondary {
         let Some(held) = &self.held else { return };
         let age = held.refreshed.elapsed().unwrap_or_default();
         let is_expired = age > held.soa.expire;
-        let was_expired = self.tools.counters.expired.swap(is_expired.into(), Ordering::Relaxed) != 0;
+        let was_expired =
+            self.tools.counters.expired.swap(is_expired.into(), Ordering::Relaxed) != 0;
         if is_expired && !was_expired {
             tracing::warn!(
                 "policy zone {}: no primary has been heard of for {} s, so serial {} has expired; its rules still hold",
@@ -302,8 +300,7 @@ fn next_version(
     let soa = records.first().and_then(|one| Soa::of(one, zone)).ok_or(VersionError::NoSoa)?;
     check_policy_zone(&records)
         .map_err(|problem| Failure::Refused { serial: soa.serial, problem })?;
-    keep_zone(file, &records)
-        .map_err(|source| Failure::Write { file: file.to_owned(), source })?;
+    keep_zone(file, &records).map_err(|source| Failure::Write { file: file.to_owned(), source })?;
     Ok(records)
 }
 

@@ -273,6 +273,8 @@ impl Assembly {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const ZONE: &str = "rpz";
@@ -363,5 +365,37 @@ mod tests {
         assert_eq!(assemble(Some(&held), &differences), Ok(vec![soa(2)]));
         assert_eq!(assemble(Some(&held), &[soa(4_294_967_290)]), Ok(held.to_vec()), "no news");
         assert_eq!(assemble(Some(&held), &[soa(4_294_967_289)]), Ok(held.to_vec()), "an older one");
+    }
+
+    proptest! {
+        /// From any version to any later one, in however many steps; and whatever goes missing on the way is noticed or
+        /// harmless.
+        #[test]
+        fn differences_lead_to_the_last_version(
+            versions in prop::collection::vec(prop::collection::btree_set("[a-f]", 0..6), 1..6),
+            start: u32,
+            missing in any::<prop::sample::Index>(),
+        ) {
+            let serial = |number: usize| start.wrapping_add(number as u32);
+            let version = |number: usize| -> Vec<LocalRecord> {
+                let rules = versions[number].iter().map(|name| rule(name));
+                std::iter::once(soa(serial(number))).chain(rules).collect()
+            };
+            let last = versions.len() - 1;
+            let mut differences = vec![soa(serial(last))];
+            for (number, pair) in versions.windows(2).enumerate() {
+                differences.push(soa(serial(number)));
+                differences.extend(pair[0].difference(&pair[1]).map(|name| rule(name)));
+                differences.push(soa(serial(number + 1)));
+                differences.extend(pair[1].difference(&pair[0]).map(|name| rule(name)));
+            }
+            if last > 0 {
+                differences.push(soa(serial(last)));
+            }
+            let held = version(0);
+            prop_assert_eq!(assemble(Some(&held), &differences), Ok(version(last)));
+            differences.remove(missing.index(differences.len()));
+            let _ = assemble(Some(&held), &differences);
+        }
     }
 }

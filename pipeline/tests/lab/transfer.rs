@@ -106,7 +106,9 @@ fn start_knot() -> Process {
     fs::write("/run/lab/knot.conf", KNOT).unwrap();
     let knot = Process::start("knotd", Command::new("knotd").args(["-c", "/run/lab/knot.conf"]));
     wait_until("Knot serves the zone", || {
-        let ask = Command::new("dig").args("@127.0.0.1 -p 5310 +short +time=1 rpz.example SOA".split(' ')).output();
+        let ask = Command::new("dig")
+            .args("@127.0.0.1 -p 5310 +short +time=1 rpz.example SOA".split(' '))
+            .output();
         String::from_utf8_lossy(&ask.unwrap().stdout).contains("admin.rpz.example.")
     });
     knot

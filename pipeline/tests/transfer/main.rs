@@ -51,7 +51,8 @@ impl Rig {
 
     /// The same, signed with the key.
     fn signed(test: &str, primary: &Primary) -> Self {
-        let key = format!("tsig = \"{KEY}\"\n[[tsig]]\nname = \"{KEY}\"\nsecret = \"{}\"\n", SECRET.1);
+        let key =
+            format!("tsig = \"{KEY}\"\n[[tsig]]\nname = \"{KEY}\"\nsecret = \"{}\"\n", SECRET.1);
         Self::new(test, &[primary.address], &key)
     }
 

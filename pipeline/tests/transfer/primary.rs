@@ -128,7 +128,15 @@ impl State {
         let seconds = Ttl::from_secs;
         let (refresh, retry, expire) = (seconds(3600), seconds(1), seconds(self.expire));
         let admin = name("admin.rpz.example");
-        let soa = Soa::new(name("ns.rpz.example"), admin, Serial(serial), refresh, retry, expire, Ttl::ZERO);
+        let soa = Soa::new(
+            name("ns.rpz.example"),
+            admin,
+            Serial(serial),
+            refresh,
+            retry,
+            expire,
+            Ttl::ZERO,
+        );
         (name(ZONE), soa.into())
     }
 
@@ -207,9 +215,10 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>) -> io::Result<()> {
         let fault = state.fault;
         drop(state);
         let is_transfer = rtype != Rtype::SOA;
-        let mut forger = ServerSequence::request(&key(b"another secret!!"), &mut forged(), Time48::now())
-            .ok()
-            .flatten();
+        let mut forger =
+            ServerSequence::request(&key(b"another secret!!"), &mut forged(), Time48::now())
+                .ok()
+                .flatten();
         // One record a message: RFC 5936 section 2.2 allows any number.
         for (number, record) in records.iter().enumerate() {
             let signing = match fault {

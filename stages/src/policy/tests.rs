@@ -271,7 +271,11 @@ fn special_use_names_are_answered_by_default_and_can_be_overridden() {
 /// A stage with these policy zones and these names blocked.
 fn with_policies(zones: &[&Written], blocked: &[&str]) -> Policy {
     let mut config = bare();
-    let rpz = |file: &&Written| Rpz { file: file.0.clone(), origin: Some("rpz".into()), ..Rpz::default() };
+    let rpz = |file: &&Written| Rpz {
+        file: file.0.clone(),
+        origin: Some("rpz".into()),
+        ..Rpz::default()
+    };
     config.rpz = zones.iter().map(rpz).collect();
     config.block.names = blocked.iter().map(|name| (*name).to_owned()).collect();
     policy(&config)
