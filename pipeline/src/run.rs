@@ -117,6 +117,9 @@ pub fn run(config: &Config, path: &Path) -> Result<Report, RunError> {
             Ok(Request::Errand(errand)) => errands.run(errand, client),
             Err(error) => client.answer(&format!("error: {error}\n")),
         });
+        if let Some(metrics) = &mut metrics {
+            metrics.answer(report);
+        }
         if hangup.swap(false, Ordering::Relaxed) {
             reloader.ask();
         }
@@ -127,9 +130,6 @@ pub fn run(config: &Config, path: &Path) -> Result<Report, RunError> {
             && let Err(error) = transfers.follow(reloader.config())
         {
             tracing::error!("{error}; the zones of before are transferred");
-        }
-        if let Some(metrics) = &mut metrics {
-            metrics.answer(report);
         }
         // Not a sleep: that starts over with what is left whenever a signal interrupts it, and net_tap sends this
         // thread one for each frame. With timer slack, what is left never ends. Parking has a deadline that stays.
