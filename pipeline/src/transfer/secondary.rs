@@ -217,15 +217,17 @@ impl Secondary {
             Transferred::Changes(..) => (&self.tools.counters.incremental, "as differences"),
         };
         let (name, file) = (self.settings.name.clone(), self.settings.file.clone());
-        let writing = Arc::clone(&self.tools.writing);
+        let (writing, news) = (Arc::clone(&self.tools.writing), Arc::clone(&self.tools.news));
         let records = off_thread(move || {
             let _alone = writing.lock().unwrap_or_else(PoisonError::into_inner);
-            next_version(transferred, name.as_slice(), &file)
+            let records = next_version(transferred, name.as_slice(), &file)?;
+            // Here, because who waits for it may be told to stop meanwhile.
+            news.store(true, Ordering::Relaxed);
+            Ok(records)
         });
         let records = records.await?;
         count(counter);
         self.hold(&records, SystemTime::now());
-        self.tools.news.store(true, Ordering::Relaxed);
         let Some(Held { soa, records, .. }) = self.held else { return Ok(()) };
         tracing::info!(
             "policy zone {}: serial {}, {records} records, transferred {how} from {primary}",
