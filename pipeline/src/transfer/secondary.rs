@@ -239,7 +239,6 @@ impl Secondary {
 
     /// The version that is kept is the newest. Its file's time says so to whoever runs next.
     fn note_unchanged(&mut self) -> Result<(), Failure> {
-        count(&self.tools.counters.unchanged);
         let now = SystemTime::now();
         let file = &self.settings.file;
         if let Err(error) =
@@ -250,6 +249,7 @@ impl Secondary {
         if let Some(held) = &mut self.held {
             held.refreshed = now;
         }
+        count(&self.tools.counters.unchanged);
         self.publish();
         Ok(())
     }
