@@ -97,7 +97,7 @@ impl Connection {
             Err(error) => Some(Err(error)),
         });
         asked.end()?;
-        found.unwrap_or(Err(VersionError::NoSoa.into()))
+        found.unwrap_or_else(|| Err(VersionError::NoSoa.into()))
     }
 
     /// The zone, or what differs from the version `from`.
