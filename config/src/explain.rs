@@ -7,7 +7,7 @@ use crate::locate::{key_at, place_at};
 use crate::nearest::nearest;
 
 /// The tables of which there can be several.
-const SEVERAL: [&str; 10] = [
+const SEVERAL: [&str; 11] = [
     "port",
     "placement",
     "upstream",
@@ -18,6 +18,7 @@ const SEVERAL: [&str; 10] = [
     "zone",
     "blocklist",
     "rpz",
+    "tsig",
 ];
 
 /// What serde says, and what it means to somebody who does not write Rust.

@@ -21,6 +21,7 @@ mod prefix;
 mod problem;
 mod settings;
 mod size;
+mod tsig;
 mod upstream;
 mod views;
 
@@ -35,5 +36,6 @@ pub use prefix::{InterfaceAddress, Prefix, PrefixError};
 pub use problem::Problem;
 pub use settings::*;
 pub use size::ByteSize;
+pub use tsig::{TsigSecret, TsigSecretError};
 pub use upstream::{Endpoint, Host, HostError, Protocol, Server, UpstreamAddress, UpstreamError};
 pub use views::{ViewSet, group_of};

@@ -119,6 +119,14 @@ pub const MAX_ZONES: usize = 1024;
 pub const MAX_BLOCKLISTS: usize = 64;
 /// Response policy zones.
 pub const MAX_RPZ: usize = 64;
+/// Servers that a zone is transferred from.
+pub const MAX_PRIMARIES: usize = 8;
+/// Keys that transfers are signed with.
+pub const MAX_TSIG: usize = 64;
+/// The fewest bytes of such a key.
+pub const MIN_TSIG_SECRET: usize = 8;
+/// The most.
+pub const MAX_TSIG_SECRET: usize = 512;
 /// The largest zone file or block list that is read, in bytes: 16 million names fit.
 pub const MAX_LIST_BYTES: u64 = 1 << 30;
 /// The longest line of a block list, in bytes.

@@ -156,6 +156,12 @@ pub enum Problem {
     /// A forward zone is no name.
     #[error("is no zone: {0}")]
     Zone(NameError),
+    /// The name of a key is no name.
+    #[error("cannot name a key: {0}")]
+    Key(NameError),
+    /// A key that is not there.
+    #[error("is `{0}`, but there is no such key; add a [[tsig]] with name = \"{0}\"")]
+    NoKey(String),
     /// Nothing lies between the two.
     #[error("is {min}, more than cache.max_ttl, {max}; lower it or raise that")]
     TtlsCrossed {

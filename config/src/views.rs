@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(config.scopes(), [0, 0, 2, 2], "it holds everywhere");
         config.forwards.push(forward("y", &["c"]));
         assert_eq!(config.scopes(), [0, 0, 2, 3]);
-        config.rpz = vec![Rpz { file: "p".into(), origin: None, views: views(&["a", "b"]) }];
+        config.rpz = vec![Rpz { file: "p".into(), views: views(&["a", "b"]), ..Rpz::default() }];
         assert_eq!(config.scopes(), [0, 1, 2, 3]);
         assert_eq!(config.scope_map(), "a 1\nb 2\nc 3\n");
         assert_eq!(Config::default().scope_map(), "");

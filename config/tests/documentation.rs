@@ -51,6 +51,10 @@ file = "least.txt"
 
 [[rpz]]
 file = "least.rpz"
+
+[[tsig]]
+name = "least"
+secret = "c2l4dGVlbiBsZXR0ZXJzIQ=="
 "#;
 
 /// One table of the document.

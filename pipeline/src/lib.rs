@@ -22,4 +22,5 @@ pub mod snapshot;
 pub mod station;
 pub mod testing;
 pub mod topology;
+pub mod transfer;
 pub mod worker;

@@ -19,6 +19,8 @@ use pmdns::engine::EngineError;
 use pmdns::replay::{self, ReplayError};
 #[cfg(feature = "dpdk")]
 use pmdns::run::{self, RunError};
+#[cfg(feature = "dpdk")]
+use pmdns::transfer::TransferError;
 use pmdns_config::{Config, ConfigError};
 use pmdns_stages::policy::{Ruleset, RulesetError};
 use pmdns_stages::wire::name::Seed;
@@ -184,12 +186,17 @@ impl Failure {
             Self::Config(_) | Self::Rules(_) => 2,
             #[cfg(feature = "dpdk")]
             Self::Run(error) => match error {
-                RunError::Topology(_) | RunError::Engine(EngineError::Rules(_)) => 2,
+                RunError::Topology(_)
+                | RunError::Engine(EngineError::Rules(_))
+                | RunError::Transfer(TransferError::Key(_) | TransferError::Name(_)) => 2,
                 RunError::Eal(_) | RunError::Pool(_) => 3,
                 RunError::Port(_) => 4,
-                RunError::Socket(_) | RunError::Metrics(MetricsError::Listen { .. }) => 5,
+                RunError::Socket(_)
+                | RunError::Metrics(MetricsError::Listen { .. })
+                | RunError::Transfer(TransferError::Listen { .. }) => 5,
                 RunError::Engine(_)
                 | RunError::Metrics(MetricsError::Thread(_))
+                | RunError::Transfer(TransferError::Thread(_))
                 | RunError::Signal(_)
                 | RunError::ThreadEnded => 1,
             },

@@ -20,6 +20,7 @@ use crate::control::socket::{ControlSocket, SocketError};
 use crate::engine::{Engine, EngineError};
 use crate::snapshot::Keeper;
 use crate::topology::{Topology, TopologyError};
+use crate::transfer::{Limits, TransferError, Transfers};
 
 /// How often the main thread looks for signals and control clients.
 const LOOK: Duration = Duration::from_millis(20);
@@ -48,6 +49,9 @@ pub enum RunError {
     /// Everything else that is built.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// Zones that come from a primary.
+    #[error(transparent)]
+    Transfer(#[from] TransferError),
     /// Signals cannot be caught.
     #[error("cannot catch signals: {0}")]
     Signal(std::io::Error),
@@ -97,24 +101,35 @@ pub fn run(config: &Config, path: &Path) -> Result<Report, RunError> {
     };
     let keeper =
         config.cache.snapshot.as_ref().map(keep).transpose().map_err(EngineError::Thread)?;
+    let mut transfers = Transfers::start(config, Limits::default(), metrics_core)?;
     let errands = Errands::new(orders.clone());
     tracing::info!("ready");
 
     while !stop.load(Ordering::Relaxed) && !running.has_failed() {
         gauges.set_calendar();
-        let report = || Report::read(&gauges, &topology, &nics);
+        let report = || Report {
+            policy_zones: transfers.report(),
+            ..Report::read(&gauges, &topology, &nics)
+        };
         control.serve(|line, client| match line.parse() {
             Ok(Request::Stats) => client.answer(&to_json(&report())),
             Ok(Request::Reload) => reloader.ask_for(client),
             Ok(Request::Errand(errand)) => errands.run(errand, client),
             Err(error) => client.answer(&format!("error: {error}\n")),
         });
+        if let Some(metrics) = &mut metrics {
+            metrics.answer(report);
+        }
         if hangup.swap(false, Ordering::Relaxed) {
             reloader.ask();
         }
-        reloader.turn();
-        if let Some(metrics) = &mut metrics {
-            metrics.answer(report);
+        if transfers.has_news() {
+            reloader.note_news();
+        }
+        if reloader.turn()
+            && let Err(error) = transfers.follow(reloader.config())
+        {
+            tracing::error!("{error}; the zones of before are transferred");
         }
         // Not a sleep: that starts over with what is left whenever a signal interrupts it, and net_tap sends this
         // thread one for each frame. With timer slack, what is left never ends. Parking has a deadline that stays.
@@ -129,7 +144,7 @@ pub fn run(config: &Config, path: &Path) -> Result<Report, RunError> {
     if !report.totals.balance() || report.totals.held > 0 {
         tracing::error!("the counters do not balance: {:?}; please report this", report.totals);
     }
-    drop((control, reloader, metrics, errands, gauges));
+    drop((control, reloader, metrics, errands, transfers, gauges));
     nics.into_iter().for_each(Nic::close);
     close(eal, pool)?;
     if failed || !in_good_order { Err(RunError::ThreadEnded) } else { Ok(report) }

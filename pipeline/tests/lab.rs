@@ -63,6 +63,8 @@ mod replay;
 mod subnets;
 #[path = "lab/tap.rs"]
 mod tap;
+#[path = "lab/transfer.rs"]
+mod transfer;
 #[path = "lab/upstreams.rs"]
 mod upstreams;
 #[path = "lab/views.rs"]

@@ -2,17 +2,19 @@
 //! rules or the new ones give.
 #![expect(clippy::unwrap_used, reason = "in a test, unwrap is an assertion")]
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pmdns::control::reload::Reloader;
 use pmdns::control::report::Totals;
 use pmdns::control::request::Request;
 use pmdns::control::socket::{ControlSocket, ORDER_PATIENCE, ask};
+use pmdns::rules::RulesDesk;
 use pmdns::testing::{Rig, config};
 use pmdns::worker::{Turn, Worker};
 use pmdns_config::Config;
 use pmdns_nics::Burst;
 use pmdns_stages::testing::{Query, frame_from, query};
+use pmdns_stages::wire::name::Seed;
 
 /// Longer than workers take between two looks for new rules.
 const LOOK: Duration = Duration::from_millis(15);
@@ -320,5 +322,38 @@ fn a_wrong_file_keeps_the_rules_and_says_why() {
         "{answer}"
     );
     assert!(is_blocked(&mut workers, one) && !is_blocked(&mut workers, two), "as before");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// A zone that was transferred is a file that is another one now: its rules come in, and nothing else of what an operator may
+/// be changing in the configuration.
+#[test]
+fn news_of_a_file_are_taken_without_the_configuration() {
+    let folder = std::env::temp_dir().join(format!("pmdns-news-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (file, zone) = (folder.join("pmdns.toml"), folder.join("zone"));
+    std::fs::write(&file, "half of a new configurat").unwrap();
+    let config = config(&format!(
+        "[[rpz]]\nfile = {zone:?}\nzone = \"rpz\"\nprimaries = [\"192.0.2.1:53\"]\n"
+    ));
+    let mut rig = Rig::new(&config);
+    let (rules, _) = RulesDesk::new(0, 0, Seed::new([0; 16]), 1);
+    let mut reloader = Reloader::new(&file, &config, std::mem::replace(&mut rig.rules, rules));
+    let mut is_blocked = |rig: &mut Rig| {
+        let mut burst = Burst::new();
+        burst.push(rig.frame(&query("one.example. A").frame_bytes()));
+        rig.offer(0, &mut burst);
+        rig.settle();
+        rig.sent().len() == 1
+    };
+    assert!(!is_blocked(&mut rig), "nothing is kept yet, and it serves all the same");
+    std::fs::write(&zone, "rpz. 60 SOA . . 1 2 3 4 5\none.example.rpz. 60 CNAME .\n").unwrap();
+    reloader.note_news();
+    let start = Instant::now();
+    while !is_blocked(&mut rig) {
+        assert!(start.elapsed() < ORDER_PATIENCE, "the rules come");
+        assert!(!reloader.turn(), "the configuration is the same");
+        rig.slow_path.iter_mut().for_each(|thread| thread.rules.look(|_| {}));
+    }
     std::fs::remove_dir_all(&folder).unwrap();
 }

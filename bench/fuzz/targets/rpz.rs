@@ -13,7 +13,7 @@ use pmdns_stages::testing::{Query, Record, query};
 const MAX_NAMES: usize = 16;
 
 fuzz_target!(|data: &[u8]| {
-    let rpz = Rpz { file: file(data), origin: Some("rpz.example".to_owned()), views: Vec::new() };
+    let rpz = Rpz { file: file(data), origin: Some("rpz.example".to_owned()), ..Rpz::default() };
     let Some(mut judge) = Judge::new(&Config { rpz: vec![rpz], ..no_rules() }) else { return };
     let text = String::from_utf8_lossy(data);
     let owners = text.lines().filter_map(|line| line.split_whitespace().next());

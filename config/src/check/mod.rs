@@ -5,6 +5,7 @@ mod groups;
 mod names;
 mod ports;
 mod resolving;
+mod transfer;
 mod views;
 
 use std::collections::HashMap;
@@ -54,6 +55,7 @@ pub(crate) fn check(config: &Config) -> Verdict {
     names::check_local(config)?;
     names::check_block(&config.block)?;
     names::check_files(config)?;
+    transfer::check(config)?;
     control(&config.control)?;
     metrics(&config.metrics)
 }

@@ -1,6 +1,7 @@
 //! Files that a configuration names: zone files and block lists. They are read when the engine is built
 //! and whenever it is told to reload.
 
+mod kept;
 mod list;
 mod text;
 mod zone;
@@ -9,8 +10,9 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+pub use kept::keep_zone;
 pub use list::{ListSummary, Listed, Scope, list_from, read_list};
-pub use zone::{read_zone, zone_from};
+pub use zone::{read_zone, received_record, zone_from};
 
 use crate::limits::MAX_LIST_BYTES;
 

@@ -3,10 +3,10 @@
 use std::io::Read as _;
 use std::path::Path;
 
-use domain::base::Name;
 use domain::base::iana::Class;
-use domain::base::name::ToName as _;
-use domain::base::rdata::{ComposeRecordData as _, RecordData as _};
+use domain::base::name::ToName;
+use domain::base::rdata::{ComposeRecordData, RecordData};
+use domain::base::{Name, Record};
 use domain::zonefile::inplace::{Entry, ScannedRecord, Zonefile};
 
 use super::text::prepare;
@@ -86,25 +86,48 @@ fn line_at(bytes: &[u8], offset: usize) -> u64 {
 
 /// A scanned record, in wire format.
 fn record(scanned: &ScannedRecord) -> Result<LocalRecord, String> {
-    let rtype = scanned.data().rtype();
-    if scanned.class() != Class::IN {
-        return Err(format!("the record is of class {}; only IN is served", scanned.class()));
+    let mut data = Vec::new();
+    let composed = scanned.data().compose_rdata(&mut data).is_ok();
+    checked(scanned, composed.then_some(data))
+}
+
+/// A record of a message, in wire format. The names in its data are in lower case (RFC 4034 section 6.2): messages
+/// may spell them in different ways, and records are told apart by their bytes.
+///
+/// # Errors
+///
+/// What cannot stand in a zone, in words.
+pub fn received_record<N: ToName, D: RecordData + ComposeRecordData>(
+    received: &Record<N, D>,
+) -> Result<LocalRecord, String> {
+    let mut data = Vec::new();
+    let composed = received.data().compose_canonical_rdata(&mut data).is_ok();
+    checked(received, composed.then_some(data))
+}
+
+/// The record with this data, if it can stand in a zone.
+fn checked<N: ToName, D: RecordData>(
+    read: &Record<N, D>,
+    data: Option<Vec<u8>>,
+) -> Result<LocalRecord, String> {
+    let rtype = read.data().rtype();
+    if read.class() != Class::IN {
+        return Err(format!("the record is of class {}; only IN is served", read.class()));
     }
     if is_meta_type(rtype) {
         return Err(format!("type {rtype} cannot stand in a zone"));
     }
-    let ttl = scanned.ttl().as_secs();
+    let ttl = read.ttl().as_secs();
     if ttl > MAX_TTL {
         return Err(format!("the TTL is {ttl}; allowed: 0 to {MAX_TTL}"));
     }
     let mut name = Vec::new();
-    let mut data = Vec::new();
-    scanned.owner().compose(&mut name).map_err(|_| "the name is too long".to_owned())?;
+    read.owner().compose(&mut name).map_err(|_| "the name is too long".to_owned())?;
     name.make_ascii_lowercase();
-    let composed = scanned.data().compose_rdata(&mut data).is_ok();
-    if !composed || data.len() > usize::from(u16::MAX) || !reads_back(rtype, &data) {
+    let fits = |data: &Vec<u8>| data.len() <= usize::from(u16::MAX) && reads_back(rtype, data);
+    let Some(data) = data.filter(fits) else {
         return Err(format!("a record of type {rtype} cannot have this data"));
-    }
+    };
     Ok(LocalRecord { name: name.into(), rtype: rtype.to_int(), ttl, data: data.into() })
 }
 

@@ -12,12 +12,14 @@ mod cache;
 mod policy;
 mod ports;
 mod resolving;
+mod transfer;
 
 pub use answers::*;
 pub use cache::*;
 pub use policy::*;
 pub use ports::*;
 pub use resolving::*;
+pub use transfer::*;
 
 /// Everything an operator can say.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -78,6 +80,10 @@ pub struct Config {
     pub blocklists: Vec<Blocklist>,
     /// Response policy zones; the first that has a rule decides.
     pub rpz: Vec<Rpz>,
+    /// Keys that messages to and from primaries are signed with.
+    pub tsig: Vec<Tsig>,
+    /// Where primaries tell of new versions of their zones.
+    pub transfer: Transfer,
     /// How to talk to a running instance.
     pub control: Control,
     /// Where monitoring reads the counters.

@@ -1,5 +1,6 @@
 //! Who may ask, and what is answered here.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde::Deserialize;
@@ -151,13 +152,20 @@ pub struct Blocklist {
 }
 
 /// `[[rpz]]`: a response policy zone (draft-vixie-dnsop-dns-rpz-00).
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rpz {
-    /// Its zone file.
+    /// Its zone file; with primaries, where the version is kept that was transferred last.
     pub file: PathBuf,
     /// What names without a trailing dot are relative to; absent: the root, or what `$ORIGIN` says.
     pub origin: Option<String>,
+    /// Its name at the primaries.
+    pub zone: Option<String>,
+    /// Servers that it is transferred from, in the order they are asked; none: it is a file of the operator's.
+    #[serde(default)]
+    pub primaries: Vec<SocketAddr>,
+    /// The name of the key that messages to and from them are signed with.
+    pub tsig: Option<String>,
     /// The views it holds in; none: all.
     #[serde(default)]
     pub views: Vec<String>,

@@ -282,6 +282,45 @@ fn files_are_named_and_not_too_many() {
 }
 
 #[test]
+fn a_transferred_zone_has_a_name_primaries_and_the_key_it_speaks_of() {
+    let key = "[[tsig]]\nname = \"key\"\nsecret = \"c2l4dGVlbiBsZXR0ZXJzIQ==\"\n";
+    let zone = "[[rpz]]\nfile = \"f\"\nzone = \"rpz.example\"\nprimaries = [\"192.0.2.1:53\"]\n";
+    let lawful = format!("{LAWFUL}{zone}tsig = \"Key.\"\n{key}");
+    assert!(Config::from_toml(&lawful).is_ok());
+    let wrong = |from: &str, to: &str, said: &str| {
+        assert!(lawful.contains(from), "{from}");
+        refuses_text(&lawful.replacen(from, to, 1), "line ", &[said]);
+    };
+    wrong("zone = \"rpz.example\"\n", "", "`rpz[0].primaries` means nothing without `zone`");
+    wrong("\"192.0.2.1:53\"", "", "`rpz[0].zone` means nothing without `primaries`");
+    wrong("rpz.example", "rpz..example", "`rpz[0].zone` is no zone");
+    wrong("192.0.2.1:53", "192.0.2.1:0", "`rpz[0].primaries[0]` is empty; write a port");
+    wrong("192.0.2.1:53", "224.0.0.1:53", "`rpz[0].primaries[0]` is 224.0.0.1, which no single");
+    wrong(
+        "tsig = \"Key.\"",
+        "tsig = \"other\"",
+        "`rpz[0].tsig` is `other`, but there is no such key",
+    );
+    wrong("file =", "origin = \"a\"\nfile =", "`rpz[0].origin` stands beside `zone`");
+    wrong(key, &key.repeat(2), "`tsig[1].name` is key, as is `tsig[0].name` already");
+    wrong("secret =", "secret_file = \"/nonexistent\"\n#", "`tsig[0].secret_file` is /nonexistent");
+    wrong("secret =", "#", "`tsig[0].name` means nothing without `secret or secret_file`");
+    let other = zone.replace("rpz.example", "other.example");
+    wrong(
+        "[[tsig]]",
+        &format!("{other}[[tsig]]"),
+        "`rpz[1].file` is f, as is `rpz[0].file` already",
+    );
+    let other = zone.replace("\"f\"", "\"g\"").replace("rpz.example", "RPZ.example.");
+    wrong("[[tsig]]", &format!("{other}[[tsig]]"), "`rpz[1].zone` is rpz.example, as is");
+    wrong(
+        "[[tsig]]",
+        "[transfer]\nlisten = \"224.0.0.1:53\"\n[[tsig]]",
+        "`transfer.listen` is 224.0.0.1",
+    );
+}
+
+#[test]
 fn the_control_socket_has_a_path_the_kernel_takes() {
     let from = "socket = \"/run/pmdns.sock\"";
     refuses(from, "socket = \"\"", "control.socket", &["path of a unix socket"]);

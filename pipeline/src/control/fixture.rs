@@ -7,6 +7,7 @@ use super::report::{
 use crate::histogram::Histogram;
 use crate::occupancy::Occupancy;
 use crate::slowpath::{CacheSnapshot, CountersSnapshot, UpstreamSnapshot};
+use crate::transfer::ZoneReport;
 
 /// Ticks of its clock in a second.
 const HZ: u64 = 2_000_000_000;
@@ -81,6 +82,7 @@ fn report(seconds: u64, millions: u64, drops: u64) -> Report {
         cache: vec![CacheSnapshot { entries: 10_000, bytes_total: 1 << 26, ..Default::default() }],
         slow_path: vec![CountersSnapshot { misses, shed_client: 4, ..Default::default() }],
         upstreams: vec![upstream("192.0.2.53:53", 10), upstream("192.0.2.54:53", misses)],
+        policy_zones: vec![ZoneReport { zone: "rpz.example".to_owned(), ..Default::default() }],
     }
 }
 

@@ -43,6 +43,8 @@ pub enum ReloadError {
 /// What a reload read.
 struct Read {
     config: Config,
+    /// It was read anew.
+    is_other: bool,
     fresh: Fresh,
 }
 
@@ -60,6 +62,8 @@ enum Stage {
 pub struct Reloader {
     path: PathBuf,
     running: Config,
+    /// What the rules in use were made from.
+    latest: Config,
     desk: RulesDesk,
     stage: Stage,
     started: Instant,
@@ -68,6 +72,8 @@ pub struct Reloader {
     /// Somebody asked since it began, and who of them waits.
     asked: bool,
     next_askers: Vec<Client>,
+    /// A file has changed that the configuration in use names.
+    has_news: bool,
 }
 
 impl Reloader {
@@ -76,12 +82,14 @@ impl Reloader {
         Self {
             path: path.to_owned(),
             running: running.clone(),
+            latest: running.clone(),
             desk,
             stage: Stage::Idle,
             started: Instant::now(),
             askers: Vec::new(),
             asked: false,
             next_askers: Vec::new(),
+            has_news: false,
         }
     }
 
@@ -100,37 +108,53 @@ impl Reloader {
         self.asked = true;
     }
 
-    /// Goes on with what is under way. Never waits.
-    pub fn turn(&mut self) {
+    /// Has the rules made anew from the configuration in use: one of its files is another one now.
+    pub fn note_news(&mut self) {
+        self.has_news = true;
+    }
+
+    /// What the rules in use were made from.
+    pub fn config(&self) -> &Config {
+        &self.latest
+    }
+
+    /// Goes on with what is under way. Never waits. Whether another configuration is in use from now on.
+    pub fn turn(&mut self) -> bool {
+        let mut is_other = false;
         match std::mem::replace(&mut self.stage, Stage::Idle) {
             Stage::Idle => {}
             Stage::Reading(thread) if thread.is_finished() => {
                 match thread.join().unwrap_or(Err(ReloadError::Ended)) {
-                    Ok(read) => self.lend(read),
+                    Ok(read) => {
+                        is_other = read.is_other;
+                        self.lend(read);
+                    }
                     Err(error) => self.fail(&error),
                 }
             }
             Stage::Lent(text) if !self.desk.collect() => self.succeed(&text),
             under_way => self.stage = under_way,
         }
-        if self.asked && matches!(self.stage, Stage::Idle) {
+        if (self.asked || self.has_news) && matches!(self.stage, Stage::Idle) {
             self.begin();
         }
+        is_other
     }
 
     fn begin(&mut self) {
-        self.asked = false;
+        let is_other = std::mem::take(&mut self.asked);
+        self.has_news = false;
         self.started = Instant::now();
         self.askers = std::mem::take(&mut self.next_askers);
-        let (path, recipe) = (self.path.clone(), self.desk.recipe());
+        let (path, latest, recipe) = (self.path.clone(), self.latest.clone(), self.desk.recipe());
         let thread = std::thread::Builder::new().name("reload".into());
-        match thread.spawn(move || read(&path, recipe)) {
+        match thread.spawn(move || read(is_other.then_some(&path), latest, recipe)) {
             Ok(thread) => self.stage = Stage::Reading(thread),
             Err(error) => self.fail(&ReloadError::Thread(error)),
         }
     }
 
-    fn lend(&mut self, Read { config, fresh }: Read) {
+    fn lend(&mut self, Read { config, fresh, .. }: Read) {
         if config.scope_map() != self.running.scope_map() {
             return self.fail(&ReloadError::Views);
         }
@@ -140,6 +164,7 @@ impl Reloader {
         }
         let differs = rest(&config) != rest(&self.running);
         let rest = if differs { "; other settings have changed too: restart for them" } else { "" };
+        self.latest = config;
         self.desk.lend(fresh);
         self.stage = Stage::Lent(format!("{text}{rest}"));
     }
@@ -160,10 +185,11 @@ impl Reloader {
     }
 }
 
-fn read(path: &Path, recipe: Recipe) -> Result<Read, ReloadError> {
-    let config = Config::load(path)?;
+/// Makes rules of the configuration at `path`; without one, of the `latest`.
+fn read(path: Option<&PathBuf>, latest: Config, recipe: Recipe) -> Result<Read, ReloadError> {
+    let config = path.map_or(Ok(latest), |path| Config::load(path))?;
     let fresh = recipe.make(&config)?;
-    Ok(Read { config, fresh })
+    Ok(Read { config, is_other: path.is_some(), fresh })
 }
 
 /// What rules consist of, in a line.
@@ -194,6 +220,7 @@ fn rest(config: &Config) -> String {
         zones: none.zones,
         blocklists: none.blocklists,
         rpz: none.rpz,
+        tsig: none.tsig,
         ..config.clone()
     };
     format!("{rest:?}")

@@ -15,6 +15,7 @@ use crate::latency::Latencies;
 use crate::slowpath::{CacheSnapshot, CountersSnapshot, UpstreamSnapshot};
 use crate::station::Meter;
 use crate::topology::{Topology, WorkerPlan};
+use crate::transfer::ZoneReport;
 
 /// Counters by name.
 pub type Named = BTreeMap<String, u64>;
@@ -50,6 +51,8 @@ pub struct Report {
     pub slow_path: Vec<CountersSnapshot>,
     /// The upstream resolvers.
     pub upstreams: Vec<UpstreamReport>,
+    /// The policy zones that are transferred.
+    pub policy_zones: Vec<ZoneReport>,
 }
 
 /// The balance: `received + made = transmitted + dropped + slow_path + exceptions + held`.
@@ -176,6 +179,7 @@ impl Report {
                     counters: counters.snapshot(),
                 })
                 .collect(),
+            policy_zones: Vec::new(),
         }
     }
 

@@ -38,6 +38,7 @@ macro_rules! counters {
         }
     };
 }
+pub(crate) use counters;
 
 counters! {
     /// The counters of the slow path. Threads may share them.
@@ -225,7 +226,7 @@ impl CountersSnapshot {
 
 /// Counts one.
 #[inline]
-pub(super) fn count(counter: &AtomicU64) {
+pub(crate) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 

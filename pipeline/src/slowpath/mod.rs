@@ -16,7 +16,7 @@
 //! counted; memory is bounded by the settings; once an upstream answers again, so do we.
 
 mod calls;
-mod counters;
+pub(crate) mod counters;
 mod desk;
 #[cfg(fuzzing)]
 pub mod door;

@@ -7,6 +7,8 @@ pub(crate) const A: u16 = 1;
 pub(crate) const NOERROR: u8 = 0;
 /// The server cannot say.
 pub(crate) const SERVFAIL: u8 = 2;
+/// There is no such name.
+pub(crate) const NXDOMAIN: u8 = 3;
 /// The client may not ask.
 pub(crate) const REFUSED: u8 = 5;
 

@@ -324,8 +324,8 @@ impl Rig {
             .unwrap();
         let rpz = vec![Rpz {
             file: path.clone(),
-            origin: None,
             views: views.iter().map(|name| (*name).to_owned()).collect(),
+            ..Rpz::default()
         }];
         let fresh = self.rules.recipe().make(&Config { rpz, ..self.config.clone() }).unwrap();
         std::fs::remove_file(&path).unwrap();

@@ -20,7 +20,7 @@ use crate::packet::Packet;
 use crate::step::Step;
 use crate::{Context, Stage, StageName};
 pub use local::LocalError;
-pub use rpz::RpzError;
+pub use rpz::{RpzError, check_policy_zone};
 pub use ruleset::{Digest, LocalRef, Ruleset, RulesetError};
 
 /// Names that a core remembers the rules to say nothing about: 64 KiB of its own cache.

@@ -2,21 +2,27 @@
 //!
 //! A rule is an owner name below the zone's apex, which says what it is about, and records, which say what to do
 //! (draft-vixie-dnsop-dns-rpz-00). Of several zones the first that has a rule decides; in a zone, rules about the
-//! client come before rules about the name, and those before rules about the addresses in the answer. Rules about
-//! name servers are left out: a forwarder does not see them.
+//! client come before rules about the name, those before rules about the addresses in the answer, and those about name
+//! servers and their addresses last. A forwarder knows of name servers what the answer's authority and additional
+//! sections say.
 
+use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use arrayvec::ArrayVec;
 use pmdns_config::{LocalRecord, Prefix, ViewSet};
 
-use super::filter::{Candidate, Filter};
+use super::filter::{Candidate, Filter, all_candidates};
 use super::local::{Entries, LocalError, Node, owner_node};
 use super::names::{Listing, MAX_NAMES, Names, suffixes};
 use super::zone::{Zone, text};
 use crate::lpm::Clients;
 use crate::wire::dns::rtype;
-use crate::wire::name::Seed;
-use crate::wire::record::{Records, Section};
+use crate::wire::name::{MAX_NAME, Seed};
+use crate::wire::record::{Record, Records, Section, follow_name};
+
+/// Name servers of one answer that are looked at.
+const MAX_SERVERS: usize = 16;
 
 /// Why a zone cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,7 +50,7 @@ pub enum RpzError {
     },
     /// An answer is kept for all who ask for it, and there is none that says nothing.
     #[error(
-        "`{0}` is to be dropped for an address in its answer, which is not possible; use the action NXDOMAIN (CNAME .)"
+        "`{0}` is to be dropped for what its answer says, which is not possible; use the action NXDOMAIN (CNAME .)"
     )]
     DropResponse(String),
     /// Records contradict each other.
@@ -102,7 +108,45 @@ enum Trigger {
     Below(Vec<u8>),
     Client(Prefix),
     Response(Prefix),
-    NameServer,
+    Server(Vec<u8>),
+    ServerBelow(Vec<u8>),
+    ServerAddress(Prefix),
+}
+
+/// Rules about names.
+#[derive(Debug)]
+struct NameRules {
+    names: Names,
+    below: Names,
+}
+
+impl NameRules {
+    /// The rule about the name itself, or else the longest about a name above it.
+    fn find(&self, name: &[u8], candidates: &[Candidate<'_>]) -> Option<Action> {
+        let found = candidates.iter().rev().find_map(|one| {
+            let table = if one.name.len() == name.len() { &self.names } else { &self.below };
+            table.find(one.hash, one.name)
+        });
+        Action::of(found?)
+    }
+
+    fn len(&self) -> usize {
+        self.names.len() + self.below.len()
+    }
+
+    fn footprint(&self) -> usize {
+        self.names.footprint() + self.below.footprint()
+    }
+}
+
+/// Whether these records make a policy zone.
+///
+/// # Errors
+///
+/// What is wrong with them.
+pub fn check_policy_zone(records: &[LocalRecord]) -> Result<(), RpzError> {
+    let seed = Seed::new([0; 16]);
+    PolicyZone::new(records, &mut Entries::new(seed), seed).map(drop)
 }
 
 /// A policy zone, ready to be looked up.
@@ -110,15 +154,15 @@ enum Trigger {
 pub(super) struct PolicyZone {
     /// The views it holds in.
     pub(super) views: ViewSet,
-    names: Names,
-    below: Names,
+    names: NameRules,
     clients: Option<Clients<u32>>,
     responses: Option<Clients<u32>>,
+    servers: NameRules,
+    server_addresses: Option<Clients<u32>>,
     nodes: Box<[Node]>,
+    seed: Seed,
     /// Prefixes of clients that there are rules about.
     pub(super) client_prefixes: Vec<Prefix>,
-    /// Rules about name servers, which were left out.
-    pub(super) left_out: usize,
 }
 
 impl PolicyZone {
@@ -153,15 +197,20 @@ impl PolicyZone {
         }
         // A rule that stands twice is one record set, so no name comes twice.
         let first = |earlier, _| earlier;
+        let rules = |names: Listing, below: Listing| NameRules {
+            names: names.build(seed, first),
+            below: below.build(seed, first),
+        };
         Ok(Self {
             views: ViewSet::ALL,
-            names: build.names.build(seed, first),
-            below: build.below.build(seed, first),
+            names: rules(build.names, build.below),
             clients: clients(&build.clients),
             responses: clients(&build.responses),
+            servers: rules(build.servers, build.servers_below),
+            server_addresses: clients(&build.server_addresses),
             nodes: build.nodes.into(),
+            seed,
             client_prefixes: build.clients.into_iter().map(|(prefix, _)| prefix).collect(),
-            left_out: build.left_out,
         })
     }
 
@@ -173,29 +222,42 @@ impl PolicyZone {
     /// The rule about a name whose candidates these are: about the name itself, or else the longest about a name
     /// above it.
     pub(super) fn of_name(&self, name: &[u8], candidates: &[Candidate<'_>]) -> Option<Action> {
-        let found = candidates.iter().rev().find_map(|one| {
-            let table = if one.name.len() == name.len() { &self.names } else { &self.below };
-            table.find(one.hash, one.name)
-        });
-        Action::of(found?)
+        self.names.find(name, candidates)
     }
 
-    /// The rule about an address in the answer section of a message.
+    /// The rule about an address in the answer section of a message, or else about a name server that it speaks of.
     pub(super) fn of_response(&self, message: &[u8]) -> Option<Action> {
-        let responses = self.responses.as_ref()?;
-        let records = Records::new(message).ok()?.map_while(Result::ok);
-        let answers = records.take_while(|record| record.section == Section::Answer);
-        let rule = |address: &[u8]| Action::of(responses.find(address));
-        answers
-            .filter(|record| matches!(record.rtype, rtype::A | rtype::AAAA))
-            .filter_map(|record| message.get(record.data_at..record.end))
-            .filter(|address| matches!(address.len(), 4 | 16))
-            .find_map(rule)
+        let in_answer = addresses(message, Section::Answer).map(|(_, address)| address);
+        find_in(self.responses.as_ref(), in_answer).or_else(|| self.of_servers(message))
     }
 
-    /// Whether there are rules about addresses in answers.
+    /// The rule about a name server in the authority section, or else about an address that the additional section has
+    /// for one of them.
+    fn of_servers(&self, message: &[u8]) -> Option<Action> {
+        if !self.has_servers() {
+            return None;
+        }
+        let servers: ArrayVec<_, MAX_SERVERS> = records(message)
+            .filter(|record| record.section == Section::Authority && record.rtype == rtype::NS)
+            .filter_map(|record| whole_name(message, record.data_at))
+            .take(MAX_SERVERS)
+            .collect();
+        let by_name = |name: &WholeName| self.servers.find(name, &all_candidates(name, self.seed));
+        servers.iter().find_map(by_name).or_else(|| {
+            let of_servers = addresses(message, Section::Additional).filter(|(owner, _)| {
+                whole_name(message, *owner).is_some_and(|one| servers.contains(&one))
+            });
+            find_in(self.server_addresses.as_ref(), of_servers.map(|(_, address)| address))
+        })
+    }
+
+    /// Whether there are rules about what answers say.
     pub(super) fn has_responses(&self) -> bool {
-        self.responses.is_some()
+        self.responses.is_some() || self.has_servers()
+    }
+
+    fn has_servers(&self) -> bool {
+        self.servers.len() > 0 || self.server_addresses.is_some()
     }
 
     /// The entry that answers a query of this type by the records of a rule.
@@ -205,18 +267,59 @@ impl PolicyZone {
 
     /// The names, for the filter.
     pub(super) fn add_to(&self, filter: &mut Filter) {
-        self.names.iter().chain(self.below.iter()).for_each(|(name, _)| filter.add(name));
+        let NameRules { names, below } = &self.names;
+        names.iter().chain(below.iter()).for_each(|(name, _)| filter.add(name));
     }
 
     /// How many names there are rules about.
     pub(super) fn len(&self) -> usize {
-        self.names.len() + self.below.len()
+        self.names.len()
     }
 
     /// How many bytes they take.
     pub(super) fn footprint(&self) -> usize {
-        self.names.footprint() + self.below.footprint()
+        self.names.footprint() + self.servers.footprint()
     }
+}
+
+/// A name without pointers, in lower case.
+type WholeName = ArrayVec<u8, MAX_NAME>;
+
+/// The name at `at` of a message.
+fn whole_name(message: &[u8], at: usize) -> Option<WholeName> {
+    let name = RefCell::new(WholeName::new());
+    follow_name(message, at, |part| match message.get(part) {
+        // A pointer.
+        Some([0xc0..=0xff, ..]) => true,
+        Some(label) => name.borrow_mut().try_extend_from_slice(label).is_ok(),
+        None => false,
+    })?;
+    let mut name = name.into_inner();
+    name.make_ascii_lowercase();
+    Some(name)
+}
+
+/// The records of a message, as far as they can be read.
+fn records(message: &[u8]) -> impl Iterator<Item = Record> {
+    Records::new(message).into_iter().flatten().map_while(Result::ok)
+}
+
+/// The addresses in a section: where their owner's name is, and they themselves.
+fn addresses(message: &[u8], section: Section) -> impl Iterator<Item = (usize, &[u8])> {
+    records(message)
+        .filter(move |record| record.section == section)
+        .filter(|record| matches!(record.rtype, rtype::A | rtype::AAAA))
+        .filter_map(|record| Some((record.start, message.get(record.data_at..record.end)?)))
+        .filter(|(_, address)| matches!(address.len(), 4 | 16))
+}
+
+/// The rule about the first of these addresses that there is one about.
+fn find_in<'m>(
+    rules: Option<&Clients<u32>>,
+    mut addresses: impl Iterator<Item = &'m [u8]>,
+) -> Option<Action> {
+    let rules = rules?;
+    addresses.find_map(|address| Action::of(rules.find(address)))
 }
 
 /// Rules on their way into a zone.
@@ -226,31 +329,36 @@ struct Build {
     below: Listing,
     clients: Vec<(Prefix, u32)>,
     responses: Vec<(Prefix, u32)>,
+    servers: Listing,
+    servers_below: Listing,
+    server_addresses: Vec<(Prefix, u32)>,
     nodes: Vec<Node>,
-    left_out: usize,
 }
 
 impl Build {
     fn add(&mut self, owner: &[u8], action: Action) -> Result<(), RpzError> {
         let number = action.number();
-        let has_room = match trigger(owner)? {
-            Trigger::Name(name) => self.names.add(&name, number),
-            Trigger::Below(name) => self.below.add(&name, number),
-            Trigger::Response(_) if action == Action::Drop => {
-                return Err(RpzError::DropResponse(text(owner)));
-            }
-            Trigger::Client(prefix) => {
-                self.clients.push((prefix, number));
+        let trigger = trigger(owner)?;
+        let is_of_query =
+            matches!(trigger, Trigger::Name(_) | Trigger::Below(_) | Trigger::Client(_));
+        if action == Action::Drop && !is_of_query {
+            return Err(RpzError::DropResponse(text(owner)));
+        }
+        let prefixes = match trigger {
+            Trigger::Client(prefix) => Ok((&mut self.clients, prefix)),
+            Trigger::Response(prefix) => Ok((&mut self.responses, prefix)),
+            Trigger::ServerAddress(prefix) => Ok((&mut self.server_addresses, prefix)),
+            Trigger::Name(name) => Err((&mut self.names, name)),
+            Trigger::Below(name) => Err((&mut self.below, name)),
+            Trigger::Server(name) => Err((&mut self.servers, name)),
+            Trigger::ServerBelow(name) => Err((&mut self.servers_below, name)),
+        };
+        let has_room = match prefixes {
+            Ok((prefixes, prefix)) => {
+                prefixes.push((prefix, number));
                 true
             }
-            Trigger::Response(prefix) => {
-                self.responses.push((prefix, number));
-                true
-            }
-            Trigger::NameServer => {
-                self.left_out += 1;
-                true
-            }
+            Err((names, name)) => names.add(&name, number),
         };
         if has_room { Ok(()) } else { Err(RpzError::TooMany) }
     }
@@ -293,7 +401,14 @@ fn trigger(owner: &[u8]) -> Result<Trigger, RpzError> {
     match labels.split_last() {
         Some((&b"rpz-client-ip", address)) => Ok(Trigger::Client(prefix(address)?)),
         Some((&b"rpz-ip", address)) => Ok(Trigger::Response(prefix(address)?)),
-        Some((&(b"rpz-nsdname" | b"rpz-nsip"), _)) => Ok(Trigger::NameServer),
+        Some((&b"rpz-nsip", address)) => Ok(Trigger::ServerAddress(prefix(address)?)),
+        Some((&b"rpz-nsdname", _)) => {
+            let name = [owner.strip_suffix(b"\x0brpz-nsdname\0").unwrap_or(owner), &[0]].concat();
+            Ok(match Zone::above_wildcard(&name) {
+                Some(above) => Trigger::ServerBelow(above.to_vec()),
+                None => Trigger::Server(name),
+            })
+        }
         _ => Ok(match Zone::above_wildcard(owner) {
             Some(above) => Trigger::Below(above.to_vec()),
             None => Trigger::Name(owner.to_vec()),
@@ -445,6 +560,38 @@ mod tests {
     }
 
     #[test]
+    fn rules_about_name_servers_look_at_what_the_answer_says_of_them() {
+        let rules = zone(&[
+            ("ns.bad.example.rpz-nsdname", "."),
+            ("*.worse.example.rpz-nsdname", "*."),
+            ("24.0.2.0.192.rpz-nsip", "rpz-passthru."),
+        ]);
+        let rules = rules.unwrap();
+        assert!(rules.has_responses());
+        // Every owner is the name that is asked for, so that addresses are a server's if that is the server.
+        let of = |name: &str, records: &[(usize, u16, &[u8])]| {
+            let records: Vec<_> = records
+                .iter()
+                .map(|(section, rtype, data)| (*section, *rtype, 60, data.to_vec()))
+                .collect();
+            rules.of_response(&reply(&query(&format!("{name} A")), &records))
+        };
+        let (bad, worse) = (name_of("NS.Bad.example."), name_of("a.b.worse.example."));
+        let address = [192, 0, 2, 1];
+        assert_eq!(of("x.", &[(1, rtype::NS, &bad)]), Some(Action::Nxdomain));
+        assert_eq!(of("x.", &[(1, rtype::NS, &worse)]), Some(Action::Nodata));
+        assert_eq!(of("x.", &[(0, rtype::NS, &bad)]), None, "the answer section is no authority");
+        assert_eq!(of("x.", &[(1, rtype::NS, &name_of("worse.example."))]), None);
+        // A pointer to the name that is asked for.
+        let pointer: &[u8] = &[0xc0, 12];
+        assert_eq!(of("ns.bad.example.", &[(1, rtype::NS, pointer)]), Some(Action::Nxdomain));
+        let with_address = [(1, rtype::NS, pointer), (2, rtype::A, &address[..])];
+        assert_eq!(of("ns.example.", &with_address), Some(Action::Passthru));
+        assert_eq!(of("ns.bad.example.", &with_address), Some(Action::Nxdomain), "names first");
+        assert_eq!(of("ns.example.", &with_address[1..]), None, "nobody says it is a server");
+    }
+
+    #[test]
     fn records_of_a_rule_are_what_is_answered() {
         let mut entries = Entries::new(seed());
         let records = [
@@ -466,8 +613,8 @@ mod tests {
         assert!(error(&[("a.example", "rpz-log.")]).contains("action `rpz-log.`"));
         assert!(error(&[("a.example", "*.walled.garden.")]).contains("is not known"));
         assert!(error(&[("32.1.2.0.192.rpz-ip", "rpz-drop.")]).contains("not possible"));
-        let servers = zone(&[("ns.example.rpz-nsdname", "."), ("32.1.2.0.192.rpz-nsip", ".")]);
-        assert_eq!(servers.unwrap().left_out, 2);
+        assert!(error(&[("a.rpz-nsdname", "rpz-drop.")]).contains("not possible"));
+        assert!(error(&[("a.rpz-nsip", ".")]).contains("does not say an address prefix"));
         let outside = [record("rpz.", rtype::SOA, &[0; 22]), record("a.notrpz.", 1, &[0; 4])];
         let mut entries = Entries::new(seed());
         let error = PolicyZone::new(&outside, &mut entries, seed()).unwrap_err();

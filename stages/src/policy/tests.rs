@@ -55,7 +55,7 @@ impl Written {
 
     /// As a policy zone with the apex `rpz`.
     fn rpz(&self) -> Rpz {
-        Rpz { file: self.0.clone(), origin: Some("rpz".into()), views: Vec::new() }
+        Rpz { file: self.0.clone(), origin: Some("rpz".into()), ..Rpz::default() }
     }
 
     fn zone(&self, origin: &str) -> Zone {

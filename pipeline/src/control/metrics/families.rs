@@ -8,6 +8,7 @@ use crate::control::distribution::{RingReport, Times};
 use crate::control::report::{Report, StageReport, WorkerReport};
 use crate::occupancy;
 use crate::slowpath::{CacheSnapshot, CountersSnapshot, UpstreamSnapshot};
+use crate::transfer::ZoneSnapshot;
 
 /// Upper bounds of the exported latency buckets, in seconds. They are the same for every clock, so that
 /// restarts and machines compare.
@@ -15,8 +16,8 @@ const LATENCY_BOUNDS: [f64; 22] = [
     1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2,
     5e-2, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 ];
-/// The counters of a slow path thread, an upstream, or a shard of the cache that go down as well.
-const GAUGES: [&str; 8] = [
+/// The counters of a slow path thread, an upstream, a shard of the cache, or a policy zone that go down as well.
+const GAUGES: [&str; 13] = [
     "subnet_answers",
     "pending",
     "waiting",
@@ -25,6 +26,11 @@ const GAUGES: [&str; 8] = [
     "entries",
     "bytes_used",
     "bytes_total",
+    "serial",
+    "records",
+    "refreshed",
+    "expired",
+    "failing",
 ];
 
 /// Every family, in the order of docs/counters.md.
@@ -43,6 +49,9 @@ pub fn families(report: &Report) -> Vec<Family> {
     let upstreams = report.upstreams.iter();
     let upstreams = upstreams.map(|one| (one.address.clone(), one.counters.named()));
     all.extend(tables("upstream", &["address"], UpstreamSnapshot::default().named(), upstreams));
+    let zones = report.policy_zones.iter();
+    let zones = zones.map(|one| (one.zone.clone(), one.counters.named()));
+    all.extend(tables("policy_zone", &["zone"], ZoneSnapshot::default().named(), zones));
     all
 }
 

@@ -1,0 +1,305 @@
+//! Questions to a primary, over TCP, signed if there is a key (RFC 8945): for its SOA record, and for the zone.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::base::iana::{Class, Opcode, Rcode, Rtype};
+use domain::base::{Message, MessageBuilder, Name, ParsedName, Serial, Ttl};
+use domain::rdata::tsig::Time48;
+use domain::rdata::{AllRecordData, Soa as SoaData};
+use domain::tsig::{ClientSequence, Key, ValidationError};
+use pmdns_config::LocalRecord;
+use pmdns_config::files::received_record;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::Limits;
+use super::version::{Assembly, Soa, Transferred, VersionError};
+
+/// Why a primary's answer is of no use.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ClientError {
+    /// No connection, or one that ended.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// Nothing came for too long.
+    #[error("nothing comes for {0:?}")]
+    Silent(Duration),
+    /// It is signed wrongly, or not at all.
+    #[error("the answer's signature is refused: {problem} (rcode {rcode})")]
+    Tsig {
+        /// What is wrong with it.
+        problem: ValidationError,
+        /// What it says besides.
+        rcode: Rcode,
+    },
+    /// The primary does not want to.
+    #[error("the primary answers {0}; does it serve the zone, and may this address transfer it?")]
+    Rcode(Rcode),
+    /// It is no answer.
+    #[error("the answer is none to what was asked")]
+    Mismatched,
+    /// It cannot be read.
+    #[error("the answer cannot be read: {0}")]
+    Malformed(String),
+    /// It makes no zone.
+    #[error(transparent)]
+    Version(#[from] VersionError),
+    /// There is more of it than will be taken.
+    #[error("the zone has more than {0}; split it at the primary")]
+    TooLarge(String),
+}
+
+impl From<domain::base::wire::ParseError> for ClientError {
+    fn from(error: domain::base::wire::ParseError) -> Self {
+        Self::Malformed(error.to_string())
+    }
+}
+
+/// A connection to a primary.
+#[derive(Debug)]
+pub(super) struct Connection {
+    stream: TcpStream,
+    zone: Name<Vec<u8>>,
+    key: Option<Arc<Key>>,
+    limits: Limits,
+}
+
+/// A question under way.
+struct Asked {
+    query: Message<Vec<u8>>,
+    sequence: Option<ClientSequence<Arc<Key>>>,
+    is_first: bool,
+}
+
+impl Connection {
+    /// Connects to a primary of `zone`.
+    pub(super) async fn open(
+        primary: SocketAddr,
+        zone: Name<Vec<u8>>,
+        key: Option<Arc<Key>>,
+        limits: Limits,
+    ) -> Result<Self, ClientError> {
+        let stream = within(limits.silence, TcpStream::connect(primary)).await??;
+        Ok(Self { stream, zone, key, limits })
+    }
+
+    /// The SOA record of the primary's version.
+    pub(super) async fn soa(&mut self) -> Result<Soa, ClientError> {
+        let mut asked = self.ask(Rtype::SOA, None).await?;
+        let bytes = self.receive().await?;
+        let message = asked.verify(bytes)?;
+        let found = records(&message)?.find_map(|record| match record {
+            Ok(record) => Soa::of(&record, self.zone.as_slice()).map(Ok),
+            Err(error) => Some(Err(error)),
+        });
+        asked.end()?;
+        found.unwrap_or_else(|| Err(VersionError::NoSoa.into()))
+    }
+
+    /// The zone, or what differs from the version `from`.
+    pub(super) async fn transfer(
+        &mut self,
+        from: Option<Serial>,
+    ) -> Result<Transferred, ClientError> {
+        let rtype = if from.is_some() { Rtype::IXFR } else { Rtype::AXFR };
+        let mut asked = self.ask(rtype, from).await?;
+        let mut assembly = Assembly::new(self.zone.as_slice(), from);
+        let (mut bytes, mut count) = (0, 0);
+        while !assembly.is_over() {
+            let received = self.receive().await?;
+            bytes += received.len();
+            if bytes > self.limits.bytes {
+                return Err(ClientError::TooLarge(format!("{} bytes", self.limits.bytes)));
+            }
+            let message = asked.verify(received)?;
+            for record in records(&message)? {
+                count += 1;
+                if count > self.limits.records {
+                    return Err(ClientError::TooLarge(format!("{} records", self.limits.records)));
+                }
+                assembly.take(record?)?;
+            }
+        }
+        asked.end()?;
+        Ok(assembly.end()?)
+    }
+
+    async fn ask(&mut self, rtype: Rtype, from: Option<Serial>) -> Result<Asked, ClientError> {
+        let mut builder = MessageBuilder::new_vec();
+        let mut id = [0; 2];
+        getrandom::fill(&mut id).map_err(io::Error::other)?;
+        builder.header_mut().set_id(u16::from_be_bytes(id));
+        let mut builder = builder.question();
+        let room = |_| io::Error::other("the query has no room for the zone's name");
+        builder.push((&self.zone, rtype, Class::IN)).map_err(room)?;
+        let mut builder = builder.authority();
+        if let Some(serial) = from {
+            // RFC 1995 section 3: our version's SOA record, of which only the serial counts.
+            let zero = Ttl::ZERO;
+            let soa =
+                SoaData::new(Name::root_ref(), Name::root_ref(), serial, zero, zero, zero, zero);
+            builder.push((&self.zone, Class::IN, zero, soa)).map_err(room)?;
+        }
+        let query = Message::from_octets(builder.as_slice().to_vec()).map_err(io::Error::other)?;
+        let mut builder = builder.additional();
+        let sign = |key: &Arc<Key>| {
+            ClientSequence::request(Arc::clone(key), &mut builder, Time48::now()).map_err(room)
+        };
+        let sequence = self.key.as_ref().map(sign).transpose()?;
+        let message = builder.finish();
+        let len = u16::try_from(message.len()).map_err(io::Error::other)?;
+        let framed = [&len.to_be_bytes(), &*message].concat();
+        let silence = self.limits.silence;
+        within(silence, self.stream.write_all(&framed)).await??;
+        Ok(Asked { query, sequence, is_first: true })
+    }
+
+    /// The next message (RFC 1035 section 4.2.2).
+    async fn receive(&mut self) -> Result<Vec<u8>, ClientError> {
+        let silence = self.limits.silence;
+        let len = within(silence, self.stream.read_u16()).await??;
+        let mut message = vec![0; usize::from(len)];
+        within(silence, self.stream.read_exact(&mut message)).await??;
+        Ok(message)
+    }
+}
+
+async fn within<T>(patience: Duration, work: impl Future<Output = T>) -> Result<T, ClientError> {
+    timeout(patience, work).await.map_err(|_| ClientError::Silent(patience))
+}
+
+impl Asked {
+    /// A message that belongs to the answer.
+    fn verify(&mut self, bytes: Vec<u8>) -> Result<Message<Vec<u8>>, ClientError> {
+        let short = |_| ClientError::Malformed("it is shorter than a header".to_owned());
+        let mut message = Message::from_octets(bytes).map_err(short)?;
+        let header = message.header();
+        let rcode = header.rcode();
+        if header.id() != self.query.header().id()
+            || !header.qr()
+            || header.opcode() != Opcode::QUERY
+        {
+            return Err(ClientError::Mismatched);
+        }
+        if let Some(sequence) = &mut self.sequence {
+            let verified = sequence.answer(&mut message, Time48::now());
+            verified.map_err(|problem| ClientError::Tsig { problem, rcode })?;
+        }
+        if rcode != Rcode::NOERROR {
+            return Err(ClientError::Rcode(rcode));
+        }
+        // RFC 5936 section 2.2.1: messages after the first may leave the question out.
+        let has_question = message.header_counts().qdcount() > 0;
+        let is_ours = || matches!((message.sole_question(), self.query.sole_question()), (Ok(one), Ok(ours)) if one == ours);
+        if header.tc() || (self.is_first || has_question) && !is_ours() {
+            return Err(ClientError::Mismatched);
+        }
+        self.is_first = false;
+        Ok(message)
+    }
+
+    /// Whether the last message was signed as well (RFC 8945 section 5.3.1).
+    fn end(self) -> Result<(), ClientError> {
+        let ended = self.sequence.map_or(Ok(()), ClientSequence::done);
+        ended.map_err(|problem| ClientError::Tsig { problem, rcode: Rcode::NOERROR })
+    }
+}
+
+/// The records of the answer section.
+fn records(
+    message: &Message<Vec<u8>>,
+) -> Result<impl Iterator<Item = Result<LocalRecord, ClientError>>, ClientError> {
+    type Data<'a> = AllRecordData<&'a [u8], ParsedName<&'a [u8]>>;
+    let section = message.for_slice().answer()?;
+    Ok(section
+        .limit_to::<Data<'_>>()
+        .map(|record| received_record(&record?).map_err(ClientError::Malformed)))
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::rdata::Cname;
+    use domain::tsig::{Algorithm, ServerSequence};
+
+    use super::*;
+
+    fn key() -> Arc<Key> {
+        let name = "key".parse().unwrap();
+        Arc::new(Key::new(Algorithm::Sha256, b"sixteen letters!", name, None, None).unwrap())
+    }
+
+    fn name(text: &str) -> Name<Vec<u8>> {
+        text.parse().unwrap()
+    }
+
+    /// A question, and an answer of two records to it, signed if there is a key.
+    fn exchange(key: Option<Arc<Key>>) -> (Asked, Vec<u8>) {
+        let mut builder = MessageBuilder::new_vec().question();
+        builder.push((name("rpz"), Rtype::AXFR, Class::IN)).unwrap();
+        let query = Message::from_octets(builder.as_slice().to_vec()).unwrap();
+        let mut builder = builder.additional();
+        let sequence = key
+            .clone()
+            .map(|key| ClientSequence::request(key, &mut builder, Time48::now()).unwrap());
+        let mut sent = Message::from_octets(builder.finish()).unwrap();
+        let mut answer = MessageBuilder::new_vec().start_answer(&query, Rcode::NOERROR).unwrap();
+        for owner in ["a.rpz", "b.rpz"] {
+            let data = Cname::new(name("target.rpz"));
+            answer.push((name(owner), Class::IN, Ttl::from_secs(60), data)).unwrap();
+        }
+        let mut answer = answer.additional();
+        if let Some(key) = key {
+            let sequence = ServerSequence::request(&key, &mut sent, Time48::now());
+            let mut sequence = sequence.ok().flatten().unwrap();
+            sequence.answer(&mut answer, Time48::now()).unwrap();
+        }
+        (Asked { query, sequence, is_first: true }, answer.finish())
+    }
+
+    fn read(mut asked: Asked, answer: Vec<u8>) -> Result<usize, ClientError> {
+        let message = asked.verify(answer)?;
+        let count = records(&message)?.collect::<Result<Vec<_>, _>>()?.len();
+        asked.end().map(|()| count)
+    }
+
+    #[test]
+    fn an_answer_is_read_if_it_is_one() {
+        for key in [None, Some(key())] {
+            let (asked, answer) = exchange(key);
+            assert_eq!(read(asked, answer).unwrap(), 2);
+        }
+        let (asked, _) = exchange(Some(key()));
+        let (_, unsigned) = exchange(None);
+        assert!(matches!(read(asked, unsigned), Err(ClientError::Tsig { .. })));
+    }
+
+    #[test]
+    fn however_an_answer_is_damaged_nothing_panics_and_no_signature_is_right() {
+        let (_, answer) = exchange(None);
+        for place in 0..answer.len() {
+            for damage in 1..=255 {
+                let (asked, _) = exchange(None);
+                let mut damaged = answer.clone();
+                damaged[place] ^= damage;
+                let _ = read(asked, damaged);
+            }
+            let (asked, _) = exchange(None);
+            assert!(read(asked, answer[..place].to_vec()).is_err(), "cut off at {place}");
+        }
+        let (asked, answer) = exchange(Some(key()));
+        let (query, sequence) = (asked.query, asked.sequence);
+        // The record that signs has a class and a TTL that are always the same, and not signed (RFC 8945 section 4.3).
+        let record = answer.windows(6).position(|bytes| bytes == b"\x03key\0\0").unwrap();
+        let is_unsigned = |place: usize| (record + 7..record + 13).contains(&place);
+        for place in (0..answer.len()).filter(|place| !is_unsigned(*place)) {
+            let mut damaged = answer.clone();
+            damaged[place] ^= 0x55;
+            let (query, sequence) = (query.clone(), sequence.clone());
+            assert!(read(Asked { query, sequence, is_first: true }, damaged).is_err(), "{place}");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! What is counted of each transferred zone. The thread that transfers writes, anybody may read.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use crate::slowpath::counters::counters;
+
+counters! {
+    /// The counters of a transferred zone.
+    ZoneCounters,
+    /// The counters of a transferred zone, read at one time.
+    ZoneSnapshot {
+        /// Serial of the version that is kept; 0 as long as there is none.
+        serial,
+        /// Records of that version.
+        records,
+        /// When a primary last said or sent what the newest version is, in Unix time.
+        refreshed,
+        /// 1: no primary could be asked for longer than the zone's SOA record allows; its rules still hold.
+        expired,
+        /// Attempts that failed since the last one that did not.
+        failing,
+        /// Times that a primary had nothing new.
+        unchanged,
+        /// New versions transferred whole.
+        whole,
+        /// New versions transferred as differences from the one before.
+        incremental,
+        /// Attempts that failed, whatever the reason.
+        failures,
+        /// New versions refused because they are no policy zone; each is a failure as well.
+        refused,
+        /// Notifications of a new version that were believed.
+        notified,
+        /// Notifications that were not: from somebody who is no primary, or not signed as they have to be.
+        disbelieved,
+    }
+}

@@ -1,0 +1,161 @@
+//! NOTIFY (RFC 1996): a primary says that there may be a new version. It is believed from the zone's primaries only, and
+//! if the zone has a key, only if signed with it; and all that comes of it is that a primary is asked.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use domain::base::iana::{Class, Opcode, Rcode, Rtype};
+use domain::base::{Message, MessageBuilder};
+use domain::rdata::tsig::Time48;
+use domain::tsig::{Key, ServerTransaction};
+
+use super::secondary::Settings;
+
+/// What a message is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// News of the zone of this number, and what to answer.
+    News(usize, Vec<u8>),
+    /// A message about the zone of this number that is not believed.
+    Disbelieved(usize),
+    /// Nothing that concerns us.
+    Nothing,
+}
+
+/// What a message that came from `source` is. Who is not believed is not answered: the address may be another's.
+pub(super) fn hear<'a>(
+    zones: impl IntoIterator<Item = &'a Settings>,
+    source: IpAddr,
+    bytes: &[u8],
+) -> Heard {
+    let Ok(mut message) = Message::from_octets(bytes.to_vec()) else { return Heard::Nothing };
+    let header = message.header();
+    if header.qr() || header.opcode() != Opcode::NOTIFY {
+        return Heard::Nothing;
+    }
+    let found = {
+        let Ok(question) = message.sole_question() else { return Heard::Nothing };
+        if question.qtype() != Rtype::SOA || question.qclass() != Class::IN {
+            return Heard::Nothing;
+        }
+        zones.into_iter().enumerate().find(|(_, zone)| zone.name == *question.qname())
+    };
+    let Some((number, zone)) = found else { return Heard::Nothing };
+    let is_source = |primary: &SocketAddr| primary.ip().to_canonical() == source.to_canonical();
+    if !zone.primaries.iter().any(is_source) {
+        return Heard::Disbelieved(number);
+    }
+    let transaction = match &zone.key {
+        None => None,
+        Some(key) => match ServerTransaction::request(key, &mut message, Time48::now()) {
+            Ok(Some(transaction)) => Some(transaction),
+            Ok(None) | Err(_) => return Heard::Disbelieved(number),
+        },
+    };
+    match answer(&message, transaction) {
+        Some(answer) => Heard::News(number, answer),
+        None => Heard::Nothing,
+    }
+}
+
+fn answer(
+    message: &Message<Vec<u8>>,
+    transaction: Option<ServerTransaction<Arc<Key>>>,
+) -> Option<Vec<u8>> {
+    let mut builder = MessageBuilder::new_vec().start_answer(message, Rcode::NOERROR).ok()?;
+    builder.header_mut().set_aa(true);
+    let mut builder = builder.additional();
+    if let Some(transaction) = transaction {
+        transaction.answer(&mut builder, Time48::now()).ok()?;
+    }
+    Some(builder.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::base::Name;
+    use domain::tsig::Algorithm;
+
+    use super::*;
+
+    const PRIMARY: [u8; 4] = [192, 0, 2, 1];
+
+    fn key(secret: &[u8]) -> Arc<Key> {
+        let name = "key".parse().unwrap();
+        Arc::new(Key::new(Algorithm::Sha256, secret, name, None, None).unwrap())
+    }
+
+    fn zone(name: &str, key: Option<Arc<Key>>) -> Settings {
+        Settings {
+            name: name.parse().unwrap(),
+            file: "file".into(),
+            primaries: vec![SocketAddr::from((PRIMARY, 53))],
+            key,
+        }
+    }
+
+    /// A notification of `name`, signed if there is a key.
+    fn notify(name: &str, rtype: Rtype, key: Option<Arc<Key>>) -> Vec<u8> {
+        let mut builder = MessageBuilder::new_vec();
+        builder.header_mut().set_opcode(Opcode::NOTIFY);
+        let mut builder = builder.question();
+        builder.push((name.parse::<Name<Vec<u8>>>().unwrap(), rtype, Class::IN)).unwrap();
+        let mut builder = builder.additional();
+        if let Some(key) = key {
+            domain::tsig::ClientTransaction::request(key, &mut builder, Time48::now()).unwrap();
+        }
+        builder.finish()
+    }
+
+    #[test]
+    fn a_primary_is_believed_and_answered() {
+        let zones = [zone("a.rpz", None), zone("b.rpz", None)];
+        let news = notify("B.rpz", Rtype::SOA, None);
+        let Heard::News(1, answer) = hear(&zones, PRIMARY.into(), &news) else {
+            panic!("it is not believed");
+        };
+        let answer = Message::from_octets(answer).unwrap();
+        assert!(answer.is_answer(&Message::from_octets(news.clone()).unwrap()));
+        assert!(answer.header().aa());
+        // RFC 4291 section 2.5.5.2: the kernel's way to write it on an IPv6 socket.
+        let mapped = "::ffff:192.0.2.1".parse().unwrap();
+        assert!(matches!(hear(&zones, mapped, &news), Heard::News(1, _)));
+    }
+
+    #[test]
+    fn strangers_and_other_messages_are_not() {
+        let zones = [zone("a.rpz", None)];
+        let news = notify("a.rpz", Rtype::SOA, None);
+        assert_eq!(hear(&zones, [192, 0, 2, 2].into(), &news), Heard::Disbelieved(0));
+        for nothing in [notify("c.rpz", Rtype::SOA, None), notify("a.rpz", Rtype::A, None)] {
+            assert_eq!(hear(&zones, PRIMARY.into(), &nothing), Heard::Nothing);
+        }
+        let mut response = news.clone();
+        response[2] |= 0x80;
+        assert_eq!(hear(&zones, PRIMARY.into(), &response), Heard::Nothing);
+        for cut in 0..news.len() {
+            assert_eq!(hear(&zones, PRIMARY.into(), &news[..cut]), Heard::Nothing, "{cut}");
+        }
+    }
+
+    #[test]
+    fn a_zone_with_a_key_takes_what_is_signed_with_it() {
+        let zones = [zone("a.rpz", Some(key(b"the right secret")))];
+        let signed = |secret| notify("a.rpz", Rtype::SOA, Some(key(secret)));
+        let right = signed(b"the right secret");
+        assert!(matches!(hear(&zones, PRIMARY.into(), &right), Heard::News(0, _)));
+        for wrong in [signed(b"another secret!!"), notify("a.rpz", Rtype::SOA, None)] {
+            assert_eq!(hear(&zones, PRIMARY.into(), &wrong), Heard::Disbelieved(0));
+        }
+        for place in 0..right.len() {
+            // However it is damaged, nothing panics, and it is not believed.
+            let mut damaged = right.clone();
+            damaged[place] ^= 0x55;
+            let heard = hear(&zones, PRIMARY.into(), &damaged);
+            // Not signed are the header's id, for which the record has another, and the record's class and TTL,
+            // which are always the same (RFC 8945 section 4.3).
+            let is_signed = !matches!(place, 0..2 | 30..36);
+            assert!(!is_signed || !matches!(heard, Heard::News(..)), "{place}: {heard:?}");
+        }
+    }
+}

@@ -1,0 +1,401 @@
+//! A version of a zone, and how the next one is put together from what a primary sends (RFC 5936, RFC 1995).
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use domain::base::Serial;
+use pmdns_config::LocalRecord;
+
+/// Record type SOA (RFC 1035 section 3.2.2).
+const SOA: u16 = 6;
+/// Bytes of an SOA record's numbers, which are the end of its data.
+const NUMBERS: usize = 20;
+
+/// What is wrong with what a primary sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum VersionError {
+    /// A transfer is framed by the SOA record of the version.
+    #[error("the transfer does not begin with the zone's SOA record")]
+    NoSoa,
+    /// There is one of it.
+    #[error("an SOA record stands where none belongs")]
+    StraySoa,
+    /// The differences are not from our version to the next, and so on to the last.
+    #[error("the differences do not lead from one version to the next")]
+    Broken,
+    /// The differences are from another version than ours, though it has the same serial.
+    #[error(
+        "the differences take away what is not there, or add what is; the whole zone is asked for"
+    )]
+    Inexact,
+    /// There is more behind the last record.
+    #[error("the transfer goes on behind its end")]
+    GoesOn,
+    /// There is less than what was announced.
+    #[error("the transfer ends before its end")]
+    CutOff,
+}
+
+/// The numbers of an SOA record (RFC 1035 section 3.3.13).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Soa {
+    pub(super) serial: Serial,
+    pub(super) refresh: Duration,
+    pub(super) retry: Duration,
+    pub(super) expire: Duration,
+}
+
+impl Soa {
+    /// The numbers of `record`, if it is a zone's.
+    pub(super) fn of(record: &LocalRecord, zone: &[u8]) -> Option<Self> {
+        if record.rtype != SOA || *record.name != *zone {
+            return None;
+        }
+        let numbers = record.data.len().checked_sub(NUMBERS)?;
+        let (numbers, _) = record.data[numbers..].as_chunks();
+        let [serial, refresh, retry, expire, _] = numbers else { return None };
+        let seconds = |number: &[u8; 4]| Duration::from_secs(u32::from_be_bytes(*number).into());
+        Some(Self {
+            serial: Serial(u32::from_be_bytes(*serial)),
+            refresh: seconds(refresh),
+            retry: seconds(retry),
+            expire: seconds(expire),
+        })
+    }
+}
+
+/// What a record is told apart by: owner, type and data.
+type Identity = (Box<[u8]>, u16, Box<[u8]>);
+
+fn apart(record: LocalRecord) -> (Identity, u32) {
+    ((record.name, record.rtype, record.data), record.ttl)
+}
+
+fn together((name, rtype, data): Identity, ttl: u32) -> LocalRecord {
+    LocalRecord { name, rtype, ttl, data }
+}
+
+/// Where a record stands in a zone that is sorted.
+fn place(record: &LocalRecord) -> (bool, &[u8], u16, &[u8]) {
+    (record.rtype != SOA, &record.name, record.rtype, &record.data)
+}
+
+/// What became of a record that differences speak of.
+#[derive(Debug)]
+struct Change {
+    /// Whether our version has it.
+    was: bool,
+    /// Its TTL in the new one, if it is there.
+    is: Option<u32>,
+}
+
+/// What differs between our version and another.
+#[derive(Debug, Default)]
+pub(super) struct Changes(HashMap<Identity, Change>);
+
+impl Changes {
+    fn delete(&mut self, record: LocalRecord) {
+        let (identity, _) = apart(record);
+        self.0.entry(identity).or_insert(Change { was: true, is: None }).is = None;
+    }
+
+    fn add(&mut self, record: LocalRecord) {
+        let (identity, ttl) = apart(record);
+        self.0.entry(identity).or_insert(Change { was: false, is: None }).is = Some(ttl);
+    }
+
+    /// The version that `records` and these changes make.
+    fn apply(self, records: Vec<LocalRecord>) -> Result<Vec<LocalRecord>, VersionError> {
+        let Self(changes) = self;
+        let (mut next, mut missing) = (Vec::with_capacity(records.len()), 0);
+        missing += changes.values().filter(|change| change.was).count();
+        for record in records {
+            let (identity, ttl) = apart(record);
+            match changes.get(&identity) {
+                None => next.push(together(identity, ttl)),
+                Some(Change { was: true, .. }) => missing = missing.saturating_sub(1),
+                Some(Change { was: false, .. }) => return Err(VersionError::Inexact),
+            }
+        }
+        if missing > 0 {
+            return Err(VersionError::Inexact);
+        }
+        let added = changes.into_iter().filter_map(|(identity, one)| Some((identity, one.is?)));
+        next.extend(added.map(|(identity, ttl)| together(identity, ttl)));
+        Ok(next)
+    }
+}
+
+/// What a transfer says, when it has ended.
+#[derive(Debug)]
+pub(super) enum Transferred {
+    /// There is no newer version.
+    Nothing,
+    /// The whole zone.
+    Whole(Vec<LocalRecord>),
+    /// What differs from our version, and the SOA record of the new one.
+    Changes(Changes, LocalRecord),
+}
+
+impl Transferred {
+    /// The records of the new version, the SOA record first; `held` has those of ours.
+    pub(super) fn records<E: From<VersionError>>(
+        self,
+        zone: &[u8],
+        held: impl FnOnce() -> Result<Vec<LocalRecord>, E>,
+    ) -> Result<Vec<LocalRecord>, E> {
+        match self {
+            Self::Nothing => held(),
+            Self::Whole(mut records) => {
+                // RFC 5936 section 2.2: what comes twice is there once.
+                records.sort_unstable_by(|a, b| place(a).cmp(&place(b)));
+                records.dedup_by(|a, b| place(a) == place(b));
+                Ok(records)
+            }
+            Self::Changes(changes, soa) => {
+                let mut records = held()?;
+                records.retain(|record| Soa::of(record, zone).is_none());
+                let records = changes.apply(records)?;
+                Ok([vec![soa], records].concat())
+            }
+        }
+    }
+}
+
+/// Puts a transfer together, record by record.
+#[derive(Debug)]
+pub(super) struct Assembly {
+    zone: Box<[u8]>,
+    /// The version that differences were asked from; `None`: the whole zone was asked for.
+    from: Option<Serial>,
+    /// The SOA record of the version that is sent.
+    last: Option<(LocalRecord, Soa)>,
+    part: Part,
+}
+
+/// Which part of a transfer comes next.
+#[derive(Debug)]
+enum Part {
+    /// The SOA record of the version that is sent.
+    First,
+    /// What tells a whole zone from differences.
+    Second,
+    /// A record of the whole zone.
+    Whole(Vec<LocalRecord>),
+    /// Something to take away from the version `from`.
+    Deletions { changes: Changes },
+    /// Something to add, for the version `to`.
+    Additions { changes: Changes, to: Serial },
+    /// Nothing.
+    End(Transferred),
+}
+
+impl Assembly {
+    pub(super) fn new(zone: &[u8], from: Option<Serial>) -> Self {
+        Self { zone: zone.into(), from, last: None, part: Part::First }
+    }
+
+    /// Takes the next record.
+    pub(super) fn take(&mut self, record: LocalRecord) -> Result<(), VersionError> {
+        let soa = Soa::of(&record, &self.zone);
+        if record.rtype == SOA && soa.is_none() {
+            return Err(VersionError::StraySoa);
+        }
+        self.part = match (std::mem::replace(&mut self.part, Part::First), soa) {
+            (Part::First, None) => return Err(VersionError::NoSoa),
+            (Part::First, Some(soa)) => {
+                // RFC 1995 section 2: who has the newest version already gets its SOA record alone.
+                let is_news = self.from.is_none_or(|from| from < soa.serial);
+                self.last = Some((record, soa));
+                if is_news { Part::Second } else { Part::End(Transferred::Nothing) }
+            }
+            (Part::Second, Some(soa)) if self.from == Some(soa.serial) => {
+                Part::Deletions { changes: Changes::default() }
+            }
+            (Part::Second, None) => Part::Whole(vec![record]),
+            (Part::Second, Some(_)) => self.close(&record, Vec::new())?,
+            (Part::Whole(mut records), None) => {
+                records.push(record);
+                Part::Whole(records)
+            }
+            (Part::Whole(records), Some(_)) => self.close(&record, records)?,
+            (Part::Deletions { mut changes }, None) => {
+                changes.delete(record);
+                Part::Deletions { changes }
+            }
+            (Part::Deletions { changes }, Some(soa)) => Part::Additions { changes, to: soa.serial },
+            (Part::Additions { mut changes, to }, None) => {
+                changes.add(record);
+                Part::Additions { changes, to }
+            }
+            (Part::Additions { to, .. }, Some(soa)) if to != soa.serial => {
+                return Err(VersionError::Broken);
+            }
+            (Part::Additions { changes, to }, Some(_)) => match &self.last {
+                Some((last, soa)) if soa.serial == to => {
+                    Part::End(Transferred::Changes(changes, last.clone()))
+                }
+                _ => Part::Deletions { changes },
+            },
+            (Part::End(_), _) => return Err(VersionError::GoesOn),
+        };
+        Ok(())
+    }
+
+    /// Ends a whole zone with the SOA record that it began with.
+    fn close(
+        &mut self,
+        record: &LocalRecord,
+        mut records: Vec<LocalRecord>,
+    ) -> Result<Part, VersionError> {
+        match self.last.take() {
+            Some((last, _)) if last.data == record.data => {
+                records.push(last);
+                Ok(Part::End(Transferred::Whole(records)))
+            }
+            _ => Err(VersionError::StraySoa),
+        }
+    }
+
+    /// Whether the last record has come.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.part, Part::End(_))
+    }
+
+    /// What was sent, if the last record has come.
+    pub(super) fn end(self) -> Result<Transferred, VersionError> {
+        match self.part {
+            Part::End(transferred) => Ok(transferred),
+            _ => Err(VersionError::CutOff),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ZONE: &str = "rpz";
+
+    fn soa(serial: u32) -> LocalRecord {
+        LocalRecord::new(ZONE, "SOA", 60, &format!("ns. admin. {serial} 2 3 4 5")).unwrap()
+    }
+
+    fn rule(name: &str) -> LocalRecord {
+        LocalRecord::new(&format!("{name}.{ZONE}"), "CNAME", 60, ".").unwrap()
+    }
+
+    /// What these records come to for who has `held`, the first its SOA record.
+    fn assemble(
+        held: Option<&[LocalRecord]>,
+        records: &[LocalRecord],
+    ) -> Result<Vec<LocalRecord>, VersionError> {
+        let zone = rule("a").name[2..].to_vec();
+        let from = held.map(|held| Soa::of(&held[0], &zone).unwrap().serial);
+        let mut assembly = Assembly::new(&zone, from);
+        for record in records {
+            assembly.take(record.clone())?;
+        }
+        let held = || Ok(held.unwrap_or_default().to_vec());
+        let mut records = assembly.end()?.records::<VersionError>(&zone, held)?;
+        records.sort_by_key(|record| (record.rtype != SOA, record.name.clone()));
+        Ok(records)
+    }
+
+    #[test]
+    fn a_whole_zone_stands_between_two_soa_records() {
+        let whole = [soa(7), rule("a"), rule("b"), rule("a"), soa(7)];
+        let expected = vec![soa(7), rule("a"), rule("b")];
+        assert_eq!(assemble(None, &whole), Ok(expected.clone()), "twice is once");
+        assert_eq!(assemble(Some(&[soa(3)]), &whole), Ok(expected), "RFC 1995 section 4");
+        assert_eq!(assemble(Some(&[soa(3)]), &[soa(7), soa(7)]), Ok(vec![soa(7)]), "an empty one");
+        for cut in 0..whole.len() {
+            assert_eq!(assemble(None, &whole[..cut]), Err(VersionError::CutOff), "{cut}");
+        }
+        assert_eq!(assemble(None, &[rule("a")]), Err(VersionError::NoSoa));
+        assert_eq!(assemble(None, &[soa(7), rule("a"), soa(8)]), Err(VersionError::StraySoa));
+        let more = [soa(7), rule("a"), soa(7), rule("b")];
+        assert_eq!(assemble(None, &more), Err(VersionError::GoesOn));
+        let other = LocalRecord { name: rule("a").name, ..soa(7) };
+        assert_eq!(assemble(None, &[soa(7), other]), Err(VersionError::StraySoa));
+    }
+
+    #[test]
+    fn differences_are_applied_one_after_the_other() {
+        let held = [soa(1), rule("a"), rule("b")];
+        let differences = [
+            [soa(3), soa(1), rule("a"), soa(2), rule("c")].to_vec(),
+            [soa(2), rule("c"), rule("b"), soa(3), rule("a"), rule("d"), soa(3)].to_vec(),
+        ]
+        .concat();
+        let expected = vec![soa(3), rule("a"), rule("d")];
+        assert_eq!(assemble(Some(&held), &differences), Ok(expected));
+        for cut in 0..differences.len() {
+            let cut_off = assemble(Some(&held), &differences[..cut]);
+            assert_eq!(cut_off, Err(VersionError::CutOff), "{cut}");
+        }
+    }
+
+    #[test]
+    fn differences_from_another_version_are_noticed() {
+        let held = [soa(1), rule("a")];
+        let absent = [soa(2), soa(1), rule("b"), soa(2), soa(2)];
+        assert_eq!(assemble(Some(&held), &absent), Err(VersionError::Inexact));
+        let present = [soa(2), soa(1), soa(2), rule("a"), soa(2)];
+        assert_eq!(assemble(Some(&held), &present), Err(VersionError::Inexact));
+        let gap = [soa(4), soa(1), soa(2), soa(3), soa(4), soa(4)];
+        assert_eq!(assemble(Some(&held), &gap), Err(VersionError::Broken));
+    }
+
+    #[test]
+    fn a_new_ttl_is_a_difference() {
+        let held = [soa(1), rule("a")];
+        let other = LocalRecord { ttl: 5, ..rule("a") };
+        let differences = [soa(2), soa(1), rule("a"), soa(2), other.clone(), soa(2)];
+        assert_eq!(assemble(Some(&held), &differences), Ok(vec![soa(2), other]));
+    }
+
+    #[test]
+    fn serials_come_round() {
+        // RFC 1982: 2 comes after 4294967290.
+        let held = [soa(4_294_967_290), rule("a")];
+        let differences = [soa(2), soa(4_294_967_290), rule("a"), soa(2), soa(2)];
+        assert_eq!(assemble(Some(&held), &differences), Ok(vec![soa(2)]));
+        assert_eq!(assemble(Some(&held), &[soa(4_294_967_290)]), Ok(held.to_vec()), "no news");
+        assert_eq!(assemble(Some(&held), &[soa(4_294_967_289)]), Ok(held.to_vec()), "an older one");
+    }
+
+    proptest! {
+        /// From any version to any later one, in however many steps; and whatever goes missing on the way is noticed or
+        /// harmless.
+        #[test]
+        fn differences_lead_to_the_last_version(
+            versions in prop::collection::vec(prop::collection::btree_set("[a-f]", 0..6), 1..6),
+            start: u32,
+            missing in any::<prop::sample::Index>(),
+        ) {
+            let serial = |number: usize| start.wrapping_add(number as u32);
+            let version = |number: usize| -> Vec<LocalRecord> {
+                let rules = versions[number].iter().map(|name| rule(name));
+                std::iter::once(soa(serial(number))).chain(rules).collect()
+            };
+            let last = versions.len() - 1;
+            let mut differences = vec![soa(serial(last))];
+            for (number, pair) in versions.windows(2).enumerate() {
+                differences.push(soa(serial(number)));
+                differences.extend(pair[0].difference(&pair[1]).map(|name| rule(name)));
+                differences.push(soa(serial(number + 1)));
+                differences.extend(pair[1].difference(&pair[0]).map(|name| rule(name)));
+            }
+            if last > 0 {
+                differences.push(soa(serial(last)));
+            }
+            let held = version(0);
+            prop_assert_eq!(assemble(Some(&held), &differences), Ok(version(last)));
+            differences.remove(missing.index(differences.len()));
+            let _ = assemble(Some(&held), &differences);
+        }
+    }
+}
