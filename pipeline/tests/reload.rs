@@ -339,7 +339,7 @@ fn news_of_a_file_are_taken_without_the_configuration() {
     let mut rig = Rig::new(&config);
     let (rules, _) = RulesDesk::new(0, 0, Seed::new([0; 16]), 1);
     let mut reloader = Reloader::new(&file, &config, std::mem::replace(&mut rig.rules, rules));
-    let mut is_blocked = |rig: &mut Rig| {
+    let is_blocked = |rig: &mut Rig| {
         let mut burst = Burst::new();
         burst.push(rig.frame(&query("one.example. A").frame_bytes()));
         rig.offer(0, &mut burst);
