@@ -1,6 +1,7 @@
 //! The rules that no single key can state, checked table by table in the order of the file.
 
 mod answers;
+mod dnssec;
 mod groups;
 mod names;
 mod ports;
@@ -46,6 +47,7 @@ pub(crate) fn check(config: &Config) -> Verdict {
     prefetch(&config.prefetch)?;
     resolving::check(config)?;
     groups::check(config)?;
+    dnssec::check(&config.dnssec)?;
     acl(&config.acl)?;
     ratelimit(&config.ratelimit)?;
     names::check_local(&config.local)?;

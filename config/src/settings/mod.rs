@@ -9,12 +9,14 @@ use crate::local::LocalRecord;
 
 mod answers;
 mod cache;
+mod dnssec;
 mod policy;
 mod ports;
 mod resolving;
 
 pub use answers::*;
 pub use cache::*;
+pub use dnssec::*;
 pub use policy::*;
 pub use ports::*;
 pub use resolving::*;
@@ -54,6 +56,8 @@ pub struct Config {
     pub forwards: Vec<Forward>,
     /// When an upstream rests, and when it is back.
     pub health: Health,
+    /// Whether answers are validated, and from where.
+    pub dnssec: Dnssec,
     /// Who may ask.
     pub acl: Acl,
     /// How fast one client may ask.

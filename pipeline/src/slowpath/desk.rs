@@ -15,6 +15,7 @@ use pmdns_stages::wire::edns::ExtendedError;
 use pmdns_stages::{Context, Tick};
 
 use super::counters::{CacheCounters, Counters, UpstreamCounters, add, count, lower};
+use super::dnssec::Validation;
 use super::encrypted::Encrypted;
 use super::failures::Failures;
 use super::groups::Groups;
@@ -74,6 +75,7 @@ pub(super) struct Desk {
     pub(super) spellers: Vec<Speller>,
     pub(super) network: Network,
     pub(super) encrypted: Encrypted,
+    pub(super) validation: Validation,
 }
 
 /// How an exchange ends.
@@ -95,7 +97,7 @@ impl Desk {
 
     /// Goes on with everything under way, and says how much there was to do.
     pub(super) fn turn(&mut self) -> usize {
-        let heard = self.hear() + self.hear_encrypted();
+        let heard = self.hear() + self.hear_encrypted() + self.hear_validation();
         self.serve_timers();
         self.probe();
         self.expire();
@@ -109,7 +111,7 @@ impl Desk {
     /// Takes in a miss. The first of its kind is asked upstream.
     pub(super) fn take_in(&mut self, miss: Miss, worker: usize) {
         count(&self.counters.misses);
-        let question = Question::of(&miss, self.cache.seed());
+        let question = Question::of(&miss, self.cache.seed()).validating(self.validation.is_on());
         // It may have been answered while it was on its way here: the reply came to another client.
         if let Some(found) = self.find(&question)
             && self.outlets.cached(&miss, worker, found, &self.context)
@@ -136,7 +138,7 @@ impl Desk {
             return self.outlets.servfail(&waiter, why, &self.context);
         }
         let Self { groups, health, now, .. } = self;
-        let begin = |question: &Question| groups.plan(question.key().name, health, *now);
+        let begin = |question: &Question| groups.plan(question.zone_name(), health, *now);
         match self.pending.admit(question, waiter, patience, begin) {
             Admission::Leads(ticket) => {
                 count(&self.counters.leaders);
@@ -191,6 +193,7 @@ impl Desk {
             }
         });
         lower(&counters.pending);
+        self.validation.fetched(&question, None);
         match outcome {
             Outcome::Answer(entry) => {
                 self.wake(&question);

@@ -21,6 +21,13 @@ use super::query::{Face, Question};
 use super::spelling::Spelling;
 use super::udp::{self, Flight, InFlight, Received};
 
+/// What was read of a reply.
+pub(super) struct Read {
+    entry: Entry,
+    /// The reply itself, if validation is about it.
+    to_judge: Option<Vec<u8>>,
+}
+
 /// Those who leave in one flight: their tickets and questions, and whether each has an OPT record.
 type Passengers = ArrayVec<(Ticket, Rc<Question>, bool), MAX_QUERIES_PER_PORT>;
 
@@ -232,10 +239,11 @@ impl Desk {
         &mut self,
         ticket: Ticket,
         attempt: Attempt,
-        answer: Result<Entry, Setback>,
+        answer: Result<Read, Setback>,
     ) {
         match answer {
-            Ok(entry) => self.answer(ticket, entry),
+            Ok(Read { entry, to_judge: None }) => self.answer(ticket, entry),
+            Ok(Read { entry, to_judge: Some(reply) }) => self.judge(ticket, attempt, entry, reply),
             Err(setback) => self.learn(ticket, attempt, setback),
         }
     }
@@ -254,11 +262,19 @@ impl Desk {
         question: &Question,
         attempt: Attempt,
         reply: &[u8],
-    ) -> Result<Entry, Setback> {
+    ) -> Result<Read, Setback> {
         let counters = &self.upstream_counters[attempt.upstream];
-        let entry =
+        let mut entry =
             read(question, attempt.edns, reply, self.context.seconds, &self.lifetimes, counters)?;
-        Ok(self.outlets.encode.rules().respond(entry, question.key(), reply))
+        if self.validation.is_on() {
+            // Who validates believes nobody's AD (RFC 4035 section 4.9.3).
+            entry.distrust();
+        }
+        if question.is_checked() || self.validation.wants(question) {
+            return Ok(Read { entry, to_judge: Some(reply.to_vec()) });
+        }
+        let entry = self.outlets.encode.rules().respond(entry, question.key(), reply);
+        Ok(Read { entry, to_judge: None })
     }
 }
 

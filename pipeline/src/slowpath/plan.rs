@@ -53,6 +53,8 @@ pub(super) enum Setback {
     NeedsPlainDns,
     /// It replied that it has no answer. To ask it again within this exchange is no use.
     Refused,
+    /// The same, but what it replied is forged or broken, for this reason (RFC 4033 section 5).
+    Bogus(ExtendedError),
     /// It took all the time it had.
     Silent,
     /// It could not be reached, which was clear at once.
@@ -79,6 +81,8 @@ pub(super) struct Plan {
     pause_is_due: bool,
     /// Whether any upstream was reached, or at least took its time.
     was_reached: bool,
+    /// Why the last bogus reply was.
+    bogus: Option<ExtendedError>,
 }
 
 impl Plan {
@@ -100,13 +104,14 @@ impl Plan {
             pause: FIRST_PAUSE,
             pause_is_due: true,
             was_reached: false,
+            bogus: None,
         }
     }
 
     /// Why there is no answer, once the plan has given up.
     pub(super) fn why_none(&self) -> ExtendedError {
         match self.was_reached {
-            true => ExtendedError::NO_REACHABLE_AUTHORITY,
+            true => self.bogus.unwrap_or(ExtendedError::NO_REACHABLE_AUTHORITY),
             false => ExtendedError::NETWORK_ERROR,
         }
     }
@@ -185,6 +190,7 @@ impl Plan {
                 self.again.push_back(Attempt { edns: false, ..attempt });
             }
             Setback::Refused | Setback::NeedsPlainDns => {}
+            Setback::Bogus(why) => self.bogus = Some(why),
             Setback::Silent => {
                 self.pause_is_due = false;
                 self.queue.push_back(attempt.upstream);

@@ -154,8 +154,11 @@ impl Desk {
             return; // Somebody has asked for it meanwhile.
         }
         let Self { groups, health, now, .. } = self;
-        let begin = |question: &Question| groups.plan(question.key().name, health, *now);
-        match self.pending.begin(Question::of_entry(entry), begin) {
+        let begin = |question: &Question| groups.plan(question.zone_name(), health, *now);
+        match self
+            .pending
+            .begin(Question::of_entry(entry).validating(self.validation.is_on()), begin)
+        {
             Admission::Leads(ticket) => {
                 self.prefetch.spend();
                 count(&self.counters.prefetched);

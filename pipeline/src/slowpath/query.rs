@@ -39,6 +39,8 @@ pub(super) struct Question {
     qtype: u16,
     qclass: u16,
     flags: u8,
+    /// Whether answers are validated, unless clients say that they do so themselves.
+    validates: bool,
     hash: u64,
 }
 
@@ -46,32 +48,61 @@ impl Question {
     /// What the client of `miss` asks.
     pub(super) fn of(miss: &Miss, seed: Seed) -> Self {
         let key = miss.key();
+        Self::new(key, key.hash(seed, miss.key))
+    }
+
+    /// What the cache has under `key`.
+    pub(super) fn of_key(key: Key<'_>, seed: Seed) -> Self {
+        Self::new(key, key.hash(seed, seed.hash(key.name)))
+    }
+
+    fn new(key: Key<'_>, hash: u64) -> Self {
         Self {
             name: key.name.to_ascii_lowercase().into(),
             qtype: key.qtype,
             qclass: key.qclass,
             flags: key.flags,
-            hash: key.hash(seed, miss.key),
+            validates: false,
+            hash,
         }
+    }
+
+    /// The same where answers are validated, or not.
+    pub(super) fn validating(self, validates: bool) -> Self {
+        Self { validates, ..self }
+    }
+
+    /// Whether the answer is validated: the client does not say that it does so itself (RFC 4035 section 4.9.2).
+    pub(super) fn is_checked(&self) -> bool {
+        self.validates && self.flags & Key::CD == 0
+    }
+
+    /// A name in the zone that is asked. Who validates asks for a delegation's DS records where they are: in the zone
+    /// above (RFC 4035 section 3.1.4.1).
+    pub(super) fn zone_name(&self) -> &[u8] {
+        match self.name.split_first() {
+            Some((label @ 1.., rest)) if self.validates && self.qtype == rtype::DS => {
+                rest.get(usize::from(*label)..).unwrap_or(&self.name)
+            }
+            _ => &self.name,
+        }
+    }
+
+    /// The flags that it is asked with, as in its key. A validator wants the data even if the upstream's own
+    /// validation refuses them (RFC 6840 section 5.9).
+    fn asked_flags(&self) -> u8 {
+        if self.is_checked() { self.flags | Key::DO | Key::CD } else { self.flags }
     }
 
     /// What probes ask: the root's SOA record, which is short, and which every resolver knows.
     pub(super) fn probe() -> Self {
-        let (name, qtype, qclass) = (Box::new([0]), rtype::SOA, CLASS_IN);
-        Self { name, qtype, qclass, flags: 0, hash: 0 }
+        Self::new(Key { name: &[0], qtype: rtype::SOA, qclass: CLASS_IN, flags: 0 }, 0)
     }
 
     /// What an entry of the cache answers.
     pub(super) fn of_entry(entry: &Entry) -> Self {
         let mut buffer = NameBuffer::default();
-        let key = entry.key(&mut buffer);
-        Self {
-            name: key.name.into(),
-            qtype: key.qtype,
-            qclass: key.qclass,
-            flags: key.flags,
-            hash: entry.head().hash,
-        }
+        Self::new(entry.key(&mut buffer), entry.head().hash)
     }
 
     /// The cache key.
@@ -142,7 +173,8 @@ impl Query {
     /// want to know it share answers with clients that do not, and encode tells it to the former only.
     pub(super) fn new(question: &Question, id: u16, spelling: Spelling, edns: bool) -> Self {
         let key = question.key();
-        let checking_disabled = if key.flags & Key::CD != 0 { flag::CD } else { 0 };
+        let asked = question.asked_flags();
+        let checking_disabled = if asked & Key::CD != 0 { flag::CD } else { 0 };
         let mut head = [0; HEADER_LEN];
         put16(&mut head, header::ID, id);
         put16(&mut head, header::FLAGS, flag::RD | flag::AD | checking_disabled);
@@ -154,7 +186,7 @@ impl Query {
         message.extend(key.qtype.to_be_bytes());
         message.extend(key.qclass.to_be_bytes());
         if edns {
-            message.extend(opt(OUR_UDP_SIZE, Rcode::NOERROR, key.flags & Key::DO != 0));
+            message.extend(opt(OUR_UDP_SIZE, Rcode::NOERROR, asked & Key::DO != 0));
         }
         Self { message }
     }
