@@ -19,6 +19,7 @@ use pmdns::engine::EngineError;
 use pmdns::replay::{self, ReplayError};
 #[cfg(feature = "dpdk")]
 use pmdns::run::{self, RunError};
+use pmdns::slowpath::{AnchorError, Anchors};
 use pmdns_config::{Config, ConfigError};
 use pmdns_stages::policy::{Ruleset, RulesetError};
 use pmdns_stages::wire::name::Seed;

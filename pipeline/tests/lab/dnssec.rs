@@ -85,7 +85,8 @@ fn what_unbound_finds_secure_is_secure_and_what_it_refuses_is_refused() {
 fn questions() -> impl Iterator<Item = String> {
     let of_zone =
         |(zone, _): (&'static str, _)| QUESTIONS.map(|question| question.replace("{}", zone));
-    ZONES.into_iter().flat_map(of_zone)
+    // Nobody serves what is above the trust anchor, where its DS records would be.
+    ZONES.into_iter().flat_map(of_zone).filter(|question| question != "top. TYPE43")
 }
 
 /// Asks both, in every way; returns our answer to somebody who wants to know whether it is secure.

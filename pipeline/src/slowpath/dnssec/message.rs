@@ -83,14 +83,19 @@ pub(super) fn is_signed(reply: &[u8]) -> bool {
 /// signed, which is right in a zone that is not signed, and bogus in one that is.
 pub(super) fn evidence(
     message: &Message<&[u8]>,
-    spare: impl Fn(&Name<Vec<u8>>) -> bool,
+    spare: impl Fn(&[u8]) -> bool,
 ) -> Option<(Message<Vec<u8>>, bool)> {
     let question = message.sole_question().ok()?;
     let (name, qtype): (Name<Vec<u8>>, Rtype) = (question.qname().to_name(), question.qtype());
-    if spare(&name) {
+    // DS records are the zone's above (RFC 4035 section 3.1.4.1).
+    let is_of_zone_above = qtype == Rtype::DS;
+    let zone_name = name.parent().filter(|_| is_of_zone_above);
+    if spare(zone_name.map_or(name.as_slice(), |above| above.into_octets())) {
         return None;
     }
-    let is_spared = |record: &ParsedRecord<'_, &[u8]>| spare(&record.owner().to_name());
+    let is_spared = |record: &ParsedRecord<'_, &[u8]>| {
+        !is_of_zone_above && spare(record.owner().to_vec().as_slice())
+    };
     let (mut end, mut first, mut is_answered, mut is_whole) = (name.clone(), None, false, true);
     for record in message.answer().ok()?.flatten() {
         if is_spared(&record) {

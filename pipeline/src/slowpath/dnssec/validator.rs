@@ -89,7 +89,7 @@ async fn judge(context: &Validator, anchors: &Anchors, reply: Vec<u8>, dnssec_ok
     let Some(signatures) = Signatures::of(&message) else {
         return Verdict::Bogus(ExtendedError::DNSSEC_BOGUS);
     };
-    let evidence = message::evidence(&message, |name| anchors.spare(name.as_slice()));
+    let evidence = message::evidence(&message, |name| anchors.spare(name));
     let (state, why) = match evidence {
         None => (ValidationState::Insecure, None),
         Some((mut evidence, is_whole)) => {
