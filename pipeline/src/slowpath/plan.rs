@@ -256,6 +256,15 @@ mod tests {
     }
 
     #[test]
+    fn after_a_bogus_reply_the_next_is_asked_and_the_reason_is_kept() {
+        let mut plan = plan(2);
+        fails(&mut plan, udp(0), Setback::Bogus(ExtendedError::SIGNATURE_EXPIRED));
+        fails(&mut plan, udp(1), Setback::Refused);
+        assert_eq!(plan.next(), Next::GiveUp);
+        assert_eq!(plan.why_none(), ExtendedError::SIGNATURE_EXPIRED);
+    }
+
+    #[test]
     fn the_same_upstream_another_way() {
         let mut plan = plan(2);
         let plain = Attempt { edns: false, ..udp(0) };

@@ -301,6 +301,24 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn who_validates_asks_with_do_and_cd_and_the_zone_above_for_ds() {
+        let plain = question(&query("www.example. TYPE43"));
+        assert!(!plain.is_checked());
+        assert_eq!(plain.zone_name(), plain.key().name);
+        let checked = plain.clone().validating(true);
+        assert!(checked.is_checked());
+        assert_eq!(checked.zone_name(), b"\x07example\0");
+        let message = Query::new(&checked, 0, Spelling::PLAIN, true);
+        assert_eq!(message.bytes()[2..4], [0x01, 0x30], "RD, AD and CD");
+        assert_eq!(message.bytes()[message.bytes().len() - 4], 0x80, "DO");
+        assert_eq!(checked.key().flags, 0, "its answer is for those who asked");
+        let mut own = query("www.example. A");
+        own.flags |= flag::CD;
+        assert!(!question(&own).validating(true).is_checked(), "RFC 4035 section 4.9.2");
+        assert_eq!(question(&query(". TYPE43")).validating(true).zone_name(), [0]);
+    }
+
+    #[test]
     fn padded_queries_are_128_or_256_or_384_bytes_long() {
         for len in [1, 60, 63] {
             let label = "a".repeat(len);

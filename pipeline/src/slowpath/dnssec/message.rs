@@ -195,3 +195,121 @@ fn copy(
     }
     Some(())
 }
+
+#[cfg(test)]
+mod tests {
+    use domain::base::iana::SecurityAlgorithm;
+    use domain::rdata::A;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn name(text: &str) -> Name<Vec<u8>> {
+        Name::vec_from_str(text).unwrap()
+    }
+
+    /// A reply about `www.example.`: an alias to `host.other.`, its address, and a signature for each of these times.
+    fn reply(qtype: Rtype, times: &[(u32, u32)]) -> Vec<u8> {
+        let mut message = MessageBuilder::from_target(StaticCompressor::new(Vec::new())).unwrap();
+        message.header_mut().set_qr(true);
+        let mut message = message.question();
+        message.push((name("www.example"), qtype)).unwrap();
+        let mut message = message.answer();
+        let ttl = Ttl::from_secs(300);
+        message.push((name("www.example"), ttl, Cname::new(name("host.other")))).unwrap();
+        for (inception, expiration) in times {
+            let signature = Rrsig::new(
+                Rtype::CNAME,
+                SecurityAlgorithm::ED25519,
+                2,
+                Ttl::from_secs(100),
+                Timestamp::from(*expiration),
+                Timestamp::from(*inception),
+                7,
+                name("example"),
+                vec![1, 2, 3],
+            );
+            message.push((name("www.example"), ttl, signature.unwrap())).unwrap();
+        }
+        message.push((name("host.other"), ttl, A::from_octets(192, 0, 2, 1))).unwrap();
+        message.finish().into_target()
+    }
+
+    fn types(message: &[u8]) -> Vec<Rtype> {
+        let message = Message::from_octets(message).unwrap();
+        message.iter().map(|record| record.unwrap().0.rtype()).collect()
+    }
+
+    #[test]
+    fn signatures_bound_lifetimes_and_lapse() {
+        let expired = Some(ExtendedError::SIGNATURE_EXPIRED);
+        let early = Some(ExtendedError::SIGNATURE_NOT_YET_VALID);
+        for (times, max_ttl, lapsed, why) in [
+            (&[][..], u32::MAX, None, ExtendedError::RRSIGS_MISSING),
+            (&[(500, 5000)], 100, None, ExtendedError::DNSSEC_BOGUS),
+            (&[(500, 1007)], 7, None, ExtendedError::DNSSEC_BOGUS),
+            (&[(500, 999)], u32::MAX, expired, ExtendedError::SIGNATURE_EXPIRED),
+            (&[(1001, 2000)], u32::MAX, early, ExtendedError::SIGNATURE_NOT_YET_VALID),
+            (&[(500, 999), (500, 5000)], 100, None, ExtendedError::DNSSEC_BOGUS),
+        ] {
+            let reply = reply(Rtype::A, times);
+            let message = Message::from_octets(&*reply).unwrap();
+            let signatures = Signatures::at(&message, Timestamp::from(1000)).unwrap();
+            assert_eq!((signatures.max_ttl, signatures.lapsed), (max_ttl, lapsed), "{times:?}");
+            assert_eq!(signatures.why_bogus(), why, "{times:?}");
+        }
+    }
+
+    #[test]
+    fn signatures_are_passed_on_to_those_who_ask_for_them() {
+        let reply = reply(Rtype::A, &[(1, 2)]);
+        let message = Message::from_octets(&*reply).unwrap();
+        let stripped = passed_on(&message, true, false).unwrap();
+        assert_eq!(types(&stripped), [Rtype::CNAME, Rtype::A]);
+        assert!(Message::from_octets(&*stripped).unwrap().header().ad());
+        let whole = passed_on(&message, false, true).unwrap();
+        assert_eq!(whole, reply, "byte for byte");
+        let signatures = self::reply(Rtype::RRSIG, &[(1, 2)]);
+        let asked_for = passed_on(&Message::from_octets(&*signatures).unwrap(), false, false);
+        assert_eq!(types(&asked_for.unwrap()), [Rtype::CNAME, Rtype::RRSIG, Rtype::A]);
+    }
+
+    #[test]
+    fn what_leads_to_a_spared_name_is_judged_alone() {
+        let reply = reply(Rtype::A, &[(1, 2)]);
+        let message = Message::from_octets(&*reply).unwrap();
+        let is = |text: &'static str| move |one: &[u8]| one == name(text).as_slice();
+        assert!(evidence(&message, is("www.example")).is_none());
+        let (part, is_whole) = evidence(&message, is("host.other")).unwrap();
+        assert!(!is_whole && part.sole_question().unwrap().qtype() == Rtype::CNAME);
+        assert_eq!(types(part.as_slice()), [Rtype::CNAME, Rtype::RRSIG]);
+        let (whole, is_whole) = evidence(&message, is("example")).unwrap();
+        assert!(is_whole && whole.as_slice() == reply);
+    }
+
+    #[test]
+    fn a_denial_without_soa_is_given_one_at_the_end_of_its_aliases() {
+        let reply = reply(Rtype::AAAA, &[]);
+        let message = Message::from_octets(&*reply).unwrap();
+        let (evidence, _) = evidence(&message, |_| false).unwrap();
+        let soa = evidence.authority().unwrap().next().unwrap().unwrap();
+        assert_eq!((soa.owner().to_vec(), soa.rtype()), (name("host.other"), Rtype::SOA));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_do_harm(
+            flips in proptest::collection::vec((0..200usize, any::<u8>()), 0..8),
+        ) {
+            let mut reply = reply(Rtype::A, &[(1, 2)]);
+            for (at, byte) in flips {
+                let at = at % reply.len();
+                reply[at] = byte;
+            }
+            let message = Message::from_octets(&*reply).unwrap();
+            let _ = Signatures::of(&message);
+            let _ = evidence(&message, |name| name.len() == 12);
+            let _ = passed_on(&message, true, false);
+        }
+    }
+}

@@ -177,3 +177,42 @@ impl Drop for Validation {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pmdns_config::Dnssec;
+
+    use super::super::plan::Transport;
+    use super::*;
+
+    /// An unsigned answer of the root's NS record to itself: keys are wanted to judge it.
+    const REPLY: &[u8] =
+        b"\0\0\x84\0\0\x01\0\x01\0\0\0\0\0\0\x02\0\x01\0\0\x02\0\x01\0\0\0\x3c\0\x01\0";
+
+    #[test]
+    fn too_many_replies_at_once_are_refused_and_all_others_come_back() {
+        let on = Dnssec { validate: true, ..Dnssec::default() };
+        let anchors = Anchors::load(&on).unwrap();
+        let mut validation = Validation::start(anchors, Duration::from_millis(500)).unwrap();
+        let attempt = Attempt { upstream: 0, transport: Transport::Udp, edns: true };
+        let validated = || Validated { ticket: Ticket::NONE, attempt };
+        for _ in 0..MAX_UNDER_WAY {
+            assert!(validation.validate(validated(), REPLY.to_vec(), false));
+        }
+        assert!(!validation.validate(validated(), REPLY.to_vec(), false));
+        // Nobody brings the keys.
+        while !validation.under_way.is_empty() {
+            if let Report::Verdict { slot, verdict } = validation.reports.recv().unwrap() {
+                assert!(matches!(verdict, Verdict::Late), "{verdict:?}");
+                validation.under_way.remove(slot);
+            }
+        }
+        assert!(validation.validate(validated(), REPLY.to_vec(), false), "there is room again");
+    }
+
+    #[test]
+    fn who_does_not_validate_has_no_thread() {
+        let validation = Validation::start(None, Duration::from_secs(1)).unwrap();
+        assert!(validation.thread.is_none() && !validation.is_on());
+    }
+}
