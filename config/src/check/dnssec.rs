@@ -15,7 +15,8 @@ pub(super) fn check(dnssec: &Dnssec) -> Verdict {
     at_most("dnssec.negative_trust_anchors", "names", names.len(), MAX_NEGATIVE_ANCHORS)?;
     for (index, name) in names.iter().enumerate() {
         if let Err(error) = wire_name(name) {
-            return broken(format!("dnssec.negative_trust_anchors[{index}]"), error.into());
+            let key = format!("dnssec.negative_trust_anchors[{index}]");
+            return broken(key, Problem::NegativeAnchor(error));
         }
     }
     Ok(())
