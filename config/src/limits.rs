@@ -96,6 +96,8 @@ pub const MIN_PARALLEL: usize = 2;
 pub const MAX_PARALLEL: usize = 4;
 /// Forward zones.
 pub const MAX_FORWARDS: usize = 65_536;
+/// Names that are not validated.
+pub const MAX_NEGATIVE_ANCHORS: usize = 256;
 /// Failures until an upstream rests, and replies until it is well again.
 pub const MAX_IN_A_ROW: u32 = 100;
 /// The shortest pause between probes, in milliseconds.

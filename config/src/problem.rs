@@ -227,6 +227,9 @@ pub enum Problem {
     /// The origin of a zone file is no name.
     #[error("cannot be an origin: {0}")]
     Origin(NameError),
+    /// A name that is not validated is no name.
+    #[error("cannot be left out of validation: {0}")]
+    NegativeAnchor(NameError),
     /// Blocking takes everything below a name along.
     #[error("is `*.{0}`; write `{0}`, everything below it is blocked with it")]
     BlockedWildcard(String),

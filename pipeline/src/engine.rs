@@ -31,8 +31,8 @@ use crate::occupancy::RingGauge;
 use crate::ring::{RingReceiver, RingSender, ring};
 use crate::rules::RulesDesk;
 use crate::slowpath::{
-    self, Answered, CacheCounters, Counters as SlowPathCounters, SlowPathParts, Trust, TrustError,
-    UpstreamCounters,
+    self, AnchorError, Anchors, Answered, CacheCounters, Counters as SlowPathCounters,
+    SlowPathParts, Trust, TrustError, UpstreamCounters,
 };
 use crate::snapshot::CacheOrders;
 use crate::topology::Topology;
@@ -59,6 +59,9 @@ pub enum EngineError {
     /// Encrypted upstreams cannot be trusted.
     #[error(transparent)]
     Trust(#[from] TrustError),
+    /// There is nothing to validate with.
+    #[error(transparent)]
+    Anchors(#[from] AnchorError),
     /// The system gives no random numbers.
     #[error("no random numbers from the system: {0}")]
     Random(getrandom::Error),
@@ -179,6 +182,7 @@ impl Engine {
         set_calendar(&calendar, clock);
         let cookies = cookies(&config.cookies, &calendar)?;
         let trust = Trust::load(&config.upstreams)?;
+        let anchors = Anchors::load(&config.dnssec)?;
         let (ruleset, digest) = Ruleset::load(config, seed, 0)?;
         let stages = stages(config, facts, &cache, cookies, Arc::new(ruleset), clock);
         let (worker_rings, slow_path_rings, rings) = lay_rings(config, &topology);
@@ -209,6 +213,7 @@ impl Engine {
                 settings: config.slowpath.clone(),
                 upstreams: config.upstreams.clone(),
                 trust: trust.clone(),
+                anchors: anchors.clone(),
                 groups: config.groups.clone(),
                 forwards: config.forwards.clone(),
                 views: config.views.clone(),

@@ -19,6 +19,7 @@ use pmdns::engine::EngineError;
 use pmdns::replay::{self, ReplayError};
 #[cfg(feature = "dpdk")]
 use pmdns::run::{self, RunError};
+use pmdns::slowpath::{AnchorError, Anchors};
 #[cfg(feature = "dpdk")]
 use pmdns::transfer::TransferError;
 use pmdns_config::{Config, ConfigError};
@@ -155,6 +156,8 @@ enum Failure {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Rules(#[from] RulesetError),
+    #[error(transparent)]
+    Anchors(#[from] AnchorError),
     #[cfg(feature = "dpdk")]
     #[error(transparent)]
     Run(#[from] RunError),
@@ -183,11 +186,11 @@ impl Failure {
     /// Exit codes are documented in docs/operations.md.
     fn exit_code(&self) -> u8 {
         match self {
-            Self::Config(_) | Self::Rules(_) => 2,
+            Self::Config(_) | Self::Rules(_) | Self::Anchors(_) => 2,
             #[cfg(feature = "dpdk")]
             Self::Run(error) => match error {
                 RunError::Topology(_)
-                | RunError::Engine(EngineError::Rules(_))
+                | RunError::Engine(EngineError::Rules(_) | EngineError::Anchors(_))
                 | RunError::Transfer(TransferError::Key(_) | TransferError::Name(_)) => 2,
                 RunError::Eal(_) | RunError::Pool(_) => 3,
                 RunError::Port(_) => 4,
@@ -245,6 +248,7 @@ fn execute(command: Command) -> Result<(), Failure> {
             let settings = Config::load(&config)?;
             // The files it names are part of it. Names are hashed with a secret, but nobody asks for these.
             let (_, digest) = Ruleset::load(&settings, Seed::new([0; 16]), 0)?;
+            Anchors::load(&settings.dnssec)?;
             let mut out = io::stdout().lock();
             for warning in &digest.warnings {
                 writeln!(out, "warning: {warning}")?;

@@ -45,6 +45,8 @@ mod verdict;
 mod af_xdp;
 #[path = "lab/differential.rs"]
 mod differential;
+#[path = "lab/dnssec.rs"]
+mod dnssec;
 #[path = "lab/encrypted.rs"]
 mod encrypted;
 #[path = "lab/lifecycle.rs"]

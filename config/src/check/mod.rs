@@ -1,6 +1,7 @@
 //! The rules that no single key can state, checked table by table in the order of the file.
 
 mod answers;
+mod dnssec;
 mod groups;
 mod names;
 mod ports;
@@ -50,6 +51,7 @@ pub(crate) fn check(config: &Config) -> Verdict {
     resolving::check(config)?;
     views::check(config)?;
     groups::check(config)?;
+    dnssec::check(&config.dnssec)?;
     acl(&config.acl)?;
     ratelimit(&config.ratelimit)?;
     names::check_local(config)?;

@@ -1,6 +1,7 @@
 //! Files that a configuration names: zone files and block lists. They are read when the engine is built
 //! and whenever it is told to reload.
 
+mod anchors;
 mod kept;
 mod list;
 mod text;
@@ -10,6 +11,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+pub use anchors::read_anchors;
 pub use kept::keep_zone;
 pub use list::{ListSummary, Listed, Scope, list_from, read_list};
 pub use zone::{read_zone, received_record, zone_from};

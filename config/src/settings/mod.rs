@@ -9,6 +9,7 @@ use crate::local::Local;
 
 mod answers;
 mod cache;
+mod dnssec;
 mod policy;
 mod ports;
 mod resolving;
@@ -16,6 +17,7 @@ mod transfer;
 
 pub use answers::*;
 pub use cache::*;
+pub use dnssec::*;
 pub use policy::*;
 pub use ports::*;
 pub use resolving::*;
@@ -58,6 +60,8 @@ pub struct Config {
     pub forwards: Vec<Forward>,
     /// When an upstream rests, and when it is back.
     pub health: Health,
+    /// Whether answers are validated, and from where.
+    pub dnssec: Dnssec,
     /// Who may ask.
     pub acl: Acl,
     /// Groups of clients with rules and upstreams of their own.

@@ -97,6 +97,18 @@ counters! {
         prefetch_late,
         /// Answers planned to be asked for again that were not popular any more when their turn came.
         prefetch_dropped,
+        /// Replies whose signatures are right, all the way from a trust anchor.
+        secure,
+        /// Replies that are provably not signed, or that nobody shall validate.
+        insecure,
+        /// Replies refused because they are forged, or their signatures are missing, wrong or expired.
+        bogus,
+        /// Replies that could not be judged: no trust anchor is above them, or there was no time.
+        indeterminate,
+        /// Questions put to the upstreams to validate replies to others.
+        validation_queries,
+        /// Replies and questions of the validator refused because too many were under way.
+        validation_shed,
         /// Sockets that could not be opened.
         socket_errors,
         /// Answers kept for one network only, expired ones among them.

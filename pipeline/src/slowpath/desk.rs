@@ -16,6 +16,7 @@ use pmdns_stages::wire::subnet::Subnet;
 use pmdns_stages::{Context, Tick};
 
 use super::counters::{CacheCounters, Counters, UpstreamCounters, add, count, lower};
+use super::dnssec::Validation;
 use super::encrypted::Encrypted;
 use super::failures::Failures;
 use super::groups::Groups;
@@ -77,6 +78,7 @@ pub(super) struct Desk {
     pub(super) spellers: Vec<Speller>,
     pub(super) network: Network,
     pub(super) encrypted: Encrypted,
+    pub(super) validation: Validation,
 }
 
 /// How an exchange ends.
@@ -98,7 +100,7 @@ impl Desk {
 
     /// Goes on with everything under way, and says how much there was to do.
     pub(super) fn turn(&mut self) -> usize {
-        let heard = self.hear() + self.hear_encrypted();
+        let heard = self.hear() + self.hear_encrypted() + self.hear_validation();
         self.serve_timers();
         self.probe();
         self.expire();
@@ -143,7 +145,7 @@ impl Desk {
             return self.outlets.servfail(&waiter, once_cached(why), &self.context);
         }
         let Self { groups, health, now, .. } = self;
-        let begin = |question: &Question| groups.plan(question.key(), health, *now);
+        let begin = |question: &Question| groups.plan(question.zone(), health, *now);
         match self.pending.admit(question, waiter, patience, begin) {
             Admission::Leads(ticket) => {
                 count(&self.counters.leaders);
@@ -199,6 +201,7 @@ impl Desk {
             }
         });
         lower(&counters.pending);
+        self.validation.fetched(&question, None);
         match outcome {
             Outcome::Answer(answer) => {
                 self.wake(&question);

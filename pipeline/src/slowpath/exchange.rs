@@ -23,6 +23,13 @@ use super::spelling::Spelling;
 use super::subnets::{Answer, OtherSubnet, network_of};
 use super::udp::{self, Flight, InFlight, Received};
 
+/// What was read of a reply.
+pub(super) struct Read {
+    answer: Answer,
+    /// The reply itself, if validation is about it.
+    to_judge: Option<Vec<u8>>,
+}
+
 /// Those who leave in one flight: their tickets and questions, and whether each has an OPT record.
 type Passengers = ArrayVec<(Ticket, Rc<Question>, bool), MAX_QUERIES_PER_PORT>;
 
@@ -237,10 +244,13 @@ impl Desk {
         &mut self,
         ticket: Ticket,
         attempt: Attempt,
-        answer: Result<Answer, Setback>,
+        answer: Result<Read, Setback>,
     ) {
         match answer {
-            Ok(answer) => self.answer(ticket, answer),
+            Ok(Read { answer, to_judge: None }) => self.answer(ticket, answer),
+            Ok(Read { answer, to_judge: Some(reply) }) => {
+                self.judge(ticket, attempt, answer, reply);
+            }
             Err(setback) => self.learn(ticket, attempt, setback),
         }
     }
@@ -259,9 +269,9 @@ impl Desk {
         question: &Question,
         attempt: Attempt,
         reply: &[u8],
-    ) -> Result<Answer, Setback> {
+    ) -> Result<Read, Setback> {
         let counters = &self.upstream_counters[attempt.upstream];
-        let entry =
+        let mut entry =
             read(question, attempt.edns, reply, self.context.seconds, &self.lifetimes, counters)?;
         let network = match question.subnet().map(|sent| network_of(reply, &entry, sent)) {
             None => None,
@@ -272,8 +282,15 @@ impl Desk {
                 return Err(Setback::NeedsTcp);
             }
         };
+        if self.validation.is_on() {
+            // Who validates believes nobody's AD (RFC 4035 section 4.9.3).
+            entry.distrust();
+        }
+        if question.is_checked() || self.validation.wants(question) {
+            return Ok(Read { answer: Answer { entry, network }, to_judge: Some(reply.to_vec()) });
+        }
         let entry = self.outlets.encode.rules().respond(entry, question.key(), reply);
-        Ok(Answer { entry, network })
+        Ok(Read { answer: Answer { entry, network }, to_judge: None })
     }
 }
 

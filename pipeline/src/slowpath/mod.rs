@@ -9,7 +9,7 @@
 //! thread touches. On it runs one loop, which never waits for the network: [`Desk`] takes misses in and
 //! answers them, [`exchange`] and [`calls`] carry out what the plans say, [`network`] holds sockets and timers. What
 //! decides is pure and told the time: [`pending`], [`groups`], [`plan`], [`health`], [`failures`], [`subnets`], [`query`], [`spelling`]. What
-//! touches sockets is small: [`udp`], [`tcp`]; [`encrypted`] has a thread of its own.
+//! touches sockets is small: [`udp`], [`tcp`]; [`encrypted`] has a thread of its own, and so has [`dnssec`].
 //! docs/adr/0009-queries-fly-together.md says why it is so.
 //!
 //! Three promises, whatever the upstreams do: a client that is admitted is answered by its deadline or
@@ -18,6 +18,7 @@
 mod calls;
 pub(crate) mod counters;
 mod desk;
+mod dnssec;
 #[cfg(fuzzing)]
 pub mod door;
 mod encrypted;
@@ -57,6 +58,7 @@ use pmdns_stages::policy::Ruleset;
 pub use counters::{
     CacheCounters, CacheSnapshot, Counters, CountersSnapshot, UpstreamCounters, UpstreamSnapshot,
 };
+pub use dnssec::{AnchorError, Anchors};
 pub use encrypted::{Trust, TrustError};
 pub(crate) use orders::{Block, MAX_BLOCKS, purge};
 pub use orders::{Order, orders};
@@ -66,6 +68,7 @@ use crate::clock::Clock;
 use crate::ring::{RingReceiver, RingSender};
 use crate::rules::Tray;
 use desk::Desk;
+use dnssec::Validation;
 use encrypted::Encrypted;
 use failures::Failures;
 use groups::Groups;
@@ -95,6 +98,8 @@ pub struct SlowPathParts {
     pub upstreams: Vec<Upstream>,
     /// Whom to trust of those that are encrypted.
     pub trust: Trust,
+    /// What replies are validated by; none: they are not.
+    pub anchors: Option<Anchors>,
     /// How groups of them are asked.
     pub groups: Vec<Group>,
     /// Which group is asked for which names.
@@ -243,6 +248,7 @@ fn open(parts: SlowPathParts) -> io::Result<(Desk, Vec<RingReceiver<Miss>>)> {
             &parts.trust,
             &parts.upstream_counters,
         )?,
+        validation: Validation::start(parts.anchors, deadline)?,
         upstreams: parts.upstreams,
         upstream_counters: parts.upstream_counters,
         cache_counters: parts.cache_counters,

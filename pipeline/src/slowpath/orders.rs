@@ -97,6 +97,8 @@ impl Desk {
         // A walk is not begun anew before it has ended, or rules that change often would keep it from the newest answers.
         if self.orders.judging.is_none() && std::mem::take(&mut self.orders.rules_changed) {
             self.orders.judging = Some(Walk::default());
+            // Those for one network are few, and asked for again soon enough.
+            add(&self.counters.withdrawn, self.subnets.clear(&self.counters));
         }
         let Some(walk) = &mut self.orders.judging else { return 0 };
         let (rules, mut withdrawn) = (self.outlets.encode.rules(), 0);

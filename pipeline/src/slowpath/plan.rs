@@ -53,6 +53,8 @@ pub(super) enum Setback {
     NeedsPlainDns,
     /// It replied that it has no answer, and may have said why. To ask it again within this exchange is no use.
     Refused(Option<ExtendedError>),
+    /// The same, but what it replied is forged or broken, for this reason (RFC 4033 section 5).
+    Bogus(ExtendedError),
     /// It took all the time it had.
     Silent,
     /// It could not be reached, which was clear at once.
@@ -81,6 +83,8 @@ pub(super) struct Plan {
     was_reached: bool,
     /// Why the first that said so has no answer.
     told: Option<ExtendedError>,
+    /// Why the last bogus reply was.
+    bogus: Option<ExtendedError>,
 }
 
 impl Plan {
@@ -103,12 +107,13 @@ impl Plan {
             pause_is_due: true,
             was_reached: false,
             told: None,
+            bogus: None,
         }
     }
 
-    /// Why there is no answer, once the plan has given up: as an upstream said, if one did.
+    /// Why there is no answer, once the plan has given up: what validation found, or what an upstream said.
     pub(super) fn why_none(&self) -> ExtendedError {
-        self.told.unwrap_or(match self.was_reached {
+        self.bogus.or(self.told).unwrap_or(match self.was_reached {
             true => ExtendedError::NO_REACHABLE_AUTHORITY,
             false => ExtendedError::NETWORK_ERROR,
         })
@@ -189,6 +194,7 @@ impl Plan {
             }
             Setback::Refused(why) => self.told = self.told.or(why),
             Setback::NeedsPlainDns => {}
+            Setback::Bogus(why) => self.bogus = Some(why),
             Setback::Silent => {
                 self.pause_is_due = false;
                 self.queue.push_back(attempt.upstream);
@@ -262,6 +268,15 @@ mod tests {
         fails(&mut plan, udp(2), Setback::Refused(second));
         fails(&mut plan, udp(3), Setback::NeedsPlainDns);
         assert_eq!(plan.why_none(), first.unwrap());
+    }
+
+    #[test]
+    fn after_a_bogus_reply_the_next_is_asked_and_the_reason_is_kept() {
+        let mut plan = plan(2);
+        fails(&mut plan, udp(0), Setback::Bogus(ExtendedError::SIGNATURE_EXPIRED));
+        fails(&mut plan, udp(1), Setback::Refused(None));
+        assert_eq!(plan.next(), Next::GiveUp);
+        assert_eq!(plan.why_none(), ExtendedError::SIGNATURE_EXPIRED);
     }
 
     #[test]

@@ -154,12 +154,12 @@ impl Desk {
             return; // Somebody has asked for it meanwhile.
         }
         let Self { groups, health, now, .. } = self;
-        let question = Question::of_entry(entry);
+        let question = Question::of_entry(entry).validating(self.validation.is_on());
         // Those who say where they are get answers for their networks, and nobody is where this would be asked from.
         if question.key().flags & Key::SUBNET != 0 {
             return count(&self.counters.prefetch_dropped);
         }
-        let begin = |question: &Question| groups.plan(question.key(), health, *now);
+        let begin = |question: &Question| groups.plan(question.zone(), health, *now);
         match self.pending.begin(question, begin) {
             Admission::Leads(ticket) => {
                 self.prefetch.spend();

@@ -39,6 +39,8 @@ pub(super) struct Question {
     qtype: u16,
     qclass: u16,
     flags: u8,
+    /// Whether answers are validated, unless clients say that they do so themselves.
+    validates: bool,
     hash: u64,
     /// The network it is asked for (RFC 7871), if for one in particular.
     subnet: Option<Subnet>,
@@ -50,25 +52,64 @@ impl Question {
     /// What the client of `miss` asks, for no network in particular.
     pub(super) fn of(miss: &Miss, seed: Seed) -> Self {
         let key = miss.key();
-        Self::new(&key, key.name.to_ascii_lowercase().into(), key.hash(seed, miss.key))
+        Self::new(key, key.hash(seed, miss.key))
+    }
+
+    /// What the cache has under `key`.
+    pub(super) fn of_key(key: Key<'_>, seed: Seed) -> Self {
+        Self::new(key, key.hash(seed, seed.hash(key.name)))
+    }
+
+    fn new(key: Key<'_>, hash: u64) -> Self {
+        Self {
+            name: key.name.to_ascii_lowercase().into(),
+            qtype: key.qtype,
+            qclass: key.qclass,
+            flags: key.flags,
+            validates: false,
+            hash,
+            subnet: None,
+            place: hash,
+        }
+    }
+
+    /// The same where answers are validated, or not.
+    pub(super) fn validating(self, validates: bool) -> Self {
+        Self { validates, ..self }
+    }
+
+    /// Whether the answer is validated: the client does not say that it does so itself (RFC 4035 section 4.9.2).
+    pub(super) fn is_checked(&self) -> bool {
+        self.validates && self.flags & Key::CD == 0
+    }
+
+    /// The key, with a name in the zone that is asked. Who validates asks for a delegation's DS records where they
+    /// are: in the zone above (RFC 4035 section 3.1.4.1).
+    pub(super) fn zone(&self) -> Key<'_> {
+        let key = self.key();
+        match key.name.split_first() {
+            Some((label @ 1.., rest)) if self.validates && self.qtype == rtype::DS => {
+                Key { name: rest.get(usize::from(*label)..).unwrap_or(key.name), ..key }
+            }
+            _ => key,
+        }
+    }
+
+    /// The flags that it is asked with, as in its key. A validator wants the data even if the upstream's own
+    /// validation refuses them (RFC 6840 section 5.9).
+    fn asked_flags(&self) -> u8 {
+        if self.is_checked() { self.flags | Key::DO | Key::CD } else { self.flags }
     }
 
     /// What probes ask: the root's SOA record, which is short, and which every resolver knows.
     pub(super) fn probe() -> Self {
-        let key = Key { name: &[0], qtype: rtype::SOA, qclass: CLASS_IN, flags: 0 };
-        Self::new(&key, key.name.into(), 0)
+        Self::new(Key { name: &[0], qtype: rtype::SOA, qclass: CLASS_IN, flags: 0 }, 0)
     }
 
     /// What an entry of the cache answers.
     pub(super) fn of_entry(entry: &Entry) -> Self {
         let mut buffer = NameBuffer::default();
-        let key = entry.key(&mut buffer);
-        Self::new(&key, key.name.into(), entry.head().hash)
-    }
-
-    fn new(key: &Key<'_>, name: Box<[u8]>, hash: u64) -> Self {
-        let Key { qtype, qclass, flags, .. } = *key;
-        Self { name, qtype, qclass, flags, hash, subnet: None, place: hash }
+        Self::new(entry.key(&mut buffer), entry.head().hash)
     }
 
     /// Makes it the same question for this network, or for none in particular.
@@ -153,7 +194,8 @@ impl Query {
     /// want to know it share answers with clients that do not, and encode tells it to the former only.
     pub(super) fn new(question: &Question, id: u16, spelling: Spelling, edns: bool) -> Self {
         let key = question.key();
-        let checking_disabled = if key.flags & Key::CD != 0 { flag::CD } else { 0 };
+        let asked = question.asked_flags();
+        let checking_disabled = if asked & Key::CD != 0 { flag::CD } else { 0 };
         let mut head = [0; HEADER_LEN];
         put16(&mut head, header::ID, id);
         put16(&mut head, header::FLAGS, flag::RD | flag::AD | checking_disabled);
@@ -168,7 +210,7 @@ impl Query {
         if edns {
             let data = question.subnet.map(|subnet| subnet.data(0)).unwrap_or_default();
             let options_len = if data.is_empty() { 0 } else { OPTION_HEAD_LEN + data.len() };
-            let mut record = opt(OUR_UDP_SIZE, Rcode::NOERROR, key.flags & Key::DO != 0);
+            let mut record = opt(OUR_UDP_SIZE, Rcode::NOERROR, asked & Key::DO != 0);
             put16(&mut record, OPT_DATA_LEN, options_len as u16);
             message.extend(record);
             if options_len > 0 {
@@ -286,6 +328,24 @@ pub(super) mod tests {
         let without = Query::new(&question(&client), 0xabcd, Spelling::PLAIN, false);
         assert_eq!(without.bytes()[10..12], [0, 0]);
         assert_eq!(without.bytes().len(), query.bytes().len() - OPT_LEN);
+    }
+
+    #[test]
+    fn who_validates_asks_with_do_and_cd_and_the_zone_above_for_ds() {
+        let plain = question(&query("www.example. TYPE43"));
+        assert!(!plain.is_checked());
+        assert_eq!(plain.zone().name, plain.key().name);
+        let checked = plain.validating(true);
+        assert!(checked.is_checked());
+        assert_eq!(checked.zone().name, b"\x07example\0");
+        let message = Query::new(&checked, 0, Spelling::PLAIN, true);
+        assert_eq!(message.bytes()[2..4], [0x01, 0x30], "RD, AD and CD");
+        assert_eq!(message.bytes()[message.bytes().len() - 4], 0x80, "DO");
+        assert_eq!(checked.key().flags, 0, "its answer is for those who asked");
+        let mut own = query("www.example. A");
+        own.flags |= flag::CD;
+        assert!(!question(&own).validating(true).is_checked(), "RFC 4035 section 4.9.2");
+        assert_eq!(question(&query(". TYPE43")).validating(true).zone().name, [0]);
     }
 
     #[test]

@@ -99,6 +99,14 @@ impl Subnets {
         }
     }
 
+    /// Loses all answers, and says how many there were.
+    pub(super) fn clear(&mut self, counters: &Counters) -> u64 {
+        let lost = self.answers.len() as u64;
+        self.answers.clear();
+        (0..lost).for_each(|_| lower(&counters.subnet_answers));
+        lost
+    }
+
     /// Loses answers, and says how many there were.
     pub(super) fn purge(&mut self, purge: &Purge, counters: &Counters) -> u64 {
         let mut buffer = NameBuffer::default();

@@ -72,10 +72,10 @@ fn pmdns_answers_as_unbound_does() {
 }
 
 /// A server to ask.
-struct Server(UdpSocket);
+pub(crate) struct Server(UdpSocket);
 
 impl Server {
-    fn new(address: &str, port: u16) -> Self {
+    pub(crate) fn new(address: &str, port: u16) -> Self {
         let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         socket.connect((address, port)).unwrap();
@@ -83,7 +83,7 @@ impl Server {
     }
 
     /// The reply to a question, whole and readable.
-    fn ask(&self, question: &Query) -> Message {
+    pub(crate) fn ask(&self, question: &Query) -> Message {
         self.0.send(&question.message()).unwrap();
         let mut reply = [0; 4096];
         loop {

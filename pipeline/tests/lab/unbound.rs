@@ -45,18 +45,23 @@ remote-control:
 pub(crate) fn start() -> Process {
     let forward =
         format!("forward-zone:\n    name: \".\"\n    forward-addr: 127.0.0.1@{}\n", nsd::PORT);
-    fs::write(path("unbound.conf"), format!("{CONFIG}{forward}")).unwrap();
+    start_with(&forward, "n0.bulk.test")
+}
+
+/// The same with more of a configuration, whose last word counts; `name` can be resolved then.
+pub(crate) fn start_with(more: &str, name: &str) -> Process {
+    fs::write(path("unbound.conf"), format!("{CONFIG}{more}")).unwrap();
     let mut command = Command::new("/usr/sbin/unbound");
     let unbound = Process::start("unbound", command.args(["-d", "-c", "/run/lab/unbound.conf"]));
-    wait_until("Unbound answers", answers);
+    wait_until("Unbound answers", || answers(name));
     unbound
 }
 
-fn answers() -> bool {
+fn answers(name: &str) -> bool {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
     socket.connect(("127.0.0.1", PORT)).unwrap();
-    let _ = socket.send(&ask_a(1, "n0.bulk.test"));
+    let _ = socket.send(&ask_a(1, name));
     let mut reply = [0; 512];
     matches!(socket.recv(&mut reply), Ok(length) if length > 12 && reply[3] & 0x0f == 0)
 }

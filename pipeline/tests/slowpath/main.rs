@@ -6,6 +6,7 @@
 
 mod answers;
 mod bounds;
+mod dnssec;
 mod encrypted;
 mod explained;
 mod faults;
@@ -18,6 +19,7 @@ mod outages;
 mod prefetch;
 mod rig;
 mod server;
+mod signed;
 mod stale;
 mod stub;
 mod subnets;

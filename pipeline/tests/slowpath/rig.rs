@@ -11,12 +11,12 @@ use pmdns::clock::Clock;
 use pmdns::ring::{RingReceiver, RingSender, ring};
 use pmdns::rules::RulesDesk;
 use pmdns::slowpath::{
-    self, Answered, Counters, CountersSnapshot, SlowPathParts, Trust, UpstreamCounters,
+    self, Anchors, Answered, Counters, CountersSnapshot, SlowPathParts, Trust, UpstreamCounters,
     UpstreamSnapshot,
 };
 use pmdns::snapshot::CacheOrders;
 use pmdns_config::{
-    Config, DEFAULT_GROUP, Forward, Group, Health, Rpz, SlowPath, Strategy, Upstream,
+    Config, DEFAULT_GROUP, Dnssec, Forward, Group, Health, Rpz, SlowPath, Strategy, Upstream,
     UpstreamAddress, View,
 };
 use pmdns_nics::hugepage::Arena;
@@ -51,6 +51,7 @@ pub(crate) struct Setup {
     pub(crate) forwards: Vec<Forward>,
     pub(crate) views: Vec<View>,
     pub(crate) health: Health,
+    pub(crate) dnssec: Dnssec,
     /// Frames in the pool.
     pub(crate) frames: usize,
     /// Slots in the ring of answers.
@@ -73,6 +74,7 @@ impl Setup {
             forwards: Vec::new(),
             views: Vec::new(),
             health: Health::default(),
+            dnssec: Dnssec::default(),
             frames: 1024,
             answers: 512,
             workers: 1,
@@ -221,6 +223,7 @@ impl Rig {
         let parts = SlowPathParts {
             settings: setup.settings,
             trust: Trust::load(&setup.upstreams).unwrap(),
+            anchors: Anchors::load(&setup.dnssec).unwrap(),
             keeping: setup.keeping,
             upstreams: setup.upstreams,
             groups: setup.groups,

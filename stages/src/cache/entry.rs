@@ -393,6 +393,11 @@ impl Entry {
         self.words[2] = self.words[2] << 8 >> 8 | u64::from(flags) << 56;
     }
 
+    /// Takes back that somebody checked the signatures.
+    pub fn distrust(&mut self) {
+        self.set_flags(self.head().flags & !Head::AUTHENTIC);
+    }
+
     /// The entry's head.
     pub fn head(&self) -> Head {
         Head::read(&self.words())

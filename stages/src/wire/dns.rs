@@ -74,6 +74,8 @@ pub mod rtype {
     pub const DNAME: u16 = 39;
     /// EDNS (RFC 6891).
     pub const OPT: u16 = 41;
+    /// Digest of a key of the zone below (RFC 4034 section 5).
+    pub const DS: u16 = 43;
     /// The first of the types that are no data (RFC 6895 section 3.1).
     pub const FIRST_META: u16 = 128;
     /// Transaction signature (RFC 8945).

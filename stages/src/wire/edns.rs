@@ -122,6 +122,16 @@ pub struct ExtendedError(NonZeroU8);
 impl ExtendedError {
     /// The answer has expired, and no fresh one could be had in time.
     pub const STALE_ANSWER: Self = Self::of(3);
+    /// Whether the answer is genuine could not be found out.
+    pub const DNSSEC_INDETERMINATE: Self = Self::of(5);
+    /// The answer is forged, or its signatures are broken.
+    pub const DNSSEC_BOGUS: Self = Self::of(6);
+    /// The answer's signature was good once.
+    pub const SIGNATURE_EXPIRED: Self = Self::of(7);
+    /// The answer's signature is not good yet.
+    pub const SIGNATURE_NOT_YET_VALID: Self = Self::of(8);
+    /// The answer has no signatures where there must be some.
+    pub const RRSIGS_MISSING: Self = Self::of(10);
     /// The answer is a failure of a moment ago.
     pub const CACHED_ERROR: Self = Self::of(13);
     /// This server is about to stop.

@@ -1,0 +1,66 @@
+//! Files of trust anchors: DS and DNSKEY records (RFC 4034).
+
+use std::io::Read as _;
+use std::path::Path;
+
+use super::{FileError, open, zone_from};
+use crate::limits::MAX_LIST_BYTES;
+
+/// DS and DNSKEY (RFC 4034 sections 2 and 5).
+const ALLOWED: [u16; 2] = [43, 48];
+
+/// The text of a file of trust anchors, each record of which has been looked at, so that names are whole names.
+///
+/// # Errors
+///
+/// As [`super::read_zone`], and a [`FileError`] if there are other records, or none.
+pub fn read_anchors(path: &Path) -> Result<Vec<u8>, FileError> {
+    let mut text = Vec::new();
+    let unreadable = |source| FileError::Unreadable { file: path.to_owned(), source };
+    open(path)?.take(MAX_LIST_BYTES).read_to_end(&mut text).map_err(unreadable)?;
+    let records = zone_from(&text, path, None)?;
+    let whole = |problem| FileError::Whole { file: path.to_owned(), problem };
+    if records.is_empty() {
+        return Err(whole("has no record; write the DS or DNSKEY records to trust".to_owned()));
+    }
+    if let Some(other) = records.iter().find(|record| !ALLOWED.contains(&record.rtype)) {
+        let rtype = domain::base::Rtype::from_int(other.rtype);
+        return Err(whole(format!(
+            "has a record of type {rtype}; a trust anchor is a DS or a DNSKEY record"
+        )));
+    }
+    Ok([b"$ORIGIN .\n", &*text].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    /// What is read of a file of this text, which only one `test` writes.
+    fn read(test: &str, text: &str) -> Result<Vec<u8>, String> {
+        let file = format!("pmdns-anchors-{}-{test}", std::process::id());
+        let path: PathBuf = std::env::temp_dir().join(file);
+        std::fs::write(&path, text).unwrap();
+        let read = read_anchors(&path).map_err(|error| error.to_string());
+        std::fs::remove_file(&path).unwrap();
+        read
+    }
+
+    #[test]
+    fn keys_and_digests_of_keys_are_anchors() {
+        let text = "; ours\nexample 60 IN DS 1 13 2 ( 00112233445566778899aabbccddeeff\n\
+                    00112233445566778899aabbccddeeff )\n. DNSKEY 257 3 13 AAAA\n";
+        assert!(read("good", text).unwrap().ends_with(text.as_bytes()));
+    }
+
+    #[test]
+    fn other_records_and_none_are_refused() {
+        let error = read("other", "example. 60 IN A 192.0.2.1\n").unwrap_err();
+        assert!(error.ends_with("a trust anchor is a DS or a DNSKEY record"), "{error}");
+        let error = read("none", "; nothing\n").unwrap_err();
+        assert!(error.ends_with("write the DS or DNSKEY records to trust"), "{error}");
+        assert!(read("broken", "example. 60 IN DS one\n").unwrap_err().contains("line 1"));
+    }
+}
