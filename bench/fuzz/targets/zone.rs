@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use pmdns_config::{Config, Local};
 use pmdns_config::files::zone_from;
+use pmdns_config::{Config, Local};
 use pmdns_fuzz::judge::{Judge, no_rules};
 
 /// Records that are asked for, at most.
