@@ -305,7 +305,7 @@ pub(super) mod tests {
         let plain = question(&query("www.example. TYPE43"));
         assert!(!plain.is_checked());
         assert_eq!(plain.zone_name(), plain.key().name);
-        let checked = plain.clone().validating(true);
+        let checked = plain.validating(true);
         assert!(checked.is_checked());
         assert_eq!(checked.zone_name(), b"\x07example\0");
         let message = Query::new(&checked, 0, Spelling::PLAIN, true);

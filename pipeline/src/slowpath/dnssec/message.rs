@@ -11,6 +11,9 @@ use domain::rdata::dnssec::Timestamp;
 use domain::rdata::{AllRecordData, Cname, Rrsig, Soa};
 use pmdns_stages::wire::edns::ExtendedError;
 
+/// A set of records that is signed: its owner, its type, and why no signature over it is good at present, if none is.
+type SignedSet<'m> = (ParsedName<&'m [u8]>, Rtype, Option<ExtendedError>);
+
 /// What a message is written to.
 type Target = StaticCompressor<Vec<u8>>;
 
@@ -34,8 +37,7 @@ impl Signatures {
 
     fn at(message: &Message<&[u8]>, now: Timestamp) -> Result<Self, ParseError> {
         let mut this = Self { count: 0, max_ttl: u32::MAX, lapsed: None };
-        // Of each set of records: its owner, its type, and whether a signature over it is good at present.
-        let mut sets: Vec<(ParsedName<&[u8]>, Rtype, Option<ExtendedError>)> = Vec::new();
+        let mut sets: Vec<SignedSet<'_>> = Vec::new();
         for record in message.answer()?.chain(message.authority()?) {
             let Some(record) = record?.into_record::<Rrsig<_, _>>()? else { continue };
             let signature = record.data();
