@@ -198,10 +198,13 @@ impl Rig {
         let stop = Arc::new(AtomicBool::new(false));
         let (give, taken) = slowpath::orders();
         let orders = CacheOrders::new(vec![give], Arc::clone(&cache), clock);
+        let anchors = Anchors::load(&setup.dnssec).unwrap();
+        // A test wrote it for this rig only.
+        let _ = setup.dnssec.trust_anchor.as_ref().map(std::fs::remove_file);
         let parts = SlowPathParts {
             settings: setup.settings,
             trust: Trust::load(&setup.upstreams).unwrap(),
-            anchors: Anchors::load(&setup.dnssec).unwrap(),
+            anchors,
             keeping: setup.keeping,
             upstreams: setup.upstreams,
             groups: setup.groups,
