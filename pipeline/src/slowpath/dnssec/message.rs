@@ -11,6 +11,9 @@ use domain::rdata::dnssec::Timestamp;
 use domain::rdata::{AllRecordData, Cname, Rrsig, Soa};
 use pmdns_stages::wire::edns::ExtendedError;
 
+/// A set of records that is signed: its owner, its type, and why no signature over it is good at present, if none is.
+type SignedSet<'m> = (ParsedName<&'m [u8]>, Rtype, Option<ExtendedError>);
+
 /// What a message is written to.
 type Target = StaticCompressor<Vec<u8>>;
 
