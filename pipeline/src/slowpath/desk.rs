@@ -346,8 +346,8 @@ impl Desk {
     }
 }
 
-/// Why a question has no answer that failed for `why` a moment ago. What an upstream said holds still; that we have
-/// found none is not found out again.
+/// Why a question has no answer that failed for `why` a moment ago. What an upstream said, or validation found, holds
+/// still; that we have found none is not found out again.
 fn once_cached(why: ExtendedError) -> ExtendedError {
     match why {
         ExtendedError::NO_REACHABLE_AUTHORITY | ExtendedError::NETWORK_ERROR => {

@@ -129,7 +129,7 @@ impl Desk {
     /// What a client asks, for the network that upstreams will be told.
     pub(super) fn question(&self, miss: &Miss) -> Question {
         let seed = self.cache.seed();
-        let mut question = Question::of(miss, seed);
+        let mut question = Question::of(miss, seed).validating(self.validation.is_on());
         if let Some(subnet) = self.subnets.told(miss)
             && self.groups.tells_subnets(question.key())
         {

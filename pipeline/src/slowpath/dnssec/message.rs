@@ -17,9 +17,6 @@ type SignedSet<'m> = (ParsedName<&'m [u8]>, Rtype, Option<ExtendedError>);
 /// What a message is written to.
 type Target = StaticCompressor<Vec<u8>>;
 
-/// Records that are signed together: their owner, their type, and why no signature over them is good at present.
-type SignedSet<'m> = (ParsedName<&'m [u8]>, Rtype, Option<ExtendedError>);
-
 /// What a reply's signatures say about it, whoever made them.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Signatures {
