@@ -1,7 +1,7 @@
 //! What rules cost hits that none of them is about: a table of turns under rules beside turns without any.
 //!
-//! Both take turns, a while each, and each round gives a ratio. A core remembers some 8,000 names to be nobody's
-//! business; of a million names almost every one is judged anew.
+//! Both take turns, a while each, and each round gives a ratio. A core remembers at most 32,768 names to be
+//! nobody's business; of a million names that are asked for alike, almost every one is judged anew.
 
 use std::io;
 
@@ -10,8 +10,13 @@ use pmdns_bench::traffic::{Spread, query_frames};
 use pmdns_bench::{RigFeed, short, typical_of};
 
 const BATCH: usize = 32;
-/// Names that are asked for.
-const ASKED: [usize; 3] = [1_000, 10_000, 1_000_000];
+/// Names that are asked for, and how.
+const ASKED: [(usize, Spread); 4] = [
+    (1_000, Spread::Uniform),
+    (10_000, Spread::Uniform),
+    (1_000_000, Spread::Zipf),
+    (1_000_000, Spread::Uniform),
+];
 /// Queries before they repeat.
 const QUERIES: usize = 400_000;
 /// How often the two take turns.
@@ -36,8 +41,8 @@ pub(crate) fn report() {
     eprintln!("line/policy: cycles a packet, all hits, beside the same without configured rules");
     for (name, rules) in SETS {
         let rules = rules().expect("there is room for the rules' files");
-        for asked in ASKED {
-            let queries = query_frames(&Spread::Uniform.draw(asked, QUERIES.min(asked * 8)));
+        for (asked, spread) in ASKED {
+            let queries = query_frames(&spread.draw(asked, QUERIES.min(asked * 8)));
             let mut base = RigFeed::new("", asked, queries.clone(), BATCH);
             let mut feed = RigFeed::new(&rules.settings, asked, queries, BATCH);
             round(&mut base);
@@ -48,12 +53,14 @@ pub(crate) fn report() {
             rounds.sort_by(|one, other| ratio(one).total_cmp(&ratio(other)));
             let [base, with] = rounds[ROUNDS / 2];
             eprintln!(
-                "  {name:<17} {:>4} names asked for: {base:>6.1} -> {with:>6.1}  {:+.1} % ({:+.1} to {:+.1})",
+                "  {name:<17} {:>4} names asked for, {:<7}: {base:>6.1} -> {with:>6.1}  {:+.1} % ({:+.1} to {:+.1})",
                 short(asked),
+                spread.name(),
                 (with / base - 1.0) * 100.0,
                 (ratio(&rounds[0]) - 1.0) * 100.0,
                 (ratio(&rounds[ROUNDS - 1]) - 1.0) * 100.0,
             );
+            super::print_meters(&feed, "under rules");
         }
     }
 }

@@ -12,6 +12,7 @@
 //! compare names.
 
 use arrayvec::ArrayVec;
+use pmdns_nics::prefetch;
 
 use super::names::suffixes;
 use crate::wire::name::{MAX_NAME, Seed};
@@ -49,6 +50,17 @@ const NEVER: u8 = 0;
 const MAYBE: u8 = 1;
 /// It may be, for there are names of one label that end so, or the root. These are not in the lines.
 const SHORT: u8 = 2;
+
+/// What a glance at a name says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Glance {
+    /// No table has it.
+    Clear,
+    /// A table may have it: they have to be searched.
+    Judge,
+    /// The lines have to be asked.
+    Ask,
+}
 
 /// Names that rules are about.
 #[derive(Clone, Debug)]
@@ -107,20 +119,28 @@ impl Filter {
         }
     }
 
-    /// Whether a table can have the name or one above it.
-    ///
-    /// Nothing is asked for ahead: the filter of a million names stays in a core's own cache, and where it does
-    /// not, the core goes on with the next packets while it waits, for nearly always the answer is no.
+    /// What can be said of a name without waiting for memory.
     #[inline(always)]
-    pub(super) fn may_have(&self, name: &[u8]) -> bool {
+    pub(super) fn glance(&self, name: &[u8]) -> Glance {
         match self.endings.of(name) {
-            NEVER => false,
-            MAYBE => {
-                let hash = self.seed.hash_loosely(last_two_labels(name));
-                self.line(hash).has(hash)
-            }
-            _ => true,
+            NEVER => Glance::Clear,
+            MAYBE => Glance::Ask,
+            _ => Glance::Judge,
         }
+    }
+
+    /// What [`Filter::may_have`] asks by. Starts loading what that will read.
+    #[inline(always)]
+    pub(super) fn hash(&self, name: &[u8]) -> u64 {
+        let hash = self.seed.hash_loosely(last_two_labels(name));
+        prefetch(self.line(hash));
+        hash
+    }
+
+    /// Whether a table can have the name of this hash, or one above it.
+    #[inline(always)]
+    pub(super) fn may_have(&self, hash: u64) -> bool {
+        self.line(hash).has(hash)
     }
 
     /// Finds everything that may have to be looked up for a name, the shortest name first.
@@ -227,7 +247,12 @@ mod tests {
     }
 
     fn may_have(filter: &Filter, text: &str) -> bool {
-        filter.may_have(&name_of(text))
+        let name = name_of(text);
+        match filter.glance(&name) {
+            Glance::Clear => false,
+            Glance::Judge => true,
+            Glance::Ask => filter.may_have(filter.hash(&name)),
+        }
     }
 
     /// The names that are to be looked up for this one.

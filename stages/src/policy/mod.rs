@@ -16,15 +16,20 @@ mod zone;
 
 use std::sync::Arc;
 
-use crate::packet::Packet;
-use crate::step::Step;
+use arrayvec::ArrayVec;
+
+use crate::packet::{Batch, MAX_BATCH, Packet};
+use crate::step::{Exits, Run, Step};
 use crate::{Context, Stage, StageName};
+use filter::Glance;
 pub use local::LocalError;
 pub use rpz::{RpzError, check_policy_zone};
 pub use ruleset::{Digest, LocalRef, Ruleset, RulesetError};
 
-/// Names that a core remembers the rules to say nothing about: 64 KiB of its own cache.
-const CLEARED: usize = 1 << 13;
+/// Names that a core remembers the rules to say nothing about: 256 KiB of its own cache.
+const CLEARED: usize = 1 << 15;
+/// Where a packet goes that no rule is about.
+const GO_ON: Step = Step::at(StageName::Lookup);
 
 /// The stage that answers for local and blocked names.
 #[derive(Clone, Debug)]
@@ -40,6 +45,37 @@ impl Policy {
         let idle = rules.is_empty();
         Self { rules, idle, cleared: Cleared::new() }
     }
+
+    /// What can be said of a packet without waiting for memory.
+    #[inline(always)]
+    fn glance(&self, packet: &Packet) -> Glance {
+        if self.rules.concerns_client(packet) {
+            return Glance::Judge;
+        }
+        match self.rules.filter.glance(packet.query().name()) {
+            // What becomes of any client's query without an answer here depends on nothing but its name and view.
+            Glance::Ask if self.cleared.has(cleared_hash(packet)) => Glance::Clear,
+            glance => glance,
+        }
+    }
+
+    /// Where a packet goes, having asked the filter.
+    #[inline(always)]
+    fn ask(&mut self, packet: &mut Packet, hash: u64) -> Step {
+        let may_have = self.rules.filter.may_have(hash);
+        let step = if may_have { self.rules.judge(packet) } else { GO_ON };
+        if step == GO_ON {
+            self.cleared.add(cleared_hash(packet));
+        }
+        step
+    }
+}
+
+/// What a name and a view are remembered by. It differs from view to view in the lower bits, so that a name has a place
+/// for each.
+#[inline(always)]
+fn cleared_hash(packet: &Packet) -> u64 {
+    packet.key ^ u64::from(packet.layout.view)
 }
 
 impl Stage for Policy {
@@ -50,30 +86,40 @@ impl Stage for Policy {
         self.idle
     }
 
-    #[inline]
     fn act(&mut self, packet: &mut Packet, _context: &Context) -> Step {
-        const GO_ON: Step = Step::at(StageName::Lookup);
-        if self.idle {
-            return GO_ON;
+        match self.glance(packet) {
+            Glance::Clear => GO_ON,
+            Glance::Judge => self.rules.judge(packet),
+            Glance::Ask => self.ask(packet, self.rules.filter.hash(packet.query().name())),
         }
-        if self.rules.concerns_client(packet) {
-            return self.rules.judge(packet);
+    }
+
+    /// The filter of many names is in no near cache: it is asked about a whole batch at a time.
+    #[inline]
+    fn process(&mut self, batch: &mut Batch, _context: &Context, exits: &mut Exits) {
+        let here = Step::at(Self::NAME);
+        let mut run = Run::new(exits);
+        let mut asked: ArrayVec<(u8, u64), MAX_BATCH> = ArrayVec::new();
+        for (at, packet) in (0..).zip(batch.iter_mut()).filter(|(_, packet)| packet.step == here) {
+            packet.step = match if self.idle { Glance::Clear } else { self.glance(packet) } {
+                Glance::Clear => GO_ON,
+                Glance::Judge => self.rules.judge(packet),
+                Glance::Ask => {
+                    asked.push((at, self.rules.filter.hash(packet.query().name())));
+                    continue;
+                }
+            };
+            run.count(packet.step);
         }
-        // What becomes of any other client's query without an answer here depends on nothing but its name and view.
-        let hash = packet.key ^ u64::from(packet.layout.view);
-        if self.cleared.has(hash) {
-            return GO_ON;
+        for (at, hash) in asked {
+            let packet = &mut batch[usize::from(at)];
+            packet.step = self.ask(packet, hash);
+            run.count(packet.step);
         }
-        let step = self.rules.decide(packet);
-        if step == GO_ON {
-            self.cleared.add(hash);
-        }
-        step
     }
 }
 
-/// Names that the rules say nothing about, as far as this core remembers, by their hash. That of a name differs from view to
-/// view, in its lower bits, so that a name has a place for each.
+/// Names that the rules say nothing about, as far as this core remembers, by their hash.
 ///
 /// A hash is all that is compared: that a name is taken for another one has odds of one to 2^64 for each pair of
 /// names, and nobody who does not know the seed can choose such a pair.

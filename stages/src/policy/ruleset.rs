@@ -69,7 +69,7 @@ const _: () = assert!(size_of::<Answer>() == 8);
 pub struct Ruleset {
     generation: u16,
     /// Which names the others have anything to say about.
-    filter: Filter,
+    pub(super) filter: Filter,
     /// Local names, by view; views with the same sources share them.
     local: Box<[Arc<Local>]>,
     policies: Box<[PolicyZone]>,
@@ -174,15 +174,6 @@ impl Ruleset {
     pub(crate) fn entry(&self, found: LocalRef) -> Option<&Entry> {
         let LocalRef { generation, number } = found;
         (generation == self.generation).then(|| self.entries.get(number)).flatten()
-    }
-
-    /// Where a packet goes that no rule about clients concerns.
-    #[inline(always)]
-    pub(super) fn decide(&self, packet: &mut Packet) -> Step {
-        match self.filter.may_have(packet.query().name()) {
-            true => self.judge(packet),
-            false => Step::at(StageName::Lookup),
-        }
     }
 
     /// Whether a rule is about the packet's client.

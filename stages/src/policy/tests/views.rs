@@ -100,7 +100,7 @@ fn an_address_in_an_answer_is_judged_by_the_zones_of_its_scope() {
     let records = [(0, 1, 60, vec![192, 0, 2, 9])];
     let entry = entry_of(&query, &records, 5, seed());
     for (scope, rcode) in [(0, Rcode::NOERROR), (2, Rcode::NXDOMAIN)] {
-        let key = Key { name: &query.name, qtype: 1, qclass: 1, flags: scope << 2 };
+        let key = Key { name: &query.name, qtype: 1, qclass: 1, flags: scope << 3 };
         assert_eq!(key.scope(), scope);
         let judged = policy.rules.respond(entry.clone(), key, &reply(&query, &records));
         assert_eq!(judged.head().rcode, rcode, "scope {scope}");
