@@ -57,7 +57,7 @@ pub(super) enum Glance {
     /// No table has it.
     Clear,
     /// A table may have it: they have to be searched.
-    Judge,
+    Search,
     /// The lines have to be asked.
     Ask,
 }
@@ -125,7 +125,7 @@ impl Filter {
         match self.endings.of(name) {
             NEVER => Glance::Clear,
             MAYBE => Glance::Ask,
-            _ => Glance::Judge,
+            _ => Glance::Search,
         }
     }
 
@@ -250,7 +250,7 @@ mod tests {
         let name = name_of(text);
         match filter.glance(&name) {
             Glance::Clear => false,
-            Glance::Judge => true,
+            Glance::Search => true,
             Glance::Ask => filter.may_have(filter.hash(&name)),
         }
     }

@@ -48,27 +48,49 @@ impl Policy {
 
     /// What can be said of a packet without waiting for memory.
     #[inline(always)]
-    fn glance(&self, packet: &Packet) -> Glance {
-        if self.rules.concerns_client(packet) {
-            return Glance::Judge;
+    fn begin(&mut self, packet: &mut Packet) -> Begun {
+        if self.idle {
+            return Begun::Settled(GO_ON);
         }
-        match self.rules.filter.glance(packet.query().name()) {
-            // What becomes of any client's query without an answer here depends on nothing but its name and view.
-            Glance::Ask if self.cleared.has(cleared_hash(packet)) => Glance::Clear,
-            glance => glance,
+        if self.rules.concerns_client(packet) {
+            return Begun::Settled(self.rules.judge(packet));
+        }
+        let name = packet.query().name();
+        match self.rules.filter.glance(name) {
+            Glance::Clear => Begun::Settled(GO_ON),
+            // What becomes of a query without an answer here depends on nothing but its name and view.
+            _ if self.cleared.has(cleared_hash(packet)) => Begun::Settled(GO_ON),
+            Glance::Search => Begun::Settled(self.search(packet)),
+            Glance::Ask => Begun::Asks(self.rules.filter.hash(name)),
         }
     }
 
     /// Where a packet goes, having asked the filter.
     #[inline(always)]
     fn ask(&mut self, packet: &mut Packet, hash: u64) -> Step {
-        let may_have = self.rules.filter.may_have(hash);
-        let step = if may_have { self.rules.judge(packet) } else { GO_ON };
+        if self.rules.filter.may_have(hash) {
+            return self.search(packet);
+        }
+        self.cleared.add(cleared_hash(packet));
+        GO_ON
+    }
+
+    /// Where a packet goes, having searched the tables.
+    fn search(&mut self, packet: &mut Packet) -> Step {
+        let step = self.rules.judge(packet);
         if step == GO_ON {
             self.cleared.add(cleared_hash(packet));
         }
         step
     }
+}
+
+/// How far a packet has come at first sight.
+enum Begun {
+    /// It goes there.
+    Settled(Step),
+    /// The filter has to be asked, by this hash.
+    Asks(u64),
 }
 
 /// What a name and a view are remembered by. It differs from view to view in the lower bits, so that a name has a place
@@ -87,10 +109,9 @@ impl Stage for Policy {
     }
 
     fn act(&mut self, packet: &mut Packet, _context: &Context) -> Step {
-        match self.glance(packet) {
-            Glance::Clear => GO_ON,
-            Glance::Judge => self.rules.judge(packet),
-            Glance::Ask => self.ask(packet, self.rules.filter.hash(packet.query().name())),
+        match self.begin(packet) {
+            Begun::Settled(step) => step,
+            Begun::Asks(hash) => self.ask(packet, hash),
         }
     }
 
@@ -101,15 +122,13 @@ impl Stage for Policy {
         let mut run = Run::new(exits);
         let mut asked: ArrayVec<(u8, u64), MAX_BATCH> = ArrayVec::new();
         for (at, packet) in (0..).zip(batch.iter_mut()).filter(|(_, packet)| packet.step == here) {
-            packet.step = match if self.idle { Glance::Clear } else { self.glance(packet) } {
-                Glance::Clear => GO_ON,
-                Glance::Judge => self.rules.judge(packet),
-                Glance::Ask => {
-                    asked.push((at, self.rules.filter.hash(packet.query().name())));
-                    continue;
+            match self.begin(packet) {
+                Begun::Settled(step) => {
+                    packet.step = step;
+                    run.count(step);
                 }
-            };
-            run.count(packet.step);
+                Begun::Asks(hash) => asked.push((at, hash)),
+            }
         }
         for (at, hash) in asked {
             let packet = &mut batch[usize::from(at)];

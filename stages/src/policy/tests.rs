@@ -94,6 +94,22 @@ fn ask(policy: &mut Policy, text: &str) -> (Step, Answer) {
     (packet.step, packet.answer)
 }
 
+/// What the stage has let pass it lets pass again without a search, however its name was found to be nobody's.
+#[test]
+fn what_is_nobodys_business_is_remembered() {
+    let mut policy = policy_of(&[], &["st", "ads.example"]);
+    for (name, remembered) in [
+        ("www.best. A", true),          // ends like a name of one label: searched
+        ("www.other.example. A", true), // ends like a longer one: the filter was asked
+        ("www.example.org. A", false),  // ends like none: nothing to remember
+        ("www.ads.example. A", false),  // blocked
+    ] {
+        let before = policy.cleared.clone();
+        ask(&mut policy, name);
+        assert_eq!(policy.cleared.0 != before.0, remembered, "{name}");
+    }
+}
+
 /// The rcode and the counts of a local answer.
 fn local(policy: &mut Policy, text: &str) -> Option<(Rcode, [u16; 3])> {
     let (step, Answer::Local(found)) = ask(policy, text) else { return None };
