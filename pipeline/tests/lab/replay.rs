@@ -165,7 +165,9 @@ impl Folder {
         let is_root = std::os::unix::fs::MetadataExt::uid(&fs::metadata(&self.0).unwrap()) == 0;
         let binary = if is_root { self.0.join("pmdns") } else { BINARY.into() };
         let mut command = if is_root {
-            fs::copy(BINARY, &binary).unwrap();
+            // By another process: what this one has open to write, children of other tests have open as well for a
+            // moment, and nobody can run it meanwhile.
+            assert!(Command::new("cp").arg(BINARY).arg(&binary).status().unwrap().success());
             std::os::unix::fs::chown(self.0.join("out"), Some(65_534), Some(65_534)).unwrap();
             let mut command = Command::new("setpriv");
             command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(binary);
