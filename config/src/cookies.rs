@@ -37,15 +37,20 @@ impl Cookies {
 
 /// The secrets in a file of one or two lines.
 fn read(path: &Path) -> Result<CookieSecrets, Problem> {
-    let fail = |why: String| Problem::SecretFile { file: path.display().to_string(), why };
-    let text = std::fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
+    let text = read_secret(path)?;
     let lines = text.lines().map(|line| CookieSecret::try_from(line.trim().to_owned()));
-    let secrets = lines.collect::<Result<Vec<_>, _>>().map_err(|error| fail(error.to_string()))?;
+    let secrets =
+        lines.collect::<Result<Vec<_>, _>>().map_err(|error| Problem::secret_file(path, error))?;
     match secrets[..] {
         [secret] => Ok(CookieSecrets { secret: Some(secret), accepted: None }),
         [secret, accepted] => Ok(CookieSecrets { secret: Some(secret), accepted: Some(accepted) }),
-        _ => Err(fail("a secret file has one line or two".to_owned())),
+        _ => Err(Problem::secret_file(path, "a secret file has one line or two")),
     }
+}
+
+/// The text of a file with a secret.
+pub(crate) fn read_secret(path: &Path) -> Result<String, Problem> {
+    std::fs::read_to_string(path).map_err(|error| Problem::secret_file(path, error))
 }
 
 /// The text of a secret is none. It is not repeated: it may be one, but for a slip.

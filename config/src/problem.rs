@@ -2,7 +2,9 @@
 //!
 //! The texts go on after the key: "line 3: `frames.ring` is 100; allowed: ...".
 
+use std::fmt::Display;
 use std::net::IpAddr;
+use std::path::Path;
 
 use crate::error::meant;
 use crate::limits::MAX_NAME;
@@ -261,4 +263,11 @@ pub enum Problem {
         /// Path of the first one.
         other: String,
     },
+}
+
+impl Problem {
+    /// Why `file` cannot be used for secrets.
+    pub(crate) fn secret_file(file: &Path, why: impl Display) -> Self {
+        Self::SecretFile { file: file.display().to_string(), why: why.to_string() }
+    }
 }

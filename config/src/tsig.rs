@@ -5,6 +5,7 @@ use std::path::Path;
 use domain::utils::base64;
 use serde::Deserialize;
 
+use crate::cookies::read_secret;
 use crate::limits::{MAX_TSIG_SECRET, MIN_TSIG_SECRET};
 use crate::problem::Problem;
 use crate::settings::Tsig;
@@ -34,9 +35,8 @@ impl Tsig {
 }
 
 fn read(path: &Path) -> Result<TsigSecret, Problem> {
-    let fail = |why: String| Problem::SecretFile { file: path.display().to_string(), why };
-    let text = std::fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
-    TsigSecret::try_from(text.trim().to_owned()).map_err(|error| fail(error.to_string()))
+    let text = read_secret(path)?;
+    TsigSecret::try_from(text.trim().to_owned()).map_err(|error| Problem::secret_file(path, error))
 }
 
 /// The text of a secret is none. It is not repeated: it may be one, but for a slip.

@@ -1,11 +1,11 @@
 //! Zones that came from elsewhere, written into a file as [`read_zone`](super::read_zone) reads it.
 
 use std::fmt::{self, Write as _};
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use super::whole::WholeFile;
 use crate::limits::MAX_LIST_BYTES;
 use crate::local::LocalRecord;
 
@@ -23,23 +23,7 @@ const AAAA: u16 = 28;
 ///
 /// What the system says, or that the file would be larger than what is read.
 pub fn keep_zone(path: &Path, records: &[LocalRecord]) -> io::Result<()> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".part");
-    let temporary = PathBuf::from(temporary);
-    let kept = write_zone(&temporary, records).and_then(|()| std::fs::rename(&temporary, path));
-    if kept.is_err() {
-        let _ = std::fs::remove_file(&temporary);
-    }
-    kept?;
-    // The name lasts as the contents do.
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => File::open(folder)?.sync_all(),
-        _ => File::open(".")?.sync_all(),
-    }
-}
-
-fn write_zone(path: &Path, records: &[LocalRecord]) -> io::Result<()> {
-    let mut out = BufWriter::new(File::create(path)?);
+    let mut out = WholeFile::create(path, 0o666)?;
     let (mut line, mut bytes) = (String::new(), 0);
     for record in records {
         line.clear();
@@ -51,8 +35,7 @@ fn write_zone(path: &Path, records: &[LocalRecord]) -> io::Result<()> {
         }
         out.write_all(line.as_bytes())?;
     }
-    out.flush()?;
-    out.get_ref().sync_all()
+    out.finish()
 }
 
 /// A line of a zone file (RFC 1035 section 5.1).

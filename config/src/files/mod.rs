@@ -5,6 +5,7 @@ mod anchors;
 mod kept;
 mod list;
 mod text;
+mod whole;
 mod zone;
 
 use std::fs::File;
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 pub use anchors::read_anchors;
 pub use kept::keep_zone;
 pub use list::{ListSummary, Listed, Scope, list_from, read_list};
+pub use whole::WholeFile;
 pub use zone::{read_zone, received_record, zone_from};
 
 use crate::limits::MAX_LIST_BYTES;

@@ -8,6 +8,7 @@ use pmdns_config::{
     group_of,
 };
 use pmdns_stages::cache::Key;
+use pmdns_stages::wire::name::suffixes;
 
 use super::health::Health;
 use super::plan::Plan;
@@ -101,17 +102,11 @@ impl Groups {
 
     /// The group of the longest zone that `name` lies in, of those that hold in a view.
     fn of(&self, name: &[u8], view: u8) -> usize {
-        let mut rest = name;
-        while !self.zones.is_empty()
-            && let Some(label @ 1..) = rest.first().copied()
-        {
-            let mut here = self.zones.get(rest).into_iter().flatten();
-            if let Some((_, group)) = here.find(|(set, _)| set.has(view)) {
-                return *group;
-            }
-            rest = rest.get(1 + usize::from(label)..).unwrap_or_default();
+        let mut zones = suffixes(name).filter_map(|zone| self.zones.get(zone)).flatten();
+        match zones.find(|(set, _)| set.has(view)) {
+            Some((_, group)) => *group,
+            None => self.rest.get(usize::from(view)).copied().unwrap_or(0),
         }
-        self.rest.get(usize::from(view)).copied().unwrap_or(0)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use pmdns_stages::cache::{Entry, Head, Key, answers};
 use pmdns_stages::wire::dns::rtype;
+use pmdns_stages::wire::name::suffixes;
 
 use super::desk::Desk;
 use super::query::Question;
@@ -16,24 +17,15 @@ impl Desk {
             return None;
         }
         let asked = question.key();
-        let mut name = asked.name;
-        for _ in 0..MAX_ANCESTORS {
+        // That the root does not exist is nothing to go by.
+        let names = suffixes(asked.name).take_while(|name| name.len() > 1);
+        names.take(MAX_ANCESTORS).find_map(|name| {
             // NXDOMAIN is for all types, but was asked for with one: that of this question, or a usual one.
-            for qtype in [asked.qtype, rtype::A, rtype::AAAA] {
-                let denied = self.fresh(Key { name, qtype, ..asked });
-                let cut = denied.and_then(|entry| entry.cut_for(asked, question.hash()));
-                if cut.is_some() {
-                    return cut;
-                }
-            }
-            let (label, rest) = name.split_first()?;
-            name = rest.get(usize::from(*label)..)?;
-            // That the root does not exist is nothing to go by.
-            if name.len() <= 1 {
-                return None;
-            }
-        }
-        None
+            let keys =
+                [asked.qtype, rtype::A, rtype::AAAA].map(|qtype| Key { name, qtype, ..asked });
+            let mut denied = keys.into_iter().filter_map(|key| self.fresh(key));
+            denied.find_map(|entry| entry.cut_for(asked, question.hash()))
+        })
     }
 
     /// A copy of what the cache has for `key`, if it has not expired.

@@ -98,7 +98,7 @@ impl Desk {
         if self.orders.judging.is_none() && std::mem::take(&mut self.orders.rules_changed) {
             self.orders.judging = Some(Walk::default());
             // Those for one network are few, and asked for again soon enough.
-            add(&self.counters.withdrawn, self.subnets.clear(&self.counters));
+            add(&self.counters.withdrawn, self.subnets.lose(|_| true, &self.counters));
         }
         let Some(walk) = &mut self.orders.judging else { return 0 };
         let (rules, mut withdrawn) = (self.outlets.encode.rules(), 0);
@@ -141,7 +141,8 @@ impl Desk {
                     if purge.matches(entry, &mut buffer) { Verdict::Forget } else { Verdict::Stay }
                 });
                 if is_done {
-                    *lost += self.subnets.purge(purge, &self.counters);
+                    let matches = |entry: &Entry| purge.matches(&entry.words(), &mut buffer);
+                    *lost += self.subnets.lose(matches, &self.counters);
                 }
                 // Whoever asked may have lost patience; the answers are lost all the same.
                 let _ = is_done.then(|| done.try_send(*lost));

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use lru::LruCache;
 use pmdns_config::{ClientSubnet as Settings, SubnetPolicy};
-use pmdns_stages::cache::{Entry, Head, NameBuffer, Purge};
+use pmdns_stages::cache::{Entry, Head};
 use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::edns::{option, option_in};
 use pmdns_stages::wire::name::Seed;
@@ -99,24 +99,15 @@ impl Subnets {
         }
     }
 
-    /// Loses all answers, and says how many there were.
-    pub(super) fn clear(&mut self, counters: &Counters) -> u64 {
-        let lost = self.answers.len() as u64;
-        self.answers.clear();
-        (0..lost).for_each(|_| lower(&counters.subnet_answers));
-        lost
-    }
-
-    /// Loses answers, and says how many there were.
-    pub(super) fn purge(&mut self, purge: &Purge, counters: &Counters) -> u64 {
-        let mut buffer = NameBuffer::default();
-        let matches =
-            |entry: &Entry, buffer: &mut NameBuffer| purge.matches(&entry.words(), buffer);
+    /// Loses what matches, and says how many answers that were.
+    pub(super) fn lose(
+        &mut self,
+        mut matches: impl FnMut(&Entry) -> bool,
+        counters: &Counters,
+    ) -> u64 {
         let all = self.answers.iter();
-        let lost: Vec<Question> = all
-            .filter(|(_, entry)| matches(entry, &mut buffer))
-            .map(|(question, _)| question.clone())
-            .collect();
+        let lost: Vec<Question> =
+            all.filter(|(_, entry)| matches(entry)).map(|(question, _)| question.clone()).collect();
         for question in &lost {
             self.answers.pop(question);
             lower(&counters.subnet_answers);

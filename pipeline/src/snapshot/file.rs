@@ -11,11 +11,11 @@
 //!
 //! All numbers are little-endian. A file is written under another name and takes its own when it is whole.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
+use pmdns_config::files::WholeFile;
 use pmdns_stages::cache::Head;
 use pmdns_stages::wire::name::word;
 
@@ -78,25 +78,16 @@ pub(super) struct Times {
 /// A snapshot that is being written. Unless it is finished, nothing is left of it.
 #[derive(Debug)]
 pub(super) struct SnapshotWriter {
-    out: BufWriter<File>,
-    path: PathBuf,
-    temporary: PathBuf,
+    out: WholeFile,
     entries: u64,
-    is_finished: bool,
 }
 
 impl SnapshotWriter {
     pub(super) fn create(path: &Path, times: Times, scopes: &str) -> Result<Self, SnapshotError> {
-        let mut temporary = path.as_os_str().to_owned();
-        temporary.push(".part");
-        let temporary = PathBuf::from(temporary);
         // Whoever may read it knows what the clients ask for.
-        let file =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary);
-        let file = file.map_err(|source| SnapshotError::Write { path: path.to_owned(), source })?;
-        let out = BufWriter::new(file);
-        let mut writer =
-            Self { out, path: path.to_owned(), temporary, entries: 0, is_finished: false };
+        let out = WholeFile::create(path, 0o600)
+            .map_err(|source| SnapshotError::Write { path: path.to_owned(), source })?;
+        let mut writer = Self { out, entries: 0 };
         let mut payload = MAGIC.to_vec();
         payload.extend_from_slice(&times.start.to_le_bytes());
         payload.extend_from_slice(&times.written.to_le_bytes());
@@ -115,14 +106,8 @@ impl SnapshotWriter {
     /// Ends the file and gives it its name; says how many entries it has.
     pub(super) fn finish(mut self) -> Result<u64, SnapshotError> {
         self.block(b'Z', &self.entries.to_le_bytes())?;
-        let named = self
-            .out
-            .flush()
-            .and_then(|()| self.out.get_ref().sync_all())
-            .and_then(|()| std::fs::rename(&self.temporary, &self.path))
-            .and_then(|()| sync_folder(&self.path));
-        named.map_err(|source| SnapshotError::Write { path: self.path.clone(), source })?;
-        self.is_finished = true;
+        let path = self.out.path().to_owned();
+        self.out.finish().map_err(|source| SnapshotError::Write { path, source })?;
         Ok(self.entries)
     }
 
@@ -132,23 +117,7 @@ impl SnapshotWriter {
         head[4..8].copy_from_slice(&checksum(kind, payload).to_le_bytes());
         head[8] = kind;
         let written = self.out.write_all(&head).and_then(|()| self.out.write_all(payload));
-        written.map_err(|source| SnapshotError::Write { path: self.path.clone(), source })
-    }
-}
-
-impl Drop for SnapshotWriter {
-    fn drop(&mut self) {
-        if !self.is_finished {
-            let _ = std::fs::remove_file(&self.temporary);
-        }
-    }
-}
-
-/// Makes a file's name last as its contents do.
-fn sync_folder(path: &Path) -> io::Result<()> {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => File::open(folder)?.sync_all(),
-        _ => File::open(".")?.sync_all(),
+        written.map_err(|source| SnapshotError::Write { path: self.out.path().to_owned(), source })
     }
 }
 

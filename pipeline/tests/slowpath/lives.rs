@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use pmdns_config::{Prefetch, Strategy};
 use pmdns_stages::testing::query;
 
-use crate::rig::{Answer, Rig, Setup, alike, wait_until};
+use crate::rig::{Setup, alike, wait_until};
 use crate::server::{Kind, Manners, Server};
+use crate::stale::ask_when_expired;
 use crate::stub::{Asked, Send, Stub};
 
 /// Ways to ask.
@@ -116,16 +117,6 @@ impl Way {
     fn at_once(self) -> usize {
         if matches!(self, Self::Group(Strategy::Parallel)) { 2 } else { 1 }
     }
-}
-
-/// Asks until what the cache has has expired, and gives the first answer after that.
-fn ask_when_expired(rig: &mut Rig) -> Answer {
-    let mut answer = rig.resolve(&query("www.example. A"));
-    wait_until(|| {
-        answer = rig.resolve(&query("www.example. A"));
-        answer.ttl != 1
-    });
-    answer
 }
 
 #[test]

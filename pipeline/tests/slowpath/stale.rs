@@ -30,7 +30,7 @@ fn short_lived(asked: &Asked) -> Vec<u8> {
 }
 
 /// Asks until the answer in the cache has expired, and gives the first answer after that.
-fn ask_when_expired(rig: &mut Rig) -> Answer {
+pub(crate) fn ask_when_expired(rig: &mut Rig) -> Answer {
     let mut answer = rig.resolve(&query("www.example. A"));
     wait_until(|| {
         answer = rig.resolve(&query("www.example. A"));

@@ -10,9 +10,9 @@ use std::collections::HashSet;
 
 use pmdns_config::LocalRecord;
 
-use super::names::suffixes;
 use super::zone::Zone;
 use crate::wire::dns::rtype;
+use crate::wire::name::suffixes;
 
 /// TTLs and timers of RFC 6303 section 3: TTL, refresh, retry, expire, minimum.
 const TTL: u32 = 10_800;

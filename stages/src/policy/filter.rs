@@ -14,8 +14,7 @@
 use arrayvec::ArrayVec;
 use pmdns_nics::prefetch;
 
-use super::names::suffixes;
-use crate::wire::name::{MAX_NAME, Seed};
+use crate::wire::name::{MAX_NAME, Seed, suffixes};
 
 /// Labels a name can have, the root's included.
 const MAX_LABELS: usize = MAX_NAME.div_ceil(2);

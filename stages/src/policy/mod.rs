@@ -124,6 +124,7 @@ impl Stage for Policy {
         for (at, packet) in (0..).zip(batch.iter_mut()).filter(|(_, packet)| packet.step == here) {
             match self.begin(packet) {
                 Begun::Settled(step) => {
+                    debug_assert!(step.is_below(Self::NAME), "steps only go down the line");
                     packet.step = step;
                     run.count(step);
                 }
@@ -133,6 +134,7 @@ impl Stage for Policy {
         for (at, hash) in asked {
             let packet = &mut batch[usize::from(at)];
             packet.step = self.ask(packet, hash);
+            debug_assert!(packet.step.is_below(Self::NAME), "steps only go down the line");
             run.count(packet.step);
         }
     }

@@ -129,15 +129,6 @@ impl Names {
     }
 }
 
-/// The name and every name above it: first the whole name, last the root.
-#[inline]
-pub(super) fn suffixes(name: &[u8]) -> impl Iterator<Item = &[u8]> {
-    std::iter::successors(Some(name), |name| {
-        let label = usize::from(*name.first()?);
-        if label == 0 { None } else { name.get(1 + label..) }
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -14,11 +14,11 @@ use pmdns_config::{LocalRecord, Prefix, ViewSet};
 
 use super::filter::{Candidate, Filter, all_candidates};
 use super::local::{Entries, LocalError, Node, owner_node};
-use super::names::{Listing, MAX_NAMES, Names, suffixes};
+use super::names::{Listing, MAX_NAMES, Names};
 use super::zone::{Zone, text};
 use crate::lpm::Clients;
 use crate::wire::dns::rtype;
-use crate::wire::name::{MAX_NAME, Seed};
+use crate::wire::name::{MAX_NAME, Seed, suffixes};
 use crate::wire::record::{Record, Records, Section, follow_name};
 
 /// Name servers of one answer that are looked at.

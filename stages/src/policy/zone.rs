@@ -17,10 +17,9 @@ use pmdns_config::LocalRecord;
 use pmdns_config::limits::MAX_UDP_SIZE;
 
 use super::local::LocalError;
-use super::names::suffixes;
 use crate::wire::dns::{CLASS_IN, HEADER_LEN, Rcode, question_len, rtype};
 use crate::wire::edns::OPT_LEN;
-use crate::wire::name::{MAX_NAME, length};
+use crate::wire::name::{MAX_NAME, length, suffixes};
 
 /// CNAME records in one answer.
 pub(super) const MAX_CNAMES: usize = 8;

@@ -28,6 +28,15 @@ pub fn length(bytes: &[u8]) -> Option<usize> {
     }
 }
 
+/// The name and every name above it: first the whole name, last the root.
+#[inline]
+pub fn suffixes(name: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::successors(Some(name), |name| {
+        let label = usize::from(*name.first()?);
+        if label == 0 { None } else { name.get(1 + label..) }
+    })
+}
+
 /// Secret multipliers, drawn once per process, so that nobody outside can choose colliding names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Seed {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use domain::dnssec::validator::anchor::TrustAnchors;
 use pmdns_config::files::{FileError, read_anchors};
 use pmdns_config::{Dnssec, NameError, wire_name};
+use pmdns_stages::wire::name::suffixes;
 
 /// The root's keys of 2017 and 2024 (<https://data.iana.org/root-anchors/root-anchors.xml>).
 const ROOT: &str = "\
@@ -68,14 +69,8 @@ impl Anchors {
 
     /// Whether the operator says not to validate `name` (RFC 7646); wire format, in any letters.
     pub(super) fn spare(&self, name: &[u8]) -> bool {
-        let mut rest = name;
-        while !self.negative.is_empty() && !rest.is_empty() {
-            if self.negative.iter().any(|one| one.eq_ignore_ascii_case(rest)) {
-                return true;
-            }
-            rest = rest.get(1 + usize::from(rest[0])..).unwrap_or_default();
-        }
-        false
+        let is_negative = |zone| self.negative.iter().any(|one| one.eq_ignore_ascii_case(zone));
+        suffixes(name).any(is_negative)
     }
 }
 
