@@ -3,7 +3,6 @@
 //! Hits are the lookup stage's: index, entry, comparison, a batch of packets that parse has been through.
 //! The filter of criterion chooses cases: `--bench cache -- hit/uniform/1M`. 10M names take 1.7 GiB.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use criterion::measurement::Measurement;
@@ -76,7 +75,7 @@ fn noted(c: &mut Criterion<Cycles>) {
     for (name, is_on) in [("off", false), ("on", true)] {
         let mut lookup = Lookups::new(&kit);
         if is_on {
-            lookup.stage = Lookup::new(Arc::clone(&kit.cache)).sampling(true);
+            lookup.stage = kit.stages.lookup.clone().sampling(true);
         }
         let mut batches = 0;
         group.bench_function(name, |b| {

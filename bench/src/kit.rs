@@ -63,7 +63,7 @@ impl Kit {
         let (cache, mut writers) = Cache::new(arena, 1, seed).expect("the arena is large enough");
         let addresses = config.ports[0].addresses.iter().map(|address| address.address);
         let ports: Ports = [Port::new(OUR_MAC, addresses)].into();
-        let (rules, _) = Ruleset::load(&config, seed, 0).expect("the bench's rules are lawful");
+        let (rules, _) = Ruleset::load(&config, seed, 1).expect("the bench's rules are lawful");
         let rules = Arc::new(rules);
         let misses = Limiter::of_misses(&config.ratelimit, clock.ticks_per_second(), seed);
         let fixed = Arc::new(FixedAnswers::new(&config.answers));
@@ -73,10 +73,10 @@ impl Kit {
                 .checking(Some(cookies))
                 .introducing(Arc::clone(&fixed)),
             neighbor: Neighbor::new(Arc::clone(&ports)),
-            acl: Acl::new(&config),
+            acl: Acl::new(&config, &rules),
             ratelimit: RateLimit::new(&config.ratelimit, clock.ticks_per_second(), seed),
-            policy: Policy::new(Arc::clone(&rules)),
-            lookup: Lookup::new(Arc::clone(&cache)).limited(misses).answering_any(&fixed),
+            lookup: Lookup::new(Arc::clone(&cache), Arc::clone(&rules)),
+            policy: Policy::new(Arc::clone(&rules), seed).limited(misses).answering_any(&fixed),
             encode: Encode::new(Arc::clone(&cache), rules, ports, config.answers.max_udp_size)
                 .introducing(fixed, config.answers.nsid.as_deref()),
         };
@@ -95,7 +95,8 @@ impl Kit {
     /// Caches the first `names` names.
     pub fn fill(&mut self, names: usize) {
         for number in 0..names {
-            self.writer.insert(&entry_number(number, self.cache.seed()));
+            let entry = entry_number(number, self.cache.seed());
+            self.writer.insert(&self.stages.encode.rules().respond_again(entry));
         }
     }
 
@@ -119,8 +120,8 @@ impl Kit {
                 StageName::Neighbor => act(&mut stages.neighbor, batch, context),
                 StageName::Acl => act(&mut stages.acl, batch, context),
                 StageName::RateLimit => act(&mut stages.ratelimit, batch, context),
-                StageName::Policy => act(&mut stages.policy, batch, context),
                 StageName::Lookup => act(&mut stages.lookup, batch, context),
+                StageName::Policy => act(&mut stages.policy, batch, context),
                 StageName::Encode => act(&mut stages.encode, batch, context),
             }
         }
@@ -232,9 +233,7 @@ pub fn rig(settings: &str, names: usize) -> Rig {
     let mut rig = Rig::new(&config(&format!("{settings}\n[cache]\nsize = \"{size}MiB\"\n")));
     let seed = rig.slow_path[0].cache.seed();
     for number in 0..names {
-        let entry = entry_number(number, seed);
-        let shard = rig.slow_path[0].cache.shard_of(entry.head().hash);
-        rig.slow_path[shard].writer.insert(&entry);
+        rig.keep(entry_number(number, seed));
     }
     rig
 }

@@ -183,7 +183,7 @@ impl Engine {
         let cookies = cookies(&config.cookies, &calendar)?;
         let trust = Trust::load(&config.upstreams)?;
         let anchors = Anchors::load(&config.dnssec)?;
-        let (ruleset, digest) = Ruleset::load(config, seed, 0)?;
+        let (ruleset, digest) = Ruleset::load(config, seed, RulesDesk::FIRST)?;
         let stages = stages(config, facts, &cache, cookies, Arc::new(ruleset), clock);
         let (worker_rings, slow_path_rings, rings) = lay_rings(config, &topology);
         let (workers, threads) = (topology.workers.len(), topology.slow_path_threads);
@@ -408,13 +408,11 @@ fn stages(
             .heeding(config.client_subnet.policy)
             .introducing(Arc::clone(&fixed)),
         neighbor: Neighbor::new(Arc::clone(&ports)),
-        acl: Acl::new(config),
+        acl: Acl::new(config, &rules),
         ratelimit: RateLimit::new(&config.ratelimit, clock.ticks_per_second(), seed),
-        policy: Policy::new(Arc::clone(&rules)),
-        lookup: Lookup::new(Arc::clone(cache))
-            .limited(misses)
-            .answering_any(&fixed)
+        lookup: Lookup::new(Arc::clone(cache), Arc::clone(&rules))
             .sampling(retention(config).needs_hits()),
+        policy: Policy::new(Arc::clone(&rules), seed).limited(misses).answering_any(&fixed),
         encode: Encode::new(Arc::clone(cache), rules, ports, config.answers.max_udp_size)
             .introducing(fixed, config.answers.nsid.as_deref()),
     }

@@ -1,7 +1,7 @@
 //! The line: the stages in order. Read this file first.
 //!
 //! ```text
-//! parse -> neighbor -> acl -> ratelimit -> policy -> lookup -> encode -> transmit
+//! parse -> neighbor -> acl -> ratelimit -> lookup -> policy -> encode -> transmit
 //! ```
 //!
 //! A packet only ever goes down: to the next stage that wants it, out of the port, to the slow path, or
@@ -29,8 +29,8 @@ pub struct Line {
     neighbor: Station<Neighbor>,
     acl: Station<Acl>,
     ratelimit: Station<RateLimit>,
-    policy: Station<Policy>,
     lookup: Station<Lookup>,
+    policy: Station<Policy>,
     encode: Station<Encode>,
 }
 
@@ -42,8 +42,8 @@ impl Line {
         self.neighbor.run(batch, context, lap);
         self.acl.run(batch, context, lap);
         self.ratelimit.run(batch, context, lap);
-        self.policy.run(batch, context, lap);
         self.lookup.run(batch, context, lap);
+        self.policy.run(batch, context, lap);
         self.encode.run(batch, context, lap);
     }
 
@@ -56,20 +56,21 @@ impl Line {
             ratelimit.limiter().exchange(&mut rules.queries);
         }
         if let Some(lookup) = self.lookup.stage_mut() {
-            lookup.limiter().exchange(&mut rules.misses);
+            lookup.exchange(&mut rules.lookup);
         }
         if let Some(policy) = self.policy.stage_mut() {
-            std::mem::swap(policy, &mut rules.policy);
+            policy.exchange(&mut rules.policy);
+            policy.limiter().exchange(&mut rules.misses);
         }
         if let Some(encode) = self.encode.stage_mut() {
-            encode.exchange(&mut rules.answers);
+            encode.exchange(&mut rules.encode);
         }
     }
 
     /// Queries over a rate limit that a dry run has let pass.
     pub fn spared(&mut self) -> u64 {
         let queries = self.ratelimit.stage_mut().map_or(0, |stage| stage.limiter().spared());
-        let misses = self.lookup.stage_mut().map_or(0, |stage| stage.limiter().spared());
+        let misses = self.policy.stage_mut().map_or(0, |stage| stage.limiter().spared());
         queries + misses
     }
 
@@ -90,8 +91,8 @@ impl Line {
             self.neighbor.meter(),
             self.acl.meter(),
             self.ratelimit.meter(),
-            self.policy.meter(),
             self.lookup.meter(),
+            self.policy.meter(),
             self.encode.meter(),
         ]
     }
@@ -108,10 +109,10 @@ pub struct Stages {
     pub acl: Acl,
     /// How fast.
     pub ratelimit: RateLimit,
-    /// Local records and blocked names.
-    pub policy: Policy,
     /// Cached answers.
     pub lookup: Lookup,
+    /// Local records and blocked names.
+    pub policy: Policy,
     /// The answer itself.
     pub encode: Encode,
 }
@@ -127,8 +128,8 @@ impl Stages {
             neighbor: station(stretch, &self.neighbor),
             acl: station(stretch, &self.acl),
             ratelimit: station(stretch, &self.ratelimit),
-            policy: station(stretch, &self.policy),
             lookup: station(stretch, &self.lookup),
+            policy: station(stretch, &self.policy),
             encode: station(stretch, &self.encode),
         }
     }

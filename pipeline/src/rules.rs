@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use pmdns_config::Config;
 use pmdns_stages::acl::Acl;
-use pmdns_stages::policy::{Digest, Policy, Ruleset, RulesetError};
+use pmdns_stages::policy::{Digest, Ruleset, RulesetError};
 use pmdns_stages::ratelimit::Limiter;
 use pmdns_stages::wire::name::Seed;
 
@@ -27,10 +27,12 @@ pub struct LineRules {
     pub queries: Limiter,
     /// How fast what the cache cannot answer.
     pub misses: Limiter,
+    /// What the cache's answers have to pass.
+    pub lookup: Arc<Ruleset>,
     /// What names are judged by.
-    pub policy: Policy,
+    pub policy: Arc<Ruleset>,
     /// What they are answered from.
-    pub answers: Arc<Ruleset>,
+    pub encode: Arc<Ruleset>,
 }
 
 /// The end that a thread takes rules from and gives rules back to.
@@ -116,7 +118,10 @@ pub struct Fresh {
 }
 
 impl RulesDesk {
-    /// A desk for so many threads that judge by rules of generation 0.
+    /// The generation of the first rules; 0 is for those that are none.
+    pub const FIRST: u16 = 1;
+
+    /// A desk for so many threads that judge by rules of [`RulesDesk::FIRST`].
     pub fn new(
         workers: usize,
         slow_path: usize,
@@ -125,7 +130,7 @@ impl RulesDesk {
     ) -> (Self, Trays) {
         let (workers, worker_trays) = (0..workers).map(|_| lend()).unzip();
         let (slow_path, slow_path_trays) = (0..slow_path).map(|_| lend()).unzip();
-        let desk = Self { workers, slow_path, seed, ticks_per_second, generation: 0 };
+        let desk = Self { workers, slow_path, seed, ticks_per_second, generation: Self::FIRST };
         (desk, Trays { workers: worker_trays, slow_path: slow_path_trays })
     }
 
@@ -136,9 +141,10 @@ impl RulesDesk {
             slow_path: self.slow_path.len(),
             seed: self.seed,
             ticks_per_second: self.ticks_per_second,
-            // Generations come round after 65,536 reloads. No packet is on its way for so long: a reload ends when
-            // every thread has taken part in it.
-            generation: self.generation.wrapping_add(1),
+            // Generations come round after 65,535 reloads. No packet is on its way for so long: a reload ends when
+            // every thread has taken part in it. And no answer in the cache is as it was: the slow path goes over all
+            // of them when rules have changed.
+            generation: self.generation.checked_add(1).unwrap_or(Self::FIRST),
         }
     }
 
@@ -167,11 +173,12 @@ impl Recipe {
         let (ruleset, digest) = Ruleset::load(config, self.seed, self.generation)?;
         let ruleset = Arc::new(ruleset);
         let line = |_| LineRules {
-            acl: Acl::new(config),
+            acl: Acl::new(config, &ruleset),
             queries: Limiter::of_queries(&config.ratelimit, self.ticks_per_second, self.seed),
             misses: Limiter::of_misses(&config.ratelimit, self.ticks_per_second, self.seed),
-            policy: Policy::new(Arc::clone(&ruleset)),
-            answers: Arc::clone(&ruleset),
+            lookup: Arc::clone(&ruleset),
+            policy: Arc::clone(&ruleset),
+            encode: Arc::clone(&ruleset),
         };
         let workers = (0..self.workers).map(line).collect();
         let slow_path = (0..self.slow_path).map(|_| Arc::clone(&ruleset)).collect();

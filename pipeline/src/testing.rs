@@ -2,6 +2,7 @@
 
 use pmdns_config::Config;
 use pmdns_nics::{Burst, Frame, FramePool, HeapPool, MAX_BURST, Queues, memory};
+use pmdns_stages::cache::Entry;
 use pmdns_stages::testing::{Query, Record, entry_of, frame_from};
 
 use crate::engine::{Engine, Gauges};
@@ -69,9 +70,14 @@ impl Rig {
     pub fn learn(&mut self, query: &Query, records: &[Record]) {
         let cache = &self.slow_path[0].cache;
         let now = self.gauges.clock.context(self.gauges.clock.now()).seconds;
-        let entry = entry_of(query, records, now, cache.seed());
-        let shard = cache.shard_of(entry.head().hash);
-        self.slow_path[shard].writer.insert(&entry);
+        self.keep(entry_of(query, records, now, cache.seed()));
+    }
+
+    /// Puts an answer into the cache.
+    pub fn keep(&mut self, entry: Entry) {
+        let shard = self.slow_path[0].cache.shard_of(entry.head().hash);
+        let SlowPathParts { encode, writer, .. } = &mut self.slow_path[shard];
+        writer.insert(&encode.rules().respond_again(entry));
     }
 
     /// A frame with these bytes from the rig's pool.

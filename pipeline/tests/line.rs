@@ -58,14 +58,14 @@ fn placements() -> Vec<String> {
     }
     all.push(
         one("parse..acl".into(), "1")
-            + &one("ratelimit..policy".into(), "2")
-            + &one("lookup..encode".into(), "3"),
+            + &one("ratelimit..lookup".into(), "2")
+            + &one("policy..encode".into(), "3"),
     );
     all.push(one("parse..encode".into(), "1, 2"));
-    all.push(one("parse..policy".into(), "1, 2") + &one("lookup..encode".into(), "3, 4"));
+    all.push(one("parse..ratelimit".into(), "1, 2") + &one("lookup..encode".into(), "3, 4"));
     all.push(
         one("parse".into(), "1")
-            + &one("neighbor..lookup".into(), "2, 3")
+            + &one("neighbor..policy".into(), "2, 3")
             + &one("encode".into(), "4"),
     );
     all

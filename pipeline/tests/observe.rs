@@ -13,7 +13,7 @@ const EACH: usize = 200;
 const LOCAL: &str = "[[local]]\nname = \"local.example\"\ntype = \"A\"\ndata = \"192.0.2.1\"\n";
 const FUSED: &str = "";
 const SPLIT: &str = "[frames]\nring = 64\n\
-    [[placement]]\nstages = \"parse..policy\"\ncores = [1]\n\
+    [[placement]]\nstages = \"parse..ratelimit\"\ncores = [1]\n\
     [[placement]]\nstages = \"lookup..encode\"\ncores = [2]\n";
 
 /// A rig that knows one name, and frames that ask for it and for a local name in turn.

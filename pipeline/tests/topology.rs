@@ -37,7 +37,7 @@ fn trap_23_smt_siblings_and_gaps_are_the_operator_s_to_choose() {
         let text = format!("[[placement]]\ncores = [{}, {}]\n", pair[0], pair[1]);
         assert_eq!(cores(&plan(&text, &[0, 1, 3, 4]).expect("all are there")), pair);
     }
-    let text = "[[placement]]\nstages = \"parse..policy\"\ncores = [6]\n\
+    let text = "[[placement]]\nstages = \"parse..ratelimit\"\ncores = [6]\n\
         [[placement]]\nstages = \"lookup..encode\"\ncores = [2]\n";
     assert_eq!(cores(&plan(text, &[2, 6]).expect("all are there")), [6, 2]);
 }

@@ -95,7 +95,7 @@ cores = [$client_cpu]"
 
 split() {
     virtio_pmdns "[[placement]]
-stages = \"parse..policy\"
+stages = \"parse..ratelimit\"
 cores = [$server_cpu]
 idle = \"spin\"
 [[placement]]

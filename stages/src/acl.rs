@@ -1,61 +1,54 @@
-//! Stage: who may ask, and in which view.
+//! Stage: who may ask, and what else is known of a client by its address.
 //!
-//! The longest prefix that matches the client's address decides, of the access lists on the one and of the views on
-//! the other; both are looked up in one go. A query that parse has already decided on comes by here too, so that a client
+//! Of the access lists, of the views, of the prefixes that no limit holds for, and of those that policy zones have rules
+//! about, the longest prefix that matches decides; all are looked up in one go. A query that parse has already decided on comes by here too, so that a client
 //! who shall get nothing gets no error either.
 
 use pmdns_config::{Access, Config};
 
 use crate::lpm::Clients;
-use crate::packet::{Answer, Packet};
+use crate::packet::{Answer, Packet, Who};
+use crate::policy::Ruleset;
 use crate::step::{Reason, Step};
 use crate::wire::dns::Rcode;
 use crate::wire::edns::ExtendedError;
 use crate::{Context, Stage, StageName};
 
-/// The access list, and who is in which view.
+/// What is known of clients.
 #[derive(Clone, Debug)]
 pub struct Acl {
     /// What holds for every client, when nothing tells them apart.
-    everyone: Option<Access>,
-    clients: Clients<Client>,
-}
-
-/// What is known of a client by its address.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Client {
-    access: Access,
-    view: u8,
-    scope: u8,
+    everyone: Option<(Access, Who)>,
+    clients: Clients<(Access, Who)>,
 }
 
 impl Acl {
-    /// The stage that keeps to the access lists and views of `config`. A prefix that stands in several lists is
-    /// refused rather than allowed, and dropped rather than refused.
-    pub fn new(config: &Config) -> Self {
+    /// The stage that keeps to the access lists and views of `config`, and notes who is exempt from its limits or
+    /// has `rules` of their own. A prefix that stands in several lists is refused rather than allowed, and dropped rather
+    /// than refused.
+    pub fn new(config: &Config, rules: &Ruleset) -> Self {
         let settings = &config.acl;
         let lists = [
             (&settings.allow, Access::Allow),
             (&settings.refuse, Access::Refuse),
             (&settings.drop, Access::Drop),
         ];
-        let nobody = lists.iter().all(|(prefixes, _)| prefixes.is_empty());
-        let rules = lists
+        let accesses = lists
             .into_iter()
             .flat_map(|(prefixes, access)| prefixes.iter().map(move |prefix| (prefix, access)));
         let scopes = config.scopes();
         let views = config.view_numbers().zip(scopes).skip(1).zip(&config.views);
-        let members =
-            views.flat_map(|(number, view)| view.clients.iter().map(move |one| (one, number)));
-        let access = Clients::new(rules, settings.default);
-        Self {
-            everyone: (nobody && config.views.is_empty()).then_some(settings.default),
-            clients: access.join(&Clients::new(members, (0, 0)), |access, (view, scope)| Client {
-                access,
-                view,
-                scope,
-            }),
-        }
+        let members = views.flat_map(|((view, scope), settings)| {
+            settings.clients.iter().map(move |prefix| (prefix, Who::in_view(view, scope)))
+        });
+        let exempt = config.ratelimit.exempt.iter().map(|prefix| (prefix, Who::EXEMPT));
+        let ruled = rules.client_prefixes().map(|prefix| (prefix, Who::RULED));
+        let who = Clients::new(members, Who::default())
+            .join(&Clients::new(exempt, Who::default()), Who::and)
+            .join(&Clients::new(ruled, Who::default()), Who::and);
+        let clients =
+            Clients::new(accesses, settings.default).join(&who, |access, who| (access, who));
+        Self { everyone: clients.everyone(), clients }
     }
 }
 
@@ -64,7 +57,7 @@ impl Stage for Acl {
 
     #[inline(always)]
     fn is_idle(&self) -> bool {
-        self.everyone == Some(Access::Allow)
+        self.everyone == Some((Access::Allow, Who::default()))
     }
 
     #[inline(always)]
@@ -74,15 +67,11 @@ impl Stage for Acl {
 
     #[inline]
     fn act(&mut self, packet: &mut Packet, _context: &Context) -> Step {
-        let access = match self.everyone {
-            Some(access) => access,
-            None => {
-                let client = self.clients.find(packet.layout.client(packet.frame.bytes()));
-                packet.layout.view = client.view;
-                packet.layout.scope = client.scope;
-                client.access
-            }
+        let (access, who) = match self.everyone {
+            Some(everyone) => everyone,
+            None => self.clients.find(packet.layout.client(packet.frame.bytes())),
         };
+        packet.layout.who = who;
         match access {
             Access::Allow => Step::at(StageName::RateLimit),
             Access::Refuse => {
@@ -105,6 +94,11 @@ mod tests {
     use crate::packet::Flags;
     use crate::testing::{Query, act_once, at, query};
     use crate::wire::ip::ETHERNET_LEN;
+    use crate::wire::name::Seed;
+
+    fn stage(config: &Config) -> Acl {
+        Acl::new(config, &Ruleset::empty(Seed::new([0; 16])))
+    }
 
     fn list(default: Access, allow: &[&str], refuse: &[&str], drop: &[&str]) -> Acl {
         let prefixes = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
@@ -114,7 +108,7 @@ mod tests {
             refuse: prefixes(refuse),
             drop: prefixes(drop),
         };
-        Acl::new(&Config { acl, ..Config::default() })
+        stage(&Config { acl, ..Config::default() })
     }
 
     /// The packet as parse would hand it on.
@@ -198,7 +192,7 @@ mod tests {
         ];
         let refuse = ["10.1.3.0/24", "10.0.0.0/7"].map(|prefix| prefix.parse().unwrap()).into();
         let acl = pmdns_config::Acl { refuse, ..pmdns_config::Acl::default() };
-        let mut acl = Acl::new(&Config { acl, views, ..Config::default() });
+        let mut acl = stage(&Config { acl, views, ..Config::default() });
         assert!(!acl.is_idle());
         for (client, view, scope, answer) in [
             ("10.2.0.1", 1, 1, REFUSED),
@@ -213,7 +207,11 @@ mod tests {
             ("2001:db9::1", 0, 0, ALLOWED),
         ] {
             let packet = act_once(&mut acl, packet_from(client), &at(0));
-            assert_eq!((packet.layout.view, packet.layout.scope), (view, scope), "{client}");
+            assert_eq!(
+                (packet.layout.who.view(), packet.layout.who.scope()),
+                (view, scope),
+                "{client}"
+            );
             assert_eq!((packet.step, packet.answer), answer, "{client}");
         }
     }

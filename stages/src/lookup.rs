@@ -1,4 +1,8 @@
-//! Stage: an answer from the cache, or a miss.
+//! Stage: an answer from the cache.
+//!
+//! No rule is passed by: whatever is in the cache bears the generation of the ruleset that lets its question pass. If that
+//! is not ours, or a rule is about the client, the rules are asked here; and what they do not let pass is for policy to
+//! answer, as is everything that is not in the cache.
 //!
 //! A lookup waits for memory twice, for the bucket and for the entry. So the batch is walked three times:
 //! ask for every bucket, ask for every entry, then compare. This is the one stage with a loop of its own.
@@ -6,49 +10,34 @@
 use std::sync::Arc;
 
 use crate::cache::{Cache, EntryRef, Head, Key, Probe, Sampler, Words, answers};
-use crate::fixed::{Fixed, FixedAnswers};
-use crate::packet::{Answer, Batch, MAX_BATCH, Packet};
-use crate::ratelimit::{Limiter, Verdict};
-use crate::step::{Exits, Reason, Run, Step};
-use crate::wire::dns::rtype;
+use crate::packet::{Answer, Batch, MAX_BATCH, Packet, Who};
+use crate::policy::Ruleset;
+use crate::step::{Exits, Run, Step};
 use crate::{Context, Stage, StageName};
 
 /// The stage that finds cached answers.
 #[derive(Clone, Debug)]
 pub struct Lookup {
     cache: Arc<Cache>,
-    /// Whether queries of type ANY are answered here, and never asked upstream.
-    minimal_any: bool,
-    /// How fast one client may miss.
-    limiter: Limiter,
+    rules: Arc<Ruleset>,
     /// Notes of hits, if anybody wants them.
     sampler: Option<Sampler>,
 }
 
 impl Lookup {
-    /// A lookup stage over `cache`.
-    pub fn new(cache: Arc<Cache>) -> Self {
-        Self { limiter: Limiter::off(cache.seed()), minimal_any: false, sampler: None, cache }
+    /// A lookup stage over `cache`, which gives what `rules` let pass.
+    pub fn new(cache: Arc<Cache>, rules: Arc<Ruleset>) -> Self {
+        Self { cache, rules, sampler: None }
     }
 
-    /// The same stage, which answers ANY if `fixed` has an answer to it.
-    pub fn answering_any(self, fixed: &FixedAnswers) -> Self {
-        Self { minimal_any: fixed.has_any(), ..self }
+    /// Keeps to these rules from now on, and gives back those it had.
+    pub fn exchange(&mut self, rules: &mut Arc<Ruleset>) {
+        std::mem::swap(&mut self.rules, rules);
     }
 
-    /// The same, with a limit on misses.
-    pub fn limited(self, limiter: Limiter) -> Self {
-        Self { limiter, ..self }
-    }
-
-    /// The same, which takes notes of hits if anybody `wants` them.
+    /// The same stage, which takes notes of hits if anybody `wants` them.
     pub fn sampling(self, wants: bool) -> Self {
         Self { sampler: wants.then(Sampler::new), ..self }
-    }
-
-    /// What it counts misses with.
-    pub fn limiter(&mut self) -> &mut Limiter {
-        &mut self.limiter
     }
 
     /// The notes it has taken.
@@ -62,17 +51,17 @@ impl Lookup {
         self.cache.probe(hash)
     }
 
-    /// Where a packet goes whose answer would be `found`.
+    /// Whether a packet's answer is `found`.
     #[inline(always)]
-    fn decide(&self, packet: &Packet, found: EntryRef, context: &Context) -> Step {
+    fn is_answer(&self, packet: &Packet, found: EntryRef, context: &Context) -> bool {
         let entry = self.cache.view(found);
         let matches = answers(&entry, &Key::of(packet.query()));
         let head = Head::read(&entry);
-        if matches && head.expires > context.seconds && entry.is_valid() {
-            Step::at(StageName::Encode)
-        } else {
-            Step::SLOW_PATH
-        }
+        let passes = head.passed == self.rules.generation() && !packet.layout.who.is(Who::RULED);
+        matches
+            && head.expires > context.seconds
+            && entry.is_valid()
+            && (passes || self.rules.lets_pass(packet))
     }
 
     /// The first half of a lookup: what the index says.
@@ -84,43 +73,18 @@ impl Lookup {
         }
     }
 
-    /// Where a packet goes that is a miss. What one client's queries for ever new names would cost others is most of
-    /// all room in the rings, so the limit is here and not behind them.
-    #[cold]
-    #[inline(never)]
-    fn miss(&mut self, packet: &mut Packet, context: &Context) -> Step {
-        if packet.refuse_unless_recursive() {
-            return Step::at(StageName::Encode);
-        }
-        if self.minimal_any && packet.layout.qtype == rtype::ANY {
-            packet.answer = Answer::Fixed(Fixed::Any);
-            return Step::at(StageName::Encode);
-        }
-        packet.answer = Answer::None;
-        if self.limiter.is_off() {
-            return Step::SLOW_PATH;
-        }
-        match self.limiter.judge(packet, context.now) {
-            Verdict::Pass => Step::SLOW_PATH,
-            Verdict::Drop => Step::drop(Reason::MissRateLimited),
-            Verdict::Slip => {
-                packet.answer = Answer::Truncated;
-                Step::at(StageName::Encode)
-            }
-        }
-    }
-
     /// The second half: what the entry says.
     #[inline(always)]
     fn settle(&mut self, packet: &mut Packet, context: &Context) -> Step {
-        let step = match packet.answer {
-            Answer::Cached(found) => self.decide(packet, found, context),
-            _ => Step::SLOW_PATH,
-        };
-        if step == Step::SLOW_PATH {
-            return self.miss(packet, context);
+        match packet.answer {
+            Answer::Cached(found) if self.is_answer(packet, found, context) => {
+                Step::at(StageName::Encode)
+            }
+            _ => {
+                packet.answer = Answer::None;
+                Step::at(StageName::Policy)
+            }
         }
-        step
     }
 }
 

@@ -33,6 +33,12 @@ impl<V: Copy + PartialEq> Clients<V> {
         Self { ipv4: Ranges::new(ipv4, default), ipv6: Ranges::new(ipv6, default) }
     }
 
+    /// What is said of every client, if nothing tells them apart.
+    pub(crate) fn everyone(&self) -> Option<V> {
+        let is_one = self.ipv4.values.len() == 1 && self.ipv6.values.len() == 1;
+        (is_one && self.ipv4.values == self.ipv6.values).then_some(self.ipv4.default)
+    }
+
     /// What is made of what both say of a client.
     pub(crate) fn join<W, T>(&self, other: &Clients<W>, join: impl Fn(V, W) -> T) -> Clients<T>
     where
@@ -142,9 +148,11 @@ impl<A: Address, V: Copy + PartialEq> Ranges<A, V> {
         let starts: BTreeSet<A> = self.starts.iter().chain(&other.starts).copied().collect();
         let all = std::iter::once(A::ZERO).chain(starts.iter().copied());
         let value = |address| join(self.find(address), other.find(address));
+        let mut ranges: Vec<_> = all.map(|start| (start, value(start))).collect();
+        ranges.dedup_by_key(|(_, value)| *value);
         Ranges {
-            values: all.map(value).collect(),
-            starts: starts.into_iter().collect(),
+            starts: ranges.iter().skip(1).map(|(start, _)| *start).collect(),
+            values: ranges.iter().map(|(_, value)| *value).collect(),
             default: join(self.default, other.default),
         }
     }

@@ -116,12 +116,10 @@ pub struct Layout {
     pub l4: u8,
     /// What kind of packet it is.
     pub flags: Flags,
-    /// The client's view, which says what rules hold for it; 0: it is in none.
-    pub view: u8,
-    /// The scope of that view: clients of one scope share cached answers. At most 31.
-    pub scope: u8,
     /// Length of the qname in wire format, 1 to 255; 0: there is no question to repeat.
     pub name_len: u8,
+    /// Who asks.
+    pub who: Who,
     /// Type asked for.
     pub qtype: u16,
     /// Class asked for.
@@ -164,6 +162,50 @@ impl Layout {
         } else {
             &frame[l3 + v4::SOURCE..l3 + v4::SOURCE + 4]
         }
+    }
+}
+
+/// What is known of a client by its address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Who(u16);
+
+impl Who {
+    /// No rate limit holds for the client.
+    pub const EXEMPT: Self = Self(1 << 10);
+    /// A policy zone has a rule about the client.
+    pub const RULED: Self = Self(1 << 11);
+
+    /// Bits of a view, and of a scope.
+    const BITS: u32 = 5;
+    const MASK: u16 = (1 << Self::BITS) - 1;
+
+    /// A client in this view of this scope, each at most 31.
+    pub fn in_view(view: u8, scope: u8) -> Self {
+        debug_assert!(u16::from(view.max(scope)) <= Self::MASK, "there are at most 32 views");
+        Self(u16::from(view) & Self::MASK | (u16::from(scope) & Self::MASK) << Self::BITS)
+    }
+
+    /// The client's view, which says what rules hold for it; 0: it is in none.
+    #[inline(always)]
+    pub fn view(self) -> u8 {
+        (self.0 & Self::MASK) as u8
+    }
+
+    /// The scope of that view: clients of one scope share cached answers.
+    #[inline(always)]
+    pub fn scope(self) -> u8 {
+        (self.0 >> Self::BITS & Self::MASK) as u8
+    }
+
+    /// Whether the fact `other` holds.
+    #[inline(always)]
+    pub fn is(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// What is known together. One of both has no view.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
     }
 }
 

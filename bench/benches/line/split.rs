@@ -15,7 +15,7 @@ use pmdns_nics::{Burst, MAX_BURST};
 
 const NAMES: usize = 10_000;
 const BATCHES: [usize; 5] = [1, 8, 16, 32, 64];
-const LASTS: [StageName; 3] = [StageName::Parse, StageName::Policy, StageName::Lookup];
+const LASTS: [StageName; 3] = [StageName::Parse, StageName::RateLimit, StageName::Lookup];
 /// Packets on their way at a time: fewer than the ring and the queues have room for, so that none is lost.
 const UNDER_WAY: usize = 512;
 const LASTING: Duration = Duration::from_millis(500);

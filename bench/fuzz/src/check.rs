@@ -139,7 +139,13 @@ pub fn same_records(upstream: &[u8], answer: &[u8], lifetimes: &Lifetimes, elaps
     }
     // What another library reads of theirs, it reads of ours.
     let Ok(theirs) = Message::from_vec(upstream) else { return };
-    let ours = Message::from_vec(answer).expect("ours is as readable as theirs");
+    // Data that must not be compressed may all the same look so, and lead into the header: give them the same one.
+    let mut answer = answer.to_vec();
+    answer[..header::QDCOUNT].copy_from_slice(&upstream[..header::QDCOUNT]);
+    let ours = match Message::from_vec(&answer) {
+        Err(_) if counted(&answer) != counted(upstream) => return,
+        ours => ours.expect("ours is as readable as theirs"),
+    };
     let sections = |message: Message| [message.answers, message.authorities, message.additionals];
     for (ours, theirs) in sections(ours).iter().zip(&sections(theirs)) {
         for (ours, theirs) in ours.iter().zip(theirs) {

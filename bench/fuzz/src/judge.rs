@@ -55,14 +55,14 @@ impl Judge {
     /// Judges by the rules of `config`; `None` if they are refused.
     pub fn new(config: &Config) -> Option<Self> {
         let seed = Seed::new([7; 16]);
-        let (rules, _) = Ruleset::load(config, seed, 0).ok()?;
+        let (rules, _) = Ruleset::load(config, seed, 1).ok()?;
         let rules = Arc::new(rules);
         let ports: Ports = [Port::new(OUR_MAC, [OUR_IPV4.into()])].into();
         let (cache, _) =
             Cache::new(Arena::heap(1 << 12), 1, seed).expect("a small cache is lawful");
         Some(Self {
             parse: Parse::new(Arc::clone(&ports), seed),
-            policy: Policy::new(Arc::clone(&rules)),
+            policy: Policy::new(Arc::clone(&rules), seed),
             encode: Encode::new(cache, Arc::clone(&rules), ports, 1232),
             rules,
             seed,
@@ -76,7 +76,7 @@ impl Judge {
             return Verdict::Other;
         }
         packet = act_once(&mut self.policy, packet, &at(0));
-        if packet.step == Step::at(StageName::Lookup) {
+        if packet.step == Step::SLOW_PATH {
             return Verdict::Passed(packet);
         }
         if packet.step != Step::at(StageName::Encode) {

@@ -44,7 +44,7 @@ fn say(text: &str) -> std::io::Result<()> {
 fn measure(names: usize, rules: &Rules) -> Result<String, Box<dyn Error>> {
     let config = config(&rules.settings);
     let start = Instant::now();
-    let (ruleset, digest) = Ruleset::load(&config, Seed::new([7; 16]), 0)?;
+    let (ruleset, digest) = Ruleset::load(&config, Seed::new([7; 16]), 1)?;
     let load = start.elapsed().as_secs_f64();
     drop(ruleset);
     let mib = std::fs::metadata(&config.blocklists[0].file)?.len() as f64 / f64::from(1 << 20);

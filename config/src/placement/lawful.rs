@@ -225,8 +225,8 @@ mod tests {
             &[],
             &[("all", &[1])],
             &[("all", &[1, 2, 3, 4])],
-            &[("parse..policy", &[1]), ("lookup..encode", &[2])],
-            &[("parse", &[1, 2]), ("neighbor..lookup", &[5]), ("encode", &[3, 4])],
+            &[("parse..lookup", &[1]), ("policy..encode", &[2])],
+            &[("parse", &[1, 2]), ("neighbor..policy", &[5]), ("encode", &[3, 4])],
         ];
         for lines in lawful {
             assert_eq!(check_placements(&placed(lines)), Ok(()), "{lines:?}");
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_core_mans_one_stretch() {
-        let (index, text) = mistake(&[("parse..policy", &[1]), ("lookup..encode", &[2, 1])]);
+        let (index, text) = mistake(&[("parse..lookup", &[1]), ("policy..encode", &[2, 1])]);
         assert_eq!(index, 1);
         assert!(text.contains("names core 1, which placement[0] has already"), "{text}");
         let (index, text) = mistake(&[("all", &[4, 4])]);
@@ -266,23 +266,23 @@ mod tests {
         assert_eq!(index, 0);
         assert!(text.contains("nobody before it mans parse..neighbor"), "{text}");
         assert!(text.contains("stages = \"all\""), "{text}");
-        let (index, text) = mistake(&[("parse..acl", &[1]), ("lookup..encode", &[2])]);
+        let (index, text) = mistake(&[("parse..acl", &[1]), ("policy..encode", &[2])]);
         assert_eq!(index, 1);
-        assert!(text.contains("mans ratelimit..policy"), "{text}");
+        assert!(text.contains("mans ratelimit..lookup"), "{text}");
         assert!(text.contains("stages = \"ratelimit..encode\""), "{text}");
     }
 
     #[test]
     fn the_line_does_not_break_off() {
-        let (index, text) = mistake(&[("parse..policy", &[1])]);
+        let (index, text) = mistake(&[("parse..lookup", &[1])]);
         assert_eq!(index, 0);
-        assert!(text.contains("ends with policy, so nobody mans lookup..encode"), "{text}");
+        assert!(text.contains("ends with lookup, so nobody mans policy..encode"), "{text}");
         assert!(text.contains("stages = \"all\""), "{text}");
     }
 
     #[test]
     fn placements_stand_in_line_order() {
-        let (index, text) = mistake(&[("lookup..encode", &[1]), ("parse..policy", &[2])]);
+        let (index, text) = mistake(&[("policy..encode", &[1]), ("parse..lookup", &[2])]);
         assert_eq!(index, 0);
         assert!(text.contains("stands before placement[1], which mans parse"), "{text}");
     }
@@ -296,9 +296,9 @@ mod tests {
 
     #[test]
     fn no_stage_is_manned_twice() {
-        let (index, text) = mistake(&[("parse..lookup", &[1]), ("policy..encode", &[2])]);
+        let (index, text) = mistake(&[("parse..policy", &[1]), ("lookup..encode", &[2])]);
         assert_eq!(index, 1);
-        assert!(text.contains("mans policy, which placement[0] mans already"), "{text}");
+        assert!(text.contains("mans lookup, which placement[0] mans already"), "{text}");
         assert!(text.contains("write stages = \"encode\""), "{text}");
         let (index, text) = mistake(&[("all", &[1]), ("lookup", &[2])]);
         assert_eq!(index, 1);

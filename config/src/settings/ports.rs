@@ -53,7 +53,7 @@ pub struct Port {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Placement {
-    /// A stretch of the line: `"parse..encode"`, `"parse..policy"`, `"lookup"`.
+    /// A stretch of the line: `"parse..encode"`, `"parse..ratelimit"`, `"lookup"`.
     #[serde(default = "whole_line")]
     pub stages: Stretch,
     /// The CPUs that man it, one worker each.

@@ -93,16 +93,16 @@ fn placements_man_the_line() {
     refuses("cores = [2]", "cores = [1]", &key(second, "cores"), &["another core"]);
     refuses("cores = [2]", "cores = [2, 2]", &key(second, "cores"), &["another core"]);
     let stages = "stages = \"lookup..encode\"";
-    let parts = ["nobody mans encode", "stages = \"lookup..encode\""];
+    let parts = ["nobody mans policy..encode", "stages = \"lookup..encode\""];
     refuses(stages, "stages = \"lookup\"", &key(second, "stages"), &parts);
-    let parts = ["mans lookup;", "stages = \"lookup..encode\""];
+    let parts = ["mans lookup..policy;", "stages = \"lookup..encode\""];
     refuses(stages, "stages = \"encode\"", &key(second, "stages"), &parts);
-    let parts = ["mans policy, which placement[0] mans already", "stages = \"lookup..encode\""];
-    refuses(stages, "stages = \"policy..encode\"", &key(second, "stages"), &parts);
+    let parts = ["mans ratelimit, which placement[0] mans already", "stages = \"lookup..encode\""];
+    refuses(stages, "stages = \"ratelimit..encode\"", &key(second, "stages"), &parts);
     let parts = ["list all of them in one placement: cores = [1, 2]"];
-    refuses(stages, "stages = \"parse..policy\"", &key(second, "stages"), &parts);
-    let turned = LAWFUL.replace("\"lookup..encode\"", "\"parse..policy\"");
-    let turned = turned.replacen("\"parse..policy\"", "\"lookup..encode\"", 1);
+    refuses(stages, "stages = \"parse..ratelimit\"", &key(second, "stages"), &parts);
+    let turned = LAWFUL.replace("\"lookup..encode\"", "\"parse..ratelimit\"");
+    let turned = turned.replacen("\"parse..ratelimit\"", "\"lookup..encode\"", 1);
     let line = line_of(&turned, "stages = \"lookup..encode\"");
     let start =
         format!("line {line}: `placement[0].stages` mans lookup..encode, but stands before");

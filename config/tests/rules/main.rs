@@ -22,7 +22,7 @@ device = "net_tap1,iface=pm1"
 addresses = ["198.51.100.53/24"]
 
 [[placement]]
-stages = "parse..policy"
+stages = "parse..ratelimit"
 cores = [1]
 
 [[placement]]

@@ -54,7 +54,8 @@ fn report(seconds: u64, millions: u64, drops: u64) -> Report {
         counters: counters(85),
         links: vec![link("ring from core 1", packets, 0), link("edge:tx0", hits, 2)],
         stages: [
-            stage("lookup", packets, 70, &[("encode", hits), ("slow_path", misses)]),
+            stage("lookup", packets, 70, &[("encode", hits), ("policy", misses)]),
+            stage("policy", misses, 60, &[("slow_path", misses)]),
             stage("encode", hits, 55, &[("transmit", hits)]),
         ]
         .into(),

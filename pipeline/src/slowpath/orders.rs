@@ -91,21 +91,25 @@ impl Desk {
         self.judge_again() + self.go_on_with_orders()
     }
 
-    /// Takes the next answers out of the cache that a rule has rewritten, or would rewrite: what an upstream said of the
-    /// former is not known any more.
+    /// Judges the next answers in the cache by the rules in use, and takes those out that a rule has rewritten, or would
+    /// rewrite: what an upstream said of the former is not known any more.
     fn judge_again(&mut self) -> usize {
         // A walk is not begun anew before it has ended, or rules that change often would keep it from the newest answers.
+        let rules = self.outlets.encode.rules();
+        let judge = |entry: Entry| match rules.respond_again(entry).head() {
+            head if head.flags & Head::REWRITTEN != 0 => Verdict::Forget,
+            head => Verdict::Passed(head.passed),
+        };
         if self.orders.judging.is_none() && std::mem::take(&mut self.orders.rules_changed) {
             self.orders.judging = Some(Walk::default());
-            // Those for one network are few, and asked for again soon enough.
-            add(&self.counters.withdrawn, self.subnets.lose(|_| true, &self.counters));
+            // Those for one network are few: they are judged all at once.
+            let is_lost = |entry: &Entry| judge(entry.clone()) == Verdict::Forget;
+            add(&self.counters.withdrawn, self.subnets.lose(is_lost, &self.counters));
         }
         let Some(walk) = &mut self.orders.judging else { return 0 };
-        let (rules, mut withdrawn) = (self.outlets.encode.rules(), 0);
+        let mut withdrawn = 0;
         let is_done = self.writer.walk(walk, JUDGED, &mut withdrawn, |_, entry, _| {
-            let judged = Entry::copy_of(entry).map(|entry| rules.respond_again(entry).head().flags);
-            let is_rewritten = judged.is_some_and(|flags| flags & Head::REWRITTEN != 0);
-            if is_rewritten { Verdict::Forget } else { Verdict::Stay }
+            Entry::copy_of(entry).map_or(Verdict::Stay, judge)
         });
         if is_done {
             self.orders.judging = None;

@@ -59,16 +59,15 @@ enum Fate {
 }
 
 impl Outlets {
-    /// Takes new rules, if there are any, and gives back those in use. Says whether what the cache holds may have been
-    /// made by the latter, or not be what the former would make of it.
+    /// Takes new rules, if there are any, and gives back those in use. Says whether there were any.
     pub(super) fn look_for_rules(&mut self) -> bool {
         let Self { encode, rules, .. } = self;
-        let mut is_judged_again = false;
+        let mut have_changed = false;
         rules.look(|rules| {
-            is_judged_again = encode.rules().judges_responses() || rules.judges_responses();
             encode.exchange(rules);
+            have_changed = true;
         });
-        is_judged_again
+        have_changed
     }
 
     /// Answers that there is no answer, and why.

@@ -23,7 +23,7 @@ const OBSERVED: &str = r#"
 listen = "127.0.0.1:9153"
 
 [[placement]]
-stages = "parse..policy"
+stages = "parse..ratelimit"
 cores = [0]
 
 [[placement]]

@@ -16,9 +16,9 @@ const CUTS: [(&str, &str); 6] = [
     ("parse", "neighbor..encode"),
     ("parse..neighbor", "acl..encode"),
     ("parse..acl", "ratelimit..encode"),
-    ("parse..ratelimit", "policy..encode"),
-    ("parse..policy", "lookup..encode"),
-    ("parse..lookup", "encode"),
+    ("parse..ratelimit", "lookup..encode"),
+    ("parse..lookup", "policy..encode"),
+    ("parse..policy", "encode"),
 ];
 
 /// Local and blocked names, and two clients that may not ask.
@@ -114,12 +114,12 @@ fn placements() -> Vec<(String, String)> {
 
 /// Placements for more than two cores: each stage on its own, and shards behind a cut.
 fn larger_placements() -> Vec<(String, String)> {
-    let one_each = ["parse", "neighbor", "acl", "ratelimit", "policy", "lookup", "encode"];
+    let one_each = ["parse", "neighbor", "acl", "ratelimit", "lookup", "policy", "encode"];
     let mut assembly = String::new();
     for (core, stage) in one_each.iter().enumerate() {
         writeln!(assembly, "\n[[placement]]\nstages = \"{stage}\"\ncores = [{core}]").unwrap();
     }
-    let shards = "\n[[placement]]\nstages = \"parse..policy\"\ncores = [0, 1]\n\
+    let shards = "\n[[placement]]\nstages = \"parse..ratelimit\"\ncores = [0, 1]\n\
                   \n[[placement]]\nstages = \"lookup..encode\"\ncores = [2, 3, 4]\n";
     vec![
         ("a core for each stage".into(), assembly),

@@ -269,7 +269,7 @@ impl Rig {
             upstreams,
             clock,
             parse,
-            acl: Acl::new(&config),
+            acl: Acl::new(&config, &Ruleset::empty(seed)),
             config,
             rules: desk,
             stop,

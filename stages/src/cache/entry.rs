@@ -5,7 +5,7 @@
 //! word 1   learnt (low half), expires (high half): seconds since the process started
 //! word 2   type, class, name length, key flags, rcode, answer flags
 //! word 3   body length, offset in the body of what may be left out, number of TTLs, words in all
-//! word 4   ANCOUNT, NSCOUNT, ARCOUNT, as one number of 48 bits
+//! word 4   ANCOUNT, NSCOUNT, ARCOUNT, as one number of 48 bits, and the ruleset that lets the question pass
 //!          name, lower case          each padded to whole words
 //!          body: the records' wire image, without question and OPT
 //!          offsets of the TTL fields in the body, 16 bits each
@@ -56,7 +56,7 @@ impl<'n> Key<'n> {
             name: query.name(),
             qtype: layout.qtype,
             qclass: layout.qclass,
-            flags: layout.flags.of_key() | layout.scope << Self::SCOPE,
+            flags: layout.flags.of_key() | layout.who.scope() << Self::SCOPE,
         }
     }
 
@@ -111,6 +111,17 @@ impl Default for NameBuffer {
 
 /// The part of word 2 that belongs to the key.
 const KEY_TAIL: u64 = 0xffff_ffff_ffff;
+
+/// Where the counts and [`Head::passed`] stand in the last word of the head.
+const COUNTS: u64 = (1 << PASSED) - 1;
+const PASSED: u32 = 48;
+/// The word of the head that both stand in.
+pub(super) const PASSED_AT: usize = 4;
+
+/// That word, with another ruleset that lets the question pass.
+pub(super) fn with_passed(word: u64, passed: u16) -> u64 {
+    word & COUNTS | u64::from(passed) << PASSED
+}
 
 /// Where an entry's words are read from: shared memory or a slice of our own.
 pub trait Words {
@@ -172,6 +183,9 @@ pub struct Head {
     pub words: u16,
     /// ANCOUNT, NSCOUNT and ARCOUNT, without OPT, as one number of 48 bits.
     pub counts: u64,
+    /// The generation of the ruleset that has nothing to say about the question; 0: it is not known of any but one
+    /// without rules.
+    pub passed: u16,
     /// Word of the entry where the body starts.
     pub body_at: usize,
 }
@@ -193,7 +207,7 @@ impl Head {
     /// Reads the head of an entry.
     #[inline(always)]
     pub fn read(entry: &impl Words) -> Self {
-        let [hash, times, what, sizes, counts] = entry.head();
+        let [hash, times, what, sizes, last] = entry.head();
         let name_len = (what >> 32) as u8;
         Self {
             hash,
@@ -205,7 +219,8 @@ impl Head {
             optional_at: (sizes >> 16) as u16,
             ttl_count: (sizes >> 32) as u16,
             words: (sizes >> 48) as u16,
-            counts,
+            counts: last & COUNTS,
+            passed: (last >> PASSED) as u16,
             body_at: HEAD_WORDS + usize::from(name_len).div_ceil(8),
         }
     }
@@ -391,6 +406,11 @@ impl Entry {
     /// Sets the flags of [`Head`].
     pub(super) fn set_flags(&mut self, flags: u8) {
         self.words[2] = self.words[2] << 8 >> 8 | u64::from(flags) << 56;
+    }
+
+    /// Notes which ruleset lets the question pass, as in [`Head`].
+    pub(crate) fn set_passed(&mut self, passed: u16) {
+        self.words[PASSED_AT] = with_passed(self.words[PASSED_AT], passed);
     }
 
     /// Takes back that somebody checked the signatures.

@@ -1,8 +1,9 @@
 //! A look at every entry of a shard, some at a time, so that inserts go on in between.
 
 use arrayvec::ArrayVec;
+use pmdns_nics::sync::Ordering;
 
-use super::entry::Head;
+use super::entry::{Head, PASSED_AT, with_passed};
 use super::writer::{Writer, lines_of};
 use super::{EntryRef, EntryView};
 
@@ -23,6 +24,8 @@ pub struct Walk {
 pub enum Verdict {
     /// It stays.
     Stay,
+    /// It stays, and the ruleset of this generation lets its question pass, as in [`Head`].
+    Passed(u16),
     /// It is taken out of the cache.
     Forget,
 }
@@ -56,9 +59,21 @@ impl Writer {
             // Each says where the next one is, so that no processor would load them ahead of itself.
             self.cache
                 .prefetch_entry(EntryRef { line: position.wrapping_add(AHEAD_LINES), ..found });
-            if look(found, &view, &head) == Verdict::Forget {
-                self.cache.probe(head.hash);
-                condemned.push((head, position));
+            match look(found, &view, &head) {
+                Verdict::Passed(ruleset) if ruleset != head.passed => {
+                    // Readers take the word as a whole, and either is true of the same answer.
+                    let at = self.cache.geometry.entry(self.shard, position) + PASSED_AT;
+                    let word = &self.cache.arena.words()[at];
+                    word.store(
+                        with_passed(word.load(Ordering::Relaxed), ruleset),
+                        Ordering::Relaxed,
+                    );
+                }
+                Verdict::Stay | Verdict::Passed(_) => {}
+                Verdict::Forget => {
+                    self.cache.probe(head.hash);
+                    condemned.push((head, position));
+                }
             }
             if condemned.is_full() {
                 *forgotten += self.forget_all(&mut condemned);
@@ -130,6 +145,28 @@ mod tests {
         assert_eq!(forgotten, 50, "those that were replaced do not count twice");
         assert!((0..100).all(|n| read(&cache, n, hash(n)).is_some() == (n % 2 == 0)));
         assert_eq!(writer.stats().entries, 50);
+    }
+
+    #[test]
+    fn what_passes_is_marked_and_found_as_before() {
+        let (cache, mut writers) = cache(1000, 1, u32::MAX);
+        let writer = &mut writers[0];
+        let counts = entry(0, hash(0), 2, 0).head().counts;
+        for number in 0..100 {
+            writer.insert(&entry(number, hash(number), 2, number));
+        }
+        for round in [7, 8] {
+            let look = |_: EntryRef, _: &EntryView<'_>, head: &Head| {
+                if head.learnt % 2 == 1 { Verdict::Passed(round) } else { Verdict::Stay }
+            };
+            while !writer.walk(&mut Walk::default(), 1000, &mut 0, look) {}
+            for number in 0..100 {
+                assert!(read(&cache, number, hash(number)).is_some());
+                let head = Head::read(&cache.view(cache.find(hash(number)).unwrap()));
+                let passed = if number % 2 == 1 { round } else { 0 };
+                assert_eq!((head.passed, head.counts), (passed, counts), "{number}");
+            }
+        }
     }
 
     proptest! {

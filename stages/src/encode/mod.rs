@@ -210,14 +210,10 @@ impl Encode {
     #[cold]
     fn answer_anew(&self, packet: &mut Packet, context: &Context) -> Step {
         packet.answer = Answer::None;
-        let step = self.rules.judge(packet);
-        match step.stage() {
-            Some(StageName::Encode) => self.answer_with_options(packet, context),
-            Some(_) if packet.refuse_unless_recursive() => {
-                self.answer_with_options(packet, context)
-            }
-            Some(_) => Step::SLOW_PATH,
-            None => step,
+        match self.rules.judge(packet) {
+            Some(step) if step != Step::at(StageName::Encode) => step,
+            None if !packet.refuse_unless_recursive() => Step::SLOW_PATH,
+            _ => self.answer_with_options(packet, context),
         }
     }
 

@@ -50,17 +50,6 @@ const MAYBE: u8 = 1;
 /// It may be, for there are names of one label that end so, or the root. These are not in the lines.
 const SHORT: u8 = 2;
 
-/// What a glance at a name says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Glance {
-    /// No table has it.
-    Clear,
-    /// A table may have it: they have to be searched.
-    Search,
-    /// The lines have to be asked.
-    Ask,
-}
-
 /// Names that rules are about.
 #[derive(Clone, Debug)]
 pub(super) struct Filter {
@@ -118,28 +107,30 @@ impl Filter {
         }
     }
 
-    /// What can be said of a name without waiting for memory.
-    #[inline(always)]
-    pub(super) fn glance(&self, name: &[u8]) -> Glance {
-        match self.endings.of(name) {
-            NEVER => Glance::Clear,
-            MAYBE => Glance::Ask,
-            _ => Glance::Search,
+    /// Starts loading what [`Filter::may_have`] will read.
+    #[inline]
+    pub(super) fn prefetch(&self, name: &[u8]) {
+        if self.endings.of(name) == MAYBE {
+            prefetch(self.line(self.hash(name)));
         }
     }
 
-    /// What [`Filter::may_have`] asks by. Starts loading what that will read.
-    #[inline(always)]
-    pub(super) fn hash(&self, name: &[u8]) -> u64 {
-        let hash = self.seed.hash_loosely(last_two_labels(name));
-        prefetch(self.line(hash));
-        hash
+    /// Whether a table can have `name`, or one above it.
+    #[inline]
+    pub(super) fn may_have(&self, name: &[u8]) -> bool {
+        match self.endings.of(name) {
+            NEVER => false,
+            MAYBE => {
+                let hash = self.hash(name);
+                self.line(hash).has(hash)
+            }
+            _ => true,
+        }
     }
 
-    /// Whether a table can have the name of this hash, or one above it.
-    #[inline(always)]
-    pub(super) fn may_have(&self, hash: u64) -> bool {
-        self.line(hash).has(hash)
+    #[inline]
+    fn hash(&self, name: &[u8]) -> u64 {
+        self.seed.hash_loosely(last_two_labels(name))
     }
 
     /// Finds everything that may have to be looked up for a name, the shortest name first.
@@ -246,12 +237,7 @@ mod tests {
     }
 
     fn may_have(filter: &Filter, text: &str) -> bool {
-        let name = name_of(text);
-        match filter.glance(&name) {
-            Glance::Clear => false,
-            Glance::Search => true,
-            Glance::Ask => filter.may_have(filter.hash(&name)),
-        }
+        filter.may_have(&name_of(text))
     }
 
     /// The names that are to be looked up for this one.

@@ -1,8 +1,8 @@
-//! Stage: names that are answered here, and names that are not answered.
+//! Stage: names that are answered here, names that are not answered, and misses.
 //!
 //! Local records, special-use names and block lists are made into one [`Ruleset`] at load. Almost no query is
-//! about a name that a rule is about, so the stage is a filter that says no quickly, and then a search; and
-//! what is asked for again and again is remembered to be nobody's business here.
+//! about a name that a rule is about, so the stage is a filter that says no quickly, and then a search. It stands behind
+//! the cache, where few packets come: [lookup](crate::lookup) lets by what the ruleset has let pass before.
 
 mod builtin;
 mod filter;
@@ -16,151 +16,90 @@ mod zone;
 
 use std::sync::Arc;
 
-use arrayvec::ArrayVec;
-
-use crate::packet::{Batch, MAX_BATCH, Packet};
-use crate::step::{Exits, Run, Step};
+use crate::fixed::{Fixed, FixedAnswers};
+use crate::packet::{Answer, Packet};
+use crate::ratelimit::{Limiter, Verdict};
+use crate::step::{Reason, Step};
+use crate::wire::dns::rtype;
+use crate::wire::name::Seed;
 use crate::{Context, Stage, StageName};
-use filter::Glance;
 pub use local::LocalError;
 pub use rpz::{RpzError, check_policy_zone};
 pub use ruleset::{Digest, LocalRef, Ruleset, RulesetError};
-
-/// Names that a core remembers the rules to say nothing about: 256 KiB of its own cache.
-const CLEARED: usize = 1 << 15;
-/// Where a packet goes that no rule is about.
-const GO_ON: Step = Step::at(StageName::Lookup);
 
 /// The stage that answers for local and blocked names.
 #[derive(Clone, Debug)]
 pub struct Policy {
     rules: Arc<Ruleset>,
-    idle: bool,
-    cleared: Cleared,
+    /// Whether queries of type ANY are answered here, and never asked upstream.
+    minimal_any: bool,
+    /// How fast one client may miss.
+    limiter: Limiter,
 }
 
 impl Policy {
     /// A stage that judges by `rules`.
-    pub fn new(rules: Arc<Ruleset>) -> Self {
-        let idle = rules.is_empty();
-        Self { rules, idle, cleared: Cleared::new() }
+    pub fn new(rules: Arc<Ruleset>, seed: Seed) -> Self {
+        Self { rules, minimal_any: false, limiter: Limiter::off(seed) }
     }
 
-    /// What can be said of a packet without waiting for memory.
-    #[inline(always)]
-    fn begin(&mut self, packet: &mut Packet) -> Begun {
-        if self.idle {
-            return Begun::Settled(GO_ON);
-        }
-        if self.rules.concerns_client(packet) {
-            return Begun::Settled(self.rules.judge(packet));
-        }
-        let name = packet.query().name();
-        match self.rules.filter.glance(name) {
-            Glance::Clear => Begun::Settled(GO_ON),
-            // What becomes of a query without an answer here depends on nothing but its name and view.
-            _ if self.cleared.has(cleared_hash(packet)) => Begun::Settled(GO_ON),
-            Glance::Search => Begun::Settled(self.search(packet)),
-            Glance::Ask => Begun::Asks(self.rules.filter.hash(name)),
-        }
+    /// The same stage, which answers ANY if `fixed` has an answer to it.
+    pub fn answering_any(self, fixed: &FixedAnswers) -> Self {
+        Self { minimal_any: fixed.has_any(), ..self }
     }
 
-    /// Where a packet goes, having asked the filter.
-    #[inline(always)]
-    fn ask(&mut self, packet: &mut Packet, hash: u64) -> Step {
-        if self.rules.filter.may_have(hash) {
-            return self.search(packet);
-        }
-        self.cleared.add(cleared_hash(packet));
-        GO_ON
+    /// The same, with a limit on misses.
+    pub fn limited(self, limiter: Limiter) -> Self {
+        Self { limiter, ..self }
     }
 
-    /// Where a packet goes, having searched the tables.
-    fn search(&mut self, packet: &mut Packet) -> Step {
-        let step = self.rules.judge(packet);
-        if step == GO_ON {
-            self.cleared.add(cleared_hash(packet));
-        }
-        step
+    /// Judges by these rules from now on, and gives back those it had.
+    pub fn exchange(&mut self, rules: &mut Arc<Ruleset>) {
+        std::mem::swap(&mut self.rules, rules);
     }
-}
 
-/// How far a packet has come at first sight.
-enum Begun {
-    /// It goes there.
-    Settled(Step),
-    /// The filter has to be asked, by this hash.
-    Asks(u64),
-}
+    /// What it counts misses with.
+    pub fn limiter(&mut self) -> &mut Limiter {
+        &mut self.limiter
+    }
 
-/// What a name and a view are remembered by. It differs from view to view in the lower bits, so that a name has a place
-/// for each.
-#[inline(always)]
-fn cleared_hash(packet: &Packet) -> u64 {
-    packet.key ^ u64::from(packet.layout.view)
+    /// Where a packet goes that is a miss. What one client's queries for ever new names would cost others is most of
+    /// all room in the rings, so the limit is here and not behind them.
+    fn miss(&mut self, packet: &mut Packet, context: &Context) -> Step {
+        if packet.refuse_unless_recursive() {
+            return Step::at(StageName::Encode);
+        }
+        if self.minimal_any && packet.layout.qtype == rtype::ANY {
+            packet.answer = Answer::Fixed(Fixed::Any);
+            return Step::at(StageName::Encode);
+        }
+        if self.limiter.is_off() {
+            return Step::SLOW_PATH;
+        }
+        match self.limiter.judge(packet, context.now) {
+            Verdict::Pass => Step::SLOW_PATH,
+            Verdict::Drop => Step::drop(Reason::MissRateLimited),
+            Verdict::Slip => {
+                packet.answer = Answer::Truncated;
+                Step::at(StageName::Encode)
+            }
+        }
+    }
 }
 
 impl Stage for Policy {
     const NAME: StageName = StageName::Policy;
 
-    #[inline(always)]
-    fn is_idle(&self) -> bool {
-        self.idle
-    }
-
-    fn act(&mut self, packet: &mut Packet, _context: &Context) -> Step {
-        match self.begin(packet) {
-            Begun::Settled(step) => step,
-            Begun::Asks(hash) => self.ask(packet, hash),
-        }
-    }
-
-    /// The filter of many names is in no near cache: it is asked about a whole batch at a time.
     #[inline]
-    fn process(&mut self, batch: &mut Batch, _context: &Context, exits: &mut Exits) {
-        let here = Step::at(Self::NAME);
-        let mut run = Run::new(exits);
-        let mut asked: ArrayVec<(u8, u64), MAX_BATCH> = ArrayVec::new();
-        for (at, packet) in (0..).zip(batch.iter_mut()).filter(|(_, packet)| packet.step == here) {
-            match self.begin(packet) {
-                Begun::Settled(step) => {
-                    debug_assert!(step.is_below(Self::NAME), "steps only go down the line");
-                    packet.step = step;
-                    run.count(step);
-                }
-                Begun::Asks(hash) => asked.push((at, hash)),
-            }
+    fn hint(&self, packet: &Packet) {
+        self.rules.prefetch(packet);
+    }
+
+    fn act(&mut self, packet: &mut Packet, context: &Context) -> Step {
+        match self.rules.judge(packet) {
+            Some(step) => step,
+            None => self.miss(packet, context),
         }
-        for (at, hash) in asked {
-            let packet = &mut batch[usize::from(at)];
-            packet.step = self.ask(packet, hash);
-            debug_assert!(packet.step.is_below(Self::NAME), "steps only go down the line");
-            run.count(packet.step);
-        }
-    }
-}
-
-/// Names that the rules say nothing about, as far as this core remembers, by their hash.
-///
-/// A hash is all that is compared: that a name is taken for another one has odds of one to 2^64 for each pair of
-/// names, and nobody who does not know the seed can choose such a pair.
-#[derive(Clone, Debug)]
-struct Cleared(Box<[u64; CLEARED]>);
-
-impl Cleared {
-    fn new() -> Self {
-        // A hash whose lower bits lead elsewhere is nobody's who looks here.
-        Self(Box::new(std::array::from_fn(|slot| !(slot as u64))))
-    }
-
-    #[inline(always)]
-    fn has(&self, hash: u64) -> bool {
-        self.0[hash as usize % CLEARED] == hash
-    }
-
-    #[inline(always)]
-    fn add(&mut self, hash: u64) {
-        self.0[hash as usize % CLEARED] = hash;
     }
 }
 

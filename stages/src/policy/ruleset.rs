@@ -1,5 +1,8 @@
 //! The ruleset: everything that names are judged by, made ready at load, then only read.
 //!
+//! An answer that goes into the cache is marked with the generation of the ruleset that lets its question pass, so that
+//! nobody has to ask again for each of its hits.
+//!
 //! A reload makes a new one. A packet that was judged by one and is encoded on another core, which has the other,
 //! is judged again there: an answer is a place in the ruleset of one generation, and is looked up in no other.
 
@@ -8,7 +11,7 @@ use std::sync::Arc;
 
 use pmdns_config::files::{FileError, ListSummary, Scope, read_list, read_zone};
 use pmdns_config::limits::MAX_LIST_NAMES;
-use pmdns_config::{BlockAction, Config, NameError, ViewSet};
+use pmdns_config::{BlockAction, Config, NameError, Prefix, ViewSet};
 
 use super::filter::{Candidates, Filter, all_candidates};
 use super::lists::{Blocked, Lists};
@@ -18,7 +21,6 @@ use super::sources::LocalSources;
 use super::zone::Reply;
 use crate::StageName;
 use crate::cache::{Entry, Head, Key, NameBuffer};
-use crate::lpm::Clients;
 use crate::packet::{Answer, Packet};
 use crate::step::{Reason, Step};
 use crate::wire::dns::{Rcode, rtype};
@@ -73,8 +75,10 @@ pub struct Ruleset {
     /// Local names, by view; views with the same sources share them.
     local: Box<[Arc<Local>]>,
     policies: Box<[PolicyZone]>,
-    /// Clients that policy zones have rules about; `None`: there are none.
-    clients: Option<Clients<bool>>,
+    /// Whether policy zones have rules about clients.
+    judges_clients: bool,
+    /// By view, the scope it belongs to.
+    scopes: Box<[u8]>,
     blocked: Blocked,
     entries: Entries,
     /// Answers to A and AAAA queries for names that are blocked with the null address.
@@ -154,19 +158,29 @@ impl Ruleset {
         digest.blocked_names = blocked.len();
         let policy_bytes: usize = policies.iter().map(PolicyZone::footprint).sum();
         digest.bytes = filter.footprint() + policy_bytes + blocked.footprint();
-        let prefixes: Vec<_> = policies.iter().flat_map(|zone| &zone.client_prefixes).collect();
-        let clients = prefixes.iter().map(|prefix| (*prefix, true));
-        let clients = (!prefixes.is_empty()).then(|| Clients::new(clients, false));
-        let null = [a?, aaaa?];
-        let (local, policies) = (local.into(), policies.into());
-        let ruleset = Self { generation, filter, local, policies, clients, blocked, entries, null };
+        let ruleset = Self {
+            generation,
+            filter,
+            local: local.into(),
+            judges_clients: policies.iter().any(|zone| !zone.client_prefixes.is_empty()),
+            scopes: config.scopes().into(),
+            policies: policies.into(),
+            blocked,
+            entries,
+            null: [a?, aaaa?],
+        };
         Ok((ruleset, digest))
     }
 
-    /// Whether there are no rules.
-    pub(super) fn is_empty(&self) -> bool {
-        self.local.iter().all(|local| local.len() == 0)
-            && self.blocked.len() + self.policies.len() == 0
+    /// What is on an answer whose question it lets pass, as in [`Head::passed`].
+    #[inline(always)]
+    pub fn generation(&self) -> u16 {
+        self.generation
+    }
+
+    /// Clients that policy zones have rules about.
+    pub(crate) fn client_prefixes(&self) -> impl Iterator<Item = &Prefix> {
+        self.policies.iter().flat_map(|zone| &zone.client_prefixes)
     }
 
     /// The answer at a place, unless it is a place in another ruleset.
@@ -176,24 +190,17 @@ impl Ruleset {
         (generation == self.generation).then(|| self.entries.get(number)).flatten()
     }
 
-    /// Whether a rule is about the packet's client.
-    #[inline(always)]
-    pub(super) fn concerns_client(&self, packet: &Packet) -> bool {
-        match &self.clients {
-            None => false,
-            Some(clients) => clients.find(packet.layout.client(packet.frame.bytes())),
-        }
+    /// Starts loading what [`Ruleset::judge`] will read first.
+    #[inline]
+    pub(super) fn prefetch(&self, packet: &Packet) {
+        self.filter.prefetch(packet.query().name());
     }
 
-    /// Where a packet goes whose name or client a rule may be about.
-    #[inline(never)]
-    pub(crate) fn judge(&self, packet: &mut Packet) -> Step {
-        let query = packet.query();
-        let client = packet.layout.client(packet.frame.bytes());
-        let view = packet.layout.view;
-        packet.answer = match self.verdict(query.name(), query.qtype(), client, view) {
-            Verdict::Pass => return Step::at(StageName::Lookup),
-            Verdict::Drop => return Step::drop(Reason::Blocked),
+    /// Where a packet goes that a rule is about.
+    pub(crate) fn judge(&self, packet: &mut Packet) -> Option<Step> {
+        packet.answer = match self.verdict_on(packet) {
+            Verdict::Pass => return None,
+            Verdict::Drop => return Some(Step::drop(Reason::Blocked)),
             Verdict::Truncated => Answer::Truncated,
             Verdict::Rcode(rcode) => {
                 packet.extended_error = Some(ExtendedError::BLOCKED);
@@ -203,23 +210,54 @@ impl Ruleset {
                 Answer::Local(LocalRef { generation: self.generation, number })
             }
         };
-        Step::at(StageName::Encode)
+        Some(Step::at(StageName::Encode))
     }
 
-    fn verdict(&self, name: &[u8], qtype: u16, client: &[u8], view: u8) -> Verdict {
+    /// Whether no rule is about a packet.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn lets_pass(&self, packet: &Packet) -> bool {
+        self.verdict_on(packet) == Verdict::Pass
+    }
+
+    fn verdict_on(&self, packet: &Packet) -> Verdict {
+        let query = packet.query();
+        if !self.judges_clients && !self.filter.may_have(query.name()) {
+            return Verdict::Pass;
+        }
+        let client = packet.layout.client(packet.frame.bytes());
         let mut candidates = Candidates::new();
-        self.filter.find(name, &mut candidates);
+        self.filter.find(query.name(), &mut candidates);
+        self.verdict(
+            query.name(),
+            &candidates,
+            query.qtype(),
+            Some(client),
+            packet.layout.who.view(),
+        )
+    }
+
+    /// What is to be done with a query; of no client in particular, by rules about names only.
+    fn verdict(
+        &self,
+        name: &[u8],
+        candidates: &Candidates<'_>,
+        qtype: u16,
+        client: Option<&[u8]>,
+        view: u8,
+    ) -> Verdict {
         let local = self.local.get(usize::from(view));
-        if let Some(number) = local.and_then(|local| local.find(name, &candidates, qtype)) {
+        if let Some(number) = local.and_then(|local| local.find(name, candidates, qtype)) {
             return Verdict::Entry(number);
         }
         for zone in self.policies_in(view) {
-            let action = zone.of_client(client).or_else(|| zone.of_name(name, &candidates));
+            let action = client.and_then(|client| zone.of_client(client));
+            let action = action.or_else(|| zone.of_name(name, candidates));
             if let Some(action) = action {
                 return policy_verdict(zone, action, qtype);
             }
         }
-        match self.blocked.find(name, &candidates, view) {
+        match self.blocked.find(name, candidates, view) {
             None => Verdict::Pass,
             Some(BlockAction::Drop) => Verdict::Drop,
             Some(BlockAction::Nxdomain) => Verdict::Rcode(Rcode::NXDOMAIN),
@@ -232,10 +270,30 @@ impl Ruleset {
 }
 
 impl Ruleset {
+    /// The generation if queries for `key` pass, from whichever client that rules tell apart by the view only; otherwise 0.
+    pub fn passed(&self, key: Key<'_>) -> u16 {
+        let name = key.name;
+        let passes = !self.filter.may_have(name) || {
+            let mut candidates = Candidates::new();
+            self.filter.find(name, &mut candidates);
+            let views = (0..).zip(&self.scopes).filter(|(_, scope)| **scope == key.scope());
+            let mut verdicts =
+                views.map(|(view, _)| self.verdict(name, &candidates, key.qtype, None, view));
+            verdicts.all(|verdict| verdict == Verdict::Pass)
+        };
+        if passes { self.generation } else { 0 }
+    }
+
     /// An upstream's answer, as `entry` and as the message it was read from, or what policy zones have to say of the
     /// addresses in it. Whoever asked for it and whoever will be answered from the cache gets the same: policy zones
     /// hold alike in all views of the key's scope.
     pub fn respond(&self, entry: Entry, key: Key<'_>, message: &[u8]) -> Entry {
+        let mut entry = self.rewritten(entry, key, message);
+        entry.set_passed(self.passed(key));
+        entry
+    }
+
+    fn rewritten(&self, entry: Entry, key: Key<'_>, message: &[u8]) -> Entry {
         if !self.judges_responses() {
             return entry;
         }
@@ -265,11 +323,9 @@ impl Ruleset {
 
     /// The same for an answer that was read when other rules may have held.
     pub fn respond_again(&self, entry: Entry) -> Entry {
-        if !self.judges_responses() {
-            return entry;
-        }
         let mut buffer = NameBuffer::default();
-        let (key, message) = (entry.key(&mut buffer), entry.message());
+        let key = entry.key(&mut buffer);
+        let message = if self.judges_responses() { entry.message() } else { Vec::new() };
         self.respond(entry, key, &message)
     }
 

@@ -6,8 +6,7 @@
 
 use super::bucket::Allowance;
 use super::table::Table;
-use crate::lpm::Clients;
-use crate::packet::{Packet, Tick};
+use crate::packet::{Packet, Tick, Who};
 use crate::wire::name::Seed;
 
 /// What becomes of a query.
@@ -28,8 +27,6 @@ pub struct Limiter {
     allowance: Option<Allowance>,
     table: Table,
     prefixes: Prefixes,
-    /// Who is not counted; `None`: everybody is.
-    exempt: Option<Clients<bool>>,
     slip: u32,
     dry_run: bool,
     /// Queries beyond the limit that were let pass.
@@ -64,12 +61,10 @@ impl Limiter {
 
     fn new(allowance: Option<Allowance>, settings: &pmdns_config::RateLimit, seed: Seed) -> Self {
         let slots = if allowance.is_some() { settings.table } else { 0 };
-        let exempt = settings.exempt.iter().map(|prefix| (prefix, true));
         Self {
             allowance,
             table: Table::new(slots as usize),
             prefixes: Prefixes::new(settings, seed),
-            exempt: (!settings.exempt.is_empty()).then(|| Clients::new(exempt, false)),
             slip: settings.slip,
             dry_run: settings.dry_run,
             spared: 0,
@@ -107,13 +102,11 @@ impl Limiter {
         self.table.prefetch(self.prefixes.hash(packet));
     }
 
-    /// Counts a query.
+    /// Counts a query, unless its client is exempt.
     #[inline]
     pub fn judge(&mut self, packet: &Packet, now: Tick) -> Verdict {
         let Some(allowance) = &self.allowance else { return Verdict::Pass };
-        if let Some(exempt) = &self.exempt
-            && exempt.find(packet.layout.client(packet.frame.bytes()))
-        {
+        if packet.layout.who.is(Who::EXEMPT) {
             return Verdict::Pass;
         }
         let place = self.table.place(self.prefixes.hash(packet));

@@ -8,7 +8,7 @@ use pmdns_stages::wire::be16;
 use pmdns_stages::wire::ip::pseudo_header;
 use pmdns_stages::{Answer, Step};
 
-use crate::line::{Line, Setup, address, line, read};
+use crate::line::{BLOCKED, Line, Setup, address, line, read};
 
 #[test]
 fn a_hit_is_a_whole_answer_with_the_client_s_own_question() {
@@ -185,4 +185,21 @@ fn a_fresh_answer_is_encoded_as_a_cached_one_is() {
     let cached = line.ask(&asked, 6);
     assert_eq!(fresh.frame.bytes(), cached.frame.bytes());
     assert_eq!(read(&fresh, &asked).authorities.len(), 1);
+}
+
+/// It was learnt before the name was blocked.
+#[test]
+fn a_blocked_name_is_blocked_though_there_is_an_answer_in_the_cache() {
+    let mut line = line();
+    for name in [BLOCKED, "www.example."] {
+        let asked = query(&format!("{name} A"));
+        line.learn(&asked, &[(0, 1, 300, address(1))], 0);
+        let packet = line.ask(&asked, 1);
+        let expected = match name {
+            BLOCKED => (ResponseCode::NXDomain, 0),
+            _ => (ResponseCode::NoError, 1),
+        };
+        let message = read(&packet, &asked);
+        assert_eq!((message.metadata.response_code, message.answers.len()), expected, "{name}");
+    }
 }

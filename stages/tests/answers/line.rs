@@ -84,7 +84,7 @@ impl Setup {
             block: Block { names: vec![BLOCKED.into()] },
             ..Config::default()
         };
-        let (rules, _) = Ruleset::load(&config, seed, 0).unwrap();
+        let (rules, _) = Ruleset::load(&config, seed, 1).unwrap();
         let rules = Arc::new(rules);
         let fixed = Arc::new(FixedAnswers::new(&self.answers));
         let encode =
@@ -94,10 +94,10 @@ impl Setup {
                 .checking(self.cookies)
                 .heeding(self.client_subnet.policy)
                 .introducing(Arc::clone(&fixed)),
-            acl: Acl::new(&config),
+            acl: Acl::new(&config, &rules),
             ratelimit: RateLimit::new(&RateLimitSettings::default(), 1000, seed),
-            policy: Policy::new(rules),
-            lookup: Lookup::new(Arc::clone(&cache)).answering_any(&fixed).sampling(self.samples),
+            lookup: Lookup::new(Arc::clone(&cache), Arc::clone(&rules)).sampling(self.samples),
+            policy: Policy::new(rules, seed).answering_any(&fixed),
             encode: encode.introducing(fixed, self.answers.nsid.as_deref()),
             writer: writers.remove(0),
             cache,
@@ -149,8 +149,8 @@ impl Line {
         self.parse.process(&mut batch, &context, &mut exits);
         self.acl.process(&mut batch, &context, &mut exits);
         self.ratelimit.process(&mut batch, &context, &mut exits);
-        self.policy.process(&mut batch, &context, &mut exits);
         self.lookup.process(&mut batch, &context, &mut exits);
+        self.policy.process(&mut batch, &context, &mut exits);
         self.encode.process(&mut batch, &context, &mut exits);
         batch.pop().unwrap()
     }

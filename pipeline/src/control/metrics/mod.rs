@@ -104,7 +104,7 @@ mod tests {
             ("pmdns_port_rx_bytes_total{port=\"edge\"}", 160_000_000.0),
             ("pmdns_core_seconds_total{core=\"1\",state=\"busy\"}", 1.8),
             ("pmdns_stage_seconds_total{core=\"2\",stage=\"lookup\"}", 0.07),
-            ("pmdns_stage_exits_total{core=\"2\",stage=\"lookup\",exit=\"slow_path\"}", 40_000.0),
+            ("pmdns_stage_exits_total{core=\"2\",stage=\"policy\",exit=\"slow_path\"}", 40_000.0),
             ("pmdns_ring_refused_total{from=\"core 1\",to=\"core 2\",carries=\"packets\"}", 7.0),
             ("pmdns_upstream_srtt_seconds{address=\"192.0.2.53:53\"}", 0.0015),
             ("pmdns_cache_shard_size_bytes{shard=\"0\"}", 67_108_864.0),

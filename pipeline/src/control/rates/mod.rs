@@ -145,7 +145,7 @@ impl Rates {
             transmitted: span.rate(|report| report.totals.transmitted),
             dropped: span.rate(|report| report.totals.dropped),
             hits: span.rate(|report| report.exits("lookup", "encode")),
-            misses: span.rate(|report| report.exits("lookup", "slow_path")),
+            misses: span.rate(|report| report.exits("policy", "slow_path")),
             cores: span.cores(),
             stages: span.stages(),
             rings: span.rings(),

@@ -4,7 +4,7 @@ use pmdns_config::View;
 use proptest::prelude::*;
 
 use super::*;
-use crate::acl::Acl;
+use crate::packet::Who;
 
 /// Two views with a client each; 10.77.0.3 is in none.
 fn two_views() -> Vec<View> {
@@ -32,8 +32,8 @@ fn query_in(config: &Config, view: usize, text: &str) -> Packet {
         ..query(text)
     };
     let packet = act_once(&mut Parse::new(ports, seed()), query.packet(), &at(0));
-    let packet = act_once(&mut Acl::new(config), packet, &at(0));
-    assert_eq!(usize::from(packet.layout.view), view);
+    let packet = act_once(&mut Acl::new(config, &Ruleset::empty(seed())), packet, &at(0));
+    assert_eq!(usize::from(packet.layout.who.view()), view);
     packet
 }
 
@@ -189,13 +189,13 @@ proptest! {
                 Source { views: Vec::new(), ..source }
             }).collect();
             let (config, _files) = configured(&its);
-            Ruleset::load(&config, seed(), 1).map(|(rules, _)| Policy::new(Arc::new(rules)))
+            Ruleset::load(&config, seed(), 1).map(|(rules, _)| Policy::new(Arc::new(rules), seed()))
         }).collect();
         let Ok((rules, _)) = Ruleset::load(&config, seed(), 1) else {
             prop_assert!(alone.iter().any(Result::is_err));
             return Ok(());
         };
-        let mut together = Policy::new(Arc::new(rules));
+        let mut together = Policy::new(Arc::new(rules), seed());
         let mut alone: Vec<_> = alone.into_iter().map(|one| one.expect("it is a part")).collect();
         for _ in 0..2 {
             for name in ["e", "f", "x.e", "y.e", "x.y.e", "y.x.f", "z.y.x.e", "other.example", "g"] {
@@ -205,7 +205,7 @@ proptest! {
                         let of_view = outcome(&mut together, query_in(&config, view, &text));
                         // There its only view is the default one.
                         let mut packet = query_in(&config, view, &text);
-                        packet.layout.view = 0;
+                        packet.layout.who = Who::default();
                         prop_assert_eq!(of_view, outcome(alone, packet), "{} in {}", text, view);
                     }
                 }
