@@ -5,7 +5,7 @@
 //! answer, as is everything that is not in the cache.
 //!
 //! A lookup waits for memory twice, for the bucket and for the entry. So the batch is walked three times:
-//! ask for every bucket, ask for every entry, then compare. This is the one stage with a loop of its own.
+//! ask for every bucket, ask for every entry, then compare.
 
 use std::sync::Arc;
 

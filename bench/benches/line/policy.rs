@@ -1,7 +1,6 @@
 //! What rules cost hits that none of them is about: a table of turns under rules beside turns without any.
 //!
-//! Both take turns, a while each, and each round gives a ratio. A core remembers at most 32,768 names to be
-//! nobody's business; of a million names that are asked for alike, almost every one is judged anew.
+//! Both take turns, a while each, and each round gives a ratio.
 
 use std::io;
 

@@ -76,7 +76,7 @@ impl Policy {
         if self.limiter.is_off() {
             return Step::SLOW_PATH;
         }
-        match self.limiter.judge(packet, context.now) {
+        match self.limiter.judge(packet, self.limiter.client(packet), context.now) {
             Verdict::Pass => Step::SLOW_PATH,
             Verdict::Drop => Step::drop(Reason::MissRateLimited),
             Verdict::Slip => {

@@ -96,20 +96,22 @@ impl Limiter {
         self.spared
     }
 
-    /// Starts loading what [`Limiter::judge`] will read.
+    /// What [`Limiter::judge`] knows the packet's client by. Starts loading what that will read.
     #[inline(always)]
-    pub fn prefetch(&self, packet: &Packet) {
-        self.table.prefetch(self.prefixes.hash(packet));
+    pub fn client(&self, packet: &Packet) -> u64 {
+        let client = self.prefixes.hash(packet);
+        self.table.prefetch(client);
+        client
     }
 
-    /// Counts a query, unless its client is exempt.
+    /// Counts a query of a client, unless it is exempt.
     #[inline]
-    pub fn judge(&mut self, packet: &Packet, now: Tick) -> Verdict {
+    pub fn judge(&mut self, packet: &Packet, client: u64, now: Tick) -> Verdict {
         let Some(allowance) = &self.allowance else { return Verdict::Pass };
         if packet.layout.who.is(Who::EXEMPT) {
             return Verdict::Pass;
         }
-        let place = self.table.place(self.prefixes.hash(packet));
+        let place = self.table.place(client);
         if self.table.bucket(place).take(allowance, now) {
             return Verdict::Pass;
         }

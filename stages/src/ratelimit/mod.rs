@@ -7,8 +7,8 @@ mod bucket;
 mod limiter;
 mod table;
 
-use crate::packet::{Answer, Flags, Packet};
-use crate::step::{Reason, Step};
+use crate::packet::{Answer, Batch, Flags, MAX_BATCH, Packet};
+use crate::step::{Exits, Reason, Run, Step};
 use crate::wire::name::Seed;
 use crate::{Context, Stage, StageName};
 pub use limiter::{Limiter, Verdict};
@@ -43,20 +43,44 @@ impl Stage for RateLimit {
         self.limiter.is_off()
     }
 
-    #[inline(always)]
-    fn hint(&self, packet: &Packet) {
-        self.limiter.prefetch(packet);
+    fn act(&mut self, packet: &mut Packet, context: &Context) -> Step {
+        let client = self.limiter.client(packet);
+        self.judge(packet, client, context)
     }
 
+    /// Who a client is is worked out once, when the loading of its bucket begins.
     #[inline]
-    fn act(&mut self, packet: &mut Packet, context: &Context) -> Step {
+    fn process(&mut self, batch: &mut Batch, context: &Context, exits: &mut Exits) {
+        let here = Step::at(Self::NAME);
+        let mut clients = [0; MAX_BATCH];
+        if !self.is_idle() {
+            for (packet, client) in batch.iter().zip(&mut clients) {
+                if packet.step == here {
+                    *client = self.limiter.client(packet);
+                }
+            }
+        }
+        let mut run = Run::new(exits);
+        for (packet, client) in batch.iter_mut().zip(clients) {
+            if packet.step == here {
+                packet.step = self.judge(packet, client, context);
+                debug_assert!(packet.step.is_below(Self::NAME), "steps only go down the line");
+                run.count(packet.step);
+            }
+        }
+    }
+}
+
+impl RateLimit {
+    #[inline(always)]
+    fn judge(&mut self, packet: &mut Packet, client: u64, context: &Context) -> Step {
         let decided = packet.answer != Answer::None;
         let go_on = Step::at(if decided { StageName::Encode } else { StageName::Lookup });
         let is_exempt = self.exempts_cookies && packet.layout.flags.has(Flags::RIGHT_COOKIE);
         if is_exempt || self.limiter.is_off() {
             return go_on;
         }
-        match self.limiter.judge(packet, context.now) {
+        match self.limiter.judge(packet, client, context.now) {
             Verdict::Pass => go_on,
             Verdict::Drop => Step::drop(Reason::RateLimited),
             Verdict::Slip => {
