@@ -164,6 +164,7 @@ pub struct Flood {
 pub fn floods(names: usize) -> Vec<Flood> {
     let draws = Spread::Uniform.draw(names, FLOOD_FRAMES);
     let hits = query_frames(&draws);
+    let unknown = query_frames(&draws.iter().map(|number| names + number).collect::<Vec<_>>());
     let elsewhere = |number: &usize| {
         let destination = vec![10, 77, 0, 250];
         Query { destination, ..numbered_query(*number, names) }.frame_bytes()
@@ -199,12 +200,14 @@ pub fn floods(names: usize) -> Vec<Flood> {
         flood("acl_refused", "[acl]\nrefuse = [\"10.77.0.0/24\"]\n", hits.clone()),
         flood("rate_limited_drop", RATE_LIMIT_DROP, hits.clone()),
         flood("rate_limited_slip", RATE_LIMIT_SLIP, hits.clone()),
-        flood("blocked", "[block]\nnames = [\"example\"]\n", hits),
+        flood("blocked", BLOCK, unknown),
+        flood("blocked_cached", BLOCK, hits),
     ]
 }
 
 /// Frames of a flood before it repeats.
 const FLOOD_FRAMES: usize = 4096;
+const BLOCK: &str = "[block]\nnames = [\"example\"]\n";
 const RATE_LIMIT_DROP: &str = "[ratelimit]\nqueries_per_second = 1\nburst = 1\nslip = 0\n";
 const RATE_LIMIT_SLIP: &str = "[ratelimit]\nqueries_per_second = 1\nburst = 1\nslip = 1\n";
 

@@ -1,8 +1,7 @@
 //! Stage: an answer from the cache.
 //!
 //! No rule is passed by: whatever is in the cache bears the generation of the ruleset that lets its question pass. If that
-//! is not ours, or a rule is about the client, the rules are asked here; and what they do not let pass is for policy to
-//! answer, as is everything that is not in the cache.
+//! is not ours, or a rule is about the client, the rules are asked here.
 //!
 //! A lookup waits for memory twice, for the bucket and for the entry. So the batch is walked three times:
 //! ask for every bucket, ask for every entry, then compare.
@@ -51,17 +50,31 @@ impl Lookup {
         self.cache.probe(hash)
     }
 
-    /// Whether a packet's answer is `found`.
+    /// Where a packet goes whose answer would be `found`.
     #[inline(always)]
-    fn is_answer(&self, packet: &Packet, found: EntryRef, context: &Context) -> bool {
+    fn decide(&self, packet: &mut Packet, found: EntryRef, context: &Context) -> Step {
         let entry = self.cache.view(found);
         let matches = answers(&entry, &Key::of(packet.query()));
         let head = Head::read(&entry);
-        let passes = head.passed == self.rules.generation() && !packet.layout.who.is(Who::RULED);
-        matches
-            && head.expires > context.seconds
-            && entry.is_valid()
-            && (passes || self.rules.lets_pass(packet))
+        if !matches || head.expires <= context.seconds || !entry.is_valid() {
+            packet.answer = Answer::None;
+            return Step::at(StageName::Policy);
+        }
+        if head.passed == self.rules.generation() && !packet.layout.who.is(Who::RULED) {
+            return Step::at(StageName::Encode);
+        }
+        self.ask_rules(packet)
+    }
+
+    /// Where a packet goes for which there is an answer, if the rules let it pass. What they answer instead is no hit.
+    #[cold]
+    #[inline(never)]
+    fn ask_rules(&self, packet: &mut Packet) -> Step {
+        match self.rules.judge(packet) {
+            None => Step::at(StageName::Encode),
+            Some(step) if step == Step::at(StageName::Encode) => Step::at(StageName::Policy),
+            Some(step) => step,
+        }
     }
 
     /// The first half of a lookup: what the index says.
@@ -77,13 +90,8 @@ impl Lookup {
     #[inline(always)]
     fn settle(&mut self, packet: &mut Packet, context: &Context) -> Step {
         match packet.answer {
-            Answer::Cached(found) if self.is_answer(packet, found, context) => {
-                Step::at(StageName::Encode)
-            }
-            _ => {
-                packet.answer = Answer::None;
-                Step::at(StageName::Policy)
-            }
+            Answer::Cached(found) => self.decide(packet, found, context),
+            _ => Step::at(StageName::Policy),
         }
     }
 }

@@ -188,7 +188,6 @@ fn action_of(rule: u32) -> Option<BlockAction> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::filter::Candidates;
     use super::*;
     use crate::testing::name_of;
 
@@ -203,9 +202,8 @@ mod tests {
 
     impl Both {
         fn find(&self, text: &str) -> Option<BlockAction> {
-            let (name, mut found) = (name_of(text), Candidates::new());
-            self.filter.find(&name, &mut found);
-            self.blocked.find(&name, &found, 0)
+            let name = name_of(text);
+            self.blocked.find(&name, &self.filter.candidates(&name), 0)
         }
     }
 

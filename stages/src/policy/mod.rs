@@ -96,6 +96,10 @@ impl Stage for Policy {
     }
 
     fn act(&mut self, packet: &mut Packet, context: &Context) -> Step {
+        if packet.answer != Answer::None {
+            // Lookup has asked the rules, because there is an answer in the cache.
+            return Step::at(StageName::Encode);
+        }
         match self.rules.judge(packet) {
             Some(step) => step,
             None => self.miss(packet, context),

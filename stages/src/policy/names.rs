@@ -9,6 +9,8 @@ use crate::wire::name::{Seed, equal, length};
 /// Names a table can hold, unless all are of the longest: they start at a place of 32 bits.
 pub(super) const MAX_NAMES: usize = pmdns_config::limits::MAX_LIST_NAMES;
 
+/// Names whose slots are no matter of memory.
+const FEW: usize = 1 << 12;
 /// Where no name starts.
 const FREE: u32 = u32::MAX;
 /// Bytes of a value, which stands before its name.
@@ -53,8 +55,11 @@ impl Listing {
 
     /// The table. Of a name that came several times, `join` makes one value of the earlier and the later.
     pub(super) fn build(self, seed: Seed, mut join: impl FnMut(u32, u32) -> u32) -> Names {
-        // Three of four slots are taken at most, so that every search ends, and soon.
-        let slots = self.count + self.count.div_ceil(3);
+        // Three of four slots are taken at most, so that every search ends, and soon; of few names fewer, for they cost nothing.
+        let slots = match self.count {
+            ..=FEW => 4 * self.count,
+            many => many + many.div_ceil(3),
+        };
         let mut names = Names {
             slots: vec![Slot { tag: 0, start: FREE }; slots].into(),
             bytes: self.bytes.into(),

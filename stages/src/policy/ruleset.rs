@@ -213,28 +213,17 @@ impl Ruleset {
         Some(Step::at(StageName::Encode))
     }
 
-    /// Whether no rule is about a packet.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn lets_pass(&self, packet: &Packet) -> bool {
-        self.verdict_on(packet) == Verdict::Pass
-    }
-
     fn verdict_on(&self, packet: &Packet) -> Verdict {
         let query = packet.query();
-        if !self.judges_clients && !self.filter.may_have(query.name()) {
+        let (name, view) = (query.name(), packet.layout.who.view());
+        let client = packet.layout.client(packet.frame.bytes());
+        let client = self.judges_clients.then_some(client);
+        let mut candidates = Candidates::new();
+        self.filter.find(name, &mut candidates);
+        if candidates.is_empty() && client.is_none() {
             return Verdict::Pass;
         }
-        let client = packet.layout.client(packet.frame.bytes());
-        let mut candidates = Candidates::new();
-        self.filter.find(query.name(), &mut candidates);
-        self.verdict(
-            query.name(),
-            &candidates,
-            query.qtype(),
-            Some(client),
-            packet.layout.who.view(),
-        )
+        self.verdict(name, &candidates, query.qtype(), client, view)
     }
 
     /// What is to be done with a query; of no client in particular, by rules about names only.
@@ -272,15 +261,12 @@ impl Ruleset {
 impl Ruleset {
     /// The generation if queries for `key` pass, from whichever client that rules tell apart by the view only; otherwise 0.
     pub fn passed(&self, key: Key<'_>) -> u16 {
-        let name = key.name;
-        let passes = !self.filter.may_have(name) || {
-            let mut candidates = Candidates::new();
-            self.filter.find(name, &mut candidates);
-            let views = (0..).zip(&self.scopes).filter(|(_, scope)| **scope == key.scope());
-            let mut verdicts =
-                views.map(|(view, _)| self.verdict(name, &candidates, key.qtype, None, view));
-            verdicts.all(|verdict| verdict == Verdict::Pass)
-        };
+        let mut candidates = Candidates::new();
+        self.filter.find(key.name, &mut candidates);
+        let views = (0..).zip(&self.scopes).filter(|(_, scope)| **scope == key.scope());
+        let mut verdicts =
+            views.map(|(view, _)| self.verdict(key.name, &candidates, key.qtype, None, view));
+        let passes = candidates.is_empty() || verdicts.all(|verdict| verdict == Verdict::Pass);
         if passes { self.generation } else { 0 }
     }
 

@@ -1,6 +1,5 @@
 //! Local data, up to the entries that queries are answered with.
 
-use super::super::filter::Candidates;
 use super::*;
 use crate::testing::name_of;
 use crate::wire::dns::Rcode;
@@ -41,9 +40,8 @@ impl Served {
     /// The rcode and the types of the records that the name and type are answered with; `None`: the name
     /// is not ours.
     fn ask(&self, name: &str, qtype: u16) -> Option<(Rcode, Vec<u16>)> {
-        let (name, mut found) = (name_of(name), Candidates::new());
-        self.filter.find(&name, &mut found);
-        let number = self.local.find(&name, &found, qtype)?;
+        let name = name_of(name);
+        let number = self.local.find(&name, &self.filter.candidates(&name), qtype)?;
         let entry = self.entries.get(number).unwrap();
         let head = entry.head();
         assert_eq!((head.learnt, head.expires, head.ttl_count), (0, u32::MAX, 0));

@@ -1,4 +1,3 @@
-use super::super::filter::Candidates;
 use super::*;
 use crate::testing::{name_of, query, reply};
 
@@ -22,9 +21,8 @@ fn zone(rules: &[(&str, &str)]) -> Result<PolicyZone, RpzError> {
 fn of_name(zone: &PolicyZone, text: &str) -> Option<Action> {
     let mut filter = Filter::with_capacity(zone.len(), seed());
     zone.add_to(&mut filter);
-    let (name, mut found) = (name_of(text), Candidates::new());
-    filter.find(&name, &mut found);
-    zone.of_name(&name, &found)
+    let name = name_of(text);
+    zone.of_name(&name, &filter.candidates(&name))
 }
 
 #[test]
