@@ -111,7 +111,7 @@ impl Filter {
     #[inline]
     pub(super) fn prefetch(&self, name: &[u8]) {
         if self.endings.of(name) == MAYBE {
-            prefetch(self.line(self.seed.hash_loosely(last_two_labels(name))));
+            prefetch(self.line(self.hash_of_end(name)));
         }
     }
 
@@ -120,8 +120,19 @@ impl Filter {
     pub(super) fn find<'n>(&self, name: &'n [u8], found: &mut Candidates<'n>) {
         match self.endings.of(name) {
             NEVER => {}
-            said => self.walk(name, said == SHORT, found),
+            MAYBE => {
+                let hash = self.hash_of_end(name);
+                if self.line(hash).has(hash) {
+                    self.walk(name, false, found);
+                }
+            }
+            _ => self.walk(name, true, found),
         }
+    }
+
+    #[inline]
+    fn hash_of_end(&self, name: &[u8]) -> u64 {
+        self.seed.hash_loosely(last_two_labels(name))
     }
 
     fn walk<'n>(&self, name: &'n [u8], has_short: bool, found: &mut Candidates<'n>) {
