@@ -8,6 +8,7 @@
 //!
 //! Threads exchange their rules one after another, not all at once. A packet that was judged by the old rules
 //! may be encoded on a core that has the new ones, or the reverse: encode sees that, and judges again.
+//! What is known of its client, by the rules of the core that mans acl, it keeps.
 
 use std::sync::Arc;
 
