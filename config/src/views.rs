@@ -88,7 +88,8 @@ impl Config {
     }
 
     /// The scope of each view: the first view that upstreams answer alike, for it has the same group, forward zones and
-    /// policy zones. Views of one scope share cached answers; what else they differ in is asked before the cache.
+    /// policy zones. Views of one scope share cached answers; what else they differ in is in the rules' verdict
+    /// that a cached answer bears.
     pub fn scopes(&self) -> Vec<u8> {
         let in_group = |view: u8| {
             let members = self

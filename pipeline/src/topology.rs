@@ -245,7 +245,7 @@ impl fmt::Display for Topology {
             for ring in &worker.rings_out {
                 write!(f, "  -> worker {}", self.rings[*ring].to)?;
             }
-            if worker.stages.contains(StageName::Lookup) {
+            if worker.stages.contains(StageName::Policy) {
                 write!(f, "  misses -> slow path -> worker {}", worker.answered_by)?;
             }
             writeln!(f)?;

@@ -179,6 +179,26 @@ mod tests {
     }
 
     #[test]
+    fn what_is_said_of_all_addresses_holds_and_not_the_default() {
+        let all = ["0.0.0.0/0", "::/0"];
+        let clients = ["192.0.2.1", "2001:db8::1"];
+        let everyone = || all.map(|prefix| prefix.parse().unwrap()).to_vec();
+        let who = |acl: &mut Acl| {
+            clients.map(|client| act_once(acl, packet_from(client), &at(0)).layout.who)
+        };
+        for client in clients {
+            assert_eq!(verdict(&mut list(Access::Allow, &[], &all, &[]), client), REFUSED);
+            assert_eq!(verdict(&mut list(Access::Refuse, &all, &[], &[]), client), ALLOWED);
+        }
+        let view = View { name: "all".into(), clients: everyone(), group: Some("x".into()) };
+        let mut acl = stage(&Config { views: vec![view], ..Config::default() });
+        assert_eq!(who(&mut acl), [Who::in_view(1, 1); 2]);
+        let mut config = Config::default();
+        config.ratelimit.exempt = everyone();
+        assert_eq!(who(&mut stage(&config)), [Who::EXEMPT; 2]);
+    }
+
+    #[test]
     fn the_longest_prefix_of_all_views_says_which_one_a_client_is_in() {
         let view = |name: &str, clients: &[&str], group: Option<&str>| View {
             name: name.into(),

@@ -35,8 +35,11 @@ impl<V: Copy + PartialEq> Clients<V> {
 
     /// What is said of every client, if nothing tells them apart.
     pub(crate) fn everyone(&self) -> Option<V> {
-        let is_one = self.ipv4.values.len() == 1 && self.ipv6.values.len() == 1;
-        (is_one && self.ipv4.values == self.ipv6.values).then_some(self.ipv4.default)
+        // What holds for all addresses need not be the default: a prefix of length 0 may say it.
+        match (&*self.ipv4.values, &*self.ipv6.values) {
+            ([ipv4], [ipv6]) if ipv4 == ipv6 => Some(*ipv4),
+            _ => None,
+        }
     }
 
     /// What is made of what both say of a client.
@@ -255,6 +258,31 @@ mod tests {
     fn neighbours_with_the_same_value_are_one_range() {
         let halves = vec![rule(0u32, 1, 5), rule(1 << 31, 1, 5)];
         assert_eq!(Ranges::new(halves, 0).values.len(), 1);
+    }
+
+    #[test]
+    fn what_holds_for_everyone_is_what_is_found_for_each() {
+        let clients = |prefixes: &[(&str, u8)]| {
+            let rules: Vec<(Prefix, u8)> =
+                prefixes.iter().map(|(text, value)| (text.parse().unwrap(), *value)).collect();
+            Clients::new(rules.iter().map(|(prefix, value)| (prefix, *value)), 0)
+        };
+        for (prefixes, everyone) in [
+            (&[][..], Some(0)),
+            (&[("0.0.0.0/0", 7), ("::/0", 7)], Some(7)),
+            (&[("0.0.0.0/1", 7), ("128.0.0.0/1", 7), ("::/0", 7)], Some(7)),
+            (&[("0.0.0.0/0", 7)], None),
+            (&[("0.0.0.0/0", 7), ("::/0", 8)], None),
+            (&[("0.0.0.0/0", 7), ("::/0", 7), ("::1", 0)], None),
+        ] {
+            let clients = clients(prefixes);
+            assert_eq!(clients.everyone(), everyone, "{prefixes:?}");
+            for address in [&[0; 4][..], &[255; 4], &[0; 16], &[255; 16]] {
+                assert!(everyone.is_none_or(|value| clients.find(address) == value));
+            }
+            let joined = clients.join(&clients, |one, other| one + other);
+            assert_eq!(joined.everyone(), everyone.map(|value| 2 * value), "{prefixes:?}");
+        }
     }
 
     proptest! {

@@ -160,7 +160,7 @@ impl std::fmt::Debug for Step {
 }
 
 /// How often a stage sent packets on each step. This table is the counters: a hit is
-/// `lookup` × `encode`, a miss is `lookup` × `slow_path`.
+/// `lookup` × `encode`, a miss is `policy` × `slow_path`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exits {
     counts: [u64; Step::COUNT],

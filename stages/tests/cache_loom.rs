@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use loom::thread;
 use pmdns_nics::hugepage::Arena;
-use pmdns_stages::cache::{Cache, Entry, EntryView, Head, Key, Parts, Words, Writer, answers};
+use pmdns_stages::cache::{
+    Cache, Entry, EntryView, Head, Key, Parts, Verdict, Walk, Words, Writer, answers,
+};
 use pmdns_stages::wire::dns::Rcode;
 use pmdns_stages::wire::name::Seed;
 
@@ -103,6 +105,22 @@ fn the_second_time_round_is_no_different() {
             }
         });
         writer.insert(&entry(4));
+        reader.join().unwrap();
+    });
+}
+
+#[test]
+fn an_entry_whose_mark_is_renewed_stays_whole_and_the_mark_is_one_of_the_two() {
+    loom::model(|| {
+        let (cache, mut writer) = cache_with(1);
+        let found = cache.find(hash(0)).unwrap();
+        let reader = thread::spawn(move || {
+            let view = cache.view(found);
+            let head = Head::read(&view);
+            assert!(matches!(head.passed, 0 | 7) && head.counts() == [0; 3]);
+            assert_eq!(read(view), Some(0));
+        });
+        writer.walk(&mut Walk::default(), 1, &mut 0, |_, _, _| Verdict::Passed(7));
         reader.join().unwrap();
     });
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, TrySendError};
 use pmdns_stages::cache::{Entry, Head, NameBuffer, Purge, Verdict, Walk, Words};
+use pmdns_stages::policy::Ruleset;
 
 use super::counters::add;
 use super::desk::Desk;
@@ -80,8 +81,7 @@ impl Orders {
 }
 
 impl Desk {
-    /// Takes new rules, if there are any. If they or those before are about addresses in answers, all answers in the
-    /// cache are judged again.
+    /// Takes new rules, if there are any. All answers in the cache are then judged again.
     pub(super) fn look_for_rules(&mut self) {
         self.orders.rules_changed |= self.outlets.look_for_rules();
     }
@@ -96,20 +96,18 @@ impl Desk {
     fn judge_again(&mut self) -> usize {
         // A walk is not begun anew before it has ended, or rules that change often would keep it from the newest answers.
         let rules = self.outlets.encode.rules();
-        let judge = |entry: Entry| match rules.respond_again(entry).head() {
-            head if head.flags & Head::REWRITTEN != 0 => Verdict::Forget,
-            head => Verdict::Passed(head.passed),
-        };
         if self.orders.judging.is_none() && std::mem::take(&mut self.orders.rules_changed) {
             self.orders.judging = Some(Walk::default());
             // Those for one network are few: they are judged all at once.
-            let is_lost = |entry: &Entry| judge(entry.clone()) == Verdict::Forget;
+            let is_lost = |entry: &Entry| {
+                judge(rules, &entry.words(), || Some(entry.clone())) == Verdict::Forget
+            };
             add(&self.counters.withdrawn, self.subnets.lose(is_lost, &self.counters));
         }
         let Some(walk) = &mut self.orders.judging else { return 0 };
         let mut withdrawn = 0;
         let is_done = self.writer.walk(walk, JUDGED, &mut withdrawn, |_, entry, _| {
-            Entry::copy_of(entry).map_or(Verdict::Stay, judge)
+            judge(rules, entry, || Entry::copy_of(entry))
         });
         if is_done {
             self.orders.judging = None;
@@ -190,8 +188,13 @@ impl Desk {
     fn write_down(&mut self, walk: &mut Walk, block: &mut Block) -> bool {
         let (cache, now) = (&self.cache, self.context.seconds);
         self.writer.walk(walk, STEPS, &mut 0, |found, entry, head| {
-            if head.expires > now && cache.find(head.hash) == Some(found) {
-                block.extend(entry.words(0, usize::from(head.words)));
+            if head.expires > now
+                && cache.find(head.hash) == Some(found)
+                && let Some(mut entry) = Entry::copy_of(entry)
+            {
+                // Which rules let it pass means nothing to whoever reads it.
+                entry.set_passed(0);
+                block.extend(entry.words());
             }
             Verdict::Stay
         })
@@ -207,6 +210,21 @@ impl Desk {
         let present = self.cache.find(hash).map(|found| Head::read(&self.cache.view(found)));
         let is_newer = present.is_some_and(|head| head.expires > self.context.seconds);
         !is_newer && self.writer.insert(&self.outlets.encode.rules().respond_again(entry)).is_kept()
+    }
+}
+
+/// What becomes of an answer by `rules`, which were not those it was kept by.
+fn judge(rules: &Ruleset, entry: &impl Words, copy: impl FnOnce() -> Option<Entry>) -> Verdict {
+    if Head::read(entry).flags & Head::REWRITTEN != 0 {
+        return Verdict::Forget;
+    }
+    if !rules.judges_responses() {
+        return Verdict::Passed(rules.passed(NameBuffer::default().key_of(entry)));
+    }
+    match copy().map(|entry| rules.respond_again(entry).head()) {
+        None => Verdict::Stay,
+        Some(head) if head.flags & Head::REWRITTEN != 0 => Verdict::Forget,
+        Some(head) => Verdict::Passed(head.passed),
     }
 }
 

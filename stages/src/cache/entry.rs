@@ -409,7 +409,7 @@ impl Entry {
     }
 
     /// Notes which ruleset lets the question pass, as in [`Head`].
-    pub(crate) fn set_passed(&mut self, passed: u16) {
+    pub fn set_passed(&mut self, passed: u16) {
         self.words[PASSED_AT] = with_passed(self.words[PASSED_AT], passed);
     }
 

@@ -20,7 +20,8 @@
 //!    word, and the reader's load of the tail sees that store or a later one: the position is behind
 //!    the tail, and the reader is told so.
 //!
-//! What was neither from before nor from after is the entry itself. Readers keep the tail's cache line
+//! What was neither from before nor from after is the entry itself, of which one word changes while it stands: the one that
+//! says which ruleset lets its question pass. It is stored as a whole, and either value is true of the entry. Readers keep the tail's cache line
 //! until the tail moves, which it does in steps of many lines.
 //!
 //! Positions have 32 bits and wrap round. A reader would be fooled if it slept between its load of the
@@ -202,7 +203,7 @@ pub struct EntryView<'c> {
 }
 
 impl EntryView<'_> {
-    /// Whether everything read through this view so far was one whole, unchanged entry.
+    /// Whether everything read through this view so far was one whole entry.
     #[inline]
     pub fn is_valid(&self) -> bool {
         fence(Ordering::Acquire);

@@ -1,7 +1,7 @@
 //! Stage: how fast one client may ask.
 //!
-//! A [`Limiter`] counts what comes from a client prefix. This stage has one for all queries, lookup another for
-//! those that the cache cannot answer.
+//! A [`Limiter`] counts what comes from a client prefix. This stage has one for all queries, policy another for
+//! misses.
 
 mod bucket;
 mod limiter;

@@ -93,8 +93,13 @@ fn instance(report: &Report) -> Vec<Family> {
         .alone(Value::Count(report.frames.in_use as u64)),
         Family::new(Counter, "cache_hits", "Queries answered from the cache by a data core.", &[])
             .alone(Value::Count(report.exits("lookup", "encode"))),
-        Family::new(Counter, "cache_misses", "Queries not found in the cache by a data core.", &[])
-            .alone(Value::Count(report.exits("policy", "slow_path"))),
+        Family::new(
+            Counter,
+            "cache_misses",
+            "Queries that neither the cache nor a rule had an answer to.",
+            &[],
+        )
+        .alone(Value::Count(report.exits("policy", "slow_path"))),
         Family::new(Counter, "drops", "Packets dropped by a stage.", &["reason"]).of(Reason::ALL
             .iter()
             .map(|reason| ([reason.name().to_owned()], Value::Count(count(reason))))),

@@ -42,7 +42,9 @@ impl Desk {
             self.learn(ticket, attempt, Setback::Bogus(ExtendedError::RRSIGS_MISSING));
         } else {
             self.validation.fetched(&question, Some(&reply));
-            self.answer(ticket, answer);
+            let rules = self.outlets.encode.rules();
+            let entry = rules.respond(answer.entry, question.key(), &reply);
+            self.answer(ticket, Answer { entry, ..answer });
         }
     }
 
