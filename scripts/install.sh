@@ -6,7 +6,7 @@ set -euo pipefail
 
 BUILD=(dpdk dpdk-dev libdpdk-dev libclang-dev clang pkg-config libpcap-dev libnuma-dev build-essential)
 RUN=(iproute2 iputils-ping bind9-dnsutils)
-LAB=(nsd unbound knot knot-module-geoip knot-dnsutils dnsperf ethtool tshark util-linux gzip shellcheck valgrind)
+LAB=(nsd unbound knot knot-module-geoip knot-dnsutils dnsperf bind9-utils ethtool tshark util-linux gzip shellcheck valgrind)
 PEERS=(pdns-recursor dnsdist bind9)
 # Not in every release; one that lacks it compares without it.
 IF_THERE=(knot-resolver)
