@@ -347,11 +347,7 @@ fn an_answer_that_is_too_long_keeps_only_its_time() {
     let mut message = reply(ResponseCode::NoError);
     message.add_answer(a("www.example.", 300));
     for _ in 0..30 {
-        message.add_additional(Record::from_rdata(
-            name("www.example."),
-            300,
-            RData::TXT(text.clone()),
-        ));
+        message.add_answer(Record::from_rdata(name("www.example."), 300, RData::TXT(text.clone())));
     }
     let bytes = bytes_of(&message);
     assert!(bytes.len() > 60_000);
@@ -365,6 +361,38 @@ fn an_answer_that_is_too_long_keeps_only_its_time() {
     assert_eq!(entry.head().flags, 0);
     assert_eq!(usize::from(entry.head().words), entry.words().len());
     assert_eq!(ttls(&entry), [300; 31]);
+}
+
+#[test]
+fn what_an_answer_can_do_without_does_not_make_it_too_long() {
+    let bounded = Lifetimes { max_body: 100, ..LIFETIMES };
+    let glue = |count| (0..count).map(|_| a("ns.example.", 200));
+    let mut message = reply(ResponseCode::NoError);
+    message.add_answer(a("www.example.", 300)).add_authority(soa(250, 60));
+    message.add_additionals(glue(9));
+    let whole = bytes_of(&message);
+    let entry = entry_with(&whole, &bounded).unwrap();
+    let head = entry.head();
+    assert_eq!((head.flags, head.counts(), head.expires), (0, [1, 0, 0], NOW + 200));
+    assert_eq!(rebuilt(&entry)[QUESTION_END..], whole[QUESTION_END..][..head.body_len.into()]);
+    assert_eq!(ttls(&entry), [300]);
+    // With DNSSEC there may be proofs in the authority section, and a negative answer is nothing else.
+    let secure = Key { flags: Key::DO, ..KEY };
+    let entry = Entry::from_reply(&whole, secure, 99, NOW, &bounded).unwrap();
+    assert_eq!((entry.head().flags, entry.head().counts()), (0, [1, 1, 0]));
+    let mut message = reply(ResponseCode::NXDomain);
+    message.add_authority(soa(250, 60)).add_additionals(glue(9));
+    let head = entry_of_bounded(&message, &bounded);
+    assert_eq!((head.flags, head.counts()), (Head::NEGATIVE, [0, 1, 0]));
+    // More records than an entry has places for their TTLs.
+    let mut message = reply(ResponseCode::NoError);
+    message.add_answer(a("www.example.", 300)).add_additionals(glue(MAX_RECORDS));
+    let head = entry_of_bounded(&message, &Lifetimes { max_body: usize::MAX, ..LIFETIMES });
+    assert_eq!((head.flags, head.counts()), (0, [1, 0, 0]));
+}
+
+fn entry_of_bounded(message: &Message, lifetimes: &Lifetimes) -> Head {
+    entry_with(&bytes_of(message), lifetimes).unwrap().head()
 }
 
 #[test]

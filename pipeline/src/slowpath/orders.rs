@@ -215,10 +215,11 @@ impl Desk {
 
 /// What becomes of an answer by `rules`, which were not those it was kept by.
 fn judge(rules: &Ruleset, entry: &impl Words, copy: impl FnOnce() -> Option<Entry>) -> Verdict {
-    if Head::read(entry).flags & Head::REWRITTEN != 0 {
+    let head = Head::read(entry);
+    if head.flags & Head::REWRITTEN != 0 {
         return Verdict::Forget;
     }
-    if !rules.judges_responses() {
+    if !rules.judges_answer(&head) {
         return Verdict::Passed(rules.passed(NameBuffer::default().key_of(entry)));
     }
     match copy().map(|entry| rules.respond_again(entry).head()) {

@@ -84,7 +84,10 @@ impl Entry {
         if image.is_negative(rcode) {
             entry_flags |= Head::NEGATIVE;
         }
-        if image.body.len() > lifetimes.max_body || image.ttls.len() > MAX_RECORDS {
+        if !image.fits(lifetimes) {
+            image.cut(image.optional_at(rcode, &key));
+        }
+        if !image.fits(lifetimes) {
             entry_flags |= Head::TOO_LONG;
             image.forget();
         }
@@ -286,6 +289,22 @@ impl Image {
             put32(&mut self.body, at, own.min(ttl));
         }
         ttl
+    }
+
+    /// Whether it can be sent and kept as a whole.
+    fn fits(&self, lifetimes: &Lifetimes) -> bool {
+        self.body.len() <= lifetimes.max_body && self.ttls.len() <= MAX_RECORDS
+    }
+
+    /// Leaves out the records from `at` on, which an answer can do without: that is no truncation (RFC 2181 section 9).
+    fn cut(&mut self, at: u16) {
+        self.body.truncate(at.into());
+        self.ttls.retain(|ttl| *ttl < at);
+        self.counts[Section::Additional as usize] = 0;
+        if at <= self.authority.start {
+            self.counts[Section::Authority as usize] = 0;
+            self.authority = at..at;
+        }
     }
 
     /// Keeps nothing but the rcode and the time.

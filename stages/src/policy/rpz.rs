@@ -283,7 +283,7 @@ impl PolicyZone {
 }
 
 /// A name without pointers, in lower case.
-type WholeName = ArrayVec<u8, MAX_NAME>;
+pub(super) type WholeName = ArrayVec<u8, MAX_NAME>;
 
 /// The name at `at` of a message.
 fn whole_name(message: &[u8], at: usize) -> Option<WholeName> {
@@ -302,6 +302,13 @@ fn whole_name(message: &[u8], at: usize) -> Option<WholeName> {
 /// The records of a message, as far as they can be read.
 fn records(message: &[u8]) -> impl Iterator<Item = Record> {
     Records::new(message).into_iter().flatten().map_while(Result::ok)
+}
+
+/// The names that aliases in an answer lead to, in lower case.
+pub(super) fn alias_targets(message: &[u8]) -> impl Iterator<Item = WholeName> {
+    records(message)
+        .filter(|record| record.section == Section::Answer && record.rtype == rtype::CNAME)
+        .filter_map(|record| whole_name(message, record.data_at))
 }
 
 /// The addresses in a section: where their owner's name is, and they themselves.

@@ -9,6 +9,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use arrayvec::ArrayVec;
 use pmdns_config::files::{FileError, ListSummary, Scope, read_list, read_zone};
 use pmdns_config::limits::MAX_LIST_NAMES;
 use pmdns_config::{BlockAction, Config, NameError, Prefix, ViewSet};
@@ -16,7 +17,7 @@ use pmdns_config::{BlockAction, Config, NameError, Prefix, ViewSet};
 use super::filter::{Candidates, Filter, all_candidates};
 use super::lists::{Blocked, Lists};
 use super::local::{Entries, Local, LocalError};
-use super::rpz::{Action, PolicyZone, RpzError};
+use super::rpz::{Action, PolicyZone, RpzError, WholeName, alias_targets};
 use super::sources::LocalSources;
 use super::zone::Reply;
 use crate::StageName;
@@ -99,6 +100,9 @@ pub struct Digest {
     /// What was not understood, and is not an error.
     pub warnings: Vec<String>,
 }
+
+/// Aliases of one answer that are looked at.
+const MAX_ALIASES: usize = 16;
 
 /// What an address of a name that is blocked with the null address may be remembered for, in seconds.
 const NULL_TTL: u32 = 300;
@@ -246,7 +250,12 @@ impl Ruleset {
                 return policy_verdict(zone, action, qtype);
             }
         }
-        match self.blocked.find(name, candidates, view) {
+        self.block_verdict(self.blocked.find(name, candidates, view), qtype)
+    }
+
+    /// What a name gets that is blocked, if it is.
+    fn block_verdict(&self, action: Option<BlockAction>, qtype: u16) -> Verdict {
+        match action {
             None => Verdict::Pass,
             Some(BlockAction::Drop) => Verdict::Drop,
             Some(BlockAction::Nxdomain) => Verdict::Rcode(Rcode::NXDOMAIN),
@@ -270,8 +279,8 @@ impl Ruleset {
         if passes { self.generation } else { 0 }
     }
 
-    /// An upstream's answer, as `entry` and as the message it was read from, or what policy zones have to say of the
-    /// addresses in it. Whoever asked for it and whoever will be answered from the cache gets the same: policy zones
+    /// An upstream's answer, as `entry` and as the message it was read from, or what rules have to say of what is
+    /// in it. Whoever asked for it and whoever will be answered from the cache gets the same: policy zones
     /// hold alike in all views of the key's scope.
     pub fn respond(&self, entry: Entry, key: Key<'_>, message: &[u8]) -> Entry {
         let mut entry = self.rewritten(entry, key, message);
@@ -280,38 +289,64 @@ impl Ruleset {
     }
 
     fn rewritten(&self, entry: Entry, key: Key<'_>, message: &[u8]) -> Entry {
-        if !self.judges_responses() {
+        if !self.judges_answer(&entry.head()) {
             return entry;
         }
+        match self.verdict_on_answer(key, message) {
+            Verdict::Pass => entry,
+            Verdict::Truncated => entry.without_records(key, Rcode::NOERROR, Head::TOO_LONG),
+            Verdict::Rcode(rcode) => entry.without_records(key, rcode, 0),
+            // The cache keeps answers, not silence.
+            Verdict::Drop => entry.without_records(key, Rcode::NXDOMAIN, 0),
+            Verdict::Entry(number) => match self.entries.get(number) {
+                Some(local) => entry.with_records_of(key, local),
+                None => entry,
+            },
+        }
+    }
+
+    /// What is to be done with an upstream's answer: by rules about the names that its aliases lead to, and about what
+    /// it says of addresses and name servers.
+    fn verdict_on_answer(&self, key: Key<'_>, message: &[u8]) -> Verdict {
+        // Whoever asks for an alias itself does not follow it.
+        let is_followed = !matches!(key.qtype, rtype::CNAME | rtype::ANY);
+        let aliases = alias_targets(message).take(if is_followed { MAX_ALIASES } else { 0 });
+        let aliases: ArrayVec<WholeName, MAX_ALIASES> = aliases.collect();
         let mut candidates = Candidates::new();
         self.filter.find(key.name, &mut candidates);
         for zone in self.policies_in(key.scope()) {
             // An earlier rule about the name exempts it; any other would have been carried out by now.
             if zone.of_name(key.name, &candidates) == Some(Action::Passthru) {
-                return entry;
+                return Verdict::Pass;
             }
-            if let Some(action) = zone.of_response(message) {
-                return match policy_verdict(zone, action, key.qtype) {
-                    Verdict::Pass | Verdict::Drop => entry,
-                    Verdict::Truncated => {
-                        entry.without_records(key, Rcode::NOERROR, Head::TOO_LONG)
-                    }
-                    Verdict::Rcode(rcode) => entry.without_records(key, rcode, 0),
-                    Verdict::Entry(number) => match self.entries.get(number) {
-                        Some(local) => entry.with_records_of(key, local),
-                        None => entry,
-                    },
-                };
+            let of_alias = aliases.iter().find_map(|name| {
+                let mut candidates = Candidates::new();
+                self.filter.find(name, &mut candidates);
+                zone.of_name(name, &candidates)
+            });
+            if let Some(action) = of_alias.or_else(|| zone.of_response(message)) {
+                return policy_verdict(zone, action, key.qtype);
             }
         }
-        entry
+        let of_lists = aliases.iter().find_map(|name| self.blocked_in_scope(name, key.scope()));
+        self.block_verdict(of_lists, key.qtype)
+    }
+
+    /// What lists say of a name in all views of a scope. Where they differ it is not blocked: these views share the answer.
+    fn blocked_in_scope(&self, name: &[u8], scope: u8) -> Option<BlockAction> {
+        let mut candidates = Candidates::new();
+        self.filter.find(name, &mut candidates);
+        let views = (0..).zip(&self.scopes).filter(|(_, its)| **its == scope);
+        let mut actions = views.map(|(view, _)| self.blocked.find(name, &candidates, view));
+        let first = actions.next().flatten();
+        first.filter(|_| actions.all(|other| other == first))
     }
 
     /// The same for an answer that was read when other rules may have held.
     pub fn respond_again(&self, entry: Entry) -> Entry {
         let mut buffer = NameBuffer::default();
         let key = entry.key(&mut buffer);
-        let message = if self.judges_responses() { entry.message() } else { Vec::new() };
+        let message = if self.judges_answer(&entry.head()) { entry.message() } else { Vec::new() };
         self.respond(entry, key, &message)
     }
 
@@ -320,9 +355,12 @@ impl Ruleset {
         self.policies.iter().filter(move |zone| zone.views.has(view))
     }
 
-    /// Whether there are rules about the addresses in answers.
-    pub fn judges_responses(&self) -> bool {
-        self.policies.iter().any(PolicyZone::has_responses)
+    /// Whether there are rules about what such an answer says, rather than about its question only. Of several records
+    /// one may be an alias.
+    pub fn judges_answer(&self, head: &Head) -> bool {
+        let [answers, ..] = head.counts();
+        let has_names = !self.policies.is_empty() || self.blocked.len() > 0;
+        answers > 1 && has_names || self.policies.iter().any(PolicyZone::has_responses)
     }
 }
 

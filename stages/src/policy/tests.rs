@@ -358,6 +358,41 @@ fn an_address_in_an_answer_is_judged_before_it_is_kept() {
     assert_eq!(respond("spared.example.", 9), (Rcode::NOERROR, [1, 0, 0], 0, true));
 }
 
+/// The rcode and the counts of what is kept of an answer that leads over aliases to these names, and to an address.
+fn kept_of_aliases(policy: &Policy, asked: &str, targets: &[&str]) -> (Rcode, [u16; 3]) {
+    let query = query(asked);
+    let aliases = targets.iter().map(|target| (0, rtype::CNAME, 60, name_of(target)));
+    let records: Vec<_> = aliases.chain([(0, 1, 60, vec![192, 0, 2, 1])]).collect();
+    let entry = entry_of(&query, &records, 5, seed());
+    let key = Key { name: &query.name, qtype: query.qtype, qclass: 1, flags: 0 };
+    let judged = policy.rules.respond(entry.clone(), key, &reply(&query, &records));
+    let again = policy.rules.respond_again(entry);
+    assert_eq!(again.words(), judged.words(), "the same from the cache as from the upstream");
+    (judged.head().rcode, judged.head().counts())
+}
+
+#[test]
+fn names_that_aliases_lead_to_are_judged_too() {
+    let zone = rules(
+        "tracker.example 60 CNAME .\n*.ads.example 60 A 192.0.2.80\ndrop.example 60 CNAME rpz-drop.\n\
+         spared.example 60 CNAME rpz-passthru.\nfine.listed.example 60 CNAME rpz-passthru.\n",
+    );
+    let policy = with_policies(&[&zone], &["listed.example"]);
+    let kept = |asked: &str, targets: &[&str]| kept_of_aliases(&policy, asked, targets);
+    assert_eq!(kept("shop.example. A", &["cdn.example."]), (Rcode::NOERROR, [2, 0, 0]));
+    let denied = (Rcode::NXDOMAIN, [0; 3]);
+    assert_eq!(kept("shop.example. A", &["Tracker.example."]), denied);
+    assert_eq!(kept("shop.example. A", &["cdn.example.", "tracker.example."]), denied);
+    assert_eq!(kept("shop.example. A", &["drop.example."]), denied, "no silence is kept");
+    assert_eq!(kept("shop.example. A", &["x.ads.example."]), (Rcode::NOERROR, [1, 0, 0]));
+    assert_eq!(kept("shop.example. A", &["x.listed.example."]), denied);
+    let passed = (Rcode::NOERROR, [2, 0, 0]);
+    assert_eq!(kept("shop.example. A", &["fine.listed.example."]), passed);
+    assert_eq!(kept("spared.example. A", &["tracker.example."]), passed);
+    // Who asks for the alias itself does not go where it leads.
+    assert_eq!(kept("shop.example. CNAME", &["tracker.example."]), passed);
+}
+
 #[test]
 fn an_answer_of_another_generation_is_not_looked_up() {
     let mut policy = policy_of(&["www.example."], &[]);

@@ -87,6 +87,21 @@ fn each_kind_of_source_holds_in_its_views_only() {
 }
 
 #[test]
+fn a_list_of_some_views_says_nothing_of_aliases_in_answers_that_others_share() {
+    let list = Written::new("||listed.example^\n");
+    let mut config = Config { views: two_views(), ..bare() };
+    let blocked = |config: &Config| {
+        let (rcode, _) =
+            kept_of_aliases(&policy(config), "shop.example. A", &["x.listed.example."]);
+        rcode == Rcode::REFUSED
+    };
+    config.blocklists = vec![Blocklist { views: named(&["a"]), ..list.list(BlockAction::Refused) }];
+    assert!(!blocked(&config));
+    config.blocklists = vec![list.list(BlockAction::Refused)];
+    assert!(blocked(&config));
+}
+
+#[test]
 fn an_address_in_an_answer_is_judged_by_the_zones_of_its_scope() {
     let zone = rules("32.9.2.0.192.rpz-ip 60 CNAME .\n");
     let mut config = Config { views: two_views(), ..bare() };
