@@ -13,7 +13,7 @@ use arrayvec::ArrayVec;
 use pmdns_config::{LocalRecord, Prefix, ViewSet};
 
 use super::filter::{Candidate, Filter, all_candidates};
-use super::local::{Entries, LocalError, Node, owner_node};
+use super::local::{Entries, LocalError, Node, rule_node};
 use super::names::{Listing, MAX_NAMES, Names};
 use super::zone::{Zone, text};
 use crate::lpm::Clients;
@@ -189,7 +189,7 @@ impl PolicyZone {
             let action = match fixed_action(&zone, owner)? {
                 Some(action) => action,
                 None => {
-                    build.nodes.push(owner_node(&zone, owner, Entries::NODATA, entries)?);
+                    build.nodes.push(rule_node(&zone, owner, entries)?);
                     Action::Local(build.nodes.len() as u32 - 1)
                 }
             };

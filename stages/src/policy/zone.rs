@@ -195,6 +195,16 @@ impl<'r> Zone<'r> {
         Err(LocalError::CnameChain { name: text(owner) })
     }
 
+    /// What queries for the types of an owner's own records are answered with. CNAME records are not followed.
+    pub(super) fn own_answers(&self, owner: &[u8]) -> Result<Vec<(u16, Reply)>, LocalError> {
+        let answer = |set: &RecordSet<'_>| {
+            let mut reply = Reply::empty();
+            reply.answers = reply.put(&QUESTION, set);
+            Ok((set.rtype, reply.checked(owner, set.rtype)?))
+        };
+        self.sets(owner).iter().map(answer).collect()
+    }
+
     /// What is answered for a name that does not exist in the zone of `apex`.
     pub(super) fn missing(&self, apex: &[u8]) -> Reply {
         let mut reply = Reply::empty();

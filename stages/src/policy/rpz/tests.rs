@@ -1,5 +1,6 @@
 use super::*;
 use crate::testing::{name_of, query, reply};
+use crate::wire::dns::Rcode;
 
 fn seed() -> Seed {
     Seed::new(*b"sixteen letters!")
@@ -142,6 +143,32 @@ fn records_of_a_rule_are_what_is_answered() {
     assert_eq!(of_name(&rules, "a.example."), Some(Action::Local(0)));
     let count = |qtype| entries.get(rules.entry(0, qtype)).unwrap().head().counts()[0];
     assert_eq!((count(1), count(16), count(28)), (1, 1, 0));
+}
+
+#[test]
+fn a_cname_record_of_a_rule_is_not_followed_into_other_rules() {
+    let mut entries = Entries::new(seed());
+    let alias = |owner: &str, target: &str| {
+        record(&format!("{owner}.rpz."), rtype::CNAME, &name_of(target))
+    };
+    for target_rule in [
+        alias("block.bad.example", "rpz-passthru."),
+        alias("block.bad.example", "."),
+        record("block.bad.example.rpz.", 1, &[192, 0, 2, 1]),
+        // The wildcard is about its own target then.
+        alias("other.example", "."),
+    ] {
+        let wildcard = alias("*.bad.example", "block.bad.example.");
+        let records = [record("rpz.", rtype::SOA, &[0; 22]), wildcard, target_rule];
+        let rules = PolicyZone::new(&records, &mut entries, seed()).unwrap();
+        let Some(Action::Local(node)) = of_name(&rules, "x.bad.example.") else {
+            panic!("no records");
+        };
+        for qtype in [1, 28, rtype::CNAME, rtype::ANY] {
+            let head = entries.get(rules.entry(node, qtype)).unwrap().head();
+            assert_eq!((head.rcode, head.counts()), (Rcode::NOERROR, [1, 0, 0]), "type {qtype}");
+        }
+    }
 }
 
 #[test]
