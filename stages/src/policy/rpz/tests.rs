@@ -100,6 +100,41 @@ fn rules_about_addresses_look_at_the_answer_section() {
 }
 
 #[test]
+fn the_longest_prefix_over_all_addresses_decides_in_whatever_order_they_come() {
+    let rules = zone(&[
+        ("24.0.2.0.192.rpz-ip", "."),
+        ("32.7.2.0.192.rpz-ip", "rpz-passthru."),
+        ("32.9.2.0.192.rpz-ip", "*."),
+        ("24.0.2.0.192.rpz-nsip", "."),
+        ("32.7.2.0.192.rpz-nsip", "rpz-passthru."),
+        ("64.zz.db8.2001.rpz-nsip", "*."),
+    ]);
+    let rules = rules.unwrap();
+    let mut ipv6 = [0; 16];
+    ipv6[..4].copy_from_slice(&[0x20, 1, 0xd, 0xb8]);
+    let address = |last| [192, 0, 2, last];
+    let of = |mut records: Vec<(usize, u16, u32, Vec<u8>)>| {
+        let query = query("ns.example. A");
+        let found = rules.of_response(&reply(&query, &records));
+        // The first is that of the authority section, if there is one.
+        let first = records.iter().position(|record| record.0 != 1).unwrap_or_default();
+        records[first..].reverse();
+        assert_eq!(rules.of_response(&reply(&query, &records)), found, "reversed");
+        found
+    };
+    let answer = |last| (0, rtype::A, 60, address(last).to_vec());
+    assert_eq!(of(vec![answer(1), answer(7)]), Some(Action::Passthru));
+    assert_eq!(of(vec![answer(1), answer(2), answer(9)]), Some(Action::Nodata));
+    assert_eq!(of(vec![answer(9), answer(7)]), Some(Action::Passthru), "the smallest address");
+    let server = || (1, rtype::NS, 60, vec![0xc0, 12]);
+    let glue = |last| (2, rtype::A, 60, address(last).to_vec());
+    let ipv6_glue = || (2, rtype::AAAA, 60, ipv6.to_vec());
+    assert_eq!(of(vec![server(), glue(1), glue(7)]), Some(Action::Passthru));
+    assert_eq!(of(vec![server(), ipv6_glue(), glue(1)]), Some(Action::Nxdomain), "as 120 bits");
+    assert_eq!(of(vec![server(), ipv6_glue()]), Some(Action::Nodata));
+}
+
+#[test]
 fn rules_about_name_servers_look_at_what_the_answer_says_of_them() {
     let rules = zone(&[
         ("ns.bad.example.rpz-nsdname", "."),
