@@ -62,6 +62,9 @@ pub enum RpzError {
     TooMany,
 }
 
+/// Types that sign a zone and say nothing of what is to be done: KEY, DS, RRSIG, NSEC, DNSKEY, NSEC3 and NSEC3PARAM.
+const DNSSEC: [u16; 7] = [25, rtype::DS, 46, 47, 48, 50, 51];
+
 /// What a rule says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
@@ -183,7 +186,9 @@ impl PolicyZone {
         let apex =
             records.iter().find(|record| record.rtype == rtype::SOA).ok_or(RpzError::NoApex)?;
         let mut relative = Vec::new();
-        for record in records.iter().filter(|record| record.name != apex.name) {
+        let is_rule =
+            |record: &&LocalRecord| record.name != apex.name && !DNSSEC.contains(&record.rtype);
+        for record in records.iter().filter(is_rule) {
             let outside = || RpzError::Outside(text(&record.name));
             let name = record.name.strip_suffix(&*apex.name).ok_or_else(outside)?;
             if !suffixes(&record.name).any(|above| *above == *apex.name) {

@@ -207,6 +207,21 @@ fn a_cname_record_of_a_rule_is_not_followed_into_other_rules() {
 }
 
 #[test]
+fn records_that_sign_a_policy_zone_are_no_part_of_its_rules() {
+    let mut records = vec![record("rpz.", rtype::SOA, &[0; 22])];
+    let owner = "a.example.rpz.";
+    for rtype in DNSSEC {
+        records.push(record(owner, rtype, &[0; 20]));
+        records.push(record("hash.rpz.", rtype, &[0; 20]));
+    }
+    records.push(record(owner, rtype::CNAME, &name_of(".")));
+    let rules = PolicyZone::new(&records, &mut Entries::new(seed()), seed()).unwrap();
+    assert_eq!(of_name(&rules, "a.example."), Some(Action::Nxdomain));
+    assert_eq!(of_name(&rules, "hash."), None);
+    assert_eq!(rules.len(), 1);
+}
+
+#[test]
 fn what_cannot_be_done_is_refused_or_counted() {
     let error = |rules: &[(&str, &str)]| zone(rules).unwrap_err().to_string();
     assert!(error(&[("24.2.0.192.rpz-ip", ".")]).contains("does not say an address prefix"));
