@@ -87,21 +87,26 @@ pub(super) fn special_use(records: &[LocalRecord], forwarded: &[Box<[u8]>]) -> V
     all
 }
 
-/// A PTR record for each address record, unless its reverse name has PTR records already.
+/// A PTR record for each address, to the first name that has it: a set of all names of one address may be too long for
+/// an answer. None for an address whose reverse name has PTR records already, or a CNAME record, which stands alone.
 pub(super) fn pointers(records: &[LocalRecord]) -> Vec<LocalRecord> {
-    let pointers = records.iter().filter(|record| record.rtype == rtype::PTR);
-    let known: HashSet<&[u8]> = pointers.map(|record| &*record.name).collect();
-    let pointer = |record: &LocalRecord| {
-        let name = reverse_name(record)?;
-        let wanted = !known.contains(&*name) && Zone::above_wildcard(&record.name).is_none();
-        wanted.then(|| LocalRecord {
-            name: name.into(),
-            rtype: rtype::PTR,
-            ttl: record.ttl,
-            data: record.name.clone(),
-        })
-    };
-    records.iter().filter_map(pointer).collect()
+    let is_taken = |record: &&LocalRecord| matches!(record.rtype, rtype::PTR | rtype::CNAME);
+    let taken = records.iter().filter(is_taken);
+    let mut taken: HashSet<Vec<u8>> =
+        taken.map(|record| record.name.to_ascii_lowercase()).collect();
+    let mut pointers = Vec::new();
+    for record in records.iter().filter(|record| Zone::above_wildcard(&record.name).is_none()) {
+        let Some(name) = reverse_name(record) else { continue };
+        if taken.insert(name.clone()) {
+            pointers.push(LocalRecord {
+                name: name.into(),
+                rtype: rtype::PTR,
+                ttl: record.ttl,
+                data: record.name.clone(),
+            });
+        }
+    }
+    pointers
 }
 
 /// The name under which an address is looked up (RFC 1035 section 3.5, RFC 3596 section 2.5).
@@ -210,5 +215,30 @@ mod tests {
         assert_eq!(*found[0].data, name_of("a.lan."));
         let reverse = "f.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.8.b.d.0.1.0.0.2.ip6.arpa.";
         assert_eq!(*found[1].name, name_of(reverse));
+    }
+
+    #[test]
+    fn an_address_of_many_names_is_named_by_the_first_of_them() {
+        let names = (0..200).map(|number| format!("host{number}.lan."));
+        let records: Vec<_> =
+            names.map(|name| address(&name, rtype::A, &[192, 168, 1, 10])).collect();
+        let found = pointers(&records);
+        assert_eq!(found.len(), 1);
+        assert_eq!(*found[0].data, name_of("host0.lan."));
+    }
+
+    #[test]
+    fn an_address_whose_reverse_name_leads_elsewhere_gets_no_name() {
+        let target = name_of("10.0-25.1.168.192.in-addr.arpa.");
+        let records = [
+            address("a.lan.", rtype::A, &[192, 168, 1, 10]),
+            address("b.lan.", rtype::A, &[192, 168, 1, 11]),
+            address("10.1.168.192.IN-ADDR.ARPA.", rtype::CNAME, &target),
+        ];
+        let found = pointers(&records);
+        assert_eq!(found.len(), 1);
+        assert_eq!(*found[0].name, name_of("11.1.168.192.in-addr.arpa."));
+        let all = [&records[..], &found].concat();
+        assert!(Zone::new(&all, |_| false).is_ok());
     }
 }

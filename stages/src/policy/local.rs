@@ -108,6 +108,12 @@ impl Node {
         Self { types: Box::default(), other: NONE, any: NONE, wildcard: NONE, below: NONE }
     }
 
+    /// Of an owner of records: the entries by type, and the one for all other types.
+    fn of_types(types: Vec<(u16, u32)>, other: u32) -> Self {
+        let any = types.first().map_or(other, |(_, entry)| *entry);
+        Self { types: types.into(), other, any, ..Self::foreign() }
+    }
+
     /// The number of the entry that answers a query of this type.
     pub(super) fn find(&self, qtype: u16) -> u32 {
         if qtype == rtype::ANY {
@@ -243,7 +249,7 @@ impl<'z> Build<'z, '_> {
 }
 
 /// The node of an owner of records. Queries for types it has no records of are answered with `nodata`.
-pub(super) fn owner_node(
+fn owner_node(
     zone: &Zone<'_>,
     owner: &[u8],
     nodata: u32,
@@ -256,8 +262,23 @@ pub(super) fn owner_node(
     }
     // The CNAME records, and nothing behind them.
     let other = if zone.alias(owner).is_some() { answer(NO_TYPE)? } else { nodata };
-    let any = types.first().map_or(nodata, |(_, entry)| *entry);
-    Ok(Node { types: types.into(), other, any, wildcard: NONE, below: NONE })
+    Ok(Node::of_types(types, other))
+}
+
+/// The node of a policy rule with records: only the owner's own are answered. The other owners of a policy zone are
+/// rules and no names, so a CNAME record is not followed into them.
+pub(super) fn rule_node(
+    zone: &Zone<'_>,
+    owner: &[u8],
+    entries: &mut Entries,
+) -> Result<Node, LocalError> {
+    let mut types = Vec::new();
+    for (rtype, reply) in zone.own_answers(owner)? {
+        types.push((rtype, entries.add(&reply, Head::AUTHORITATIVE)?));
+    }
+    let alias = types.iter().find(|(rtype, _)| *rtype == rtype::CNAME);
+    let other = alias.map_or(Entries::NODATA, |(_, entry)| *entry);
+    Ok(Node::of_types(types, other))
 }
 
 /// Answers, known by their number.

@@ -7,13 +7,14 @@
 //! sections say.
 
 use std::cell::RefCell;
+use std::cmp::Reverse;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use arrayvec::ArrayVec;
 use pmdns_config::{LocalRecord, Prefix, ViewSet};
 
 use super::filter::{Candidate, Filter, all_candidates};
-use super::local::{Entries, LocalError, Node, owner_node};
+use super::local::{Entries, LocalError, Node, rule_node};
 use super::names::{Listing, MAX_NAMES, Names};
 use super::zone::{Zone, text};
 use crate::lpm::Clients;
@@ -61,6 +62,9 @@ pub enum RpzError {
     TooMany,
 }
 
+/// Types that sign a zone and say nothing of what is to be done: KEY, DS, RRSIG, NSEC, DNSKEY, NSEC3 and NSEC3PARAM.
+const DNSSEC: [u16; 7] = [25, rtype::DS, 46, 47, 48, 50, 51];
+
 /// What a rule says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
@@ -84,6 +88,13 @@ const ACTIONS: [Action; 5] =
 
 /// No rule.
 const NONE: u32 = u32::MAX;
+
+/// A rule about addresses: the length of its prefix, and the number of its action.
+type Ranked = (u8, u32);
+
+/// The prefix that IPv4 addresses have among IPv6 addresses, `::ffff:0:0/96`, so that the lengths of prefixes of both
+/// compare.
+const MAPPED: u8 = 96;
 
 impl Action {
     fn number(self) -> u32 {
@@ -156,9 +167,9 @@ pub(super) struct PolicyZone {
     pub(super) views: ViewSet,
     names: NameRules,
     clients: Option<Clients<u32>>,
-    responses: Option<Clients<u32>>,
+    responses: Option<Clients<Ranked>>,
     servers: NameRules,
-    server_addresses: Option<Clients<u32>>,
+    server_addresses: Option<Clients<Ranked>>,
     nodes: Box<[Node]>,
     seed: Seed,
     /// Prefixes of clients that there are rules about.
@@ -175,7 +186,9 @@ impl PolicyZone {
         let apex =
             records.iter().find(|record| record.rtype == rtype::SOA).ok_or(RpzError::NoApex)?;
         let mut relative = Vec::new();
-        for record in records.iter().filter(|record| record.name != apex.name) {
+        let is_rule =
+            |record: &&LocalRecord| record.name != apex.name && !DNSSEC.contains(&record.rtype);
+        for record in records.iter().filter(is_rule) {
             let outside = || RpzError::Outside(text(&record.name));
             let name = record.name.strip_suffix(&*apex.name).ok_or_else(outside)?;
             if !suffixes(&record.name).any(|above| *above == *apex.name) {
@@ -189,7 +202,7 @@ impl PolicyZone {
             let action = match fixed_action(&zone, owner)? {
                 Some(action) => action,
                 None => {
-                    build.nodes.push(owner_node(&zone, owner, Entries::NODATA, entries)?);
+                    build.nodes.push(rule_node(&zone, owner, entries)?);
                     Action::Local(build.nodes.len() as u32 - 1)
                 }
             };
@@ -205,9 +218,9 @@ impl PolicyZone {
             views: ViewSet::ALL,
             names: rules(build.names, build.below),
             clients: clients(&build.clients),
-            responses: clients(&build.responses),
+            responses: ranked(&build.responses),
             servers: rules(build.servers, build.servers_below),
-            server_addresses: clients(&build.server_addresses),
+            server_addresses: ranked(&build.server_addresses),
             nodes: build.nodes.into(),
             seed,
             client_prefixes: build.clients.into_iter().map(|(prefix, _)| prefix).collect(),
@@ -320,13 +333,21 @@ fn addresses(message: &[u8], section: Section) -> impl Iterator<Item = (usize, &
         .filter(|(_, address)| matches!(address.len(), 4 | 16))
 }
 
-/// The rule about the first of these addresses that there is one about.
+/// The best rule about these addresses: that of the longest prefix, and of equally long ones that about the smallest
+/// address. The order in which the message has them means nothing.
 fn find_in<'m>(
-    rules: Option<&Clients<u32>>,
-    mut addresses: impl Iterator<Item = &'m [u8]>,
+    rules: Option<&Clients<Ranked>>,
+    addresses: impl Iterator<Item = &'m [u8]>,
 ) -> Option<Action> {
     let rules = rules?;
-    addresses.find_map(|address| Action::of(rules.find(address)))
+    let found = addresses.filter_map(|address| {
+        let (length, number) = rules.find(address);
+        Some((length, address, Action::of(number)?))
+    });
+    // IPv4 addresses are shorter, and smaller than any IPv6 address that is in use.
+    let best =
+        found.max_by_key(|(length, address, _)| (*length, Reverse((address.len(), *address))));
+    best.map(|(_, _, action)| action)
 }
 
 /// Rules on their way into a zone.
@@ -374,6 +395,15 @@ impl Build {
 fn clients(rules: &[(Prefix, u32)]) -> Option<Clients<u32>> {
     let rules_of = rules.iter().map(|(prefix, number)| (prefix, *number));
     (!rules.is_empty()).then(|| Clients::new(rules_of, NONE))
+}
+
+fn ranked(rules: &[(Prefix, u32)]) -> Option<Clients<Ranked>> {
+    let rules_of = rules.iter().map(|(prefix, number)| (prefix, (rank(prefix), *number)));
+    (!rules.is_empty()).then(|| Clients::new(rules_of, (0, NONE)))
+}
+
+fn rank(prefix: &Prefix) -> u8 {
+    if prefix.network.is_ipv4() { MAPPED + prefix.length } else { prefix.length }
 }
 
 /// The action that an owner's CNAME record says; `None`: its records are what is answered.

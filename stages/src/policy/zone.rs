@@ -27,6 +27,10 @@ pub(super) const MAX_CNAMES: usize = 8;
 /// A compression pointer to the question (RFC 1035 section 4.1.4).
 const QUESTION: [u8; 2] = [0xc0, HEADER_LEN as u8];
 
+/// Types that may stand beside a CNAME record, in the order of their numbers: KEY (RFC 3007 section 3), RRSIG and NSEC
+/// (RFC 4034 sections 3 and 4). Every CNAME record of a signed zone has the latter two.
+const BESIDE_CNAME: [u16; 3] = [25, 46, 47];
+
 /// The label of a wildcard (RFC 4592 section 2.1.1).
 const ASTERISK: &[u8] = b"\x01*";
 
@@ -91,8 +95,8 @@ impl<'r> Zone<'r> {
             }
         }
         for (name, sets) in &owners {
-            let alone = sets.len() == 1 && sets[0].data.len() == 1;
-            if !alone && sets.iter().any(|set| set.rtype == rtype::CNAME) {
+            let alias = sets.iter().find(|set| set.rtype == rtype::CNAME);
+            if alias.is_some_and(|alias| alias.data.len() > 1 || !is_alone(sets)) {
                 return Err(LocalError::CnameNotAlone { name: text(name) });
             }
             if sets.iter().any(|set| set.rtype == rtype::SOA && set.data.len() > 1) {
@@ -193,6 +197,16 @@ impl<'r> Zone<'r> {
             return reply.checked(owner, qtype);
         }
         Err(LocalError::CnameChain { name: text(owner) })
+    }
+
+    /// What queries for the types of an owner's own records are answered with. CNAME records are not followed.
+    pub(super) fn own_answers(&self, owner: &[u8]) -> Result<Vec<(u16, Reply)>, LocalError> {
+        let answer = |set: &RecordSet<'_>| {
+            let mut reply = Reply::empty();
+            reply.answers = reply.put(&QUESTION, set);
+            Ok((set.rtype, reply.checked(owner, set.rtype)?))
+        };
+        self.sets(owner).iter().map(answer).collect()
     }
 
     /// What is answered for a name that does not exist in the zone of `apex`.
@@ -332,6 +346,11 @@ impl Reply {
         }
         Ok(self)
     }
+}
+
+/// Whether a CNAME record among these is the only record, but for those that may stand beside it.
+fn is_alone(sets: &[RecordSet<'_>]) -> bool {
+    sets.iter().all(|set| set.rtype == rtype::CNAME || BESIDE_CNAME.contains(&set.rtype))
 }
 
 /// Checks that the bytes are one whole name.

@@ -1,5 +1,6 @@
 use super::*;
 use crate::testing::{name_of, query, reply};
+use crate::wire::dns::Rcode;
 
 fn seed() -> Seed {
     Seed::new(*b"sixteen letters!")
@@ -99,6 +100,41 @@ fn rules_about_addresses_look_at_the_answer_section() {
 }
 
 #[test]
+fn the_longest_prefix_over_all_addresses_decides_in_whatever_order_they_come() {
+    let rules = zone(&[
+        ("24.0.2.0.192.rpz-ip", "."),
+        ("32.7.2.0.192.rpz-ip", "rpz-passthru."),
+        ("32.9.2.0.192.rpz-ip", "*."),
+        ("24.0.2.0.192.rpz-nsip", "."),
+        ("32.7.2.0.192.rpz-nsip", "rpz-passthru."),
+        ("64.zz.db8.2001.rpz-nsip", "*."),
+    ]);
+    let rules = rules.unwrap();
+    let mut ipv6 = [0; 16];
+    ipv6[..4].copy_from_slice(&[0x20, 1, 0xd, 0xb8]);
+    let address = |last| [192, 0, 2, last];
+    let of = |mut records: Vec<(usize, u16, u32, Vec<u8>)>| {
+        let query = query("ns.example. A");
+        let found = rules.of_response(&reply(&query, &records));
+        // The first is that of the authority section, if there is one.
+        let first = records.iter().position(|record| record.0 != 1).unwrap_or_default();
+        records[first..].reverse();
+        assert_eq!(rules.of_response(&reply(&query, &records)), found, "reversed");
+        found
+    };
+    let answer = |last| (0, rtype::A, 60, address(last).to_vec());
+    assert_eq!(of(vec![answer(1), answer(7)]), Some(Action::Passthru));
+    assert_eq!(of(vec![answer(1), answer(2), answer(9)]), Some(Action::Nodata));
+    assert_eq!(of(vec![answer(9), answer(7)]), Some(Action::Passthru), "the smallest address");
+    let server = || (1, rtype::NS, 60, vec![0xc0, 12]);
+    let glue = |last| (2, rtype::A, 60, address(last).to_vec());
+    let ipv6_glue = || (2, rtype::AAAA, 60, ipv6.to_vec());
+    assert_eq!(of(vec![server(), glue(1), glue(7)]), Some(Action::Passthru));
+    assert_eq!(of(vec![server(), ipv6_glue(), glue(1)]), Some(Action::Nxdomain), "as 120 bits");
+    assert_eq!(of(vec![server(), ipv6_glue()]), Some(Action::Nodata));
+}
+
+#[test]
 fn rules_about_name_servers_look_at_what_the_answer_says_of_them() {
     let rules = zone(&[
         ("ns.bad.example.rpz-nsdname", "."),
@@ -142,6 +178,47 @@ fn records_of_a_rule_are_what_is_answered() {
     assert_eq!(of_name(&rules, "a.example."), Some(Action::Local(0)));
     let count = |qtype| entries.get(rules.entry(0, qtype)).unwrap().head().counts()[0];
     assert_eq!((count(1), count(16), count(28)), (1, 1, 0));
+}
+
+#[test]
+fn a_cname_record_of_a_rule_is_not_followed_into_other_rules() {
+    let mut entries = Entries::new(seed());
+    let alias = |owner: &str, target: &str| {
+        record(&format!("{owner}.rpz."), rtype::CNAME, &name_of(target))
+    };
+    for target_rule in [
+        alias("block.bad.example", "rpz-passthru."),
+        alias("block.bad.example", "."),
+        record("block.bad.example.rpz.", 1, &[192, 0, 2, 1]),
+        // The wildcard is about its own target then.
+        alias("other.example", "."),
+    ] {
+        let wildcard = alias("*.bad.example", "block.bad.example.");
+        let records = [record("rpz.", rtype::SOA, &[0; 22]), wildcard, target_rule];
+        let rules = PolicyZone::new(&records, &mut entries, seed()).unwrap();
+        let Some(Action::Local(node)) = of_name(&rules, "x.bad.example.") else {
+            panic!("no records");
+        };
+        for qtype in [1, 28, rtype::CNAME, rtype::ANY] {
+            let head = entries.get(rules.entry(node, qtype)).unwrap().head();
+            assert_eq!((head.rcode, head.counts()), (Rcode::NOERROR, [1, 0, 0]), "type {qtype}");
+        }
+    }
+}
+
+#[test]
+fn records_that_sign_a_policy_zone_are_no_part_of_its_rules() {
+    let mut records = vec![record("rpz.", rtype::SOA, &[0; 22])];
+    let owner = "a.example.rpz.";
+    for rtype in DNSSEC {
+        records.push(record(owner, rtype, &[0; 20]));
+        records.push(record("hash.rpz.", rtype, &[0; 20]));
+    }
+    records.push(record(owner, rtype::CNAME, &name_of(".")));
+    let rules = PolicyZone::new(&records, &mut Entries::new(seed()), seed()).unwrap();
+    assert_eq!(of_name(&rules, "a.example."), Some(Action::Nxdomain));
+    assert_eq!(of_name(&rules, "hash."), None);
+    assert_eq!(rules.len(), 1);
 }
 
 #[test]

@@ -77,6 +77,34 @@ fn a_cname_record_stands_alone() {
 }
 
 #[test]
+fn a_cname_record_of_a_signed_zone_stands_beside_its_signature_and_both_are_answered() {
+    let [key, rrsig, nsec] = BESIDE_CNAME;
+    let records = [
+        record("w.x.", rrsig, 60, b"cname signed"),
+        alias("w.x.", "h.x."),
+        record("w.x.", nsec, 60, b"next"),
+        record("w.x.", key, 60, b"key"),
+        record("h.x.", 1, 60, &[192, 0, 2, 1]),
+        record("h.x.", rrsig, 60, b"address signed"),
+    ];
+    let signed = zone(&records);
+    let name = name_of("w.x.");
+    assert_eq!(signed.types(&name), [rrsig, rtype::CNAME, nsec, key, 1]);
+    let answer = |qtype| signed.answer(&name, qtype).unwrap();
+    for (qtype, data) in [(rrsig, b"cname signed".as_slice()), (nsec, b"next"), (key, b"key")] {
+        let reply = answer(qtype);
+        assert_eq!((reply.answers, reply.bytes.ends_with(data)), (1, true), "type {qtype}");
+    }
+    assert_eq!((answer(1).answers, answer(28).answers), (2, 1));
+
+    let not_alone = Some(LocalError::CnameNotAlone { name: "w.x.".into() });
+    let second = [&records[..], &[alias("w.x.", "i.x.")]].concat();
+    assert_eq!(error(&second), not_alone);
+    let with_address = [&records[..], &[record("w.x.", 1, 60, &[0; 4])]].concat();
+    assert_eq!(error(&with_address), not_alone);
+}
+
+#[test]
 fn chains_have_an_end() {
     let circle = [alias("a.", "b."), alias("b.", "a.")];
     let error = zone(&circle).answer(&name_of("a."), 1).err();
