@@ -83,7 +83,7 @@ counters! {
         inserted,
         /// Answers not put into the cache: their TTL is zero, or the cache refused them.
         not_cached,
-        /// Answers taken out of the cache after a reload: rules about addresses had rewritten them, or would now.
+        /// Answers taken out of the cache after a reload: rules about what is in them had rewritten them, or would now.
         withdrawn,
         /// Questions put to a second upstream because the first took longer than it usually does.
         hedged,
