@@ -392,7 +392,7 @@ fn what_an_answer_can_do_without_does_not_make_it_too_long() {
 }
 
 fn entry_of_bounded(message: &Message, lifetimes: &Lifetimes) -> Head {
-    entry_with(&bytes_of(message), lifetimes).unwrap().head()
+    entry_with(&bytes_of(message), lifetimes).expect("an answer").head()
 }
 
 #[test]
