@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pmdns_config::{Config, ConfigError, View};
 use pmdns_stages::policy::{Digest, RulesetError};
@@ -16,6 +16,10 @@ use crate::rules::{Fresh, Recipe, RulesDesk};
 
 /// Clients that may wait for reloads.
 const MAX_ASKERS: usize = 16;
+/// The pause after the first reload that failed and owed news; it doubles with each further one.
+const FIRST_PAUSE: Duration = Duration::from_secs(10);
+/// The longest of these pauses.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// Why a reload changed nothing.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +62,56 @@ enum Stage {
     Lent(String),
 }
 
+/// News of files that the configuration in use names. They are owed until rules have been made of them: nobody tells
+/// of them twice.
+#[derive(Default)]
+struct News {
+    /// Some came since the last reload began.
+    is_fresh: bool,
+    /// Some were there when a reload began, and none has succeeded since.
+    is_owed: bool,
+    /// When a reload that failed is made again.
+    due: Option<Instant>,
+    /// Pauses since the last success.
+    pauses: u32,
+}
+
+impl News {
+    fn are_due(&self, now: Instant) -> bool {
+        self.is_fresh || self.is_past_due(now)
+    }
+
+    fn is_past_due(&self, now: Instant) -> bool {
+        self.due.is_some_and(|due| due <= now)
+    }
+
+    /// A reload begins, whoever asked for it: it reads what is news.
+    fn begin(&mut self, now: Instant) {
+        self.is_owed |= std::mem::take(&mut self.is_fresh);
+        if self.is_past_due(now) {
+            self.due = None;
+        }
+    }
+
+    /// It has succeeded. What came meanwhile it may not have read.
+    fn settle(&mut self) {
+        *self = Self { is_fresh: self.is_fresh, ..Self::default() };
+    }
+
+    /// It has failed. A time that is set already stays: who asks for reloads that fail puts nothing off.
+    fn fail(&mut self, now: Instant) {
+        if self.is_owed && self.due.is_none() {
+            self.due = Some(now + pause(self.pauses));
+            self.pauses = self.pauses.saturating_add(1);
+        }
+    }
+}
+
+/// How long to wait after so many pauses.
+fn pause(pauses: u32) -> Duration {
+    (FIRST_PAUSE * (1 << pauses.min(16))).min(LONGEST_PAUSE)
+}
+
 /// Reloads, one at a time.
 pub struct Reloader {
     path: PathBuf,
@@ -72,8 +126,7 @@ pub struct Reloader {
     /// Somebody asked since it began, and who of them waits.
     asked: bool,
     next_askers: Vec<Client>,
-    /// A file has changed that the configuration in use names.
-    has_news: bool,
+    news: News,
 }
 
 impl Reloader {
@@ -89,7 +142,7 @@ impl Reloader {
             askers: Vec::new(),
             asked: false,
             next_askers: Vec::new(),
-            has_news: false,
+            news: News::default(),
         }
     }
 
@@ -109,8 +162,9 @@ impl Reloader {
     }
 
     /// Has the rules made anew from the configuration in use: one of its files is another one now.
+    /// Should that fail, it is tried again until rules have been made of that file.
     pub fn note_news(&mut self) {
-        self.has_news = true;
+        self.news.is_fresh = true;
     }
 
     /// What the rules in use were made from.
@@ -135,16 +189,17 @@ impl Reloader {
             Stage::Lent(text) if !self.desk.collect() => self.succeed(&text),
             under_way => self.stage = under_way,
         }
-        if (self.asked || self.has_news) && matches!(self.stage, Stage::Idle) {
-            self.begin();
+        let now = Instant::now();
+        if (self.asked || self.news.are_due(now)) && matches!(self.stage, Stage::Idle) {
+            self.begin(now);
         }
         is_other
     }
 
-    fn begin(&mut self) {
+    fn begin(&mut self, now: Instant) {
         let is_other = std::mem::take(&mut self.asked);
-        self.has_news = false;
-        self.started = Instant::now();
+        self.news.begin(now);
+        self.started = now;
         self.askers = std::mem::take(&mut self.next_askers);
         let (path, latest, recipe) = (self.path.clone(), self.latest.clone(), self.desk.recipe());
         let thread = std::thread::Builder::new().name("reload".into());
@@ -170,12 +225,14 @@ impl Reloader {
     }
 
     fn succeed(&mut self, text: &str) {
+        self.news.settle();
         let seconds = self.started.elapsed().as_secs_f64();
         tracing::info!("reloaded in {seconds:.1} s: {text}");
         self.tell(&format!("ok {text}\n"));
     }
 
     fn fail(&mut self, error: &ReloadError) {
+        self.news.fail(Instant::now());
         tracing::error!("not reloaded, the rules in use stay: {error}");
         self.tell(&format!("error: {error}\n"));
     }
@@ -224,4 +281,93 @@ fn rest(config: &Config) -> String {
         ..config.clone()
     };
     format!("{rest:?}")
+}
+
+#[cfg(test)]
+mod tests {
+    use pmdns_stages::wire::name::Seed;
+
+    use super::*;
+    use crate::testing::config;
+
+    /// Turns until no reload is under way.
+    fn finish(reloader: &mut Reloader) {
+        reloader.turn();
+        while !matches!(reloader.stage, Stage::Idle) {
+            std::thread::yield_now();
+            reloader.turn();
+        }
+    }
+
+    /// What tells the rules in use from those before.
+    fn rules(reloader: &Reloader) -> String {
+        format!("{:?}", reloader.desk.recipe())
+    }
+
+    #[test]
+    fn news_that_a_failed_reload_took_are_owed_and_taken_from_the_configuration_in_use_later() {
+        let folder = std::env::temp_dir().join(format!("pmdns-owed-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (file, list) = (folder.join("pmdns.toml"), folder.join("list"));
+        std::fs::write(&file, "half of a new configurat").unwrap();
+        let config = config(&format!("[[blocklist]]\nfile = {list:?}\n"));
+        let (desk, _) = RulesDesk::new(0, 0, Seed::new([0; 16]), 1);
+        let mut reloader = Reloader::new(&file, &config, desk);
+        // A block list that is not there at the moment; a configuration that an operator has not finished.
+        for operator in [false, true] {
+            let before = rules(&reloader);
+            reloader.note_news();
+            reloader.asked = operator;
+            let _ = std::fs::remove_file(&list);
+            finish(&mut reloader);
+            assert_eq!(rules(&reloader), before, "it failed");
+            assert!(reloader.news.due.is_some(), "it is tried again");
+            std::fs::write(&list, "one.example\n").unwrap();
+            reloader.news.due = Some(Instant::now());
+            finish(&mut reloader);
+            assert_ne!(rules(&reloader), before, "when it is time");
+            assert!(!reloader.news.is_owed && reloader.news.due.is_none(), "once");
+        }
+        reloader.ask();
+        finish(&mut reloader);
+        assert!(reloader.news.due.is_none(), "what fails and owes nothing is not tried again");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_reload_that_an_operator_asks_for_puts_nothing_off_and_settles_what_is_owed() {
+        let start = Instant::now();
+        let mut news = News { is_fresh: true, ..News::default() };
+        news.begin(start);
+        news.fail(start);
+        let due = start + FIRST_PAUSE;
+        assert!(!news.are_due(start) && news.are_due(due));
+        news.begin(start);
+        news.fail(start + FIRST_PAUSE / 2);
+        assert_eq!(news.due, Some(due), "as it was");
+        news.begin(start);
+        news.is_fresh = true;
+        news.settle();
+        assert!(!news.is_owed && news.due.is_none());
+        assert!(news.are_due(start), "what came meanwhile is still to be read");
+    }
+
+    #[test]
+    fn pauses_double_up_to_the_longest_and_begin_anew_after_a_success() {
+        let mut now = Instant::now();
+        let mut news = News { is_fresh: true, ..News::default() };
+        let mut next = |news: &mut News| {
+            news.begin(now);
+            news.fail(now);
+            let seconds = (news.due.unwrap() - now).as_secs();
+            now = news.due.unwrap();
+            seconds
+        };
+        let pauses = [(); 7].map(|()| next(&mut news));
+        assert_eq!(pauses, [10, 20, 40, 80, 160, 300, 300]);
+        assert_eq!(pause(u32::MAX), LONGEST_PAUSE);
+        news.settle();
+        news.is_fresh = true;
+        assert_eq!(next(&mut news), 10);
+    }
 }

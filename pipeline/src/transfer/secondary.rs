@@ -85,6 +85,15 @@ struct Held {
     refreshed: SystemTime,
 }
 
+/// What came of asking a primary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// Its version is kept now.
+    Taken,
+    /// Its version is the one that is kept.
+    Unchanged,
+}
+
 /// What a zone is kept up with.
 #[derive(Clone)]
 pub(super) struct Tools {
@@ -145,17 +154,20 @@ impl Secondary {
         self.publish();
     }
 
-    /// Asks the primaries, one after the other, until one has given what is newest. Whether one has.
+    /// Asks the primaries, one after the other, until one has given a newer version: those before it may lag behind.
+    /// Whether one has, or has at least the version that is kept.
     async fn attempt(&mut self) -> bool {
         if !self.settings.file.exists() {
             self.held = None;
             self.publish();
         }
+        let mut is_unchanged = false;
         for primary in self.settings.primaries.clone() {
             let patience = self.tools.limits.patience;
             let asked = timeout(patience, self.ask(primary)).await;
             match asked.unwrap_or(Err(Failure::TooSlow(patience))) {
-                Ok(()) => return true,
+                Ok(Outcome::Taken) => return true,
+                Ok(Outcome::Unchanged) => is_unchanged = true,
                 Err(failure) => {
                     count(&self.tools.counters.failures);
                     if matches!(failure, Failure::Refused { .. }) {
@@ -168,11 +180,14 @@ impl Secondary {
                 }
             }
         }
-        false
+        if is_unchanged {
+            self.note_unchanged();
+        }
+        is_unchanged
     }
 
     /// Asks one primary whether there is a newer version, and takes it.
-    async fn ask(&mut self, primary: SocketAddr) -> Result<(), Failure> {
+    async fn ask(&mut self, primary: SocketAddr) -> Result<Outcome, Failure> {
         let mut connection = self.connect(primary).await?;
         let theirs = connection.soa().await?.serial;
         let Some(ours) = self.held.map(|held| held.soa.serial) else {
@@ -180,7 +195,7 @@ impl Secondary {
             return self.keep(transferred, primary).await;
         };
         if theirs == ours {
-            return self.note_unchanged();
+            return Ok(Outcome::Unchanged);
         }
         if ours.partial_cmp(&theirs).is_none_or(|order| order.is_gt()) {
             let file = self.settings.file.clone();
@@ -210,9 +225,13 @@ impl Secondary {
     }
 
     /// Makes a new version of what was transferred, checks it, and keeps it.
-    async fn keep(&mut self, transferred: Transferred, primary: SocketAddr) -> Result<(), Failure> {
+    async fn keep(
+        &mut self,
+        transferred: Transferred,
+        primary: SocketAddr,
+    ) -> Result<Outcome, Failure> {
         let (counter, how) = match &transferred {
-            Transferred::Nothing => return self.note_unchanged(),
+            Transferred::Nothing => return Ok(Outcome::Unchanged),
             Transferred::Whole(_) => (&self.tools.counters.whole, "whole"),
             Transferred::Changes(..) => (&self.tools.counters.incremental, "as differences"),
         };
@@ -228,17 +247,17 @@ impl Secondary {
         let records = records.await?;
         count(counter);
         self.hold(&records, SystemTime::now());
-        let Some(Held { soa, records, .. }) = self.held else { return Ok(()) };
+        let Some(Held { soa, records, .. }) = self.held else { return Ok(Outcome::Taken) };
         tracing::info!(
             "policy zone {}: serial {}, {records} records, transferred {how} from {primary}",
             self.settings.name,
             soa.serial,
         );
-        Ok(())
+        Ok(Outcome::Taken)
     }
 
     /// The version that is kept is the newest. Its file's time says so to whoever runs next.
-    fn note_unchanged(&mut self) -> Result<(), Failure> {
+    fn note_unchanged(&mut self) {
         let now = SystemTime::now();
         let file = &self.settings.file;
         if let Err(error) =
@@ -251,7 +270,6 @@ impl Secondary {
         }
         count(&self.tools.counters.unchanged);
         self.publish();
-        Ok(())
     }
 
     /// Says when a version has expired. Its rules hold on: what was to be blocked yesterday better stays blocked.

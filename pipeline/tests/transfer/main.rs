@@ -273,6 +273,28 @@ fn the_next_primary_is_asked_when_one_is_dead() {
 }
 
 #[test]
+fn a_primary_that_lags_behind_does_not_hide_the_newer_version_of_the_next_one() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let dead = listener.local_addr().unwrap();
+    drop(listener);
+    let (lagging, newer, last) = (Primary::start(None), Primary::start(None), Primary::start(None));
+    let primaries = [lagging.address, dead, newer.address, last.address];
+    let mut rig = Rig::new("lagging", &primaries, "").start();
+    rig.wait_for_serial(1);
+    rig.refresh();
+    rig.wait("nobody has news", |counters| counters.unchanged == 1);
+    let asked = [&lagging, &newer, &last].map(|primary| primary.asked(Rtype::SOA));
+    assert_eq!(asked, [2, 1, 1], "all are asked before that is said");
+    assert_eq!((rig.counters().failures, rig.counters().failing), (1, 0), "one is dead");
+    newer.publish(2, &["c"]);
+    rig.refresh();
+    rig.wait_for_serial(2);
+    assert_eq!(rig.blocked(), ["c"]);
+    assert_eq!(last.asked(Rtype::SOA), 1, "nobody is asked after who had news");
+    assert_eq!((rig.counters().unchanged, rig.counters().failures), (1, 2));
+}
+
+#[test]
 fn what_is_kept_outlives_a_restart_without_the_primary_and_expires_without_being_lost() {
     let primary = Primary::start(None);
     primary.change(|state| state.expire = 1);
