@@ -81,8 +81,7 @@ impl Groups {
 
     /// The plan of a question, whose name is in lower case.
     pub(super) fn plan(&mut self, key: Key<'_>, health: &mut Health, now: Duration) -> Plan {
-        // All views of a scope ask the same group.
-        let group = self.of(key.name, key.scope());
+        let group = self.of(key);
         let group = &mut self.groups[group];
         let order = group.order(health, now);
         match group.strategy {
@@ -97,11 +96,17 @@ impl Groups {
 
     /// Whether anybody who may be asked a question is told of clients' networks.
     pub(super) fn tells_subnets(&self, key: Key<'_>) -> bool {
-        self.groups[self.of(key.name, key.scope())].tells_subnets
+        self.groups[self.of(key)].tells_subnets
+    }
+
+    /// The group that a question goes to, whose name is in lower case.
+    pub(super) fn of(&self, key: Key<'_>) -> usize {
+        // All views of a scope ask the same group.
+        self.of_name(key.name, key.scope())
     }
 
     /// The group of the longest zone that `name` lies in, of those that hold in a view.
-    fn of(&self, name: &[u8], view: u8) -> usize {
+    fn of_name(&self, name: &[u8], view: u8) -> usize {
         let mut zones = suffixes(name).filter_map(|zone| self.zones.get(zone)).flatten();
         match zones.find(|(set, _)| set.has(view)) {
             Some((_, group)) => *group,
@@ -242,7 +247,8 @@ mod tests {
         let forwards =
             [forward("Example.net.", "a"), forward("b.a.example.net", "b"), forward("org", "a")];
         let groups = Groups::new(&upstreams, &[], &forwards, &[]).unwrap();
-        let members = |name: &str| &*groups.groups[groups.of(&wire_name(name).unwrap(), 0)].members;
+        let members =
+            |name: &str| &*groups.groups[groups.of_name(&wire_name(name).unwrap(), 0)].members;
         for (name, member) in [
             ("example.net", 1),
             ("www.example.net", 1),
@@ -264,7 +270,8 @@ mod tests {
         let upstreams = [upstream(1, "a"), upstream(2, "b"), upstream(3, "b")];
         let forwards = [forward(".", "b"), forward("example", "a")];
         let groups = Groups::new(&upstreams, &[], &forwards, &[]).unwrap();
-        let members = |name: &str| &*groups.groups[groups.of(&wire_name(name).unwrap(), 0)].members;
+        let members =
+            |name: &str| &*groups.groups[groups.of_name(&wire_name(name).unwrap(), 0)].members;
         assert_eq!(members("www.example"), [0]);
         assert_eq!((members("example.net"), members(".")), (&[1, 2][..], &[1, 2][..]));
     }
@@ -289,10 +296,14 @@ mod tests {
             in_views(".", "c", &["two"]),
         ];
         let groups = Groups::new(&upstreams, &[], &forwards, &views).unwrap();
-        let of = |name: &str| [0, 1, 2].map(|view| groups.of(&wire_name(name).unwrap(), view));
+        let of = |name: &str| [0, 1, 2].map(|view| groups.of_name(&wire_name(name).unwrap(), view));
         assert_eq!(of("example"), [2, 3, 2]);
         assert_eq!(of("y.x.example"), [2, 3, 1]);
         assert_eq!(of("example.net"), [0, 1, 3]);
-        assert_eq!(groups.of(&wire_name("example.net").unwrap(), 63), 0, "there is no such view");
+        assert_eq!(
+            groups.of_name(&wire_name("example.net").unwrap(), 63),
+            0,
+            "there is no such view"
+        );
     }
 }

@@ -18,14 +18,16 @@ impl Desk {
         }
         let asked = question.key();
         // That the root does not exist is nothing to go by.
-        let names = suffixes(asked.name).take_while(|name| name.len() > 1);
-        names.take(MAX_ANCESTORS).find_map(|name| {
-            // NXDOMAIN is for all types, but was asked for with one: that of this question, or a usual one.
-            let keys =
-                [asked.qtype, rtype::A, rtype::AAAA].map(|qtype| Key { name, qtype, ..asked });
-            let mut denied = keys.into_iter().filter_map(|key| self.fresh(key));
-            denied.find_map(|entry| entry.cut_for(asked, question.hash()))
-        })
+        let names = suffixes(asked.name).take_while(|name| name.len() > 1).take(MAX_ANCESTORS);
+        // NXDOMAIN is for all types, but was asked for with one: that of this question, or a usual one.
+        let keys = names.flat_map(|name| {
+            [asked.qtype, rtype::A, rtype::AAAA].map(|qtype| Key { name, qtype, ..asked })
+        });
+        // What one group denies says nothing about names that another is asked for.
+        let group = self.groups.of(question.zone());
+        keys.take_while(|key| self.groups.of(question.zone_of(*key)) == group)
+            .filter_map(|key| self.fresh(key))
+            .find_map(|entry| entry.cut_for(asked, question.hash()))
     }
 
     /// A copy of what the cache has for `key`, if it has not expired.

@@ -83,12 +83,16 @@ impl Question {
         self.validates && self.flags & Key::CD == 0
     }
 
-    /// The key, with a name in the zone that is asked. Who validates asks for a delegation's DS records where they
-    /// are: in the zone above (RFC 4035 section 3.1.4.1).
+    /// The key, with a name in the zone that is asked.
     pub(super) fn zone(&self) -> Key<'_> {
-        let key = self.key();
+        self.zone_of(self.key())
+    }
+
+    /// Another key that is asked as this one is, with a name in the zone that is asked. Who validates asks for a
+    /// delegation's DS records where they are: in the zone above (RFC 4035 section 3.1.4.1).
+    pub(super) fn zone_of<'k>(&self, key: Key<'k>) -> Key<'k> {
         match key.name.split_first() {
-            Some((label @ 1.., rest)) if self.validates && self.qtype == rtype::DS => {
+            Some((label @ 1.., rest)) if self.validates && key.qtype == rtype::DS => {
                 Key { name: rest.get(usize::from(*label)..).unwrap_or(key.name), ..key }
             }
             _ => key,

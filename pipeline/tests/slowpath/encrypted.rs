@@ -1,8 +1,8 @@
 //! Upstreams over TLS, HTTPS and QUIC.
 
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use hyper::StatusCode;
 use pmdns_config::{Health, Pin, Upstream};
@@ -396,5 +396,34 @@ fn a_name_that_leads_nowhere_is_looked_up_again() {
     assert_eq!(rig.resolve(&query("www.example. A")).records, 1);
     assert_eq!(stub.asked().len(), 4);
     assert_eq!(rig.upstream(0).connect_failures, 1);
+    rig.finish();
+}
+
+#[test]
+fn a_question_that_is_shed_pauses_before_it_is_asked_again() {
+    /// As many as may be under way to one upstream.
+    const UNDER_WAY: usize = 2048;
+    let gate = Arc::new(Mutex::new(()));
+    let script = {
+        let gate = Arc::clone(&gate);
+        move |asked: &Asked| {
+            drop(gate.lock());
+            Some(asked.address())
+        }
+    };
+    let server = Server::start(Manners::good(Kind::Tls), script);
+    let mut setup = asking([server.known()]).hasty(60_000, 60_000);
+    setup.settings.max_waiting_per_client = 2 * UNDER_WAY;
+    setup.frames = 2 * UNDER_WAY;
+    setup.answers = 2 * UNDER_WAY;
+    let closed = gate.lock();
+    let mut rig = setup.start();
+    for number in 0..=UNDER_WAY {
+        rig.ask(&query(&format!("n{number}.example. A")));
+    }
+    wait_until(|| rig.upstream(0).shed >= 1);
+    drop(closed);
+    let answers = rig.answers(UNDER_WAY + 1);
+    assert!(answers.iter().all(|answer| answer.records == 1), "by then there was room");
     rig.finish();
 }

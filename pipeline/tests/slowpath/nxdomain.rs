@@ -78,3 +78,23 @@ fn nothing_is_cut_unless_the_operator_says_so() {
     assert_eq!(stub.asked().len(), 2);
     assert_eq!(rig.finish().nxdomain_cut, 0);
 }
+
+#[test]
+fn what_one_group_denies_says_nothing_about_names_that_another_is_asked_for() {
+    let public = Stub::replying(|asked| asked.nxdomain(300));
+    let office = Stub::replying(|asked| match asked.message[13..].starts_with(b"gone") {
+        true => asked.nxdomain(300),
+        false => asked.address(),
+    });
+    let mut setup = Setup::asking(&[&public, &office]).forward("office.internal", 1);
+    setup.keeping.nxdomain_cut = true;
+    let mut rig = setup.start();
+    assert_eq!(rig.resolve(&query("internal. A")).rcode, 3);
+    let answer = rig.resolve(&query("host.office.internal. A"));
+    assert_eq!((answer.rcode, answer.records), (0, 1), "the office knows it");
+    assert_eq!(rig.resolve(&query("gone.office.internal. A")).rcode, 3);
+    assert_eq!(rig.resolve(&query("x.gone.office.internal. A")).rcode, 3);
+    assert_eq!(rig.resolve(&query("x.internal. A")).rcode, 3);
+    assert_eq!((public.asked().len(), office.asked().len()), (1, 2));
+    assert_eq!(rig.finish().nxdomain_cut, 2, "within a group it is as before");
+}

@@ -27,7 +27,8 @@ impl Desk {
         self.send_encrypted(ticket, question, attempt, patience);
     }
 
-    /// Sends a query to an encrypted upstream, which has so long to reply.
+    /// Sends a query to an encrypted upstream, which has so long to reply. If it is shed the plan is told, and no more:
+    /// whoever carries the plan out goes on with it, and heeds its pauses.
     pub(in super::super) fn send_encrypted(
         &mut self,
         ticket: Ticket,
@@ -43,7 +44,9 @@ impl Desk {
             count(&self.upstream_counters[upstream].encrypted);
         } else {
             count(&self.upstream_counters[upstream].shed);
-            self.learn(ticket, attempt, Setback::Unreachable);
+            if let Some((_, plan)) = self.pending.find(ticket) {
+                plan.learn(attempt, Setback::Unreachable);
+            }
         }
     }
 
