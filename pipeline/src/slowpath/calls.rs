@@ -10,18 +10,22 @@ use super::plan::{Attempt, Setback};
 use super::tcp::{Call, Connection};
 
 impl Desk {
-    /// Makes the calls that wait, as far as there are connections for them.
-    pub(super) fn make_calls(&mut self) {
+    /// Makes the calls to an upstream that wait, as far as there are connections for them.
+    pub(super) fn make_calls(&mut self, upstream: usize) {
         // What fails at once and waits again does so until the next turn.
-        for _ in 0..self.network.calls.len() {
-            let Some((_, attempt)) = self.network.calls.front() else { return };
-            let line = self.network.line_to(attempt.upstream);
-            if line.is_none() && !self.network.may_connect() {
-                return;
-            }
-            if let Some((ticket, attempt)) = self.network.calls.pop_front() {
-                self.call(ticket, attempt, line);
-            }
+        for _ in 0..self.network.calls[upstream].len() {
+            self.forget_calls(upstream);
+            let Some((ticket, attempt, line)) = self.network.take_call(upstream) else { return };
+            self.call(ticket, attempt, line);
+        }
+    }
+
+    /// Drops the first calls to an upstream whose questions have ended while they waited.
+    fn forget_calls(&mut self, upstream: usize) {
+        let Self { network, pending, .. } = self;
+        let calls = &mut network.calls[upstream];
+        while calls.front().is_some_and(|(ticket, _)| pending.find(*ticket).is_none()) {
+            calls.pop_front();
         }
     }
 
@@ -118,7 +122,8 @@ impl Desk {
     }
 
     fn call_again(&mut self, calls: impl IntoIterator<Item = Call>) {
-        let calls = calls.into_iter().map(|call| (call.ticket, call.attempt));
-        self.network.calls.extend(calls);
+        for Call { ticket, attempt, .. } in calls {
+            self.network.send(ticket, attempt);
+        }
     }
 }

@@ -113,10 +113,12 @@ impl Desk {
 
     /// Sends what waits to be sent, as far as there are sockets for it.
     pub(super) fn depart(&mut self) {
-        self.make_calls();
         // Another upstream is the first each turn: where sockets are short, none has them all.
         let upstreams = self.upstreams.len();
         self.network.first = (self.network.first + 1) % upstreams.max(1);
+        for offset in 0..upstreams {
+            self.make_calls((self.network.first + offset) % upstreams);
+        }
         for offset in 0..upstreams {
             let upstream = (self.network.first + offset) % upstreams;
             let flights = self.network.departures[upstream].len().div_ceil(self.queries_per_port);

@@ -35,8 +35,8 @@ pub(super) struct Network {
     pub(super) departures: Vec<VecDeque<(Ticket, bool)>>,
     /// The upstream whose queries leave first in this turn.
     pub(super) first: usize,
-    /// Queries that wait for a connection.
-    pub(super) calls: VecDeque<(Ticket, Attempt)>,
+    /// Queries that wait for a connection, by upstream: one that keeps its calls waiting holds up no others.
+    pub(super) calls: Vec<VecDeque<(Ticket, Attempt)>>,
     /// Where datagrams are received.
     pub(super) buffer: Box<[u8; MAX_DATAGRAM]>,
     max_sockets: usize,
@@ -75,7 +75,7 @@ impl Network {
             timers: BTreeSet::new(),
             departures: vec![VecDeque::new(); upstreams],
             first: 0,
-            calls: VecDeque::new(),
+            calls: vec![VecDeque::new(); upstreams],
             buffer: Box::new([0; MAX_DATAGRAM]),
             max_sockets,
         })
@@ -120,7 +120,7 @@ impl Network {
             Transport::Udp => {
                 self.departures[attempt.upstream].push_back((ticket, attempt.edns));
             }
-            Transport::Tcp => self.calls.push_back((ticket, attempt)),
+            Transport::Tcp => self.calls[attempt.upstream].push_back((ticket, attempt)),
         }
     }
 
@@ -138,6 +138,23 @@ impl Network {
     pub(super) fn line_to(&self, upstream: usize) -> Option<usize> {
         let mut lines = self.connections.iter();
         lines.find(|(_, line)| line.upstream == upstream && line.has_room()).map(|(slot, _)| slot)
+    }
+
+    /// Takes out the next call to this upstream, and the connection that it may go over; none: a new one. Nothing, if
+    /// no call waits or there is no connection for it.
+    pub(super) fn take_call(
+        &mut self,
+        upstream: usize,
+    ) -> Option<(Ticket, Attempt, Option<usize>)> {
+        if self.calls[upstream].is_empty() {
+            return None;
+        }
+        let line = self.line_to(upstream);
+        if line.is_none() && !self.may_connect() {
+            return None;
+        }
+        let (ticket, attempt) = self.calls[upstream].pop_front()?;
+        Some((ticket, attempt, line))
     }
 
     /// Whether a socket is left. A process that runs out of descriptors fails in odd places.
@@ -160,7 +177,8 @@ impl Network {
     /// Whether nothing waits to leave that could.
     pub(super) fn is_quiet(&self) -> bool {
         let nothing_departs = self.departures.iter().all(VecDeque::is_empty);
-        (nothing_departs || !self.has_socket()) && (self.calls.is_empty() || !self.has_connection())
+        let nobody_calls = self.calls.iter().all(VecDeque::is_empty);
+        (nothing_departs || !self.has_socket()) && (nobody_calls || !self.has_connection())
     }
 
     /// Keeps a flight and listens for its replies. It is kept, in the slot that is returned, even if that
@@ -285,6 +303,21 @@ mod tests {
         assert_eq!(network.due(soon * 2)[..], [Timer::Connection(slot)]);
         assert!(network.connections[slot].expire(soon * 2).is_some());
         assert_eq!(network.connections[slot].due(), idle);
+    }
+
+    #[test]
+    fn calls_to_an_upstream_without_a_connection_do_not_hold_up_those_to_another() {
+        let (mut network, slot, _listener) = connected(1);
+        call(&mut network, slot, START * 2);
+        let [blocked, connected] =
+            [0, 1].map(|upstream| Attempt { upstream, transport: Transport::Tcp, edns: true });
+        network.send(Ticket::NONE, blocked);
+        network.send(Ticket::NONE, connected);
+        assert_eq!(network.take_call(0), None, "all sockets are in use");
+        assert_eq!(network.take_call(1), Some((Ticket::NONE, connected, Some(slot))));
+        assert_eq!(network.take_call(1), None, "nobody else waits");
+        network.close_connection(slot);
+        assert_eq!(network.take_call(0), Some((Ticket::NONE, blocked, None)));
     }
 
     #[test]

@@ -339,6 +339,21 @@ fn http_has_its_own_ways_to_say_no() {
 }
 
 #[test]
+fn a_stream_that_is_reset_costs_its_query_alone() {
+    let resets = |query: &[u8]| query[13..].starts_with(b"reset");
+    let manners = Manners { resets, ..Manners::good(Kind::Https) };
+    let server = Server::start(manners, |asked| Some(asked.address()));
+    let alive = Stub::replying(|asked| asked.address());
+    let mut rig = asking([server.known(), upstream(alive.address.into())]).start();
+    for name in ["reset1.example. A", "www1.example. A", "reset2.example. A", "www2.example. A"] {
+        assert_eq!(rig.resolve(&query(name)).records, 1, "{name}");
+    }
+    assert_eq!((rig.upstream(0).replies, rig.upstream(1).replies), (2, 2));
+    assert_eq!((server.connections(), rig.upstream(0).errors), (1, 2), "the connection stands");
+    rig.finish();
+}
+
+#[test]
 fn a_server_without_edns_is_asked_without_it() {
     let server = Server::start(Manners::good(Kind::Tls), |asked| {
         Some(if asked.has_edns() { asked.rcode(1) } else { asked.address() })

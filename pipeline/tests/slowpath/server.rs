@@ -54,6 +54,8 @@ pub(crate) struct Manners {
     pub(crate) alpn: Option<&'static [u8]>,
     /// The HTTP status of its responses.
     pub(crate) status: StatusCode,
+    /// Over HTTPS, the queries whose stream it resets instead of a response.
+    pub(crate) resets: fn(&[u8]) -> bool,
 }
 
 /// What a server has seen.
@@ -107,7 +109,14 @@ impl Manners {
             Kind::Quic => b"doq",
         };
         let status = StatusCode::OK;
-        Self { kind, at_once: 1, closes_after: usize::MAX, alpn: Some(alpn), status }
+        Self {
+            kind,
+            at_once: 1,
+            closes_after: usize::MAX,
+            alpn: Some(alpn),
+            status,
+            resets: |_| false,
+        }
     }
 }
 
@@ -379,7 +388,16 @@ impl House {
                     && request.headers().get(HOST).is_none()
                     && request.headers().get("accept").is_some_and(|it| it == MEDIA_TYPE)
                     && request.headers().get(CONTENT_TYPE).is_some_and(|it| it == MEDIA_TYPE);
-                let query = request.into_body().collect().await?.to_bytes().to_vec();
+                let query = request
+                    .into_body()
+                    .collect()
+                    .await
+                    .map_err(io::Error::other)?
+                    .to_bytes()
+                    .to_vec();
+                if (house.manners.resets)(&query) {
+                    return Err(io::Error::other("reset"));
+                }
                 let reply = house.reply(query, from).await;
                 if replies.fetch_add(1, Ordering::Relaxed) + 1 == house.manners.closes_after {
                     enough.notify_one();
@@ -387,7 +405,7 @@ impl House {
                 let status =
                     if well_formed { house.manners.status } else { StatusCode::BAD_REQUEST };
                 let response = Response::builder().status(status).header(CONTENT_TYPE, MEDIA_TYPE);
-                Ok::<_, hyper::Error>(response.body(Full::new(Bytes::from(reply))).unwrap())
+                Ok(response.body(Full::new(Bytes::from(reply))).unwrap())
             }
         });
         let connection = http2::Builder::new(TokioExecutor::new())

@@ -1,5 +1,6 @@
 //! DNS over HTTPS (RFC 8484): each query a POST request of its own on one HTTP/2 connection.
 
+use std::error::Error as _;
 use std::io;
 
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -56,8 +57,7 @@ impl Doh {
             .body(Full::new(Bytes::copy_from_slice(query)))
             .map_err(|error| Failure::Refused(io::Error::other(error)))?;
         *request.version_mut() = hyper::Version::HTTP_2;
-        let ended = |error| Failure::Ended(io::Error::other(error));
-        let response = self.sender.clone().send_request(request).await.map_err(ended)?;
+        let response = self.sender.clone().send_request(request).await.map_err(failure)?;
         // A resolver that has no answer says so in DNS; any other status is about the request (section 4.2.1).
         if response.status() != StatusCode::OK {
             return Err(refused(format!("HTTP status {}", response.status())));
@@ -85,6 +85,16 @@ fn authority(host: &Host, port: u16) -> String {
         host => host.to_string(),
     };
     if port == USUAL_PORT { host } else { format!("{host}:{port}") }
+}
+
+/// What an error says that came instead of a response. A stream that was reset is about its query alone, and says
+/// nothing about those on other streams (RFC 9113 section 5.4.2).
+fn failure(error: hyper::Error) -> Failure {
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<h2::Error>());
+    match cause.is_some_and(h2::Error::is_reset) {
+        true => Failure::Refused(io::Error::other(error)),
+        false => Failure::Ended(io::Error::other(error)),
+    }
 }
 
 fn refused(why: String) -> Failure {
