@@ -9,6 +9,14 @@ use pmdns_stages::{Context, Tick};
 /// How long calibration watches the counter run.
 const CALIBRATION: Duration = Duration::from_millis(20);
 
+/// Doublings of a pause that count; more are the longest pause in any case.
+const MAX_DOUBLINGS: u64 = 16;
+
+/// How long to wait after so many doublings of the first pause.
+pub(crate) fn back_off(first: Duration, doublings: u64, longest: Duration) -> Duration {
+    (first * (1 << doublings.min(MAX_DOUBLINGS))).min(longest)
+}
+
 /// Ticks since an arbitrary point, and what they are worth. Copies read the same time.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {

@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut times = Vec::new();
     let start = Instant::now();
     let end = Duration::from_secs(seconds.parse()?);
-    for id in (0_u16..).cycle().take_while(|_| start.elapsed() < end) {
+    for id in (0..=u16::MAX).cycle().take_while(|_| start.elapsed() < end) {
         message[..2].copy_from_slice(&id.to_be_bytes());
         let sent = Instant::now();
         socket.send(&message)?;

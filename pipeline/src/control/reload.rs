@@ -12,6 +12,7 @@ use pmdns_config::{Config, ConfigError, View};
 use pmdns_stages::policy::{Digest, RulesetError};
 
 use super::socket::Client;
+use crate::clock::back_off;
 use crate::rules::{Fresh, Recipe, RulesDesk};
 
 /// Clients that may wait for reloads.
@@ -109,7 +110,7 @@ impl News {
 
 /// How long to wait after so many pauses.
 fn pause(pauses: u32) -> Duration {
-    (FIRST_PAUSE * (1 << pauses.min(16))).min(LONGEST_PAUSE)
+    back_off(FIRST_PAUSE, pauses.into(), LONGEST_PAUSE)
 }
 
 /// Reloads, one at a time.

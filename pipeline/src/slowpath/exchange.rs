@@ -259,10 +259,15 @@ impl Desk {
 
     /// Tells a question's plan what an attempt came to, and goes on.
     pub(super) fn learn(&mut self, ticket: Ticket, attempt: Attempt, setback: Setback) {
+        self.tell_plan(ticket, attempt, setback);
+        self.advance(ticket);
+    }
+
+    /// Tells a question's plan, if there still is a question, and leaves going on to others.
+    pub(super) fn tell_plan(&mut self, ticket: Ticket, attempt: Attempt, setback: Setback) {
         if let Some((_, plan)) = self.pending.find(ticket) {
             plan.learn(attempt, setback);
         }
-        self.advance(ticket);
     }
 
     /// Makes an answer of a reply that is known to belong to its query.

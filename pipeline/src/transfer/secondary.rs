@@ -21,6 +21,7 @@ use super::Limits;
 use super::client::{ClientError, Connection};
 use super::counters::ZoneCounters;
 use super::version::{Soa, Transferred, VersionError};
+use crate::clock::back_off;
 use crate::slowpath::counters::count;
 
 /// The shortest time from one attempt to the next, however often somebody asks for one.
@@ -338,8 +339,7 @@ fn pause(soa: Option<Soa>, failures: u64) -> Duration {
         return soa.refresh.clamp(min, max);
     }
     let longest = soa.map_or(PAUSE_WITHOUT, |soa| soa.retry.clamp(min, max));
-    let doublings = failures.saturating_sub(1).min(16) as u32;
-    (FIRST_PAUSE * (1 << doublings)).min(longest)
+    back_off(FIRST_PAUSE, failures.saturating_sub(1), longest)
 }
 
 /// Up to a quarter less, so that zones and secondaries do not ask all at once.

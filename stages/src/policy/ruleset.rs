@@ -272,9 +272,13 @@ impl Ruleset {
     pub fn passed(&self, key: Key<'_>) -> u16 {
         let mut candidates = Candidates::new();
         self.filter.find(key.name, &mut candidates);
-        let views = (0..).zip(&self.scopes).filter(|(_, scope)| **scope == key.scope());
-        let mut verdicts =
-            views.map(|(view, _)| self.verdict(key.name, &candidates, key.qtype, None, view));
+        self.passed_by(key, &candidates)
+    }
+
+    fn passed_by(&self, key: Key<'_>, candidates: &Candidates<'_>) -> u16 {
+        let mut verdicts = self
+            .views_of(key.scope())
+            .map(|view| self.verdict(key.name, candidates, key.qtype, None, view));
         let passes = candidates.is_empty() || verdicts.all(|verdict| verdict == Verdict::Pass);
         if passes { self.generation } else { 0 }
     }
@@ -283,16 +287,24 @@ impl Ruleset {
     /// in it. Whoever asked for it and whoever will be answered from the cache gets the same: policy zones
     /// hold alike in all views of the key's scope.
     pub fn respond(&self, entry: Entry, key: Key<'_>, message: &[u8]) -> Entry {
-        let mut entry = self.rewritten(entry, key, message);
-        entry.set_passed(self.passed(key));
+        let mut candidates = Candidates::new();
+        self.filter.find(key.name, &mut candidates);
+        let mut entry = self.rewritten(entry, key, &candidates, message);
+        entry.set_passed(self.passed_by(key, &candidates));
         entry
     }
 
-    fn rewritten(&self, entry: Entry, key: Key<'_>, message: &[u8]) -> Entry {
+    fn rewritten(
+        &self,
+        entry: Entry,
+        key: Key<'_>,
+        candidates: &Candidates<'_>,
+        message: &[u8],
+    ) -> Entry {
         if !self.judges_answer(&entry.head()) {
             return entry;
         }
-        match self.verdict_on_answer(key, message) {
+        match self.verdict_on_answer(key, candidates, message) {
             Verdict::Pass => entry,
             Verdict::Truncated => entry.without_records(key, Rcode::NOERROR, Head::TOO_LONG),
             Verdict::Rcode(rcode) => entry.without_records(key, rcode, 0),
@@ -307,39 +319,51 @@ impl Ruleset {
 
     /// What is to be done with an upstream's answer: by rules about the names that its aliases lead to, and about what
     /// it says of addresses and name servers.
-    fn verdict_on_answer(&self, key: Key<'_>, message: &[u8]) -> Verdict {
+    fn verdict_on_answer(
+        &self,
+        key: Key<'_>,
+        candidates: &Candidates<'_>,
+        message: &[u8],
+    ) -> Verdict {
         // Whoever asks for an alias itself does not follow it.
         let is_followed = !matches!(key.qtype, rtype::CNAME | rtype::ANY);
-        let aliases = alias_targets(message).take(if is_followed { MAX_ALIASES } else { 0 });
-        let aliases: ArrayVec<WholeName, MAX_ALIASES> = aliases.collect();
-        let mut candidates = Candidates::new();
-        self.filter.find(key.name, &mut candidates);
+        let names = alias_targets(message).take(if is_followed { MAX_ALIASES } else { 0 });
+        let names: ArrayVec<WholeName, MAX_ALIASES> = names.collect();
+        let aliases = names.iter().map(|name| (&**name, self.filter.candidates(name)));
+        let aliases: Vec<(&[u8], Candidates<'_>)> = aliases.collect();
         for zone in self.policies_in(key.scope()) {
             // An earlier rule about the name exempts it; any other would have been carried out by now.
-            if zone.of_name(key.name, &candidates) == Some(Action::Passthru) {
+            if zone.of_name(key.name, candidates) == Some(Action::Passthru) {
                 return Verdict::Pass;
             }
-            let of_alias = aliases.iter().find_map(|name| {
-                let mut candidates = Candidates::new();
-                self.filter.find(name, &mut candidates);
-                zone.of_name(name, &candidates)
-            });
+            let of_alias =
+                aliases.iter().find_map(|(name, candidates)| zone.of_name(name, candidates));
             if let Some(action) = of_alias.or_else(|| zone.of_response(message)) {
                 return policy_verdict(zone, action, key.qtype);
             }
         }
-        let of_lists = aliases.iter().find_map(|name| self.blocked_in_scope(name, key.scope()));
+        let of_lists = aliases
+            .iter()
+            .find_map(|(name, candidates)| self.blocked_in_scope(name, candidates, key.scope()));
         self.block_verdict(of_lists, key.qtype)
     }
 
     /// What lists say of a name in all views of a scope. Where they differ it is not blocked: these views share the answer.
-    fn blocked_in_scope(&self, name: &[u8], scope: u8) -> Option<BlockAction> {
-        let mut candidates = Candidates::new();
-        self.filter.find(name, &mut candidates);
-        let views = (0..).zip(&self.scopes).filter(|(_, its)| **its == scope);
-        let mut actions = views.map(|(view, _)| self.blocked.find(name, &candidates, view));
+    fn blocked_in_scope(
+        &self,
+        name: &[u8],
+        candidates: &Candidates<'_>,
+        scope: u8,
+    ) -> Option<BlockAction> {
+        let mut actions =
+            self.views_of(scope).map(|view| self.blocked.find(name, candidates, view));
         let first = actions.next().flatten();
         first.filter(|_| actions.all(|other| other == first))
+    }
+
+    /// The views of a scope.
+    fn views_of(&self, scope: u8) -> impl Iterator<Item = u8> {
+        (0..).zip(&self.scopes).filter(move |(_, its)| **its == scope).map(|(view, _)| view)
     }
 
     /// The same for an answer that was read when other rules may have held.

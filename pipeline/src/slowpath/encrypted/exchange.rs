@@ -44,9 +44,7 @@ impl Desk {
             count(&self.upstream_counters[upstream].encrypted);
         } else {
             count(&self.upstream_counters[upstream].shed);
-            if let Some((_, plan)) = self.pending.find(ticket) {
-                plan.learn(attempt, Setback::Unreachable);
-            }
+            self.tell_plan(ticket, attempt, Setback::Unreachable);
         }
     }
 
