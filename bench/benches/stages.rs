@@ -82,7 +82,7 @@ fn deciding_stages(c: &mut Criterion<Cycles>) {
     let acl = |kit: &Kit| kit.stages.acl.clone();
     let allowed = Step::at(StageName::RateLimit);
     time(&mut group, "acl/none", &mut small(""), queries(), acl, allowed);
-    let listed = format!("[acl]\nrefuse = [{}]\n", prefixes.join(","));
+    let listed = format!("[acl]\ndefault = \"allow\"\nrefuse = [{}]\n", prefixes.join(","));
     time(&mut group, "acl/1000_prefixes", &mut small(&listed), queries(), acl, allowed);
     let limit = |kit: &Kit| kit.stages.ratelimit.clone();
     let passed = Step::at(StageName::Lookup);

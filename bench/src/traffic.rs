@@ -196,8 +196,16 @@ pub fn floods(names: usize) -> Vec<Flood> {
         flood("bad_name", "", each(&|message| message[12] = 0x80)),
         flood("trailing_bytes", "", each(&|message| message.push(0))),
         flood("opcode", "", each(&|message| message[header::FLAGS] |= 0x28)),
-        flood("acl_dropped", "[acl]\ndrop = [\"10.77.0.0/24\"]\n", hits.clone()),
-        flood("acl_refused", "[acl]\nrefuse = [\"10.77.0.0/24\"]\n", hits.clone()),
+        flood(
+            "acl_dropped",
+            "[acl]\ndefault = \"allow\"\ndrop = [\"10.77.0.0/24\"]\n",
+            hits.clone(),
+        ),
+        flood(
+            "acl_refused",
+            "[acl]\ndefault = \"allow\"\nrefuse = [\"10.77.0.0/24\"]\n",
+            hits.clone(),
+        ),
         flood("rate_limited_drop", RATE_LIMIT_DROP, hits.clone()),
         flood("rate_limited_slip", RATE_LIMIT_SLIP, hits.clone()),
         flood("blocked", BLOCK, unknown),

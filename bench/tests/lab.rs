@@ -45,6 +45,8 @@ cores = [1]
 idle = "adaptive"
 [[upstream]]
 address = "127.0.0.1:{}"
+[acl]
+allow = ["10.77.0.0/16"]
 [control]
 socket = "/run/lab/pmdns.sock"
 [cache]

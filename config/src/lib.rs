@@ -4,6 +4,7 @@
 //! single key can state, and answers every mistake with a sentence that says what to change.
 #![forbid(unsafe_code)]
 
+mod advice;
 mod check;
 mod cookies;
 mod error;

@@ -250,7 +250,7 @@ fn execute(command: Command) -> Result<(), Failure> {
             let (_, digest) = Ruleset::load(&settings, Seed::new([0; 16]), 1)?;
             Anchors::load(&settings.dnssec)?;
             let mut out = io::stdout().lock();
-            for warning in &digest.warnings {
+            for warning in settings.warnings().iter().chain(&digest.warnings) {
                 writeln!(out, "warning: {warning}")?;
             }
             let (summary, rules) = (report::summary(&settings), reload::describe(&digest));

@@ -211,7 +211,8 @@ fn announce(config: &Config, topology: &Topology, engine: &Engine, nics: &[Box<d
     for line in topology.to_string().lines() {
         tracing::info!("{line}");
     }
-    for warning in engine.arena.warning.iter().chain(&engine.digest.warnings) {
+    let warnings = config.warnings();
+    for warning in warnings.iter().chain(&engine.arena.warning).chain(&engine.digest.warnings) {
         tracing::warn!("{warning}");
     }
     tracing::info!("rules: {}", describe(&engine.digest));

@@ -16,8 +16,10 @@ const FRAMES: usize = 8192;
 /// Slots in each direction of the rig's link.
 const DEPTH: usize = 4096;
 
-/// The config of a rig: one port with the addresses of `stages::testing`. `more` is added to it.
+/// The config of a rig: one port with the addresses of `stages::testing`. `more` is added to it. Every client may ask,
+/// unless `more` has an `[acl]`.
 pub fn config(more: &str) -> Config {
+    let acl = if more.contains("[acl]") { "" } else { "[acl]\ndefault = \"allow\"" };
     let text = format!(
         r#"
         [[port]]
@@ -29,6 +31,7 @@ pub fn config(more: &str) -> Config {
         [control]
         socket = "unused"
         {more}
+        {acl}
         "#
     );
     Config::from_toml(&text).expect("the test's config is lawful")

@@ -112,7 +112,10 @@ fn trap_22_every_query_of_another_client_is_answered_while_one_floods() {
 #[test]
 fn trap_21_access_and_limits_hold_whatever_answers() {
     for kind in KINDS {
-        let mut refusing = rig("[acl]\nrefuse = [\"10.77.0.5\"]\ndrop = [\"10.77.0.6\"]\n", 1);
+        let mut refusing = rig(
+            "[acl]\ndefault = \"allow\"\nrefuse = [\"10.77.0.5\"]\ndrop = [\"10.77.0.6\"]\n",
+            1,
+        );
         for client in [5, 6] {
             send(&mut refusing, 1, client, kind);
         }
@@ -178,7 +181,7 @@ fn a_dry_run_only_counts() {
 
 #[test]
 fn trap_18_what_is_refused_is_counted() {
-    let rules = "[acl]\ndrop = [\"10.77.0.6\"]\n[ratelimit]\nqueries_per_second = 1\nburst = 10\n\
+    let rules = "[acl]\ndefault = \"allow\"\ndrop = [\"10.77.0.6\"]\n[ratelimit]\nqueries_per_second = 1\nburst = 10\n\
                  ipv4_prefix = 32\nslip = 0\nmiss_queries_per_second = 1\nmiss_burst = 2\n";
     let mut rig = rig(rules, 1);
     let mut sent = 0;

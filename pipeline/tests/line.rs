@@ -11,6 +11,7 @@ use pmdns_stages::{StageName, Step};
 /// Policy that gives every stage something to decide.
 const POLICY: &str = r#"
     [acl]
+    default = "allow"
     refuse = ["10.77.9.0/24"]
     drop = ["10.77.8.0/24"]
     [ratelimit]

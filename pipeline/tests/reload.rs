@@ -202,8 +202,8 @@ fn access_and_rate_limits_are_replaced_too() {
     };
     assert_eq!(ask(&mut rig), Some((0, Some(9))));
     for (rules, expected) in [
-        ("[acl]\nrefuse = [\"10.77.0.0/24\"]\n", Some((5, None))),
-        ("[acl]\ndrop = [\"10.77.0.0/24\"]\n", None),
+        ("[acl]\ndefault = \"allow\"\nrefuse = [\"10.77.0.0/24\"]\n", Some((5, None))),
+        ("[acl]\ndefault = \"allow\"\ndrop = [\"10.77.0.0/24\"]\n", None),
         ("", Some((0, Some(9)))),
     ] {
         lend(&mut rig, &config(rules));
@@ -255,7 +255,7 @@ fn a_wrong_file_keeps_the_rules_and_says_why() {
     let text = format!(
         "[[port]]\nname = \"p0\"\ndevice = \"memory\"\naddresses = [\"10.77.0.2/24\"]\n\
          [[upstream]]\naddress = \"127.0.0.1:5353\"\n[control]\nsocket = \"unused\"\n\
-         [[blocklist]]\nfile = \"{}\"\n",
+         [acl]\nallow = [\"10.77.0.0/24\"]\n[[blocklist]]\nfile = \"{}\"\n",
         list.display()
     );
     std::fs::write(&file, &text).unwrap();

@@ -77,6 +77,8 @@ pmdns_config() {
 	pages = "normal"
 	[[upstream]]
 	address = "127.0.0.1:5300"
+	[acl]
+	allow = ["10.0.0.0/8"]
 	[control]
 	socket = "$lab/control"
 	$1

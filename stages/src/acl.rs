@@ -211,7 +211,7 @@ mod tests {
             view("like-others", &["10.1.2.0/24"], None),
         ];
         let refuse = ["10.1.3.0/24", "10.0.0.0/7"].map(|prefix| prefix.parse().unwrap()).into();
-        let acl = pmdns_config::Acl { refuse, ..pmdns_config::Acl::default() };
+        let acl = pmdns_config::Acl { refuse, ..pmdns_config::Acl::open() };
         let mut acl = stage(&Config { acl, views, ..Config::default() });
         assert!(!acl.is_idle());
         for (client, view, scope, answer) in [

@@ -18,6 +18,7 @@ use pmdns_stages::testing::{act_once, at, query};
 /// Something to decide for every stage.
 const POLICY: &str = r#"
     [acl]
+    default = "allow"
     refuse = ["10.77.9.0/24"]
     drop = ["10.77.8.0/24"]
     [ratelimit]

@@ -23,7 +23,20 @@ pub struct Acl {
 
 impl Default for Acl {
     fn default() -> Self {
-        Self { default: Access::Allow, allow: Vec::new(), refuse: Vec::new(), drop: Vec::new() }
+        // A resolver that answers everybody amplifies: who may ask has to be said.
+        Self { default: Access::Refuse, allow: Vec::new(), refuse: Vec::new(), drop: Vec::new() }
+    }
+}
+
+impl Acl {
+    /// The list by which every client may ask.
+    pub fn open() -> Self {
+        Self { default: Access::Allow, ..Self::default() }
+    }
+
+    /// Whether every client of a family may ask that no other prefix speaks of.
+    pub fn is_open(&self) -> bool {
+        self.default == Access::Allow || self.allow.iter().any(|prefix| prefix.length == 0)
     }
 }
 

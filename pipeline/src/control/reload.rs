@@ -215,7 +215,7 @@ impl Reloader {
             return self.fail(&ReloadError::Views);
         }
         let text = describe(&fresh.digest);
-        for warning in &fresh.digest.warnings {
+        for warning in config.warnings().iter().chain(&fresh.digest.warnings) {
             tracing::warn!("{warning}");
         }
         let differs = rest(&config) != rest(&self.running);

@@ -24,6 +24,7 @@ const CUTS: [(&str, &str); 6] = [
 /// Local and blocked names, and two clients that may not ask.
 const POLICY: &str = r#"
 [acl]
+default = "allow"
 refuse = ["10.97.0.66"]
 drop = ["10.97.0.67"]
 

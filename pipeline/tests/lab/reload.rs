@@ -212,7 +212,7 @@ fn config(set: usize, policy: &str) -> String {
     let local = 70 + set;
     format!(
         "{TAP_PORT}{COMMON}{PATIENT}{}\n[[local]]\nname = \"local.test\"\ntype = \"A\"\ndata = \"192.0.2.{local}\"\n\
-         [[blocklist]]\nfile = {list:?}\n[[rpz]]\nfile = {policy:?}\n[acl]\nrefuse = [\"{refused}\"]\n",
+         [[blocklist]]\nfile = {list:?}\n[[rpz]]\nfile = {policy:?}\n[acl]\ndefault = \"allow\"\nrefuse = [\"{refused}\"]\n",
         upstream(STUB_PORT).replace("= 800", "= 5000")
     )
 }

@@ -31,6 +31,7 @@ pages = "normal"
 enabled = false
 
 [acl]
+default = "allow"
 refuse = ["10.77.66.0/24"]
 drop = ["10.77.67.0/24"]
 

@@ -217,6 +217,7 @@ impl Rig {
         let config = Config {
             forwards: setup.forwards.clone(),
             views: setup.views.clone(),
+            acl: pmdns_config::Acl::open(),
             ..Config::default()
         };
         let orders = CacheOrders::new(vec![give], Arc::clone(&cache), clock, config.scope_map());

@@ -37,7 +37,6 @@ pub(crate) const LOCAL: &str = "local.example.";
 pub(crate) const BLOCKED: &str = "blocked.example.";
 
 /// What a line shall be like.
-#[derive(Default)]
 pub(crate) struct Setup {
     /// The port computes checksums.
     pub(crate) offload: bool,
@@ -63,6 +62,19 @@ pub(crate) struct Line {
 /// A line as most tests need it.
 pub(crate) fn line() -> Line {
     Setup::default().line()
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            offload: false,
+            answers: Answers::default(),
+            cookies: None,
+            client_subnet: ClientSubnet::default(),
+            acl: pmdns_config::Acl::open(),
+            samples: false,
+        }
+    }
 }
 
 impl Setup {

@@ -53,7 +53,8 @@ fn each_kind_of_source_holds_in_its_views_only() {
     let list = Written::new("||listed.example^\n@@||spared.ads.example^\n");
     let zone = Written::new("@ 600 SOA ns admin 1 2 3 4 30\n@ 600 NS ns\nns 600 A 192.0.2.1\n");
     let policy_zone = rules("p.example 60 CNAME .\n32.2.0.77.10.rpz-client-ip 60 CNAME *.\n");
-    let mut config = Config { views: two_views(), ..Config::default() };
+    let mut config =
+        Config { acl: pmdns_config::Acl::open(), views: two_views(), ..Config::default() };
     config.local = vec![Local { views: named(&["a"]), ..address("local.example.") }];
     config.zones = vec![Zone { views: named(&["a", "default"]), ..zone.zone("zone.example") }];
     config.blocklists = vec![Blocklist { views: named(&["a"]), ..list.list(BlockAction::Refused) }];

@@ -1,0 +1,51 @@
+//! What is lawful and seldom meant: the operator is warned, and nothing is refused.
+
+use crate::settings::Config;
+
+impl Config {
+    /// What the operator should know before this configuration is used.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let is_limited = self.ratelimit.queries_per_second > 0 && !self.ratelimit.dry_run;
+        if self.acl.is_open() && !is_limited {
+            warnings.push(
+                "`acl` lets every client ask, and `ratelimit.queries_per_second` sets no limit: forged queries can \
+                 have this server flood others; list the clients in `acl.allow`, or set a limit"
+                    .to_owned(),
+            );
+        }
+        warnings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{Access, Acl};
+
+    /// Whether there is a warning with these prefixes allowed.
+    fn warns(default: Access, allow: &[&str], queries_per_second: u32, dry_run: bool) -> bool {
+        let allow = allow.iter().map(|prefix| prefix.parse().unwrap()).collect();
+        let mut config =
+            Config { acl: Acl { default, allow, ..Acl::default() }, ..Config::default() };
+        (config.ratelimit.queries_per_second, config.ratelimit.dry_run) =
+            (queries_per_second, dry_run);
+        !config.warnings().is_empty()
+    }
+
+    #[test]
+    fn audit_09_who_may_ask_has_to_be_said() {
+        assert_eq!(Acl::default().default, Access::Refuse);
+        assert!(Config::default().warnings().is_empty());
+    }
+
+    #[test]
+    fn audit_09_an_open_list_without_a_limit_is_warned_of() {
+        assert!(warns(Access::Allow, &[], 0, false));
+        assert!(warns(Access::Refuse, &["10.0.0.0/8", "0.0.0.0/0"], 0, false));
+        assert!(warns(Access::Drop, &["::/0"], 0, false));
+        assert!(warns(Access::Allow, &[], 10, true), "a dry run limits nobody");
+        assert!(!warns(Access::Allow, &[], 10, false));
+        assert!(!warns(Access::Refuse, &["10.0.0.0/8", "fd00::/8"], 0, false));
+    }
+}
