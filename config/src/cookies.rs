@@ -1,9 +1,12 @@
 //! The secrets that DNS cookies are made with.
 
+use std::io::Read as _;
 use std::path::Path;
 
 use serde::Deserialize;
 
+use crate::files::open_regular;
+use crate::limits::MAX_SECRET_FILE;
 use crate::problem::Problem;
 use crate::settings::Cookies;
 
@@ -50,7 +53,11 @@ fn read(path: &Path) -> Result<CookieSecrets, Problem> {
 
 /// The text of a file with a secret.
 pub(crate) fn read_secret(path: &Path) -> Result<String, Problem> {
-    std::fs::read_to_string(path).map_err(|error| Problem::secret_file(path, error))
+    let mut text = String::new();
+    let read =
+        open_regular(path).and_then(|file| file.take(MAX_SECRET_FILE).read_to_string(&mut text));
+    read.map_err(|error| Problem::secret_file(path, error))?;
+    Ok(text)
 }
 
 /// The text of a secret is none. It is not repeated: it may be one, but for a slip.

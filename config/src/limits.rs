@@ -129,6 +129,8 @@ pub const MAX_TSIG: usize = 64;
 pub const MIN_TSIG_SECRET: usize = 8;
 /// The most.
 pub const MAX_TSIG_SECRET: usize = 512;
+/// Bytes of a file with a secret that are read.
+pub const MAX_SECRET_FILE: u64 = 4096;
 /// The largest zone file or block list that is read, in bytes: 16 million names fit.
 pub const MAX_LIST_BYTES: u64 = 1 << 30;
 /// The longest line of a block list, in bytes.

@@ -7,6 +7,7 @@
 pub mod clock;
 pub mod control;
 pub mod counters;
+mod ending;
 pub mod engine;
 pub mod histogram;
 pub mod latency;

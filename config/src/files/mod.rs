@@ -8,8 +8,9 @@ mod text;
 mod whole;
 mod zone;
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 pub use anchors::read_anchors;
@@ -57,12 +58,52 @@ pub enum FileError {
     },
 }
 
+/// Flags with which opening never waits, whatever somebody has put there (a pipe waits for its other end), nor hands the file
+/// to another program.
+const SAFE_TO_OPEN: i32 = libc::O_NONBLOCK | libc::O_CLOEXEC;
+
+/// Opens a file for reading, if it is one: never a pipe, a socket, a device or a folder, reading of which may wait for ever.
+///
+/// # Errors
+///
+/// What the system says, or that it is no regular file.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).custom_flags(SAFE_TO_OPEN).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("it is no regular file; name one")),
+    }
+}
+
 /// Opens a file whose length is within bounds.
 fn open(path: &Path) -> Result<File, FileError> {
     let unreadable = |source| FileError::Unreadable { file: path.to_owned(), source };
-    let file = File::open(path).map_err(unreadable)?;
+    let file = open_regular(path).map_err(unreadable)?;
     match file.metadata().map_err(unreadable)?.len() > MAX_LIST_BYTES {
         true => Err(FileError::TooLarge { file: path.to_owned() }),
         false => Ok(file),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::ListFormat;
+
+    #[test]
+    fn audit_12_a_pipe_in_place_of_a_file_is_told_and_not_waited_for() {
+        let path = std::env::temp_dir().join(format!("pmdns-fifo-{}", std::process::id()));
+        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        let errors = [
+            read_zone(&path, None).unwrap_err(),
+            read_anchors(&path).unwrap_err(),
+            read_list(&path, ListFormat::Auto, |_| true).unwrap_err(),
+        ];
+        std::fs::remove_file(&path).unwrap();
+        for error in errors.map(|error| error.to_string()) {
+            assert!(error.contains(&path.display().to_string()), "{error}");
+            assert!(error.contains("no regular file"), "{error}");
+        }
     }
 }

@@ -15,7 +15,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use pmdns_config::files::WholeFile;
+use pmdns_config::files::{WholeFile, open_regular};
 use pmdns_stages::cache::Head;
 use pmdns_stages::wire::name::word;
 
@@ -58,6 +58,9 @@ pub enum SnapshotError {
     /// Nobody is there to give or take answers.
     #[error("the slow path has ended")]
     Ended,
+    /// Another order does not come to its end.
+    #[error("another purge, dump or load has not ended for a minute: does its disk hang?")]
+    Busy,
 }
 
 impl SnapshotError {
@@ -135,7 +138,7 @@ impl Snapshot {
     /// Opens a file and reads it to its end.
     pub(super) fn open(path: &Path) -> Result<Self, SnapshotError> {
         let failed = |source| SnapshotError::Read { path: path.to_owned(), source };
-        let file = BufReader::new(File::open(path).map_err(failed)?);
+        let file = BufReader::new(open_regular(path).map_err(failed)?);
         let times = Times { start: 0, written: 0 };
         let mut snapshot = Self { file, path: path.to_owned(), times, scopes: String::new() };
         (snapshot.times, snapshot.scopes) = snapshot.read_origin()?;

@@ -10,6 +10,10 @@ use std::time::{Duration, Instant};
 use core_affinity::CoreId;
 
 use super::CacheOrders;
+use crate::ending::join_within;
+
+/// How long the last snapshot may take at a stop. A disk that hangs must not keep the process.
+const STOP_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The running thread. Dropping it writes the last snapshot and ends it.
 #[derive(Debug)]
@@ -53,7 +57,11 @@ impl Drop for Keeper {
         self.is_over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            let _ = thread.join();
+            if !join_within(thread, STOP_PATIENCE) {
+                tracing::warn!(
+                    "the snapshot is not written after {STOP_PATIENCE:?}: it is given up"
+                );
+            }
         }
     }
 }

@@ -10,8 +10,8 @@ mod keeper;
 mod tests;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, SystemTime};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::time::{Duration, Instant, SystemTime};
 
 use crossbeam_channel::{Receiver, Sender};
 use pmdns_stages::cache::{Cache, Entry, NameBuffer, Purge};
@@ -27,6 +27,8 @@ use file::{Snapshot, SnapshotWriter, Times, split};
 const BATCH: usize = 256;
 /// How long a thread may take for its next block. Only one that has ended takes so long.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How often it is asked whether somebody else is done.
+const TURN_LOOK: Duration = Duration::from_millis(5);
 /// How far a clock may have gone back since a file was written.
 const SKEW_SECONDS: u64 = 60;
 
@@ -65,13 +67,13 @@ impl CacheOrders {
 
     /// Takes answers out of the cache, and says how many. When it returns, none of them is served any more.
     pub fn purge(&self, purge: &Purge) -> Result<u64, SnapshotError> {
-        let _turn = self.take_turn();
+        let _turn = self.take_turn(PATIENCE)?;
         slowpath::purge(&self.threads, purge).ok_or(SnapshotError::Ended)
     }
 
     /// Writes every answer to a file, and says how many there were.
     pub fn dump(&self, path: &Path) -> Result<u64, SnapshotError> {
-        let _turn = self.take_turn();
+        let _turn = self.take_turn(PATIENCE)?;
         let (now, seconds) = self.now();
         let times = Times { start: now.saturating_sub(seconds.into()), written: now };
         let mut file = SnapshotWriter::create(path, times, &self.scopes)?;
@@ -97,7 +99,7 @@ impl CacheOrders {
     /// written, only answers for clients in none are taken: those of another view might be told to the wrong clients.
     pub fn load(&self, path: &Path) -> Result<Loaded, SnapshotError> {
         let mut snapshot = Snapshot::open(path)?;
-        let _turn = self.take_turn();
+        let _turn = self.take_turn(PATIENCE)?;
         let (now, seconds) = self.now();
         if snapshot.times.written > now + SKEW_SECONDS {
             let what = "it is from the future: is the clock right?";
@@ -154,8 +156,19 @@ impl CacheOrders {
         (unix.as_secs(), self.clock.context(self.clock.now()).seconds)
     }
 
-    fn take_turn(&self) -> MutexGuard<'_, ()> {
-        self.turn.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    /// Waits for whoever is at it, who may wait for a disk that hangs.
+    fn take_turn(&self, patience: Duration) -> Result<MutexGuard<'_, ()>, SnapshotError> {
+        let start = Instant::now();
+        loop {
+            match self.turn.try_lock() {
+                Ok(turn) => return Ok(turn),
+                Err(TryLockError::Poisoned(turn)) => return Ok(turn.into_inner()),
+                Err(TryLockError::WouldBlock) if start.elapsed() >= patience => {
+                    return Err(SnapshotError::Busy);
+                }
+                Err(TryLockError::WouldBlock) => std::thread::park_timeout(TURN_LOOK),
+            }
+        }
     }
 }
 

@@ -18,15 +18,21 @@ impl TestFile {
         Self(std::env::temp_dir().join(format!("pmdns-test-{}-{name}", std::process::id())))
     }
 
-    fn part(&self) -> PathBuf {
-        PathBuf::from(format!("{}.part", self.0.display()))
+    /// What stands beside it under names that are not final.
+    fn parts(&self) -> Vec<PathBuf> {
+        let name = format!(".{}.", self.0.file_name().unwrap().display());
+        let entries = std::fs::read_dir(self.0.parent().unwrap()).into_iter().flatten();
+        let entries = entries.flatten();
+        let is_ours =
+            |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with(&name);
+        entries.filter(is_ours).map(|entry| entry.path()).collect()
     }
 }
 
 impl Drop for TestFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
-        let _ = std::fs::remove_file(self.part());
+        self.parts().iter().for_each(|part| drop(std::fs::remove_file(part)));
     }
 }
 
@@ -38,13 +44,13 @@ fn words(number: u32) -> Vec<u64> {
 
 /// Writes blocks of two, one and no entries.
 fn write(file: &TestFile) {
-    let before = std::fs::read(&file.0).ok();
+    let (before, parts) = (std::fs::read(&file.0).ok(), file.parts());
     let mut writer = SnapshotWriter::create(&file.0, TIMES, SCOPES).unwrap();
     writer.entries(&[words(1), words(2)].concat()).unwrap();
     writer.entries(&words(3)).unwrap();
     assert!(std::fs::read(&file.0).ok() == before, "it has its name only when it is whole");
     assert_eq!(writer.finish().unwrap(), 3);
-    assert!(!file.part().exists());
+    assert_eq!(file.parts(), parts);
 }
 
 fn read(file: &TestFile) -> Result<Vec<Vec<u64>>, SnapshotError> {
@@ -102,14 +108,26 @@ fn a_crash_while_writing_leaves_the_last_snapshot_alone() {
     writer.entries(&words(9)).unwrap();
     // As after SIGKILL: nothing is cleaned up.
     std::mem::forget(writer);
-    assert!(file.part().exists());
+    assert_eq!(file.parts().len(), 1);
     assert_eq!(read(&file).unwrap().len(), 3);
     write(&file);
     assert_eq!(read(&file).unwrap().len(), 3, "and what is left does not disturb the next one");
     let mut writer = SnapshotWriter::create(&file.0, TIMES, SCOPES).unwrap();
     writer.entries(&words(9)).unwrap();
     drop(writer);
-    assert!(!file.part().exists(), "an error cleans up");
+    assert_eq!(file.parts().len(), 1, "an error cleans up");
+}
+
+#[test]
+fn audit_12_a_pipe_in_place_of_a_snapshot_is_not_waited_for() {
+    let file = TestFile::new("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&file.0).status().unwrap().success());
+    let error = Snapshot::open(&file.0).unwrap_err().to_string();
+    assert!(error.contains("no regular file"), "{error}");
+    // To be written over it is no obstacle.
+    let writer = SnapshotWriter::create(&file.0, TIMES, SCOPES).unwrap();
+    writer.finish().unwrap();
+    assert!(file.0.metadata().unwrap().is_file());
 }
 
 #[test]

@@ -36,6 +36,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::LocalSet;
 use tokio::time::timeout;
 
+use crate::ending::join_within;
 use crate::slowpath::counters::count;
 pub use counters::{ZoneCounters, ZoneSnapshot};
 use notify::{Heard, hear};
@@ -49,6 +50,9 @@ const MAX_NOTIFY: usize = 4096;
 const MAX_CONNECTIONS: usize = 16;
 /// How long a connection with a notification may last.
 const CONNECTION_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long the thread may take to end. It waits for no file, but for a disk that hangs it may.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a transfer may take.
 #[derive(Clone, Copy, Debug)]
@@ -189,8 +193,10 @@ impl Drop for Transfers {
     fn drop(&mut self) {
         // The thread ends when nobody can tell it anything any more.
         self.followed = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+        if let Some(thread) = self.thread.take()
+            && !join_within(thread, STOP_PATIENCE)
+        {
+            tracing::warn!("the transfer thread does not end: it is given up");
         }
     }
 }

@@ -1,7 +1,6 @@
 //! One transferred zone: asked for when it is due, transferred when there is a newer version, checked, and kept in its
 //! file (RFC 1034 section 4.3.5).
 
-use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -12,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use domain::base::{Name, Serial};
 use domain::tsig::Key;
 use pmdns_config::LocalRecord;
-use pmdns_config::files::{FileError, keep_zone, read_zone};
+use pmdns_config::files::{FileError, keep_zone, open_regular, read_zone};
 use pmdns_stages::policy::{RpzError, check_policy_zone};
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
@@ -261,9 +260,7 @@ impl Secondary {
     fn note_unchanged(&mut self) {
         let now = SystemTime::now();
         let file = &self.settings.file;
-        if let Err(error) =
-            File::options().append(true).open(file).and_then(|it| it.set_modified(now))
-        {
+        if let Err(error) = open_regular(file).and_then(|it| it.set_modified(now)) {
             tracing::debug!("{}: {error}", file.display());
         }
         if let Some(held) = &mut self.held {

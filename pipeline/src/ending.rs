@@ -1,0 +1,36 @@
+//! Threads that end, or are left alone.
+
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How often a thread is looked at that ought to end.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Waits until a thread has ended, at most for `patience`. Whether it has: one that a disk or a file system holds up ends with
+/// the process.
+pub(crate) fn join_within<T>(thread: JoinHandle<T>, patience: Duration) -> bool {
+    let start = Instant::now();
+    while !thread.is_finished() {
+        let Some(left) = patience.checked_sub(start.elapsed()) else { return false };
+        // Parking has a deadline that stays; what is left of a sleep starts over with each signal.
+        std::thread::park_timeout(left.min(LOOK));
+    }
+    let _ = thread.join();
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn audit_12_a_thread_that_does_not_end_is_not_waited_for() {
+        let (release, held) = mpsc::channel::<()>();
+        let stuck = std::thread::spawn(move || held.recv());
+        assert!(!join_within(stuck, Duration::from_millis(1)));
+        drop(release);
+        assert!(join_within(std::thread::spawn(|| ()), Duration::from_secs(60)));
+    }
+}
