@@ -7,6 +7,7 @@ use super::counters::count;
 use super::desk::Desk;
 use super::pending::Ticket;
 use super::plan::{Attempt, Setback};
+use super::query::Proof;
 use super::tcp::{Call, Connection};
 
 impl Desk {
@@ -74,7 +75,7 @@ impl Desk {
             match connection.converse(&mut self.network.buffer, self.now) {
                 Ok(Some((call, reply))) => {
                     self.note_reply(upstream, call.sent);
-                    let answer = self.read(&call.question, call.attempt, &reply);
+                    let answer = self.read(&call.question, call.attempt, Proof::Firm, &reply);
                     self.conclude(call.ticket, call.attempt, answer);
                 }
                 Ok(None) => return self.network.set_timer(slot),

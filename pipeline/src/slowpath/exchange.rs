@@ -9,17 +9,16 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use pmdns_config::limits::MAX_QUERIES_PER_PORT;
-use pmdns_stages::cache::{Entry, Lifetimes};
+use pmdns_stages::cache::Entry;
 use pmdns_stages::wire::dns::Rcode;
 use pmdns_stages::wire::edns::{ExtendedError, option, option_in};
 
-use super::counters::{UpstreamCounters, add, count};
+use super::counters::{add, count};
 use super::desk::{Desk, Outcome};
 use super::network::{Ready, Timer};
 use super::pending::Ticket;
 use super::plan::{Attempt, Next, Setback, Transport};
-use super::query::{Face, Question};
-use super::spelling::Spelling;
+use super::query::{Face, Proof, Question, announced_size, shows_no_edns};
 use super::subnets::{Answer, OtherSubnet, network_of};
 use super::udp::{self, Flight, InFlight, Received};
 
@@ -30,8 +29,8 @@ pub(super) struct Read {
     to_judge: Option<Vec<u8>>,
 }
 
-/// Those who leave in one flight: their tickets and questions, and whether each has an OPT record.
-type Passengers = ArrayVec<(Ticket, Rc<Question>, bool), MAX_QUERIES_PER_PORT>;
+/// Those who leave in one flight.
+type Passengers = ArrayVec<(Ticket, Rc<Question>, Attempt), MAX_QUERIES_PER_PORT>;
 
 impl Desk {
     /// Does what a question's plan says, until it has to wait. A question that has ended needs nothing.
@@ -101,12 +100,10 @@ impl Desk {
             let (probe, patience) = (Rc::new(Question::probe()), self.probe_timeout);
             match self.upstreams[upstream].address.plain() {
                 Some(_) => {
-                    let passenger = (Ticket::NONE, probe, true);
+                    let passenger = (Ticket::NONE, probe, udp_attempt(upstream));
                     self.launch(upstream, [passenger].into_iter().collect(), patience);
                 }
-                None => {
-                    self.send_encrypted(Ticket::NONE, probe, udp_attempt(upstream, true), patience)
-                }
+                None => self.send_encrypted(Ticket::NONE, probe, udp_attempt(upstream), patience),
             }
         }
     }
@@ -121,32 +118,32 @@ impl Desk {
         }
         for offset in 0..upstreams {
             let upstream = (self.network.first + offset) % upstreams;
-            let flights = self.network.departures[upstream].len().div_ceil(self.queries_per_port);
-            for _ in 0..flights {
+            // What fails at once and waits again does so until the next turn.
+            let mut waiting = self.network.departures[upstream].len();
+            while waiting > 0 {
                 if !self.network.may_fly() {
                     return;
                 }
-                self.send_flight(upstream);
+                waiting = waiting.saturating_sub(self.send_flight(upstream));
             }
         }
     }
 
-    /// Sends the first of those who wait for a flight to this upstream.
-    fn send_flight(&mut self, upstream: usize) {
-        let Self { network, pending, .. } = self;
-        let waiting = &mut network.departures[upstream];
-        let size = waiting.len().min(self.queries_per_port);
+    /// Sends the first of those who wait for a flight to this upstream, and says how many they were.
+    fn send_flight(&mut self, upstream: usize) -> usize {
+        let waiting = self.network.take_departures(upstream, self.queries_per_port);
+        let size = waiting.len();
         // Of some the clients have gone while they waited.
-        let mut passengers: Passengers = waiting
-            .drain(..size)
-            .filter_map(|(ticket, edns)| Some((ticket, Rc::clone(pending.find(ticket)?.0), edns)))
-            .collect();
+        let question =
+            |(ticket, attempt)| Some((ticket, Rc::clone(self.pending.find(ticket)?.0), attempt));
+        let mut passengers: Passengers = waiting.into_iter().filter_map(question).collect();
         for (_, question, _) in &mut passengers {
             *question = self.as_told(question, upstream);
         }
         if !passengers.is_empty() {
             self.launch(upstream, passengers, self.patience(upstream));
         }
+        size
     }
 
     /// Sends a flight.
@@ -157,8 +154,8 @@ impl Desk {
             Ok(opened) => opened,
             Err(error) => {
                 self.note_socket_error(&error);
-                for (ticket, _, edns) in passengers {
-                    self.learn(ticket, udp_attempt(upstream, edns), Setback::Unreachable);
+                for (ticket, _, attempt) in passengers {
+                    self.learn(ticket, attempt, Setback::Unreachable);
                 }
                 return;
             }
@@ -168,11 +165,11 @@ impl Desk {
         let queries = passengers
             .into_iter()
             .zip(ids)
-            .map(|((ticket, question, edns), id)| {
+            .map(|((ticket, question, attempt), id)| {
+                let mixes = mixes && attempt.transport == Transport::Udp;
                 // Without random numbers no id would have been drawn either.
                 let spelling = mixes.then(|| udp::random_spelling().ok()).flatten();
-                let spelling = spelling.unwrap_or(Spelling::PLAIN);
-                InFlight { ticket, question, edns, id, spelling }
+                InFlight { ticket, question, attempt, id, spelling }
             })
             .collect();
         let expires = self.now + patience;
@@ -196,20 +193,17 @@ impl Desk {
                         self.network.close_flight(slot);
                     }
                     self.note_reply(upstream, sent);
-                    if query.spelling != Spelling::PLAIN {
+                    if query.spelling.is_some() {
                         self.spellers[upstream].kept();
                     }
-                    let attempt = udp_attempt(upstream, query.edns);
-                    let reply = &self.network.buffer[..len];
-                    let answer = self.read(&query.question, attempt, reply);
-                    self.conclude(query.ticket, attempt, answer);
+                    self.take_reply(&query, len);
                 }
                 Ok(Received::Respelt(query)) => {
                     if flight.left().is_empty() {
                         self.network.close_flight(slot);
                     }
                     self.note_respelt(upstream);
-                    self.learn(query.ticket, udp_attempt(upstream, query.edns), Setback::NeedsTcp);
+                    self.learn(query.ticket, query.attempt, Setback::Respelt);
                 }
                 Ok(Received::Mismatch) => count(&self.upstream_counters[upstream].mismatched),
                 Ok(Received::Flood) => {
@@ -219,6 +213,18 @@ impl Desk {
                 Err(error) => self.break_flight(slot, &error),
             }
         }
+    }
+
+    /// Goes on with a query whose reply has come over UDP and is in the buffer.
+    fn take_reply(&mut self, query: &InFlight, len: usize) {
+        let InFlight { ticket, question, attempt, .. } = query;
+        let answer = if len > announced_size(attempt.edns) {
+            count(&self.upstream_counters[attempt.upstream].oversized);
+            Err(Setback::NeedsTcp)
+        } else {
+            self.read(question, *attempt, Proof::Guessed, &self.network.buffer[..len])
+        };
+        self.conclude(*ticket, *attempt, answer);
     }
 
     /// Ends a flight that the network returned an error to.
@@ -237,7 +243,7 @@ impl Desk {
             if setback == Setback::Silent {
                 self.note_timeout(flight.upstream, flight.sent);
             }
-            self.learn(query.ticket, udp_attempt(flight.upstream, query.edns), setback);
+            self.learn(query.ticket, query.attempt, setback);
         }
     }
 
@@ -275,12 +281,12 @@ impl Desk {
         &self,
         question: &Question,
         attempt: Attempt,
+        proof: Proof,
         reply: &[u8],
     ) -> Result<Read, Setback> {
         let counters = &self.upstream_counters[attempt.upstream];
-        let mut entry =
-            read(question, attempt.edns, reply, self.context.seconds, &self.lifetimes, counters)?;
-        let network = match question.subnet().map(|sent| network_of(reply, &entry, sent)) {
+        let mut entry = self.read_entry(question, attempt, proof, reply)?;
+        let network = match question.subnet().map(|sent| network_of(reply, &entry, sent, proof)) {
             None => None,
             Some(Ok(network)) => network,
             // RFC 7871 section 7.3: it is dropped. Whoever forged it cannot do so over TCP.
@@ -289,8 +295,8 @@ impl Desk {
                 return Err(Setback::NeedsTcp);
             }
         };
-        if self.validation.is_on() {
-            // Who validates believes nobody's AD (RFC 4035 section 4.9.3).
+        // Who validates believes nobody's AD (RFC 4035 section 4.9.3), and nobody else believes what can be forged.
+        if self.validation.is_on() || !self.upstreams[attempt.upstream].is_believed() {
             entry.distrust();
         }
         if question.is_checked() || self.validation.wants(question) {
@@ -299,49 +305,53 @@ impl Desk {
         let entry = self.outlets.encode.rules().respond(entry, question.key(), reply);
         Ok(Read { answer: Answer { entry, network }, to_judge: None })
     }
-}
 
-fn udp_attempt(upstream: usize, edns: bool) -> Attempt {
-    Attempt { upstream, transport: Transport::Udp, edns }
-}
-
-/// Makes an entry of a reply that is known to belong to its query.
-///
-/// An upstream's SERVFAIL, REFUSED and the like say that *it* has no answer: the next one is asked, and
-/// if none has any, the client gets SERVFAIL, as from other forwarders. To pass on REFUSED would tell the
-/// client that we refuse to serve it.
-fn read(
-    question: &Question,
-    edns: bool,
-    reply: &[u8],
-    seconds: u32,
-    lifetimes: &Lifetimes,
-    counters: &UpstreamCounters,
-) -> Result<Entry, Setback> {
-    match Face::of(reply) {
-        Face::Answer => {
-            let (key, hash) = (question.key(), question.hash());
-            let Ok(entry) = Entry::from_reply(reply, key, hash, seconds, lifetimes) else {
-                count(&counters.malformed);
-                return Err(Setback::NeedsTcp);
-            };
-            // BADVERS and its like show in the OPT record only (RFC 6891 section 6.1.3).
-            if !matches!(entry.head().rcode, Rcode::NOERROR | Rcode::NXDOMAIN) {
-                count(&counters.rcode_failures);
-                return Err(refusal(reply));
+    /// Makes an entry of a reply that is known to belong to its query.
+    ///
+    /// An upstream's SERVFAIL, REFUSED and the like say that *it* has no answer: the next one is asked, and
+    /// if none has any, the client gets SERVFAIL, as from other forwarders. To pass on REFUSED would tell the
+    /// client that we refuse to serve it.
+    fn read_entry(
+        &self,
+        question: &Question,
+        attempt: Attempt,
+        proof: Proof,
+        reply: &[u8],
+    ) -> Result<Entry, Setback> {
+        let counters = &self.upstream_counters[attempt.upstream];
+        let face = Face::of(reply);
+        if matches!(face, Face::FormatError | Face::Failure) {
+            count(&counters.rcode_failures);
+        }
+        match face {
+            Face::Answer => {
+                let (key, hash) = (question.key(), question.hash());
+                let read =
+                    Entry::from_reply(reply, key, hash, self.context.seconds, &self.lifetimes);
+                let Ok(entry) = read else {
+                    count(&counters.malformed);
+                    return Err(Setback::NeedsTcp);
+                };
+                // BADVERS and its like show in the OPT record only (RFC 6891 section 6.1.3).
+                if !matches!(entry.head().rcode, Rcode::NOERROR | Rcode::NXDOMAIN) {
+                    count(&counters.rcode_failures);
+                    return Err(refusal(reply));
+                }
+                Ok(entry)
             }
-            Ok(entry)
-        }
-        Face::Truncated => Err(Setback::NeedsTcp),
-        Face::FormatError if edns => {
-            count(&counters.rcode_failures);
-            Err(Setback::NeedsPlainDns)
-        }
-        Face::FormatError | Face::Failure => {
-            count(&counters.rcode_failures);
-            Err(refusal(reply))
+            Face::Truncated => Err(Setback::NeedsTcp),
+            Face::FormatError if !attempt.edns => Err(refusal(reply)),
+            Face::FormatError if shows_no_edns(reply, proof, self.validation.is_on()) => {
+                Err(Setback::NeedsPlainDns)
+            }
+            Face::FormatError => Err(Setback::NeedsTcp),
+            Face::Failure => Err(refusal(reply)),
         }
     }
+}
+
+fn udp_attempt(upstream: usize) -> Attempt {
+    Attempt { upstream, transport: Transport::Udp, edns: true }
 }
 
 /// That an upstream has no answer, and why, if it says so.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use mio::{Events, Interest, Poll, Token};
+use pmdns_config::limits::MAX_QUERIES_PER_PORT;
 use slab::Slab;
 
 use super::pending::Ticket;
@@ -31,8 +32,8 @@ pub(super) struct Network {
     pub(super) connections: Slab<Connection>,
     /// By time.
     timers: BTreeSet<(Duration, Timer)>,
-    /// Queries that wait for the next flight, by upstream, and whether each shall have an OPT record.
-    pub(super) departures: Vec<VecDeque<(Ticket, bool)>>,
+    /// Queries that wait for the next flight, by upstream.
+    pub(super) departures: Vec<VecDeque<(Ticket, Attempt)>>,
     /// The upstream whose queries leave first in this turn.
     pub(super) first: usize,
     /// Queries that wait for a connection, by upstream: one that keeps its calls waiting holds up no others.
@@ -117,11 +118,23 @@ impl Network {
     /// Lets a query wait until it can leave.
     pub(super) fn send(&mut self, ticket: Ticket, attempt: Attempt) {
         match attempt.transport {
-            Transport::Udp => {
-                self.departures[attempt.upstream].push_back((ticket, attempt.edns));
+            Transport::Udp | Transport::Alone => {
+                self.departures[attempt.upstream].push_back((ticket, attempt));
             }
             Transport::Tcp => self.calls[attempt.upstream].push_back((ticket, attempt)),
         }
+    }
+
+    /// Takes out those that wait for a flight to this upstream and may leave in one, at most so many.
+    pub(super) fn take_departures(
+        &mut self,
+        upstream: usize,
+        most: usize,
+    ) -> ArrayVec<(Ticket, Attempt), MAX_QUERIES_PER_PORT> {
+        let waiting = &mut self.departures[upstream];
+        let alone = |(_, attempt): &(Ticket, Attempt)| attempt.transport == Transport::Alone;
+        let together = waiting.iter().take(most).take_while(|one| !alone(one)).count();
+        waiting.drain(..together.max(1).min(waiting.len())).collect()
     }
 
     /// Whether a flight may leave. Connections that nobody uses make room for it.

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use pmdns_config::limits::MAX_UPSTREAMS;
 use pmdns_stages::wire::edns::ExtendedError;
 
 /// Tries for one question, in all and over all upstreams.
@@ -20,6 +21,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(400);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Transport {
     Udp,
+    /// As `Udp`, but from a port of its own and in small letters.
+    Alone,
     /// Over a connection that brings whole answers: TCP, or what an encrypted upstream's address says.
     Tcp,
 }
@@ -49,6 +52,8 @@ pub(super) enum Next {
 pub(super) enum Setback {
     /// The whole answer needs TCP, or what UDP brings cannot be trusted or understood.
     NeedsTcp,
+    /// As `NeedsTcp`, because the reply has other letters than its query.
+    Respelt,
     /// The upstream does not understand EDNS (RFC 6891 section 7).
     NeedsPlainDns,
     /// It replied that it has no answer, and may have said why. To ask it again within this exchange is no use.
@@ -81,6 +86,8 @@ pub(super) struct Plan {
     pause_is_due: bool,
     /// Whether any upstream was reached, or at least took its time.
     was_reached: bool,
+    /// The upstreams that are asked over TCP because they do not keep letters, a bit for each.
+    respelt: u64,
     /// Why the first that said so has no answer.
     told: Option<ExtendedError>,
     /// Why the last bogus reply was.
@@ -106,6 +113,7 @@ impl Plan {
             pause: FIRST_PAUSE,
             pause_is_due: true,
             was_reached: false,
+            respelt: 0,
             told: None,
             bogus: None,
         }
@@ -186,8 +194,17 @@ impl Plan {
         self.was_reached |= setback != Setback::Unreachable;
         self.in_air = self.in_air.saturating_sub(1);
         match setback {
-            Setback::NeedsTcp if attempt.transport == Transport::Udp => {
+            Setback::Respelt => {
+                self.respelt |= bit(attempt.upstream);
                 self.again.push_back(Attempt { transport: Transport::Tcp, ..attempt });
+            }
+            Setback::NeedsTcp if attempt.transport != Transport::Tcp => {
+                self.again.push_back(Attempt { transport: Transport::Tcp, ..attempt });
+            }
+            // Who neither keeps letters nor takes TCP has to be asked without that guard.
+            Setback::Silent | Setback::Unreachable if self.takes_no_tcp(attempt) => {
+                self.respelt &= !bit(attempt.upstream);
+                self.again.push_back(Attempt { transport: Transport::Alone, ..attempt });
             }
             Setback::NeedsPlainDns if attempt.edns => {
                 self.again.push_back(Attempt { edns: false, ..attempt });
@@ -202,6 +219,17 @@ impl Plan {
             Setback::Unreachable | Setback::NeedsTcp => self.queue.push_back(attempt.upstream),
         }
     }
+
+    /// Whether this try, which failed, was over TCP for the letters' sake.
+    fn takes_no_tcp(&self, attempt: Attempt) -> bool {
+        attempt.transport == Transport::Tcp && self.respelt & bit(attempt.upstream) != 0
+    }
+}
+
+/// The bit of an upstream in a set of them.
+fn bit(upstream: usize) -> u64 {
+    const { assert!(MAX_UPSTREAMS <= 64, "a set of upstreams has 64 bits") };
+    1 << (upstream % 64)
 }
 
 #[cfg(test)]
@@ -230,6 +258,19 @@ mod tests {
         }
         assert_eq!(plan.next(), Next::GiveUp, "after {MAX_TRIES} tries");
         assert_eq!(plan.why_none(), ExtendedError::NO_REACHABLE_AUTHORITY);
+    }
+
+    #[test]
+    fn difference_letter_case_ends_with_a_query_in_small_letters() {
+        for no_tcp in [Setback::Unreachable, Setback::Silent] {
+            let mut plan = plan(2);
+            fails(&mut plan, udp(0), Setback::Respelt);
+            fails(&mut plan, Attempt { transport: Transport::Tcp, ..udp(0) }, no_tcp);
+            let alone = Attempt { transport: Transport::Alone, ..udp(0) };
+            fails(&mut plan, alone, Setback::NeedsTcp);
+            fails(&mut plan, Attempt { transport: Transport::Tcp, ..udp(0) }, no_tcp);
+            fails(&mut plan, udp(1), Setback::Refused(None));
+        }
     }
 
     #[test]

@@ -12,7 +12,6 @@ use socket2::{Domain, Socket, Type};
 use super::pending::Ticket;
 use super::plan::Attempt;
 use super::query::{Query, Question};
-use super::spelling::Spelling;
 use super::udp::{MAX_DATAGRAM, random_u16, unspecified};
 
 /// Bytes of the length that precedes every message (RFC 1035 section 4.2.2). It also bounds a reply to
@@ -119,7 +118,7 @@ impl Connection {
         while self.calls.iter().any(|call| call.id == id) {
             id = id.wrapping_add(1);
         }
-        let query = Query::new(&question, id, Spelling::PLAIN, attempt.edns);
+        let query = Query::new(&question, id, None, attempt.edns);
         self.outgoing.extend((query.bytes().len() as u16).to_be_bytes());
         self.outgoing.extend(query.bytes());
         self.calls.push_back(Call { ticket, question, attempt, sent, id, expires });
@@ -194,7 +193,7 @@ impl Connection {
 
     /// Takes out the query that `reply` answers.
     fn take_call(&mut self, reply: &[u8]) -> Option<Call> {
-        let answered = |call: &Call| call.question.is_answered_by(call.id, Spelling::PLAIN, reply);
+        let answered = |call: &Call| call.question.is_answered_by(call.id, None, reply);
         let index = self.calls.iter().position(answered)?;
         self.calls.remove(index)
     }

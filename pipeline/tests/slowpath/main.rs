@@ -10,6 +10,7 @@ mod dnssec;
 mod encrypted;
 mod explained;
 mod faults;
+mod forgery;
 mod groups;
 mod judged;
 mod lives;

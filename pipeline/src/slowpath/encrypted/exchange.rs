@@ -7,8 +7,7 @@ use super::super::counters::count;
 use super::super::desk::Desk;
 use super::super::pending::Ticket;
 use super::super::plan::{Attempt, Setback, Transport};
-use super::super::query::{Query, Question};
-use super::super::spelling::Spelling;
+use super::super::query::{Proof, Query, Question};
 use super::{Asked, Outcome};
 
 /// Reports taken in one turn; misses wait meanwhile.
@@ -38,7 +37,7 @@ impl Desk {
     ) {
         let upstream = attempt.upstream;
         let attempt = Attempt { transport: Transport::Tcp, ..attempt };
-        let query = Query::new(&question, ID, Spelling::PLAIN, attempt.edns).padded();
+        let query = Query::new(&question, ID, None, attempt.edns).padded();
         let asked = Asked { ticket, question, attempt, sent: self.now };
         if self.encrypted.ask(asked, query, patience) {
             count(&self.upstream_counters[upstream].encrypted);
@@ -62,13 +61,13 @@ impl Desk {
         let upstream = attempt.upstream;
         match outcome {
             // The connection says who replied; that it is the reply to this question is checked as everywhere.
-            Outcome::Reply(reply, _) if !question.is_answered_by(ID, Spelling::PLAIN, &reply) => {
+            Outcome::Reply(reply, _) if !question.is_answered_by(ID, None, &reply) => {
                 count(&self.upstream_counters[upstream].mismatched);
                 self.learn(ticket, attempt, Setback::Unreachable);
             }
             Outcome::Reply(reply, took) => {
                 self.note_reply(upstream, self.now.saturating_sub(took));
-                let answer = self.read(&question, attempt, &reply);
+                let answer = self.read(&question, attempt, Proof::Firm, &reply);
                 self.conclude(ticket, attempt, answer);
             }
             Outcome::Silent => {
