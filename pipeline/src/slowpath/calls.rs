@@ -7,6 +7,7 @@ use super::counters::count;
 use super::desk::Desk;
 use super::pending::Ticket;
 use super::plan::{Attempt, Setback};
+use super::query::Proof;
 use super::tcp::{Call, Connection};
 
 impl Desk {
@@ -37,9 +38,8 @@ impl Desk {
         let Some(slot) = line.or_else(|| self.connect(attempt.upstream)) else {
             return self.learn(ticket, attempt, Setback::Unreachable);
         };
-        // A connection makes up for losses itself: nothing is gained by asking again before the upstream is at fault.
-        let patience = (self.usual_patience(attempt.upstream), self.deadline);
-        if let Err(error) = self.network.connections[slot].call(call, self.now, patience) {
+        let expires = self.now + self.patience(attempt.upstream);
+        if let Err(error) = self.network.connections[slot].call(call, self.now, expires) {
             self.note_socket_error(&error);
             return self.learn(ticket, attempt, Setback::Unreachable);
         }
@@ -75,7 +75,7 @@ impl Desk {
             match connection.converse(&mut self.network.buffer, self.now) {
                 Ok(Some((call, reply))) => {
                     self.note_reply(upstream, call.sent);
-                    let answer = self.read(&call.question, call.attempt, &reply);
+                    let answer = self.read(&call.question, call.attempt, Proof::Firm, &reply);
                     self.conclude(call.ticket, call.attempt, answer);
                 }
                 Ok(None) => return self.network.set_timer(slot),
@@ -108,7 +108,6 @@ impl Desk {
     pub(super) fn serve_connection(&mut self, slot: usize) {
         let Some(connection) = self.network.connections.get_mut(slot) else { return };
         let upstream = connection.upstream;
-        let late = connection.take_late(self.now);
         let silent: Vec<Call> = std::iter::from_fn(|| connection.expire(self.now)).collect();
         let is_deaf = silent.last().is_some_and(|call| connection.is_deaf_since(call.sent));
         if is_deaf || connection.due() <= self.now {
@@ -117,23 +116,15 @@ impl Desk {
         } else {
             self.network.set_timer(slot);
         }
-        for (ticket, attempt, sent) in late {
-            self.note_retry(upstream, sent);
-            self.note_timeout(upstream, sent);
-            self.learn(ticket, attempt, Setback::Late);
-        }
         for call in silent {
+            self.note_timeout(upstream, call.sent);
             self.learn(call.ticket, call.attempt, Setback::Silent);
         }
     }
 
     fn call_again(&mut self, calls: impl IntoIterator<Item = Call>) {
         for Call { ticket, attempt, .. } in calls {
-            // One that is late has been followed by another already.
-            match attempt.late {
-                true => self.learn(ticket, attempt, Setback::Silent),
-                false => self.network.send(ticket, attempt),
-            }
+            self.network.send(ticket, attempt);
         }
     }
 }

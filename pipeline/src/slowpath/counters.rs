@@ -135,9 +135,7 @@ counters! {
         probes,
         /// Replies that belong to their query.
         replies,
-        /// Queries without a reply when the upstream's retry timeout passed. Their replies are still taken.
-        late,
-        /// Queries without a reply in `timeout_ms`, or in the retry timeout if that is longer.
+        /// Queries without a reply in time.
         timeouts,
         /// Datagrams that did not match the query they came for; forged, or very late.
         mismatched,
@@ -145,8 +143,10 @@ counters! {
         respelt,
         /// Times such replies came one after the other, so that letters were left alone for an hour.
         unmixed,
-        /// Replies about another network than their query, which were not used.
+        /// Replies about another network than their query, or over UDP about none, which were not used.
         other_subnet,
+        /// Replies over UDP longer than the query allowed, which were not used.
+        oversized,
         /// Queries ended by an error of the network, for example "connection refused".
         errors,
         /// Replies that belong to their query but cannot be understood.

@@ -250,11 +250,9 @@ impl Desk {
         self.settle(ticket, &Outcome::Answer(answer));
     }
 
-    /// After how long a query without a reply counts as timed out. An upstream that usually takes longer than the
-    /// operator expects is not to blame for it.
-    pub(super) fn usual_patience(&self, upstream: usize) -> Duration {
-        let expected = Duration::from_millis(self.upstreams[upstream].timeout_ms);
-        self.health.retry_timeout(upstream, 0).max(expected)
+    /// How long a try of this upstream may take. A client's deadline comes first.
+    pub(super) fn patience(&self, upstream: usize) -> Duration {
+        Duration::from_millis(self.upstreams[upstream].timeout_ms).min(self.deadline)
     }
 
     /// An upstream replied to a query of `sent`.
@@ -264,16 +262,13 @@ impl Desk {
         self.publish_health(upstream);
     }
 
-    /// A query of `sent` has had no reply for as long as its upstream may take.
+    /// A query of `sent` got no reply in the time it had.
     pub(super) fn note_timeout(&mut self, upstream: usize, sent: Duration) {
         count(&self.upstream_counters[upstream].timeouts);
-        self.note_failure(upstream, sent);
-    }
-
-    /// A query of `sent` has had no reply in the retry timeout.
-    pub(super) fn note_retry(&mut self, upstream: usize, sent: Duration) {
-        count(&self.upstream_counters[upstream].late);
-        self.health.retried(upstream, sent, self.now);
+        // An upstream is not to blame for a try that our clients' deadline cut short.
+        if self.patience(upstream) == Duration::from_millis(self.upstreams[upstream].timeout_ms) {
+            self.note_failure(upstream, sent);
+        }
     }
 
     /// A reply over UDP has other letters than its query, or somebody forged it who knows all but them.

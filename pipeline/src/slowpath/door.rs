@@ -11,14 +11,14 @@ use super::spelling::Spelling;
 pub struct Asked {
     question: Question,
     id: u16,
-    spelling: Spelling,
+    spelling: Option<Spelling>,
     query: Query,
 }
 
 impl Asked {
     /// The query for this miss, its letters large or small as `letters` has them.
     pub fn new(miss: &Miss, seed: Seed, id: u16, letters: u64, edns: bool) -> Self {
-        let (question, spelling) = (Question::of(miss, seed), Spelling::new(letters));
+        let (question, spelling) = (Question::of(miss, seed), Some(Spelling::new(letters)));
         let query = Query::new(&question, id, spelling, edns);
         Self { question, id, spelling, query }
     }
@@ -36,7 +36,10 @@ impl Asked {
     /// Whether `reply` is taken for its reply. Then its face is looked at, too.
     pub fn takes(&self, reply: &[u8]) -> bool {
         let taken = self.question.is_answered_by(self.id, self.spelling, reply);
-        assert!(!taken || self.question.is_respelt_by(self.id, reply), "it is the same question");
+        assert!(
+            !taken || self.question.is_answered_by(self.id, None, reply),
+            "it is the same question"
+        );
         if taken {
             let _ = Face::of(reply);
         }

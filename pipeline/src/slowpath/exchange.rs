@@ -9,17 +9,16 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use pmdns_config::limits::MAX_QUERIES_PER_PORT;
-use pmdns_stages::cache::{Entry, Lifetimes};
+use pmdns_stages::cache::Entry;
 use pmdns_stages::wire::dns::Rcode;
 use pmdns_stages::wire::edns::{ExtendedError, option, option_in};
 
-use super::counters::{UpstreamCounters, add, count};
+use super::counters::{add, count};
 use super::desk::{Desk, Outcome};
 use super::network::{Ready, Timer};
 use super::pending::Ticket;
 use super::plan::{Attempt, Next, Setback, Transport};
-use super::query::{Face, Question};
-use super::spelling::Spelling;
+use super::query::{Face, Proof, Question, announced_size, shows_no_edns};
 use super::subnets::{Answer, OtherSubnet, network_of};
 use super::udp::{self, Flight, InFlight, Received};
 
@@ -30,18 +29,8 @@ pub(super) struct Read {
     to_judge: Option<Vec<u8>>,
 }
 
-/// One who leaves in a flight.
-struct Passenger {
-    ticket: Ticket,
-    question: Rc<Question>,
-    /// Whether its query has an OPT record.
-    edns: bool,
-    /// How long to wait for its reply until its question is asked again.
-    retry: Duration,
-}
-
 /// Those who leave in one flight.
-type Passengers = ArrayVec<Passenger, MAX_QUERIES_PER_PORT>;
+type Passengers = ArrayVec<(Ticket, Rc<Question>, Attempt), MAX_QUERIES_PER_PORT>;
 
 impl Desk {
     /// Does what a question's plan says, until it has to wait. A question that has ended needs nothing.
@@ -93,7 +82,7 @@ impl Desk {
     pub(super) fn serve_timers(&mut self) {
         for timer in self.network.due(self.now) {
             match timer {
-                Timer::Flight(slot) => self.serve_flight(slot),
+                Timer::Flight(slot) => self.end_flight(slot, Setback::Silent),
                 Timer::Connection(slot) => self.serve_connection(slot),
                 Timer::Pause(ticket) => self.advance(ticket),
                 Timer::Hedge(ticket) => self.hedge(ticket),
@@ -104,22 +93,17 @@ impl Desk {
 
     /// Probes the upstreams that rest and whose time has come.
     pub(super) fn probe(&mut self) {
-        while self.make_room()
+        while self.network.may_fly()
             && let Some(upstream) = self.health.take_probe(self.now)
         {
             count(&self.upstream_counters[upstream].probes);
             let (probe, patience) = (Rc::new(Question::probe()), self.probe_timeout);
             match self.upstreams[upstream].address.plain() {
                 Some(_) => {
-                    let (ticket, question) = (Ticket::NONE, probe);
-                    let passenger = Passenger { ticket, question, edns: true, retry: patience };
-                    let passengers = [passenger].into_iter().collect();
-                    self.launch(upstream, passengers, (patience, patience));
+                    let passenger = (Ticket::NONE, probe, udp_attempt(upstream));
+                    self.launch(upstream, [passenger].into_iter().collect(), patience);
                 }
-                None => {
-                    let attempt = udp_attempt(upstream, true);
-                    self.send_encrypted(Ticket::NONE, probe, attempt, (patience, patience));
-                }
+                None => self.send_encrypted(Ticket::NONE, probe, udp_attempt(upstream), patience),
             }
         }
     }
@@ -134,63 +118,44 @@ impl Desk {
         }
         for offset in 0..upstreams {
             let upstream = (self.network.first + offset) % upstreams;
-            let flights = self.network.departures[upstream].len().div_ceil(self.queries_per_port);
-            for _ in 0..flights {
-                if !self.make_room() {
+            // What fails at once and waits again does so until the next turn.
+            let mut waiting = self.network.departures[upstream].len();
+            while waiting > 0 {
+                if !self.network.may_fly() {
                     return;
                 }
-                self.send_flight(upstream);
+                waiting = waiting.saturating_sub(self.send_flight(upstream));
             }
         }
     }
 
-    /// Makes room for a flight, if need be and if it can. Late queries give way to those that have yet to leave.
-    fn make_room(&mut self) -> bool {
-        while !self.network.may_fly() {
-            let Some(slot) = self.network.take_late() else { return false };
-            self.end_flight(slot, Setback::Silent);
-        }
-        true
-    }
-
-    /// Sends the first of those who wait for a flight to this upstream.
-    fn send_flight(&mut self, upstream: usize) {
-        let Self { network, pending, health, .. } = self;
-        let waiting = &mut network.departures[upstream];
-        let size = waiting.len().min(self.queries_per_port);
+    /// Sends the first of those who wait for a flight to this upstream, and says how many they were.
+    fn send_flight(&mut self, upstream: usize) -> usize {
+        let waiting = self.network.take_departures(upstream, self.queries_per_port);
+        let size = waiting.len();
         // Of some the clients have gone while they waited.
-        let mut passengers: Passengers = waiting
-            .drain(..size)
-            .filter_map(|(ticket, edns)| {
-                let (question, plan) = pending.find(ticket)?;
-                let retry = health.retry_timeout(upstream, plan.round());
-                Some(Passenger { ticket, question: Rc::clone(question), edns, retry })
-            })
-            .collect();
-        for Passenger { question, .. } in &mut passengers {
+        let question =
+            |(ticket, attempt)| Some((ticket, Rc::clone(self.pending.find(ticket)?.0), attempt));
+        let mut passengers: Passengers = waiting.into_iter().filter_map(question).collect();
+        for (_, question, _) in &mut passengers {
             *question = self.as_told(question, upstream);
         }
         if !passengers.is_empty() {
-            let usual = self.usual_patience(upstream);
-            self.launch(upstream, passengers, (usual, self.deadline));
+            self.launch(upstream, passengers, self.patience(upstream));
         }
+        size
     }
 
-    /// Sends a flight. Its silence counts as the upstream's failure after `usual`; replies are taken for `patience`.
-    fn launch(
-        &mut self,
-        upstream: usize,
-        passengers: Passengers,
-        (usual, patience): (Duration, Duration),
-    ) {
+    /// Sends a flight.
+    fn launch(&mut self, upstream: usize, passengers: Passengers, patience: Duration) {
         let to = &self.upstreams[upstream];
         let Some(address) = to.address.plain() else { return };
         let (socket, ids) = match udp::socket(to.source, address) {
             Ok(opened) => opened,
             Err(error) => {
                 self.note_socket_error(&error);
-                for Passenger { ticket, edns, .. } in passengers {
-                    self.learn(ticket, udp_attempt(upstream, edns), Setback::Unreachable);
+                for (ticket, _, attempt) in passengers {
+                    self.learn(ticket, attempt, Setback::Unreachable);
                 }
                 return;
             }
@@ -200,16 +165,15 @@ impl Desk {
         let queries = passengers
             .into_iter()
             .zip(ids)
-            .map(|(Passenger { ticket, question, edns, retry }, id)| {
+            .map(|((ticket, question, attempt), id)| {
+                let mixes = mixes && attempt.transport == Transport::Udp;
                 // Without random numbers no id would have been drawn either.
                 let spelling = mixes.then(|| udp::random_spelling().ok()).flatten();
-                let spelling = spelling.unwrap_or(Spelling::PLAIN);
-                let retry = Some(self.now + retry);
-                InFlight { ticket, question, edns, id, spelling, retry }
+                InFlight { ticket, question, attempt, id, spelling }
             })
             .collect();
-        let (overdue, expires) = (self.now + usual, self.now + patience);
-        let flight = Flight::new(upstream, self.now, overdue, expires, socket, queries);
+        let expires = self.now + patience;
+        let flight = Flight::new(upstream, self.now, expires, socket, queries);
         add(&self.upstream_counters[upstream].queries, flight.left().len() as u64);
         let (slot, registered) = self.network.keep_flight(flight);
         let departed = connected.and(registered).and_then(|()| self.network.flights[slot].depart());
@@ -229,20 +193,17 @@ impl Desk {
                         self.network.close_flight(slot);
                     }
                     self.note_reply(upstream, sent);
-                    if query.spelling != Spelling::PLAIN {
+                    if query.spelling.is_some() {
                         self.spellers[upstream].kept();
                     }
-                    let attempt = query.attempt(upstream);
-                    let reply = &self.network.buffer[..len];
-                    let answer = self.read(&query.question, attempt, reply);
-                    self.conclude(query.ticket, attempt, answer);
+                    self.take_reply(&query, len);
                 }
                 Ok(Received::Respelt(query)) => {
                     if flight.left().is_empty() {
                         self.network.close_flight(slot);
                     }
                     self.note_respelt(upstream);
-                    self.learn(query.ticket, query.attempt(upstream), Setback::NeedsTcp);
+                    self.learn(query.ticket, query.attempt, Setback::Respelt);
                 }
                 Ok(Received::Mismatch) => count(&self.upstream_counters[upstream].mismatched),
                 Ok(Received::Flood) => {
@@ -254,24 +215,16 @@ impl Desk {
         }
     }
 
-    /// Asks the questions of a flight again that are due, counts its silence, and gives it up in the end.
-    fn serve_flight(&mut self, slot: usize) {
-        let Some(flight) = self.network.flights.get_mut(slot) else { return };
-        let (upstream, sent) = (flight.upstream, flight.sent);
-        let (late, overdue) = (flight.take_late(self.now), flight.take_overdue(self.now));
-        if flight.has_expired(self.now) {
-            self.end_flight(slot, Setback::Silent);
+    /// Goes on with a query whose reply has come over UDP and is in the buffer.
+    fn take_reply(&mut self, query: &InFlight, len: usize) {
+        let InFlight { ticket, question, attempt, .. } = query;
+        let answer = if len > announced_size(attempt.edns) {
+            count(&self.upstream_counters[attempt.upstream].oversized);
+            Err(Setback::NeedsTcp)
         } else {
-            self.network.set_flight_timer(slot);
-        }
-        (0..overdue).for_each(|_| self.note_timeout(upstream, sent));
-        if !late.is_empty() {
-            self.network.note_late(slot);
-        }
-        for (ticket, attempt) in late {
-            self.note_retry(upstream, sent);
-            self.learn(ticket, attempt, Setback::Late);
-        }
+            self.read(question, *attempt, Proof::Guessed, &self.network.buffer[..len])
+        };
+        self.conclude(*ticket, *attempt, answer);
     }
 
     /// Ends a flight that the network returned an error to.
@@ -287,7 +240,10 @@ impl Desk {
     fn end_flight(&mut self, slot: usize, setback: Setback) {
         let flight = self.network.close_flight(slot);
         for query in flight.left() {
-            self.learn(query.ticket, query.attempt(flight.upstream), setback);
+            if setback == Setback::Silent {
+                self.note_timeout(flight.upstream, flight.sent);
+            }
+            self.learn(query.ticket, query.attempt, setback);
         }
     }
 
@@ -325,12 +281,12 @@ impl Desk {
         &self,
         question: &Question,
         attempt: Attempt,
+        proof: Proof,
         reply: &[u8],
     ) -> Result<Read, Setback> {
         let counters = &self.upstream_counters[attempt.upstream];
-        let mut entry =
-            read(question, attempt.edns, reply, self.context.seconds, &self.lifetimes, counters)?;
-        let network = match question.subnet().map(|sent| network_of(reply, &entry, sent)) {
+        let mut entry = self.read_entry(question, attempt, proof, reply)?;
+        let network = match question.subnet().map(|sent| network_of(reply, &entry, sent, proof)) {
             None => None,
             Some(Ok(network)) => network,
             // RFC 7871 section 7.3: it is dropped. Whoever forged it cannot do so over TCP.
@@ -339,8 +295,8 @@ impl Desk {
                 return Err(Setback::NeedsTcp);
             }
         };
-        if self.validation.is_on() {
-            // Who validates believes nobody's AD (RFC 4035 section 4.9.3).
+        // Who validates believes nobody's AD (RFC 4035 section 4.9.3), and nobody else believes what can be forged.
+        if self.validation.is_on() || !self.upstreams[attempt.upstream].is_believed() {
             entry.distrust();
         }
         if question.is_checked() || self.validation.wants(question) {
@@ -349,49 +305,53 @@ impl Desk {
         let entry = self.outlets.encode.rules().respond(entry, question.key(), reply);
         Ok(Read { answer: Answer { entry, network }, to_judge: None })
     }
-}
 
-fn udp_attempt(upstream: usize, edns: bool) -> Attempt {
-    Attempt { upstream, transport: Transport::Udp, edns, late: false }
-}
-
-/// Makes an entry of a reply that is known to belong to its query.
-///
-/// An upstream's SERVFAIL, REFUSED and the like say that *it* has no answer: the next one is asked, and
-/// if none has any, the client gets SERVFAIL, as from other forwarders. To pass on REFUSED would tell the
-/// client that we refuse to serve it.
-fn read(
-    question: &Question,
-    edns: bool,
-    reply: &[u8],
-    seconds: u32,
-    lifetimes: &Lifetimes,
-    counters: &UpstreamCounters,
-) -> Result<Entry, Setback> {
-    match Face::of(reply) {
-        Face::Answer => {
-            let (key, hash) = (question.key(), question.hash());
-            let Ok(entry) = Entry::from_reply(reply, key, hash, seconds, lifetimes) else {
-                count(&counters.malformed);
-                return Err(Setback::NeedsTcp);
-            };
-            // BADVERS and its like show in the OPT record only (RFC 6891 section 6.1.3).
-            if !matches!(entry.head().rcode, Rcode::NOERROR | Rcode::NXDOMAIN) {
-                count(&counters.rcode_failures);
-                return Err(refusal(reply));
+    /// Makes an entry of a reply that is known to belong to its query.
+    ///
+    /// An upstream's SERVFAIL, REFUSED and the like say that *it* has no answer: the next one is asked, and
+    /// if none has any, the client gets SERVFAIL, as from other forwarders. To pass on REFUSED would tell the
+    /// client that we refuse to serve it.
+    fn read_entry(
+        &self,
+        question: &Question,
+        attempt: Attempt,
+        proof: Proof,
+        reply: &[u8],
+    ) -> Result<Entry, Setback> {
+        let counters = &self.upstream_counters[attempt.upstream];
+        let face = Face::of(reply);
+        if matches!(face, Face::FormatError | Face::Failure) {
+            count(&counters.rcode_failures);
+        }
+        match face {
+            Face::Answer => {
+                let (key, hash) = (question.key(), question.hash());
+                let read =
+                    Entry::from_reply(reply, key, hash, self.context.seconds, &self.lifetimes);
+                let Ok(entry) = read else {
+                    count(&counters.malformed);
+                    return Err(Setback::NeedsTcp);
+                };
+                // BADVERS and its like show in the OPT record only (RFC 6891 section 6.1.3).
+                if !matches!(entry.head().rcode, Rcode::NOERROR | Rcode::NXDOMAIN) {
+                    count(&counters.rcode_failures);
+                    return Err(refusal(reply));
+                }
+                Ok(entry)
             }
-            Ok(entry)
-        }
-        Face::Truncated => Err(Setback::NeedsTcp),
-        Face::FormatError if edns => {
-            count(&counters.rcode_failures);
-            Err(Setback::NeedsPlainDns)
-        }
-        Face::FormatError | Face::Failure => {
-            count(&counters.rcode_failures);
-            Err(refusal(reply))
+            Face::Truncated => Err(Setback::NeedsTcp),
+            Face::FormatError if !attempt.edns => Err(refusal(reply)),
+            Face::FormatError if shows_no_edns(reply, proof, self.validation.is_on()) => {
+                Err(Setback::NeedsPlainDns)
+            }
+            Face::FormatError => Err(Setback::NeedsTcp),
+            Face::Failure => Err(refusal(reply)),
         }
     }
+}
+
+fn udp_attempt(upstream: usize) -> Attempt {
+    Attempt { upstream, transport: Transport::Udp, edns: true }
 }
 
 /// That an upstream has no answer, and why, if it says so.

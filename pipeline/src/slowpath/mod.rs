@@ -8,7 +8,7 @@
 //! Each thread owns a share of the keys, a shard of the cache to write to, and nothing that another
 //! thread touches. On it runs one loop, which never waits for the network: [`Desk`] takes misses in and
 //! answers them, [`exchange`] and [`calls`] carry out what the plans say, [`network`] holds sockets and timers. What
-//! decides is pure and told the time: [`pending`], [`groups`], [`plan`], [`health`], [`failures`], [`subnets`], [`query`], [`retry`], [`spelling`]. What
+//! decides is pure and told the time: [`pending`], [`groups`], [`plan`], [`health`], [`failures`], [`subnets`], [`query`], [`spelling`]. What
 //! touches sockets is small: [`udp`], [`tcp`]; [`encrypted`] has a thread of its own, and so has [`dnssec`].
 //! docs/adr/0009-queries-fly-together.md says why it is so.
 //!
@@ -34,7 +34,6 @@ mod pending;
 mod plan;
 mod prefetch;
 mod query;
-mod retry;
 mod sockets;
 mod spelling;
 mod stale;
@@ -79,7 +78,6 @@ use orders::Orders;
 use outlets::Outlets;
 use pending::{Limits, Pending};
 use prefetch::Prefetch;
-use retry::RetryTimeout;
 use spelling::Speller;
 use stale::Stale;
 use subnets::Subnets;
@@ -229,10 +227,6 @@ fn open(parts: SlowPathParts) -> io::Result<(Desk, Vec<RingReceiver<Miss>>)> {
     let groups = Groups::new(&parts.upstreams, &parts.groups, &parts.forwards, &parts.views);
     parts.cache_counters.publish(&parts.writer.stats());
     let now = parts.clock.now();
-    let retries = parts
-        .upstreams
-        .iter()
-        .map(|one| RetryTimeout::new(Duration::from_millis(one.timeout_ms), deadline));
     let desk = Desk {
         context: parts.clock.context(now),
         now: parts.clock.duration_of(now),
@@ -244,7 +238,7 @@ fn open(parts: SlowPathParts) -> io::Result<(Desk, Vec<RingReceiver<Miss>>)> {
         queries_per_port: settings.queries_per_port,
         lifetimes: parts.lifetimes,
         groups: groups.map_err(io::Error::other)?,
-        health: Health::new(&parts.health, retries),
+        health: Health::new(parts.upstreams.len(), &parts.health),
         probe_timeout: Duration::from_millis(parts.health.timeout_ms),
         spellers: parts.upstreams.iter().map(|one| Speller::new(one.mix_case)).collect(),
         network: Network::new(parts.upstreams.len(), sockets::share(settings))?,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use mio::{Events, Interest, Poll, Token};
+use pmdns_config::limits::MAX_QUERIES_PER_PORT;
 use slab::Slab;
 
 use super::pending::Ticket;
@@ -29,12 +30,10 @@ pub(super) struct Network {
     events: Events,
     pub(super) flights: Slab<Flight>,
     pub(super) connections: Slab<Connection>,
-    /// Flights all of whose queries are late, and when they left; some have ended since.
-    late: VecDeque<(usize, Duration)>,
     /// By time.
     timers: BTreeSet<(Duration, Timer)>,
-    /// Queries that wait for the next flight, by upstream, and whether each shall have an OPT record.
-    pub(super) departures: Vec<VecDeque<(Ticket, bool)>>,
+    /// Queries that wait for the next flight, by upstream.
+    pub(super) departures: Vec<VecDeque<(Ticket, Attempt)>>,
     /// The upstream whose queries leave first in this turn.
     pub(super) first: usize,
     /// Queries that wait for a connection, by upstream: one that keeps its calls waiting holds up no others.
@@ -74,7 +73,6 @@ impl Network {
             events: Events::with_capacity(MAX_READY),
             flights: Slab::new(),
             connections: Slab::new(),
-            late: VecDeque::new(),
             timers: BTreeSet::new(),
             departures: vec![VecDeque::new(); upstreams],
             first: 0,
@@ -120,11 +118,23 @@ impl Network {
     /// Lets a query wait until it can leave.
     pub(super) fn send(&mut self, ticket: Ticket, attempt: Attempt) {
         match attempt.transport {
-            Transport::Udp => {
-                self.departures[attempt.upstream].push_back((ticket, attempt.edns));
+            Transport::Udp | Transport::Alone => {
+                self.departures[attempt.upstream].push_back((ticket, attempt));
             }
             Transport::Tcp => self.calls[attempt.upstream].push_back((ticket, attempt)),
         }
+    }
+
+    /// Takes out those that wait for a flight to this upstream and may leave in one, at most so many.
+    pub(super) fn take_departures(
+        &mut self,
+        upstream: usize,
+        most: usize,
+    ) -> ArrayVec<(Ticket, Attempt), MAX_QUERIES_PER_PORT> {
+        let waiting = &mut self.departures[upstream];
+        let alone = |(_, attempt): &(Ticket, Attempt)| attempt.transport == Transport::Alone;
+        let together = waiting.iter().take(most).take_while(|one| !alone(one)).count();
+        waiting.drain(..together.max(1).min(waiting.len())).collect()
     }
 
     /// Whether a flight may leave. Connections that nobody uses make room for it.
@@ -191,50 +201,15 @@ impl Network {
         let (slot, token) = (entry.key(), Ready::Flight(entry.key()).token());
         let registered =
             self.poll.registry().register(&mut flight.socket, token, Interest::READABLE);
-        self.timers.insert((flight.timer, Timer::Flight(slot)));
+        self.timers.insert((flight.expires, Timer::Flight(slot)));
         entry.insert(flight);
         (slot, registered)
-    }
-
-    /// Sets a flight's timer to when it has to be looked at.
-    pub(super) fn set_flight_timer(&mut self, slot: usize) {
-        let flight = &mut self.flights[slot];
-        let due = flight.due();
-        let before = std::mem::replace(&mut flight.timer, due);
-        self.timers.remove(&(before, Timer::Flight(slot)));
-        self.timers.insert((flight.timer, Timer::Flight(slot)));
-    }
-
-    /// Some queries of a flight have become late. If all are, it makes room for others where sockets are short.
-    pub(super) fn note_late(&mut self, slot: usize) {
-        if let Some(flight) = self.flights.get(slot).filter(|flight| flight.is_late()) {
-            let late = (slot, flight.sent);
-            self.forget_late();
-            self.late.push_back(late);
-        }
-    }
-
-    /// The flight that has been late for longest.
-    pub(super) fn take_late(&mut self) -> Option<usize> {
-        self.forget_late();
-        self.late.pop_front().map(|(slot, _)| slot)
-    }
-
-    /// Drops the first flights that have ended. Another one may have the slot by now.
-    fn forget_late(&mut self) {
-        let flights = &self.flights;
-        let is_there = |(slot, sent): &(usize, Duration)| {
-            flights.get(*slot).is_some_and(|flight| flight.sent == *sent && flight.is_late())
-        };
-        while self.late.front().is_some_and(|late| !is_there(late)) {
-            self.late.pop_front();
-        }
     }
 
     /// Closes a flight's port.
     pub(super) fn close_flight(&mut self, slot: usize) -> Flight {
         let flight = self.flights.remove(slot);
-        self.timers.remove(&(flight.timer, Timer::Flight(slot)));
+        self.timers.remove(&(flight.expires, Timer::Flight(slot)));
         flight
     }
 
@@ -305,10 +280,9 @@ mod tests {
 
     /// Puts a query on the connection that expires at `expires`.
     fn call(network: &mut Network, slot: usize, expires: Duration) {
-        let attempt = Attempt { upstream: 1, transport: Transport::Tcp, edns: true, late: false };
+        let attempt = Attempt { upstream: 1, transport: Transport::Tcp, edns: true };
         let call = (Ticket::NONE, Rc::new(Question::probe()), attempt);
-        let patience = expires - START;
-        network.connections[slot].call(call, START, (patience, patience)).unwrap();
+        network.connections[slot].call(call, START, expires).unwrap();
         network.set_timer(slot);
     }
 
@@ -348,12 +322,8 @@ mod tests {
     fn calls_to_an_upstream_without_a_connection_do_not_hold_up_those_to_another() {
         let (mut network, slot, _listener) = connected(1);
         call(&mut network, slot, START * 2);
-        let [blocked, connected] = [0, 1].map(|upstream| Attempt {
-            upstream,
-            transport: Transport::Tcp,
-            edns: true,
-            late: false,
-        });
+        let [blocked, connected] =
+            [0, 1].map(|upstream| Attempt { upstream, transport: Transport::Tcp, edns: true });
         network.send(Ticket::NONE, blocked);
         network.send(Ticket::NONE, connected);
         assert_eq!(network.take_call(0), None, "all sockets are in use");

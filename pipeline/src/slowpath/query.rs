@@ -19,6 +19,14 @@ use super::spelling::Spelling;
 /// The UDP size our OPT record announces: replies of that size cross the Internet unfragmented
 /// (DNS flag day 2020).
 const OUR_UDP_SIZE: u16 = 1232;
+/// The size of replies to queries without OPT record (RFC 1035 section 4.2.1).
+const PLAIN_UDP_SIZE: u16 = 512;
+
+/// The longest reply over UDP that a query with an OPT record, or without, asks for. A longer one may have come in
+/// fragments, all but the first of which are easily forged.
+pub(super) fn announced_size(edns: bool) -> usize {
+    usize::from(if edns { OUR_UDP_SIZE } else { PLAIN_UDP_SIZE })
+}
 
 /// The EDNS option that pads a message (RFC 7830).
 const PADDING: u16 = 12;
@@ -138,16 +146,14 @@ impl Question {
         self.hash
     }
 
-    /// Whether `reply` answers the query that asked this with that id and in those letters: the id, a response,
-    /// a standard query, and the question byte for byte (RFC 5452 section 9.1). Nothing else of a reply is looked
-    /// at before.
-    pub(super) fn is_answered_by(&self, id: u16, spelling: Spelling, reply: &[u8]) -> bool {
-        self.is_met_by(id, reply, |written| spelling.is_of(&self.name, written))
-    }
-
-    /// As [`Question::is_answered_by`], whatever the letters' case.
-    pub(super) fn is_respelt_by(&self, id: u16, reply: &[u8]) -> bool {
-        self.is_met_by(id, reply, |written| self.name.eq_ignore_ascii_case(written))
+    /// Whether `reply` answers the query that asked this with that id: the id, a response, a standard query, and the
+    /// question (RFC 5452 section 9.1). Nothing else of a reply is looked at before. Letters must be those of
+    /// `spelling`; without one, names are compared as RFC 4343 compares them: whatever the letters' case.
+    pub(super) fn is_answered_by(&self, id: u16, spelling: Option<Spelling>, reply: &[u8]) -> bool {
+        self.is_met_by(id, reply, |written| match spelling {
+            Some(spelling) => spelling.is_of(&self.name, written),
+            None => self.name.eq_ignore_ascii_case(written),
+        })
     }
 
     fn is_met_by(&self, id: u16, reply: &[u8], is_name: impl Fn(&[u8]) -> bool) -> bool {
@@ -191,12 +197,17 @@ pub(super) struct Query {
 }
 
 impl Query {
-    /// The message that asks `question` with this id, in these letters, with an OPT record or without.
+    /// The message that asks `question` with this id, in these letters or in small ones, with an OPT record or without.
     ///
     /// The client's letters play no part: many clients share the answer, and it must not depend on who asked
     /// first. AD is always set (RFC 6840 section 5.7): clients that
     /// want to know it share answers with clients that do not, and encode tells it to the former only.
-    pub(super) fn new(question: &Question, id: u16, spelling: Spelling, edns: bool) -> Self {
+    pub(super) fn new(
+        question: &Question,
+        id: u16,
+        spelling: Option<Spelling>,
+        edns: bool,
+    ) -> Self {
         let key = question.key();
         let asked = question.asked_flags();
         let checking_disabled = if asked & Key::CD != 0 { flag::CD } else { 0 };
@@ -207,7 +218,7 @@ impl Query {
         put16(&mut head, header::ARCOUNT, u16::from(edns));
         let mut message = ArrayVec::new();
         message.extend(head);
-        message.extend(spelling.spell(key.name));
+        message.extend(spelling.unwrap_or(Spelling::PLAIN).spell(key.name));
         message.extend(key.qtype.to_be_bytes());
         message.extend(key.qclass.to_be_bytes());
         let data_len_at = edns.then(|| message.len() + OPT_DATA_LEN);
@@ -247,6 +258,15 @@ impl Query {
     }
 }
 
+/// How sure it is who sent a reply that belongs to its query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Proof {
+    /// It came over UDP: whoever guessed port, id and letters could have sent it.
+    Guessed,
+    /// It came over a connection: nobody sends that who is not on the path.
+    Firm,
+}
+
 /// What a reply says on its face.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Face {
@@ -272,6 +292,13 @@ impl Face {
             _ => Self::Failure,
         }
     }
+}
+
+/// Whether a FORMERR shows that the upstream does not know EDNS. One without the question needs only the id, so it has
+/// to be firm. Where replies are validated, a forged one would take the signatures away.
+pub(super) fn shows_no_edns(reply: &[u8], proof: Proof, validates: bool) -> bool {
+    let has_question = be16(reply, header::QDCOUNT) != Some(0);
+    proof == Proof::Firm || (has_question && !validates)
 }
 
 #[cfg(test)]

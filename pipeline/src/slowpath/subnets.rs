@@ -19,7 +19,7 @@ use pmdns_stages::wire::subnet::Subnet;
 use super::counters::{Counters, count, lower};
 use super::desk::Desk;
 use super::pending::AsHashed;
-use super::query::Question;
+use super::query::{Proof, Question};
 
 /// What an upstream answered.
 #[derive(Debug)]
@@ -141,7 +141,7 @@ impl Desk {
     }
 }
 
-/// A reply is about another network than its query.
+/// A reply is about another network than its query, or about none.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct OtherSubnet;
 
@@ -150,8 +150,12 @@ pub(super) fn network_of(
     reply: &[u8],
     entry: &Entry,
     sent: Subnet,
+    proof: Proof,
 ) -> Result<Option<Subnet>, OtherSubnet> {
     let scope = match option_in(reply, option::SUBNET) {
+        // One name may be asked for many networks at once, and a forger need not know which: he leaves the option out,
+        // and has that many queries to hit.
+        None if proof == Proof::Guessed => return Err(OtherSubnet),
         // RFC 7871 section 7.3: as with a scope of zero.
         None => 0,
         Some(data) => match Subnet::read(data) {
@@ -212,7 +216,8 @@ mod tests {
     #[test]
     fn whom_an_answer_is_for() {
         let sent = Subnet::of_address(&SENT).cut(16);
-        let of = |data: Option<&[u8]>, sent| network_of(&reply(data), &entry(1, 9), sent);
+        let of =
+            |data: Option<&[u8]>, sent| network_of(&reply(data), &entry(1, 9), sent, Proof::Firm);
         let scoped = |scope| of(Some(&sent.data(scope)), sent);
         assert_eq!(of(None, sent), Ok(None));
         assert_eq!(scoped(0), Ok(None));
@@ -231,7 +236,22 @@ mod tests {
         assert_eq!(of(Some(&sent.data(8)), Subnet::NOWHERE), Err(OtherSubnet));
         let soa = [&[0; 18][..], &9_u32.to_be_bytes()].concat();
         let negative = entry_of(&query("www.example. A"), &[(1, 6, 9, soa)], 0, seed());
-        assert_eq!(network_of(&reply(Some(&sent.data(8))), &negative, sent), Ok(None));
+        assert_eq!(
+            network_of(&reply(Some(&sent.data(8))), &negative, sent, Proof::Guessed),
+            Ok(None)
+        );
+    }
+
+    #[test]
+    fn audit_04_a_reply_without_the_option_is_for_nobody_unless_it_is_firm() {
+        let negative = entry_of(&query("www.example. A"), &[], 0, seed());
+        for sent in [Subnet::of_address(&SENT).cut(16), Subnet::NOWHERE] {
+            for entry in [&entry(1, 9), &negative] {
+                let of = |proof| network_of(&reply(None), entry, sent, proof);
+                assert_eq!(of(Proof::Guessed), Err(OtherSubnet));
+                assert!(of(Proof::Firm).is_ok());
+            }
+        }
     }
 
     #[test]
@@ -283,7 +303,7 @@ mod tests {
                         (None, best) => prop_assert!(best.is_none() || kept.len() > max_answers),
                     }
                 } else if let Ok(Some(network)) =
-                    network_of(&reply(Some(&sent.data(scope))), &entry(1, 9), sent)
+                    network_of(&reply(Some(&sent.data(scope))), &entry(1, 9), sent, Proof::Guessed)
                 {
                     let entry = entry(number as u8, 9);
                     subnets.keep(&asked, network, entry.clone(), &counters);

@@ -6,14 +6,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
-use arrayvec::ArrayVec;
 use mio::net::TcpStream;
 use socket2::{Domain, Socket, Type};
 
 use super::pending::Ticket;
 use super::plan::Attempt;
 use super::query::{Query, Question};
-use super::spelling::Spelling;
 use super::udp::{MAX_DATAGRAM, random_u16, unspecified};
 
 /// Bytes of the length that precedes every message (RFC 1035 section 4.2.2). It also bounds a reply to
@@ -36,8 +34,6 @@ pub(super) struct Connection {
     used: Duration,
     /// When the last reply came.
     heard: Option<Duration>,
-    /// When a query left whose retry timeout has passed; the last such one.
-    late: Option<Duration>,
     /// Queries without a reply, in the order in which they left; so they expire.
     pub(super) calls: VecDeque<Call>,
     /// Queries that were given up, whose replies may come still.
@@ -58,8 +54,6 @@ pub(super) struct Call {
     pub(super) attempt: Attempt,
     pub(super) sent: Duration,
     id: u16,
-    /// When its question is asked again.
-    retry: Duration,
     expires: Duration,
 }
 
@@ -94,7 +88,6 @@ impl Connection {
             opened: now,
             used: now,
             heard: None,
-            late: None,
             calls: VecDeque::new(),
             given_up: 0,
             outgoing: Vec::new(),
@@ -105,11 +98,8 @@ impl Connection {
 
     /// Whether another query may go over it. Those that were given up count too: who does not answer them
     /// may not answer more.
-    ///
-    /// Nor does one get more that has brought nothing since a query left that is late by now: it may be dead.
     pub(super) fn has_room(&self) -> bool {
-        let may_be_dead = self.late.is_some_and(|sent| self.is_deaf_since(sent));
-        self.calls.len() + self.given_up < MAX_CALLS && !may_be_dead
+        self.calls.len() + self.given_up < MAX_CALLS
     }
 
     /// Whether somebody is at the other end.
@@ -117,23 +107,21 @@ impl Connection {
         self.heard.is_some()
     }
 
-    /// Puts a query on it, to be sent by [`Connection::converse`]. Its question is asked again after `retry`, and its
-    /// reply is taken for `patience`.
+    /// Puts a query on it, to be sent by [`Connection::converse`].
     pub(super) fn call(
         &mut self,
         (ticket, question, attempt): (Ticket, Rc<Question>, Attempt),
         sent: Duration,
-        (retry, patience): (Duration, Duration),
+        expires: Duration,
     ) -> io::Result<()> {
         let mut id = random_u16()?;
         while self.calls.iter().any(|call| call.id == id) {
             id = id.wrapping_add(1);
         }
-        let query = Query::new(&question, id, Spelling::PLAIN, attempt.edns);
+        let query = Query::new(&question, id, None, attempt.edns);
         self.outgoing.extend((query.bytes().len() as u16).to_be_bytes());
         self.outgoing.extend(query.bytes());
-        let (retry, expires) = (sent + retry, sent + patience);
-        self.calls.push_back(Call { ticket, question, attempt, sent, id, retry, expires });
+        self.calls.push_back(Call { ticket, question, attempt, sent, id, expires });
         self.used = sent;
         Ok(())
     }
@@ -173,33 +161,14 @@ impl Connection {
         self.calls.pop_front()
     }
 
-    /// The tries that become late now, and when each left.
-    pub(super) fn take_late(
-        &mut self,
-        now: Duration,
-    ) -> ArrayVec<(Ticket, Attempt, Duration), MAX_CALLS> {
-        let is_late = |call: &&mut Call| !call.attempt.late && call.retry <= now;
-        let late = self.calls.iter_mut().filter(is_late).map(|call| {
-            let attempt = call.attempt;
-            call.attempt.late = true;
-            (call.ticket, attempt, call.sent)
-        });
-        let late: ArrayVec<_, MAX_CALLS> = late.collect();
-        self.late = late.last().map(|(_, _, sent)| *sent).or(self.late);
-        late
-    }
-
     /// Whether nothing has come since `time`.
     pub(super) fn is_deaf_since(&self, time: Duration) -> bool {
         self.heard.is_none_or(|heard| heard < time)
     }
 
-    /// When it has to be looked at: a question is to be asked again, its first query expires, or it has been idle for
-    /// too long.
+    /// When it has to be looked at: its first query expires, or it has been idle for too long.
     pub(super) fn due(&self) -> Duration {
-        let Some(first) = self.calls.front() else { return self.used + IDLE };
-        let waiting = self.calls.iter().filter(|call| !call.attempt.late);
-        waiting.map(|call| call.retry).fold(first.expires, Duration::min)
+        self.calls.front().map_or(self.used + IDLE, |call| call.expires)
     }
 
     fn send(&mut self) -> io::Result<()> {
@@ -224,7 +193,7 @@ impl Connection {
 
     /// Takes out the query that `reply` answers.
     fn take_call(&mut self, reply: &[u8]) -> Option<Call> {
-        let answered = |call: &Call| call.question.is_answered_by(call.id, Spelling::PLAIN, reply);
+        let answered = |call: &Call| call.question.is_answered_by(call.id, None, reply);
         let index = self.calls.iter().position(answered)?;
         self.calls.remove(index)
     }

@@ -16,7 +16,7 @@ use mio::net::UdpSocket;
 use pmdns_config::limits::MAX_QUERIES_PER_PORT;
 
 use super::pending::Ticket;
-use super::plan::{Attempt, Transport};
+use super::plan::Attempt;
 use super::query::{Query, Question};
 use super::spelling::Spelling;
 
@@ -24,8 +24,8 @@ use super::spelling::Spelling;
 const FIRST_PORT: u16 = 1024;
 /// How many random ports are tried before the kernel may choose one.
 const PORT_TRIES: usize = 16;
-/// The longest datagram taken in. Upstreams were told 1232; what is longer than this is cut off, does
-/// not parse, and is asked for over TCP.
+/// The longest datagram taken in; a longer one is cut off. Upstreams are told less, and what is longer than that is asked
+/// for over TCP.
 pub(super) const MAX_DATAGRAM: usize = 4096;
 /// Datagrams that do not match, for one flight. More are an attack, and TCP ends it. A network that
 /// delivers everything twice stays below.
@@ -37,12 +37,8 @@ pub(super) struct Flight {
     /// Index of the upstream.
     pub(super) upstream: usize,
     pub(super) sent: Duration,
-    /// When those without a reply count as timed out; none: they have been counted.
-    overdue: Option<Duration>,
-    /// When it is given up: until then every reply is taken.
-    expires: Duration,
-    /// When its timer comes due.
-    pub(super) timer: Duration,
+    /// When it is given up.
+    pub(super) expires: Duration,
     pub(super) socket: UdpSocket,
     queries: ArrayVec<InFlight, MAX_QUERIES_PER_PORT>,
     mismatched: usize,
@@ -53,20 +49,10 @@ pub(super) struct Flight {
 pub(super) struct InFlight {
     pub(super) ticket: Ticket,
     pub(super) question: Rc<Question>,
-    /// Whether it has an OPT record.
-    pub(super) edns: bool,
+    pub(super) attempt: Attempt,
     pub(super) id: u16,
-    pub(super) spelling: Spelling,
-    /// When its question is asked again; none: it has been.
-    pub(super) retry: Option<Duration>,
-}
-
-impl InFlight {
-    /// The try that it is.
-    pub(super) fn attempt(&self, upstream: usize) -> Attempt {
-        let late = self.retry.is_none();
-        Attempt { upstream, transport: Transport::Udp, edns: self.edns, late }
-    }
+    /// The letters that its reply must have, if any.
+    pub(super) spelling: Option<Spelling>,
 }
 
 /// Ids of the queries of a flight.
@@ -92,68 +78,20 @@ impl Flight {
     pub(super) fn new(
         upstream: usize,
         sent: Duration,
-        overdue: Duration,
         expires: Duration,
         socket: UdpSocket,
         queries: ArrayVec<InFlight, MAX_QUERIES_PER_PORT>,
     ) -> Self {
-        let overdue = Some(overdue);
-        let mut this = Self {
-            upstream,
-            sent,
-            overdue,
-            expires,
-            timer: expires,
-            socket,
-            queries,
-            mismatched: 0,
-        };
-        this.timer = this.due();
-        this
-    }
-
-    /// When it has to be looked at: a question is to be asked again, silence is to be counted, or it is given up.
-    pub(super) fn due(&self) -> Duration {
-        let retries = self.queries.iter().filter_map(|query| query.retry);
-        retries.chain(self.overdue).fold(self.expires, Duration::min)
-    }
-
-    /// Whether it is given up.
-    pub(super) fn has_expired(&self, now: Duration) -> bool {
-        self.expires <= now
-    }
-
-    /// Whether all its queries are late: it is of little use.
-    pub(super) fn is_late(&self) -> bool {
-        self.queries.iter().all(|query| query.retry.is_none())
-    }
-
-    /// The tries that become late now.
-    pub(super) fn take_late(
-        &mut self,
-        now: Duration,
-    ) -> ArrayVec<(Ticket, Attempt), MAX_QUERIES_PER_PORT> {
-        let upstream = self.upstream;
-        let is_late = |query: &&mut InFlight| query.retry.is_some_and(|retry| retry <= now);
-        let late = self.queries.iter_mut().filter(is_late).map(|query| {
-            let attempt = query.attempt(upstream);
-            query.retry = None;
-            (query.ticket, attempt)
-        });
-        late.collect()
-    }
-
-    /// How many queries count as timed out now.
-    pub(super) fn take_overdue(&mut self, now: Duration) -> usize {
-        self.overdue.take_if(|overdue| *overdue <= now).map_or(0, |_| self.queries.len())
+        Self { upstream, sent, expires, socket, queries, mismatched: 0 }
     }
 
     /// Sends everything. A send may report the fate of those before it: what fails has failed for the whole
     /// flight.
     pub(super) fn depart(&self) -> io::Result<()> {
         for query in &self.queries {
-            self.socket
-                .send(Query::new(&query.question, query.id, query.spelling, query.edns).bytes())?;
+            self.socket.send(
+                Query::new(&query.question, query.id, query.spelling, query.attempt.edns).bytes(),
+            )?;
         }
         Ok(())
     }
@@ -173,7 +111,7 @@ impl Flight {
             return Ok(Received::Reply(self.queries.swap_remove(index), len));
         }
         let respelt = |query: &InFlight| {
-            query.spelling != Spelling::PLAIN && query.question.is_respelt_by(query.id, reply)
+            query.spelling.is_some() && query.question.is_answered_by(query.id, None, reply)
         };
         if let Some(index) = self.queries.iter().position(respelt) {
             return Ok(Received::Respelt(self.queries.swap_remove(index)));
@@ -263,5 +201,46 @@ mod tests {
             seen[usize::from(port_of(step << 12))] = true;
         }
         assert!(seen[usize::from(FIRST_PORT)..].iter().all(|drawn| *drawn));
+    }
+
+    #[test]
+    fn cve_2025_40780_ids_are_from_the_whole_range_and_nothing_foretells_them() {
+        // The system's generator gives every one of them anew; there is no state of ours to find out.
+        let upstream = SocketAddr::from((Ipv4Addr::LOCALHOST, 53));
+        let mut seen = vec![0_u32; 1 << 8];
+        let mut previous = None;
+        let mut steps = std::collections::HashSet::new();
+        for _ in 0..400 {
+            let (socket, ids) = socket(None, upstream).unwrap();
+            assert!(socket.local_addr().unwrap().port() >= FIRST_PORT);
+            for id in ids {
+                seen[usize::from(id >> 8)] += 1;
+                seen[usize::from(id & 0xff)] += 1;
+                steps.insert(id.wrapping_sub(previous.unwrap_or(0)));
+                previous = Some(id);
+            }
+        }
+        // 25,600 bytes over 256 values, 100 each: 40 less or more happens to nobody.
+        assert!(seen.iter().all(|count| (60..=140).contains(count)), "{seen:?}");
+        assert!(steps.len() > 10_000, "as many steps from one to the next as chance makes");
+    }
+
+    #[test]
+    fn cve_2026_50252_each_thread_draws_from_all_ports_and_ids() {
+        let draw = || {
+            let upstream = SocketAddr::from((Ipv4Addr::LOCALHOST, 53));
+            let mut drawn = [[0; 8]; 2];
+            for _ in 0..200 {
+                let (socket, ids) = socket(None, upstream).unwrap();
+                drawn[0][usize::from(socket.local_addr().unwrap().port() >> 13)] += 1;
+                drawn[1][usize::from(ids[0] >> 13)] += 1;
+            }
+            drawn
+        };
+        let threads: Vec<_> = (0..3).map(|_| std::thread::spawn(draw)).collect();
+        for thread in threads {
+            let [ports, ids] = thread.join().unwrap();
+            assert!(ports.iter().chain(&ids).all(|eighth| *eighth > 4), "{ports:?} {ids:?}");
+        }
     }
 }

@@ -426,9 +426,9 @@ impl Rig {
     }
 }
 
-/// An upstream at this address, of which nothing else is said.
+/// An upstream at this address, asked in small letters: so scripts know names.
 pub(crate) fn upstream(address: UpstreamAddress) -> Upstream {
-    Upstream { timeout_ms: 5_000, ..Upstream::at(address) }
+    Upstream { timeout_ms: 5_000, mix_case: false, ..Upstream::at(address) }
 }
 
 /// Waits for something that must happen.

@@ -156,6 +156,14 @@ impl Stub {
         Self::start(Ipv4Addr::LOCALHOST.into(), move |asked| vec![Send::Reply(script(asked))])
     }
 
+    /// The same, but it refuses connections.
+    pub(crate) fn without_tcp(
+        script: impl Fn(&Asked) -> Vec<u8> + Sync + std::marker::Send + 'static,
+    ) -> Self {
+        let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        Self::serving(udp, None, move |asked| vec![Send::Reply(script(asked))])
+    }
+
     /// A stub that receives and never replies.
     pub(crate) fn silent() -> Self {
         Self::start(Ipv4Addr::LOCALHOST.into(), |_| Vec::new())
@@ -167,6 +175,14 @@ impl Stub {
         script: impl Fn(&Asked) -> Vec<Send> + Sync + std::marker::Send + 'static,
     ) -> Self {
         let (udp, tcp) = bind(address);
+        Self::serving(udp, Some(tcp), script)
+    }
+
+    fn serving(
+        udp: UdpSocket,
+        tcp: Option<TcpListener>,
+        script: impl Fn(&Asked) -> Vec<Send> + Sync + std::marker::Send + 'static,
+    ) -> Self {
         let stub_address = udp.local_addr().unwrap();
         let asked = Arc::new(Mutex::new(Vec::new()));
         let stop = Arc::new(AtomicBool::new(false));
@@ -183,11 +199,11 @@ impl Stub {
             let (record, faults, stop) = (record.clone(), Arc::clone(&faults), Arc::clone(&stop));
             move || serve_udp(&udp, record, &faults, &stop)
         };
-        let over_tcp = {
+        let over_tcp = tcp.map(|tcp| {
             let (faults, stop) = (Arc::clone(&faults), Arc::clone(&stop));
-            move || serve_tcp(&tcp, record, &faults, &stop)
-        };
-        let threads = vec![std::thread::spawn(over_udp), std::thread::spawn(over_tcp)];
+            std::thread::spawn(move || serve_tcp(&tcp, record, &faults, &stop))
+        });
+        let threads = [std::thread::spawn(over_udp)].into_iter().chain(over_tcp).collect();
         Self { address: stub_address, faults, asked, stop, threads }
     }
 

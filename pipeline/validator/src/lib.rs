@@ -16,25 +16,35 @@
 
 #![forbid(unsafe_code)]
 
+mod crypto;
+pub mod ede;
+mod evidence;
+mod job;
+mod judge;
 mod limits;
+mod message;
+mod name;
+mod nsec;
+mod nsec3;
+mod outline;
+mod rdata;
+mod sets;
+mod table;
+#[cfg(test)]
+mod testing;
+mod trust;
+mod walk;
 
+pub use job::Job;
 pub use limits::{Cost, Limits};
+pub use trust::{Trust, TrustAnchor};
 
-/// A key, or the digest of a key, that is trusted without proof.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TrustAnchor {
-    zone: Box<[u8]>,
-    rtype: u16,
-    data: Box<[u8]>,
-}
+use judge::Judge;
+use limits::Halt;
+use table::Table;
 
-impl TrustAnchor {
-    /// A DS (43) or DNSKEY (48) record: its owner in wire format, its type, its data. `None`: it is not one.
-    #[must_use]
-    pub fn new(owner: &[u8], rtype: u16, data: &[u8]) -> Option<Self> {
-        Some(Self { zone: owner.to_ascii_lowercase().into(), rtype, data: data.into() })
-    }
-}
+/// Steps of one job, at most: a net below the budgets, which end every job that makes sense long before.
+const MAX_STEPS: u32 = 4096;
 
 /// What was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,51 +105,63 @@ pub enum Progress {
 /// Validates replies: what is trusted, and what is known about zones.
 #[derive(Debug)]
 pub struct Validator {
-    anchors: Vec<TrustAnchor>,
-    negative: Vec<Box<[u8]>>,
+    trust: Trust,
+    table: Table,
     limits: Limits,
-}
-
-/// One reply under validation.
-#[derive(Debug)]
-pub struct Job {
-    judgement: Option<Judgement>,
-    cost: Cost,
-}
-
-impl Job {
-    /// What it has cost so far.
-    #[must_use]
-    pub fn cost(&self) -> Cost {
-        self.cost
-    }
 }
 
 impl Validator {
     /// A validator that trusts `anchors`, but nothing at and below the `negative` names (RFC 7646; wire format).
     #[must_use]
     pub fn new(anchors: &[TrustAnchor], negative: &[&[u8]], limits: Limits) -> Self {
-        let negative = negative.iter().map(|name| name.to_ascii_lowercase().into()).collect();
-        Self { anchors: anchors.to_vec(), negative, limits }
+        Self::trusting(Trust::new(anchors, negative), limits)
+    }
+
+    /// The same, of what is trusted already.
+    #[must_use]
+    pub fn trusting(trust: Trust, limits: Limits) -> Self {
+        Self { trust, table: Table::new(limits), limits }
     }
 
     /// Begins to judge a reply. `now` is in seconds since 1970, here and below.
     #[must_use]
     pub fn start(&mut self, question: Question<'_>, reply: &[u8], now: u64) -> Job {
-        let _ = (question, reply, now, &self.anchors, &self.negative, self.limits);
-        let judgement =
-            Judgement { verdict: Verdict::Indeterminate, max_ttl: u32::MAX, keep: Vec::new() };
-        Job { judgement: Some(judgement), cost: Cost::default() }
+        let _ = now;
+        let name = name::checked(question.name);
+        let mut job =
+            Job::new(name.as_deref().unwrap_or(name::ROOT), question.qtype, reply, self.limits);
+        if name.is_none() {
+            job.end(Verdict::Bogus(ede::BOGUS));
+        } else if question.qclass != message::CLASS_IN {
+            job.end(Verdict::Indeterminate);
+        }
+        job
     }
 
-    /// Goes on with a job: a bounded piece of work.
+    /// Goes on with a job: a bounded piece of work, which is the signatures of one set, and the proofs that follow from them.
     pub fn step(&mut self, job: &mut Job, now: u64) -> Progress {
-        let _ = now;
+        if let Some(judgement) = &job.judgement {
+            return Progress::Done(judgement.clone());
+        }
+        job.meter.is_spent = false;
+        job.steps += 1;
+        let Self { trust, table, .. } = self;
+        let verdict = match job.steps {
+            0..=MAX_STEPS => Judge { trust, table, job, now }.advance(),
+            _ => Err(Halt::Over),
+        };
+        let verdict = match verdict {
+            Ok(verdict) => verdict,
+            Err(Halt::Over) => Verdict::OverBudget(ede::INDETERMINATE),
+            Err(Halt::Pause) => return Progress::Working,
+            Err(Halt::Fetch(name, qtype)) => return Progress::Fetch { name, qtype },
+        };
+        job.end(verdict);
         job.judgement.clone().map_or(Progress::Working, Progress::Done)
     }
 
     /// Hands over the reply to what a job asked for; `None`: there is none. What it did not ask for is ignored.
     pub fn fetched(&mut self, job: &mut Job, name: &[u8], qtype: u16, reply: Option<&[u8]>) {
-        let _ = (job, name, qtype, reply);
+        job.fetched(name, qtype, reply);
     }
 }

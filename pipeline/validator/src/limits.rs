@@ -11,8 +11,8 @@ pub struct Limits {
     pub checks: u32,
     /// Signature checks for one question that fail.
     pub failed_checks: u32,
-    /// NSEC3 hash rounds for one question (CVE-2023-50868).
-    pub hash_rounds: u32,
+    /// Blocks that SHA-1 takes in for the NSEC3 hashes of one question (CVE-2023-50868).
+    pub hash_blocks: u32,
     /// NSEC3 iterations above which a zone counts as unsigned (RFC 9276 section 3.2).
     pub nsec3_iterations: u16,
     /// Questions to the upstreams for one question.
@@ -36,7 +36,7 @@ impl Default for Limits {
             checks_per_set: 8,
             checks: 128,
             failed_checks: 16,
-            hash_rounds: 8192,
+            hash_blocks: 8192,
             nsec3_iterations: 150,
             fetches: 24,
             aliases: 16,
@@ -57,8 +57,61 @@ pub struct Cost {
     pub checks: u32,
     /// Those of them that were wrong.
     pub failed_checks: u32,
-    /// NSEC3 hash rounds.
-    pub hash_rounds: u32,
+    /// Blocks that SHA-1 took in for NSEC3 hashes.
+    pub hash_blocks: u32,
     /// Questions asked upstream.
     pub fetches: u32,
+}
+
+/// Why a piece of work ends before its time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Halt {
+    /// Others first.
+    Pause,
+    /// A budget is used up.
+    Over,
+    /// These records are needed first.
+    Fetch(crate::name::Name, u16),
+}
+
+/// Counts what a job costs.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    pub(crate) limits: Limits,
+    pub(crate) cost: Cost,
+    /// Whether signatures of one set were checked in this step. Those of another are for the next one.
+    pub(crate) is_spent: bool,
+}
+
+impl Meter {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self { limits, cost: Cost::default(), is_spent: false }
+    }
+
+    /// Before a signature is checked.
+    pub(crate) fn check(&mut self) -> Result<(), Halt> {
+        let is_over = self.cost.checks >= self.limits.checks
+            || self.cost.failed_checks >= self.limits.failed_checks;
+        self.cost.checks += u32::from(!is_over);
+        if is_over { Err(Halt::Over) } else { Ok(()) }
+    }
+
+    /// Before a name is hashed.
+    pub(crate) fn hash(&mut self, blocks: u32) -> Result<(), Halt> {
+        let sum = self.cost.hash_blocks.saturating_add(blocks);
+        if sum > self.limits.hash_blocks {
+            return Err(Halt::Over);
+        }
+        self.cost.hash_blocks = sum;
+        Ok(())
+    }
+
+    /// Before somebody is asked.
+    pub(crate) fn fetch(&mut self) -> Result<(), Halt> {
+        if self.cost.fetches >= self.limits.fetches {
+            return Err(Halt::Over);
+        }
+        self.cost.fetches += 1;
+        Ok(())
+    }
 }

@@ -7,9 +7,8 @@ use super::super::counters::count;
 use super::super::desk::Desk;
 use super::super::pending::Ticket;
 use super::super::plan::{Attempt, Setback, Transport};
-use super::super::query::{Query, Question};
-use super::super::spelling::Spelling;
-use super::{Asked, Heard, Outcome};
+use super::super::query::{Proof, Query, Question};
+use super::{Asked, Outcome};
 
 /// Reports taken in one turn; misses wait meanwhile.
 const MAX_HEARD: usize = 256;
@@ -23,23 +22,22 @@ impl Desk {
         let Some((question, _)) = self.pending.find(ticket) else { return };
         let question = Rc::clone(question);
         let question = self.as_told(&question, attempt.upstream);
-        let patience = (self.usual_patience(attempt.upstream), self.deadline);
+        let patience = self.patience(attempt.upstream);
         self.send_encrypted(ticket, question, attempt, patience);
     }
 
-    /// Sends a query to an encrypted upstream. Its question is asked again after the first of these times, and its reply
-    /// is taken for the second. If it is shed the plan is told, and no more:
+    /// Sends a query to an encrypted upstream, which has so long to reply. If it is shed the plan is told, and no more:
     /// whoever carries the plan out goes on with it, and heeds its pauses.
     pub(in super::super) fn send_encrypted(
         &mut self,
         ticket: Ticket,
         question: Rc<Question>,
         attempt: Attempt,
-        patience: (Duration, Duration),
+        patience: Duration,
     ) {
         let upstream = attempt.upstream;
         let attempt = Attempt { transport: Transport::Tcp, ..attempt };
-        let query = Query::new(&question, ID, Spelling::PLAIN, attempt.edns).padded();
+        let query = Query::new(&question, ID, None, attempt.edns).padded();
         let asked = Asked { ticket, question, attempt, sent: self.now };
         if self.encrypted.ask(asked, query, patience) {
             count(&self.upstream_counters[upstream].encrypted);
@@ -52,15 +50,8 @@ impl Desk {
     /// Takes in what came of queries to encrypted upstreams, and says of how many.
     pub(in super::super) fn hear_encrypted(&mut self) -> usize {
         for heard in 0..MAX_HEARD {
-            match self.encrypted.hear() {
-                Some(Heard::Late { ticket, attempt, sent }) => {
-                    self.note_retry(attempt.upstream, sent);
-                    self.note_timeout(attempt.upstream, sent);
-                    self.learn(ticket, attempt, Setback::Late);
-                }
-                Some(Heard::End(asked, outcome)) => self.conclude_encrypted(asked, outcome),
-                None => return heard,
-            }
+            let Some((asked, outcome)) = self.encrypted.hear() else { return heard };
+            self.conclude_encrypted(asked, outcome);
         }
         MAX_HEARD
     }
@@ -70,16 +61,19 @@ impl Desk {
         let upstream = attempt.upstream;
         match outcome {
             // The connection says who replied; that it is the reply to this question is checked as everywhere.
-            Outcome::Reply(reply, _) if !question.is_answered_by(ID, Spelling::PLAIN, &reply) => {
+            Outcome::Reply(reply, _) if !question.is_answered_by(ID, None, &reply) => {
                 count(&self.upstream_counters[upstream].mismatched);
                 self.learn(ticket, attempt, Setback::Unreachable);
             }
             Outcome::Reply(reply, took) => {
                 self.note_reply(upstream, self.now.saturating_sub(took));
-                let answer = self.read(&question, attempt, &reply);
+                let answer = self.read(&question, attempt, Proof::Firm, &reply);
                 self.conclude(ticket, attempt, answer);
             }
-            Outcome::Silent => self.learn(ticket, attempt, Setback::Silent),
+            Outcome::Silent => {
+                self.note_timeout(upstream, sent);
+                self.learn(ticket, attempt, Setback::Silent);
+            }
             Outcome::Broken(error) => {
                 self.note_broken(upstream, &error, 1);
                 self.note_failure(upstream, sent);

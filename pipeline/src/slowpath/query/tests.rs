@@ -44,14 +44,14 @@ fn letter_case_makes_no_other_question_but_do_and_cd_do() {
 fn the_message_is_what_the_standards_say() {
     let mut client = query("WWW.example. A").edns(4096, true);
     client.flags |= flag::CD;
-    let query = Query::new(&question(&client), 0xabcd, Spelling::PLAIN, true);
+    let query = Query::new(&question(&client), 0xabcd, None, true);
     let expected = [
         b"\xab\xcd\x01\x30\0\x01\0\0\0\0\0\x01".as_slice(),
         b"\x03www\x07example\0\0\x01\0\x01",
         b"\0\0\x29\x04\xd0\0\0\x80\0\0\0",
     ];
     assert_eq!(query.bytes(), expected.concat());
-    let without = Query::new(&question(&client), 0xabcd, Spelling::PLAIN, false);
+    let without = Query::new(&question(&client), 0xabcd, None, false);
     assert_eq!(without.bytes()[10..12], [0, 0]);
     assert_eq!(without.bytes().len(), query.bytes().len() - OPT_LEN);
 }
@@ -64,7 +64,7 @@ fn who_validates_asks_with_do_and_cd_and_the_zone_above_for_ds() {
     let checked = plain.validating(true);
     assert!(checked.is_checked());
     assert_eq!(checked.zone().name, b"\x07example\0");
-    let message = Query::new(&checked, 0, Spelling::PLAIN, true);
+    let message = Query::new(&checked, 0, None, true);
     assert_eq!(message.bytes()[2..4], [0x01, 0x30], "RD, AD and CD");
     assert_eq!(message.bytes()[message.bytes().len() - 4], 0x80, "DO");
     assert_eq!(checked.key().flags, 0, "its answer is for those who asked");
@@ -79,7 +79,7 @@ fn padded_queries_are_128_or_256_or_384_bytes_long() {
     for len in [1, 60, 63] {
         let label = "a".repeat(len);
         let name = [&*label, &label, &label, "example"].join(".");
-        let query = Query::new(&question(&query(&format!("{name}. A"))), 0, Spelling::PLAIN, true);
+        let query = Query::new(&question(&query(&format!("{name}. A"))), 0, None, true);
         let padded = query.padded();
         assert_eq!(padded.len() % PADDING_BLOCK, 0);
         assert!(padded.len() - query.bytes().len() < PADDING_BLOCK + OPTION_HEAD_LEN);
@@ -87,7 +87,7 @@ fn padded_queries_are_128_or_256_or_384_bytes_long() {
         let edns = message.edns.as_ref().unwrap();
         assert!(edns.option(hickory_proto::rr::rdata::opt::EdnsCode::Padding).is_some());
     }
-    let plain = Query::new(&question(&query("www.example. A")), 0, Spelling::PLAIN, false);
+    let plain = Query::new(&question(&query("www.example. A")), 0, None, false);
     assert_eq!(plain.padded(), plain.bytes());
 }
 
@@ -106,7 +106,7 @@ fn a_network_is_part_of_the_question_and_its_option_stands_before_the_padding() 
     let mut back = one.clone();
     back.ask_for(None, seed());
     assert_eq!(back, everybody);
-    let query = Query::new(&one, 0, Spelling::PLAIN, true);
+    let query = Query::new(&one, 0, None, true);
     for message in [query.bytes(), &query.padded()] {
         let data = option_in(message, option::SUBNET);
         assert_eq!(data, Some(&[0, 1, 16, 0, 10, 1][..]));
@@ -114,16 +114,16 @@ fn a_network_is_part_of_the_question_and_its_option_stands_before_the_padding() 
     }
     assert!(option_in(&query.padded(), PADDING).is_some());
     assert_eq!(query.padded().len(), PADDING_BLOCK);
-    let plain = Query::new(&one, 0, Spelling::PLAIN, false);
-    let without = Query::new(&everybody, 0, Spelling::PLAIN, false);
+    let plain = Query::new(&one, 0, None, false);
+    let without = Query::new(&everybody, 0, None, false);
     assert_eq!(plain.bytes(), without.bytes(), "without OPT record there is no place for it");
 }
 
 #[test]
 fn only_the_very_reply_matches() {
     let question = question(&query("www.example. A"));
-    let right = reply_to(&Query::new(&question, 0xabcd, Spelling::PLAIN, true));
-    let matches = |reply: &[u8]| question.is_answered_by(0xabcd, Spelling::PLAIN, reply);
+    let right = reply_to(&Query::new(&question, 0xabcd, None, true));
+    let matches = |reply: &[u8]| question.is_answered_by(0xabcd, None, reply);
     assert!(matches(&right));
     for bit in 0..16 {
         let mut other_id = right.clone();
@@ -132,7 +132,7 @@ fn only_the_very_reply_matches() {
     }
     for at in HEADER_LEN..right.len() {
         let mut other_question = right.clone();
-        other_question[at] ^= 0x20;
+        other_question[at] ^= 1;
         assert!(!matches(&other_question));
         assert!(!matches(&right[..at]), "cut off");
     }
@@ -151,26 +151,26 @@ fn only_the_very_reply_matches() {
 }
 
 #[test]
-fn only_the_very_letters_match_and_others_are_told_apart() {
+fn difference_letter_case_only_matters_where_letters_were_mixed() {
     let question = question(&query("www.example. A"));
     let spelling = Spelling::new(0b1010_1010_1010);
-    let right = reply_to(&Query::new(&question, 7, spelling, true));
-    assert!(question.is_answered_by(7, spelling, &right));
+    let right = reply_to(&Query::new(&question, 7, Some(spelling), true));
+    assert!(question.is_answered_by(7, Some(spelling), &right));
     let mut small = right.clone();
     small.make_ascii_lowercase();
     for reply in [&right, &small] {
-        assert!(question.is_respelt_by(7, reply));
-        assert!(!question.is_respelt_by(8, reply));
+        assert!(question.is_answered_by(7, None, reply));
+        assert!(!question.is_answered_by(8, None, reply));
     }
-    assert!(!question.is_answered_by(7, spelling, &small));
-    assert!(!question.is_answered_by(7, Spelling::PLAIN, &right));
+    assert!(!question.is_answered_by(7, Some(spelling), &small));
+    assert!(!question.is_answered_by(7, Some(Spelling::PLAIN), &right));
     small[13] = b'x';
-    assert!(!question.is_respelt_by(7, &small));
+    assert!(!question.is_answered_by(7, None, &small));
 }
 
 #[test]
 fn faces() {
-    let query = Query::new(&question(&query("www.example. A")), 1, Spelling::PLAIN, true);
+    let query = Query::new(&question(&query("www.example. A")), 1, None, true);
     let face = |change: fn(&mut Vec<u8>)| {
         let mut reply = reply_to(&query);
         change(&mut reply);
@@ -182,4 +182,22 @@ fn faces() {
     assert_eq!(face(|reply| reply[3] |= 1), Face::FormatError);
     assert_eq!(face(|reply| reply[3] |= 2), Face::Failure);
     assert_eq!(face(|reply| reply[3] |= 5), Face::Failure);
+}
+
+#[test]
+fn audit_low_edns_is_given_up_for_what_cannot_be_forged_only() {
+    let query = Query::new(&question(&query("www.example. A")), 1, None, true);
+    let mut whole = reply_to(&query);
+    whole[3] |= 1;
+    let mut bare = whole[..HEADER_LEN].to_vec();
+    bare[5] = 0;
+    for (reply, proof, validates, gives_up) in [
+        (&bare, Proof::Guessed, false, false),
+        (&bare, Proof::Firm, false, true),
+        (&whole, Proof::Guessed, false, true),
+        (&whole, Proof::Guessed, true, false),
+        (&whole, Proof::Firm, true, true),
+    ] {
+        assert_eq!(shows_no_edns(reply, proof, validates), gives_up, "{proof:?} {validates}");
+    }
 }

@@ -1,0 +1,204 @@
+//! What a forger sends who does not see our queries, and what servers send that looks like it.
+
+use pmdns_config::SubnetPolicy;
+use pmdns_stages::testing::{Query, query};
+
+use crate::rig::{Rig, Setup};
+use crate::stub::{Asked, Send, Stub};
+
+/// So long that no random spelling of it is all small or all large.
+const LONG: &str = "abcdefghijklmnopqrstuvwxyz.abcdefghijklmnopqrstuvwxyz.example. A";
+
+/// The reply of a server that writes all names large.
+fn in_capitals(asked: &Asked) -> Vec<u8> {
+    let mut reply = asked.addresses(1 + u16::from(asked.over_tcp), 0);
+    reply[12..76].make_ascii_uppercase();
+    reply
+}
+
+#[test]
+fn difference_letter_case_is_nothing_to_go_by_where_letters_are_not_mixed() {
+    let stub = Stub::replying(in_capitals);
+    let mut rig = Setup::asking(&[&stub]).start();
+    assert_eq!(rig.resolve(&query(LONG)).records, 1);
+    assert_eq!((rig.upstream(0).mismatched, rig.upstream(0).tcp), (0, 0));
+    rig.finish();
+}
+
+#[test]
+fn difference_letter_case_is_nothing_to_go_by_over_tcp() {
+    let stub = Stub::replying(in_capitals);
+    let mut rig = Setup::asking(&[&stub]).mixed().start();
+    let records: Vec<u16> = (0..5).map(|_| rig.resolve(&query(LONG)).records).collect();
+    assert_eq!(records, [2, 2, 2, 1, 1], "and after three replies letters are left alone");
+    rig.finish();
+}
+
+#[test]
+fn difference_letter_case_costs_nobody_the_answer_where_tcp_is_refused() {
+    let stub = Stub::without_tcp(in_capitals);
+    let mut rig = Setup::asking(&[&stub]).mixed().start();
+    for _ in 0..5 {
+        let answer = rig.resolve(&query(LONG));
+        assert_eq!((answer.rcode, answer.records), (0, 1));
+    }
+    assert_eq!((rig.upstream(0).respelt, rig.upstream(0).unmixed), (3, 1));
+    rig.finish();
+}
+
+/// A rig whose upstream is told of networks.
+fn telling(stub: &Stub) -> Rig {
+    let mut setup = Setup::asking(&[stub]);
+    setup.client_subnet.policy = SubnetPolicy::Add;
+    setup.upstreams[0].client_subnet = true;
+    setup.start()
+}
+
+/// A query from this network.
+fn from(second: u8) -> Query {
+    Query { source: vec![10, second, 0, 1], ..query("www.example. A").edns(1232, false) }
+}
+
+#[test]
+fn audit_04_a_reply_that_leaves_the_subnet_out_is_asked_for_over_tcp() {
+    let stub = Stub::replying(|asked| match asked.over_tcp {
+        false => asked.addresses(7, 300),
+        true => asked.address(),
+    });
+    let mut rig = telling(&stub);
+    for second in [1, 2] {
+        assert_eq!(rig.resolve(&from(second)).records, 1, "whoever it was could not forge this");
+    }
+    assert_eq!((rig.upstream(0).other_subnet, rig.upstream(0).tcp), (1, 1));
+    assert_eq!(rig.finish().inserted, 1, "over TCP it is for everybody (RFC 7871 section 7.3)");
+}
+
+#[test]
+fn cve_2025_30192_a_forged_reply_without_subnet_reaches_nobody() {
+    let stub = Stub::start([127, 0, 0, 1].into(), |asked| match asked.over_tcp {
+        true => vec![Send::Reply(asked.with_scope(asked.address(), 16))],
+        false => [asked.addresses(7, 300), asked.nxdomain(300)].map(Send::Reply).into(),
+    });
+    let mut rig = telling(&stub);
+    assert_eq!(rig.resolve(&from(1)).records, 1);
+    assert_eq!(rig.counters().inserted, 0);
+    rig.finish();
+}
+
+#[test]
+fn cve_2026_40012_scope_zero_is_for_everybody_only_where_the_subnet_came_back() {
+    let stub = Stub::replying(|asked| asked.with_scope(asked.address(), 0));
+    let mut rig = telling(&stub);
+    for second in [1, 2] {
+        assert_eq!(rig.resolve(&from(second)).records, 1);
+    }
+    assert_eq!((stub.asked().len(), rig.upstream(0).tcp), (1, 0));
+    rig.finish();
+}
+
+#[test]
+fn cve_2025_59023_a_reply_longer_than_announced_goes_to_tcp() {
+    let stub = Stub::replying(|asked| match asked.over_tcp {
+        // 1,233 bytes: one more than fits.
+        false => {
+            let mut reply = asked.addresses(75, 300);
+            reply.resize(1233, 0);
+            reply
+        }
+        true => asked.address(),
+    });
+    let mut rig = Setup::asking(&[&stub]).start();
+    assert_eq!(rig.resolve(&query("www.example. A")).records, 1);
+    assert_eq!((rig.upstream(0).oversized, rig.upstream(0).tcp), (1, 1));
+    rig.finish();
+}
+
+#[test]
+fn audit_low_a_reply_as_long_as_announced_is_taken() {
+    let stub = Stub::replying(|asked| asked.addresses(75, 300));
+    let mut rig = Setup::asking(&[&stub]).start();
+    assert!(
+        rig.resolve(&query("www.example. A")).truncated,
+        "1,231 bytes are too many for the client"
+    );
+    assert_eq!((rig.upstream(0).oversized, rig.upstream(0).tcp), (0, 0));
+    assert_eq!(rig.finish().inserted, 1);
+}
+
+#[test]
+fn audit_low_a_forged_formerr_does_not_take_edns_away() {
+    let stub = Stub::start([127, 0, 0, 1].into(), |asked| {
+        let mut forged = asked.rcode(1)[..12].to_vec();
+        forged[5] = 0;
+        match asked.over_tcp {
+            false => vec![Send::Reply(forged), Send::Reply(asked.address())],
+            true => vec![Send::Reply(asked.address())],
+        }
+    });
+    let mut rig = Setup::asking(&[&stub]).start();
+    assert_eq!(rig.resolve(&query("www.example. A")).records, 1);
+    assert!(stub.asked().iter().all(Asked::has_edns));
+    rig.finish();
+}
+
+/// Datagrams that no resolver may make anything of, after "TuDoor" (Li and others, IEEE S&P 2024).
+fn malformed(asked: &Asked) -> Vec<Vec<u8>> {
+    let right = asked.address();
+    let changed = |change: fn(&mut Vec<u8>)| {
+        let mut reply = right.clone();
+        change(&mut reply);
+        reply
+    };
+    vec![
+        Vec::new(),
+        right[..1].to_vec(),
+        right[..12].to_vec(),
+        right[..right.len() - 17].to_vec(),
+        changed(|reply| reply[2] &= 0x7f),
+        changed(|reply| reply[2] |= 0x28),
+        changed(|reply| reply[5] = 0),
+        changed(|reply| reply[5] = 2),
+        changed(|reply| (reply[2], reply[3], reply[5]) = (0x80, 2, 0)),
+        changed(|reply| (reply[2], reply[3], reply[5]) = (0x80, 5, 0)),
+        changed(|reply| reply[13] = 0xc0),
+        changed(|reply| reply[0] ^= 1),
+    ]
+}
+
+#[test]
+fn tudoor_what_is_malformed_ends_no_query() {
+    let stub = Stub::start([127, 0, 0, 1].into(), |asked| {
+        let mut sends: Vec<Send> = malformed(asked).into_iter().map(Send::Reply).collect();
+        sends.push(Send::Reply(asked.address()));
+        sends
+    });
+    let mut rig = Setup::asking(&[&stub]).start();
+    let answer = rig.resolve(&query("www.example. A"));
+    assert_eq!((answer.rcode, answer.records), (0, 1));
+    let upstream = rig.upstream(0);
+    assert_eq!((upstream.queries, upstream.replies, upstream.tcp), (1, 1, 0));
+    assert_eq!(upstream.mismatched, 12);
+    rig.finish();
+}
+
+#[test]
+fn cve_2026_33602_ids_beside_the_right_one_belong_to_no_query() {
+    let stub = Stub::start([127, 0, 0, 1].into(), |asked| {
+        let ids = [asked.id().wrapping_add(1), asked.id().wrapping_sub(1), u16::MAX, 0];
+        let others = ids.into_iter().filter(|id| *id != asked.id());
+        let mut replies: Vec<Vec<u8>> =
+            others.map(|id| [&id.to_be_bytes(), &asked.addresses(7, 300)[2..]].concat()).collect();
+        if asked.over_tcp {
+            replies.truncate(1);
+        } else {
+            replies.push(asked.truncated());
+        }
+        replies.into_iter().map(Send::Reply).collect()
+    });
+    let honest = Stub::replying(|asked| asked.addresses(2, 300));
+    let mut rig = Setup::asking(&[&stub, &honest]).start();
+    assert_eq!(rig.resolve(&query("www.example. A")).records, 2);
+    assert!(rig.upstream(0).mismatched >= 3);
+    assert_eq!((rig.upstream(0).tcp, rig.upstream(0).errors), (1, 1), "it ends the connection");
+    rig.finish();
+}

@@ -1,0 +1,18 @@
+//! Extended DNS errors that validation gives (RFC 8914 section 4).
+
+/// A budget is used up: nothing is known. There is no code for budgets.
+pub const INDETERMINATE: u16 = 5;
+/// Signatures or proofs are wrong.
+pub const BOGUS: u16 = 6;
+/// No signature is good any more.
+pub const EXPIRED: u16 = 7;
+/// No signature is good yet.
+pub const NOT_YET_VALID: u16 = 8;
+/// DS records stand for no key of the zone.
+pub const DNSKEY_MISSING: u16 = 9;
+/// No signature is the zone's.
+pub const RRSIGS_MISSING: u16 = 10;
+/// What is denied is not proved.
+pub const NSEC_MISSING: u16 = 12;
+/// DS or DNSKEY records could not be had.
+pub const UNREACHABLE: u16 = 22;

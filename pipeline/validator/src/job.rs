@@ -1,0 +1,173 @@
+//! One reply under validation: how far it has come, and what it holds meanwhile.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::limits::{Cost, Halt, Limits, Meter};
+use crate::message::{Unread, rtype};
+use crate::name::Name;
+use crate::outline::{self, Claim};
+use crate::sets::{Checked, Reply, Zone};
+use crate::{Judgement, Verdict, ede};
+
+/// Fetched replies that a job holds: one that is needed next, and one that waits for keys.
+const MAX_HELD: usize = 2;
+
+/// One reply under validation.
+#[derive(Debug)]
+pub struct Job {
+    pub(crate) claims: Vec<Claim>,
+    /// The claim that is judged.
+    pub(crate) at: usize,
+    pub(crate) reply: Arc<Reply>,
+    pub(crate) meter: Meter,
+    pub(crate) steps: u32,
+    /// What was fetched, with numbers from 1 on.
+    held: VecDeque<(u32, Name, u16, Arc<Reply>)>,
+    fetched: u32,
+    /// What is asked for.
+    wanted: Option<(Name, u16)>,
+    /// What nobody had.
+    missing: Option<(Name, u16)>,
+    /// What came of sets that were checked: of which reply, which set, by which zone.
+    memo: Vec<(u32, usize, Arc<Zone>, Checked)>,
+    /// Zones that signatures speak of, the next one last.
+    pub(crate) hints: Vec<Name>,
+    /// Names that turned out not to be zones.
+    pub(crate) tried: Vec<Name>,
+    /// Zones that secure sets are of.
+    pub(crate) zones: Vec<Arc<Zone>>,
+    pub(crate) verdict: Verdict,
+    pub(crate) max_ttl: u32,
+    /// For each set of the reply: whether it is secure.
+    pub(crate) kept: Vec<bool>,
+    pub(crate) judgement: Option<Judgement>,
+}
+
+impl Job {
+    pub(crate) fn new(name: &[u8], qtype: u16, reply: &[u8], limits: Limits) -> Self {
+        let mut meter = Meter::new(limits);
+        let (reply, verdict) = match Reply::read(reply, &mut meter) {
+            Ok(reply) => (reply, None),
+            Err(Unread::Malformed) => (Reply::empty(), Some(Verdict::Bogus(ede::BOGUS))),
+            Err(Unread::TooMany) => (Reply::empty(), Some(Verdict::OverBudget(ede::INDETERMINATE))),
+        };
+        let claims = outline::claims(&reply, name, qtype, limits.aliases);
+        let verdict = match &claims {
+            None => Some(Verdict::OverBudget(ede::INDETERMINATE)),
+            Some(_) => verdict,
+        };
+        let mut this = Self {
+            claims: claims.unwrap_or_default(),
+            at: 0,
+            kept: vec![false; reply.sets.len()],
+            reply: Arc::new(reply),
+            meter,
+            steps: 0,
+            held: VecDeque::new(),
+            fetched: 0,
+            wanted: None,
+            missing: None,
+            memo: Vec::new(),
+            hints: Vec::new(),
+            tried: Vec::new(),
+            zones: Vec::new(),
+            verdict: Verdict::Secure,
+            max_ttl: u32::MAX,
+            judgement: None,
+        };
+        if let Some(verdict) = verdict {
+            this.end(verdict);
+        }
+        this
+    }
+
+    /// What it has cost so far.
+    #[must_use]
+    pub fn cost(&self) -> Cost {
+        self.meter.cost
+    }
+
+    /// Ends it with a verdict that says all.
+    pub(crate) fn end(&mut self, verdict: Verdict) {
+        let max_ttl = self.max_ttl;
+        let keep = if verdict == Verdict::Secure { self.keep() } else { Vec::new() };
+        self.judgement = Some(Judgement { verdict, max_ttl, keep });
+    }
+
+    /// The records of secure sets, and those that no set has.
+    fn keep(&self) -> Vec<bool> {
+        let records = &self.reply.message.records;
+        let mut keep: Vec<_> = records.iter().map(|record| record.rtype == rtype::OPT).collect();
+        let kept = self.reply.sets.iter().zip(&self.kept).filter(|(_, is_kept)| **is_kept);
+        for at in kept.flat_map(|(set, _)| set.records.iter().chain(&set.signatures)) {
+            keep[*at] = true;
+        }
+        if keep.iter().all(|is_kept| *is_kept) { Vec::new() } else { keep }
+    }
+
+    /// A reply that was fetched, with its number; `Ok(None)`: nobody has it.
+    pub(crate) fn obtain(
+        &mut self,
+        name: &[u8],
+        qtype: u16,
+    ) -> Result<Option<(u32, Arc<Reply>)>, Halt> {
+        let is_it = |one: &Name, other: u16| **one == *name && other == qtype;
+        if let Some((id, _, _, reply)) =
+            self.held.iter().find(|(_, one, other, _)| is_it(one, *other))
+        {
+            return Ok(Some((*id, Arc::clone(reply))));
+        }
+        if self.missing.as_ref().is_some_and(|(one, other)| is_it(one, *other)) {
+            return Ok(None);
+        }
+        if !self.wanted.as_ref().is_some_and(|(one, other)| is_it(one, *other)) {
+            self.meter.fetch()?;
+            self.wanted = Some((name.into(), qtype));
+        }
+        Err(Halt::Fetch(name.into(), qtype))
+    }
+
+    /// Takes in what came of a fetch. A reply that cannot be read is none.
+    pub(crate) fn fetched(&mut self, name: &[u8], qtype: u16, reply: Option<&[u8]>) {
+        let Some(wanted) = self.wanted.take_if(|(one, other)| **one == *name && *other == qtype)
+        else {
+            return;
+        };
+        match reply.and_then(|reply| Reply::read(reply, &mut self.meter).ok()) {
+            None => self.missing = Some(wanted),
+            Some(reply) => {
+                if self.held.len() >= MAX_HELD
+                    && let Some((id, ..)) = self.held.pop_front()
+                {
+                    self.memo.retain(|(one, ..)| *one != id);
+                }
+                self.fetched += 1;
+                self.held.push_back((self.fetched, wanted.0, wanted.1, Arc::new(reply)));
+            }
+        }
+    }
+
+    /// Checks a set of a reply, once; only one in a step.
+    pub(crate) fn check(
+        &mut self,
+        (id, reply): (u32, &Reply),
+        set: usize,
+        zone: &Arc<Zone>,
+        now: u64,
+    ) -> Result<Checked, Halt> {
+        let is_it = |one: u32, at: usize, of: &Zone| one == id && at == set && *of == **zone;
+        if let Some((.., checked)) = self.memo.iter().find(|(one, at, of, _)| is_it(*one, *at, of))
+        {
+            return Ok(*checked);
+        }
+        if self.meter.is_spent {
+            return Err(Halt::Pause);
+        }
+        let before = self.meter.cost.checks;
+        let checked = reply.check(&reply.sets[set], zone, now, &mut self.meter)?;
+        self.meter.is_spent = self.meter.cost.checks > before;
+        self.memo.push((id, set, Arc::clone(zone), checked));
+        Ok(checked)
+    }
+}
