@@ -10,8 +10,8 @@ use crate::outline::{self, Claim};
 use crate::sets::{Checked, Reply, Zone};
 use crate::{Judgement, Verdict, ede};
 
-/// Fetched replies that a job holds: one that is needed next, and one that waits for keys.
-const MAX_HELD: usize = 2;
+/// Fetched replies that a job holds: one that is needed next, and those that wait for keys of zones above.
+const MAX_HELD: usize = 4;
 
 /// One reply under validation.
 #[derive(Debug)]
@@ -145,6 +145,15 @@ impl Job {
                 self.fetched += 1;
                 self.held.push_back((self.fetched, wanted.0, wanted.1, Arc::new(reply)));
             }
+        }
+    }
+
+    /// Lets go of a fetched reply: all that it says is known.
+    pub(crate) fn release(&mut self, name: &[u8], qtype: u16) {
+        let is_it = |one: &Name, other: u16| **one == *name && other == qtype;
+        let at = self.held.iter().position(|(_, one, other, _)| is_it(one, *other));
+        if let Some((id, ..)) = at.and_then(|at| self.held.remove(at)) {
+            self.memo.retain(|(one, ..)| *one != id);
         }
     }
 

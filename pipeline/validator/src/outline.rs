@@ -56,7 +56,7 @@ pub(crate) fn claims(
                 claims.push(denial(reply, name, qtype));
                 return Some(claims);
             }
-            Next::TooLong => return Some(claims),
+            Next::Nowhere => return Some(claims),
         }
     }
     None
@@ -67,8 +67,8 @@ enum Next {
     Name(Name),
     /// There is none.
     End,
-    /// To a name that is too long, as the reply says as well.
-    TooLong,
+    /// To nothing that is claimed.
+    Nowhere,
 }
 
 fn denial(reply: &Reply, name: Name, qtype: u16) -> Claim {
@@ -101,8 +101,7 @@ fn answer(reply: &Reply, name: &[u8], qtype: u16, claims: &mut Vec<Claim>) -> bo
             claims.extend((is_signed && !is_alias).then_some(Claim::Signatures));
         }
         _ => {
-            let found = reply.find(Section::Answer, name, qtype);
-            let found = found.filter(|at| !reply.sets[*at].is_empty());
+            let found = find(reply, name, qtype).filter(|at| !is_made(reply, name, *at));
             claims.extend(found.map(Claim::Set));
         }
     }
@@ -111,27 +110,25 @@ fn answer(reply: &Reply, name: &[u8], qtype: u16, claims: &mut Vec<Claim>) -> bo
 
 /// Claims the alias at a name, and says where it leads.
 fn follow(reply: &Reply, name: &[u8], qtype: u16, claims: &mut Vec<Claim>) -> Next {
-    let find = |owner: &[u8], rtype| {
-        let found = reply.find(Section::Answer, owner, rtype);
-        found.filter(|at| !reply.sets[*at].is_empty())
-    };
-    let alias = find(name, rtype::CNAME).filter(|_| qtype != rtype::CNAME);
-    let above = name::upwards(name).skip(1).find_map(|owner| find(owner, rtype::DNAME));
-    let is_signed = alias.is_some_and(|at| !reply.sets[at].signatures.is_empty());
+    let alias = find(reply, name, rtype::CNAME);
+    let above = dname_above(reply, name);
+    let is_made = alias.is_some_and(|at| is_made(reply, name, at));
     match (alias, above) {
         (Some(alias), None) => claims.push(Claim::Set(alias)),
-        (Some(alias), Some(_)) if is_signed => claims.push(Claim::Set(alias)),
+        (Some(alias), Some(_)) if !is_made => claims.push(Claim::Set(alias)),
         (_, Some(above)) => {
             claims.push(Claim::Set(above));
             let Some(substitute) = substitute(reply, name, above) else {
                 let is_said = alias.is_none() && reply.message.rcode == YXDOMAIN;
                 claims.extend((!is_said).then_some(Claim::Nonsense));
-                return Next::TooLong;
+                return Next::Nowhere;
             };
             let Some(alias) = alias else { return Next::Name(substitute) };
             let is_right = target(reply, alias).as_deref() == Some(&substitute);
             claims.push(if is_right { Claim::Follows(alias) } else { Claim::Nonsense });
-            return Next::Name(substitute);
+            // The alias itself may be what was asked for.
+            let is_end = qtype == rtype::CNAME && reply.message.rcode == NOERROR;
+            return if is_end { Next::Nowhere } else { Next::Name(substitute) };
         }
         (None, None) => return Next::End,
     }
@@ -139,9 +136,26 @@ fn follow(reply: &Reply, name: &[u8], qtype: u16, claims: &mut Vec<Claim>) -> Ne
         Some(target) => Next::Name(target),
         None => {
             claims.push(Claim::Nonsense);
-            Next::TooLong
+            Next::Nowhere
         }
     }
+}
+
+/// The records of a type in the answer.
+fn find(reply: &Reply, owner: &[u8], rtype: u16) -> Option<usize> {
+    let found = reply.find(Section::Answer, owner, rtype);
+    found.filter(|at| !reply.sets[*at].is_empty())
+}
+
+/// The DNAME records of a name above.
+fn dname_above(reply: &Reply, name: &[u8]) -> Option<usize> {
+    name::upwards(name).skip(1).find_map(|owner| find(reply, owner, rtype::DNAME))
+}
+
+/// Whether a set is an alias that a server made of a DNAME above: it has no signature of its own.
+fn is_made(reply: &Reply, name: &[u8], at: usize) -> bool {
+    let set = &reply.sets[at];
+    set.rtype == rtype::CNAME && set.signatures.is_empty() && dname_above(reply, name).is_some()
 }
 
 /// The only name in a set of aliases.

@@ -80,6 +80,7 @@ impl Judge<'_> {
             None => Err(ede::UNREACHABLE),
             Some((_, reply)) => self.judge_keys(&reply, zone, ds, trusted)?,
         };
+        self.job.release(zone, rtype::DNSKEY);
         match judged {
             Ok((zone, seconds)) => {
                 let name = zone.name.clone();
@@ -159,6 +160,9 @@ impl Judge<'_> {
                 Some((id, reply)) => self.judge_ds((id, &reply), &name, zone)?,
             },
         };
+        if !matches!(said, Said::Between(_)) {
+            self.job.release(&name, rtype::DS);
+        }
         match said {
             Said::State(state, seconds) => self.table.keep(&name, state, seconds, self.now),
             Said::Inside(through, seconds) => self.keep_inside(&name, through, target, seconds),
