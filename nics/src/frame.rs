@@ -33,20 +33,26 @@ const _: () = assert!(size_of::<Frame>() == 24, "three words, so that a packet f
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLong;
 
-/// What the port found out about a received frame's checksums.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verified {
-    /// Nothing: check them in software.
-    Unknown,
-    /// Both the IP header's and the UDP checksum are right.
-    Good,
-    /// One of them is wrong.
-    Bad,
+/// Which checksums of a received frame the port vouches for. It checked them, or it got the packet undamaged from a
+/// sender on the same host that left them unfinished. The others are checked in software.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// The IPv4 header's.
+    pub ip: bool,
+    /// The UDP checksum.
+    pub udp: bool,
+}
+
+impl Verified {
+    /// None.
+    pub const NOTHING: Self = Self { ip: false, udp: false };
+    /// Both.
+    pub const ALL: Self = Self { ip: true, udp: true };
 }
 
 const FROM_DPDK: u8 = 1 << 0;
-const SUMS_GOOD: u8 = 1 << 1;
-const SUMS_BAD: u8 = 1 << 2;
+const IP_VERIFIED: u8 = 1 << 1;
+const UDP_VERIFIED: u8 = 1 << 2;
 const OFFLOAD: u8 = 1 << 3;
 const OFFLOAD_V6: u8 = 1 << 4;
 
@@ -145,25 +151,17 @@ impl Frame {
         crate::prefetch_to_write(self.data.as_ptr().wrapping_add(64));
     }
 
-    /// What the port found out about the checksums of this received frame.
-    #[inline]
+    /// Which checksums of this received frame the port vouches for.
+    #[inline(always)]
     pub fn verified(&self) -> Verified {
-        match self.marks & (SUMS_GOOD | SUMS_BAD) {
-            0 => Verified::Unknown,
-            SUMS_GOOD => Verified::Good,
-            _ => Verified::Bad,
-        }
+        Verified { ip: self.marks & IP_VERIFIED != 0, udp: self.marks & UDP_VERIFIED != 0 }
     }
 
-    /// Records what the port found out about the checksums.
-    #[inline]
+    /// Records which checksums the port vouches for.
+    #[inline(always)]
     pub fn set_verified(&mut self, verified: Verified) {
-        self.marks &= !(SUMS_GOOD | SUMS_BAD);
-        self.marks |= match verified {
-            Verified::Unknown => 0,
-            Verified::Good => SUMS_GOOD,
-            Verified::Bad => SUMS_BAD,
-        };
+        self.marks &= !(IP_VERIFIED | UDP_VERIFIED);
+        self.marks |= u8::from(verified.ip) * IP_VERIFIED | u8::from(verified.udp) * UDP_VERIFIED;
     }
 
     /// Leaves the checksums of this frame to the port. Only for ports that can

@@ -89,6 +89,8 @@ pub struct PortFacts {
     pub max_tx_queues: u16,
     /// Whether it computes IPv4 and UDP checksums on transmit.
     pub checksum_offload: bool,
+    /// Whether it hands over frames of its own host whose UDP checksum is unfinished, and does not say so.
+    pub partial_checksums: bool,
     /// NUMA node of the device, if known.
     pub numa_node: Option<u32>,
 }

@@ -74,7 +74,7 @@ fn frames_flow_through_a_ring_with_their_bytes_intact() {
             assert_eq!(frame.bytes().len(), 60 + number % 1400);
             assert!(frame.bytes().iter().all(|&byte| byte == number as u8));
             assert_eq!((frame.port(), frame.room()), (5, 2048));
-            assert_eq!(frame.verified(), Verified::Unknown);
+            assert_eq!(frame.verified(), Verified::NOTHING);
         }
         assert_eq!(pool.in_use(), 40);
         release(&mut burst);

@@ -423,6 +423,7 @@ fn stage_port((settings, facts): (&pmdns_config::Port, &PortFacts)) -> Port {
     Port {
         dns_port: settings.dns_port,
         checksum_offload: settings.checksum_offload && facts.checksum_offload,
+        partial_checksums: facts.partial_checksums,
         ..Port::new(facts.mac, addresses)
     }
 }

@@ -15,6 +15,8 @@ pub struct Port {
     pub dns_port: u16,
     /// Whether the port computes checksums on transmit.
     pub checksum_offload: bool,
+    /// Whether its frames may have an unfinished UDP checksum without saying so.
+    pub partial_checksums: bool,
 }
 
 impl Port {

@@ -20,7 +20,7 @@ pub fn exchange(
     later: u32,
 ) -> Option<Result<(), Unusable>> {
     let asked = query.frame_bytes();
-    let miss = forwarder.hand(&asked, Verified::Unknown).misses.pop()?;
+    let miss = forwarder.hand(&asked, Verified::NOTHING).misses.pop()?;
     let now = forwarder.seconds();
     let slow_path = &mut forwarder.rig.slow_path[0];
     let key = miss.key();
@@ -42,7 +42,7 @@ pub fn exchange(
     slow_path.writer.insert(&entry);
     if entry.head().expires > now + 5 {
         let cached =
-            forwarder.hand(&asked, Verified::Unknown).sent.pop().expect("it is in the cache");
+            forwarder.hand(&asked, Verified::NOTHING).sent.pop().expect("it is in the cache");
         let cached = check::message(&cached).expect("a whole answer");
         assert!(check::same_but_for_ttls(answer, cached), "fresh and cached answers differ");
     }

@@ -62,7 +62,7 @@ fuzz_target!(|data: &[u8]| {
     // The same for each eight letters.
     let letters = u64::from_le_bytes([input.byte(); 8]);
     FORWARDER.with_borrow_mut(|forwarder| {
-        let miss = forwarder.hand(&client.frame_bytes(), Verified::Unknown).misses.pop();
+        let miss = forwarder.hand(&client.frame_bytes(), Verified::NOTHING).misses.pop();
         let miss = miss.expect("nothing is cached or refused here");
         let seed = forwarder.rig.slow_path[0].cache.seed();
         let asked = Asked::new(&miss, seed, id, letters, how & 2 == 0);

@@ -37,9 +37,10 @@ static const uint32_t DPDK_MBUF_L3_LEN_SHIFT = RTE_MBUF_L3_LEN_OFS;
 /* Flags of received mbufs. */
 static const uint64_t DPDK_RX_IP_CKSUM_BAD = RTE_MBUF_F_RX_IP_CKSUM_BAD;
 static const uint64_t DPDK_RX_IP_CKSUM_GOOD = RTE_MBUF_F_RX_IP_CKSUM_GOOD;
+static const uint64_t DPDK_RX_IP_CKSUM_NONE = RTE_MBUF_F_RX_IP_CKSUM_NONE;
 static const uint64_t DPDK_RX_L4_CKSUM_BAD = RTE_MBUF_F_RX_L4_CKSUM_BAD;
 static const uint64_t DPDK_RX_L4_CKSUM_GOOD = RTE_MBUF_F_RX_L4_CKSUM_GOOD;
-static const uint32_t DPDK_PTYPE_L3_IPV6 = RTE_PTYPE_L3_IPV6;
+static const uint64_t DPDK_RX_L4_CKSUM_NONE = RTE_MBUF_F_RX_L4_CKSUM_NONE;
 
 /* Flags of mbufs to transmit. */
 static const uint64_t DPDK_TX_IPV4 = RTE_MBUF_F_TX_IPV4;

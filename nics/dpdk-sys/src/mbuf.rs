@@ -47,7 +47,7 @@ fields! {
     nb_segs, set_nb_segs: u16 = DPDK_MBUF_NB_SEGS;
     /// Offload flags, `DPDK_RX_*` and `DPDK_TX_*`.
     ol_flags, set_ol_flags: u64 = DPDK_MBUF_OL_FLAGS;
-    /// What the port thinks the packet is, `DPDK_PTYPE_*`.
+    /// What the port thinks the packet is, `RTE_PTYPE_*`.
     packet_type, set_packet_type: u32 = DPDK_MBUF_PACKET_TYPE;
     /// Bytes of the packet, all segments together.
     pkt_len, set_pkt_len: u32 = DPDK_MBUF_PKT_LEN;

@@ -16,6 +16,9 @@ use crate::PortFacts;
 /// What a port must have before checksums are left to it: both, or the software does both.
 pub(super) const CHECKSUMS: u64 = DPDK_TX_OFFLOAD_IPV4_CKSUM | DPDK_TX_OFFLOAD_UDP_CKSUM;
 
+/// Drivers over a kernel interface that do not pass on what the kernel knows of a checksum.
+const FLAGLESS: [&str; 3] = ["net_af_xdp", "net_af_packet", "net_pcap"];
+
 /// Devices are plugged in and out one at a time: the EAL's lists of them have no lock.
 static PLUGGING: Mutex<()> = Mutex::new(());
 
@@ -242,14 +245,16 @@ fn facts(device: &Device, settings: &pmdns_config::Port) -> Result<PortFacts, Po
     }
     // SAFETY: takes any number; -1 means the node is unknown.
     let node = unsafe { dpdk_sys::rte_eth_dev_socket_id(device.id) };
+    let driver = owned_text(info.driver_name);
     Ok(PortFacts {
         name: name.clone(),
-        driver: owned_text(info.driver_name),
         mac: mac.addr_bytes,
         max_rx_queues: info.max_rx_queues,
         max_tx_queues: info.max_tx_queues,
         checksum_offload: settings.checksum_offload
             && info.tx_offload_capa & CHECKSUMS == CHECKSUMS,
+        partial_checksums: FLAGLESS.contains(&driver.as_str()),
+        driver,
         numa_node: u32::try_from(node).ok(),
     })
 }
