@@ -24,6 +24,7 @@ use pmdns_stages::policy::{Policy, Ruleset};
 use pmdns_stages::ports::{Port, Ports};
 use pmdns_stages::ratelimit::{Limiter, RateLimit};
 use pmdns_stages::testing::OUR_MAC;
+use pmdns_stages::vlan::Vlans;
 use pmdns_stages::wire::name::Seed;
 use pmdns_stages::{
     Answer, Batch, Context, Exits, Layout, MAX_BATCH, Packet, Stage, StageName, Step,
@@ -62,7 +63,8 @@ impl Kit {
             Arena::new(bytes, config.cache.pages, None).expect("there is memory for the bench");
         let (cache, mut writers) = Cache::new(arena, 1, seed).expect("the arena is large enough");
         let addresses = config.ports[0].addresses.iter().map(|address| address.address);
-        let ports: Ports = [Port::new(OUR_MAC, addresses)].into();
+        let vlans = Vlans::of(&config.ports[0].vlans);
+        let ports: Ports = [Port { vlans, ..Port::new(OUR_MAC, addresses) }].into();
         let (rules, _) = Ruleset::load(&config, seed, 1).expect("the bench's rules are lawful");
         let rules = Arc::new(rules);
         let misses = Limiter::of_misses(&config.ratelimit, clock.ticks_per_second(), seed);
@@ -72,7 +74,7 @@ impl Kit {
             parse: Parse::new(Arc::clone(&ports), seed)
                 .checking(Some(cookies))
                 .introducing(Arc::clone(&fixed)),
-            neighbor: Neighbor::new(Arc::clone(&ports)),
+            neighbor: Neighbor::new(Arc::clone(&ports), clock.ticks_per_second(), seed),
             acl: Acl::new(&config, &rules),
             ratelimit: RateLimit::new(&config.ratelimit, clock.ticks_per_second(), seed),
             lookup: Lookup::new(Arc::clone(&cache), Arc::clone(&rules)),

@@ -7,6 +7,7 @@
 mod advice;
 mod check;
 mod cookies;
+mod device;
 mod error;
 mod explain;
 pub mod files;
@@ -25,8 +26,10 @@ mod size;
 mod tsig;
 mod upstream;
 mod views;
+mod vlan;
 
 pub use cookies::{CookieSecret, CookieSecrets};
+pub use device::{PciAddress, device_name, device_text};
 pub use error::{ConfigError, Place};
 pub use files::FileError;
 pub use local::{Local, LocalError, LocalProblem, LocalRecord, type_number};
@@ -40,3 +43,4 @@ pub use size::ByteSize;
 pub use tsig::{TsigSecret, TsigSecretError};
 pub use upstream::{Endpoint, Host, HostError, Protocol, Server, UpstreamAddress, UpstreamError};
 pub use views::{ViewSet, group_of};
+pub use vlan::Vlan;

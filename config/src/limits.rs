@@ -13,6 +13,10 @@ pub const MAX_PORTS: usize = 16;
 pub const MAX_NAME: usize = 32;
 /// Addresses of ours on one port.
 pub const MAX_ADDRESSES: usize = 16;
+/// VLANs of a port.
+pub const MAX_VLANS: usize = 64;
+/// VLAN ids: 0 is none, 4095 is reserved (IEEE 802.1Q section 9.6).
+pub const VLAN_IDS: (u16, u16) = (1, 4094);
 /// The fewest descriptors in a queue: one full batch.
 pub const MIN_DESCRIPTORS: u16 = 64;
 /// The most descriptors in a queue.

@@ -116,6 +116,7 @@ fn settings() -> pmdns_config::Port {
         name: "null".into(),
         device: "net_null0,size=64".into(),
         addresses: Vec::new(),
+        vlans: vec![pmdns_config::Vlan::Untagged],
         dns_port: 53,
         rx_descriptors: 1024,
         tx_descriptors: 1024,

@@ -161,7 +161,8 @@ impl Frame {
     #[inline(always)]
     pub fn set_verified(&mut self, verified: Verified) {
         self.marks &= !(IP_VERIFIED | UDP_VERIFIED);
-        self.marks |= u8::from(verified.ip) * IP_VERIFIED | u8::from(verified.udp) * UDP_VERIFIED;
+        self.marks |= u8::from(verified.ip) * IP_VERIFIED;
+        self.marks |= u8::from(verified.udp) * UDP_VERIFIED;
     }
 
     /// Leaves the checksums of this frame to the port. Only for ports that can

@@ -26,6 +26,7 @@ fn settings(device: &str) -> pmdns_config::Port {
         name: "lab".into(),
         device: device.into(),
         addresses: Vec::new(),
+        vlans: vec![pmdns_config::Vlan::Untagged],
         dns_port: 53,
         rx_descriptors: 256,
         tx_descriptors: 256,

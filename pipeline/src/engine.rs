@@ -22,6 +22,7 @@ use pmdns_stages::parse::Parse;
 use pmdns_stages::policy::{Digest, Policy, Ruleset, RulesetError};
 use pmdns_stages::ports::{Port, Ports};
 use pmdns_stages::ratelimit::{Limiter, RateLimit};
+use pmdns_stages::vlan::Vlans;
 use pmdns_stages::wire::name::Seed;
 
 use crate::clock::Clock;
@@ -407,7 +408,7 @@ fn stages(
             .checking(cookies)
             .heeding(config.client_subnet.policy)
             .introducing(Arc::clone(&fixed)),
-        neighbor: Neighbor::new(Arc::clone(&ports)),
+        neighbor: Neighbor::new(Arc::clone(&ports), clock.ticks_per_second(), seed),
         acl: Acl::new(config, &rules),
         ratelimit: RateLimit::new(&config.ratelimit, clock.ticks_per_second(), seed),
         lookup: Lookup::new(Arc::clone(cache), Arc::clone(&rules))
@@ -421,6 +422,7 @@ fn stages(
 fn stage_port((settings, facts): (&pmdns_config::Port, &PortFacts)) -> Port {
     let addresses = settings.addresses.iter().map(|address| address.address);
     Port {
+        vlans: Vlans::of(&settings.vlans),
         dns_port: settings.dns_port,
         checksum_offload: settings.checksum_offload && facts.checksum_offload,
         partial_checksums: facts.partial_checksums,

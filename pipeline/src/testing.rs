@@ -16,8 +16,8 @@ const FRAMES: usize = 8192;
 /// Slots in each direction of the rig's link.
 const DEPTH: usize = 4096;
 
-/// The config of a rig: one port with the addresses of `stages::testing`. `more` is added to it. Every client may ask,
-/// unless `more` has an `[acl]`.
+/// The config of a rig: one port with the addresses of `stages::testing`, in a few VLANs. `more` is added to it. Every
+/// client may ask, unless `more` has an `[acl]`.
 pub fn config(more: &str) -> Config {
     let acl = if more.contains("[acl]") { "" } else { "[acl]\ndefault = \"allow\"" };
     let text = format!(
@@ -26,6 +26,7 @@ pub fn config(more: &str) -> Config {
         name = "p0"
         device = "memory"
         addresses = ["10.77.0.2/24", "fd77::2/64"]
+        vlans = ["untagged", 7, [7, 7]]
         [[upstream]]
         address = "127.0.0.1:5353"
         [control]

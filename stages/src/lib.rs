@@ -21,6 +21,7 @@ pub mod ports;
 pub mod ratelimit;
 pub mod step;
 pub mod testing;
+pub mod vlan;
 pub mod wire;
 
 pub use packet::{Answer, Batch, Layout, MAX_BATCH, Packet, Tick};

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use crate::vlan::Vlans;
+
 /// One port, as the stages see it.
 #[derive(Clone, Debug, Default)]
 pub struct Port {
@@ -11,6 +13,8 @@ pub struct Port {
     pub ipv4: Vec<[u8; 4]>,
     /// Our IPv6 addresses.
     pub ipv6: Vec<[u8; 16]>,
+    /// The VLANs it is on.
+    pub vlans: Vlans,
     /// UDP port that queries come to.
     pub dns_port: u16,
     /// Whether the port computes checksums on transmit.
@@ -20,7 +24,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// A port with the given addresses that answers on port 53.
+    /// A port with the given addresses that answers untagged frames on port 53.
     pub fn new(mac: [u8; 6], addresses: impl IntoIterator<Item = IpAddr>) -> Self {
         let mut port = Self { mac, dns_port: 53, ..Self::default() };
         for address in addresses {

@@ -37,6 +37,8 @@ reasons! {
     Runt = "runt",
     /// More VLAN tags than two.
     VlanDepth = "vlan_depth",
+    /// A VLAN that the port is not on: other tags than `vlans` of the port lists, or none.
+    Vlan = "vlan",
     /// The IPv4 header's version, length or total length is wrong.
     Ipv4Header = "ipv4_header",
     /// The IPv4 header checksum is wrong.
@@ -65,6 +67,8 @@ reasons! {
     DnsResponse = "dns_response",
     /// ARP, neighbour discovery or echo that asks nothing of us, or is malformed.
     NeighborIgnored = "neighbor_ignored",
+    /// A multicast listener query (MLD), which a report of its own answers a little later.
+    MldQuery = "mld_query",
     /// The access list drops this client.
     AclDrop = "acl_drop",
     /// The client's rate limit is used up.

@@ -77,6 +77,7 @@ impl Port {
             name: "load".into(),
             device: link.device.clone(),
             addresses: Vec::new(),
+            vlans: vec![pmdns_config::Vlan::Untagged],
             dns_port: 53,
             rx_descriptors: link.descriptors,
             tx_descriptors: link.descriptors,

@@ -4,9 +4,14 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use super::{Verdict, at_most, broken, in_range, plain_name, unicast};
-use crate::limits::{MAX_ADDRESSES, MAX_DESCRIPTORS, MAX_LINK_WAIT_MS, MAX_PORTS, MIN_DESCRIPTORS};
+use crate::device::device_name;
+use crate::limits::{
+    MAX_ADDRESSES, MAX_DESCRIPTORS, MAX_LINK_WAIT_MS, MAX_PORTS, MAX_VLANS, MIN_DESCRIPTORS,
+    VLAN_IDS,
+};
 use crate::problem::Problem;
 use crate::settings::Port;
+use crate::vlan::Vlan;
 
 /// The device of a port that frames are played into from a file; there may be several.
 const REPLAY: &str = "replay";
@@ -47,11 +52,28 @@ fn check_port(path: &str, port: &Port) -> Verdict {
     for (index, address) in port.addresses.iter().enumerate() {
         unicast(&format!("{key}[{index}]"), address.address)?;
     }
+    check_vlans(&format!("{path}.vlans"), &port.vlans)?;
     in_range(&format!("{path}.dns_port"), port.dns_port, 1, u16::MAX)?;
     let (min, max) = (MIN_DESCRIPTORS, MAX_DESCRIPTORS);
     in_range(&format!("{path}.rx_descriptors"), port.rx_descriptors, min, max)?;
     in_range(&format!("{path}.tx_descriptors"), port.tx_descriptors, min, max)?;
     in_range(&format!("{path}.link_wait_ms"), port.link_wait_ms, 0, MAX_LINK_WAIT_MS)
+}
+
+fn check_vlans(key: &str, vlans: &[Vlan]) -> Verdict {
+    if vlans.is_empty() {
+        return broken(key, Problem::Empty("at least one, as in [\"untagged\"]"));
+    }
+    at_most(key, "VLANs", vlans.len(), MAX_VLANS)?;
+    for (index, vlan) in vlans.iter().enumerate() {
+        let (entry, (min, max)) = (format!("{key}[{index}]"), VLAN_IDS);
+        vlan.ids().try_for_each(|id| in_range(&entry, id, min, max))?;
+        if let Some(first) = vlans[..index].iter().position(|other| other == vlan) {
+            let (value, other) = (vlan.to_string(), format!("{key}[{first}]"));
+            return broken(entry, Problem::Twice { value, other, fix: "remove one of the two" });
+        }
+    }
+    Ok(())
 }
 
 fn check_unique_names(ports: &[Port]) -> Verdict {
@@ -70,7 +92,7 @@ fn check_unique_names(ports: &[Port]) -> Verdict {
 
 /// Two ports on one device: what stands before the comma is the device, the rest are its options.
 fn check_unique_devices(ports: &[Port]) -> Verdict {
-    let device = |port: &Port| port.device.split(',').next().unwrap_or_default().trim().to_owned();
+    let device = |port: &Port| device_name(&port.device);
     for (index, port) in ports.iter().enumerate() {
         let name = device(port);
         let first = ports[..index].iter().position(|other| device(other) == name);

@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use crate::placement::Stretch;
 use crate::prefix::InterfaceAddress;
+use crate::vlan::Vlan;
 
 /// `[eal]`
 #[derive(Clone, Debug, Deserialize)]
@@ -29,6 +30,9 @@ pub struct Port {
     pub device: String,
     /// Our own addresses on this port, with prefix lengths. Queries to other addresses are not ours.
     pub addresses: Vec<InterfaceAddress>,
+    /// The VLANs this port is on. Frames of others are dropped.
+    #[serde(default = "untagged")]
+    pub vlans: Vec<Vlan>,
     /// UDP port that queries come to.
     #[serde(default = "dns_port")]
     pub dns_port: u16,
@@ -90,6 +94,10 @@ impl Default for Frames {
     fn default() -> Self {
         Self { count: 0, batch: 32, ring: 1024 }
     }
+}
+
+fn untagged() -> Vec<Vlan> {
+    vec![Vlan::Untagged]
 }
 
 fn dns_port() -> u16 {

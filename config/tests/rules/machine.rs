@@ -203,3 +203,46 @@ fn the_cache() {
     refuses_in("[cache]", "max_negative_ttl = 2147483648", "cache.max_negative_ttl", &parts);
     refuses_in("[cache]", "numa_node = 1024", "cache.numa_node", &["allowed: 0 to 1023"]);
 }
+
+#[test]
+fn vlans_of_ports() {
+    let with = |vlans: &str| format!("vlans = {vlans}");
+    let (key, entry) = ("port[0].vlans", "port[0].vlans[0]");
+    refuses_in("[[port]]", &with("[]"), key, &["is empty; write at least one"]);
+    for id in ["0", "4095", "[1, 4095]", "[0, 1]"] {
+        refuses_in("[[port]]", &with(&format!("[{id}]")), entry, &["allowed: 1 to 4094"]);
+    }
+    refuses_in(
+        "[[port]]",
+        &with("[7, 7]"),
+        "port[0].vlans[1]",
+        &["is 7, as is `port[0].vlans[0]`"],
+    );
+    let many = |n: u16| with(&format!("{:?}", (1..=n).collect::<Vec<_>>()));
+    refuses_in("[[port]]", &many(65), key, &["has 65 VLANs; allowed: at most 64"]);
+    for wrong in ["[\"tagged\"]", "[-1]", "[70000]", "[[1]]", "[[1, 2, 3]]", "[1.5]"] {
+        let text = LAWFUL.replacen("[[port]]\n", &format!("[[port]]\n{}\n", with(wrong)), 1);
+        let error = Config::from_toml(&text).expect_err(wrong).to_string();
+        assert!(error.contains("untagged"), "{error}");
+    }
+    for vlans in ["[\"untagged\"]", "[1, 4094, \"untagged\", [1, 1], [100, 7]]"] {
+        accepts("[[port]]\n", &format!("[[port]]\n{}\n", with(vlans)));
+    }
+    accepts("[[port]]\n", &format!("[[port]]\n{}\n", many(64)));
+}
+
+#[test]
+fn bound_medium_one_pci_device_is_one_port_however_it_is_written() {
+    let text = LAWFUL
+        .replace("net_tap0,iface=pm0", "01:00.A")
+        .replace("net_tap1,iface=pm1", "0000:01:00.a");
+    assert!(
+        Config::from_toml(&text).is_ok(),
+        "a function is 0 to 7, so these are no PCI addresses"
+    );
+    let text = LAWFUL
+        .replace("net_tap0,iface=pm0", "0A:00.0")
+        .replace("net_tap1,iface=pm1", "0000:0a:00.0");
+    let error = Config::from_toml(&text).expect_err("one device").to_string();
+    assert!(error.contains("is `0000:0a:00.0`, as is `port[0].device`"), "{error}");
+}

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::{fs, mem};
 
+use pmdns_config::{PciAddress, device_text};
+
 use super::advice::{self, EalError};
 use super::{error_text, last_error, log, owned_text};
 
@@ -78,8 +80,8 @@ impl Eal {
 /// The EAL arguments for these ports: the operator's own, and an `-a` for each PCI device, because the
 /// EAL must take only the devices that are ours. Without a PCI port no device is looked at at all.
 pub fn arguments(settings: &pmdns_config::Eal, ports: &[pmdns_config::Port]) -> Vec<String> {
-    let devices: Vec<&str> =
-        ports.iter().map(|port| port.device.as_str()).filter(|device| is_pci(device)).collect();
+    let devices = ports.iter().map(|port| port.device.as_str());
+    let devices: Vec<&str> = devices.filter(|device| PciAddress::of(device).is_some()).collect();
     let mut arguments = settings.args.clone();
     if devices.is_empty() {
         if !arguments.iter().any(|word| word == "--no-pci" || word.starts_with("-a")) {
@@ -89,20 +91,15 @@ pub fn arguments(settings: &pmdns_config::Eal, ports: &[pmdns_config::Port]) -> 
     }
     arguments.retain(|word| word != "--no-pci");
     for device in devices {
-        if !arguments.iter().any(|word| word.contains(device)) {
-            arguments.extend(["-a".to_owned(), device.to_owned()]);
+        let same = |word: &String| {
+            let word = word.strip_prefix("-a").unwrap_or(word);
+            PciAddress::of(word) == PciAddress::of(device)
+        };
+        if !arguments.iter().any(same) {
+            arguments.extend(["-a".to_owned(), device_text(device)]);
         }
     }
     arguments
-}
-
-/// Whether a device is given by a PCI address: `0000:01:00.0`, `01:00.0`, with or without `,options`.
-pub(super) fn is_pci(device: &str) -> bool {
-    let address = device.split(',').next().unwrap_or_default();
-    let Some((bus, function)) = address.rsplit_once('.') else { return false };
-    let numbers: Vec<&str> = bus.split(':').collect();
-    let hexadecimal = |text: &str| u32::from_str_radix(text, 16).is_ok();
-    matches!(numbers.len(), 2 | 3) && numbers.into_iter().chain([function]).all(hexadecimal)
 }
 
 /// The environment if it is running.
@@ -257,6 +254,7 @@ mod tests {
             name: "wan".into(),
             device: device.into(),
             addresses: Vec::new(),
+            vlans: vec![pmdns_config::Vlan::Untagged],
             dns_port: 53,
             rx_descriptors: 64,
             tx_descriptors: 64,
@@ -267,22 +265,20 @@ mod tests {
     }
 
     #[test]
-    fn pci_addresses_are_told_from_vdevs() {
-        for device in ["0000:01:00.0", "01:00.1", "0000:01:00.0,dv_flow_en=0"] {
-            assert!(is_pci(device), "{device}");
-        }
-        for device in ["net_tap0", "net_tap0,iface=pm0,mac=02:00:00:00:00:aa", "replay", "1.2"] {
-            assert!(!is_pci(device), "{device}");
-        }
-    }
-
-    #[test]
     fn only_our_devices_are_taken() {
         assert_eq!(arguments(&settings("-m 64"), &[port("net_null0")]), words("-m 64 --no-pci"));
         assert_eq!(arguments(&settings("--no-pci"), &[port("net_null0")]), words("--no-pci"));
         let pci = [port("0000:01:00.0"), port("net_tap0")];
         assert_eq!(arguments(&settings("--no-pci"), &pci), words("-a 0000:01:00.0"));
-        assert_eq!(arguments(&settings("-a 0000:01:00.0"), &pci), words("-a 0000:01:00.0"));
+        for given in ["-a 0000:01:00.0", "-a 01:00.0,dv_flow_en=0", "-a01:00.0"] {
+            assert_eq!(arguments(&settings(given), &pci), words(given));
+        }
+    }
+
+    #[test]
+    fn bound_medium_a_pci_address_is_given_to_dpdk_in_full() {
+        let short = [port("0A:00.0,opt=1")];
+        assert_eq!(arguments(&settings("--no-pci"), &short), words("-a 0000:0a:00.0,opt=1"));
     }
 
     #[test]

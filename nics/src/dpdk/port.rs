@@ -9,7 +9,9 @@ use dpdk_sys::{
     rte_device, rte_eth_dev_info, rte_ether_addr,
 };
 
-use super::eal::{Eal, Environment, is_pci};
+use pmdns_config::{PciAddress, device_text};
+
+use super::eal::{Eal, Environment};
 use super::{advice, error_text, log, owned_text};
 use crate::PortFacts;
 
@@ -151,7 +153,7 @@ impl Drop for Device {
 
 /// The port number of a device, and what was logged in finding it.
 fn find_or_plug(settings: &pmdns_config::Port) -> Result<(u16, Vec<String>), PortError> {
-    let (port, device) = (settings.name.clone(), settings.device.clone());
+    let (port, device) = (settings.name.clone(), device_text(&settings.device));
     let name = device.split(',').next().unwrap_or_default();
     let (Ok(c_name), Ok(c_device)) = (CString::new(name), CString::new(device.as_str())) else {
         return Err(PortError::ZeroByte { port, device });
@@ -176,7 +178,7 @@ fn find_or_plug(settings: &pmdns_config::Port) -> Result<(u16, Vec<String>), Por
 }
 
 fn device_advice(device: &str) -> &'static str {
-    if is_pci(device) {
+    if PciAddress::of(device).is_some() {
         "check the address with `dpdk-devbind.py --status`, bind the device with \
          `dpdk-devbind.py -b vfio-pci ADDRESS`, and see that eal.args does not have --no-pci"
     } else if device.starts_with("net_tap") || device.starts_with("net_af_") {

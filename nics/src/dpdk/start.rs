@@ -1,5 +1,6 @@
 //! A port from configured to running, and what it tells while it runs.
 
+use std::collections::BTreeSet;
 use std::ffi::{CStr, c_int};
 use std::mem;
 use std::sync::Arc;
@@ -8,9 +9,11 @@ use std::time::{Duration, Instant};
 
 use dpdk_sys::{
     DPDK_MQ_RX_NONE, DPDK_MQ_RX_RSS, DPDK_RSS_IP, DPDK_RX_OFFLOAD_IPV4_CKSUM,
-    DPDK_RX_OFFLOAD_UDP_CKSUM, DPDK_TX_OFFLOAD_FAST_FREE, rte_eth_conf, rte_eth_dev_info,
-    rte_eth_stats, rte_eth_xstat, rte_eth_xstat_name,
+    DPDK_RX_OFFLOAD_UDP_CKSUM, DPDK_RX_OFFLOAD_VLAN_FILTER, DPDK_TX_OFFLOAD_FAST_FREE,
+    rte_eth_conf, rte_eth_dev_info, rte_eth_stats, rte_eth_xstat, rte_eth_xstat_name,
 };
+
+use pmdns_config::Vlan;
 
 use super::mempool::{FastFree, Mempool};
 use super::port::{CHECKSUMS, ClosedPort, Device, PortError};
@@ -94,6 +97,9 @@ impl ClosedPort {
         // SAFETY: the port is ours, configured, and all its queues are set up.
         check("start the port", unsafe { dpdk_sys::rte_eth_dev_start(id) })?;
         self.choose_what_to_hear(&mut setup.warnings);
+        if conf.rxmode.offloads & DPDK_RX_OFFLOAD_VLAN_FILTER != 0 {
+            self.let_vlans_in(&mut setup.warnings);
+        }
         // SAFETY: the port is ours. A driver that cannot reset its counters starts them at zero.
         let _best_effort = unsafe { dpdk_sys::rte_eth_stats_reset(id) };
         Ok(setup)
@@ -113,9 +119,9 @@ impl ClosedPort {
             let hash = DPDK_RSS_IP & info.flow_type_rss_offloads;
             if hash == 0 {
                 warnings.push(format!(
-                    "port {}: {} cannot spread queries over {} RX queues by IP address: cores \
-                     will be loaded unevenly",
-                    self.facts.name, self.facts.driver, plan.rx_queues
+                    "{} cannot spread queries over {} RX queues by IP address: cores will be loaded \
+                     unevenly",
+                    self.facts.driver, plan.rx_queues
                 ));
             } else {
                 conf.rxmode.mq_mode = DPDK_MQ_RX_RSS;
@@ -125,6 +131,9 @@ impl ClosedPort {
         if self.settings.checksum_offload {
             let checked = DPDK_RX_OFFLOAD_IPV4_CKSUM | DPDK_RX_OFFLOAD_UDP_CKSUM;
             conf.rxmode.offloads |= checked & info.rx_offload_capa;
+        }
+        if filters_vlans(&self.facts.driver, &self.settings.vlans) {
+            conf.rxmode.offloads |= DPDK_RX_OFFLOAD_VLAN_FILTER & info.rx_offload_capa;
         }
         if self.facts.checksum_offload {
             conf.txmode.offloads |= CHECKSUMS;
@@ -182,6 +191,20 @@ impl ClosedPort {
         Ok(())
     }
 
+    fn let_vlans_in(&self, warnings: &mut Vec<String>) {
+        for id in vlan_ids(&self.settings.vlans) {
+            // SAFETY: the port is ours and runs.
+            let code = unsafe { dpdk_sys::rte_eth_dev_vlan_filter(self.device.id, id, 1) };
+            if code != 0 {
+                warnings.push(format!(
+                    "{} cannot let VLAN {id} in, so its queries may not arrive: {}",
+                    self.facts.driver,
+                    error_text(code)
+                ));
+            }
+        }
+    }
+
     /// Frames for other MAC addresses if asked for, and every multicast frame: IPv6 neighbours are
     /// asked for by multicast (RFC 4861 section 7.2.2). Many drivers deliver multicast anyway and
     /// cannot be asked, which is no failure.
@@ -199,13 +222,23 @@ impl ClosedPort {
         };
         if code != 0 {
             warnings.push(format!(
-                "port {}: {} cannot be made promiscuous: {}",
-                self.facts.name,
+                "{} cannot be made promiscuous: {}",
                 self.facts.driver,
                 error_text(code)
             ));
         }
     }
+}
+
+/// Whether a port of this driver is told which VLANs to let in. Virtio and virtual functions filter tags unasked, and
+/// physical ports with the offload do. mlx5 does not until it is told a VLAN; then it lets no untagged frame in either.
+fn filters_vlans(driver: &str, vlans: &[Vlan]) -> bool {
+    vlans.iter().any(|vlan| *vlan != Vlan::Untagged) && !driver.starts_with("mlx5")
+}
+
+/// The ids that such a port must let in: hardware looks at the outermost tag. Zero is that of priority tags.
+fn vlan_ids(vlans: &[Vlan]) -> BTreeSet<u16> {
+    vlans.iter().map(|vlan| vlan.ids().next().unwrap_or(0)).collect()
 }
 
 /// What came of bringing a port up.
@@ -228,7 +261,7 @@ fn step_advice(step: &str) -> &'static str {
 }
 
 impl DpdkNic {
-    /// What did not go as asked when the port started, and does not keep it from working.
+    /// What did not go as asked when the port started, and does not keep it from working. They do not name the port.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -256,9 +289,8 @@ impl DpdkNic {
             if Instant::now() >= deadline {
                 return (wait_ms > 0).then(|| {
                     format!(
-                        "port {}: the link is still down after {wait_ms} ms: check the cable and \
-                         the other end; pmdns answers as soon as it comes up",
-                        self.facts.name
+                        "the link is still down after {wait_ms} ms: check the cable and the other end; \
+                         pmdns answers as soon as it comes up"
                     )
                 });
             }
@@ -319,5 +351,20 @@ impl Nic for DpdkNic {
 
     fn close(self: Box<Self>) {
         // The port stops when its last queue is dropped, or now if none is left.
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bound_b3_a_port_lets_in_the_outer_ids_of_its_vlans() {
+        use Vlan::{Double, Tagged, Untagged};
+        let vlans = [Tagged(100), Double(7, 100), Double(7, 8), Untagged];
+        assert_eq!(vlan_ids(&vlans).into_iter().collect::<Vec<_>>(), [0, 7, 100]);
+        assert!(filters_vlans("net_virtio", &vlans));
+        assert!(!filters_vlans("net_virtio", &[Untagged]), "others arrive, and are counted");
+        assert!(!filters_vlans("mlx5_pci", &vlans));
     }
 }

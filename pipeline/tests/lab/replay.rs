@@ -21,6 +21,7 @@ pub(crate) const CONFIG: &str = r#"
 name = "wire"
 device = "replay"
 addresses = ["10.77.0.2/16", "fd77::2/64"]
+vlans = ["untagged", 7, [7, 8]]
 
 [cache]
 size = "16MiB"

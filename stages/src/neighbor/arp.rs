@@ -18,7 +18,7 @@ const SENDER_MAC: usize = 8;
 const SENDER_IP: usize = 14;
 const TARGET_MAC: usize = 18;
 const TARGET_IP: usize = 24;
-const LEN: usize = 28;
+pub(super) const LEN: usize = 28;
 
 /// The hardware type of Ethernet.
 const ETHERNET: u16 = 1;
@@ -63,6 +63,22 @@ pub(super) fn answer(frame: &mut Frame, layout: Layout, port: &Port) -> Option<S
     Some(Step::TRANSMIT)
 }
 
+/// Writes the announcement of an address of ours over `arp`, which is zero (RFC 5227 section 3). Switches and hosts
+/// that know another place of it learn the new one.
+pub(super) fn announce(arp: &mut [u8], port: &Port, address: [u8; 4]) {
+    for (at, value) in [
+        (HARDWARE_TYPE, ETHERNET),
+        (PROTOCOL_TYPE, TYPE_IPV4),
+        (ADDRESS_LENGTHS, SIX_AND_FOUR),
+        (OPERATION, REQUEST),
+    ] {
+        put16(arp, at, value);
+    }
+    arp[SENDER_MAC..SENDER_IP].copy_from_slice(&port.mac);
+    arp[SENDER_IP..TARGET_MAC].copy_from_slice(&address);
+    arp[TARGET_IP..LEN].copy_from_slice(&address);
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
@@ -96,6 +112,15 @@ pub(super) mod tests {
     fn padding_is_not_sent_back() {
         let padded = [hex(REQUEST), vec![0xaa; 18]].concat();
         assert_eq!(ask(&padded), (Step::TRANSMIT, hex(ANSWER)));
+    }
+
+    #[test]
+    fn bound_b2_an_announcement_says_where_our_address_is() {
+        let mut arp = [0; LEN];
+        let port = Port::new([2, 0, 0, 0, 0, 1], []);
+        announce(&mut arp, &port, [10, 77, 0, 2]);
+        let expected = "0001 0800 06 04 0001 020000000001 0a4d0002 000000000000 0a4d0002";
+        assert_eq!(arp[..], hex(expected));
     }
 
     #[test]

@@ -39,7 +39,7 @@ const UNSPECIFIED: [u8; 16] = [0; 16];
 const LOOPBACK: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 /// ff02::1, and the group MAC address that stands for it (RFC 2464 section 7).
 const ALL_NODES: [u8; 16] = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
-const ALL_NODES_MAC: [u8; 6] = [0x33, 0x33, 0, 0, 0, 1];
+pub(super) const ALL_NODES_MAC: [u8; 6] = [0x33, 0x33, 0, 0, 0, 1];
 /// ff02::1:ff00:0/104, where addresses are asked for (RFC 4291 section 2.7.1).
 const SOLICITED_NODE: [u8; 13] = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff];
 
@@ -136,7 +136,7 @@ fn echo(frame: &mut Frame, l3: usize, end: usize) -> Option<()> {
     Some(())
 }
 
-/// Writes a neighbour advertisement over the solicitation (RFC 4861 section 7.2.4).
+/// Writes a neighbour advertisement over the solicitation that came from `source` (RFC 4861 section 7.2.4).
 fn advertise(
     frame: &mut Frame,
     l3: usize,
@@ -144,7 +144,7 @@ fn advertise(
     source: [u8; 16],
     port: &Port,
 ) -> Option<()> {
-    // A probe is answered to everybody, and solicited by nobody in particular.
+    // A probe is answered to everybody, and solicited by nobody in particular; so is an announcement.
     let (destination, flags) = match source {
         UNSPECIFIED => (ALL_NODES, OVERRIDE),
         host => (host, SOLICITED | OVERRIDE),
@@ -163,6 +163,18 @@ fn advertise(
     message[OPTIONS + 2..].copy_from_slice(&port.mac);
     seal(&mut frame.bytes_mut()[l3..]);
     Some(())
+}
+
+/// Writes at `l3` that an address of ours is here, to everybody on the link.
+pub(super) fn announce(frame: &mut Frame, l3: usize, address: [u8; 16], port: &Port) -> Option<()> {
+    advertise(frame, l3, address, UNSPECIFIED, port)
+}
+
+/// The group in which an address is asked for.
+pub(super) fn solicited_node(address: [u8; 16]) -> [u8; 16] {
+    let mut group = address;
+    group[..SOLICITED_NODE.len()].copy_from_slice(&SOLICITED_NODE);
+    group
 }
 
 /// Computes the checksum of the ICMPv6 message in `packet`, which starts with its IPv6 header.
@@ -293,6 +305,17 @@ pub(super) mod tests {
         assert_eq!((step, frame), (Step::TRANSMIT, tagged(ADVERTISEMENT)));
         let (step, frame) = reply(&tagged(ECHO_REQUEST), 22, IPV6_LEN as u8, true);
         assert_eq!((step, frame), (Step::TRANSMIT, tagged(ECHO_REPLY)));
+    }
+
+    #[test]
+    fn bound_b2_an_announcement_is_an_answer_to_all() {
+        let whole = hex(ANSWER_TO_ALL);
+        let mut frame = crate::testing::frame_of(&whole[..IP]);
+        let ours: [u8; 16] = hex("fd770000000000000000000000000002").try_into().unwrap();
+        let port = Port::new([2, 0, 0, 0, 0, 1], []);
+        assert_eq!(announce(&mut frame, IP, ours, &port), Some(()));
+        assert_eq!(frame.bytes(), whole);
+        assert_eq!(solicited_node(ours)[..], hex(SOLICITATION)[IP + v6::DESTINATION..][..16]);
     }
 
     #[test]

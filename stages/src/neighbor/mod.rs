@@ -1,17 +1,28 @@
 //! Stage: ARP, neighbour discovery and ping, so that others can find us.
 //!
-//! Parse sends here ARP frames, ICMP to one of our addresses, and ICMPv6 to one of ours or to a multicast
-//! group. The reply is written into the frame that asked, its VLAN tags left in place.
+//! Parse sends here ARP frames, ICMP to one of our addresses, ICMPv6 to one of ours or to a multicast group, and MLD
+//! queries. The reply is written into the frame that asked, its VLAN tags left in place. What nobody asked for, or
+//! has to wait, is written into frames of its own ([`Neighbor::write_due`]).
 
+mod announce;
 mod arp;
 mod icmpv4;
 mod icmpv6;
+mod mld;
 
-use crate::packet::{Flags, Packet};
+use std::sync::Arc;
+
+use pmdns_nics::{Burst, FramePool};
+
+use self::announce::Announcer;
+pub(crate) use self::mld::{ALL_MLD_ROUTERS, HOP_BY_HOP};
+use crate::packet::{Flags, Packet, Tick};
 use crate::ports::Ports;
 use crate::step::{Reason, Step};
+use crate::vlan::Tags;
 use crate::wire::be16;
-use crate::wire::ip::{ETHERNET_SOURCE, TYPE_ARP};
+use crate::wire::ip::{ETHERNET_SOURCE, TYPE_ARP, v6};
+use crate::wire::name::Seed;
 use crate::{Context, Stage, StageName};
 
 /// TTL and hop limit of our packets.
@@ -21,16 +32,39 @@ const HOPS: u8 = 64;
 #[derive(Clone, Debug)]
 pub struct Neighbor {
     ports: Ports,
+    announcer: Announcer,
 }
 
 impl Neighbor {
-    /// A stage that answers for the addresses of these ports.
-    pub fn new(ports: Ports) -> Self {
-        Self { ports }
+    /// A stage that answers for the addresses of these ports. Reports are spread over time by `seed`.
+    pub fn new(ports: Ports, ticks_per_second: u64, seed: Seed) -> Self {
+        let announcer = Announcer::new(Arc::clone(&ports), ticks_per_second, seed);
+        Self { ports, announcer }
+    }
+
+    /// Announces our addresses and groups on a port whose link came up, from `now` on.
+    pub fn announce(&mut self, port: usize, now: Tick) {
+        self.announcer.start_round(port, now);
+    }
+
+    /// Writes what is to be said now: announcements, and reports that MLD queries asked for. The frames say on which
+    /// port. What finds no room follows next time.
+    pub fn write_due(&mut self, now: Tick, pool: &FramePool, frames: &mut Burst) {
+        self.announcer.write_due(now, pool, frames);
+    }
+
+    /// Notes an MLD query for a group of ours; a report follows.
+    fn note_query(&mut self, packet: &Packet, now: Tick) -> Option<Step> {
+        let number = usize::from(packet.frame.port());
+        let bytes = packet.frame.bytes();
+        let vlan = self.ports.get(number)?.vlans.find(Tags::read(bytes).ok()?)?;
+        let query = mld::Query::read(bytes, packet.layout.l3.into())?;
+        self.announcer.note(number, vlan, query, now)?;
+        Some(Step::drop(Reason::MldQuery))
     }
 
     /// Answers, or says who else will; `None`: it asks nothing of us, or is malformed.
-    fn answer(&self, packet: &mut Packet) -> Option<Step> {
+    fn answer(&mut self, packet: &mut Packet, now: Tick) -> Option<Step> {
         let port = self.ports.get(usize::from(packet.frame.port()))?;
         let layout = packet.layout;
         let bytes = packet.frame.bytes();
@@ -39,6 +73,9 @@ impl Neighbor {
             return None;
         }
         if layout.flags.has(Flags::IPV6) {
+            if *bytes.get(usize::from(layout.l3) + v6::NEXT_HEADER)? == HOP_BY_HOP {
+                return self.note_query(packet, now);
+            }
             return icmpv6::answer(&mut packet.frame, layout, port);
         }
         match be16(bytes, usize::from(layout.l3).checked_sub(2)?)? {
@@ -57,8 +94,8 @@ impl Stage for Neighbor {
     }
 
     #[inline]
-    fn act(&mut self, packet: &mut Packet, _context: &Context) -> Step {
-        self.answer(packet).unwrap_or(Step::drop(Reason::NeighborIgnored))
+    fn act(&mut self, packet: &mut Packet, context: &Context) -> Step {
+        self.answer(packet, context.now).unwrap_or(Step::drop(Reason::NeighborIgnored))
     }
 }
 
@@ -95,7 +132,7 @@ mod tests {
 
     fn neighbor() -> Neighbor {
         let addresses = [IpAddr::from(OUR_IPV4), IpAddr::from(OUR_IPV6)];
-        Neighbor::new([Port::new(OUR_MAC, addresses)].into())
+        Neighbor::new([Port::new(OUR_MAC, addresses)].into(), 1000, Seed::new([3; 16]))
     }
 
     /// Lets the stage act on a frame whose IP (or ARP) header starts at `l3` and is `header_len` long, and
@@ -124,6 +161,21 @@ mod tests {
         packet.layout.l3 = 14;
         packet.frame.set_port(1);
         assert_eq!(act_once(&mut neighbor(), packet, &at(0)).step, IGNORED);
+    }
+
+    #[test]
+    fn bound_b2_an_mld_query_is_answered_by_a_report_of_its_own() {
+        let mut neighbor = neighbor();
+        let mut packet = Packet::arrived(frame_of(&mld::tests::changed(|_| ())), 0);
+        packet.layout = Layout { l3: 14, l4: 54, ..Layout::default() };
+        packet.layout.flags.set(Flags::IPV6);
+        let packet = act_once(&mut neighbor, packet, &at(0));
+        assert_eq!(packet.step, Step::drop(Reason::MldQuery));
+        let pool = FramePool::Heap(pmdns_nics::HeapPool::new(8));
+        let mut frames = Burst::new();
+        neighbor.write_due(u64::from(u32::MAX), &pool, &mut frames);
+        assert_eq!(frames.len(), 1);
+        assert_eq!(frames[0].bytes()[62], 143, "a report of version 2");
     }
 
     /// Requests that are answered, with their header lengths.

@@ -14,15 +14,16 @@ use pmdns_config::SubnetPolicy;
 
 use crate::cookie::{CookieCounts, Cookies};
 use crate::fixed::FixedAnswers;
+use crate::neighbor::{ALL_MLD_ROUTERS, HOP_BY_HOP};
 use crate::packet::{Flags, Packet};
 use crate::ports::{Port, Ports};
 use crate::step::{Reason, Step};
+use crate::vlan::Tags;
 use crate::wire::checksum::Sum;
 use crate::wire::dns::{Asked, HEADER_LEN, PLAIN_UDP_SIZE, flag, header, question_len};
 use crate::wire::ip::{
-    ETHERNET_LEN, ETHERNET_SOURCE, ETHERTYPE, IPV4_MIN_LEN, IPV6_LEN, MAX_VLAN_TAGS, PROTOCOL_ICMP,
-    PROTOCOL_ICMPV6, PROTOCOL_UDP, TYPE_ARP, TYPE_IPV4, TYPE_IPV6, TYPE_QINQ, TYPE_VLAN, UDP_LEN,
-    VLAN_LEN, udp, v4, v6,
+    ETHERNET_LEN, ETHERNET_SOURCE, ETHERTYPE, IPV4_MIN_LEN, IPV6_LEN, PROTOCOL_ICMP,
+    PROTOCOL_ICMPV6, PROTOCOL_UDP, TYPE_ARP, TYPE_IPV4, TYPE_IPV6, UDP_LEN, udp, v4, v6,
 };
 use crate::wire::name::Seed;
 use crate::wire::{be16, field16};
@@ -93,24 +94,19 @@ impl Parse {
         // Nearly every query looks like this. The code for it is the code for all others, with offsets that
         // the compiler knows.
         if let Some(start) = frame.first_chunk::<{ ETHERNET_LEN + IPV4_MIN_LEN }>()
-            && field16(start, ETHERTYPE) == TYPE_IPV4
+            && port.vlans.is_plain_ipv4(field16(start, ETHERTYPE))
             && start[ETHERNET_LEN] == IPV4_PLAIN
         {
             packet.layout.l3 = ETHERNET_LEN as u8;
             return self.read_ipv4(packet, port, ETHERNET_LEN, IPV4_MIN_LEN);
         }
-        let Some(ethernet) = frame.first_chunk::<ETHERNET_LEN>() else { return Err(Reason::Runt) };
-        let mut ethertype = field16(ethernet, ETHERTYPE);
-        let mut l3 = ETHERNET_LEN;
-        while ethertype == TYPE_VLAN || ethertype == TYPE_QINQ {
-            l3 += VLAN_LEN;
-            if l3 > ETHERNET_LEN + MAX_VLAN_TAGS * VLAN_LEN {
-                return Err(Reason::VlanDepth);
-            }
-            ethertype = be16(frame, l3 - 2).ok_or(Reason::Runt)?;
+        let tags = Tags::read(frame)?;
+        if !port.vlans.have(tags) {
+            return Err(Reason::Vlan);
         }
+        let l3 = tags.l3;
         packet.layout.l3 = l3 as u8;
-        match ethertype {
+        match tags.ethertype {
             TYPE_IPV4 => {
                 let first = frame.get(l3).ok_or(Reason::Ipv4Header)?;
                 let header_len = usize::from(first & 0xf) * 4;
@@ -184,6 +180,11 @@ impl Parse {
         let ours =
             port.is_ours_v6(destination) || (destination[0] == 0xff && protocol == PROTOCOL_ICMPV6);
         if !ours {
+            // MLD queries go to all nodes or to the group that is asked for; the neighbor stage knows which are ours.
+            let is_mld = is_link_local_group(destination) && protocol == HOP_BY_HOP;
+            if is_mld && destination != ALL_MLD_ROUTERS {
+                return Ok(Step::at(StageName::Neighbor));
+            }
             return Err(Reason::NotOurAddress);
         }
         if protocol != PROTOCOL_ICMPV6 && ipv6_source_is_impossible(source, port) {
@@ -245,9 +246,9 @@ impl Parse {
         if has_sum && !packet.frame.verified().udp {
             let pseudo = addresses.add16(u16::from(PROTOCOL_UDP)).add16(len);
             // A sender on this host leaves the sum of the pseudo-header there, for hardware to go on from.
-            if !pseudo.add_bytes(headers).add_at(0, rest_sum).is_right()
-                && !(port.partial_checksums && field16(header, udp::CHECKSUM) == pseudo.folded())
-            {
+            let is_right = pseudo.add_bytes(headers).add_at(0, rest_sum).is_right();
+            let is_partial = || field16(header, udp::CHECKSUM) == pseudo.folded();
+            if !(is_right || port.partial_checksums && is_partial()) {
                 return Err(Reason::UdpChecksum);
             }
         }
@@ -334,7 +335,13 @@ fn ipv4_source_is_impossible(source: [u8; 4], port: &Port) -> bool {
     matches!(source[0], 0 | 127 | 224..) || port.is_ours_v4(source)
 }
 
-/// The same for IPv6: unspecified, loopback and multicast (RFC 4291 section 2).
+/// Whether it is a group on this link (RFC 4291 section 2.7).
+#[inline]
+fn is_link_local_group(address: [u8; 16]) -> bool {
+    address[0] == 0xff && address[1] & 0xf == 2
+}
+
+/// The same as [`ipv4_source_is_impossible`] for IPv6: unspecified, loopback and multicast (RFC 4291 section 2).
 #[inline]
 fn ipv6_source_is_impossible(source: [u8; 16], port: &Port) -> bool {
     source[0] == 0xff || (source[..15] == [0; 15] && source[15] <= 1) || port.is_ours_v6(source)

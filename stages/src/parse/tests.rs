@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use pmdns_config::Vlan;
 use pmdns_nics::Verified;
 
 use super::*;
@@ -9,13 +10,18 @@ use crate::packet::Answer;
 use crate::testing::{
     CLIENT_MAC, OUR_IPV4, OUR_IPV6, OUR_MAC, Query, act_once, at, frame_of, query,
 };
+use crate::vlan::Vlans;
 use crate::wire::dns::Rcode;
 use crate::wire::ip::seal_ipv4;
 use crate::wire::put16;
 
+/// The VLANs of the port.
+const VLANS: [Vlan; 4] = [Vlan::Untagged, Vlan::Tagged(7), Vlan::Double(7, 8), Vlan::Double(1, 2)];
+
 fn parse() -> Parse {
     let addresses = [std::net::IpAddr::from(OUR_IPV4), std::net::IpAddr::from(OUR_IPV6)];
-    Parse::new([Port::new(OUR_MAC, addresses)].into(), Seed::new([1; 16]))
+    let port = Port { vlans: Vlans::of(&VLANS), ..Port::new(OUR_MAC, addresses) };
+    Parse::new([port].into(), Seed::new([1; 16]))
 }
 
 fn parsed(bytes: &[u8]) -> Packet {
@@ -119,6 +125,68 @@ fn three_vlan_tags_are_too_many() {
     let mut tagged = query("a. A");
     tagged.vlans = vec![1, 2, 3];
     assert_eq!(step_after(&tagged, |_| ()), Step::drop(Reason::VlanDepth));
+}
+
+/// Where a query with these tags goes, on a port in these VLANs.
+fn step_in(vlans: &[Vlan], tags: &[u16], ipv6: bool) -> Step {
+    let mut case = query("a. A");
+    case.vlans = tags.to_vec();
+    let case = if ipv6 { case.over_ipv6() } else { case };
+    let mut parse = parse();
+    let ports = parse.ports.iter().map(|port| Port { vlans: Vlans::of(vlans), ..port.clone() });
+    parse.ports = ports.collect();
+    act_once(&mut parse, case.packet(), &at(0)).step
+}
+
+#[test]
+fn bound_b3_only_frames_of_the_port_s_vlans_are_read() {
+    use Vlan::{Double, Tagged, Untagged};
+    let not_ours = Step::drop(Reason::Vlan);
+    let cases: [(&[Vlan], &[u16], Step); 9] = [
+        (&[Untagged], &[], ON),
+        (&[Untagged], &[0x6000], ON),
+        (&[Untagged], &[7], not_ours),
+        (&[Untagged, Tagged(7)], &[], ON),
+        (&[Untagged, Tagged(7)], &[0x6007], ON),
+        (&[Tagged(7)], &[], not_ours),
+        (&[Tagged(7)], &[8], not_ours),
+        (&[Double(7, 8)], &[7, 8], ON),
+        (&[Double(7, 8)], &[8, 7], not_ours),
+    ];
+    for (vlans, tags, expected) in cases {
+        for ipv6 in [false, true] {
+            assert_eq!(step_in(vlans, tags, ipv6), expected, "{tags:?} on a port in {vlans:?}");
+        }
+    }
+}
+
+#[test]
+fn bound_b3_arp_of_another_vlan_is_dropped_too() {
+    let arp = |frame: &mut Vec<u8>| {
+        let at = frame.len() - 2;
+        frame[12..14].copy_from_slice(&crate::wire::ip::TYPE_VLAN.to_be_bytes());
+        frame[14..16].copy_from_slice(&9u16.to_be_bytes());
+        frame[16..18].copy_from_slice(&TYPE_ARP.to_be_bytes());
+        frame.truncate(at);
+    };
+    assert_eq!(step_after(&query("a. A"), arp), Step::drop(Reason::Vlan));
+}
+
+#[test]
+fn bound_b2_mld_queries_reach_the_neighbor_stage() {
+    let mut mld = query("a. A").over_ipv6();
+    let all_nodes = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+    let to = |query: &mut Query, address: [u8; 16]| query.destination = address.to_vec();
+    to(&mut mld, all_nodes);
+    let hop_by_hop = |frame: &mut Vec<u8>| frame[20] = 0;
+    assert_eq!(step_after(&mld, hop_by_hop), Step::at(StageName::Neighbor));
+    for (address, what) in [
+        ([&[0xff, 2], &all_nodes[2..15], &[0x16]].concat(), "a report of somebody else"),
+        ([&[0xff, 5], &all_nodes[2..]].concat(), "a group beyond this link"),
+    ] {
+        to(&mut mld, address.try_into().unwrap());
+        assert_eq!(step_after(&mld, hop_by_hop), Step::drop(Reason::NotOurAddress), "{what}");
+    }
 }
 
 #[test]

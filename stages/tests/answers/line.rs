@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hickory_proto::op::Message;
 use hickory_proto::rr::rdata::opt::EdnsOption;
 use pmdns_config::{
-    Answers, Block, ClientSubnet, Config, Local, LocalRecord, RateLimit as RateLimitSettings,
+    Answers, Block, ClientSubnet, Config, Local, LocalRecord, RateLimit as RateLimitSettings, Vlan,
 };
 use pmdns_nics::hugepage::Arena;
 use pmdns_stages::acl::Acl;
@@ -23,6 +23,7 @@ use pmdns_stages::ratelimit::RateLimit;
 use pmdns_stages::testing::{
     self, OUR_IPV4, OUR_IPV6, OUR_MAC, Query, Record, entry_of, frame_of, name_of,
 };
+use pmdns_stages::vlan::Vlans;
 use pmdns_stages::wire::be16;
 use pmdns_stages::wire::checksum::Sum;
 use pmdns_stages::wire::dns::HEADER_LEN;
@@ -82,7 +83,8 @@ impl Setup {
         let seed = Seed::new([9; 16]);
         let (cache, mut writers) = Cache::new(Arena::heap(1 << 17), 1, seed).unwrap();
         let addresses = [IpAddr::from(OUR_IPV4), IpAddr::from(OUR_IPV6)];
-        let port = Port { checksum_offload: self.offload, ..Port::new(OUR_MAC, addresses) };
+        let vlans = Vlans::of(&[Vlan::Untagged, Vlan::Tagged(5), Vlan::Double(5, 6)]);
+        let port = Port { checksum_offload: self.offload, vlans, ..Port::new(OUR_MAC, addresses) };
         let ports: Ports = [port].into();
         let record = LocalRecord {
             name: name_of(LOCAL).into(),
