@@ -4,6 +4,7 @@
 //! frame they arrived in; misses go to a [`slowpath`] of their own threads. [`topology`] plans who does
 //! what, [`engine`] builds and runs it, [`worker`] is one core's loop.
 
+pub mod admission;
 pub mod clock;
 pub mod control;
 pub mod counters;

@@ -1,5 +1,6 @@
 //! The command line of pmdns.
 
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,8 +21,10 @@ use pmdns::replay::{self, ReplayError};
 #[cfg(feature = "dpdk")]
 use pmdns::run::{self, RunError};
 use pmdns::slowpath::{AnchorError, Anchors};
+use pmdns::snapshot::{self, SnapshotError};
 #[cfg(feature = "dpdk")]
 use pmdns::transfer::TransferError;
+use pmdns_config::files::open_regular;
 use pmdns_config::{Config, ConfigError};
 use pmdns_stages::policy::{Ruleset, RulesetError};
 use pmdns_stages::wire::name::Seed;
@@ -178,6 +181,8 @@ enum Failure {
     Reload(String),
     #[error("{0}")]
     Refused(String),
+    #[error(transparent)]
+    File(#[from] SnapshotError),
     #[error("cannot print: {0}")]
     Print(#[from] io::Error),
 }
@@ -211,7 +216,8 @@ impl Failure {
             | Self::Profile(ProfileError::Ask(TopError::Socket(_))) => 5,
             Self::Top(TopError::NoTerminal) => 2,
             Self::Top(_) | Self::Profile(_) => 1,
-            Self::Replay(_) | Self::Report(_) | Self::Refused(_) | Self::Print(_) => 1,
+            Self::Replay(_) | Self::Report(_) => 1,
+            Self::Refused(_) | Self::File(_) | Self::Print(_) => 1,
         }
     }
 }
@@ -262,7 +268,7 @@ fn execute(command: Command) -> Result<(), Failure> {
             print_report(&replay::replay(&config, &input, output.as_deref())?, json)
         }
         Command::Reload { socket } => {
-            let done = order(socket, "reload", Failure::Reload)?;
+            let done = order(socket, "reload", None, Failure::Reload)?;
             Ok(writeln!(io::stdout(), "reloaded: {done}")?)
         }
         Command::Stats { socket, json } => {
@@ -272,10 +278,14 @@ fn execute(command: Command) -> Result<(), Failure> {
         Command::Purge { name, suffix, record_type, socket } => {
             let suffix = if suffix { " suffix" } else { "" };
             let record_type = record_type.map(|text| format!(" type {text}")).unwrap_or_default();
-            print_done(socket, &format!("purge {name}{suffix}{record_type}"))
+            print_done(socket, &format!("purge {name}{suffix}{record_type}"), None)
         }
-        Command::Dump { file, socket } => print_done(socket, &file_request("dump", &file)?),
-        Command::Load { file, socket } => print_done(socket, &file_request("load", &file)?),
+        Command::Dump { file, socket } => dump(socket, &file),
+        Command::Load { file, socket } => {
+            let failed = |source| SnapshotError::Read { path: file.clone(), source };
+            let opened = open_regular(&file).map_err(failed)?;
+            print_done(socket, &file_request("load", &file)?, Some(&opened))
+        }
         Command::Top { socket, interval, once: true } => {
             Ok(top::print_once(&path_of(socket), interval, &mut io::stdout().lock())?)
         }
@@ -294,9 +304,10 @@ fn execute(command: Command) -> Result<(), Failure> {
 fn order(
     socket: Option<PathBuf>,
     request: &str,
+    file: Option<&File>,
     refused: fn(String) -> Failure,
 ) -> Result<String, Failure> {
-    let answer = socket::ask(&path_of(socket), request, ORDER_PATIENCE)?;
+    let answer = socket::ask_with(&path_of(socket), request, file, ORDER_PATIENCE)?;
     match answer.trim().split_once(' ') {
         Some(("ok", done)) => Ok(done.to_owned()),
         Some(("error:", why)) => Err(refused(why.to_owned())),
@@ -305,11 +316,21 @@ fn order(
 }
 
 /// The same, for what is printed as it is said.
-fn print_done(socket: Option<PathBuf>, request: &str) -> Result<(), Failure> {
-    Ok(writeln!(io::stdout(), "{}", order(socket, request, Failure::Refused)?)?)
+fn print_done(socket: Option<PathBuf>, request: &str, file: Option<&File>) -> Result<(), Failure> {
+    Ok(writeln!(io::stdout(), "{}", order(socket, request, file, Failure::Refused)?)?)
 }
 
-/// A request with a file that the instance finds wherever it works.
+/// Makes a file with our own rights, has the instance write it, and gives it its name when that is done.
+fn dump(socket: Option<PathBuf>, file: &Path) -> Result<(), Failure> {
+    let failed = |source| SnapshotError::Write { path: file.to_owned(), source };
+    let whole = snapshot::create(file).map_err(failed)?;
+    let request = file_request("dump", file)?;
+    let done = order(socket, &request, Some(whole.file()), Failure::Refused)?;
+    whole.finish().map_err(failed)?;
+    Ok(writeln!(io::stdout(), "{done}")?)
+}
+
+/// A request with the name of the file that goes with it, for the log and for errors.
 fn file_request(word: &str, file: &Path) -> Result<String, Failure> {
     Ok(format!("{word} {}", std::path::absolute(file)?.display()))
 }

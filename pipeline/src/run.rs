@@ -11,8 +11,9 @@ use pmdns_nics::hugepage::ArenaReport;
 use pmdns_nics::{FramePool, Nic};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::admission::{ConnectionReport, ConnectionSnapshot};
 use crate::control::errand::Errands;
-use crate::control::metrics::server::{MetricsError, MetricsListener};
+use crate::control::metrics::server::{MetricsError, MetricsListener, MetricsServer};
 use crate::control::reload::{Reloader, describe};
 use crate::control::report::Report;
 use crate::control::request::Request;
@@ -67,7 +68,7 @@ pub fn run(config: &Config, path: &Path) -> Result<Report, RunError> {
     let available = available_cores();
     let stop = flag_of(&[SIGINT, SIGTERM]).map_err(RunError::Signal)?;
     let hangup = flag_of(&[SIGHUP]).map_err(RunError::Signal)?;
-    let control = ControlSocket::open(&config.control.socket)?;
+    let control = ControlSocket::open(&config.control)?;
     let metrics = config.metrics.listen.map(MetricsListener::bind).transpose()?;
     let eal = Eal::init("pmdns", &dpdk::arguments(&config.eal, &config.ports))?;
     for message in eal.messages() {
@@ -103,19 +104,25 @@ pub fn run(config: &Config, path: &Path) -> Result<Report, RunError> {
         config.cache.snapshot.as_ref().map(keep).transpose().map_err(EngineError::Thread)?;
     let mut transfers = Transfers::start(config, Limits::default(), metrics_core)?;
     let errands = Errands::new(orders.clone());
+    let mut control = control.serve(metrics_core)?;
     tracing::info!("ready");
 
     while !stop.load(Ordering::Relaxed) && !running.has_failed() {
         gauges.set_calendar();
+        let counted = [
+            ("control", Some(control.counters())),
+            ("metrics", metrics.as_ref().map(MetricsServer::counters)),
+            ("notify", config.transfer.listen.map(|_| transfers.connections())),
+        ];
         let report = || Report {
             policy_zones: transfers.report(),
+            connections: connections(&counted),
             ..Report::read(&gauges, &topology, &nics)
         };
-        control.serve(|line, client| match line.parse() {
-            Ok(Request::Stats) => client.answer(&to_json(&report())),
-            Ok(Request::Reload) => reloader.ask_for(client),
-            Ok(Request::Errand(errand)) => errands.run(errand, client),
-            Err(error) => client.answer(&format!("error: {error}\n")),
+        control.take(|request, client| match request {
+            Request::Stats => client.answer(&to_json(&report())),
+            Request::Reload => reloader.ask_for(client),
+            Request::Errand(errand) => errands.run(errand, client),
         });
         if let Some(metrics) = &mut metrics {
             metrics.answer(report);
@@ -168,6 +175,12 @@ fn close(eal: Eal, pool: FramePool) -> Result<(), RunError> {
 /// A report as `pmdns stats --json` prints it.
 pub fn to_json(report: &Report) -> String {
     serde_json::to_string(report).expect("a report holds only strings and numbers")
+}
+
+/// What was counted of connections to the services that are there.
+fn connections(counted: &[(&str, Option<ConnectionSnapshot>)]) -> Vec<ConnectionReport> {
+    let there = counted.iter().filter_map(|(service, counters)| Some((service, (*counters)?)));
+    there.map(|(service, counters)| ConnectionReport::of(service, counters)).collect()
 }
 
 /// CPUs this process may run on.

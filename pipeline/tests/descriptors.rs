@@ -20,6 +20,7 @@ use std::time::Duration;
 use pmdns::control::metrics::server::MetricsListener;
 use pmdns::control::report::Report;
 use pmdns::control::socket::ControlSocket;
+use pmdns_config::Control;
 use pmdns_stages::testing::query;
 use socket2::{Domain, SockAddr, Socket, Type};
 
@@ -37,7 +38,8 @@ fn trap_26_no_listener_dies_of_a_failing_accept() {
     assert!(set.unwrap().success(), "prlimit (package util-linux) lowers the limit");
 
     let path = std::env::temp_dir().join(format!("pmdns-descriptors-{}.sock", std::process::id()));
-    let control = ControlSocket::open(&path).unwrap();
+    let settings = Control { socket: path.clone(), ..Control::default() };
+    let mut control = ControlSocket::open(&settings).unwrap().serve(None).unwrap();
     let listener = MetricsListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
     let address = listener.address().unwrap();
     let mut metrics = listener.serve(None).unwrap();
@@ -53,19 +55,20 @@ fn trap_26_no_listener_dies_of_a_failing_accept() {
     metrics_client.connect(&address.into()).unwrap();
     (&metrics_client).write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
     // Each of the three fails now: the socket to ask upstream from, and both accepts.
-    for _ in 0..100 {
-        control.serve(|_, client| client.answer("too early"));
-    }
     rig.ask(&query("during.example. A"));
     rig.wait_for(|counters| counters.socket_errors > 0);
-    // Time for the metrics thread to notice its client; were it too little, this would test less, not fail.
+    // Time for the threads to notice their clients; were it too little, this would test less, not fail.
     std::thread::sleep(Duration::from_millis(50));
     drop(held);
 
     rig.answers(1);
     wait_until(|| rig.resolve(&query("after.example. A")).records == 1);
-    control.serve(|_, client| client.answer("the report"));
-    assert_eq!(read_all(control_client), "the report");
+    let waiting = std::thread::spawn(move || read_all(control_client));
+    wait_until(|| {
+        control.take(|_, client| client.answer("the report"));
+        waiting.is_finished()
+    });
+    assert_eq!(waiting.join().unwrap(), "the report");
     let waiting = std::thread::spawn(move || read_all(metrics_client));
     wait_until(|| {
         metrics.answer(Report::default);

@@ -11,7 +11,7 @@ use pmdns::control::socket::{ControlSocket, ORDER_PATIENCE, ask};
 use pmdns::rules::RulesDesk;
 use pmdns::testing::{Rig, config};
 use pmdns::worker::{Turn, Worker};
-use pmdns_config::Config;
+use pmdns_config::{Config, Control};
 use pmdns_nics::Burst;
 use pmdns_stages::testing::{Query, frame_from, query};
 use pmdns_stages::wire::name::Seed;
@@ -263,15 +263,16 @@ fn a_wrong_file_keeps_the_rules_and_says_why() {
     let config = Config::load(&file).unwrap();
     let Rig { mut workers, mut slow_path, rules, pool, mut far, .. } = Rig::new(&config);
     let mut reloader = Reloader::new(&file, &config, rules);
-    let socket = ControlSocket::open(&folder.join("socket")).unwrap();
     let path = folder.join("socket");
+    let control = Control { socket: path.clone(), ..Control::default() };
+    let mut socket = ControlSocket::open(&control).unwrap().serve(None).unwrap();
     // Asks for a reload, turns everything until the answer is there, and gives it.
     let mut reload = |workers: &mut Vec<Worker>| {
         let path = path.clone();
         let asking = std::thread::spawn(move || ask(&path, "reload", ORDER_PATIENCE).unwrap());
         while !asking.is_finished() {
-            socket.serve(|request, client| {
-                assert_eq!(request.parse(), Ok(Request::Reload));
+            socket.take(|request, client| {
+                assert_eq!(request, Request::Reload);
                 reloader.ask_for(client);
             });
             reloader.turn();

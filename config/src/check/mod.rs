@@ -178,7 +178,11 @@ fn control(control: &Control) -> Verdict {
     if length == 0 {
         return broken("control.socket", Problem::Empty("the path of a unix socket"));
     }
-    at_most("control.socket", "bytes", length, MAX_SOCKET_PATH)
+    at_most("control.socket", "bytes", length, MAX_SOCKET_PATH)?;
+    match &control.group {
+        Some(group) => plain_name("control.group", group),
+        None => Ok(()),
+    }
 }
 
 fn metrics(metrics: &Metrics) -> Verdict {

@@ -100,6 +100,8 @@ pub struct Config {
 pub struct Control {
     /// The unix socket that `pmdns stats`, `top` and `profile` ask.
     pub socket: PathBuf,
+    /// The group whose members may ask there as well, by name or number; absent: root and pmdns's own user alone.
+    pub group: Option<String>,
 }
 
 /// `[metrics]`
@@ -112,6 +114,6 @@ pub struct Metrics {
 
 impl Default for Control {
     fn default() -> Self {
-        Self { socket: "/run/pmdns.sock".into() }
+        Self { socket: "/run/pmdns.sock".into(), group: None }
     }
 }

@@ -1,5 +1,8 @@
 //! Requests that take their time: each on a thread of its own, for the main thread has signals to see.
 
+use std::fs::File;
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::request::Errand;
@@ -24,13 +27,14 @@ impl Errands {
     }
 
     /// Runs `errand` and tells the client.
-    pub fn run(&self, errand: Errand, client: Client) {
+    pub fn run(&self, errand: Errand, mut client: Client) {
         if Arc::strong_count(&self.count) > MAX_ERRANDS {
             return client.answer("error: too much is under way; try again\n");
         }
         let own = self.clone();
         let body = move || {
-            let answer = match own.carry_out(&errand) {
+            let file = client.file.take();
+            let answer = match own.carry_out(&errand, file) {
                 Ok(done) => format!("ok {done}\n"),
                 Err(error) => format!("error: {error}\n"),
             };
@@ -41,17 +45,34 @@ impl Errands {
         }
     }
 
-    fn carry_out(&self, errand: &Errand) -> Result<String, SnapshotError> {
+    fn carry_out(&self, errand: &Errand, file: Option<File>) -> Result<String, SnapshotError> {
+        let file = |path: &Path| handed_over(path, file);
         match errand {
             Errand::Purge(purge) => {
                 self.orders.purge(purge).map(|count| format!("{count} answers purged"))
             }
-            Errand::Dump(path) => {
-                self.orders.dump(path).map(|count| format!("{count} answers written"))
-            }
-            Errand::Load(path) => self.orders.load(path).map(|loaded| {
+            Errand::Dump(path) => self
+                .orders
+                .dump_into(file(path)?, path)
+                .map(|count| format!("{count} answers written")),
+            Errand::Load(path) => self.orders.load_from(file(path)?, path).map(|loaded| {
                 format!("{} answers loaded, {} left out", loaded.kept, loaded.left_out)
             }),
         }
+    }
+}
+
+/// The file that who asks has opened with its own rights. The instance opens none for others.
+fn handed_over(path: &Path, file: Option<File>) -> Result<File, SnapshotError> {
+    let failed = |why: &str| {
+        let (path, source) = (path.to_owned(), io::Error::other(why.to_owned()));
+        SnapshotError::Read { path, source }
+    };
+    let file = file.ok_or_else(|| {
+        failed("it has to come with the request, opened, as `pmdns dump` and `load` do")
+    })?;
+    match file.metadata().is_ok_and(|facts| facts.is_file()) {
+        true => Ok(file),
+        false => Err(failed("it is no regular file; name one")),
     }
 }

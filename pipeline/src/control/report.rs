@@ -9,6 +9,7 @@ use pmdns_stages::Step;
 use serde::{Deserialize, Serialize};
 
 use super::distribution::{LatencyReport, RingReport};
+use crate::admission::ConnectionReport;
 use crate::counters::{Counters, Link};
 use crate::engine::Gauges;
 use crate::latency::Latencies;
@@ -53,6 +54,8 @@ pub struct Report {
     pub upstreams: Vec<UpstreamReport>,
     /// The policy zones that are transferred.
     pub policy_zones: Vec<ZoneReport>,
+    /// Connections to the control socket, to the metrics, and with notifications.
+    pub connections: Vec<ConnectionReport>,
 }
 
 /// The balance: `received + made = transmitted + dropped + slow_path + exceptions + held`.
@@ -180,6 +183,7 @@ impl Report {
                 })
                 .collect(),
             policy_zones: Vec::new(),
+            connections: Vec::new(),
         }
     }
 

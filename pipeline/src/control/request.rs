@@ -4,7 +4,7 @@
 //! stats                             the report, as JSON; so does an empty line, or none
 //! reload                            read the rules anew
 //! purge NAME [suffix] [type TYPE]   lose answers for the name, or for all below it too
-//! dump PATH                         write every answer to a file
+//! dump PATH                         write every answer to the file that comes with the request
 //! load PATH                         take answers from such a file
 //! ```
 //!

@@ -15,7 +15,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use pmdns_config::files::{WholeFile, open_regular};
+use pmdns_config::files::WholeFile;
 use pmdns_stages::cache::Head;
 use pmdns_stages::wire::name::word;
 
@@ -78,19 +78,32 @@ pub(super) struct Times {
     pub(super) written: u64,
 }
 
-/// A snapshot that is being written. Unless it is finished, nothing is left of it.
+/// A file for a snapshot. Who may read it knows what the clients ask for, so only its owner may.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn create(path: &Path) -> io::Result<WholeFile> {
+    WholeFile::create(path, 0o600)
+}
+
+/// A snapshot that is being written.
 #[derive(Debug)]
-pub(super) struct SnapshotWriter {
-    out: WholeFile,
+pub(super) struct SnapshotWriter<W> {
+    out: W,
+    path: PathBuf,
     entries: u64,
 }
 
-impl SnapshotWriter {
-    pub(super) fn create(path: &Path, times: Times, scopes: &str) -> Result<Self, SnapshotError> {
-        // Whoever may read it knows what the clients ask for.
-        let out = WholeFile::create(path, 0o600)
-            .map_err(|source| SnapshotError::Write { path: path.to_owned(), source })?;
-        let mut writer = Self { out, entries: 0 };
+impl<W: Write> SnapshotWriter<W> {
+    /// Begins a snapshot in the file that is called `path`.
+    pub(super) fn begin(
+        out: W,
+        path: &Path,
+        times: Times,
+        scopes: &str,
+    ) -> Result<Self, SnapshotError> {
+        let mut writer = Self { out, path: path.to_owned(), entries: 0 };
         let mut payload = MAGIC.to_vec();
         payload.extend_from_slice(&times.start.to_le_bytes());
         payload.extend_from_slice(&times.written.to_le_bytes());
@@ -106,12 +119,10 @@ impl SnapshotWriter {
         self.block(b'E', &payload)
     }
 
-    /// Ends the file and gives it its name; says how many entries it has.
-    pub(super) fn finish(mut self) -> Result<u64, SnapshotError> {
+    /// Ends the snapshot, and says how many entries it has.
+    pub(super) fn finish(mut self) -> Result<(W, u64), SnapshotError> {
         self.block(b'Z', &self.entries.to_le_bytes())?;
-        let path = self.out.path().to_owned();
-        self.out.finish().map_err(|source| SnapshotError::Write { path, source })?;
-        Ok(self.entries)
+        Ok((self.out, self.entries))
     }
 
     fn block(&mut self, kind: u8, payload: &[u8]) -> Result<(), SnapshotError> {
@@ -120,7 +131,7 @@ impl SnapshotWriter {
         head[4..8].copy_from_slice(&checksum(kind, payload).to_le_bytes());
         head[8] = kind;
         let written = self.out.write_all(&head).and_then(|()| self.out.write_all(payload));
-        written.map_err(|source| SnapshotError::Write { path: self.out.path().to_owned(), source })
+        written.map_err(|source| SnapshotError::Write { path: self.path.clone(), source })
     }
 }
 
@@ -135,10 +146,12 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Opens a file and reads it to its end.
-    pub(super) fn open(path: &Path) -> Result<Self, SnapshotError> {
+    /// Reads the file that is called `path` to its end.
+    pub(super) fn read(file: File, path: &Path) -> Result<Self, SnapshotError> {
         let failed = |source| SnapshotError::Read { path: path.to_owned(), source };
-        let file = BufReader::new(open_regular(path).map_err(failed)?);
+        let mut file = BufReader::new(file);
+        // Who has opened it may have read it.
+        file.rewind().map_err(failed)?;
         let times = Times { start: 0, written: 0 };
         let mut snapshot = Self { file, path: path.to_owned(), times, scopes: String::new() };
         (snapshot.times, snapshot.scopes) = snapshot.read_origin()?;

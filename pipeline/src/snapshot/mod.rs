@@ -9,14 +9,17 @@ mod keeper;
 #[cfg(test)]
 mod tests;
 
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant, SystemTime};
 
 use crossbeam_channel::{Receiver, Sender};
+use pmdns_config::files::open_regular;
 use pmdns_stages::cache::{Cache, Entry, NameBuffer, Purge};
 
-pub use file::SnapshotError;
+pub use file::{SnapshotError, create};
 pub use keeper::Keeper;
 
 use crate::clock::Clock;
@@ -71,12 +74,29 @@ impl CacheOrders {
         slowpath::purge(&self.threads, purge).ok_or(SnapshotError::Ended)
     }
 
-    /// Writes every answer to a file, and says how many there were.
+    /// Writes every answer to the file `path`, and says how many there were.
     pub fn dump(&self, path: &Path) -> Result<u64, SnapshotError> {
+        let failed = |source| SnapshotError::Write { path: path.to_owned(), source };
+        let (file, count) = self.write(create(path).map_err(failed)?, path)?;
+        file.finish().map_err(failed)?;
+        Ok(count)
+    }
+
+    /// The same, to a file that somebody else has opened, and calls `path`.
+    pub fn dump_into(&self, file: File, path: &Path) -> Result<u64, SnapshotError> {
+        let failed = |source| SnapshotError::Write { path: path.to_owned(), source };
+        let (file, count) = self.write(BufWriter::new(file), path)?;
+        let file = file.into_inner().map_err(|error| failed(error.into_error()))?;
+        file.sync_all().map_err(failed)?;
+        Ok(count)
+    }
+
+    /// Writes every answer, and says how many there were.
+    fn write<W: Write>(&self, out: W, path: &Path) -> Result<(W, u64), SnapshotError> {
         let _turn = self.take_turn(PATIENCE)?;
         let (now, seconds) = self.now();
         let times = Times { start: now.saturating_sub(seconds.into()), written: now };
-        let mut file = SnapshotWriter::create(path, times, &self.scopes)?;
+        let mut file = SnapshotWriter::begin(out, path, times, &self.scopes)?;
         let (give, given) = crossbeam_channel::bounded(MAX_BLOCKS);
         for thread in &self.threads {
             let order = Order::Dump(give.clone());
@@ -98,7 +118,13 @@ impl CacheOrders {
     /// Takes answers from a file into the cache, as far as they have not expired. If views were others when it was
     /// written, only answers for clients in none are taken: those of another view might be told to the wrong clients.
     pub fn load(&self, path: &Path) -> Result<Loaded, SnapshotError> {
-        let mut snapshot = Snapshot::open(path)?;
+        let failed = |source| SnapshotError::Read { path: path.to_owned(), source };
+        self.load_from(open_regular(path).map_err(failed)?, path)
+    }
+
+    /// The same, from a file that somebody else has opened, and calls `path`.
+    pub fn load_from(&self, file: File, path: &Path) -> Result<Loaded, SnapshotError> {
+        let mut snapshot = Snapshot::read(file, path)?;
         let _turn = self.take_turn(PATIENCE)?;
         let (now, seconds) = self.now();
         if snapshot.times.written > now + SKEW_SECONDS {

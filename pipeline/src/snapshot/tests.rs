@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use pmdns_config::files::{WholeFile, open_regular};
 use pmdns_stages::testing::{Record, entry_of, query};
 use pmdns_stages::wire::name::Seed;
 
-use super::file::{Snapshot, SnapshotError, SnapshotWriter, Times, split};
+use super::file::{Snapshot, SnapshotError, SnapshotWriter, Times, create, split};
 
 const TIMES: Times = Times { start: 1_000_000, written: 1_000_500 };
 const SCOPES: &str = "kids 1\n";
@@ -42,19 +43,30 @@ fn words(number: u32) -> Vec<u64> {
     entry_of(&asked, &records, 7, Seed::new([1; 16])).words().to_vec()
 }
 
+fn begin(file: &TestFile) -> SnapshotWriter<WholeFile> {
+    SnapshotWriter::begin(create(&file.0).unwrap(), &file.0, TIMES, SCOPES).unwrap()
+}
+
+fn open(file: &TestFile) -> Result<Snapshot, SnapshotError> {
+    let failed = |source| SnapshotError::Read { path: file.0.clone(), source };
+    Snapshot::read(open_regular(&file.0).map_err(failed)?, &file.0)
+}
+
 /// Writes blocks of two, one and no entries.
 fn write(file: &TestFile) {
     let (before, parts) = (std::fs::read(&file.0).ok(), file.parts());
-    let mut writer = SnapshotWriter::create(&file.0, TIMES, SCOPES).unwrap();
+    let mut writer = begin(file);
     writer.entries(&[words(1), words(2)].concat()).unwrap();
     writer.entries(&words(3)).unwrap();
     assert!(std::fs::read(&file.0).ok() == before, "it has its name only when it is whole");
-    assert_eq!(writer.finish().unwrap(), 3);
+    let (out, count) = writer.finish().unwrap();
+    out.finish().unwrap();
+    assert_eq!(count, 3);
     assert_eq!(file.parts(), parts);
 }
 
 fn read(file: &TestFile) -> Result<Vec<Vec<u64>>, SnapshotError> {
-    let mut snapshot = Snapshot::open(&file.0)?;
+    let mut snapshot = open(file)?;
     assert_eq!((snapshot.times, &*snapshot.scopes), (TIMES, SCOPES));
     let mut all = Vec::new();
     while let Some(words) = snapshot.next_entries(all.len() as u64)? {
@@ -104,7 +116,7 @@ fn a_byte_that_was_changed_anywhere_is_noticed() {
 fn a_crash_while_writing_leaves_the_last_snapshot_alone() {
     let file = TestFile::new("crash");
     write(&file);
-    let mut writer = SnapshotWriter::create(&file.0, TIMES, SCOPES).unwrap();
+    let mut writer = begin(&file);
     writer.entries(&words(9)).unwrap();
     // As after SIGKILL: nothing is cleaned up.
     std::mem::forget(writer);
@@ -112,7 +124,7 @@ fn a_crash_while_writing_leaves_the_last_snapshot_alone() {
     assert_eq!(read(&file).unwrap().len(), 3);
     write(&file);
     assert_eq!(read(&file).unwrap().len(), 3, "and what is left does not disturb the next one");
-    let mut writer = SnapshotWriter::create(&file.0, TIMES, SCOPES).unwrap();
+    let mut writer = begin(&file);
     writer.entries(&words(9)).unwrap();
     drop(writer);
     assert_eq!(file.parts().len(), 1, "an error cleans up");
@@ -122,18 +134,19 @@ fn a_crash_while_writing_leaves_the_last_snapshot_alone() {
 fn audit_12_a_pipe_in_place_of_a_snapshot_is_not_waited_for() {
     let file = TestFile::new("fifo");
     assert!(std::process::Command::new("mkfifo").arg(&file.0).status().unwrap().success());
-    let error = Snapshot::open(&file.0).unwrap_err().to_string();
+    let error = open(&file).map(drop).unwrap_err().to_string();
     assert!(error.contains("no regular file"), "{error}");
     // To be written over it is no obstacle.
-    let writer = SnapshotWriter::create(&file.0, TIMES, SCOPES).unwrap();
-    writer.finish().unwrap();
+    begin(&file).finish().unwrap().0.finish().unwrap();
     assert!(file.0.metadata().unwrap().is_file());
 }
 
 #[test]
 fn errors_say_what_to_do() {
     let nowhere = TestFile(PathBuf::from("/no/such/folder/snapshot"));
-    let error = SnapshotWriter::create(&nowhere.0, TIMES, SCOPES).unwrap_err().to_string();
+    assert!(create(&nowhere.0).is_err());
+    let (path, source) = (nowhere.0.clone(), std::io::ErrorKind::NotFound.into());
+    let error = SnapshotError::Write { path, source }.to_string();
     assert!(error.contains("/no/such/folder/snapshot") && error.contains("may this user"));
     assert!(read(&nowhere).unwrap_err().is_absent());
 }

@@ -36,6 +36,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::LocalSet;
 use tokio::time::timeout;
 
+use crate::admission::{Bounds, ConnectionCounters, ConnectionSnapshot, Gate, peer_of};
 use crate::ending::join_within;
 use crate::slowpath::counters::count;
 pub use counters::{ZoneCounters, ZoneSnapshot};
@@ -46,8 +47,8 @@ use secondary::{Secondary, Settings, Tools};
 const MAX_ORDERS: usize = 16;
 /// Bytes of the longest notification that is looked at.
 const MAX_NOTIFY: usize = 4096;
-/// Connections with notifications at a time.
-const MAX_CONNECTIONS: usize = 16;
+/// Connections with notifications at a time, in all and of one primary.
+const BOUNDS: Bounds = Bounds { places: 64, per_peer: 8, grace: Duration::from_secs(1) };
 /// How long a connection with a notification may last.
 const CONNECTION_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -115,6 +116,7 @@ pub struct ZoneReport {
 /// The zones that are transferred. Dropping it ends the thread.
 pub struct Transfers {
     zones: Followed,
+    connections: Arc<ConnectionCounters>,
     news: Arc<AtomicBool>,
     followed: Option<mpsc::Sender<Followed>>,
     thread: Option<JoinHandle<()>>,
@@ -136,19 +138,22 @@ impl Transfers {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(TransferError::Thread)?;
         let told = Arc::clone(&news);
+        let connections = Arc::<ConnectionCounters>::default();
+        let gate = Gate::new(BOUNDS, Arc::clone(&connections));
         let body = move || {
             if let Some(id) = core
                 && !core_affinity::set_for_current(CoreId { id })
             {
                 tracing::warn!("cannot pin the transfer thread to core {id}; it runs where it may");
             }
-            LocalSet::new().block_on(&runtime, serve(sockets, followed, limits, told));
+            LocalSet::new().block_on(&runtime, serve(sockets, gate, followed, limits, told));
             // What is being read or written may end on its own.
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new().name("transfer".to_owned()).spawn(body);
         let thread = Some(thread.map_err(TransferError::Thread)?);
-        let mut this = Self { zones: Vec::new(), news, followed: Some(follow), thread };
+        let mut this =
+            Self { zones: Vec::new(), connections, news, followed: Some(follow), thread };
         this.follow(config)?;
         Ok(this)
     }
@@ -175,6 +180,11 @@ impl Transfers {
     /// Whether there are new versions since this was last asked.
     pub fn has_news(&self) -> bool {
         self.news.swap(false, Ordering::Relaxed)
+    }
+
+    /// What was counted of connections with notifications.
+    pub fn connections(&self) -> ConnectionSnapshot {
+        self.connections.snapshot()
     }
 
     /// What was counted of each zone.
@@ -264,6 +274,7 @@ type Zones = Rc<RefCell<Vec<Zone>>>;
 /// Keeps up with zones and hears notifications, until nobody can say with which zones any more.
 async fn serve(
     sockets: Option<Sockets>,
+    gate: Gate<IpAddr>,
     mut follow: mpsc::Receiver<Followed>,
     limits: Limits,
     news: Arc<AtomicBool>,
@@ -271,7 +282,7 @@ async fn serve(
     let zones = Zones::default();
     if let Some(Sockets { udp, tcp }) = sockets {
         tokio::task::spawn_local(hear_udp(udp, Rc::clone(&zones)));
-        tokio::task::spawn_local(hear_tcp(tcp, Rc::clone(&zones)));
+        tokio::task::spawn_local(hear_tcp(tcp, gate, Rc::clone(&zones)));
     }
     let writing = Arc::default();
     while let Some(followed) = follow.recv().await {
@@ -331,31 +342,38 @@ async fn hear_udp(socket: UdpSocket, zones: Zones) {
     }
 }
 
-async fn hear_tcp(listener: TcpListener, zones: Zones) {
+async fn hear_tcp(listener: TcpListener, gate: Gate<IpAddr>, zones: Zones) {
     let listener = match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!("notifications over TCP cannot be heard: {error}"),
     };
-    let free = Arc::new(tokio::sync::Semaphore::new(MAX_CONNECTIONS));
     loop {
-        let Ok(place) = Arc::clone(&free).acquire_owned().await else { return };
         match listener.accept().await {
-            Ok((stream, source)) => {
-                let zones = Rc::clone(&zones);
-                tokio::task::spawn_local(async move {
-                    let heard = hear_stream(stream, source.ip(), zones);
-                    if !matches!(timeout(CONNECTION_PATIENCE, heard).await, Ok(Ok(()))) {
-                        tracing::debug!("a connection from {source} ended early");
-                    }
-                    drop(place);
-                });
-            }
+            Ok((stream, source)) => take_in(stream, source.ip(), &gate, &zones),
             Err(error) => {
                 tracing::debug!("a connection was lost: {error}");
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
     }
+}
+
+/// Hears a connection of a primary. Others are closed: nothing that they say is believed.
+fn take_in(stream: TcpStream, source: IpAddr, gate: &Gate<IpAddr>, zones: &Zones) {
+    if !zones.borrow().iter().any(|zone| zone.settings.has_primary(source)) {
+        return gate.refuse();
+    }
+    let Some((pass, told_to_go)) = gate.enter(peer_of(source)) else { return };
+    let heard = timeout(CONNECTION_PATIENCE, hear_stream(stream, source, Rc::clone(zones)));
+    tokio::task::spawn_local(async move {
+        let _place = pass;
+        tokio::select! {
+            heard = heard => if !matches!(heard, Ok(Ok(()))) {
+                tracing::debug!("a connection from {source} ended early");
+            },
+            _ = told_to_go => tracing::debug!("a connection from {source} had to make place"),
+        }
+    });
 }
 
 /// Hears messages of a connection until it ends, or one of them is none for us.

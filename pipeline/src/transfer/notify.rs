@@ -1,7 +1,7 @@
 //! NOTIFY (RFC 1996): a primary says that there may be a new version. It is believed from the zone's primaries only, and
 //! if the zone has a key, only if signed with it; and all that comes of it is that a primary is asked.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use domain::base::iana::{Class, Opcode, Rcode, Rtype};
@@ -41,8 +41,7 @@ pub(super) fn hear<'a>(
         zones.into_iter().enumerate().find(|(_, zone)| zone.name == *question.qname())
     };
     let Some((number, zone)) = found else { return Heard::Nothing };
-    let is_source = |primary: &SocketAddr| primary.ip().to_canonical() == source.to_canonical();
-    if !zone.primaries.iter().any(is_source) {
+    if !zone.has_primary(source) {
         return Heard::Disbelieved(number);
     }
     let transaction = match &zone.key {
@@ -73,6 +72,8 @@ fn answer(
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use domain::base::Name;
     use domain::tsig::Algorithm;
 
@@ -136,6 +137,18 @@ mod tests {
         for cut in 0..news.len() {
             assert_eq!(hear(&zones, PRIMARY.into(), &news[..cut]), Heard::Nothing, "{cut}");
         }
+    }
+
+    /// It names a zone to ask for, and nothing else: no cache is purged, whatever it is about and however it came.
+    #[test]
+    fn cve_2025_59030_a_notification_of_what_is_no_zone_of_ours_is_nothing() {
+        let zones = [zone("a.rpz", None)];
+        for name in ["example", "rpz", "x.a.rpz", "."] {
+            let news = notify(name, Rtype::SOA, None);
+            assert_eq!(hear(&zones, PRIMARY.into(), &news), Heard::Nothing, "{name}");
+        }
+        let stranger = notify("a.rpz", Rtype::SOA, None);
+        assert_eq!(hear(&zones, [198, 51, 100, 9].into(), &stranger), Heard::Disbelieved(0));
     }
 
     #[test]

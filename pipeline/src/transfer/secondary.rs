@@ -2,7 +2,7 @@
 //! file (RFC 1034 section 4.3.5).
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -40,6 +40,13 @@ pub(super) struct Settings {
     pub(super) file: PathBuf,
     pub(super) primaries: Vec<SocketAddr>,
     pub(super) key: Option<Arc<Key>>,
+}
+
+impl Settings {
+    /// Whether a primary has this address.
+    pub(super) fn has_primary(&self, address: IpAddr) -> bool {
+        self.primaries.iter().any(|primary| primary.ip().to_canonical() == address.to_canonical())
+    }
 }
 
 /// Why an attempt failed.

@@ -15,6 +15,7 @@ use domain::base::{MessageBuilder, Name};
 use pmdns::testing::config;
 use pmdns::transfer::{Limits, Transfers, ZoneSnapshot};
 use pmdns_config::files::read_zone;
+use socket2::{Domain, Socket, Type};
 
 use primary::{Differences, Fault, KEY, Primary, SECRET, ZONE, key};
 
@@ -312,7 +313,7 @@ fn what_is_kept_outlives_a_restart_without_the_primary_and_expires_without_being
 
 /// RFC 1996: it comes over UDP or TCP, and from the primary only.
 #[test]
-fn a_notification_is_believed_from_the_primary_only() {
+fn audit_low_a_notification_is_believed_from_the_primary_only_and_nobody_keeps_it_out() {
     // A port that is free for both.
     let listen = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
     let primary = Primary::start(None);
@@ -340,9 +341,24 @@ fn a_notification_is_believed_from_the_primary_only() {
     rig.wait_for_serial(2);
 
     primary.publish(3, &["d"]);
+    // Nobody who is silent keeps the primary out: strangers are closed, its own connections make place for each other.
+    let idle: Vec<_> = (0..100).map(|_| TcpStream::connect(listen).unwrap()).collect();
+    let strangers: Vec<_> = (0..100).map(|_| connect_from("127.0.0.2", listen)).collect();
     let mut stream = TcpStream::connect(listen).unwrap();
     let framed = [&(notify.len() as u16).to_be_bytes()[..], &notify].concat();
     std::io::Write::write_all(&mut stream, &framed).unwrap();
     rig.wait_for_serial(3);
     assert_eq!(rig.counters().notified, 2);
+    let connections = rig.transfers.as_ref().unwrap().connections();
+    assert_eq!((connections.accepted, connections.refused), (101, 100), "{connections:?}");
+    drop((idle, strangers));
+}
+
+/// A connection from this address of the loopback interface.
+fn connect_from(source: &str, to: SocketAddr) -> Socket {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    let source: SocketAddr = format!("{source}:0").parse().unwrap();
+    socket.bind(&source.into()).unwrap();
+    socket.connect(&to.into()).unwrap();
+    socket
 }

@@ -4,6 +4,7 @@ use pmdns_stages::Reason;
 use prometheus_client::registry::Unit;
 
 use super::family::{Family, Kind, Value};
+use crate::admission::ConnectionSnapshot;
 use crate::control::distribution::{RingReport, Times};
 use crate::control::report::{Report, StageReport, WorkerReport};
 use crate::occupancy;
@@ -52,6 +53,14 @@ pub fn families(report: &Report) -> Vec<Family> {
     let zones = report.policy_zones.iter();
     let zones = zones.map(|one| (one.zone.clone(), one.counters.named()));
     all.extend(tables("policy_zone", &["zone"], ZoneSnapshot::default().named(), zones));
+    let services = report.connections.iter();
+    let services = services.map(|one| (one.service.clone(), one.counters.named()));
+    all.extend(tables(
+        "connections",
+        &["service"],
+        ConnectionSnapshot::default().named(),
+        services,
+    ));
     all
 }
 

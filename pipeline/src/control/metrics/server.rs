@@ -4,7 +4,7 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -16,16 +16,24 @@ use hyper::header::{ALLOW, CONTENT_TYPE};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use socket2::{Domain, Socket, Type};
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::encode;
+use crate::admission::{Bounds, ConnectionCounters, ConnectionSnapshot, Gate, Pass, peer_of};
 use crate::control::report::Report;
 
-/// Connections served at a time; more wait in the kernel's backlog.
-const CONNECTIONS: usize = 8;
+/// Connections at a time, in all and of one address.
+const BOUNDS: Bounds = Bounds { places: 64, per_peer: 16, grace: Duration::from_secs(1) };
+/// Connections that wait to be taken in.
+const BACKLOG: i32 = 1024;
+/// Requests that wait for the main thread, which takes them all at once.
+const MAX_REQUESTS: usize = 64;
+/// How long a request's head may take to come.
+const HEAD_PATIENCE: Duration = Duration::from_secs(2);
 /// How long a connection may last, and with it whatever a client may make us wait for.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long the main thread may take to give a report.
@@ -62,20 +70,20 @@ pub struct MetricsListener {
 
 /// The running endpoint. Dropping it ends it.
 pub struct MetricsServer {
-    asked: mpsc::Receiver<oneshot::Sender<Report>>,
+    asked: mpsc::Receiver<oneshot::Sender<Arc<Report>>>,
+    counters: Arc<ConnectionCounters>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// The way to ask the main thread for a report.
-type Ask = mpsc::Sender<oneshot::Sender<Report>>;
+type Ask = mpsc::Sender<oneshot::Sender<Arc<Report>>>;
 
 impl MetricsListener {
     /// Listens at `address`. Clients that connect wait until it is served.
     pub fn bind(address: SocketAddr) -> Result<Self, MetricsError> {
-        let listener = TcpListener::bind(address)
-            .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
-            .map_err(|source| MetricsError::Listen { address, source })?;
+        let listener =
+            listen(address).map_err(|source| MetricsError::Listen { address, source })?;
         Ok(Self { listener })
     }
 
@@ -91,8 +99,10 @@ impl MetricsListener {
             .enable_time()
             .build()
             .map_err(MetricsError::Thread)?;
-        let (ask, asked) = mpsc::channel(CONNECTIONS);
+        let (ask, asked) = mpsc::channel(MAX_REQUESTS);
         let (stop, stopped) = oneshot::channel();
+        let counters = Arc::<ConnectionCounters>::default();
+        let gate = Gate::new(BOUNDS, Arc::clone(&counters));
         let body = move || {
             if let Some(id) = core
                 && !core_affinity::set_for_current(CoreId { id })
@@ -101,25 +111,31 @@ impl MetricsListener {
             }
             runtime.block_on(async {
                 tokio::select! {
-                    () = accept(self.listener, ask) => {}
+                    () = accept(self.listener, gate, ask) => {}
                     _ = stopped => {}
                 }
             });
         };
         let thread = std::thread::Builder::new().name("metrics".to_owned()).spawn(body);
         let thread = Some(thread.map_err(MetricsError::Thread)?);
-        Ok(MetricsServer { asked, stop: Some(stop), thread })
+        Ok(MetricsServer { asked, counters, stop: Some(stop), thread })
     }
 }
 
 impl MetricsServer {
-    /// Gives a report to each client that has asked since the last call. Never waits.
+    /// Gives one report to all clients that have asked since the last call. Never waits.
     pub fn answer(&mut self, report: impl Fn() -> Report) {
-        for _ in 0..CONNECTIONS {
+        let mut made = None;
+        for _ in 0..MAX_REQUESTS {
             let Ok(client) = self.asked.try_recv() else { break };
             // A client that has gone away meanwhile needs none.
-            let _ = client.send(report());
+            let _ = client.send(Arc::clone(made.get_or_insert_with(|| Arc::new(report()))));
         }
+    }
+
+    /// What was counted of connections.
+    pub fn counters(&self) -> ConnectionSnapshot {
+        self.counters.snapshot()
     }
 }
 
@@ -134,38 +150,54 @@ impl Drop for MetricsServer {
     }
 }
 
-/// Takes connections in, [`CONNECTIONS`] at a time, for ever.
-async fn accept(listener: TcpListener, ask: Ask) {
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    // As in the standard library: a restart need not wait for connections of before.
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+/// Takes connections in, for ever.
+async fn accept(listener: TcpListener, gate: Gate<IpAddr>, ask: Ask) {
     let listener = match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!("metrics cannot be served: {error}"),
     };
-    let free = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
-        let Ok(place) = Arc::clone(&free).acquire_owned().await else { return };
         match listener.accept().await {
-            Ok((client, _)) => {
-                let ask = ask.clone();
-                tokio::spawn(async move {
-                    if timeout(PATIENCE, serve(client, ask)).await.is_err() {
-                        tracing::debug!("a metrics client took more than {PATIENCE:?}");
-                    }
-                    drop(place);
-                });
+            Ok((client, address)) => {
+                if let Some((pass, told_to_go)) = gate.enter(peer_of(address.ip())) {
+                    let served = timeout(PATIENCE, serve(client, pass, ask.clone()));
+                    tokio::spawn(async move {
+                        tokio::select! {
+                            served = served => if served.is_err() {
+                                tracing::debug!("a metrics client took more than {PATIENCE:?}");
+                            },
+                            _ = told_to_go => tracing::debug!("a metrics client had to make place"),
+                        }
+                    });
+                }
             }
             Err(error) => {
                 tracing::debug!("a metrics client was lost: {error}");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
+        // A request that is there already is read before the next connection may take its place.
+        tokio::task::yield_now().await;
     }
 }
 
-/// Answers one request of a connection and closes it.
-async fn serve(client: TcpStream, ask: Ask) {
-    let service = service_fn(|request| respond(request, ask.clone()));
+/// Answers one request of a connection and closes it. A body is never read.
+async fn serve(client: TcpStream, pass: Pass<IpAddr>, ask: Ask) {
+    let service = service_fn(|request| respond(request, &pass, ask.clone()));
     let served = http1::Builder::new()
         .keep_alive(false)
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_PATIENCE)
         .max_buf_size(MAX_HEAD)
         .serve_connection(TokioIo::new(client), service)
         .await;
@@ -176,8 +208,10 @@ async fn serve(client: TcpStream, ask: Ask) {
 
 async fn respond(
     request: Request<Incoming>,
+    pass: &Pass<IpAddr>,
     ask: Ask,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
+    pass.waits();
     let response = Response::builder();
     let response = if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let response = response.status(StatusCode::METHOD_NOT_ALLOWED).header(ALLOW, "GET, HEAD");
@@ -195,6 +229,7 @@ async fn respond(
             }
         }
     };
+    pass.reads();
     Ok(response.expect("every header above is a lawful one"))
 }
 

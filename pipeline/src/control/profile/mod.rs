@@ -181,6 +181,27 @@ mod tests {
         }
     }
 
+    /// dnsdist's page took what a peer had chosen for markup.
+    #[test]
+    fn cve_2026_0396_0397_no_name_is_markup() {
+        let hostile = "</td><script>alert(1)</script><img src=x onerror='a' \"b\">&amp;";
+        let (first, mut last) = fixture::reports();
+        last.version = hostile.to_owned();
+        last.ports[0].name = hostile.to_owned();
+        last.upstreams[0].address = hostile.to_owned();
+        last.rings[0].from = hostile.to_owned();
+        let stage = last.workers[0].stages["acl"].clone();
+        last.workers[0].stages.insert(hostile.to_owned(), stage);
+        let mut profile = Profile { last: first.clone(), first, points: Vec::new() };
+        profile.add(last).unwrap();
+        let page = page::page(&profile);
+        texts(&page);
+        assert!(page.contains("&lt;script&gt;alert(1)"), "it is shown as what it is");
+        for markup in ["<script", "<img", "</td><s"] {
+            assert!(!page.contains(markup), "{markup}");
+        }
+    }
+
     #[test]
     fn a_profile_ends_with_a_look_that_succeeded() {
         let (first, last) = fixture::reports();

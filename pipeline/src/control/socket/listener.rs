@@ -1,0 +1,95 @@
+//! The socket's file: who may connect is settled before anybody can.
+
+use std::fs::Permissions;
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use pmdns_config::Control;
+use rustix::fs::{Mode, OFlags};
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use super::SocketError;
+use super::group::number_of;
+
+/// Its owner and its group may connect, nobody else.
+const MODE: u32 = 0o660;
+/// Connections that wait to be taken in.
+const BACKLOG: i32 = 128;
+
+/// The listening socket; its file goes when it is dropped.
+#[derive(Debug)]
+pub struct ControlSocket {
+    pub(super) listener: UnixListener,
+    /// Whether others than root and its own user may connect.
+    pub(super) has_group: bool,
+    path: PathBuf,
+}
+
+impl ControlSocket {
+    /// Opens the socket. A file that a killed instance left behind is replaced.
+    pub fn open(control: &Control) -> Result<Self, SocketError> {
+        let path = &*control.socket;
+        let group = control.group.as_deref().map(find_group).transpose()?;
+        let failed = |source| SocketError::Open { path: path.to_owned(), source };
+        match UnixStream::connect(path) {
+            Ok(_) => return Err(SocketError::InUse(path.to_owned())),
+            // Nobody listens. Only a socket is removed: an ordinary file refuses connections as well.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                let file = std::fs::symlink_metadata(path).map_err(failed)?;
+                if file.file_type().is_socket() {
+                    std::fs::remove_file(path).map_err(failed)?;
+                }
+            }
+            Err(_) => {}
+        }
+        let listener = listen(path, group).map_err(failed)?;
+        Ok(Self { listener, has_group: group.is_some(), path: path.to_owned() })
+    }
+}
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn find_group(group: &str) -> Result<u32, SocketError> {
+    let groups = std::fs::read_to_string("/etc/group").unwrap_or_default();
+    number_of(group, &groups).ok_or_else(|| SocketError::Group(group.to_owned()))
+}
+
+/// Until it listens nobody can connect, so mode and group are right before somebody does.
+fn listen(path: &Path, group: Option<u32>) -> io::Result<UnixListener> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    // The kernel gives the file the mode of the socket, less the umask: never more than ours, not even for a moment.
+    rustix::fs::fchmod(&socket, Mode::from_raw_mode(MODE))?;
+    socket.bind(&SockAddr::unix(path)?)?;
+    let prepared = set_access(path, group).and_then(|()| socket.listen(BACKLOG));
+    if let Err(error) = prepared {
+        let _ = std::fs::remove_file(path);
+        return Err(error);
+    }
+    socket.set_nonblocking(true)?;
+    Ok(UnixListener::from(OwnedFd::from(socket)))
+}
+
+/// Gives the file its group, and what the umask has taken away. It is held meanwhile, so that nobody puts another in its place.
+fn set_access(path: &Path, group: Option<u32>) -> io::Result<()> {
+    let file =
+        rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    let held = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    let facts = std::fs::metadata(&held)?;
+    if !facts.file_type().is_socket() {
+        return Err(io::Error::other("something else was put in its place"));
+    }
+    if let Some(group) = group.filter(|group| *group != facts.gid()) {
+        std::os::unix::fs::chown(&held, None, Some(group))?;
+    }
+    match facts.mode() & 0o777 == MODE {
+        true => Ok(()),
+        false => std::fs::set_permissions(&held, Permissions::from_mode(MODE)),
+    }
+}

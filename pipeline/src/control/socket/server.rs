@@ -1,0 +1,234 @@
+//! The thread that talks to those who have connected. Nothing that they do, or leave undone, holds up the main thread: that
+//! takes requests from a bounded queue, and gives answers that others write.
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use core_affinity::CoreId;
+use tokio::io::{AsyncWriteExt as _, Interest};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use super::{ControlSocket, DENIED, SocketError, handover};
+use crate::admission::{Bounds, ConnectionCounters, ConnectionSnapshot, Gate, Pass};
+use crate::control::request::Request;
+use crate::ending::join_within;
+
+/// Connections at a time, in all and of one user.
+const BOUNDS: Bounds = Bounds { places: 32, per_peer: 8, grace: Duration::from_secs(1) };
+/// Requests that wait for the main thread, which takes them all at once.
+const MAX_REQUESTS: usize = 16;
+/// How long a request may take to come. Who sends nothing in this time asks for the report.
+const REQUEST_PATIENCE: Duration = Duration::from_millis(100);
+/// How long an answer may take to be read, all in all.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Bytes of the longest request: a path, and a word.
+const MAX_REQUEST: usize = 4096 + 16;
+/// A pause after an accept that failed: too many open files, for example.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long the thread may take to end.
+const STOP_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Somebody who waits for an answer.
+#[derive(Debug)]
+pub struct Client {
+    answer: oneshot::Sender<String>,
+    /// The file that came with the request.
+    pub(in crate::control) file: Option<File>,
+}
+
+impl Client {
+    /// Answers. Never waits; who has gone away meanwhile needs none.
+    pub fn answer(self, text: &str) {
+        let _ = self.answer.send(text.to_owned());
+    }
+}
+
+/// The running thread. Dropping it ends it.
+#[derive(Debug)]
+pub struct ControlServer {
+    requests: mpsc::Receiver<(Request, Client)>,
+    counters: Arc<ConnectionCounters>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ControlSocket {
+    /// Serves, on a thread pinned to the CPU `core` if one is given.
+    pub fn serve(self, core: Option<usize>) -> Result<ControlServer, SocketError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(SocketError::Thread)?;
+        let (ask, requests) = mpsc::channel(MAX_REQUESTS);
+        let (stop, stopped) = oneshot::channel();
+        let counters = Arc::<ConnectionCounters>::default();
+        let gate = Gate::new(BOUNDS, Arc::clone(&counters));
+        let body = move || {
+            if let Some(id) = core
+                && !core_affinity::set_for_current(CoreId { id })
+            {
+                tracing::warn!("cannot pin the control thread to core {id}; it runs where it may");
+            }
+            runtime.block_on(async {
+                tokio::select! {
+                    () = accept(&self, gate, ask) => {}
+                    _ = stopped => {}
+                }
+            });
+        };
+        let thread = std::thread::Builder::new().name("control".to_owned()).spawn(body);
+        let thread = Some(thread.map_err(SocketError::Thread)?);
+        Ok(ControlServer { requests, counters, stop: Some(stop), thread })
+    }
+}
+
+impl ControlServer {
+    /// Hands over the requests that have come since the last call, each with who asked. Never waits.
+    pub fn take(&mut self, mut answer: impl FnMut(Request, Client)) {
+        for _ in 0..MAX_REQUESTS {
+            let Ok((request, client)) = self.requests.try_recv() else { break };
+            answer(request, client);
+        }
+    }
+
+    /// What was counted of connections.
+    pub fn counters(&self) -> ConnectionSnapshot {
+        self.counters.snapshot()
+    }
+}
+
+impl Drop for ControlServer {
+    fn drop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(());
+        }
+        if let Some(thread) = self.thread.take()
+            && !join_within(thread, STOP_PATIENCE)
+        {
+            tracing::warn!("the control thread does not end: it is given up");
+        }
+    }
+}
+
+/// Who has connected.
+#[derive(Clone, Copy, Debug)]
+struct Peer {
+    user: u32,
+    process: i32,
+}
+
+type Ask = mpsc::Sender<(Request, Client)>;
+
+/// Takes connections in, for ever.
+async fn accept(socket: &ControlSocket, gate: Gate<u32>, ask: Ask) {
+    let listener = socket.listener.try_clone().and_then(UnixListener::from_std);
+    let listener = match listener {
+        Ok(listener) => listener,
+        Err(error) => return tracing::error!("the control socket cannot be served: {error}"),
+    };
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => enter(stream, socket.has_group, &gate, &ask),
+            Err(error) => {
+                tracing::debug!("a control client was lost: {error}");
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+        // Those who are in get their turn before the next one comes in.
+        tokio::task::yield_now().await;
+    }
+}
+
+fn enter(stream: UnixStream, has_group: bool, gate: &Gate<u32>, ask: &Ask) {
+    let peer = match stream.peer_cred() {
+        Ok(peer) => Peer { user: peer.uid(), process: peer.pid().unwrap_or(0) },
+        Err(error) => return tracing::debug!("a control client went away: {error}"),
+    };
+    if !may_ask(peer.user, rustix::process::geteuid().as_raw(), has_group) {
+        gate.refuse();
+        tracing::warn!("control: user {} (process {}) is refused", peer.user, peer.process);
+        // It fits the socket's buffer, or is lost.
+        let _ = stream.try_write(DENIED.as_bytes());
+        return;
+    }
+    let Some((pass, told_to_go)) = gate.enter(peer.user) else { return };
+    let ask = ask.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            served = serve(stream, peer, pass, ask) => if let Err(error) = served {
+                tracing::debug!("a control client went away: {error}");
+            },
+            _ = told_to_go => tracing::debug!("a control client had to make place"),
+        }
+    });
+}
+
+/// Root and our own user may always ask; others if a group is configured, for then the kernel has let in only its members.
+fn may_ask(user: u32, own: u32, has_group: bool) -> bool {
+    user == 0 || user == own || has_group
+}
+
+/// Answers one request.
+async fn serve(mut stream: UnixStream, peer: Peer, pass: Pass<u32>, ask: Ask) -> io::Result<()> {
+    let (line, file) = hear(&stream).await?;
+    pass.waits();
+    let text = match line.parse() {
+        Err(error) => format!("error: {error}\n"),
+        Ok(request) => {
+            if !matches!(request, Request::Stats) {
+                let Peer { user, process } = peer;
+                tracing::info!(
+                    "control: user {user} (process {process}) asks: {}",
+                    line.escape_debug()
+                );
+            }
+            let (answer, answered) = oneshot::channel();
+            match ask.try_send((request, Client { answer, file })) {
+                // Nobody answers any more when the instance stops.
+                Ok(()) => answered.await.unwrap_or_default(),
+                Err(_) => "error: too much is asked at once; try again\n".to_owned(),
+            }
+        }
+    };
+    pass.reads();
+    let written = async {
+        stream.write_all(text.as_bytes()).await?;
+        stream.shutdown().await
+    };
+    timeout(PATIENCE, written).await?
+}
+
+/// Reads a request, up to the end of the line.
+async fn hear(stream: &UnixStream) -> io::Result<(String, Option<File>)> {
+    let deadline = Instant::now() + REQUEST_PATIENCE;
+    let (mut request, mut file, mut part) = (Vec::new(), None, [0; 512]);
+    while !request.contains(&b'\n') && request.len() < MAX_REQUEST {
+        let read = stream.async_io(Interest::READABLE, || handover::receive(stream, &mut part));
+        match timeout_at(deadline, read).await {
+            Err(_) | Ok(Ok((0, None))) => break,
+            Ok(Ok((count, received))) => {
+                request.extend_from_slice(&part[..count]);
+                file = received.or(file);
+            }
+            Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(Err(error)) => return Err(error),
+        }
+    }
+    let line = request.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    Ok((String::from_utf8_lossy(line).into_owned(), file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn audit_12_who_may_ask() {
+        assert!(may_ask(0, 1000, false) && may_ask(1000, 1000, false));
+        assert!(!may_ask(1001, 1000, false), "whatever the file's mode has become");
+        assert!(may_ask(1001, 1000, true), "the file's group has let it in");
+    }
+}
