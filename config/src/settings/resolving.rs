@@ -70,6 +70,9 @@ pub struct Upstream {
     /// Write the letters of our queries large or small at random, and accept replies with the same only.
     #[serde(default = "mix_case")]
     pub mix_case: bool,
+    /// Send it DNS cookies, and accept no reply without one once it has sent its own.
+    #[serde(default = "cookies")]
+    pub cookies: bool,
     /// Believe it that it has checked signatures, although others could say so in its name.
     #[serde(default)]
     pub trust_ad: bool,
@@ -94,6 +97,7 @@ impl Upstream {
             source: None,
             group: default_group(),
             mix_case: mix_case(),
+            cookies: cookies(),
             trust_ad: false,
             client_subnet: false,
             name: None,
@@ -171,6 +175,10 @@ impl Default for Health {
     fn default() -> Self {
         Self { failures: 3, successes: 2, interval_ms: 30_000, timeout_ms: 2000 }
     }
+}
+
+fn cookies() -> bool {
+    true
 }
 
 fn mix_case() -> bool {

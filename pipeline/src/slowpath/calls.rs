@@ -39,7 +39,9 @@ impl Desk {
             return self.learn(ticket, attempt, Setback::Unreachable);
         };
         let expires = self.now + self.patience(attempt.upstream);
-        if let Err(error) = self.network.connections[slot].call(call, self.now, expires) {
+        let cookie = self
+            .cookie_for(attempt.upstream, || self.network.connections[slot].stream.local_addr());
+        if let Err(error) = self.network.connections[slot].call(call, cookie, self.now, expires) {
             self.note_socket_error(&error);
             return self.learn(ticket, attempt, Setback::Unreachable);
         }
@@ -75,6 +77,7 @@ impl Desk {
             match connection.converse(&mut self.network.buffer, self.now) {
                 Ok(Some((call, reply))) => {
                     self.note_reply(upstream, call.sent);
+                    self.note_cookie(&call, &reply);
                     let answer = self.read(&call.question, call.attempt, Proof::Firm, &reply);
                     self.conclude(call.ticket, call.attempt, answer);
                 }

@@ -109,6 +109,8 @@ counters! {
         validation_queries,
         /// Replies and questions of the validator refused because too many were under way.
         validation_shed,
+        /// Queries sent over TCP because the same name and type was asked for over UDP in too many variants already.
+        crowded,
         /// Sockets that could not be opened.
         socket_errors,
         /// Answers kept for one network only, expired ones among them.
@@ -143,6 +145,12 @@ counters! {
         respelt,
         /// Times such replies came one after the other, so that letters were left alone for an hour.
         unmixed,
+        /// Replies with the cookie of their query.
+        cookies,
+        /// Replies over UDP without the cookie that the upstream shows else, which then went over TCP; they are among the mismatched.
+        cookieless,
+        /// Times the upstream was found not to know EDNS, so that it was asked without for 15 minutes.
+        without_edns,
         /// Replies about another network than their query, or over UDP about none, which were not used.
         other_subnet,
         /// Replies over UDP longer than the query allowed, which were not used.

@@ -15,6 +15,8 @@ use pmdns_stages::wire::edns::ExtendedError;
 use pmdns_stages::wire::subnet::Subnet;
 use pmdns_stages::{Context, Tick};
 
+use super::capabilities::Capabilities;
+use super::cookies::Bakery;
 use super::counters::{CacheCounters, Counters, UpstreamCounters, add, count, lower};
 use super::dnssec::Validation;
 use super::encrypted::Encrypted;
@@ -28,9 +30,9 @@ use super::pending::{Admission, Limit, Pending, Ticket, Waiter};
 use super::plan::Plan;
 use super::prefetch::Prefetch;
 use super::query::Question;
-use super::spelling::Speller;
 use super::stale::Stale;
 use super::subnets::{Answer, Subnets};
+use super::variants::Variants;
 use crate::clock::Clock;
 use crate::ring::RingReceiver;
 
@@ -74,8 +76,10 @@ pub(super) struct Desk {
     pub(super) health: Health,
     /// How long to wait for the reply to a probe.
     pub(super) probe_timeout: Duration,
-    /// How each upstream's queries are spelt.
-    pub(super) spellers: Vec<Speller>,
+    /// What is known of each upstream.
+    pub(super) capabilities: Vec<Capabilities>,
+    pub(super) bakery: Bakery,
+    pub(super) variants: Variants,
     pub(super) network: Network,
     pub(super) encrypted: Encrypted,
     pub(super) validation: Validation,
@@ -177,6 +181,7 @@ impl Desk {
     pub(super) fn settle(&mut self, ticket: Ticket, outcome: &Outcome) {
         let Some((question, _)) = self.pending.find(ticket) else { return };
         let question = Rc::clone(question);
+        self.variants.end(question.key(), ticket, self.cache.seed());
         let stale = match outcome {
             Outcome::Answer(_) => None,
             Outcome::Failure(_) => self.stale_answer(&question),
@@ -268,20 +273,6 @@ impl Desk {
         // An upstream is not to blame for a try that our clients' deadline cut short.
         if self.patience(upstream) == Duration::from_millis(self.upstreams[upstream].timeout_ms) {
             self.note_failure(upstream, sent);
-        }
-    }
-
-    /// A reply over UDP has other letters than its query, or somebody forged it who knows all but them.
-    pub(super) fn note_respelt(&mut self, upstream: usize) {
-        count(&self.upstream_counters[upstream].mismatched);
-        count(&self.upstream_counters[upstream].respelt);
-        if self.spellers[upstream].misspelt(self.now) {
-            count(&self.upstream_counters[upstream].unmixed);
-            let address = &self.upstreams[upstream].address;
-            tracing::warn!(
-                "upstream {address} does not keep the letter case of queries, and is asked in small letters \
-                 for an hour; leave out its mix_case"
-            );
         }
     }
 

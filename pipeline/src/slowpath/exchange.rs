@@ -9,25 +9,14 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use pmdns_config::limits::MAX_QUERIES_PER_PORT;
-use pmdns_stages::cache::Entry;
-use pmdns_stages::wire::dns::Rcode;
-use pmdns_stages::wire::edns::{ExtendedError, option, option_in};
 
 use super::counters::{add, count};
 use super::desk::{Desk, Outcome};
 use super::network::{Ready, Timer};
 use super::pending::Ticket;
 use super::plan::{Attempt, Next, Setback, Transport};
-use super::query::{Face, Proof, Question, announced_size, shows_no_edns};
-use super::subnets::{Answer, OtherSubnet, network_of};
+use super::query::Question;
 use super::udp::{self, Flight, InFlight, Received};
-
-/// What was read of a reply.
-pub(super) struct Read {
-    answer: Answer,
-    /// The reply itself, if validation is about it.
-    to_judge: Option<Vec<u8>>,
-}
 
 /// Those who leave in one flight.
 type Passengers = ArrayVec<(Ticket, Rc<Question>, Attempt), MAX_QUERIES_PER_PORT>;
@@ -41,6 +30,7 @@ impl Desk {
                     if let Some(usual) = plan.take_hedge() {
                         self.network.wake_at(self.now + usual, Timer::Hedge(ticket));
                     }
+                    let attempt = self.suited(ticket, attempt);
                     match self.upstreams[attempt.upstream].address.plain() {
                         Some(_) => self.network.send(ticket, attempt),
                         None => self.ask_encrypted(ticket, attempt),
@@ -161,7 +151,8 @@ impl Desk {
             }
         };
         let connected = socket.connect(address);
-        let mixes = self.spellers[upstream].mixes(self.now);
+        let cookie = self.cookie_for(upstream, || socket.local_addr());
+        let mixes = self.capabilities[upstream].speller.mixes(self.now);
         let queries = passengers
             .into_iter()
             .zip(ids)
@@ -173,7 +164,7 @@ impl Desk {
             })
             .collect();
         let expires = self.now + patience;
-        let flight = Flight::new(upstream, self.now, expires, socket, queries);
+        let flight = Flight::new(upstream, self.now, expires, socket, cookie, queries);
         add(&self.upstream_counters[upstream].queries, flight.left().len() as u64);
         let (slot, registered) = self.network.keep_flight(flight);
         let departed = connected.and(registered).and_then(|()| self.network.flights[slot].depart());
@@ -188,15 +179,12 @@ impl Desk {
             let (upstream, sent) = (flight.upstream, flight.sent);
             match flight.receive(&mut self.network.buffer) {
                 Ok(Received::Nothing) => return,
-                Ok(Received::Reply(query, len)) => {
+                Ok(Received::Reply(query, len, learnt)) => {
                     if flight.left().is_empty() {
                         self.network.close_flight(slot);
                     }
                     self.note_reply(upstream, sent);
-                    if query.spelling.is_some() {
-                        self.spellers[upstream].kept();
-                    }
-                    self.take_reply(&query, len);
+                    self.take_reply(&query, len, learnt);
                 }
                 Ok(Received::Respelt(query)) => {
                     if flight.left().is_empty() {
@@ -204,6 +192,14 @@ impl Desk {
                     }
                     self.note_respelt(upstream);
                     self.learn(query.ticket, query.attempt, Setback::Respelt);
+                }
+                Ok(Received::Cookieless(query)) => {
+                    if flight.left().is_empty() {
+                        self.network.close_flight(slot);
+                    }
+                    count(&self.upstream_counters[upstream].mismatched);
+                    count(&self.upstream_counters[upstream].cookieless);
+                    self.learn(query.ticket, query.attempt, Setback::NeedsTcp);
                 }
                 Ok(Received::Mismatch) => count(&self.upstream_counters[upstream].mismatched),
                 Ok(Received::Flood) => {
@@ -213,18 +209,6 @@ impl Desk {
                 Err(error) => self.break_flight(slot, &error),
             }
         }
-    }
-
-    /// Goes on with a query whose reply has come over UDP and is in the buffer.
-    fn take_reply(&mut self, query: &InFlight, len: usize) {
-        let InFlight { ticket, question, attempt, .. } = query;
-        let answer = if len > announced_size(attempt.edns) {
-            count(&self.upstream_counters[attempt.upstream].oversized);
-            Err(Setback::NeedsTcp)
-        } else {
-            self.read(question, *attempt, Proof::Guessed, &self.network.buffer[..len])
-        };
-        self.conclude(*ticket, *attempt, answer);
     }
 
     /// Ends a flight that the network returned an error to.
@@ -247,22 +231,6 @@ impl Desk {
         }
     }
 
-    /// Ends a question with its answer, or goes on with its plan.
-    pub(super) fn conclude(
-        &mut self,
-        ticket: Ticket,
-        attempt: Attempt,
-        answer: Result<Read, Setback>,
-    ) {
-        match answer {
-            Ok(Read { answer, to_judge: None }) => self.answer(ticket, answer),
-            Ok(Read { answer, to_judge: Some(reply) }) => {
-                self.judge(ticket, attempt, answer, reply);
-            }
-            Err(setback) => self.learn(ticket, attempt, setback),
-        }
-    }
-
     /// Tells a question's plan what an attempt came to, and goes on.
     pub(super) fn learn(&mut self, ticket: Ticket, attempt: Attempt, setback: Setback) {
         self.tell_plan(ticket, attempt, setback);
@@ -275,87 +243,8 @@ impl Desk {
             plan.learn(attempt, setback);
         }
     }
-
-    /// Makes an answer of a reply that is known to belong to its query.
-    pub(super) fn read(
-        &self,
-        question: &Question,
-        attempt: Attempt,
-        proof: Proof,
-        reply: &[u8],
-    ) -> Result<Read, Setback> {
-        let counters = &self.upstream_counters[attempt.upstream];
-        let mut entry = self.read_entry(question, attempt, proof, reply)?;
-        let network = match question.subnet().map(|sent| network_of(reply, &entry, sent, proof)) {
-            None => None,
-            Some(Ok(network)) => network,
-            // RFC 7871 section 7.3: it is dropped. Whoever forged it cannot do so over TCP.
-            Some(Err(OtherSubnet)) => {
-                count(&counters.other_subnet);
-                return Err(Setback::NeedsTcp);
-            }
-        };
-        // Who validates believes nobody's AD (RFC 4035 section 4.9.3), and nobody else believes what can be forged.
-        if self.validation.is_on() || !self.upstreams[attempt.upstream].is_believed() {
-            entry.distrust();
-        }
-        if question.is_checked() || self.validation.wants(question) {
-            return Ok(Read { answer: Answer { entry, network }, to_judge: Some(reply.to_vec()) });
-        }
-        let entry = self.outlets.encode.rules().respond(entry, question.key(), reply);
-        Ok(Read { answer: Answer { entry, network }, to_judge: None })
-    }
-
-    /// Makes an entry of a reply that is known to belong to its query.
-    ///
-    /// An upstream's SERVFAIL, REFUSED and the like say that *it* has no answer: the next one is asked, and
-    /// if none has any, the client gets SERVFAIL, as from other forwarders. To pass on REFUSED would tell the
-    /// client that we refuse to serve it.
-    fn read_entry(
-        &self,
-        question: &Question,
-        attempt: Attempt,
-        proof: Proof,
-        reply: &[u8],
-    ) -> Result<Entry, Setback> {
-        let counters = &self.upstream_counters[attempt.upstream];
-        let face = Face::of(reply);
-        if matches!(face, Face::FormatError | Face::Failure) {
-            count(&counters.rcode_failures);
-        }
-        match face {
-            Face::Answer => {
-                let (key, hash) = (question.key(), question.hash());
-                let read =
-                    Entry::from_reply(reply, key, hash, self.context.seconds, &self.lifetimes);
-                let Ok(entry) = read else {
-                    count(&counters.malformed);
-                    return Err(Setback::NeedsTcp);
-                };
-                // BADVERS and its like show in the OPT record only (RFC 6891 section 6.1.3).
-                if !matches!(entry.head().rcode, Rcode::NOERROR | Rcode::NXDOMAIN) {
-                    count(&counters.rcode_failures);
-                    return Err(refusal(reply));
-                }
-                Ok(entry)
-            }
-            Face::Truncated => Err(Setback::NeedsTcp),
-            Face::FormatError if !attempt.edns => Err(refusal(reply)),
-            Face::FormatError if shows_no_edns(reply, proof, self.validation.is_on()) => {
-                Err(Setback::NeedsPlainDns)
-            }
-            Face::FormatError => Err(Setback::NeedsTcp),
-            Face::Failure => Err(refusal(reply)),
-        }
-    }
 }
 
 fn udp_attempt(upstream: usize) -> Attempt {
     Attempt { upstream, transport: Transport::Udp, edns: true }
-}
-
-/// That an upstream has no answer, and why, if it says so.
-fn refusal(reply: &[u8]) -> Setback {
-    let why = option_in(reply, option::EXTENDED_ERROR);
-    Setback::Refused(why.and_then(ExtendedError::read))
 }

@@ -7,8 +7,9 @@
 //!
 //! Each thread owns a share of the keys, a shard of the cache to write to, and nothing that another
 //! thread touches. On it runs one loop, which never waits for the network: [`Desk`] takes misses in and
-//! answers them, [`exchange`] and [`calls`] carry out what the plans say, [`network`] holds sockets and timers. What
-//! decides is pure and told the time: [`pending`], [`groups`], [`plan`], [`health`], [`failures`], [`subnets`], [`query`], [`spelling`]. What
+//! answers them, [`exchange`] and [`calls`] carry out what the plans say, [`reading`] judges replies, [`network`] holds sockets and timers. What
+//! decides is pure and told the time: [`pending`], [`groups`], [`plan`], [`health`], [`failures`], [`subnets`], [`query`], [`spelling`], [`cookies`],
+//! [`capabilities`], [`variants`]. What
 //! touches sockets is small: [`udp`], [`tcp`]; [`encrypted`] has a thread of its own, and so has [`dnssec`].
 //! docs/adr/0009-queries-fly-together.md says why it is so.
 //!
@@ -16,6 +17,8 @@
 //! counted; memory is bounded by the settings; once an upstream answers again, so do we.
 
 mod calls;
+mod capabilities;
+mod cookies;
 pub(crate) mod counters;
 mod desk;
 mod dnssec;
@@ -34,12 +37,14 @@ mod pending;
 mod plan;
 mod prefetch;
 mod query;
+mod reading;
 mod sockets;
 mod spelling;
 mod stale;
 mod subnets;
 mod tcp;
 mod udp;
+mod variants;
 
 use std::io;
 use std::sync::Arc;
@@ -67,6 +72,8 @@ pub use outlets::Answered;
 use crate::clock::Clock;
 use crate::ring::{RingReceiver, RingSender};
 use crate::rules::Tray;
+use capabilities::Capabilities;
+use cookies::Bakery;
 use desk::Desk;
 use dnssec::Validation;
 use encrypted::Encrypted;
@@ -78,9 +85,9 @@ use orders::Orders;
 use outlets::Outlets;
 use pending::{Limits, Pending};
 use prefetch::Prefetch;
-use spelling::Speller;
 use stale::Stale;
 use subnets::Subnets;
+use variants::Variants;
 
 /// Misses taken from one ring before the next ring's turn.
 const TAKE: usize = 32;
@@ -240,7 +247,9 @@ fn open(parts: SlowPathParts) -> io::Result<(Desk, Vec<RingReceiver<Miss>>)> {
         groups: groups.map_err(io::Error::other)?,
         health: Health::new(parts.upstreams.len(), &parts.health),
         probe_timeout: Duration::from_millis(parts.health.timeout_ms),
-        spellers: parts.upstreams.iter().map(|one| Speller::new(one.mix_case)).collect(),
+        capabilities: parts.upstreams.iter().map(|one| Capabilities::new(one.mix_case)).collect(),
+        bakery: Bakery::new(udp::random()?),
+        variants: Variants::default(),
         network: Network::new(parts.upstreams.len(), sockets::share(settings))?,
         encrypted: Encrypted::start(
             &parts.upstreams,

@@ -282,7 +282,7 @@ mod tests {
     fn call(network: &mut Network, slot: usize, expires: Duration) {
         let attempt = Attempt { upstream: 1, transport: Transport::Tcp, edns: true };
         let call = (Ticket::NONE, Rc::new(Question::probe()), attempt);
-        network.connections[slot].call(call, START, expires).unwrap();
+        network.connections[slot].call(call, None, START, expires).unwrap();
         network.set_timer(slot);
     }
 

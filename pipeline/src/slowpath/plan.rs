@@ -54,6 +54,8 @@ pub(super) enum Setback {
     NeedsTcp,
     /// As `NeedsTcp`, because the reply has other letters than its query.
     Respelt,
+    /// The upstream wants another server cookie, and has sent it (RFC 7873 section 5.3).
+    BadCookie,
     /// The upstream does not understand EDNS (RFC 6891 section 7).
     NeedsPlainDns,
     /// It replied that it has no answer, and may have said why. To ask it again within this exchange is no use.
@@ -198,7 +200,10 @@ impl Plan {
                 self.respelt |= bit(attempt.upstream);
                 self.again.push_back(Attempt { transport: Transport::Tcp, ..attempt });
             }
-            Setback::NeedsTcp if attempt.transport != Transport::Tcp => {
+            Setback::BadCookie if attempt.transport == Transport::Udp => {
+                self.again.push_back(Attempt { transport: Transport::Alone, ..attempt });
+            }
+            Setback::NeedsTcp | Setback::BadCookie if attempt.transport != Transport::Tcp => {
                 self.again.push_back(Attempt { transport: Transport::Tcp, ..attempt });
             }
             // Who neither keeps letters nor takes TCP has to be asked without that guard.
@@ -210,7 +215,7 @@ impl Plan {
                 self.again.push_back(Attempt { edns: false, ..attempt });
             }
             Setback::Refused(why) => self.told = self.told.or(why),
-            Setback::NeedsPlainDns => {}
+            Setback::NeedsPlainDns | Setback::BadCookie => {}
             Setback::Bogus(why) => self.bogus = Some(why),
             Setback::Silent => {
                 self.pause_is_due = false;
@@ -271,6 +276,15 @@ mod tests {
             fails(&mut plan, Attempt { transport: Transport::Tcp, ..udp(0) }, no_tcp);
             fails(&mut plan, udp(1), Setback::Refused(None));
         }
+    }
+
+    #[test]
+    fn who_wants_another_cookie_gets_it_and_then_tcp() {
+        let mut plan = plan(1);
+        fails(&mut plan, udp(0), Setback::BadCookie);
+        fails(&mut plan, Attempt { transport: Transport::Alone, ..udp(0) }, Setback::BadCookie);
+        fails(&mut plan, Attempt { transport: Transport::Tcp, ..udp(0) }, Setback::BadCookie);
+        assert_eq!(plan.next(), Next::GiveUp);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use pmdns_stages::wire::name::{MAX_NAME, Seed};
 use pmdns_stages::wire::subnet::{SUBNET_LEN, Subnet};
 use pmdns_stages::wire::{be16, put16};
 
+use super::cookies::MAX_COOKIE;
 use super::spelling::Spelling;
 
 /// The UDP size our OPT record announces: replies of that size cross the Internet unfragmented
@@ -33,9 +34,18 @@ const PADDING: u16 = 12;
 /// Padded queries are multiples of this long (RFC 8467 section 4.1).
 const PADDING_BLOCK: usize = 128;
 
+/// The lower four bits of BADCOOKIE, 23 (RFC 7873 section 8), as they stand in the header. No other rcode that a query
+/// can have has them: YXRRSET is for updates.
+const BADCOOKIE_BITS: Rcode = Rcode(7);
+
 /// The longest query we send.
-const MAX_QUERY: usize =
-    HEADER_LEN + MAX_NAME + QUESTION_FIXED_LEN + OPT_LEN + OPTION_HEAD_LEN + SUBNET_LEN;
+const MAX_QUERY: usize = HEADER_LEN
+    + MAX_NAME
+    + QUESTION_FIXED_LEN
+    + OPT_LEN
+    + 2 * OPTION_HEAD_LEN
+    + SUBNET_LEN
+    + MAX_COOKIE;
 
 /// A question, owned: what pending questions and remembered failures are found by.
 ///
@@ -237,6 +247,18 @@ impl Query {
         Self { message, data_len_at }
     }
 
+    /// The same with this cookie, if it has an OPT record (RFC 7873 section 5.1).
+    pub(super) fn with_cookie(mut self, data: &[u8]) -> Self {
+        if let Some(data_len_at) = self.data_len_at {
+            self.message.extend(option::COOKIE.to_be_bytes());
+            self.message.extend((data.len() as u16).to_be_bytes());
+            self.message.extend(data.iter().copied());
+            let data_len = self.message.len() - data_len_at - 2;
+            put16(&mut self.message, data_len_at, data_len as u16);
+        }
+        self
+    }
+
     /// The message.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.message
@@ -263,7 +285,7 @@ impl Query {
 pub(super) enum Proof {
     /// It came over UDP: whoever guessed port, id and letters could have sent it.
     Guessed,
-    /// It came over a connection: nobody sends that who is not on the path.
+    /// It came over a connection, or has the cookie of its query: nobody sends that who is not on the path.
     Firm,
 }
 
@@ -276,6 +298,8 @@ pub(super) enum Face {
     Truncated,
     /// It did not understand the query.
     FormatError,
+    /// The server cookie that the query had is not right, or too old.
+    BadCookie,
     /// Any other rcode.
     Failure,
 }
@@ -289,6 +313,7 @@ impl Face {
             Rcode::NOERROR | Rcode::NXDOMAIN if flags & flag::TC != 0 => Self::Truncated,
             Rcode::NOERROR | Rcode::NXDOMAIN => Self::Answer,
             Rcode::FORMERR => Self::FormatError,
+            BADCOOKIE_BITS => Self::BadCookie,
             _ => Self::Failure,
         }
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use mio::net::TcpStream;
 use socket2::{Domain, Socket, Type};
 
+use super::cookies::Sent;
 use super::pending::Ticket;
 use super::plan::Attempt;
 use super::query::{Query, Question};
@@ -53,6 +54,7 @@ pub(super) struct Call {
     pub(super) question: Rc<Question>,
     pub(super) attempt: Attempt,
     pub(super) sent: Duration,
+    pub(super) cookie: Option<Sent>,
     id: u16,
     expires: Duration,
 }
@@ -111,6 +113,7 @@ impl Connection {
     pub(super) fn call(
         &mut self,
         (ticket, question, attempt): (Ticket, Rc<Question>, Attempt),
+        cookie: Option<Sent>,
         sent: Duration,
         expires: Duration,
     ) -> io::Result<()> {
@@ -119,9 +122,10 @@ impl Connection {
             id = id.wrapping_add(1);
         }
         let query = Query::new(&question, id, None, attempt.edns);
+        let query = cookie.iter().fold(query, |query, cookie| query.with_cookie(&cookie.data));
         self.outgoing.extend((query.bytes().len() as u16).to_be_bytes());
         self.outgoing.extend(query.bytes());
-        self.calls.push_back(Call { ticket, question, attempt, sent, id, expires });
+        self.calls.push_back(Call { ticket, question, attempt, sent, cookie, id, expires });
         self.used = sent;
         Ok(())
     }

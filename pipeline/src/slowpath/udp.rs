@@ -15,6 +15,7 @@ use arrayvec::ArrayVec;
 use mio::net::UdpSocket;
 use pmdns_config::limits::MAX_QUERIES_PER_PORT;
 
+use super::cookies::{Learnt, Sent, Shown};
 use super::pending::Ticket;
 use super::plan::Attempt;
 use super::query::{Query, Question};
@@ -40,6 +41,8 @@ pub(super) struct Flight {
     /// When it is given up.
     pub(super) expires: Duration,
     pub(super) socket: UdpSocket,
+    /// The cookie of those that have an OPT record.
+    cookie: Option<Sent>,
     queries: ArrayVec<InFlight, MAX_QUERIES_PER_PORT>,
     mismatched: usize,
 }
@@ -61,10 +64,12 @@ pub(super) type Ids = ArrayVec<u16, MAX_QUERIES_PER_PORT>;
 /// What a flight's socket has for us.
 #[derive(Debug)]
 pub(super) enum Received {
-    /// So many bytes, which are the reply to this query.
-    Reply(InFlight, usize),
+    /// So many bytes, which are the reply to this query, and what its cookie brings if it has the right one.
+    Reply(InFlight, usize, Option<Learnt>),
     /// A datagram that would be the reply to this query, but for the case of its letters.
     Respelt(InFlight),
+    /// A datagram that would be the reply to this query, but for a cookie.
+    Cookieless(InFlight),
     /// A datagram that answers nothing we asked. It may be forged, or very late.
     Mismatch,
     /// As `Mismatch`, and it is one too many.
@@ -80,18 +85,20 @@ impl Flight {
         sent: Duration,
         expires: Duration,
         socket: UdpSocket,
+        cookie: Option<Sent>,
         queries: ArrayVec<InFlight, MAX_QUERIES_PER_PORT>,
     ) -> Self {
-        Self { upstream, sent, expires, socket, queries, mismatched: 0 }
+        Self { upstream, sent, expires, socket, cookie, queries, mismatched: 0 }
     }
 
     /// Sends everything. A send may report the fate of those before it: what fails has failed for the whole
     /// flight.
     pub(super) fn depart(&self) -> io::Result<()> {
-        for query in &self.queries {
-            self.socket.send(
-                Query::new(&query.question, query.id, query.spelling, query.attempt.edns).bytes(),
-            )?;
+        let cookie = self.cookie.as_ref().map(|cookie| &cookie.data);
+        for InFlight { question, attempt, id, spelling, .. } in &self.queries {
+            let query = Query::new(question, *id, *spelling, attempt.edns);
+            let query = cookie.into_iter().fold(query, |query, data| query.with_cookie(data));
+            self.socket.send(query.bytes())?;
         }
         Ok(())
     }
@@ -104,20 +111,36 @@ impl Flight {
             }
             result => result?,
         };
-        let reply = &buffer[..len];
-        let answered =
-            |query: &InFlight| query.question.is_answered_by(query.id, query.spelling, reply);
-        if let Some(index) = self.queries.iter().position(answered) {
-            return Ok(Received::Reply(self.queries.swap_remove(index), len));
+        Ok(self.sort(&buffer[..len]))
+    }
+
+    /// Finds out what a datagram is.
+    fn sort(&mut self, datagram: &[u8]) -> Received {
+        let is_asked = |query: &InFlight| query.question.is_answered_by(query.id, None, datagram);
+        let Some(index) = self.queries.iter().position(is_asked) else { return self.mismatch() };
+        let InFlight { question, attempt, id, spelling, .. } = &self.queries[index];
+        let cookie = self.cookie.as_ref().filter(|_| attempt.edns);
+        match cookie.map_or(Shown::Missing, |cookie| cookie.shown_in(datagram)) {
+            // It is harder to guess than letters are, so those do not matter.
+            Shown::Right(learnt) => {
+                Received::Reply(self.queries.swap_remove(index), datagram.len(), Some(learnt))
+            }
+            Shown::Wrong => self.mismatch(),
+            Shown::Missing if !question.is_answered_by(*id, *spelling, datagram) => {
+                Received::Respelt(self.queries.swap_remove(index))
+            }
+            Shown::Missing if cookie.is_some_and(|cookie| cookie.is_expected) => {
+                Received::Cookieless(self.queries.swap_remove(index))
+            }
+            Shown::Missing => {
+                Received::Reply(self.queries.swap_remove(index), datagram.len(), None)
+            }
         }
-        let respelt = |query: &InFlight| {
-            query.spelling.is_some() && query.question.is_answered_by(query.id, None, reply)
-        };
-        if let Some(index) = self.queries.iter().position(respelt) {
-            return Ok(Received::Respelt(self.queries.swap_remove(index)));
-        }
+    }
+
+    fn mismatch(&mut self) -> Received {
         self.mismatched += 1;
-        Ok(if self.mismatched < MAX_MISMATCHED { Received::Mismatch } else { Received::Flood })
+        if self.mismatched < MAX_MISMATCHED { Received::Mismatch } else { Received::Flood }
     }
 
     /// The queries that have no reply.
@@ -164,16 +187,19 @@ fn port_of(random: u32) -> u16 {
 
 /// Two bytes that nobody can foretell.
 pub(super) fn random_u16() -> io::Result<u16> {
-    let mut random = [0; 2];
-    fill(&mut random)?;
-    Ok(u16::from_be_bytes(random))
+    random().map(u16::from_be_bytes)
 }
 
 /// A spelling that nobody can foretell.
 pub(super) fn random_spelling() -> io::Result<Spelling> {
-    let mut random = [0; 8];
+    random().map(|bytes| Spelling::new(u64::from_be_bytes(bytes)))
+}
+
+/// Bytes that nobody can foretell.
+pub(super) fn random<const LEN: usize>() -> io::Result<[u8; LEN]> {
+    let mut random = [0; LEN];
     fill(&mut random)?;
-    Ok(Spelling::new(u64::from_be_bytes(random)))
+    Ok(random)
 }
 
 fn fill(random: &mut [u8]) -> io::Result<()> {

@@ -202,3 +202,160 @@ fn cve_2026_33602_ids_beside_the_right_one_belong_to_no_query() {
     assert_eq!((rig.upstream(0).tcp, rig.upstream(0).errors), (1, 1), "it ends the connection");
     rig.finish();
 }
+
+#[test]
+fn cve_2025_5994_a_name_is_asked_over_udp_for_a_handful_of_networks_at_once() {
+    let stub = Stub::replying(|asked| asked.with_scope(asked.address(), 24));
+    stub.faults.delay_ms.store(300, std::sync::atomic::Ordering::Relaxed);
+    let mut rig = telling(&stub);
+    (0..40).for_each(|second| rig.ask(&from(second)));
+    assert!(rig.answers(40).iter().all(|answer| answer.records == 1));
+    let over_udp = stub.asked().iter().filter(|asked| !asked.over_tcp).count();
+    assert_eq!((over_udp, stub.asked().len()), (4, 40));
+    assert_eq!(rig.counters().crowded, 36);
+    rig.ask(&from(50));
+    assert_eq!(rig.answers(1)[0].records, 1);
+    assert!(!stub.asked().last().unwrap().over_tcp, "there is room again");
+    rig.finish();
+}
+
+const SERVER: [u8; 8] = *b"server01";
+
+#[test]
+fn cookies_come_back_to_the_upstream_that_made_them() {
+    let stub = Stub::replying(|asked| asked.with_cookie(asked.addresses(1, 0), SERVER));
+    let other = Stub::replying(|asked| asked.with_cookie(asked.addresses(1, 0), SERVER));
+    let mut rig = Setup::asking(&[&stub, &other]).forward("other.", 1).start();
+    for name in ["www.example. A", "www.example. A", "www.other. A"] {
+        assert_eq!(rig.resolve(&query(name)).records, 1);
+    }
+    let cookies: Vec<Vec<u8>> = stub.asked().iter().filter_map(Asked::cookie).collect();
+    assert_eq!((cookies[0].len(), &cookies[1][8..]), (8, &SERVER[..]));
+    assert_eq!(cookies[0], cookies[1][..8], "ours stays the same");
+    assert_ne!(other.asked()[0].cookie().unwrap(), cookies[0], "nobody learns it elsewhere");
+    assert_eq!((rig.upstream(0).cookies, rig.upstream(0).tcp), (2, 0));
+    rig.finish();
+}
+
+#[test]
+fn who_shows_cookies_is_not_believed_without() {
+    let stub = Stub::start([127, 0, 0, 1].into(), |asked| {
+        let right = Send::Reply(asked.with_cookie(asked.addresses(1, 0), SERVER));
+        let is_known = asked.cookie().is_some_and(|cookie| cookie.len() > 8);
+        match asked.over_tcp || !is_known {
+            true => vec![right],
+            false => vec![Send::Reply(asked.addresses(7, 300)), right],
+        }
+    });
+    let mut rig = Setup::asking(&[&stub]).start();
+    for tcp in [0, 1, 2] {
+        assert_eq!(rig.resolve(&query("www.example. A")).records, 1);
+        assert_eq!((rig.upstream(0).cookieless, rig.upstream(0).tcp), (tcp, tcp));
+    }
+    assert_eq!(rig.finish().inserted, 0);
+}
+
+#[test]
+fn a_reply_with_another_cookie_is_waited_out() {
+    let stub = Stub::start([127, 0, 0, 1].into(), |asked| {
+        let wrong = asked.with_option(asked.addresses(7, 300), 10, b"guessed!server01");
+        let empty = asked.with_option(asked.addresses(7, 300), 10, b"");
+        let right = asked.with_cookie(asked.addresses(1, 0), SERVER);
+        [wrong, empty, right].map(Send::Reply).into()
+    });
+    let mut rig = Setup::asking(&[&stub]).start();
+    assert_eq!(rig.resolve(&query("www.example. A")).records, 1);
+    let upstream = rig.upstream(0);
+    assert_eq!((upstream.mismatched, upstream.cookies, upstream.tcp), (2, 1, 0));
+    rig.finish();
+}
+
+/// BADCOOKIE with a server cookie.
+fn bad_cookie(asked: &Asked, server: [u8; 8]) -> Vec<u8> {
+    let plain = asked.rcode(7);
+    let extended_rcode_at = plain.len() + 5;
+    let mut reply = asked.with_cookie(plain, server);
+    reply[extended_rcode_at] = 1;
+    reply
+}
+
+#[test]
+fn badcookie_is_asked_again_with_the_new_one_and_then_over_tcp() {
+    let picky = Stub::replying(|asked| match asked.cookie().unwrap().get(8..) {
+        Some(server) if server == SERVER => asked.with_cookie(asked.addresses(1, 0), SERVER),
+        _ => bad_cookie(asked, SERVER),
+    });
+    let mut rig = Setup::asking(&[&picky]).mixed().start();
+    assert_eq!(rig.resolve(&query("www.example. A")).records, 1);
+    assert_eq!((rig.upstream(0).queries, rig.upstream(0).tcp), (2, 0));
+    assert_eq!(rig.resolve(&query("www.example. A")).records, 1);
+    assert_eq!(rig.upstream(0).queries, 3, "it is known now");
+    rig.finish();
+
+    let lost = Stub::replying(|asked| match asked.over_tcp {
+        false => bad_cookie(asked, *b"whatever"),
+        true => asked.address(),
+    });
+    let mut rig = Setup::asking(&[&lost]).start();
+    assert_eq!(rig.resolve(&query("www.example. A")).records, 1);
+    assert_eq!((rig.upstream(0).queries, rig.upstream(0).tcp), (2, 1));
+    rig.finish();
+}
+
+#[test]
+fn who_leaves_cookies_off_is_believed_after_one_look_over_tcp() {
+    let shows = std::sync::atomic::AtomicBool::new(true);
+    let stub = Stub::replying(move |asked| {
+        match shows.swap(false, std::sync::atomic::Ordering::Relaxed) {
+            true => asked.with_cookie(asked.addresses(1, 0), SERVER),
+            false => asked.addresses(1, 0),
+        }
+    });
+    let mut rig = Setup::asking(&[&stub]).start();
+    for _ in 0..5 {
+        assert_eq!(rig.resolve(&query("www.example. A")).records, 1);
+    }
+    assert_eq!((rig.upstream(0).cookieless, rig.upstream(0).tcp), (1, 1));
+    rig.finish();
+}
+
+#[test]
+fn no_cookie_is_sent_if_the_operator_says_so() {
+    let stub = Stub::replying(|asked| asked.address());
+    let mut setup = Setup::asking(&[&stub]);
+    setup.upstreams[0].cookies = false;
+    let mut rig = setup.start();
+    rig.resolve(&query("www.example. A"));
+    assert_eq!(stub.asked()[0].cookie(), None);
+    rig.finish();
+}
+
+#[test]
+fn audit_04_with_a_right_cookie_letters_and_subnets_need_no_tcp() {
+    let stub = Stub::replying(|asked| asked.with_cookie(in_capitals(asked), SERVER));
+    let mut setup = Setup::asking(&[&stub]).mixed();
+    setup.client_subnet.policy = SubnetPolicy::Add;
+    setup.upstreams[0].client_subnet = true;
+    let mut rig = setup.start();
+    assert_eq!(rig.resolve(&query(LONG)).records, 1);
+    assert_eq!(
+        (rig.upstream(0).respelt, rig.upstream(0).other_subnet, rig.upstream(0).tcp),
+        (0, 0, 0)
+    );
+    rig.finish();
+}
+
+#[test]
+fn audit_low_who_knows_no_edns_is_asked_without_after_three_questions() {
+    let stub = Stub::replying(|asked| match asked.has_edns() {
+        true => asked.rcode(1),
+        false => asked.addresses(1, 0),
+    });
+    let mut rig = Setup::asking(&[&stub]).start();
+    for queries in [2, 4, 6, 7, 8] {
+        assert_eq!(rig.resolve(&query("www.example. A")).records, 1);
+        assert_eq!(stub.asked().len(), queries);
+    }
+    assert_eq!(rig.upstream(0).without_edns, 1);
+    rig.finish();
+}

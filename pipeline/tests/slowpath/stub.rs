@@ -42,6 +42,17 @@ impl Asked {
         option_in(&self.message, option::SUBNET).map(<[u8]>::to_vec)
     }
 
+    /// The data of the query's cookie option.
+    pub(crate) fn cookie(&self) -> Option<Vec<u8>> {
+        option_in(&self.message, option::COOKIE).map(<[u8]>::to_vec)
+    }
+
+    /// `reply` with the query's cookie and this server cookie.
+    pub(crate) fn with_cookie(&self, reply: Vec<u8>, server: [u8; 8]) -> Vec<u8> {
+        let Some(data) = self.cookie() else { return reply };
+        self.with_option(reply, option::COOKIE, &[&data[..8], &server].concat())
+    }
+
     /// `reply` with an OPT record that has this option.
     pub(crate) fn with_option(&self, mut reply: Vec<u8>, code: u16, data: &[u8]) -> Vec<u8> {
         put16(&mut reply, header::ARCOUNT, 1);

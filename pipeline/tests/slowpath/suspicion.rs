@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
 
 use pmdns_stages::testing::query;
+use pmdns_stages::wire::name;
 
 use crate::rig::Setup;
 use crate::stub::{Asked, Send, Stub};
@@ -138,8 +139,8 @@ fn every_query_has_its_own_port_if_the_operator_says_so() {
 }
 
 /// The name in a query.
-fn name(asked: &Asked) -> &[u8] {
-    &asked.message[12..asked.message.len() - 4 - 11 * usize::from(asked.has_edns())]
+fn name_in(asked: &Asked) -> &[u8] {
+    &asked.message[12..12 + name::length(&asked.message[12..]).unwrap()]
 }
 
 /// Long enough that no two spellings of it are alike, nor one of them all small.
@@ -155,7 +156,7 @@ fn fwd_capsid_letters_are_mixed_and_clients_get_their_own() {
         assert_eq!(answer[12..12 + client.name.len()], client.name);
     }
     let asked = stub.asked();
-    let spellings: HashSet<&[u8]> = asked.iter().map(name).collect();
+    let spellings: HashSet<&[u8]> = asked.iter().map(name_in).collect();
     assert_eq!((asked.len(), spellings.len()), (10, 10), "each in its own letters");
     assert!(spellings.iter().all(|name| name.eq_ignore_ascii_case(&client.name)));
     let upstream = rig.upstream(0);

@@ -201,3 +201,18 @@ fn audit_low_edns_is_given_up_for_what_cannot_be_forged_only() {
         assert_eq!(shows_no_edns(reply, proof, validates), gives_up, "{proof:?} {validates}");
     }
 }
+
+#[test]
+fn a_cookie_stands_behind_the_subnet_and_the_longest_of_both_fit() {
+    let mut longest =
+        question(&query(&format!("{0}.{0}.{0}.{1}. A", "a".repeat(63), "b".repeat(61))));
+    longest.ask_for(Some(Subnet::of_address(&[0xff; 16])), seed());
+    let cookie = [7; MAX_COOKIE];
+    let query = Query::new(&longest, 0, None, true).with_cookie(&cookie);
+    assert_eq!(query.bytes().len(), MAX_QUERY);
+    assert_eq!(option_in(query.bytes(), option::COOKIE), Some(&cookie[..]));
+    assert!(option_in(query.bytes(), option::SUBNET).is_some());
+    assert!(hickory_proto::op::Message::from_vec(query.bytes()).is_ok());
+    let plain = Query::new(&longest, 0, None, false);
+    assert_eq!(plain.clone().with_cookie(&cookie).bytes(), plain.bytes());
+}
