@@ -59,7 +59,7 @@ pub struct Upstream {
     /// Address and port of the resolver, for example `"192.0.2.53:53"` or `"[2001:db8::53]:53"`; or where it
     /// answers over TLS, HTTPS or QUIC, for example `"tls://192.0.2.53"`.
     pub address: UpstreamAddress,
-    /// How long to wait for a reply before the next try.
+    /// How long to wait for a reply before the question is asked again, until the upstream has replied once.
     #[serde(default = "upstream_timeout_ms")]
     pub timeout_ms: u64,
     /// Source address of our queries; absent: the kernel chooses.
@@ -104,12 +104,6 @@ impl Upstream {
             pin: Vec::new(),
             ca_file: None,
         }
-    }
-
-    /// Whether it is believed that it has checked signatures: nobody between it and us could say so in its name.
-    pub fn is_believed(&self) -> bool {
-        let is_near = |address: SocketAddr| address.ip().to_canonical().is_loopback();
-        self.trust_ad || self.address.plain().is_none_or(is_near)
     }
 }
 
@@ -200,26 +194,6 @@ fn parallel() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn audit_low_ad_is_believed_where_nobody_else_can_say_it() {
-        for (address, is_believed) in [
-            ("192.0.2.53:53", false),
-            ("[2001:db8::53]:53", false),
-            ("127.0.0.1:53", true),
-            ("127.1.2.3:5353", true),
-            ("[::1]:53", true),
-            ("[::ffff:127.0.0.1]:53", true),
-            ("tls://192.0.2.53", true),
-            ("https://dns.example/dns-query", true),
-            ("quic://192.0.2.53", true),
-        ] {
-            let mut upstream = Upstream::at(address.parse().unwrap());
-            assert_eq!(upstream.is_believed(), is_believed, "{address}");
-            upstream.trust_ad = true;
-            assert!(upstream.is_believed(), "{address}, as the operator says");
-        }
-    }
 
     #[test]
     fn letters_are_mixed_unless_the_operator_says_otherwise() {

@@ -38,10 +38,11 @@ impl Desk {
         let Some(slot) = line.or_else(|| self.connect(attempt.upstream)) else {
             return self.learn(ticket, attempt, Setback::Unreachable);
         };
-        let expires = self.now + self.patience(attempt.upstream);
+        // A connection makes up for losses itself: nothing is gained by asking again before the upstream is at fault.
+        let patience = (self.usual_patience(attempt.upstream), self.deadline);
         let cookie = self
             .cookie_for(attempt.upstream, || self.network.connections[slot].stream.local_addr());
-        if let Err(error) = self.network.connections[slot].call(call, cookie, self.now, expires) {
+        if let Err(error) = self.network.connections[slot].call(call, cookie, self.now, patience) {
             self.note_socket_error(&error);
             return self.learn(ticket, attempt, Setback::Unreachable);
         }
@@ -111,6 +112,7 @@ impl Desk {
     pub(super) fn serve_connection(&mut self, slot: usize) {
         let Some(connection) = self.network.connections.get_mut(slot) else { return };
         let upstream = connection.upstream;
+        let late = connection.take_late(self.now);
         let silent: Vec<Call> = std::iter::from_fn(|| connection.expire(self.now)).collect();
         let is_deaf = silent.last().is_some_and(|call| connection.is_deaf_since(call.sent));
         if is_deaf || connection.due() <= self.now {
@@ -119,15 +121,23 @@ impl Desk {
         } else {
             self.network.set_timer(slot);
         }
+        for (ticket, attempt, sent) in late {
+            self.note_retry(upstream, sent);
+            self.note_timeout(upstream, sent);
+            self.learn(ticket, attempt, Setback::Late);
+        }
         for call in silent {
-            self.note_timeout(upstream, call.sent);
             self.learn(call.ticket, call.attempt, Setback::Silent);
         }
     }
 
     fn call_again(&mut self, calls: impl IntoIterator<Item = Call>) {
         for Call { ticket, attempt, .. } in calls {
-            self.network.send(ticket, attempt);
+            // One that is late has been followed by another already.
+            match attempt.late {
+                true => self.learn(ticket, attempt, Setback::Silent),
+                false => self.network.send(ticket, attempt),
+            }
         }
     }
 }

@@ -137,7 +137,9 @@ counters! {
         probes,
         /// Replies that belong to their query.
         replies,
-        /// Queries without a reply in time.
+        /// Queries without a reply when the upstream's retry timeout passed. Their replies are still taken.
+        late,
+        /// Queries without a reply in `timeout_ms`, or in the retry timeout if that is longer.
         timeouts,
         /// Datagrams that did not match the query they came for; forged, or very late.
         mismatched,

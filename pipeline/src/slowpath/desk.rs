@@ -255,9 +255,11 @@ impl Desk {
         self.settle(ticket, &Outcome::Answer(answer));
     }
 
-    /// How long a try of this upstream may take. A client's deadline comes first.
-    pub(super) fn patience(&self, upstream: usize) -> Duration {
-        Duration::from_millis(self.upstreams[upstream].timeout_ms).min(self.deadline)
+    /// After how long a query without a reply counts as timed out. An upstream that usually takes longer than the
+    /// operator expects is not to blame for it.
+    pub(super) fn usual_patience(&self, upstream: usize) -> Duration {
+        let expected = Duration::from_millis(self.upstreams[upstream].timeout_ms);
+        self.health.retry_timeout(upstream, 0).max(expected)
     }
 
     /// An upstream replied to a query of `sent`.
@@ -267,13 +269,16 @@ impl Desk {
         self.publish_health(upstream);
     }
 
-    /// A query of `sent` got no reply in the time it had.
+    /// A query of `sent` has had no reply for as long as its upstream may take.
     pub(super) fn note_timeout(&mut self, upstream: usize, sent: Duration) {
         count(&self.upstream_counters[upstream].timeouts);
-        // An upstream is not to blame for a try that our clients' deadline cut short.
-        if self.patience(upstream) == Duration::from_millis(self.upstreams[upstream].timeout_ms) {
-            self.note_failure(upstream, sent);
-        }
+        self.note_failure(upstream, sent);
+    }
+
+    /// A query of `sent` has had no reply in the retry timeout.
+    pub(super) fn note_retry(&mut self, upstream: usize, sent: Duration) {
+        count(&self.upstream_counters[upstream].late);
+        self.health.retried(upstream, sent, self.now);
     }
 
     /// So many queries ended with an error of the network.

@@ -18,8 +18,17 @@ use super::plan::{Attempt, Next, Setback, Transport};
 use super::query::Question;
 use super::udp::{self, Flight, InFlight, Received};
 
+/// One who leaves in a flight.
+struct Passenger {
+    ticket: Ticket,
+    question: Rc<Question>,
+    attempt: Attempt,
+    /// How long to wait for its reply until its question is asked again.
+    retry: Duration,
+}
+
 /// Those who leave in one flight.
-type Passengers = ArrayVec<(Ticket, Rc<Question>, Attempt), MAX_QUERIES_PER_PORT>;
+type Passengers = ArrayVec<Passenger, MAX_QUERIES_PER_PORT>;
 
 impl Desk {
     /// Does what a question's plan says, until it has to wait. A question that has ended needs nothing.
@@ -72,7 +81,7 @@ impl Desk {
     pub(super) fn serve_timers(&mut self) {
         for timer in self.network.due(self.now) {
             match timer {
-                Timer::Flight(slot) => self.end_flight(slot, Setback::Silent),
+                Timer::Flight(slot) => self.serve_flight(slot),
                 Timer::Connection(slot) => self.serve_connection(slot),
                 Timer::Pause(ticket) => self.advance(ticket),
                 Timer::Hedge(ticket) => self.hedge(ticket),
@@ -83,17 +92,22 @@ impl Desk {
 
     /// Probes the upstreams that rest and whose time has come.
     pub(super) fn probe(&mut self) {
-        while self.network.may_fly()
+        while self.make_room()
             && let Some(upstream) = self.health.take_probe(self.now)
         {
             count(&self.upstream_counters[upstream].probes);
             let (probe, patience) = (Rc::new(Question::probe()), self.probe_timeout);
             match self.upstreams[upstream].address.plain() {
                 Some(_) => {
-                    let passenger = (Ticket::NONE, probe, udp_attempt(upstream));
-                    self.launch(upstream, [passenger].into_iter().collect(), patience);
+                    let (ticket, question, attempt) = (Ticket::NONE, probe, udp_attempt(upstream));
+                    let passenger = Passenger { ticket, question, attempt, retry: patience };
+                    let passengers = [passenger].into_iter().collect();
+                    self.launch(upstream, passengers, (patience, patience));
                 }
-                None => self.send_encrypted(Ticket::NONE, probe, udp_attempt(upstream), patience),
+                None => {
+                    let attempt = udp_attempt(upstream);
+                    self.send_encrypted(Ticket::NONE, probe, attempt, (patience, patience));
+                }
             }
         }
     }
@@ -111,7 +125,7 @@ impl Desk {
             // What fails at once and waits again does so until the next turn.
             let mut waiting = self.network.departures[upstream].len();
             while waiting > 0 {
-                if !self.network.may_fly() {
+                if !self.make_room() {
                     return;
                 }
                 waiting = waiting.saturating_sub(self.send_flight(upstream));
@@ -119,32 +133,53 @@ impl Desk {
         }
     }
 
+    /// Makes room for a flight, if need be and if it can. Late queries give way to those that have yet to leave.
+    fn make_room(&mut self) -> bool {
+        while !self.network.may_fly() {
+            let Some(slot) = self.network.take_late() else { return false };
+            self.end_flight(slot, Setback::Silent);
+        }
+        true
+    }
+
     /// Sends the first of those who wait for a flight to this upstream, and says how many they were.
     fn send_flight(&mut self, upstream: usize) -> usize {
-        let waiting = self.network.take_departures(upstream, self.queries_per_port);
+        let Self { network, pending, health, .. } = self;
+        let waiting = network.take_departures(upstream, self.queries_per_port);
         let size = waiting.len();
         // Of some the clients have gone while they waited.
-        let question =
-            |(ticket, attempt)| Some((ticket, Rc::clone(self.pending.find(ticket)?.0), attempt));
-        let mut passengers: Passengers = waiting.into_iter().filter_map(question).collect();
-        for (_, question, _) in &mut passengers {
+        let mut passengers: Passengers = waiting
+            .into_iter()
+            .filter_map(|(ticket, attempt)| {
+                let (question, plan) = pending.find(ticket)?;
+                let retry = health.retry_timeout(upstream, plan.round());
+                Some(Passenger { ticket, question: Rc::clone(question), attempt, retry })
+            })
+            .collect();
+        for Passenger { question, .. } in &mut passengers {
             *question = self.as_told(question, upstream);
         }
         if !passengers.is_empty() {
-            self.launch(upstream, passengers, self.patience(upstream));
+            let usual = self.usual_patience(upstream);
+            self.launch(upstream, passengers, (usual, self.deadline));
         }
         size
     }
 
-    /// Sends a flight.
-    fn launch(&mut self, upstream: usize, passengers: Passengers, patience: Duration) {
+    /// Sends a flight. Its silence counts as the upstream's failure after `usual`; replies are taken for `patience`.
+    fn launch(
+        &mut self,
+        upstream: usize,
+        passengers: Passengers,
+        (usual, patience): (Duration, Duration),
+    ) {
         let to = &self.upstreams[upstream];
         let Some(address) = to.address.plain() else { return };
         let (socket, ids) = match udp::socket(to.source, address) {
             Ok(opened) => opened,
             Err(error) => {
                 self.note_socket_error(&error);
-                for (ticket, _, attempt) in passengers {
+                for Passenger { ticket, attempt, .. } in passengers {
                     self.learn(ticket, attempt, Setback::Unreachable);
                 }
                 return;
@@ -156,15 +191,16 @@ impl Desk {
         let queries = passengers
             .into_iter()
             .zip(ids)
-            .map(|((ticket, question, attempt), id)| {
+            .map(|(Passenger { ticket, question, attempt, retry }, id)| {
                 let mixes = mixes && attempt.transport == Transport::Udp;
                 // Without random numbers no id would have been drawn either.
                 let spelling = mixes.then(|| udp::random_spelling().ok()).flatten();
-                InFlight { ticket, question, attempt, id, spelling }
+                let retry = Some(self.now + retry);
+                InFlight { ticket, question, attempt, id, spelling, retry }
             })
             .collect();
-        let expires = self.now + patience;
-        let flight = Flight::new(upstream, self.now, expires, socket, cookie, queries);
+        let times = [self.now, self.now + usual, self.now + patience];
+        let flight = Flight::new(upstream, times, socket, cookie, queries);
         add(&self.upstream_counters[upstream].queries, flight.left().len() as u64);
         let (slot, registered) = self.network.keep_flight(flight);
         let departed = connected.and(registered).and_then(|()| self.network.flights[slot].depart());
@@ -211,6 +247,26 @@ impl Desk {
         }
     }
 
+    /// Asks the questions of a flight again that are due, counts its silence, and gives it up in the end.
+    fn serve_flight(&mut self, slot: usize) {
+        let Some(flight) = self.network.flights.get_mut(slot) else { return };
+        let (upstream, sent) = (flight.upstream, flight.sent);
+        let (late, overdue) = (flight.take_late(self.now), flight.take_overdue(self.now));
+        if flight.has_expired(self.now) {
+            self.end_flight(slot, Setback::Silent);
+        } else {
+            self.network.set_flight_timer(slot);
+        }
+        (0..overdue).for_each(|_| self.note_timeout(upstream, sent));
+        if !late.is_empty() {
+            self.network.note_late(slot);
+        }
+        for (ticket, attempt) in late {
+            self.note_retry(upstream, sent);
+            self.learn(ticket, attempt, Setback::Late);
+        }
+    }
+
     /// Ends a flight that the network returned an error to.
     fn break_flight(&mut self, slot: usize, error: &io::Error) {
         let flight = &self.network.flights[slot];
@@ -224,9 +280,6 @@ impl Desk {
     fn end_flight(&mut self, slot: usize, setback: Setback) {
         let flight = self.network.close_flight(slot);
         for query in flight.left() {
-            if setback == Setback::Silent {
-                self.note_timeout(flight.upstream, flight.sent);
-            }
             self.learn(query.ticket, query.attempt, setback);
         }
     }
@@ -246,5 +299,5 @@ impl Desk {
 }
 
 fn udp_attempt(upstream: usize) -> Attempt {
-    Attempt { upstream, transport: Transport::Udp, edns: true }
+    Attempt { upstream, transport: Transport::Udp, edns: true, late: false }
 }

@@ -151,6 +151,7 @@ mod tests {
 
     use super::*;
     use crate::slowpath::health::ESTIMATE_LIFETIME;
+    use crate::slowpath::retry::RetryTimeout;
 
     const START: Duration = Duration::from_secs(1000);
 
@@ -162,7 +163,8 @@ mod tests {
     fn three(strategy: Strategy) -> (Group, Health) {
         let group =
             Group { members: vec![0, 1, 2], strategy, parallel: 2, tells_subnets: false, turn: 0 };
-        (group, Health::new(3, &HealthSettings::default()))
+        let retry = RetryTimeout::new(ms(800), ms(3000));
+        (group, Health::new(&HealthSettings::default(), [retry; 3]))
     }
 
     fn rest(health: &mut Health, upstream: usize) {

@@ -10,6 +10,8 @@ use std::time::Duration;
 use pmdns_config::Health as Settings;
 use pmdns_config::limits::MAX_PROBE_INTERVAL_MS;
 
+use super::retry::RetryTimeout;
+
 /// The longest pause between probes.
 const LONGEST_PAUSE: Duration = Duration::from_millis(MAX_PROBE_INTERVAL_MS);
 /// Round-trip times that differ by less are taken for equal, and the operator's order decides.
@@ -35,6 +37,7 @@ pub(super) struct Health {
 /// What is known of one upstream.
 #[derive(Clone, Debug)]
 struct Condition {
+    retry: RetryTimeout,
     srtt: Duration,
     measured: Duration,
     /// When it was last asked only to be measured.
@@ -58,19 +61,37 @@ struct Rest {
 }
 
 impl Health {
-    /// So many upstreams of which nothing is known.
-    pub(super) fn new(upstreams: usize, settings: &Settings) -> Self {
+    /// Upstreams of which nothing is known but their first retry timeouts.
+    pub(super) fn new(
+        settings: &Settings,
+        retries: impl IntoIterator<Item = RetryTimeout>,
+    ) -> Self {
         Self {
             failures: settings.failures,
             successes: settings.successes,
             interval: Duration::from_millis(settings.interval_ms),
-            upstreams: vec![Condition::default(); upstreams],
+            upstreams: retries.into_iter().map(Condition::new).collect(),
+        }
+    }
+
+    /// How long to wait for a reply to a query that leaves now, before its question is asked again.
+    pub(super) fn retry_timeout(&self, upstream: usize, round: u32) -> Duration {
+        self.upstreams[upstream].retry.get(round)
+    }
+
+    /// A query of `sent` has waited for the retry timeout.
+    pub(super) fn retried(&mut self, upstream: usize, sent: Duration, now: Duration) {
+        let condition = &mut self.upstreams[upstream];
+        // A reply since the query left says that the name is slow, not the upstream.
+        if condition.replies == 0 || sent > condition.measured {
+            condition.retry.passed(sent, now);
         }
     }
 
     /// An upstream replied, whatever it said.
     pub(super) fn replied(&mut self, upstream: usize, rtt: Duration, now: Duration) {
         let condition = &mut self.upstreams[upstream];
+        condition.retry.replied(rtt);
         condition.srtt = match condition.estimate(now) {
             None => rtt,
             Some(srtt) => srtt - srtt / SMOOTHING + rtt / SMOOTHING,
@@ -166,9 +187,10 @@ impl Health {
     }
 }
 
-impl Default for Condition {
-    fn default() -> Self {
+impl Condition {
+    fn new(retry: RetryTimeout) -> Self {
         Self {
+            retry,
             srtt: Duration::ZERO,
             measured: Duration::ZERO,
             tried: None,
@@ -178,9 +200,7 @@ impl Default for Condition {
             rest: None,
         }
     }
-}
 
-impl Condition {
     fn estimate(&self, now: Duration) -> Option<Duration> {
         (self.replies > 0 && !is_old(self.measured, now)).then_some(self.srtt)
     }
@@ -207,8 +227,12 @@ mod tests {
         Duration::from_millis(count)
     }
 
+    fn of(upstreams: usize, settings: &Settings) -> Health {
+        Health::new(settings, vec![RetryTimeout::new(ms(800), ms(3000)); upstreams])
+    }
+
     fn health() -> Health {
-        Health::new(2, &Settings::default())
+        of(2, &Settings::default())
     }
 
     /// Fails upstream 0 until it rests, in no time.
@@ -328,7 +352,7 @@ mod tests {
             successes in 1..10u32,
         ) {
             let settings = Settings { failures, successes, interval_ms, timeout_ms: 2000 };
-            let mut health = Health::new(1, &settings);
+            let mut health = of(1, &settings);
             let back = START + ms(outage_ms);
             for _ in 0..failures {
                 health.failed(0, START, START);

@@ -8,7 +8,7 @@
 //! Each thread owns a share of the keys, a shard of the cache to write to, and nothing that another
 //! thread touches. On it runs one loop, which never waits for the network: [`Desk`] takes misses in and
 //! answers them, [`exchange`] and [`calls`] carry out what the plans say, [`reading`] judges replies, [`network`] holds sockets and timers. What
-//! decides is pure and told the time: [`pending`], [`groups`], [`plan`], [`health`], [`failures`], [`subnets`], [`query`], [`spelling`], [`cookies`],
+//! decides is pure and told the time: [`pending`], [`groups`], [`plan`], [`health`], [`failures`], [`subnets`], [`query`], [`retry`], [`spelling`], [`cookies`],
 //! [`capabilities`], [`variants`]. What
 //! touches sockets is small: [`udp`], [`tcp`]; [`encrypted`] has a thread of its own, and so has [`dnssec`].
 //! docs/adr/0009-queries-fly-together.md says why it is so.
@@ -38,6 +38,7 @@ mod plan;
 mod prefetch;
 mod query;
 mod reading;
+mod retry;
 mod sockets;
 mod spelling;
 mod stale;
@@ -85,6 +86,7 @@ use orders::Orders;
 use outlets::Outlets;
 use pending::{Limits, Pending};
 use prefetch::Prefetch;
+use retry::RetryTimeout;
 use stale::Stale;
 use subnets::Subnets;
 use variants::Variants;
@@ -234,6 +236,10 @@ fn open(parts: SlowPathParts) -> io::Result<(Desk, Vec<RingReceiver<Miss>>)> {
     let groups = Groups::new(&parts.upstreams, &parts.groups, &parts.forwards, &parts.views);
     parts.cache_counters.publish(&parts.writer.stats());
     let now = parts.clock.now();
+    let retries = parts
+        .upstreams
+        .iter()
+        .map(|one| RetryTimeout::new(Duration::from_millis(one.timeout_ms), deadline));
     let desk = Desk {
         context: parts.clock.context(now),
         now: parts.clock.duration_of(now),
@@ -245,7 +251,7 @@ fn open(parts: SlowPathParts) -> io::Result<(Desk, Vec<RingReceiver<Miss>>)> {
         queries_per_port: settings.queries_per_port,
         lifetimes: parts.lifetimes,
         groups: groups.map_err(io::Error::other)?,
-        health: Health::new(parts.upstreams.len(), &parts.health),
+        health: Health::new(&parts.health, retries),
         probe_timeout: Duration::from_millis(parts.health.timeout_ms),
         capabilities: parts.upstreams.iter().map(|one| Capabilities::new(one.mix_case)).collect(),
         bakery: Bakery::new(udp::random()?),

@@ -30,6 +30,8 @@ pub(super) struct Network {
     events: Events,
     pub(super) flights: Slab<Flight>,
     pub(super) connections: Slab<Connection>,
+    /// Flights all of whose queries are late, and when they left; some have ended since.
+    late: VecDeque<(usize, Duration)>,
     /// By time.
     timers: BTreeSet<(Duration, Timer)>,
     /// Queries that wait for the next flight, by upstream.
@@ -73,6 +75,7 @@ impl Network {
             events: Events::with_capacity(MAX_READY),
             flights: Slab::new(),
             connections: Slab::new(),
+            late: VecDeque::new(),
             timers: BTreeSet::new(),
             departures: vec![VecDeque::new(); upstreams],
             first: 0,
@@ -201,15 +204,50 @@ impl Network {
         let (slot, token) = (entry.key(), Ready::Flight(entry.key()).token());
         let registered =
             self.poll.registry().register(&mut flight.socket, token, Interest::READABLE);
-        self.timers.insert((flight.expires, Timer::Flight(slot)));
+        self.timers.insert((flight.timer, Timer::Flight(slot)));
         entry.insert(flight);
         (slot, registered)
+    }
+
+    /// Sets a flight's timer to when it has to be looked at.
+    pub(super) fn set_flight_timer(&mut self, slot: usize) {
+        let flight = &mut self.flights[slot];
+        let due = flight.due();
+        let before = std::mem::replace(&mut flight.timer, due);
+        self.timers.remove(&(before, Timer::Flight(slot)));
+        self.timers.insert((flight.timer, Timer::Flight(slot)));
+    }
+
+    /// Some queries of a flight have become late. If all are, it makes room for others where sockets are short.
+    pub(super) fn note_late(&mut self, slot: usize) {
+        if let Some(flight) = self.flights.get(slot).filter(|flight| flight.is_late()) {
+            let late = (slot, flight.sent);
+            self.forget_late();
+            self.late.push_back(late);
+        }
+    }
+
+    /// The flight that has been late for longest.
+    pub(super) fn take_late(&mut self) -> Option<usize> {
+        self.forget_late();
+        self.late.pop_front().map(|(slot, _)| slot)
+    }
+
+    /// Drops the first flights that have ended. Another one may have the slot by now.
+    fn forget_late(&mut self) {
+        let flights = &self.flights;
+        let is_there = |(slot, sent): &(usize, Duration)| {
+            flights.get(*slot).is_some_and(|flight| flight.sent == *sent && flight.is_late())
+        };
+        while self.late.front().is_some_and(|late| !is_there(late)) {
+            self.late.pop_front();
+        }
     }
 
     /// Closes a flight's port.
     pub(super) fn close_flight(&mut self, slot: usize) -> Flight {
         let flight = self.flights.remove(slot);
-        self.timers.remove(&(flight.expires, Timer::Flight(slot)));
+        self.timers.remove(&(flight.timer, Timer::Flight(slot)));
         flight
     }
 
@@ -280,9 +318,10 @@ mod tests {
 
     /// Puts a query on the connection that expires at `expires`.
     fn call(network: &mut Network, slot: usize, expires: Duration) {
-        let attempt = Attempt { upstream: 1, transport: Transport::Tcp, edns: true };
+        let attempt = Attempt { upstream: 1, transport: Transport::Tcp, edns: true, late: false };
         let call = (Ticket::NONE, Rc::new(Question::probe()), attempt);
-        network.connections[slot].call(call, None, START, expires).unwrap();
+        let patience = expires - START;
+        network.connections[slot].call(call, None, START, (patience, patience)).unwrap();
         network.set_timer(slot);
     }
 
@@ -322,8 +361,12 @@ mod tests {
     fn calls_to_an_upstream_without_a_connection_do_not_hold_up_those_to_another() {
         let (mut network, slot, _listener) = connected(1);
         call(&mut network, slot, START * 2);
-        let [blocked, connected] =
-            [0, 1].map(|upstream| Attempt { upstream, transport: Transport::Tcp, edns: true });
+        let [blocked, connected] = [0, 1].map(|upstream| Attempt {
+            upstream,
+            transport: Transport::Tcp,
+            edns: true,
+            late: false,
+        });
         network.send(Ticket::NONE, blocked);
         network.send(Ticket::NONE, connected);
         assert_eq!(network.take_call(0), None, "all sockets are in use");

@@ -35,6 +35,8 @@ pub(super) struct Attempt {
     pub(super) transport: Transport,
     /// Whether the query has an OPT record.
     pub(super) edns: bool,
+    /// Whether its upstream's retry timeout has passed. It is valid still, but the plan went on without it.
+    pub(super) late: bool,
 }
 
 /// What to do next.
@@ -62,6 +64,8 @@ pub(super) enum Setback {
     Refused(Option<ExtendedError>),
     /// The same, but what it replied is forged or broken, for this reason (RFC 4033 section 5).
     Bogus(ExtendedError),
+    /// The retry timeout has passed. The query stays valid, and another one may join it.
+    Late,
     /// It took all the time it had.
     Silent,
     /// It could not be reached, which was clear at once.
@@ -77,10 +81,16 @@ pub(super) struct Plan {
     left_in_round: usize,
     /// The same upstream again, another way.
     again: VecDeque<Attempt>,
-    /// Queries sent that have come to nothing yet.
+    /// Queries sent that have come to nothing yet and are not late.
     in_air: usize,
     /// How many may be.
     width: usize,
+    /// Queries whose retry timeout has passed, and whose replies may come still.
+    late: usize,
+    /// Retry timeouts that have passed.
+    timeouts: usize,
+    /// How many upstreams there were to begin with.
+    upstreams: usize,
     /// When a second one may join the first.
     hedge_after: Option<Duration>,
     tries: u32,
@@ -106,10 +116,13 @@ impl Plan {
     pub(super) fn in_parallel(upstreams: VecDeque<usize>, width: usize) -> Self {
         Self {
             left_in_round: upstreams.len(),
+            upstreams: upstreams.len(),
             queue: upstreams,
             again: VecDeque::new(),
             in_air: 0,
             width,
+            late: 0,
+            timeouts: 0,
             hedge_after: None,
             tries: 0,
             pause: FIRST_PAUSE,
@@ -137,7 +150,8 @@ impl Plan {
     /// What to do next, until it is nothing more. After a try the caller says what it came to:
     /// [`Plan::learn`].
     pub(super) fn next(&mut self) -> Next {
-        if self.in_air >= self.width {
+        // The same upstream another way takes the place of a query that came to something.
+        if self.in_air >= self.width && self.again.is_empty() {
             return Next::Wait;
         }
         let nothing_left = self.queue.is_empty() && self.again.is_empty();
@@ -160,7 +174,7 @@ impl Plan {
         }
         let Some(upstream) = self.queue.pop_front() else { return self.rest_in_air() };
         self.left_in_round -= 1;
-        self.send(Attempt { upstream, transport: Transport::Udp, edns: true })
+        self.send(Attempt { upstream, transport: Transport::Udp, edns: true, late: false })
     }
 
     /// After how long to [`Plan::hedge`]. Asked once, as soon as the first query has left.
@@ -178,7 +192,12 @@ impl Plan {
 
     /// Queries sent that have come to nothing yet.
     pub(super) fn in_air(&self) -> usize {
-        self.in_air
+        self.in_air + self.late
+    }
+
+    /// How often every upstream has let its retry timeout pass.
+    pub(super) fn round(&self) -> u32 {
+        (self.timeouts / self.upstreams.max(1)) as u32
     }
 
     fn send(&mut self, attempt: Attempt) -> Next {
@@ -188,40 +207,68 @@ impl Plan {
     }
 
     fn rest_in_air(&self) -> Next {
-        if self.in_air > 0 { Next::Wait } else { Next::GiveUp }
+        if self.in_air() > 0 { Next::Wait } else { Next::GiveUp }
     }
 
     /// Takes in what `attempt` came to.
     pub(super) fn learn(&mut self, attempt: Attempt, setback: Setback) {
         self.was_reached |= setback != Setback::Unreachable;
-        self.in_air = self.in_air.saturating_sub(1);
+        let count = if attempt.late { &mut self.late } else { &mut self.in_air };
+        *count = count.saturating_sub(1);
+        let again = Attempt { late: false, ..attempt };
+        if setback == Setback::Late {
+            self.late += 1;
+            self.timeouts += 1;
+        }
         match setback {
             Setback::Respelt => {
                 self.respelt |= bit(attempt.upstream);
-                self.again.push_back(Attempt { transport: Transport::Tcp, ..attempt });
+                self.again.push_back(Attempt { transport: Transport::Tcp, ..again });
             }
             Setback::BadCookie if attempt.transport == Transport::Udp => {
-                self.again.push_back(Attempt { transport: Transport::Alone, ..attempt });
+                self.again.push_back(Attempt { transport: Transport::Alone, ..again });
             }
             Setback::NeedsTcp | Setback::BadCookie if attempt.transport != Transport::Tcp => {
-                self.again.push_back(Attempt { transport: Transport::Tcp, ..attempt });
+                self.again.push_back(Attempt { transport: Transport::Tcp, ..again });
             }
             // Who neither keeps letters nor takes TCP has to be asked without that guard.
-            Setback::Silent | Setback::Unreachable if self.takes_no_tcp(attempt) => {
+            Setback::Late | Setback::Silent | Setback::Unreachable
+                if self.takes_no_tcp(attempt) =>
+            {
                 self.respelt &= !bit(attempt.upstream);
-                self.again.push_back(Attempt { transport: Transport::Alone, ..attempt });
+                self.again.push_back(Attempt { transport: Transport::Alone, ..again });
             }
             Setback::NeedsPlainDns if attempt.edns => {
-                self.again.push_back(Attempt { edns: false, ..attempt });
+                self.again.push_back(Attempt { edns: false, ..again });
             }
-            Setback::Refused(why) => self.told = self.told.or(why),
-            Setback::NeedsPlainDns | Setback::BadCookie => {}
-            Setback::Bogus(why) => self.bogus = Some(why),
-            Setback::Silent => {
-                self.pause_is_due = false;
-                self.queue.push_back(attempt.upstream);
+            Setback::Refused(why) => {
+                self.told = self.told.or(why);
+                self.forget(attempt.upstream);
             }
+            Setback::NeedsPlainDns | Setback::BadCookie => self.forget(attempt.upstream),
+            Setback::Bogus(why) => {
+                self.bogus = Some(why);
+                self.forget(attempt.upstream);
+            }
+            Setback::Late => self.ask_later(attempt.upstream),
+            // When it became late its upstream was put back.
+            _ if attempt.late => {}
+            Setback::Silent => self.ask_later(attempt.upstream),
             Setback::Unreachable | Setback::NeedsTcp => self.queue.push_back(attempt.upstream),
+        }
+    }
+
+    /// Puts back an upstream that took its time: nobody has to pause before it is asked again.
+    fn ask_later(&mut self, upstream: usize) {
+        self.pause_is_due = false;
+        self.queue.push_back(upstream);
+    }
+
+    /// An upstream has given its last word. If a query to it was late before, it was to be asked again.
+    fn forget(&mut self, upstream: usize) {
+        if let Some(at) = self.queue.iter().position(|queued| *queued == upstream) {
+            self.queue.remove(at);
+            self.left_in_round -= usize::from(at < self.left_in_round);
         }
     }
 
@@ -246,7 +293,7 @@ mod tests {
     }
 
     fn udp(upstream: usize) -> Attempt {
-        Attempt { upstream, transport: Transport::Udp, edns: true }
+        Attempt { upstream, transport: Transport::Udp, edns: true, late: false }
     }
 
     /// Next must be `attempt`, and it comes to `setback`.
@@ -267,7 +314,7 @@ mod tests {
 
     #[test]
     fn difference_letter_case_ends_with_a_query_in_small_letters() {
-        for no_tcp in [Setback::Unreachable, Setback::Silent] {
+        for no_tcp in [Setback::Unreachable, Setback::Silent, Setback::Late] {
             let mut plan = plan(2);
             fails(&mut plan, udp(0), Setback::Respelt);
             fails(&mut plan, Attempt { transport: Transport::Tcp, ..udp(0) }, no_tcp);
@@ -285,6 +332,40 @@ mod tests {
         fails(&mut plan, Attempt { transport: Transport::Alone, ..udp(0) }, Setback::BadCookie);
         fails(&mut plan, Attempt { transport: Transport::Tcp, ..udp(0) }, Setback::BadCookie);
         assert_eq!(plan.next(), Next::GiveUp);
+    }
+
+    #[test]
+    fn a_late_query_stays_valid_and_others_join_it() {
+        let late = |upstream| Attempt { late: true, ..udp(upstream) };
+        let mut plan = plan(2);
+        let mut rounds = Vec::new();
+        for upstream in [0, 1, 0, 1, 0] {
+            rounds.push(plan.round());
+            fails(&mut plan, udp(upstream), Setback::Late);
+        }
+        assert_eq!((plan.in_air(), rounds), (5, vec![0, 0, 1, 1, 2]));
+        assert_eq!(plan.next(), Next::Try(udp(1)));
+        assert_eq!(plan.next(), Next::Wait, "it has its time first");
+        plan.learn(late(0), Setback::Silent);
+        plan.learn(udp(1), Setback::Late);
+        // Its last word, in reply to its first query: it is not asked again.
+        plan.learn(late(0), Setback::Refused(None));
+        assert_eq!(plan.next(), Next::Try(udp(1)));
+        plan.learn(udp(1), Setback::Refused(None));
+        assert_eq!(plan.next(), Next::Wait, "four late queries may still bring an answer");
+        (0..3).for_each(|_| plan.learn(late(1), Setback::Silent));
+        plan.learn(late(0), Setback::Silent);
+        assert_eq!((plan.next(), plan.in_air()), (Next::GiveUp, 0));
+    }
+
+    #[test]
+    fn a_late_reply_that_was_cut_is_asked_for_over_tcp() {
+        let mut plan = plan(1);
+        fails(&mut plan, udp(0), Setback::Late);
+        assert_eq!(plan.next(), Next::Try(udp(0)));
+        plan.learn(Attempt { late: true, ..udp(0) }, Setback::NeedsTcp);
+        assert_eq!(plan.next(), Next::Try(Attempt { transport: Transport::Tcp, ..udp(0) }));
+        assert_eq!((plan.next(), plan.in_air()), (Next::Wait, 2));
     }
 
     #[test]
@@ -409,13 +490,14 @@ mod tests {
             Setback::Refused(None),
             Setback::Silent,
             Setback::Unreachable,
+            Setback::Late,
         ];
         for (width, seed) in
-            (1..=3).flat_map(|width| (0..5_usize.pow(6)).map(move |seed| (width, seed)))
+            (1..=3).flat_map(|width| (0..6_usize.pow(6)).map(move |seed| (width, seed)))
         {
             let mut plan = Plan::in_parallel((0..3).collect(), width);
             let (mut tries, mut choice, mut in_air) = (0, seed, VecDeque::new());
-            for _ in 0..8 * MAX_TRIES {
+            for _ in 0..16 * MAX_TRIES {
                 match plan.next() {
                     Next::Try(attempt) => {
                         tries += 1;
@@ -424,13 +506,27 @@ mod tests {
                     Next::Wait => {
                         // Any of them may be the next to come to something.
                         in_air.rotate_left(choice % in_air.len());
-                        plan.learn(in_air.pop_front().unwrap(), setbacks[choice % 5]);
-                        choice = if choice == 0 { seed } else { choice / 5 };
+                        let attempt: Attempt = in_air.pop_front().unwrap();
+                        let setback = match setbacks[choice % 6] {
+                            Setback::Late if attempt.late => Setback::Silent,
+                            setback => setback,
+                        };
+                        plan.learn(attempt, setback);
+                        if setback == Setback::Late {
+                            in_air.push_back(Attempt { late: true, ..attempt });
+                        }
+                        choice = if choice == 0 { seed } else { choice / 6 };
                     }
-                    Next::Pause(pause) => assert!(pause <= LONGEST_PAUSE && in_air.is_empty()),
+                    Next::Pause(pause) => {
+                        let all_late = in_air.iter().all(|attempt| attempt.late);
+                        assert!(pause <= LONGEST_PAUSE && all_late);
+                    }
                     Next::GiveUp => break,
                 }
-                assert!(in_air.len() == plan.in_air() && in_air.len() <= width);
+                assert_eq!(in_air.len(), plan.in_air());
+                let fresh = in_air.iter().filter(|attempt| !attempt.late).count();
+                // What a late reply asks for joins those that are under way.
+                assert!(fresh <= width + (in_air.len() - fresh).max(plan.timeouts));
             }
             assert!(tries <= MAX_TRIES);
             assert_eq!(plan.next(), Next::GiveUp);

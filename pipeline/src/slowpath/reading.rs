@@ -5,6 +5,7 @@
 use std::io;
 use std::net::SocketAddr;
 
+use pmdns_config::Upstream;
 use pmdns_stages::cache::Entry;
 use pmdns_stages::wire::dns::Rcode;
 use pmdns_stages::wire::edns::{ExtendedError, option, option_in};
@@ -58,7 +59,7 @@ impl Desk {
 
     /// Goes on with a query whose reply has come over UDP and is in the buffer.
     pub(super) fn take_reply(&mut self, query: &InFlight, len: usize, learnt: Option<Learnt>) {
-        let InFlight { ticket, question, attempt, id, spelling } = query;
+        let InFlight { ticket, question, attempt, id, spelling, .. } = query;
         let proof = if learnt.is_some() { Proof::Firm } else { Proof::Guessed };
         let known = &mut self.capabilities[attempt.upstream];
         if let Some(learnt) = learnt {
@@ -166,7 +167,7 @@ impl Desk {
             }
         };
         // Who validates believes nobody's AD (RFC 4035 section 4.9.3), and nobody else believes what can be forged.
-        if self.validation.is_on() || !self.upstreams[attempt.upstream].is_believed() {
+        if self.validation.is_on() || !is_believed(&self.upstreams[attempt.upstream]) {
             entry.distrust();
         }
         if question.is_checked() || self.validation.wants(question) {
@@ -229,4 +230,36 @@ impl Desk {
 fn refusal(reply: &[u8]) -> Setback {
     let why = option_in(reply, option::EXTENDED_ERROR);
     Setback::Refused(why.and_then(ExtendedError::read))
+}
+
+/// Whether it is believed of an upstream that it has checked signatures: nobody between it and us could say so in its
+/// name, or the operator knows better.
+fn is_believed(upstream: &Upstream) -> bool {
+    let is_near = |address: SocketAddr| address.ip().to_canonical().is_loopback();
+    upstream.trust_ad || upstream.address.plain().is_none_or(is_near)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn audit_low_ad_is_believed_where_nobody_else_can_say_it() {
+        for (address, believed) in [
+            ("192.0.2.53:53", false),
+            ("[2001:db8::53]:53", false),
+            ("127.0.0.1:53", true),
+            ("127.1.2.3:5353", true),
+            ("[::1]:53", true),
+            ("[::ffff:127.0.0.1]:53", true),
+            ("tls://192.0.2.53", true),
+            ("https://dns.example/dns-query", true),
+            ("quic://192.0.2.53", true),
+        ] {
+            let mut upstream = Upstream::at(address.parse().unwrap());
+            assert_eq!(is_believed(&upstream), believed, "{address}");
+            upstream.trust_ad = true;
+            assert!(is_believed(&upstream), "{address}, as the operator says");
+        }
+    }
 }

@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
+use arrayvec::ArrayVec;
 use mio::net::TcpStream;
 use socket2::{Domain, Socket, Type};
 
@@ -35,6 +36,8 @@ pub(super) struct Connection {
     used: Duration,
     /// When the last reply came.
     heard: Option<Duration>,
+    /// When a query left whose retry timeout has passed; the last such one.
+    late: Option<Duration>,
     /// Queries without a reply, in the order in which they left; so they expire.
     pub(super) calls: VecDeque<Call>,
     /// Queries that were given up, whose replies may come still.
@@ -56,6 +59,8 @@ pub(super) struct Call {
     pub(super) sent: Duration,
     pub(super) cookie: Option<Sent>,
     id: u16,
+    /// When its question is asked again.
+    retry: Duration,
     expires: Duration,
 }
 
@@ -90,6 +95,7 @@ impl Connection {
             opened: now,
             used: now,
             heard: None,
+            late: None,
             calls: VecDeque::new(),
             given_up: 0,
             outgoing: Vec::new(),
@@ -100,8 +106,11 @@ impl Connection {
 
     /// Whether another query may go over it. Those that were given up count too: who does not answer them
     /// may not answer more.
+    ///
+    /// Nor does one get more that has brought nothing since a query left that is late by now: it may be dead.
     pub(super) fn has_room(&self) -> bool {
-        self.calls.len() + self.given_up < MAX_CALLS
+        let may_be_dead = self.late.is_some_and(|sent| self.is_deaf_since(sent));
+        self.calls.len() + self.given_up < MAX_CALLS && !may_be_dead
     }
 
     /// Whether somebody is at the other end.
@@ -109,13 +118,14 @@ impl Connection {
         self.heard.is_some()
     }
 
-    /// Puts a query on it, to be sent by [`Connection::converse`].
+    /// Puts a query on it, to be sent by [`Connection::converse`]. Its question is asked again after `retry`, and its
+    /// reply is taken for `patience`.
     pub(super) fn call(
         &mut self,
         (ticket, question, attempt): (Ticket, Rc<Question>, Attempt),
         cookie: Option<Sent>,
         sent: Duration,
-        expires: Duration,
+        (retry, patience): (Duration, Duration),
     ) -> io::Result<()> {
         let mut id = random_u16()?;
         while self.calls.iter().any(|call| call.id == id) {
@@ -125,7 +135,9 @@ impl Connection {
         let query = cookie.iter().fold(query, |query, cookie| query.with_cookie(&cookie.data));
         self.outgoing.extend((query.bytes().len() as u16).to_be_bytes());
         self.outgoing.extend(query.bytes());
-        self.calls.push_back(Call { ticket, question, attempt, sent, cookie, id, expires });
+        let (retry, expires) = (sent + retry, sent + patience);
+        let call = Call { ticket, question, attempt, sent, cookie, id, retry, expires };
+        self.calls.push_back(call);
         self.used = sent;
         Ok(())
     }
@@ -165,14 +177,33 @@ impl Connection {
         self.calls.pop_front()
     }
 
+    /// The tries that become late now, and when each left.
+    pub(super) fn take_late(
+        &mut self,
+        now: Duration,
+    ) -> ArrayVec<(Ticket, Attempt, Duration), MAX_CALLS> {
+        let is_late = |call: &&mut Call| !call.attempt.late && call.retry <= now;
+        let late = self.calls.iter_mut().filter(is_late).map(|call| {
+            let attempt = call.attempt;
+            call.attempt.late = true;
+            (call.ticket, attempt, call.sent)
+        });
+        let late: ArrayVec<_, MAX_CALLS> = late.collect();
+        self.late = late.last().map(|(_, _, sent)| *sent).or(self.late);
+        late
+    }
+
     /// Whether nothing has come since `time`.
     pub(super) fn is_deaf_since(&self, time: Duration) -> bool {
         self.heard.is_none_or(|heard| heard < time)
     }
 
-    /// When it has to be looked at: its first query expires, or it has been idle for too long.
+    /// When it has to be looked at: a question is to be asked again, its first query expires, or it has been idle for
+    /// too long.
     pub(super) fn due(&self) -> Duration {
-        self.calls.front().map_or(self.used + IDLE, |call| call.expires)
+        let Some(first) = self.calls.front() else { return self.used + IDLE };
+        let waiting = self.calls.iter().filter(|call| !call.attempt.late);
+        waiting.map(|call| call.retry).fold(first.expires, Duration::min)
     }
 
     fn send(&mut self) -> io::Result<()> {

@@ -38,8 +38,12 @@ pub(super) struct Flight {
     /// Index of the upstream.
     pub(super) upstream: usize,
     pub(super) sent: Duration,
-    /// When it is given up.
-    pub(super) expires: Duration,
+    /// When those without a reply count as timed out; none: they have been counted.
+    overdue: Option<Duration>,
+    /// When it is given up: until then every reply is taken.
+    expires: Duration,
+    /// When its timer comes due.
+    pub(super) timer: Duration,
     pub(super) socket: UdpSocket,
     /// The cookie of those that have an OPT record.
     cookie: Option<Sent>,
@@ -56,6 +60,8 @@ pub(super) struct InFlight {
     pub(super) id: u16,
     /// The letters that its reply must have, if any.
     pub(super) spelling: Option<Spelling>,
+    /// When its question is asked again; none: it has been.
+    pub(super) retry: Option<Duration>,
 }
 
 /// Ids of the queries of a flight.
@@ -79,16 +85,64 @@ pub(super) enum Received {
 }
 
 impl Flight {
-    /// Queries that are about to leave from `socket`. No two have the same id.
+    /// Queries that are about to leave from `socket`, when they are overdue, and when they are given up. No two have the
+    /// same id.
     pub(super) fn new(
         upstream: usize,
-        sent: Duration,
-        expires: Duration,
+        [sent, overdue, expires]: [Duration; 3],
         socket: UdpSocket,
         cookie: Option<Sent>,
         queries: ArrayVec<InFlight, MAX_QUERIES_PER_PORT>,
     ) -> Self {
-        Self { upstream, sent, expires, socket, cookie, queries, mismatched: 0 }
+        let overdue = Some(overdue);
+        let mut this = Self {
+            upstream,
+            sent,
+            overdue,
+            expires,
+            timer: expires,
+            socket,
+            cookie,
+            queries,
+            mismatched: 0,
+        };
+        this.timer = this.due();
+        this
+    }
+
+    /// When it has to be looked at: a question is to be asked again, silence is to be counted, or it is given up.
+    pub(super) fn due(&self) -> Duration {
+        let retries = self.queries.iter().filter_map(|query| query.retry);
+        retries.chain(self.overdue).fold(self.expires, Duration::min)
+    }
+
+    /// Whether it is given up.
+    pub(super) fn has_expired(&self, now: Duration) -> bool {
+        self.expires <= now
+    }
+
+    /// Whether all its queries are late: it is of little use.
+    pub(super) fn is_late(&self) -> bool {
+        self.queries.iter().all(|query| query.retry.is_none())
+    }
+
+    /// The tries that become late now.
+    pub(super) fn take_late(
+        &mut self,
+        now: Duration,
+    ) -> ArrayVec<(Ticket, Attempt), MAX_QUERIES_PER_PORT> {
+        let is_late = |query: &&mut InFlight| query.retry.is_some_and(|retry| retry <= now);
+        let late = self.queries.iter_mut().filter(is_late).map(|query| {
+            let attempt = query.attempt;
+            (query.retry, query.attempt.late) = (None, true);
+            (query.ticket, attempt)
+        });
+        late.collect()
+    }
+
+    /// How many queries count as timed out now.
+    pub(super) fn take_overdue(&mut self, now: Duration) -> usize {
+        self.overdue.take_if(|overdue| *overdue <= now).map_or(0, |_| self.queries.len())
     }
 
     /// Sends everything. A send may report the fate of those before it: what fails has failed for the whole

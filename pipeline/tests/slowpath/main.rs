@@ -13,6 +13,7 @@ mod faults;
 mod forgery;
 mod groups;
 mod judged;
+mod late;
 mod lives;
 mod nxdomain;
 mod orders;

@@ -197,7 +197,7 @@ mod tests {
         let on = Dnssec { validate: true, ..Dnssec::default() };
         let anchors = Anchors::load(&on).unwrap();
         let mut validation = Validation::start(anchors, Duration::from_millis(500)).unwrap();
-        let attempt = Attempt { upstream: 0, transport: Transport::Udp, edns: true };
+        let attempt = Attempt { upstream: 0, transport: Transport::Udp, edns: true, late: false };
         let validated = || Validated { ticket: Ticket::NONE, attempt, network: None };
         for _ in 0..MAX_UNDER_WAY {
             assert!(validation.validate(validated(), REPLY.to_vec(), false));

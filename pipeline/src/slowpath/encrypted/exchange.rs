@@ -8,7 +8,7 @@ use super::super::desk::Desk;
 use super::super::pending::Ticket;
 use super::super::plan::{Attempt, Setback, Transport};
 use super::super::query::{Proof, Query, Question};
-use super::{Asked, Outcome};
+use super::{Asked, Heard, Outcome};
 
 /// Reports taken in one turn; misses wait meanwhile.
 const MAX_HEARD: usize = 256;
@@ -22,18 +22,19 @@ impl Desk {
         let Some((question, _)) = self.pending.find(ticket) else { return };
         let question = Rc::clone(question);
         let question = self.as_told(&question, attempt.upstream);
-        let patience = self.patience(attempt.upstream);
+        let patience = (self.usual_patience(attempt.upstream), self.deadline);
         self.send_encrypted(ticket, question, attempt, patience);
     }
 
-    /// Sends a query to an encrypted upstream, which has so long to reply. If it is shed the plan is told, and no more:
+    /// Sends a query to an encrypted upstream. Its question is asked again after the first of these times, and its reply
+    /// is taken for the second. If it is shed the plan is told, and no more:
     /// whoever carries the plan out goes on with it, and heeds its pauses.
     pub(in super::super) fn send_encrypted(
         &mut self,
         ticket: Ticket,
         question: Rc<Question>,
         attempt: Attempt,
-        patience: Duration,
+        patience: (Duration, Duration),
     ) {
         let upstream = attempt.upstream;
         let attempt = Attempt { transport: Transport::Tcp, ..attempt };
@@ -50,8 +51,15 @@ impl Desk {
     /// Takes in what came of queries to encrypted upstreams, and says of how many.
     pub(in super::super) fn hear_encrypted(&mut self) -> usize {
         for heard in 0..MAX_HEARD {
-            let Some((asked, outcome)) = self.encrypted.hear() else { return heard };
-            self.conclude_encrypted(asked, outcome);
+            match self.encrypted.hear() {
+                Some(Heard::Late { ticket, attempt, sent }) => {
+                    self.note_retry(attempt.upstream, sent);
+                    self.note_timeout(attempt.upstream, sent);
+                    self.learn(ticket, attempt, Setback::Late);
+                }
+                Some(Heard::End(asked, outcome)) => self.conclude_encrypted(asked, outcome),
+                None => return heard,
+            }
         }
         MAX_HEARD
     }
@@ -70,10 +78,7 @@ impl Desk {
                 let answer = self.read(&question, attempt, Proof::Firm, &reply);
                 self.conclude(ticket, attempt, answer);
             }
-            Outcome::Silent => {
-                self.note_timeout(upstream, sent);
-                self.learn(ticket, attempt, Setback::Silent);
-            }
+            Outcome::Silent => self.learn(ticket, attempt, Setback::Silent),
             Outcome::Broken(error) => {
                 self.note_broken(upstream, &error, 1);
                 self.note_failure(upstream, sent);

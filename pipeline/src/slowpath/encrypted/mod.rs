@@ -7,8 +7,8 @@
 //!
 //! Encryption comes from libraries that are written for tokio, and the slow path's loop never waits. So each slow
 //! path thread with such upstreams has a second one, with a runtime: requests go there over one channel, and each
-//! comes back over another one as exactly one report, a time-out at the latest. Both channels have room for
-//! all that may be under way, so nobody ever waits for room. docs/adr/0018-encrypted-upstreams.md says why.
+//! comes back over another one as exactly one report, a time-out at the latest, and before that perhaps one that
+//! it is late. Both channels have room for all that may be under way, so nobody ever waits for room. docs/adr/0018-encrypted-upstreams.md says why.
 
 mod bootstrap;
 mod connection;
@@ -21,6 +21,7 @@ mod trust;
 
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -75,19 +76,36 @@ pub(super) enum Outcome {
     Broken(io::Error),
 }
 
+/// News of a query.
+pub(super) enum Heard {
+    /// It is late. There will be more news of it.
+    Late {
+        /// The question.
+        ticket: Ticket,
+        /// The try, when it was not late.
+        attempt: Attempt,
+        /// When it left.
+        sent: Duration,
+    },
+    /// The last.
+    End(Asked, Outcome),
+}
+
 /// A query for the other thread.
 struct Request {
     slot: usize,
     upstream: usize,
     /// With id 0.
     query: Vec<u8>,
-    patience: Duration,
+    /// When it is late, and when it is given up.
+    patience: (Duration, Duration),
 }
 
 /// What came of a request.
 struct Report {
     slot: usize,
-    outcome: Outcome,
+    /// `None`: it is late.
+    outcome: Option<Outcome>,
 }
 
 impl Encrypted {
@@ -100,7 +118,7 @@ impl Encrypted {
     ) -> io::Result<Self> {
         let encrypted = upstreams.iter().filter(|one| one.address.server().is_some()).count();
         let capacity = encrypted * MAX_UNDER_WAY;
-        let (report, reports) = crossbeam_channel::bounded(capacity);
+        let (report, reports) = crossbeam_channel::bounded(2 * capacity);
         let mut this = Self {
             asked: Slab::new(),
             under_way: vec![0; upstreams.len()],
@@ -126,9 +144,15 @@ impl Encrypted {
         Ok(this)
     }
 
-    /// Asks an encrypted upstream, which has so long to reply. If too many queries are under way to it,
+    /// Asks an encrypted upstream. There is news when the first of these times has passed, and it is given up when the
+    /// second has. If too many queries are under way to it,
     /// nothing is sent, and it says so.
-    pub(super) fn ask(&mut self, asked: Asked, query: Vec<u8>, patience: Duration) -> bool {
+    pub(super) fn ask(
+        &mut self,
+        asked: Asked,
+        query: Vec<u8>,
+        patience: (Duration, Duration),
+    ) -> bool {
         let upstream = asked.attempt.upstream;
         let Some(requests) = &self.requests else { return false };
         if self.under_way[upstream] >= MAX_UNDER_WAY {
@@ -146,11 +170,17 @@ impl Encrypted {
     }
 
     /// Takes in what came of a query, if there is news.
-    pub(super) fn hear(&mut self) -> Option<(Asked, Outcome)> {
+    pub(super) fn hear(&mut self) -> Option<Heard> {
         let Report { slot, outcome } = self.reports.try_recv().ok()?;
+        let Some(outcome) = outcome else {
+            let Asked { ticket, attempt, sent, .. } = &mut self.asked[slot];
+            let before = *attempt;
+            attempt.late = true;
+            return Some(Heard::Late { ticket: *ticket, attempt: before, sent: *sent });
+        };
         let asked = self.asked.remove(slot);
         self.under_way[asked.attempt.upstream] -= 1;
-        Some((asked, outcome))
+        Some(Heard::End(asked, outcome))
     }
 }
 
@@ -179,12 +209,13 @@ async fn serve(
                 let Some(Request { slot, upstream, query, patience }) = request else { return };
                 let (peers, reports) = (Rc::clone(&peers), reports.clone());
                 tokio::task::spawn_local(async move {
+                    // There is room for every report; who asked may have ended.
+                    let report = |outcome| drop(reports.try_send(Report { slot, outcome }));
                     let outcome = match &peers[upstream] {
-                        Some(peer) => ask(peer, &query, patience).await,
+                        Some(peer) => ask(peer, &query, patience, || report(None)).await,
                         None => Outcome::Broken(io::ErrorKind::Unsupported.into()),
                     };
-                    // There is room for every report; who asked may have ended.
-                    let _ = reports.try_send(Report { slot, outcome });
+                    report(Some(outcome));
                 });
             }
             _ = upkeep.tick() => {
@@ -194,16 +225,28 @@ async fn serve(
     }
 }
 
-/// Asks `peer`, which has so long to reply.
-async fn ask(peer: &Rc<Peer>, query: &[u8], patience: Duration) -> Outcome {
+/// Asks `peer`. When the first time has passed without a reply it says so by `late`, and later queries go over another
+/// connection; when the second has, it gives up.
+async fn ask(
+    peer: &Rc<Peer>,
+    query: &[u8],
+    (retry, patience): (Duration, Duration),
+    late: impl FnOnce(),
+) -> Outcome {
     let began = Instant::now();
-    match timeout(patience, peer.ask(query)).await {
+    let mut asking = pin!(peer.ask(query));
+    let mut replied = timeout(retry.min(patience), &mut asking).await;
+    if replied.is_err() {
+        peer.note_silence(began);
+        if retry < patience {
+            late();
+            replied = timeout(patience - retry, asking).await;
+        }
+    }
+    match replied {
         Ok(Ok((reply, took))) => Outcome::Reply(reply, took),
         Ok(Err(error)) => Outcome::Broken(error),
-        Err(_) => {
-            peer.note_silence(began);
-            Outcome::Silent
-        }
+        Err(_) => Outcome::Silent,
     }
 }
 
@@ -229,28 +272,31 @@ mod tests {
         let asked = || Asked {
             ticket: Ticket::NONE,
             question: Rc::clone(&question),
-            attempt: Attempt { upstream: 0, transport: Transport::Tcp, edns: true },
+            attempt: Attempt { upstream: 0, transport: Transport::Tcp, edns: true, late: false },
             sent: Duration::ZERO,
         };
+        let patience = (Duration::from_millis(100), Duration::from_millis(500));
         for _ in 0..MAX_UNDER_WAY {
-            assert!(encrypted.ask(asked(), Vec::new(), Duration::from_millis(500)));
+            assert!(encrypted.ask(asked(), Vec::new(), patience));
         }
-        assert!(!encrypted.ask(asked(), Vec::new(), Duration::from_millis(500)));
-        let mut silences = 0;
+        assert!(!encrypted.ask(asked(), Vec::new(), patience));
+        let (mut late, mut silences) = (0, 0);
         while silences < MAX_UNDER_WAY {
             match encrypted.hear() {
-                Some((_, outcome)) => {
+                Some(Heard::Late { attempt, .. }) => {
+                    assert!(!attempt.late);
+                    late += 1;
+                }
+                Some(Heard::End(asked, outcome)) => {
                     assert!(matches!(outcome, Outcome::Silent), "{outcome:?}");
+                    assert!(asked.attempt.late);
                     silences += 1;
                 }
                 None => std::thread::sleep(Duration::from_millis(1)),
             }
         }
-        assert_eq!((encrypted.under_way[0], encrypted.asked.len()), (0, 0));
-        assert!(
-            encrypted.ask(asked(), Vec::new(), Duration::from_millis(500)),
-            "there is room again"
-        );
+        assert_eq!((late, encrypted.under_way[0], encrypted.asked.len()), (MAX_UNDER_WAY, 0, 0));
+        assert!(encrypted.ask(asked(), Vec::new(), patience), "there is room again");
     }
 
     #[test]
