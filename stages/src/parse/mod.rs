@@ -3,6 +3,7 @@
 //! Everything later stages rely on is checked here, once: lengths, checksums, addresses, and the whole
 //! query. What is wrong below DNS is dropped with its reason; what is wrong in DNS gets an rcode.
 
+mod reflectors;
 #[cfg(test)]
 mod tests;
 mod unusual;
@@ -230,8 +231,14 @@ impl Parse {
         if frame[ETHERNET_SOURCE] & 1 != 0 {
             return Err(Reason::SourceAddress);
         }
-        if field16(header, udp::SOURCE) == 0 {
-            return Err(Reason::UdpHeader);
+        let source = field16(header, udp::SOURCE);
+        if source < reflectors::SERVICES_END {
+            if source == 0 {
+                return Err(Reason::UdpHeader);
+            }
+            if reflectors::answers_anything(source) {
+                return Err(Reason::ReflectorPort);
+            }
         }
         // The checksum may be absent over IPv4 (RFC 768), but not over IPv6 (RFC 8200 section 8.1).
         let has_sum = field16(header, udp::CHECKSUM) != 0;

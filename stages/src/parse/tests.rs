@@ -431,3 +431,23 @@ proptest! {
         }
     }
 }
+
+/// CVE-2024-2169: one forged datagram, and two services send each other errors for ever.
+#[test]
+fn audit_10_services_that_answer_anything_get_no_reply() {
+    let letters: Vec<u8> = (b'!'..).take(72).collect();
+    let from = |source_port, payload: &[u8]| {
+        parsed(&Query { source_port, ..query("a. A") }.frame_around(payload)).step
+    };
+    let good = query("a. A").message();
+    for port in [7, 9, 11, 13, 17, 19, 37, 69, 123, 464] {
+        assert_eq!(from(port, &letters), Step::drop(Reason::ReflectorPort), "{port}");
+        assert_eq!(from(port, &good), Step::drop(Reason::ReflectorPort), "{port}");
+        let over_ipv6 = Query { source_port: port, ..query("a. A").over_ipv6() };
+        assert_eq!(parsed(&over_ipv6.frame_bytes()).step, Step::drop(Reason::ReflectorPort));
+    }
+    assert_eq!(from(0, &good), Step::drop(Reason::UdpHeader));
+    for port in [1, 20, 53, 161, 389, 853, 1023, 1024, 11_211, 65_535] {
+        assert_eq!(from(port, &good), ON, "{port}");
+    }
+}
