@@ -68,6 +68,7 @@ impl Kit {
         let (rules, _) = Ruleset::load(&config, seed, 1).expect("the bench's rules are lawful");
         let rules = Arc::new(rules);
         let misses = Limiter::of_misses(&config.ratelimit, clock.ticks_per_second(), seed);
+        let errors = Limiter::of_error_replies(&config.ratelimit, clock.ticks_per_second(), seed);
         let fixed = Arc::new(FixedAnswers::new(&config.answers));
         let cookies = Cookies::new(*b"sixteen letters!", None, false, Calendar::default());
         let stages = Stages {
@@ -80,7 +81,8 @@ impl Kit {
             lookup: Lookup::new(Arc::clone(&cache), Arc::clone(&rules)),
             policy: Policy::new(Arc::clone(&rules), seed).limited(misses).answering_any(&fixed),
             encode: Encode::new(Arc::clone(&cache), rules, ports, config.answers.max_udp_size)
-                .introducing(fixed, config.answers.nsid.as_deref()),
+                .introducing(fixed, config.answers.nsid.as_deref())
+                .limited(errors),
         };
         let writer = writers.pop().expect("one shard has one writer");
         let context = Context { now: 0, seconds: 1 };

@@ -192,10 +192,10 @@ pub fn floods(names: usize) -> Vec<Flood> {
         flood("not_our_address", "", draws.iter().map(elsewhere).collect()),
         flood("dns_cut_off", "", each(&|message| message.truncate(11))),
         flood("response_qr_1", "", each(&|message| message[header::FLAGS] |= 0x80)),
-        flood("qdcount_0", "", each(&|message| put16(message, header::QDCOUNT, 0))),
-        flood("bad_name", "", each(&|message| message[12] = 0x80)),
-        flood("trailing_bytes", "", each(&|message| message.push(0))),
-        flood("opcode", "", each(&|message| message[header::FLAGS] |= 0x28)),
+        flood("qdcount_0", NO_ERROR_LIMIT, each(&|message| put16(message, header::QDCOUNT, 0))),
+        flood("bad_name", NO_ERROR_LIMIT, each(&|message| message[12] = 0x80)),
+        flood("trailing_bytes", NO_ERROR_LIMIT, each(&|message| message.push(0))),
+        flood("opcode", NO_ERROR_LIMIT, each(&|message| message[header::FLAGS] |= 0x28)),
         flood(
             "acl_dropped",
             "[acl]\ndefault = \"allow\"\ndrop = [\"10.77.0.0/24\"]\n",
@@ -203,7 +203,8 @@ pub fn floods(names: usize) -> Vec<Flood> {
         ),
         flood(
             "acl_refused",
-            "[acl]\ndefault = \"allow\"\nrefuse = [\"10.77.0.0/24\"]\n",
+            "[acl]\ndefault = \"allow\"\nrefuse = [\"10.77.0.0/24\"]\n\
+             [ratelimit]\nerror_replies_per_second = 0\n",
             hits.clone(),
         ),
         flood("rate_limited_drop", RATE_LIMIT_DROP, hits.clone()),
@@ -215,6 +216,8 @@ pub fn floods(names: usize) -> Vec<Flood> {
 
 /// Frames of a flood before it repeats.
 const FLOOD_FRAMES: usize = 4096;
+/// Every error is answered, which costs more than to drop it.
+const NO_ERROR_LIMIT: &str = "[ratelimit]\nerror_replies_per_second = 0\n";
 const BLOCK: &str = "[block]\nnames = [\"example\"]\n";
 const RATE_LIMIT_DROP: &str = "[ratelimit]\nqueries_per_second = 1\nburst = 1\nslip = 0\n";
 const RATE_LIMIT_SLIP: &str = "[ratelimit]\nqueries_per_second = 1\nburst = 1\nslip = 1\n";

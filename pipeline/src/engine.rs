@@ -402,6 +402,7 @@ fn stages(
     let ports: Ports = config.ports.iter().zip(facts).map(stage_port).collect();
     let seed = cache.seed();
     let misses = Limiter::of_misses(&config.ratelimit, clock.ticks_per_second(), seed);
+    let errors = Limiter::of_error_replies(&config.ratelimit, clock.ticks_per_second(), seed);
     let fixed = Arc::new(FixedAnswers::new(&config.answers));
     Stages {
         parse: Parse::new(Arc::clone(&ports), seed)
@@ -415,7 +416,8 @@ fn stages(
             .sampling(retention(config).needs_hits()),
         policy: Policy::new(Arc::clone(&rules), seed).limited(misses).answering_any(&fixed),
         encode: Encode::new(Arc::clone(cache), rules, ports, config.answers.max_udp_size)
-            .introducing(fixed, config.answers.nsid.as_deref()),
+            .introducing(fixed, config.answers.nsid.as_deref())
+            .limited(errors),
     }
 }
 

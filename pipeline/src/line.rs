@@ -64,6 +64,7 @@ impl Line {
         }
         if let Some(encode) = self.encode.stage_mut() {
             encode.exchange(&mut rules.encode);
+            encode.limiter().exchange(&mut rules.errors);
         }
     }
 
@@ -71,7 +72,8 @@ impl Line {
     pub fn spared(&mut self) -> u64 {
         let queries = self.ratelimit.stage_mut().map_or(0, |stage| stage.limiter().spared());
         let misses = self.policy.stage_mut().map_or(0, |stage| stage.limiter().spared());
-        queries + misses
+        let errors = self.encode.stage_mut().map_or(0, |stage| stage.limiter().spared());
+        queries + misses + errors
     }
 
     /// What clients' cookies were.

@@ -28,6 +28,8 @@ pub struct LineRules {
     pub queries: Limiter,
     /// How fast what the cache cannot answer.
     pub misses: Limiter,
+    /// How fast errors.
+    pub errors: Limiter,
     /// What the cache's answers have to pass.
     pub lookup: Arc<Ruleset>,
     /// What names are judged by.
@@ -177,6 +179,7 @@ impl Recipe {
             acl: Acl::new(config, &ruleset),
             queries: Limiter::of_queries(&config.ratelimit, self.ticks_per_second, self.seed),
             misses: Limiter::of_misses(&config.ratelimit, self.ticks_per_second, self.seed),
+            errors: Limiter::of_error_replies(&config.ratelimit, self.ticks_per_second, self.seed),
             lookup: Arc::clone(&ruleset),
             policy: Arc::clone(&ruleset),
             encode: Arc::clone(&ruleset),

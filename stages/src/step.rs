@@ -77,6 +77,8 @@ reasons! {
     RateLimited = "rate_limited",
     /// The client's rate limit on queries that the cache cannot answer is used up.
     MissRateLimited = "miss_rate_limited",
+    /// The client prefix has had its error replies of this second (`ratelimit.error_replies_per_second`).
+    ErrorLimited = "error_limited",
     /// A block list or policy zone drops queries for this name, or of this client.
     Blocked = "blocked",
     /// The answer did not fit the frame.

@@ -90,6 +90,8 @@ pub struct RateLimit {
     pub miss_queries_per_second: u32,
     /// Such queries a client prefix may send at once after a pause.
     pub miss_burst: u32,
+    /// Error replies per second and client prefix; 0 turns this limit off.
+    pub error_replies_per_second: u32,
 }
 
 impl Default for RateLimit {
@@ -106,6 +108,7 @@ impl Default for RateLimit {
             dry_run: false,
             miss_queries_per_second: 0,
             miss_burst: 200,
+            error_replies_per_second: 100,
         }
     }
 }

@@ -114,12 +114,15 @@ pub(crate) fn run_to_failure(config: &str) -> (Option<i32>, String) {
 
 /// Who may ask in a lab that says nothing of it: the hosts of its own networks.
 const CLIENTS: &str = "\n[acl]\nallow = [\"10.0.0.0/8\", \"fd00::/8\"]\n";
+/// A lab asks for as many errors as it likes.
+const LIMITS: &str = "\n[ratelimit]\nerror_replies_per_second = 0\n";
 
 /// Writes a config into the lab's folder.
 pub(crate) fn config_file(config: &str) -> PathBuf {
     let file = path("pmdns.toml");
     let clients = if config.contains("[acl]") { "" } else { CLIENTS };
-    fs::write(&file, format!("{config}{clients}")).unwrap();
+    let limits = if config.contains("[ratelimit]") { "" } else { LIMITS };
+    fs::write(&file, format!("{config}{clients}{limits}")).unwrap();
     file
 }
 

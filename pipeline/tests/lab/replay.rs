@@ -36,6 +36,10 @@ default = "allow"
 refuse = ["10.77.66.0/24"]
 drop = ["10.77.67.0/24"]
 
+# Every error in the capture is to be seen.
+[ratelimit]
+error_replies_per_second = 0
+
 [block]
 names = ["blocked.test"]
 

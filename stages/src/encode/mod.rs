@@ -12,10 +12,11 @@ use crate::fixed::FixedAnswers;
 use crate::packet::{Answer, Flags, Layout, Packet};
 use crate::policy::Ruleset;
 use crate::ports::Ports;
+use crate::ratelimit::{Limiter, Verdict};
 use crate::step::{Reason, Step};
 use crate::wire::checksum::Sum;
 use crate::wire::dns::{HEADER_LEN, PLAIN_UDP_SIZE, Rcode, flag, header, question_len};
-use crate::wire::edns::{self, OPT_DATA_LEN, OPT_LEN, opt, option};
+use crate::wire::edns::{self, ExtendedError, OPT_DATA_LEN, OPT_LEN, opt, option};
 use crate::wire::ip::{
     ETHERNET_LEN, IPV4_MIN_LEN, IPV6_LEN, PROTOCOL_UDP, UDP_LEN, swap_halves, udp, v4, v6,
 };
@@ -40,6 +41,8 @@ pub struct Encode {
     max_udp_size: u16,
     /// Our name, for clients that ask for it (RFC 5001); empty: none.
     nsid: Box<[u8]>,
+    /// How fast one client may provoke errors.
+    errors: Limiter,
 }
 
 /// Where headers start in a frame. Every function that takes it is inlined, so that for plain frames, which
@@ -82,7 +85,7 @@ impl Offsets {
 #[derive(Clone, Copy)]
 struct Outline {
     rcode: Rcode,
-    /// AA, AD and TC.
+    /// RA, AA, AD and TC.
     flags: u16,
     /// ANCOUNT, NSCOUNT and ARCOUNT, without OPT, as one number of 48 bits.
     counts: u64,
@@ -98,7 +101,7 @@ impl Outline {
     /// As much of an entry as `room` bytes can take.
     #[inline]
     fn of(head: &Head, packet: &Packet, room: usize) -> Self {
-        let mut flags = 0;
+        let mut flags = flag::RA;
         if head.flags & Head::AUTHORITATIVE != 0 {
             flags |= flag::AA;
         }
@@ -128,7 +131,18 @@ impl Encode {
     /// An encode stage that answers from `cache` and `rules`, out of `ports`, in `max_udp_size` bytes of
     /// UDP payload at most.
     pub fn new(cache: Arc<Cache>, rules: Arc<Ruleset>, ports: Ports, max_udp_size: u16) -> Self {
-        Self { cache, rules, fixed: None, ports, max_udp_size, nsid: Box::default() }
+        let errors = Limiter::off(cache.seed());
+        Self { cache, rules, fixed: None, ports, max_udp_size, nsid: Box::default(), errors }
+    }
+
+    /// The same stage, with a limit on error replies.
+    pub fn limited(self, errors: Limiter) -> Self {
+        Self { errors, ..self }
+    }
+
+    /// What it counts error replies with.
+    pub fn limiter(&mut self) -> &mut Limiter {
+        &mut self.errors
     }
 
     /// The same stage, which has the fixed answers, and gives clients that ask for it the name `nsid`.
@@ -196,6 +210,25 @@ impl Encode {
                 self.answer_bare(packet, options, Rcode::SERVFAIL, 0)
             }
         }
+    }
+
+    /// Whether this reply would be one error too many. What answers anything provokes nothing but errors, so a loop ends here
+    /// that nothing else has stopped.
+    #[cold]
+    #[inline(never)]
+    fn is_one_too_many(&mut self, packet: &Packet, rcode: Rcode, context: &Context) -> bool {
+        let is_provoked = match rcode {
+            Rcode::FORMERR | Rcode::NOTIMP | Rcode::BADVERS => true,
+            // The operator's rules refuse names, which only real queries ask for.
+            Rcode::REFUSED => packet.extended_error != Some(ExtendedError::BLOCKED),
+            _ => false,
+        };
+        // A right cookie shows that the client is where it says.
+        if !is_provoked || self.errors.is_off() || packet.layout.flags.has(Flags::RIGHT_COOKIE) {
+            return false;
+        }
+        let client = self.errors.client(packet);
+        self.errors.judge(packet, client, context.now) != Verdict::Pass
     }
 
     #[inline(never)]
@@ -279,7 +312,9 @@ impl Encode {
         let options = options.all;
         match open(packet, offsets, 0, options) {
             Some(_) => {
-                let outline = Outline::bare(rcode, flags);
+                // What is not implemented has no recursion either.
+                let available = if rcode == Rcode::NOTIMP { 0 } else { flag::RA };
+                let outline = Outline::bare(rcode, flags | available);
                 self.close(packet, offsets, &outline, options, Sum::default())
             }
             None => Step::drop(Reason::AnswerTooLong),
@@ -327,6 +362,11 @@ impl Stage for Encode {
 
     #[inline]
     fn act(&mut self, packet: &mut Packet, context: &Context) -> Step {
+        if let Answer::Rcode(rcode) = packet.answer
+            && self.is_one_too_many(packet, rcode, context)
+        {
+            return Step::drop(Reason::ErrorLimited);
+        }
         match Options::are_none(packet) {
             true => self.answer(packet, Options::NONE, context),
             false => self.answer_with_options(packet, context),
@@ -429,7 +469,6 @@ fn put_message(
     }
     let asked = field16(header, header::FLAGS);
     let flags = flag::QR
-        | flag::RA
         | asked & REPEATED_FLAGS
         | outline.flags
         | u16::from(outline.rcode.0) & flag::RCODE;

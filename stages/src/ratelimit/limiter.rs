@@ -9,6 +9,9 @@ use super::table::Table;
 use crate::packet::{Packet, Tick, Who};
 use crate::wire::name::Seed;
 
+/// Client prefixes whose error replies a core counts. Few provoke any, and under pressure the table keeps who provokes most.
+const ERROR_TABLE: u32 = 4096;
+
 /// What becomes of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -52,6 +55,17 @@ impl Limiter {
     ) -> Self {
         let (rate, burst) = (settings.miss_queries_per_second, settings.miss_burst);
         Self::new(Allowance::new(rate, burst, ticks_per_second), settings, seed)
+    }
+
+    /// The limit on error replies, which holds whatever limits there are besides. Nobody is told to come back over TCP.
+    pub fn of_error_replies(
+        settings: &pmdns_config::RateLimit,
+        ticks_per_second: u64,
+        seed: Seed,
+    ) -> Self {
+        let rate = settings.error_replies_per_second;
+        let settings = pmdns_config::RateLimit { slip: 0, table: ERROR_TABLE, ..settings.clone() };
+        Self::new(Allowance::new(rate, rate, ticks_per_second), &settings, seed)
     }
 
     /// No limit.

@@ -1,7 +1,7 @@
 //! Stage: how fast one client may ask.
 //!
 //! A [`Limiter`] counts what comes from a client prefix. This stage has one for all queries, policy another for
-//! misses.
+//! misses, encode a third for error replies.
 
 mod bucket;
 mod limiter;

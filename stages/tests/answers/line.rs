@@ -19,7 +19,7 @@ use pmdns_stages::miss::Miss;
 use pmdns_stages::parse::Parse;
 use pmdns_stages::policy::{Policy, Ruleset};
 use pmdns_stages::ports::{Port, Ports};
-use pmdns_stages::ratelimit::RateLimit;
+use pmdns_stages::ratelimit::{Limiter, RateLimit};
 use pmdns_stages::testing::{
     self, OUR_IPV4, OUR_IPV6, OUR_MAC, Query, Record, entry_of, frame_of, name_of,
 };
@@ -47,6 +47,8 @@ pub(crate) struct Setup {
     pub(crate) acl: pmdns_config::Acl,
     /// Lookup takes notes of hits.
     pub(crate) samples: bool,
+    /// Error replies a second and client prefix; 0: no limit.
+    pub(crate) errors_per_second: u32,
 }
 
 pub(crate) struct Line {
@@ -74,6 +76,7 @@ impl Default for Setup {
             client_subnet: ClientSubnet::default(),
             acl: pmdns_config::Acl::open(),
             samples: false,
+            errors_per_second: 0,
         }
     }
 }
@@ -101,6 +104,10 @@ impl Setup {
         let (rules, _) = Ruleset::load(&config, seed, 1).unwrap();
         let rules = Arc::new(rules);
         let fixed = Arc::new(FixedAnswers::new(&self.answers));
+        let limits = RateLimitSettings {
+            error_replies_per_second: self.errors_per_second,
+            ..RateLimitSettings::default()
+        };
         let encode =
             Encode::new(Arc::clone(&cache), Arc::clone(&rules), Arc::clone(&ports), MAX_UDP_SIZE);
         Line {
@@ -109,10 +116,12 @@ impl Setup {
                 .heeding(self.client_subnet.policy)
                 .introducing(Arc::clone(&fixed)),
             acl: Acl::new(&config, &rules),
-            ratelimit: RateLimit::new(&RateLimitSettings::default(), 1000, seed),
+            ratelimit: RateLimit::new(&limits, 1000, seed),
             lookup: Lookup::new(Arc::clone(&cache), Arc::clone(&rules)).sampling(self.samples),
             policy: Policy::new(rules, seed).answering_any(&fixed),
-            encode: encode.introducing(fixed, self.answers.nsid.as_deref()),
+            encode: encode
+                .introducing(fixed, self.answers.nsid.as_deref())
+                .limited(Limiter::of_error_replies(&limits, 1000, seed)),
             writer: writers.remove(0),
             cache,
         }

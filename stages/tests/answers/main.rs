@@ -5,6 +5,7 @@ mod about_us;
 mod any_client;
 mod cookies;
 mod denials;
+mod edge;
 mod edns;
 mod flags;
 mod hits;
