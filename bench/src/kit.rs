@@ -12,7 +12,7 @@ use pmdns::testing::{Rig, config};
 use pmdns_config::Stretch;
 use pmdns_nics::hugepage::{Arena, ArenaReport};
 use pmdns_nics::{Burst, HeapPool};
-use pmdns_stages::acl::Acl;
+use pmdns_stages::acl::{Acl, Dropped};
 use pmdns_stages::cache::{Cache, Writer};
 use pmdns_stages::cookie::{Calendar, Cookies};
 use pmdns_stages::encode::Encode;
@@ -74,7 +74,8 @@ impl Kit {
         let stages = Stages {
             parse: Parse::new(Arc::clone(&ports), seed)
                 .checking(Some(cookies))
-                .introducing(Arc::clone(&fixed)),
+                .introducing(Arc::clone(&fixed))
+                .dropping(Dropped::new(&config)),
             neighbor: Neighbor::new(Arc::clone(&ports), clock.ticks_per_second(), seed),
             acl: Acl::new(&config, &rules),
             ratelimit: RateLimit::new(&config.ratelimit, clock.ticks_per_second(), seed),

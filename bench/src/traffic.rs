@@ -179,6 +179,18 @@ pub fn floods(names: usize) -> Vec<Flood> {
         draws.iter().map(|number| changed(*number)).collect::<Vec<_>>()
     };
     let flood = |name, config, frames| Flood { name, config, frames };
+    // Behind the longest name there is, so that it cannot be read in no time.
+    let hostile = |records: &[Vec<u8>]| {
+        let frame = |index: usize| {
+            let query = Query { name: labels(127), ..numbered_query(index, 1) };
+            let mut message = query.message();
+            put16(&mut message, header::ARCOUNT, records.len() as u16);
+            message.extend(records.concat());
+            query.frame_around(&message)
+        };
+        (0..FLOOD_FRAMES).map(frame).collect::<Vec<_>>()
+    };
+    let pointers = |count| vec![record_of(&[0xc0, 12]); count];
     let below_dns = |at: usize, value: u8| {
         let mut frames = hits.clone();
         frames.iter_mut().for_each(|frame| frame[at] ^= value);
@@ -196,11 +208,16 @@ pub fn floods(names: usize) -> Vec<Flood> {
         flood("bad_name", NO_ERROR_LIMIT, each(&|message| message[12] = 0x80)),
         flood("trailing_bytes", NO_ERROR_LIMIT, each(&|message| message.push(0))),
         flood("opcode", NO_ERROR_LIMIT, each(&|message| message[header::FLAGS] |= 0x28)),
+        flood("records_100", NO_ERROR_LIMIT, hostile(&pointers(100))),
         flood(
-            "acl_dropped",
-            "[acl]\ndefault = \"allow\"\ndrop = [\"10.77.0.0/24\"]\n",
-            hits.clone(),
+            "records_3",
+            NO_ERROR_LIMIT,
+            hostile(&[record_of(&labels(16)), record_of(&labels(16)), record_of(&labels(17))]),
         ),
+        flood("options_16", NO_ERROR_LIMIT, hostile(&[opt_with(16), record_of(&labels(17))])),
+        flood("options_300", NO_ERROR_LIMIT, hostile(&[opt_with(300)])),
+        flood("dropped_records_100", DROP, hostile(&pointers(100))),
+        flood("acl_dropped", DROP, hits.clone()),
         flood(
             "acl_refused",
             "[acl]\ndefault = \"allow\"\nrefuse = [\"10.77.0.0/24\"]\n\
@@ -214,8 +231,27 @@ pub fn floods(names: usize) -> Vec<Flood> {
     ]
 }
 
+/// A name of so many labels of one letter.
+fn labels(count: usize) -> Vec<u8> {
+    [vec![[1, b'a']; count].concat(), vec![0]].concat()
+}
+
+/// A record of type A without data that belongs to `owner`.
+fn record_of(owner: &[u8]) -> Vec<u8> {
+    [owner, &[0, 1, 0, 1, 0, 0, 0, 0, 0, 0]].concat()
+}
+
+/// An OPT record with so many options that ask for our name, and nothing else.
+fn opt_with(options: usize) -> Vec<u8> {
+    let data = [0, 3, 0, 0].repeat(options);
+    let mut record = [0, 0, 41, 4, 0xd0, 0, 0, 0, 0, 0, 0].to_vec();
+    put16(&mut record, 9, data.len() as u16);
+    [record, data].concat()
+}
+
 /// Frames of a flood before it repeats.
 const FLOOD_FRAMES: usize = 4096;
+const DROP: &str = "[acl]\ndefault = \"allow\"\ndrop = [\"10.77.0.0/24\"]\n";
 /// Every error is answered, which costs more than to drop it.
 const NO_ERROR_LIMIT: &str = "[ratelimit]\nerror_replies_per_second = 0\n";
 const BLOCK: &str = "[block]\nnames = [\"example\"]\n";

@@ -10,7 +10,7 @@ use pmdns_config::{Config, Problem, StageName, UpstreamAddress};
 use pmdns_nics::hugepage::{Arena, ArenaError, ArenaReport};
 use pmdns_nics::{FramePool, PortFacts, Queues, adopt_data_thread};
 use pmdns_stages::Packet;
-use pmdns_stages::acl::Acl;
+use pmdns_stages::acl::{Acl, Dropped};
 use pmdns_stages::cache::{Cache, CacheError, Hit, Lifetimes, MAX_SAMPLES, Retention};
 use pmdns_stages::cookie::{Calendar, Cookies};
 use pmdns_stages::encode::Encode;
@@ -408,7 +408,8 @@ fn stages(
         parse: Parse::new(Arc::clone(&ports), seed)
             .checking(cookies)
             .heeding(config.client_subnet.policy)
-            .introducing(Arc::clone(&fixed)),
+            .introducing(Arc::clone(&fixed))
+            .dropping(Dropped::new(config)),
         neighbor: Neighbor::new(Arc::clone(&ports), clock.ticks_per_second(), seed),
         acl: Acl::new(config, &rules),
         ratelimit: RateLimit::new(&config.ratelimit, clock.ticks_per_second(), seed),

@@ -49,6 +49,9 @@ impl Line {
 
     /// Exchanges the rules that the stages of this stretch have for others.
     pub fn exchange(&mut self, rules: &mut LineRules) {
+        if let Some(parse) = self.parse.stage_mut() {
+            parse.exchange(&mut rules.dropped);
+        }
         if let Some(acl) = self.acl.stage_mut() {
             std::mem::swap(acl, &mut rules.acl);
         }

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use pmdns_config::Config;
-use pmdns_stages::acl::Acl;
+use pmdns_stages::acl::{Acl, Dropped};
 use pmdns_stages::policy::{Digest, Ruleset, RulesetError};
 use pmdns_stages::ratelimit::Limiter;
 use pmdns_stages::wire::name::Seed;
@@ -24,6 +24,8 @@ use crate::ring::{RingReceiver, RingSender, ring};
 pub struct LineRules {
     /// Who may ask.
     pub acl: Acl,
+    /// Who gets nothing.
+    pub dropped: Dropped,
     /// How fast.
     pub queries: Limiter,
     /// How fast what the cache cannot answer.
@@ -177,6 +179,7 @@ impl Recipe {
         let ruleset = Arc::new(ruleset);
         let line = |_| LineRules {
             acl: Acl::new(config, &ruleset),
+            dropped: Dropped::new(config),
             queries: Limiter::of_queries(&config.ratelimit, self.ticks_per_second, self.seed),
             misses: Limiter::of_misses(&config.ratelimit, self.ticks_per_second, self.seed),
             errors: Limiter::of_error_replies(&config.ratelimit, self.ticks_per_second, self.seed),

@@ -24,18 +24,8 @@ pub struct Acl {
 
 impl Acl {
     /// The stage that keeps to the access lists and views of `config`, and notes who is exempt from its limits or
-    /// has `rules` of their own. A prefix that stands in several lists is refused rather than allowed, and dropped rather
-    /// than refused.
+    /// has `rules` of their own.
     pub fn new(config: &Config, rules: &Ruleset) -> Self {
-        let settings = &config.acl;
-        let lists = [
-            (&settings.allow, Access::Allow),
-            (&settings.refuse, Access::Refuse),
-            (&settings.drop, Access::Drop),
-        ];
-        let accesses = lists
-            .into_iter()
-            .flat_map(|(prefixes, access)| prefixes.iter().map(move |prefix| (prefix, access)));
         let scopes = config.scopes();
         let views = config.view_numbers().zip(scopes).skip(1).zip(&config.views);
         let members = views.flat_map(|((view, scope), settings)| {
@@ -47,9 +37,53 @@ impl Acl {
             .join(&Clients::new(exempt, Who::default()), Who::and)
             .join(&Clients::new(ruled, Who::default()), Who::and);
         let clients =
-            Clients::new(accesses, settings.default).join(&who, |access, who| (access, who));
+            accesses(&config.acl, |access| access).join(&who, |access, who| (access, who));
         Self { everyone: clients.everyone(), clients }
     }
+}
+
+/// Which clients get nothing at all: parse asks before it reads a query that is not like nearly all.
+#[derive(Clone, Debug)]
+pub struct Dropped {
+    /// What holds for every client, when nothing tells them apart.
+    everyone: Option<bool>,
+    clients: Clients<bool>,
+}
+
+impl Dropped {
+    /// No client.
+    pub fn nobody() -> Self {
+        Self { everyone: Some(false), clients: Clients::new([], false) }
+    }
+
+    /// The clients that the access list of `config` drops; [`Acl`] drops the same.
+    pub fn new(config: &Config) -> Self {
+        let clients = accesses(&config.acl, |access| access == Access::Drop);
+        Self { everyone: clients.everyone(), clients }
+    }
+
+    /// Whether the client with this address of 4 or 16 bytes is one of them.
+    #[inline]
+    pub fn has(&self, client: &[u8]) -> bool {
+        self.everyone.unwrap_or_else(|| self.clients.find(client))
+    }
+}
+
+/// What the access lists say of every client. A prefix that stands in several lists is refused rather than allowed, and dropped
+/// rather than refused.
+fn accesses<V: Copy + PartialEq>(
+    settings: &pmdns_config::Acl,
+    value: impl Fn(Access) -> V,
+) -> Clients<V> {
+    let lists = [
+        (&settings.allow, Access::Allow),
+        (&settings.refuse, Access::Refuse),
+        (&settings.drop, Access::Drop),
+    ];
+    let rules = lists
+        .into_iter()
+        .flat_map(|(prefixes, access)| prefixes.iter().map(move |prefix| (prefix, access)));
+    Clients::new(rules.map(|(prefix, access)| (prefix, value(access))), value(settings.default))
 }
 
 impl Stage for Acl {

@@ -24,7 +24,7 @@ const BATCHES: usize = 128;
 /// A case, and the work for it.
 type Case = (&'static str, fn());
 
-const CASES: [Case; 17] = [
+const CASES: [Case; 20] = [
     ("query_read", query_read),
     ("name_hash", name_hash),
     ("parse", || stage(|kit| kit.stages.parse.clone(), queries())),
@@ -36,6 +36,9 @@ const CASES: [Case; 17] = [
     ("policy_lists", policy_lists),
     ("line_malformed", || line("qdcount_0")),
     ("line_damaged", || line("udp_checksum")),
+    ("line_records", || line("records_3")),
+    ("line_options", || line("options_16")),
+    ("line_dropped", || line("dropped_records_100")),
     ("line_refused", || line("acl_refused")),
     ("line_rate_limited", || line("rate_limited_drop")),
     ("turn_hit", turn_hit),

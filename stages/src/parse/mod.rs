@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use pmdns_config::SubnetPolicy;
 
+use crate::acl::Dropped;
 use crate::cookie::{CookieCounts, Cookies};
 use crate::fixed::FixedAnswers;
 use crate::neighbor::{ALL_MLD_ROUTERS, HOP_BY_HOP};
@@ -52,6 +53,7 @@ pub struct Parse {
     /// Whether a client's subnet is read; it is an option that we do not know otherwise.
     reads_subnets: bool,
     fixed: Option<Arc<FixedAnswers>>,
+    dropped: Dropped,
 }
 
 impl Parse {
@@ -64,7 +66,18 @@ impl Parse {
             cookie_counts: CookieCounts::default(),
             reads_subnets: false,
             fixed: None,
+            dropped: Dropped::nobody(),
         }
+    }
+
+    /// The same stage, which spends no time on the queries of these clients.
+    pub fn dropping(self, dropped: Dropped) -> Self {
+        Self { dropped, ..self }
+    }
+
+    /// Drops these clients from now on, and gives back those it had.
+    pub fn exchange(&mut self, dropped: &mut Dropped) {
+        std::mem::swap(&mut self.dropped, dropped);
     }
 
     /// The same stage, which checks cookies and gives new ones.

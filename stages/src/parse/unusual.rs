@@ -8,7 +8,7 @@ use super::Parse;
 use crate::StageName;
 use crate::cookie::{Checked, Sent};
 use crate::packet::{Answer, Flags, Packet};
-use crate::step::Step;
+use crate::step::{Reason, Step};
 use crate::wire::be16;
 use crate::wire::checksum::Sum;
 use crate::wire::dns::{
@@ -19,10 +19,14 @@ use crate::wire::ip::{UDP_LEN, udp};
 use crate::wire::subnet::{SUBNET_LEN, Subnet};
 
 impl Parse {
-    /// Reads a query whose frame has been found right.
+    /// Reads a query whose frame has been found right, unless the access list drops its client. A client that is dropped has
+    /// no other way to more work than a hit is.
     #[cold]
     #[inline(never)]
     pub(super) fn read_unusual(&mut self, packet: &mut Packet, seconds: u32) -> Step {
+        if self.dropped.has(packet.layout.client(packet.frame.bytes())) {
+            return Step::drop(Reason::AclDrop);
+        }
         let message = message_of(packet);
         let asked = Asked::read_any(message);
         let question = &message[HEADER_LEN..][..question_len(asked.name_len)];

@@ -1,7 +1,6 @@
 //! The DNS message: header, question, and what a query asks (RFC 1035 section 4).
 
 use super::edns::{Edns, options_are_whole};
-use super::record::skip_name;
 use super::{be16, be32, field16, name};
 use crate::packet::{Flags, Layout};
 
@@ -11,6 +10,12 @@ pub const HEADER_LEN: usize = 12;
 pub const QUESTION_FIXED_LEN: usize = 4;
 /// TYPE, CLASS, TTL and RDLENGTH behind an owner name.
 pub const RECORD_FIXED_LEN: usize = 10;
+/// Records in the additional section of a query, at most: OPT, and TSIG or SIG(0); a TKEY record would be a third.
+const MAX_ADDITIONAL: u16 = 3;
+/// Records of a query before them, at most: the SOA of an IXFR query.
+const MAX_BEFORE: u32 = 1;
+/// Labels of the names that those records belong to, at most: the names of keys are short.
+const MAX_OWNER_LABELS: usize = 16;
 /// What a client without EDNS can take (RFC 1035 section 4.2.1).
 pub const PLAIN_UDP_SIZE: u16 = 512;
 
@@ -293,12 +298,15 @@ impl Asked {
 }
 
 /// Walks over the records of a query: `before` of answer and authority, then `additional` ones, and gives the
-/// OPT record among the latter. `None`: they are malformed, or do not end the message.
+/// OPT record among the latter. `None`: they are malformed, too many, or do not end the message.
 fn find_opt(message: &[u8], start: usize, before: u32, additional: u16) -> Option<Option<Edns>> {
+    if before > MAX_BEFORE || additional > MAX_ADDITIONAL {
+        return None;
+    }
     let mut edns = None;
     let mut at = start;
     for number in 0..before + u32::from(additional) {
-        let fixed_at = skip_name(message, at)?;
+        let fixed_at = skip_owner(message, at)?;
         let fixed: &[u8; RECORD_FIXED_LEN] = message.get(fixed_at..)?.first_chunk()?;
         let data_at = fixed_at + RECORD_FIXED_LEN;
         let end = data_at + usize::from(field16(fixed, 8));
@@ -313,4 +321,25 @@ fn find_opt(message: &[u8], start: usize, before: u32, additional: u16) -> Optio
         at = end;
     }
     (at == message.len()).then_some(edns)
+}
+
+/// Where the name ends that a record of a query belongs to. Nobody reads it, so a pointer ends it and is not followed: to
+/// follow many of them would be work that the sender has not done.
+fn skip_owner(message: &[u8], start: usize) -> Option<usize> {
+    let mut at = start;
+    for _ in 0..=MAX_OWNER_LABELS {
+        match usize::from(*message.get(at)?) {
+            0 => return Some(at + 1),
+            label @ 1..=name::MAX_LABEL => at += 1 + label,
+            0xc0.. => {
+                let target = usize::from(be16(message, at)? & 0x3fff);
+                return (HEADER_LEN..start).contains(&target).then_some(at + 2);
+            }
+            _ => return None,
+        }
+        if at - start >= name::MAX_NAME {
+            return None;
+        }
+    }
+    None
 }

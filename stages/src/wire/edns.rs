@@ -15,6 +15,9 @@ pub const OPT_DO: u16 = 1 << 15;
 /// OPTION-CODE and OPTION-LENGTH.
 pub const OPTION_HEAD_LEN: usize = 4;
 
+/// Options in one query, at most: more than there are kinds of them for queries.
+pub const MAX_QUERY_OPTIONS: usize = 16;
+
 /// The options this program knows.
 pub mod option {
     /// Name server identifier (RFC 5001).
@@ -107,11 +110,12 @@ pub fn option_in(message: &[u8], code: u16) -> Option<&[u8]> {
     options.find(|(one, _)| *one == code).map(|(_, data)| data)
 }
 
-/// Whether every option ends inside the OPT record (RFC 6891 section 6.1.2).
+/// Whether every option of a query ends inside the OPT record (RFC 6891 section 6.1.2), and they are not too many.
 #[inline]
 pub(super) fn options_are_whole(data: &[u8]) -> bool {
     let mut options = Options::new(data);
-    while options.next().is_some() {}
+    // An option too many leaves its bytes behind.
+    let _ = options.by_ref().take(MAX_QUERY_OPTIONS).count();
     options.rest.is_empty()
 }
 

@@ -2,7 +2,7 @@
 
 use hickory_proto::op::ResponseCode;
 use pmdns_stages::cookie::{Calendar, Cookies};
-use pmdns_stages::testing::{Query, name_of, query};
+use pmdns_stages::testing::{Query, act_once, at, frame_of, name_of, query};
 use pmdns_stages::wire::dns::header;
 use pmdns_stages::wire::edns::option;
 use pmdns_stages::wire::put16;
@@ -99,4 +99,101 @@ fn difference_notimp_does_not_offer_recursion() {
     put16(&mut mail, at, 254);
     let answer = line.send(&mail);
     assert_eq!(answer.frame.bytes()[answer.layout.dns() + 3], 4);
+}
+
+/// A query with these records in its additional section.
+fn with_additional(query: &Query, records: &[Vec<u8>]) -> Vec<u8> {
+    let mut message = query.message();
+    let count = u16::from_be_bytes([message[10], message[11]]) + records.len() as u16;
+    put16(&mut message, header::ARCOUNT, count);
+    [message, records.concat()].concat()
+}
+
+/// A record of type A without data that belongs to `owner`.
+fn record_of(owner: &[u8]) -> Vec<u8> {
+    [owner, &[0, 1, 0, 1, 0, 0, 0, 0, 0, 0]].concat()
+}
+
+/// A name of so many labels of one letter.
+fn labels(count: usize) -> Vec<u8> {
+    [vec![[1, b'a']; count].concat(), vec![0]].concat()
+}
+
+/// The rcode of the reply to a message, if there is one.
+fn rcode(line: &mut Line, message: &[u8]) -> Option<u8> {
+    let packet = line.send(message);
+    let bytes = packet.frame.bytes();
+    (packet.step == Step::TRANSMIT).then(|| bytes[packet.layout.dns() + 3] & 15)
+}
+
+const FORMERR: Option<u8> = Some(1);
+
+/// One datagram cost 90,933 ticks, where a query costs 197.
+#[test]
+fn audit_11_a_query_has_few_records_and_their_names_are_short() {
+    let mut line = Setup::default().line();
+    let local = query("local.example. A");
+    let pointer = record_of(&[0xc0, 12]);
+    for (records, expected) in [
+        (vec![pointer.clone(); 3], Some(0)),
+        (vec![pointer.clone(); 4], FORMERR),
+        (vec![pointer; 100], FORMERR),
+        (vec![record_of(&labels(16))], Some(0)),
+        (vec![record_of(&labels(17))], FORMERR),
+        // 256 bytes in labels of 63.
+        (
+            vec![record_of(&[[vec![63], vec![b'a'; 63]].concat().repeat(4), vec![0]].concat())],
+            FORMERR,
+        ),
+    ] {
+        assert_eq!(rcode(&mut line, &with_additional(&local, &records)), expected, "{records:?}");
+    }
+    let said = |section: usize, count: u16| {
+        let mut message = local.message();
+        put16(&mut message, section, count);
+        message
+    };
+    for section in [header::ANCOUNT, header::NSCOUNT, header::ARCOUNT] {
+        for count in [1, 2, 4, 0xffff] {
+            assert_eq!(rcode(&mut line, &said(section, count)), FORMERR, "{count} at {section}");
+        }
+    }
+}
+
+#[test]
+fn audit_11_no_pointer_of_a_query_is_followed() {
+    let mut line = Setup::default().line();
+    let long = Query { name: labels(127), ..query("a. A") };
+    let end = long.message().len();
+    // The second record's name leads to the first one's, which leads to a name of 127 labels.
+    let chain = [record_of(&[0xc0, 12]), record_of(&[0xc0 | (end >> 8) as u8, end as u8])];
+    let packet = line.send(&with_additional(&long, &chain));
+    assert_eq!(packet.step, Step::SLOW_PATH, "what they lead to is nobody's business");
+    let question = [&long.message()[..12], &[0xc0, 12, 0, 1, 0, 1]].concat();
+    assert_eq!(rcode(&mut line, &question), FORMERR);
+}
+
+#[test]
+fn audit_11_the_access_list_comes_before_the_dns() {
+    let acl = pmdns_config::Acl {
+        drop: vec!["10.77.0.0/24".parse().unwrap(), "fd77::/64".parse().unwrap()],
+        ..pmdns_config::Acl::open()
+    };
+    let mut line = Setup { acl, ..Setup::default() }.line();
+    let hostile = with_additional(
+        &Query { name: labels(127), ..query("a. A") },
+        &vec![record_of(&[0xc0, 12]); 100],
+    );
+    let many = query("a. A").edns(1232, false).option(option::NSID, b"");
+    for asked in [query("a. A"), query("a. A").over_ipv6()] {
+        for message in [&hostile, &many.message(), &asked.message()[..12].to_vec()] {
+            let packet = Packet::arrived(frame_of(&asked.frame_around(message)), 0);
+            let packet = act_once(&mut line.parse, packet, &at(0));
+            assert_eq!(packet.step, Step::drop(Reason::AclDrop), "parse itself drops it");
+            assert_eq!(packet.layout.name_len, 0, "nothing has been read");
+        }
+        assert_eq!(line.ask(&asked, 0).step, Step::drop(Reason::AclDrop));
+    }
+    let other = Query { source: vec![10, 77, 1, 1], ..query("a. TYPE252") };
+    assert_eq!(line.ask(&other, 0).step, Step::TRANSMIT);
 }

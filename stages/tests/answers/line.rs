@@ -9,7 +9,7 @@ use pmdns_config::{
     Answers, Block, ClientSubnet, Config, Local, LocalRecord, RateLimit as RateLimitSettings, Vlan,
 };
 use pmdns_nics::hugepage::Arena;
-use pmdns_stages::acl::Acl;
+use pmdns_stages::acl::{Acl, Dropped};
 use pmdns_stages::cache::{Cache, Entry, Writer};
 use pmdns_stages::cookie::Cookies;
 use pmdns_stages::encode::Encode;
@@ -114,7 +114,8 @@ impl Setup {
             parse: Parse::new(ports, seed)
                 .checking(self.cookies)
                 .heeding(self.client_subnet.policy)
-                .introducing(Arc::clone(&fixed)),
+                .introducing(Arc::clone(&fixed))
+                .dropping(Dropped::new(&config)),
             acl: Acl::new(&config, &rules),
             ratelimit: RateLimit::new(&limits, 1000, seed),
             lookup: Lookup::new(Arc::clone(&cache), Arc::clone(&rules)).sampling(self.samples),

@@ -92,12 +92,15 @@ fn trap_07_names_that_lead_in_circles_cost_no_more_than_others() {
     let mut question = query("a. A").message();
     question.splice(12..15, [0xc0, 12]);
     assert!(formerr(&question), "a question that points at itself");
-    // As many names as a frame can hold, each leading to the one before it.
-    message[10..12].copy_from_slice(&100_u16.to_be_bytes());
-    for number in 0..100 {
-        let target = if number == 0 { 12 } else { usize::from(end) + (number - 1) * 14 };
-        message.extend([1, b'x', 0xc0 | (target >> 8) as u8, target as u8]);
-        message.extend([0, 1, 0, 1, 0, 0, 0, 0, 0, 0]);
+    // Names each of which leads to the one before it: as many as a query may have, and as many as a frame can hold.
+    for (count, is_wrong) in [(3_u16, false), (100, true)] {
+        let mut chain = message.clone();
+        chain[10..12].copy_from_slice(&count.to_be_bytes());
+        for number in 0..usize::from(count) {
+            let target = if number == 0 { 12 } else { usize::from(end) + (number - 1) * 14 };
+            chain.extend([1, b'x', 0xc0 | (target >> 8) as u8, target as u8]);
+            chain.extend([0, 1, 0, 1, 0, 0, 0, 0, 0, 0]);
+        }
+        assert_eq!(formerr(&chain), is_wrong, "{count}");
     }
-    assert!(!formerr(&message), "a chain of pointers within bounds is read");
 }
