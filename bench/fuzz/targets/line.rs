@@ -24,6 +24,7 @@ const POLICY: &str = r#"
     [ratelimit]
     queries_per_second = 1000000
     burst = 1000000
+    error_replies_per_second = 0
     [block]
     names = ["blocked.example"]
     [[local]]
