@@ -45,6 +45,10 @@ tally! {
     dropped,
     /// Packets dropped because the ring to the slow path was full.
     miss_full,
+    /// Packets dropped because most of what was in the ring to the slow path came from their client prefix.
+    miss_share,
+    /// Clients told with SERVFAIL that there was no room in the ring to the slow path.
+    miss_told,
     /// Queries over a rate limit that a dry run has let pass.
     spared,
     /// Cookies from clients that were right.

@@ -21,7 +21,7 @@ use pmdns_stages::neighbor::Neighbor;
 use pmdns_stages::parse::Parse;
 use pmdns_stages::policy::{Digest, Policy, Ruleset, RulesetError};
 use pmdns_stages::ports::{Port, Ports};
-use pmdns_stages::ratelimit::{Limiter, RateLimit};
+use pmdns_stages::ratelimit::{ClientPrefixes, Limiter, RateLimit};
 use pmdns_stages::vlan::Vlans;
 use pmdns_stages::wire::name::Seed;
 
@@ -219,6 +219,7 @@ impl Engine {
                 forwards: config.forwards.clone(),
                 views: config.views.clone(),
                 health: config.health.clone(),
+                prefixes: slowpath::PrefixLengths::of(&config.ratelimit),
                 client_subnet: config.client_subnet.clone(),
                 lifetimes: lifetimes(config),
                 keeping: config.cache.clone(),
@@ -252,6 +253,7 @@ impl Engine {
                 transmitters: Vec::new(),
                 rings_out: rings.packets_out,
                 misses: rings.misses,
+                prefixes: ClientPrefixes::new(&config.ratelimit, seed),
                 hits: rings.hits,
                 answers: rings.answers,
                 cache: Arc::clone(&cache),

@@ -13,9 +13,11 @@ pub mod engine;
 pub mod histogram;
 pub mod latency;
 pub mod line;
+mod miss_rings;
 pub mod occupancy;
 pub mod replay;
 pub mod ring;
+mod ring_shares;
 pub mod rules;
 #[cfg(feature = "dpdk")]
 pub mod run;

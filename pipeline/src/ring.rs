@@ -84,6 +84,23 @@ impl<T> RingSender<T> {
         chunk.fill_from_iter(values)
     }
 
+    /// How many slots there are.
+    pub fn capacity(&self) -> usize {
+        self.slots.buffer().capacity()
+    }
+
+    /// How many slots are free; it looks anew only if less than `enough` are known to be.
+    #[inline]
+    pub fn free(&self, enough: usize) -> usize {
+        let known = self.slots.cached_slots();
+        if known < enough { self.slots.slots() } else { known }
+    }
+
+    /// Counts values as refused that there was no room to push.
+    pub fn refuse(&self, count: usize) {
+        self.gauge.refuse(count);
+    }
+
     /// How many of `asked` values fit; those that do not are counted as refused.
     #[inline]
     fn room(&self, asked: usize) -> usize {

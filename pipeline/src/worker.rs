@@ -11,14 +11,16 @@ use std::time::Duration;
 use arrayvec::ArrayVec;
 use pmdns_config::Idle;
 use pmdns_nics::{Burst, Frame, MAX_BURST, RxQueue, TxQueue, release};
-use pmdns_stages::cache::{Cache, Hit, Key};
+use pmdns_stages::cache::{Cache, Hit};
 use pmdns_stages::miss::Miss;
+use pmdns_stages::ratelimit::ClientPrefixes;
 use pmdns_stages::{Batch, Packet, Step, Tick};
 
 use crate::clock::Clock;
 use crate::counters::{Counters, Flow, Published, Tally};
 use crate::latency::{Class, Latency};
 use crate::line::Line;
+use crate::miss_rings::MissRings;
 use crate::ring::{RingReceiver, RingSender};
 use crate::rules::{LineRules, Tray};
 use crate::slowpath::Answered;
@@ -39,7 +41,7 @@ pub struct Worker {
     limit: usize,
     transmitters: Vec<Transmitter>,
     rings_out: Vec<Outlet>,
-    misses: Vec<RingSender<Miss>>,
+    misses: MissRings,
     hits: Vec<RingSender<Hit>>,
     answers: Vec<RingReceiver<Answered>>,
     cache: Arc<Cache>,
@@ -67,6 +69,8 @@ pub struct WorkerParts {
     pub rings_out: Vec<RingSender<Packet>>,
     /// Rings to the slow path, by cache shard.
     pub misses: Vec<RingSender<Miss>>,
+    /// Which clients share them.
+    pub prefixes: ClientPrefixes,
     /// Rings for notes of hits, by cache shard; none if nobody wants them.
     pub hits: Vec<RingSender<Hit>>,
     /// Rings from the slow path.
@@ -135,7 +139,7 @@ impl Worker {
                 .map(|queue| Transmitter { queue, burst: Burst::new(), flow })
                 .collect(),
             rings_out: outlets.map(|ring| Outlet { ring, staged: Batch::new(), flow }).collect(),
-            misses: parts.misses,
+            misses: MissRings::new(parts.misses, parts.prefixes),
             hits: parts.hits,
             answers: parts.answers,
             cache: parts.cache,
@@ -204,7 +208,11 @@ impl Worker {
                 continue;
             }
             let mut lap = Lap::start(self.clock, now);
-            self.line.process(&mut self.batch, &self.clock.context(now), &mut lap);
+            let context = self.clock.context(now);
+            self.line.process(&mut self.batch, &context, &mut lap);
+            if self.misses.hand_on(&mut self.batch, &self.cache, &context, &mut self.tally) {
+                self.line.process(&mut self.batch, &context, &mut lap);
+            }
             self.tally.spared = self.line.spared();
             self.tally.note_cookies(self.line.cookies());
             self.hand_on();
@@ -269,7 +277,6 @@ impl Worker {
     /// Sends every packet of the batch where its step says.
     #[inline]
     fn hand_on(&mut self) {
-        self.hand_misses_on();
         let mut dropped = Burst::new();
         for packet in self.batch.drain(..) {
             let transmits = packet.step == Step::TRANSMIT;
@@ -291,24 +298,6 @@ impl Worker {
             outlet.staged.clear();
         }
         release(&mut dropped);
-    }
-
-    /// Sends the batch's misses to the threads that own their parts of the cache, a whole batch at a time.
-    #[inline]
-    fn hand_misses_on(&mut self) {
-        if !self.batch.iter().any(|packet| packet.step == Step::SLOW_PATH) {
-            return;
-        }
-        let shards = self.misses.len();
-        for (shard, ring) in self.misses.iter_mut().enumerate() {
-            let missed = self.batch.iter().filter(|packet| {
-                packet.step == Step::SLOW_PATH && owner_of(packet, &self.cache, shards) == shard
-            });
-            let count = missed.clone().count();
-            let handed = ring.push_from(missed.map(Miss::of), count);
-            self.tally.slow_path += handed as u64;
-            self.tally.miss_full += (count - handed) as u64;
-        }
     }
 
     /// Hands the notes of hits to the threads that own their parts of the cache.
@@ -365,15 +354,6 @@ fn flush(transmitter: &mut Transmitter) {
     let sent = transmitter.queue.transmit(&mut transmitter.burst);
     transmitter.flow.count(sent, transmitter.burst.len());
     release(&mut transmitter.burst);
-}
-
-/// Which of `shards` threads of the slow path owns the packet's part of the cache.
-#[inline]
-fn owner_of(packet: &Packet, cache: &Cache, shards: usize) -> usize {
-    match shards {
-        1 => 0,
-        _ => cache.shard_of(Key::of(packet.query()).hash(cache.seed(), packet.key)),
-    }
 }
 
 /// Which of `shards` cores handles a key: all bits of the hash decide, without a division.

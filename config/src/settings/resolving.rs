@@ -28,7 +28,7 @@ pub struct SlowPath {
     pub max_pending: usize,
     /// Clients' queries waiting for upstream, in all.
     pub max_waiting: usize,
-    /// Queries of one client address waiting for upstream.
+    /// Queries of one client address waiting for upstream; those of one client prefix may be four times as many.
     pub max_waiting_per_client: usize,
     /// Queries that may leave together from one random UDP port; 1: a port for every query.
     pub queries_per_port: usize,

@@ -242,8 +242,8 @@ impl Totals {
             totals.transmitted += sent.passed;
             totals.slow_path += worker.tally.slow_path;
             totals.exceptions += worker.tally.exceptions;
-            totals.dropped +=
-                worker.tally.dropped + worker.tally.miss_full + sent.refused + ring.refused;
+            let shed = worker.tally.miss_full + worker.tally.miss_share;
+            totals.dropped += worker.tally.dropped + shed + sent.refused + ring.refused;
             taken += worker.flow(|link| matches!(link, Link::RingFrom(_))).passed;
             put += ring.passed;
         }

@@ -5,8 +5,9 @@ use std::rc::Rc;
 
 use super::counters::count;
 use super::desk::Desk;
-use super::pending::Ticket;
-use super::plan::{Attempt, Setback};
+use super::network::NextCall;
+use super::plan::Setback;
+use super::prefixes::ClientPrefix;
 use super::query::Proof;
 use super::tcp::{Call, Connection};
 
@@ -14,28 +15,25 @@ impl Desk {
     /// Makes the calls to an upstream that wait, as far as there are connections for them.
     pub(super) fn make_calls(&mut self, upstream: usize) {
         // What fails at once and waits again does so until the next turn.
+        self.forget_calls(upstream);
         for _ in 0..self.network.calls[upstream].len() {
-            self.forget_calls(upstream);
-            let Some((ticket, attempt, line)) = self.network.take_call(upstream) else { return };
-            self.call(ticket, attempt, line);
+            let Some(next) = self.network.take_call(upstream) else { return };
+            self.call(next);
         }
     }
 
     /// Drops the first calls to an upstream whose questions have ended while they waited.
     fn forget_calls(&mut self, upstream: usize) {
         let Self { network, pending, .. } = self;
-        let calls = &mut network.calls[upstream];
-        while calls.front().is_some_and(|(ticket, _)| pending.find(*ticket).is_none()) {
-            calls.pop_front();
-        }
+        network.calls[upstream].forget(|(ticket, _)| pending.find(*ticket).is_none());
     }
 
-    /// Asks over the connection in slot `line`, or over a new one.
-    fn call(&mut self, ticket: Ticket, attempt: Attempt, line: Option<usize>) {
+    /// Asks over a connection.
+    fn call(&mut self, NextCall { prefix, ticket, attempt, line }: NextCall) {
         let Some((question, _)) = self.pending.find(ticket) else { return };
         let question = Rc::clone(question);
         let call = (ticket, self.as_told(&question, attempt.upstream), attempt);
-        let Some(slot) = line.or_else(|| self.connect(attempt.upstream)) else {
+        let Some(slot) = line.or_else(|| self.connect(attempt.upstream, prefix)) else {
             return self.learn(ticket, attempt, Setback::Unreachable);
         };
         // A connection makes up for losses itself: nothing is gained by asking again before the upstream is at fault.
@@ -50,8 +48,8 @@ impl Desk {
         self.hear_connection(slot);
     }
 
-    /// Opens a connection.
-    fn connect(&mut self, upstream: usize) -> Option<usize> {
+    /// Opens a connection for `prefix`.
+    fn connect(&mut self, upstream: usize, prefix: ClientPrefix) -> Option<usize> {
         let to = &self.upstreams[upstream];
         let address = to.address.plain()?;
         let opened = match Connection::open(upstream, to.source, address, self.now) {
@@ -61,7 +59,7 @@ impl Desk {
                 return None;
             }
         };
-        match opened.and_then(|connection| self.network.keep_connection(connection)) {
+        match opened.and_then(|connection| self.network.keep_connection(prefix, connection)) {
             Ok(slot) => Some(slot),
             Err(error) => {
                 self.note_broken(upstream, &error, 1);
@@ -136,7 +134,7 @@ impl Desk {
             // One that is late has been followed by another already.
             match attempt.late {
                 true => self.learn(ticket, attempt, Setback::Silent),
-                false => self.network.send(ticket, attempt),
+                false => self.send(ticket, attempt),
             }
         }
     }

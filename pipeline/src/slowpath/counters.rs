@@ -73,6 +73,14 @@ counters! {
         shed_waiting,
         /// Misses dropped because too many queries of the same client were waiting.
         shed_client,
+        /// Misses dropped because too many queries of the same client prefix were waiting.
+        shed_prefix,
+        /// Waiting queries dropped because a client prefix with fewer needed room.
+        shed_displaced,
+        /// Waiting queries dropped because every upstream had too many queries of their client prefix.
+        shed_upstream,
+        /// Clients told with SERVFAIL that their query was dropped for want of room; they are among the shed, and in `servfail`.
+        told_busy,
         /// Answers dropped because the frame pool was empty.
         shed_no_frame,
         /// Answers dropped because the ring to the transmitting core was full.
@@ -163,7 +171,7 @@ counters! {
         malformed,
         /// Replies with an rcode other than NOERROR and NXDOMAIN.
         rcode_failures,
-        /// Queries not sent because too many to the same encrypted upstream were under way.
+        /// Queries not sent because too many to the same encrypted upstream were under way, or too many of their client prefix.
         shed,
         /// Encrypted connections opened.
         connections,
@@ -242,9 +250,13 @@ impl CountersSnapshot {
             + self.shed_pending
             + self.shed_waiting
             + self.shed_client
+            + self.shed_prefix
+            + self.shed_displaced
+            + self.shed_upstream
             + self.shed_no_frame
             + self.shed_ring_full
             + self.shed_too_long
+            - self.told_busy
     }
 }
 

@@ -26,10 +26,13 @@ use super::health::Health;
 use super::network::Network;
 use super::orders::Orders;
 use super::outlets::Outlets;
-use super::pending::{Admission, Limit, Pending, Ticket, Waiter};
+use super::pending::{Admission, Pending, Ticket, Waiter};
 use super::plan::Plan;
 use super::prefetch::Prefetch;
+use super::prefixes::PrefixLengths;
 use super::query::Question;
+use super::refusals::Refusals;
+use super::shedding::Reason;
 use super::stale::Stale;
 use super::subnets::{Answer, Subnets};
 use super::variants::Variants;
@@ -67,6 +70,8 @@ pub(super) struct Desk {
     pub(super) writer: Writer,
     pub(super) outlets: Outlets,
     pub(super) pending: Pending<Plan>,
+    pub(super) prefixes: PrefixLengths,
+    pub(super) refusals: Refusals,
     pub(super) failures: Failures,
     pub(super) subnets: Subnets,
     pub(super) groups: Groups,
@@ -148,6 +153,9 @@ impl Desk {
             count(&self.counters.failed_recently);
             return self.outlets.servfail(&waiter, once_cached(why), &self.context);
         }
+        if let Some(limit) = self.make_place(&question, &waiter.miss) {
+            return self.shed(&waiter, limit.into(), stale.as_ref());
+        }
         let Self { groups, health, now, .. } = self;
         let begin = |question: &Question| groups.plan(question.zone(), health, *now);
         match self.pending.admit(question, waiter, patience, begin) {
@@ -161,11 +169,7 @@ impl Desk {
                 count(&self.counters.coalesced);
                 count(&self.counters.waiting);
             }
-            // Dropped, not answered: an answer would cost a frame and a ring slot, and tell a flooder
-            // how fast to go on. Clients that mean it ask again.
-            Admission::Shed(Limit::Questions) => count(&self.counters.shed_pending),
-            Admission::Shed(Limit::Waiting) => count(&self.counters.shed_waiting),
-            Admission::Shed(Limit::WaitingPerClient) => count(&self.counters.shed_client),
+            Admission::Shed(limit) => count(Reason::from(limit).counter(&self.counters)),
         }
     }
 

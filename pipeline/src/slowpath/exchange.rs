@@ -15,7 +15,9 @@ use super::desk::{Desk, Outcome};
 use super::network::{Ready, Timer};
 use super::pending::Ticket;
 use super::plan::{Attempt, Next, Setback, Transport};
+use super::prefixes::ClientPrefix;
 use super::query::Question;
+use super::shedding::Reason;
 use super::udp::{self, Flight, InFlight, Received};
 
 /// One who leaves in a flight.
@@ -41,7 +43,7 @@ impl Desk {
                     }
                     let attempt = self.suited(ticket, attempt);
                     match self.upstreams[attempt.upstream].address.plain() {
-                        Some(_) => self.network.send(ticket, attempt),
+                        Some(_) => self.send(ticket, attempt),
                         None => self.ask_encrypted(ticket, attempt),
                     }
                 }
@@ -49,11 +51,21 @@ impl Desk {
                 Next::Pause(pause) => {
                     return self.network.wake_at(self.now + pause, Timer::Pause(ticket));
                 }
+                Next::GiveUp if plan.was_shed() => {
+                    self.shed_question(ticket, Reason::Upstream);
+                }
                 Next::GiveUp => {
                     let why = plan.why_none();
                     self.settle(ticket, &Outcome::Failure(why));
                 }
             }
+        }
+    }
+
+    /// Lets a query wait until it can leave, which its client prefix is charged for.
+    pub(super) fn send(&mut self, ticket: Ticket, attempt: Attempt) {
+        if let Some(prefix) = self.pending.prefix_of(ticket) {
+            self.network.send(prefix, ticket, attempt);
         }
     }
 
@@ -102,7 +114,7 @@ impl Desk {
                     let (ticket, question, attempt) = (Ticket::NONE, probe, udp_attempt(upstream));
                     let passenger = Passenger { ticket, question, attempt, retry: patience };
                     let passengers = [passenger].into_iter().collect();
-                    self.launch(upstream, passengers, (patience, patience));
+                    self.launch(upstream, ClientPrefix::OURS, passengers, (patience, patience));
                 }
                 None => {
                     let attempt = udp_attempt(upstream);
@@ -116,6 +128,7 @@ impl Desk {
     pub(super) fn depart(&mut self) {
         // Another upstream is the first each turn: where sockets are short, none has them all.
         let upstreams = self.upstreams.len();
+        self.network.is_held_back = false;
         self.network.first = (self.network.first + 1) % upstreams.max(1);
         for offset in 0..upstreams {
             self.make_calls((self.network.first + offset) % upstreams);
@@ -128,7 +141,10 @@ impl Desk {
                 if !self.make_room() {
                     return;
                 }
-                waiting = waiting.saturating_sub(self.send_flight(upstream));
+                match self.send_flight(upstream) {
+                    0 => break,
+                    size => waiting = waiting.saturating_sub(size),
+                }
             }
         }
     }
@@ -142,10 +158,11 @@ impl Desk {
         true
     }
 
-    /// Sends the first of those who wait for a flight to this upstream, and says how many they were.
+    /// Sends a flight to this upstream, and says how many were to leave in it.
     fn send_flight(&mut self, upstream: usize) -> usize {
         let Self { network, pending, health, .. } = self;
-        let waiting = network.take_departures(upstream, self.queries_per_port);
+        let departing = network.take_departures(upstream, self.queries_per_port);
+        let Some((prefix, waiting)) = departing else { return 0 };
         let size = waiting.len();
         // Of some the clients have gone while they waited.
         let mut passengers: Passengers = waiting
@@ -161,15 +178,17 @@ impl Desk {
         }
         if !passengers.is_empty() {
             let usual = self.usual_patience(upstream);
-            self.launch(upstream, passengers, (usual, self.deadline));
+            self.launch(upstream, prefix, passengers, (usual, self.deadline));
         }
         size
     }
 
-    /// Sends a flight. Its silence counts as the upstream's failure after `usual`; replies are taken for `patience`.
+    /// Sends a flight, which `prefix` is charged for. Its silence counts as the upstream's failure after `usual`; replies
+    /// are taken for `patience`.
     fn launch(
         &mut self,
         upstream: usize,
+        prefix: ClientPrefix,
         passengers: Passengers,
         (usual, patience): (Duration, Duration),
     ) {
@@ -202,7 +221,7 @@ impl Desk {
         let times = [self.now, self.now + usual, self.now + patience];
         let flight = Flight::new(upstream, times, socket, cookie, queries);
         add(&self.upstream_counters[upstream].queries, flight.left().len() as u64);
-        let (slot, registered) = self.network.keep_flight(flight);
+        let (slot, registered) = self.network.keep_flight(prefix, flight);
         let departed = connected.and(registered).and_then(|()| self.network.flights[slot].depart());
         if let Err(error) = departed {
             self.break_flight(slot, &error);

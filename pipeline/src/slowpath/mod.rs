@@ -9,7 +9,7 @@
 //! thread touches. On it runs one loop, which never waits for the network: [`Desk`] takes misses in and
 //! answers them, [`exchange`] and [`calls`] carry out what the plans say, [`reading`] judges replies, [`network`] holds sockets and timers. What
 //! decides is pure and told the time: [`pending`], [`groups`], [`plan`], [`health`], [`failures`], [`subnets`], [`query`], [`retry`], [`spelling`], [`cookies`],
-//! [`capabilities`], [`variants`]. What
+//! [`capabilities`], [`variants`], [`shares`], [`quota`], [`round_robin`], [`refusals`]. What
 //! touches sockets is small: [`udp`], [`tcp`]; [`encrypted`] has a thread of its own, and so has [`dnssec`].
 //! docs/adr/0009-queries-fly-together.md says why it is so.
 //!
@@ -29,6 +29,7 @@ mod exchange;
 mod failures;
 mod groups;
 mod health;
+mod lists;
 mod network;
 mod nxdomain;
 mod orders;
@@ -36,9 +37,15 @@ mod outlets;
 mod pending;
 mod plan;
 mod prefetch;
+mod prefixes;
 mod query;
+mod quota;
 mod reading;
+mod refusals;
 mod retry;
+mod round_robin;
+mod shares;
+mod shedding;
 mod sockets;
 mod spelling;
 mod stale;
@@ -69,6 +76,7 @@ pub use encrypted::{Trust, TrustError};
 pub(crate) use orders::{Block, MAX_BLOCKS, purge};
 pub use orders::{Order, orders};
 pub use outlets::Answered;
+pub use prefixes::PrefixLengths;
 
 use crate::clock::Clock;
 use crate::ring::{RingReceiver, RingSender};
@@ -86,6 +94,7 @@ use orders::Orders;
 use outlets::Outlets;
 use pending::{Limits, Pending};
 use prefetch::Prefetch;
+use refusals::Refusals;
 use retry::RetryTimeout;
 use stale::Stale;
 use subnets::Subnets;
@@ -117,6 +126,8 @@ pub struct SlowPathParts {
     pub views: Vec<View>,
     /// When an upstream rests, and when it is back.
     pub health: HealthSettings,
+    /// Which clients share what is bounded.
+    pub prefixes: PrefixLengths,
     /// What upstreams are told of clients' networks.
     pub client_subnet: pmdns_config::ClientSubnet,
     /// How long answers are kept.
@@ -232,6 +243,7 @@ fn open(parts: SlowPathParts) -> io::Result<(Desk, Vec<RingReceiver<Miss>>)> {
         questions: share(settings.max_pending),
         waiting: share(settings.max_waiting),
         waiting_per_client: share(settings.max_waiting_per_client),
+        prefixes: parts.prefixes,
     };
     let groups = Groups::new(&parts.upstreams, &parts.groups, &parts.forwards, &parts.views);
     parts.cache_counters.publish(&parts.writer.stats());
@@ -280,6 +292,8 @@ fn open(parts: SlowPathParts) -> io::Result<(Desk, Vec<RingReceiver<Miss>>)> {
         },
         counters: parts.counters,
         pending: Pending::new(limits),
+        prefixes: parts.prefixes,
+        refusals: Refusals::default(),
         failures: Failures::new(FAILURE_LIFETIME),
         orders: Orders::new(parts.orders),
         hits: parts.hits,

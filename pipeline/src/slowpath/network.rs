@@ -1,7 +1,7 @@
 //! What one slow path thread has on the network: its sockets, the queries that wait to leave, and what
 //! is due when. What it does with them is in [`super::exchange`].
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::time::Duration;
 
@@ -12,6 +12,9 @@ use slab::Slab;
 
 use super::pending::Ticket;
 use super::plan::{Attempt, Transport};
+use super::prefixes::ClientPrefix;
+use super::quota::Quota;
+use super::round_robin::RoundRobin;
 use super::tcp::Connection;
 use super::udp::{Flight, MAX_DATAGRAM};
 
@@ -35,14 +38,23 @@ pub(super) struct Network {
     /// By time.
     timers: BTreeSet<(Duration, Timer)>,
     /// Queries that wait for the next flight, by upstream.
-    pub(super) departures: Vec<VecDeque<(Ticket, Attempt)>>,
+    pub(super) departures: Vec<RoundRobin<(Ticket, Attempt)>>,
     /// The upstream whose queries leave first in this turn.
     pub(super) first: usize,
     /// Queries that wait for a connection, by upstream: one that keeps its calls waiting holds up no others.
-    pub(super) calls: Vec<VecDeque<(Ticket, Attempt)>>,
+    pub(super) calls: Vec<RoundRobin<(Ticket, Attempt)>>,
+    /// Who has how many sockets for flights, and connections. A flight is its first passenger's, who takes along others
+    /// as far as there are seats; a connection is that of its first call.
+    flight_quota: Quota,
+    connection_quota: Quota,
+    /// Whose each flight is, and each connection, by slot.
+    flights_of: HashMap<usize, ClientPrefix>,
+    connections_of: HashMap<usize, ClientPrefix>,
     /// Where datagrams are received.
     pub(super) buffer: Box<[u8; MAX_DATAGRAM]>,
     max_sockets: usize,
+    /// Whether in this turn something could not leave because its prefix has its part of the sockets.
+    pub(super) is_held_back: bool,
 }
 
 /// What is due at some time.
@@ -58,6 +70,17 @@ pub(super) enum Timer {
     Hedge(Ticket),
     /// The question is given up if nobody waits for it.
     Abandon(Ticket),
+}
+
+/// A query that leaves over TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NextCall {
+    /// Whom it is charged to.
+    pub(super) prefix: ClientPrefix,
+    pub(super) ticket: Ticket,
+    pub(super) attempt: Attempt,
+    /// The connection that it goes over; none: a new one.
+    pub(super) line: Option<usize>,
 }
 
 /// A socket with something to tell.
@@ -77,11 +100,16 @@ impl Network {
             connections: Slab::new(),
             late: VecDeque::new(),
             timers: BTreeSet::new(),
-            departures: vec![VecDeque::new(); upstreams],
+            departures: (0..upstreams).map(|_| RoundRobin::default()).collect(),
             first: 0,
-            calls: vec![VecDeque::new(); upstreams],
+            calls: (0..upstreams).map(|_| RoundRobin::default()).collect(),
+            flight_quota: Quota::new(max_sockets),
+            connection_quota: Quota::new(max_sockets.min(MAX_TCP)),
+            flights_of: HashMap::new(),
+            connections_of: HashMap::new(),
             buffer: Box::new([0; MAX_DATAGRAM]),
             max_sockets,
+            is_held_back: false,
         })
     }
 
@@ -118,26 +146,37 @@ impl Network {
         self.timers.insert((time, timer));
     }
 
-    /// Lets a query wait until it can leave.
-    pub(super) fn send(&mut self, ticket: Ticket, attempt: Attempt) {
+    /// Lets a query that is charged to `prefix` wait until it can leave.
+    pub(super) fn send(&mut self, prefix: ClientPrefix, ticket: Ticket, attempt: Attempt) {
         match attempt.transport {
             Transport::Udp | Transport::Alone => {
-                self.departures[attempt.upstream].push_back((ticket, attempt));
+                self.departures[attempt.upstream].push(prefix, (ticket, attempt));
             }
-            Transport::Tcp => self.calls[attempt.upstream].push_back((ticket, attempt)),
+            Transport::Tcp => self.calls[attempt.upstream].push(prefix, (ticket, attempt)),
         }
     }
 
-    /// Takes out those that wait for a flight to this upstream and may leave in one, at most so many.
+    /// Takes out those that wait for a flight to this upstream and may leave in one, at most so many, and says whose it is.
+    /// Prefixes take turns to lead a flight, and to have a seat in it. Nothing, if nobody may lead one.
     pub(super) fn take_departures(
         &mut self,
         upstream: usize,
         most: usize,
-    ) -> ArrayVec<(Ticket, Attempt), MAX_QUERIES_PER_PORT> {
-        let waiting = &mut self.departures[upstream];
-        let alone = |(_, attempt): &(Ticket, Attempt)| attempt.transport == Transport::Alone;
-        let together = waiting.iter().take(most).take_while(|one| !alone(one)).count();
-        waiting.drain(..together.max(1).min(waiting.len())).collect()
+    ) -> Option<(ClientPrefix, ArrayVec<(Ticket, Attempt), MAX_QUERIES_PER_PORT>)> {
+        let Self { departures, flight_quota, .. } = self;
+        let waiting = &mut departures[upstream];
+        let leader = waiting.pop(|prefix, _| flight_quota.has_room_for(prefix));
+        self.is_held_back |= leader.is_none();
+        let (prefix, leader) = leader?;
+        let mut together = ArrayVec::from_iter([leader]);
+        let is_alone = |(_, attempt): &(Ticket, Attempt)| attempt.transport == Transport::Alone;
+        while together.len() < most
+            && !is_alone(&leader)
+            && let Some((_, another)) = waiting.pop(|_, one| !is_alone(one))
+        {
+            together.push(another);
+        }
+        Some((prefix, together))
     }
 
     /// Whether a flight may leave. Connections that nobody uses make room for it.
@@ -158,10 +197,7 @@ impl Network {
 
     /// Takes out the next call to this upstream, and the connection that it may go over; none: a new one. Nothing, if
     /// no call waits or there is no connection for it.
-    pub(super) fn take_call(
-        &mut self,
-        upstream: usize,
-    ) -> Option<(Ticket, Attempt, Option<usize>)> {
+    pub(super) fn take_call(&mut self, upstream: usize) -> Option<NextCall> {
         if self.calls[upstream].is_empty() {
             return None;
         }
@@ -169,8 +205,11 @@ impl Network {
         if line.is_none() && !self.may_connect() {
             return None;
         }
-        let (ticket, attempt) = self.calls[upstream].pop_front()?;
-        Some((ticket, attempt, line))
+        let quota = &self.connection_quota;
+        let may_go = |prefix, _: &_| line.is_some() || quota.has_room_for(prefix);
+        let next = self.calls[upstream].pop(may_go);
+        self.is_held_back |= next.is_none();
+        next.map(|(prefix, (ticket, attempt))| NextCall { prefix, ticket, attempt, line })
     }
 
     /// Whether a socket is left. A process that runs out of descriptors fails in odd places.
@@ -192,20 +231,28 @@ impl Network {
 
     /// Whether nothing waits to leave that could.
     pub(super) fn is_quiet(&self) -> bool {
-        let nothing_departs = self.departures.iter().all(VecDeque::is_empty);
-        let nobody_calls = self.calls.iter().all(VecDeque::is_empty);
-        (nothing_departs || !self.has_socket()) && (nobody_calls || !self.has_connection())
+        let nothing_departs = self.departures.iter().all(RoundRobin::is_empty);
+        let nobody_calls = self.calls.iter().all(RoundRobin::is_empty);
+        let may_depart = self.has_socket() && !self.is_held_back;
+        let may_call = self.has_connection() && !self.is_held_back;
+        (nothing_departs || !may_depart) && (nobody_calls || !may_call)
     }
 
-    /// Keeps a flight and listens for its replies. It is kept, in the slot that is returned, even if that
+    /// Keeps a flight of `prefix` and listens for its replies. It is kept, in the slot that is returned, even if that
     /// fails.
-    pub(super) fn keep_flight(&mut self, mut flight: Flight) -> (usize, io::Result<()>) {
+    pub(super) fn keep_flight(
+        &mut self,
+        prefix: ClientPrefix,
+        mut flight: Flight,
+    ) -> (usize, io::Result<()>) {
         let entry = self.flights.vacant_entry();
         let (slot, token) = (entry.key(), Ready::Flight(entry.key()).token());
         let registered =
             self.poll.registry().register(&mut flight.socket, token, Interest::READABLE);
         self.timers.insert((flight.timer, Timer::Flight(slot)));
         entry.insert(flight);
+        self.flight_quota.take(prefix);
+        self.flights_of.insert(slot, prefix);
         (slot, registered)
     }
 
@@ -222,6 +269,7 @@ impl Network {
     pub(super) fn note_late(&mut self, slot: usize) {
         if let Some(flight) = self.flights.get(slot).filter(|flight| flight.is_late()) {
             let late = (slot, flight.sent);
+            self.stop_charging(slot);
             self.forget_late();
             self.late.push_back(late);
         }
@@ -244,21 +292,35 @@ impl Network {
         }
     }
 
+    /// Charges nobody for a flight any more: it has ended, or makes room whenever there is need.
+    fn stop_charging(&mut self, slot: usize) {
+        if let Some(prefix) = self.flights_of.remove(&slot) {
+            self.flight_quota.give_back(prefix);
+        }
+    }
+
     /// Closes a flight's port.
     pub(super) fn close_flight(&mut self, slot: usize) -> Flight {
         let flight = self.flights.remove(slot);
+        self.stop_charging(slot);
         self.timers.remove(&(flight.timer, Timer::Flight(slot)));
         flight
     }
 
-    /// Keeps a connection, in the slot that is returned, and listens to it.
-    pub(super) fn keep_connection(&mut self, mut connection: Connection) -> io::Result<usize> {
+    /// Keeps a connection of `prefix`, in the slot that is returned, and listens to it.
+    pub(super) fn keep_connection(
+        &mut self,
+        prefix: ClientPrefix,
+        mut connection: Connection,
+    ) -> io::Result<usize> {
         let entry = self.connections.vacant_entry();
         let (slot, token) = (entry.key(), Ready::Connection(entry.key()).token());
         let both = Interest::READABLE | Interest::WRITABLE;
         self.poll.registry().register(&mut connection.stream, token, both)?;
         self.timers.insert((connection.timer, Timer::Connection(slot)));
         entry.insert(connection);
+        self.connection_quota.take(prefix);
+        self.connections_of.insert(slot, prefix);
         Ok(slot)
     }
 
@@ -274,6 +336,9 @@ impl Network {
     /// Closes a connection.
     pub(super) fn close_connection(&mut self, slot: usize) -> Connection {
         let connection = self.connections.remove(slot);
+        if let Some(prefix) = self.connections_of.remove(&slot) {
+            self.connection_quota.give_back(prefix);
+        }
         self.timers.remove(&(connection.timer, Timer::Connection(slot)));
         connection
     }
@@ -302,6 +367,7 @@ mod tests {
     use std::rc::Rc;
 
     use super::super::query::Question;
+    use super::super::shares::tests::prefix;
     use super::*;
 
     const START: Duration = Duration::from_secs(100);
@@ -312,7 +378,7 @@ mod tests {
         let mut network = Network::new(2, max_sockets).unwrap();
         let address = listener.local_addr().unwrap();
         let connection = Connection::open(1, None, address, START).unwrap().unwrap();
-        let slot = network.keep_connection(connection).unwrap();
+        let slot = network.keep_connection(ClientPrefix::OURS, connection).unwrap();
         (network, slot, listener)
     }
 
@@ -367,13 +433,40 @@ mod tests {
             edns: true,
             late: false,
         });
-        network.send(Ticket::NONE, blocked);
-        network.send(Ticket::NONE, connected);
+        let prefix = ClientPrefix::OURS;
+        network.send(prefix, Ticket::NONE, blocked);
+        network.send(prefix, Ticket::NONE, connected);
         assert_eq!(network.take_call(0), None, "all sockets are in use");
-        assert_eq!(network.take_call(1), Some((Ticket::NONE, connected, Some(slot))));
+        let call = |attempt, line| NextCall { prefix, ticket: Ticket::NONE, attempt, line };
+        assert_eq!(network.take_call(1), Some(call(connected, Some(slot))));
         assert_eq!(network.take_call(1), None, "nobody else waits");
         network.close_connection(slot);
-        assert_eq!(network.take_call(0), Some((Ticket::NONE, blocked, None)));
+        assert_eq!(network.take_call(0), Some(call(blocked, None)));
+    }
+
+    #[test]
+    fn audit_08_one_prefix_does_not_take_every_connection() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut network = Network::new(1, 18).unwrap();
+        let attempt = Attempt { upstream: 0, transport: Transport::Tcp, edns: true, late: false };
+        let connect = |network: &mut Network, prefix| {
+            let connection = Connection::open(0, None, address, START).unwrap().unwrap();
+            let slot = network.keep_connection(prefix, connection).unwrap();
+            while network.connections[slot].has_room() {
+                call(network, slot, START * 2);
+            }
+        };
+        for _ in 0..100 {
+            network.send(prefix(1), Ticket::NONE, attempt);
+        }
+        while network.take_call(0).is_some() {
+            connect(&mut network, prefix(1));
+        }
+        assert_eq!((network.connections.len(), network.calls[0].len()), (16, 84));
+        network.send(prefix(2), Ticket::NONE, attempt);
+        let taken = network.take_call(0).unwrap();
+        assert_eq!((taken.prefix, taken.line), (prefix(2), None), "it has a connection of its own");
     }
 
     #[test]

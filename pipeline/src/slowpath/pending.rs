@@ -6,6 +6,9 @@
 //! table is drained. Nothing else holds a waiter, so none can be forgotten.
 //!
 //! A question may also be under way for the cache only, with nobody waiting.
+//!
+//! Places are shared by client prefix ([`super::shares`]). A question is charged to the prefix of the client that has waited
+//! for it for longest. When the table is full, a prefix with few places gets one of the prefix that has most.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -16,7 +19,16 @@ use pmdns_stages::Tick;
 use pmdns_stages::miss::Miss;
 use slab::Slab;
 
+use super::prefixes::{ClientPrefix, PrefixLengths, client_of};
 use super::query::Question;
+use super::shares::{Hold, Shares};
+
+/// Clients of one prefix that may each have as many queries waiting as one client may.
+const CLIENTS_PER_PREFIX: usize = 4;
+/// Waiters of a question among whom one of another prefix is looked for.
+const MAX_LOOKED_AT: usize = 32;
+/// Questions that are charged to another prefix in a search for one to end.
+const MAX_PASSED_ON: usize = 8;
 
 /// How much may be pending.
 #[derive(Clone, Copy, Debug)]
@@ -25,8 +37,16 @@ pub(super) struct Limits {
     pub(super) questions: usize,
     /// Waiters in all.
     pub(super) waiting: usize,
-    /// Waiters with the same client address.
+    /// Waiters with the same client address. A client prefix may have [`CLIENTS_PER_PREFIX`] times as many.
     pub(super) waiting_per_client: usize,
+    /// Which clients share a prefix.
+    pub(super) prefixes: PrefixLengths,
+}
+
+impl Limits {
+    fn waiting_per_prefix(&self) -> usize {
+        self.waiting_per_client.saturating_mul(CLIENTS_PER_PREFIX)
+    }
 }
 
 /// A client's query that waits, and the worker it came from.
@@ -75,6 +95,16 @@ pub(super) enum Limit {
     Questions,
     Waiting,
     WaitingPerClient,
+    WaitingPerPrefix,
+}
+
+/// What has to go to make room.
+#[derive(Debug)]
+pub(super) enum Displaced {
+    /// A question. It is under way until it is settled.
+    Question(Ticket),
+    /// One waiter, who has left.
+    Waiter(Box<Expired>),
 }
 
 /// The pending table. With each question it keeps a `T`: how far asking has come.
@@ -88,6 +118,10 @@ pub(super) struct Pending<T> {
     free: Vec<u32>,
     deadlines: BTreeSet<(Tick, u32)>,
     clients: HashMap<IpAddr, usize>,
+    /// Who has which slots.
+    slot_shares: Shares,
+    /// Who has which seats.
+    seat_shares: Shares,
 }
 
 /// A question under way.
@@ -97,6 +131,7 @@ struct Asked<T> {
     serial: u32,
     /// Seats, in the order of their arrival.
     waiting: VecDeque<u32>,
+    hold: Hold,
     progress: T,
 }
 
@@ -125,6 +160,15 @@ struct Seat {
     slot: u32,
     deadline: Tick,
     client: IpAddr,
+    prefix: ClientPrefix,
+    hold: Hold,
+}
+
+/// A waiter who has left.
+struct Left {
+    waiter: Waiter,
+    slot: u32,
+    deadline: Tick,
 }
 
 impl<T> Pending<T> {
@@ -139,7 +183,74 @@ impl<T> Pending<T> {
             free: Vec::with_capacity(limits.waiting),
             deadlines: BTreeSet::new(),
             clients: HashMap::new(),
+            slot_shares: Shares::new(limits.questions),
+            seat_shares: Shares::new(limits.waiting),
         }
+    }
+
+    /// Says what has to go before a client can wait for the answer to `question`, or which limit keeps it out. Neither: it
+    /// can.
+    pub(super) fn displace(
+        &mut self,
+        question: &Question,
+        miss: &Miss,
+    ) -> Result<Option<Displaced>, Limit> {
+        let client = client_of(miss);
+        let prefix = self.limits.prefixes.prefix(client);
+        let Some(limit) = self.refuses(question, client, prefix) else { return Ok(None) };
+        let displaced = match limit {
+            Limit::Waiting => {
+                let heaviest = self.seat_shares.heavier_than(prefix);
+                heaviest.map(|heaviest| Displaced::Waiter(Box::new(self.leave(heaviest.oldest))))
+            }
+            Limit::Questions => self.displaceable(prefix).map(Displaced::Question),
+            Limit::WaitingPerClient | Limit::WaitingPerPrefix => None,
+        };
+        displaced.map(Some).ok_or(limit)
+    }
+
+    /// Which limit keeps a client out: its own come first, since nobody makes room for who has reached those.
+    fn refuses(
+        &mut self,
+        question: &Question,
+        client: IpAddr,
+        prefix: ClientPrefix,
+    ) -> Option<Limit> {
+        if self.clients.get(&client).copied().unwrap_or(0) >= self.limits.waiting_per_client {
+            return Some(Limit::WaitingPerClient);
+        }
+        if self.seat_shares.held_by(prefix) >= self.limits.waiting_per_prefix() {
+            return Some(Limit::WaitingPerPrefix);
+        }
+        if self.seat_shares.is_full() {
+            return Some(Limit::Waiting);
+        }
+        let is_full = self.slot_shares.is_full() && !self.slots.contains_key(question);
+        is_full.then_some(Limit::Questions)
+    }
+
+    /// The question to end for one of `prefix`. Questions that others wait for as well are charged to those instead.
+    fn displaceable(&mut self, prefix: ClientPrefix) -> Option<Ticket> {
+        for _ in 0..MAX_PASSED_ON {
+            let slot = self.slot_shares.heavier_than(prefix)?.oldest;
+            let asked = &self.questions[slot as usize];
+            let ticket = Ticket { slot, serial: asked.serial };
+            let charged = self.slot_shares.prefix_of(&asked.hold);
+            let mut waiting = asked.waiting.iter().take(MAX_LOOKED_AT);
+            let others =
+                waiting.find_map(|seat| self.prefix_in(*seat).filter(|prefix| *prefix != charged));
+            match others {
+                Some(other) => self.charge(slot, other),
+                None => return Some(ticket),
+            }
+        }
+        None
+    }
+
+    /// The client prefix that a question is charged to.
+    pub(super) fn prefix_of(&mut self, ticket: Ticket) -> Option<ClientPrefix> {
+        self.find(ticket)?;
+        Some(self.slot_shares.prefix_of(&self.questions[ticket.slot as usize].hold))
     }
 
     /// Lets a client wait for the answer to `question` until so many ticks after its arrival, if the limits
@@ -153,21 +264,16 @@ impl<T> Pending<T> {
     ) -> Admission {
         let deadline = waiter.miss.received.saturating_add(patience);
         let client = client_of(&waiter.miss);
-        if self.waiting() >= self.limits.waiting {
-            return Admission::Shed(Limit::Waiting);
-        }
-        if self.clients.get(&client).copied().unwrap_or(0) >= self.limits.waiting_per_client {
-            return Admission::Shed(Limit::WaitingPerClient);
+        let prefix = self.limits.prefixes.prefix(client);
+        if let Some(limit) = self.refuses(&question, client, prefix) {
+            return Admission::Shed(limit);
         }
         if let Some(slot) = self.slots.get(&question).copied() {
-            self.seat(Seat { waiter, slot, deadline, client });
+            self.seat(waiter, slot, deadline, (client, prefix));
             return Admission::Waits;
         }
-        if self.questions.len() >= self.limits.questions {
-            return Admission::Shed(Limit::Questions);
-        }
-        let ticket = self.open(question, begin);
-        self.seat(Seat { waiter, slot: ticket.slot, deadline, client });
+        let ticket = self.open(question, prefix, begin);
+        self.seat(waiter, ticket.slot, deadline, (client, prefix));
         Admission::Leads(ticket)
     }
 
@@ -184,19 +290,27 @@ impl<T> Pending<T> {
         if self.is_half_full() {
             return Admission::Shed(Limit::Questions);
         }
-        Admission::Leads(self.open(question, begin))
+        Admission::Leads(self.open(question, ClientPrefix::OURS, begin))
     }
 
-    fn open(&mut self, question: Question, begin: impl FnOnce(&Question) -> T) -> Ticket {
+    fn open(
+        &mut self,
+        question: Question,
+        prefix: ClientPrefix,
+        begin: impl FnOnce(&Question) -> T,
+    ) -> Ticket {
         let question = Rc::new(question);
         self.serial = self.serial.wrapping_add(1);
         let serial = self.serial;
-        let slot = self.questions.insert(Asked {
+        let entry = self.questions.vacant_entry();
+        let slot = entry.key() as u32;
+        entry.insert(Asked {
             question: Rc::clone(&question),
             serial,
             waiting: VecDeque::new(),
+            hold: self.slot_shares.hold(prefix, slot),
             progress: begin(&question),
-        }) as u32;
+        });
         self.slots.insert(question, slot);
         Ticket { slot, serial }
     }
@@ -223,9 +337,10 @@ impl<T> Pending<T> {
         self.find(ticket)?;
         let asked = self.questions.remove(ticket.slot as usize);
         self.slots.remove(&asked.question);
+        self.slot_shares.release(asked.hold);
         for number in asked.waiting {
-            let seat = self.vacate(number);
-            leave(seat.waiter, seat.deadline);
+            let left = self.vacate(number);
+            leave(left.waiter, left.deadline);
         }
         Some(asked.question)
     }
@@ -236,25 +351,49 @@ impl<T> Pending<T> {
         if deadline > now {
             return None;
         }
-        let seat = self.vacate(number);
-        let asked = self.questions.get_mut(seat.slot as usize).expect("nobody waits for nothing");
-        // Those who came first have the first deadlines, so it is among the first.
+        Some(self.leave(number))
+    }
+
+    /// The waiter in a seat leaves. Its question stays under way, and is charged to those who still wait.
+    fn leave(&mut self, number: u32) -> Expired {
+        let Left { waiter, slot, .. } = self.vacate(number);
+        let asked = self.questions.get_mut(slot as usize).expect("nobody waits for nothing");
+        // Those who came first have the first deadlines, and the oldest seats: it is among the first.
         if let Some(at) = asked.waiting.iter().position(|waiting| *waiting == number) {
             asked.waiting.remove(at);
         }
-        let ticket = Ticket { slot: seat.slot, serial: asked.serial };
-        Some(Expired { waiter: seat.waiter, ticket, was_last: asked.waiting.is_empty() })
+        let (serial, first) = (asked.serial, asked.waiting.front().copied());
+        if let Some(prefix) = first.and_then(|first| self.prefix_in(first)) {
+            self.charge(slot, prefix);
+        }
+        Expired { waiter, ticket: Ticket { slot, serial }, was_last: first.is_none() }
+    }
+
+    /// The prefix of the client in a seat.
+    fn prefix_in(&self, number: u32) -> Option<ClientPrefix> {
+        self.seats[number as usize].as_ref().map(|seat| seat.prefix)
+    }
+
+    /// Charges the question in `slot` to `prefix`, unless it is already.
+    fn charge(&mut self, slot: u32, prefix: ClientPrefix) {
+        let asked = &mut self.questions[slot as usize];
+        if self.slot_shares.prefix_of(&asked.hold) != prefix {
+            self.slot_shares.pass_on(&mut asked.hold, prefix);
+        }
     }
 
     /// Ends every question: everybody leaves through `leave`. Says how many questions there were.
     pub(super) fn drain(&mut self, mut leave: impl FnMut(Waiter)) -> usize {
         let questions = std::mem::take(&mut self.questions);
         self.slots.clear();
-        for number in questions.iter().flat_map(|(_, asked)| &asked.waiting) {
-            let seat = self.vacate(*number);
-            leave(seat.waiter);
+        let count = questions.len();
+        for (_, asked) in questions {
+            self.slot_shares.release(asked.hold);
+            for number in asked.waiting {
+                leave(self.vacate(number).waiter);
+            }
         }
-        questions.len()
+        count
     }
 
     /// Whether half of the table is taken: what is under way for the cache only has to end then.
@@ -267,43 +406,39 @@ impl<T> Pending<T> {
         self.questions.is_empty()
     }
 
-    /// How many clients' queries wait.
-    pub(super) fn waiting(&self) -> usize {
-        self.deadlines.len()
-    }
-
-    fn seat(&mut self, seat: Seat) {
+    fn seat(
+        &mut self,
+        waiter: Waiter,
+        slot: u32,
+        deadline: Tick,
+        (client, prefix): (IpAddr, ClientPrefix),
+    ) {
         let number = self.free.pop().unwrap_or_else(|| {
             self.seats.push(None);
             (self.seats.len() - 1) as u32
         });
-        *self.clients.entry(seat.client).or_insert(0) += 1;
-        self.questions[seat.slot as usize].waiting.push_back(number);
-        self.deadlines.insert((seat.deadline, number));
-        self.seats[number as usize] = Some(seat);
+        *self.clients.entry(client).or_insert(0) += 1;
+        self.questions[slot as usize].waiting.push_back(number);
+        self.deadlines.insert((deadline, number));
+        let hold = self.seat_shares.hold(prefix, number);
+        self.seats[number as usize] = Some(Seat { waiter, slot, deadline, client, prefix, hold });
     }
 
-    fn vacate(&mut self, number: u32) -> Seat {
+    fn vacate(&mut self, number: u32) -> Left {
         let seat = self.seats[number as usize].take().expect("a seat in a queue is taken");
+        let Seat { waiter, slot, deadline, client, hold, .. } = seat;
         self.free.push(number);
-        self.deadlines.remove(&(seat.deadline, number));
-        if let Some(waiting) = self.clients.get_mut(&seat.client) {
+        self.deadlines.remove(&(deadline, number));
+        self.seat_shares.release(hold);
+        if let Some(waiting) = self.clients.get_mut(&client) {
             *waiting -= 1;
             if *waiting == 0 {
-                self.clients.remove(&seat.client);
+                self.clients.remove(&client);
             }
         }
-        seat
-    }
-}
-
-fn client_of(miss: &Miss) -> IpAddr {
-    let address = miss.client();
-    match <[u8; 4]>::try_from(address) {
-        Ok(address) => address.into(),
-        Err(_) => <[u8; 16]>::try_from(address).expect("an address has 4 or 16 bytes").into(),
+        Left { waiter, slot, deadline }
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -70,6 +70,8 @@ pub(super) enum Setback {
     Silent,
     /// It could not be reached, which was clear at once.
     Unreachable,
+    /// It was not asked: too many queries to it are under way, or too many of the same client prefix.
+    Busy,
 }
 
 /// The plan of one exchange.
@@ -100,6 +102,8 @@ pub(super) struct Plan {
     was_reached: bool,
     /// The upstreams that are asked over TCP because they do not keep letters, a bit for each.
     respelt: u64,
+    /// Whether any upstream was too busy to be asked.
+    was_shed: bool,
     /// Why the first that said so has no answer.
     told: Option<ExtendedError>,
     /// Why the last bogus reply was.
@@ -129,6 +133,7 @@ impl Plan {
             pause_is_due: true,
             was_reached: false,
             respelt: 0,
+            was_shed: false,
             told: None,
             bogus: None,
         }
@@ -140,6 +145,11 @@ impl Plan {
             true => ExtendedError::NO_REACHABLE_AUTHORITY,
             false => ExtendedError::NETWORK_ERROR,
         })
+    }
+
+    /// Whether an upstream might have had an answer, but was too busy to be asked.
+    pub(super) fn was_shed(&self) -> bool {
+        self.was_shed
     }
 
     /// A plan that asks one at a time, but a second one if the first takes longer than `usual`.
@@ -212,7 +222,8 @@ impl Plan {
 
     /// Takes in what `attempt` came to.
     pub(super) fn learn(&mut self, attempt: Attempt, setback: Setback) {
-        self.was_reached |= setback != Setback::Unreachable;
+        self.was_reached |= !matches!(setback, Setback::Unreachable | Setback::Busy);
+        self.was_shed |= setback == Setback::Busy;
         let count = if attempt.late { &mut self.late } else { &mut self.in_air };
         *count = count.saturating_sub(1);
         let again = Attempt { late: false, ..attempt };
@@ -254,7 +265,9 @@ impl Plan {
             // When it became late its upstream was put back.
             _ if attempt.late => {}
             Setback::Silent => self.ask_later(attempt.upstream),
-            Setback::Unreachable | Setback::NeedsTcp => self.queue.push_back(attempt.upstream),
+            Setback::Unreachable | Setback::Busy | Setback::NeedsTcp => {
+                self.queue.push_back(attempt.upstream)
+            }
         }
     }
 

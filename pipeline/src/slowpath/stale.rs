@@ -19,6 +19,7 @@ use super::failures::Failures;
 use super::network::Timer;
 use super::pending::{Expired, Ticket, Waiter};
 use super::query::Question;
+use super::shedding::Reason;
 use crate::clock::Clock;
 
 /// Why there is no answer if the upstreams take longer than a client waits.
@@ -95,6 +96,9 @@ impl Desk {
     /// room, does it go on for a while.
     pub(super) fn give_up(&mut self, expired: &Expired) {
         let Expired { waiter, ticket, was_last } = expired;
+        if self.pending.find(*ticket).is_some_and(|(_, plan)| plan.was_shed()) {
+            return self.shed_waiter(expired, Reason::Upstream);
+        }
         let question = self.pending.find(*ticket).map(|(question, _)| Rc::clone(question));
         let stale = question.and_then(|question| Some((self.stale_answer(&question)?, question)));
         let Some((entry, question)) = stale else {

@@ -50,12 +50,11 @@ mod tests {
     use pmdns_stages::testing::{name_of, query};
 
     use super::*;
-    use crate::slowpath::pending::{Admission, Limits, Pending};
+    use crate::slowpath::pending::{Admission, Pending, tests::limits};
     use crate::slowpath::query::tests::question;
 
     fn tickets(count: usize) -> Vec<Ticket> {
-        let mut pending =
-            Pending::new(Limits { questions: 2 * count, waiting: 1, waiting_per_client: 1 });
+        let mut pending = Pending::new(limits(2 * count, 1, 1));
         let mut ticket = |number| match pending
             .begin(question(&query(&format!("n{number}.example. A"))), |_| ())
         {

@@ -17,7 +17,7 @@ fn fwd_droptoomany_questions_beyond_the_limit_are_shed() {
     rig.wait_for(|counters| counters.misses == 4 && counters.waiting == 3);
     let (counters, answers) = rig.stop();
     assert_eq!((counters.shed_pending, counters.leaders, counters.coalesced), (1, 2, 1));
-    assert_eq!((counters.servfail, answers.len()), (3, 3));
+    assert_eq!((counters.told_busy, counters.servfail, answers.len()), (1, 4, 4));
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn clients_beyond_the_limit_are_shed() {
     }
     rig.wait_for(|counters| counters.misses == 5);
     let (counters, answers) = rig.stop();
-    assert_eq!((counters.shed_waiting, answers.len()), (2, 3));
+    assert_eq!((counters.shed_waiting, counters.told_busy, answers.len()), (2, 2, 5));
 }
 
 #[test]
@@ -51,8 +51,9 @@ fn one_client_cannot_take_every_place() {
     rig.ask(&modest);
     rig.wait_for(|counters| counters.misses == 5);
     let (counters, answers) = rig.stop();
-    assert_eq!(counters.shed_client, 2);
-    assert_eq!(ids(&answers), [1, 2, 9].into());
+    assert_eq!((counters.shed_client, counters.told_busy), (2, 2));
+    assert_eq!(ids(&answers), [1, 2, 3, 4, 9].into());
+    assert_eq!(ids(&answers[..2]), [3, 4].into(), "who is told at once");
 }
 
 #[test]

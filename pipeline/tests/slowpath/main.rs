@@ -21,6 +21,7 @@ mod outages;
 mod prefetch;
 mod rig;
 mod server;
+mod shares;
 mod signed;
 mod stale;
 mod stub;

@@ -11,13 +11,13 @@ use pmdns::clock::Clock;
 use pmdns::ring::{RingReceiver, RingSender, ring};
 use pmdns::rules::RulesDesk;
 use pmdns::slowpath::{
-    self, Anchors, Answered, Counters, CountersSnapshot, SlowPathParts, Trust, UpstreamCounters,
-    UpstreamSnapshot,
+    self, Anchors, Answered, Counters, CountersSnapshot, PrefixLengths, SlowPathParts, Trust,
+    UpstreamCounters, UpstreamSnapshot,
 };
 use pmdns::snapshot::CacheOrders;
 use pmdns_config::{
-    Config, DEFAULT_GROUP, Dnssec, Forward, Group, Health, Rpz, SlowPath, Strategy, Upstream,
-    UpstreamAddress, View,
+    Config, DEFAULT_GROUP, Dnssec, Forward, Group, Health, RateLimit, Rpz, SlowPath, Strategy,
+    Upstream, UpstreamAddress, View,
 };
 use pmdns_nics::hugepage::Arena;
 use pmdns_nics::{Frame, FramePool, HeapPool};
@@ -241,6 +241,7 @@ impl Rig {
                 max_body: 1232,
             },
             prefetch: setup.prefetch,
+            prefixes: PrefixLengths::of(&RateLimit::default()),
             client_subnet: setup.client_subnet,
             inlets,
             hits: vec![note_receiver],

@@ -5,6 +5,7 @@
 //! queries come to several cores has a bucket on each.
 
 use super::bucket::Allowance;
+use super::prefixes::ClientPrefixes;
 use super::table::Table;
 use crate::packet::{Packet, Tick, Who};
 use crate::wire::name::Seed;
@@ -29,7 +30,7 @@ pub struct Limiter {
     /// `None`: there is no limit.
     allowance: Option<Allowance>,
     table: Table,
-    prefixes: Prefixes,
+    prefixes: ClientPrefixes,
     slip: u32,
     dry_run: bool,
     /// Queries beyond the limit that were let pass.
@@ -78,7 +79,7 @@ impl Limiter {
         Self {
             allowance,
             table: Table::new(slots as usize),
-            prefixes: Prefixes::new(settings, seed),
+            prefixes: ClientPrefixes::new(settings, seed),
             slip: settings.slip,
             dry_run: settings.dry_run,
             spared: 0,
@@ -137,38 +138,5 @@ impl Limiter {
             true => Verdict::Slip,
             false => Verdict::Drop,
         }
-    }
-}
-
-/// Which clients share a bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Prefixes {
-    ipv4_mask: u32,
-    ipv6_mask: u128,
-    seed: Seed,
-}
-
-impl Prefixes {
-    fn new(settings: &pmdns_config::RateLimit, seed: Seed) -> Self {
-        let ipv4_host = u32::MAX.checked_shr(u32::from(settings.ipv4_prefix)).unwrap_or(0);
-        let ipv6_host = u128::MAX.checked_shr(u32::from(settings.ipv6_prefix)).unwrap_or(0);
-        Self { ipv4_mask: !ipv4_host, ipv6_mask: !ipv6_host, seed }
-    }
-
-    /// Hash of the client's prefix. [`Seed::hash`] will not do: it takes bytes for letters.
-    #[inline]
-    fn hash(&self, packet: &Packet) -> u64 {
-        let client = packet.layout.client(packet.frame.bytes());
-        // The number each family starts from keeps 10.0.0.0/24 and 0:0:a00::/56 apart.
-        let (family, high, low) = if let Ok(address) = client.try_into() {
-            (4, u64::from(u32::from_be_bytes(address) & self.ipv4_mask), 0)
-        } else if let Ok(address) = client.try_into() {
-            let network = u128::from_be_bytes(address) & self.ipv6_mask;
-            (6, (network >> 64) as u64, network as u64)
-        } else {
-            debug_assert!(false, "an address has 4 or 16 bytes");
-            (0, 0, 0)
-        };
-        self.seed.mix(self.seed.mix(family, high), low)
     }
 }

@@ -5,6 +5,7 @@
 
 mod bucket;
 mod limiter;
+mod prefixes;
 mod table;
 
 use crate::packet::{Answer, Batch, Flags, MAX_BATCH, Packet};
@@ -12,6 +13,7 @@ use crate::step::{Exits, Reason, Run, Step};
 use crate::wire::name::Seed;
 use crate::{Context, Stage, StageName};
 pub use limiter::{Limiter, Verdict};
+pub use prefixes::ClientPrefixes;
 
 /// The rate limiter of one core.
 #[derive(Clone, Debug)]

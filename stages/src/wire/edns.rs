@@ -138,7 +138,7 @@ impl ExtendedError {
     pub const RRSIGS_MISSING: Self = Self::of(10);
     /// The answer is a failure of a moment ago.
     pub const CACHED_ERROR: Self = Self::of(13);
-    /// This server is about to stop.
+    /// This server is about to stop, or too busy with others like this client.
     pub const NOT_READY: Self = Self::of(14);
     /// The operator has blocked the name.
     pub const BLOCKED: Self = Self::of(15);

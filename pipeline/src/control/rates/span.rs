@@ -171,6 +171,7 @@ fn all_drops(report: &Report) -> Named {
             *drops.entry(full.to_owned()).or_default() += link.refused;
         }
         *drops.entry("miss ring full".to_owned()).or_default() += worker.counter("miss_full");
+        *drops.entry("share of miss ring".to_owned()).or_default() += worker.counter("miss_share");
     }
     for thread in &report.slow_path {
         for (name, count, _) in thread.named() {

@@ -7,6 +7,7 @@ use super::super::counters::count;
 use super::super::desk::Desk;
 use super::super::pending::Ticket;
 use super::super::plan::{Attempt, Setback, Transport};
+use super::super::prefixes::ClientPrefix;
 use super::super::query::{Proof, Query, Question};
 use super::{Asked, Heard, Outcome};
 
@@ -39,12 +40,13 @@ impl Desk {
         let upstream = attempt.upstream;
         let attempt = Attempt { transport: Transport::Tcp, ..attempt };
         let query = Query::new(&question, ID, None, attempt.edns).padded();
-        let asked = Asked { ticket, question, attempt, sent: self.now };
+        let prefix = self.pending.prefix_of(ticket).unwrap_or(ClientPrefix::OURS);
+        let asked = Asked { prefix, ticket, question, attempt, sent: self.now };
         if self.encrypted.ask(asked, query, patience) {
             count(&self.upstream_counters[upstream].encrypted);
         } else {
             count(&self.upstream_counters[upstream].shed);
-            self.tell_plan(ticket, attempt, Setback::Unreachable);
+            self.tell_plan(ticket, attempt, Setback::Busy);
         }
     }
 
@@ -65,7 +67,7 @@ impl Desk {
     }
 
     fn conclude_encrypted(&mut self, asked: Asked, outcome: Outcome) {
-        let Asked { ticket, question, attempt, sent } = asked;
+        let Asked { ticket, question, attempt, sent, .. } = asked;
         let upstream = attempt.upstream;
         match outcome {
             // The connection says who replied; that it is the reply to this question is checked as everywhere.

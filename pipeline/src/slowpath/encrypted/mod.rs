@@ -37,12 +37,15 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use super::counters::UpstreamCounters;
 use super::pending::Ticket;
 use super::plan::Attempt;
+use super::prefixes::ClientPrefix;
 use super::query::Question;
+use super::quota::Quota;
 use peer::Peer;
 
 pub use trust::{Trust, TrustError};
 
-/// Queries under way to one upstream. More are shed: they go to the next upstream.
+/// Queries under way to one upstream. More are shed: they go to the next upstream. So are those of a client prefix
+/// that has its part.
 pub(super) const MAX_UNDER_WAY: usize = 2048;
 /// How often connections that nobody uses are looked for.
 const UPKEEP: Duration = Duration::from_secs(1);
@@ -51,7 +54,7 @@ const UPKEEP: Duration = Duration::from_secs(1);
 pub(super) struct Encrypted {
     asked: Slab<Asked>,
     /// Queries under way, by upstream.
-    under_way: Vec<usize>,
+    under_way: Vec<Quota>,
     requests: Option<mpsc::Sender<Request>>,
     reports: Receiver<Report>,
     thread: Option<JoinHandle<()>>,
@@ -59,6 +62,8 @@ pub(super) struct Encrypted {
 
 /// A query under way.
 pub(super) struct Asked {
+    /// Whom it is charged to.
+    pub(super) prefix: ClientPrefix,
     pub(super) ticket: Ticket,
     pub(super) question: Rc<Question>,
     pub(super) attempt: Attempt,
@@ -121,7 +126,7 @@ impl Encrypted {
         let (report, reports) = crossbeam_channel::bounded(2 * capacity);
         let mut this = Self {
             asked: Slab::new(),
-            under_way: vec![0; upstreams.len()],
+            under_way: upstreams.iter().map(|_| Quota::new(MAX_UNDER_WAY)).collect(),
             requests: None,
             reports,
             thread: None,
@@ -145,17 +150,16 @@ impl Encrypted {
     }
 
     /// Asks an encrypted upstream. There is news when the first of these times has passed, and it is given up when the
-    /// second has. If too many queries are under way to it,
-    /// nothing is sent, and it says so.
+    /// second has. If too many queries are under way to it, or of this prefix, nothing is sent, and it says so.
     pub(super) fn ask(
         &mut self,
         asked: Asked,
         query: Vec<u8>,
         patience: (Duration, Duration),
     ) -> bool {
-        let upstream = asked.attempt.upstream;
+        let (prefix, upstream) = (asked.prefix, asked.attempt.upstream);
         let Some(requests) = &self.requests else { return false };
-        if self.under_way[upstream] >= MAX_UNDER_WAY {
+        if !self.under_way[upstream].has_room_for(prefix) {
             return false;
         }
         let slot = self.asked.insert(asked);
@@ -165,7 +169,7 @@ impl Encrypted {
             self.asked.remove(slot);
             return false;
         }
-        self.under_way[upstream] += 1;
+        self.under_way[upstream].take(prefix);
         true
     }
 
@@ -179,7 +183,7 @@ impl Encrypted {
             return Some(Heard::Late { ticket: *ticket, attempt: before, sent: *sent });
         };
         let asked = self.asked.remove(slot);
-        self.under_way[asked.attempt.upstream] -= 1;
+        self.under_way[asked.attempt.upstream].give_back(asked.prefix);
         Some(Heard::End(asked, outcome))
     }
 }
@@ -257,6 +261,7 @@ mod tests {
     use pmdns_config::Pin;
 
     use super::super::plan::Transport;
+    use super::super::shares::tests::prefix;
     use super::*;
 
     #[test]
@@ -269,7 +274,12 @@ mod tests {
         let counters: Arc<[UpstreamCounters]> = [UpstreamCounters::default()].into();
         let mut encrypted = Encrypted::start(&upstreams, &[], &trust, &counters).unwrap();
         let question = Rc::new(Question::probe());
-        let asked = || Asked {
+        let mut number = 0;
+        let mut asked = || Asked {
+            prefix: prefix({
+                number += 1;
+                number
+            }),
             ticket: Ticket::NONE,
             question: Rc::clone(&question),
             attempt: Attempt { upstream: 0, transport: Transport::Tcp, edns: true, late: false },
@@ -295,7 +305,10 @@ mod tests {
                 None => std::thread::sleep(Duration::from_millis(1)),
             }
         }
-        assert_eq!((late, encrypted.under_way[0], encrypted.asked.len()), (MAX_UNDER_WAY, 0, 0));
+        assert_eq!(
+            (late, encrypted.under_way[0].held(), encrypted.asked.len()),
+            (MAX_UNDER_WAY, 0, 0)
+        );
         assert!(encrypted.ask(asked(), Vec::new(), patience), "there is room again");
     }
 

@@ -1,0 +1,99 @@
+//! The rings of misses of one data core: what the slow path cannot keep up with is shed here, and the client prefix with
+//! most in a ring loses first.
+
+use arrayvec::ArrayVec;
+use pmdns_stages::cache::{Cache, Key};
+use pmdns_stages::miss::Miss;
+use pmdns_stages::packet::MAX_BATCH;
+use pmdns_stages::ratelimit::ClientPrefixes;
+use pmdns_stages::wire::dns::Rcode;
+use pmdns_stages::wire::edns::ExtendedError;
+use pmdns_stages::{Answer, Batch, Context, Packet, StageName, Step};
+
+use crate::counters::Tally;
+use crate::ring::RingSender;
+use crate::ring_shares::{Refusals, RingShares};
+
+/// Rings to the slow path, by cache shard.
+pub(crate) struct MissRings {
+    rings: Vec<(RingSender<Miss>, RingShares)>,
+    prefixes: ClientPrefixes,
+    refusals: Refusals,
+}
+
+impl MissRings {
+    /// These rings, shared by client prefix.
+    pub(crate) fn new(rings: Vec<RingSender<Miss>>, prefixes: ClientPrefixes) -> Self {
+        let shared = |ring: RingSender<Miss>| {
+            let shares = RingShares::new(ring.capacity());
+            (ring, shares)
+        };
+        Self { rings: rings.into_iter().map(shared).collect(), prefixes, refusals: Refusals::new() }
+    }
+
+    /// Lets the slow path know that nothing more comes.
+    pub(crate) fn clear(&mut self) {
+        self.rings.clear();
+    }
+
+    /// Sends the batch's misses to the threads that own their parts of the cache, a whole batch at a time. Some of those that
+    /// are shed are to be told so: they go on to encode. Says whether there are any.
+    #[inline]
+    pub(crate) fn hand_on(
+        &mut self,
+        batch: &mut Batch,
+        cache: &Cache,
+        context: &Context,
+        tally: &mut Tally,
+    ) -> bool {
+        if !batch.iter().any(|packet| packet.step == Step::SLOW_PATH) {
+            return false;
+        }
+        let told = tally.miss_told;
+        let shards = self.rings.len();
+        for (shard, (ring, shares)) in self.rings.iter_mut().enumerate() {
+            shares.settle(ring.free(MAX_BATCH + ring.capacity() / 2));
+            let mut handed: ArrayVec<u8, MAX_BATCH> = ArrayVec::new();
+            let mut refused = 0;
+            for (index, packet) in batch.iter_mut().enumerate() {
+                if packet.step != Step::SLOW_PATH || owner_of(packet, cache, shards) != shard {
+                    continue;
+                }
+                let prefix = self.prefixes.hash(packet);
+                if shares.has_room_for(prefix) {
+                    shares.note(prefix);
+                    handed.push(index as u8);
+                    continue;
+                }
+                refused += usize::from(shares.is_full());
+                if self.refusals.may_tell(prefix, context.seconds) {
+                    packet.answer = Answer::Rcode(Rcode::SERVFAIL);
+                    packet.extended_error = Some(ExtendedError::NOT_READY);
+                    packet.step = Step::at(StageName::Encode);
+                    tally.miss_told += 1;
+                } else if shares.is_full() {
+                    tally.miss_full += 1;
+                } else {
+                    tally.miss_share += 1;
+                }
+            }
+            let misses = handed.iter().map(|index| Miss::of(&batch[usize::from(*index)]));
+            let pushed = ring.push_from(misses, handed.len());
+            debug_assert_eq!(pushed, handed.len(), "a ring has room for what its shares allow");
+            tally.slow_path += pushed as u64;
+            if refused > 0 {
+                ring.refuse(refused);
+            }
+        }
+        tally.miss_told > told
+    }
+}
+
+/// Which of `shards` threads of the slow path owns the packet's part of the cache.
+#[inline]
+fn owner_of(packet: &Packet, cache: &Cache, shards: usize) -> usize {
+    match shards {
+        1 => 0,
+        _ => cache.shard_of(Key::of(packet.query()).hash(cache.seed(), packet.key)),
+    }
+}

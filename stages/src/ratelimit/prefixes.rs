@@ -1,0 +1,38 @@
+//! What a client is known by: the leading bits of its address.
+
+use crate::packet::Packet;
+use crate::wire::name::Seed;
+
+/// Which clients count as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientPrefixes {
+    ipv4_mask: u32,
+    ipv6_mask: u128,
+    seed: Seed,
+}
+
+impl ClientPrefixes {
+    /// Those that share as many leading bits of their addresses as `settings` say.
+    pub fn new(settings: &pmdns_config::RateLimit, seed: Seed) -> Self {
+        let ipv4_host = u32::MAX.checked_shr(u32::from(settings.ipv4_prefix)).unwrap_or(0);
+        let ipv6_host = u128::MAX.checked_shr(u32::from(settings.ipv6_prefix)).unwrap_or(0);
+        Self { ipv4_mask: !ipv4_host, ipv6_mask: !ipv6_host, seed }
+    }
+
+    /// Hash of the prefix of a packet's client. [`Seed::hash`] will not do: it takes bytes for letters.
+    #[inline]
+    pub fn hash(&self, packet: &Packet) -> u64 {
+        let client = packet.layout.client(packet.frame.bytes());
+        // The number each family starts from keeps 10.0.0.0/24 and 0:0:a00::/56 apart.
+        let (family, high, low) = if let Ok(address) = client.try_into() {
+            (4, u64::from(u32::from_be_bytes(address) & self.ipv4_mask), 0)
+        } else if let Ok(address) = client.try_into() {
+            let network = u128::from_be_bytes(address) & self.ipv6_mask;
+            (6, (network >> 64) as u64, network as u64)
+        } else {
+            debug_assert!(false, "an address has 4 or 16 bytes");
+            (0, 0, 0)
+        };
+        self.seed.mix(self.seed.mix(family, high), low)
+    }
+}
