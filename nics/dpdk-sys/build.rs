@@ -12,11 +12,11 @@ const LIBRARIES: [&str; 5] = ["rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring
 
 /// Functions that the `dpdk` driver calls; no other enters the bindings.
 const FUNCTIONS: &str = "rte_(eal_(init|cleanup|get_runtime_dir)|strerror|version\
-    |thread_(register|unregister)|dev_(probe|remove|name)\
+    |thread_(register|unregister)|dev_(probe|remove|name|event_callback_(register|unregister))\
     |ring_(create_elem|free)\
     |pktmbuf_(pool_create|free_bulk)|mempool_(free|in_use_count)\
     |eth_call_[rt]x_callbacks\
-    |eth_dev_(adjust_nb_rx_tx_desc|close|configure|get_port_by_name|info_get|socket_id\
+    |eth_dev_(adjust_nb_rx_tx_desc|callback_(register|unregister)|close|configure|get_port_by_name|info_get|socket_id\
     |start|stop|vlan_filter)\
     |eth_(find_next_owned_by|macaddr_get|promiscuous_enable|promiscuous_disable|allmulticast_enable)\
     |eth_(rx|tx)_queue_setup|eth_stats_(get|reset)|eth_xstats_(get|get_names))|shim_.*";

@@ -70,6 +70,16 @@ pub trait Nic: Send {
         true
     }
 
+    /// Whether the device is being taken out of the machine: it wants to be [released](Self::release).
+    fn is_being_removed(&self) -> bool {
+        false
+    }
+
+    /// Gives the device back, if none of its queues is left, and says whether that is done. Never waits for them.
+    fn release(&mut self) -> bool {
+        true
+    }
+
     /// Gives up the port. It stops, and gives back all it holds, when its queues are gone as well.
     fn close(self: Box<Self>);
 }
@@ -89,6 +99,8 @@ pub struct PortFacts {
     pub max_tx_queues: u16,
     /// Whether it computes IPv4 and UDP checksums on transmit.
     pub checksum_offload: bool,
+    /// Whether it has RX queues chosen by clients' addresses, so that a client's queries stay on one core.
+    pub keeps_clients: bool,
     /// Whether it hands over frames of its own host whose UDP checksum is unfinished, and does not say so.
     pub partial_checksums: bool,
     /// NUMA node of the device, if known.

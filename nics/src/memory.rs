@@ -37,6 +37,7 @@ pub(crate) fn facts(name: &str, driver: &str, queues: u16) -> PortFacts {
         max_rx_queues: queues,
         max_tx_queues: queues,
         checksum_offload: false,
+        keeps_clients: true,
         partial_checksums: false,
         numa_node: None,
     }

@@ -35,8 +35,10 @@ macro_rules! tally {
 }
 
 tally! {
-    /// Frames the slow path made for answers.
+    /// Frames made here: the slow path's answers, and announcements.
     made,
+    /// Frames made to announce addresses, and to report multicast groups.
+    announced,
     /// Packets that went to the slow path.
     slow_path,
     /// Frames for this host but not for us.

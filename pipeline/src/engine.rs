@@ -29,6 +29,7 @@ use crate::clock::Clock;
 use crate::counters::Published;
 use crate::line::Stages;
 use crate::occupancy::RingGauge;
+use crate::ports::{AllPortNews, PortNews};
 use crate::ring::{RingReceiver, RingSender, ring};
 use crate::rules::RulesDesk;
 use crate::slowpath::{
@@ -36,7 +37,7 @@ use crate::slowpath::{
     SlowPathParts, Trust, TrustError, UpstreamCounters,
 };
 use crate::snapshot::CacheOrders;
-use crate::topology::Topology;
+use crate::topology::{Topology, WorkerPlan};
 use crate::worker::{Worker, WorkerParts};
 
 /// Slots in a ring of notes of hits: what a core notes between two times of handing over, twice.
@@ -79,6 +80,8 @@ pub struct Engine {
     pub slow_path: Vec<SlowPathParts>,
     /// What can be watched while they run.
     pub gauges: Gauges,
+    /// What the data cores are told of the ports.
+    pub news: AllPortNews,
     /// What can be done to the cache while they run.
     pub orders: CacheOrders,
     /// Which pages the cache got.
@@ -241,7 +244,10 @@ impl Engine {
                 upstream_counters: Arc::clone(&gauges.upstreams),
             });
         }
-        let mut workers = Vec::new();
+        let news: AllPortNews = config.ports.iter().map(|_| PortNews::default()).collect();
+        let has_neighbor = |plan: &WorkerPlan| plan.stages.contains(StageName::Neighbor);
+        let announcer = topology.workers.iter().position(has_neighbor);
+        let mut workers: Vec<Worker> = Vec::new();
         for (((plan, rings), published), rules) in
             topology.workers.iter().zip(worker_rings).zip(&gauges.workers).zip(trays.workers)
         {
@@ -258,6 +264,9 @@ impl Engine {
                 answers: rings.answers,
                 cache: Arc::clone(&cache),
                 rules,
+                news: Arc::clone(&news),
+                announces: announcer == Some(workers.len()),
+                pool: gauges.pool.clone(),
                 clock,
                 published: Arc::clone(published),
             };
@@ -272,6 +281,7 @@ impl Engine {
             workers,
             slow_path,
             gauges,
+            news,
             orders: CacheOrders::new(threads, cache, clock, config.scope_map()),
             arena: arena_report,
             digest,

@@ -15,6 +15,7 @@ pub mod latency;
 pub mod line;
 mod miss_rings;
 pub mod occupancy;
+pub mod ports;
 pub mod replay;
 pub mod ring;
 mod ring_shares;

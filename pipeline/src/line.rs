@@ -8,6 +8,7 @@
 //! nowhere. One core may man the whole line or a stretch of it; a stage cannot tell the difference.
 
 use pmdns_config::{StageName, Stretch};
+use pmdns_nics::{Burst, FramePool};
 use pmdns_stages::acl::Acl;
 use pmdns_stages::cache::Sampler;
 use pmdns_stages::cookie::CookieCounts;
@@ -17,7 +18,7 @@ use pmdns_stages::neighbor::Neighbor;
 use pmdns_stages::parse::Parse;
 use pmdns_stages::policy::Policy;
 use pmdns_stages::ratelimit::RateLimit;
-use pmdns_stages::{Batch, Context, Stage};
+use pmdns_stages::{Batch, Context, Stage, Tick};
 
 use crate::rules::LineRules;
 use crate::station::{Lap, Meter, Station};
@@ -82,6 +83,20 @@ impl Line {
     /// What clients' cookies were.
     pub fn cookies(&mut self) -> CookieCounts {
         self.parse.stage_mut().map_or_else(Default::default, |stage| stage.cookie_counts())
+    }
+
+    /// Announces our addresses on a port whose link came up, if anybody is there for that here.
+    pub fn announce(&mut self, port: usize, now: Tick) {
+        if let Some(neighbor) = self.neighbor.stage_mut() {
+            neighbor.announce(port, now);
+        }
+    }
+
+    /// Writes the frames that the neighbor stage has to send unasked, or later than it was asked.
+    pub fn write_due(&mut self, now: Tick, pool: &FramePool, frames: &mut Burst) {
+        if let Some(neighbor) = self.neighbor.stage_mut() {
+            neighbor.write_due(now, pool, frames);
+        }
     }
 
     /// Where lookup takes notes of hits, if it is manned here and anybody wants them.

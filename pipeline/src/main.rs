@@ -198,7 +198,7 @@ impl Failure {
                 | RunError::Engine(EngineError::Rules(_) | EngineError::Anchors(_))
                 | RunError::Transfer(TransferError::Key(_) | TransferError::Name(_)) => 2,
                 RunError::Eal(_) | RunError::Pool(_) => 3,
-                RunError::Port(_) => 4,
+                RunError::Port(_) | RunError::NoPortLeft => 4,
                 RunError::Socket(_)
                 | RunError::Metrics(MetricsError::Listen { .. })
                 | RunError::Transfer(TransferError::Listen { .. }) => 5,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pmdns_config::{ByteSize, Config};
 use pmdns_nics::dpdk::{self, Eal, Mempool};
@@ -19,6 +19,7 @@ use crate::control::report::Report;
 use crate::control::request::Request;
 use crate::control::socket::{ControlSocket, SocketError};
 use crate::engine::{Engine, EngineError};
+use crate::ports::PortWatch;
 use crate::snapshot::Keeper;
 use crate::topology::{Topology, TopologyError};
 use crate::transfer::{Limits, TransferError, Transfers};
@@ -47,6 +48,9 @@ pub enum RunError {
     /// The plan.
     #[error(transparent)]
     Topology(#[from] TopologyError),
+    /// The devices of all ports were taken out of the machine.
+    #[error("every port's device was removed, so there is nothing left to serve on")]
+    NoPortLeft,
     /// Everything else that is built.
     #[error(transparent)]
     Engine(#[from] EngineError),
@@ -91,6 +95,7 @@ pub fn run(config: &Config, path: &Path) -> Result<Report, RunError> {
     let pool = FramePool::Dpdk(pool);
     let mut engine = Engine::build(config, topology.clone(), &facts, queues, pool.clone())?;
     announce(config, &topology, &engine, &nics);
+    let news = Arc::clone(&engine.news);
     let (gauges, orders) = (engine.gauges.clone(), engine.orders.clone());
     let mut reloader = Reloader::new(path, config, engine.rules.take().expect("nobody took it"));
     let running = engine.start(config, true)?;
@@ -105,9 +110,11 @@ pub fn run(config: &Config, path: &Path) -> Result<Report, RunError> {
     let mut transfers = Transfers::start(config, Limits::default(), metrics_core)?;
     let errands = Errands::new(orders.clone());
     let mut control = control.serve(metrics_core)?;
+    let mut watch = PortWatch::new(&nics, &news, Instant::now());
     tracing::info!("ready");
 
-    while !stop.load(Ordering::Relaxed) && !running.has_failed() {
+    while !stop.load(Ordering::Relaxed) && !running.has_failed() && !watch.all_are_gone() {
+        watch.turn(&mut nics, &news, Instant::now());
         gauges.set_calendar();
         let counted = [
             ("control", Some(control.counters())),
@@ -117,7 +124,7 @@ pub fn run(config: &Config, path: &Path) -> Result<Report, RunError> {
         let report = || Report {
             policy_zones: transfers.report(),
             connections: connections(&counted),
-            ..Report::read(&gauges, &topology, &nics)
+            ..Report::read(&gauges, &topology, &nics).watched(&watch)
         };
         control.take(|request, client| match request {
             Request::Stats => client.answer(&to_json(&report())),
@@ -147,14 +154,17 @@ pub fn run(config: &Config, path: &Path) -> Result<Report, RunError> {
     // While the slow path still runs, for its threads hand out what is written.
     drop(keeper);
     let in_good_order = running.stop();
-    let report = Report::read(&gauges, &topology, &nics);
+    let report = Report::read(&gauges, &topology, &nics).watched(&watch);
     if !report.totals.balance() || report.totals.held > 0 {
         tracing::error!("the counters do not balance: {:?}; please report this", report.totals);
     }
     drop((control, reloader, metrics, errands, transfers, gauges));
     nics.into_iter().for_each(Nic::close);
     close(eal, pool)?;
-    if failed || !in_good_order { Err(RunError::ThreadEnded) } else { Ok(report) }
+    if failed || !in_good_order {
+        return Err(RunError::ThreadEnded);
+    }
+    if watch.all_are_gone() { Err(RunError::NoPortLeft) } else { Ok(report) }
 }
 
 /// Frees the frames and cleans up DPDK. Every thread has ended and every port is closed, so a frame that is

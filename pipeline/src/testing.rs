@@ -6,6 +6,7 @@ use pmdns_stages::cache::Entry;
 use pmdns_stages::testing::{Query, Record, entry_of, frame_from};
 
 use crate::engine::{Engine, Gauges};
+use crate::ports::AllPortNews;
 use crate::rules::RulesDesk;
 use crate::slowpath::SlowPathParts;
 use crate::topology::Topology;
@@ -48,6 +49,8 @@ pub struct Rig {
     pub gauges: Gauges,
     /// Where other rules are lent from.
     pub rules: RulesDesk,
+    /// What the workers are told of the port.
+    pub news: AllPortNews,
     /// Where frames come from.
     pub pool: FramePool,
     /// The far end of the port.
@@ -65,9 +68,9 @@ impl Rig {
         let pool = FramePool::Heap(HeapPool::new(FRAMES));
         let engine = Engine::build(config, topology, &facts, vec![near], pool.clone())
             .expect("the engine can be built");
-        let Engine { workers, slow_path, gauges, rules, .. } = engine;
+        let Engine { workers, slow_path, gauges, rules, news, .. } = engine;
         let rules = rules.expect("nobody took them");
-        Self { workers, slow_path, gauges, rules, pool, far }
+        Self { workers, slow_path, gauges, rules, news, pool, far }
     }
 
     /// Puts an answer to `query` into the cache.

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use pmdns_config::{Config, Idle, Placement, StageName, Stretch};
+use pmdns_config::{Config, Idle, Placement, RateLimit, StageName, Stretch};
 use pmdns_nics::{MAX_BURST, POOL_CACHE_FRAMES, PortFacts, PortPlan};
 
 use crate::counters::Link;
@@ -93,6 +93,20 @@ pub enum TopologyError {
         /// The stretch whose cores need them.
         stages: Stretch,
     },
+    /// A port would let clients exceed the rate limits.
+    #[error(
+        "port `{port}` ({driver}) spreads a client's queries over {cores} RX queues, so each of {cores} cores would \
+         grant it the limits of [ratelimit]; place `parse..ratelimit` on one core, give the port RSS by address \
+         (QEMU: mq=on,rss=on,hash=on), or accept it with ratelimit.per_core = true"
+    )]
+    InexactLimits {
+        /// The port's name.
+        port: String,
+        /// Its driver.
+        driver: String,
+        /// The cores that poll it.
+        cores: usize,
+    },
 }
 
 impl Topology {
@@ -108,6 +122,7 @@ impl Topology {
         groups.sort_by_key(|group| group.stages.first);
         check_cores(&groups, available)?;
         check_queues(&groups, facts)?;
+        check_limits(&groups, facts, &config.ratelimit)?;
         let (workers, rings) = man(&groups);
         let queues =
             |has: fn(&WorkerPlan) -> bool| workers.iter().filter(|w| has(w)).count() as u16;
@@ -188,6 +203,29 @@ fn check_queues(groups: &[Placement], facts: &[PortFacts]) -> Result<(), Topolog
         }
     }
     Ok(())
+}
+
+/// Limits are kept by each core, so a client must stay on one: on the port's word, or the operator's.
+fn check_limits(
+    groups: &[Placement],
+    facts: &[PortFacts],
+    limits: &RateLimit,
+) -> Result<(), TopologyError> {
+    let Some(first) = groups.first() else { return Ok(()) };
+    let holds = |stage, limit: u32| limit > 0 && first.stages.contains(stage);
+    let is_limited = holds(StageName::RateLimit, limits.queries_per_second)
+        || holds(StageName::Policy, limits.miss_queries_per_second);
+    if first.cores.len() < 2 || !is_limited || limits.per_core {
+        return Ok(());
+    }
+    match facts.iter().find(|port| !port.keeps_clients) {
+        None => Ok(()),
+        Some(port) => Err(TopologyError::InexactLimits {
+            port: port.name.clone(),
+            driver: port.driver.clone(),
+            cores: first.cores.len(),
+        }),
+    }
 }
 
 /// Gives every core its work, and lays a ring from each core of one stretch to each of the next.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use pmdns_config::Idle;
-use pmdns_nics::{Burst, Frame, MAX_BURST, RxQueue, TxQueue, release};
+use pmdns_nics::{Burst, Frame, FramePool, MAX_BURST, RxQueue, TxQueue, release};
 use pmdns_stages::cache::{Cache, Hit};
 use pmdns_stages::miss::Miss;
 use pmdns_stages::ratelimit::ClientPrefixes;
@@ -21,6 +21,7 @@ use crate::counters::{Counters, Flow, Published, Tally};
 use crate::latency::{Class, Latency};
 use crate::line::Line;
 use crate::miss_rings::MissRings;
+use crate::ports::AllPortNews;
 use crate::ring::{RingReceiver, RingSender};
 use crate::rules::{LineRules, Tray};
 use crate::slowpath::Answered;
@@ -46,6 +47,10 @@ pub struct Worker {
     answers: Vec<RingReceiver<Answered>>,
     cache: Arc<Cache>,
     rules: Tray<LineRules>,
+    news: AllPortNews,
+    /// Link changes announced so far, by port; `None`: another core announces.
+    announced: Option<Vec<u32>>,
+    pool: FramePool,
     clock: Clock,
     tally: Tally,
     latency: Latency,
@@ -79,6 +84,12 @@ pub struct WorkerParts {
     pub cache: Arc<Cache>,
     /// Where new rules come from.
     pub rules: Tray<LineRules>,
+    /// What becomes of the ports.
+    pub news: AllPortNews,
+    /// Whether it announces addresses when a link comes up.
+    pub announces: bool,
+    /// Where frames for announcements come from.
+    pub pool: FramePool,
     /// The clock.
     pub clock: Clock,
     /// Where the counters are published.
@@ -144,6 +155,9 @@ impl Worker {
             answers: parts.answers,
             cache: parts.cache,
             rules: parts.rules,
+            announced: parts.announces.then(|| vec![0; parts.news.len()]),
+            news: parts.news,
+            pool: parts.pool,
             clock: parts.clock,
             tally: Tally::default(),
             latency: Latency::default(),
@@ -226,6 +240,7 @@ impl Worker {
             self.next_housekeeping = end + self.clock.ticks_of(HOUSEKEEPING);
             self.rules.look(|rules| self.line.exchange(rules));
             self.hand_hits_on();
+            self.look_at_ports(end);
             self.publish();
             self.tally.housekeeping_ticks += self.clock.now().saturating_sub(end);
         }
@@ -310,6 +325,35 @@ impl Worker {
         }
     }
 
+    /// Announces addresses, reports multicast groups, and gives up the queues of ports that leave.
+    fn look_at_ports(&mut self, now: Tick) {
+        for (port, news) in self.news.iter().enumerate() {
+            if news.leaves() {
+                leave(&mut self.inlets, &mut self.transmitters, port);
+            }
+            let Some(announced) = &mut self.announced else { continue };
+            let ups = news.ups();
+            if std::mem::replace(&mut announced[port], ups) != ups {
+                self.line.announce(port, now);
+            }
+        }
+        let mut frames = Burst::new();
+        self.line.write_due(now, &self.pool, &mut frames);
+        if frames.is_empty() {
+            return;
+        }
+        let count = frames.len() as u64;
+        (self.tally.made, self.tally.announced) =
+            (self.tally.made + count, self.tally.announced + count);
+        self.batch.extend(
+            frames
+                .drain(..)
+                .map(|frame| Packet { step: Step::TRANSMIT, ..Packet::arrived(frame, now) }),
+        );
+        self.hand_on();
+        self.transmit();
+    }
+
     /// Gives this turn's frames to the ports.
     #[inline]
     fn transmit(&mut self) {
@@ -331,6 +375,29 @@ impl Source {
             Self::Ring(ring) => ring.has_ended(),
             Self::Closed => true,
         }
+    }
+}
+
+/// Gives up the queues of a port: nothing more comes from there, and what is sent there is refused and counted.
+fn leave(inlets: &mut [Inlet], transmitters: &mut [Transmitter], port: usize) {
+    // The inlets begin with the ports, if this core polls any.
+    if let Some(inlet) = inlets.get_mut(port)
+        && matches!(inlet.source, Source::Port(_))
+    {
+        inlet.source = Source::Closed;
+    }
+    if let Some(transmitter) = transmitters.get_mut(port) {
+        // Of no size: nothing is allocated.
+        transmitter.queue = Box::new(NoQueue);
+    }
+}
+
+/// The TX queue of a port that was given up.
+struct NoQueue;
+
+impl TxQueue for NoQueue {
+    fn transmit(&mut self, _burst: &mut Burst) -> usize {
+        0
     }
 }
 

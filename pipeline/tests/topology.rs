@@ -67,6 +67,32 @@ fn trap_23_the_cpu_set_of_the_process_is_what_counts() {
     assert_eq!(narrowed.join().expect("no panic"), [last], "whatever /sys says of the machine");
 }
 
+#[test]
+fn bound_b4_limits_need_a_port_that_keeps_a_client_on_one_core() {
+    let [facts] = facts(8);
+    let plan = |more: &str, keeps_clients| {
+        let facts = [PortFacts { keeps_clients, ..facts.clone() }];
+        Topology::plan(&config(more), &facts, &[0, 1, 2, 3])
+    };
+    let shards = "[[placement]]\ncores = [1, 2]\n";
+    let queries = "[ratelimit]\nqueries_per_second = 5\n";
+    let misses = "[ratelimit]\nmiss_queries_per_second = 5\n";
+    for limits in [queries, misses] {
+        let refused = plan(&format!("{shards}{limits}"), false).expect_err("not exact").to_string();
+        assert!(
+            refused.contains("`p0`") && refused.contains("ratelimit.per_core = true"),
+            "{refused}"
+        );
+        assert!(plan(&format!("{shards}{limits}"), true).is_ok(), "RSS by address");
+        assert!(plan(&format!("{shards}{limits}per_core = true\n"), false).is_ok(), "accepted");
+        assert!(plan(limits, false).is_ok(), "one core");
+    }
+    assert!(plan(shards, false).is_ok(), "no limits");
+    let behind = "[[placement]]\nstages = \"parse..acl\"\ncores = [0, 1]\n\
+        [[placement]]\nstages = \"ratelimit..encode\"\ncores = [2]\n";
+    assert!(plan(&format!("{behind}{queries}"), false).is_ok(), "one core limits");
+}
+
 proptest! {
     /// Whatever CPUs there are, numbered however, nothing is planned on any other.
     #[test]

@@ -82,6 +82,8 @@ pub struct RateLimit {
     pub exempt_valid_cookies: bool,
     /// Client prefixes remembered by each core; a power of two.
     pub table: u32,
+    /// Accept several RX queues on a port that does not keep a client on one: each core grants it its limit.
+    pub per_core: bool,
     /// Prefixes that no limit holds for.
     pub exempt: Vec<Prefix>,
     /// Count what is over a limit, and let it pass.
@@ -104,6 +106,7 @@ impl Default for RateLimit {
             slip: 2,
             exempt_valid_cookies: true,
             table: 65_536,
+            per_core: false,
             exempt: Vec::new(),
             dry_run: false,
             miss_queries_per_second: 0,

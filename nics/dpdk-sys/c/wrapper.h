@@ -62,6 +62,10 @@ static const uint64_t DPDK_RSS_IP = RTE_ETH_RSS_IP;
 static const uint32_t DPDK_MQ_RX_NONE = RTE_ETH_MQ_RX_NONE;
 static const uint32_t DPDK_MQ_RX_RSS = RTE_ETH_MQ_RX_RSS;
 
+/* Events that say a device is being removed, or is gone. */
+static const uint32_t DPDK_DEV_EVENT_REMOVE = RTE_DEV_EVENT_REMOVE;
+static const uint32_t DPDK_ETH_EVENT_REMOVED = RTE_ETH_EVENT_INTR_RMV;
+
 /* Limits and special values. */
 static const uint16_t DPDK_MAX_PORTS = RTE_MAX_ETHPORTS;
 static const uint64_t DPDK_NO_OWNER = RTE_ETH_DEV_NO_OWNER;

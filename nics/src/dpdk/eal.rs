@@ -133,7 +133,7 @@ impl Environment {
         }
         // SAFETY: every port, pool and thread holds this environment and is gone, since this is its
         // end; frames would have kept it (`keep`).
-        let code = unsafe { dpdk_sys::rte_eal_cleanup() };
+        let (code, _) = log::capture(|| unsafe { dpdk_sys::rte_eal_cleanup() });
         self.runtime_files.remove();
         if code == 0 { Ok(()) } else { Err(EalError::Cleanup(error_text(code))) }
     }

@@ -32,6 +32,7 @@ mod log;
 mod mempool;
 mod port;
 mod queue;
+mod removal;
 #[cfg(feature = "rte-ring")]
 mod ring;
 mod start;

@@ -5,18 +5,22 @@ use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dpdk_sys::{
-    DPDK_MAX_PORTS, DPDK_NO_OWNER, DPDK_TX_OFFLOAD_IPV4_CKSUM, DPDK_TX_OFFLOAD_UDP_CKSUM,
-    rte_device, rte_eth_dev_info, rte_ether_addr,
+    DPDK_MAX_PORTS, DPDK_NO_OWNER, DPDK_RSS_IP, DPDK_TX_OFFLOAD_IPV4_CKSUM,
+    DPDK_TX_OFFLOAD_UDP_CKSUM, rte_device, rte_eth_dev_info, rte_ether_addr,
 };
 
 use pmdns_config::{PciAddress, device_text};
 
 use super::eal::{Eal, Environment};
+use super::removal::Removal;
 use super::{advice, error_text, log, owned_text};
 use crate::PortFacts;
 
 /// What a port must have before checksums are left to it: both, or the software does both.
 pub(super) const CHECKSUMS: u64 = DPDK_TX_OFFLOAD_IPV4_CKSUM | DPDK_TX_OFFLOAD_UDP_CKSUM;
+
+/// It says that it spreads by address, but the kernel spreads by ports as well.
+const TAP: &str = "net_tap";
 
 /// Drivers over a kernel interface that do not pass on what the kernel knows of a checksum.
 const FLAGLESS: [&str; 3] = ["net_af_xdp", "net_af_packet", "net_pcap"];
@@ -98,7 +102,8 @@ impl Eal {
     /// Frames it receives will say they come from `port`.
     pub fn open(&self, settings: &pmdns_config::Port, port: u8) -> Result<ClosedPort, PortError> {
         let (id, messages) = find_or_plug(settings)?;
-        let device = Device { id, started: false, _environment: Arc::clone(self.environment()) };
+        let environment = Arc::clone(self.environment());
+        let device = Device { id, started: false, removal: None, _environment: environment };
         let facts = facts(&device, settings)?;
         Ok(ClosedPort { device, settings: settings.clone(), number: port, facts, messages })
     }
@@ -122,6 +127,7 @@ impl ClosedPort {
 pub(super) struct Device {
     pub(super) id: u16,
     pub(super) started: bool,
+    removal: Option<Removal>,
     _environment: Arc<Environment>,
 }
 
@@ -130,13 +136,19 @@ impl Device {
     pub(super) fn info(&self) -> Result<rte_eth_dev_info, c_int> {
         info(self.id)
     }
-}
 
-impl Drop for Device {
-    fn drop(&mut self) {
-        let _alone = PLUGGING.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Listens for the removal of the device.
+    pub(super) fn watch_removal(&mut self) {
         let device = self.info().map_or(std::ptr::null_mut(), |info| info.device);
-        // There is nobody to tell if a step fails, and nothing better to do than the next.
+        let name = CString::new(device_name(device)).ok();
+        self.removal = name.and_then(|name| Removal::watch(self.id, &name));
+    }
+
+    pub(super) fn is_being_removed(&self) -> bool {
+        self.removal.as_ref().is_some_and(Removal::is_under_way)
+    }
+
+    fn close(&self, device: *mut rte_device) {
         if self.started {
             // SAFETY: the port is ours and its queues are gone: each holds the port.
             unsafe { dpdk_sys::rte_eth_dev_stop(self.id) };
@@ -148,6 +160,17 @@ impl Drop for Device {
             // SAFETY: the device has no open port any more; it exists until this removes it.
             unsafe { dpdk_sys::rte_dev_remove(device) };
         }
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        let _alone = PLUGGING.lock().unwrap_or_else(PoisonError::into_inner);
+        let device = self.info().map_or(std::ptr::null_mut(), |info| info.device);
+        self.removal = None;
+        // There is nobody to tell if a step fails, nor what the driver says of it, and nothing better to do than the
+        // next.
+        log::capture(|| self.close(device));
     }
 }
 
@@ -255,6 +278,7 @@ fn facts(device: &Device, settings: &pmdns_config::Port) -> Result<PortFacts, Po
         max_tx_queues: info.max_tx_queues,
         checksum_offload: settings.checksum_offload
             && info.tx_offload_capa & CHECKSUMS == CHECKSUMS,
+        keeps_clients: info.flow_type_rss_offloads & DPDK_RSS_IP != 0 && driver != TAP,
         partial_checksums: FLAGLESS.contains(&driver.as_str()),
         driver,
         numa_node: u32::try_from(node).ok(),

@@ -26,7 +26,10 @@ const LINK_POLL: Duration = Duration::from_millis(20);
 
 /// A DPDK port that runs.
 pub struct DpdkNic {
-    started: Arc<Started>,
+    /// `None`: the device was given back.
+    started: Option<Arc<Started>>,
+    /// The counters when it was.
+    last: PortStats,
     facts: PortFacts,
     warnings: Vec<String>,
     messages: Vec<String>,
@@ -58,12 +61,14 @@ impl ClosedPort {
         let Self { mut device, settings, number, facts, mut messages } = self;
         messages.extend(lines);
         device.started = true;
+        device.watch_removal();
         let unfit = AtomicU64::new(0);
         let started = Started { device, _fast_free: fast_free, _pool: pool.clone(), unfit };
         let started = Arc::new(started);
-        let nic = DpdkNic { started, facts, warnings: Vec::new(), messages };
+        let queues = queues(&started, &facts, plan, number);
+        let (last, started) = (PortStats::default(), Some(started));
+        let nic = DpdkNic { started, last, facts, warnings: Vec::new(), messages };
         warnings.extend(nic.wait_for_link(settings.link_wait_ms));
-        let queues = nic.queues(plan, number);
         Ok((DpdkNic { warnings, ..nic }, queues))
     }
 
@@ -119,8 +124,8 @@ impl ClosedPort {
             let hash = DPDK_RSS_IP & info.flow_type_rss_offloads;
             if hash == 0 {
                 warnings.push(format!(
-                    "{} cannot spread queries over {} RX queues by IP address: cores will be loaded \
-                     unevenly",
+                    "{} cannot spread queries over {} RX queues by client address: the device or \
+                     its peer chooses the queue of each query, and some may get none",
                     self.facts.driver, plan.rx_queues
                 ));
             } else {
@@ -260,6 +265,37 @@ fn step_advice(step: &str) -> &'static str {
     }
 }
 
+/// The queues of a started port, which receives as the number `number`.
+fn queues(started: &Arc<Started>, facts: &PortFacts, plan: &PortPlan, number: u8) -> Queues {
+    let mut queues = Queues::default();
+    for queue in 0..plan.rx_queues {
+        queues.rx.push(Box::new(Rx::new(Arc::clone(started), queue, number)));
+    }
+    for queue in 0..plan.tx_queues {
+        queues.tx.push(Box::new(Tx::new(Arc::clone(started), queue, facts.checksum_offload)));
+    }
+    queues
+}
+
+impl Started {
+    fn stats(&self) -> PortStats {
+        // SAFETY: the struct is numbers.
+        let mut stats: rte_eth_stats = unsafe { mem::zeroed() };
+        // SAFETY: `stats` can be written; what a driver cannot tell stays zero.
+        let _best_effort = unsafe { dpdk_sys::rte_eth_stats_get(self.device.id, &raw mut stats) };
+        PortStats {
+            rx_frames: stats.ipackets,
+            rx_bytes: stats.ibytes,
+            rx_missed: stats.imissed,
+            rx_errors: stats.ierrors + self.unfit.load(Ordering::Relaxed),
+            rx_no_buffer: stats.rx_nombuf,
+            tx_frames: stats.opackets,
+            tx_bytes: stats.obytes,
+            tx_errors: stats.oerrors,
+        }
+    }
+}
+
 impl DpdkNic {
     /// What did not go as asked when the port started, and does not keep it from working. They do not name the port.
     pub fn warnings(&self) -> &[String] {
@@ -269,18 +305,6 @@ impl DpdkNic {
     /// What DPDK and the driver logged while the port was opened and started.
     pub fn messages(&self) -> &[String] {
         &self.messages
-    }
-
-    fn queues(&self, plan: &PortPlan, number: u8) -> Queues {
-        let mut queues = Queues::default();
-        for queue in 0..plan.rx_queues {
-            queues.rx.push(Box::new(Rx::new(Arc::clone(&self.started), queue, number)));
-        }
-        for queue in 0..plan.tx_queues {
-            let offload = self.facts.checksum_offload;
-            queues.tx.push(Box::new(Tx::new(Arc::clone(&self.started), queue, offload)));
-        }
-        queues
     }
 
     fn wait_for_link(&self, wait_ms: u64) -> Option<String> {
@@ -306,25 +330,12 @@ impl Nic for DpdkNic {
     }
 
     fn stats(&self) -> PortStats {
-        // SAFETY: the struct is numbers.
-        let mut stats: rte_eth_stats = unsafe { mem::zeroed() };
-        // SAFETY: `stats` can be written; what a driver cannot tell stays zero.
-        let _best_effort =
-            unsafe { dpdk_sys::rte_eth_stats_get(self.started.device.id, &raw mut stats) };
-        PortStats {
-            rx_frames: stats.ipackets,
-            rx_bytes: stats.ibytes,
-            rx_missed: stats.imissed,
-            rx_errors: stats.ierrors + self.started.unfit.load(Ordering::Relaxed),
-            rx_no_buffer: stats.rx_nombuf,
-            tx_frames: stats.opackets,
-            tx_bytes: stats.obytes,
-            tx_errors: stats.oerrors,
-        }
+        self.started.as_ref().map_or(self.last, |started| started.stats())
     }
 
     fn xstats(&self) -> Vec<(String, u64)> {
-        let id = self.started.device.id;
+        let Some(started) = &self.started else { return Vec::new() };
+        let id = started.device.id;
         // SAFETY: with no room it only says how many there are.
         let count = unsafe { dpdk_sys::rte_eth_xstats_get_names(id, std::ptr::null_mut(), 0) };
         let Ok(count) = u32::try_from(count) else { return Vec::new() };
@@ -345,8 +356,27 @@ impl Nic for DpdkNic {
     }
 
     fn link_up(&self) -> bool {
+        let Some(started) = &self.started else { return false };
         // SAFETY: takes any port number.
-        unsafe { dpdk_sys::shim_link_up(self.started.device.id) == 1 }
+        unsafe { dpdk_sys::shim_link_up(started.device.id) == 1 }
+    }
+
+    fn is_being_removed(&self) -> bool {
+        self.started.as_ref().is_some_and(|started| started.device.is_being_removed())
+    }
+
+    fn release(&mut self) -> bool {
+        let Some(started) = self.started.take() else { return true };
+        match Arc::try_unwrap(started) {
+            Ok(started) => {
+                self.last = started.stats();
+                true
+            }
+            Err(started) => {
+                self.started = Some(started);
+                false
+            }
+        }
     }
 
     fn close(self: Box<Self>) {

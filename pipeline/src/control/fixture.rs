@@ -107,6 +107,7 @@ fn port(received: u64, sent: u64) -> PortReport {
         name: "edge".to_owned(),
         driver: "net_null".to_owned(),
         link_up: true,
+        removed: false,
         stats: stats.map(|(name, value)| (name.to_owned(), value)).into(),
         xstats: [("rx_q0packets".to_owned(), received)].into(),
     }

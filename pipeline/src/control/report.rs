@@ -13,6 +13,7 @@ use crate::admission::ConnectionReport;
 use crate::counters::{Counters, Link};
 use crate::engine::Gauges;
 use crate::latency::Latencies;
+use crate::ports::PortWatch;
 use crate::slowpath::{CacheSnapshot, CountersSnapshot, UpstreamSnapshot};
 use crate::station::Meter;
 use crate::topology::{Topology, WorkerPlan};
@@ -64,7 +65,7 @@ pub struct Report {
 pub struct Totals {
     /// Frames taken from RX queues.
     pub received: u64,
-    /// Frames the slow path made for answers.
+    /// Frames made here: the slow path's answers, and announcements.
     pub made: u64,
     /// Frames given to TX queues.
     pub transmitted: u64,
@@ -87,7 +88,10 @@ pub struct PortReport {
     pub driver: String,
     /// Whether its link is up.
     pub link_up: bool,
-    /// Its counters, by the names of [`PortStats`].
+    /// Whether its device was taken out of the machine.
+    #[serde(default)]
+    pub removed: bool,
+    /// Its counters, by the names of [`PortStats`], and how often its link changed.
     #[serde(flatten)]
     pub stats: Named,
     /// The driver's extended counters.
@@ -185,6 +189,15 @@ impl Report {
             policy_zones: Vec::new(),
             connections: Vec::new(),
         }
+    }
+
+    /// The same, with what is known of the ports' devices.
+    pub fn watched(mut self, watch: &PortWatch) -> Self {
+        for (number, port) in self.ports.iter_mut().enumerate() {
+            port.removed = watch.is_removed(number);
+            port.stats.insert("link_changes".to_owned(), watch.link_changes(number));
+        }
+        self
     }
 
     /// How many packets left `stage` by `exit`, over all cores: hits are `lookup` by `encode`.
@@ -286,6 +299,7 @@ impl PortReport {
             name: nic.facts().name.clone(),
             driver: nic.facts().driver.clone(),
             link_up: nic.link_up(),
+            removed: false,
             stats: stats.map(|(name, value)| (name.to_owned(), value)).into_iter().collect(),
             xstats: nic.xstats().into_iter().collect(),
         }
@@ -306,7 +320,7 @@ impl WorkerReport {
             counters: named.map(|(name, value, _)| (name.to_owned(), value)).collect(),
             links: links.collect(),
             stages: stages
-                .filter(|(_, meter)| meter.batches > 0)
+                .filter(|(stage, _)| plan.stages.contains(**stage))
                 .map(|(stage, meter)| (stage.name().to_owned(), StageReport::of(meter)))
                 .collect(),
         }

@@ -85,8 +85,13 @@ fn instance(report: &Report) -> Vec<Family> {
             .alone(Value::Number(uptime)),
         Family::new(Counter, "frames_received", "Frames taken from RX queues.", &[])
             .alone(Value::Count(totals.received)),
-        Family::new(Counter, "frames_made", "Frames the slow path made for answers.", &[])
-            .alone(Value::Count(totals.made)),
+        Family::new(
+            Counter,
+            "frames_made",
+            "Frames made here: the slow path's answers, and announcements.",
+            &[],
+        )
+        .alone(Value::Count(totals.made)),
         Family::new(Counter, "frames_done", "What became of frames received or made.", &["fate"])
             .of(fates.map(|(fate, count)| ([fate.to_owned()], Value::Count(count)))),
         Family::new(Gauge, "frames_held", "Packets in rings between cores.", &[])
@@ -173,6 +178,7 @@ fn ports(report: &Report) -> Vec<Family> {
         ("tx_frames", "Frames sent."),
         ("tx_bytes", "Bytes sent."),
         ("tx_errors", "Frames the port could not send."),
+        ("link_changes", "How often the port's link went up or down."),
     ];
     let each = |value: &dyn Fn(&crate::control::report::PortReport) -> u64| {
         let samples = report.ports.iter();
@@ -187,6 +193,13 @@ fn ports(report: &Report) -> Vec<Family> {
             &["port"],
         )
         .of(each(&|port| u64::from(port.link_up))),
+        Family::new(
+            Kind::Gauge,
+            "port_removed",
+            "Whether the port's device was taken out of the machine: 1 or 0.",
+            &["port"],
+        )
+        .of(each(&|port| u64::from(port.removed))),
     ];
     for (name, help) in names {
         let value =
