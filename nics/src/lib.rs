@@ -3,6 +3,7 @@
 //! A driver opens a port and hands out its queues as values: an [`RxQueue`] or a [`TxQueue`] belongs to
 //! the one core that polls it. What it moves are [`Frame`]s. Nothing here knows DNS.
 
+pub mod device;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
 mod frame;
@@ -97,6 +98,10 @@ pub struct PortFacts {
     pub max_rx_queues: u16,
     /// Transmit queues it can have.
     pub max_tx_queues: u16,
+    /// Descriptors that each RX queue gets: those asked for, as far as the port allows.
+    pub rx_descriptors: u16,
+    /// Descriptors that each TX queue gets.
+    pub tx_descriptors: u16,
     /// Whether it computes IPv4 and UDP checksums on transmit.
     pub checksum_offload: bool,
     /// Whether it has RX queues chosen by clients' addresses, so that a client's queries stay on one core.

@@ -36,6 +36,8 @@ pub(crate) fn facts(name: &str, driver: &str, queues: u16) -> PortFacts {
         mac: [2, 0, 0, 0, 0, 1],
         max_rx_queues: queues,
         max_tx_queues: queues,
+        rx_descriptors: 1024,
+        tx_descriptors: 1024,
         checksum_offload: false,
         keeps_clients: true,
         partial_checksums: false,

@@ -26,6 +26,7 @@ use pmdns::snapshot::{self, SnapshotError};
 use pmdns::transfer::TransferError;
 use pmdns_config::files::open_regular;
 use pmdns_config::{Config, ConfigError};
+use pmdns_nics::device;
 use pmdns_stages::policy::{Ruleset, RulesetError};
 use pmdns_stages::wire::name::Seed;
 use tracing_subscriber::EnvFilter;
@@ -256,7 +257,12 @@ fn execute(command: Command) -> Result<(), Failure> {
             let (_, digest) = Ruleset::load(&settings, Seed::new([0; 16]), 1)?;
             Anchors::load(&settings.dnssec)?;
             let mut out = io::stdout().lock();
-            for warning in settings.warnings().iter().chain(&digest.warnings) {
+            let doubts = settings.ports.iter().filter_map(|port| {
+                let doubt = device::doubt(Path::new(device::SYS), &port.device)?;
+                Some(format!("port {}: {doubt}", port.name))
+            });
+            let warnings = settings.warnings().into_iter().chain(digest.warnings.iter().cloned());
+            for warning in warnings.chain(doubts) {
                 writeln!(out, "warning: {warning}")?;
             }
             let (summary, rules) = (report::summary(&settings), reload::describe(&digest));

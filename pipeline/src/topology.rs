@@ -138,7 +138,7 @@ impl Topology {
             workers,
             rings,
         };
-        topology.frames = topology.frames_needed(config);
+        topology.frames = topology.frames_needed(config, facts);
         Ok(topology)
     }
 
@@ -153,12 +153,11 @@ impl Topology {
     }
 
     /// Frames that can be in queues, rings and hands at the same time.
-    fn frames_needed(&self, config: &Config) -> usize {
+    fn frames_needed(&self, config: &Config, facts: &[PortFacts]) -> usize {
         if config.frames.count > 0 {
             return config.frames.count as usize;
         }
-        let in_queues: usize = config
-            .ports
+        let in_queues: usize = facts
             .iter()
             .zip(&self.ports)
             .map(|(port, plan)| {

@@ -302,7 +302,7 @@ impl Worker {
                 let shard = shard_of(packet.key, self.rings_out.len());
                 self.rings_out[shard].staged.push(packet);
             } else {
-                self.tally.exceptions += u64::from(packet.step == Step::EXCEPTION);
+                self.tally.exceptions += u64::from(packet.step.as_exception().is_some());
                 self.tally.dropped += u64::from(packet.step.reason().is_some());
                 dropped.push(packet.frame);
             }

@@ -26,7 +26,7 @@ pub mod wire;
 
 pub use packet::{Answer, Batch, Layout, MAX_BATCH, Packet, Tick};
 pub use pmdns_config::StageName;
-pub use step::{Exits, Reason, Run, Step};
+pub use step::{Exception, Exits, Reason, Run, Step};
 
 /// One kind of work, done on one packet at a time.
 pub trait Stage {

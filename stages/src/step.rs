@@ -7,16 +7,16 @@ use pmdns_config::StageName;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Step(u8);
 
-/// Declares [`Reason`] together with the names and sentences that reports use.
+/// Declares an enum together with the names and sentences that reports use.
 macro_rules! reasons {
-    ($($(#[doc = $text:literal])* $variant:ident = $name:literal,)*) => {
-        /// Why a packet was dropped.
+    ($(#[doc = $about:literal])* $reason:ident: $($(#[doc = $text:literal])* $variant:ident = $name:literal,)*) => {
+        $(#[doc = $about])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
-        pub enum Reason { $($(#[doc = $text])* $variant,)* }
+        pub enum $reason { $($(#[doc = $text])* $variant,)* }
 
-        impl Reason {
-            /// Every reason, in the order of the counters.
+        impl $reason {
+            /// Each of them, in the order of the counters.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
             /// The name used in counters.
@@ -33,6 +33,27 @@ macro_rules! reasons {
 }
 
 reasons! {
+    /// What a packet is that is for this host, but not for us.
+    Exception:
+    /// TCP to an address of ours: DNS over TCP, BGP, SSH.
+    Tcp = "tcp",
+    /// UDP to an address of ours, and not to the port that queries come to.
+    UdpPort = "udp_port",
+    /// Another protocol over IP.
+    Protocol = "protocol",
+    /// Neither IP nor ARP: LLDP, spanning tree.
+    Ethertype = "ethertype",
+    /// An ARP reply, which we never ask for.
+    Arp = "arp",
+    /// ICMP other than an echo request: errors, mostly.
+    Icmp = "icmp",
+    /// ICMPv6 that is neither an echo request nor a solicitation: advertisements, routers, errors.
+    Icmpv6 = "icmpv6",
+}
+
+reasons! {
+    /// Why a packet was dropped.
+    Reason:
     /// The frame ends before the header it promises.
     Runt = "runt",
     /// More VLAN tags than two.
@@ -87,15 +108,14 @@ reasons! {
 
 impl Step {
     /// How many different steps there are, and so the length of an [`Exits`] table.
-    pub const COUNT: usize = StageName::COUNT + 3 + Reason::ALL.len();
+    pub const COUNT: usize = StageName::COUNT + 2 + Exception::ALL.len() + Reason::ALL.len();
 
     /// Out of the port it came from.
     pub const TRANSMIT: Self = Self(StageName::COUNT as u8);
     /// To the slow path, which asks upstream.
     pub const SLOW_PATH: Self = Self(Self::TRANSMIT.0 + 1);
-    /// Off the line: it is for this host, but not DNS. It is counted and dropped, as long as there is no
-    /// exception port to pass it to.
-    pub const EXCEPTION: Self = Self(Self::TRANSMIT.0 + 2);
+    const FIRST_EXCEPTION: u8 = Self::TRANSMIT.0 + 2;
+    const FIRST_REASON: u8 = Self::FIRST_EXCEPTION + Exception::ALL.len() as u8;
 
     /// On to a stage further down the line.
     #[inline(always)]
@@ -103,10 +123,17 @@ impl Step {
         Self(stage as u8)
     }
 
+    /// Off the line: it is for this host, but not DNS. It is counted and dropped, as long as there is no
+    /// exception port to pass it to.
+    #[inline(always)]
+    pub const fn exception(what: Exception) -> Self {
+        Self(Self::FIRST_EXCEPTION + what as u8)
+    }
+
     /// Nowhere.
     #[inline(always)]
     pub const fn drop(reason: Reason) -> Self {
-        Self(Self::TRANSMIT.0 + 3 + reason as u8)
+        Self(Self::FIRST_REASON + reason as u8)
     }
 
     /// The step's place in an [`Exits`] table.
@@ -127,7 +154,12 @@ impl Step {
 
     /// Why the packet goes nowhere, if it does.
     pub fn reason(self) -> Option<Reason> {
-        Reason::ALL.get(self.index().checked_sub(Self::drop(Reason::ALL[0]).index())?).copied()
+        Reason::ALL.get(self.index().checked_sub(Self::FIRST_REASON.into())?).copied()
+    }
+
+    /// What the packet is, if it is for this host but not for us.
+    pub fn as_exception(self) -> Option<Exception> {
+        Exception::ALL.get(self.index().checked_sub(Self::FIRST_EXCEPTION.into())?).copied()
     }
 
     /// Whether the packet stays on the line.
@@ -151,11 +183,11 @@ impl std::fmt::Display for Step {
         match *self {
             Self::TRANSMIT => f.write_str("transmit"),
             Self::SLOW_PATH => f.write_str("slow_path"),
-            Self::EXCEPTION => f.write_str("exception"),
-            step => match (step.stage(), step.reason()) {
-                (Some(stage), _) => f.write_str(stage.name()),
-                (_, Some(reason)) => write!(f, "drop.{}", reason.name()),
-                (None, None) => write!(f, "step {}", self.0),
+            step => match (step.stage(), step.as_exception(), step.reason()) {
+                (Some(stage), ..) => f.write_str(stage.name()),
+                (_, Some(what), _) => write!(f, "exception.{}", what.name()),
+                (.., Some(reason)) => write!(f, "drop.{}", reason.name()),
+                (None, None, None) => write!(f, "step {}", self.0),
             },
         }
     }
@@ -250,13 +282,26 @@ mod tests {
             assert_eq!(step.index(), index);
         }
         assert_eq!(Step::all().count(), Step::COUNT);
+        let names: std::collections::BTreeSet<String> =
+            Step::all().map(|step| step.to_string()).collect();
+        assert_eq!(names.len(), Step::COUNT, "each has a name of its own");
+        for what in Exception::ALL {
+            assert_eq!(Step::exception(*what).as_exception(), Some(*what));
+            assert_eq!(Step::exception(*what).reason(), None);
+        }
+        for reason in Reason::ALL {
+            assert_eq!(Step::drop(*reason).reason(), Some(*reason));
+            assert_eq!(Step::drop(*reason).as_exception(), None);
+        }
     }
 
     #[test]
     fn every_reason_is_explained_to_operators() {
         let docs = include_str!("../../docs/operations.md");
-        for reason in Reason::ALL {
-            let row = format!("| `drop.{}` | {} |", reason.name(), reason.meaning().trim());
+        let drops = Reason::ALL.iter().map(|it| ("drop", it.name(), it.meaning()));
+        let exceptions = Exception::ALL.iter().map(|it| ("exception", it.name(), it.meaning()));
+        for (kind, name, meaning) in drops.chain(exceptions) {
+            let row = format!("| `{kind}.{name}` | {} |", meaning.trim());
             assert!(docs.contains(&row), "docs/operations.md lacks: {row}");
         }
     }

@@ -103,6 +103,26 @@ pub(super) fn diagnose(code: c_int, arguments: Vec<String>, lines: &[String]) ->
     }
 }
 
+/// What to do about a device that vfio did not give, if the log tells why.
+pub(super) fn device<'l>(lines: impl Iterator<Item = &'l String> + Clone) -> Option<&'static str> {
+    let says = |word: &str| lines.clone().any(|line| line.contains(word));
+    if says("Device or resource busy") {
+        Some("another process has the device: stop it (`fuser -v /dev/vfio/*` names it)")
+    } else if says("Permission denied") || says("Operation not permitted") {
+        Some(
+            "this user may not open it: run as root, or `chown USER /dev/vfio/N` with the N above \
+             (docs/operations.md, Without root)",
+        )
+    } else if says("Cannot allocate memory") {
+        Some(
+            "the device may not reach the frames, because too little memory may be locked: \
+             `ulimit -l unlimited`, or LimitMEMLOCK=infinity in a systemd unit",
+        )
+    } else {
+        None
+    }
+}
+
 /// The log in one line: what it says of failure, or else its end.
 pub(super) fn detail(lines: &[String]) -> String {
     const TELLING: [&str; 8] =
@@ -136,6 +156,21 @@ mod tests {
 
     fn lines(text: &[&str]) -> Vec<String> {
         text.iter().map(|&line| line.to_owned()).collect()
+    }
+
+    #[test]
+    fn bound_medium_a_device_that_vfio_does_not_give_is_told_with_its_fix() {
+        for (line, fix) in [
+            ("EAL: Cannot open /dev/vfio/12: Device or resource busy", "fuser"),
+            ("EAL: Cannot open /dev/vfio/12: Permission denied", "chown USER /dev/vfio/N"),
+            ("EAL: Cannot set up DMA remapping, error 12 (Cannot allocate memory)", "ulimit -l"),
+        ] {
+            assert!(
+                device(lines(&[line]).iter()).is_some_and(|advice| advice.contains(fix)),
+                "{line}"
+            );
+        }
+        assert_eq!(device(lines(&["EAL: Bus (pci) probe failed."]).iter()), None);
     }
 
     #[test]

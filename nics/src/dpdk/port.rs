@@ -101,7 +101,7 @@ impl Eal {
     /// Finds the port's device, plugging it in if DPDK does not have it yet, and asks what it can do.
     /// Frames it receives will say they come from `port`.
     pub fn open(&self, settings: &pmdns_config::Port, port: u8) -> Result<ClosedPort, PortError> {
-        let (id, messages) = find_or_plug(settings)?;
+        let (id, messages) = find_or_plug(settings, self.messages())?;
         let environment = Arc::clone(self.environment());
         let device = Device { id, started: false, removal: None, _environment: environment };
         let facts = facts(&device, settings)?;
@@ -174,8 +174,12 @@ impl Drop for Device {
     }
 }
 
-/// The port number of a device, and what was logged in finding it.
-fn find_or_plug(settings: &pmdns_config::Port) -> Result<(u16, Vec<String>), PortError> {
+/// The port number of a device, and what was logged in finding it. `before` was logged when the environment started,
+/// which tries PCI devices first.
+fn find_or_plug(
+    settings: &pmdns_config::Port,
+    before: &[String],
+) -> Result<(u16, Vec<String>), PortError> {
     let (port, device) = (settings.name.clone(), device_text(&settings.device));
     let name = device.split(',').next().unwrap_or_default();
     let (Ok(c_name), Ok(c_device)) = (CString::new(name), CString::new(device.as_str())) else {
@@ -194,7 +198,11 @@ fn find_or_plug(settings: &pmdns_config::Port) -> Result<(u16, Vec<String>), Por
                 detail if code != 0 => format!("{}: {detail}", error_text(code)),
                 detail => detail,
             };
-            let advice = device_advice(&device);
+            let known = || advice::device(messages.iter().chain(before));
+            let advice = match PciAddress::of(&device).and_then(|_| known()) {
+                Some(advice) => advice,
+                None => device_advice(&device),
+            };
             Err(PortError::NoDevice { port, device, detail, advice })
         }
     }
@@ -268,6 +276,13 @@ fn facts(device: &Device, settings: &pmdns_config::Port) -> Result<PortFacts, Po
     if code != 0 {
         return Err(refused("read the port's MAC address", code));
     }
+    let (mut rx, mut tx) = (settings.rx_descriptors, settings.tx_descriptors);
+    // SAFETY: both numbers can be written.
+    let code =
+        unsafe { dpdk_sys::rte_eth_dev_adjust_nb_rx_tx_desc(device.id, &raw mut rx, &raw mut tx) };
+    if code != 0 {
+        return Err(refused("find a number of descriptors that suits the port", code));
+    }
     // SAFETY: takes any number; -1 means the node is unknown.
     let node = unsafe { dpdk_sys::rte_eth_dev_socket_id(device.id) };
     let driver = owned_text(info.driver_name);
@@ -276,6 +291,8 @@ fn facts(device: &Device, settings: &pmdns_config::Port) -> Result<PortFacts, Po
         mac: mac.addr_bytes,
         max_rx_queues: info.max_rx_queues,
         max_tx_queues: info.max_tx_queues,
+        rx_descriptors: rx,
+        tx_descriptors: tx,
         checksum_offload: settings.checksum_offload
             && info.tx_offload_capa & CHECKSUMS == CHECKSUMS,
         keeps_clients: info.flow_type_rss_offloads & DPDK_RSS_IP != 0 && driver != TAP,

@@ -91,6 +91,7 @@ impl ClosedPort {
         let id = self.device.id;
         let info = self.device.info().map_err(|code| ("ask what the port can do", code))?;
         let mut setup = Setup::default();
+        setup.warnings.extend(self.descriptors_refused());
         let (conf, fast_free) = self.configuration(plan, &info, &mut setup.warnings);
         setup.fast_free = fast_free;
         // SAFETY: the port is ours and stopped; `conf` outlives the call.
@@ -108,6 +109,19 @@ impl ClosedPort {
         // SAFETY: the port is ours. A driver that cannot reset its counters starts them at zero.
         let _best_effort = unsafe { dpdk_sys::rte_eth_stats_reset(id) };
         Ok(setup)
+    }
+
+    /// Which numbers of descriptors the port does not have.
+    fn descriptors_refused(&self) -> impl Iterator<Item = String> {
+        let (settings, facts) = (&self.settings, &self.facts);
+        let sides = [
+            ("rx_descriptors", settings.rx_descriptors, facts.rx_descriptors),
+            ("tx_descriptors", settings.tx_descriptors, facts.tx_descriptors),
+        ];
+        let refused = sides.into_iter().filter(|(_, asked, given)| asked != given);
+        refused.map(|(key, asked, given)| {
+            format!("{key} is {asked}, but {} takes {given} instead", facts.driver)
+        })
     }
 
     fn configuration(
@@ -161,11 +175,7 @@ impl ClosedPort {
         conf: &rte_eth_conf,
     ) -> Result<(), (&'static str, c_int)> {
         let id = self.device.id;
-        let (mut rx, mut tx) = (self.settings.rx_descriptors, self.settings.tx_descriptors);
-        // SAFETY: both numbers can be written.
-        let code =
-            unsafe { dpdk_sys::rte_eth_dev_adjust_nb_rx_tx_desc(id, &raw mut rx, &raw mut tx) };
-        check("find a number of descriptors that suits the port", code)?;
+        let (rx, tx) = (self.facts.rx_descriptors, self.facts.tx_descriptors);
         // -1 (unknown) becomes SOCKET_ID_ANY, which DPDK wants as an unsigned number here.
         let node = self.facts.numa_node.unwrap_or(u32::MAX);
         let mut rx_conf = info.default_rxconf;

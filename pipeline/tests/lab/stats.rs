@@ -46,6 +46,12 @@ impl Stats {
             .map(|(exit, count)| (exit.as_str(), count.as_u64().unwrap()))
     }
 
+    /// Frames that announce addresses and groups.
+    pub(crate) fn announced(&self) -> u64 {
+        let workers = self.0["workers"].as_array().map_or(&[][..], Vec::as_slice);
+        workers.iter().filter_map(|worker| worker["announced"].as_u64()).sum()
+    }
+
     /// Answers that cost no question to an upstream: found in the cache.
     pub(crate) fn cache_hits(&self) -> u64 {
         self.exits("lookup", "encode")

@@ -111,6 +111,8 @@ fn every_query_of_a_capture_gets_its_answer() {
             format!("net_vhost2,iface={SOCKET},queues=1"),
         ]);
         let pmdns = Pmdns::start(&config());
+        // So that nothing but answers is in the capture.
+        wait_until("its address was announced three times", || pmdns.stats().announced() == 3);
         testpmd.tell(&["set fwd io retry", "set burst tx delay 10 retry 2000"]);
 
         testpmd.tell(&["set portlist 0,2", "start"]);

@@ -5,7 +5,7 @@ use pmdns_nics::Frame;
 use super::{address_ethernet, is_group};
 use crate::packet::Layout;
 use crate::ports::Port;
-use crate::step::Step;
+use crate::step::{Exception, Step};
 use crate::wire::ip::TYPE_IPV4;
 use crate::wire::{be16, put16};
 
@@ -47,7 +47,7 @@ pub(super) fn answer(frame: &mut Frame, layout: Layout, port: &Port) -> Option<S
     match be16(arp, OPERATION)? {
         REQUEST => {}
         // We never ask, so this answers another user of our address, if the kernel has one.
-        REPLY => return Some(Step::EXCEPTION),
+        REPLY => return Some(Step::exception(Exception::Arp)),
         _ => return None,
     }
     // Padding stays behind: what it holds is the sender's, and the port pads again.
@@ -162,6 +162,6 @@ pub(super) mod tests {
     #[test]
     fn a_reply_goes_to_whoever_asked_behind_us() {
         let answer = request_with(OPERATION, "0002");
-        assert_eq!(ask(&answer), (Step::EXCEPTION, answer));
+        assert_eq!(ask(&answer), (Step::exception(Exception::Arp), answer));
     }
 }

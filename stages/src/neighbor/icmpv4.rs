@@ -5,7 +5,7 @@ use pmdns_nics::Frame;
 use super::{HOPS, address_ethernet};
 use crate::packet::Layout;
 use crate::ports::Port;
-use crate::step::Step;
+use crate::step::{Exception, Step};
 use crate::wire::checksum::Sum;
 use crate::wire::ip::{ETHERNET_SOURCE, IPV4_MIN_LEN, seal_ipv4, turn_round, v4};
 use crate::wire::{be16, put16};
@@ -31,7 +31,7 @@ pub(super) fn answer(frame: &mut Frame, layout: Layout, port: &Port) -> Option<S
     match (message[0], message[CODE]) {
         (ECHO_REQUEST, 0) => {}
         (ECHO_REQUEST, _) => return None,
-        _ => return Some(Step::EXCEPTION),
+        _ => return Some(Step::exception(Exception::Icmp)),
     }
     let sender: [u8; 6] = bytes.get(ETHERNET_SOURCE..2 * ETHERNET_SOURCE)?.try_into().ok()?;
 
@@ -106,7 +106,7 @@ pub(super) mod tests {
         let mut message = hex(REQUEST);
         message[34] = 13;
         message[36..38].copy_from_slice(&[0xcf, 0xca]);
-        assert_eq!(ping(&message), (Step::EXCEPTION, message));
+        assert_eq!(ping(&message), (Step::exception(Exception::Icmp), message));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use pmdns_nics::Frame;
 use super::{HOPS, address_ethernet};
 use crate::packet::Layout;
 use crate::ports::Port;
-use crate::step::Step;
+use crate::step::{Exception, Step};
 use crate::wire::ip::{ETHERNET_SOURCE, IPV6_LEN, PROTOCOL_ICMPV6, pseudo_header, turn_round, v6};
 use crate::wire::{be16, put16};
 
@@ -119,7 +119,7 @@ pub(super) fn answer(frame: &mut Frame, layout: Layout, port: &Port) -> Option<S
             let destination = if source == UNSPECIFIED { ALL_NODES_MAC } else { sender };
             address_ethernet(frame.bytes_mut(), destination, port.mac);
         }
-        _ => return Some(Step::EXCEPTION),
+        _ => return Some(Step::exception(Exception::Icmpv6)),
     }
     Some(Step::TRANSMIT)
 }
@@ -362,7 +362,7 @@ pub(super) mod tests {
     fn other_messages_go_to_the_host() {
         for kind in ["88", "86", "02"] {
             let frame = with(SOLICITATION, MESSAGE, kind);
-            assert_eq!(ask(&frame), (Step::EXCEPTION, frame), "type {kind}");
+            assert_eq!(ask(&frame), (Step::exception(Exception::Icmpv6), frame), "type {kind}");
         }
     }
 

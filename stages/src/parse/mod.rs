@@ -19,13 +19,14 @@ use crate::fixed::FixedAnswers;
 use crate::neighbor::{ALL_MLD_ROUTERS, HOP_BY_HOP};
 use crate::packet::{Flags, Packet};
 use crate::ports::{Port, Ports};
-use crate::step::{Reason, Step};
+use crate::step::{Exception, Reason, Step};
 use crate::vlan::Tags;
 use crate::wire::checksum::Sum;
 use crate::wire::dns::{Asked, HEADER_LEN, PLAIN_UDP_SIZE, flag, header, question_len};
 use crate::wire::ip::{
     ETHERNET_LEN, ETHERNET_SOURCE, ETHERTYPE, IPV4_MIN_LEN, IPV6_LEN, PROTOCOL_ICMP,
-    PROTOCOL_ICMPV6, PROTOCOL_UDP, TYPE_ARP, TYPE_IPV4, TYPE_IPV6, UDP_LEN, udp, v4, v6,
+    PROTOCOL_ICMPV6, PROTOCOL_TCP, PROTOCOL_UDP, TYPE_ARP, TYPE_IPV4, TYPE_IPV6, UDP_LEN, udp, v4,
+    v6,
 };
 use crate::wire::name::Seed;
 use crate::wire::{be16, field16};
@@ -128,7 +129,7 @@ impl Parse {
             }
             TYPE_IPV6 => self.read_ipv6(packet, port, l3),
             TYPE_ARP => Ok(Step::at(StageName::Neighbor)),
-            _ => Ok(Step::EXCEPTION),
+            _ => Ok(Step::exception(Exception::Ethertype)),
         }
     }
 
@@ -173,7 +174,7 @@ impl Parse {
                 self.read_udp(packet, port, addresses, l3 + header_len..l3 + total_len)
             }
             PROTOCOL_ICMP => Ok(Step::at(StageName::Neighbor)),
-            _ => Ok(Step::EXCEPTION),
+            other => Ok(Step::exception(exception_of(other))),
         }
     }
 
@@ -213,7 +214,7 @@ impl Parse {
             PROTOCOL_ICMPV6 => Ok(Step::at(StageName::Neighbor)),
             IPV6_FRAGMENT => Err(Reason::Ipv6Fragment),
             extension if IPV6_EXTENSIONS.contains(&extension) => Err(Reason::Ipv6Extension),
-            _ => Ok(Step::EXCEPTION),
+            other => Ok(Step::exception(exception_of(other))),
         }
     }
 
@@ -235,7 +236,7 @@ impl Parse {
             return Err(Reason::UdpHeader);
         }
         if field16(header, udp::DESTINATION) != port.dns_port {
-            return Ok(Step::EXCEPTION);
+            return Ok(Step::exception(Exception::UdpPort));
         }
         // The answer goes back to the source and comes from the destination, so both must be one host's.
         if frame.first_chunk() != Some(&port.mac) {
@@ -346,6 +347,15 @@ impl Stage for Parse {
 #[inline(always)]
 fn address_at<const N: usize, const HEADER: usize>(header: &[u8; HEADER], at: usize) -> [u8; N] {
     std::array::from_fn(|index| header[at + index])
+}
+
+/// What a packet of another protocol over IP is.
+#[cold]
+fn exception_of(protocol: u8) -> Exception {
+    match protocol {
+        PROTOCOL_TCP => Exception::Tcp,
+        _ => Exception::Protocol,
+    }
 }
 
 /// Whether no host may send from this address: answering it would reach somebody else, or ourselves.

@@ -190,14 +190,18 @@ fn bound_b2_mld_queries_reach_the_neighbor_stage() {
 }
 
 #[test]
-fn what_is_for_this_host_but_not_dns_is_an_exception() {
+fn bound_low_what_is_for_this_host_but_not_dns_is_an_exception_of_its_kind() {
+    let exception = Step::exception;
     let tcp = |frame: &mut Vec<u8>| {
         frame[23] = 6;
         seal_ipv4(&mut frame[14..34]);
     };
-    assert_eq!(step_after(&query("a. A"), tcp), Step::EXCEPTION);
-    assert_eq!(step_after(&query("a. A"), |f| put16(f, 36, 54)), Step::EXCEPTION);
-    assert_eq!(step_after(&query("a. A"), |f| put16(f, 12, 0x88cc)), Step::EXCEPTION);
+    assert_eq!(step_after(&query("a. A"), tcp), exception(Exception::Tcp));
+    assert_eq!(step_after(&query("a. A"), |f| put16(f, 36, 54)), exception(Exception::UdpPort));
+    assert_eq!(
+        step_after(&query("a. A"), |f| put16(f, 12, 0x88cc)),
+        exception(Exception::Ethertype)
+    );
     let arp = |frame: &mut Vec<u8>| put16(frame, 12, TYPE_ARP);
     assert_eq!(step_after(&query("a. A"), arp), Step::at(StageName::Neighbor));
 }

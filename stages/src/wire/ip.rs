@@ -27,6 +27,8 @@ pub const TYPE_QINQ: u16 = 0x88a8;
 
 /// Protocol number of ICMP.
 pub const PROTOCOL_ICMP: u8 = 1;
+/// Protocol number of TCP.
+pub const PROTOCOL_TCP: u8 = 6;
 /// Protocol number of UDP.
 pub const PROTOCOL_UDP: u8 = 17;
 /// Protocol number of ICMPv6.

@@ -300,7 +300,7 @@ fn stages(report: &Report) -> Vec<Family> {
         Family::new(
             Kind::Counter,
             "stage_exits",
-            "Where the stage sent packets: another stage, transmit, slow_path, exception, drop.REASON.",
+            "Where the stage sent packets: another stage, transmit, slow_path, exception.KIND, drop.REASON.",
             &["core", "stage", "exit"],
         )
         .of(exits),
