@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
-# Installs the packages that building pmdns needs, with --lab those that its end-to-end labs need, and with --peers also the
-# other servers that scripts/compare.sh compares it with.
+# Installs the packages that building pmdns needs, with --lab those that its end-to-end labs need, with --vm also those of
+# the labs in an emulated machine (scripts/lab-vm.sh), and with --peers also the other servers that scripts/compare.sh compares it with.
 # Debian and Ubuntu, as root or by sudo. What is there already is left alone.
 set -euo pipefail
 
 BUILD=(dpdk dpdk-dev libdpdk-dev libclang-dev clang pkg-config libpcap-dev libnuma-dev build-essential)
 RUN=(iproute2 iputils-ping bind9-dnsutils)
 LAB=(nsd unbound knot knot-module-geoip knot-dnsutils dnsperf bind9-utils ethtool tshark util-linux gzip shellcheck valgrind)
+VM=(qemu-system-x86 linux-image-amd64 busybox-static kmod tcpdump python3-venv python3-pip)
+# From PyPI, into a folder of its own: Debian has no package of it.
+VIRTME=virtme-ng==1.42
+VIRTME_FOLDER=/opt/pmdns-lab
 PEERS=(pdns-recursor dnsdist bind9)
 # Not in every release; one that lacks it compares without it.
 IF_THERE=(knot-resolver)
@@ -15,7 +19,7 @@ declare -A SERVICES=([nsd]=nsd [unbound]=unbound [knot]=knot [pdns-recursor]=pdn
     [bind9]=named [knot-resolver]=kresd@1)
 
 usage() {
-    echo "usage: scripts/install.sh [--lab|--peers]" >&2
+    echo "usage: scripts/install.sh [--lab|--vm|--peers]" >&2
     exit 2
 }
 
@@ -23,6 +27,10 @@ wanted=("${BUILD[@]}" "${RUN[@]}")
 case "${1-}" in
     "") ;;
     --lab) wanted+=("${LAB[@]}") ;;
+    --vm)
+        [[ $(uname -m) == x86_64 ]] || { echo "the emulated machine is an x86-64 one, and so must this be" >&2; exit 1; }
+        wanted+=("${LAB[@]}" "${VM[@]}")
+        ;;
     --peers) wanted+=("${LAB[@]}" "${PEERS[@]}" "${IF_THERE[@]}") ;;
     *) usage ;;
 esac
@@ -36,17 +44,32 @@ if ! command -v apt-get > /dev/null; then
     exit 1
 fi
 
+as_root=()
+if [[ $(id -u) -ne 0 ]]; then
+    command -v sudo > /dev/null && as_root=(sudo)
+fi
+
+# The last thing to do, whether packages were missing or not.
+install_virtme() {
+    [[ ${1-} == --vm && ! -x $VIRTME_FOLDER/bin/vng ]] || return 0
+    echo "installing $VIRTME"
+    "${as_root[@]}" python3 -m venv "$VIRTME_FOLDER"
+    "${as_root[@]}" "$VIRTME_FOLDER/bin/pip" install --quiet "$VIRTME"
+}
+
 missing=()
 for package in "${wanted[@]}"; do
     state=$(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2> /dev/null || true)
     [[ $state == installed ]] || missing+=("$package")
 done
-[[ ${#missing[@]} -gt 0 ]] || exit 0
+if [[ ${#missing[@]} -eq 0 ]]; then
+    install_virtme "$@"
+    exit 0
+fi
 
-as_root=()
-if [[ $(id -u) -ne 0 ]]; then
-    command -v sudo > /dev/null || { echo "run as root: apt-get install ${missing[*]}" >&2; exit 1; }
-    as_root=(sudo)
+if [[ $(id -u) -ne 0 && ${#as_root[@]} -eq 0 ]]; then
+    echo "run as root: apt-get install ${missing[*]}" >&2
+    exit 1
 fi
 echo "installing ${missing[*]}"
 "${as_root[@]}" apt-get update -qq
@@ -64,6 +87,7 @@ if [[ ! -e $policy ]]; then
 fi
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y -qq --no-install-recommends "${missing[@]}" > /dev/null
+install_virtme "$@"
 [[ -d /run/systemd/system ]] || exit 0
 for package in "${missing[@]}"; do
     [[ -z ${SERVICES[$package]-} ]] || "${as_root[@]}" systemctl disable --now --quiet "${SERVICES[$package]}" || true

@@ -1,0 +1,112 @@
+# What both labs do inside the machine. Sourced by the commands that the host sends.
+# shellcheck shell=bash
+
+T=$(dirname "${BASH_SOURCE[0]}")
+
+# prepare: drivers, huge pages, and an upstream resolver.
+prepare() {
+    modprobe -a vfio-pci virtio_net 8021q
+    mkdir -p /dev/hugepages && mount -t hugetlbfs nodev /dev/hugepages
+    ip link set lo up
+    cat > /run/test.zone <<'Z'
+$ORIGIN test.
+@ 3600 SOA ns x 1 3600 600 86400 300
+@ 3600 NS ns
+* 3600 A 192.0.2.1
+Z
+    cat > /run/nsd.conf <<'N'
+server:
+ ip-address: 127.0.0.1@5300
+ username: ""
+ zonesdir: "/run"
+ pidfile: "/run/nsd.pid"
+ database: ""
+ xfrdfile: "/run/nsd.xfrd"
+ zonelistfile: "/run/nsd.zones"
+ xfrdir: "/run"
+ rrl-ratelimit: 0
+ server-count: 1
+zone:
+ name: test
+ zonefile: test.zone
+N
+    setsid nsd -c /run/nsd.conf
+}
+
+# device_of MAC: the PCI address of the network device with this hardware address.
+device_of() {
+    local file
+    for file in /sys/bus/pci/devices/*/net/*/address /sys/bus/pci/devices/*/virtio*/net/*/address; do
+        [ -e "$file" ] || continue
+        [ "$(cat "$file")" != "$1" ] || { echo "$file" | cut -d/ -f6; return; }
+    done
+    echo "no device $1" >&2
+    return 1
+}
+
+# take DEVICE: binds it to vfio-pci. (dpdk-devbind.py takes 20 s a call here.)
+take() {
+    echo vfio-pci > "/sys/bus/pci/devices/$1/driver_override"
+    echo "$1" > "/sys/bus/pci/devices/$1/driver/unbind"
+    echo "$1" > /sys/bus/pci/drivers_probe
+}
+
+# common_config: what every config of the labs ends with.
+common_config() {
+    cat <<'C'
+[eal]
+args = ["-m", "256"]
+[acl]
+default = "allow"
+[cache]
+size = "16MiB"
+[[upstream]]
+address = "127.0.0.1:5300"
+[control]
+socket = "/run/pmdns.sock"
+C
+}
+
+# serve CONFIG NAME: starts pmdns and waits until it answers; its log and last counters are files of that name.
+serve() {
+    setsid "$T/pmdns" run -c "$1" --json > "$T/$2.json" 2> "$T/$2.log" < /dev/null &
+    echo $! > /run/pmdns.pid
+    local tries=0
+    until "$T/pmdns" stats --socket /run/pmdns.sock > /dev/null 2>&1; do
+        kill -0 "$(cat /run/pmdns.pid)" 2> /dev/null || { cat "$T/$2.log"; return 1; }
+        tries=$((tries + 1))
+        [ $tries -lt 200 ] || return 1
+        sleep 0.3
+    done
+}
+
+# gone: waits until pmdns has ended.
+gone() {
+    local tries=0
+    while kill -0 "$(cat /run/pmdns.pid)" 2> /dev/null; do
+        tries=$((tries + 1))
+        [ $tries -lt 100 ] || return 1
+        sleep 0.2
+    done
+}
+
+# figure EXPRESSION: of a report on standard input, as Python reads it from `r`.
+figure() {
+    python3 -c "import json, sys; r = json.load(sys.stdin); print($1)"
+}
+
+# stats EXPRESSION: the same of the running instance.
+stats() {
+    "$T/pmdns" stats --json --socket /run/pmdns.sock | figure "$1"
+}
+
+# balanced FILE: whether every frame of the report is accounted for.
+balanced() {
+    figure "0 if (lambda t: t['received'] + t['made'] == sum(t[k] for k in \
+('transmitted', 'dropped', 'slow_path', 'exceptions', 'held')))(r['totals']) else sys.exit(str(r['totals']))" < "$1"
+}
+
+# asks SERVER NAME [TRIES]: whether a query over UDP gets its answer.
+asks() {
+    [ "$(dig +tries="${3:-1}" +timeout=4 +short "@$1" "$2.test")" = 192.0.2.1 ]
+}
