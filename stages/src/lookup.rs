@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::cache::{Cache, EntryRef, Head, Key, Probe, Sampler, Words, answers};
 use crate::packet::{Answer, Batch, MAX_BATCH, Packet, Who};
 use crate::policy::Ruleset;
-use crate::step::{Exits, Run, Step};
+use crate::step::{Exits, Reason, Run, Step};
 use crate::{Context, Stage, StageName};
 
 /// The stage that finds cached answers.
@@ -63,18 +63,31 @@ impl Lookup {
         if head.passed == self.rules.generation() && !packet.layout.who.is(Who::RULED) {
             return Step::at(StageName::Encode);
         }
-        self.ask_rules(packet)
+        self.ask_rules(packet, &head)
     }
 
-    /// Where a packet goes for which there is an answer, if the rules let it pass. What they answer instead is no hit.
+    /// Where a packet goes for which there is an answer, if the rules let it pass. What they answer instead is no hit, and
+    /// what other rules made of an answer is none either.
     #[cold]
     #[inline(never)]
-    fn ask_rules(&self, packet: &mut Packet) -> Step {
+    fn ask_rules(&self, packet: &mut Packet, answer: &Head) -> Step {
+        let is_rewritten = answer.flags & Head::REWRITTEN != 0;
         match self.rules.judge(packet) {
+            None if is_rewritten && self.is_exempt(packet) => {
+                packet.answer = Answer::None;
+                Step::at(StageName::Policy)
+            }
+            None if answer.rcode == Head::SILENT => Step::drop(Reason::Blocked),
             None => Step::at(StageName::Encode),
+            Some(Step::SLOW_PATH) => Step::at(StageName::Policy),
             Some(step) if step == Step::at(StageName::Encode) => Step::at(StageName::Policy),
             Some(step) => step,
         }
+    }
+
+    fn is_exempt(&self, packet: &Packet) -> bool {
+        let client = packet.layout.client(packet.frame.bytes());
+        self.rules.exemption(client, packet.layout.who).is_some()
     }
 
     /// The first half of a lookup: what the index says.

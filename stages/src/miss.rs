@@ -9,6 +9,7 @@ use pmdns_nics::FramePool;
 use crate::cache::Key;
 use crate::cookie::COOKIE_LEN;
 use crate::packet::{Answer, Flags, Layout, Packet, Tick};
+use crate::policy::LocalRef;
 use crate::step::Step;
 use crate::wire::dns::{HEADER_LEN, QUESTION_FIXED_LEN, View};
 use crate::wire::ip::{ETHERNET_LEN, MAX_VLAN_TAGS, UDP_LEN, VLAN_LEN};
@@ -37,6 +38,8 @@ pub struct Miss {
     /// When the query came.
     pub received: Tick,
     layout: Layout,
+    /// The alias that a rule answers with, whose target is to be resolved.
+    alias: Option<LocalRef>,
     question_sum: u16,
     port: u8,
     len: u16,
@@ -55,6 +58,10 @@ impl Miss {
             key: packet.key,
             received: packet.received,
             layout,
+            alias: match packet.answer {
+                Answer::Local(found) => Some(found),
+                _ => None,
+            },
             question_sum: packet.question_sum,
             port: packet.frame.port(),
             len: len as u16,
@@ -72,6 +79,12 @@ impl Miss {
     #[inline]
     pub fn key(&self) -> Key<'_> {
         Key::of(self.query())
+    }
+
+    /// The alias that a rule answers with, whose target is to be resolved instead of the question.
+    #[inline]
+    pub fn alias(&self) -> Option<LocalRef> {
+        self.alias
     }
 
     /// The client's IP address, 4 or 16 bytes.

@@ -73,12 +73,17 @@ impl Packet {
     /// Refuses a query that does not want recursion, after what is ours has been looked for (RFC 8914 section 4.21), and
     /// says whether it is one. From the cache nobody gets to know what others asked.
     pub(crate) fn refuse_unless_recursive(&mut self) -> bool {
-        let is_refused = self.query().flags() & flag::RD == 0;
+        let is_refused = !self.wants_recursion();
         if is_refused {
             self.answer = Answer::Rcode(Rcode::REFUSED);
             self.extended_error = Some(ExtendedError::NOT_AUTHORITATIVE);
         }
         is_refused
+    }
+
+    /// Whether the client wants us to ask others.
+    pub(crate) fn wants_recursion(&self) -> bool {
+        self.query().flags() & flag::RD != 0
     }
 
     /// Notes for how long a prefix of the client's network the answer is; a client that said nothing of its network

@@ -188,6 +188,9 @@ pub struct Rpz {
     /// The views it holds in; none: all.
     #[serde(default)]
     pub views: Vec<String>,
+    /// A rule that cannot be used makes the zone unusable, instead of being left out.
+    #[serde(default)]
+    pub strict: bool,
 }
 
 /// What the lines of a block list look like.

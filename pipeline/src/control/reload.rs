@@ -252,12 +252,16 @@ fn read(path: Option<&PathBuf>, latest: Config, recipe: Recipe) -> Result<Read, 
 
 /// What rules consist of, in a line.
 pub fn describe(digest: &Digest) -> String {
-    let Digest { local_names, policy_names, blocked_names, bytes, warnings } = digest;
+    let Digest { local_names, policy_names, skipped_rules, blocked_names, bytes, warnings } =
+        digest;
     let mut text = format!(
         "{local_names} local names, {policy_names} names in policy zones, {blocked_names} blocked names \
          in {:.1} MiB",
         *bytes as f64 / f64::from(1 << 20)
     );
+    if *skipped_rules > 0 {
+        text += &format!(", {skipped_rules} rules of policy zones left out");
+    }
     if !warnings.is_empty() {
         text += &format!(", {} files with lines that were not understood", warnings.len());
     }

@@ -63,6 +63,8 @@ counters! {
         nxdomain_cut,
         /// Clients answered with SERVFAIL.
         servfail,
+        /// Clients that get no answer, because a rule about what is in it says so.
+        silenced,
         /// Waiting clients whose deadline passed.
         deadline,
         /// Misses answered with SERVFAIL because their question failed a moment ago.
@@ -246,6 +248,7 @@ impl CountersSnapshot {
             + self.answered_for_subnet
             + self.stale
             + self.nxdomain_cut
+            + self.silenced
             + self.servfail
             + self.shed_pending
             + self.shed_waiting

@@ -15,6 +15,7 @@ use pmdns_stages::wire::edns::ExtendedError;
 use pmdns_stages::wire::subnet::Subnet;
 use pmdns_stages::{Context, Tick};
 
+use super::aliases::Leads;
 use super::capabilities::Capabilities;
 use super::cookies::Bakery;
 use super::counters::{CacheCounters, Counters, UpstreamCounters, add, count, lower};
@@ -30,7 +31,7 @@ use super::pending::{Admission, Pending, Ticket, Waiter};
 use super::plan::Plan;
 use super::prefetch::Prefetch;
 use super::prefixes::PrefixLengths;
-use super::query::Question;
+use super::query::{Question, Rule};
 use super::refusals::Refusals;
 use super::shedding::Reason;
 use super::stale::Stale;
@@ -88,6 +89,8 @@ pub(super) struct Desk {
     pub(super) network: Network,
     pub(super) encrypted: Encrypted,
     pub(super) validation: Validation,
+    /// Questions that wait for what their aliases lead to.
+    pub(super) leads: Leads,
 }
 
 /// How an exchange ends.
@@ -123,6 +126,12 @@ impl Desk {
     /// Takes in a miss. The first of its kind is asked upstream.
     pub(super) fn take_in(&mut self, miss: Miss, worker: usize) {
         count(&self.counters.misses);
+        if let Some(found) = miss.alias()
+            && self.outlets.encode.rules().alias(found, &miss).is_none()
+            && self.outlets.anew(&miss, worker, found, &self.context)
+        {
+            return;
+        }
         let question = self.question(&miss);
         // It may have been answered while it was on its way here: the reply came to another client.
         if let Some(found) = self.find(&question)
@@ -211,6 +220,7 @@ impl Desk {
         });
         lower(&counters.pending);
         self.validation.fetched(&question, None);
+        self.lead_on_from(&question, outcome);
         match outcome {
             Outcome::Answer(answer) => {
                 self.wake(&question);
@@ -252,6 +262,9 @@ impl Desk {
 
     /// Ends a question with its answer. Those that others have yet to give are not needed any more.
     pub(super) fn answer(&mut self, ticket: Ticket, answer: Answer) {
+        if answer.entry.head().flags & Head::LEADS_ON != 0 {
+            return self.lead_on(ticket, &answer.entry);
+        }
         if let Some((_, plan)) = self.pending.find(ticket) {
             // The one that brought the answer is in the air still.
             add(&self.counters.wasted, plan.in_air().saturating_sub(1) as u64);
@@ -309,26 +322,34 @@ impl Desk {
         }
     }
 
-    fn find(&self, question: &Question) -> Option<EntryRef> {
+    pub(super) fn find(&self, question: &Question) -> Option<EntryRef> {
+        if matches!(question.rule(), Rule::Alias(..)) {
+            return None;
+        }
         let found = self.cache.find(question.hash())?;
         let entry = self.cache.view(found);
         let matches = answers(&entry, &question.key());
-        let fresh = Head::read(&entry).expires > self.context.seconds;
-        (matches && fresh && entry.is_valid()).then_some(found)
+        let head = Head::read(&entry);
+        let fresh = head.expires > self.context.seconds;
+        // Who is exempt from rules gets what no rule has changed. What is not to be given is no answer.
+        let is_changed = head.flags & Head::REWRITTEN != 0 && question.rule() != Rule::None;
+        let usable = fresh && !is_changed && head.rcode != Head::SILENT;
+        (matches && usable && entry.is_valid()).then_some(found)
     }
 
     /// Puts an answer into the cache, unless it is for its askers only (TTL 0). What was there for the same
     /// question is out of date either way. An answer for one network goes elsewhere.
     fn keep(&mut self, question: &Question, Answer { entry, network }: &Answer) {
+        let Some(entry) = self.to_keep(question, entry) else { return };
         let head = entry.head();
         let is_fresh = head.expires > self.context.seconds;
         if let Some(network) = *network {
             if is_fresh {
-                self.subnets.keep(question, network, entry.clone(), &self.counters);
+                self.subnets.keep(question, network, entry.into_owned(), &self.counters);
             }
             return;
         }
-        let kept = is_fresh && self.writer.insert(entry).is_kept();
+        let kept = is_fresh && self.writer.insert(&entry).is_kept();
         if !kept {
             self.writer.remove(head.hash);
         }

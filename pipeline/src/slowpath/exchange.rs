@@ -16,7 +16,7 @@ use super::network::{Ready, Timer};
 use super::pending::Ticket;
 use super::plan::{Attempt, Next, Setback, Transport};
 use super::prefixes::ClientPrefix;
-use super::query::Question;
+use super::query::{Question, Rule};
 use super::shedding::Reason;
 use super::udp::{self, Flight, InFlight, Received};
 
@@ -35,7 +35,10 @@ type Passengers = ArrayVec<Passenger, MAX_QUERIES_PER_PORT>;
 impl Desk {
     /// Does what a question's plan says, until it has to wait. A question that has ended needs nothing.
     pub(super) fn advance(&mut self, ticket: Ticket) {
-        while let Some((_, plan)) = self.pending.find(ticket) {
+        while let Some((question, plan)) = self.pending.find(ticket) {
+            if let Rule::Alias(found, _) = question.rule() {
+                return self.begin_alias(ticket, found);
+            }
             match plan.next() {
                 Next::Try(attempt) => {
                     if let Some(usual) = plan.take_hedge() {

@@ -16,6 +16,7 @@
 //! Three promises, whatever the upstreams do: a client that is admitted is answered by its deadline or
 //! counted; memory is bounded by the settings; once an upstream answers again, so do we.
 
+mod aliases;
 mod calls;
 mod capabilities;
 mod cookies;
@@ -81,6 +82,7 @@ pub use prefixes::PrefixLengths;
 use crate::clock::Clock;
 use crate::ring::{RingReceiver, RingSender};
 use crate::rules::Tray;
+use aliases::Leads;
 use capabilities::Capabilities;
 use cookies::Bakery;
 use desk::Desk;
@@ -298,6 +300,7 @@ fn open(parts: SlowPathParts) -> io::Result<(Desk, Vec<RingReceiver<Miss>>)> {
         orders: Orders::new(parts.orders),
         hits: parts.hits,
         prefetch: Prefetch::new(parts.prefetch, settings.threads),
+        leads: Leads::default(),
     };
     Ok((desk, parts.inlets))
 }

@@ -5,7 +5,7 @@ use pmdns_stages::wire::dns::rtype;
 use pmdns_stages::wire::name::suffixes;
 
 use super::desk::Desk;
-use super::query::Question;
+use super::query::{Question, Rule};
 
 /// Ancestors looked at, the name itself included: random names are made a label or two below real ones.
 const MAX_ANCESTORS: usize = 16;
@@ -13,7 +13,7 @@ const MAX_ANCESTORS: usize = 16;
 impl Desk {
     /// An answer that follows from a cached NXDOMAIN of this name, or of one above it.
     pub(super) fn denial(&self, question: &Question) -> Option<Entry> {
-        if !self.nxdomain_cut {
+        if !self.nxdomain_cut || question.rule() != Rule::None {
             return None;
         }
         let asked = question.key();

@@ -8,7 +8,7 @@ use pmdns_nics::{Frame, FramePool};
 use pmdns_stages::cache::{Entry, EntryRef, Head};
 use pmdns_stages::encode::Encode;
 use pmdns_stages::miss::Miss;
-use pmdns_stages::policy::Ruleset;
+use pmdns_stages::policy::{LocalRef, Ruleset};
 use pmdns_stages::wire::dns::Rcode;
 use pmdns_stages::wire::edns::ExtendedError;
 use pmdns_stages::{Answer, Context, Packet, Stage, Step, Tick};
@@ -88,6 +88,9 @@ impl Outlets {
         context: &Context,
         sent: impl Fn(&Counters) -> &AtomicU64,
     ) {
+        if entry.head().rcode == Head::SILENT {
+            return count(&self.counters.silenced);
+        }
         let fate = match waiter.miss.packet(&self.pool, Answer::None) {
             Some(mut packet) => {
                 packet.extended_error = why_stale(&entry.head());
@@ -111,6 +114,22 @@ impl Outlets {
         let fate = self.answer_staged(miss, worker, Answer::Cached(entry), None, context);
         if fate != Fate::Evicted {
             count(self.counter(fate, |counters| &counters.answered_from_cache_late));
+        }
+        fate != Fate::Evicted
+    }
+
+    /// Answers by the rules in use, which are others than those by which the miss was one; `false`: they let it pass, and
+    /// nothing was done.
+    pub(super) fn anew(
+        &mut self,
+        miss: &Miss,
+        worker: usize,
+        found: LocalRef,
+        context: &Context,
+    ) -> bool {
+        let fate = self.answer_staged(miss, worker, Answer::Local(found), None, context);
+        if fate != Fate::Evicted {
+            count(self.counter(fate, |counters| &counters.answered));
         }
         fate != Fate::Evicted
     }

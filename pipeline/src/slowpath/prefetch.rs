@@ -156,7 +156,9 @@ impl Desk {
         let Self { groups, health, now, .. } = self;
         let question = Question::of_entry(entry).validating(self.validation.is_on());
         // Those who say where they are get answers for their networks, and nobody is where this would be asked from.
-        if question.key().flags & Key::SUBNET != 0 {
+        // What a rule made of an answer is made anew when somebody asks.
+        let is_rewritten = answer.flags & Head::REWRITTEN != 0;
+        if is_rewritten || question.key().flags & Key::SUBNET != 0 {
             return count(&self.counters.prefetch_dropped);
         }
         let begin = |question: &Question| groups.plan(question.zone(), health, *now);

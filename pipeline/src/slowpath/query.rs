@@ -6,6 +6,7 @@ use std::hash::{Hash, Hasher};
 use arrayvec::ArrayVec;
 use pmdns_stages::cache::{Entry, Key, NameBuffer};
 use pmdns_stages::miss::Miss;
+use pmdns_stages::policy::LocalRef;
 use pmdns_stages::wire::dns::{
     CLASS_IN, HEADER_LEN, QUESTION_FIXED_LEN, Rcode, flag, header, rtype,
 };
@@ -47,6 +48,29 @@ const MAX_QUERY: usize = HEADER_LEN
     + SUBNET_LEN
     + MAX_COOKIE;
 
+/// What rules make of a question. Questions that differ in it have different answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Rule {
+    /// It is asked upstream, and rules about answers hold.
+    #[default]
+    None,
+    /// The answer is this alias, and what it leads to in this view.
+    Alias(LocalRef, u8),
+    /// It is asked upstream, and no rule about answers holds of policy zones from this number on.
+    Exempt(u8),
+}
+
+impl Rule {
+    /// What there is to hash of it.
+    fn as_number(self) -> Option<u64> {
+        match self {
+            Self::None => None,
+            Self::Alias(found, view) => Some(found.as_number() << 8 | u64::from(view)),
+            Self::Exempt(zone) => Some(!u64::from(zone)),
+        }
+    }
+}
+
 /// A question, owned: what pending questions and remembered failures are found by.
 ///
 /// It hashes as its cache key does and the network it is asked for, with the process's seed, and compares in full.
@@ -62,6 +86,7 @@ pub(super) struct Question {
     hash: u64,
     /// The network it is asked for (RFC 7871), if for one in particular.
     subnet: Option<Subnet>,
+    rule: Rule,
     /// Hash of all that.
     place: u64,
 }
@@ -87,6 +112,7 @@ impl Question {
             validates: false,
             hash,
             subnet: None,
+            rule: Rule::None,
             place: hash,
         }
     }
@@ -136,9 +162,25 @@ impl Question {
 
     /// Makes it the same question for this network, or for none in particular.
     pub(super) fn ask_for(&mut self, subnet: Option<Subnet>, seed: Seed) {
-        let words = subnet.into_iter().flat_map(Subnet::words);
-        self.place = words.fold(self.hash, |hash, word| seed.mix(hash, word));
         self.subnet = subnet;
+        self.hash_again(seed);
+    }
+
+    /// The same question where rules make this of it.
+    pub(super) fn under(mut self, rule: Rule, seed: Seed) -> Self {
+        self.rule = rule;
+        self.hash_again(seed);
+        self
+    }
+
+    /// What rules make of it.
+    pub(super) fn rule(&self) -> Rule {
+        self.rule
+    }
+
+    fn hash_again(&mut self, seed: Seed) {
+        let words = self.subnet.into_iter().flat_map(Subnet::words).chain(self.rule.as_number());
+        self.place = words.fold(self.hash, |hash, word| seed.mix(hash, word));
     }
 
     /// The network it is asked for.

@@ -173,7 +173,7 @@ impl Desk {
         if question.is_checked() || self.validation.wants(question) {
             return Ok(Read { answer: Answer { entry, network }, to_judge: Some(reply.to_vec()) });
         }
-        let entry = self.outlets.encode.rules().respond(entry, question.key(), reply);
+        let entry = self.judged(question, entry, reply);
         Ok(Read { answer: Answer { entry, network }, to_judge: None })
     }
 

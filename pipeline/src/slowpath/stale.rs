@@ -18,7 +18,7 @@ use super::desk::{Desk, Outcome};
 use super::failures::Failures;
 use super::network::Timer;
 use super::pending::{Expired, Ticket, Waiter};
-use super::query::Question;
+use super::query::{Question, Rule};
 use super::shedding::Reason;
 use crate::clock::Clock;
 
@@ -56,7 +56,8 @@ impl Stale {
 impl Desk {
     /// The expired answer to `question`, as clients get it. This is the one place where it is made.
     pub(super) fn stale_answer(&self, question: &Question) -> Option<Entry> {
-        if !self.stale.is_served {
+        // What the cache has is not for those whom rules treat otherwise.
+        if !self.stale.is_served || question.rule() != Rule::None {
             return None;
         }
         let view = self.cache.view(self.cache.find(question.hash())?);

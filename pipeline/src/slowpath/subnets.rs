@@ -117,10 +117,11 @@ impl Subnets {
 }
 
 impl Desk {
-    /// What a client asks, for the network that upstreams will be told.
+    /// What a client asks, for the network that upstreams will be told, and what rules make of it.
     pub(super) fn question(&self, miss: &Miss) -> Question {
         let seed = self.cache.seed();
-        let mut question = Question::of(miss, seed).validating(self.validation.is_on());
+        let question = Question::of(miss, seed).validating(self.validation.is_on());
+        let mut question = question.under(self.rule_of(miss), seed);
         if let Some(subnet) = self.subnets.told(miss)
             && self.groups.tells_subnets(question.key())
         {

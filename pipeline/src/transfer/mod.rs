@@ -220,6 +220,7 @@ fn settings(rpz: &Rpz, keys: &[Tsig]) -> Result<Settings, TransferError> {
         file: rpz.file.clone(),
         primaries: rpz.primaries.clone(),
         key: rpz.key(keys).map(key).transpose()?,
+        strict: rpz.strict,
     })
 }
 

@@ -92,6 +92,7 @@ mod tests {
             file: "file".into(),
             primaries: vec![SocketAddr::from((PRIMARY, 53))],
             key,
+            strict: false,
         }
     }
 

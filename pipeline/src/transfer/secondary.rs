@@ -40,6 +40,8 @@ pub(super) struct Settings {
     pub(super) file: PathBuf,
     pub(super) primaries: Vec<SocketAddr>,
     pub(super) key: Option<Arc<Key>>,
+    /// A version with rules that cannot be used is refused.
+    pub(super) strict: bool,
 }
 
 impl Settings {
@@ -242,11 +244,12 @@ impl Secondary {
             Transferred::Whole(_) => (&self.tools.counters.whole, "whole"),
             Transferred::Changes(..) => (&self.tools.counters.incremental, "as differences"),
         };
-        let (name, file) = (self.settings.name.clone(), self.settings.file.clone());
+        let Settings { name, file, strict, .. } = &self.settings;
+        let (name, file, strict) = (name.clone(), file.clone(), *strict);
         let (writing, news) = (Arc::clone(&self.tools.writing), Arc::clone(&self.tools.news));
         let records = off_thread(move || {
             let _alone = writing.lock().unwrap_or_else(PoisonError::into_inner);
-            let records = next_version(transferred, name.as_slice(), &file)?;
+            let records = next_version(transferred, name.as_slice(), &file, strict)?;
             // Here, because who waits for it may be told to stop meanwhile.
             news.store(true, Ordering::Relaxed);
             Ok(records)
@@ -320,10 +323,11 @@ fn next_version(
     transferred: Transferred,
     zone: &[u8],
     file: &Path,
+    strict: bool,
 ) -> Result<Vec<LocalRecord>, Failure> {
     let records = transferred.records::<Failure>(zone, || Ok(read_zone(file, None)?))?;
     let soa = records.first().and_then(|one| Soa::of(one, zone)).ok_or(VersionError::NoSoa)?;
-    check_policy_zone(&records)
+    check_policy_zone(&records, strict)
         .map_err(|problem| Failure::Refused { serial: soa.serial, problem })?;
     keep_zone(file, &records).map_err(|source| Failure::Write { file: file.to_owned(), source })?;
     Ok(records)

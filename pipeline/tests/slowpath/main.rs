@@ -11,6 +11,7 @@ mod encrypted;
 mod explained;
 mod faults;
 mod forgery;
+mod garden;
 mod groups;
 mod judged;
 mod late;

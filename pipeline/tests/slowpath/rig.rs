@@ -16,19 +16,20 @@ use pmdns::slowpath::{
 };
 use pmdns::snapshot::CacheOrders;
 use pmdns_config::{
-    Config, DEFAULT_GROUP, Dnssec, Forward, Group, Health, RateLimit, Rpz, SlowPath, Strategy,
-    Upstream, UpstreamAddress, View,
+    Config, DEFAULT_GROUP, Dnssec, Forward, Group, Health, Local, LocalRecord, RateLimit, Rpz,
+    SlowPath, Strategy, Upstream, UpstreamAddress, View,
 };
 use pmdns_nics::hugepage::Arena;
 use pmdns_nics::{Frame, FramePool, HeapPool};
+use pmdns_stages::Step;
 use pmdns_stages::acl::Acl;
 use pmdns_stages::cache::{Cache, Hit, Lifetimes, Retention};
 use pmdns_stages::encode::Encode;
 use pmdns_stages::miss::Miss;
 use pmdns_stages::parse::Parse;
-use pmdns_stages::policy::Ruleset;
+use pmdns_stages::policy::{Policy, Ruleset};
 use pmdns_stages::ports::{Port, Ports};
-use pmdns_stages::testing::{OUR_IPV4, OUR_IPV6, OUR_MAC, Query, act_once};
+use pmdns_stages::testing::{OUR_IPV4, OUR_IPV6, OUR_MAC, Query, act_once, name_of};
 use pmdns_stages::wire::dns::{HEADER_LEN, flag, header};
 use pmdns_stages::wire::name::Seed;
 use pmdns_stages::wire::{be16, be32, ip, name};
@@ -151,6 +152,8 @@ pub(crate) struct Rig {
     parse: Parse,
     acl: Acl,
     config: Config,
+    /// What the line judges by, if a test is about that.
+    policy: Option<Policy>,
     pub(crate) rules: RulesDesk,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,
@@ -273,6 +276,7 @@ impl Rig {
             parse,
             acl: Acl::new(&config, &Ruleset::empty(seed)),
             config,
+            policy: None,
             rules: desk,
             stop,
             thread,
@@ -299,6 +303,10 @@ impl Rig {
         let context = self.clock.context(now);
         let packet = act_once(&mut self.parse, query.packet(), &context);
         let mut packet = act_once(&mut self.acl, packet, &context);
+        if let Some(policy) = &mut self.policy {
+            packet = act_once(policy, packet, &context);
+            assert_eq!(packet.step, Step::SLOW_PATH, "the line answers it");
+        }
         packet.received = now;
         Miss::of(&packet)
     }
@@ -325,8 +333,37 @@ impl Rig {
         self.judge_in(&[], test, rules);
     }
 
+    /// The same, and the line judges by them as well. Local records are those of the configuration.
+    pub(crate) fn judge_all_by(&mut self, test: &str, rules: &str, local: &[(&str, u16, Vec<u8>)]) {
+        let local = local.iter().map(|(name, rtype, data)| Local {
+            record: LocalRecord {
+                name: name_of(name).into(),
+                rtype: *rtype,
+                ttl: 300,
+                data: data.as_slice().into(),
+            },
+            views: Vec::new(),
+        });
+        self.config.local = local.collect();
+        let seed = Seed::new(SEED);
+        self.judge_with(&[], test, rules, |config| {
+            let (ruleset, _) = Ruleset::load(config, seed, RulesDesk::FIRST + 1).unwrap();
+            Policy::new(Arc::new(ruleset), seed)
+        });
+    }
+
     /// The same in some views only, by way of a file that only one `test` writes.
     fn judge_in(&mut self, views: &[&str], test: &str, rules: &str) {
+        self.judge_with(views, test, rules, |_| None);
+    }
+
+    fn judge_with<P: Into<Option<Policy>>>(
+        &mut self,
+        views: &[&str],
+        test: &str,
+        rules: &str,
+        policy: impl FnOnce(&Config) -> P,
+    ) {
         let path = std::env::temp_dir().join(format!("pmdns-rpz-{}-{test}", std::process::id()));
         std::fs::write(&path, format!("$ORIGIN rpz.\n@ 60 SOA ns admin 1 2 3 4 5\n{rules}"))
             .unwrap();
@@ -335,7 +372,10 @@ impl Rig {
             views: views.iter().map(|name| (*name).to_owned()).collect(),
             ..Rpz::default()
         }];
-        let fresh = self.rules.recipe().make(&Config { rpz, ..self.config.clone() }).unwrap();
+        let config = Config { rpz, ..self.config.clone() };
+        let fresh = self.rules.recipe().make(&config).unwrap();
+        self.policy = policy(&config).into();
+        self.acl = Acl::new(&config, &Ruleset::load(&config, Seed::new(SEED), 1).unwrap().0);
         std::fs::remove_file(&path).unwrap();
         self.rules.lend(fresh);
         wait_until(|| !self.rules.collect());

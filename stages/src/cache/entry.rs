@@ -203,6 +203,12 @@ impl Head {
     pub const STALE: u8 = 16;
     /// A rule about the addresses in it has made it what it is: it is not what an upstream said.
     pub const REWRITTEN: u8 = 32;
+    /// It ends in an alias by a rule, whose target has yet to be resolved.
+    pub const LEADS_ON: u8 = 64;
+    /// The alias's target begins with a wildcard label, in whose place the name that is asked for is to be put.
+    pub const TEMPLATE: u8 = 128;
+    /// The rcode of an answer that is not to be given: the query is dropped.
+    pub const SILENT: Rcode = Rcode(u8::MAX);
 
     /// Reads the head of an entry.
     #[inline(always)]

@@ -35,6 +35,7 @@
 //! `tests/cache_loom.rs` has loom try to break the argument on a log of four lines.
 
 mod accounts;
+mod alias;
 mod below;
 mod copy;
 mod entry;
@@ -56,6 +57,7 @@ use pmdns_nics::prefetch;
 use pmdns_nics::sync::{AtomicU64, Ordering, fence};
 
 pub use accounts::Standing;
+pub use alias::{Alias, NoAlias};
 pub use entry::{Entry, Head, Key, MAX_RECORDS, NameBuffer, Parts, Words, answers, ttl_offset};
 pub use geometry::CacheError;
 pub use hits::{Hit, MAX_SAMPLES, Sampler};

@@ -244,6 +244,7 @@ impl Encode {
     fn answer_anew(&self, packet: &mut Packet, context: &Context) -> Step {
         packet.answer = Answer::None;
         match self.rules.judge(packet) {
+            // An alias has to be followed, and then the rules are asked again.
             Some(step) if step != Step::at(StageName::Encode) => step,
             None if !packet.refuse_unless_recursive() => Step::SLOW_PATH,
             _ => self.answer_with_options(packet, context),

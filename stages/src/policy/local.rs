@@ -276,8 +276,15 @@ pub(super) fn rule_node(
     for (rtype, reply) in zone.own_answers(owner)? {
         types.push((rtype, entries.add(&reply, Head::AUTHORITATIVE)?));
     }
-    let alias = types.iter().find(|(rtype, _)| *rtype == rtype::CNAME);
-    let other = alias.map_or(Entries::NODATA, |(_, entry)| *entry);
+    let alias = zone.own_answers(owner)?.into_iter().find(|(rtype, _)| *rtype == rtype::CNAME);
+    let Some((_, alias)) = alias else { return Ok(Node::of_types(types, Entries::NODATA)) };
+    // A target below a wildcard is made of the name that is asked for, whatever the type.
+    if zone.alias(owner).is_some_and(|target| Zone::above_wildcard(&target).is_some()) {
+        let reply = Reply { leads_on: true, ..alias };
+        let entry = entries.add(&reply, Head::AUTHORITATIVE | Head::TEMPLATE)?;
+        return Ok(Node::of_types(vec![(rtype::CNAME, entry)], entry));
+    }
+    let other = entries.add(&Reply { leads_on: true, ..alias }, Head::AUTHORITATIVE)?;
     Ok(Node::of_types(types, other))
 }
 
@@ -313,6 +320,7 @@ impl Entries {
 
 /// The entry of a reply. Nothing in it depends on the name that is asked for.
 fn entry(reply: &Reply, flags: u8, seed: Seed) -> Entry {
+    let flags = flags | if reply.leads_on { Head::LEADS_ON } else { 0 };
     const ROOT: &[u8] = &[0];
     let key = Key { name: ROOT, qtype: NO_TYPE, qclass: CLASS_IN, flags: 0 };
     Entry::new(&Parts {

@@ -96,13 +96,17 @@ impl Stage for Policy {
     }
 
     fn act(&mut self, packet: &mut Packet, context: &Context) -> Step {
-        if packet.answer != Answer::None {
-            // Lookup has asked the rules, because there is an answer in the cache.
-            return Step::at(StageName::Encode);
-        }
-        match self.rules.judge(packet) {
+        // Lookup has asked the rules, if there is an answer in the cache.
+        let decided = match packet.answer {
+            Answer::None => self.rules.judge(packet),
+            Answer::Local(found) if packet.wants_recursion() && self.rules.leads_on(found) => {
+                Some(Step::SLOW_PATH)
+            }
+            _ => Some(Step::at(StageName::Encode)),
+        };
+        match decided {
+            None | Some(Step::SLOW_PATH) => self.miss(packet, context),
             Some(step) => step,
-            None => self.miss(packet, context),
         }
     }
 }

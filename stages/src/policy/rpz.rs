@@ -8,6 +8,7 @@
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use arrayvec::ArrayVec;
@@ -49,11 +50,6 @@ pub enum RpzError {
         /// Where its CNAME record points.
         action: String,
     },
-    /// An answer is kept for all who ask for it, and there is none that says nothing.
-    #[error(
-        "`{0}` is to be dropped for what its answer says, which is not possible; use the action NXDOMAIN (CNAME .)"
-    )]
-    DropResponse(String),
     /// Records contradict each other.
     #[error(transparent)]
     Local(#[from] LocalError),
@@ -150,14 +146,29 @@ impl NameRules {
     }
 }
 
-/// Whether these records make a policy zone.
+/// Whether these records make a policy zone; a strict one has no rules that cannot be used.
 ///
 /// # Errors
 ///
 /// What is wrong with them.
-pub fn check_policy_zone(records: &[LocalRecord]) -> Result<(), RpzError> {
+pub fn check_policy_zone(records: &[LocalRecord], strict: bool) -> Result<(), RpzError> {
     let seed = Seed::new([0; 16]);
-    PolicyZone::new(records, &mut Entries::new(seed), seed).map(drop)
+    let zone = PolicyZone::new(records, &mut Entries::new(seed), seed)?;
+    zone.skipped.first.filter(|_| strict).map_or(Ok(()), Err)
+}
+
+/// Rules of a zone that cannot be used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Skipped {
+    pub(super) count: usize,
+    pub(super) first: Option<RpzError>,
+}
+
+impl Skipped {
+    fn add(&mut self, problem: RpzError) {
+        self.count += 1;
+        self.first.get_or_insert(problem);
+    }
 }
 
 /// A policy zone, ready to be looked up.
@@ -174,10 +185,12 @@ pub(super) struct PolicyZone {
     seed: Seed,
     /// Prefixes of clients that there are rules about.
     pub(super) client_prefixes: Vec<Prefix>,
+    /// What is left out of it.
+    pub(super) skipped: Skipped,
 }
 
 impl PolicyZone {
-    /// The zone of these records; answers are put among `entries`.
+    /// The zone of these records; answers are put among `entries`. Rules that cannot be used are left out.
     pub(super) fn new(
         records: &[LocalRecord],
         entries: &mut Entries,
@@ -185,28 +198,16 @@ impl PolicyZone {
     ) -> Result<Self, RpzError> {
         let apex =
             records.iter().find(|record| record.rtype == rtype::SOA).ok_or(RpzError::NoApex)?;
-        let mut relative = Vec::new();
-        let is_rule =
-            |record: &&LocalRecord| record.name != apex.name && !DNSSEC.contains(&record.rtype);
-        for record in records.iter().filter(is_rule) {
-            let outside = || RpzError::Outside(text(&record.name));
-            let name = record.name.strip_suffix(&*apex.name).ok_or_else(outside)?;
-            if !suffixes(&record.name).any(|above| *above == *apex.name) {
-                return Err(outside());
-            }
-            relative.push(LocalRecord { name: [name, &[0]].concat().into(), ..record.clone() });
-        }
+        let mut skipped = Skipped::default();
+        let relative = relative(records, &apex.name, &mut skipped);
         let zone = Zone::new(&relative, |_| false)?;
         let mut build = Build::default();
         for owner in zone.owners() {
-            let action = match fixed_action(&zone, owner)? {
-                Some(action) => action,
-                None => {
-                    build.nodes.push(rule_node(&zone, owner, entries)?);
-                    Action::Local(build.nodes.len() as u32 - 1)
-                }
-            };
-            build.add(owner, action)?;
+            match build.add_owner(&zone, owner, entries) {
+                Err(RpzError::TooMany) => return Err(RpzError::TooMany),
+                Err(problem) => skipped.add(problem),
+                Ok(()) => {}
+            }
         }
         // A rule that stands twice is one record set, so no name comes twice.
         let first = |earlier, _| earlier;
@@ -224,6 +225,7 @@ impl PolicyZone {
             nodes: build.nodes.into(),
             seed,
             client_prefixes: build.clients.into_iter().map(|(prefix, _)| prefix).collect(),
+            skipped,
         })
     }
 
@@ -295,6 +297,37 @@ impl PolicyZone {
     }
 }
 
+/// The records of rules, with owners relative to the apex. What no zone could hold is left out.
+fn relative(records: &[LocalRecord], apex: &[u8], skipped: &mut Skipped) -> Vec<LocalRecord> {
+    let mut relative: Vec<LocalRecord> = Vec::new();
+    for record in records {
+        if *record.name == *apex || DNSSEC.contains(&record.rtype) {
+            continue;
+        }
+        let is_below = suffixes(&record.name).any(|above| *above == *apex);
+        match record.name.strip_suffix(apex).filter(|_| is_below) {
+            Some(name) => {
+                let name = [name, &[0]].concat().into();
+                relative.push(LocalRecord { name, ..record.clone() });
+            }
+            None => skipped.add(RpzError::Outside(text(&record.name))),
+        }
+    }
+    // Each owner by itself: what contradicts itself there says nothing about the others.
+    let mut owners: BTreeMap<Vec<u8>, Vec<LocalRecord>> = BTreeMap::new();
+    for record in relative {
+        owners.entry(record.name.to_ascii_lowercase()).or_default().push(record);
+    }
+    let is_sound = |records: &Vec<LocalRecord>| match Zone::new(records, |_| false) {
+        Ok(_) => true,
+        Err(problem) => {
+            skipped.add(problem.into());
+            false
+        }
+    };
+    owners.into_values().filter(is_sound).flatten().collect()
+}
+
 /// A name without pointers, in lower case.
 pub(super) type WholeName = ArrayVec<u8, MAX_NAME>;
 
@@ -364,14 +397,25 @@ struct Build {
 }
 
 impl Build {
-    fn add(&mut self, owner: &[u8], action: Action) -> Result<(), RpzError> {
-        let number = action.number();
+    /// Adds the rule that an owner and its records are.
+    fn add_owner(
+        &mut self,
+        zone: &Zone<'_>,
+        owner: &[u8],
+        entries: &mut Entries,
+    ) -> Result<(), RpzError> {
         let trigger = trigger(owner)?;
-        let is_of_query =
-            matches!(trigger, Trigger::Name(_) | Trigger::Below(_) | Trigger::Client(_));
-        if action == Action::Drop && !is_of_query {
-            return Err(RpzError::DropResponse(text(owner)));
-        }
+        let action = match fixed_action(zone, owner)? {
+            Some(action) => action,
+            None => {
+                self.nodes.push(rule_node(zone, owner, entries)?);
+                Action::Local(self.nodes.len() as u32 - 1)
+            }
+        };
+        self.add(trigger, action.number())
+    }
+
+    fn add(&mut self, trigger: Trigger, number: u32) -> Result<(), RpzError> {
         let prefixes = match trigger {
             Trigger::Client(prefix) => Ok((&mut self.clients, prefix)),
             Trigger::Response(prefix) => Ok((&mut self.responses, prefix)),
@@ -425,10 +469,9 @@ fn fixed_action(zone: &Zone<'_>, owner: &[u8]) -> Result<Option<Action>, RpzErro
     Ok(Some(action))
 }
 
-/// A single label that begins with `rpz-`, or a wildcard: actions that are none of ours.
+/// A single label that begins with `rpz-`: actions that are none of ours.
 fn is_reserved(target: &[u8]) -> bool {
-    let labels = suffixes(target).count() - 1;
-    Zone::above_wildcard(target).is_some() || labels == 1 && target[1..].starts_with(b"rpz-")
+    suffixes(target).count() == 2 && target[1..].starts_with(b"rpz-")
 }
 
 /// What the rule of an owner is about.

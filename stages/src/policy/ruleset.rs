@@ -17,14 +17,15 @@ use pmdns_config::{BlockAction, Config, NameError, Prefix, ViewSet};
 use super::filter::{Candidates, Filter, all_candidates};
 use super::lists::{Blocked, Lists};
 use super::local::{Entries, Local, LocalError};
-use super::rpz::{Action, PolicyZone, RpzError, WholeName, alias_targets};
+use super::rpz::{Action, PolicyZone, RpzError, Skipped, WholeName, alias_targets};
 use super::sources::LocalSources;
 use super::zone::Reply;
 use crate::StageName;
 use crate::cache::{Entry, Head, Key, NameBuffer};
-use crate::packet::{Answer, Packet};
+use crate::miss::Miss;
+use crate::packet::{Answer, Packet, Who};
 use crate::step::{Reason, Step};
-use crate::wire::dns::{Rcode, rtype};
+use crate::wire::dns::{Rcode, View, rtype};
 use crate::wire::edns::ExtendedError;
 use crate::wire::name::Seed;
 
@@ -65,6 +66,13 @@ pub struct LocalRef {
     number: u32,
 }
 
+impl LocalRef {
+    /// Both as one number, to hash.
+    pub fn as_number(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.number)
+    }
+}
+
 const _: () = assert!(size_of::<Answer>() == 8);
 
 /// Everything that names are judged by.
@@ -95,6 +103,8 @@ pub struct Digest {
     pub policy_names: usize,
     /// Names that are blocked, exceptions included.
     pub blocked_names: usize,
+    /// Rules of policy zones that cannot be used.
+    pub skipped_rules: usize,
     /// Bytes that the names take.
     pub bytes: usize,
     /// What was not understood, and is not an error.
@@ -189,7 +199,7 @@ impl Ruleset {
 
     /// The answer at a place, unless it is a place in another ruleset.
     #[inline]
-    pub(crate) fn entry(&self, found: LocalRef) -> Option<&Entry> {
+    pub fn entry(&self, found: LocalRef) -> Option<&Entry> {
         let LocalRef { generation, number } = found;
         (generation == self.generation).then(|| self.entries.get(number)).flatten()
     }
@@ -200,9 +210,16 @@ impl Ruleset {
         self.filter.prefetch(packet.query().name());
     }
 
-    /// Where a packet goes that a rule is about.
+    /// Whether the answer at a place is an alias whose target has yet to be resolved.
+    pub(crate) fn leads_on(&self, found: LocalRef) -> bool {
+        self.entry(found).is_some_and(|entry| entry.head().flags & Head::LEADS_ON != 0)
+    }
+
+    /// Where a packet goes that a rule is about. A client that wants recursion gets what an alias leads to as well, which
+    /// the slow path finds.
     pub(crate) fn judge(&self, packet: &mut Packet) -> Option<Step> {
-        packet.answer = match self.verdict_on(packet) {
+        let client = packet.layout.client(packet.frame.bytes());
+        packet.answer = match self.verdict_on(packet.query(), client) {
             Verdict::Pass => return None,
             Verdict::Drop => return Some(Step::drop(Reason::Blocked)),
             Verdict::Truncated => Answer::Truncated,
@@ -211,16 +228,76 @@ impl Ruleset {
                 Answer::Rcode(rcode)
             }
             Verdict::Entry(number) => {
-                Answer::Local(LocalRef { generation: self.generation, number })
+                let found = LocalRef { generation: self.generation, number };
+                packet.answer = Answer::Local(found);
+                if self.leads_on(found) && packet.wants_recursion() {
+                    return Some(Step::SLOW_PATH);
+                }
+                // Of a template there is nothing to give before it is filled in.
+                if self.is_template(found) {
+                    packet.refuse_unless_recursive();
+                }
+                packet.answer
             }
         };
         Some(Step::at(StageName::Encode))
     }
 
-    fn verdict_on(&self, packet: &Packet) -> Verdict {
-        let query = packet.query();
-        let (name, view) = (query.name(), packet.layout.who.view());
-        let client = packet.layout.client(packet.frame.bytes());
+    fn is_template(&self, found: LocalRef) -> bool {
+        self.entry(found).is_some_and(|entry| entry.head().flags & Head::TEMPLATE != 0)
+    }
+
+    /// The alias that a miss is about, whose target is to be resolved. `found` is what it was when the miss left its core;
+    /// the rules may be others by now.
+    pub fn alias(&self, found: LocalRef, miss: &Miss) -> Option<(LocalRef, &Entry)> {
+        let found = match self.entry(found) {
+            Some(_) => found,
+            None => match self.verdict_on(miss.query(), miss.client()) {
+                Verdict::Entry(number) => LocalRef { generation: self.generation, number },
+                _ => return None,
+            },
+        };
+        self.entry(found).filter(|_| self.leads_on(found)).map(|entry| (found, entry))
+    }
+
+    /// The first zone with a rule about a client, by its number, if the rule is that no others count for it: those about
+    /// answers in that zone and the ones behind it do not hold either.
+    pub fn exemption(&self, client: &[u8], who: Who) -> Option<u8> {
+        let zones = (0..).zip(&self.policies).filter(|(_, zone)| zone.views.has(who.view()));
+        let first = zones
+            .filter(|_| who.is(Who::RULED))
+            .find_map(|(number, zone)| Some((number, zone.of_client(client)?)))?;
+        (first.1 == Action::Passthru).then_some(first.0)
+    }
+
+    /// Whether every client that shares answers by `key` gets the same alias, so that what it leads to can be kept.
+    pub fn shares_alias(&self, key: Key<'_>, found: LocalRef) -> bool {
+        let candidates = self.filter.candidates(key.name);
+        let mut verdicts = self
+            .views_of(key.scope())
+            .map(|view| self.verdict(key.name, &candidates, key.qtype, None, view));
+        found.generation == self.generation
+            && verdicts.all(|verdict| verdict == Verdict::Entry(found.number))
+    }
+
+    /// As [`Ruleset::respond`], for a client that the zones from this number on hold nothing for.
+    pub fn respond_before(&self, entry: Entry, key: Key<'_>, message: &[u8], zone: u8) -> Entry {
+        if !self.judges_answer(&entry.head()) {
+            return entry;
+        }
+        let candidates = self.filter.candidates(key.name);
+        let verdict = self.verdict_on_answer(key, &candidates, message, zone);
+        self.carried_out(entry, key, verdict)
+    }
+
+    /// What local records of the view that a client is in say of a name.
+    pub fn local(&self, name: &[u8], qtype: u16, view: u8) -> Option<&Entry> {
+        let local = self.local.get(usize::from(view))?;
+        self.entries.get(local.find(name, &self.filter.candidates(name), qtype)?)
+    }
+
+    fn verdict_on(&self, query: View<'_>, client: &[u8]) -> Verdict {
+        let (name, view) = (query.name(), query.layout().who.view());
         let client = self.judges_clients.then_some(client);
         let mut candidates = Candidates::new();
         self.filter.find(name, &mut candidates);
@@ -290,7 +367,10 @@ impl Ruleset {
         let mut candidates = Candidates::new();
         self.filter.find(key.name, &mut candidates);
         let mut entry = self.rewritten(entry, key, &candidates, message);
-        entry.set_passed(self.passed_by(key, &candidates));
+        // Silence is no hit: lookup is to ask.
+        if entry.head().rcode != Head::SILENT {
+            entry.set_passed(self.passed_by(key, &candidates));
+        }
         entry
     }
 
@@ -304,12 +384,17 @@ impl Ruleset {
         if !self.judges_answer(&entry.head()) {
             return entry;
         }
-        match self.verdict_on_answer(key, candidates, message) {
+        let verdict = self.verdict_on_answer(key, candidates, message, u8::MAX);
+        self.carried_out(entry, key, verdict)
+    }
+
+    /// An answer after a verdict on it.
+    fn carried_out(&self, entry: Entry, key: Key<'_>, verdict: Verdict) -> Entry {
+        match verdict {
             Verdict::Pass => entry,
             Verdict::Truncated => entry.without_records(key, Rcode::NOERROR, Head::TOO_LONG),
             Verdict::Rcode(rcode) => entry.without_records(key, rcode, 0),
-            // The cache keeps answers, not silence.
-            Verdict::Drop => entry.without_records(key, Rcode::NXDOMAIN, 0),
+            Verdict::Drop => entry.without_records(key, Head::SILENT, 0),
             Verdict::Entry(number) => match self.entries.get(number) {
                 Some(local) => entry.with_records_of(key, local),
                 None => entry,
@@ -318,12 +403,13 @@ impl Ruleset {
     }
 
     /// What is to be done with an upstream's answer: by rules about the names that its aliases lead to, and about what
-    /// it says of addresses and name servers.
+    /// it says of addresses and name servers. Zones from `end` on do not count, nor do lists then.
     fn verdict_on_answer(
         &self,
         key: Key<'_>,
         candidates: &Candidates<'_>,
         message: &[u8],
+        end: u8,
     ) -> Verdict {
         // Whoever asks for an alias itself does not follow it.
         let is_followed = !matches!(key.qtype, rtype::CNAME | rtype::ANY);
@@ -331,7 +417,8 @@ impl Ruleset {
         let names: ArrayVec<WholeName, MAX_ALIASES> = names.collect();
         let aliases = names.iter().map(|name| (&**name, self.filter.candidates(name)));
         let aliases: Vec<(&[u8], Candidates<'_>)> = aliases.collect();
-        for zone in self.policies_in(key.scope()) {
+        let zones = (0..end).zip(&self.policies).map(|(_, zone)| zone);
+        for zone in zones.filter(|zone| zone.views.has(key.scope())) {
             // An earlier rule about the name exempts it; any other would have been carried out by now.
             if zone.of_name(key.name, candidates) == Some(Action::Passthru) {
                 return Verdict::Pass;
@@ -341,6 +428,9 @@ impl Ruleset {
             if let Some(action) = of_alias.or_else(|| zone.of_response(message)) {
                 return policy_verdict(zone, action, key.qtype);
             }
+        }
+        if end < u8::MAX {
+            return Verdict::Pass;
         }
         let of_lists = aliases
             .iter()
@@ -434,6 +524,16 @@ fn read_policies(
         let records = read_zone(&rpz.file, rpz.origin.as_deref())?;
         let mut zone = PolicyZone::new(&records, entries, seed)
             .map_err(|problem| RulesetError::Rpz { file: rpz.file.clone(), problem })?;
+        if let Skipped { count, first: Some(problem) } = std::mem::take(&mut zone.skipped) {
+            if rpz.strict {
+                return Err(RulesetError::Rpz { file: rpz.file.clone(), problem });
+            }
+            digest.skipped_rules += count;
+            let file = rpz.file.display();
+            digest
+                .warnings
+                .push(format!("{file}: {count} rules are left out, the first because {problem}"));
+        }
         zone.views = config.view_set(&rpz.views);
         zones.push(zone);
     }

@@ -9,7 +9,7 @@
 //! were not here.
 //!
 //! The owner of the first records of an answer is a pointer to the question, which fits wildcards as well. CNAME
-//! records are followed as far as the local records lead; from there on a client has to ask by itself.
+//! records are followed as far as the local records lead; from there on the slow path resolves the name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -67,6 +67,8 @@ pub(super) struct Reply {
     pub(super) answers: u16,
     /// Records in the authority section.
     pub(super) authorities: u16,
+    /// Whether its last alias leads to a name that is not ours, which is to be resolved.
+    pub(super) leads_on: bool,
 }
 
 impl<'r> Zone<'r> {
@@ -192,7 +194,10 @@ impl<'r> Zone<'r> {
                     place = self.place(&name.to_ascii_lowercase());
                     continue;
                 }
-                (None, None) => self.deny(&name.to_ascii_lowercase(), place, &mut reply),
+                (None, None) => {
+                    reply.leads_on = reply.answers > 0 && place == Place::Elsewhere;
+                    self.deny(&name.to_ascii_lowercase(), place, &mut reply);
+                }
             }
             return reply.checked(owner, qtype);
         }
@@ -311,7 +316,13 @@ impl<'r> RecordSet<'r> {
 impl Reply {
     /// No records, and nothing wrong with that.
     pub(super) fn empty() -> Self {
-        Self { rcode: Rcode::NOERROR, bytes: Vec::new(), answers: 0, authorities: 0 }
+        Self {
+            rcode: Rcode::NOERROR,
+            bytes: Vec::new(),
+            answers: 0,
+            authorities: 0,
+            leads_on: false,
+        }
     }
 
     /// One record of the name that is asked for.

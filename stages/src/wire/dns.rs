@@ -121,6 +121,8 @@ impl Rcode {
     pub const NOTIMP: Self = Self(4);
     /// The server will not answer this client or this question.
     pub const REFUSED: Self = Self(5);
+    /// A name exists that should not; of a made one, that it would be too long (RFC 6672 section 2.2).
+    pub const YXDOMAIN: Self = Self(6);
     /// The EDNS version is not supported.
     pub const BADVERS: Self = Self(16);
     /// The server cookie is not one of ours, and has to be (RFC 7873).

@@ -140,6 +140,8 @@ impl ExtendedError {
     pub const CACHED_ERROR: Self = Self::of(13);
     /// This server is about to stop, or too busy with others like this client.
     pub const NOT_READY: Self = Self::of(14);
+    /// What there is to answer with makes no sense (section 4.25).
+    pub const INVALID_DATA: Self = Self::of(24);
     /// The operator has blocked the name.
     pub const BLOCKED: Self = Self::of(15);
     /// The client may not ask.

@@ -42,8 +42,7 @@ impl Desk {
             self.learn(ticket, attempt, Setback::Bogus(ExtendedError::RRSIGS_MISSING));
         } else {
             self.validation.fetched(&question, Some(&reply));
-            let rules = self.outlets.encode.rules();
-            let entry = rules.respond(answer.entry, question.key(), &reply);
+            let entry = self.judged(&question, answer.entry, &reply);
             self.answer(ticket, Answer { entry, ..answer });
         }
     }
@@ -92,7 +91,8 @@ impl Desk {
         let (key, now) = (question.key(), self.context.seconds);
         let entry = Entry::from_reply(&sound.reply, key, question.hash(), now, &lifetimes);
         let entry = entry.map_err(|_| Setback::Refused(None))?;
-        Ok(self.outlets.encode.rules().respond(entry, key, &sound.reply))
+        let question = Rc::clone(question);
+        Ok(self.judged(&question, entry, &sound.reply))
     }
 
     /// Asks the upstreams for the validator. Nobody waits but that, and only for a while.

@@ -45,7 +45,7 @@ impl Served {
         let entry = self.entries.get(number).unwrap();
         let head = entry.head();
         assert_eq!((head.learnt, head.expires, head.ttl_count), (0, u32::MAX, 0));
-        assert_eq!(head.flags, Head::AUTHORITATIVE);
+        assert_eq!(head.flags & !Head::LEADS_ON, Head::AUTHORITATIVE);
         assert_eq!(head.optional_at, head.body_len);
         let body = entry.words()[head.body_at..].iter().flat_map(|word| word.to_le_bytes());
         let body: Vec<u8> = body.take(usize::from(head.body_len)).collect();
