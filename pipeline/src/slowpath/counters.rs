@@ -61,6 +61,8 @@ counters! {
         stale,
         /// Clients answered with NXDOMAIN, because a name above does not exist.
         nxdomain_cut,
+        /// Questions put to the upstreams over TCP, because NXDOMAIN for them came over UDP and would deny names below.
+        nxdomain_confirmed,
         /// Clients answered with SERVFAIL.
         servfail,
         /// Clients that get no answer, because a rule about what is in it says so.

@@ -349,6 +349,10 @@ impl Desk {
             }
             return;
         }
+        // What the validator asks for may belong to another thread.
+        if !self.writer.owns(head.hash) {
+            return;
+        }
         let kept = is_fresh && self.writer.insert(&entry).is_kept();
         if !kept {
             self.writer.remove(head.hash);

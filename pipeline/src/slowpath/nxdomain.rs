@@ -1,10 +1,16 @@
 //! NXDOMAIN for a name answers for all names below it, without asking (RFC 8020), where the operator wants that.
+//!
+//! One forged NXDOMAIN would take away everything below, so it has to be firm. Of one that is not, the upstreams are
+//! asked again over TCP.
 
 use pmdns_stages::cache::{Entry, Head, Key, answers};
 use pmdns_stages::wire::dns::rtype;
 use pmdns_stages::wire::name::suffixes;
 
+use super::counters::count;
 use super::desk::Desk;
+use super::network::Timer;
+use super::pending::Admission;
 use super::query::{Question, Rule};
 
 /// Ancestors looked at, the name itself included: random names are made a label or two below real ones.
@@ -12,7 +18,7 @@ const MAX_ANCESTORS: usize = 16;
 
 impl Desk {
     /// An answer that follows from a cached NXDOMAIN of this name, or of one above it.
-    pub(super) fn denial(&self, question: &Question) -> Option<Entry> {
+    pub(super) fn denial(&mut self, question: &Question) -> Option<Entry> {
         if !self.nxdomain_cut || question.rule() != Rule::None {
             return None;
         }
@@ -25,9 +31,43 @@ impl Desk {
         });
         // What one group denies says nothing about names that another is asked for.
         let group = self.groups.of(question.zone());
-        keys.take_while(|key| self.groups.of(question.zone_of(*key)) == group)
+        let mut doubtful = None;
+        let denial = keys
+            .take_while(|key| self.groups.of(question.zone_of(*key)) == group)
             .filter_map(|key| self.fresh(key))
-            .find_map(|entry| entry.cut_for(asked, question.hash()))
+            .find_map(|entry| {
+                let cut = entry.cut_for(asked, question.hash())?;
+                if entry.head().flags & Head::FIRM != 0 {
+                    return Some(cut);
+                }
+                doubtful.get_or_insert(entry);
+                None
+            });
+        if let Some(entry) = doubtful.filter(|_| denial.is_none()) {
+            self.confirm(&entry);
+        }
+        denial
+    }
+
+    /// Asks over TCP for what an entry of this thread's shard answers, for the cache only.
+    fn confirm(&mut self, entry: &Entry) {
+        let question = Question::of_entry(entry).validating(self.validation.is_on());
+        // Those who say where they are get answers for their networks, and nobody is where this would be asked from.
+        let is_for_networks = question.key().flags & Key::SUBNET != 0;
+        if is_for_networks
+            || !self.writer.owns(question.hash())
+            || self.failures.why(&question, self.now).is_some()
+        {
+            return;
+        }
+        let Self { groups, health, now, .. } = self;
+        let begin = |question: &Question| groups.plan(question.zone(), health, *now).over_tcp();
+        if let Admission::Leads(ticket) = self.pending.begin(question, begin) {
+            count(&self.counters.nxdomain_confirmed);
+            count(&self.counters.pending);
+            self.network.wake_at(self.now + self.deadline, Timer::Abandon(ticket));
+            self.advance(ticket);
+        }
     }
 
     /// A copy of what the cache has for `key`, if it has not expired.

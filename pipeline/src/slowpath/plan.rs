@@ -83,6 +83,8 @@ pub(super) struct Plan {
     left_in_round: usize,
     /// The same upstream again, another way.
     again: VecDeque<Attempt>,
+    /// How the first query to each leaves.
+    transport: Transport,
     /// Queries sent that have come to nothing yet and are not late.
     in_air: usize,
     /// How many may be.
@@ -123,6 +125,7 @@ impl Plan {
             upstreams: upstreams.len(),
             queue: upstreams,
             again: VecDeque::new(),
+            transport: Transport::Udp,
             in_air: 0,
             width,
             late: 0,
@@ -137,6 +140,11 @@ impl Plan {
             told: None,
             bogus: None,
         }
+    }
+
+    /// The same without UDP.
+    pub(super) fn over_tcp(self) -> Self {
+        Self { transport: Transport::Tcp, ..self }
     }
 
     /// Why there is no answer, once the plan has given up: what validation found, or what an upstream said.
@@ -184,7 +192,7 @@ impl Plan {
         }
         let Some(upstream) = self.queue.pop_front() else { return self.rest_in_air() };
         self.left_in_round -= 1;
-        self.send(Attempt { upstream, transport: Transport::Udp, edns: true, late: false })
+        self.send(Attempt { upstream, transport: self.transport, edns: true, late: false })
     }
 
     /// After how long to [`Plan::hedge`]. Asked once, as soon as the first query has left.
@@ -336,6 +344,16 @@ mod tests {
             fails(&mut plan, Attempt { transport: Transport::Tcp, ..udp(0) }, no_tcp);
             fails(&mut plan, udp(1), Setback::Refused(None));
         }
+    }
+
+    #[test]
+    fn a_plan_without_udp_has_none() {
+        let mut plan = plan(2).over_tcp();
+        let tcp = |upstream| Attempt { transport: Transport::Tcp, ..udp(upstream) };
+        fails(&mut plan, tcp(0), Setback::NeedsPlainDns);
+        fails(&mut plan, Attempt { edns: false, ..tcp(0) }, Setback::Unreachable);
+        fails(&mut plan, tcp(1), Setback::Silent);
+        fails(&mut plan, tcp(0), Setback::Refused(None));
     }
 
     #[test]

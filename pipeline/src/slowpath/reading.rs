@@ -166,6 +166,9 @@ impl Desk {
                 return Err(Setback::NeedsTcp);
             }
         };
+        if proof == Proof::Firm {
+            entry.vouch();
+        }
         // Who validates believes nobody's AD (RFC 4035 section 4.9.3), and nobody else believes what can be forged.
         if self.validation.is_on() || !is_believed(&self.upstreams[attempt.upstream]) {
             entry.distrust();

@@ -6,9 +6,13 @@ use pmdns_stages::wire::{name, put16};
 use crate::rig::{Rig, Setup};
 use crate::stub::{Asked, Stub};
 
+/// The cookie of all upstreams here.
+const SERVER: [u8; 8] = *b"server01";
+
 /// A rig that cuts, whose upstream says so of every name.
 fn cutting(script: fn(&Asked) -> Vec<u8>) -> (Stub, Rig) {
-    let stub = Stub::replying(script);
+    // NXDOMAIN that could be forged denies nothing below.
+    let stub = Stub::replying(move |asked| asked.with_cookie(script(asked), SERVER));
     let mut setup = Setup::asking(&[&stub]);
     setup.keeping.nxdomain_cut = true;
     let rig = setup.start();
@@ -81,10 +85,10 @@ fn nothing_is_cut_unless_the_operator_says_so() {
 
 #[test]
 fn what_one_group_denies_says_nothing_about_names_that_another_is_asked_for() {
-    let public = Stub::replying(|asked| asked.nxdomain(300));
+    let public = Stub::replying(|asked| asked.with_cookie(asked.nxdomain(300), SERVER));
     let office = Stub::replying(|asked| match asked.message[13..].starts_with(b"gone") {
-        true => asked.nxdomain(300),
-        false => asked.address(),
+        true => asked.with_cookie(asked.nxdomain(300), SERVER),
+        false => asked.with_cookie(asked.address(), SERVER),
     });
     let mut setup = Setup::asking(&[&public, &office]).forward("office.internal", 1);
     setup.keeping.nxdomain_cut = true;
@@ -97,4 +101,38 @@ fn what_one_group_denies_says_nothing_about_names_that_another_is_asked_for() {
     assert_eq!(rig.resolve(&query("x.internal. A")).rcode, 3);
     assert_eq!((public.asked().len(), office.asked().len()), (1, 2));
     assert_eq!(rig.finish().nxdomain_cut, 2, "within a group it is as before");
+}
+
+#[test]
+fn audit_low_a_forged_nxdomain_denies_nothing_below_it() {
+    let stub = Stub::replying(|asked| match !asked.over_tcp && asked.message[13..16] == *b"com" {
+        true => asked.nxdomain(300),
+        false => asked.address(),
+    });
+    let mut setup = Setup::asking(&[&stub]);
+    setup.keeping.nxdomain_cut = true;
+    let mut rig = setup.start();
+    assert_eq!(rig.resolve(&query("com. A")).rcode, 3, "forged");
+    let answer = rig.resolve(&query("www.example.com. A"));
+    assert_eq!((answer.rcode, answer.records), (0, 1));
+    rig.wait_for(|counters| counters.inserted == 3);
+    assert_eq!(rig.resolve(&query("com. A")).records, 1, "the true answer came over TCP");
+    let counters = rig.finish();
+    assert_eq!((counters.nxdomain_cut, counters.nxdomain_confirmed), (0, 1));
+}
+
+#[test]
+fn an_nxdomain_that_could_be_forged_is_confirmed_over_tcp_and_cut_at_then() {
+    let stub = Stub::replying(|asked| asked.nxdomain(300));
+    let mut setup = Setup::asking(&[&stub]);
+    setup.keeping.nxdomain_cut = true;
+    let mut rig = setup.start();
+    for name in ["gone.example. A", "x.gone.example. A"] {
+        assert_eq!(rig.resolve(&query(name)).rcode, 3);
+    }
+    rig.wait_for(|counters| counters.inserted == 3);
+    assert_eq!(rig.resolve(&query("y.gone.example. A")).rcode, 3);
+    assert_eq!(stub.asked().len(), 3);
+    let counters = rig.finish();
+    assert_eq!((counters.nxdomain_cut, counters.nxdomain_confirmed), (1, 1));
 }

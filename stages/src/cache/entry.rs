@@ -207,6 +207,9 @@ impl Head {
     pub const LEADS_ON: u8 = 64;
     /// The alias's target begins with a wildcard label, in whose place the name that is asked for is to be put.
     pub const TEMPLATE: u8 = 128;
+    /// Of a negative answer, which is no template: nobody who does not see our queries can have forged it. It came over a
+    /// connection or with a DNS cookie, or its signatures are right.
+    pub const FIRM: u8 = 128;
     /// The rcode of an answer that is not to be given: the query is dropped.
     pub const SILENT: Rcode = Rcode(u8::MAX);
 
@@ -417,6 +420,14 @@ impl Entry {
     /// Notes which ruleset lets the question pass, as in [`Head`].
     pub fn set_passed(&mut self, passed: u16) {
         self.words[PASSED_AT] = with_passed(self.words[PASSED_AT], passed);
+    }
+
+    /// Says of a negative answer that nobody can have forged it who does not see our queries.
+    pub fn vouch(&mut self) {
+        let flags = self.head().flags;
+        if flags & Head::NEGATIVE != 0 {
+            self.set_flags(flags | Head::FIRM);
+        }
     }
 
     /// Takes back that somebody checked the signatures.

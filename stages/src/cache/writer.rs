@@ -131,6 +131,11 @@ impl Writer {
         self
     }
 
+    /// Whether entries with this hash belong to the shard.
+    pub fn owns(&self, hash: u64) -> bool {
+        self.cache.shard_of(hash) == self.shard
+    }
+
     /// Inserts an entry in place of the one for the same key, if any. It costs the same however full the
     /// cache is: entries are evicted from the log's end as needed.
     ///

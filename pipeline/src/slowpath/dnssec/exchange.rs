@@ -10,7 +10,7 @@ use super::super::counters::count;
 use super::super::desk::{Desk, Outcome};
 use super::super::network::Timer;
 use super::super::pending::{Admission, Ticket};
-use super::super::plan::{Attempt, Setback};
+use super::super::plan::{Attempt, Setback, Transport};
 use super::super::query::Question;
 use super::super::subnets::Answer;
 use super::{Report, Sound, Standing, Validated, Verdict, message};
@@ -65,7 +65,7 @@ impl Desk {
     fn carry_out_verdict(&mut self, validated: &Validated, verdict: Verdict) {
         let Validated { ticket, attempt, network } = *validated;
         let entry = match &verdict {
-            Verdict::Sound(sound) => self.read_sound(ticket, sound),
+            Verdict::Sound(sound) => self.read_sound(ticket, attempt, sound),
             Verdict::Bogus(why) => Err(Setback::Bogus(*why)),
             Verdict::Late => Err(Setback::Bogus(ExtendedError::DNSSEC_INDETERMINATE)),
         };
@@ -82,7 +82,12 @@ impl Desk {
     }
 
     /// Makes an entry of a reply that can be passed on.
-    fn read_sound(&mut self, ticket: Ticket, sound: &Sound) -> Result<Entry, Setback> {
+    fn read_sound(
+        &mut self,
+        ticket: Ticket,
+        attempt: Attempt,
+        sound: &Sound,
+    ) -> Result<Entry, Setback> {
         let Some((question, _)) = self.pending.find(ticket) else {
             return Err(Setback::Refused(None));
         };
@@ -90,7 +95,10 @@ impl Desk {
         let lifetimes = Lifetimes { max_ttl, ..self.lifetimes };
         let (key, now) = (question.key(), self.context.seconds);
         let entry = Entry::from_reply(&sound.reply, key, question.hash(), now, &lifetimes);
-        let entry = entry.map_err(|_| Setback::Refused(None))?;
+        let mut entry = entry.map_err(|_| Setback::Refused(None))?;
+        if matches!(sound.standing, Standing::Secure) || attempt.transport == Transport::Tcp {
+            entry.vouch();
+        }
         let question = Rc::clone(question);
         Ok(self.judged(&question, entry, &sound.reply))
     }
