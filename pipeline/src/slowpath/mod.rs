@@ -33,6 +33,8 @@ mod health;
 mod lists;
 mod network;
 mod nxdomain;
+#[cfg(test)]
+mod odds;
 mod orders;
 mod outlets;
 mod pending;

@@ -169,7 +169,7 @@ impl Flight {
     }
 
     /// Finds out what a datagram is.
-    fn sort(&mut self, datagram: &[u8]) -> Received {
+    pub(super) fn sort(&mut self, datagram: &[u8]) -> Received {
         let is_asked = |query: &InFlight| query.question.is_answered_by(query.id, None, datagram);
         let Some(index) = self.queries.iter().position(is_asked) else { return self.mismatch() };
         let InFlight { question, attempt, id, spelling, .. } = &self.queries[index];
