@@ -11,6 +11,7 @@ pub mod counters;
 mod ending;
 pub mod engine;
 pub mod histogram;
+mod idler;
 pub mod latency;
 pub mod line;
 mod miss_rings;

@@ -130,18 +130,18 @@ impl Watched {
 
     /// Gives up a port whose device is being removed: first the data cores leave its queues, then it is closed.
     fn let_go(&mut self, nic: &mut dyn Nic, news: &PortNews) {
-        let name = nic.facts().name.clone();
+        let name = |nic: &dyn Nic| nic.facts().name.clone();
         if self.state == State::Serving && nic.is_being_removed() {
             self.state = State::Leaving;
             self.is_up = false;
             news.leave();
+            let name = name(nic);
             tracing::warn!("port {name}: the device is being removed; the port is given up");
         }
         if self.state == State::Leaving && nic.release() {
             self.state = State::Gone;
-            tracing::warn!(
-                "port {name}: the device was released; it is used again after a restart"
-            );
+            let name = name(nic);
+            tracing::warn!("port {name}: the device was released; a restart would take it again");
         }
     }
 }

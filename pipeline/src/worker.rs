@@ -18,6 +18,7 @@ use pmdns_stages::{Batch, Packet, Step, Tick};
 
 use crate::clock::Clock;
 use crate::counters::{Counters, Flow, Published, Tally};
+use crate::idler::Idler;
 use crate::latency::{Class, Latency};
 use crate::line::Line;
 use crate::miss_rings::MissRings;
@@ -29,10 +30,6 @@ use crate::station::Lap;
 
 /// How often a worker publishes its counters and looks for new rules.
 const HOUSEKEEPING: Duration = Duration::from_millis(10);
-/// Idle turns before an adaptive worker starts to sleep.
-const PATIENCE: u32 = 2000;
-/// An adaptive worker's first nap and longest nap.
-const NAPS: (Duration, Duration) = (Duration::from_micros(20), Duration::from_micros(200));
 
 /// Everything one data core owns.
 pub struct Worker {
@@ -427,35 +424,6 @@ fn flush(transmitter: &mut Transmitter) {
 #[inline]
 fn shard_of(key: u64, shards: usize) -> usize {
     ((u128::from(key) * shards as u128) >> 64) as usize
-}
-
-/// What a worker does between turns.
-struct Idler {
-    idle: Idle,
-    idle_turns: u32,
-}
-
-impl Idler {
-    fn new(idle: Idle) -> Self {
-        Self { idle, idle_turns: 0 }
-    }
-
-    /// After an idle turn an adaptive worker pauses, then naps, longer each time.
-    #[inline]
-    fn after(&mut self, turn: Turn) {
-        if self.idle == Idle::Spin {
-            return;
-        }
-        if turn == Turn::Busy {
-            self.idle_turns = 0;
-            return;
-        }
-        self.idle_turns = self.idle_turns.saturating_add(1);
-        match self.idle_turns.checked_sub(PATIENCE) {
-            None => std::hint::spin_loop(),
-            Some(naps) => std::thread::sleep((NAPS.0 * (naps / 16 + 1)).min(NAPS.1)),
-        }
-    }
 }
 
 #[cfg(test)]
