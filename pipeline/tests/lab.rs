@@ -49,6 +49,8 @@ mod differential;
 mod dnssec;
 #[path = "lab/encrypted.rs"]
 mod encrypted;
+#[path = "lab/floods.rs"]
+mod floods;
 #[path = "lab/lifecycle.rs"]
 mod lifecycle;
 #[path = "lab/observe.rs"]

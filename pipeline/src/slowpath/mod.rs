@@ -109,6 +109,8 @@ const TAKE: usize = 32;
 /// How long a failure is remembered: as long as RFC 9520 section 3.2 demands and no longer, so that
 /// clients notice the end of an outage within a second.
 const FAILURE_LIFETIME: Duration = Duration::from_secs(1);
+/// One place of the pending table in so many is kept for questions that no client waits for, where there are any.
+const KEPT: usize = 8;
 /// The nap of a thread that finds nothing to do, and the longest one when it has been so for seconds.
 const NAPS: (Duration, Duration) = (Duration::from_micros(50), Duration::from_micros(500));
 
@@ -243,8 +245,10 @@ fn open(parts: SlowPathParts) -> io::Result<(Desk, Vec<RingReceiver<Miss>>)> {
     // What the settings allow is for all threads together.
     let share = |limit: usize| (limit / settings.threads.max(1)).max(1);
     let deadline = Duration::from_millis(settings.deadline_ms);
+    let asks_for_itself = parts.anchors.is_some() || parts.prefetch.enabled;
     let limits = Limits {
         questions: share(settings.max_pending),
+        kept: if asks_for_itself { share(settings.max_pending) / KEPT } else { 0 },
         waiting: share(settings.max_waiting),
         waiting_per_client: share(settings.max_waiting_per_client),
         prefixes: parts.prefixes,

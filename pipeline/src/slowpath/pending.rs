@@ -22,19 +22,18 @@ use slab::Slab;
 use super::prefixes::{ClientPrefix, PrefixLengths, client_of};
 use super::query::Question;
 use super::shares::{Hold, Shares};
+pub(super) use places::Displaced;
 
 /// Clients of one prefix that may each have as many queries waiting as one client may.
 const CLIENTS_PER_PREFIX: usize = 4;
-/// Waiters of a question among whom one of another prefix is looked for.
-const MAX_LOOKED_AT: usize = 32;
-/// Questions that are charged to another prefix in a search for one to end.
-const MAX_PASSED_ON: usize = 8;
 
 /// How much may be pending.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// Questions in all.
     pub(super) questions: usize,
+    /// Questions of these that are kept for those that no client waits for: keys to validate with, refreshes.
+    pub(super) kept: usize,
     /// Waiters in all.
     pub(super) waiting: usize,
     /// Waiters with the same client address. A client prefix may have [`CLIENTS_PER_PREFIX`] times as many.
@@ -98,15 +97,6 @@ pub(super) enum Limit {
     WaitingPerPrefix,
 }
 
-/// What has to go to make room.
-#[derive(Debug)]
-pub(super) enum Displaced {
-    /// A question. It is under way until it is settled.
-    Question(Ticket),
-    /// One waiter, who has left.
-    Waiter(Box<Expired>),
-}
-
 /// The pending table. With each question it keeps a `T`: how far asking has come.
 #[derive(Debug)]
 pub(super) struct Pending<T> {
@@ -118,8 +108,9 @@ pub(super) struct Pending<T> {
     free: Vec<u32>,
     deadlines: BTreeSet<(Tick, u32)>,
     clients: HashMap<IpAddr, usize>,
-    /// Who has which slots.
+    /// Who has which slots, but for those of questions that began without a client: these are so many.
     slot_shares: Shares,
+    ours: usize,
     /// Who has which seats.
     seat_shares: Shares,
 }
@@ -131,7 +122,8 @@ struct Asked<T> {
     serial: u32,
     /// Seats, in the order of their arrival.
     waiting: VecDeque<u32>,
-    hold: Hold,
+    /// None: no client waited when it began.
+    hold: Option<Hold>,
     progress: T,
 }
 
@@ -184,73 +176,9 @@ impl<T> Pending<T> {
             deadlines: BTreeSet::new(),
             clients: HashMap::new(),
             slot_shares: Shares::new(limits.questions),
+            ours: 0,
             seat_shares: Shares::new(limits.waiting),
         }
-    }
-
-    /// Says what has to go before a client can wait for the answer to `question`, or which limit keeps it out. Neither: it
-    /// can.
-    pub(super) fn displace(
-        &mut self,
-        question: &Question,
-        miss: &Miss,
-    ) -> Result<Option<Displaced>, Limit> {
-        let client = client_of(miss);
-        let prefix = self.limits.prefixes.prefix(client);
-        let Some(limit) = self.refuses(question, client, prefix) else { return Ok(None) };
-        let displaced = match limit {
-            Limit::Waiting => {
-                let heaviest = self.seat_shares.heavier_than(prefix);
-                heaviest.map(|heaviest| Displaced::Waiter(Box::new(self.leave(heaviest.oldest))))
-            }
-            Limit::Questions => self.displaceable(prefix).map(Displaced::Question),
-            Limit::WaitingPerClient | Limit::WaitingPerPrefix => None,
-        };
-        displaced.map(Some).ok_or(limit)
-    }
-
-    /// Which limit keeps a client out: its own come first, since nobody makes room for who has reached those.
-    fn refuses(
-        &mut self,
-        question: &Question,
-        client: IpAddr,
-        prefix: ClientPrefix,
-    ) -> Option<Limit> {
-        if self.clients.get(&client).copied().unwrap_or(0) >= self.limits.waiting_per_client {
-            return Some(Limit::WaitingPerClient);
-        }
-        if self.seat_shares.held_by(prefix) >= self.limits.waiting_per_prefix() {
-            return Some(Limit::WaitingPerPrefix);
-        }
-        if self.seat_shares.is_full() {
-            return Some(Limit::Waiting);
-        }
-        let is_full = self.slot_shares.is_full() && !self.slots.contains_key(question);
-        is_full.then_some(Limit::Questions)
-    }
-
-    /// The question to end for one of `prefix`. Questions that others wait for as well are charged to those instead.
-    fn displaceable(&mut self, prefix: ClientPrefix) -> Option<Ticket> {
-        for _ in 0..MAX_PASSED_ON {
-            let slot = self.slot_shares.heavier_than(prefix)?.oldest;
-            let asked = &self.questions[slot as usize];
-            let ticket = Ticket { slot, serial: asked.serial };
-            let charged = self.slot_shares.prefix_of(&asked.hold);
-            let mut waiting = asked.waiting.iter().take(MAX_LOOKED_AT);
-            let others =
-                waiting.find_map(|seat| self.prefix_in(*seat).filter(|prefix| *prefix != charged));
-            match others {
-                Some(other) => self.charge(slot, other),
-                None => return Some(ticket),
-            }
-        }
-        None
-    }
-
-    /// The client prefix that a question is charged to.
-    pub(super) fn prefix_of(&mut self, ticket: Ticket) -> Option<ClientPrefix> {
-        self.find(ticket)?;
-        Some(self.slot_shares.prefix_of(&self.questions[ticket.slot as usize].hold))
     }
 
     /// Lets a client wait for the answer to `question` until so many ticks after its arrival, if the limits
@@ -272,13 +200,13 @@ impl<T> Pending<T> {
             self.seat(waiter, slot, deadline, (client, prefix));
             return Admission::Waits;
         }
-        let ticket = self.open(question, prefix, begin);
+        let ticket = self.open(question, Some(prefix), begin);
         self.seat(waiter, ticket.slot, deadline, (client, prefix));
         Admission::Leads(ticket)
     }
 
-    /// Starts `question` without anybody who waits, unless it is under way or half of the table is taken:
-    /// the other half is for clients.
+    /// Starts `question` without anybody who waits, unless it is under way, or its like have half of the table: the other half
+    /// is for clients.
     pub(super) fn begin(
         &mut self,
         question: Question,
@@ -287,16 +215,16 @@ impl<T> Pending<T> {
         if self.slots.contains_key(&question) {
             return Admission::Waits;
         }
-        if self.is_half_full() {
+        if self.ours >= self.limits.questions / 2 || self.questions.len() >= self.limits.questions {
             return Admission::Shed(Limit::Questions);
         }
-        Admission::Leads(self.open(question, ClientPrefix::OURS, begin))
+        Admission::Leads(self.open(question, None, begin))
     }
 
     fn open(
         &mut self,
         question: Question,
-        prefix: ClientPrefix,
+        prefix: Option<ClientPrefix>,
         begin: impl FnOnce(&Question) -> T,
     ) -> Ticket {
         let question = Rc::new(question);
@@ -308,11 +236,19 @@ impl<T> Pending<T> {
             question: Rc::clone(&question),
             serial,
             waiting: VecDeque::new(),
-            hold: self.slot_shares.hold(prefix, slot),
+            hold: prefix.map(|prefix| self.slot_shares.hold(prefix, slot)),
             progress: begin(&question),
         });
+        self.ours += usize::from(prefix.is_none());
         self.slots.insert(question, slot);
         Ticket { slot, serial }
+    }
+
+    fn release(&mut self, hold: Option<Hold>) {
+        match hold {
+            Some(hold) => self.slot_shares.release(hold),
+            None => self.ours -= 1,
+        }
     }
 
     /// Whether the question is under way and nobody waits for it.
@@ -337,7 +273,7 @@ impl<T> Pending<T> {
         self.find(ticket)?;
         let asked = self.questions.remove(ticket.slot as usize);
         self.slots.remove(&asked.question);
-        self.slot_shares.release(asked.hold);
+        self.release(asked.hold);
         for number in asked.waiting {
             let left = self.vacate(number);
             leave(left.waiter, left.deadline);
@@ -374,21 +310,13 @@ impl<T> Pending<T> {
         self.seats[number as usize].as_ref().map(|seat| seat.prefix)
     }
 
-    /// Charges the question in `slot` to `prefix`, unless it is already.
-    fn charge(&mut self, slot: u32, prefix: ClientPrefix) {
-        let asked = &mut self.questions[slot as usize];
-        if self.slot_shares.prefix_of(&asked.hold) != prefix {
-            self.slot_shares.pass_on(&mut asked.hold, prefix);
-        }
-    }
-
     /// Ends every question: everybody leaves through `leave`. Says how many questions there were.
     pub(super) fn drain(&mut self, mut leave: impl FnMut(Waiter)) -> usize {
         let questions = std::mem::take(&mut self.questions);
         self.slots.clear();
         let count = questions.len();
         for (_, asked) in questions {
-            self.slot_shares.release(asked.hold);
+            self.release(asked.hold);
             for number in asked.waiting {
                 leave(self.vacate(number).waiter);
             }
@@ -440,5 +368,6 @@ impl<T> Pending<T> {
     }
 }
 
+mod places;
 #[cfg(test)]
 pub(super) mod tests;

@@ -14,7 +14,7 @@ pub(in super::super) fn limits(
     waiting_per_client: usize,
 ) -> Limits {
     let prefixes = PrefixLengths::of(&RateLimit::default());
-    Limits { questions, waiting, waiting_per_client, prefixes }
+    Limits { questions, kept: 0, waiting, waiting_per_client, prefixes }
 }
 
 /// A table that is full soon.
@@ -95,7 +95,7 @@ fn assert_empty(table: &Pending<()>) {
     assert!(table.slots.is_empty());
     assert!(table.seats.iter().all(Option::is_none));
     assert_eq!(table.free.len(), table.seats.len());
-    assert_eq!((table.slot_shares.held(), table.seat_shares.held()), (0, 0));
+    assert_eq!((table.slot_shares.held(), table.ours, table.seat_shares.held()), (0, 0, 0));
 }
 
 #[test]
@@ -268,6 +268,26 @@ fn a_question_without_clients_leaves_half_of_the_table_to_them() {
     assert!(matches!(ask(&mut table, 1, 0, 0, 8), Admission::Leads(_)));
     assert_eq!((settled(&mut table, 0), settled(&mut table, 1)), (vec![7], vec![8]));
     assert!(!table.is_unattended(first));
+    assert_empty(&table);
+}
+
+/// A flood once kept the keys from being fetched that the answers of all others are validated with.
+#[test]
+fn audit_03_places_are_kept_for_questions_without_clients() {
+    let mut table = Pending::new(Limits { kept: 2, ..limits(6, 100, 100) });
+    let begin =
+        |table: &mut Pending<()>, name| table.begin(tests::question(&query_of(name, 0)), |_| ());
+    for name in 0..9 {
+        ask(&mut table, name, name % 4, 0, 0);
+    }
+    assert_eq!(table.questions.len(), 4, "clients have the others");
+    for name in 10..12 {
+        assert!(matches!(begin(&mut table, name), Admission::Leads(_)));
+    }
+    assert_eq!(begin(&mut table, 12), Admission::Shed(Limit::Questions));
+    let (_, gone) = push_in(&mut table, 20, 9, 0, 77);
+    assert_eq!(gone.len(), 1, "clients make room for each other");
+    table.drain(drop);
     assert_empty(&table);
 }
 
