@@ -180,9 +180,9 @@ pub fn floods(names: usize) -> Vec<Flood> {
     };
     let flood = |name, config, frames| Flood { name, config, frames };
     // Behind the longest name there is, so that it cannot be read in no time.
-    let hostile = |records: &[Vec<u8>]| {
+    let hostile = |qtype, records: &[Vec<u8>]| {
         let frame = |index: usize| {
-            let query = Query { name: labels(127), ..numbered_query(index, 1) };
+            let query = Query { name: labels(127), qtype, ..numbered_query(index, 1) };
             let mut message = query.message();
             put16(&mut message, header::ARCOUNT, records.len() as u16);
             message.extend(records.concat());
@@ -208,15 +208,15 @@ pub fn floods(names: usize) -> Vec<Flood> {
         flood("bad_name", NO_ERROR_LIMIT, each(&|message| message[12] = 0x80)),
         flood("trailing_bytes", NO_ERROR_LIMIT, each(&|message| message.push(0))),
         flood("opcode", NO_ERROR_LIMIT, each(&|message| message[header::FLAGS] |= 0x28)),
-        flood("records_100", NO_ERROR_LIMIT, hostile(&pointers(100))),
+        flood("records_100", NO_ERROR_LIMIT, hostile(1, &pointers(100))),
         flood(
-            "records_3",
+            "records_2",
             NO_ERROR_LIMIT,
-            hostile(&[record_of(&labels(16)), record_of(&labels(16)), record_of(&labels(17))]),
+            hostile(1, &[record_of(&labels(16)), record_of(&labels(17))]),
         ),
-        flood("options_16", NO_ERROR_LIMIT, hostile(&[opt_with(16), record_of(&labels(17))])),
-        flood("options_300", NO_ERROR_LIMIT, hostile(&[opt_with(300)])),
-        flood("dropped_records_100", DROP, hostile(&pointers(100))),
+        flood("options_16", NO_ERROR_LIMIT, hostile(252, &[opt_with(16)])),
+        flood("options_300", NO_ERROR_LIMIT, hostile(1, &[opt_with(300)])),
+        flood("dropped_records_100", DROP, hostile(1, &pointers(100))),
         flood("acl_dropped", DROP, hits.clone()),
         flood(
             "acl_refused",
@@ -241,9 +241,10 @@ fn record_of(owner: &[u8]) -> Vec<u8> {
     [owner, &[0, 1, 0, 1, 0, 0, 0, 0, 0, 0]].concat()
 }
 
-/// An OPT record with so many options that ask for our name, and nothing else.
+/// An OPT record with so many options: a client's cookie, and our name is asked for.
 fn opt_with(options: usize) -> Vec<u8> {
-    let data = [0, 3, 0, 0].repeat(options);
+    let cookie = [0, 10, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8].to_vec();
+    let data = [cookie, [0, 3, 0, 0].repeat(options - 1)].concat();
     let mut record = [0, 0, 41, 4, 0xd0, 0, 0, 0, 0, 0, 0].to_vec();
     put16(&mut record, 9, data.len() as u16);
     [record, data].concat()

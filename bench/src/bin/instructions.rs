@@ -36,7 +36,7 @@ const CASES: [Case; 20] = [
     ("policy_lists", policy_lists),
     ("line_malformed", || line("qdcount_0")),
     ("line_damaged", || line("udp_checksum")),
-    ("line_records", || line("records_3")),
+    ("line_records", || line("records_2")),
     ("line_options", || line("options_16")),
     ("line_dropped", || line("dropped_records_100")),
     ("line_refused", || line("acl_refused")),

@@ -304,8 +304,11 @@ impl Parse {
     /// Notes what a query asks whose message starts at `dns`, with these flags.
     #[inline(always)]
     fn note(&self, packet: &mut Packet, dns: usize, flags: u16, asked: Asked, question_sum: Sum) {
-        let name = &packet.frame.bytes()[dns + HEADER_LEN..][..usize::from(asked.name_len)];
-        packet.key = self.seed.hash(name);
+        // Nobody looks up what is answered with an error.
+        if asked.error.is_none() {
+            let name = &packet.frame.bytes()[dns + HEADER_LEN..][..usize::from(asked.name_len)];
+            packet.key = self.seed.hash(name);
+        }
         packet.question_sum = question_sum.folded();
         let layout = &mut packet.layout;
         layout.name_len = asked.name_len;

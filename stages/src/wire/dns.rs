@@ -10,8 +10,8 @@ pub const HEADER_LEN: usize = 12;
 pub const QUESTION_FIXED_LEN: usize = 4;
 /// TYPE, CLASS, TTL and RDLENGTH behind an owner name.
 pub const RECORD_FIXED_LEN: usize = 10;
-/// Records in the additional section of a query, at most: OPT, and TSIG or SIG(0); a TKEY record would be a third.
-const MAX_ADDITIONAL: u16 = 3;
+/// Records in the additional section of a query, at most: OPT, and TSIG or SIG(0).
+const MAX_ADDITIONAL: u16 = 2;
 /// Records of a query before them, at most: the SOA of an IXFR query.
 const MAX_BEFORE: u32 = 1;
 /// Labels of the names that those records belong to, at most: the names of keys are short.
@@ -331,16 +331,14 @@ fn skip_owner(message: &[u8], start: usize) -> Option<usize> {
     let mut at = start;
     for _ in 0..=MAX_OWNER_LABELS {
         match usize::from(*message.get(at)?) {
-            0 => return Some(at + 1),
             label @ 1..=name::MAX_LABEL => at += 1 + label,
+            _ if at - start >= name::MAX_NAME => return None,
+            0 => return Some(at + 1),
             0xc0.. => {
                 let target = usize::from(be16(message, at)? & 0x3fff);
                 return (HEADER_LEN..start).contains(&target).then_some(at + 2);
             }
             _ => return None,
-        }
-        if at - start >= name::MAX_NAME {
-            return None;
         }
     }
     None

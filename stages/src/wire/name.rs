@@ -19,11 +19,8 @@ pub fn length(bytes: &[u8]) -> Option<usize> {
     loop {
         let label = usize::from(*bytes.get(at)?);
         at += 1 + label;
-        if label == 0 {
-            return Some(at);
-        }
-        if label > MAX_LABEL {
-            return None;
+        if !(1..=MAX_LABEL).contains(&label) {
+            return (label == 0).then_some(at);
         }
     }
 }
