@@ -163,7 +163,7 @@ fn a_purge_is_of_all_scopes() {
 }
 
 #[test]
-fn an_answer_never_comes_back_in_another_view() {
+fn cve_2026_55708_an_answer_never_comes_back_in_another_view() {
     let file = PathBuf::from(format!(
         "{}/pmdns-views-{}",
         std::env::temp_dir().display(),

@@ -9,6 +9,7 @@ mod edge;
 mod edns;
 mod flags;
 mod hits;
+mod hostile;
 mod line;
 mod subnets;
 mod types;

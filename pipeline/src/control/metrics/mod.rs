@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_escaped() {
+    fn cve_2026_40011_labels_are_escaped() {
         let (_, mut report) = fixture::reports();
         report.upstreams[0].address = "a\"b\\c\nd".to_owned();
         let text = encode(&report).unwrap();
