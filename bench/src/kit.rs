@@ -13,7 +13,7 @@ use pmdns_config::Stretch;
 use pmdns_nics::hugepage::{Arena, ArenaReport};
 use pmdns_nics::{Burst, HeapPool};
 use pmdns_stages::acl::{Acl, Dropped};
-use pmdns_stages::cache::{Cache, Writer};
+use pmdns_stages::cache::{Cache, Entry, Writer};
 use pmdns_stages::cookie::{Calendar, Cookies};
 use pmdns_stages::encode::Encode;
 use pmdns_stages::fixed::FixedAnswers;
@@ -237,8 +237,10 @@ pub fn rig(settings: &str, names: usize) -> Rig {
     let size = cache_bytes(names.max(10_000)) >> 20;
     let mut rig = Rig::new(&config(&format!("{settings}\n[cache]\nsize = \"{size}MiB\"\n")));
     let seed = rig.slow_path[0].cache.seed();
+    let now = rig.gauges.clock.context(rig.gauges.clock.now()).seconds;
     for number in 0..names {
-        rig.keep(entry_number(number, seed));
+        let entry = Entry::restored(entry_number(number, seed).words(), seed, 0, now);
+        rig.keep(entry.expect("an entry can be restored"));
     }
     rig
 }

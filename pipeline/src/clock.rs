@@ -12,6 +12,9 @@ const CALIBRATION: Duration = Duration::from_millis(20);
 /// Doublings of a pause that count; more are the longest pause in any case.
 const MAX_DOUBLINGS: u64 = 16;
 
+/// The second in which the process starts: so long ago, a week, an answer from before may have expired that is taken from a file.
+pub const FIRST_SECOND: u32 = 7 * 86_400;
+
 /// How long to wait after so many doublings of the first pause.
 pub(crate) fn back_off(first: Duration, doublings: u64, longest: Duration) -> Duration {
     (first * (1 << doublings.min(MAX_DOUBLINGS))).min(longest)
@@ -22,6 +25,7 @@ pub(crate) fn back_off(first: Duration, doublings: u64, longest: Duration) -> Du
 pub struct Clock {
     start: Tick,
     ticks_per_second: u64,
+    first_second: u32,
 }
 
 impl Clock {
@@ -34,7 +38,12 @@ impl Clock {
         let (nanoseconds, tick_after) = (before.elapsed().as_nanos(), ticks());
         let ran = u128::from(tick_after.wrapping_sub(tick_before));
         let ticks_per_second = (ran * 1_000_000_000 / nanoseconds.max(1)).max(1) as u64;
-        Self { start: ticks(), ticks_per_second }
+        Self { start: ticks(), ticks_per_second, first_second: 0 }
+    }
+
+    /// The same clock, which counts seconds from this one.
+    pub fn counting_from(self, first_second: u32) -> Self {
+        Self { first_second, ..self }
     }
 
     /// Ticks since the clock was started.
@@ -63,7 +72,10 @@ impl Clock {
     /// What the stages see of the time `now`.
     #[inline]
     pub fn context(&self, now: Tick) -> Context {
-        Context { now, seconds: (now / self.ticks_per_second) as u32 }
+        Context {
+            now,
+            seconds: self.first_second.wrapping_add((now / self.ticks_per_second) as u32),
+        }
     }
 }
 
@@ -102,10 +114,11 @@ mod tests {
 
     #[test]
     fn ticks_and_durations_convert_both_ways() {
-        let clock = Clock { start: 0, ticks_per_second: 2_000_000_000 };
+        let clock = Clock { start: 0, ticks_per_second: 2_000_000_000, first_second: 0 };
         assert_eq!(clock.ticks_of(Duration::from_millis(3)), 6_000_000);
         assert_eq!(clock.duration_of(6_000_000), Duration::from_millis(3));
         assert_eq!(clock.context(4_999_999_999).seconds, 2);
+        assert_eq!(clock.counting_from(FIRST_SECOND).context(4_999_999_999).seconds, 604_802);
     }
 
     #[test]

@@ -25,7 +25,7 @@ use pmdns_stages::ratelimit::{ClientPrefixes, Limiter, RateLimit};
 use pmdns_stages::vlan::Vlans;
 use pmdns_stages::wire::name::Seed;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, FIRST_SECOND};
 use crate::counters::Published;
 use crate::line::Stages;
 use crate::occupancy::RingGauge;
@@ -175,7 +175,7 @@ impl Engine {
         mut queues: Vec<Queues>,
         pool: FramePool,
     ) -> Result<Self, EngineError> {
-        let clock = Clock::start();
+        let clock = Clock::start().counting_from(FIRST_SECOND);
         let seed = random_seed()?;
         let (arena, arena_report) =
             Arena::new(config.cache.size.bytes(), config.cache.pages, cache_node(config, facts))?;

@@ -186,9 +186,9 @@ impl Desk {
 
     /// Puts the next entries of a walk into a block.
     fn write_down(&mut self, walk: &mut Walk, block: &mut Block) -> bool {
-        let (cache, now) = (&self.cache, self.context.seconds);
+        let (cache, stale, now) = (&self.cache, &self.stale, self.context.seconds);
         self.writer.walk(walk, STEPS, &mut 0, |found, entry, head| {
-            if head.expires > now
+            if stale.usable_until(head.expires) > now
                 && cache.find(head.hash) == Some(found)
                 && let Some(mut entry) = Entry::copy_of(entry)
             {
@@ -201,14 +201,15 @@ impl Desk {
     }
 
     /// Puts an answer of before into the cache, unless there is one for the same question by now, or it is not what an
-    /// upstream said. What is said of the addresses in it are the rules in use.
+    /// upstream said, or is of no use any more: it has expired, and expired answers are not served, or not for so long. What is said of the addresses in it are the rules in use.
     fn take_back(&mut self, entry: Entry) -> bool {
-        let Head { hash, flags, .. } = entry.head();
-        if flags & Head::REWRITTEN != 0 {
+        let Head { hash, flags, expires, .. } = entry.head();
+        let now = self.context.seconds;
+        if flags & Head::REWRITTEN != 0 || self.stale.usable_until(expires) <= now {
             return false;
         }
         let present = self.cache.find(hash).map(|found| Head::read(&self.cache.view(found)));
-        let is_newer = present.is_some_and(|head| head.expires > self.context.seconds);
+        let is_newer = present.is_some_and(|head| head.expires > now || head.expires >= expires);
         !is_newer && self.writer.insert(&self.outlets.encode.rules().respond_again(entry)).is_kept()
     }
 }

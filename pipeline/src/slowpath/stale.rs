@@ -53,6 +53,13 @@ impl Stale {
     }
 }
 
+impl Stale {
+    /// Until when an answer that expires then may be of use.
+    pub(super) fn usable_until(&self, expires: u32) -> u32 {
+        expires.saturating_add(if self.is_served { self.window } else { 0 })
+    }
+}
+
 impl Desk {
     /// The expired answer to `question`, as clients get it. This is the one place where it is made.
     pub(super) fn stale_answer(&self, question: &Question) -> Option<Entry> {
@@ -61,7 +68,7 @@ impl Desk {
             return None;
         }
         let view = self.cache.view(self.cache.find(question.hash())?);
-        let usable_until = Head::read(&view).expires.saturating_add(self.stale.window);
+        let usable_until = self.stale.usable_until(Head::read(&view).expires);
         if !answers(&view, &question.key()) || self.context.seconds >= usable_until {
             return None;
         }

@@ -52,7 +52,7 @@ pub struct CacheOrders {
 pub struct Loaded {
     /// Answers put into the cache.
     pub kept: u64,
-    /// Answers left out: they have expired, or the cache has newer ones.
+    /// Answers left out: they have expired and may not be served any more, or the cache has newer ones.
     pub left_out: u64,
 }
 
@@ -115,7 +115,7 @@ impl CacheOrders {
         file.finish()
     }
 
-    /// Takes answers from a file into the cache, as far as they have not expired. If views were others when it was
+    /// Takes answers from a file into the cache, as far as they have not expired, or may still be served. If views were others when it was
     /// written, only answers for clients in none are taken: those of another view might be told to the wrong clients.
     pub fn load(&self, path: &Path) -> Result<Loaded, SnapshotError> {
         let failed = |source| SnapshotError::Read { path: path.to_owned(), source };

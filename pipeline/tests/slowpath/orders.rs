@@ -7,6 +7,7 @@ use pmdns::snapshot::{Loaded, SnapshotError};
 use pmdns_stages::testing::query;
 
 use crate::rig::{Rig, Setup};
+use crate::stale::{ask_when_expired, first_then};
 use crate::stub::Stub;
 
 const QUERIES: [&str; 6] = [
@@ -83,7 +84,8 @@ fn answers_outlive_the_process_and_go_on_ageing() {
     rig.finish();
     // So that what lives for a second does not, wherever in its second it began.
     std::thread::sleep(std::time::Duration::from_millis(2100));
-    let other_hashes = Setup { seed: [77; 16], ..Setup::asking(&[&stub]) };
+    let mut other_hashes = Setup { seed: [77; 16], ..Setup::asking(&[&stub]) };
+    other_hashes.keeping.serve_stale = false;
     let mut rig = other_hashes.start();
     let loaded = rig.orders.load(&file.0).unwrap();
     assert_eq!(loaded, Loaded { kept: 5, left_out: written - 5 });
@@ -95,6 +97,29 @@ fn answers_outlive_the_process_and_go_on_ageing() {
     assert_eq!(stub.asked().len(), QUERIES.len(), "nothing is asked again");
     let again = rig.orders.load(&file.0).unwrap();
     assert_eq!(again, Loaded { kept: 0, left_out: written }, "the cache has newer ones");
+    rig.finish();
+}
+
+/// Other resolvers forget at a restart what they could have served while nobody answers.
+#[test]
+fn difference_snapshot_keeps_expired_answers_that_may_be_served() {
+    let file = TestFile::new("stale");
+    let stub = first_then(|asked| asked.addresses(1, 1), |asked, _| Some(asked.rcode(2)));
+    let mut rig = Setup::asking(&[&stub]).start();
+    assert_eq!(ask_when_expired(&mut rig).ttl, 30);
+    assert_eq!(rig.orders.dump(&file.0).unwrap(), 1);
+    rig.finish();
+    let mut rig = Setup { seed: [77; 16], ..Setup::asking(&[&stub]) }.start();
+    assert_eq!(rig.orders.load(&file.0).unwrap(), Loaded { kept: 1, left_out: 0 });
+    let answer = rig.resolve(&query("www.example. A"));
+    assert_eq!((answer.rcode, answer.records, answer.ttl), (0, 1, 30));
+    assert_eq!(rig.finish().stale, 1);
+    let mut fresh_only = Setup::asking(&[&stub]);
+    fresh_only.keeping.serve_stale = false;
+    let mut rig = fresh_only.start();
+    assert_eq!(rig.orders.load(&file.0).unwrap(), Loaded { kept: 0, left_out: 1 });
+    assert_eq!(rig.resolve(&query("www.example. A")).rcode, 2);
+    assert_eq!(rig.orders.dump(&file.0).unwrap(), 0);
     rig.finish();
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pmdns::clock::Clock;
+use pmdns::clock::{Clock, FIRST_SECOND};
 use pmdns::ring::{RingReceiver, RingSender, ring};
 use pmdns::rules::RulesDesk;
 use pmdns::slowpath::{
@@ -196,7 +196,7 @@ fn message(frame: &Frame) -> &[u8] {
 
 impl Rig {
     fn start(setup: Setup) -> Self {
-        let clock = Clock::start();
+        let clock = Clock::start().counting_from(FIRST_SECOND);
         let policy = setup.client_subnet.policy;
         let seed = Seed::new(setup.seed);
         let (cache, mut writers) = Cache::new(Arena::heap(1 << 17), 1, seed).unwrap();

@@ -25,16 +25,22 @@ impl Entry {
     }
 
     /// An entry of words that were written to a file, by a process that hashed otherwise and counted its seconds from
-    /// another start: it was learnt `age` seconds before `now`. `None` if it has expired, or is no entry.
+    /// another start: it was learnt `age` seconds before `now`. One that has expired is as if learnt when it did; its TTLs do not
+    /// matter, for clients get others. `None` if it expired before second 0, or is no entry.
     pub fn restored(words: &[u64], seed: Seed, age: u32, now: u32) -> Option<Self> {
         let mut entry = Self { words: words.into() };
         if !entry.is_sound() {
             return None;
         }
         let head = entry.head();
-        let left =
-            head.expires.checked_sub(head.learnt)?.checked_sub(age).filter(|left| *left > 0)?;
-        entry.set_times(now, now.saturating_add(left));
+        let lifetime = head.expires.checked_sub(head.learnt)?;
+        match lifetime.checked_sub(age) {
+            Some(left) => entry.set_times(now, now.saturating_add(left)),
+            None => {
+                let expired = now.checked_sub(age - lifetime)?;
+                entry.set_times(expired, expired);
+            }
+        }
         entry.change_ttls(|ttl| ttl.saturating_sub(age));
         let mut buffer = NameBuffer::default();
         let key = entry.key(&mut buffer);
@@ -134,7 +140,11 @@ mod tests {
             )
         );
         assert!(Entry::restored(entry.words(), new, 99, 7).is_some());
-        assert!(Entry::restored(entry.words(), new, 100, 7).is_none(), "it has expired");
+        for (age, expired) in [(100, 7), (103, 4), (107, 0)] {
+            let head = Entry::restored(entry.words(), new, age, 7).unwrap().head();
+            assert_eq!((head.learnt, head.expires), (expired, expired), "age {age}");
+        }
+        assert!(Entry::restored(entry.words(), new, 108, 7).is_none(), "it expired too long ago");
         for len in 0..entry.words().len() {
             assert!(Entry::restored(&entry.words()[..len], new, 0, 7).is_none(), "{len} words");
         }
@@ -152,7 +162,8 @@ mod tests {
             }
             if let Some(entry) = Entry::restored(&words, Seed::new([2; 16]), age, now) {
                 prop_assert_eq!(entry.words().len(), words.len());
-                prop_assert!(entry.head().expires > now || now == u32::MAX);
+                prop_assert!(entry.head().learnt <= entry.head().expires);
+                prop_assert!(entry.head().learnt <= now);
             }
         }
     }
