@@ -64,6 +64,9 @@ scripts/instructions.sh
 step "fuzzing, a minute each"
 PMDNS_FUZZ_SEED=1 scripts/fuzz.sh 60
 
+step "validation beside Unbound"
+cargo test -p pmdns-validator --test mutation -- --ignored
+
 step labs
 lab_tests=(cargo test --release -p pmdns --test lab)
 "${lab_tests[@]}" --no-run

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::limits::{Cost, Halt, Limits, Meter};
-use crate::message::{Unread, rtype};
+use crate::message::{Record, Section, Unread, rtype};
 use crate::name::Name;
 use crate::outline::{self, Claim};
 use crate::sets::{Checked, Reply, Zone};
@@ -16,6 +16,8 @@ const MAX_HELD: usize = 4;
 /// One reply under validation.
 #[derive(Debug)]
 pub struct Job {
+    /// The type that is asked for.
+    pub(crate) qtype: u16,
     pub(crate) claims: Vec<Claim>,
     /// The claim that is judged.
     pub(crate) at: usize,
@@ -58,6 +60,7 @@ impl Job {
             Some(_) => verdict,
         };
         let mut this = Self {
+            qtype,
             claims: claims.unwrap_or_default(),
             at: 0,
             kept: vec![false; reply.sets.len()],
@@ -91,16 +94,47 @@ impl Job {
     /// Ends it with a verdict that says all.
     pub(crate) fn end(&mut self, verdict: Verdict) {
         let max_ttl = self.max_ttl;
-        let keep = if verdict == Verdict::Secure { self.keep() } else { Vec::new() };
+        let keep = match verdict {
+            Verdict::Secure => self.secure(),
+            Verdict::Insecure | Verdict::Indeterminate => self.claimed(),
+            Verdict::Bogus(_) | Verdict::OverBudget(_) => Vec::new(),
+        };
         self.judgement = Some(Judgement { verdict, max_ttl, keep });
     }
 
+    /// Ends it for a class that nobody signs: all of it is passed on.
+    pub(crate) fn pass(&mut self) {
+        let (verdict, keep) = (Verdict::Indeterminate, Vec::new());
+        self.judgement = Some(Judgement { verdict, max_ttl: self.max_ttl, keep });
+    }
+
     /// The records of secure sets, and those that no set has.
-    fn keep(&self) -> Vec<bool> {
-        let records = &self.reply.message.records;
-        let mut keep: Vec<_> = records.iter().map(|record| record.rtype == rtype::OPT).collect();
-        let kept = self.reply.sets.iter().zip(&self.kept).filter(|(_, is_kept)| **is_kept);
-        for at in kept.flat_map(|(set, _)| set.records.iter().chain(&set.signatures)) {
+    fn secure(&self) -> Vec<bool> {
+        self.keep(|set| self.kept[set], |record| record.rtype == rtype::OPT)
+    }
+
+    /// What is not signed is passed on, but no answer to anything else than the question: it may be about a signed zone.
+    fn claimed(&self) -> Vec<bool> {
+        if self.claims.contains(&Claim::Signatures) {
+            return Vec::new();
+        }
+        let mut is_claimed = vec![false; self.reply.sets.len()];
+        for claim in &self.claims {
+            if let Claim::Set(at) | Claim::Follows(at) = claim {
+                is_claimed[*at] = true;
+            }
+        }
+        self.keep(|set| is_claimed[set], |record| record.section != Section::Answer)
+    }
+
+    fn keep(
+        &self,
+        keeps_set: impl Fn(usize) -> bool,
+        keeps_record: impl Fn(&Record) -> bool,
+    ) -> Vec<bool> {
+        let mut keep: Vec<_> = self.reply.message.records.iter().map(keeps_record).collect();
+        let sets = self.reply.sets.iter().enumerate().filter(|(at, _)| keeps_set(*at));
+        for at in sets.flat_map(|(_, set)| set.records.iter().chain(&set.signatures)) {
             keep[*at] = true;
         }
         if keep.iter().all(|is_kept| *is_kept) { Vec::new() } else { keep }

@@ -69,7 +69,9 @@ impl Judge<'_> {
         let reply = Arc::clone(&self.job.reply);
         let set = &reply.sets[at];
         let owner = reply.owner(set);
-        let target = zone_name(owner, set.rtype);
+        // An alias in place of DS records stands where they would: not below the cut.
+        let is_ds = self.job.qtype == rtype::DS && set.rtype == rtype::CNAME;
+        let target = zone_name(owner, if is_ds { rtype::DS } else { set.rtype });
         let (zone, next) = match self.locate(target)? {
             Place::Zone { zone, next } => (zone, next),
             Place::Settled(verdict) => return Ok(verdict),

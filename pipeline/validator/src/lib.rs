@@ -81,7 +81,7 @@ pub struct Judgement {
     /// its signatures are good for (RFC 4035 section 5.3.3).
     pub max_ttl: u32,
     /// For each record after the question, in order: whether it may be passed on. What a secure reply holds without a
-    /// good signature of its own is not. Empty: every record may.
+    /// good signature of its own is not, and no answer is to anything else than the question. Empty: every record may.
     pub keep: Vec<bool>,
 }
 
@@ -133,7 +133,7 @@ impl Validator {
         if name.is_none() {
             job.end(Verdict::Bogus(ede::BOGUS));
         } else if question.qclass != message::CLASS_IN {
-            job.end(Verdict::Indeterminate);
+            job.pass();
         }
         job
     }

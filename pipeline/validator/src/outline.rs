@@ -123,9 +123,9 @@ fn follow(reply: &Reply, name: &[u8], qtype: u16, claims: &mut Vec<Claim>) -> Ne
                 claims.extend((!is_said).then_some(Claim::Nonsense));
                 return Next::Nowhere;
             };
-            let Some(alias) = alias else { return Next::Name(substitute) };
-            let is_right = target(reply, alias).as_deref() == Some(&substitute);
-            claims.push(if is_right { Claim::Follows(alias) } else { Claim::Nonsense });
+            // The alias has to be there for clients that do not know DNAME (RFC 6672 section 3.1).
+            let right = alias.filter(|at| target(reply, *at).as_deref() == Some(&substitute));
+            claims.push(right.map_or(Claim::Nonsense, Claim::Follows));
             // The alias itself may be what was asked for.
             let is_end = qtype == rtype::CNAME && reply.message.rcode == NOERROR;
             return if is_end { Next::Nowhere } else { Next::Name(substitute) };

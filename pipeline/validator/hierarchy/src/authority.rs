@@ -39,19 +39,19 @@ impl World {
             let next = self.add_step(&mut message, &here, &truth);
             steps.push(truth);
             match next {
-                Some(next) => here = next,
-                None => break,
+                // An alias that was asked for is the answer, also one that a DNAME record makes.
+                Some(next) if qtype != rtype::CNAME => here = next,
+                _ => break,
             }
         }
-        let edns = Record {
-            owner: Name::root(),
-            rtype: rtype::OPT,
-            class: 1232,
-            ttl: 0x8000,
-            data: Vec::new(),
-        };
-        message.sections[2].push(edns);
+        message.sections[2].push(Self::edns());
         Reply { message, steps }
+    }
+
+    /// The OPT record of a message, with DO.
+    pub fn edns() -> Record {
+        let owner = Name::root();
+        Record { owner, rtype: rtype::OPT, class: 1232, ttl: 0x8000, data: Vec::new() }
     }
 
     /// Adds what proves one step of a chain; where it leads on.

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use ed448_goldilocks::SigningKey as Ed448KeyPair;
 use ring::digest::{self, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA512, digest};
 use ring::rand::SystemRandom;
 use ring::signature::{
@@ -35,6 +36,7 @@ enum Signer {
     Rsa(PrivateKey),
     Ecdsa(EcdsaKeyPair),
     Ed25519(Ed25519KeyPair),
+    Ed448(Box<Ed448KeyPair>),
 }
 
 impl Key {
@@ -46,6 +48,13 @@ impl Key {
             (owner == zone.to_string() && of == role).then_some((kind, unhex(first), unhex(second)))
         });
         let (signer, public) = match found {
+            None if algorithm == 16 => {
+                let seed = digest(&SHA512, format!("{zone} {role}").as_bytes());
+                let pair = Ed448KeyPair::try_from(&seed.as_ref()[..57])
+                    .expect("every 57 bytes are a seed");
+                let public = pair.verifying_key().to_bytes().to_vec();
+                (Signer::Ed448(Box::new(pair)), public)
+            }
             None => {
                 let seed = digest(&SHA256, format!("{zone} {role}").as_bytes());
                 let pair = Ed25519KeyPair::from_seed_unchecked(seed.as_ref())
@@ -110,6 +119,7 @@ impl Key {
     pub fn sign(&self, bytes: &[u8]) -> Vec<u8> {
         match &*self.signer {
             Signer::Ed25519(pair) => pair.sign(bytes).as_ref().to_vec(),
+            Signer::Ed448(pair) => pair.sign_raw(bytes).to_bytes().to_vec(),
             Signer::Ecdsa(pair) => {
                 let signature = pair.sign(&SystemRandom::new(), bytes);
                 signature.expect("the system has random numbers").as_ref().to_vec()

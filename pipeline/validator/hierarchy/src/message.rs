@@ -180,17 +180,24 @@ fn parse_record(bytes: &[u8], at: usize) -> Option<(Record, usize)> {
     let (rtype, start) = (rtype?, at + 10);
     let end = start + usize::from(len?);
     let raw = bytes.get(start..end)?;
+    // Data that are not what the type says stay as they are.
+    let data = expanded(bytes, rtype, start, end).unwrap_or_else(|| raw.to_vec());
+    let ttl = u32::from(high?) << 16 | u32::from(low?);
+    Some((Record { owner, rtype, class: class?, ttl, data }, end))
+}
+
+/// The data of a record with the names in it not compressed.
+fn expanded(bytes: &[u8], rtype: u16, start: usize, end: usize) -> Option<Vec<u8>> {
     let (skip, names) = names_in(rtype);
-    let mut data = raw.get(..skip)?.to_vec();
     let mut here = start + skip;
+    let mut data = bytes.get(start..here).filter(|_| here <= end)?.to_vec();
     for _ in 0..names {
         let (name, after) = Name::parse(bytes, here).filter(|(_, after)| *after <= end)?;
         data.extend(name.wire());
         here = after;
     }
     data.extend(&bytes[here..end]);
-    let ttl = u32::from(high?) << 16 | u32::from(low?);
-    Some((Record { owner, rtype, class: class?, ttl, data }, end))
+    Some(data)
 }
 
 /// Writes a name with a pointer to what is `known` of it already.

@@ -50,6 +50,7 @@ impl World {
         world.plant("a13.", 13, Denial::Nsec, secure, Link::Ds(2));
         world.plant("a14.", 14, nsec3(150, b"\x01", false), secure, Link::Ds(4));
         world.plant("a15.", 15, nsec3(0, b"", true), secure, Link::Both);
+        world.plant("a16.", 16, Denial::Nsec, secure, Link::Ds(2));
         // More iterations than anybody takes for a proof.
         world.plant("many.", 15, nsec3(151, b"", false), Status::Open, Link::Ds(2));
         world.plant("open.", 15, Denial::None, Status::Insecure, Link::None);
