@@ -242,3 +242,26 @@ fn an_operator_who_does_not_validate_believes_upstreams_as_ever() {
     assert_eq!(asked_flags(&stub.asked()[0]) & flag::CD, 0);
     rig.finish();
 }
+
+#[test]
+fn audit_01_a_forged_signature_of_an_unsigned_zone_does_not_pass() {
+    let stub = honest();
+    let mut rig = validating("forged", &[&stub]).start();
+    let answer = resolve(&mut rig, &curious("forged.signed. A"));
+    assert_eq!(answer.metadata.response_code, ResponseCode::ServFail);
+    assert_eq!(extended_error(&answer), Some(10), "the zone has signed nothing");
+    assert_eq!(rig.finish().bogus, 1);
+}
+
+#[test]
+fn audit_03_a_name_of_many_labels_costs_its_budget_and_no_more() {
+    let stub = honest();
+    let mut rig = validating("labels", &[&stub]).start();
+    let name = "a.".repeat(117);
+    let answer = resolve(&mut rig, &curious(&format!("{name}signed. A")));
+    assert_eq!(answer.metadata.response_code, ResponseCode::ServFail);
+    assert_eq!(extended_error(&answer), Some(5));
+    let counters = rig.finish();
+    let queries = u64::from(pmdns_validator::Limits::default().fetches);
+    assert_eq!((counters.validation_over_budget, counters.validation_queries), (1, queries));
+}

@@ -69,6 +69,16 @@ impl Zone {
                 *records[0].last_mut().unwrap() ^= 1;
                 answer(asked, &[records])
             }
+            ("forged.signed", A) => {
+                // Of a zone that is provably not signed, and nobody's signature.
+                let mut signature = vec![0, 1, 15, 2];
+                signature.extend([TTL, now + DAY, now - DAY].map(u32::to_be_bytes).concat());
+                signature.extend([0, 7]);
+                signature.extend(wire_name("open.signed").unwrap());
+                signature.extend([0; 64]);
+                let forged = record(&owner, A, TTL, &[192, 0, 2, 66]);
+                answer(asked, &[vec![forged, record(&owner, RRSIG, TTL, &signature)]])
+            }
             ("alias.signed", A) => {
                 let target = wire_name("www.open.signed").unwrap();
                 let alias = self.signed(&owner, CNAME, &target);

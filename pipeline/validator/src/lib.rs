@@ -27,8 +27,10 @@ mod name;
 mod nsec;
 mod nsec3;
 mod outline;
+mod pass_on;
 mod rdata;
 mod sets;
+pub mod slots;
 mod table;
 #[cfg(test)]
 mod testing;
@@ -37,6 +39,7 @@ mod walk;
 
 pub use job::Job;
 pub use limits::{Cost, Limits};
+pub use pass_on::{is_signed, pass_on};
 pub use trust::{Trust, TrustAnchor};
 
 use judge::Judge;

@@ -21,6 +21,8 @@ pub(crate) type Name = Box<[u8]>;
 pub(crate) enum Form {
     /// With pointers to what stands before it; its letters become small ones.
     Compressed,
+    /// As that, but its letters stay as they are.
+    Kept,
     /// Without pointers; its letters become small ones.
     Plain,
     /// Without pointers, and its letters stay as they are.
@@ -45,7 +47,7 @@ pub(crate) fn read(
                     return None;
                 }
                 match form {
-                    Form::Verbatim => target.extend_from_slice(label),
+                    Form::Verbatim | Form::Kept => target.extend_from_slice(label),
                     _ => target.extend(label.iter().map(u8::to_ascii_lowercase)),
                 }
                 at += label.len();
@@ -53,7 +55,7 @@ pub(crate) fn read(
                     return Some(end.unwrap_or(at));
                 }
             }
-            192.. if form == Form::Compressed => {
+            192.. if matches!(form, Form::Compressed | Form::Kept) => {
                 let low = *message.get(at + 1)?;
                 let to = usize::from(u16::from_be_bytes([length & 63, low]));
                 pointers += 1;
