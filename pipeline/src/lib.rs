@@ -17,6 +17,7 @@ pub mod line;
 mod miss_rings;
 pub mod occupancy;
 pub mod ports;
+pub mod privileges;
 pub mod replay;
 pub mod ring;
 mod ring_shares;

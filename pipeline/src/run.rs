@@ -20,6 +20,7 @@ use crate::control::request::Request;
 use crate::control::socket::{ControlSocket, SocketError};
 use crate::engine::{Engine, EngineError};
 use crate::ports::PortWatch;
+use crate::privileges::{self, Places};
 use crate::snapshot::Keeper;
 use crate::topology::{Topology, TopologyError};
 use crate::transfer::{Limits, TransferError, Transfers};
@@ -98,8 +99,12 @@ pub fn run(config: &Config, path: &Path) -> Result<Report, RunError> {
     let news = Arc::clone(&engine.news);
     let (gauges, orders) = (engine.gauges.clone(), engine.orders.clone());
     let mut reloader = Reloader::new(path, config, engine.rules.take().expect("nobody took it"));
-    let running = engine.start(config, true)?;
     let metrics_core = spare_core(&available, &topology);
+    // Before our threads start: they are restricted from the beginning.
+    let mut transfers = Transfers::start(config, Limits::default(), metrics_core)?;
+    let places = Places::of(config, path, &eal.folders());
+    let privileges = privileges::restrict(config, &places);
+    let running = engine.start(config, true)?;
     let mut metrics = metrics.map(|listener| listener.serve(metrics_core)).transpose()?;
     let keep = |path: &PathBuf| {
         let interval = Duration::from_secs(config.cache.snapshot_interval);
@@ -107,7 +112,6 @@ pub fn run(config: &Config, path: &Path) -> Result<Report, RunError> {
     };
     let keeper =
         config.cache.snapshot.as_ref().map(keep).transpose().map_err(EngineError::Thread)?;
-    let mut transfers = Transfers::start(config, Limits::default(), metrics_core)?;
     let errands = Errands::new(orders.clone());
     let mut control = control.serve(metrics_core)?;
     let mut watch = PortWatch::new(&nics, &news, Instant::now());
@@ -124,6 +128,7 @@ pub fn run(config: &Config, path: &Path) -> Result<Report, RunError> {
         let report = || Report {
             policy_zones: transfers.report(),
             connections: connections(&counted),
+            privileges: privileges.clone(),
             ..Report::read(&gauges, &topology, &nics).watched(&watch)
         };
         control.take(|request, client| match request {

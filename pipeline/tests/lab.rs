@@ -59,6 +59,8 @@ mod observe;
 mod orders;
 #[path = "lab/placements.rs"]
 mod placements;
+#[path = "lab/privileges.rs"]
+mod privileges;
 #[path = "lab/reload.rs"]
 mod reload;
 #[path = "lab/replay.rs"]

@@ -92,6 +92,8 @@ pub struct Config {
     pub control: Control,
     /// Where monitoring reads the counters.
     pub metrics: Metrics,
+    /// What the process may do once it serves.
+    pub process: Process,
 }
 
 /// `[control]`
@@ -110,6 +112,25 @@ pub struct Control {
 pub struct Metrics {
     /// Address and port that OpenMetrics are served at over HTTP; absent: nowhere.
     pub listen: Option<SocketAddr>,
+}
+
+/// `[process]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Process {
+    /// Whether privileges are dropped once everything is open.
+    pub privileges: Privileges,
+}
+
+/// What becomes of the privileges that start needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Privileges {
+    /// They are given up.
+    #[default]
+    Drop,
+    /// They stay.
+    Keep,
 }
 
 impl Default for Control {

@@ -64,6 +64,11 @@ impl Eal {
         owned_text(unsafe { dpdk_sys::rte_version() })
     }
 
+    /// Folders in which the clean-up removes files.
+    pub fn folders(&self) -> Vec<PathBuf> {
+        self.environment.runtime_files.folders()
+    }
+
     /// Cleans up: no hugepages and no runtime files remain. Ports, pools and adopted threads must be
     /// gone; if one is not, the clean-up happens when the last of them goes.
     pub fn close(self) -> Result<(), EalError> {
@@ -210,6 +215,14 @@ impl RuntimeFiles {
         // SAFETY: returns the EAL's own buffer.
         let folder = owned_text(unsafe { dpdk_sys::rte_eal_get_runtime_dir() });
         Self((!folder.is_empty()).then(|| folder.into()))
+    }
+
+    /// The folder, the one it is in, and where its pages are.
+    fn folders(&self) -> Vec<PathBuf> {
+        let own = self.0.as_deref();
+        let parent = own.and_then(Path::parent);
+        let own = own.into_iter().chain(parent).map(Path::to_owned);
+        own.chain(advice::hugepage_mounts()).collect()
     }
 
     /// Removes what is left. We held the lock of this folder, so everything of its name was ours.

@@ -7,6 +7,7 @@ use super::report::{
 use crate::admission::ConnectionReport;
 use crate::histogram::Histogram;
 use crate::occupancy::Occupancy;
+use crate::privileges::PrivilegeReport;
 use crate::slowpath::{CacheSnapshot, CountersSnapshot, UpstreamSnapshot};
 use crate::transfer::ZoneReport;
 
@@ -85,6 +86,7 @@ fn report(seconds: u64, millions: u64, drops: u64) -> Report {
         slow_path: vec![CountersSnapshot { misses, shed_client: 4, ..Default::default() }],
         upstreams: vec![upstream("192.0.2.53:53", 10), upstream("192.0.2.54:53", misses)],
         policy_zones: vec![ZoneReport { zone: "rpz.example".to_owned(), ..Default::default() }],
+        privileges: PrivilegeReport::default(),
         connections: vec![ConnectionReport { service: "metrics".to_owned(), ..Default::default() }],
     }
 }

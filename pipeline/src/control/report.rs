@@ -14,6 +14,7 @@ use crate::counters::{Counters, Link};
 use crate::engine::Gauges;
 use crate::latency::Latencies;
 use crate::ports::PortWatch;
+use crate::privileges::PrivilegeReport;
 use crate::slowpath::{CacheSnapshot, CountersSnapshot, UpstreamSnapshot};
 use crate::station::Meter;
 use crate::topology::{Topology, WorkerPlan};
@@ -57,6 +58,8 @@ pub struct Report {
     pub policy_zones: Vec<ZoneReport>,
     /// Connections to the control socket, to the metrics, and with notifications.
     pub connections: Vec<ConnectionReport>,
+    /// What the process may still do.
+    pub privileges: PrivilegeReport,
 }
 
 /// The balance: `received + made = transmitted + dropped + slow_path + exceptions + held`.
@@ -188,6 +191,7 @@ impl Report {
                 .collect(),
             policy_zones: Vec::new(),
             connections: Vec::new(),
+            privileges: PrivilegeReport::default(),
         }
     }
 

@@ -71,6 +71,11 @@ impl Pmdns {
         self.process.signal(signal);
     }
 
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Everything it has logged so far.
     pub(crate) fn log(&self) -> String {
         self.process.log()

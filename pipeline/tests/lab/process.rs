@@ -38,6 +38,11 @@ impl Process {
         Self { name: name.to_owned(), child, log }
     }
 
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The child, for its stdin.
     pub(crate) fn child(&mut self) -> &mut Child {
         &mut self.child

@@ -1,0 +1,44 @@
+//! Landlock (landlock(7)): files that may be used from now on, by the folders they are in. What is open stays open.
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use landlock::{
+    ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible as _, Ruleset, RulesetAttr as _,
+    RulesetCreatedAttr as _, RulesetError, path_beneath_rules,
+};
+
+use super::places::Places;
+
+/// Rights that the kernel knows up to here are restricted, those that it does not know are left out.
+const ABI_KNOWN: ABI = ABI::V5;
+
+/// Why there is no ruleset.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Problem {
+    /// The crate or the kernel refuses.
+    #[error(transparent)]
+    Ruleset(#[from] RulesetError),
+    /// The kernel has no Landlock.
+    #[error("the kernel has none, or it is not enabled (lsm=landlock)")]
+    Absent,
+}
+
+/// A ruleset for these places. Each thread has to enforce it on itself.
+pub(super) fn ruleset(places: &Places) -> Result<OwnedFd, Problem> {
+    let rules = |folders: &[PathBuf], access: BitFlags<AccessFs>| {
+        path_beneath_rules(folders.to_vec(), access)
+    };
+    let read = AccessFs::ReadFile | AccessFs::ReadDir;
+    let write = read | AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::RemoveFile;
+    // A folder is read to find what is to be removed.
+    let remove = AccessFs::ReadDir | AccessFs::RemoveFile | AccessFs::RemoveDir;
+    let created = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(ABI_KNOWN))?
+        .create()?
+        .add_rules(rules(&places.read, read))?
+        .add_rules(rules(&places.write, write))?
+        .add_rules(rules(&places.remove, remove))?;
+    Option::<OwnedFd>::from(created).ok_or(Problem::Absent)
+}

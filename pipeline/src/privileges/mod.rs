@@ -1,0 +1,96 @@
+//! What the process gives up once everything is open: capabilities, new privileges, files that are no concern of its, and system
+//! calls that only an intruder needs. docs/adr/0030-privileges-after-start.md says why, and why this way.
+//!
+//! Every thread gives them up, those of DPDK included: one that kept its own would lend them to all, for they share memory.
+
+mod capabilities;
+mod landlock;
+mod places;
+mod seccomp;
+mod status;
+mod threads;
+
+use std::path::PathBuf;
+
+use pmdns_config::{Config, Privileges};
+use serde::{Deserialize, Serialize};
+
+use capabilities::Needs;
+pub use places::Places;
+use threads::Restriction;
+
+/// What the process may still do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PrivilegeReport {
+    /// Capabilities that any thread has, by name; empty: none.
+    pub capabilities: Vec<String>,
+    /// Whether no thread can get privileges by running a program.
+    pub no_new_privileges: bool,
+    /// Whether Landlock confines every thread to the folders in use.
+    pub landlock: bool,
+    /// Whether every thread's system calls are filtered.
+    pub seccomp: bool,
+}
+
+/// Gives up what is not needed from now on, as far as the kernel can and the configuration says, and logs what it comes to. What
+/// `config` names is opened already or among `places`.
+pub fn restrict(config: &Config, places: &Places) -> PrivilegeReport {
+    if config.process.privileges == Privileges::Keep {
+        tracing::warn!("privileges are kept: `process.privileges` says so");
+        return read(false);
+    }
+    let needs = Needs::of(config);
+    let ruleset = landlock::ruleset(places);
+    let ruleset = ruleset
+        .map_err(|problem| tracing::warn!("no Landlock: {problem}; every file can be used"))
+        .ok();
+    let restriction = Restriction { capabilities: needs.capabilities, ruleset };
+    let is_confined = match threads::restrict_all(&restriction) {
+        Ok(count) => {
+            tracing::debug!("{count} threads have given up their privileges");
+            restriction.ruleset.is_some()
+        }
+        Err(problem) => {
+            tracing::error!("not every thread has given up its privileges: {problem}");
+            false
+        }
+    };
+    if let Err(problem) = seccomp::filter(needs.bpf) {
+        tracing::warn!("no seccomp: {problem}; every system call is allowed");
+    }
+    let report = read(is_confined);
+    announce(&report, places);
+    report
+}
+
+fn read(landlock: bool) -> PrivilegeReport {
+    let status = status::of_process();
+    PrivilegeReport {
+        capabilities: capabilities::names(status.capabilities),
+        no_new_privileges: status.no_new_privileges,
+        landlock,
+        seccomp: status.seccomp,
+    }
+}
+
+fn announce(report: &PrivilegeReport, places: &Places) {
+    let capabilities = match &report.capabilities[..] {
+        [] => "no capabilities".to_owned(),
+        some => format!("capabilities {}", some.join(", ")),
+    };
+    let has = |is: bool, what: &str| format!("{}{what}", if is { "" } else { "NO " });
+    tracing::info!(
+        "privileges: {capabilities}, {}, {}, {}",
+        has(report.no_new_privileges, "no-new-privs"),
+        has(report.landlock, "Landlock"),
+        has(report.seccomp, "seccomp"),
+    );
+    if report.landlock {
+        let list = |paths: &[PathBuf]| {
+            let texts: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
+            if texts.is_empty() { "nothing".to_owned() } else { texts.join(", ") }
+        };
+        tracing::info!("reads {}; writes {}", list(&places.read), list(&places.write));
+    }
+}

@@ -1,0 +1,97 @@
+//! The folders in which files are read, written and removed after start.
+
+use std::path::{Path, PathBuf};
+
+use pmdns_config::Config;
+
+/// Facts of the kernel and of this process, which threads look at now and then.
+const SYSTEM: [&str; 2] = ["/proc", "/sys"];
+
+/// Folders, each once. What is below them is meant as well.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Places {
+    /// Files are read there: the configuration's, and those that it names.
+    pub read: Vec<PathBuf>,
+    /// Files are written there: snapshots, and zones that are transferred.
+    pub write: Vec<PathBuf>,
+    /// Files are only removed there: sockets, and what DPDK made.
+    pub remove: Vec<PathBuf>,
+}
+
+impl Places {
+    /// The folders that `config`, which was read from `path`, names, and in which DPDK made something.
+    pub fn of(config: &Config, path: &Path, dpdk: &[PathBuf]) -> Self {
+        let zones = config.zones.iter().map(|zone| &zone.file);
+        let lists = config.blocklists.iter().map(|list| &list.file);
+        let policies = config.rpz.iter().map(|rpz| &rpz.file);
+        let secrets = config.tsig.iter().filter_map(|key| key.secret_file.as_ref());
+        let named = zones.chain(lists).chain(policies).chain(secrets);
+        let others = [&config.cookies.secret_file, &config.cache.snapshot].into_iter().flatten();
+        let mut this = Self::default();
+        let files = named.chain(others).map(|file| folder_of(file)).chain([folder_of(path)]);
+        files.for_each(|folder| add(&mut this.read, folder));
+        SYSTEM.iter().for_each(|folder| add(&mut this.read, Path::new(folder)));
+        let transferred = config.rpz.iter().filter(|rpz| rpz.zone.is_some()).map(|rpz| &rpz.file);
+        for file in transferred.chain(&config.cache.snapshot) {
+            add(&mut this.write, folder_of(file));
+        }
+        add(&mut this.remove, folder_of(&config.control.socket));
+        // Drivers remove sockets that they made.
+        let values = config.ports.iter().flat_map(|port| port.device.split(','));
+        let paths =
+            values.filter_map(|value| value.split_once('=')).map(|(_, path)| Path::new(path));
+        let sockets = paths.filter(|path| path.is_absolute()).map(folder_of);
+        sockets.for_each(|folder| add(&mut this.remove, folder));
+        dpdk.iter().for_each(|folder| add(&mut this.remove, folder));
+        this
+    }
+}
+
+fn add(folders: &mut Vec<PathBuf>, folder: &Path) {
+    if !folders.iter().any(|known| known == folder) {
+        folders.push(folder.to_owned());
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or_else(|| Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::config;
+
+    #[test]
+    fn what_the_configuration_names_is_a_place() {
+        let mut config = config(
+            "[[blocklist]]\nfile = \"/etc/lists/ads\"\n[[blocklist]]\nfile = \"/etc/lists/games\"\n\
+             [[zone]]\nfile = \"lan.zone\"\n[[rpz]]\nfile = \"/srv/own.zone\"\n\
+             [[rpz]]\nzone = \"rpz\"\nprimaries = [\"192.0.2.1:53\"]\nfile = \"/var/lib/pmdns/rpz\"\n\
+             [cache]\nsnapshot = \"/var/cache/pmdns/s\"\n",
+        );
+        config.ports[0].device = "net_memif0,role=server,socket=/run/m/m.sock,id=1".to_owned();
+        config.control.socket = "/run/pmdns.sock".into();
+        let dpdk = ["/run/dpdk/pmdns".into()];
+        let places = Places::of(&config, Path::new("/etc/pmdns.toml"), &dpdk);
+        let texts = |folders: &[PathBuf]| {
+            folders.iter().map(|f| f.display().to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            texts(&places.read),
+            [
+                ".",
+                "/etc/lists",
+                "/srv",
+                "/var/lib/pmdns",
+                "/var/cache/pmdns",
+                "/etc",
+                "/proc",
+                "/sys"
+            ]
+        );
+        assert_eq!(texts(&places.write), ["/var/lib/pmdns", "/var/cache/pmdns"]);
+        assert_eq!(texts(&places.remove), ["/run", "/run/m", "/run/dpdk/pmdns"]);
+    }
+}

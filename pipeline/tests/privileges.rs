@@ -1,0 +1,106 @@
+//! What a process can no longer do once it has given up its privileges: any of its threads, those of before included.
+//!
+//! One test, in a process of its own: there is no way back.
+
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::path::Path;
+use std::process::Command;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use pmdns::privileges::{Places, restrict};
+use pmdns::testing::config;
+use pmdns_config::files::WholeFile;
+
+/// A thread that does what it is told.
+struct Hand {
+    orders: Sender<fn(&Path)>,
+    done: Receiver<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Hand {
+    fn start(folder: &Path) -> Self {
+        let (orders, ordered) = channel::<fn(&Path)>();
+        let (tell, done) = channel();
+        let folder = folder.to_owned();
+        let thread = std::thread::spawn(move || {
+            for order in ordered {
+                order(&folder);
+                tell.send(()).unwrap();
+            }
+        });
+        Self { orders, done, thread }
+    }
+
+    fn run(&self, order: fn(&Path)) {
+        self.orders.send(order).unwrap();
+        self.done.recv().expect("it panicked");
+    }
+}
+
+#[test]
+fn audit_12_no_thread_keeps_privileges_after_start() {
+    let folder = std::env::temp_dir().join(format!("pmdns-privileges-{}", std::process::id()));
+    for name in ["config", "state", "socket", "other"] {
+        fs::create_dir_all(folder.join(name)).unwrap();
+    }
+    fs::write(folder.join("other/secret"), "secret").unwrap();
+    fs::write(folder.join("socket/left"), "").unwrap();
+    fs::write(folder.join("config/pmdns.toml"), "").unwrap();
+    let mut config = config(&format!("[cache]\nsnapshot = \"{}/state/cache\"\n", folder.display()));
+    config.control.socket = folder.join("socket/s");
+    let held = File::open(folder.join("other/secret")).unwrap();
+    // Before: threads of DPDK, for example. A sleeping one is reached as well.
+    let before: Vec<_> = (0..3).map(|_| Hand::start(&folder)).collect();
+
+    let places = Places::of(&config, &folder.join("config/pmdns.toml"), &[]);
+    let report = restrict(&config, &places);
+    println!("{report:?}");
+    assert!(report.capabilities.is_empty() && report.no_new_privileges);
+    assert!(report.seccomp, "the kernel has it: it runs this test");
+
+    let after = Hand::start(&folder);
+    for hand in before.iter().chain([&after]) {
+        hand.run(|_| {
+            let status = fs::read_to_string("/proc/thread-self/status").unwrap();
+            for line in [
+                "CapEff:\t0000000000000000",
+                "CapPrm:\t0000000000000000",
+                "NoNewPrivs:\t1",
+                "Seccomp:\t2",
+            ] {
+                assert!(status.contains(line), "no {line} in {status}");
+            }
+            let error = Command::new("/bin/true").status().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::PermissionDenied, "no programs");
+        });
+        if report.landlock {
+            hand.run(keeps_to_its_places);
+        }
+    }
+    assert_eq!(held.metadata().unwrap().len(), 6, "what is open stays open");
+    for hand in before.into_iter().chain([after]) {
+        drop(hand.orders);
+        hand.thread.join().unwrap();
+    }
+}
+
+fn keeps_to_its_places(folder: &Path) {
+    let denied = |error: std::io::Error| assert_eq!(error.kind(), ErrorKind::PermissionDenied);
+    fs::read(folder.join("config/pmdns.toml")).unwrap();
+    WholeFile::create(&folder.join("state/cache"), 0o600).unwrap().finish().unwrap();
+    denied(fs::read(folder.join("other/secret")).unwrap_err());
+    denied(fs::read("/etc/passwd").unwrap_err());
+    denied(fs::write(folder.join("config/pmdns.toml"), "").unwrap_err());
+    denied(fs::write(folder.join("other/new"), "").unwrap_err());
+    denied(fs::write(folder.join("socket/new"), "").unwrap_err());
+    denied(fs::remove_file(folder.join("other/secret")).unwrap_err());
+    // Once: another thread may have done so.
+    if let Err(error) = fs::remove_file(folder.join("socket/left")) {
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+    }
+}
