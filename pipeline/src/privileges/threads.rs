@@ -123,8 +123,9 @@ impl Signal {
     /// Has a thread restrict itself, and waits until it has, or has ended.
     fn tell(&self, id: pid_t) -> io::Result<()> {
         let (before, start) = (DONE.load(Ordering::SeqCst), Instant::now());
+        let process = std::process::id();
         // SAFETY: sends a signal that has a handler to a thread of this very process.
-        let code = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), id, self.0) };
+        let code = unsafe { libc::syscall(libc::SYS_tgkill, process, id, self.0) };
         if code != 0 {
             let error = io::Error::last_os_error();
             // It has ended.
