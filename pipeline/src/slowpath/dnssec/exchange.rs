@@ -130,7 +130,9 @@ impl Desk {
         let (key, now) = (question.key(), self.context.seconds);
         let entry = Entry::from_reply(&sound.reply, key, question.hash(), now, &lifetimes);
         let mut entry = entry.map_err(|_| Setback::Refused(None))?;
-        if matches!(sound.standing, pmdns_validator::Verdict::Secure) || attempt.transport == Transport::Tcp {
+        if matches!(sound.standing, pmdns_validator::Verdict::Secure)
+            || attempt.transport == Transport::Tcp
+        {
             entry.vouch();
         }
         let question = Rc::clone(question);
