@@ -34,8 +34,8 @@ impl Default for Limits {
         Self {
             records: 512,
             checks_per_set: 8,
-            checks: 128,
-            failed_checks: 16,
+            checks: 64,
+            failed_checks: 4,
             hash_blocks: 8192,
             nsec3_iterations: 150,
             fetches: 24,
