@@ -2,14 +2,15 @@
 
 use pmdns_nics::{Frame, FramePool, HeapPool};
 
-use crate::cache::{Entry, Key, Lifetimes};
+use crate::cache::{Entry, Head, Key, Lifetimes, Parts};
 use crate::packet::{Batch, Packet};
 use crate::wire::dns::{CLASS_IN, HEADER_LEN, flag};
 use crate::wire::ip::{
     self, IPV6_LEN, PROTOCOL_UDP, TYPE_IPV4, TYPE_IPV6, TYPE_VLAN, UDP_LEN, seal_ipv4, udp, v4, v6,
 };
 use crate::wire::name::Seed;
-use crate::wire::{dns, edns, put16};
+use crate::wire::record::{Records, Section};
+use crate::wire::{dns, edns, put16, put32};
 use crate::{Context, Exits, Stage, Step};
 
 /// Our hardware address in tests.
@@ -241,8 +242,60 @@ pub fn entry_of(query: &Query, records: &[Record], now: u32, seed: Seed) -> Entr
     }
     let key = Key { name: &query.name, qtype: query.qtype, qclass: query.qclass, flags };
     let hash = key.hash(seed, seed.hash(&query.name));
-    Entry::from_reply(&reply(query, records), key, hash, now, &lifetimes)
-        .expect("a well-formed reply")
+    let message = reply(query, records);
+    let is_denial = records.iter().all(|record| record.0 == 1 && record.1 == dns::rtype::SOA);
+    if is_denial && !records.is_empty() {
+        return Entry::from_reply(&message, key, hash, now, &lifetimes)
+            .expect("a well-formed reply");
+    }
+    as_they_are(&message, key, hash, now, &lifetimes)
+}
+
+/// An entry with all records of a reply. Encode takes any, while replies are scrubbed before they get there.
+fn as_they_are(message: &[u8], key: Key<'_>, hash: u64, now: u32, lifetimes: &Lifetimes) -> Entry {
+    let start = HEADER_LEN + key.name.len() + dns::QUESTION_FIXED_LEN;
+    let mut body = message[start..].to_vec();
+    let (mut ttls, mut counts, mut life) = (Vec::new(), [0; 3], lifetimes.max_ttl);
+    let (mut is_answered, mut has_soa, mut ends) = (false, false, [0; 3]);
+    for record in Records::new(message).expect("one question").flatten() {
+        let ttl = record.ttl.min(lifetimes.max_ttl);
+        put32(&mut body, record.ttl_at - start, ttl);
+        ttls.push((record.ttl_at - start) as u16);
+        life = life.min(ttl);
+        counts[record.section as usize] += 1;
+        ends[record.section as usize..].fill((record.end - start) as u16);
+        has_soa |= record.rtype == dns::rtype::SOA;
+        is_answered |= record.section == Section::Answer
+            && (record.rtype == key.qtype || key.qtype == dns::rtype::ANY);
+    }
+    let mut flags = if message[3] & flag::AD as u8 != 0 { Head::AUTHENTIC } else { 0 };
+    flags |= if is_answered { 0 } else { Head::NEGATIVE };
+    let needs_authority = !is_answered || key.flags & Key::DO != 0;
+    let mut optional_at = ends[usize::from(needs_authority)];
+    if body.len() > lifetimes.max_body {
+        body.truncate(optional_at.into());
+        ttls.retain(|at| *at < optional_at);
+        counts[usize::from(needs_authority) + 1..].fill(0);
+    }
+    if body.len() > lifetimes.max_body {
+        (body, ttls, counts, optional_at) = (Vec::new(), Vec::new(), [0; 3], 0);
+        flags |= Head::TOO_LONG;
+    }
+    let expires = if is_answered || has_soa { now + life } else { now };
+    let rcode = dns::Rcode::NOERROR;
+    let (body, ttls) = (&body, &ttls);
+    Entry::new(&Parts {
+        key,
+        hash,
+        learnt: now,
+        expires,
+        rcode,
+        flags,
+        counts,
+        body,
+        optional_at,
+        ttls,
+    })
 }
 
 /// A frame with these bytes, from a pool of its own.

@@ -175,6 +175,10 @@ counters! {
         errors,
         /// Replies that belong to their query but cannot be understood.
         malformed,
+        /// Replies without a record about the question, which were not used.
+        no_answer,
+        /// Records left out of replies because they are not about the question.
+        scrubbed,
         /// Replies with an rcode other than NOERROR and NXDOMAIN.
         rcode_failures,
         /// Queries not sent because too many to the same encrypted upstream were under way, or too many of their client prefix.

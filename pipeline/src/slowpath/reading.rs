@@ -6,12 +6,12 @@ use std::io;
 use std::net::SocketAddr;
 
 use pmdns_config::Upstream;
-use pmdns_stages::cache::Entry;
+use pmdns_stages::cache::{Entry, Unusable};
 use pmdns_stages::wire::dns::Rcode;
 use pmdns_stages::wire::edns::{ExtendedError, option, option_in};
 
 use super::cookies::{Learnt, Sent, Shown};
-use super::counters::count;
+use super::counters::{add, count};
 use super::desk::Desk;
 use super::pending::Ticket;
 use super::plan::{Attempt, Setback, Transport};
@@ -200,12 +200,19 @@ impl Desk {
         match face {
             Face::Answer => {
                 let (key, hash) = (question.key(), question.hash());
-                let read =
-                    Entry::from_reply(reply, key, hash, self.context.seconds, &self.lifetimes);
-                let Ok(entry) = read else {
-                    count(&counters.malformed);
-                    return Err(Setback::NeedsTcp);
+                let now = self.context.seconds;
+                let (entry, dropped) = match Entry::scrub(reply, key, hash, now, &self.lifetimes) {
+                    Ok(scrubbed) => scrubbed,
+                    Err(Unusable::NoAnswer) => {
+                        count(&counters.no_answer);
+                        return Err(refusal(reply));
+                    }
+                    Err(Unusable::Malformed | Unusable::OtherQuestion) => {
+                        count(&counters.malformed);
+                        return Err(Setback::NeedsTcp);
+                    }
                 };
+                add(&counters.scrubbed, dropped as u64);
                 // BADVERS and its like show in the OPT record only (RFC 6891 section 6.1.3).
                 if !matches!(entry.head().rcode, Rcode::NOERROR | Rcode::NXDOMAIN) {
                     count(&counters.rcode_failures);

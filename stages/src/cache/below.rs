@@ -1,13 +1,11 @@
 //! NXDOMAIN for a name is NXDOMAIN for every name below it (RFC 8020).
 
 use super::entry::{Entry, Head, Key, NameBuffer, Parts, ttl_offset};
-use super::reply::names_of;
+use super::image::POINTER;
 use crate::wire::dns::{HEADER_LEN, Rcode};
+use crate::wire::rdata::{self, Part};
 use crate::wire::record::Records;
 use crate::wire::{be16, put16};
-
-/// What a compression pointer is marked with (RFC 1035 section 4.1.4).
-const POINTER: u16 = 0xc000;
 
 impl Entry {
     /// The answer to `key` that follows from this one: that a name at or above the key's does not exist. `None` if
@@ -52,8 +50,14 @@ impl Entry {
         let start = message.len() - usize::from(self.head().body_len);
         let mut pointers = Vec::new();
         for record in Records::new(&message).ok()? {
-            let names = names_of(&message, &record.ok()?);
-            pointers.extend(names.into_iter().filter_map(|name| pointer_in(&message, name)));
+            let record = record.ok()?;
+            pointers.extend(pointer_in(&message, record.start));
+            rdata::parts(&message, record.rtype, record.data_at..record.end, |part| {
+                if let Part::Name { at, may_compress: true } = part {
+                    pointers.extend(pointer_in(&message, at));
+                }
+                Some(())
+            })?;
         }
         for at in pointers {
             let target = be16(&message, at)? & !POINTER;

@@ -41,12 +41,14 @@ mod copy;
 mod entry;
 mod geometry;
 mod hits;
+mod image;
 mod index;
 mod log;
 mod negative;
 mod purge;
 mod reply;
 mod room;
+mod scrub;
 mod walk;
 mod writer;
 

@@ -81,6 +81,12 @@ pub mod rtype {
     pub const OPT: u16 = 41;
     /// Digest of a key of the zone below (RFC 4034 section 5).
     pub const DS: u16 = 43;
+    /// Signature of a record set (RFC 4034 section 3).
+    pub const RRSIG: u16 = 46;
+    /// Denial of existence (RFC 4034 section 4).
+    pub const NSEC: u16 = 47;
+    /// Denial of existence by hashes (RFC 5155).
+    pub const NSEC3: u16 = 50;
     /// The first of the types that are no data (RFC 6895 section 3.1).
     pub const FIRST_META: u16 = 128;
     /// Transaction signature (RFC 8945).

@@ -4,7 +4,9 @@ pub mod checksum;
 pub mod dns;
 pub mod edns;
 pub mod ip;
+pub mod labels;
 pub mod name;
+pub mod rdata;
 pub mod record;
 pub mod subnet;
 

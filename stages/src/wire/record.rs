@@ -1,8 +1,10 @@
-//! Walking over the records of a whole message, with every name, length and count checked.
+//! Walking over the records of a whole message, with every length and count checked. Names are not followed: whoever reads them
+//! does that, with a budget ([`super::labels`]).
 
 use std::ops::Range;
 
 use super::dns::{HEADER_LEN, QUESTION_FIXED_LEN, RECORD_FIXED_LEN, header};
+use super::labels::name_end;
 use super::name::{MAX_LABEL, MAX_NAME};
 use super::{be16, be32};
 
@@ -62,8 +64,7 @@ impl<'m> Records<'m> {
             return Err(Malformed);
         }
         let left = [count(header::ANCOUNT)?, count(header::NSCOUNT)?, count(header::ARCOUNT)?];
-        let name_end = skip_name(message, HEADER_LEN).ok_or(Malformed)?;
-        let at = name_end + QUESTION_FIXED_LEN;
+        let at = name_end(message, HEADER_LEN).ok_or(Malformed)? + QUESTION_FIXED_LEN;
         if at > message.len() {
             return Err(Malformed);
         }
@@ -77,7 +78,7 @@ impl<'m> Records<'m> {
 
     fn read(&mut self, section: Section) -> Result<Record, Malformed> {
         let start = self.at;
-        let fixed = skip_name(self.message, start).ok_or(Malformed)?;
+        let fixed = name_end(self.message, start).ok_or(Malformed)?;
         let data_at = fixed + RECORD_FIXED_LEN;
         let data_len = be16(self.message, fixed + 8).ok_or(Malformed)?;
         let end = data_at + usize::from(data_len);

@@ -1,0 +1,342 @@
+//! Which records of a reply belong to its question. Nothing else is kept or passed on.
+//!
+//! Whoever forges one reply, or runs one zone, has so no say about other names: neither our cache nor a client's cache can
+//! learn name servers, addresses or aliases that were not asked for (CVE-2025-40778).
+
+use super::entry::{Key, MAX_RECORDS};
+use super::reply::Unusable;
+use crate::wire::be16;
+use crate::wire::dns::{Rcode, header, rtype};
+use crate::wire::labels::{Labels, WholeName};
+use crate::wire::name::MAX_NAME;
+use crate::wire::rdata::{self, Part};
+use crate::wire::record::{Record, Records, Section};
+
+/// Aliases of one answer, at most. Unbound follows 11, BIND 16.
+const MAX_ALIASES: usize = 16;
+/// Bytes of an RRSIG record before its signer's name.
+const BEFORE_SIGNER: usize = 18;
+/// Characters of base 32 with the extended alphabet that a whole number of bytes may leave over (RFC 4648 section 7).
+const BITS_OVER: [Option<u8>; 8] = [Some(0), None, Some(2), None, Some(4), Some(1), None, Some(3)];
+
+/// A record that is passed on.
+#[derive(Debug)]
+pub(super) enum Kept {
+    /// As it came.
+    Record(Record),
+    /// The alias that follows from the DNAME record before it, which the upstream has left out (RFC 6672 section 3.1).
+    Synthesis(Box<Synthesis>),
+}
+
+/// An alias that follows from a DNAME record.
+#[derive(Debug)]
+pub(super) struct Synthesis {
+    pub(super) owner: WholeName,
+    pub(super) target: WholeName,
+    /// The DNAME record's.
+    pub(super) ttl: u32,
+}
+
+/// What is kept of a reply.
+#[derive(Debug, Default)]
+pub(super) struct Scrubbed {
+    /// The answer: aliases in the order in which they lead on, each with its signatures, and then what was asked for.
+    pub(super) answer: Vec<Kept>,
+    /// Of a negative answer the SOA record; for clients that check signatures, what they need to.
+    pub(super) authority: Vec<Record>,
+    /// Whether what was asked for is among the answer.
+    pub(super) is_answered: bool,
+    /// The upper bits of the rcode, of the OPT record.
+    pub(super) extended_rcode: u8,
+    /// There are more records than one answer may have.
+    pub(super) is_cut: bool,
+    /// Records that do not belong to the question.
+    pub(super) dropped: usize,
+}
+
+impl Scrubbed {
+    /// Reads a reply to `key`, all of it but records beyond [`MAX_RECORDS`].
+    pub(super) fn read(labels: &mut Labels<'_>, key: &Key<'_>) -> Result<Self, Unusable> {
+        let mut this = Self::default();
+        let records = this.collect(labels, key).ok_or(Unusable::Malformed)?;
+        let answers = records.partition_point(|record| record.section == Section::Answer);
+        let (answers, authorities) = records.split_at(answers);
+        let mut chain = Chain { labels, key, left: answers.to_vec(), kept: Vec::new() };
+        let end = chain.follow()?;
+        (this.is_answered, this.answer) = (end.is_answered, chain.kept);
+        this.authority = this.proofs(labels, key, &end.name, authorities)?;
+        let kept = this.answer.len() + this.authority.len();
+        this.dropped = records.len().saturating_sub(kept);
+        Ok(this)
+    }
+
+    /// Whether the upstream has nothing to say about the question: all it says is about something else, or it refers
+    /// to other servers.
+    pub(super) fn says_nothing(&self, labels: &Labels<'_>, rcode: Rcode) -> bool {
+        let count = |at| be16(labels.message(), at).unwrap_or(0);
+        let has_soa = self.authority.iter().any(|record| record.rtype == rtype::SOA);
+        let is_about_others = count(header::ANCOUNT) > 0 || count(header::NSCOUNT) > 0 && !has_soa;
+        rcode == Rcode::NOERROR && self.answer.is_empty() && is_about_others
+    }
+
+    /// The records of answer and authority section, of the question's class and of types that are data. `None`: the reply is
+    /// malformed.
+    fn collect(&mut self, labels: &mut Labels<'_>, key: &Key<'_>) -> Option<Vec<Record>> {
+        let message = labels.message();
+        let all = Records::new(message).ok()?;
+        let needed = usize::from(be16(message, header::ANCOUNT)?)
+            + usize::from(be16(message, header::NSCOUNT)?);
+        self.is_cut = needed > MAX_RECORDS;
+        let mut records = Vec::with_capacity(needed.min(MAX_RECORDS));
+        for record in all.take(MAX_RECORDS) {
+            let record = record.ok()?;
+            let is_additional = record.section == Section::Additional;
+            labels.length(record.start)?;
+            if matches!(record.rtype, rtype::OPT | rtype::TSIG) {
+                // RFC 6891 section 6.1.1, RFC 8945 section 5.1: nowhere else.
+                if !is_additional {
+                    return None;
+                }
+                if record.rtype == rtype::OPT {
+                    self.extended_rcode = (record.ttl >> 24) as u8;
+                }
+            } else if record.class == key.qclass && !is_meta(record.rtype) {
+                check(labels, &record)?;
+                if !is_additional {
+                    records.push(record);
+                    continue;
+                }
+            }
+            self.dropped += usize::from(!is_additional);
+        }
+        Some(records)
+    }
+
+    /// The SOA record of a negative answer, and for clients that check signatures what proves it, or that a wildcard
+    /// was in its place (RFC 4035 section 3.1.3).
+    fn proofs(
+        &self,
+        labels: &mut Labels<'_>,
+        key: &Key<'_>,
+        end: &[u8],
+        records: &[Record],
+    ) -> Result<Vec<Record>, Unusable> {
+        let mut zones = Vec::new();
+        let mut soa = None;
+        for record in records.iter().filter(|record| record.rtype == rtype::SOA) {
+            if soa.is_none() && !self.is_answered && encloses(labels, record.start, end)? {
+                soa = Some(record.start);
+                zones.push(labels.whole(record.start).ok_or(Unusable::Malformed)?);
+            }
+        }
+        if key.flags & Key::DO != 0 {
+            self.add_signers(labels, &mut zones)?;
+        }
+        let mut proofs = Vec::new();
+        for record in records {
+            let covered = if record.rtype == rtype::RRSIG { covered(labels, record) } else { 0 };
+            let is_kept = match (record.rtype, covered) {
+                (rtype::SOA, _) => soa == Some(record.start),
+                _ if key.flags & Key::DO == 0 => false,
+                (rtype::RRSIG, rtype::SOA) if soa.is_none() => false,
+                (rtype::NSEC | rtype::NSEC3, _)
+                | (rtype::RRSIG, rtype::NSEC | rtype::NSEC3 | rtype::SOA) => {
+                    let owner = labels.whole(record.start).ok_or(Unusable::Malformed)?;
+                    zones.iter().any(|zone| is_within(&owner, zone))
+                }
+                _ => false,
+            };
+            if is_kept {
+                proofs.push(*record);
+            }
+        }
+        Ok(proofs)
+    }
+
+    /// The zones that have signed the answer.
+    fn add_signers(
+        &self,
+        labels: &mut Labels<'_>,
+        zones: &mut Vec<WholeName>,
+    ) -> Result<(), Unusable> {
+        for kept in &self.answer {
+            let Kept::Record(record) = kept else { continue };
+            if record.rtype != rtype::RRSIG || zones.len() > MAX_ALIASES {
+                continue;
+            }
+            let read = |at: usize, labels: &mut Labels<'_>| labels.whole(at);
+            let signer = read(record.data_at + BEFORE_SIGNER, labels).ok_or(Unusable::Malformed)?;
+            let owner = read(record.start, labels).ok_or(Unusable::Malformed)?;
+            if is_within(&owner, &signer) && !zones.contains(&signer) {
+                zones.push(signer);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where aliases have led.
+struct End {
+    name: WholeName,
+    is_answered: bool,
+}
+
+/// The records of the answer section that are not known yet to belong to the question, and those that are.
+struct Chain<'l, 'm, 'k> {
+    labels: &'l mut Labels<'m>,
+    key: &'l Key<'k>,
+    left: Vec<Record>,
+    kept: Vec<Kept>,
+}
+
+impl Chain<'_, '_, '_> {
+    /// Goes from alias to alias, in whatever order they stand, until what was asked for is there. A circle ends where it
+    /// meets itself.
+    fn follow(&mut self) -> Result<End, Unusable> {
+        let mut name: WholeName = self.key.name.iter().copied().collect();
+        name.make_ascii_lowercase();
+        let qtype = self.key.qtype;
+        for _ in 0..MAX_ALIASES {
+            if qtype != rtype::CNAME && self.take(&name, qtype, usize::MAX)? {
+                return Ok(End { name, is_answered: true });
+            }
+            let Some(target) = self.alias(&name)? else { break };
+            if qtype == rtype::CNAME {
+                return Ok(End { name, is_answered: true });
+            }
+            name = target;
+        }
+        // After the last alias that is followed there may be what it leads to.
+        let is_answered = qtype != rtype::CNAME && self.take(&name, qtype, usize::MAX)?;
+        Ok(End { name, is_answered })
+    }
+
+    /// Keeps the records of this owner and type, `most` of them, with their signatures. Says whether there are any.
+    fn take(&mut self, owner: &[u8], rtype: u16, most: usize) -> Result<bool, Unusable> {
+        let Self { labels, key, left, kept } = self;
+        let (before, mut signatures, mut is_read) = (kept.len(), Vec::new(), true);
+        left.retain(|record| {
+            let is_of_type = record.rtype == rtype || rtype == rtype::ANY;
+            let signs = record.rtype == rtype::RRSIG && covered(labels, record) == rtype;
+            if !is_read || !(is_of_type || signs) {
+                return true;
+            }
+            let is_owner = labels.is(record.start, owner);
+            is_read = is_owner.is_some();
+            let is_owner = is_owner == Some(true);
+            if is_owner && is_of_type && kept.len() - before < most {
+                kept.push(Kept::Record(*record));
+                return false;
+            }
+            if is_owner && signs && key.flags & Key::DO != 0 {
+                signatures.push(Kept::Record(*record));
+            }
+            true
+        });
+        let is_there = kept.len() > before;
+        if is_there {
+            kept.append(&mut signatures);
+        }
+        if is_read { Ok(is_there) } else { Err(Unusable::Malformed) }
+    }
+
+    /// Keeps the alias of this owner, and says where it leads. `None`: it has none.
+    fn alias(&mut self, owner: &[u8]) -> Result<Option<WholeName>, Unusable> {
+        let (mut alias, mut tree) = (None, None);
+        for record in &self.left {
+            let at = record.start;
+            if record.rtype == rtype::CNAME && alias.is_none() {
+                if self.labels.is(at, owner).ok_or(Unusable::Malformed)? {
+                    alias = Some(self.labels.whole(record.data_at).ok_or(Unusable::Malformed)?);
+                }
+            } else if record.rtype == rtype::DNAME && tree.is_none() {
+                let above = self.labels.below(at, owner).ok_or(Unusable::Malformed)?;
+                tree = above.filter(|prefix| !prefix.is_empty()).map(|prefix| (*record, prefix));
+            }
+        }
+        if let Some((record, prefix)) = tree {
+            return self.follow_tree(&record, prefix, owner, alias).map(Some);
+        }
+        if alias.is_some() {
+            self.take(owner, rtype::CNAME, 1)?;
+        }
+        Ok(alias)
+    }
+
+    /// Keeps a DNAME record and the alias that follows from it, which is made if it is not there.
+    fn follow_tree(
+        &mut self,
+        record: &Record,
+        prefix: &[u8],
+        owner: &[u8],
+        alias: Option<WholeName>,
+    ) -> Result<WholeName, Unusable> {
+        let end = self.labels.whole(record.data_at).ok_or(Unusable::Malformed)?;
+        // RFC 6672 section 2.2: the name is too long to exist, and the server should have said YXDOMAIN.
+        if prefix.len() + end.len() > MAX_NAME {
+            return Err(Unusable::NoAnswer);
+        }
+        let target: WholeName = prefix.iter().chain(&end).copied().collect();
+        let tree = self.labels.whole(record.start).ok_or(Unusable::Malformed)?;
+        self.take(&tree, rtype::DNAME, 1)?;
+        match alias {
+            None => self.kept.push(Kept::Synthesis(Box::new(Synthesis {
+                owner: owner.iter().copied().collect(),
+                target: target.clone(),
+                ttl: record.ttl,
+            }))),
+            Some(alias) if alias == target => {
+                self.take(owner, rtype::CNAME, 1)?;
+            }
+            Some(_) => return Err(Unusable::NoAnswer),
+        }
+        Ok(target)
+    }
+}
+
+/// Whether the type stands for no data of its own (RFC 6895 section 3.1).
+fn is_meta(rtype: u16) -> bool {
+    (rtype::FIRST_META..=rtype::ANY).contains(&rtype)
+}
+
+/// Checks that the record is well-formed, with every name in it.
+fn check(labels: &mut Labels<'_>, record: &Record) -> Option<()> {
+    let message = labels.message();
+    let is_type = record.rtype != 0;
+    let is_owner = record.rtype != rtype::NSEC3 || is_hash(first_label(message, record.start));
+    rdata::parts(message, record.rtype, record.data_at..record.end, |part| match part {
+        Part::Name { at, .. } => labels.length(at).map(|_| ()),
+        Part::Bytes(_) => Some(()),
+    })?;
+    (is_type && is_owner).then_some(())
+}
+
+/// The first label of a name that has been read, if it is not compressed.
+fn first_label(message: &[u8], at: usize) -> &[u8] {
+    let mut cursor = crate::wire::labels::Cursor::new(at);
+    let label = Labels::new(message).next(&mut cursor);
+    label.map_or(&[], |label| &message[label.start + 1..label.end])
+}
+
+/// Whether a label is a hash in base 32 with the extended alphabet, as owners of NSEC3 records are (RFC 5155 section 3).
+fn is_hash(label: &[u8]) -> bool {
+    let digit = |byte: &u8| char::from(*byte).to_digit(32);
+    let last = label.last().and_then(digit).unwrap_or(0);
+    let is_whole = BITS_OVER[label.len() % 8].is_some_and(|bits| last % (1 << bits) == 0);
+    !label.is_empty() && is_whole && label.iter().all(|byte| digit(byte).is_some())
+}
+
+/// The type that an RRSIG record is about.
+fn covered(labels: &Labels<'_>, record: &Record) -> u16 {
+    be16(labels.message(), record.data_at).unwrap_or(0)
+}
+
+/// Whether the name at `at` is `name` or one above it.
+fn encloses(labels: &mut Labels<'_>, at: usize, name: &[u8]) -> Result<bool, Unusable> {
+    labels.below(at, name).map(|below| below.is_some()).ok_or(Unusable::Malformed)
+}
+
+/// Whether `name` is `zone` or below it.
+fn is_within(name: &[u8], zone: &[u8]) -> bool {
+    crate::wire::name::suffixes(name).any(|suffix| suffix == zone)
+}
