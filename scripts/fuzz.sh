@@ -33,9 +33,9 @@ RUSTFLAGS=$flags cargo build --release --locked --manifest-path bench/fuzz/Cargo
 
 # fuzz TARGET: runs one, and says in a line what came of it.
 fuzz() {
-    # Of most inputs, long ones show nothing that short ones do not. Validation has bounds that only whole messages reach.
+    # Of most inputs, long ones show nothing that short ones do not. Replies have bounds that only whole messages reach.
     local log=$folder/$1.log status=0 longest=4096
-    [[ $1 != validator ]] || longest=65535
+    [[ $1 != validator && $1 != reply ]] || longest=65540
     mkdir -p "$folder/corpus/$1" "$folder/found"
     # The rigs live as long as the process: what they hold is no leak.
     ASAN_OPTIONS=detect_leaks=0 "$programs/$1" -seed="$seed" -max_total_time="$seconds" -max_len="$longest" -timeout=60 -rss_limit_mb=4096 \

@@ -301,7 +301,7 @@ fn an_answer_that_is_too_long_keeps_only_its_time() {
     let mut bytes = bytes_of(&reply(ResponseCode::NoError));
     put16(&mut bytes, 6, 2);
     put16(&mut bytes, QUESTION_END - 4, PRIVATE.qtype);
-    bytes.extend(b"\xc0\x0c\xff\0\0\x01\0\0\x02\x58\0\0");
+    bytes.extend(b"\xc0\x0c\xff\0\0\x01\0\0\x02\x58\0\x01x");
     bytes.extend(whole);
     let entry_with = |lifetimes| Entry::from_reply(&bytes, PRIVATE, 99, NOW, lifetimes);
     assert!(bytes.len() > 60_000);

@@ -96,8 +96,9 @@ impl Judge {
         let message =
             reply(&Query { name: asked.name.to_ascii_lowercase(), ..asked.clone() }, records);
         let entry = Entry::from_reply(&message, key, hash, 0, &lifetimes);
-        let entry =
-            self.rules.respond(entry.expect("a well-formed reply"), Key { ..miss.key() }, &message);
+        // Data that is not well-formed is no answer.
+        let Ok(entry) = entry else { return };
+        let entry = self.rules.respond(entry, Key { ..miss.key() }, &message);
         let mut answered = asked.packet();
         answered = act_once(&mut self.parse, answered, &at(0));
         assert_eq!(self.encode.answer_with(&mut answered, &entry, &at(0)), Step::TRANSMIT);

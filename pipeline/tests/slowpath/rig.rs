@@ -325,7 +325,8 @@ impl Rig {
 
     /// The same in some views only.
     pub(crate) fn deny_all_addresses_in(&mut self, views: &[&str], test: &str) {
-        self.judge_in(views, test, "0.0.0.0.0.rpz-ip 60 CNAME .\n");
+        let rules = "0.0.0.0.0.rpz-ip 60 CNAME .\n16.zz.2001.rpz-ip 60 CNAME .\n";
+        self.judge_in(views, test, rules);
     }
 
     /// Lends the thread these rules of a policy zone.

@@ -117,7 +117,9 @@ impl Zone {
         for rtype in types {
             bits[usize::from(rtype / 8)] |= 0x80 >> (rtype % 8);
         }
-        let data = [&*wire_name(next).unwrap(), &[0, 7], &bits].concat();
+        // RFC 4034 section 4.1.2: zeros at the end are left out.
+        let len = bits.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        let data = [&*wire_name(next).unwrap(), &[0, len as u8], &bits[..len]].concat();
         self.signed(owner, NSEC, &data)
     }
 

@@ -79,7 +79,7 @@ impl Asked {
         reply
     }
 
-    /// A response with `count` records of this TTL, each an address, whatever the type asked for.
+    /// A response with `count` records of this TTL and of the type asked for, each with other data.
     pub(crate) fn addresses(&self, count: u16, ttl: u32) -> Vec<u8> {
         let mut reply = self.rcode(0);
         let qtype = be16(&reply, reply.len() - QUESTION_FIXED_LEN).unwrap();
@@ -89,8 +89,7 @@ impl Asked {
             reply.extend(qtype.to_be_bytes());
             reply.extend([0, 1]);
             reply.extend(ttl.to_be_bytes());
-            reply.extend([0, 4, 192, 0]);
-            reply.extend(number.to_be_bytes());
+            reply.extend(data_of(qtype, number));
         }
         reply
     }
@@ -117,6 +116,17 @@ impl Asked {
         let mut reply = self.rcode(0);
         reply[2] |= 2;
         reply
+    }
+}
+
+/// Data of a record of this type with its length: an address, or as much as an address.
+fn data_of(qtype: u16, number: u16) -> Vec<u8> {
+    let [high, low] = number.to_be_bytes();
+    match qtype {
+        28 => [&[0, 16, 32, 1, 13, 184][..], &[0; 10], &[high, low]].concat(),
+        2 | 5 | 12 | 39 => vec![0, 4, 2, b'a' + high, b'a' + low % 26, 0],
+        16 => vec![0, 4, 3, 192, high, low],
+        _ => vec![0, 4, 192, 0, high, low],
     }
 }
 

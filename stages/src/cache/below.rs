@@ -2,8 +2,8 @@
 
 use super::entry::{Entry, Head, Key, NameBuffer, Parts, ttl_offset};
 use super::image::POINTER;
+use super::reply::names_of;
 use crate::wire::dns::{HEADER_LEN, Rcode};
-use crate::wire::rdata::{self, Part};
 use crate::wire::record::Records;
 use crate::wire::{be16, put16};
 
@@ -50,14 +50,8 @@ impl Entry {
         let start = message.len() - usize::from(self.head().body_len);
         let mut pointers = Vec::new();
         for record in Records::new(&message).ok()? {
-            let record = record.ok()?;
-            pointers.extend(pointer_in(&message, record.start));
-            rdata::parts(&message, record.rtype, record.data_at..record.end, |part| {
-                if let Part::Name { at, may_compress: true } = part {
-                    pointers.extend(pointer_in(&message, at));
-                }
-                Some(())
-            })?;
+            let names = names_of(&message, &record.ok()?);
+            pointers.extend(names.into_iter().filter_map(|name| pointer_in(&message, name)));
         }
         for at in pointers {
             let target = be16(&message, at)? & !POINTER;

@@ -1,5 +1,7 @@
 //! From an upstream's message to an entry: which records are kept, and how long they live.
 
+use arrayvec::ArrayVec;
+
 use super::entry::{Entry, Head, Key, Parts};
 use super::image::Image;
 use super::scrub::Scrubbed;
@@ -7,6 +9,8 @@ use crate::wire::be16;
 use crate::wire::dns::{HEADER_LEN, QUESTION_FIXED_LEN, Rcode, flag, header};
 use crate::wire::labels::Labels;
 use crate::wire::name::{equal, length};
+use crate::wire::rdata::{self, Part};
+use crate::wire::record::Record;
 
 /// How long answers are kept.
 #[derive(Clone, Copy, Debug)]
@@ -126,4 +130,15 @@ fn check_question(message: &[u8], key: &Key<'_>) -> Result<usize, Unusable> {
         && be16(message, name_end) == Some(key.qtype)
         && be16(message, name_end + 2) == Some(key.qclass);
     if same { Ok(name_end + QUESTION_FIXED_LEN) } else { Err(Unusable::OtherQuestion) }
+}
+
+/// Where names start in a record that may be compressed: its owner, and those in its data.
+pub(super) fn names_of(message: &[u8], record: &Record) -> ArrayVec<usize, 3> {
+    let mut names = ArrayVec::from_iter([record.start]);
+    // What is read here has been written by us: it is well-formed.
+    let _ = rdata::parts(message, record.rtype, record.data_at..record.end, |part| match part {
+        Part::Name { at, may_compress: true } => names.try_push(at).ok(),
+        _ => Some(()),
+    });
+    names
 }

@@ -66,7 +66,7 @@ impl Scrubbed {
         (this.is_answered, this.answer) = (end.is_answered, chain.kept);
         this.authority = this.proofs(labels, key, &end.name, authorities)?;
         let kept = this.answer.len() + this.authority.len();
-        this.dropped = records.len().saturating_sub(kept);
+        this.dropped += records.len().saturating_sub(kept);
         Ok(this)
     }
 
@@ -294,9 +294,10 @@ impl Chain<'_, '_, '_> {
     }
 }
 
-/// Whether the type stands for no data of its own (RFC 6895 section 3.1).
+/// Whether records of the type are never passed on: it stands for no data of its own (RFC 6895 section 3.1), signs a
+/// message (RFC 2931), or is long dead and misread by ldns, which refuses the whole message then (NSAP-PTR, SINK).
 fn is_meta(rtype: u16) -> bool {
-    (rtype::FIRST_META..=rtype::ANY).contains(&rtype)
+    matches!(rtype, 23 | rtype::SIG | 40 | rtype::FIRST_META..=rtype::ANY)
 }
 
 /// Checks that the record is well-formed, with every name in it.

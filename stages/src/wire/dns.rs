@@ -73,6 +73,8 @@ pub mod rtype {
     pub const HINFO: u16 = 13;
     /// Text.
     pub const TXT: u16 = 16;
+    /// Signature of a whole message (RFC 2931).
+    pub const SIG: u16 = 24;
     /// IPv6 address (RFC 3596).
     pub const AAAA: u16 = 28;
     /// Alias of a whole tree (RFC 6672).

@@ -5,6 +5,8 @@ use crate::wire::{be16, be32};
 
 /// Bytes of a bitmap with a bit for each port of a protocol.
 const MAX_SERVICES: usize = 65_536 / 8;
+/// Longest tag of a CAA record (RFC 6844 section 5.1).
+const MAX_TAG: usize = 15;
 /// Length of a SHA-1 digest, the only hash of names there is.
 const SHA1_LEN: usize = 20;
 /// Thousandths of a second of arc in a degree.
@@ -23,12 +25,22 @@ pub(super) fn x25_address(text: &[u8]) -> bool {
     text.len() >= 4 && text.iter().all(u8::is_ascii_digit)
 }
 
+/// The flags of a NAPTR record (RFC 3403 section 4.1).
+pub(super) fn letters(text: &[u8]) -> bool {
+    text.iter().all(u8::is_ascii_alphanumeric)
+}
+
+/// A CSYNC record (RFC 7477 section 2.1): serial number, one of two flags, types.
+pub(super) fn synchronization(rest: &[u8]) -> bool {
+    be16(rest, 4).is_some_and(|flags| flags <= 3) && types(&rest[6..])
+}
+
 /// One string, or none.
 pub(super) fn text_or_nothing(rest: &[u8]) -> bool {
     rest.is_empty() || text_len(rest) == Some(rest.len())
 }
 
-/// The head of an RRSIG or SIG record, which is about some type.
+/// The head of an RRSIG record, which is about some type.
 pub(super) fn signature(rest: &[u8]) -> Option<Head> {
     (be16(rest, 0)? != 0).then_some((18, false))
 }
@@ -171,7 +183,9 @@ pub(super) fn hash_parameters(rest: &[u8]) -> bool {
 /// A CAA record (RFC 8659 section 4.1): flags, tag, value.
 pub(super) fn authorization(rest: &[u8]) -> bool {
     let tag = rest.split_first().and_then(|(_, rest)| Some(&rest[1..text_len(rest)?]));
-    tag.is_some_and(|tag| !tag.is_empty() && tag.iter().all(u8::is_ascii_alphanumeric))
+    tag.is_some_and(|tag| {
+        matches!(tag.len(), 1..=MAX_TAG) && tag.iter().all(u8::is_ascii_alphanumeric)
+    })
 }
 
 /// A DOA record: enterprise, type, location, media type, data.

@@ -44,7 +44,7 @@ pub(super) fn child_digest(rest: &[u8]) -> bool {
     let Some(([_, _, _, kind], digest)) = rest.split_first_chunk() else { return false };
     match kind {
         1 => digest.len() == 20,
-        2 => digest.len() == 32,
+        2 | 3 => digest.len() == 32,
         4 => digest.len() == 48,
         _ => !digest.is_empty(),
     }

@@ -33,7 +33,7 @@ pub(super) fn parameters(rest: &[u8]) -> bool {
             }
             ALPN => {
                 has_alpn = true;
-                !value.is_empty() && are_texts(value) && !has_empty_text(value)
+                !value.is_empty() && are_texts(value) && are_names(value)
             }
             NO_DEFAULT_ALPN => value.is_empty() && has_alpn,
             PORT => value.len() == 2,
@@ -71,16 +71,17 @@ fn are_keys(value: &[u8]) -> bool {
     first && rest.is_empty() && keys.is_sorted_by(|one, next| one < next)
 }
 
-/// Whether one of the strings is empty.
-fn has_empty_text(value: &[u8]) -> bool {
+/// Whether none of the strings is empty, and each is UTF-8, as all registered protocols are.
+fn are_names(value: &[u8]) -> bool {
     let mut at = 0;
     while let Some(len) = value.get(at) {
-        if *len == 0 {
-            return true;
+        let text = &value[at + 1..at + 1 + usize::from(*len)];
+        if text.is_empty() || std::str::from_utf8(text).is_err() {
+            return false;
         }
-        at += 1 + usize::from(*len);
+        at += 1 + text.len();
     }
-    false
+    true
 }
 
 /// Whether it is a relative URI template with the variable `dns` (RFC 9461 section 5).
