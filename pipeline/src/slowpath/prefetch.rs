@@ -76,13 +76,14 @@ impl Prefetch {
         has_room
     }
 
-    /// The next answer that is due at `now`, if the budget allows another query.
-    fn next(&mut self, now: Duration) -> Option<u64> {
+    /// The next answer that is due in this `second`, if the budget allows another query at `now`. The two count from different
+    /// starts.
+    fn next(&mut self, second: u32, now: Duration) -> Option<u64> {
         let earned = now.saturating_sub(self.counted).as_secs_f64() * self.rate;
         self.allowed = (self.allowed + earned).min(self.burst);
         self.counted = now;
         let Reverse((due, hash)) = self.planned.peek().copied()?;
-        if self.allowed < 1.0 || Duration::from_secs(due.into()) > now {
+        if self.allowed < 1.0 || due > second {
             return None;
         }
         self.planned.pop();
@@ -132,7 +133,7 @@ impl Desk {
     /// Asks for what is due, as far as the budget goes.
     pub(super) fn refresh_due(&mut self) {
         for _ in 0..MAX_DUE {
-            let Some(hash) = self.prefetch.next(self.now) else { return };
+            let Some(hash) = self.prefetch.next(self.context.seconds, self.now) else { return };
             let found = self.cache.find(hash).map(|found| self.cache.view(found));
             match found.and_then(|view| Entry::copy_of(&view)) {
                 Some(entry) => self.refresh(&entry),
@@ -221,8 +222,8 @@ mod tests {
         for (threshold, due) in [(0.0, 500), (0.75, 575), (0.5, 550), (1.0, 600)] {
             let mut gate = prefetch(|settings| settings.cache_refresh_threshold = threshold);
             gate.plan(&answer(7, 500, 100));
-            assert_eq!(gate.next(Duration::from_millis(due * 1000 - 1)), None, "{threshold}");
-            assert_eq!(gate.next(Duration::from_secs(due)), Some(7), "{threshold}");
+            assert_eq!(gate.next(due - 1, Duration::ZERO), None, "{threshold}");
+            assert_eq!(gate.next(due, Duration::ZERO), Some(7), "{threshold}");
         }
     }
 
@@ -246,10 +247,10 @@ mod tests {
             let learnt = if number < COUNT - 100 { 1 } else { 0 };
             assert!(prefetch.plan(&answer(number, learnt, 100)));
         }
-        let (mut refreshed, start) = (Vec::new(), Duration::from_secs(76));
+        let mut refreshed = Vec::new();
         for milliseconds in (0..11_000).step_by(5) {
             let before = refreshed.len();
-            while let Some(hash) = prefetch.next(start + Duration::from_millis(milliseconds)) {
+            while let Some(hash) = prefetch.next(76, Duration::from_millis(milliseconds)) {
                 prefetch.spend();
                 refreshed.push(hash);
             }
