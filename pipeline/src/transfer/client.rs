@@ -17,6 +17,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::Limits;
+use super::share::Share;
 use super::version::{Assembly, Soa, Transferred, VersionError};
 
 /// Why a primary's answer is of no use.
@@ -51,6 +52,9 @@ pub(super) enum ClientError {
     /// There is more of it than will be taken.
     #[error("the zone has more than {0}; split it at the primary")]
     TooLarge(String),
+    /// Other zones take what there is.
+    #[error("all transfers under way have more than {0} bytes together; it is asked for again")]
+    Crowded(usize),
 }
 
 impl From<domain::base::wire::ParseError> for ClientError {
@@ -104,6 +108,7 @@ impl Connection {
     pub(super) async fn transfer(
         &mut self,
         from: Option<Serial>,
+        share: &mut Share,
     ) -> Result<Transferred, ClientError> {
         let rtype = if from.is_some() { Rtype::IXFR } else { Rtype::AXFR };
         let mut asked = self.ask(rtype, from).await?;
@@ -114,6 +119,9 @@ impl Connection {
             bytes += received.len();
             if bytes > self.limits.bytes {
                 return Err(ClientError::TooLarge(format!("{} bytes", self.limits.bytes)));
+            }
+            if !share.take(received.len()) {
+                return Err(ClientError::Crowded(self.limits.bytes_together));
             }
             let message = asked.verify(received)?;
             for record in records(&message)? {

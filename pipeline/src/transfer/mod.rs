@@ -14,6 +14,7 @@ mod client;
 mod counters;
 mod notify;
 mod secondary;
+mod share;
 mod version;
 
 use std::cell::RefCell;
@@ -42,6 +43,7 @@ use crate::slowpath::counters::count;
 pub use counters::{ZoneCounters, ZoneSnapshot};
 use notify::{Heard, hear};
 use secondary::{Secondary, Settings, Tools};
+use share::Pool;
 
 /// Orders that may wait for the thread.
 const MAX_ORDERS: usize = 16;
@@ -62,6 +64,10 @@ pub struct Limits {
     pub bytes: usize,
     /// Records.
     pub records: usize,
+    /// Bytes on the wire of all transfers under way together.
+    pub bytes_together: usize,
+    /// Transfers under way.
+    pub at_once: usize,
     /// The longest time in which nothing comes.
     pub silence: Duration,
     /// The longest time in all.
@@ -73,6 +79,8 @@ impl Default for Limits {
         Self {
             bytes: 512 << 20,
             records: 1 << 24,
+            bytes_together: 1 << 30,
+            at_once: 8,
             silence: Duration::from_secs(30),
             patience: Duration::from_secs(900),
         }
@@ -286,6 +294,7 @@ async fn serve(
         tokio::task::spawn_local(hear_tcp(tcp, gate, Rc::clone(&zones)));
     }
     let writing = Arc::default();
+    let pool = Pool::new(limits.at_once, limits.bytes_together);
     while let Some(followed) = follow.recv().await {
         let mut zones = zones.borrow_mut();
         zones.clear();
@@ -296,6 +305,7 @@ async fn serve(
                 counters: Arc::clone(&counters),
                 news: Arc::clone(&news),
                 writing: Arc::clone(&writing),
+                pool: pool.clone(),
             };
             let secondary = Secondary::new(settings.clone(), tools);
             let task = tokio::task::spawn_local(secondary.run(Arc::clone(&wake)));

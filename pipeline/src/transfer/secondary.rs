@@ -19,6 +19,7 @@ use tokio::time::{sleep, timeout};
 use super::Limits;
 use super::client::{ClientError, Connection};
 use super::counters::ZoneCounters;
+use super::share::Pool;
 use super::version::{Soa, Transferred, VersionError};
 use crate::clock::back_off;
 use crate::slowpath::counters::count;
@@ -112,6 +113,8 @@ pub(super) struct Tools {
     pub(super) news: Arc<AtomicBool>,
     /// Held while one is written: who is told to stop may be at it, and who comes next writes the same file.
     pub(super) writing: Arc<Mutex<()>>,
+    /// What all zones may take together.
+    pub(super) pool: Pool,
 }
 
 /// A zone that is kept up with its primaries.
@@ -200,7 +203,8 @@ impl Secondary {
         let mut connection = self.connect(primary).await?;
         let theirs = connection.soa().await?.serial;
         let Some(ours) = self.held.map(|held| held.soa.serial) else {
-            let transferred = connection.transfer(None).await?;
+            let mut share = self.tools.pool.share().await;
+            let transferred = connection.transfer(None, &mut share).await?;
             return self.keep(transferred, primary).await;
         };
         if theirs == ours {
@@ -210,7 +214,9 @@ impl Secondary {
             let file = self.settings.file.clone();
             return Err(Failure::Older { theirs, ours, file });
         }
-        let kept = match connection.transfer(Some(ours)).await {
+        // Held until the version is kept: so long its records are in memory.
+        let mut share = self.tools.pool.share().await;
+        let kept = match connection.transfer(Some(ours), &mut share).await {
             Ok(transferred) => self.keep(transferred, primary).await,
             Err(error) => Err(error.into()),
         };
@@ -221,7 +227,7 @@ impl Secondary {
                     "policy zone {}: primary {primary}: no differences: {error}",
                     self.settings.name
                 );
-                let transferred = self.connect(primary).await?.transfer(None).await?;
+                let transferred = self.connect(primary).await?.transfer(None, &mut share).await?;
                 self.keep(transferred, primary).await
             }
             other => other,

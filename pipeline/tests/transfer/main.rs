@@ -26,6 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LIMITS: Limits = Limits {
     bytes: 1 << 20,
     records: 1000,
+    bytes_together: 1 << 20,
+    at_once: 2,
     silence: Duration::from_secs(1),
     patience: Duration::from_secs(30),
 };
