@@ -1,5 +1,5 @@
-//! `docs/traps.md` names the tests that keep us out of the traps others fell into, and those of what a forwarder must do.
-//! Here it is checked that they exist.
+//! `docs/traps.md` names the tests that keep us out of the traps others fell into, those of what a forwarder must do, and
+//! those of findings and CVEs. Here it is checked that they exist, and that none is missing there.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,8 +9,21 @@ const DOCUMENT: &str = include_str!("../../docs/traps.md");
 /// How many traps there are.
 const TRAPS: usize = 28;
 
-/// What the second table stands under.
+/// What the second table stands under, and what the third one does.
 const OF_A_FORWARDER: &str = "## What Unbound tests of a forwarder";
+const FINDINGS: &str = "## Findings and CVEs";
+
+/// How the names begin of tests that the third table has.
+const OF_FINDINGS: [&str; 5] = ["audit_", "bound_", "cve_", "difference_", "tudoor_"];
+
+/// Versions of libraries below which an advisory holds, by the number of the advisory.
+const FLOORS: [(&str, &str, [u32; 3]); 5] = [
+    ("h2", "RUSTSEC-2026-0258, 2024-0332, 2024-0003", [0, 4, 16]),
+    ("quinn-proto", "RUSTSEC-2026-0185, 2026-0037", [0, 11, 15]),
+    ("memmap2", "an unchecked length", [0, 9, 11]),
+    ("rustls", "RUSTSEC-2024-0336, 2024-0399", [0, 23, 18]),
+    ("ring", "RUSTSEC-2025-0009", [0, 17, 12]),
+];
 
 /// A line of a table: what it is about, and the tests that show it.
 fn rows(table: &'static str) -> Vec<(&'static str, Vec<&'static str>)> {
@@ -25,15 +38,17 @@ fn rows(table: &'static str) -> Vec<(&'static str, Vec<&'static str>)> {
     table.lines().filter(|line| line.starts_with("| ")).skip(1).map(row).collect()
 }
 
-/// The two tables.
-fn tables() -> (&'static str, &'static str) {
-    DOCUMENT.split_once(OF_A_FORWARDER).expect("the second table's heading")
+/// The three tables.
+fn tables() -> [&'static str; 3] {
+    let (traps, rest) = DOCUMENT.split_once(OF_A_FORWARDER).expect("the second table's heading");
+    let (behaviours, findings) = rest.split_once(FINDINGS).expect("the third table's heading");
+    [traps, behaviours, findings]
 }
 
 #[test]
 fn every_trap_has_a_test_and_every_test_its_trap() {
     let tests = tests();
-    let rows = rows(tables().0);
+    let rows = rows(tables()[0]);
     let numbers = (1..=TRAPS).map(|number| number.to_string());
     assert!(rows.iter().map(|row| row.0).eq(numbers), "the traps have their numbers");
     for (number, (_, guards)) in (1..).zip(&rows) {
@@ -46,7 +61,30 @@ fn every_trap_has_a_test_and_every_test_its_trap() {
 
 #[test]
 fn every_behaviour_of_a_forwarder_has_a_test_and_every_test_its_behaviour() {
-    are_those(&rows(tables().1), &tests(), "fwd_");
+    are_those(&rows(tables()[1]), &tests(), "fwd_");
+}
+
+#[test]
+fn every_finding_has_a_test_and_every_test_its_finding() {
+    let (rows, tests) = (rows(tables()[2]), tests());
+    for beginning in OF_FINDINGS {
+        are_those(&rows, &tests, beginning);
+    }
+}
+
+#[test]
+fn no_library_is_older_than_what_mends_an_advisory() {
+    let lock = include_str!("../../Cargo.lock");
+    for (library, advisory, floor) in FLOORS {
+        let entry = format!("name = \"{library}\"\nversion = \"");
+        let versions: Vec<&str> =
+            lock.split(&entry).skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        assert!(!versions.is_empty(), "{library} is not used any more: take it off the list");
+        for version in versions {
+            let parts: Vec<u32> = version.split('.').filter_map(|part| part.parse().ok()).collect();
+            assert!(parts.as_slice() >= floor.as_slice(), "{library} {version}: {advisory}");
+        }
+    }
 }
 
 /// Checks that there are the tests of a table, and that it names all whose names begin so.

@@ -206,6 +206,17 @@ fn what_a_policy_zone_makes_of_an_answer_is_not_authentic() {
 }
 
 #[test]
+fn cve_2026_50243_no_rule_makes_an_answer_of_bogus_data() {
+    let stub = honest();
+    let mut rig = validating("rpz-bogus", &[&stub]).start();
+    rig.judge_by("rpz-bogus", "0.0.0.0.0.rpz-ip 60 A 192.0.2.80\n");
+    let answer = resolve(&mut rig, &curious("bad.signed. A"));
+    assert_eq!(answer.metadata.response_code, ResponseCode::ServFail);
+    assert!(answer.answers.is_empty());
+    rig.finish();
+}
+
+#[test]
 fn without_keys_clients_are_answered_by_their_deadline() {
     let zone = Zone::new();
     let stub = Stub::start([127, 0, 0, 1].into(), move |asked| match question(asked).1 {

@@ -1,13 +1,13 @@
 //! Aliases by a rule lead on to what they lead to: walled gardens for stub resolvers.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use pmdns_stages::testing::{name_of, query};
 use pmdns_stages::wire::dns::HEADER_LEN;
 use pmdns_stages::wire::name;
 
-use crate::rig::{Rig, Setup};
+use crate::rig::{Rig, Setup, wait_until};
 use crate::stub::{Asked, Stub};
 
 /// A rule about a name, and one about an address of names that the stub knows.
@@ -94,6 +94,26 @@ fn difference_an_answer_that_a_rule_about_addresses_drops_is_not_given() {
     rig.wait_for(|counters| counters.silenced == 1);
     assert_eq!(rig.resolve(&query("other.example. A")).records, 1, "nothing came before it");
     rig.finish();
+}
+
+#[test]
+fn cve_2025_40777_2026_55717_an_alias_by_a_rule_is_never_given_stale() {
+    let fails = Arc::new(AtomicBool::new(false));
+    let failing = Arc::clone(&fails);
+    let stub = Stub::replying(move |asked| match failing.load(Ordering::Relaxed) {
+        true => asked.rcode(2),
+        false => asked.addresses(1, 1),
+    });
+    let mut setup = Setup::asking(&[&stub]);
+    setup.keeping.stale_client_timeout_ms = 0;
+    let mut rig = setup.start();
+    rig.judge_all_by("garden-stale", RULES, &[]);
+    assert_eq!(rig.resolve(&query("bad.example. A")).records, 2);
+    fails.store(true, Ordering::Relaxed);
+    // When the target has expired and cannot be had again, its clients are told; nobody waits for ever.
+    wait_until(|| rig.resolve(&query("bad.example. A")).rcode == 2);
+    let counters = rig.finish();
+    assert_eq!((counters.stale, counters.pending, counters.waiting), (0, 0, 0));
 }
 
 #[test]

@@ -111,6 +111,22 @@ fn what_expired_long_ago_is_not_served() {
 }
 
 #[test]
+fn cve_2026_11622_a_flood_of_one_name_does_not_keep_its_expired_answer_alive() {
+    let stub = first_then(short_lived, |asked, _| Some(asked.rcode(2)));
+    let mut setup = Setup::asking(&[&stub]);
+    setup.keeping.stale_window = 2;
+    setup.prefetch.enabled = true;
+    let mut rig = setup.start();
+    let asked = query("www.example. A");
+    assert_eq!(ask_when_expired(&mut rig).ttl, 30);
+    wait_until(|| {
+        rig.hit(&asked, 1000);
+        rig.resolve(&asked).rcode == 2
+    });
+    assert_eq!(rig.finish().inserted, 1);
+}
+
+#[test]
 fn nothing_expired_is_served_where_the_operator_says_so() {
     let stub = first_then(short_lived, |asked, _| Some(asked.rcode(2)));
     let mut setup = Setup::asking(&[&stub]);
