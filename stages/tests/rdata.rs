@@ -27,7 +27,10 @@ fn reply(rtype: u16, data: &[u8]) -> Vec<u8> {
 
 fn bytes(hex: &str) -> Vec<u8> {
     let digits = hex.strip_prefix('-').unwrap_or(hex).as_bytes();
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+    let byte = |pair: &[u8]| {
+        u8::from_str_radix(std::str::from_utf8(pair).expect("text"), 16)
+            .expect("hexadecimal digits")
+    };
     digits.chunks(2).map(byte).collect()
 }
 

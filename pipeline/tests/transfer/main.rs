@@ -218,7 +218,7 @@ fn transfers_that_do_not_end_well_change_nothing() {
 #[test]
 fn what_is_no_policy_zone_changes_nothing() {
     let primary = Primary::start(None);
-    let mut rig = Rig::new("refused", &[primary.address], "").start();
+    let mut rig = Rig::new("refused", &[primary.address], "strict = true\n").start();
     rig.wait_for_serial(1);
     primary.publish(2, &["c"]);
     primary.change(|state| state.action = "rpz-of-tomorrow".into());

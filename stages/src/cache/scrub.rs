@@ -323,7 +323,7 @@ fn first_label(message: &[u8], at: usize) -> &[u8] {
 fn is_hash(label: &[u8]) -> bool {
     let digit = |byte: &u8| char::from(*byte).to_digit(32);
     let last = label.last().and_then(digit).unwrap_or(0);
-    let is_whole = BITS_OVER[label.len() % 8].is_some_and(|bits| last % (1 << bits) == 0);
+    let is_whole = BITS_OVER[label.len() % 8].is_some_and(|bits| last.is_multiple_of(1 << bits));
     !label.is_empty() && is_whole && label.iter().all(|byte| digit(byte).is_some())
 }
 
