@@ -65,10 +65,12 @@ fn cases() -> Vec<Case> {
     ];
     for case in CASES.lines().filter(|line| !line.starts_with('#')) {
         let mut fields = case.split(' ');
-        let qtype = fields.next().unwrap().parse().unwrap();
-        let data = fields.next().unwrap().trim_matches('-').as_bytes();
-        let byte =
-            |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+        let qtype = fields.next().expect("a type").parse().expect("a number");
+        let data = fields.next().expect("data").trim_matches('-').as_bytes();
+        let byte = |pair: &[u8]| {
+            u8::from_str_radix(std::str::from_utf8(pair).expect("text"), 16)
+                .expect("hexadecimal digits")
+        };
         let data: Vec<u8> = data.chunks(2).map(byte).collect();
         let mut message = reply(&name, qtype, 0, &[]);
         put16(&mut message, 6, 2);
