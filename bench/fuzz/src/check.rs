@@ -140,7 +140,8 @@ pub fn own_records(upstream: &[u8], answer: &[u8], lifetimes: &Lifetimes, elapse
         assert!(is_link || leads_to(&record.name), "{} is not asked for", record.name);
     }
     for record in &ours.authorities {
-        let is_proof = matches!(u16::from(record.record_type()), rtype::NSEC | rtype::NSEC3 | rtype::RRSIG);
+        let is_proof =
+            matches!(u16::from(record.record_type()), rtype::NSEC | rtype::NSEC3 | rtype::RRSIG);
         let is_denial = record.record_type() == RecordType::SOA && leads_to(&record.name);
         assert!(is_proof || is_denial, "{record}");
     }
@@ -154,7 +155,12 @@ pub fn own_records(upstream: &[u8], answer: &[u8], lifetimes: &Lifetimes, elapse
             // Names in data that this library does not know may have been compressed.
             let is_known = matches!(
                 ours.data,
-                RData::A(_) | RData::CNAME(_) | RData::NS(_) | RData::SOA(_) | RData::MX(_) | RData::TXT(_)
+                RData::A(_)
+                    | RData::CNAME(_)
+                    | RData::NS(_)
+                    | RData::SOA(_)
+                    | RData::MX(_)
+                    | RData::TXT(_)
             );
             (&ours.name, ours.record_type()) == (&theirs.name, theirs.record_type())
                 && (!is_known || ours.data == theirs.data)
