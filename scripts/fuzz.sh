@@ -34,12 +34,13 @@ RUSTFLAGS=$flags cargo build --release --locked --manifest-path bench/fuzz/Cargo
 # fuzz TARGET: runs one, and says in a line what came of it.
 fuzz() {
     # Of most inputs, long ones show nothing that short ones do not. Replies have bounds that only whole messages reach.
-    local log=$folder/$1.log status=0 longest=4096
+    local log=$folder/$1.log status=0 longest=4096 cpu TIMEFORMAT='%0U %0S'
     [[ $1 != validator && $1 != reply ]] || longest=65540
     mkdir -p "$folder/corpus/$1" "$folder/found"
     # The rigs live as long as the process: what they hold is no leak.
-    ASAN_OPTIONS=detect_leaks=0 "$programs/$1" -seed="$seed" -max_total_time="$seconds" -max_len="$longest" -timeout=60 -rss_limit_mb=4096 \
-        -print_final_stats=1 -artifact_prefix="$folder/found/$1-" "$folder/corpus/$1" "bench/fuzz/seeds/$1" > "$log" 2>&1 || status=$?
+    cpu=$({ time ASAN_OPTIONS=detect_leaks=0 "$programs/$1" -seed="$seed" -max_total_time="$seconds" -max_len="$longest" -timeout=60 \
+        -rss_limit_mb=4096 -print_final_stats=1 -artifact_prefix="$folder/found/$1-" "$folder/corpus/$1" "bench/fuzz/seeds/$1" > "$log" 2>&1; } 2>&1) ||
+        status=$?
     if ! grep -q 'INFO: Loaded .* inline 8-bit counters' "$log"; then
         echo "$1: compiled without counters, so nothing would guide it"
         status=1
@@ -50,9 +51,9 @@ fuzz() {
         echo "$1: FOUND SOMETHING; again with: $programs/$1 $folder/found/$1-..."
         return 1
     fi
-    awk -v name="$1" '/^stat::number_of_executed_units/ { runs = $2 }
+    awk -v name="$1" -v cpu=$((${cpu/ /+})) '/^stat::number_of_executed_units/ { runs = $2 }
         { for (i = 1; i < NF; i++) { if ($i == "cov:") cov = $(i + 1); if ($i == "corp:") corpus = $(i + 1) } }
-        END { printf "%s: %d runs, %d edges, corpus %s\n", name, runs, cov, corpus }' "$log"
+        END { printf "%s: %d runs in %d s of CPU time, %d edges, corpus %s\n", name, runs, cpu, cov, corpus }' "$log"
 }
 export -f fuzz
 mkdir -p "$folder/tmp"
