@@ -133,6 +133,7 @@ impl Desk {
                     }
                 }
                 Outcome::Failure(why) => self.settle(ticket, &Outcome::Failure(*why)),
+                Outcome::Shed(why) => self.settle(ticket, &Outcome::Shed(*why)),
             }
         }
     }

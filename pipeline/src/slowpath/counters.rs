@@ -119,10 +119,12 @@ counters! {
         indeterminate,
         /// Questions put to the upstreams to validate replies to others.
         validation_queries,
-        /// Replies and questions of the validator refused because too many were under way, or too many of one network or zone.
+        /// Replies and questions of the validator refused because too many were under way, or too many of one network or zone, or because one network took too much of its time.
         validation_shed,
         /// Replies refused because to validate them costs more than one may.
         validation_over_budget,
+        /// Replies that might cost less than others, because their zone had used up its budget.
+        validation_frugal,
         /// Queries sent over TCP because the same name and type was asked for over UDP in too many variants already.
         crowded,
         /// Sockets that could not be opened.

@@ -19,7 +19,7 @@ use super::aliases::Leads;
 use super::capabilities::Capabilities;
 use super::cookies::Bakery;
 use super::counters::{CacheCounters, Counters, UpstreamCounters, add, count, lower};
-use super::dnssec::Validation;
+use super::dnssec::{Fetched, Validation};
 use super::encrypted::Encrypted;
 use super::failures::Failures;
 use super::groups::Groups;
@@ -100,6 +100,8 @@ pub(super) enum Outcome {
     Answer(Answer),
     /// Without one, for this reason.
     Failure(ExtendedError),
+    /// The same for want of room, which says nothing about the question: it is not remembered.
+    Shed(ExtendedError),
 }
 
 impl Desk {
@@ -197,7 +199,7 @@ impl Desk {
         self.variants.end(question.key(), ticket, self.cache.seed());
         let stale = match outcome {
             Outcome::Answer(_) => None,
-            Outcome::Failure(_) => self.stale_answer(&question),
+            Outcome::Failure(_) | Outcome::Shed(_) => self.stale_answer(&question),
         };
         let Self { pending, outlets, counters, context, .. } = self;
         pending.settle(ticket, |waiter, deadline| {
@@ -207,10 +209,10 @@ impl Desk {
                     let scope = network.map_or(0, Subnet::length);
                     outlets.entry(&waiter, entry, scope, context, |counters| &counters.answered);
                 }
-                (Outcome::Failure(_), Some(entry)) => {
+                (Outcome::Failure(_) | Outcome::Shed(_), Some(entry)) => {
                     outlets.entry(&waiter, entry, 0, context, |counters| &counters.stale);
                 }
-                (Outcome::Failure(why), None) => {
+                (Outcome::Failure(why) | Outcome::Shed(why), None) => {
                     if deadline <= context.now {
                         count(&counters.deadline);
                     }
@@ -219,7 +221,7 @@ impl Desk {
             }
         });
         lower(&counters.pending);
-        self.validation.fetched(&question, None);
+        self.validation.fetched(&question, || Fetched::Nothing);
         self.lead_on_from(&question, outcome);
         match outcome {
             Outcome::Answer(answer) => {
@@ -232,6 +234,7 @@ impl Desk {
                 }
                 self.failures.remember(question, *why, self.now);
             }
+            Outcome::Shed(_) => {}
         }
     }
 

@@ -165,7 +165,7 @@ impl Network {
     ) -> Option<(ClientPrefix, ArrayVec<(Ticket, Attempt), MAX_QUERIES_PER_PORT>)> {
         let Self { departures, flight_quota, .. } = self;
         let waiting = &mut departures[upstream];
-        let leader = waiting.pop(|prefix, _| flight_quota.has_room_for(prefix));
+        let leader = waiting.pop(|prefix, _| flight_quota.has_room_for(*prefix));
         self.is_held_back |= leader.is_none();
         let (prefix, leader) = leader?;
         let mut together = ArrayVec::from_iter([leader]);
@@ -206,7 +206,7 @@ impl Network {
             return None;
         }
         let quota = &self.connection_quota;
-        let may_go = |prefix, _: &_| line.is_some() || quota.has_room_for(prefix);
+        let may_go = |&prefix: &_, _: &_| line.is_some() || quota.has_room_for(prefix);
         let next = self.calls[upstream].pop(may_go);
         self.is_held_back |= next.is_none();
         next.map(|(prefix, (ticket, attempt))| NextCall { prefix, ticket, attempt, line })

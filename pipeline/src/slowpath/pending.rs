@@ -212,13 +212,29 @@ impl<T> Pending<T> {
         question: Question,
         begin: impl FnOnce(&Question) -> T,
     ) -> Admission {
+        self.begin_for(ClientPrefix::OURS, question, begin)
+    }
+
+    /// The same, but charged to clients of `prefix`, who wait for another question that this one is needed for.
+    pub(super) fn begin_for(
+        &mut self,
+        prefix: ClientPrefix,
+        question: Question,
+        begin: impl FnOnce(&Question) -> T,
+    ) -> Admission {
         if self.slots.contains_key(&question) {
             return Admission::Waits;
         }
-        if self.ours >= self.limits.questions / 2 || self.questions.len() >= self.limits.questions {
+        let is_ours = prefix == ClientPrefix::OURS;
+        let has_share = is_ours && self.ours >= self.limits.questions / 2;
+        let is_full = match is_ours {
+            true => self.questions.len() >= self.limits.questions,
+            false => self.is_full(),
+        };
+        if has_share || is_full {
             return Admission::Shed(Limit::Questions);
         }
-        Admission::Leads(self.open(question, None, begin))
+        Admission::Leads(self.open(question, (!is_ours).then_some(prefix), begin))
     }
 
     fn open(

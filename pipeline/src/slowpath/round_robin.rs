@@ -1,32 +1,33 @@
-//! A queue in which client prefixes take turns: one that has much waiting holds up its own, and not others.
+//! A queue in which client prefixes, or other groups, take turns: one that has much waiting holds up its own, and not others.
 //!
-//! A pure state machine. Every step takes the same time but for prefixes that may not go, of which a bounded number is
+//! A pure state machine. Every step takes the same time but for groups that may not go, of which a bounded number is
 //! looked at.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
 
 use super::prefixes::ClientPrefix;
 
-/// Prefixes looked at for one that may go. The others are looked at the next time.
+/// Groups looked at for one that may go. The others are looked at the next time.
 const MAX_LOOKED_AT: usize = 64;
 
-/// What waits, by client prefix.
+/// What waits, by group.
 #[derive(Debug)]
-pub(super) struct RoundRobin<T> {
+pub(super) struct RoundRobin<T, G = ClientPrefix> {
     /// None is empty.
-    waiting: HashMap<ClientPrefix, VecDeque<T>>,
-    /// Each prefix that has something waiting, once.
-    order: VecDeque<ClientPrefix>,
+    waiting: HashMap<G, VecDeque<T>>,
+    /// Each group that has something waiting, once.
+    order: VecDeque<G>,
     len: usize,
 }
 
-impl<T> Default for RoundRobin<T> {
+impl<T, G> Default for RoundRobin<T, G> {
     fn default() -> Self {
         Self { waiting: HashMap::new(), order: VecDeque::new(), len: 0 }
     }
 }
 
-impl<T> RoundRobin<T> {
+impl<T, G: Clone + Eq + Hash> RoundRobin<T, G> {
     /// How much waits.
     pub(super) fn len(&self) -> usize {
         self.len
@@ -38,53 +39,50 @@ impl<T> RoundRobin<T> {
     }
 
     /// Lets one more wait.
-    pub(super) fn push(&mut self, prefix: ClientPrefix, item: T) {
-        let waiting = self.waiting.entry(prefix).or_default();
+    pub(super) fn push(&mut self, group: G, item: T) {
+        let waiting = self.waiting.entry(group.clone()).or_default();
         if waiting.is_empty() {
-            self.order.push_back(prefix);
+            self.order.push_back(group);
         }
         waiting.push_back(item);
         self.len += 1;
     }
 
-    /// The first of the next prefix, if it may go.
-    pub(super) fn pop(
-        &mut self,
-        mut may_go: impl FnMut(ClientPrefix, &T) -> bool,
-    ) -> Option<(ClientPrefix, T)> {
+    /// The first of the next group, if it may go.
+    pub(super) fn pop(&mut self, mut may_go: impl FnMut(&G, &T) -> bool) -> Option<(G, T)> {
         for _ in 0..self.order.len().min(MAX_LOOKED_AT) {
-            let prefix = self.order.pop_front()?;
-            let first = self.waiting.get(&prefix).and_then(VecDeque::front);
-            let may_go = first.is_some_and(|first| may_go(prefix, first));
-            let item = may_go.then(|| self.take(prefix)).flatten();
-            if self.waiting.contains_key(&prefix) {
-                self.order.push_back(prefix);
+            let group = self.order.pop_front()?;
+            let first = self.waiting.get(&group).and_then(VecDeque::front);
+            let may_go = first.is_some_and(|first| may_go(&group, first));
+            let item = may_go.then(|| self.take(&group)).flatten();
+            if self.waiting.contains_key(&group) {
+                self.order.push_back(group.clone());
             }
             if let Some(item) = item {
-                return Some((prefix, item));
+                return Some((group, item));
             }
         }
         None
     }
 
-    /// Forgets what need not wait any more, as far as it is next of its prefix.
+    /// Forgets what need not wait any more, as far as it is next of its group.
     pub(super) fn forget(&mut self, mut is_over: impl FnMut(&T) -> bool) {
         for _ in 0..self.order.len().min(MAX_LOOKED_AT) {
-            let Some(prefix) = self.order.pop_front() else { return };
-            while self.waiting.get(&prefix).and_then(VecDeque::front).is_some_and(&mut is_over) {
-                self.take(prefix);
+            let Some(group) = self.order.pop_front() else { return };
+            while self.waiting.get(&group).and_then(VecDeque::front).is_some_and(&mut is_over) {
+                self.take(&group);
             }
-            if self.waiting.contains_key(&prefix) {
-                self.order.push_back(prefix);
+            if self.waiting.contains_key(&group) {
+                self.order.push_back(group);
             }
         }
     }
 
-    fn take(&mut self, prefix: ClientPrefix) -> Option<T> {
-        let waiting = self.waiting.get_mut(&prefix)?;
+    fn take(&mut self, group: &G) -> Option<T> {
+        let waiting = self.waiting.get_mut(group)?;
         let item = waiting.pop_front();
         if waiting.is_empty() {
-            self.waiting.remove(&prefix);
+            self.waiting.remove(group);
         }
         self.len -= usize::from(item.is_some());
         item
@@ -122,8 +120,8 @@ mod tests {
     #[test]
     fn who_may_not_go_keeps_its_place_and_holds_up_nobody() {
         let mut queue = queue([1, 1, 2]);
-        assert_eq!(queue.pop(|of, _| of != prefix(1)), Some((prefix(2), 2)));
-        assert_eq!(queue.pop(|of, _| of != prefix(1)), None);
+        assert_eq!(queue.pop(|of, _| *of != prefix(1)), Some((prefix(2), 2)));
+        assert_eq!(queue.pop(|of, _| *of != prefix(1)), None);
         assert_eq!(queue.len(), 2);
         assert_eq!((next(&mut queue), next(&mut queue)), (Some(0), Some(1)));
     }
@@ -151,7 +149,7 @@ mod tests {
                 if pushes {
                     queue.push(prefix(of), (of, number));
                     pushed[usize::from(of)].push(number);
-                } else if let Some((_, (of, number))) = queue.pop(|one, _| !only_even || one != prefix(1)) {
+                } else if let Some((_, (of, number))) = queue.pop(|one, _| !only_even || *one != prefix(1)) {
                     prop_assert!(!only_even || of != 1);
                     left[usize::from(of)].push(number);
                 }

@@ -10,6 +10,7 @@ use pmdns_stages::wire::edns::ExtendedError;
 
 use super::counters::{Counters, count, lower};
 use super::desk::Desk;
+use super::dnssec::Fetched;
 use super::pending::{Displaced, Expired, Limit, Ticket, Waiter};
 use super::prefixes::client_of;
 use super::query::Question;
@@ -85,7 +86,7 @@ impl Desk {
         };
         self.variants.end(question.key(), ticket, self.cache.seed());
         lower(&self.counters.pending);
-        self.validation.fetched(&question, None);
+        self.validation.fetched(&question, || Fetched::Shed);
         let stale = self.stale_answer(&question);
         for waiter in &waiters {
             lower(&self.counters.waiting);

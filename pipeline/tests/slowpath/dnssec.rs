@@ -1,5 +1,7 @@
 //! Validation: what clients get of replies that are signed, not signed, or signed wrongly.
 
+use std::sync::{Arc, Mutex};
+
 use hickory_proto::op::{Message, ResponseCode};
 use hickory_proto::rr::RecordType;
 use hickory_proto::rr::rdata::opt::{EdnsCode, EdnsOption};
@@ -8,10 +10,11 @@ use pmdns_stages::testing::{Query, query};
 use pmdns_stages::wire::be16;
 use pmdns_stages::wire::dns::{flag, header};
 
-use crate::rig::{Rig, Setup};
+use crate::rig::{Answer, Rig, Setup};
 use crate::signed::{TTL, Zone, question};
-use crate::stub::{Asked, Stub};
+use crate::stub::{Asked, Send, Stub};
 
+const DS: u16 = 43;
 const DNSKEY: u16 = 48;
 
 /// A resolver of the signed zone.
@@ -221,7 +224,7 @@ fn without_keys_clients_are_answered_by_their_deadline() {
     let zone = Zone::new();
     let stub = Stub::start([127, 0, 0, 1].into(), move |asked| match question(asked).1 {
         DNSKEY => Vec::new(),
-        _ => vec![crate::stub::Send::Reply(zone.reply(asked))],
+        _ => vec![Send::Reply(zone.reply(asked))],
     });
     let mut rig = validating("keyless", &[&stub]).hasty(400, 100).start();
     let answer = resolve(&mut rig, &curious("www.signed. A"));
@@ -235,7 +238,7 @@ fn stopping_drains_those_whose_replies_are_being_judged() {
     let zone = Zone::new();
     let stub = Stub::start([127, 0, 0, 1].into(), move |asked| match question(asked).1 {
         DNSKEY => Vec::new(),
-        _ => vec![crate::stub::Send::Reply(zone.reply(asked))],
+        _ => vec![Send::Reply(zone.reply(asked))],
     });
     let mut rig = validating("stopped", &[&stub]).start();
     rig.ask(&curious("www.signed. A"));
@@ -275,4 +278,85 @@ fn audit_03_a_name_of_many_labels_costs_its_budget_and_no_more() {
     let counters = rig.finish();
     let queries = u64::from(pmdns_validator::Limits::default().fetches);
     assert_eq!((counters.validation_over_budget, counters.validation_queries), (1, queries));
+}
+
+/// A resolver of the signed zone that answers all but questions for DS records of names that begin with `slow`, and nothing while
+/// somebody holds the gate.
+fn gated(gate: &Arc<Mutex<()>>) -> Stub {
+    let (zone, gate) = (Zone::new(), Arc::clone(gate));
+    Stub::start([127, 0, 0, 1].into(), move |asked| {
+        drop(gate.lock());
+        let (owner, qtype) = question(asked);
+        match owner.starts_with("slow") && qtype == DS {
+            true => Vec::new(),
+            false => vec![Send::Reply(zone.reply(asked))],
+        }
+    })
+}
+
+/// A rig with little room that validates what the stub says.
+fn narrow(test: &str, stub: &Stub) -> Rig {
+    let mut setup = Setup { answers: 4096, ..validating(test, &[stub]) };
+    setup.settings.max_pending = 256;
+    setup.start()
+}
+
+/// Many questions of one prefix whose validation takes keys that nobody brings.
+fn flood(rig: &mut Rig) {
+    for number in 0..600_u32 {
+        let source = vec![10, 0, 0, (number % 250) as u8 + 1];
+        rig.ask(&Query { source, id: 0, ..query(&format!("www.slow{number}.signed. A")) });
+    }
+}
+
+/// The next answer that is not for the flood.
+fn answer_beside(rig: &mut Rig) -> Answer {
+    loop {
+        let answer = rig.answers(1).remove(0);
+        if answer.id != 0 {
+            return answer;
+        }
+    }
+}
+
+#[test]
+fn audit_03_keys_are_fetched_beside_a_flood_of_names_whose_keys_nobody_brings() {
+    let stub = gated(&Arc::default());
+    let mut rig = narrow("keys-beside", &stub);
+    flood(&mut rig);
+    rig.wait_for(|counters| counters.validation_queries >= 60);
+    for id in 1..=60 {
+        rig.ask(&Query { id, ..query(&format!("www.open{id}.signed. A")) });
+        let answer = answer_beside(&mut rig);
+        assert_eq!((answer.id, answer.rcode), (id, 0));
+    }
+    let counters = rig.counters();
+    assert!(counters.insecure >= 60);
+    rig.stop();
+}
+
+#[test]
+fn audit_03_who_asks_the_same_as_a_flood_does_not_end_with_it() {
+    let gate = Arc::default();
+    let stub = gated(&gate);
+    let mut rig = narrow("same", &stub);
+    // The keys of the zone are known.
+    assert_eq!(
+        resolve(&mut rig, &curious("www.signed. A")).metadata.response_code,
+        ResponseCode::NoError
+    );
+    let closed = gate.lock().unwrap();
+    let asked = query("www.open.signed. A");
+    rig.ask(&Query { id: 1, source: vec![10, 0, 0, 1], ..asked.clone() });
+    rig.wait_for(|counters| counters.waiting == 1);
+    rig.ask(&Query { id: 2, ..asked });
+    rig.wait_for(|counters| counters.coalesced == 1);
+    flood(&mut rig);
+    rig.wait_for(|counters| counters.shed_pending + counters.shed_prefix > 100);
+    drop(closed);
+    for _ in 0..2 {
+        assert_eq!(answer_beside(&mut rig).rcode, 0);
+    }
+    assert!(rig.counters().validation_shed > 0, "there was no room for the first");
+    rig.stop();
 }

@@ -16,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+mod budgets;
 mod crypto;
 pub mod ede;
 mod evidence;
@@ -130,9 +131,15 @@ impl Validator {
     #[must_use]
     pub fn start(&mut self, question: Question<'_>, reply: &[u8], now: u64) -> Job {
         let _ = now;
+        self.start_within(self.limits, question, reply)
+    }
+
+    /// The same, within limits that are for this reply only.
+    #[must_use]
+    pub fn start_within(&self, limits: Limits, question: Question<'_>, reply: &[u8]) -> Job {
         let name = name::checked(question.name);
         let mut job =
-            Job::new(name.as_deref().unwrap_or(name::ROOT), question.qtype, reply, self.limits);
+            Job::new(name.as_deref().unwrap_or(name::ROOT), question.qtype, reply, limits);
         if name.is_none() {
             job.end(Verdict::Bogus(ede::BOGUS));
         } else if question.qclass != message::CLASS_IN {

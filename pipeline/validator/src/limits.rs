@@ -9,8 +9,10 @@ pub struct Limits {
     pub checks_per_set: u32,
     /// Signature checks for one question, with all that is fetched for it.
     pub checks: u32,
-    /// Signature checks for one question that fail.
+    /// Signature checks for one question that fail; one with a costly key counts as two.
     pub failed_checks: u32,
+    /// Microseconds that the signature checks of one question take, reckoned by algorithm.
+    pub check_us: u32,
     /// Blocks that SHA-1 takes in for the NSEC3 hashes of one question (CVE-2023-50868).
     pub hash_blocks: u32,
     /// NSEC3 iterations above which a zone counts as unsigned (RFC 9276 section 3.2).
@@ -29,6 +31,18 @@ pub struct Limits {
     pub failure_seconds: u32,
 }
 
+/// From here on, a check that fails counts as two: so no step takes more than 3 ms.
+const COSTLY_US: u32 = 500;
+
+impl Limits {
+    /// What the questions of a zone have that has used up its budget: as much as zones need that are signed as usual, be it
+    /// with Ed448. What one question finds out about zones above stays known, so that the next one gets further.
+    #[must_use]
+    pub fn frugal(self) -> Self {
+        Self { checks: 16, failed_checks: 1, check_us: 8000, hash_blocks: 1024, ..self }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
@@ -36,6 +50,7 @@ impl Default for Limits {
             checks_per_set: 8,
             checks: 64,
             failed_checks: 4,
+            check_us: 32_000,
             hash_blocks: 8192,
             nsec3_iterations: 150,
             fetches: 24,
@@ -55,12 +70,26 @@ pub struct Cost {
     pub records: u32,
     /// Signatures checked.
     pub checks: u32,
-    /// Those of them that were wrong.
+    /// Those of them that were wrong; one with a costly key counts as two.
     pub failed_checks: u32,
+    /// Microseconds that the checks take, reckoned by algorithm.
+    pub check_us: u32,
     /// Blocks that SHA-1 took in for NSEC3 hashes.
     pub hash_blocks: u32,
     /// Questions asked upstream.
     pub fetches: u32,
+}
+
+impl Cost {
+    /// The sum of it, in microseconds of a thread. It is reckoned, not measured: the same reply always costs the same.
+    #[must_use]
+    pub fn work_us(&self) -> u32 {
+        const RECORD: u32 = 1;
+        const FETCH: u32 = 50;
+        const BLOCKS: u32 = 8;
+        let sum = self.check_us + self.records * RECORD + self.hash_blocks / BLOCKS;
+        sum + self.fetches * FETCH
+    }
 }
 
 /// Why a piece of work ends before its time.
@@ -88,12 +117,23 @@ impl Meter {
         Self { limits, cost: Cost::default(), is_spent: false }
     }
 
-    /// Before a signature is checked.
-    pub(crate) fn check(&mut self) -> Result<(), Halt> {
+    /// Before a signature is checked, which takes so many microseconds.
+    pub(crate) fn check(&mut self, check_us: u32) -> Result<(), Halt> {
+        let sum = self.cost.check_us + check_us;
         let is_over = self.cost.checks >= self.limits.checks
-            || self.cost.failed_checks >= self.limits.failed_checks;
-        self.cost.checks += u32::from(!is_over);
-        if is_over { Err(Halt::Over) } else { Ok(()) }
+            || self.cost.failed_checks >= self.limits.failed_checks
+            || sum > self.limits.check_us;
+        if is_over {
+            return Err(Halt::Over);
+        }
+        self.cost.checks += 1;
+        self.cost.check_us = sum;
+        Ok(())
+    }
+
+    /// After a signature turned out to be wrong.
+    pub(crate) fn fail(&mut self, check_us: u32) {
+        self.cost.failed_checks += 1 + u32::from(check_us >= COSTLY_US);
     }
 
     /// Before a name is hashed.

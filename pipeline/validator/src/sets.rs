@@ -138,13 +138,14 @@ impl Reply {
                     return Err(Halt::Over);
                 }
                 checks += 1;
-                meter.check()?;
+                let check_us = crypto::check_us(key);
+                meter.check(check_us)?;
                 let signed = signed.get_or_insert_with(|| self.signed_by(set, &signature));
                 if crypto::verify(key, signed, signature.bytes) {
                     let max_ttl = signature.original_ttl.min(seconds);
                     return Ok(Checked::Good { max_ttl, labels: usize::from(signature.labels) });
                 }
-                meter.cost.failed_checks += 1;
+                meter.fail(check_us);
             }
         }
         Ok(Checked::Bad(why))

@@ -15,8 +15,9 @@ use super::super::pending::{Admission, Ticket};
 use super::super::plan::{Attempt, Setback, Transport};
 use super::super::prefixes::ClientPrefix;
 use super::super::query::Question;
+use super::super::shedding::Reason;
 use super::super::subnets::Answer;
-use super::{Report, Sound, Validated, Verdict, thread};
+use super::{Ended, Fetched, Report, Sound, Validated, Verdict, thread};
 
 /// Reports taken in one turn; misses wait meanwhile.
 const MAX_HEARD: usize = 256;
@@ -33,14 +34,14 @@ impl Desk {
         let Some((question, _)) = self.pending.find(ticket) else { return };
         let question = Rc::clone(question);
         if question.is_checked() {
-            self.begin_validation(ticket, attempt, &question, answer.network, reply);
+            self.begin_validation((ticket, attempt, answer.network), &question, reply);
         } else if self.pending.is_unattended(ticket)
             && !is_signed(&reply, Limits::default().records)
         {
             // It is asked for only where a signed zone is: this upstream leaves signatures out.
             self.learn(ticket, attempt, Setback::Bogus(ExtendedError::RRSIGS_MISSING));
         } else {
-            self.validation.fetched(&question, Some(&reply));
+            self.validation.fetched(&question, || Fetched::Reply(reply.clone()));
             let entry = self.judged(&question, answer.entry, &reply);
             self.answer(ticket, Answer { entry, ..answer });
         }
@@ -49,10 +50,8 @@ impl Desk {
     /// Judges a reply that nothing has to be found out about, or hands it over.
     fn begin_validation(
         &mut self,
-        ticket: Ticket,
-        attempt: Attempt,
+        (ticket, attempt, network): (Ticket, Attempt, Option<Subnet>),
         question: &Question,
-        network: Option<Subnet>,
         reply: Vec<u8>,
     ) {
         let dnssec_ok = question.key().flags & Key::DO != 0;
@@ -61,26 +60,65 @@ impl Desk {
             let verdict = thread::verdict(&judgement, &reply, dnssec_ok);
             return self.carry_out_verdict((ticket, attempt, network), verdict);
         }
-        let clients = self.pending.prefix_of(ticket).unwrap_or(ClientPrefix::OURS);
-        let Some(place) = self.validation.take_place(clients, question) else {
+        self.hand_over((ticket, attempt, network), question, reply, None);
+    }
+
+    /// Hands a reply over to be judged, for the first of its clients that there is a place for. Those of `shed` had no room for
+    /// all that it takes.
+    fn hand_over(
+        &mut self,
+        (ticket, attempt, network): (Ticket, Attempt, Option<Subnet>),
+        question: &Question,
+        reply: Vec<u8>,
+        shed: Option<ClientPrefix>,
+    ) {
+        let clients = self.pending.prefixes_of(ticket);
+        let mut clients = clients.into_iter().filter(|prefix| shed != Some(*prefix));
+        let Self { validation, now, .. } = self;
+        let place = clients.find_map(|prefix| validation.take_place(prefix, question, *now));
+        let Some(place) = place else {
             count(&self.counters.validation_shed);
-            let why = ExtendedError::DNSSEC_INDETERMINATE;
-            return self.settle(ticket, &Outcome::Failure(why));
+            return self.settle(ticket, &Outcome::Shed(ExtendedError::DNSSEC_INDETERMINATE));
         };
-        let validated = Validated { ticket, attempt, network, place };
+        if place.is_frugal {
+            count(&self.counters.validation_frugal);
+        }
+        self.pending.pass_on(ticket, place.clients);
+        let was_shed = shed.is_some();
+        let validated = Validated { ticket, attempt, network, was_shed, place };
+        let dnssec_ok = question.key().flags & Key::DO != 0;
         self.validation.validate(validated, question, reply, dnssec_ok);
+    }
+
+    /// Goes on with a reply whose clients had no room for a question that it takes: others may wait for it who have.
+    fn hand_over_again(&mut self, ended: &Ended, reply: Vec<u8>) {
+        let Ended { ticket, attempt, network, was_shed, clients } = *ended;
+        let Some((question, _)) = self.pending.find(ticket) else { return };
+        let question = Rc::clone(question);
+        if was_shed {
+            return self.settle(ticket, &Outcome::Shed(ExtendedError::DNSSEC_INDETERMINATE));
+        }
+        self.hand_over((ticket, attempt, network), &question, reply, Some(clients));
     }
 
     /// Takes in what the validator says, and says how much that was.
     pub(in super::super) fn hear_validation(&mut self) -> usize {
         for heard in 0..MAX_HEARD {
             match self.validation.reports.try_recv() {
-                Ok(Report::Verdict { slot, verdict }) => {
-                    if let Some(validated) = self.validation.end(slot) {
-                        self.carry_out_verdict(validated, verdict);
+                Ok(Report::Verdict { slot, verdict, cost }) => {
+                    let Some(ended) = self.validation.end(slot, cost, self.now) else { continue };
+                    match verdict {
+                        Verdict::Shed(reply) => self.hand_over_again(&ended, reply),
+                        verdict => {
+                            let Ended { ticket, attempt, network, .. } = ended;
+                            self.carry_out_verdict((ticket, attempt, network), verdict);
+                        }
                     }
                 }
-                Ok(Report::Fetch { name, qtype }) => self.fetch(name, qtype),
+                Ok(Report::Fetch { slot, name, qtype }) => {
+                    let clients = self.validation.clients_of(slot);
+                    self.fetch(clients, name, qtype);
+                }
                 Err(_) => return heard,
             }
         }
@@ -98,7 +136,7 @@ impl Desk {
             Verdict::Sound(Sound { standing: Insecure, .. }) => &self.counters.insecure,
             Verdict::Bogus(_) => &self.counters.bogus,
             Verdict::OverBudget(_) => &self.counters.validation_over_budget,
-            Verdict::Sound(_) | Verdict::Late => &self.counters.indeterminate,
+            Verdict::Sound(_) | Verdict::Late | Verdict::Shed(_) => &self.counters.indeterminate,
         });
         let entry = match verdict {
             Verdict::Sound(sound) => self.read_sound(ticket, attempt, &sound),
@@ -107,7 +145,9 @@ impl Desk {
             Verdict::OverBudget(why) => {
                 return self.settle(ticket, &Outcome::Failure(extended_error(why)));
             }
-            Verdict::Late => Err(Setback::Bogus(ExtendedError::DNSSEC_INDETERMINATE)),
+            Verdict::Late | Verdict::Shed(_) => {
+                Err(Setback::Bogus(ExtendedError::DNSSEC_INDETERMINATE))
+            }
         };
         match entry {
             Ok(entry) => self.answer(ticket, Answer { entry, network }),
@@ -139,19 +179,23 @@ impl Desk {
         Ok(self.judged(&question, entry, &sound.reply))
     }
 
-    /// Asks the upstreams for the validator. Nobody waits but that, and only for a while.
-    fn fetch(&mut self, name: Box<[u8]>, qtype: u16) {
+    /// Asks the upstreams for the validator. Nobody waits but that, and only for a while. The question is charged to the
+    /// clients whose reply it is needed for, as their own misses are.
+    fn fetch(&mut self, clients: ClientPrefix, name: Box<[u8]>, qtype: u16) {
         let key = Key { name: &name, qtype, qclass: CLASS_IN, flags: Key::DO | Key::CD };
         let question = Question::of_key(key, self.cache.seed()).validating(true);
         if self.failures.why(&question, self.now).is_some() {
-            return self.validation.give(name, qtype, None);
+            return self.validation.give(name, qtype, Fetched::Nothing);
+        }
+        if let Some(heaviest) = self.pending.displace_for(clients) {
+            self.shed_question(heaviest, Reason::Displaced);
         }
         let Self { groups, health, now, .. } = self;
         let begin = |question: &Question| groups.plan(question.zone(), health, *now);
-        let admission = self.pending.begin(question.clone(), begin);
+        let admission = self.pending.begin_for(clients, question.clone(), begin);
         if let Admission::Shed(_) = admission {
             count(&self.counters.validation_shed);
-            return self.validation.give(name, qtype, None);
+            return self.validation.give(name, qtype, Fetched::Shed);
         }
         self.validation.fetches.insert(question, (name, qtype));
         if let Admission::Leads(ticket) = admission {

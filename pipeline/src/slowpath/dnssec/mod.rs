@@ -25,7 +25,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use pmdns_stages::wire::subnet::Subnet;
 use pmdns_validator::slots::{Place, Slots};
-use pmdns_validator::{Limits, Trust};
+use pmdns_validator::{Cost, Limits, Trust};
 use slab::Slab;
 
 use super::pending::Ticket;
@@ -56,7 +56,19 @@ struct Validated {
     attempt: Attempt,
     /// The network it is for; none: it is for everybody.
     network: Option<Subnet>,
+    /// Whether there was no room before for a question that its validation needed.
+    was_shed: bool,
     place: Place<ClientPrefix>,
+}
+
+/// A reply whose verdict has come.
+struct Ended {
+    ticket: Ticket,
+    attempt: Attempt,
+    network: Option<Subnet>,
+    was_shed: bool,
+    /// Who had its place.
+    clients: ClientPrefix,
 }
 
 /// What the desk sends.
@@ -69,17 +81,29 @@ enum Work {
         qclass: u16,
         reply: Vec<u8>,
         dnssec_ok: bool,
+        limits: Limits,
     },
     /// What came of a fetch.
-    Fetched { name: Box<[u8]>, qtype: u16, reply: Option<Vec<u8>> },
+    Fetched { name: Box<[u8]>, qtype: u16, fetched: Fetched },
+}
+
+/// What comes of a fetch.
+#[derive(Debug)]
+pub(super) enum Fetched {
+    /// A reply.
+    Reply(Vec<u8>),
+    /// None: no upstream has one.
+    Nothing,
+    /// There was no room for the question, which says nothing about the name.
+    Shed,
 }
 
 /// What comes back.
 enum Report {
-    /// The verdict on a reply.
-    Verdict { slot: usize, verdict: Verdict },
-    /// A question to the upstreams: its name in lower case, and its type.
-    Fetch { name: Box<[u8]>, qtype: u16 },
+    /// The verdict on a reply, and what that took.
+    Verdict { slot: usize, verdict: Verdict, cost: Cost },
+    /// A question to the upstreams for the reply in this slot: its name in lower case, and its type.
+    Fetch { slot: usize, name: Box<[u8]>, qtype: u16 },
 }
 
 /// What is to be thought of a reply. Reasons are extended errors (RFC 8914 section 4).
@@ -93,6 +117,8 @@ enum Verdict {
     OverBudget(u16),
     /// There was no time.
     Late,
+    /// There was no room for a question that it takes. This is the reply.
+    Shed(Vec<u8>),
 }
 
 /// A reply that can be passed on, with AD if it is secure and without DNSSEC records that nobody asked for.
@@ -154,8 +180,14 @@ impl Validation {
         &mut self,
         clients: ClientPrefix,
         question: &Question,
+        now: Duration,
     ) -> Option<Place<ClientPrefix>> {
-        self.slots.take(clients, question.key().name)
+        self.slots.take(clients, question.key().name, now)
+    }
+
+    /// Whose the reply in a slot is.
+    fn clients_of(&self, slot: usize) -> ClientPrefix {
+        self.under_way.get(slot).map_or(ClientPrefix::OURS, |one| one.place.clients)
     }
 
     /// Hands over a reply that has a place.
@@ -169,30 +201,34 @@ impl Validation {
         let Some(work) = &self.work else { return };
         let key = question.key();
         let (name, qtype, qclass) = (key.name.into(), key.qtype, key.qclass);
+        let limits = validated.place.limits();
         let slot = self.under_way.insert(validated);
-        let sent = work.try_send(Work::Validate { slot, name, qtype, qclass, reply, dnssec_ok });
+        let validate = Work::Validate { slot, name, qtype, qclass, reply, dnssec_ok, limits };
+        let sent = work.try_send(validate);
         debug_assert!(sent.is_ok(), "the channel has room for all that may be under way");
     }
 
-    /// What is known of a reply whose verdict has come. Its place is free again.
-    fn end(&mut self, slot: usize) -> Option<(Ticket, Attempt, Option<Subnet>)> {
-        let Validated { ticket, attempt, network, place } = self.under_way.try_remove(slot)?;
-        self.slots.give_back(place);
-        Some((ticket, attempt, network))
+    /// What is known of a reply whose verdict has come, at this cost. Its place is free again.
+    fn end(&mut self, slot: usize, cost: Cost, now: Duration) -> Option<Ended> {
+        let Validated { ticket, attempt, network, was_shed, place } =
+            self.under_way.try_remove(slot)?;
+        let ended = Ended { ticket, attempt, network, was_shed, clients: place.clients };
+        self.slots.give_back(place, cost, now);
+        Some(ended)
     }
 
     /// Hands over what came of a question, if the validator waits for that.
-    pub(super) fn fetched(&mut self, question: &Question, reply: Option<&[u8]>) {
+    pub(super) fn fetched(&mut self, question: &Question, fetched: impl FnOnce() -> Fetched) {
         if self.wants(question)
             && let Some((name, qtype)) = self.fetches.remove(question)
         {
-            self.give(name, qtype, reply.map(<[u8]>::to_vec));
+            self.give(name, qtype, fetched());
         }
     }
 
-    fn give(&self, name: Box<[u8]>, qtype: u16, reply: Option<Vec<u8>>) {
+    fn give(&self, name: Box<[u8]>, qtype: u16, fetched: Fetched) {
         let Some(work) = &self.work else { return };
-        let sent = work.try_send(Work::Fetched { name, qtype, reply });
+        let sent = work.try_send(Work::Fetched { name, qtype, fetched });
         debug_assert!(sent.is_ok(), "the channel has room for all that may be under way");
     }
 }

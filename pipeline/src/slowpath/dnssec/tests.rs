@@ -2,10 +2,12 @@
 
 use pmdns_config::{Dnssec, RateLimit, wire_name};
 use pmdns_stages::testing::query;
+use pmdns_validator::{Job, Validator};
 
 use super::super::plan::Transport;
 use super::super::prefixes::PrefixLengths;
 use super::super::query::tests::question;
+use super::turns::{End, Event, Turns};
 use super::*;
 
 /// An unsigned answer of the root's NS record to itself: keys are wanted to judge it.
@@ -22,8 +24,11 @@ fn started(patience_ms: u64, dnssec: Dnssec) -> Validation {
 fn validate(validation: &mut Validation, clients: [u8; 4], question: &Question) -> bool {
     let attempt = Attempt { upstream: 0, transport: Transport::Udp, edns: true, late: false };
     let clients = PrefixLengths::of(&RateLimit::default()).prefix(clients.into());
-    let Some(place) = validation.take_place(clients, question) else { return false };
-    let validated = Validated { ticket: Ticket::NONE, attempt, network: None, place };
+    let Some(place) = validation.take_place(clients, question, Duration::ZERO) else {
+        return false;
+    };
+    let validated =
+        Validated { ticket: Ticket::NONE, attempt, network: None, was_shed: false, place };
     validation.validate(validated, question, REPLY.to_vec(), false);
     true
 }
@@ -46,13 +51,13 @@ fn audit_03_one_network_and_one_zone_leave_places_for_others_and_all_replies_com
     let mut fetches = 0;
     while !validation.under_way.is_empty() {
         match validation.reports.recv().unwrap() {
-            Report::Fetch { name, qtype } => {
+            Report::Fetch { name, qtype, .. } => {
                 assert_eq!((&*name, qtype), (&[0][..], 48));
                 fetches += 1;
             }
-            Report::Verdict { slot, verdict } => {
+            Report::Verdict { slot, verdict, cost } => {
                 assert!(matches!(verdict, Verdict::Late), "{verdict:?}");
-                assert!(validation.end(slot).is_some());
+                assert!(validation.end(slot, cost, Duration::ZERO).is_some());
             }
         }
     }
@@ -84,4 +89,55 @@ fn names_without_an_anchor_need_no_place() {
 fn who_does_not_validate_has_no_thread() {
     let validation = Validation::start(None, Duration::from_secs(1)).unwrap();
     assert!(validation.thread.is_none() && !validation.is_on());
+}
+
+/// A job about a name of `zone`: one that needs the keys of the root, or one that ends at once.
+fn job(validator: &mut Validator, ends: bool) -> Job {
+    let question = pmdns_validator::Question { name: &[0], qtype: 2, qclass: 1 };
+    validator.start(question, if ends { &[] } else { REPLY }, 0)
+}
+
+fn validator() -> Validator {
+    let on = Dnssec { validate: true, ..Dnssec::default() };
+    let anchors = Anchors::load(&on).unwrap().unwrap();
+    Validator::trusting(anchors.trust().clone(), Limits::default())
+}
+
+#[test]
+fn audit_03_zones_take_turns_however_many_replies_one_has() {
+    let (mut validator, mut turns) = (validator(), Turns::new());
+    for (slot, zone) in ["evil", "evil", "evil", "evil", "good", "good"].iter().enumerate() {
+        let job = job(&mut validator, true);
+        turns.add(job, (slot, zone.as_bytes().into()), (), Duration::ZERO);
+    }
+    let ended = std::iter::from_fn(|| turns.step(&mut validator, 0)).map(|event| match event {
+        Event::Done(slot, (), End::Judged(_), _) => slot,
+        event => panic!("{event:?}"),
+    });
+    assert_eq!(ended.collect::<Vec<_>>(), [0, 4, 1, 5, 2, 3]);
+}
+
+#[test]
+fn audit_03_no_room_for_keys_ends_those_who_had_none_and_others_ask_again() {
+    let (mut validator, mut turns) = (validator(), Turns::new());
+    for slot in 0..3 {
+        let job = job(&mut validator, false);
+        turns.add(job, (slot, (*b"zone").into()), (), Duration::ZERO);
+    }
+    let wanted = (Box::from([0]), 48);
+    let step = |turns: &mut Turns<()>, validator: &mut Validator| {
+        std::iter::from_fn(|| turns.is_ready().then(|| turns.step(validator, 0)))
+            .flatten()
+            .map(|event| match event {
+                Event::Ask(slot, asked) if asked == wanted => slot,
+                event => panic!("{event:?}"),
+            })
+            .collect::<Vec<_>>()
+    };
+    for slot in 0..3 {
+        assert_eq!(step(&mut turns, &mut validator), [slot], "one asks for all");
+        let shed = turns.fetched(&mut validator, &wanted, Fetched::Shed);
+        assert!(matches!(shed, Some(Event::Done(ended, (), End::Shed, _)) if ended == slot));
+    }
+    assert!(step(&mut turns, &mut validator).is_empty());
 }

@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use pmdns_validator::slots::zone_of;
 use pmdns_validator::{Judgement, Limits, Question, Trust, Validator, pass_on};
 
-use super::turns::{Event, Turns};
+use super::turns::{End, Event, Turns};
 use super::{Report, Sound, Verdict, Work};
 
 /// Pieces of work taken in before the next step; there are no more in the channel anyway.
@@ -13,7 +14,6 @@ const MAX_TAKEN: usize = 64;
 
 /// A reply under validation.
 struct Owner {
-    slot: usize,
     reply: Vec<u8>,
     dnssec_ok: bool,
 }
@@ -40,7 +40,10 @@ pub(super) fn serve(
                 (true, None) => work.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match received {
-                Ok(work) => take(work, &mut turns, &mut validator, started.elapsed() + patience),
+                Ok(work) => {
+                    let deadline = started.elapsed() + patience;
+                    take(work, &mut turns, &mut validator, deadline).into_iter().for_each(report);
+                }
                 Err(RecvTimeoutError::Timeout) => break,
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -55,28 +58,37 @@ pub(super) fn serve(
     }
 }
 
-fn take(work: Work, turns: &mut Turns<Owner>, validator: &mut Validator, deadline: Duration) {
+fn take(
+    work: Work,
+    turns: &mut Turns<Owner>,
+    validator: &mut Validator,
+    deadline: Duration,
+) -> Option<Event<Owner>> {
     match work {
-        Work::Validate { slot, name, qtype, qclass, reply, dnssec_ok } => {
+        Work::Validate { slot, name, qtype, qclass, reply, dnssec_ok, limits } => {
             let question = Question { name: &name, qtype, qclass };
-            let job = validator.start(question, &reply, seconds());
-            turns.add(job, Owner { slot, reply, dnssec_ok }, deadline);
+            let job = validator.start_within(limits, question, &reply);
+            let zone = zone_of(&name).unwrap_or_default().into();
+            turns.add(job, (slot, zone), Owner { reply, dnssec_ok }, deadline);
+            None
         }
-        Work::Fetched { name, qtype, reply } => {
-            turns.fetched(validator, &(name, qtype), reply.as_deref());
-        }
+        Work::Fetched { name, qtype, fetched } => turns.fetched(validator, &(name, qtype), fetched),
     }
 }
 
 fn event_report(event: Event<Owner>) -> Report {
     match event {
-        Event::Ask((name, qtype)) => Report::Fetch { name, qtype },
-        Event::Done(owner, judgement) => {
-            let verdict = judgement.map_or(Verdict::Late, |judgement| {
-                tracing::debug!("a reply is {:?}", judgement.verdict);
-                verdict(&judgement, &owner.reply, owner.dnssec_ok)
-            });
-            Report::Verdict { slot: owner.slot, verdict }
+        Event::Ask(slot, (name, qtype)) => Report::Fetch { slot, name, qtype },
+        Event::Done(slot, owner, end, cost) => {
+            let verdict = match end {
+                End::Judged(judgement) => {
+                    tracing::debug!("a reply is {:?}", judgement.verdict);
+                    verdict(&judgement, &owner.reply, owner.dnssec_ok)
+                }
+                End::Late => Verdict::Late,
+                End::Shed => Verdict::Shed(owner.reply),
+            };
+            Report::Verdict { slot, verdict, cost }
         }
     }
 }

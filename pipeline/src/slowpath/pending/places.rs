@@ -66,9 +66,19 @@ impl<T> Pending<T> {
         if self.seat_shares.is_full() {
             return Some(Limit::Waiting);
         }
-        let is_full =
-            self.slot_shares.held() + self.ours.max(self.limits.kept) >= self.limits.questions;
-        (is_full && !self.slots.contains_key(question)).then_some(Limit::Questions)
+        (self.is_full() && !self.slots.contains_key(question)).then_some(Limit::Questions)
+    }
+
+    /// Whether clients have all questions that they may.
+    pub(super) fn is_full(&self) -> bool {
+        self.slot_shares.held() + self.ours.max(self.limits.kept) >= self.limits.questions
+    }
+
+    /// Says which question has to go before another can begin for clients of `prefix`, who wait already. None: it
+    /// can begin, or nobody holds more than they do.
+    pub(in super::super) fn displace_for(&mut self, prefix: ClientPrefix) -> Option<Ticket> {
+        let is_charged = prefix != ClientPrefix::OURS && self.is_full();
+        if is_charged { self.displaceable(prefix) } else { None }
     }
 
     /// The question to end for one of `prefix`. Questions that others wait for as well are charged to those instead.
@@ -93,6 +103,24 @@ impl<T> Pending<T> {
     pub(in super::super) fn prefix_of(&mut self, ticket: Ticket) -> Option<ClientPrefix> {
         self.find(ticket)?;
         Some(self.charged_for(ticket.slot))
+    }
+
+    /// The client prefixes that a question can be charged to, the one that it is charged to first.
+    pub(in super::super) fn prefixes_of(&mut self, ticket: Ticket) -> Vec<ClientPrefix> {
+        let mut prefixes: Vec<_> = self.prefix_of(ticket).into_iter().collect();
+        let Some(asked) = self.questions.get(ticket.slot as usize) else { return prefixes };
+        for seat in asked.waiting.iter().take(MAX_LOOKED_AT) {
+            let prefix = self.prefix_in(*seat);
+            prefixes.extend(prefix.filter(|prefix| !prefixes.contains(prefix)));
+        }
+        prefixes
+    }
+
+    /// Charges a question to another prefix, whose client waits for it as well.
+    pub(in super::super) fn pass_on(&mut self, ticket: Ticket, prefix: ClientPrefix) {
+        if self.find(ticket).is_some() {
+            self.charge(ticket.slot, prefix);
+        }
     }
 
     /// Charges the question in `slot` to `prefix`, unless it is already.

@@ -86,7 +86,7 @@ fn configuration(world: &World, upstream: SocketAddr, address: SocketAddr) -> St
          trust-anchor: \". DS {tag} {algorithm} {kind} {digest}\"\n val-override-date: \"{DATE}\"\n\
          do-not-query-localhost: no\n cache-max-ttl: 0\n cache-max-negative-ttl: 0\n val-bogus-ttl: 0\n\
          qname-minimisation: no\n aggressive-nsec: no\n num-threads: 1\n val-max-restart: 1\n\
-         edns-buffer-size: 4096\n max-udp-size: 4096\n unblock-lan-zones: yes\n insecure-lan-zones: yes\n\
+         ede: yes\n edns-buffer-size: 4096\n max-udp-size: 4096\n unblock-lan-zones: yes\n insecure-lan-zones: yes\n\
          infra-host-ttl: 0\n val-sig-skew-min: 0\n val-sig-skew-max: 0\n minimal-responses: yes\n\
          local-zone: \"test.\" nodefault\n local-zone: \"invalid.\" nodefault\n\
          remote-control:\n control-enable: no\n\
