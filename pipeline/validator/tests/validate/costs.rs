@@ -122,7 +122,7 @@ fn audit_06_many_signatures_over_many_sets_cost_no_more_than_one_set_has() {
 }
 
 /// A DNSKEY set with `count` keys of the same tag, signed by the zone's own key, and a signature that names the tag.
-fn colliding(world: &World, count: u16) -> (Record, Vec<Record>) {
+pub(crate) fn colliding(world: &World, count: u16) -> (Record, Vec<Record>) {
     let zone = world.zone(&name("sec.a13."));
     let own = &zone.keys.as_ref().unwrap()[0];
     let mut keys = vec![Record::new(&zone.apex, rtype::DNSKEY, &*own.dnskey)];
@@ -174,7 +174,7 @@ fn cve_2023_50387_keys_with_one_tag_and_many_signatures_cost_a_bounded_number_of
 }
 
 /// NSEC3 proofs of `a8.` with as many iterations and as much salt as hurts, correctly signed.
-fn costly(world: &World, iterations: u16, salt: &[u8], owner: &Name) -> Message {
+pub(crate) fn costly(world: &World, iterations: u16, salt: &[u8], owner: &Name) -> Message {
     let zone = world.zone(&name("a8."));
     let key = &zone.keys.as_ref().unwrap()[1];
     let mut reply = Message::reply(owner, A);

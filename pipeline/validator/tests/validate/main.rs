@@ -8,3 +8,4 @@ mod costs;
 mod forged;
 mod honest;
 mod judged;
+mod worst;
