@@ -70,12 +70,9 @@ impl Reply {
         self
     }
 
-    /// Only as many of the last kind as make `limit` records.
-    fn up_to(
-        limit: u16,
-        mut next: impl FnMut(&mut Self, u16) -> bool,
-    ) -> impl FnMut(&mut Self, u16) -> bool {
-        move |reply, number| number < limit && next(reply, number)
+    /// At most so many of them.
+    fn fill_to(self, limit: u16, mut next: impl FnMut(&mut Self, u16) -> bool) -> Self {
+        self.fill(|reply, number| number < limit && next(reply, number))
     }
 }
 
@@ -116,22 +113,18 @@ fn cases() -> Vec<(&'static str, Reply)> {
     let long = &*long;
     let short = "www.example.";
     let of = |name: &str, qtype| Reply::new(name, qtype, 0);
-    let limit = Reply::up_to;
     vec![
         (
             "127 labels in every owner and name, 4,600 NS",
             of(long, NS).fill(|r, _| r.add(0, ASKED, NS, ASKED)),
         ),
-        ("the same, 512 NS", of(long, NS).fill(limit(512, |r, _| r.add(0, ASKED, NS, ASKED)))),
+        ("the same, 512 NS", of(long, NS).fill_to(512, |r, _| r.add(0, ASKED, NS, ASKED))),
         (
             "the same, 512 MX of distinct data",
             of(long, MX)
-                .fill(limit(512, |r, n| r.add(0, ASKED, MX, &[&n.to_be_bytes(), ASKED].concat()))),
+                .fill_to(512, |r, n| r.add(0, ASKED, MX, &[&n.to_be_bytes(), ASKED].concat())),
         ),
-        (
-            "chains of 126 pointers in answers, 512",
-            of("b.", CNAME).fill(limit(512, chained(0, CNAME))),
-        ),
+        ("chains of 126 pointers in answers, 512", of("b.", CNAME).fill_to(512, chained(0, CNAME))),
         ("chains of 126 pointers, all", of("b.", ANY).fill(chained(0, NS))),
         ("chains of 126 pointers in additional", of("b.", NS).fill(chained(2, NS))),
         (
@@ -146,21 +139,18 @@ fn cases() -> Vec<(&'static str, Reply)> {
             "5,900 records of the root in additional",
             of(short, 1).fill(|r, _| r.add(2, &[0], 65_280, &[])),
         ),
-        (
-            "512 addresses",
-            of(short, 1).fill(limit(512, |r, n| r.add(0, ASKED, 1, &numbered(n, 4)))),
-        ),
+        ("512 addresses", of(short, 1).fill_to(512, |r, n| r.add(0, ASKED, 1, &numbered(n, 4)))),
         ("4,000 addresses", of(short, 1).fill(|r, n| r.add(0, ASKED, 1, &numbered(n, 4)))),
         (
             "500 types for ANY",
-            of(short, ANY).fill(limit(500, |r, n| r.add(0, ASKED, 1000 + n, &numbered(n, 100)))),
+            of(short, ANY).fill_to(500, |r, n| r.add(0, ASKED, 1000 + n, &numbered(n, 100))),
         ),
         (
             "500 aliases that lead on, in reverse",
-            of("a0.x.", 1).fill(limit(500, |r, n| {
+            of("a0.x.", 1).fill_to(500, |r, n| {
                 let (from, to) = (499 - n, 500 - n);
                 r.add(0, &name_of(&format!("a{from}.x.")), CNAME, &name_of(&format!("a{to}.x.")))
-            })),
+            }),
         ),
         (
             "500 signatures",
@@ -171,18 +161,18 @@ fn cases() -> Vec<(&'static str, Reply)> {
         ),
         (
             "16,000 parameters of SVCB",
-            of(short, SVCB).fill(limit(1, |r, _| {
+            of(short, SVCB).fill_to(1, |r, _| {
                 let mut data = vec![0, 1, 0];
                 for key in 1000..17_000_u16 {
                     data.extend(key.to_be_bytes());
                     data.extend([0, 0]);
                 }
                 r.add(0, ASKED, SVCB, &data)
-            })),
+            }),
         ),
         (
             "65,000 empty strings of TXT",
-            of(short, TXT).fill(limit(1, |r, _| r.add(0, ASKED, TXT, &[0; 65_000]))),
+            of(short, TXT).fill_to(1, |r, _| r.add(0, ASKED, TXT, &[0; 65_000])),
         ),
         (
             "16,000 options",
