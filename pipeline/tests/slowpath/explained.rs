@@ -11,12 +11,12 @@ use crate::stale::first_then;
 use crate::stub::{Asked, Stub};
 
 /// The rcode of a query's answer, and the options in it; `None` without OPT record.
-type Answer = (ResponseCode, Option<Vec<(u16, Vec<u8>)>>);
+pub(crate) type Answer = (ResponseCode, Option<Vec<(u16, Vec<u8>)>>);
 
 /// What a stub replies to a query.
 type Reply = fn(&Asked) -> Vec<u8>;
 
-fn answer(rig: &mut Rig, query: &Query) -> Answer {
+pub(crate) fn answer(rig: &mut Rig, query: &Query) -> Answer {
     let frame = rig.resolve_frame(query);
     let message = &frame.bytes()[ETHERNET_LEN + IPV4_MIN_LEN + UDP_LEN..];
     let message = Message::from_vec(message).unwrap();
@@ -29,7 +29,7 @@ fn answer(rig: &mut Rig, query: &Query) -> Answer {
 }
 
 /// SERVFAIL with this extended error.
-fn servfail(code: u8) -> Answer {
+pub(crate) fn servfail(code: u8) -> Answer {
     (ResponseCode::ServFail, Some(vec![(option::EXTENDED_ERROR, vec![0, code])]))
 }
 

@@ -20,6 +20,7 @@ mod nxdomain;
 mod orders;
 mod outages;
 mod prefetch;
+mod relayed;
 mod rig;
 mod server;
 mod shares;

@@ -1,0 +1,130 @@
+//! Replies in which nothing answers the question (docs/adr/0029-what-is-relayed-of-a-reply.md): who is asked next, and what
+//! clients get when nobody is left.
+
+use pmdns_stages::testing::query;
+use pmdns_stages::wire::dns::header;
+use pmdns_stages::wire::edns::option;
+use pmdns_stages::wire::{be16, put16};
+
+use crate::explained::{answer, servfail};
+use crate::rig::Setup;
+use crate::stub::{Asked, Stub};
+
+const QUESTION: &str = "www.example. A";
+/// Where names of the question begin: `www.example.` and `example.`.
+const WWW: &[u8] = &[0xc0, 12];
+const EXAMPLE: &[u8] = &[0xc0, 16];
+const OTHER: &[u8] = b"\x05other\x00";
+
+const A: u16 = 1;
+const NS: u16 = 2;
+const CNAME: u16 = 5;
+const SOA: u16 = 6;
+const AAAA: u16 = 28;
+const DNAME: u16 = 39;
+
+/// `reply` with one more record in the section that `count` counts.
+fn with(mut reply: Vec<u8>, count: usize, owner: &[u8], rtype: u16, data: &[u8]) -> Vec<u8> {
+    let records = be16(&reply, count).unwrap();
+    put16(&mut reply, count, records + 1);
+    reply.extend(owner);
+    reply.extend(rtype.to_be_bytes());
+    reply.extend([0, 1, 0, 0, 1, 44]);
+    reply.extend((data.len() as u16).to_be_bytes());
+    reply.extend(data);
+    reply
+}
+
+/// A reply with one record in its answer section.
+fn answering(asked: &Asked, owner: &[u8], rtype: u16, data: &[u8]) -> Vec<u8> {
+    with(asked.rcode(0), header::ANCOUNT, owner, rtype, data)
+}
+
+/// A name of 253 bytes: with `www` in front of it no name any more (RFC 1035 section 2.3.4).
+fn long_name() -> Vec<u8> {
+    [[&[62][..], &[b'x'; 62]].concat().repeat(4), vec![0]].concat()
+}
+
+/// What a stub replies to a query.
+type Reply = fn(&Asked) -> Vec<u8>;
+
+/// NOERROR replies without anything of the question's own chain, each in its own way.
+const NOTHING: [(&str, Reply); 6] = [
+    ("another name", |asked| answering(asked, OTHER, A, &[192, 0, 2, 1])),
+    ("another type", |asked| answering(asked, WWW, AAAA, &[0; 16])),
+    ("an alias of another name", |asked| answering(asked, OTHER, CNAME, EXAMPLE)),
+    ("a referral", |asked| with(asked.rcode(0), header::NSCOUNT, EXAMPLE, NS, OTHER)),
+    ("an alias that contradicts its DNAME record", |asked| {
+        let tree = answering(asked, EXAMPLE, DNAME, OTHER);
+        with(tree, header::ANCOUNT, WWW, CNAME, OTHER)
+    }),
+    ("a name that gets too long", |asked| answering(asked, EXAMPLE, DNAME, &long_name())),
+];
+
+#[test]
+fn a_reply_that_answers_nothing_has_the_next_upstream_asked() {
+    for (what, reply) in NOTHING {
+        let useless = Stub::replying(reply);
+        let good = Stub::replying(|asked| asked.addresses(2, 300));
+        let mut rig = Setup::asking(&[&useless, &good]).start();
+        let answer = rig.resolve(&query(QUESTION));
+        assert_eq!((answer.rcode, answer.records), (0, 2), "{what}");
+        let upstream = rig.upstream(0);
+        assert_eq!((upstream.no_answer, upstream.malformed, upstream.tcp), (1, 0, 0), "{what}");
+        assert_eq!((useless.asked().len(), good.asked().len()), (1, 1), "{what}");
+        assert_eq!(rig.finish().inserted, 1, "{what}: only what the second said is kept");
+    }
+}
+
+#[test]
+fn a_client_is_told_servfail_and_why_if_no_upstream_is_left() {
+    for (what, reply) in NOTHING {
+        let stubs = [Stub::replying(reply), Stub::replying(reply)];
+        let mut rig = Setup::asking(&[&stubs[0], &stubs[1]]).start();
+        let client = query(QUESTION).edns(1232, false);
+        assert_eq!(answer(&mut rig, &client), servfail(22), "{what}: no upstream has an answer");
+        assert_eq!(answer(&mut rig, &client), servfail(13), "{what}: remembered for a while");
+        for (number, stub) in stubs.iter().enumerate() {
+            assert_eq!((stub.asked().len(), rig.upstream(number).no_answer), (1, 1), "{what}");
+        }
+        let counters = rig.finish();
+        assert_eq!((counters.servfail, counters.inserted), (2, 0), "{what}");
+    }
+}
+
+#[test]
+fn an_upstream_that_answers_nothing_may_say_why() {
+    let stub = Stub::replying(|asked| {
+        let referral = with(asked.rcode(0), header::NSCOUNT, EXAMPLE, NS, OTHER);
+        // 9: no DNSKEY is there.
+        asked.with_option(referral, option::EXTENDED_ERROR, &[0, 9])
+    });
+    let mut rig = Setup::asking(&[&stub]).start();
+    assert_eq!(answer(&mut rig, &query(QUESTION).edns(1232, false)), servfail(9));
+    rig.finish();
+}
+
+#[test]
+fn what_says_that_there_is_nothing_is_an_answer() {
+    let nothing: [(&str, Reply, u16); 3] = [
+        ("an empty reply", |asked| asked.rcode(0), 0),
+        (
+            "a SOA record beside name servers",
+            |asked| {
+                let referral = with(asked.rcode(0), header::NSCOUNT, EXAMPLE, NS, OTHER);
+                with(referral, header::NSCOUNT, EXAMPLE, SOA, &[0; 22])
+            },
+            0,
+        ),
+        ("an alias that leads nowhere", |asked| answering(asked, WWW, CNAME, OTHER), 1),
+    ];
+    for (what, reply, records) in nothing {
+        let stub = Stub::replying(reply);
+        let next = Stub::replying(|asked| asked.addresses(2, 300));
+        let mut rig = Setup::asking(&[&stub, &next]).start();
+        let answer = rig.resolve(&query(QUESTION));
+        assert_eq!((answer.rcode, answer.records), (0, records), "{what}");
+        assert_eq!((rig.upstream(0).no_answer, next.asked().len()), (0, 0), "{what}");
+        rig.finish();
+    }
+}
