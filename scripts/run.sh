@@ -32,7 +32,7 @@ interface=pm0
 host_v4=10.97.0.1/24
 host_v6=2001:db8:97::1/64
 server=10.97.0.53
-folder=$(mktemp -d)
+folder=
 pid=
 
 # The first nameservers of the system, with their port.
@@ -62,7 +62,7 @@ stop() {
         "${as_root[@]}" kill -TERM "$pid" 2> /dev/null || true
         wait "$pid" || status=$?
     fi
-    rm -rf "$folder"
+    [[ -z $folder ]] || "${as_root[@]}" rm -rf "$folder"
     exit "$status"
 }
 
@@ -109,16 +109,18 @@ scripts/install.sh
 cargo build --release --package pmdns --bin pmdns
 binary=${CARGO_TARGET_DIR:-target}/release/pmdns
 
+trap 'stop 1' EXIT
+trap 'stop 0' INT TERM
+# Root's, as the process is: without capabilities it could neither read another user's at a reload nor remove its socket.
+folder=$("${as_root[@]}" mktemp -d)
 config=$given_config
 if [[ -z $config ]]; then
     [[ ${#upstreams[@]} -gt 0 ]] || mapfile -t upstreams < <(system_resolvers)
     [[ ${#upstreams[@]} -gt 0 ]] || upstreams=(127.0.0.1:53)
     config=$folder/pmdns.toml
-    make_config "${upstreams[@]}" > "$config"
+    make_config "${upstreams[@]}" | "${as_root[@]}" tee "$config" > /dev/null
 fi
 
-trap 'stop 1' EXIT
-trap 'stop 0' INT TERM
 "${as_root[@]}" "$binary" run -c "$config" &
 pid=$!
 if ! wait_until_ready; then

@@ -4,8 +4,9 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -51,7 +52,18 @@ fn audit_12_no_thread_keeps_privileges_after_start() {
     fs::write(folder.join("other/secret"), "secret").unwrap();
     fs::write(folder.join("socket/left"), "").unwrap();
     fs::write(folder.join("config/pmdns.toml"), "").unwrap();
-    let mut config = config(&format!("[cache]\nsnapshot = \"{}/state/cache\"\n", folder.display()));
+    let shut = shut_away(&folder);
+    let named: Vec<_> = shut.iter().filter(|(name, _)| *name != "readonly").collect();
+    let lists = named.iter().map(|(name, _)| format!("[[blocklist]]\nfile = \"FOLDER/{name}\"\n"));
+    // A zone that is yet to come is in nobody's way.
+    let zone = |file: &str| {
+        format!(
+            "[[rpz]]\nzone = \"{file}\"\nprimaries = [\"192.0.2.1:53\"]\nfile = \"FOLDER/{file}/zone\"\n"
+        )
+    };
+    let text = lists.chain([zone("state"), zone("readonly")]).collect::<String>();
+    let text = format!("{text}[cache]\nsnapshot = \"FOLDER/state/cache\"\n");
+    let mut config = config(&text.replace("FOLDER", &folder.display().to_string()));
     config.control.socket = folder.join("socket/s");
     let held = File::open(folder.join("other/secret")).unwrap();
     // Before: threads of DPDK, for example. A sleeping one is reached as well.
@@ -62,6 +74,13 @@ fn audit_12_no_thread_keeps_privileges_after_start() {
     println!("{report:?}");
     assert!(report.capabilities.is_empty() && report.no_new_privileges);
     assert!(report.seccomp, "the kernel has it: it runs this test");
+    let shut: Vec<_> =
+        shut.into_iter().filter(|(name, _)| report.landlock || *name != "config/link").collect();
+    assert_eq!(report.obstacles.len(), shut.len());
+    for (obstacle, (name, why)) in report.obstacles.iter().zip(shut) {
+        let begin = format!("{} cannot be ", folder.join(name).display());
+        assert!(obstacle.starts_with(&begin) && obstacle.contains(why), "{obstacle}");
+    }
 
     let after = Hand::start(&folder);
     for hand in before.iter().chain([&after]) {
@@ -87,6 +106,32 @@ fn audit_12_no_thread_keeps_privileges_after_start() {
         drop(hand.orders);
         hand.thread.join().unwrap();
     }
+}
+
+/// Files and a folder that nobody may use, not even their owner unless it has capabilities, and what is said of each.
+fn shut_away(folder: &Path) -> [(&'static str, &'static str); 4] {
+    for name in ["config/closed", "readonly"] {
+        fs::create_dir_all(folder.join(name)).unwrap();
+    }
+    for (name, mode) in [
+        ("config/closed/list", 0o644),
+        ("config/shut", 0),
+        ("config/closed", 0),
+        ("readonly", 0o555),
+    ] {
+        let path = folder.join(name);
+        if !path.is_dir() {
+            fs::write(&path, "blocked.example\n").unwrap();
+        }
+        fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+    }
+    std::os::unix::fs::symlink(folder.join("other/secret"), folder.join("config/link")).unwrap();
+    [
+        ("config/closed/list", "closed (it is user"),
+        ("config/shut", "may not read it (it is user"),
+        ("config/link", "a link into a folder that is not in use"),
+        ("readonly", "may not write to it (it is user"),
+    ]
 }
 
 fn keeps_to_its_places(folder: &Path) {

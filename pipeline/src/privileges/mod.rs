@@ -5,6 +5,7 @@
 
 mod capabilities;
 mod landlock;
+mod obstacles;
 mod places;
 mod seccomp;
 mod status;
@@ -31,6 +32,8 @@ pub struct PrivilegeReport {
     pub landlock: bool,
     /// Whether every thread's system calls are filtered.
     pub seccomp: bool,
+    /// Files that a reload cannot read and folders that cannot be written to any more, each with what to change.
+    pub obstacles: Vec<String>,
 }
 
 /// Gives up what is not needed from now on, as far as the kernel can and the configuration says, and logs what it comes to. What
@@ -59,7 +62,7 @@ pub fn restrict(config: &Config, places: &Places) -> PrivilegeReport {
     if let Err(problem) = seccomp::filter(needs.bpf) {
         tracing::warn!("no seccomp: {problem}; every system call is allowed");
     }
-    let report = read(is_confined);
+    let report = PrivilegeReport { obstacles: obstacles::find(places), ..read(is_confined) };
     announce(&report, places);
     report
 }
@@ -71,10 +74,14 @@ fn read(landlock: bool) -> PrivilegeReport {
         no_new_privileges: status.no_new_privileges,
         landlock,
         seccomp: status.seccomp,
+        obstacles: Vec::new(),
     }
 }
 
 fn announce(report: &PrivilegeReport, places: &Places) {
+    for obstacle in &report.obstacles {
+        tracing::warn!("{obstacle} (docs/operations.md, Privileges)");
+    }
     let capabilities = match &report.capabilities[..] {
         [] => "no capabilities".to_owned(),
         some => format!("capabilities {}", some.join(", ")),

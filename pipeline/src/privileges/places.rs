@@ -1,4 +1,4 @@
-//! The folders in which files are read, written and removed after start.
+//! The files that are read after start, and the folders in which files are read, written and removed.
 
 use std::path::{Path, PathBuf};
 
@@ -7,9 +7,11 @@ use pmdns_config::Config;
 /// Facts of the kernel and of this process, which threads look at now and then.
 const SYSTEM: [&str; 2] = ["/proc", "/sys"];
 
-/// Folders, each once. What is below them is meant as well.
+/// Files, and folders, each once. What is below folders is meant as well.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places {
+    /// These are read again: the configuration and what it names at a reload, and the snapshot.
+    pub files: Vec<PathBuf>,
     /// Files are read there: the configuration's, and those that it names.
     pub read: Vec<PathBuf>,
     /// Files are written there: snapshots, and zones that are transferred.
@@ -26,10 +28,12 @@ impl Places {
         let policies = config.rpz.iter().map(|rpz| &rpz.file);
         let secrets = config.tsig.iter().filter_map(|key| key.secret_file.as_ref());
         let named = zones.chain(lists).chain(policies).chain(secrets);
-        let others = [&config.cookies.secret_file, &config.cache.snapshot].into_iter().flatten();
+        let files = named.chain(&config.cookies.secret_file).chain(&config.cache.snapshot);
         let mut this = Self::default();
-        let files = named.chain(others).map(|file| folder_of(file)).chain([folder_of(path)]);
-        files.for_each(|folder| add(&mut this.read, folder));
+        for file in files.map(PathBuf::as_path).chain([path]) {
+            add(&mut this.files, file);
+            add(&mut this.read, folder_of(file));
+        }
         SYSTEM.iter().for_each(|folder| add(&mut this.read, Path::new(folder)));
         let transferred = config.rpz.iter().filter(|rpz| rpz.zone.is_some()).map(|rpz| &rpz.file);
         for file in transferred.chain(&config.cache.snapshot) {
@@ -47,9 +51,9 @@ impl Places {
     }
 }
 
-fn add(folders: &mut Vec<PathBuf>, folder: &Path) {
-    if !folders.iter().any(|known| known == folder) {
-        folders.push(folder.to_owned());
+fn add(paths: &mut Vec<PathBuf>, path: &Path) {
+    if !paths.iter().any(|known| known == path) {
+        paths.push(path.to_owned());
     }
 }
 
@@ -78,6 +82,18 @@ mod tests {
         let texts = |folders: &[PathBuf]| {
             folders.iter().map(|f| f.display().to_string()).collect::<Vec<_>>()
         };
+        assert_eq!(
+            texts(&places.files),
+            [
+                "lan.zone",
+                "/etc/lists/ads",
+                "/etc/lists/games",
+                "/srv/own.zone",
+                "/var/lib/pmdns/rpz",
+                "/var/cache/pmdns/s",
+                "/etc/pmdns.toml"
+            ]
+        );
         assert_eq!(
             texts(&places.read),
             [

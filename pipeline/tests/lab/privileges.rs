@@ -121,6 +121,31 @@ fn audit_12_a_reload_reads_where_the_configuration_did() {
     });
 }
 
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn audit_12_start_tells_of_files_that_a_reload_cannot_read() {
+    isolated("privileges::audit_12_start_tells_of_files_that_a_reload_cannot_read", || {
+        sh("mkdir -m 700 /run/lab/home && echo blocked.example > /run/lab/home/list");
+        sh(&format!("chown -R {NOBODY} /run/lab/home"));
+        let list = "[[blocklist]]\nfile = \"/run/lab/home/list\"\n";
+        let pmdns = Pmdns::start(&config(list));
+        let told = "/run/lab/home/list cannot be read again: without capabilities user 0 may not enter \
+                    /run/lab/home (it is user 65534's, mode 0700)";
+        assert!(pmdns.log().contains(told), "{}", pmdns.log());
+        let said = order(&["reload"], 2);
+        assert!(
+            said.contains("/run/lab/home/list") && said.contains("Permission denied"),
+            "{said}"
+        );
+        sh("chmod o+x /run/lab/home");
+        order(&["reload"], 0);
+        pmdns.stop();
+        let pmdns = Pmdns::start(&config(list));
+        assert!(!pmdns.log().contains("cannot be read again"), "{}", pmdns.log());
+        pmdns.stop();
+    });
+}
+
 /// Asks as an ordinary user of this group.
 fn ask(group: &str, arguments: &[&str]) -> Output {
     Command::new("setpriv")
