@@ -1,5 +1,6 @@
-/* Functions over what DPDK only offers inline or as macros. Each is one line of DPDK. */
+/* Functions over what DPDK only offers inline, as macros or as tables. */
 #include <stdio.h>
+#include <string.h>
 
 #include "wrapper.h"
 
@@ -36,6 +37,19 @@ int shim_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsi
 void shim_mbuf_free(struct rte_mbuf *mbuf)
 {
 	rte_pktmbuf_free(mbuf);
+}
+
+bool shim_has_mempool_ops(const char *name)
+{
+	for (unsigned int i = 0; i < rte_mempool_ops_table.num_ops; i++)
+		if (strcmp(rte_mempool_ops_table.ops[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+const char *shim_mempool_ops_name(struct rte_mempool *pool)
+{
+	return rte_mempool_get_ops(pool->ops_index)->name;
 }
 
 unsigned int shim_ring_push_8(struct rte_ring *ring, const void *values, unsigned int count)

@@ -4,6 +4,7 @@
  * constant here says both the value and the type. Offsets are taken by the C compiler because newer
  * DPDK moves the fields of rte_mbuf into nameless unions, which changes their Rust path but not this.
  */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,6 +15,7 @@
 #include <rte_lcore.h>
 #include <rte_log.h>
 #include <rte_mbuf.h>
+#include <rte_mbuf_pool_ops.h>
 #include <rte_mempool.h>
 #include <rte_ring.h>
 #include <rte_version.h>
@@ -91,6 +93,12 @@ int shim_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsi
 
 /* Gives one mbuf back. */
 void shim_mbuf_free(struct rte_mbuf *mbuf);
+
+/* Whether a mempool driver of this name is loaded. */
+bool shim_has_mempool_ops(const char *name);
+
+/* The name of the driver that keeps a pool's free objects. */
+const char *shim_mempool_ops_name(struct rte_mempool *pool);
 
 /* As many of `count` values as there is room for, or as there are: a ring with one thread at each end, of
  * values of 8 or 64 bytes. The size is part of the name because DPDK's copying is made for constants. */

@@ -1,6 +1,8 @@
 //! Frame pools: `rte_mempool`s of mbufs, shared by every core, with a cache of free frames on each.
+//!
+//! Frames that no cache holds wait in a stack without locks (docs/adr/0033-free-frames-wait-in-a-lock-free-stack.md).
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString, c_char};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,6 +16,11 @@ use crate::heap::FRAME_ROOM;
 
 /// `SOCKET_ID_ANY`: memory from whichever NUMA node has it.
 const ANY_NODE: i32 = -1;
+
+/// DPDK's default: a ring that ends its operations in the order they began, so a thread that is preempted in one stops all others.
+const RING: &CStr = c"ring_mp_mc";
+/// Takes its place: no thread ever waits for another.
+const STACK: &CStr = c"lf_stack";
 
 /// A fixed number of frames. Cloning it gives another handle to the same pool.
 #[derive(Clone, Debug)]
@@ -66,9 +73,11 @@ impl Mempool {
         let cache = if frames >= 8 * POOL_CACHE_FRAMES { POOL_CACHE_FRAMES } else { 0 };
         let node = numa_node.and_then(|node| i32::try_from(node).ok()).unwrap_or(ANY_NODE);
         let room = FRAME_ROOM + DPDK_MBUF_HEADROOM;
-        // SAFETY: the environment runs and the name is a C string.
+        let keeper = keeper();
+        let c_name = c_name.as_ptr();
+        // SAFETY: the environment runs, and both names are C strings.
         let raw = unsafe {
-            dpdk_sys::rte_pktmbuf_pool_create(c_name.as_ptr(), frames, cache, 0, room, node)
+            dpdk_sys::rte_pktmbuf_pool_create_by_ops(c_name, frames, cache, 0, room, node, keeper)
         };
         let raw = NonNull::new(raw).ok_or_else(|| pool_error(name, frames))?;
         pools.live += 1;
@@ -99,6 +108,23 @@ impl Mempool {
     pub fn as_ptr(&self) -> *mut rte_mempool {
         self.pool.raw.as_ptr()
     }
+}
+
+/// The mempool driver that keeps free frames: the one that the operator names (`--mbuf-pool-ops-name`), or that the platform has in
+/// hardware, else the stack, if it is installed. The environment must run.
+fn keeper() -> *const c_char {
+    // SAFETY: the environment runs. It gives a text of its own, or NULL.
+    let named = unsafe { dpdk_sys::rte_mbuf_user_mempool_ops() };
+    if !named.is_null() {
+        return named;
+    }
+    // SAFETY: as above, and never NULL.
+    let best = unsafe { dpdk_sys::rte_mbuf_best_mempool_ops() };
+    // SAFETY: a C string, which nobody changes.
+    let is_default = unsafe { CStr::from_ptr(best) } == RING;
+    // SAFETY: a C string.
+    let is_installed = unsafe { dpdk_sys::shim_has_mempool_ops(STACK.as_ptr()) };
+    if is_default && is_installed { STACK.as_ptr() } else { best }
 }
 
 /// The frame over an mbuf, `len` bytes long.
