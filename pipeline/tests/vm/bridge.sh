@@ -74,6 +74,8 @@ limits() { printf "[ratelimit]\nqueries_per_second = 1000000\n%s\n" "$1"; }
 { port a $a 53; port b $b 54; cores 2; } > /run/both.toml'
 
 ok "bound_b4: RSS keeps clients on their cores, so limits are allowed" guest '. ./guest.sh; serve /run/rss.toml rss'
+ok "audit_12: no thread has privileges, so all that follows needs none" guest '. ./guest.sh; restricted'
+cat "$folder/said"
 for address in 10.9.0.53 fd9::53; do
     ok "bound_b1: a peer with default offloads is answered at $address" asks $address a
 done

@@ -80,6 +80,15 @@ serve() {
     done
 }
 
+# restricted: whether no thread of pmdns has or can get capabilities, and all have their system calls filtered.
+restricted() {
+    awk '/^Cap(Inh|Prm|Eff|Bnd|Amb):/ { checked++; if ($2 !~ /^0+$/) wrong = wrong "\n" FILENAME " " $0 }
+        /^NoNewPrivs:/ { checked++; if ($2 != 1) wrong = wrong "\n" FILENAME " " $0 }
+        /^Seccomp:/ { checked++; if ($2 != 2) wrong = wrong "\n" FILENAME " " $0 }
+        END { print checked / 7 " threads" wrong; exit wrong != "" || checked < 14 }' \
+        /proc/"$(cat /run/pmdns.pid)"/task/*/status && stats 'r["privileges"]'
+}
+
 # gone: waits until pmdns has ended.
 gone() {
     local tries=0

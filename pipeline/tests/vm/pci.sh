@@ -58,6 +58,9 @@ common_config >> /run/c.toml
 cat /run/c.toml'
 ok "a config with PCI addresses in any form is right" guest './pmdns check -c /run/c.toml'
 ok "pmdns serves on three bound NICs" guest '. ./guest.sh; serve /run/c.toml first'
+ok "audit_12: none of its threads has privileges" guest '. ./guest.sh; restricted'
+cat "$folder/said"
+ok "audit_12: reload reads the configuration again" guest './pmdns reload --socket /run/pmdns.sock'
 
 # Commands in the namespace of NIC N.
 in_nic() { guest ". ./guest.sh; ip netns exec n$1 bash -c '. ./guest.sh; $2'"; }
