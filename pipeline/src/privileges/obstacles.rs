@@ -61,7 +61,7 @@ fn way_into(path: &Path) -> Option<String> {
     };
     // From inside out: the last of them is the first on the way.
     let closed = path.ancestors().skip(1).filter(is_closed).last()?;
-    Some(refused(closed, &format!("enter {}", closed.display()), "open it (`chmod o+x`)"))
+    Some(refused(closed, &format!("enter {}", closed.display()), "open it (`chmod a+x`)"))
 }
 
 fn may(path: &Path, access: Access) -> bool {

@@ -126,18 +126,19 @@ fn audit_12_a_reload_reads_where_the_configuration_did() {
 fn audit_12_start_tells_of_files_that_a_reload_cannot_read() {
     isolated("privileges::audit_12_start_tells_of_files_that_a_reload_cannot_read", || {
         sh("mkdir -m 700 /run/lab/home && echo blocked.example > /run/lab/home/list");
+        sh("chmod 644 /run/lab/home/list");
         sh(&format!("chown -R {NOBODY} /run/lab/home"));
         let list = "[[blocklist]]\nfile = \"/run/lab/home/list\"\n";
         let pmdns = Pmdns::start(&config(list));
         let told = "/run/lab/home/list cannot be read again: without capabilities user 0 may not enter \
-                    /run/lab/home (it is user 65534's, mode 0700)";
+                    /run/lab/home (it is user 65534's, mode 0700); give it to user 0, or open it (`chmod a+x`)";
         assert!(pmdns.log().contains(told), "{}", pmdns.log());
         let said = order(&["reload"], 2);
         assert!(
             said.contains("/run/lab/home/list") && said.contains("Permission denied"),
             "{said}"
         );
-        sh("chmod o+x /run/lab/home");
+        sh("chmod a+x /run/lab/home");
         order(&["reload"], 0);
         pmdns.stop();
         let pmdns = Pmdns::start(&config(list));
