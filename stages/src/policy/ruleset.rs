@@ -12,7 +12,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use pmdns_config::files::{FileError, ListSummary, Scope, read_list, read_zone};
 use pmdns_config::limits::MAX_LIST_NAMES;
-use pmdns_config::{BlockAction, Config, NameError, Prefix, ViewSet};
+use pmdns_config::{Absent, BlockAction, Config, NameError, Prefix, ViewSet};
 
 use super::filter::{Candidates, Filter, all_candidates};
 use super::lists::{Blocked, Lists};
@@ -227,6 +227,10 @@ impl Ruleset {
                 packet.extended_error = Some(ExtendedError::BLOCKED);
                 Answer::Rcode(rcode)
             }
+            Verdict::NotReady => {
+                packet.extended_error = Some(ExtendedError::NOT_READY);
+                Answer::Rcode(Rcode::SERVFAIL)
+            }
             Verdict::Entry(number) => {
                 let found = LocalRef { generation: self.generation, number };
                 packet.answer = Answer::Local(found);
@@ -391,7 +395,8 @@ impl Ruleset {
     /// An answer after a verdict on it.
     fn carried_out(&self, entry: Entry, key: Key<'_>, verdict: Verdict) -> Entry {
         match verdict {
-            Verdict::Pass => entry,
+            // No answer is judged by a zone that is not here.
+            Verdict::Pass | Verdict::NotReady => entry,
             Verdict::Truncated => entry.without_records(key, Rcode::NOERROR, Head::TOO_LONG),
             Verdict::Rcode(rcode) => entry.without_records(key, rcode, 0),
             Verdict::Drop => entry.without_records(key, Head::SILENT, 0),
@@ -486,6 +491,7 @@ fn policy_verdict(zone: &PolicyZone, action: Action, qtype: u16) -> Verdict {
         Action::Nodata => Verdict::Rcode(Rcode::NOERROR),
         Action::Drop => Verdict::Drop,
         Action::TcpOnly => Verdict::Truncated,
+        Action::NotReady => Verdict::NotReady,
         Action::Local(node) => Verdict::Entry(zone.entry(node, qtype)),
     }
 }
@@ -501,6 +507,8 @@ enum Verdict {
     Truncated,
     /// Answer with nothing but an rcode.
     Rcode(Rcode),
+    /// Answer with SERVFAIL: a policy zone is not here yet.
+    NotReady,
     /// Do not answer.
     Drop,
 }
@@ -514,16 +522,21 @@ fn read_policies(
 ) -> Result<Vec<PolicyZone>, RulesetError> {
     let mut zones = Vec::new();
     for rpz in &config.rpz {
-        if rpz.zone.is_some() && !rpz.file.exists() {
+        let mut zone = if rpz.zone.is_none() || rpz.file.exists() {
+            let records = read_zone(&rpz.file, rpz.origin.as_deref())?;
+            PolicyZone::new(&records, entries, seed)
+                .map_err(|problem| RulesetError::Rpz { file: rpz.file.clone(), problem })?
+        } else {
+            let is_open = rpz.absent == Absent::Pass;
+            let what =
+                if is_open { "it has no rules" } else { "queries in its views get SERVFAIL" };
             let file = rpz.file.display();
-            digest
-                .warnings
-                .push(format!("{file}: the policy zone is not here yet, so it has no rules"));
-            continue;
-        }
-        let records = read_zone(&rpz.file, rpz.origin.as_deref())?;
-        let mut zone = PolicyZone::new(&records, entries, seed)
-            .map_err(|problem| RulesetError::Rpz { file: rpz.file.clone(), problem })?;
+            digest.warnings.push(format!("{file}: the policy zone is not here yet, so {what}"));
+            if is_open {
+                continue;
+            }
+            PolicyZone::not_ready(seed)
+        };
         if let Skipped { count, first: Some(problem) } = std::mem::take(&mut zone.skipped) {
             if rpz.strict {
                 return Err(RulesetError::Rpz { file: rpz.file.clone(), problem });
