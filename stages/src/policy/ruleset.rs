@@ -277,11 +277,10 @@ impl Ruleset {
     /// Whether every client that shares answers by `key` gets the same alias, so that what it leads to can be kept.
     pub fn shares_alias(&self, key: Key<'_>, found: LocalRef) -> bool {
         let candidates = self.filter.candidates(key.name);
-        let mut verdicts = self
-            .views_of(key.scope())
-            .map(|view| self.verdict(key.name, &candidates, key.qtype, None, view));
         found.generation == self.generation
-            && verdicts.all(|verdict| verdict == Verdict::Entry(found.number))
+            && self
+                .verdicts_in_scope(key, &candidates)
+                .all(|one| one == Verdict::Entry(found.number))
     }
 
     /// As [`Ruleset::respond`], for a client that the zones from this number on hold nothing for.
@@ -357,11 +356,19 @@ impl Ruleset {
     }
 
     fn passed_by(&self, key: Key<'_>, candidates: &Candidates<'_>) -> u16 {
-        let mut verdicts = self
-            .views_of(key.scope())
-            .map(|view| self.verdict(key.name, candidates, key.qtype, None, view));
+        let mut verdicts = self.verdicts_in_scope(key, candidates);
         let passes = candidates.is_empty() || verdicts.all(|verdict| verdict == Verdict::Pass);
         if passes { self.generation } else { 0 }
+    }
+
+    /// The verdict of each view that shares answers by `key`, on clients that rules do not tell apart.
+    fn verdicts_in_scope(
+        &self,
+        key: Key<'_>,
+        candidates: &Candidates<'_>,
+    ) -> impl Iterator<Item = Verdict> {
+        self.views_of(key.scope())
+            .map(move |view| self.verdict(key.name, candidates, key.qtype, None, view))
     }
 
     /// An upstream's answer, as `entry` and as the message it was read from, or what rules have to say of what is
