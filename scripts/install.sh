@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the packages that building pmdns needs, with --lab those that its end-to-end labs need, with --vm also those of
-# the labs in an emulated machine (scripts/lab-vm.sh), and with --peers also the other servers that scripts/compare.sh compares it with.
+# Installs the packages that building pmdns needs. With --lab also those of its end-to-end labs. With --vm also those of
+# the labs in an emulated machine (scripts/lab-vm.sh). With --peers also the other servers that scripts/compare.sh compares it with.
 # Debian and Ubuntu, as root or by sudo. What is there already is left alone.
 set -euo pipefail
 

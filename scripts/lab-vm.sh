@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Labs on bound PCI NICs in a machine that QEMU emulates, with an IOMMU and without KVM: scripts/lab-vm.sh LAB [BINARY]
-#   pci     e1000e, vmxnet3, virtio-net: ping, queries, VLANs, SIGKILL, counters, checksums
-#   bridge  virtio-net on a bridge: a peer's default offloads, MLD snooping, RSS, limits, link flaps, removal
+# Labs on bound PCI NICs in a machine that QEMU emulates, with an IOMMU and without KVM. Usage: scripts/lab-vm.sh LAB [BINARY].
+#   LAB pci     e1000e, vmxnet3, virtio-net: ping, queries, VLANs, SIGKILL, counters, checksums.
+#   LAB bridge  virtio-net on a bridge: a peer's default offloads, MLD snooping, RSS, limits, link flaps, removal.
 # Needs root. scripts/install.sh --vm installs what is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."

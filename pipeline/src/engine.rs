@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
 
-use core_affinity::CoreId;
 use pmdns_config::{Config, Problem, StageName, UpstreamAddress};
 use pmdns_nics::hugepage::{Arena, ArenaError, ArenaReport};
 use pmdns_nics::{FramePool, PortFacts, Queues, adopt_data_thread};
@@ -37,6 +36,7 @@ use crate::slowpath::{
     SlowPathParts, Trust, TrustError, UpstreamCounters,
 };
 use crate::snapshot::CacheOrders;
+use crate::threads::pin;
 use crate::topology::{Topology, WorkerPlan};
 use crate::worker::{Worker, WorkerParts};
 
@@ -322,11 +322,7 @@ impl Running {
         work: impl FnOnce() + Send + 'static,
     ) -> Result<(), EngineError> {
         let body = move || {
-            if let Some(id) = core
-                && !core_affinity::set_for_current(CoreId { id })
-            {
-                tracing::warn!("cannot pin this thread to core {id}; it runs where it may");
-            }
+            pin(core);
             // Held until the thread ends: DPDK keeps a share of the frame pool for it.
             let adopted = adopt_data_thread();
             if let Err(error) = &adopted {

@@ -6,7 +6,7 @@ use super::{Verdict, at_most, broken, unicast};
 use crate::limits::{MAX_PRIMARIES, MAX_TSIG};
 use crate::name::{readable, wire_name};
 use crate::problem::Problem;
-use crate::settings::{Config, Rpz, Transfer, Tsig};
+use crate::settings::{Absent, Config, Rpz, Transfer, Tsig};
 
 pub(super) fn check(config: &Config) -> Verdict {
     check_keys(&config.tsig)?;
@@ -89,6 +89,9 @@ fn check_primaries(path: &str, rpz: &Rpz, keys: &[Tsig]) -> Verdict {
     }
     if rpz.zone.is_some() && rpz.origin.is_some() {
         return broken(format!("{path}.origin"), Problem::Both { other: "zone" });
+    }
+    if rpz.zone.is_none() && rpz.absent != Absent::default() {
+        return broken(format!("{path}.absent"), Problem::Without { other: "primaries", fix });
     }
     let Some(name) = &rpz.tsig else { return Ok(()) };
     if rpz.zone.is_none() {

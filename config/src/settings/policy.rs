@@ -185,12 +185,26 @@ pub struct Rpz {
     pub primaries: Vec<SocketAddr>,
     /// The name of the key that messages to and from them are signed with.
     pub tsig: Option<String>,
+    /// What becomes of queries until a version has been transferred.
+    #[serde(default)]
+    pub absent: Absent,
     /// The views it holds in; none: all.
     #[serde(default)]
     pub views: Vec<String>,
     /// A rule that cannot be used makes the zone unusable, instead of being left out.
     #[serde(default)]
     pub strict: bool,
+}
+
+/// What becomes of queries in the views of a policy zone that was never transferred.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Absent {
+    /// SERVFAIL: rules that are not known let nothing pass.
+    #[default]
+    Servfail,
+    /// They are answered as without the zone.
+    Pass,
 }
 
 /// What the lines of a block list look like.

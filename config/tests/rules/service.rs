@@ -301,6 +301,11 @@ fn a_transferred_zone_has_a_name_primaries_and_the_key_it_speaks_of() {
         "tsig = \"other\"",
         "`rpz[0].tsig` is `other`, but there is no such key",
     );
+    refuses_text(
+        &format!("{LAWFUL}[[rpz]]\nfile = \"f\"\nabsent = \"pass\"\n"),
+        "line ",
+        &["`rpz[0].absent` means nothing without `primaries`"],
+    );
     wrong("file =", "origin = \"a\"\nfile =", "`rpz[0].origin` stands beside `zone`");
     wrong(key, &key.repeat(2), "`tsig[1].name` is key, as is `tsig[0].name` already");
     wrong("secret =", "secret_file = \"/nonexistent\"\n#", "`tsig[0].secret_file` is /nonexistent");

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use super::cookies::Jar;
+use super::fallback::Fallback;
 use super::spelling::Speller;
 
 /// Questions in a row that an upstream answered without OPT record only, before it is asked without from the start.
@@ -19,8 +20,7 @@ const PLAIN_LIFETIME: Duration = Duration::from_secs(900);
 pub(super) struct Capabilities {
     pub(super) speller: Speller,
     pub(super) jar: Jar,
-    plain_answers: u32,
-    plain_until: Duration,
+    without_edns: Fallback,
 }
 
 impl Capabilities {
@@ -29,34 +29,23 @@ impl Capabilities {
         Self {
             speller: Speller::new(mix_case),
             jar: Jar::default(),
-            plain_answers: 0,
-            plain_until: Duration::ZERO,
+            without_edns: Fallback::new(ANSWERS_BEFORE_PLAIN, PLAIN_LIFETIME),
         }
     }
 
     /// Whether a query that leaves now has an OPT record.
     pub(super) fn takes_edns(&self, now: Duration) -> bool {
-        now >= self.plain_until
+        !self.without_edns.holds(now)
     }
 
     /// It answered a query with an OPT record.
     pub(super) fn took_edns(&mut self) {
-        self.plain_answers = 0;
+        self.without_edns.note_success();
     }
 
     /// It answered a question without OPT record that it had refused with one. `true`: from now on it is asked without.
     pub(super) fn took_plain(&mut self, now: Duration) -> bool {
-        // Of what was asked while that was known there is nothing more to learn.
-        if !self.takes_edns(now) {
-            return false;
-        }
-        self.plain_answers += 1;
-        if self.plain_answers < ANSWERS_BEFORE_PLAIN {
-            return false;
-        }
-        self.plain_answers = 0;
-        self.plain_until = now + PLAIN_LIFETIME;
-        true
+        self.without_edns.note_failure(now)
     }
 }
 

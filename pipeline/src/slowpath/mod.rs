@@ -28,6 +28,7 @@ pub mod door;
 mod encrypted;
 mod exchange;
 mod failures;
+mod fallback;
 mod groups;
 mod health;
 mod lists;

@@ -8,6 +8,8 @@
 
 use std::time::Duration;
 
+use super::fallback::Fallback;
+
 /// Replies in other letters, one after the other, before an upstream is asked in small ones.
 const MISSPELT_BEFORE_PLAIN: u32 = 3;
 /// How long it is.
@@ -46,39 +48,28 @@ impl Spelling {
 pub(super) struct Speller {
     /// Whether the operator wants letters mixed.
     mixes: bool,
-    misspelt: u32,
-    plain_until: Duration,
+    in_small: Fallback,
 }
 
 impl Speller {
     /// One that mixes letters or does not.
     pub(super) fn new(mixes: bool) -> Self {
-        Self { mixes, misspelt: 0, plain_until: Duration::ZERO }
+        Self { mixes, in_small: Fallback::new(MISSPELT_BEFORE_PLAIN, PLAIN_LIFETIME) }
     }
 
     /// Whether a query that leaves now has mixed letters.
     pub(super) fn mixes(&self, now: Duration) -> bool {
-        self.mixes && now >= self.plain_until
+        self.mixes && !self.in_small.holds(now)
     }
 
     /// A reply had the letters of its query.
     pub(super) fn kept(&mut self) {
-        self.misspelt = 0;
+        self.in_small.note_success();
     }
 
     /// A reply had others. `true`: from now on the upstream is asked in small ones.
     pub(super) fn misspelt(&mut self, now: Duration) -> bool {
-        // Of queries that left before that was decided there is nothing more to learn.
-        if !self.mixes(now) {
-            return false;
-        }
-        self.misspelt += 1;
-        if self.misspelt < MISSPELT_BEFORE_PLAIN {
-            return false;
-        }
-        self.misspelt = 0;
-        self.plain_until = now + PLAIN_LIFETIME;
-        true
+        self.mixes && self.in_small.note_failure(now)
     }
 }
 

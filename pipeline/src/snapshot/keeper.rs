@@ -7,10 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use core_affinity::CoreId;
-
 use super::CacheOrders;
-use crate::ending::join_within;
+use crate::threads::{join_within, pin};
 
 /// How long the last snapshot may take at a stop. A disk that hangs must not keep the process.
 const STOP_PATIENCE: Duration = Duration::from_secs(60);
@@ -33,11 +31,7 @@ impl Keeper {
         let is_over = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&is_over);
         let body = move || {
-            if let Some(id) = core
-                && !core_affinity::set_for_current(CoreId { id })
-            {
-                tracing::warn!("cannot pin the snapshot thread to core {id}; it runs where it may");
-            }
+            pin(core);
             load(&orders, &path);
             loop {
                 wait(interval, &stop);

@@ -26,7 +26,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use core_affinity::CoreId;
 use domain::base::Name;
 use domain::tsig::{Algorithm, Key};
 use pmdns_config::{Config, Problem, Rpz, Tsig, TsigAlgorithm, wire_name};
@@ -38,8 +37,8 @@ use tokio::task::LocalSet;
 use tokio::time::timeout;
 
 use crate::admission::{Bounds, ConnectionCounters, ConnectionSnapshot, Gate, peer_of};
-use crate::ending::join_within;
 use crate::slowpath::counters::count;
+use crate::threads::{join_within, pin};
 pub use counters::{ZoneCounters, ZoneSnapshot};
 use notify::{Heard, hear};
 use secondary::{Secondary, Settings, Tools};
@@ -149,11 +148,7 @@ impl Transfers {
         let connections = Arc::<ConnectionCounters>::default();
         let gate = Gate::new(BOUNDS, Arc::clone(&connections));
         let body = move || {
-            if let Some(id) = core
-                && !core_affinity::set_for_current(CoreId { id })
-            {
-                tracing::warn!("cannot pin the transfer thread to core {id}; it runs where it may");
-            }
+            pin(core);
             LocalSet::new().block_on(&runtime, serve(sockets, gate, followed, limits, told));
             // What is being read or written may end on its own.
             runtime.shutdown_background();

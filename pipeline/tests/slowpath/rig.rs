@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use pmdns::clock::{Clock, FIRST_SECOND};
 use pmdns::ring::{RingReceiver, RingSender, ring};
-use pmdns::rules::RulesDesk;
+use pmdns::rules::{LineRules, RulesDesk, Tray};
 use pmdns::slowpath::{
     self, Anchors, Answered, Counters, CountersSnapshot, PrefixLengths, SlowPathParts, Trust,
     UpstreamCounters, UpstreamSnapshot,
@@ -154,7 +154,9 @@ pub(crate) struct Rig {
     config: Config,
     /// What the line judges by, if a test is about that.
     policy: Option<Policy>,
-    pub(crate) rules: RulesDesk,
+    rules: RulesDesk,
+    /// Where the line is lent rules.
+    line: Tray<LineRules>,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
@@ -202,7 +204,7 @@ impl Rig {
         let (cache, mut writers) = Cache::new(Arena::heap(1 << 17), 1, seed).unwrap();
         let ports: Ports = [Port::new(OUR_MAC, [OUR_IPV4.into(), OUR_IPV6.into()])].into();
         let rules = Arc::new(Ruleset::empty(seed));
-        let (desk, mut trays) = RulesDesk::new(0, 1, seed, 1);
+        let (desk, mut trays) = RulesDesk::new(1, 1, seed, 1);
         let pool = FramePool::Heap(HeapPool::new(setup.frames));
         let (misses, inlets) = (0..setup.workers).map(|_| ring(256)).unzip();
         let (outlet, answers) = ring(setup.answers);
@@ -278,6 +280,7 @@ impl Rig {
             config,
             policy: None,
             rules: desk,
+            line: trays.workers.remove(0),
             stop,
             thread,
         }
@@ -346,25 +349,12 @@ impl Rig {
             views: Vec::new(),
         });
         self.config.local = local.collect();
-        let seed = Seed::new(SEED);
-        self.judge_with(&[], test, rules, |config| {
-            let (ruleset, _) = Ruleset::load(config, seed, RulesDesk::FIRST + 1).unwrap();
-            Policy::new(Arc::new(ruleset), seed)
-        });
+        let ruleset = self.judge_in(&[], test, rules);
+        self.policy = Some(Policy::new(ruleset, Seed::new(SEED)));
     }
 
-    /// The same in some views only, by way of a file that only one `test` writes.
-    fn judge_in(&mut self, views: &[&str], test: &str, rules: &str) {
-        self.judge_with(views, test, rules, |_| None);
-    }
-
-    fn judge_with<P: Into<Option<Policy>>>(
-        &mut self,
-        views: &[&str],
-        test: &str,
-        rules: &str,
-        policy: impl FnOnce(&Config) -> P,
-    ) {
+    /// The same in some views only, by way of a file that only one `test` writes. The rules it has made.
+    fn judge_in(&mut self, views: &[&str], test: &str, rules: &str) -> Arc<Ruleset> {
         let path = std::env::temp_dir().join(format!("pmdns-rpz-{}-{test}", std::process::id()));
         std::fs::write(&path, format!("$ORIGIN rpz.\n@ 60 SOA ns admin 1 2 3 4 5\n{rules}"))
             .unwrap();
@@ -375,11 +365,16 @@ impl Rig {
         }];
         let config = Config { rpz, ..self.config.clone() };
         let fresh = self.rules.recipe().make(&config).unwrap();
-        self.policy = policy(&config).into();
-        self.acl = Acl::new(&config, &Ruleset::load(&config, Seed::new(SEED), 1).unwrap().0);
         std::fs::remove_file(&path).unwrap();
         self.rules.lend(fresh);
+        let mut ruleset = None;
+        self.line.look(|rules| {
+            self.acl = rules.acl.clone();
+            ruleset = Some(Arc::clone(&rules.policy));
+        });
+        self.policy = None;
         wait_until(|| !self.rules.collect());
+        ruleset.expect("the line is lent them as well")
     }
 
     /// Sends a query and waits for its answer.

@@ -199,7 +199,8 @@ fn cve_2026_50046_a_query_over_tls_that_is_displaced_in_flight_ends_once() {
     let answer = rig.answers(1).remove(0);
     assert_eq!((answer.id, answer.rcode, answer.records), (4, 0, 1));
     wait_until(|| rig.upstream(0).replies == 4);
-    assert_eq!(rig.counters().pending, 0);
+    // The last answer leaves before its question is over.
+    wait_until(|| rig.counters().pending == 0);
     rig.finish();
 }
 

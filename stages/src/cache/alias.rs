@@ -39,7 +39,6 @@ impl Alias {
     ///
     /// [`NoAlias`]: its target is too long, or it has none.
     pub fn of(entry: &Entry, qname: &[u8]) -> Result<Self, NoAlias> {
-        let head = entry.head();
         let message = entry.message();
         let mut alias = Self { records: Vec::new(), count: 0, target: Vec::new() };
         for record in Records::new(&message).map_err(|_| NoAlias::Missing)?.map_while(Result::ok) {
@@ -48,7 +47,7 @@ impl Alias {
             }
             let mut target = Vec::new();
             expand(&message, record.data_at, &mut target).ok_or(NoAlias::Missing)?;
-            if head.flags & Head::TEMPLATE != 0 {
+            if entry.is_template() {
                 target = filled_in(&target, qname)?;
             }
             alias.records.extend_from_slice(&message[record.start..record.data_at - 2]);
@@ -222,7 +221,7 @@ mod tests {
 
     #[test]
     fn cve_2026_11331_a_wildcard_target_takes_the_name_in_and_is_never_too_long() {
-        let rule = rule("*.garden.test.", Head::LEADS_ON | Head::TEMPLATE);
+        let rule = rule("*.garden.test.", Head::LEADS_ON).into_template();
         let alias = Alias::of(&rule, &name_of("www.bad.example.")).unwrap();
         assert_eq!(alias.target(), name_of("www.bad.example.garden.test."));
         let label = "a".repeat(63);

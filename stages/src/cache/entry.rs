@@ -4,7 +4,8 @@
 //! word 0   hash of the whole key
 //! word 1   learnt (low half), expires (high half): seconds since the process started
 //! word 2   type, class, name length, key flags, rcode, answer flags
-//! word 3   body length, offset in the body of what may be left out, number of TTLs, words in all
+//! word 3   body length, offset in the body of what may be left out, number of TTLs, words in all (15 bits), and whether
+//!          it is a template
 //! word 4   ANCOUNT, NSCOUNT, ARCOUNT, as one number of 48 bits, and the ruleset that lets the question pass
 //!          name, lower case          each padded to whole words
 //!          body: the records' wire image, without question and OPT
@@ -22,6 +23,13 @@ pub(super) const HEAD_WORDS: usize = 5;
 
 /// TTL fields one entry can have; an answer with more records is answered with TC=1.
 pub const MAX_RECORDS: usize = 512;
+
+/// The bit of word 3 that marks a template, above the number of words. Hits do not look at it.
+const TEMPLATE: u64 = 1 << 63;
+const _: () = {
+    let longest = HEAD_WORDS + MAX_NAME.div_ceil(8) + (u16::MAX as usize).div_ceil(8);
+    assert!(longest + MAX_RECORDS.div_ceil(4) < 1 << 15);
+};
 
 /// What an answer is found by: qname, type, class, the bits that change an answer, and who it is for.
 #[derive(Clone, Copy, Debug)]
@@ -205,10 +213,8 @@ impl Head {
     pub const REWRITTEN: u8 = 32;
     /// It ends in an alias by a rule, whose target has yet to be resolved.
     pub const LEADS_ON: u8 = 64;
-    /// The alias's target begins with a wildcard label, in whose place the name that is asked for is to be put.
-    pub const TEMPLATE: u8 = 128;
-    /// Of a negative answer, which is no template: nobody who does not see our queries can have forged it. It came over a
-    /// connection or with a DNS cookie, or its signatures are right.
+    /// Of a negative answer: nobody who does not see our queries can have forged it. It came over a connection or with a
+    /// DNS cookie, or its signatures are right.
     pub const FIRM: u8 = 128;
     /// The rcode of an answer that is not to be given: the query is dropped.
     pub const SILENT: Rcode = Rcode(u8::MAX);
@@ -227,7 +233,7 @@ impl Head {
             body_len: sizes as u16,
             optional_at: (sizes >> 16) as u16,
             ttl_count: (sizes >> 32) as u16,
-            words: (sizes >> 48) as u16,
+            words: ((sizes & !TEMPLATE) >> 48) as u16,
             counts: last & COUNTS,
             passed: (last >> PASSED) as u16,
             body_at: HEAD_WORDS + usize::from(name_len).div_ceil(8),
@@ -370,7 +376,8 @@ impl Entry {
         let words = other.words.get(head.body_at..).unwrap_or_default();
         let mut body: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         body.truncate(usize::from(head.body_len));
-        self.replaced(key, head.rcode, head.flags, head.counts(), &body)
+        let replaced = self.replaced(key, head.rcode, head.flags, head.counts(), &body);
+        if other.is_template() { replaced.into_template() } else { replaced }
     }
 
     fn replaced(
@@ -428,6 +435,18 @@ impl Entry {
         if flags & Head::NEGATIVE != 0 {
             self.set_flags(flags | Head::FIRM);
         }
+    }
+
+    /// The same as a template: its alias's target begins with a wildcard label, in whose place the name that is asked for
+    /// is to be put.
+    pub fn into_template(mut self) -> Self {
+        self.words[3] |= TEMPLATE;
+        self
+    }
+
+    /// Whether it is a template.
+    pub fn is_template(&self) -> bool {
+        self.words[3] & TEMPLATE != 0
     }
 
     /// Takes back that somebody checked the signatures.

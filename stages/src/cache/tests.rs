@@ -488,3 +488,38 @@ fn types_classes_and_flags_make_different_keys() {
         assert_ne!(other.hash(seed(), seed().hash(&name)), hash(1));
     }
 }
+
+#[test]
+fn every_flag_has_a_bit_of_its_own_and_so_has_a_template() {
+    let flags = [
+        Head::AUTHENTIC,
+        Head::AUTHORITATIVE,
+        Head::TOO_LONG,
+        Head::NEGATIVE,
+        Head::STALE,
+        Head::REWRITTEN,
+        Head::LEADS_ON,
+        Head::FIRM,
+    ];
+    assert_eq!(flags.into_iter().fold(0, |all, flag| all | flag), u8::MAX);
+    let label = [&[63][..], &[b'a'; 63]].concat();
+    let name = [&label.repeat(3)[..], &[61], &[b'a'; 61], &[0]].concat();
+    let longest = Entry::new(&Parts {
+        key: key(&name),
+        hash: 1,
+        learnt: 0,
+        expires: 1,
+        rcode: Rcode::NOERROR,
+        flags: u8::MAX,
+        counts: [1, 0, 0],
+        body: &vec![0; usize::from(u16::MAX)],
+        optional_at: u16::MAX,
+        ttls: &[7; MAX_RECORDS],
+    });
+    let head = longest.head();
+    assert!(!longest.is_template() && usize::from(head.words) == longest.words().len());
+    let template = longest.into_template();
+    assert!(template.is_template() && template.head() == head);
+    let rewritten = entry(1, hash(1), 2, 1).with_records_of(key(&name), &template);
+    assert!(rewritten.is_template(), "it still has to be filled in");
+}

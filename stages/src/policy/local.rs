@@ -281,7 +281,8 @@ pub(super) fn rule_node(
     // A target below a wildcard is made of the name that is asked for, whatever the type.
     if zone.alias(owner).is_some_and(|target| Zone::above_wildcard(&target).is_some()) {
         let reply = Reply { leads_on: true, ..alias };
-        let entry = entries.add(&reply, Head::AUTHORITATIVE | Head::TEMPLATE)?;
+        let entry =
+            entries.push(entry(&reply, Head::AUTHORITATIVE, entries.seed).into_template())?;
         return Ok(Node::of_types(vec![(rtype::CNAME, entry)], entry));
     }
     let other = entries.add(&Reply { leads_on: true, ..alias }, Head::AUTHORITATIVE)?;
@@ -306,8 +307,12 @@ impl Entries {
 
     /// Adds an answer and gives its number.
     pub(super) fn add(&mut self, reply: &Reply, flags: u8) -> Result<u32, LocalError> {
+        self.push(entry(reply, flags, self.seed))
+    }
+
+    fn push(&mut self, entry: Entry) -> Result<u32, LocalError> {
         let number = u32::try_from(self.list.len()).ok().filter(|number| *number != NONE);
-        self.list.push(entry(reply, flags, self.seed));
+        self.list.push(entry);
         number.ok_or(LocalError::TooMany)
     }
 

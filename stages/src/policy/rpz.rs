@@ -74,13 +74,21 @@ pub(super) enum Action {
     Drop,
     /// TC=1: come back over TCP.
     TcpOnly,
+    /// SERVFAIL: the rules are not here yet. No zone can say so.
+    NotReady,
     /// The records of the rule, by the number of its node.
     Local(u32),
 }
 
 /// The numbers of the actions without records; then follow the nodes.
-const ACTIONS: [Action; 5] =
-    [Action::Passthru, Action::Nxdomain, Action::Nodata, Action::Drop, Action::TcpOnly];
+const ACTIONS: [Action; 6] = [
+    Action::Passthru,
+    Action::Nxdomain,
+    Action::Nodata,
+    Action::Drop,
+    Action::TcpOnly,
+    Action::NotReady,
+];
 
 /// No rule.
 const NONE: u32 = u32::MAX;
@@ -209,24 +217,16 @@ impl PolicyZone {
                 Ok(()) => {}
             }
         }
-        // A rule that stands twice is one record set, so no name comes twice.
-        let first = |earlier, _| earlier;
-        let rules = |names: Listing, below: Listing| NameRules {
-            names: names.build(seed, first),
-            below: below.build(seed, first),
-        };
-        Ok(Self {
-            views: ViewSet::ALL,
-            names: rules(build.names, build.below),
-            clients: clients(&build.clients),
-            responses: ranked(&build.responses),
-            servers: rules(build.servers, build.servers_below),
-            server_addresses: ranked(&build.server_addresses),
-            nodes: build.nodes.into(),
-            seed,
-            client_prefixes: build.clients.into_iter().map(|(prefix, _)| prefix).collect(),
-            skipped,
-        })
+        Ok(build.finish(seed, skipped))
+    }
+
+    /// A zone that was never transferred: no client gets by rules that are not known. The rule is about clients, so that
+    /// answers from upstream stay as they are.
+    pub(super) fn not_ready(seed: Seed) -> Self {
+        let everybody: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
+        let rule = |network| (Prefix { network, length: 0 }, Action::NotReady.number());
+        let build = Build { clients: everybody.map(rule).into(), ..Build::default() };
+        build.finish(seed, Skipped::default())
     }
 
     /// The rule about a client with this address.
@@ -433,6 +433,27 @@ impl Build {
             Err((names, name)) => names.add(&name, number),
         };
         if has_room { Ok(()) } else { Err(RpzError::TooMany) }
+    }
+
+    fn finish(self, seed: Seed, skipped: Skipped) -> PolicyZone {
+        // A rule that stands twice is one record set, so no name comes twice.
+        let first = |earlier, _| earlier;
+        let rules = |names: Listing, below: Listing| NameRules {
+            names: names.build(seed, first),
+            below: below.build(seed, first),
+        };
+        PolicyZone {
+            views: ViewSet::ALL,
+            names: rules(self.names, self.below),
+            clients: clients(&self.clients),
+            responses: ranked(&self.responses),
+            servers: rules(self.servers, self.servers_below),
+            server_addresses: ranked(&self.server_addresses),
+            nodes: self.nodes.into(),
+            seed,
+            client_prefixes: self.clients.into_iter().map(|(prefix, _)| prefix).collect(),
+            skipped,
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use pmdns_config::files::{FileError, ListSummary, Scope, read_list, read_zone};
 use pmdns_config::limits::MAX_LIST_NAMES;
-use pmdns_config::{BlockAction, Config, NameError, Prefix, ViewSet};
+use pmdns_config::{Absent, BlockAction, Config, NameError, Prefix, ViewSet};
 
 use super::filter::{Candidates, Filter, all_candidates};
 use super::lists::{Blocked, Lists};
@@ -227,6 +227,10 @@ impl Ruleset {
                 packet.extended_error = Some(ExtendedError::BLOCKED);
                 Answer::Rcode(rcode)
             }
+            Verdict::NotReady => {
+                packet.extended_error = Some(ExtendedError::NOT_READY);
+                Answer::Rcode(Rcode::SERVFAIL)
+            }
             Verdict::Entry(number) => {
                 let found = LocalRef { generation: self.generation, number };
                 packet.answer = Answer::Local(found);
@@ -244,7 +248,7 @@ impl Ruleset {
     }
 
     fn is_template(&self, found: LocalRef) -> bool {
-        self.entry(found).is_some_and(|entry| entry.head().flags & Head::TEMPLATE != 0)
+        self.entry(found).is_some_and(Entry::is_template)
     }
 
     /// The alias that a miss is about, whose target is to be resolved. `found` is what it was when the miss left its core;
@@ -273,11 +277,10 @@ impl Ruleset {
     /// Whether every client that shares answers by `key` gets the same alias, so that what it leads to can be kept.
     pub fn shares_alias(&self, key: Key<'_>, found: LocalRef) -> bool {
         let candidates = self.filter.candidates(key.name);
-        let mut verdicts = self
-            .views_of(key.scope())
-            .map(|view| self.verdict(key.name, &candidates, key.qtype, None, view));
         found.generation == self.generation
-            && verdicts.all(|verdict| verdict == Verdict::Entry(found.number))
+            && self
+                .verdicts_in_scope(key, &candidates)
+                .all(|one| one == Verdict::Entry(found.number))
     }
 
     /// As [`Ruleset::respond`], for a client that the zones from this number on hold nothing for.
@@ -353,11 +356,19 @@ impl Ruleset {
     }
 
     fn passed_by(&self, key: Key<'_>, candidates: &Candidates<'_>) -> u16 {
-        let mut verdicts = self
-            .views_of(key.scope())
-            .map(|view| self.verdict(key.name, candidates, key.qtype, None, view));
+        let mut verdicts = self.verdicts_in_scope(key, candidates);
         let passes = candidates.is_empty() || verdicts.all(|verdict| verdict == Verdict::Pass);
         if passes { self.generation } else { 0 }
+    }
+
+    /// The verdict of each view that shares answers by `key`, on clients that rules do not tell apart.
+    fn verdicts_in_scope(
+        &self,
+        key: Key<'_>,
+        candidates: &Candidates<'_>,
+    ) -> impl Iterator<Item = Verdict> {
+        self.views_of(key.scope())
+            .map(move |view| self.verdict(key.name, candidates, key.qtype, None, view))
     }
 
     /// An upstream's answer, as `entry` and as the message it was read from, or what rules have to say of what is
@@ -391,7 +402,8 @@ impl Ruleset {
     /// An answer after a verdict on it.
     fn carried_out(&self, entry: Entry, key: Key<'_>, verdict: Verdict) -> Entry {
         match verdict {
-            Verdict::Pass => entry,
+            // No answer is judged by a zone that is not here.
+            Verdict::Pass | Verdict::NotReady => entry,
             Verdict::Truncated => entry.without_records(key, Rcode::NOERROR, Head::TOO_LONG),
             Verdict::Rcode(rcode) => entry.without_records(key, rcode, 0),
             Verdict::Drop => entry.without_records(key, Head::SILENT, 0),
@@ -486,6 +498,7 @@ fn policy_verdict(zone: &PolicyZone, action: Action, qtype: u16) -> Verdict {
         Action::Nodata => Verdict::Rcode(Rcode::NOERROR),
         Action::Drop => Verdict::Drop,
         Action::TcpOnly => Verdict::Truncated,
+        Action::NotReady => Verdict::NotReady,
         Action::Local(node) => Verdict::Entry(zone.entry(node, qtype)),
     }
 }
@@ -501,6 +514,8 @@ enum Verdict {
     Truncated,
     /// Answer with nothing but an rcode.
     Rcode(Rcode),
+    /// Answer with SERVFAIL: a policy zone is not here yet.
+    NotReady,
     /// Do not answer.
     Drop,
 }
@@ -514,16 +529,21 @@ fn read_policies(
 ) -> Result<Vec<PolicyZone>, RulesetError> {
     let mut zones = Vec::new();
     for rpz in &config.rpz {
-        if rpz.zone.is_some() && !rpz.file.exists() {
+        let mut zone = if rpz.zone.is_none() || rpz.file.exists() {
+            let records = read_zone(&rpz.file, rpz.origin.as_deref())?;
+            PolicyZone::new(&records, entries, seed)
+                .map_err(|problem| RulesetError::Rpz { file: rpz.file.clone(), problem })?
+        } else {
+            let is_open = rpz.absent == Absent::Pass;
+            let what =
+                if is_open { "it has no rules" } else { "queries in its views get SERVFAIL" };
             let file = rpz.file.display();
-            digest
-                .warnings
-                .push(format!("{file}: the policy zone is not here yet, so it has no rules"));
-            continue;
-        }
-        let records = read_zone(&rpz.file, rpz.origin.as_deref())?;
-        let mut zone = PolicyZone::new(&records, entries, seed)
-            .map_err(|problem| RulesetError::Rpz { file: rpz.file.clone(), problem })?;
+            digest.warnings.push(format!("{file}: the policy zone is not here yet, so {what}"));
+            if is_open {
+                continue;
+            }
+            PolicyZone::not_ready(seed)
+        };
         if let Skipped { count, first: Some(problem) } = std::mem::take(&mut zone.skipped) {
             if rpz.strict {
                 return Err(RulesetError::Rpz { file: rpz.file.clone(), problem });

@@ -20,6 +20,7 @@ use crate::testing::{OUR_IPV4, OUR_MAC, Query, act_once, at, entry_of, name_of, 
 use crate::wire::dns::Rcode;
 use crate::wire::name::Seed;
 
+mod absent;
 mod views;
 
 const ON: Step = Step::SLOW_PATH;

@@ -138,7 +138,7 @@ impl ExtendedError {
     pub const RRSIGS_MISSING: Self = Self::of(10);
     /// The answer is a failure of a moment ago.
     pub const CACHED_ERROR: Self = Self::of(13);
-    /// This server is about to stop, or too busy with others like this client.
+    /// This server is about to stop, too busy with others like this client, or without the rules it is to keep to.
     pub const NOT_READY: Self = Self::of(14);
     /// What there is to answer with makes no sense (section 4.25).
     pub const INVALID_DATA: Self = Self::of(24);

@@ -6,10 +6,8 @@ use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use core_affinity::CoreId;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, CONTENT_TYPE};
@@ -23,8 +21,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::encode;
-use crate::admission::{Bounds, ConnectionCounters, ConnectionSnapshot, Gate, Pass, peer_of};
+use crate::admission::{Bounds, ConnectionSnapshot, Gate, Pass, peer_of};
 use crate::control::report::Report;
+use crate::service::Service;
 
 /// Connections at a time, in all and of one address.
 const BOUNDS: Bounds = Bounds { places: 64, per_peer: 16, grace: Duration::from_secs(1) };
@@ -71,9 +70,7 @@ pub struct MetricsListener {
 /// The running endpoint. Dropping it ends it.
 pub struct MetricsServer {
     asked: mpsc::Receiver<oneshot::Sender<Arc<Report>>>,
-    counters: Arc<ConnectionCounters>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    service: Service,
 }
 
 /// The way to ask the main thread for a report.
@@ -94,31 +91,10 @@ impl MetricsListener {
 
     /// Serves, on a thread pinned to the CPU `core` if one is given.
     pub fn serve(self, core: Option<usize>) -> Result<MetricsServer, MetricsError> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .enable_time()
-            .build()
-            .map_err(MetricsError::Thread)?;
         let (ask, asked) = mpsc::channel(MAX_REQUESTS);
-        let (stop, stopped) = oneshot::channel();
-        let counters = Arc::<ConnectionCounters>::default();
-        let gate = Gate::new(BOUNDS, Arc::clone(&counters));
-        let body = move || {
-            if let Some(id) = core
-                && !core_affinity::set_for_current(CoreId { id })
-            {
-                tracing::warn!("cannot pin the metrics thread to core {id}; it runs where it may");
-            }
-            runtime.block_on(async {
-                tokio::select! {
-                    () = accept(self.listener, gate, ask) => {}
-                    _ = stopped => {}
-                }
-            });
-        };
-        let thread = std::thread::Builder::new().name("metrics".to_owned()).spawn(body);
-        let thread = Some(thread.map_err(MetricsError::Thread)?);
-        Ok(MetricsServer { asked, counters, stop: Some(stop), thread })
+        let serve = |gate| accept(self.listener, gate, ask);
+        let service = Service::start("metrics", core, BOUNDS, serve);
+        Ok(MetricsServer { asked, service: service.map_err(MetricsError::Thread)? })
     }
 }
 
@@ -135,18 +111,7 @@ impl MetricsServer {
 
     /// What was counted of connections.
     pub fn counters(&self) -> ConnectionSnapshot {
-        self.counters.snapshot()
-    }
-}
-
-impl Drop for MetricsServer {
-    fn drop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            let _ = stop.send(());
-        }
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.service.counters()
     }
 }
 

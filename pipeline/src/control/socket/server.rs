@@ -3,20 +3,17 @@
 
 use std::fs::File;
 use std::io;
-use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use core_affinity::CoreId;
 use tokio::io::{AsyncWriteExt as _, Interest};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::{ControlSocket, DENIED, SocketError, handover};
-use crate::admission::{Bounds, ConnectionCounters, ConnectionSnapshot, Gate, Pass};
+use crate::admission::{Bounds, ConnectionSnapshot, Gate, Pass};
 use crate::control::request::Request;
-use crate::ending::join_within;
+use crate::service::Service;
 
 /// Connections at a time, in all and of one user.
 const BOUNDS: Bounds = Bounds { places: 32, per_peer: 8, grace: Duration::from_secs(1) };
@@ -30,8 +27,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const MAX_REQUEST: usize = 4096 + 16;
 /// A pause after an accept that failed: too many open files, for example.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How long the thread may take to end.
-const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Somebody who waits for an answer.
 #[derive(Debug)]
@@ -52,36 +47,17 @@ impl Client {
 #[derive(Debug)]
 pub struct ControlServer {
     requests: mpsc::Receiver<(Request, Client)>,
-    counters: Arc<ConnectionCounters>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    service: Service,
 }
 
 impl ControlSocket {
     /// Serves, on a thread pinned to the CPU `core` if one is given.
     pub fn serve(self, core: Option<usize>) -> Result<ControlServer, SocketError> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(SocketError::Thread)?;
         let (ask, requests) = mpsc::channel(MAX_REQUESTS);
-        let (stop, stopped) = oneshot::channel();
-        let counters = Arc::<ConnectionCounters>::default();
-        let gate = Gate::new(BOUNDS, Arc::clone(&counters));
-        let body = move || {
-            if let Some(id) = core
-                && !core_affinity::set_for_current(CoreId { id })
-            {
-                tracing::warn!("cannot pin the control thread to core {id}; it runs where it may");
-            }
-            runtime.block_on(async {
-                tokio::select! {
-                    () = accept(&self, gate, ask) => {}
-                    _ = stopped => {}
-                }
-            });
-        };
-        let thread = std::thread::Builder::new().name("control".to_owned()).spawn(body);
-        let thread = Some(thread.map_err(SocketError::Thread)?);
-        Ok(ControlServer { requests, counters, stop: Some(stop), thread })
+        let serve = |gate| async move { accept(&self, gate, ask).await };
+        let service = Service::start("control", core, BOUNDS, serve);
+        let service = service.map_err(SocketError::Thread)?;
+        Ok(ControlServer { requests, service })
     }
 }
 
@@ -96,20 +72,7 @@ impl ControlServer {
 
     /// What was counted of connections.
     pub fn counters(&self) -> ConnectionSnapshot {
-        self.counters.snapshot()
-    }
-}
-
-impl Drop for ControlServer {
-    fn drop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            let _ = stop.send(());
-        }
-        if let Some(thread) = self.thread.take()
-            && !join_within(thread, STOP_PATIENCE)
-        {
-            tracing::warn!("the control thread does not end: it is given up");
-        }
+        self.service.counters()
     }
 }
 

@@ -1,7 +1,20 @@
-//! Threads that end, or are left alone.
+//! Where threads run, and how they end.
 
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+use core_affinity::CoreId;
+
+/// Keeps the thread that calls on the CPU `core`, if one is given.
+pub(crate) fn pin(core: Option<usize>) {
+    if let Some(id) = core
+        && !core_affinity::set_for_current(CoreId { id })
+    {
+        let thread = std::thread::current();
+        let name = thread.name().unwrap_or_default();
+        tracing::warn!("cannot pin the {name} thread to core {id}; it runs where it may");
+    }
+}
 
 /// How often a thread is looked at that ought to end.
 const LOOK: Duration = Duration::from_millis(5);
