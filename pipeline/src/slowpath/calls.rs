@@ -1,15 +1,17 @@
 //! Calls: questions put to an upstream over TCP, because the reply over UDP was cut or could not be trusted.
 
 use std::io;
+use std::net::IpAddr;
 use std::rc::Rc;
 
 use super::counters::count;
 use super::desk::Desk;
+use super::exchange::Route;
 use super::network::NextCall;
+use super::output::Output;
 use super::plan::Setback;
-use super::prefixes::ClientPrefix;
 use super::query::Proof;
-use super::tcp::{Call, Connection};
+use super::tcp::{Call, Connection, Next};
 
 impl Desk {
     /// Makes the calls to an upstream that wait, as far as there are connections for them.
@@ -32,63 +34,99 @@ impl Desk {
     fn call(&mut self, NextCall { prefix, ticket, attempt, line }: NextCall) {
         let Some((question, _)) = self.pending.find(ticket) else { return };
         let question = Rc::clone(question);
-        let call = (ticket, self.as_told(&question, attempt.upstream), attempt);
-        let Some(slot) = line.or_else(|| self.connect(attempt.upstream, prefix)) else {
-            return self.learn(ticket, attempt, Setback::Unreachable);
-        };
-        // A connection makes up for losses itself: nothing is gained by asking again before the upstream is at fault.
-        let patience = (self.usual_patience(attempt.upstream), self.deadline);
-        let cookie = self
-            .cookie_for(attempt.upstream, || self.network.connections[slot].stream.local_addr());
-        if let Err(error) = self.network.connections[slot].call(call, cookie, self.now, patience) {
-            self.note_socket_error(&error);
-            return self.learn(ticket, attempt, Setback::Unreachable);
-        }
-        count(&self.upstream_counters[attempt.upstream].tcp);
-        self.hear_connection(slot);
-    }
-
-    /// Opens a connection for `prefix`.
-    fn connect(&mut self, upstream: usize, prefix: ClientPrefix) -> Option<usize> {
-        let to = &self.upstreams[upstream];
-        let address = to.address.plain()?;
-        let opened = match Connection::open(upstream, to.source, address, self.now) {
-            Ok(opened) => opened,
+        let upstream = attempt.upstream;
+        let call = (ticket, self.as_told(&question, upstream), attempt);
+        let id = match self.random.u16() {
+            Ok(id) => id,
             Err(error) => {
                 self.note_socket_error(&error);
-                return None;
+                return self.learn(ticket, attempt, Setback::Unreachable);
             }
         };
-        match opened.and_then(|connection| self.network.keep_connection(prefix, connection)) {
-            Ok(slot) => Some(slot),
-            Err(error) => {
-                self.note_broken(upstream, &error, 1);
-                self.note_failure(upstream, self.now);
-                None
-            }
+        let slot = line.unwrap_or_else(|| {
+            self.network.begin_connection(prefix, Connection::new(upstream, self.now))
+        });
+        // A connection makes up for losses itself: nothing is gained by asking again before the upstream is at fault.
+        let patience = (self.usual_patience(upstream), self.deadline);
+        self.network.connections[slot].call(call, id, self.now, patience);
+        self.network.set_timer(slot);
+        self.network.outputs.push_back(Output::Write(slot));
+        count(&self.upstream_counters[upstream].tcp);
+    }
+
+    /// What is to be sent over a connection, whose address at our end is `local`.
+    pub(super) fn outgoing(
+        &mut self,
+        slot: usize,
+        local: impl FnOnce() -> Option<IpAddr>,
+    ) -> &[u8] {
+        let Some(connection) = self.network.connections.get(slot) else { return &[] };
+        if connection.has_unwritten() {
+            let cookie = self.cookie_for(connection.upstream, local);
+            self.network.connections[slot].write(cookie.as_ref());
+        }
+        self.network.connections[slot].outgoing()
+    }
+
+    /// So many bytes of that have been sent.
+    pub(super) fn note_sent(&mut self, slot: usize, len: usize) {
+        if let Some(connection) = self.network.connections.get_mut(slot) {
+            connection.note_sent(len);
         }
     }
 
-    /// Goes on with a connection.
-    pub(super) fn hear_connection(&mut self, slot: usize) {
+    /// Whether there is a connection in this slot.
+    pub(super) fn has_connection(&self, slot: usize) -> bool {
+        self.network.connections.contains(slot)
+    }
+
+    /// Where the connection in a slot goes to, and from where if the operator says so.
+    pub(super) fn route_of_connection(&self, slot: usize) -> Option<Route> {
+        self.route(self.network.connections.get(slot)?.upstream)
+    }
+
+    /// Takes in what has come over a connection.
+    pub(super) fn hear_connection(&mut self, slot: usize, bytes: &[u8]) {
+        if let Some(connection) = self.network.connections.get_mut(slot) {
+            connection.receive(bytes);
+        }
         while let Some(connection) = self.network.connections.get_mut(slot) {
             let upstream = connection.upstream;
-            match connection.converse(&mut self.network.buffer, self.now) {
-                Ok(Some((call, reply))) => {
+            match connection.next_reply(self.now) {
+                Next::Reply(call, reply) => {
                     self.note_reply(upstream, call.sent);
                     self.note_cookie(&call, &reply);
                     let answer = self.read(&call.question, call.attempt, Proof::Firm, &reply);
                     self.conclude(call.ticket, call.attempt, answer);
                 }
-                Ok(None) => return self.network.set_timer(slot),
-                Err(error) => return self.break_connection(slot, &error),
+                Next::Nothing => return self.network.set_timer(slot),
+                Next::Senseless => {
+                    let error = io::Error::new(
+                        io::ErrorKind::InvalidData,
+                        "a reply to what was never asked",
+                    );
+                    return self.break_connection(slot, &error);
+                }
+            }
+        }
+    }
+
+    /// No socket could be opened for a connection.
+    pub(super) fn fail_connection(&mut self, slot: usize, error: &io::Error) {
+        if self.network.connections.contains(slot) {
+            self.note_socket_error(error);
+            for call in self.network.close_connection(slot).calls {
+                self.learn(call.ticket, call.attempt, Setback::Unreachable);
             }
         }
     }
 
     /// A connection has ended, by itself or because what came over it made no sense. To end one that is idle, or
     /// that has been of use, is the server's right: its queries are made again over another (RFC 7766 section 6.2.4).
-    fn break_connection(&mut self, slot: usize, error: &io::Error) {
+    pub(super) fn break_connection(&mut self, slot: usize, error: &io::Error) {
+        if !self.network.connections.contains(slot) {
+            return;
+        }
         let Connection { upstream, opened, calls, .. } = match self.network.close_connection(slot) {
             useful if useful.has_replied() && error.kind() != io::ErrorKind::InvalidData => {
                 return self.call_again(useful.calls);

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pmdns_config::Upstream;
-use pmdns_stages::cache::{Cache, EntryRef, Head, Hit, Lifetimes, Writer, answers};
+use pmdns_stages::cache::{Cache, EntryRef, Head, Lifetimes, Writer, answers};
 use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::edns::ExtendedError;
 use pmdns_stages::wire::subnet::Subnet;
@@ -27,29 +27,25 @@ use super::health::Health;
 use super::network::Network;
 use super::orders::Orders;
 use super::outlets::Outlets;
+use super::output::Output;
 use super::pending::{Admission, Pending, Ticket, Waiter};
 use super::plan::Plan;
 use super::prefetch::Prefetch;
 use super::prefixes::PrefixLengths;
 use super::query::{Question, Rule};
+use super::random::Random;
 use super::refusals::Refusals;
 use super::shedding::Reason;
 use super::stale::Stale;
 use super::subnets::{Answer, Subnets};
 use super::variants::Variants;
-use crate::clock::Clock;
-use crate::ring::RingReceiver;
 
 /// Deadlines served in one turn: as many as a ring of answers holds with room to spare, so that a
 /// thousand clients whose deadlines come at once do not overflow it.
 const MAX_EXPIRIES: usize = 256;
 
-/// A pause while draining: longer than an idle data core naps.
-const DRAIN_PAUSE: Duration = Duration::from_micros(500);
-
 /// What one slow path thread works with.
 pub(super) struct Desk {
-    pub(super) clock: Clock,
     /// The time of this turn, as the stages see it.
     pub(super) context: Context,
     /// The time of this turn, since the process started.
@@ -77,7 +73,6 @@ pub(super) struct Desk {
     pub(super) subnets: Subnets,
     pub(super) groups: Groups,
     pub(super) orders: Orders,
-    pub(super) hits: Vec<RingReceiver<Hit>>,
     pub(super) prefetch: Prefetch,
     pub(super) health: Health,
     /// How long to wait for the reply to a probe.
@@ -87,10 +82,20 @@ pub(super) struct Desk {
     pub(super) bakery: Bakery,
     pub(super) variants: Variants,
     pub(super) network: Network,
+    pub(super) random: Random,
     pub(super) encrypted: Encrypted,
     pub(super) validation: Validation,
     /// Questions that wait for what their aliases lead to.
     pub(super) leads: Leads,
+}
+
+/// A time, as its users count it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Time {
+    /// As the stages see it.
+    pub(super) context: Context,
+    /// Since the process started.
+    pub(super) now: Duration,
 }
 
 /// How an exchange ends.
@@ -105,24 +110,26 @@ pub(super) enum Outcome {
 }
 
 impl Desk {
-    /// Reads the clock: once a turn, for all that happens in it.
-    pub(super) fn read_clock(&mut self) {
-        let now = self.clock.now();
-        self.context = self.clock.context(now);
-        self.now = self.clock.duration_of(now);
+    /// It is so late now: once a turn, for all that happens in it.
+    pub(super) fn set_time(&mut self, time: Time) {
+        (self.context, self.now) = (time.context, time.now);
+    }
+
+    /// What is to be done next.
+    pub(super) fn next_output(&mut self) -> Option<Output> {
+        let output = self.network.outputs.pop_front();
+        output.or_else(|| self.validation.next_work().map(Output::Validate))
     }
 
     /// Goes on with everything under way, and says how much there was to do.
     pub(super) fn turn(&mut self) -> usize {
-        let heard = self.hear() + self.hear_encrypted() + self.hear_validation();
         self.serve_timers();
         self.probe();
         self.expire();
-        let credited = self.credit_hits();
         self.refresh_due();
         let carried_out = self.carry_out();
         self.depart();
-        heard + credited + carried_out + usize::from(!self.network.is_quiet())
+        carried_out + usize::from(!self.network.is_quiet())
     }
 
     /// Takes in a miss. The first of its kind is asked upstream.
@@ -247,20 +254,19 @@ impl Desk {
         }
     }
 
-    /// Answers everybody who waits with SERVFAIL and forgets all questions. It pauses now and then, so
-    /// that the rings of answers do not overflow.
-    pub(super) fn drain(&mut self) {
-        let Self { pending, outlets, counters, context, .. } = self;
-        let mut answered = 0;
-        let questions = pending.drain(|waiter| {
-            lower(&counters.waiting);
-            outlets.servfail(&waiter, ExtendedError::NOT_READY, context);
-            answered += 1;
-            if answered % MAX_EXPIRIES == 0 {
-                std::thread::sleep(DRAIN_PAUSE);
-            }
-        });
-        counters.pending.fetch_sub(questions as u64, Ordering::Relaxed);
+    /// Answers the next who wait with SERVFAIL, as many as a ring of answers holds. `true`: nobody waits any more, and all
+    /// questions are forgotten.
+    pub(super) fn drain(&mut self) -> bool {
+        for _ in 0..MAX_EXPIRIES {
+            let Some(expired) = self.pending.expire(Tick::MAX) else {
+                let questions = self.pending.drain(|_| ());
+                self.counters.pending.fetch_sub(questions as u64, Ordering::Relaxed);
+                return true;
+            };
+            lower(&self.counters.waiting);
+            self.outlets.servfail(&expired.waiter, ExtendedError::NOT_READY, &self.context);
+        }
+        false
     }
 
     /// Ends a question with its answer. Those that others have yet to give are not needed any more.

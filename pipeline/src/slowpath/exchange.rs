@@ -4,6 +4,7 @@
 //! Here plans meet the network: what a plan says is carried out, and the plan is told what came of it.
 
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -12,13 +13,13 @@ use pmdns_config::limits::MAX_QUERIES_PER_PORT;
 
 use super::counters::{add, count};
 use super::desk::{Desk, Outcome};
-use super::network::{Ready, Timer};
+use super::network::Timer;
 use super::pending::Ticket;
 use super::plan::{Attempt, Next, Setback, Transport};
 use super::prefixes::ClientPrefix;
-use super::query::{Question, Rule};
+use super::query::{Query, Question, Rule};
 use super::shedding::Reason;
-use super::udp::{self, Flight, InFlight, Received};
+use super::udp::{Flight, InFlight, Received};
 
 /// One who leaves in a flight.
 struct Passenger {
@@ -27,6 +28,15 @@ struct Passenger {
     attempt: Attempt,
     /// How long to wait for its reply until its question is asked again.
     retry: Duration,
+}
+
+/// Between which addresses queries travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Route {
+    /// The upstream's.
+    pub(super) to: SocketAddr,
+    /// Ours, if the operator chose one.
+    pub(super) from: Option<IpAddr>,
 }
 
 /// Those who leave in one flight.
@@ -78,18 +88,6 @@ impl Desk {
             count(&self.counters.hedged);
             self.advance(ticket);
         }
-    }
-
-    /// Hears every socket that has something to tell, and says how many had.
-    pub(super) fn hear(&mut self) -> usize {
-        let ready = self.network.ready();
-        for socket in &ready {
-            match *socket {
-                Ready::Flight(slot) => self.hear_flight(slot),
-                Ready::Connection(slot) => self.hear_connection(slot),
-            }
-        }
-        ready.len()
     }
 
     /// Gives up what is due, and goes on after pauses.
@@ -195,10 +193,8 @@ impl Desk {
         passengers: Passengers,
         (usual, patience): (Duration, Duration),
     ) {
-        let to = &self.upstreams[upstream];
-        let Some(address) = to.address.plain() else { return };
-        let (socket, ids) = match udp::socket(to.source, address) {
-            Ok(opened) => opened,
+        let ids = match self.random.ids() {
+            Ok(ids) => ids,
             Err(error) => {
                 self.note_socket_error(&error);
                 for Passenger { ticket, attempt, .. } in passengers {
@@ -207,8 +203,6 @@ impl Desk {
                 return;
             }
         };
-        let connected = socket.connect(address);
-        let cookie = self.cookie_for(upstream, || socket.local_addr());
         let mixes = self.capabilities[upstream].speller.mixes(self.now);
         let queries = passengers
             .into_iter()
@@ -216,56 +210,83 @@ impl Desk {
             .map(|(Passenger { ticket, question, attempt, retry }, id)| {
                 let mixes = mixes && attempt.transport == Transport::Udp;
                 // Without random numbers no id would have been drawn either.
-                let spelling = mixes.then(|| udp::random_spelling().ok()).flatten();
+                let spelling = mixes.then(|| self.random.spelling().ok()).flatten();
                 let retry = Some(self.now + retry);
                 InFlight { ticket, question, attempt, id, spelling, retry }
             })
             .collect();
         let times = [self.now, self.now + usual, self.now + patience];
-        let flight = Flight::new(upstream, times, socket, cookie, queries);
+        let flight = Flight::new(upstream, times, queries);
         add(&self.upstream_counters[upstream].queries, flight.left().len() as u64);
-        let (slot, registered) = self.network.keep_flight(prefix, flight);
-        let departed = connected.and(registered).and_then(|()| self.network.flights[slot].depart());
-        if let Err(error) = departed {
-            self.break_flight(slot, &error);
+        self.network.begin_flight(prefix, flight);
+    }
+
+    /// Where a flight goes to, and from where if the operator says so.
+    pub(super) fn route_of_flight(&self, slot: usize) -> Option<Route> {
+        self.route(self.network.flights.get(slot)?.upstream)
+    }
+
+    /// Whether there is a flight in this slot.
+    pub(super) fn has_flight(&self, slot: usize) -> bool {
+        self.network.flights.contains(slot)
+    }
+
+    pub(super) fn route(&self, upstream: usize) -> Option<Route> {
+        let to = &self.upstreams[upstream];
+        Some(Route { to: to.address.plain()?, from: to.source })
+    }
+
+    /// What is to be sent for a flight, whose address at our end is `local`.
+    pub(super) fn messages(
+        &mut self,
+        slot: usize,
+        local: impl FnOnce() -> Option<IpAddr>,
+    ) -> impl Iterator<Item = Query> {
+        let upstream = self.network.flights.get(slot).map(|flight| flight.upstream);
+        let cookie = upstream.and_then(|upstream| self.cookie_for(upstream, local));
+        let flight = self.network.flights.get_mut(slot);
+        flight.into_iter().flat_map(move |flight| {
+            flight.cookie.clone_from(&cookie);
+            flight.messages()
+        })
+    }
+
+    /// Takes in a datagram that has come for a flight.
+    pub(super) fn hear_flight(&mut self, slot: usize, datagram: &[u8]) {
+        let Some(flight) = self.network.flights.get_mut(slot) else { return };
+        let (upstream, sent) = (flight.upstream, flight.sent);
+        let received = flight.sort(datagram);
+        if flight.left().is_empty() {
+            self.network.close_flight(slot);
+        }
+        let counters = &self.upstream_counters[upstream];
+        match received {
+            Received::Reply(query, learnt) => {
+                self.note_reply(upstream, sent);
+                self.take_reply(&query, datagram, learnt);
+            }
+            Received::Respelt(query) => {
+                self.note_respelt(upstream);
+                self.learn(query.ticket, query.attempt, Setback::Respelt);
+            }
+            Received::Cookieless(query) => {
+                count(&counters.mismatched);
+                count(&counters.cookieless);
+                self.learn(query.ticket, query.attempt, Setback::NeedsTcp);
+            }
+            Received::Mismatch => count(&counters.mismatched),
+            Received::Flood => {
+                count(&counters.mismatched);
+                self.end_flight(slot, Setback::NeedsTcp);
+            }
         }
     }
 
-    /// Receives what has come for a flight.
-    fn hear_flight(&mut self, slot: usize) {
-        while let Some(flight) = self.network.flights.get_mut(slot) {
-            let (upstream, sent) = (flight.upstream, flight.sent);
-            match flight.receive(&mut self.network.buffer) {
-                Ok(Received::Nothing) => return,
-                Ok(Received::Reply(query, len, learnt)) => {
-                    if flight.left().is_empty() {
-                        self.network.close_flight(slot);
-                    }
-                    self.note_reply(upstream, sent);
-                    self.take_reply(&query, len, learnt);
-                }
-                Ok(Received::Respelt(query)) => {
-                    if flight.left().is_empty() {
-                        self.network.close_flight(slot);
-                    }
-                    self.note_respelt(upstream);
-                    self.learn(query.ticket, query.attempt, Setback::Respelt);
-                }
-                Ok(Received::Cookieless(query)) => {
-                    if flight.left().is_empty() {
-                        self.network.close_flight(slot);
-                    }
-                    count(&self.upstream_counters[upstream].mismatched);
-                    count(&self.upstream_counters[upstream].cookieless);
-                    self.learn(query.ticket, query.attempt, Setback::NeedsTcp);
-                }
-                Ok(Received::Mismatch) => count(&self.upstream_counters[upstream].mismatched),
-                Ok(Received::Flood) => {
-                    count(&self.upstream_counters[upstream].mismatched);
-                    self.end_flight(slot, Setback::NeedsTcp);
-                }
-                Err(error) => self.break_flight(slot, &error),
-            }
+    /// No socket could be opened for a flight.
+    pub(super) fn fail_flight(&mut self, slot: usize, error: &io::Error) {
+        if self.network.flights.contains(slot) {
+            self.note_socket_error(error);
+            self.end_flight(slot, Setback::Unreachable);
         }
     }
 
@@ -290,8 +311,8 @@ impl Desk {
     }
 
     /// Ends a flight that the network returned an error to.
-    fn break_flight(&mut self, slot: usize, error: &io::Error) {
-        let flight = &self.network.flights[slot];
+    pub(super) fn break_flight(&mut self, slot: usize, error: &io::Error) {
+        let Some(flight) = self.network.flights.get(slot) else { return };
         let (upstream, sent, lost) = (flight.upstream, flight.sent, flight.left().len());
         self.note_broken(upstream, error, lost as u64);
         self.note_failure(upstream, sent);

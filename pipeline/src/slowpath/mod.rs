@@ -19,6 +19,7 @@
 mod aliases;
 mod calls;
 mod capabilities;
+mod channels;
 mod cookies;
 pub(crate) mod counters;
 mod desk;
@@ -31,6 +32,7 @@ mod failures;
 mod fallback;
 mod groups;
 mod health;
+mod kernel;
 mod lists;
 mod network;
 mod nxdomain;
@@ -38,12 +40,14 @@ mod nxdomain;
 mod odds;
 mod orders;
 mod outlets;
+mod output;
 mod pending;
 mod plan;
 mod prefetch;
 mod prefixes;
 mod query;
 mod quota;
+mod random;
 mod reading;
 mod refusals;
 mod retry;
@@ -65,20 +69,23 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use crossbeam_channel::Receiver;
-use pmdns_config::{Forward, Group, Health as HealthSettings, SlowPath, Upstream, View};
+use pmdns_config::{
+    Forward, Group, Health as HealthSettings, SlowPath as Settings, Upstream, View,
+};
 use pmdns_nics::FramePool;
 use pmdns_stages::cache::{Cache, Hit, Lifetimes, Writer};
 use pmdns_stages::encode::Encode;
 use pmdns_stages::miss::Miss;
 use pmdns_stages::policy::Ruleset;
 
+pub(crate) use channels::{MAX_BLOCKS, purge};
+pub use channels::{Order, orders};
 pub use counters::{
     CacheCounters, CacheSnapshot, Counters, CountersSnapshot, UpstreamCounters, UpstreamSnapshot,
 };
 pub use dnssec::{AnchorError, Anchors};
 pub use encrypted::{Trust, TrustError};
-pub(crate) use orders::{Block, MAX_BLOCKS, purge};
-pub use orders::{Order, orders};
+pub(crate) use orders::Block;
 pub use outlets::Answered;
 pub use prefixes::PrefixLengths;
 
@@ -88,17 +95,20 @@ use crate::rules::Tray;
 use aliases::Leads;
 use capabilities::Capabilities;
 use cookies::Bakery;
-use desk::Desk;
-use dnssec::Validation;
-use encrypted::Encrypted;
+use desk::{Desk, Time};
+use dnssec::{Validation, ValidationThread};
+use encrypted::{Encrypted, EncryptedThread};
 use failures::Failures;
 use groups::Groups;
 use health::Health;
+use kernel::Kernel;
 use network::Network;
 use orders::Orders;
 use outlets::Outlets;
+use output::Output;
 use pending::{Limits, Pending};
 use prefetch::Prefetch;
+use random::Random;
 use refusals::Refusals;
 use retry::RetryTimeout;
 use stale::Stale;
@@ -106,7 +116,13 @@ use subnets::Subnets;
 use variants::Variants;
 
 /// Misses taken from one ring before the next ring's turn.
-const TAKE: usize = 32;
+const MAX_MISSES: usize = 32;
+/// Notes of hits taken from one ring in a turn.
+const MAX_NOTES: usize = 256;
+/// Reports of the threads beside this one taken in one turn; misses wait meanwhile.
+const MAX_REPORTS: usize = 256;
+/// A pause while draining: longer than an idle data core naps.
+const DRAIN_PAUSE: Duration = Duration::from_micros(500);
 /// How long a failure is remembered: as long as RFC 9520 section 3.2 demands and no longer, so that
 /// clients notice the end of an outage within a second.
 const FAILURE_LIFETIME: Duration = Duration::from_secs(1);
@@ -118,7 +134,7 @@ const NAPS: (Duration, Duration) = (Duration::from_micros(50), Duration::from_mi
 /// What one slow path thread is made of.
 pub struct SlowPathParts {
     /// Limits and the clients' deadline.
-    pub settings: SlowPath,
+    pub settings: Settings,
     /// Whom to ask, in the operator's order.
     pub upstreams: Vec<Upstream>,
     /// Whom to trust of those that are encrypted.
@@ -182,7 +198,7 @@ pub struct SlowPathParts {
 pub fn run(parts: SlowPathParts) {
     let stop = Arc::clone(&parts.stop);
     match open(parts) {
-        Ok((desk, inlets)) => serve(desk, inlets, &stop),
+        Ok(slow_path) => slow_path.serve(&stop),
         Err(error) => tracing::error!(
             "the slow path cannot start: {error}; this process may have too few files open at once \
              (ulimit -n, LimitNOFILE=)"
@@ -190,46 +206,128 @@ pub fn run(parts: SlowPathParts) {
     }
 }
 
-fn serve(mut desk: Desk, mut inlets: Vec<RingReceiver<Miss>>, stop: &AtomicBool) {
-    let mut idle_since = desk.now;
-    while !stop.load(Ordering::Relaxed) {
-        desk.read_clock();
-        desk.look_for_rules();
-        let taken = take(&mut inlets, |miss, worker| desk.take_in(miss, worker));
-        let done = desk.turn();
-        if taken > 0 || !desk.pending.is_empty() {
-            idle_since = desk.now;
+/// A resolver and all that it is told by, on one thread.
+struct SlowPath {
+    resolver: Desk,
+    kernel: Kernel,
+    encrypted: EncryptedThread,
+    validation: ValidationThread,
+    clock: Clock,
+    misses: Vec<RingReceiver<Miss>>,
+    hits: Vec<RingReceiver<Hit>>,
+    rules: Tray<Arc<Ruleset>>,
+    orders: Receiver<Order>,
+}
+
+impl SlowPath {
+    fn serve(mut self, stop: &AtomicBool) {
+        let mut idle_since = self.resolver.now;
+        while !stop.load(Ordering::Relaxed) {
+            self.read_clock();
+            let Self { resolver, rules, misses, .. } = &mut self;
+            rules.look(|rules| resolver.exchange_rules(rules));
+            let taken =
+                take::<_, MAX_MISSES>(misses, |miss, worker| resolver.take_in(miss, worker));
+            let heard = self.hear();
+            let done = heard + self.resolver.turn();
+            self.carry_out();
+            if taken > 0 || !self.resolver.pending.is_empty() {
+                idle_since = self.resolver.now;
+            }
+            if taken + done == 0 {
+                // Data cores make no system calls, so nobody can wake this thread: it has to look. Waiting
+                // for sockets instead would round its naps up to milliseconds.
+                std::thread::sleep(nap(self.resolver.now.saturating_sub(idle_since)));
+            }
         }
-        if taken + done == 0 {
-            // Data cores make no system calls, so nobody can wake this thread: it has to look. Waiting
-            // for sockets instead would round its naps up to milliseconds.
-            std::thread::sleep(nap(desk.now.saturating_sub(idle_since)));
+        self.end();
+    }
+
+    /// Answers everybody with SERVFAIL: those who wait, and those whose misses come until the workers have ended.
+    fn end(mut self) {
+        // It pauses now and then, so that the rings of answers do not overflow.
+        while !self.resolver.drain() {
+            std::thread::sleep(DRAIN_PAUSE);
+        }
+        let stopped = self.resolver.now;
+        while !self.misses.iter().all(RingReceiver::has_ended)
+            && self.resolver.now.saturating_sub(stopped) < self.resolver.deadline
+        {
+            self.read_clock();
+            let Self { resolver, misses, .. } = &mut self;
+            if take::<_, MAX_MISSES>(misses, |miss, worker| resolver.turn_away(miss, worker)) == 0 {
+                std::thread::sleep(NAPS.0);
+            }
         }
     }
-    desk.drain();
-    let stopped = desk.now;
-    while !inlets.iter().all(RingReceiver::has_ended)
-        && desk.now.saturating_sub(stopped) < desk.deadline
-    {
-        desk.read_clock();
-        if take(&mut inlets, |miss, worker| desk.turn_away(miss, worker)) == 0 {
-            std::thread::sleep(NAPS.0);
+
+    /// Reads the clock: once a turn, for all that happens in it.
+    fn read_clock(&mut self) {
+        self.resolver.set_time(time(&self.clock));
+    }
+
+    /// Tells the resolver what has come, and says how much that was.
+    fn hear(&mut self) -> usize {
+        let Self { resolver, kernel, encrypted, validation, hits, orders, .. } = self;
+        if resolver.takes_jobs()
+            && let Ok(order) = orders.try_recv()
+        {
+            resolver.begin_job(order.into_job());
+        }
+        let mut heard = kernel.hear(resolver);
+        heard += std::iter::from_fn(|| encrypted.hear())
+            .take(MAX_REPORTS)
+            .map(|report| resolver.hear_encrypted(report))
+            .count();
+        heard += std::iter::from_fn(|| validation.hear())
+            .take(MAX_REPORTS)
+            .map(|report| resolver.hear_validation(report))
+            .count();
+        heard + take::<_, MAX_NOTES>(hits, |hit, _| resolver.credit(hit))
+    }
+
+    /// Does what the resolver wants done.
+    fn carry_out(&mut self) {
+        let Self { resolver, kernel, encrypted, validation, .. } = self;
+        while let Some(output) = resolver.next_output() {
+            match output {
+                Output::SendFlight(slot) => kernel.send_flight(slot, resolver),
+                Output::CloseFlight(slot) => kernel.close_flight(slot),
+                Output::Connect(slot) => kernel.connect(slot, resolver),
+                Output::Write(slot) => kernel.write(slot, resolver),
+                Output::CloseConnection(slot) => kernel.close_connection(slot),
+                Output::AskEncrypted(request) => {
+                    if let Err(report) = encrypted.ask(request) {
+                        resolver.hear_encrypted(report);
+                    }
+                }
+                Output::Validate(work) => validation.begin(work),
+            }
         }
     }
 }
 
-/// Hands up to [`TAKE`] misses from each ring to `take_in`, with the worker they come from, and says how
+/// The time now.
+fn time(clock: &Clock) -> Time {
+    let now = clock.now();
+    Time { context: clock.context(now), now: clock.duration_of(now) }
+}
+
+/// Hands up to so many values from each ring to `take_in`, with the worker they come from, and says how
 /// many there were.
-fn take(inlets: &mut [RingReceiver<Miss>], mut take_in: impl FnMut(Miss, usize)) -> usize {
+fn take<T, const MOST: usize>(
+    rings: &mut [RingReceiver<T>],
+    mut take_in: impl FnMut(T, usize),
+) -> usize {
     let mut taken = 0;
-    let mut misses: ArrayVec<Miss, TAKE> = ArrayVec::new();
-    for (worker, inlet) in inlets.iter_mut().enumerate() {
-        taken += inlet.pop_batch(&mut misses, TAKE);
-        if !misses.is_empty() {
-            inlet.publish();
+    let mut values: ArrayVec<T, MOST> = ArrayVec::new();
+    for (worker, ring) in rings.iter_mut().enumerate() {
+        taken += ring.pop_batch(&mut values, MOST);
+        if !values.is_empty() {
+            ring.publish();
         }
-        for miss in misses.drain(..) {
-            take_in(miss, worker);
+        for value in values.drain(..) {
+            take_in(value, worker);
         }
     }
     taken
@@ -241,7 +339,7 @@ fn nap(idle: Duration) -> Duration {
     NAPS.0.saturating_mul(seconds.saturating_add(1)).min(NAPS.1)
 }
 
-fn open(parts: SlowPathParts) -> io::Result<(Desk, Vec<RingReceiver<Miss>>)> {
+fn open(parts: SlowPathParts) -> io::Result<SlowPath> {
     let settings = &parts.settings;
     // What the settings allow is for all threads together.
     let share = |limit: usize| (limit / settings.threads.max(1)).max(1);
@@ -256,18 +354,26 @@ fn open(parts: SlowPathParts) -> io::Result<(Desk, Vec<RingReceiver<Miss>>)> {
     };
     let groups = Groups::new(&parts.upstreams, &parts.groups, &parts.forwards, &parts.views);
     parts.cache_counters.publish(&parts.writer.stats());
-    let now = parts.clock.now();
+    let Time { context, now } = time(&parts.clock);
     let retries = parts
         .upstreams
         .iter()
         .map(|one| RetryTimeout::new(Duration::from_millis(one.timeout_ms), deadline));
-    let desk = Desk {
-        context: parts.clock.context(now),
-        now: parts.clock.duration_of(now),
-        stale: Stale::new(&parts.keeping, &parts.clock, deadline),
+    let encrypted = EncryptedThread::start(
+        &parts.upstreams,
+        &settings.bootstrap,
+        &parts.trust,
+        &parts.upstream_counters,
+    )?;
+    let trust = parts.anchors.map(|anchors| anchors.trust().clone());
+    let (mut rings, answers_to) = (parts.outlets, parts.answers_to);
+    let mut random = Random::of_the_system();
+    let resolver = Desk {
+        context,
+        now,
+        stale: Stale::new(&parts.keeping, |duration| parts.clock.ticks_of(duration), deadline),
         nxdomain_cut: parts.keeping.nxdomain_cut,
         client_patience: parts.clock.ticks_of(deadline),
-        clock: parts.clock,
         deadline,
         queries_per_port: settings.queries_per_port,
         lifetimes: parts.lifetimes,
@@ -275,16 +381,12 @@ fn open(parts: SlowPathParts) -> io::Result<(Desk, Vec<RingReceiver<Miss>>)> {
         health: Health::new(&parts.health, retries),
         probe_timeout: Duration::from_millis(parts.health.timeout_ms),
         capabilities: parts.upstreams.iter().map(|one| Capabilities::new(one.mix_case)).collect(),
-        bakery: Bakery::new(udp::random()?),
+        bakery: Bakery::new(random.bytes()?),
         variants: Variants::default(),
-        network: Network::new(parts.upstreams.len(), sockets::share(settings))?,
-        encrypted: Encrypted::start(
-            &parts.upstreams,
-            &settings.bootstrap,
-            &parts.trust,
-            &parts.upstream_counters,
-        )?,
-        validation: Validation::start(parts.anchors, deadline)?,
+        network: Network::new(parts.upstreams.len(), sockets::share(settings)),
+        random,
+        encrypted: Encrypted::new(parts.upstreams.len()),
+        validation: Validation::new(trust.clone()),
         upstreams: parts.upstreams,
         upstream_counters: parts.upstream_counters,
         cache_counters: parts.cache_counters,
@@ -293,10 +395,8 @@ fn open(parts: SlowPathParts) -> io::Result<(Desk, Vec<RingReceiver<Miss>>)> {
         writer: parts.writer,
         outlets: Outlets {
             encode: parts.encode,
-            rules: parts.rules,
             pool: parts.pool,
-            rings: parts.outlets,
-            answers_to: parts.answers_to,
+            deliver: Box::new(move |worker, answer| rings[answers_to[worker]].push(answer)),
             counters: Arc::clone(&parts.counters),
         },
         counters: parts.counters,
@@ -304,12 +404,21 @@ fn open(parts: SlowPathParts) -> io::Result<(Desk, Vec<RingReceiver<Miss>>)> {
         prefixes: parts.prefixes,
         refusals: Refusals::default(),
         failures: Failures::new(FAILURE_LIFETIME),
-        orders: Orders::new(parts.orders),
-        hits: parts.hits,
+        orders: Orders::default(),
         prefetch: Prefetch::new(parts.prefetch, settings.threads),
         leads: Leads::default(),
     };
-    Ok((desk, parts.inlets))
+    Ok(SlowPath {
+        resolver,
+        kernel: Kernel::new(Random::of_the_system())?,
+        encrypted,
+        validation: ValidationThread::start(trust, deadline)?,
+        clock: parts.clock,
+        misses: parts.inlets,
+        hits: parts.hits,
+        rules: parts.rules,
+        orders: parts.orders,
+    })
 }
 
 #[cfg(test)]

@@ -1,26 +1,22 @@
-//! What one slow path thread has on the network: its sockets, the queries that wait to leave, and what
-//! is due when. What it does with them is in [`super::exchange`].
+//! What one slow path thread has on the network: flights and connections, the queries that wait to leave, and what
+//! is due when. What it does with them is in [`super::exchange`]; their sockets are in [`super::kernel`].
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::io;
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
-use mio::{Events, Interest, Poll, Token};
 use pmdns_config::limits::MAX_QUERIES_PER_PORT;
 use slab::Slab;
 
+use super::output::Output;
 use super::pending::Ticket;
 use super::plan::{Attempt, Transport};
 use super::prefixes::ClientPrefix;
 use super::quota::Quota;
 use super::round_robin::RoundRobin;
 use super::tcp::Connection;
-use super::udp::{Flight, MAX_DATAGRAM};
+use super::udp::Flight;
 
-/// Sockets looked at in one turn; each may have replies to a whole flight, and misses wait meanwhile. What else
-/// is ready is so at the next turn.
-const MAX_READY: usize = 32;
 /// Timers served in one turn.
 pub(super) const MAX_DUE: usize = 256;
 /// TCP connections a thread has open at once; each may hold a reply of 64 kB.
@@ -29,8 +25,6 @@ const MAX_TCP: usize = 256;
 /// The network of one thread.
 #[derive(Debug)]
 pub(super) struct Network {
-    poll: Poll,
-    events: Events,
     pub(super) flights: Slab<Flight>,
     pub(super) connections: Slab<Connection>,
     /// Flights all of whose queries are late, and when they left; some have ended since.
@@ -50,8 +44,8 @@ pub(super) struct Network {
     /// Whose each flight is, and each connection, by slot.
     flights_of: HashMap<usize, ClientPrefix>,
     connections_of: HashMap<usize, ClientPrefix>,
-    /// Where datagrams are received.
-    pub(super) buffer: Box<[u8; MAX_DATAGRAM]>,
+    /// What is to be done, in this order.
+    pub(super) outputs: VecDeque<Output>,
     max_sockets: usize,
     /// Whether in this turn something could not leave because its prefix has its part of the sockets.
     pub(super) is_held_back: bool,
@@ -83,19 +77,10 @@ pub(super) struct NextCall {
     pub(super) line: Option<usize>,
 }
 
-/// A socket with something to tell.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Ready {
-    Flight(usize),
-    Connection(usize),
-}
-
 impl Network {
     /// No socket yet, of `max_sockets` to so many upstreams.
-    pub(super) fn new(upstreams: usize, max_sockets: usize) -> io::Result<Self> {
-        Ok(Self {
-            poll: Poll::new()?,
-            events: Events::with_capacity(MAX_READY),
+    pub(super) fn new(upstreams: usize, max_sockets: usize) -> Self {
+        Self {
             flights: Slab::new(),
             connections: Slab::new(),
             late: VecDeque::new(),
@@ -107,25 +92,10 @@ impl Network {
             connection_quota: Quota::new(max_sockets.min(MAX_TCP)),
             flights_of: HashMap::new(),
             connections_of: HashMap::new(),
-            buffer: Box::new([0; MAX_DATAGRAM]),
+            outputs: VecDeque::new(),
             max_sockets,
             is_held_back: false,
-        })
-    }
-
-    /// Which sockets have something to tell. Does not wait.
-    pub(super) fn ready(&mut self) -> ArrayVec<Ready, MAX_READY> {
-        let mut ready = ArrayVec::new();
-        if self.flights.is_empty() && self.connections.is_empty() {
-            return ready;
         }
-        if let Err(error) = self.poll.poll(&mut self.events, Some(Duration::ZERO)) {
-            // Interrupted by a signal: the next turn is soon.
-            tracing::debug!("polling sockets: {error}");
-            return ready;
-        }
-        ready.extend(self.events.iter().take(MAX_READY).map(|event| Ready::of(event.token())));
-        ready
     }
 
     /// What is due by `now`, first things first, a bounded number at a time.
@@ -238,22 +208,15 @@ impl Network {
         (nothing_departs || !may_depart) && (nobody_calls || !may_call)
     }
 
-    /// Keeps a flight of `prefix` and listens for its replies. It is kept, in the slot that is returned, even if that
-    /// fails.
-    pub(super) fn keep_flight(
-        &mut self,
-        prefix: ClientPrefix,
-        mut flight: Flight,
-    ) -> (usize, io::Result<()>) {
-        let entry = self.flights.vacant_entry();
-        let (slot, token) = (entry.key(), Ready::Flight(entry.key()).token());
-        let registered =
-            self.poll.registry().register(&mut flight.socket, token, Interest::READABLE);
-        self.timers.insert((flight.timer, Timer::Flight(slot)));
-        entry.insert(flight);
+    /// Lets a flight of `prefix` leave, and says in which slot it is.
+    pub(super) fn begin_flight(&mut self, prefix: ClientPrefix, flight: Flight) -> usize {
+        let timer = flight.timer;
+        let slot = self.flights.insert(flight);
+        self.timers.insert((timer, Timer::Flight(slot)));
         self.flight_quota.take(prefix);
         self.flights_of.insert(slot, prefix);
-        (slot, registered)
+        self.outputs.push_back(Output::SendFlight(slot));
+        slot
     }
 
     /// Sets a flight's timer to when it has to be looked at.
@@ -304,24 +267,23 @@ impl Network {
         let flight = self.flights.remove(slot);
         self.stop_charging(slot);
         self.timers.remove(&(flight.timer, Timer::Flight(slot)));
+        self.outputs.push_back(Output::CloseFlight(slot));
         flight
     }
 
-    /// Keeps a connection of `prefix`, in the slot that is returned, and listens to it.
-    pub(super) fn keep_connection(
+    /// Begins a connection of `prefix`, and says in which slot it is.
+    pub(super) fn begin_connection(
         &mut self,
         prefix: ClientPrefix,
-        mut connection: Connection,
-    ) -> io::Result<usize> {
-        let entry = self.connections.vacant_entry();
-        let (slot, token) = (entry.key(), Ready::Connection(entry.key()).token());
-        let both = Interest::READABLE | Interest::WRITABLE;
-        self.poll.registry().register(&mut connection.stream, token, both)?;
-        self.timers.insert((connection.timer, Timer::Connection(slot)));
-        entry.insert(connection);
+        connection: Connection,
+    ) -> usize {
+        let timer = connection.timer;
+        let slot = self.connections.insert(connection);
+        self.timers.insert((timer, Timer::Connection(slot)));
         self.connection_quota.take(prefix);
         self.connections_of.insert(slot, prefix);
-        Ok(slot)
+        self.outputs.push_back(Output::Connect(slot));
+        slot
     }
 
     /// Sets a connection's timer to when it has to be looked at.
@@ -340,30 +302,13 @@ impl Network {
             self.connection_quota.give_back(prefix);
         }
         self.timers.remove(&(connection.timer, Timer::Connection(slot)));
+        self.outputs.push_back(Output::CloseConnection(slot));
         connection
-    }
-}
-
-impl Ready {
-    /// Flights have even tokens, connections odd ones.
-    fn token(self) -> Token {
-        match self {
-            Self::Flight(slot) => Token(2 * slot),
-            Self::Connection(slot) => Token(2 * slot + 1),
-        }
-    }
-
-    fn of(token: Token) -> Self {
-        match token.0 % 2 {
-            0 => Self::Flight(token.0 / 2),
-            _ => Self::Connection(token.0 / 2),
-        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv4Addr, TcpListener};
     use std::rc::Rc;
 
     use super::super::query::Question;
@@ -372,14 +317,11 @@ mod tests {
 
     const START: Duration = Duration::from_secs(100);
 
-    /// A network of so many sockets, a connection on it, and its other end.
-    fn connected(max_sockets: usize) -> (Network, usize, TcpListener) {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let mut network = Network::new(2, max_sockets).unwrap();
-        let address = listener.local_addr().unwrap();
-        let connection = Connection::open(1, None, address, START).unwrap().unwrap();
-        let slot = network.keep_connection(ClientPrefix::OURS, connection).unwrap();
-        (network, slot, listener)
+    /// A network of so many sockets, and a connection on it.
+    fn connected(max_sockets: usize) -> (Network, usize) {
+        let mut network = Network::new(2, max_sockets);
+        let slot = network.begin_connection(ClientPrefix::OURS, Connection::new(1, START));
+        (network, slot)
     }
 
     /// Puts a query on the connection that expires at `expires`.
@@ -387,16 +329,16 @@ mod tests {
         let attempt = Attempt { upstream: 1, transport: Transport::Tcp, edns: true, late: false };
         let call = (Ticket::NONE, Rc::new(Question::probe()), attempt);
         let patience = expires - START;
-        network.connections[slot].call(call, None, START, (patience, patience)).unwrap();
+        network.connections[slot].call(call, 0, START, (patience, patience));
         network.set_timer(slot);
     }
 
     #[test]
     fn connections_that_nobody_uses_make_room() {
-        let (mut network, slot, _listener) = connected(1);
+        let (mut network, slot) = connected(1);
         assert!(!network.has_socket() && network.may_fly() && network.connections.is_empty());
         assert!(network.timers.is_empty(), "it took its timer along");
-        let (mut network, slot_in_use, _listener) = connected(1);
+        let (mut network, slot_in_use) = connected(1);
         assert_eq!(slot, slot_in_use);
         call(&mut network, slot, START * 2);
         assert!(!network.may_fly() && !network.may_connect(), "somebody waits for a reply");
@@ -405,7 +347,7 @@ mod tests {
 
     #[test]
     fn a_connection_is_looked_at_when_its_first_query_expires_or_when_it_has_been_idle() {
-        let (mut network, slot, _listener) = connected(8);
+        let (mut network, slot) = connected(8);
         let idle = network.connections[slot].due();
         assert!(idle > START);
         let soon = START + Duration::from_millis(800);
@@ -425,7 +367,7 @@ mod tests {
 
     #[test]
     fn calls_to_an_upstream_without_a_connection_do_not_hold_up_those_to_another() {
-        let (mut network, slot, _listener) = connected(1);
+        let (mut network, slot) = connected(1);
         call(&mut network, slot, START * 2);
         let [blocked, connected] = [0, 1].map(|upstream| Attempt {
             upstream,
@@ -446,13 +388,10 @@ mod tests {
 
     #[test]
     fn audit_08_one_prefix_does_not_take_every_connection() {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let address = listener.local_addr().unwrap();
-        let mut network = Network::new(1, 18).unwrap();
+        let mut network = Network::new(1, 18);
         let attempt = Attempt { upstream: 0, transport: Transport::Tcp, edns: true, late: false };
         let connect = |network: &mut Network, prefix| {
-            let connection = Connection::open(0, None, address, START).unwrap().unwrap();
-            let slot = network.keep_connection(prefix, connection).unwrap();
+            let slot = network.begin_connection(prefix, Connection::new(0, START));
             while network.connections[slot].has_room() {
                 call(network, slot, START * 2);
             }
@@ -471,7 +410,7 @@ mod tests {
 
     #[test]
     fn a_full_connection_is_no_line() {
-        let (mut network, slot, _listener) = connected(8);
+        let (mut network, slot) = connected(8);
         for _ in 0..1000 {
             if network.line_to(1).is_none() {
                 break;

@@ -4,11 +4,9 @@
 //! try out, so he is told all but some bits of each secret, and his share of hits is compared with what it should be.
 //! `cargo test -p pmdns --lib odds -- --nocapture` prints the table of docs/security.md.
 
-use std::net::Ipv4Addr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use mio::net::UdpSocket;
 use pmdns_stages::testing::query;
 use pmdns_stages::wire::dns::{flag, header};
 use pmdns_stages::wire::edns::{OPT_LEN, OPTION_HEAD_LEN};
@@ -115,7 +113,6 @@ impl Setting {
     }
 
     fn target(&self, question: &Rc<Question>, random: &mut Random) -> Target {
-        let socket = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let mut cookie = Jar::default().take(CLIENT, Duration::ZERO);
         cookie.is_expected = true;
         let id = random.bits(ID_BITS) as u16;
@@ -136,8 +133,8 @@ impl Setting {
         let queries =
             [(Rc::clone(question), id)].into_iter().chain(company).map(in_flight).collect();
         let cookie = self.cookies.then_some(cookie);
-        let flight =
-            Flight::new(0, [Duration::ZERO; 3], UdpSocket::from_std(socket), cookie, queries);
+        let mut flight = Flight::new(0, [Duration::ZERO; 3], queries);
+        flight.cookie = cookie;
         Target { port, flight }
     }
 

@@ -2,9 +2,8 @@
 //! down, take in what was written down. What it does by itself when it gets other rules: judge them again. Each is done
 //! in slices between turns, so that misses never wait long.
 
-use std::time::Duration;
+use std::sync::Arc;
 
-use crossbeam_channel::{Receiver, Sender, TryRecvError, TrySendError};
 use pmdns_stages::cache::{Entry, Head, NameBuffer, Purge, Verdict, Walk, Words};
 use pmdns_stages::policy::Ruleset;
 
@@ -17,41 +16,64 @@ const STEPS: usize = 1024;
 const JUDGED: usize = 256;
 /// Words of a block of entries, beyond which it is sent.
 const BLOCK_WORDS: usize = 8192;
-/// Orders under way at a time; more wait in the channel.
+/// Jobs under way at a time.
 const MAX_UNDER_WAY: usize = 8;
-/// Orders that may wait for a thread.
-const MAX_ORDERS: usize = 8;
-/// Blocks of entries that may wait for whoever writes them down, and for the thread that takes them in.
-pub(crate) const MAX_BLOCKS: usize = 4;
-/// How long a thread may take to do what it was told. Only one that has ended takes so long.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Entries' words, one after another.
 pub(crate) type Block = Vec<u64>;
 
-/// An order.
-#[derive(Debug)]
-pub enum Order {
+/// A job on the thread's shard of the cache. What it brings goes through functions, which never wait.
+pub(super) enum Job {
     /// Lose these, and say how many there were.
-    Purge(Purge, Sender<u64>),
-    /// Send every answer that can be found, in blocks, and then an empty one.
-    Dump(Sender<Block>),
+    Purge(Purge, Box<dyn FnOnce(u64)>),
+    /// Give every answer that can be found, in blocks, and then an empty one.
+    Dump(Box<dyn FnMut(Block) -> Result<(), NotTaken>>),
     /// Take in what comes, as far as there is nothing newer, and say in the end how many answers were kept.
-    Load(Receiver<Vec<Entry>>, Sender<u64>),
+    Load(Box<dyn FnMut() -> Loaded>, Box<dyn FnOnce(u64)>),
 }
 
-/// An order, and how far it has come.
-#[derive(Debug)]
+/// Why a block was not taken.
+pub(super) enum NotTaken {
+    /// There is no room for it now.
+    Full(Block),
+    /// Nobody wants it any more.
+    Unwanted,
+}
+
+/// What there is to be taken in.
+pub(super) enum Loaded {
+    /// These answers.
+    Entries(Vec<Entry>),
+    /// Nothing yet.
+    Nothing,
+    /// Nothing more.
+    End,
+}
+
+/// A job, and how far it has come.
 enum UnderWay {
-    Purge { purge: Purge, walk: Walk, lost: u64, done: Sender<u64> },
-    Dump { walk: Walk, block: Block, is_walked: bool, to: Sender<Block> },
-    Load { from: Receiver<Vec<Entry>>, kept: u64, done: Sender<u64> },
+    Purge {
+        purge: Purge,
+        walk: Walk,
+        lost: u64,
+        done: Option<Box<dyn FnOnce(u64)>>,
+    },
+    Dump {
+        walk: Walk,
+        block: Block,
+        is_walked: bool,
+        to: Box<dyn FnMut(Block) -> Result<(), NotTaken>>,
+    },
+    Load {
+        from: Box<dyn FnMut() -> Loaded>,
+        kept: u64,
+        done: Option<Box<dyn FnOnce(u64)>>,
+    },
 }
 
-/// The orders of one thread.
-#[derive(Debug)]
+/// The jobs of one thread.
+#[derive(Default)]
 pub(super) struct Orders {
-    waiting: Receiver<Order>,
     under_way: Vec<UnderWay>,
     /// How far the answers have been judged again, if that is under way.
     judging: Option<Walk>,
@@ -59,31 +81,11 @@ pub(super) struct Orders {
     rules_changed: bool,
 }
 
-/// Where a thread of the slow path is told what to do, and where it hears of it.
-pub fn orders() -> (Sender<Order>, Receiver<Order>) {
-    crossbeam_channel::bounded(MAX_ORDERS)
-}
-
-/// Tells every thread to purge, waits until all have, and says how many answers were lost. `None`: a thread has ended.
-pub(crate) fn purge(threads: &[Sender<Order>], purge: &Purge) -> Option<u64> {
-    let (done, lost) = crossbeam_channel::bounded(threads.len());
-    for thread in threads {
-        thread.send_timeout(Order::Purge(purge.clone(), done.clone()), PATIENCE).ok()?;
-    }
-    drop(done);
-    threads.iter().map(|_| lost.recv_timeout(PATIENCE).ok()).sum()
-}
-
-impl Orders {
-    pub(super) fn new(waiting: Receiver<Order>) -> Self {
-        Self { waiting, under_way: Vec::new(), judging: None, rules_changed: false }
-    }
-}
-
 impl Desk {
-    /// Takes new rules, if there are any. All answers in the cache are then judged again.
-    pub(super) fn look_for_rules(&mut self) {
-        self.orders.rules_changed |= self.outlets.look_for_rules();
+    /// Exchanges the rules in use for others. All answers in the cache are then judged again.
+    pub(super) fn exchange_rules(&mut self, rules: &mut Arc<Ruleset>) {
+        self.outlets.encode.exchange(rules);
+        self.orders.rules_changed = true;
     }
 
     /// Goes on with the orders under way, and says how many there are.
@@ -117,12 +119,17 @@ impl Desk {
         1
     }
 
+    /// Whether another job may begin.
+    pub(super) fn takes_jobs(&self) -> bool {
+        self.orders.under_way.len() < MAX_UNDER_WAY
+    }
+
+    /// Begins a job.
+    pub(super) fn begin_job(&mut self, job: Job) {
+        self.orders.under_way.push(UnderWay::new(job));
+    }
+
     fn go_on_with_orders(&mut self) -> usize {
-        if self.orders.under_way.len() < MAX_UNDER_WAY
-            && let Ok(order) = self.orders.waiting.try_recv()
-        {
-            self.orders.under_way.push(UnderWay::new(order));
-        }
         if self.orders.under_way.is_empty() {
             return 0;
         }
@@ -146,8 +153,9 @@ impl Desk {
                     let matches = |entry: &Entry| purge.matches(&entry.words(), &mut buffer);
                     *lost += self.subnets.lose(matches, &self.counters);
                 }
-                // Whoever asked may have lost patience; the answers are lost all the same.
-                let _ = is_done.then(|| done.try_send(*lost));
+                if is_done && let Some(done) = done.take() {
+                    done(*lost);
+                }
                 is_done
             }
             UnderWay::Dump { walk, block, is_walked, to } => {
@@ -158,26 +166,28 @@ impl Desk {
                     return false;
                 }
                 let is_last = block.is_empty();
-                match to.try_send(std::mem::take(block)) {
+                match to(std::mem::take(block)) {
                     Ok(()) => is_last,
-                    Err(TrySendError::Full(rest)) => {
+                    Err(NotTaken::Full(rest)) => {
                         *block = rest;
                         false
                     }
-                    Err(TrySendError::Disconnected(_)) => true,
+                    Err(NotTaken::Unwanted) => true,
                 }
             }
-            UnderWay::Load { from, kept, done } => match from.try_recv() {
-                Ok(entries) => {
+            UnderWay::Load { from, kept, done } => match from() {
+                Loaded::Entries(entries) => {
                     *kept += entries
                         .into_iter()
                         .map(|entry| u64::from(self.take_back(entry)))
                         .sum::<u64>();
                     false
                 }
-                Err(TryRecvError::Empty) => false,
-                Err(TryRecvError::Disconnected) => {
-                    let _ = done.try_send(*kept);
+                Loaded::Nothing => false,
+                Loaded::End => {
+                    if let Some(done) = done.take() {
+                        done(*kept);
+                    }
                     true
                 }
             },
@@ -231,15 +241,12 @@ fn judge(rules: &Ruleset, entry: &impl Words, copy: impl FnOnce() -> Option<Entr
 }
 
 impl UnderWay {
-    fn new(order: Order) -> Self {
-        match order {
-            Order::Purge(purge, done) => {
-                Self::Purge { purge, walk: Walk::default(), lost: 0, done }
-            }
-            Order::Dump(to) => {
-                Self::Dump { walk: Walk::default(), block: Block::new(), is_walked: false, to }
-            }
-            Order::Load(from, done) => Self::Load { from, kept: 0, done },
+    fn new(job: Job) -> Self {
+        let walk = Walk::default();
+        match job {
+            Job::Purge(purge, done) => Self::Purge { purge, walk, lost: 0, done: Some(done) },
+            Job::Dump(to) => Self::Dump { walk, block: Block::new(), is_walked: false, to },
+            Job::Load(from, done) => Self::Load { from, kept: 0, done: Some(done) },
         }
     }
 }

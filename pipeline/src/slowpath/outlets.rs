@@ -8,15 +8,13 @@ use pmdns_nics::{Frame, FramePool};
 use pmdns_stages::cache::{Entry, EntryRef, Head};
 use pmdns_stages::encode::Encode;
 use pmdns_stages::miss::Miss;
-use pmdns_stages::policy::{LocalRef, Ruleset};
+use pmdns_stages::policy::LocalRef;
 use pmdns_stages::wire::dns::Rcode;
 use pmdns_stages::wire::edns::ExtendedError;
 use pmdns_stages::{Answer, Context, Packet, Stage, Step, Tick};
 
 use super::counters::{Counters, count};
 use super::pending::Waiter;
-use crate::ring::RingSender;
-use crate::rules::Tray;
 
 /// An answer on its way to the core that transmits it.
 #[derive(Debug)]
@@ -27,18 +25,17 @@ pub struct Answered {
     pub received: Tick,
 }
 
+/// Takes an answer to a miss of this worker on its way. If there is no room for it, it comes back.
+pub(super) type Deliver = Box<dyn FnMut(usize, Answered) -> Result<(), Answered>>;
+
 /// What is needed to answer clients. Every miss that is not shed earlier is counted here, once.
 pub(super) struct Outlets {
     /// Writes the answers.
     pub(super) encode: Encode,
-    /// Where other rules for it come from.
-    pub(super) rules: Tray<Arc<Ruleset>>,
     /// Gives the frames for them.
     pub(super) pool: FramePool,
-    /// Rings to the cores that transmit.
-    pub(super) rings: Vec<RingSender<Answered>>,
-    /// Which of the rings answers a worker's misses.
-    pub(super) answers_to: Vec<usize>,
+    /// Takes them to a core that transmits.
+    pub(super) deliver: Deliver,
     /// Where answers are counted.
     pub(super) counters: Arc<Counters>,
 }
@@ -59,17 +56,6 @@ enum Fate {
 }
 
 impl Outlets {
-    /// Takes new rules, if there are any, and gives back those in use. Says whether there were any.
-    pub(super) fn look_for_rules(&mut self) -> bool {
-        let Self { encode, rules, .. } = self;
-        let mut have_changed = false;
-        rules.look(|rules| {
-            encode.exchange(rules);
-            have_changed = true;
-        });
-        have_changed
-    }
-
     /// Answers that there is no answer, and why.
     pub(super) fn servfail(&mut self, waiter: &Waiter, why: ExtendedError, context: &Context) {
         let Waiter { miss, worker } = waiter;
@@ -151,7 +137,7 @@ impl Outlets {
     fn hand_over(&mut self, packet: Packet, step: Step, worker: usize) -> Fate {
         let answered = Answered { received: packet.received, frame: packet.frame };
         match step {
-            Step::TRANSMIT => match self.rings[self.answers_to[worker]].push(answered) {
+            Step::TRANSMIT => match (self.deliver)(worker, answered) {
                 Ok(()) => Fate::Sent,
                 // Full means drop the newest: the client will ask again, and then hit the cache.
                 Err(_answered) => Fate::RingFull,

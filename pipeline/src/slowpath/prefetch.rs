@@ -9,7 +9,6 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use arrayvec::ArrayVec;
 use pmdns_config::Prefetch as Settings;
 use pmdns_stages::cache::{Entry, Head, Hit, Key, Standing};
 
@@ -19,8 +18,6 @@ use super::network::Timer;
 use super::pending::Admission;
 use super::query::Question;
 
-/// Notes of hits taken from one ring in a turn.
-const MAX_NOTES: usize = 256;
 /// Refreshes that may be planned at once; 16 bytes each.
 const MAX_PLANNED: usize = 1 << 16;
 /// Plans looked at in one turn.
@@ -97,21 +94,8 @@ impl Prefetch {
 }
 
 impl Desk {
-    /// Takes what the data cores tell of hits, and says how many notes there were.
-    pub(super) fn credit_hits(&mut self) -> usize {
-        let mut taken = 0;
-        let mut notes: ArrayVec<Hit, MAX_NOTES> = ArrayVec::new();
-        for index in 0..self.hits.len() {
-            taken += self.hits[index].pop_batch(&mut notes, MAX_NOTES);
-            if !notes.is_empty() {
-                self.hits[index].publish();
-            }
-            notes.drain(..).for_each(|hit| self.credit(hit));
-        }
-        taken
-    }
-
-    fn credit(&mut self, hit: Hit) {
+    /// Credits a hit that a data core tells of to its answer.
+    pub(super) fn credit(&mut self, hit: Hit) {
         let now = self.context.seconds;
         let Some(standing) = self.writer.credit(hit, now) else { return };
         if standing.is_planned || !self.prefetch.is_worth(&standing, now) {

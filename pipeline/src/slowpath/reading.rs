@@ -2,8 +2,7 @@
 //!
 //! docs/adr/0026-what-is-believed-of-replies.md says what is believed and why.
 
-use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use pmdns_config::Upstream;
 use pmdns_stages::cache::{Entry, Unusable};
@@ -48,17 +47,17 @@ impl Desk {
     pub(super) fn cookie_for(
         &self,
         upstream: usize,
-        local: impl FnOnce() -> io::Result<SocketAddr>,
+        local: impl FnOnce() -> Option<IpAddr>,
     ) -> Option<Sent> {
         let to = &self.upstreams[upstream];
         let address = to.address.plain().filter(|_| to.cookies)?;
-        let source = to.source.or_else(|| local().ok().map(|local| local.ip()))?;
+        let source = to.source.or_else(local)?;
         let client = self.bakery.cookie(address, source);
         Some(self.capabilities[upstream].jar.take(client, self.now))
     }
 
-    /// Goes on with a query whose reply has come over UDP and is in the buffer.
-    pub(super) fn take_reply(&mut self, query: &InFlight, len: usize, learnt: Option<Learnt>) {
+    /// Goes on with a query whose reply has come over UDP.
+    pub(super) fn take_reply(&mut self, query: &InFlight, reply: &[u8], learnt: Option<Learnt>) {
         let InFlight { ticket, question, attempt, id, spelling, .. } = query;
         let proof = if learnt.is_some() { Proof::Firm } else { Proof::Guessed };
         let known = &mut self.capabilities[attempt.upstream];
@@ -66,11 +65,10 @@ impl Desk {
             count(&self.upstream_counters[attempt.upstream].cookies);
             known.jar.learn(learnt, self.now);
         }
-        let reply = &self.network.buffer[..len];
         if spelling.is_some() && question.is_answered_by(*id, *spelling, reply) {
             known.speller.kept();
         }
-        let answer = if len > announced_size(attempt.edns) {
+        let answer = if reply.len() > announced_size(attempt.edns) {
             count(&self.upstream_counters[attempt.upstream].oversized);
             Err(Setback::NeedsTcp)
         } else {

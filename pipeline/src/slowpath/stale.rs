@@ -20,7 +20,6 @@ use super::network::Timer;
 use super::pending::{Expired, Ticket, Waiter};
 use super::query::{Question, Rule};
 use super::shedding::Reason;
-use crate::clock::Clock;
 
 /// Why there is no answer if the upstreams take longer than a client waits.
 const TOO_LATE: ExtendedError = ExtendedError::NO_REACHABLE_AUTHORITY;
@@ -40,14 +39,18 @@ pub(super) struct Stale {
 }
 
 impl Stale {
-    /// As the settings say; clients wait no longer than `deadline`.
-    pub(super) fn new(settings: &Settings, clock: &Clock, deadline: Duration) -> Self {
+    /// As the settings say; clients wait no longer than `deadline`. A duration is so many `ticks`.
+    pub(super) fn new(
+        settings: &Settings,
+        ticks: impl Fn(Duration) -> Tick,
+        deadline: Duration,
+    ) -> Self {
         let patience = Duration::from_millis(settings.stale_client_timeout_ms).min(deadline);
         Self {
             is_served: settings.serve_stale,
             window: settings.stale_window,
             ttl: settings.stale_ttl,
-            patience: clock.ticks_of(patience),
+            patience: ticks(patience),
             resting: Failures::new(Duration::from_secs(settings.stale_backoff.into())),
         }
     }

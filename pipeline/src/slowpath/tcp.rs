@@ -1,20 +1,15 @@
 //! Queries over TCP (RFC 7766): many on one connection, which is kept for a while for those to come.
 
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
-use mio::net::TcpStream;
-use socket2::{Domain, Socket, Type};
 
 use super::cookies::Sent;
 use super::pending::Ticket;
 use super::plan::Attempt;
 use super::query::{Query, Question};
-use super::udp::{MAX_DATAGRAM, random_u16, unspecified};
 
 /// Bytes of the length that precedes every message (RFC 1035 section 4.2.2). It also bounds a reply to
 /// 65,535 bytes; [`super::network`] bounds how many connections there can be at once.
@@ -30,7 +25,6 @@ const IDLE: Duration = Duration::from_secs(10);
 pub(super) struct Connection {
     /// Index of the upstream.
     pub(super) upstream: usize,
-    pub(super) stream: TcpStream,
     /// When it was opened, and when the last query or reply went over it.
     pub(super) opened: Duration,
     used: Duration,
@@ -42,6 +36,8 @@ pub(super) struct Connection {
     pub(super) calls: VecDeque<Call>,
     /// Queries that were given up, whose replies may come still.
     given_up: usize,
+    /// How many of `calls`, from the last one on, are not in `outgoing` yet.
+    unwritten: usize,
     /// What is still to be sent.
     outgoing: Vec<u8>,
     /// What came and is not a whole reply.
@@ -64,44 +60,33 @@ pub(super) struct Call {
     expires: Duration,
 }
 
-/// A socket that can be connected to `upstream`.
-fn socket(source: Option<IpAddr>, upstream: SocketAddr) -> io::Result<Socket> {
-    let source = SocketAddr::new(source.unwrap_or_else(|| unspecified(upstream)), 0);
-    let socket = Socket::new(Domain::for_address(source), Type::STREAM, None)?;
-    socket.set_nonblocking(true)?;
-    // A query must not wait for the acknowledgement of the one before it.
-    socket.set_tcp_nodelay(true)?;
-    socket.bind(&source.into())?;
-    Ok(socket)
+/// What has come over a connection.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// The reply to this query.
+    Reply(Call, Vec<u8>),
+    /// A reply to what was never asked.
+    Senseless,
+    /// Nothing that is whole.
+    Nothing,
 }
 
 impl Connection {
-    /// A socket for a connection from `source`, and the connection that begins to be made from it to `address`. The
-    /// inner error is the network's, the outer one this machine's.
-    pub(super) fn open(
-        upstream: usize,
-        source: Option<IpAddr>,
-        address: SocketAddr,
-        now: Duration,
-    ) -> io::Result<io::Result<Self>> {
-        let socket = socket(source, address)?;
-        match socket.connect(&address.into()) {
-            Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Ok(Err(error)),
-            _ => {}
-        }
-        Ok(Ok(Self {
+    /// A connection that begins to be made.
+    pub(super) fn new(upstream: usize, now: Duration) -> Self {
+        Self {
             upstream,
-            stream: TcpStream::from_std(socket.into()),
             opened: now,
             used: now,
             heard: None,
             late: None,
             calls: VecDeque::new(),
             given_up: 0,
+            unwritten: 0,
             outgoing: Vec::new(),
             incoming: Vec::new(),
             timer: now + IDLE,
-        }))
+        }
     }
 
     /// Whether another query may go over it. Those that were given up count too: who does not answer them
@@ -118,54 +103,72 @@ impl Connection {
         self.heard.is_some()
     }
 
-    /// Puts a query on it, to be sent by [`Connection::converse`]. Its question is asked again after `retry`, and its
-    /// reply is taken for `patience`.
+    /// Puts a query on it. Its question is asked again after `retry`, and its reply is taken for `patience`. The query
+    /// gets the first id from `id` on that no other has.
     pub(super) fn call(
         &mut self,
         (ticket, question, attempt): (Ticket, Rc<Question>, Attempt),
-        cookie: Option<Sent>,
+        mut id: u16,
         sent: Duration,
         (retry, patience): (Duration, Duration),
-    ) -> io::Result<()> {
-        let mut id = random_u16()?;
+    ) {
         while self.calls.iter().any(|call| call.id == id) {
             id = id.wrapping_add(1);
         }
-        let query = Query::new(&question, id, None, attempt.edns);
-        let query = cookie.iter().fold(query, |query, cookie| query.with_cookie(&cookie.data));
-        self.outgoing.extend((query.bytes().len() as u16).to_be_bytes());
-        self.outgoing.extend(query.bytes());
         let (retry, expires) = (sent + retry, sent + patience);
-        let call = Call { ticket, question, attempt, sent, cookie, id, retry, expires };
+        let call = Call { ticket, question, attempt, sent, cookie: None, id, retry, expires };
         self.calls.push_back(call);
+        self.unwritten += 1;
         self.used = sent;
-        Ok(())
     }
 
-    /// Sends and receives what can be without waiting, until there is a reply.
-    pub(super) fn converse(
-        &mut self,
-        buffer: &mut [u8; MAX_DATAGRAM],
-        now: Duration,
-    ) -> io::Result<Option<(Call, Vec<u8>)>> {
-        loop {
-            while let Some(message) = self.whole_message() {
-                (self.heard, self.used) = (Some(now), now);
-                if let Some(call) = self.take_call(&message) {
-                    return Ok(Some((call, message)));
-                }
-                // It must be a reply to one that was given up.
-                self.given_up = self.given_up.checked_sub(1).ok_or_else(|| {
-                    io::Error::new(io::ErrorKind::InvalidData, "a reply to another query")
-                })?;
+    /// Whether the queries put on it last have yet to be written.
+    pub(super) fn has_unwritten(&self) -> bool {
+        self.unwritten > 0
+    }
+
+    /// Writes those queries, with this cookie.
+    pub(super) fn write(&mut self, cookie: Option<&Sent>) {
+        let written = self.calls.len() - self.unwritten.min(self.calls.len());
+        self.unwritten = 0;
+        for call in self.calls.iter_mut().skip(written) {
+            call.cookie = cookie.cloned();
+            let query = Query::new(&call.question, call.id, None, call.attempt.edns);
+            let query = cookie.iter().fold(query, |query, cookie| query.with_cookie(&cookie.data));
+            self.outgoing.extend((query.bytes().len() as u16).to_be_bytes());
+            self.outgoing.extend(query.bytes());
+        }
+    }
+
+    /// What is to be sent.
+    pub(super) fn outgoing(&self) -> &[u8] {
+        &self.outgoing
+    }
+
+    /// So many bytes of it have been sent.
+    pub(super) fn note_sent(&mut self, len: usize) {
+        self.outgoing.drain(..len.min(self.outgoing.len()));
+    }
+
+    /// Takes in what has come.
+    pub(super) fn receive(&mut self, bytes: &[u8]) {
+        self.incoming.extend(bytes);
+    }
+
+    /// The next reply, if it has come whole.
+    pub(super) fn next_reply(&mut self, now: Duration) -> Next {
+        while let Some(message) = self.whole_message() {
+            (self.heard, self.used) = (Some(now), now);
+            if let Some(call) = self.take_call(&message) {
+                return Next::Reply(call, message);
             }
-            match self.send().and_then(|()| self.stream.read(buffer)) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(len) => self.incoming.extend(&buffer[..len]),
-                Err(error) if is_early(&error) => return Ok(None),
-                Err(error) => return Err(error),
+            // It must be a reply to one that was given up.
+            match self.given_up.checked_sub(1) {
+                Some(fewer) => self.given_up = fewer,
+                None => return Next::Senseless,
             }
         }
+        Next::Nothing
     }
 
     /// The first query whose time is up.
@@ -206,18 +209,6 @@ impl Connection {
         waiting.map(|call| call.retry).fold(first.expires, Duration::min)
     }
 
-    fn send(&mut self) -> io::Result<()> {
-        while !self.outgoing.is_empty() {
-            match self.stream.write(&self.outgoing) {
-                Ok(sent) => drop(self.outgoing.drain(..sent)),
-                // There may be something to receive nevertheless.
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
     /// Takes a message out of what has come.
     fn whole_message(&mut self) -> Option<Vec<u8>> {
         let (length, rest) = self.incoming.split_first_chunk::<LENGTH_LEN>()?;
@@ -232,9 +223,4 @@ impl Connection {
         let index = self.calls.iter().position(answered)?;
         self.calls.remove(index)
     }
-}
-
-/// Whether there is nothing wrong but that more has to come, or the connection to stand.
-fn is_early(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::NotConnected)
 }

@@ -6,13 +6,10 @@
 //! if they leave in the same moment, and when the last of them is answered the port closes:
 //! docs/adr/0009-queries-fly-together.md says why, and what it costs.
 
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
-use mio::net::UdpSocket;
 use pmdns_config::limits::MAX_QUERIES_PER_PORT;
 
 use super::cookies::{Learnt, Sent, Shown};
@@ -21,10 +18,6 @@ use super::plan::Attempt;
 use super::query::{Query, Question};
 use super::spelling::Spelling;
 
-/// Ports below are for services (RFC 6056 section 3.2 allows all above).
-const FIRST_PORT: u16 = 1024;
-/// How many random ports are tried before the kernel may choose one.
-const PORT_TRIES: usize = 16;
 /// The longest datagram taken in; a longer one is cut off. Upstreams are told less, and what is longer than that is asked
 /// for over TCP.
 pub(super) const MAX_DATAGRAM: usize = 4096;
@@ -44,9 +37,8 @@ pub(super) struct Flight {
     expires: Duration,
     /// When its timer comes due.
     pub(super) timer: Duration,
-    pub(super) socket: UdpSocket,
     /// The cookie of those that have an OPT record.
-    cookie: Option<Sent>,
+    pub(super) cookie: Option<Sent>,
     queries: ArrayVec<InFlight, MAX_QUERIES_PER_PORT>,
     mismatched: usize,
 }
@@ -67,11 +59,11 @@ pub(super) struct InFlight {
 /// Ids of the queries of a flight.
 pub(super) type Ids = ArrayVec<u16, MAX_QUERIES_PER_PORT>;
 
-/// What a flight's socket has for us.
+/// What a datagram is that came for a flight.
 #[derive(Debug)]
 pub(super) enum Received {
-    /// So many bytes, which are the reply to this query, and what its cookie brings if it has the right one.
-    Reply(InFlight, usize, Option<Learnt>),
+    /// The reply to this query, and what its cookie brings if it has the right one.
+    Reply(InFlight, Option<Learnt>),
     /// A datagram that would be the reply to this query, but for the case of its letters.
     Respelt(InFlight),
     /// A datagram that would be the reply to this query, but for a cookie.
@@ -80,18 +72,14 @@ pub(super) enum Received {
     Mismatch,
     /// As `Mismatch`, and it is one too many.
     Flood,
-    /// Nothing more for now.
-    Nothing,
 }
 
 impl Flight {
-    /// Queries that are about to leave from `socket`, when they are overdue, and when they are given up. No two have the
+    /// Queries that are about to leave, when they are overdue, and when they are given up. No two have the
     /// same id.
     pub(super) fn new(
         upstream: usize,
         [sent, overdue, expires]: [Duration; 3],
-        socket: UdpSocket,
-        cookie: Option<Sent>,
         queries: ArrayVec<InFlight, MAX_QUERIES_PER_PORT>,
     ) -> Self {
         let overdue = Some(overdue);
@@ -101,8 +89,7 @@ impl Flight {
             overdue,
             expires,
             timer: expires,
-            socket,
-            cookie,
+            cookie: None,
             queries,
             mismatched: 0,
         };
@@ -145,30 +132,16 @@ impl Flight {
         self.overdue.take_if(|overdue| *overdue <= now).map_or(0, |_| self.queries.len())
     }
 
-    /// Sends everything. A send may report the fate of those before it: what fails has failed for the whole
-    /// flight.
-    pub(super) fn depart(&self) -> io::Result<()> {
+    /// What is to be sent.
+    pub(super) fn messages(&self) -> impl Iterator<Item = Query> {
         let cookie = self.cookie.as_ref().map(|cookie| &cookie.data);
-        for InFlight { question, attempt, id, spelling, .. } in &self.queries {
+        self.queries.iter().map(move |InFlight { question, attempt, id, spelling, .. }| {
             let query = Query::new(question, *id, *spelling, attempt.edns);
-            let query = cookie.into_iter().fold(query, |query, data| query.with_cookie(data));
-            self.socket.send(query.bytes())?;
-        }
-        Ok(())
+            cookie.into_iter().fold(query, |query, data| query.with_cookie(data))
+        })
     }
 
-    /// Takes a datagram into `buffer`. One that answers a query of the flight takes it out of the flight.
-    pub(super) fn receive(&mut self, buffer: &mut [u8; MAX_DATAGRAM]) -> io::Result<Received> {
-        let len = match self.socket.recv(buffer) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                return Ok(Received::Nothing);
-            }
-            result => result?,
-        };
-        Ok(self.sort(&buffer[..len]))
-    }
-
-    /// Finds out what a datagram is.
+    /// Finds out what a datagram is. One that answers a query takes it out of the flight.
     pub(super) fn sort(&mut self, datagram: &[u8]) -> Received {
         let is_asked = |query: &InFlight| query.question.is_answered_by(query.id, None, datagram);
         let Some(index) = self.queries.iter().position(is_asked) else { return self.mismatch() };
@@ -176,9 +149,7 @@ impl Flight {
         let cookie = self.cookie.as_ref().filter(|_| attempt.edns);
         match cookie.map_or(Shown::Missing, |cookie| cookie.shown_in(datagram)) {
             // It is harder to guess than letters are, so those do not matter.
-            Shown::Right(learnt) => {
-                Received::Reply(self.queries.swap_remove(index), datagram.len(), Some(learnt))
-            }
+            Shown::Right(learnt) => Received::Reply(self.queries.swap_remove(index), Some(learnt)),
             Shown::Wrong => self.mismatch(),
             Shown::Missing if !question.is_answered_by(*id, *spelling, datagram) => {
                 Received::Respelt(self.queries.swap_remove(index))
@@ -186,9 +157,7 @@ impl Flight {
             Shown::Missing if cookie.is_some_and(|cookie| cookie.is_expected) => {
                 Received::Cookieless(self.queries.swap_remove(index))
             }
-            Shown::Missing => {
-                Received::Reply(self.queries.swap_remove(index), datagram.len(), None)
-            }
+            Shown::Missing => Received::Reply(self.queries.swap_remove(index), None),
         }
     }
 
@@ -200,127 +169,5 @@ impl Flight {
     /// The queries that have no reply.
     pub(super) fn left(&self) -> &[InFlight] {
         &self.queries
-    }
-}
-
-/// A socket on a random port, from which queries can go to `upstream`, and ids for them, all different.
-pub(super) fn socket(source: Option<IpAddr>, upstream: SocketAddr) -> io::Result<(UdpSocket, Ids)> {
-    let mut random = [0; 2 * MAX_QUERIES_PER_PORT];
-    fill(&mut random)?;
-    let mut ids = Ids::new();
-    for pair in random.as_chunks().0 {
-        let mut id = u16::from_be_bytes(*pair);
-        while ids.contains(&id) {
-            id = random_u16()?;
-        }
-        ids.push(id);
-    }
-    let socket = bind(source.unwrap_or_else(|| unspecified(upstream)))?;
-    socket.set_nonblocking(true)?;
-    Ok((UdpSocket::from_std(socket), ids))
-}
-
-/// A socket on a random port of `source`.
-pub(super) fn bind(source: IpAddr) -> io::Result<std::net::UdpSocket> {
-    for _ in 0..PORT_TRIES {
-        let port = port_of(u32::from(random_u16()?) << 16 | u32::from(random_u16()?));
-        match std::net::UdpSocket::bind((source, port)) {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
-            result => return result,
-        }
-    }
-    // Nearly all ports are taken. The kernel knows which are not, and its choice is random too.
-    std::net::UdpSocket::bind((source, 0))
-}
-
-/// A port from [`FIRST_PORT`] to 65535, all equally likely.
-fn port_of(random: u32) -> u16 {
-    let ports = u64::from(u16::MAX - FIRST_PORT) + 1;
-    FIRST_PORT + ((u64::from(random) * ports) >> 32) as u16
-}
-
-/// Two bytes that nobody can foretell.
-pub(super) fn random_u16() -> io::Result<u16> {
-    random().map(u16::from_be_bytes)
-}
-
-/// A spelling that nobody can foretell.
-pub(super) fn random_spelling() -> io::Result<Spelling> {
-    random().map(|bytes| Spelling::new(u64::from_be_bytes(bytes)))
-}
-
-/// Bytes that nobody can foretell.
-pub(super) fn random<const LEN: usize>() -> io::Result<[u8; LEN]> {
-    let mut random = [0; LEN];
-    fill(&mut random)?;
-    Ok(random)
-}
-
-fn fill(random: &mut [u8]) -> io::Result<()> {
-    getrandom::fill(random).map_err(|error| io::Error::other(error.to_string()))
-}
-
-/// The address that leaves the choice to the kernel.
-pub(super) fn unspecified(upstream: SocketAddr) -> IpAddr {
-    match upstream {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_unprivileged_port_may_be_drawn_and_no_other() {
-        assert_eq!(port_of(0), FIRST_PORT);
-        assert_eq!(port_of(u32::MAX), u16::MAX);
-        let mut seen = vec![false; 1 << 16];
-        for step in 0..1 << 20 {
-            seen[usize::from(port_of(step << 12))] = true;
-        }
-        assert!(seen[usize::from(FIRST_PORT)..].iter().all(|drawn| *drawn));
-    }
-
-    #[test]
-    fn cve_2025_40780_ids_are_from_the_whole_range_and_nothing_foretells_them() {
-        // The system's generator gives every one of them anew; there is no state of ours to find out.
-        let upstream = SocketAddr::from((Ipv4Addr::LOCALHOST, 53));
-        let mut seen = vec![0_u32; 1 << 8];
-        let mut previous = None;
-        let mut steps = std::collections::HashSet::new();
-        for _ in 0..400 {
-            let (socket, ids) = socket(None, upstream).unwrap();
-            assert!(socket.local_addr().unwrap().port() >= FIRST_PORT);
-            for id in ids {
-                seen[usize::from(id >> 8)] += 1;
-                seen[usize::from(id & 0xff)] += 1;
-                steps.insert(id.wrapping_sub(previous.unwrap_or(0)));
-                previous = Some(id);
-            }
-        }
-        // 25,600 bytes over 256 values, 100 each: 40 less or more happens to nobody.
-        assert!(seen.iter().all(|count| (60..=140).contains(count)), "{seen:?}");
-        assert!(steps.len() > 10_000, "as many steps from one to the next as chance makes");
-    }
-
-    #[test]
-    fn cve_2026_50252_each_thread_draws_from_all_ports_and_ids() {
-        let draw = || {
-            let upstream = SocketAddr::from((Ipv4Addr::LOCALHOST, 53));
-            let mut drawn = [[0; 8]; 2];
-            for _ in 0..200 {
-                let (socket, ids) = socket(None, upstream).unwrap();
-                drawn[0][usize::from(socket.local_addr().unwrap().port() >> 13)] += 1;
-                drawn[1][usize::from(ids[0] >> 13)] += 1;
-            }
-            drawn
-        };
-        let threads: Vec<_> = (0..3).map(|_| std::thread::spawn(draw)).collect();
-        for thread in threads {
-            let [ports, ids] = thread.join().unwrap();
-            assert!(ports.iter().chain(&ids).all(|eighth| *eighth > 4), "{ports:?} {ids:?}");
-        }
     }
 }

@@ -67,7 +67,7 @@ impl Anchors {
     }
 
     /// Where trust begins and ends.
-    pub(super) fn trust(&self) -> &Trust {
+    pub(in super::super) fn trust(&self) -> &Trust {
         &self.0
     }
 }

@@ -19,9 +19,6 @@ use super::super::shedding::Reason;
 use super::super::subnets::Answer;
 use super::{Ended, Fetched, Report, Sound, Validated, Verdict, thread};
 
-/// Reports taken in one turn; misses wait meanwhile.
-const MAX_HEARD: usize = 256;
-
 impl Desk {
     /// Goes on with an answer that validation is about: it has to be judged, or it is what the judge asked for.
     pub(in super::super) fn judge(
@@ -101,28 +98,24 @@ impl Desk {
         self.hand_over((ticket, attempt, network), &question, reply, Some(clients));
     }
 
-    /// Takes in what the validator says, and says how much that was.
-    pub(in super::super) fn hear_validation(&mut self) -> usize {
-        for heard in 0..MAX_HEARD {
-            match self.validation.reports.try_recv() {
-                Ok(Report::Verdict { slot, verdict, cost }) => {
-                    let Some(ended) = self.validation.end(slot, cost, self.now) else { continue };
-                    match verdict {
-                        Verdict::Shed(reply) => self.hand_over_again(&ended, reply),
-                        verdict => {
-                            let Ended { ticket, attempt, network, .. } = ended;
-                            self.carry_out_verdict((ticket, attempt, network), verdict);
-                        }
+    /// Takes in what the validator says.
+    pub(in super::super) fn hear_validation(&mut self, report: Report) {
+        match report {
+            Report::Verdict { slot, verdict, cost } => {
+                let Some(ended) = self.validation.end(slot, cost, self.now) else { return };
+                match verdict {
+                    Verdict::Shed(reply) => self.hand_over_again(&ended, reply),
+                    verdict => {
+                        let Ended { ticket, attempt, network, .. } = ended;
+                        self.carry_out_verdict((ticket, attempt, network), verdict);
                     }
                 }
-                Ok(Report::Fetch { slot, name, qtype }) => {
-                    let clients = self.validation.clients_of(slot);
-                    self.fetch(clients, name, qtype);
-                }
-                Err(_) => return heard,
+            }
+            Report::Fetch { slot, name, qtype } => {
+                let clients = self.validation.clients_of(slot);
+                self.fetch(clients, name, qtype);
             }
         }
-        MAX_HEARD
     }
 
     fn carry_out_verdict(

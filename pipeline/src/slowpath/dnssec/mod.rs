@@ -17,7 +17,7 @@ mod exchange;
 mod thread;
 mod turns;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -38,13 +38,20 @@ pub use anchors::{AnchorError, Anchors};
 /// Replies under validation at once, of one thread. More are shed, first of those who have most.
 const MAX_UNDER_WAY: usize = 1024;
 
-/// The validator of one slow path thread.
+/// What is under validation for one slow path thread.
 pub(super) struct Validation {
-    trust: Trust,
+    /// Without it nothing is validated.
+    trust: Option<Trust>,
     slots: Slots<ClientPrefix>,
     under_way: Slab<Validated>,
     /// Questions of the validator's own, with its name and type for each.
     fetches: HashMap<Question, (Box<[u8]>, u16)>,
+    /// What is to be handed over.
+    work: VecDeque<Work>,
+}
+
+/// The thread that validates, if there are trust anchors.
+pub(super) struct ValidationThread {
     work: Option<Sender<Work>>,
     reports: Receiver<Report>,
     thread: Option<JoinHandle<()>>,
@@ -72,7 +79,8 @@ struct Ended {
 }
 
 /// What the desk sends.
-enum Work {
+#[derive(Debug)]
+pub(super) enum Work {
     /// A reply to a question; whether its records stay as they are, because the client asked for DNSSEC.
     Validate {
         slot: usize,
@@ -99,7 +107,8 @@ pub(super) enum Fetched {
 }
 
 /// What comes back.
-enum Report {
+#[derive(Debug)]
+pub(super) enum Report {
     /// The verdict on a reply, and what that took.
     Verdict { slot: usize, verdict: Verdict, cost: Cost },
     /// A question to the upstreams for the reply in this slot: its name in lower case, and its type.
@@ -108,7 +117,7 @@ enum Report {
 
 /// What is to be thought of a reply. Reasons are extended errors (RFC 8914 section 4).
 #[derive(Debug)]
-enum Verdict {
+pub(super) enum Verdict {
     /// It can be passed on.
     Sound(Sound),
     /// It is forged or broken (RFC 4033 section 5), for this reason.
@@ -123,7 +132,7 @@ enum Verdict {
 
 /// A reply that can be passed on, with AD if it is secure and without DNSSEC records that nobody asked for.
 #[derive(Debug)]
-struct Sound {
+pub(super) struct Sound {
     /// Secure, insecure or indeterminate.
     standing: pmdns_validator::Verdict,
     reply: Vec<u8>,
@@ -132,34 +141,25 @@ struct Sound {
 }
 
 impl Validation {
-    /// Starts the thread, if there are `anchors`. A reply is judged within `patience`.
-    pub(super) fn start(anchors: Option<Anchors>, patience: Duration) -> io::Result<Self> {
-        // A fetch may outlive the validation that wanted it, so there may be as many of either.
-        let capacity = MAX_UNDER_WAY + turns::MAX_ASKED;
-        let (report, reports) = bounded(capacity);
-        let trust = anchors.as_ref().map(|anchors| anchors.trust().clone());
-        let mut this = Self {
-            trust: trust.clone().unwrap_or_default(),
+    /// Validation by these trust anchors, if there are any.
+    pub(super) fn new(trust: Option<Trust>) -> Self {
+        Self {
+            trust,
             slots: Slots::new(MAX_UNDER_WAY),
             under_way: Slab::new(),
             fetches: HashMap::new(),
-            work: None,
-            reports,
-            thread: None,
-        };
-        let Some(trust) = trust else { return Ok(this) };
-        let (sender, work) = bounded(capacity);
-        let body = move || thread::serve(trust, patience, &work, &report);
-        let slow_path = std::thread::current();
-        let name = format!("{}-sec", slow_path.name().unwrap_or("slowpath"));
-        this.thread = Some(std::thread::Builder::new().name(name).spawn(body)?);
-        this.work = Some(sender);
-        Ok(this)
+            work: VecDeque::new(),
+        }
     }
 
     /// Whether replies are validated.
     pub(super) fn is_on(&self) -> bool {
-        self.work.is_some()
+        self.trust.is_some()
+    }
+
+    /// What is to be handed over next.
+    pub(super) fn next_work(&mut self) -> Option<Work> {
+        self.work.pop_front()
     }
 
     /// Whether the validator waits for the reply to this.
@@ -172,7 +172,7 @@ impl Validation {
         let (key, limit) = (question.key(), Limits::default().records);
         let question =
             pmdns_validator::Question { name: key.name, qtype: key.qtype, qclass: key.qclass };
-        self.trust.verdict(question, reply, limit)
+        self.trust.as_ref()?.verdict(question, reply, limit)
     }
 
     /// A place for a reply; `None`: there is none for these clients or this zone.
@@ -198,14 +198,12 @@ impl Validation {
         reply: Vec<u8>,
         dnssec_ok: bool,
     ) {
-        let Some(work) = &self.work else { return };
         let key = question.key();
         let (name, qtype, qclass) = (key.name.into(), key.qtype, key.qclass);
         let limits = validated.place.limits();
         let slot = self.under_way.insert(validated);
         let validate = Work::Validate { slot, name, qtype, qclass, reply, dnssec_ok, limits };
-        let sent = work.try_send(validate);
-        debug_assert!(sent.is_ok(), "the channel has room for all that may be under way");
+        self.work.push_back(validate);
     }
 
     /// What is known of a reply whose verdict has come, at this cost. Its place is free again.
@@ -226,14 +224,41 @@ impl Validation {
         }
     }
 
-    fn give(&self, name: Box<[u8]>, qtype: u16, fetched: Fetched) {
-        let Some(work) = &self.work else { return };
-        let sent = work.try_send(Work::Fetched { name, qtype, fetched });
-        debug_assert!(sent.is_ok(), "the channel has room for all that may be under way");
+    fn give(&mut self, name: Box<[u8]>, qtype: u16, fetched: Fetched) {
+        self.work.push_back(Work::Fetched { name, qtype, fetched });
     }
 }
 
-impl Drop for Validation {
+impl ValidationThread {
+    /// Starts it, if there are trust anchors. A reply is judged within `patience`.
+    pub(super) fn start(trust: Option<Trust>, patience: Duration) -> io::Result<Self> {
+        // A fetch may outlive the validation that wanted it, so there may be as many of either.
+        let capacity = MAX_UNDER_WAY + turns::MAX_ASKED;
+        let (report, reports) = bounded(capacity);
+        let mut this = Self { work: None, reports, thread: None };
+        let Some(trust) = trust else { return Ok(this) };
+        let (sender, work) = bounded(capacity);
+        let body = move || thread::serve(trust, patience, &work, &report);
+        let slow_path = std::thread::current();
+        let name = format!("{}-sec", slow_path.name().unwrap_or("slowpath"));
+        this.thread = Some(std::thread::Builder::new().name(name).spawn(body)?);
+        this.work = Some(sender);
+        Ok(this)
+    }
+
+    /// Hands over work.
+    pub(super) fn begin(&self, piece: Work) {
+        let sent = self.work.as_ref().is_some_and(|work| work.try_send(piece).is_ok());
+        debug_assert!(sent, "the channel has room for all that may be under way");
+    }
+
+    /// What comes back, if there is news.
+    pub(super) fn hear(&self) -> Option<Report> {
+        self.reports.try_recv().ok()
+    }
+}
+
+impl Drop for ValidationThread {
     fn drop(&mut self) {
         // The thread ends when nobody can ask it any more.
         self.work = None;

@@ -14,10 +14,9 @@ use super::*;
 const REPLY: &[u8] =
     b"\0\0\x84\0\0\x01\0\x01\0\0\0\0\0\0\x02\0\x01\0\0\x02\0\x01\0\0\0\x3c\0\x01\0";
 
-fn started(patience_ms: u64, dnssec: Dnssec) -> Validation {
+fn trust(dnssec: Dnssec) -> Option<Trust> {
     let on = Dnssec { validate: true, ..dnssec };
-    let anchors = Anchors::load(&on).unwrap();
-    Validation::start(anchors, Duration::from_millis(patience_ms)).unwrap()
+    Anchors::load(&on).unwrap().map(|anchors| anchors.trust().clone())
 }
 
 /// Hands over the reply to `question`; `false`: it has no place.
@@ -35,7 +34,9 @@ fn validate(validation: &mut Validation, clients: [u8; 4], question: &Question) 
 
 #[test]
 fn audit_03_one_network_and_one_zone_leave_places_for_others_and_all_replies_come_back() {
-    let mut validation = started(500, Dnssec::default());
+    let mut validation = Validation::new(trust(Dnssec::default()));
+    let thread =
+        ValidationThread::start(trust(Dnssec::default()), Duration::from_millis(500)).unwrap();
     let evil: Vec<_> =
         (0..MAX_UNDER_WAY).map(|n| question(&query(&format!("x{n}.evil.example. A")))).collect();
     let mut taken = 0;
@@ -50,7 +51,10 @@ fn audit_03_one_network_and_one_zone_leave_places_for_others_and_all_replies_com
     // Nobody brings the keys, which are asked for once.
     let mut fetches = 0;
     while !validation.under_way.is_empty() {
-        match validation.reports.recv().unwrap() {
+        while let Some(work) = validation.next_work() {
+            thread.begin(work);
+        }
+        match thread.reports.recv().unwrap() {
             Report::Fetch { name, qtype, .. } => {
                 assert_eq!((&*name, qtype), (&[0][..], 48));
                 fetches += 1;
@@ -71,7 +75,7 @@ fn names_without_an_anchor_need_no_place() {
     std::fs::write(&file, "example. 60 IN DS 1 13 2 00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n")
         .unwrap();
     let trust_anchor = Some(file.clone());
-    let validation = started(500, Dnssec { trust_anchor, ..Dnssec::default() });
+    let validation = Validation::new(trust(Dnssec { trust_anchor, ..Dnssec::default() }));
     std::fs::remove_file(file).unwrap();
     let verdict = |text: &str, reply: &[u8]| validation.verdict(&question(&query(text)), reply);
     assert_eq!(verdict("www.other. A", REPLY), Some(pmdns_validator::Verdict::Indeterminate));
@@ -87,8 +91,8 @@ fn names_without_an_anchor_need_no_place() {
 
 #[test]
 fn who_does_not_validate_has_no_thread() {
-    let validation = Validation::start(None, Duration::from_secs(1)).unwrap();
-    assert!(validation.thread.is_none() && !validation.is_on());
+    let thread = ValidationThread::start(None, Duration::from_secs(1)).unwrap();
+    assert!(thread.thread.is_none() && !Validation::new(None).is_on());
 }
 
 /// A job about a name of `zone`: one that needs the keys of the root, or one that ends at once.

@@ -12,7 +12,8 @@ use domain::rdata::{A, Aaaa};
 use tokio::net::UdpSocket;
 use tokio::time::timeout;
 
-use super::super::udp;
+use super::super::kernel;
+use super::super::random::Random;
 
 /// How long one resolver may take.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -53,11 +54,12 @@ pub(super) async fn look_up(
 
 /// Asks one resolver for the addresses of one family.
 async fn ask(name: &Name<Vec<u8>>, rtype: Rtype, resolver: SocketAddr) -> io::Result<Vec<IpAddr>> {
-    let socket = udp::bind(udp::unspecified(resolver))?;
+    let mut random = Random::of_the_system();
+    let socket = kernel::bind(kernel::unspecified(resolver), &mut random)?;
     socket.set_nonblocking(true)?;
     let socket = UdpSocket::from_std(socket)?;
     socket.connect(resolver).await?;
-    let query = query(name, rtype, udp::random_u16()?);
+    let query = query(name, rtype, random.u16()?);
     socket.send(query.as_slice()).await?;
     let mut buffer = [0; MAX_REPLY];
     for _ in 0..MAX_DATAGRAMS {

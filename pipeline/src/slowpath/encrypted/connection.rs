@@ -123,5 +123,5 @@ async fn tls(settings: &Settings, to: SocketAddr) -> io::Result<TlsStream<TcpStr
 
 /// The address that leaves the source to the kernel, unless it is set.
 pub(super) fn source(settings: &Settings, to: SocketAddr) -> IpAddr {
-    settings.source.unwrap_or_else(|| super::super::udp::unspecified(to))
+    settings.source.unwrap_or_else(|| super::super::kernel::unspecified(to))
 }

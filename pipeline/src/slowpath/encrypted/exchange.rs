@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use super::super::counters::count;
 use super::super::desk::Desk;
+use super::super::output::Output;
 use super::super::pending::Ticket;
 use super::super::plan::{Attempt, Setback, Transport};
 use super::super::prefixes::ClientPrefix;
 use super::super::query::{Proof, Query, Question};
-use super::{Asked, Heard, Outcome};
+use super::{Asked, Heard, Outcome, Report};
 
-/// Reports taken in one turn; misses wait meanwhile.
-const MAX_HEARD: usize = 256;
 /// The id of every query handed over, and of every reply that comes back. Over HTTPS and QUIC it is the id on the
 /// wire as well (RFC 8484 section 4.1, RFC 9250 section 4.2.1).
 const ID: u16 = 0;
@@ -42,28 +41,28 @@ impl Desk {
         let query = Query::new(&question, ID, None, attempt.edns).padded();
         let prefix = self.pending.prefix_of(ticket).unwrap_or(ClientPrefix::OURS);
         let asked = Asked { prefix, ticket, question, attempt, sent: self.now };
-        if self.encrypted.ask(asked, query, patience) {
-            count(&self.upstream_counters[upstream].encrypted);
-        } else {
-            count(&self.upstream_counters[upstream].shed);
-            self.tell_plan(ticket, attempt, Setback::Busy);
+        match self.encrypted.ask(asked, query, patience) {
+            Some(request) => {
+                count(&self.upstream_counters[upstream].encrypted);
+                self.network.outputs.push_back(Output::AskEncrypted(request));
+            }
+            None => {
+                count(&self.upstream_counters[upstream].shed);
+                self.tell_plan(ticket, attempt, Setback::Busy);
+            }
         }
     }
 
-    /// Takes in what came of queries to encrypted upstreams, and says of how many.
-    pub(in super::super) fn hear_encrypted(&mut self) -> usize {
-        for heard in 0..MAX_HEARD {
-            match self.encrypted.hear() {
-                Some(Heard::Late { ticket, attempt, sent }) => {
-                    self.note_retry(attempt.upstream, sent);
-                    self.note_timeout(attempt.upstream, sent);
-                    self.learn(ticket, attempt, Setback::Late);
-                }
-                Some(Heard::End(asked, outcome)) => self.conclude_encrypted(asked, outcome),
-                None => return heard,
+    /// Takes in what came of a query to an encrypted upstream.
+    pub(in super::super) fn hear_encrypted(&mut self, report: Report) {
+        match self.encrypted.hear(report) {
+            Heard::Late { ticket, attempt, sent } => {
+                self.note_retry(attempt.upstream, sent);
+                self.note_timeout(attempt.upstream, sent);
+                self.learn(ticket, attempt, Setback::Late);
             }
+            Heard::End(asked, outcome) => self.conclude_encrypted(asked, outcome),
         }
-        MAX_HEARD
     }
 
     fn conclude_encrypted(&mut self, asked: Asked, outcome: Outcome) {

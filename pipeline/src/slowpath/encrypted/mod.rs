@@ -50,11 +50,15 @@ pub(super) const MAX_UNDER_WAY: usize = 2048;
 /// How often connections that nobody uses are looked for.
 const UPKEEP: Duration = Duration::from_secs(1);
 
-/// The encrypted upstreams of one slow path thread.
+/// What is under way to the encrypted upstreams of one slow path thread.
 pub(super) struct Encrypted {
     asked: Slab<Asked>,
     /// Queries under way, by upstream.
     under_way: Vec<Quota>,
+}
+
+/// The thread that asks them, if there are any.
+pub(super) struct EncryptedThread {
     requests: Option<mpsc::Sender<Request>>,
     reports: Receiver<Report>,
     thread: Option<JoinHandle<()>>,
@@ -97,7 +101,8 @@ pub(super) enum Heard {
 }
 
 /// A query for the other thread.
-struct Request {
+#[derive(Debug)]
+pub(super) struct Request {
     slot: usize,
     upstream: usize,
     /// With id 0.
@@ -107,14 +112,52 @@ struct Request {
 }
 
 /// What came of a request.
-struct Report {
+#[derive(Debug)]
+pub(super) struct Report {
     slot: usize,
     /// `None`: it is late.
     outcome: Option<Outcome>,
 }
 
 impl Encrypted {
-    /// Starts the thread, if any of `upstreams` is encrypted.
+    /// Nothing is under way to so many upstreams.
+    pub(super) fn new(upstreams: usize) -> Self {
+        let under_way = (0..upstreams).map(|_| Quota::new(MAX_UNDER_WAY)).collect();
+        Self { asked: Slab::new(), under_way }
+    }
+
+    /// The request that asks an encrypted upstream. There is news when the first of these times has passed, and it is
+    /// given up when the second has. Nothing, if too many queries are under way to it, or of this prefix.
+    pub(super) fn ask(
+        &mut self,
+        asked: Asked,
+        query: Vec<u8>,
+        patience: (Duration, Duration),
+    ) -> Option<Request> {
+        let (prefix, upstream) = (asked.prefix, asked.attempt.upstream);
+        if !self.under_way[upstream].has_room_for(prefix) {
+            return None;
+        }
+        self.under_way[upstream].take(prefix);
+        Some(Request { slot: self.asked.insert(asked), upstream, query, patience })
+    }
+
+    /// Takes in what came of a query.
+    pub(super) fn hear(&mut self, Report { slot, outcome }: Report) -> Heard {
+        let Some(outcome) = outcome else {
+            let Asked { ticket, attempt, sent, .. } = &mut self.asked[slot];
+            let before = *attempt;
+            attempt.late = true;
+            return Heard::Late { ticket: *ticket, attempt: before, sent: *sent };
+        };
+        let asked = self.asked.remove(slot);
+        self.under_way[asked.attempt.upstream].give_back(asked.prefix);
+        Heard::End(asked, outcome)
+    }
+}
+
+impl EncryptedThread {
+    /// Starts it, if any of `upstreams` is encrypted.
     pub(super) fn start(
         upstreams: &[Upstream],
         bootstrap: &[SocketAddr],
@@ -124,13 +167,7 @@ impl Encrypted {
         let encrypted = upstreams.iter().filter(|one| one.address.server().is_some()).count();
         let capacity = encrypted * MAX_UNDER_WAY;
         let (report, reports) = crossbeam_channel::bounded(2 * capacity);
-        let mut this = Self {
-            asked: Slab::new(),
-            under_way: upstreams.iter().map(|_| Quota::new(MAX_UNDER_WAY)).collect(),
-            requests: None,
-            reports,
-            thread: None,
-        };
+        let mut this = Self { requests: None, reports, thread: None };
         if encrypted == 0 {
             return Ok(this);
         }
@@ -149,46 +186,30 @@ impl Encrypted {
         Ok(this)
     }
 
-    /// Asks an encrypted upstream. There is news when the first of these times has passed, and it is given up when the
-    /// second has. If too many queries are under way to it, or of this prefix, nothing is sent, and it says so.
-    pub(super) fn ask(
-        &mut self,
-        asked: Asked,
-        query: Vec<u8>,
-        patience: (Duration, Duration),
-    ) -> bool {
-        let (prefix, upstream) = (asked.prefix, asked.attempt.upstream);
-        let Some(requests) = &self.requests else { return false };
-        if !self.under_way[upstream].has_room_for(prefix) {
-            return false;
+    /// Carries out a request; otherwise says what came of it.
+    pub(super) fn ask(&self, request: Request) -> Result<(), Report> {
+        let slot = request.slot;
+        let sent = self.requests.as_ref().map(|requests| requests.try_send(request));
+        debug_assert!(
+            sent.as_ref().is_some_and(Result::is_ok),
+            "there is room for all that may be under way"
+        );
+        match sent {
+            Some(Ok(())) => Ok(()),
+            _ => Err(Report {
+                slot,
+                outcome: Some(Outcome::Broken(io::ErrorKind::BrokenPipe.into())),
+            }),
         }
-        let slot = self.asked.insert(asked);
-        let sent = requests.try_send(Request { slot, upstream, query, patience });
-        debug_assert!(sent.is_ok(), "the channel has room for all that may be under way");
-        if sent.is_err() {
-            self.asked.remove(slot);
-            return false;
-        }
-        self.under_way[upstream].take(prefix);
-        true
     }
 
-    /// Takes in what came of a query, if there is news.
-    pub(super) fn hear(&mut self) -> Option<Heard> {
-        let Report { slot, outcome } = self.reports.try_recv().ok()?;
-        let Some(outcome) = outcome else {
-            let Asked { ticket, attempt, sent, .. } = &mut self.asked[slot];
-            let before = *attempt;
-            attempt.late = true;
-            return Some(Heard::Late { ticket: *ticket, attempt: before, sent: *sent });
-        };
-        let asked = self.asked.remove(slot);
-        self.under_way[asked.attempt.upstream].give_back(asked.prefix);
-        Some(Heard::End(asked, outcome))
+    /// What came of a query, if there is news.
+    pub(super) fn hear(&self) -> Option<Report> {
+        self.reports.try_recv().ok()
     }
 }
 
-impl Drop for Encrypted {
+impl Drop for EncryptedThread {
     fn drop(&mut self) {
         // The thread ends when nobody can ask it any more.
         self.requests = None;
@@ -272,7 +293,8 @@ mod tests {
         let upstreams = [Upstream { pin: vec![Pin([0; 32])], ..Upstream::at(address) }];
         let trust = Trust::load(&upstreams).unwrap();
         let counters: Arc<[UpstreamCounters]> = [UpstreamCounters::default()].into();
-        let mut encrypted = Encrypted::start(&upstreams, &[], &trust, &counters).unwrap();
+        let thread = EncryptedThread::start(&upstreams, &[], &trust, &counters).unwrap();
+        let mut encrypted = Encrypted::new(1);
         let question = Rc::new(Question::probe());
         let mut number = 0;
         let mut asked = || Asked {
@@ -287,12 +309,12 @@ mod tests {
         };
         let patience = (Duration::from_millis(100), Duration::from_millis(500));
         for _ in 0..MAX_UNDER_WAY {
-            assert!(encrypted.ask(asked(), Vec::new(), patience));
+            thread.ask(encrypted.ask(asked(), Vec::new(), patience).unwrap()).unwrap();
         }
-        assert!(!encrypted.ask(asked(), Vec::new(), patience));
+        assert!(encrypted.ask(asked(), Vec::new(), patience).is_none());
         let (mut late, mut silences) = (0, 0);
         while silences < MAX_UNDER_WAY {
-            match encrypted.hear() {
+            match thread.hear().map(|report| encrypted.hear(report)) {
                 Some(Heard::Late { attempt, .. }) => {
                     assert!(!attempt.late);
                     late += 1;
@@ -309,7 +331,7 @@ mod tests {
             (late, encrypted.under_way[0].held(), encrypted.asked.len()),
             (MAX_UNDER_WAY, 0, 0)
         );
-        assert!(encrypted.ask(asked(), Vec::new(), patience), "there is room again");
+        assert!(encrypted.ask(asked(), Vec::new(), patience).is_some(), "there is room again");
     }
 
     #[test]
@@ -317,7 +339,7 @@ mod tests {
         let upstreams = [Upstream::at("192.0.2.53:53".parse().unwrap())];
         let trust = Trust::load(&upstreams).unwrap();
         let counters: Arc<[UpstreamCounters]> = [UpstreamCounters::default()].into();
-        let encrypted = Encrypted::start(&upstreams, &[], &trust, &counters).unwrap();
+        let encrypted = EncryptedThread::start(&upstreams, &[], &trust, &counters).unwrap();
         assert!(encrypted.thread.is_none());
     }
 }
