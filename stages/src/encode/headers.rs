@@ -124,7 +124,9 @@ pub(super) fn put_ip(ip: &mut [u8], ipv6: bool, udp_len: u16, offload: bool) -> 
     header[v4::ID..v4::SOURCE].copy_from_slice(&(fixed | u64::from(checksum)).to_be_bytes());
     swap_halves::<8>(&mut header[v4::SOURCE..]);
     // The client's IP options are not ours to send back (RFC 791 section 3.1: 0 ends the list).
-    options.fill(0);
+    if !options.is_empty() {
+        options.fill(0);
+    }
     addresses
 }
 

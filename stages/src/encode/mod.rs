@@ -213,7 +213,7 @@ impl Encode {
     }
 
     /// Answers without records.
-    #[inline]
+    #[inline(never)]
     fn answer_bare(
         &self,
         packet: &mut Packet,
@@ -221,8 +221,22 @@ impl Encode {
         rcode: Rcode,
         flags: u16,
     ) -> Step {
-        let offsets = Offsets::of(packet.layout);
-        let options = options.all;
+        let (layout, options) = (packet.layout, options.all);
+        match Offsets::are_plain(layout) {
+            true => self.answer_bare_at(packet, Offsets::PLAIN, options, rcode, flags),
+            false => self.answer_bare_at(packet, Offsets::of(layout), options, rcode, flags),
+        }
+    }
+
+    #[inline(always)]
+    fn answer_bare_at(
+        &self,
+        packet: &mut Packet,
+        offsets: Offsets,
+        options: &[u8],
+        rcode: Rcode,
+        flags: u16,
+    ) -> Step {
         match open(packet, offsets, 0, options) {
             Some(_) => {
                 // What is not implemented has no recursion either.
