@@ -6,7 +6,8 @@
 
 use criterion::measurement::Measurement;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use pmdns_bench::traffic::{Flood, Spread, floods, query_frames};
+use pmdns_bench::floods::{Flood, floods};
+use pmdns_bench::traffic::{Spread, query_frames};
 use pmdns_bench::{Cycles, Feed, Kit, RigFeed, pin, short, typical, wanted};
 use pmdns_config::StageName;
 use pmdns_stages::Step;

@@ -76,7 +76,8 @@ impl Kit {
                 .checking(Some(cookies))
                 .introducing(Arc::clone(&fixed))
                 .dropping(Dropped::new(&config)),
-            neighbor: Neighbor::new(Arc::clone(&ports), clock.ticks_per_second(), seed),
+            neighbor: Neighbor::new(Arc::clone(&ports), clock.ticks_per_second(), seed)
+                .limited(errors.clone()),
             acl: Acl::new(&config, &rules),
             ratelimit: RateLimit::new(&config.ratelimit, clock.ticks_per_second(), seed),
             lookup: Lookup::new(Arc::clone(&cache), Arc::clone(&rules)),

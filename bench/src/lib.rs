@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use core_affinity::CoreId;
 
 pub mod cycles;
+pub mod floods;
 pub mod kit;
 pub mod load;
 pub mod rules;

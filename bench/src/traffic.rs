@@ -4,9 +4,8 @@ use std::io::{self, Write};
 
 use pmdns_stages::cache::{Entry, Key, Parts};
 use pmdns_stages::testing::{OUR_IPV4, Query, name_of, query};
-use pmdns_stages::wire::dns::{CLASS_IN, Rcode, header};
+use pmdns_stages::wire::dns::{CLASS_IN, Rcode};
 use pmdns_stages::wire::name::Seed;
-use pmdns_stages::wire::put16;
 
 /// How skewed the Zipf traffic is.
 pub const ZIPF_EXPONENT: f64 = 0.9;
@@ -41,7 +40,7 @@ pub fn numbered_query(index: usize, names: usize) -> Query {
 }
 
 /// Name number `number` in wire format: what [`numbered_query`] asks for.
-fn name_number(number: usize) -> [u8; 21] {
+pub(crate) fn name_number(number: usize) -> [u8; 21] {
     let mut name = *b"\x0bhost0000000\x07example\0";
     let mut rest = number;
     for digit in name[5..12].iter_mut().rev() {
@@ -149,115 +148,6 @@ pub fn query_frames(numbers: &[usize]) -> Vec<Vec<u8>> {
     };
     numbers.iter().enumerate().map(frame).collect()
 }
-
-/// Something nobody should be able to spend our time with, or an ordinary query to compare it with.
-pub struct Flood {
-    /// The name in tables.
-    pub name: &'static str,
-    /// What is to be configured for it.
-    pub config: &'static str,
-    /// The frames of the flood, to be sent in turn.
-    pub frames: Vec<Vec<u8>>,
-}
-
-/// The hit that the others are compared with comes first; its names are those of [`Kit::fill`](crate::Kit::fill).
-pub fn floods(names: usize) -> Vec<Flood> {
-    let draws = Spread::Uniform.draw(names, FLOOD_FRAMES);
-    let hits = query_frames(&draws);
-    let unknown = query_frames(&draws.iter().map(|number| names + number).collect::<Vec<_>>());
-    let elsewhere = |number: &usize| {
-        let destination = vec![10, 77, 0, 250];
-        Query { destination, ..numbered_query(*number, names) }.frame_bytes()
-    };
-    let each = |change: &dyn Fn(&mut Vec<u8>)| {
-        let changed = |number: usize| {
-            let query = Query { name: name_number(number).to_vec(), ..numbered_query(number, 1) };
-            let mut message = query.message();
-            change(&mut message);
-            query.frame_around(&message)
-        };
-        draws.iter().map(|number| changed(*number)).collect::<Vec<_>>()
-    };
-    let flood = |name, config, frames| Flood { name, config, frames };
-    // Behind the longest name there is, so that it cannot be read in no time.
-    let hostile = |qtype, records: &[Vec<u8>]| {
-        let frame = |index: usize| {
-            let query = Query { name: labels(127), qtype, ..numbered_query(index, 1) };
-            let mut message = query.message();
-            put16(&mut message, header::ARCOUNT, records.len() as u16);
-            message.extend(records.concat());
-            query.frame_around(&message)
-        };
-        (0..FLOOD_FRAMES).map(frame).collect::<Vec<_>>()
-    };
-    let pointers = |count| vec![record_of(&[0xc0, 12]); count];
-    let below_dns = |at: usize, value: u8| {
-        let mut frames = hits.clone();
-        frames.iter_mut().for_each(|frame| frame[at] ^= value);
-        frames
-    };
-    vec![
-        flood("hit", "", hits.clone()),
-        flood("runt", "", hits.iter().map(|frame| frame[..20].to_vec()).collect()),
-        flood("ip_checksum", "", below_dns(24, 0x55)),
-        flood("udp_checksum", "", below_dns(40, 0x55)),
-        flood("not_our_address", "", draws.iter().map(elsewhere).collect()),
-        flood("dns_cut_off", "", each(&|message| message.truncate(11))),
-        flood("response_qr_1", "", each(&|message| message[header::FLAGS] |= 0x80)),
-        flood("qdcount_0", NO_ERROR_LIMIT, each(&|message| put16(message, header::QDCOUNT, 0))),
-        flood("bad_name", NO_ERROR_LIMIT, each(&|message| message[12] = 0x80)),
-        flood("trailing_bytes", NO_ERROR_LIMIT, each(&|message| message.push(0))),
-        flood("opcode", NO_ERROR_LIMIT, each(&|message| message[header::FLAGS] |= 0x28)),
-        flood("records_100", NO_ERROR_LIMIT, hostile(1, &pointers(100))),
-        flood(
-            "records_2",
-            NO_ERROR_LIMIT,
-            hostile(1, &[record_of(&labels(16)), record_of(&labels(17))]),
-        ),
-        flood("options_16", NO_ERROR_LIMIT, hostile(252, &[opt_with(16)])),
-        flood("options_300", NO_ERROR_LIMIT, hostile(1, &[opt_with(300)])),
-        flood("dropped_records_100", DROP, hostile(1, &pointers(100))),
-        flood("acl_dropped", DROP, hits.clone()),
-        flood(
-            "acl_refused",
-            "[acl]\ndefault = \"allow\"\nrefuse = [\"10.77.0.0/24\"]\n\
-             [ratelimit]\nerror_replies_per_second = 0\n",
-            hits.clone(),
-        ),
-        flood("rate_limited_drop", RATE_LIMIT_DROP, hits.clone()),
-        flood("rate_limited_slip", RATE_LIMIT_SLIP, hits.clone()),
-        flood("blocked", BLOCK, unknown),
-        flood("blocked_cached", BLOCK, hits),
-    ]
-}
-
-/// A name of so many labels of one letter.
-fn labels(count: usize) -> Vec<u8> {
-    [vec![[1, b'a']; count].concat(), vec![0]].concat()
-}
-
-/// A record of type A without data that belongs to `owner`.
-fn record_of(owner: &[u8]) -> Vec<u8> {
-    [owner, &[0, 1, 0, 1, 0, 0, 0, 0, 0, 0]].concat()
-}
-
-/// An OPT record with so many options: a client's cookie, and our name is asked for.
-fn opt_with(options: usize) -> Vec<u8> {
-    let cookie = [0, 10, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8].to_vec();
-    let data = [cookie, [0, 3, 0, 0].repeat(options - 1)].concat();
-    let mut record = [0, 0, 41, 4, 0xd0, 0, 0, 0, 0, 0, 0].to_vec();
-    put16(&mut record, 9, data.len() as u16);
-    [record, data].concat()
-}
-
-/// Frames of a flood before it repeats.
-const FLOOD_FRAMES: usize = 4096;
-const DROP: &str = "[acl]\ndefault = \"allow\"\ndrop = [\"10.77.0.0/24\"]\n";
-/// Every error is answered, which costs more than to drop it.
-const NO_ERROR_LIMIT: &str = "[ratelimit]\nerror_replies_per_second = 0\n";
-const BLOCK: &str = "[block]\nnames = [\"example\"]\n";
-const RATE_LIMIT_DROP: &str = "[ratelimit]\nqueries_per_second = 1\nburst = 1\nslip = 0\n";
-const RATE_LIMIT_SLIP: &str = "[ratelimit]\nqueries_per_second = 1\nburst = 1\nslip = 1\n";
 
 /// An ARP request for our address.
 pub fn arp_request() -> Vec<u8> {

@@ -97,6 +97,13 @@ impl Frame {
         unsafe { slice::from_raw_parts_mut(self.data.as_ptr(), usize::from(self.len)) }
     }
 
+    /// The whole buffer from the start of the frame on. Beyond the frame's length it holds whatever it held.
+    #[inline]
+    pub fn buffer(&self) -> &[u8] {
+        // SAFETY: as in `bytes`: `room` bytes are initialised.
+        unsafe { slice::from_raw_parts(self.data.as_ptr(), usize::from(self.room)) }
+    }
+
     /// The whole buffer from the start of the frame on, to be changed. Beyond the frame's length it holds whatever
     /// it held.
     #[inline]

@@ -51,7 +51,7 @@ tally! {
     miss_share,
     /// Clients told with SERVFAIL that there was no room in the ring to the slow path.
     miss_told,
-    /// Queries over a rate limit that a dry run has let pass.
+    /// Queries and pings over a rate limit that a dry run has let pass.
     spared,
     /// Cookies from clients that were right.
     cookies_right,

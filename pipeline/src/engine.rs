@@ -418,7 +418,8 @@ fn stages(
             .heeding(config.client_subnet.policy)
             .introducing(Arc::clone(&fixed))
             .dropping(Dropped::new(config)),
-        neighbor: Neighbor::new(Arc::clone(&ports), clock.ticks_per_second(), seed),
+        neighbor: Neighbor::new(Arc::clone(&ports), clock.ticks_per_second(), seed)
+            .limited(errors.clone()),
         acl: Acl::new(config, &rules),
         ratelimit: RateLimit::new(&config.ratelimit, clock.ticks_per_second(), seed),
         lookup: Lookup::new(Arc::clone(cache), Arc::clone(&rules))

@@ -53,6 +53,9 @@ impl Line {
         if let Some(parse) = self.parse.stage_mut() {
             parse.exchange(&mut rules.dropped);
         }
+        if let Some(neighbor) = self.neighbor.stage_mut() {
+            neighbor.limiter().exchange(&mut rules.pings);
+        }
         if let Some(acl) = self.acl.stage_mut() {
             std::mem::swap(acl, &mut rules.acl);
         }
@@ -72,12 +75,13 @@ impl Line {
         }
     }
 
-    /// Queries over a rate limit that a dry run has let pass.
+    /// Queries and pings over a rate limit that a dry run has let pass.
     pub fn spared(&mut self) -> u64 {
+        let pings = self.neighbor.stage_mut().map_or(0, |stage| stage.limiter().spared());
         let queries = self.ratelimit.stage_mut().map_or(0, |stage| stage.limiter().spared());
         let misses = self.policy.stage_mut().map_or(0, |stage| stage.limiter().spared());
         let errors = self.encode.stage_mut().map_or(0, |stage| stage.limiter().spared());
-        queries + misses + errors
+        pings + queries + misses + errors
     }
 
     /// What clients' cookies were.

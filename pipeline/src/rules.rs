@@ -32,6 +32,8 @@ pub struct LineRules {
     pub misses: Limiter,
     /// How fast errors.
     pub errors: Limiter,
+    /// How fast pings.
+    pub pings: Limiter,
     /// What the cache's answers have to pass.
     pub lookup: Arc<Ruleset>,
     /// What names are judged by.
@@ -177,12 +179,14 @@ impl Recipe {
     pub fn make(&self, config: &Config) -> Result<Fresh, RulesetError> {
         let (ruleset, digest) = Ruleset::load(config, self.seed, self.generation)?;
         let ruleset = Arc::new(ruleset);
+        let errors = Limiter::of_error_replies(&config.ratelimit, self.ticks_per_second, self.seed);
         let line = |_| LineRules {
             acl: Acl::new(config, &ruleset),
             dropped: Dropped::new(config),
             queries: Limiter::of_queries(&config.ratelimit, self.ticks_per_second, self.seed),
             misses: Limiter::of_misses(&config.ratelimit, self.ticks_per_second, self.seed),
-            errors: Limiter::of_error_replies(&config.ratelimit, self.ticks_per_second, self.seed),
+            errors: errors.clone(),
+            pings: errors.clone(),
             lookup: Arc::clone(&ruleset),
             policy: Arc::clone(&ruleset),
             encode: Arc::clone(&ruleset),

@@ -1,7 +1,6 @@
 //! DNS cookies: what a client shows to be at the address it sends from (RFC 7873), made so that servers of
 //! other makes behind the same address know each other's (RFC 9018).
 
-use std::hash::Hasher as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -17,6 +16,9 @@ pub const COOKIE_LEN: usize = CLIENT_LEN + SERVER_LEN;
 const CLIENT_LEN: usize = 8;
 /// A server cookie of version 1: version, reserved, time and hash (RFC 9018 section 4).
 const SERVER_LEN: usize = 16;
+/// Bytes of a client's address.
+const IPV4_LEN: usize = 4;
+const IPV6_LEN: usize = 16;
 /// Where the hash stands in a whole cookie.
 const HASH_AT: usize = COOKIE_LEN - 8;
 /// Client and server cookies of any version (RFC 7873 section 4.2).
@@ -155,10 +157,20 @@ impl CookieCounts {
 
 /// The hash of everything before it and the client's address (RFC 9018 section 4.4).
 fn hash(keyed: &SipHasher24, cookie: &[u8; COOKIE_LEN], client: &[u8]) -> [u8; 8] {
-    let mut hasher = *keyed;
-    hasher.write(&cookie[..HASH_AT]);
-    hasher.write(client);
-    hasher.finish().to_le_bytes()
+    // Of bytes in one piece, whose number the compiler knows, the hash takes half the time.
+    let mut bytes = [0; HASH_AT + IPV6_LEN];
+    bytes[..HASH_AT].copy_from_slice(&cookie[..HASH_AT]);
+    let hash = match <[u8; IPV4_LEN]>::try_from(client) {
+        Ok(client) => {
+            bytes[HASH_AT..HASH_AT + IPV4_LEN].copy_from_slice(&client);
+            keyed.hash(&bytes[..HASH_AT + IPV4_LEN])
+        }
+        Err(_) => {
+            bytes[HASH_AT..].copy_from_slice(client);
+            keyed.hash(&bytes)
+        }
+    };
+    hash.to_le_bytes()
 }
 
 /// What time it is for people: seconds since 1970, modulo 2^32.

@@ -100,6 +100,8 @@ reasons! {
     MissRateLimited = "miss_rate_limited",
     /// The client prefix has had its error replies of this second (`ratelimit.error_replies_per_second`).
     ErrorLimited = "error_limited",
+    /// The client prefix has had its ping replies of this second (`ratelimit.error_replies_per_second`, counted apart from errors).
+    EchoLimited = "echo_limited",
     /// A block list or policy zone drops queries for this name, or of this client.
     Blocked = "blocked",
     /// The answer did not fit the frame.

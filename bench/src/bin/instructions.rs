@@ -6,12 +6,14 @@
 use std::hint::black_box;
 
 use pmdns::ring::ring;
+use pmdns_bench::floods::floods;
 use pmdns_bench::rules::Rules;
-use pmdns_bench::traffic::{Spread, entry_number, floods, query_frames};
+use pmdns_bench::traffic::{Spread, entry_number, query_frames};
 use pmdns_bench::{Feed, Kit, RigFeed};
 use pmdns_stages::cache::Entry;
 use pmdns_stages::testing::{name_of, query};
-use pmdns_stages::wire::dns::Asked;
+use pmdns_stages::wire::dns::{Asked, HEADER_LEN, name_len};
+use pmdns_stages::wire::name;
 use pmdns_stages::{Batch, MAX_BATCH, Packet, Stage, StageName, Step};
 
 const BATCH: usize = 32;
@@ -24,7 +26,7 @@ const BATCHES: usize = 128;
 /// A case, and the work for it.
 type Case = (&'static str, fn());
 
-const CASES: [Case; 20] = [
+const CASES: [Case; 26] = [
     ("query_read", query_read),
     ("name_hash", name_hash),
     ("parse", || stage(|kit| kit.stages.parse.clone(), queries())),
@@ -38,6 +40,12 @@ const CASES: [Case; 20] = [
     ("line_damaged", || line("udp_checksum")),
     ("line_records", || line("records_2")),
     ("line_options", || line("options_16")),
+    ("line_options_limited", || line("options_16_limited")),
+    ("line_labels", || line("labels_127")),
+    ("line_dear_refused", || line("dear_refused")),
+    ("line_dear_no_recursion", || line("dear_no_recursion")),
+    ("line_padded", || line("padded_1472")),
+    ("line_ping", || line("ping")),
     ("line_dropped", || line("dropped_records_100")),
     ("line_refused", || line("acl_refused")),
     ("line_rate_limited", || line("rate_limited_drop")),
@@ -93,9 +101,13 @@ fn batches(kit: &mut Kit, frames: Vec<Vec<u8>>, to: StageName) -> Vec<Batch> {
 
 fn query_read() {
     let message = query("www.example.com. A").edns(1232, false).message();
+    let buffer = [&message[..], &[0; 2 * name::ROOM]].concat();
     count(1000, || {
         for _ in 0..1000 {
-            black_box(Asked::read(black_box(&message)));
+            let (message, buffer) = black_box((&message, &buffer));
+            let name = buffer.get(HEADER_LEN..).and_then(<[u8]>::first_chunk);
+            let name_len = name_len(name.and_then(name::length_in));
+            black_box(Asked::read_plain(message, name_len));
         }
     });
 }

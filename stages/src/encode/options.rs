@@ -78,8 +78,11 @@ impl Buffer {
     }
 
     fn add(&mut self, code: u16, data: &[u8]) {
-        let len = data.len() as u16;
-        self.bytes.extend(code.to_be_bytes().into_iter().chain(len.to_be_bytes()));
-        self.bytes.extend(data.iter().copied());
+        let [code_high, code_low] = code.to_be_bytes();
+        let [len_high, len_low] = (data.len() as u16).to_be_bytes();
+        for bytes in [&[code_high, code_low, len_high, len_low], data] {
+            let fits = self.bytes.try_extend_from_slice(bytes);
+            debug_assert!(fits.is_ok(), "there is room for one option of each kind");
+        }
     }
 }

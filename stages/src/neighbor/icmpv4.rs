@@ -16,7 +16,7 @@ const CHECKSUM: usize = 2;
 const MIN_LEN: usize = 8;
 
 const ECHO_REPLY: u8 = 0;
-const ECHO_REQUEST: u8 = 8;
+pub(super) const ECHO_REQUEST: u8 = 8;
 
 /// Answers the ICMP message at `layout.l4`, which came to an address of ours, if it is an echo request.
 pub(super) fn answer(frame: &mut Frame, layout: Layout, port: &Port) -> Option<Step> {

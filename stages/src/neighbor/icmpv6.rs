@@ -14,7 +14,7 @@ const CHECKSUM: usize = 2;
 /// The shortest ICMPv6 message of any type in use.
 const MIN_LEN: usize = 8;
 
-const ECHO_REQUEST: u8 = 128;
+pub(super) const ECHO_REQUEST: u8 = 128;
 const ECHO_REPLY: u8 = 129;
 const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;

@@ -16,12 +16,13 @@ use pmdns_nics::{Burst, FramePool};
 
 use self::announce::Announcer;
 pub(crate) use self::mld::{ALL_MLD_ROUTERS, HOP_BY_HOP};
-use crate::packet::{Flags, Packet, Tick};
+use crate::packet::{Flags, Layout, Packet, Tick};
 use crate::ports::Ports;
+use crate::ratelimit::{Limiter, Verdict};
 use crate::step::{Reason, Step};
 use crate::vlan::Tags;
 use crate::wire::be16;
-use crate::wire::ip::{ETHERNET_SOURCE, TYPE_ARP, v6};
+use crate::wire::ip::{ETHERNET_SOURCE, IPV4_MIN_LEN, IPV6_LEN, TYPE_ARP, v6};
 use crate::wire::name::Seed;
 use crate::{Context, Stage, StageName};
 
@@ -33,13 +34,25 @@ const HOPS: u8 = 64;
 pub struct Neighbor {
     ports: Ports,
     announcer: Announcer,
+    /// How many pings of one client are answered.
+    pings: Limiter,
 }
 
 impl Neighbor {
     /// A stage that answers for the addresses of these ports. Reports are spread over time by `seed`.
     pub fn new(ports: Ports, ticks_per_second: u64, seed: Seed) -> Self {
         let announcer = Announcer::new(Arc::clone(&ports), ticks_per_second, seed);
-        Self { ports, announcer }
+        Self { ports, announcer, pings: Limiter::off(seed) }
+    }
+
+    /// The same stage, with a limit on ping replies.
+    pub fn limited(self, pings: Limiter) -> Self {
+        Self { pings, ..self }
+    }
+
+    /// What it counts pings with.
+    pub fn limiter(&mut self) -> &mut Limiter {
+        &mut self.pings
     }
 
     /// Announces our addresses and groups on a port whose link came up, from `now` on.
@@ -72,6 +85,16 @@ impl Neighbor {
         if is_group(*bytes.get(ETHERNET_SOURCE)?) {
             return None;
         }
+        if asks_for_echo(bytes, layout) {
+            // RFC 1122 section 3.2.2.6: what all hosts of the link get is not echoed.
+            if !bytes.starts_with(&port.mac) {
+                return None;
+            }
+            // A ping's checksum covers all of it, so it is not read before it is known to be answered.
+            if is_one_too_many(&mut self.pings, packet, now) {
+                return Some(Step::drop(Reason::EchoLimited));
+            }
+        }
         if layout.flags.has(Flags::IPV6) {
             if *bytes.get(usize::from(layout.l3) + v6::NEXT_HEADER)? == HOP_BY_HOP {
                 return self.note_query(packet, now);
@@ -99,6 +122,22 @@ impl Stage for Neighbor {
     }
 }
 
+/// Whether a frame with this layout is an echo request, as far as its type says.
+fn asks_for_echo(frame: &[u8], layout: Layout) -> bool {
+    let (header_len, request) = match layout.flags.has(Flags::IPV6) {
+        true => (IPV6_LEN, icmpv6::ECHO_REQUEST),
+        false => (IPV4_MIN_LEN, icmpv4::ECHO_REQUEST),
+    };
+    let l4 = usize::from(layout.l4);
+    l4 >= usize::from(layout.l3) + header_len && frame.get(l4) == Some(&request)
+}
+
+/// Whether an answer to this ping would be one too many for its client prefix. Sources can be forged, and a reply is as long as
+/// its request.
+fn is_one_too_many(pings: &mut Limiter, packet: &Packet, now: Tick) -> bool {
+    !pings.is_off() && pings.judge(packet, pings.client(packet), now) != Verdict::Pass
+}
+
 /// Whether a MAC address that starts with this byte is a group's (IEEE 802.3).
 fn is_group(first: u8) -> bool {
     first & 1 != 0
@@ -117,9 +156,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::packet::Layout;
+    use crate::parse::Parse;
     use crate::ports::Port;
     use crate::testing::{OUR_IPV4, OUR_IPV6, OUR_MAC, act_once, at, frame_of};
+    use crate::wire::ip::{PROTOCOL_ICMPV6, pseudo_header, seal_ipv4};
+    use crate::wire::put16;
 
     pub(super) const IGNORED: Step = Step::drop(Reason::NeighborIgnored);
 
@@ -176,6 +217,94 @@ mod tests {
         neighbor.write_due(u64::from(u32::MAX), &pool, &mut frames);
         assert_eq!(frames.len(), 1);
         assert_eq!(frames[0].bytes()[62], 143, "a report of version 2");
+    }
+
+    /// A stage that answers three pings a second of one prefix, on a clock of a thousand ticks a second.
+    fn limited() -> Neighbor {
+        let settings = pmdns_config::RateLimit {
+            error_replies_per_second: 3,
+            ..pmdns_config::RateLimit::default()
+        };
+        neighbor().limited(Limiter::of_error_replies(&settings, 1000, Seed::new([3; 16])))
+    }
+
+    /// Where parse and then the stage send a frame.
+    fn step_of(neighbor: &mut Neighbor, bytes: &[u8], context: &Context) -> Step {
+        let mut parse = Parse::new(Arc::clone(&neighbor.ports), Seed::new([3; 16]));
+        let packet = act_once(&mut parse, Packet::arrived(frame_of(bytes), 0), context);
+        match packet.step == Step::at(StageName::Neighbor) {
+            true => act_once(neighbor, packet, context).step,
+            false => packet.step,
+        }
+    }
+
+    /// A ping over IPv4 from this address.
+    fn ping_from(source: [u8; 4]) -> Vec<u8> {
+        let mut ping = hex(icmpv4::tests::REQUEST);
+        ping[26..30].copy_from_slice(&source);
+        seal_ipv4(&mut ping[14..34]);
+        ping
+    }
+
+    /// A ping over IPv6 from this address. The sum of the message stays right: 16 bits make up for what changes.
+    fn ping_from_v6(source: [u8; 16]) -> Vec<u8> {
+        let mut ping = hex(icmpv6::tests::ECHO_REQUEST);
+        ping[22..38].copy_from_slice(&source);
+        put16(&mut ping, 56, 0);
+        let len = (ping.len() - 54) as u16;
+        let sum = pseudo_header(&ping[22..54], PROTOCOL_ICMPV6, len).add_bytes(&ping[54..]);
+        put16(&mut ping, 56, sum.checksum());
+        ping
+    }
+
+    #[test]
+    fn audit_low_ping_replies_to_one_prefix_have_a_bound() {
+        let shed = Step::drop(Reason::EchoLimited);
+        let elsewhere_v6 = [&[0xfd, 0x78][..], &OUR_IPV6[2..]].concat().try_into().unwrap();
+        for (same, other) in [
+            (ping_from([10, 77, 0, 1]), ping_from([10, 77, 9, 1])),
+            (hex(icmpv6::tests::ECHO_REQUEST), ping_from_v6(elsewhere_v6)),
+        ] {
+            let mut neighbor = limited();
+            let mut now = Context { now: 5000, seconds: 5 };
+            for number in 0..3 {
+                assert_eq!(step_of(&mut neighbor, &same, &now), Step::TRANSMIT, "{number}");
+            }
+            assert!((0..10).all(|_| step_of(&mut neighbor, &same, &now) == shed));
+            assert_eq!(step_of(&mut neighbor, &other, &now), Step::TRANSMIT, "another prefix");
+            for (request, ..) in [requests()[0].clone(), requests()[3].clone()] {
+                let step = step_of(&mut neighbor, &request, &now);
+                assert_eq!(step, Step::TRANSMIT, "who asks for our address is always told");
+            }
+            now.now += 1000;
+            assert_eq!(step_of(&mut neighbor, &same, &now), Step::TRANSMIT, "a second later");
+        }
+    }
+
+    #[test]
+    fn audit_low_pings_of_groups_get_no_reply() {
+        let mut neighbor = neighbor();
+        let mut step = |bytes: &[u8]| step_of(&mut neighbor, bytes, &at(0));
+        let own = OUR_IPV4;
+        let no_host = [[255; 4], [224, 0, 0, 1], [240, 0, 0, 1], [0; 4], [127, 0, 0, 1], own];
+        for source in no_host {
+            assert_eq!(step(&ping_from(source)), Step::drop(Reason::SourceAddress), "{source:?}");
+        }
+        let group = [&[0xff, 2][..], &[0; 13], &[1]].concat().try_into().unwrap();
+        let loopback = u128::to_be_bytes(1);
+        for source in [group, [0; 16], loopback, OUR_IPV6] {
+            assert_eq!(step(&ping_from_v6(source)), IGNORED, "{source:?}");
+        }
+        for ping in [ping_from([10, 77, 0, 1]), hex(icmpv6::tests::ECHO_REQUEST)] {
+            assert_eq!(step(&ping), Step::TRANSMIT);
+            let to = |mac: [u8; 6]| [&mac[..], &ping[6..]].concat();
+            assert_eq!(step(&to([0xff; 6])), IGNORED, "to everybody on the link");
+            assert_eq!(step(&to([0x33, 0x33, 0, 0, 0, 1])), IGNORED, "to a group");
+            assert_eq!(step(&to([2, 0, 0, 0, 0, 9])), IGNORED, "to somebody else");
+            let mut from_a_group = ping.clone();
+            from_a_group[ETHERNET_SOURCE] |= 1;
+            assert_eq!(step(&from_a_group), IGNORED);
+        }
     }
 
     /// Requests that are answered, with their header lengths.

@@ -12,6 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pmdns_config::SubnetPolicy;
+use pmdns_nics::FRAME_ROOM;
 
 use crate::acl::Dropped;
 use crate::cookie::{CookieCounts, Cookies};
@@ -22,13 +23,13 @@ use crate::ports::{Port, Ports};
 use crate::step::{Exception, Reason, Step};
 use crate::vlan::Tags;
 use crate::wire::checksum::Sum;
-use crate::wire::dns::{Asked, HEADER_LEN, PLAIN_UDP_SIZE, flag, header, question_len};
+use crate::wire::dns::{Asked, HEADER_LEN, PLAIN_UDP_SIZE, flag, header, name_len, question_len};
 use crate::wire::ip::{
     ETHERNET_LEN, ETHERNET_SOURCE, ETHERTYPE, IPV4_MIN_LEN, IPV6_LEN, PROTOCOL_ICMP,
     PROTOCOL_ICMPV6, PROTOCOL_TCP, PROTOCOL_UDP, TYPE_ARP, TYPE_IPV4, TYPE_IPV6, UDP_LEN, udp, v4,
     v6,
 };
-use crate::wire::name::Seed;
+use crate::wire::name::{self, Seed};
 use crate::wire::{be16, field16};
 use crate::{Context, Stage, StageName};
 
@@ -40,6 +41,8 @@ const IPV6_EXTENSIONS: [u8; 7] = [0, 43, 50, 51, 60, 135, 139];
 const IPV6_FRAGMENT: u8 = 44;
 /// Where a packet stays whose query is not like nearly all, until it is read.
 const HERE: Step = Step::at(StageName::Parse);
+/// Where a DNS message starts at most: behind two tags, an IPv4 header with all options, and UDP.
+const MAX_DNS: usize = ETHERNET_LEN + 2 * 4 + 60 + UDP_LEN;
 /// More-fragments flag and fragment offset of an IPv4 header.
 const IPV4_FRAGMENTED: u16 = 0x3fff;
 
@@ -290,7 +293,17 @@ impl Parse {
         if flags & flag::QR != 0 {
             return Err(Reason::DnsResponse);
         }
-        let Some(asked) = Asked::read_plain(message) else { return Ok(HERE) };
+        // Nothing in a query is dearer to read than its name: not before it has to be.
+        if !Asked::may_be_plain(message) {
+            packet.question_sum = rest_sum.folded();
+            return Ok(HERE);
+        }
+        let name_len = first_name_len(packet, place.start);
+        let Some(asked) = Asked::read_plain(message, name_len) else {
+            packet.layout.name_len = name_len;
+            packet.question_sum = rest_sum.folded();
+            return Ok(HERE);
+        };
         let rest = &message[HEADER_LEN..];
         let question = question_len(asked.name_len);
         let question_sum = match question == rest.len() {
@@ -344,6 +357,17 @@ impl Stage for Parse {
             Err(reason) => Step::drop(reason),
         }
     }
+}
+
+const _: () = assert!(MAX_DNS + HEADER_LEN + name::ROOM <= FRAME_ROOM as usize);
+
+/// Length of the name behind the header of the message at `dns`; 0: there is none. What stands in the buffer behind the frame may
+/// be taken for a part of it, and then the name does not end in the message.
+#[inline(always)]
+fn first_name_len(packet: &Packet, dns: usize) -> u8 {
+    let room = packet.frame.buffer().get(dns + HEADER_LEN..).and_then(<[u8]>::first_chunk);
+    debug_assert!(room.is_some(), "frames have room for more than headers and a name");
+    name_len(room.and_then(name::length_in))
 }
 
 /// The address at a constant offset of a header.

@@ -4,7 +4,7 @@
 //! as we are concerned (RFC 6891 section 6.1.2). The client's subnet (RFC 7871) is one of them, unless the operator
 //! wants it passed on.
 
-use super::Parse;
+use super::{Parse, first_name_len};
 use crate::StageName;
 use crate::cookie::{Checked, Sent};
 use crate::packet::{Answer, Flags, Packet};
@@ -14,7 +14,7 @@ use crate::wire::checksum::Sum;
 use crate::wire::dns::{
     Asked, CLASS_CH, CLASS_NONE, HEADER_LEN, Rcode, flag, header, question_len,
 };
-use crate::wire::edns::{Edns, Options, option};
+use crate::wire::edns::Requested;
 use crate::wire::ip::{UDP_LEN, udp};
 use crate::wire::subnet::{SUBNET_LEN, Subnet};
 
@@ -28,11 +28,23 @@ impl Parse {
             return Step::drop(Reason::AclDrop);
         }
         let message = message_of(packet);
-        let asked = Asked::read_any(message);
-        let question = &message[HEADER_LEN..][..question_len(asked.name_len)];
-        let question_sum = Sum::default().add_bytes(question);
-        let flags = be16(message, header::FLAGS).unwrap_or(0);
         let dns = usize::from(packet.layout.l4) + UDP_LEN;
+        let name_len = match packet.layout.name_len {
+            // It has not been read, or there is none. Then it is read twice, and nothing else at all.
+            0 => first_name_len(packet, dns),
+            known => known,
+        };
+        let asked = Asked::read_any(message, name_len);
+        let (question, behind) = message[HEADER_LEN..].split_at(question_len(asked.name_len));
+        // So far it is the sum of both. The shorter one is read again.
+        let question_sum = match behind.len() < question.len() {
+            true => {
+                let both = Sum::default().add16(packet.question_sum);
+                both.take_away_at(question.len(), Sum::default().add_bytes(behind))
+            }
+            false => Sum::default().add_bytes(question),
+        };
+        let flags = be16(message, header::FLAGS).unwrap_or(0);
         self.note(packet, dns, flags, asked, question_sum);
         if let Some(rcode) = asked.error {
             packet.answer = self.decide(packet, rcode);
@@ -43,9 +55,8 @@ impl Parse {
         }
         if let Some(edns) = &asked.edns
             && edns.version == 0
-            && edns.options_len > 0
         {
-            self.read_options(packet, edns, seconds);
+            self.heed(packet, &edns.requested, seconds);
         }
         Step::at(StageName::Acl)
     }
@@ -62,25 +73,11 @@ impl Parse {
     }
 
     /// Notes what the options ask for, which may change the answer that has been decided on.
-    #[inline(never)]
-    fn read_options(&mut self, packet: &mut Packet, edns: &Edns, seconds: u32) {
+    fn heed(&mut self, packet: &mut Packet, requested: &Requested, seconds: u32) {
         let message = message_of(packet);
-        let start = usize::from(edns.options_at);
-        let options = message.get(start..start + usize::from(edns.options_len)).unwrap_or_default();
-        let mut cookie = None;
-        let mut subnet = None;
-        let mut asks_for_name = false;
-        for (code, data) in Options::new(options) {
-            match code {
-                option::NSID => asks_for_name = true,
-                // RFC 7873 section 5.2: of several, the first counts.
-                option::COOKIE => cookie = cookie.or(Some(data)),
-                option::SUBNET if self.reads_subnets => {
-                    subnet = subnet.or_else(|| Some(kept_subnet(data)))
-                }
-                _ => {}
-            }
-        }
+        let cookie = requested.cookie.map(|place| place.of(message));
+        let subnet = requested.subnet.filter(|_| self.reads_subnets);
+        let subnet = subnet.map(|place| kept_subnet(place.of(message)));
         if let (Some(cookies), Some(cookie)) = (&self.cookies, cookie) {
             let client = packet.layout.client(packet.frame.bytes());
             let asks_nothing = message[header::QDCOUNT..header::ARCOUNT] == [0; 6];
@@ -97,7 +94,7 @@ impl Parse {
             Some(None) => packet.answer = Answer::Rcode(Rcode::FORMERR),
             None => {}
         }
-        if asks_for_name {
+        if requested.nsid {
             packet.layout.flags.set(Flags::NSID);
         }
     }

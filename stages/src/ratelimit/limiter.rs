@@ -10,7 +10,8 @@ use super::table::Table;
 use crate::packet::{Packet, Tick, Who};
 use crate::wire::name::Seed;
 
-/// Client prefixes whose error replies a core counts. Few provoke any, and under pressure the table keeps who provokes most.
+/// Client prefixes whose error replies (or pings) a core counts. Few provoke any, and under pressure the table keeps who provokes
+/// most.
 const ERROR_TABLE: u32 = 4096;
 
 /// What becomes of a query.
@@ -58,7 +59,8 @@ impl Limiter {
         Self::new(Allowance::new(rate, burst, ticks_per_second), settings, seed)
     }
 
-    /// The limit on error replies, which holds whatever limits there are besides. Nobody is told to come back over TCP.
+    /// The limit on error replies, and on ping replies, which holds whatever limits there are besides. Nobody is told to come
+    /// back over TCP.
     pub fn of_error_replies(
         settings: &pmdns_config::RateLimit,
         ticks_per_second: u64,

@@ -1,7 +1,7 @@
 //! Stage: how fast one client may ask.
 //!
 //! A [`Limiter`] counts what comes from a client prefix. This stage has one for all queries, policy another for
-//! misses, encode a third for error replies.
+//! misses, encode a third for error replies, neighbor a fourth for pings.
 
 mod bucket;
 mod limiter;

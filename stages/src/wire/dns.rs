@@ -1,6 +1,6 @@
 //! The DNS message: header, question, and what a query asks (RFC 1035 section 4).
 
-use super::edns::{Edns, options_are_whole};
+use super::edns::{Edns, Requested};
 use super::{be16, be32, field16, name};
 use crate::packet::{Flags, Layout};
 
@@ -14,7 +14,7 @@ pub const RECORD_FIXED_LEN: usize = 10;
 const MAX_ADDITIONAL: u16 = 2;
 /// Records of a query before them, at most: the SOA of an IXFR query.
 const MAX_BEFORE: u32 = 1;
-/// Labels of the names that those records belong to, at most: the names of keys are short.
+/// Labels of all names that those records belong to, at most: OPT belongs to the root, and the names of keys are short.
 const MAX_OWNER_LABELS: usize = 16;
 /// What a client without EDNS can take (RFC 1035 section 4.2.1).
 pub const PLAIN_UDP_SIZE: u16 = 512;
@@ -203,6 +203,21 @@ pub fn question_len(name_len: u8) -> usize {
     }
 }
 
+/// QDCOUNT of one, and no other count.
+const ONE_QUESTION: u64 = 1 << 48;
+
+/// The four counts of a header as one number.
+#[inline(always)]
+fn counts(header: &[u8; HEADER_LEN]) -> u64 {
+    header.last_chunk().map_or(0, |counts| u64::from_be_bytes(*counts))
+}
+
+/// The length of a name in one byte; 0: there is none.
+#[inline(always)]
+pub fn name_len(length: Option<usize>) -> u8 {
+    length.map_or(0, |length| length as u8)
+}
+
 /// What a query asks, read from the bytes of one datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
@@ -223,42 +238,45 @@ impl Asked {
 
     /// Reads a query of at least [`HEADER_LEN`] bytes that is not a response.
     pub fn read(message: &[u8]) -> Self {
-        Self::read_plain(message).unwrap_or_else(|| Self::read_any(message))
+        let name = message.get(HEADER_LEN..).unwrap_or_default();
+        let name_len = name_len(name::length(name));
+        let plain = Self::read_plain(message, name_len).filter(|_| Self::may_be_plain(message));
+        plain.unwrap_or_else(|| Self::read_any(message, name_len))
     }
 
-    /// Reads a query that is like nearly all: recursion desired, one question about data of class IN, and behind it
+    /// Whether the header is that of a query like nearly all: recursion desired, one question, and no record or one behind it.
+    #[inline(always)]
+    pub fn may_be_plain(message: &[u8]) -> bool {
+        let Some(header) = message.first_chunk::<HEADER_LEN>() else { return false };
+        let is_usual = field16(header, header::FLAGS) & (flag::OPCODE | flag::RD) == flag::RD;
+        is_usual && counts(header) & !1 == ONE_QUESTION
+    }
+
+    /// Reads such a query if its name is `name_len` long (0: there is none), its question about data of class IN, and behind it
     /// nothing, or an OPT record of version 0 without options. `None`: it is another one.
     #[inline(always)]
-    pub fn read_plain(message: &[u8]) -> Option<Self> {
-        /// QDCOUNT of one, and no other count.
-        const ONE_QUESTION: u64 = 1 << 48;
-        let header = message.first_chunk::<HEADER_LEN>()?;
-        let counts = u64::from_be_bytes(*header.last_chunk()?);
-        let is_usual = field16(header, header::FLAGS) & (flag::OPCODE | flag::RD) == flag::RD;
-        if !is_usual || counts & !1 != ONE_QUESTION {
-            return None;
-        }
-        let mut asked = Self::read_question(message)?;
+    pub fn read_plain(message: &[u8], name_len: u8) -> Option<Self> {
+        let mut asked = Self::read_question(message, name_len)?;
         let is_data = matches!(asked.qtype, 1..rtype::FIRST_META | rtype::ANY..);
         if asked.qclass != CLASS_IN || !is_data || asked.qtype == rtype::OPT {
             return None;
         }
         let rest = &message[HEADER_LEN + question_len(asked.name_len)..];
-        if counts == ONE_QUESTION {
+        if message.first_chunk().is_some_and(|header| counts(header) == ONE_QUESTION) {
             return rest.is_empty().then_some(asked);
         }
         asked.edns = Some(Edns::read_plain(rest)?);
         Some(asked)
     }
 
-    /// Reads any query.
+    /// Reads any query, whose name behind the header is `name_len` long; 0: there is none.
     #[inline(never)]
-    pub fn read_any(message: &[u8]) -> Self {
+    pub fn read_any(message: &[u8], name_len: u8) -> Self {
         let malformed = Self { error: Some(Rcode::FORMERR), ..Self::NOTHING };
         let Some(header) = message.first_chunk::<HEADER_LEN>() else { return malformed };
         let asked = match field16(header, header::QDCOUNT) {
             0 => Some(Self::NOTHING),
-            1 => Self::read_question(message),
+            1 => Self::read_question(message, name_len),
             _ => None,
         };
         let asked = asked.map_or(malformed, |asked| asked.with_records(message, header));
@@ -284,11 +302,13 @@ impl Asked {
     }
 
     #[inline(always)]
-    fn read_question(message: &[u8]) -> Option<Self> {
-        let name_len = name::length(message.get(HEADER_LEN..)?)?;
-        let fixed = be32(message, HEADER_LEN + name_len)?;
+    fn read_question(message: &[u8], name_len: u8) -> Option<Self> {
+        if name_len == 0 {
+            return None;
+        }
+        let fixed = be32(message, HEADER_LEN + usize::from(name_len))?;
         let (qtype, qclass) = ((fixed >> 16) as u16, fixed as u16);
-        Some(Self { name_len: name_len as u8, qtype, qclass, ..Self::NOTHING })
+        Some(Self { name_len, qtype, qclass, ..Self::NOTHING })
     }
 
     /// What a well-formed query is answered with if a forwarder does not do such queries.
@@ -315,18 +335,19 @@ fn find_opt(message: &[u8], start: usize, before: u32, additional: u16) -> Optio
     }
     let mut edns = None;
     let mut at = start;
+    let mut labels_left = MAX_OWNER_LABELS;
     for number in 0..before + u32::from(additional) {
-        let fixed_at = skip_owner(message, at)?;
+        let fixed_at = skip_owner(message, at, &mut labels_left)?;
         let fixed: &[u8; RECORD_FIXED_LEN] = message.get(fixed_at..)?.first_chunk()?;
         let data_at = fixed_at + RECORD_FIXED_LEN;
         let end = data_at + usize::from(field16(fixed, 8));
         let data = message.get(data_at..end)?;
         if number >= before && field16(fixed, 0) == rtype::OPT {
             // RFC 6891 section 6.1.1: one OPT record at most, owned by the root.
-            if edns.is_some() || message[at] != 0 || !options_are_whole(data) {
+            if edns.is_some() || message[at] != 0 {
                 return None;
             }
-            edns = Some(Edns::read(fixed, data_at));
+            edns = Some(Edns::read(fixed, Requested::read(data, data_at)?));
         }
         at = end;
     }
@@ -335,19 +356,23 @@ fn find_opt(message: &[u8], start: usize, before: u32, additional: u16) -> Optio
 
 /// Where the name ends that a record of a query belongs to. Nobody reads it, so a pointer ends it and is not followed: to
 /// follow many of them would be work that the sender has not done.
-fn skip_owner(message: &[u8], start: usize) -> Option<usize> {
+fn skip_owner(message: &[u8], start: usize, labels_left: &mut usize) -> Option<usize> {
     let mut at = start;
-    for _ in 0..=MAX_OWNER_LABELS {
-        match usize::from(*message.get(at)?) {
-            label @ 1..=name::MAX_LABEL => at += 1 + label,
-            _ if at - start >= name::MAX_NAME => return None,
-            0 => return Some(at + 1),
+    loop {
+        let label = usize::from(*message.get(at)?);
+        if label.wrapping_sub(1) < name::MAX_LABEL {
+            *labels_left = labels_left.checked_sub(1)?;
+            at += 1 + label;
+            continue;
+        }
+        return match label {
+            _ if at - start >= name::MAX_NAME => None,
+            0 => Some(at + 1),
             0xc0.. => {
                 let target = usize::from(be16(message, at)? & 0x3fff);
-                return (HEADER_LEN..start).contains(&target).then_some(at + 2);
+                (HEADER_LEN..start).contains(&target).then_some(at + 2)
             }
-            _ => return None,
-        }
+            _ => None,
+        };
     }
-    None
 }

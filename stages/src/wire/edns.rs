@@ -15,7 +15,8 @@ pub const OPT_DO: u16 = 1 << 15;
 /// OPTION-CODE and OPTION-LENGTH.
 pub const OPTION_HEAD_LEN: usize = 4;
 
-/// Options in one query, at most: more than there are kinds of them for queries.
+/// Options in one query, at most. Stubs and resolvers send up to three; dig, asked for all it can do, seven. All of these
+/// together take a quarter of a hit to read.
 pub const MAX_QUERY_OPTIONS: usize = 16;
 
 /// The options this program knows.
@@ -39,22 +40,74 @@ pub struct Edns {
     pub version: u8,
     /// The DO bit.
     pub dnssec_ok: bool,
-    /// Where its options start in the message.
-    pub options_at: u16,
-    /// Length of its options, which are whole.
-    pub options_len: u16,
+    /// What its options ask for.
+    pub requested: Requested,
+}
+
+/// What the options of a query ask for, of those this program knows. Of several of one kind the first counts (RFC 7873
+/// section 5.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Requested {
+    /// Our name (RFC 5001).
+    pub nsid: bool,
+    /// The cookie's data.
+    pub cookie: Option<Place>,
+    /// The subnet's data.
+    pub subnet: Option<Place>,
+}
+
+/// Where an option's data stands in its message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    at: u16,
+    len: u16,
+}
+
+impl Place {
+    /// The bytes there, in the message it was found in.
+    #[inline]
+    pub fn of(self, message: &[u8]) -> &[u8] {
+        let start = usize::from(self.at);
+        message.get(start..start + usize::from(self.len)).unwrap_or_default()
+    }
+}
+
+impl Requested {
+    /// Reads an OPT record's data, which starts at `start` of its message. `None`: an option ends outside of it (RFC 6891
+    /// section 6.1.2), or there are more than [`MAX_QUERY_OPTIONS`].
+    #[inline]
+    pub(super) fn read(data: &[u8], start: usize) -> Option<Self> {
+        let mut requested = Self::default();
+        let mut at = 0;
+        for _ in 0..MAX_QUERY_OPTIONS {
+            if at == data.len() {
+                break;
+            }
+            let head = data.get(at..)?.first_chunk::<OPTION_HEAD_LEN>()?;
+            let len = field16(head, 2);
+            at += OPTION_HEAD_LEN;
+            let place = Some(Place { at: (start + at) as u16, len });
+            match field16(head, 0) {
+                option::NSID => requested.nsid = true,
+                option::COOKIE if requested.cookie.is_none() => requested.cookie = place,
+                option::SUBNET if requested.subnet.is_none() => requested.subnet = place,
+                _ => {}
+            }
+            at += usize::from(len);
+        }
+        (at == data.len()).then_some(requested)
+    }
 }
 
 impl Edns {
-    /// Reads what stands behind an OPT record's owner name; its options start at `options_at` of the message.
+    /// Reads what stands behind an OPT record's owner name, but for its options.
     #[inline(always)]
-    pub(super) fn read(fixed: &[u8; RECORD_FIXED_LEN], options_at: usize) -> Self {
+    pub(super) fn read(fixed: &[u8; RECORD_FIXED_LEN], requested: Requested) -> Self {
         Self {
             udp_size: field16(fixed, 2),
             version: fixed[5],
             dnssec_ok: field16(fixed, 6) & OPT_DO != 0,
-            options_at: options_at as u16,
-            options_len: field16(fixed, 8),
+            requested,
         }
     }
 
@@ -62,9 +115,10 @@ impl Edns {
     #[inline(always)]
     pub(super) fn read_plain(bytes: &[u8]) -> Option<Self> {
         let record: &[u8; OPT_LEN] = bytes.try_into().ok()?;
-        let edns = Self::read(record.last_chunk()?, 0);
+        let edns = Self::read(record.last_chunk()?, Requested::default());
         let is_opt = record[0] == 0 && field16(record, 1) == rtype::OPT;
-        (is_opt && edns.version == 0 && edns.options_len == 0).then_some(edns)
+        let has_options = field16(record, OPT_DATA_LEN) > 0;
+        (is_opt && edns.version == 0 && !has_options).then_some(edns)
     }
 }
 
@@ -95,10 +149,10 @@ impl<'m> Iterator for Options<'m> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let (code, len) = (be16(self.rest, 0)?, be16(self.rest, 2)?);
-        let (data, rest) = self.rest[OPTION_HEAD_LEN..].split_at_checked(usize::from(len))?;
+        let (head, rest) = self.rest.split_first_chunk::<OPTION_HEAD_LEN>()?;
+        let (data, rest) = rest.split_at_checked(usize::from(field16(head, 2)))?;
         self.rest = rest;
-        Some((code, data))
+        Some((field16(head, 0), data))
     }
 }
 
@@ -108,15 +162,6 @@ pub fn option_in(message: &[u8], code: u16) -> Option<&[u8]> {
     let opt = records.find(|one| one.rtype == rtype::OPT && one.section == Section::Additional)?;
     let mut options = Options::new(message.get(opt.data_at..opt.end)?);
     options.find(|(one, _)| *one == code).map(|(_, data)| data)
-}
-
-/// Whether every option of a query ends inside the OPT record (RFC 6891 section 6.1.2), and they are not too many.
-#[inline]
-pub(super) fn options_are_whole(data: &[u8]) -> bool {
-    let mut options = Options::new(data);
-    // An option too many leaves its bytes behind.
-    let _ = options.by_ref().take(MAX_QUERY_OPTIONS).count();
-    options.rest.is_empty()
 }
 
 /// Why an answer is as it is: the INFO-CODE of an extended DNS error (RFC 8914 section 4).
@@ -190,10 +235,20 @@ mod tests {
         let data = [0, 3, 0, 0, 0, 10, 0, 2, 7, 8, 0xff, 0xff, 0, 1, 9];
         let read: Vec<_> = Options::new(&data).collect();
         assert_eq!(read, [(3, &[][..]), (10, &[7, 8]), (0xffff, &[9])]);
-        assert!(options_are_whole(&data));
-        assert!(options_are_whole(&[]));
-        for cut in [1, 2, 3, 5, 9, 12, 14] {
-            assert!(!options_are_whole(&data[..cut]), "cut after {cut} bytes");
+    }
+
+    #[test]
+    fn of_a_query_s_options_the_first_of_a_kind_counts() {
+        let data = [0, 3, 0, 0, 0, 10, 0, 2, 7, 8, 0, 8, 0, 0, 0xff, 0xff, 0, 1, 9, 0, 10, 0, 1, 5];
+        let requested = Requested::read(&data, 0).unwrap();
+        assert!(requested.nsid);
+        assert_eq!(requested.cookie.map(|place| place.of(&data)), Some(&[7, 8][..]));
+        assert_eq!(requested.subnet.map(|place| place.of(&data)), Some(&[][..]));
+        let later = Requested::read(&data, 100).unwrap().cookie;
+        assert_eq!(later, Some(Place { at: 108, len: 2 }));
+        assert_eq!(Requested::read(&[], 0), Some(Requested::default()));
+        for cut in [1, 2, 3, 5, 9, 12, 17, 18, 23] {
+            assert_eq!(Requested::read(&data[..cut], 0), None, "cut after {cut} bytes");
         }
     }
 

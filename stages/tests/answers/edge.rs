@@ -3,10 +3,10 @@
 use hickory_proto::op::ResponseCode;
 use pmdns_stages::cookie::{Calendar, Cookies};
 use pmdns_stages::testing::{Query, act_once, at, frame_of, name_of, query};
-use pmdns_stages::wire::dns::header;
+use pmdns_stages::wire::dns::{Rcode, header};
 use pmdns_stages::wire::edns::option;
 use pmdns_stages::wire::put16;
-use pmdns_stages::{Packet, Reason, Step};
+use pmdns_stages::{Answer, Packet, Reason, Step};
 
 use crate::line::{BLOCKED, LOCAL, Line, Setup, address, options, read};
 
@@ -140,6 +140,8 @@ fn audit_11_a_query_has_few_records_and_their_names_are_short() {
         (vec![pointer; 100], FORMERR),
         (vec![record_of(&labels(16))], Some(0)),
         (vec![record_of(&labels(17))], FORMERR),
+        (vec![record_of(&labels(8)); 2], Some(0)),
+        (vec![record_of(&labels(8)), record_of(&labels(9))], FORMERR),
         // 256 bytes in labels of 63.
         (
             vec![record_of(&[[vec![63], vec![b'a'; 63]].concat().repeat(4), vec![0]].concat())],
@@ -174,6 +176,22 @@ fn audit_11_no_pointer_of_a_query_is_followed() {
 }
 
 #[test]
+fn audit_11_what_a_buffer_held_before_is_no_part_of_a_query() {
+    let mut line = Setup::default().line();
+    let whole = query("www.example. A").message();
+    for cut in 12..whole.len() {
+        let bytes = query("a. A").frame_around(&whole[..cut]);
+        let mut packet = Packet::arrived(frame_of(&bytes), 0);
+        // As if the whole query had been in this buffer before.
+        let rest = &mut packet.frame.buffer_mut()[bytes.len()..];
+        rest[..whole.len() - cut].copy_from_slice(&whole[cut..]);
+        let packet = act_once(&mut line.parse, packet, &at(0));
+        assert_eq!(packet.answer, Answer::Rcode(Rcode::FORMERR), "cut after {cut} bytes");
+        assert_eq!(packet.layout.name_len, 0);
+    }
+}
+
+#[test]
 fn audit_11_the_access_list_comes_before_the_dns() {
     let acl = pmdns_config::Acl {
         drop: vec!["10.77.0.0/24".parse().unwrap(), "fd77::/64".parse().unwrap()],
@@ -190,7 +208,7 @@ fn audit_11_the_access_list_comes_before_the_dns() {
             let packet = Packet::arrived(frame_of(&asked.frame_around(message)), 0);
             let packet = act_once(&mut line.parse, packet, &at(0));
             assert_eq!(packet.step, Step::drop(Reason::AclDrop), "parse itself drops it");
-            assert_eq!(packet.layout.name_len, 0, "nothing has been read");
+            assert_eq!(packet.layout.qtype, 0, "no more than a name has been read");
         }
         assert_eq!(line.ask(&asked, 0).step, Step::drop(Reason::AclDrop));
     }
