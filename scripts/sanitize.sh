@@ -29,7 +29,7 @@ run() {
 
 if [[ $sanitizer == address ]]; then
     run -p pmdns-config -p pmdns-nics -p pmdns-stages --lib
-    run -p pmdns --lib --test slowpath --test line
+    run -p pmdns-resolver -p pmdns --lib --test slowpath --test line
 else
     run -p pmdns-nics --lib
     run -p pmdns-stages --lib cache

@@ -52,7 +52,7 @@ step tests
 cargo test --workspace
 step "tests without DPDK"
 # All of it has to build, and the unit tests are run again. The others know nothing of DPDK.
-without_dpdk=(-p pmdns-config -p pmdns-nics -p pmdns-stages -p pmdns --no-default-features)
+without_dpdk=(-p pmdns-config -p pmdns-nics -p pmdns-stages -p pmdns-resolver -p pmdns --no-default-features)
 cargo check --all-targets "${without_dpdk[@]}"
 cargo test --lib "${without_dpdk[@]}"
 [[ $fast == no ]] || exit 0

@@ -237,7 +237,7 @@ impl RigFeed {
 pub fn rig(settings: &str, names: usize) -> Rig {
     let size = cache_bytes(names.max(10_000)) >> 20;
     let mut rig = Rig::new(&config(&format!("{settings}\n[cache]\nsize = \"{size}MiB\"\n")));
-    let seed = rig.slow_path[0].cache.seed();
+    let seed = rig.slow_path[0].resolver.cache.seed();
     let now = rig.gauges.clock.context(rig.gauges.clock.now()).seconds;
     for number in 0..names {
         let entry = Entry::restored(entry_number(number, seed).words(), seed, 0, now);

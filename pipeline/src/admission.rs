@@ -4,14 +4,14 @@
 //! an answer does so after a while. So neither silent nor slow peers keep others out, however many they are.
 
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use crate::slowpath::counters::{count, counters};
+use pmdns_resolver::counters;
+use pmdns_resolver::counters::count;
 
 counters! {
     /// What was counted of a listener's connections.

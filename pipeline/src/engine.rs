@@ -32,7 +32,7 @@ use crate::ports::{AllPortNews, PortNews};
 use crate::ring::{RingReceiver, RingSender, ring};
 use crate::rules::RulesDesk;
 use crate::slowpath::{
-    self, AnchorError, Anchors, Answered, CacheCounters, Counters as SlowPathCounters,
+    self, AnchorError, Anchors, Answered, CacheCounters, Counters as SlowPathCounters, Parts,
     SlowPathParts, Trust, TrustError, UpstreamCounters,
 };
 use crate::snapshot::CacheOrders;
@@ -206,6 +206,7 @@ impl Engine {
             calendar,
         };
         let stop = Arc::new(AtomicBool::new(false));
+        let shared_config = Arc::new(config.clone());
         let mut slow_path = Vec::new();
         let mut threads = Vec::new();
         for (index, ((writer, rings), rules)) in
@@ -213,35 +214,29 @@ impl Engine {
         {
             let (give, taken) = slowpath::orders();
             threads.push(give);
-            slow_path.push(SlowPathParts {
-                settings: config.slowpath.clone(),
-                upstreams: config.upstreams.clone(),
-                trust: trust.clone(),
-                anchors: anchors.clone(),
-                groups: config.groups.clone(),
-                forwards: config.forwards.clone(),
-                views: config.views.clone(),
-                health: config.health.clone(),
-                prefixes: slowpath::PrefixLengths::of(&config.ratelimit),
-                client_subnet: config.client_subnet.clone(),
+            let resolver = Parts {
+                config: Arc::clone(&shared_config),
+                trust_anchors: anchors.as_ref().map(|anchors| anchors.trust().clone()),
                 lifetimes: lifetimes(config),
-                keeping: config.cache.clone(),
-                prefetch: config.prefetch.clone(),
+                cache: Arc::clone(&cache),
+                writer,
+                encode: stages.encode.clone(),
+                pool: gauges.pool.clone(),
+                counters: Arc::clone(&gauges.slow_path[index]),
+                cache_counters: Arc::clone(&gauges.cache[index]),
+                upstream_counters: Arc::clone(&gauges.upstreams),
+            };
+            slow_path.push(SlowPathParts {
+                resolver,
+                trust: trust.clone(),
                 inlets: rings.misses,
                 hits: rings.hits,
                 outlets: rings.answers,
                 answers_to: rings.answers_to,
-                cache: Arc::clone(&cache),
-                writer,
-                encode: stages.encode.clone(),
                 rules,
-                pool: gauges.pool.clone(),
                 clock,
                 orders: taken,
                 stop: Arc::clone(&stop),
-                counters: Arc::clone(&gauges.slow_path[index]),
-                cache_counters: Arc::clone(&gauges.cache[index]),
-                upstream_counters: Arc::clone(&gauges.upstreams),
             });
         }
         let news: AllPortNews = config.ports.iter().map(|_| PortNews::default()).collect();

@@ -8,7 +8,7 @@ use pmdns_stages::testing::{Query, Record, entry_of, frame_from};
 use crate::engine::{Engine, Gauges};
 use crate::ports::AllPortNews;
 use crate::rules::RulesDesk;
-use crate::slowpath::SlowPathParts;
+use crate::slowpath::{Parts, SlowPathParts};
 use crate::topology::Topology;
 use crate::worker::{Turn, Worker};
 
@@ -75,15 +75,15 @@ impl Rig {
 
     /// Puts an answer to `query` into the cache.
     pub fn learn(&mut self, query: &Query, records: &[Record]) {
-        let cache = &self.slow_path[0].cache;
+        let cache = &self.slow_path[0].resolver.cache;
         let now = self.gauges.clock.context(self.gauges.clock.now()).seconds;
         self.keep(entry_of(query, records, now, cache.seed()));
     }
 
     /// Puts an answer into the cache.
     pub fn keep(&mut self, entry: Entry) {
-        let shard = self.slow_path[0].cache.shard_of(entry.head().hash);
-        let SlowPathParts { encode, writer, .. } = &mut self.slow_path[shard];
+        let shard = self.slow_path[0].resolver.cache.shard_of(entry.head().hash);
+        let Parts { encode, writer, .. } = &mut self.slow_path[shard].resolver;
         writer.insert(&encode.rules().respond_again(entry));
     }
 

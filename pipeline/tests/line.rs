@@ -266,8 +266,8 @@ fn hits_are_told_to_the_thread_that_keeps_the_answer() {
         rig.settle();
         for (shard, thread) in rig.slow_path.iter_mut().enumerate() {
             while let Some(hit) = thread.hits[0].pop() {
-                assert_eq!(thread.cache.shard_of(hit.hash), shard);
-                let standing = thread.writer.credit(hit, 0).expect("the answer is there");
+                assert_eq!(thread.resolver.cache.shard_of(hit.hash), shard);
+                let standing = thread.resolver.writer.credit(hit, 0).expect("the answer is there");
                 assert_eq!((hit.weight, standing.hits), (1, 1));
                 told[shard] += 1;
             }

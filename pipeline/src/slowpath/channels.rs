@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, TrySendError};
+use pmdns_resolver::{Block, Job, Loaded, NotTaken};
 use pmdns_stages::cache::{Entry, Purge};
-
-use super::orders::{Block, Job, Loaded, NotTaken};
 
 /// Orders that may wait for a thread.
 const MAX_ORDERS: usize = 8;

@@ -11,12 +11,8 @@ use std::time::Duration;
 use arrayvec::ArrayVec;
 use mio::net::{TcpStream, UdpSocket};
 use mio::{Events, Interest, Poll, Token};
+use pmdns_resolver::{MAX_DATAGRAM, Random, Resolver, Route};
 use socket2::{Domain, Socket, Type};
-
-use super::desk::Desk;
-use super::exchange::Route;
-use super::random::Random;
-use super::udp::MAX_DATAGRAM;
 
 /// Sockets looked at in one turn; each may have replies to a whole flight, and misses wait meanwhile. What else
 /// is ready is so at the next turn.
@@ -61,7 +57,7 @@ impl Kernel {
     }
 
     /// Tells `resolver` what has come, and says how many sockets had something to tell.
-    pub(super) fn hear(&mut self, resolver: &mut Desk) -> usize {
+    pub(super) fn hear(&mut self, resolver: &mut Resolver) -> usize {
         if self.open == 0 {
             return 0;
         }
@@ -82,7 +78,7 @@ impl Kernel {
     }
 
     /// A flight that ends meanwhile is not looked at any more; its socket is closed when that is carried out.
-    fn hear_flight(&mut self, slot: usize, resolver: &mut Desk) {
+    fn hear_flight(&mut self, slot: usize, resolver: &mut Resolver) {
         while resolver.has_flight(slot)
             && let Some(socket) = self.flights.get(slot).and_then(Option::as_ref)
         {
@@ -94,7 +90,7 @@ impl Kernel {
         }
     }
 
-    fn hear_connection(&mut self, slot: usize, resolver: &mut Desk) {
+    fn hear_connection(&mut self, slot: usize, resolver: &mut Resolver) {
         self.write(slot, resolver);
         while resolver.has_connection(slot)
             && let Some(stream) = self.connections.get_mut(slot).and_then(Option::as_mut)
@@ -111,7 +107,7 @@ impl Kernel {
     }
 
     /// Opens a socket for a flight, and sends its queries.
-    pub(super) fn send_flight(&mut self, slot: usize, resolver: &mut Desk) {
+    pub(super) fn send_flight(&mut self, slot: usize, resolver: &mut Resolver) {
         let Some(route) = resolver.route_of_flight(slot) else { return };
         let mut socket = match socket(route, &mut self.random) {
             Ok(socket) => socket,
@@ -142,7 +138,7 @@ impl Kernel {
     }
 
     /// Begins to connect to an upstream.
-    pub(super) fn connect(&mut self, slot: usize, resolver: &mut Desk) {
+    pub(super) fn connect(&mut self, slot: usize, resolver: &mut Resolver) {
         let Some(route) = resolver.route_of_connection(slot) else { return };
         let begun = match connect(route) {
             Ok(begun) => begun,
@@ -163,7 +159,7 @@ impl Kernel {
     }
 
     /// Sends what can be without waiting.
-    pub(super) fn write(&mut self, slot: usize, resolver: &mut Desk) {
+    pub(super) fn write(&mut self, slot: usize, resolver: &mut Resolver) {
         let Some(stream) = self.connections.get_mut(slot).and_then(Option::as_mut) else { return };
         loop {
             let local = || stream.local_addr().ok().map(|local| local.ip());
@@ -201,6 +197,11 @@ impl Ready {
             _ => Self::Connection(token.0 / 2),
         }
     }
+}
+
+/// The machine's random numbers.
+pub(super) fn random() -> Random {
+    Random::new(|bytes| getrandom::fill(bytes).map_err(|error| io::Error::other(error.to_string())))
 }
 
 /// Puts a socket into a slot, and takes out what was there.
@@ -287,7 +288,7 @@ mod tests {
     #[test]
     fn cve_2025_40780_ids_are_from_the_whole_range_and_nothing_foretells_them() {
         // The system's generator gives every one of them anew; there is no state of ours to find out.
-        let mut random = Random::of_the_system();
+        let mut random = random();
         let mut seen = vec![0_u32; 1 << 8];
         let mut previous = None;
         let mut steps = std::collections::HashSet::new();
@@ -309,7 +310,7 @@ mod tests {
     #[test]
     fn cve_2026_50252_each_thread_draws_from_all_ports_and_ids() {
         let draw = || {
-            let mut random = Random::of_the_system();
+            let mut random = random();
             let mut drawn = [[0; 8]; 2];
             for _ in 0..200 {
                 let (socket, ids) = (socket(route(), &mut random).unwrap(), random.ids().unwrap());

@@ -1,66 +1,20 @@
 //! The slow path: misses are resolved here, on threads of their own, through kernel sockets.
 //!
 //! ```text
-//!  data cores ──rings of misses──► desk ──► pending table ──plan──► exchange ──► upstreams
-//!  TX cores   ◄─rings of answers── outlets ◄──everybody who waits──┘     └──► cache writer
+//!  data cores ──rings of misses──► loop ──► pmdns_resolver ──► kernel, encrypted, validation ──► upstreams
+//!  TX cores   ◄─rings of answers──────────────────┴──► cache writer
 //! ```
 //!
-//! Each thread owns a share of the keys, a shard of the cache to write to, and nothing that another
-//! thread touches. On it runs one loop, which never waits for the network: [`Desk`] takes misses in and
-//! answers them, [`exchange`] and [`calls`] carry out what the plans say, [`reading`] judges replies, [`network`] holds sockets and timers. What
-//! decides is pure and told the time: [`pending`], [`groups`], [`plan`], [`health`], [`failures`], [`subnets`], [`query`], [`retry`], [`spelling`], [`cookies`],
-//! [`capabilities`], [`variants`], [`shares`], [`quota`], [`round_robin`], [`refusals`]. What
-//! touches sockets is small: [`udp`], [`tcp`]; [`encrypted`] has a thread of its own, and so has [`dnssec`].
-//! docs/adr/0009-queries-fly-together.md says why it is so.
-//!
-//! Three promises, whatever the upstreams do: a client that is admitted is answered by its deadline or
-//! counted; memory is bounded by the settings; once an upstream answers again, so do we.
+//! What decides is the crate [`pmdns_resolver`], which does no I/O. Here is what drives it. Each thread has a resolver for a share
+//! of the keys, a shard of the cache to write to, and nothing that another thread touches. On it runs one loop, which never
+//! waits for the network: it takes misses in, hears sockets ([`kernel`]) and the threads beside it ([`encrypted`], [`validation`]),
+//! lets the resolver go on, and does what that wants done. docs/adr/0009-queries-fly-together.md says why it is so.
 
-mod aliases;
-mod calls;
-mod capabilities;
 mod channels;
-mod cookies;
-pub(crate) mod counters;
-mod desk;
-mod dnssec;
-#[cfg(fuzzing)]
-pub mod door;
+mod descriptor_limit;
 mod encrypted;
-mod exchange;
-mod failures;
-mod fallback;
-mod groups;
-mod health;
 mod kernel;
-mod lists;
-mod network;
-mod nxdomain;
-#[cfg(test)]
-mod odds;
-mod orders;
-mod outlets;
-mod output;
-mod pending;
-mod plan;
-mod prefetch;
-mod prefixes;
-mod query;
-mod quota;
-mod random;
-mod reading;
-mod refusals;
-mod retry;
-mod round_robin;
-mod shares;
-mod shedding;
-mod sockets;
-mod spelling;
-mod stale;
-mod subnets;
-mod tcp;
-mod udp;
-mod variants;
+mod validation;
 
 use std::io;
 use std::sync::Arc;
@@ -69,51 +23,29 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use crossbeam_channel::Receiver;
-use pmdns_config::{
-    Forward, Group, Health as HealthSettings, SlowPath as Settings, Upstream, View,
-};
-use pmdns_nics::FramePool;
-use pmdns_stages::cache::{Cache, Hit, Lifetimes, Writer};
-use pmdns_stages::encode::Encode;
+use pmdns_resolver::{Means, Output, Resolver, Time};
+use pmdns_stages::cache::Hit;
 use pmdns_stages::miss::Miss;
 use pmdns_stages::policy::Ruleset;
 
 pub(crate) use channels::{MAX_BLOCKS, purge};
 pub use channels::{Order, orders};
-pub use counters::{
-    CacheCounters, CacheSnapshot, Counters, CountersSnapshot, UpstreamCounters, UpstreamSnapshot,
-};
-pub use dnssec::{AnchorError, Anchors};
 pub use encrypted::{Trust, TrustError};
-pub(crate) use orders::Block;
-pub use outlets::Answered;
-pub use prefixes::PrefixLengths;
+pub(crate) use pmdns_resolver::Block;
+#[cfg(fuzzing)]
+pub use pmdns_resolver::fuzz_api;
+pub use pmdns_resolver::{
+    Answered, CacheCounters, CacheSnapshot, Counters, CountersSnapshot, Parts, PrefixLengths,
+    UpstreamCounters, UpstreamSnapshot,
+};
+pub use validation::{AnchorError, Anchors};
 
 use crate::clock::Clock;
 use crate::ring::{RingReceiver, RingSender};
 use crate::rules::Tray;
-use aliases::Leads;
-use capabilities::Capabilities;
-use cookies::Bakery;
-use desk::{Desk, Time};
-use dnssec::{Validation, ValidationThread};
-use encrypted::{Encrypted, EncryptedThread};
-use failures::Failures;
-use groups::Groups;
-use health::Health;
+use encrypted::EncryptedThread;
 use kernel::Kernel;
-use network::Network;
-use orders::Orders;
-use outlets::Outlets;
-use output::Output;
-use pending::{Limits, Pending};
-use prefetch::Prefetch;
-use random::Random;
-use refusals::Refusals;
-use retry::RetryTimeout;
-use stale::Stale;
-use subnets::Subnets;
-use variants::Variants;
+use validation::ValidationThread;
 
 /// Misses taken from one ring before the next ring's turn.
 const MAX_MISSES: usize = 32;
@@ -123,42 +55,15 @@ const MAX_NOTES: usize = 256;
 const MAX_REPORTS: usize = 256;
 /// A pause while draining: longer than an idle data core naps.
 const DRAIN_PAUSE: Duration = Duration::from_micros(500);
-/// How long a failure is remembered: as long as RFC 9520 section 3.2 demands and no longer, so that
-/// clients notice the end of an outage within a second.
-const FAILURE_LIFETIME: Duration = Duration::from_secs(1);
-/// One place of the pending table in so many is kept for questions that no client waits for, where there are any.
-const KEPT: usize = 8;
 /// The nap of a thread that finds nothing to do, and the longest one when it has been so for seconds.
 const NAPS: (Duration, Duration) = (Duration::from_micros(50), Duration::from_micros(500));
 
 /// What one slow path thread is made of.
 pub struct SlowPathParts {
-    /// Limits and the clients' deadline.
-    pub settings: Settings,
-    /// Whom to ask, in the operator's order.
-    pub upstreams: Vec<Upstream>,
-    /// Whom to trust of those that are encrypted.
+    /// What its resolver is made of.
+    pub resolver: Parts,
+    /// Whom to trust of the upstreams that are encrypted.
     pub trust: Trust,
-    /// What replies are validated by; none: they are not.
-    pub anchors: Option<Anchors>,
-    /// How groups of them are asked.
-    pub groups: Vec<Group>,
-    /// Which group is asked for which names.
-    pub forwards: Vec<Forward>,
-    /// Which clients have others.
-    pub views: Vec<View>,
-    /// When an upstream rests, and when it is back.
-    pub health: HealthSettings,
-    /// Which clients share what is bounded.
-    pub prefixes: PrefixLengths,
-    /// What upstreams are told of clients' networks.
-    pub client_subnet: pmdns_config::ClientSubnet,
-    /// How long answers are kept.
-    pub lifetimes: Lifetimes,
-    /// What becomes of them then.
-    pub keeping: pmdns_config::Cache,
-    /// Which answers are asked for again before they expire.
-    pub prefetch: pmdns_config::Prefetch,
     /// Rings of misses, by worker.
     pub inlets: Vec<RingReceiver<Miss>>,
     /// Rings of notes of hits, if the workers take any.
@@ -167,28 +72,14 @@ pub struct SlowPathParts {
     pub outlets: Vec<RingSender<Answered>>,
     /// The outlet that answers a worker's misses, by worker.
     pub answers_to: Vec<usize>,
-    /// The cache, to look again before asking.
-    pub cache: Arc<Cache>,
-    /// Writes to this thread's shard of the cache.
-    pub writer: Writer,
-    /// Writes the answers.
-    pub encode: Encode,
-    /// Where other rules for `encode` come from.
+    /// Where other rules come from.
     pub rules: Tray<Arc<Ruleset>>,
-    /// Gives the frames for them.
-    pub pool: FramePool,
     /// The clock the misses' arrival was read from.
     pub clock: Clock,
     /// What the thread is told to do with its shard of the cache.
     pub orders: Receiver<Order>,
     /// Set when the thread shall end.
     pub stop: Arc<AtomicBool>,
-    /// What this thread counts; threads may share them.
-    pub counters: Arc<Counters>,
-    /// What is counted of this thread's shard of the cache.
-    pub cache_counters: Arc<CacheCounters>,
-    /// What is counted of each upstream; all threads share them.
-    pub upstream_counters: Arc<[UpstreamCounters]>,
 }
 
 /// Resolves misses on the calling thread until `stop` is set.
@@ -208,7 +99,7 @@ pub fn run(parts: SlowPathParts) {
 
 /// A resolver and all that it is told by, on one thread.
 struct SlowPath {
-    resolver: Desk,
+    resolver: Resolver,
     kernel: Kernel,
     encrypted: EncryptedThread,
     validation: ValidationThread,
@@ -221,7 +112,7 @@ struct SlowPath {
 
 impl SlowPath {
     fn serve(mut self, stop: &AtomicBool) {
-        let mut idle_since = self.resolver.now;
+        let mut idle_since = self.resolver.now();
         while !stop.load(Ordering::Relaxed) {
             self.read_clock();
             let Self { resolver, rules, misses, .. } = &mut self;
@@ -231,13 +122,13 @@ impl SlowPath {
             let heard = self.hear();
             let done = heard + self.resolver.turn();
             self.carry_out();
-            if taken > 0 || !self.resolver.pending.is_empty() {
-                idle_since = self.resolver.now;
+            if taken > 0 || !self.resolver.is_idle() {
+                idle_since = self.resolver.now();
             }
             if taken + done == 0 {
                 // Data cores make no system calls, so nobody can wake this thread: it has to look. Waiting
                 // for sockets instead would round its naps up to milliseconds.
-                std::thread::sleep(nap(self.resolver.now.saturating_sub(idle_since)));
+                std::thread::sleep(nap(self.resolver.now().saturating_sub(idle_since)));
             }
         }
         self.end();
@@ -249,9 +140,9 @@ impl SlowPath {
         while !self.resolver.drain() {
             std::thread::sleep(DRAIN_PAUSE);
         }
-        let stopped = self.resolver.now;
+        let stopped = self.resolver.now();
         while !self.misses.iter().all(RingReceiver::has_ended)
-            && self.resolver.now.saturating_sub(stopped) < self.resolver.deadline
+            && self.resolver.now().saturating_sub(stopped) < self.resolver.deadline()
         {
             self.read_clock();
             let Self { resolver, misses, .. } = &mut self;
@@ -339,85 +230,36 @@ fn nap(idle: Duration) -> Duration {
     NAPS.0.saturating_mul(seconds.saturating_add(1)).min(NAPS.1)
 }
 
-fn open(parts: SlowPathParts) -> io::Result<SlowPath> {
-    let settings = &parts.settings;
-    // What the settings allow is for all threads together.
-    let share = |limit: usize| (limit / settings.threads.max(1)).max(1);
-    let deadline = Duration::from_millis(settings.deadline_ms);
-    let asks_for_itself = parts.anchors.is_some() || parts.prefetch.enabled;
-    let limits = Limits {
-        questions: share(settings.max_pending),
-        kept: if asks_for_itself { share(settings.max_pending) / KEPT } else { 0 },
-        waiting: share(settings.max_waiting),
-        waiting_per_client: share(settings.max_waiting_per_client),
-        prefixes: parts.prefixes,
-    };
-    let groups = Groups::new(&parts.upstreams, &parts.groups, &parts.forwards, &parts.views);
-    parts.cache_counters.publish(&parts.writer.stats());
-    let Time { context, now } = time(&parts.clock);
-    let retries = parts
-        .upstreams
-        .iter()
-        .map(|one| RetryTimeout::new(Duration::from_millis(one.timeout_ms), deadline));
+fn open(all: SlowPathParts) -> io::Result<SlowPath> {
+    let SlowPathParts { resolver: parts, trust, inlets, hits, mut outlets, answers_to, .. } = all;
+    let SlowPathParts { rules, clock, orders, .. } = all;
+    let (config, trust_anchors) = (&parts.config, parts.trust_anchors.clone());
+    let settings = &config.slowpath;
     let encrypted = EncryptedThread::start(
-        &parts.upstreams,
+        &config.upstreams,
         &settings.bootstrap,
-        &parts.trust,
+        &trust,
         &parts.upstream_counters,
     )?;
-    let trust = parts.anchors.map(|anchors| anchors.trust().clone());
-    let (mut rings, answers_to) = (parts.outlets, parts.answers_to);
-    let mut random = Random::of_the_system();
-    let resolver = Desk {
-        context,
-        now,
-        stale: Stale::new(&parts.keeping, |duration| parts.clock.ticks_of(duration), deadline),
-        nxdomain_cut: parts.keeping.nxdomain_cut,
-        client_patience: parts.clock.ticks_of(deadline),
-        deadline,
-        queries_per_port: settings.queries_per_port,
-        lifetimes: parts.lifetimes,
-        groups: groups.map_err(io::Error::other)?,
-        health: Health::new(&parts.health, retries),
-        probe_timeout: Duration::from_millis(parts.health.timeout_ms),
-        capabilities: parts.upstreams.iter().map(|one| Capabilities::new(one.mix_case)).collect(),
-        bakery: Bakery::new(random.bytes()?),
-        variants: Variants::default(),
-        network: Network::new(parts.upstreams.len(), sockets::share(settings)),
-        random,
-        encrypted: Encrypted::new(parts.upstreams.len()),
-        validation: Validation::new(trust.clone()),
-        upstreams: parts.upstreams,
-        upstream_counters: parts.upstream_counters,
-        cache_counters: parts.cache_counters,
-        subnets: Subnets::new(parts.client_subnet, settings.threads, parts.cache.seed()),
-        cache: parts.cache,
-        writer: parts.writer,
-        outlets: Outlets {
-            encode: parts.encode,
-            pool: parts.pool,
-            deliver: Box::new(move |worker, answer| rings[answers_to[worker]].push(answer)),
-            counters: Arc::clone(&parts.counters),
-        },
-        counters: parts.counters,
-        pending: Pending::new(limits),
-        prefixes: parts.prefixes,
-        refusals: Refusals::default(),
-        failures: Failures::new(FAILURE_LIFETIME),
-        orders: Orders::default(),
-        prefetch: Prefetch::new(parts.prefetch, settings.threads),
-        leads: Leads::default(),
+    let means = Means {
+        time: time(&clock),
+        ticks: &|duration| clock.ticks_of(duration),
+        random: kernel::random(),
+        deliver: Box::new(move |worker, answer| outlets[answers_to[worker]].push(answer)),
+        max_sockets: descriptor_limit::share(settings),
     };
+    let validation =
+        ValidationThread::start(trust_anchors, Duration::from_millis(settings.deadline_ms))?;
     Ok(SlowPath {
-        resolver,
-        kernel: Kernel::new(Random::of_the_system())?,
+        resolver: Resolver::new(parts, means)?,
+        kernel: Kernel::new(kernel::random())?,
         encrypted,
-        validation: ValidationThread::start(trust, deadline)?,
-        clock: parts.clock,
-        misses: parts.inlets,
-        hits: parts.hits,
-        rules: parts.rules,
-        orders: parts.orders,
+        validation,
+        clock,
+        misses: inlets,
+        hits,
+        rules,
+        orders,
     })
 }
 

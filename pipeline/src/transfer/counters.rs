@@ -1,10 +1,6 @@
 //! What is counted of each transferred zone. The thread that transfers writes, anybody may read.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use serde::{Deserialize, Serialize};
-
-use crate::slowpath::counters::counters;
+use pmdns_resolver::counters;
 
 counters! {
     /// The counters of a transferred zone.

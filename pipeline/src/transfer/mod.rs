@@ -37,10 +37,10 @@ use tokio::task::LocalSet;
 use tokio::time::timeout;
 
 use crate::admission::{Bounds, ConnectionCounters, ConnectionSnapshot, Gate, peer_of};
-use crate::slowpath::counters::count;
 use crate::threads::{join_within, pin};
 pub use counters::{ZoneCounters, ZoneSnapshot};
 use notify::{Heard, hear};
+use pmdns_resolver::counters::count;
 use secondary::{Secondary, Settings, Tools};
 use share::Pool;
 

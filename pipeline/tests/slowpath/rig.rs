@@ -11,13 +11,13 @@ use pmdns::clock::{Clock, FIRST_SECOND};
 use pmdns::ring::{RingReceiver, RingSender, ring};
 use pmdns::rules::{LineRules, RulesDesk, Tray};
 use pmdns::slowpath::{
-    self, Anchors, Answered, Counters, CountersSnapshot, PrefixLengths, SlowPathParts, Trust,
+    self, Anchors, Answered, Counters, CountersSnapshot, Parts, SlowPathParts, Trust,
     UpstreamCounters, UpstreamSnapshot,
 };
 use pmdns::snapshot::CacheOrders;
 use pmdns_config::{
-    Config, DEFAULT_GROUP, Dnssec, Forward, Group, Health, Local, LocalRecord, RateLimit, Rpz,
-    SlowPath, Strategy, Upstream, UpstreamAddress, View,
+    Config, DEFAULT_GROUP, Dnssec, Forward, Group, Health, Local, LocalRecord, Rpz, SlowPath,
+    Strategy, Upstream, UpstreamAddress, View,
 };
 use pmdns_nics::hugepage::Arena;
 use pmdns_nics::{Frame, FramePool, HeapPool};
@@ -220,8 +220,15 @@ impl Rig {
         let stop = Arc::new(AtomicBool::new(false));
         let (give, taken) = slowpath::orders();
         let config = Config {
-            forwards: setup.forwards.clone(),
-            views: setup.views.clone(),
+            slowpath: setup.settings,
+            upstreams: setup.upstreams,
+            groups: setup.groups,
+            forwards: setup.forwards,
+            views: setup.views,
+            health: setup.health,
+            client_subnet: setup.client_subnet,
+            cache: setup.keeping,
+            prefetch: setup.prefetch,
             acl: pmdns_config::Acl::open(),
             ..Config::default()
         };
@@ -229,40 +236,34 @@ impl Rig {
         let anchors = Anchors::load(&setup.dnssec).unwrap();
         // A test wrote it for this rig only.
         let _ = setup.dnssec.trust_anchor.as_ref().map(std::fs::remove_file);
-        let parts = SlowPathParts {
-            settings: setup.settings,
-            trust: Trust::load(&setup.upstreams).unwrap(),
-            anchors,
-            keeping: setup.keeping,
-            upstreams: setup.upstreams,
-            groups: setup.groups,
-            forwards: setup.forwards,
-            views: setup.views,
-            health: setup.health,
+        let resolver = Parts {
+            config: Arc::new(config.clone()),
+            trust_anchors: anchors.map(|anchors| anchors.trust().clone()),
             lifetimes: Lifetimes {
                 min_ttl: 0,
                 max_ttl: 86_400,
                 max_negative_ttl: 300,
                 max_body: 1232,
             },
-            prefetch: setup.prefetch,
-            prefixes: PrefixLengths::of(&RateLimit::default()),
-            client_subnet: setup.client_subnet,
+            writer: writers.remove(0).keeping(&retention),
+            encode: Encode::new(Arc::clone(&cache), rules, Arc::clone(&ports), 1232),
+            cache,
+            pool: pool.clone(),
+            counters: Arc::clone(&counters),
+            cache_counters: Arc::default(),
+            upstream_counters: Arc::clone(&upstreams),
+        };
+        let parts = SlowPathParts {
+            resolver,
+            trust: Trust::load(&config.upstreams).unwrap(),
             inlets,
             hits: vec![note_receiver],
             outlets: vec![outlet],
             answers_to: vec![0; setup.workers],
-            orders: taken,
-            writer: writers.remove(0).keeping(&retention),
-            encode: Encode::new(Arc::clone(&cache), rules, Arc::clone(&ports), 1232),
             rules: trays.slow_path.remove(0),
-            cache,
-            pool: pool.clone(),
             clock,
+            orders: taken,
             stop: Arc::clone(&stop),
-            counters: Arc::clone(&counters),
-            cache_counters: Arc::default(),
-            upstream_counters: Arc::clone(&upstreams),
         };
         let thread = std::thread::spawn(move || slowpath::run(parts));
         let parse = Parse::new(ports, seed).heeding(policy);

@@ -13,7 +13,6 @@ use tokio::net::UdpSocket;
 use tokio::time::timeout;
 
 use super::super::kernel;
-use super::super::random::Random;
 
 /// How long one resolver may take.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -54,7 +53,7 @@ pub(super) async fn look_up(
 
 /// Asks one resolver for the addresses of one family.
 async fn ask(name: &Name<Vec<u8>>, rtype: Rtype, resolver: SocketAddr) -> io::Result<Vec<IpAddr>> {
-    let mut random = Random::of_the_system();
+    let mut random = kernel::random();
     let socket = kernel::bind(kernel::unspecified(resolver), &mut random)?;
     socket.set_nonblocking(true)?;
     let socket = UdpSocket::from_std(socket)?;

@@ -1,7 +1,7 @@
 //! Upstreams over encrypted connections: TLS, HTTPS and QUIC, on a thread of their own.
 //!
 //! ```text
-//!  desk ──Request──► peer, one for each upstream ──► its connection ──► upstream
+//!  loop ──Request──► peer, one for each upstream ──► its connection ──► upstream
 //!       ◄──Report───  (bootstrap, back-off, reuse)    (dot, doh, doq)
 //! ```
 //!
@@ -15,7 +15,6 @@ mod connection;
 mod doh;
 mod doq;
 mod dot;
-mod exchange;
 mod peer;
 mod trust;
 
@@ -29,131 +28,24 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender};
 use pmdns_config::Upstream;
-use slab::Slab;
+use pmdns_resolver::UpstreamCounters;
+use pmdns_resolver::encrypted::{MAX_UNDER_WAY, Outcome, Report, Request};
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
-use super::counters::UpstreamCounters;
-use super::pending::Ticket;
-use super::plan::Attempt;
-use super::prefixes::ClientPrefix;
-use super::query::Question;
-use super::quota::Quota;
 use peer::Peer;
 
 pub use trust::{Trust, TrustError};
 
-/// Queries under way to one upstream. More are shed: they go to the next upstream. So are those of a client prefix
-/// that has its part.
-pub(super) const MAX_UNDER_WAY: usize = 2048;
 /// How often connections that nobody uses are looked for.
 const UPKEEP: Duration = Duration::from_secs(1);
-
-/// What is under way to the encrypted upstreams of one slow path thread.
-pub(super) struct Encrypted {
-    asked: Slab<Asked>,
-    /// Queries under way, by upstream.
-    under_way: Vec<Quota>,
-}
 
 /// The thread that asks them, if there are any.
 pub(super) struct EncryptedThread {
     requests: Option<mpsc::Sender<Request>>,
     reports: Receiver<Report>,
     thread: Option<JoinHandle<()>>,
-}
-
-/// A query under way.
-pub(super) struct Asked {
-    /// Whom it is charged to.
-    pub(super) prefix: ClientPrefix,
-    pub(super) ticket: Ticket,
-    pub(super) question: Rc<Question>,
-    pub(super) attempt: Attempt,
-    pub(super) sent: Duration,
-}
-
-/// What came of a query.
-#[derive(Debug)]
-pub(super) enum Outcome {
-    /// A reply with id 0, not looked at yet, after so long a time on the wire.
-    Reply(Vec<u8>, Duration),
-    /// Nothing, in the time it had.
-    Silent,
-    /// No connection, or one that ended.
-    Broken(io::Error),
-}
-
-/// News of a query.
-pub(super) enum Heard {
-    /// It is late. There will be more news of it.
-    Late {
-        /// The question.
-        ticket: Ticket,
-        /// The try, when it was not late.
-        attempt: Attempt,
-        /// When it left.
-        sent: Duration,
-    },
-    /// The last.
-    End(Asked, Outcome),
-}
-
-/// A query for the other thread.
-#[derive(Debug)]
-pub(super) struct Request {
-    slot: usize,
-    upstream: usize,
-    /// With id 0.
-    query: Vec<u8>,
-    /// When it is late, and when it is given up.
-    patience: (Duration, Duration),
-}
-
-/// What came of a request.
-#[derive(Debug)]
-pub(super) struct Report {
-    slot: usize,
-    /// `None`: it is late.
-    outcome: Option<Outcome>,
-}
-
-impl Encrypted {
-    /// Nothing is under way to so many upstreams.
-    pub(super) fn new(upstreams: usize) -> Self {
-        let under_way = (0..upstreams).map(|_| Quota::new(MAX_UNDER_WAY)).collect();
-        Self { asked: Slab::new(), under_way }
-    }
-
-    /// The request that asks an encrypted upstream. There is news when the first of these times has passed, and it is
-    /// given up when the second has. Nothing, if too many queries are under way to it, or of this prefix.
-    pub(super) fn ask(
-        &mut self,
-        asked: Asked,
-        query: Vec<u8>,
-        patience: (Duration, Duration),
-    ) -> Option<Request> {
-        let (prefix, upstream) = (asked.prefix, asked.attempt.upstream);
-        if !self.under_way[upstream].has_room_for(prefix) {
-            return None;
-        }
-        self.under_way[upstream].take(prefix);
-        Some(Request { slot: self.asked.insert(asked), upstream, query, patience })
-    }
-
-    /// Takes in what came of a query.
-    pub(super) fn hear(&mut self, Report { slot, outcome }: Report) -> Heard {
-        let Some(outcome) = outcome else {
-            let Asked { ticket, attempt, sent, .. } = &mut self.asked[slot];
-            let before = *attempt;
-            attempt.late = true;
-            return Heard::Late { ticket: *ticket, attempt: before, sent: *sent };
-        };
-        let asked = self.asked.remove(slot);
-        self.under_way[asked.attempt.upstream].give_back(asked.prefix);
-        Heard::End(asked, outcome)
-    }
 }
 
 impl EncryptedThread {
@@ -281,12 +173,10 @@ mod tests {
 
     use pmdns_config::Pin;
 
-    use super::super::plan::Transport;
-    use super::super::shares::tests::prefix;
     use super::*;
 
     #[test]
-    fn so_many_are_under_way_and_no_more_and_each_comes_to_something() {
+    fn as_many_as_may_be_under_way_come_to_something() {
         // It accepts connections, as kernels do, and never speaks.
         let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = format!("tls://{}", silent.local_addr().unwrap()).parse().unwrap();
@@ -294,44 +184,20 @@ mod tests {
         let trust = Trust::load(&upstreams).unwrap();
         let counters: Arc<[UpstreamCounters]> = [UpstreamCounters::default()].into();
         let thread = EncryptedThread::start(&upstreams, &[], &trust, &counters).unwrap();
-        let mut encrypted = Encrypted::new(1);
-        let question = Rc::new(Question::probe());
-        let mut number = 0;
-        let mut asked = || Asked {
-            prefix: prefix({
-                number += 1;
-                number
-            }),
-            ticket: Ticket::NONE,
-            question: Rc::clone(&question),
-            attempt: Attempt { upstream: 0, transport: Transport::Tcp, edns: true, late: false },
-            sent: Duration::ZERO,
-        };
         let patience = (Duration::from_millis(100), Duration::from_millis(500));
-        for _ in 0..MAX_UNDER_WAY {
-            thread.ask(encrypted.ask(asked(), Vec::new(), patience).unwrap()).unwrap();
+        for slot in 0..MAX_UNDER_WAY {
+            thread.ask(Request { slot, upstream: 0, query: Vec::new(), patience }).unwrap();
         }
-        assert!(encrypted.ask(asked(), Vec::new(), patience).is_none());
-        let (mut late, mut silences) = (0, 0);
-        while silences < MAX_UNDER_WAY {
-            match thread.hear().map(|report| encrypted.hear(report)) {
-                Some(Heard::Late { attempt, .. }) => {
-                    assert!(!attempt.late);
-                    late += 1;
-                }
-                Some(Heard::End(asked, outcome)) => {
-                    assert!(matches!(outcome, Outcome::Silent), "{outcome:?}");
-                    assert!(asked.attempt.late);
-                    silences += 1;
-                }
+        let mut news = vec![(0, 0); MAX_UNDER_WAY];
+        while news.iter().any(|(_, ends)| *ends == 0) {
+            match thread.hear() {
+                Some(Report { slot, outcome: None }) => news[slot].0 += 1,
+                Some(Report { slot, outcome: Some(Outcome::Silent) }) => news[slot].1 += 1,
+                Some(report) => panic!("{report:?}"),
                 None => std::thread::sleep(Duration::from_millis(1)),
             }
         }
-        assert_eq!(
-            (late, encrypted.under_way[0].held(), encrypted.asked.len()),
-            (MAX_UNDER_WAY, 0, 0)
-        );
-        assert!(encrypted.ask(asked(), Vec::new(), patience).is_some(), "there is room again");
+        assert!(news.iter().all(|one| *one == (1, 1)), "each is late once, and ends once");
     }
 
     #[test]

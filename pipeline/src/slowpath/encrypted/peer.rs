@@ -12,10 +12,11 @@ use pmdns_config::Host;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
-use super::super::counters::{UpstreamCounters, count};
 use super::bootstrap;
 use super::connection::{Connection, Failure};
 use super::trust::Settings;
+use pmdns_resolver::UpstreamCounters;
+use pmdns_resolver::counters::count;
 
 /// How long it may take to open a connection to one address.
 const OPEN_PATIENCE: Duration = Duration::from_secs(3);

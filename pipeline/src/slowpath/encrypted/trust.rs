@@ -20,7 +20,8 @@ use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
 };
 
-use super::super::counters::{UpstreamCounters, count};
+use pmdns_resolver::UpstreamCounters;
+use pmdns_resolver::counters::count;
 
 /// The roots that certificates must lead to, by upstream; none where a pinned key alone decides.
 #[derive(Clone, Debug, Default)]

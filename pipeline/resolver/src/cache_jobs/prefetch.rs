@@ -1,0 +1,267 @@
+//! Asking for popular answers again before they expire.
+//!
+//! Data cores tell of hits; each is credited to its answer. When that passes the gates (often enough, fast
+//! enough, not too long ago) its refresh is planned for when enough of its TTL will have passed. Then the
+//! gates are asked once more, and the upstreams, by the same exchange as for a miss, but nobody waits. Our own cache
+//! is not asked: it has the answer. Refreshes have a budget, and at most half of the pending table.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+use pmdns_config::Prefetch as Settings;
+use pmdns_stages::cache::{Entry, Head, Hit, Key, Standing};
+
+use crate::counters::count;
+use crate::questions::pending::Admission;
+use crate::questions::query::Question;
+use crate::resolver::Resolver;
+use crate::upstreams::network::Timer;
+
+/// Refreshes that may be planned at once; 16 bytes each.
+const MAX_PLANNED: usize = 1 << 16;
+/// Plans looked at in one turn.
+const MAX_DUE: usize = 256;
+
+/// What is planned, and what the budget allows.
+#[derive(Debug)]
+pub(crate) struct Prefetch {
+    settings: Settings,
+    /// By the second it is due: hashes of keys.
+    planned: BinaryHeap<Reverse<(u32, u64)>>,
+    /// Queries per second of this thread.
+    rate: f64,
+    /// Queries that may leave at once.
+    burst: f64,
+    /// Queries that may leave now, as of `counted`.
+    allowed: f64,
+    counted: Duration,
+}
+
+impl Prefetch {
+    /// Nothing planned yet. The budget is for so many threads together.
+    pub(crate) fn new(settings: Settings, threads: usize) -> Self {
+        let rate = f64::from(settings.queries_per_second) / threads.max(1) as f64;
+        let burst = (rate * Duration::from_millis(settings.pace_ms).as_secs_f64()).max(1.0);
+        let planned = BinaryHeap::new();
+        Self { settings, planned, rate, burst, allowed: burst, counted: Duration::ZERO }
+    }
+
+    /// Whether an answer that stands so is worth refreshing at second `now`.
+    fn is_worth(&self, standing: &Standing, now: u32) -> bool {
+        let settings = &self.settings;
+        let counted_for = now.saturating_sub(standing.since).max(1);
+        let per_minute = f64::from(standing.hits) * 60.0 / f64::from(counted_for);
+        settings.enabled
+            && standing.hits >= settings.cache_min_frequency
+            && per_minute >= settings.cache_min_hit_rate
+            && now.saturating_sub(standing.last) <= settings.cache_access_window_secs
+    }
+
+    /// When an answer is to be refreshed.
+    fn due(&self, answer: &Head) -> u32 {
+        let lives = f64::from(answer.expires.saturating_sub(answer.learnt));
+        answer.learnt + (lives * self.settings.cache_refresh_threshold).ceil() as u32
+    }
+
+    /// Plans the refresh of an answer; `false`: too many are planned.
+    fn plan(&mut self, answer: &Head) -> bool {
+        let has_room = self.planned.len() < MAX_PLANNED;
+        if has_room {
+            self.planned.push(Reverse((self.due(answer), answer.hash)));
+        }
+        has_room
+    }
+
+    /// The next answer that is due in this `second`, if the budget allows another query at `now`. The two count from different
+    /// starts.
+    fn next(&mut self, second: u32, now: Duration) -> Option<u64> {
+        let earned = now.saturating_sub(self.counted).as_secs_f64() * self.rate;
+        self.allowed = (self.allowed + earned).min(self.burst);
+        self.counted = now;
+        let Reverse((due, hash)) = self.planned.peek().copied()?;
+        if self.allowed < 1.0 || due > second {
+            return None;
+        }
+        self.planned.pop();
+        Some(hash)
+    }
+
+    /// A query has left.
+    fn spend(&mut self) {
+        self.allowed -= 1.0;
+    }
+}
+
+impl Resolver {
+    /// Credits a hit that a data core tells of to its answer.
+    pub fn credit(&mut self, hit: Hit) {
+        let now = self.context.seconds;
+        let Some(standing) = self.writer.credit(hit, now) else { return };
+        if standing.is_planned || !self.prefetch.is_worth(&standing, now) {
+            return;
+        }
+        let Some(found) = self.cache.find(hit.hash) else { return };
+        let view = self.cache.view(found);
+        let answer = Head::read(&view);
+        if !view.is_valid() || answer.expires <= now {
+            return;
+        }
+        if self.prefetch.plan(&answer) {
+            self.writer.plan(hit.hash);
+        } else {
+            count(&self.counters.prefetch_shed);
+        }
+    }
+
+    /// Asks for what is due, as far as the budget goes.
+    pub(crate) fn refresh_due(&mut self) {
+        for _ in 0..MAX_DUE {
+            let Some(hash) = self.prefetch.next(self.context.seconds, self.now) else { return };
+            let found = self.cache.find(hash).map(|found| self.cache.view(found));
+            match found.and_then(|view| Entry::copy_of(&view)) {
+                Some(entry) => self.refresh(&entry),
+                None => count(&self.counters.prefetch_dropped),
+            }
+        }
+    }
+
+    fn refresh(&mut self, entry: &Entry) {
+        let (answer, now) = (entry.head(), self.context.seconds);
+        if answer.expires <= now {
+            return count(&self.counters.prefetch_late);
+        }
+        let standing = self.writer.standing(answer.hash, now);
+        if !standing.is_some_and(|standing| self.prefetch.is_worth(&standing, now)) {
+            return count(&self.counters.prefetch_dropped);
+        }
+        if now < self.prefetch.due(&answer) {
+            return; // Somebody has asked for it meanwhile.
+        }
+        let Self { groups, health, now, .. } = self;
+        let question = Question::of_entry(entry).validating(self.validation.is_on());
+        // Those who say where they are get answers for their networks, and nobody is where this would be asked from.
+        // What a rule made of an answer is made anew when somebody asks.
+        let is_rewritten = answer.flags & Head::REWRITTEN != 0;
+        if is_rewritten || question.key().flags & Key::SUBNET != 0 {
+            return count(&self.counters.prefetch_dropped);
+        }
+        let begin = |question: &Question| groups.plan(question.zone(), health, *now);
+        match self.pending.begin(question, begin) {
+            Admission::Leads(ticket) => {
+                self.prefetch.spend();
+                count(&self.counters.prefetched);
+                count(&self.counters.pending);
+                self.network.wake_at(self.now + self.deadline, Timer::Abandon(ticket));
+                self.advance(ticket);
+            }
+            Admission::Waits => {}
+            Admission::Shed(_) => count(&self.counters.prefetch_shed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pmdns_stages::testing::{Record, entry_of, query};
+    use pmdns_stages::wire::name::Seed;
+
+    use super::*;
+
+    fn prefetch(change: impl FnOnce(&mut Settings)) -> Prefetch {
+        let mut settings = Settings { enabled: true, ..Settings::default() };
+        change(&mut settings);
+        Prefetch::new(settings, 1)
+    }
+
+    /// An answer learnt at second `learnt` that lives for `ttl` seconds.
+    fn answer(number: u64, learnt: u32, ttl: u32) -> Head {
+        let records: [Record; 1] = [(0, 1, ttl, vec![192, 0, 2, 1])];
+        let entry = entry_of(&query("www.example. A"), &records, learnt, Seed::new([1; 16]));
+        Head { hash: number, ..entry.head() }
+    }
+
+    #[test]
+    fn trap_17_each_gate_gates() {
+        // Twenty hits in the ten minutes up to now: two a minute.
+        let standing = Standing { hits: 20, since: 1000, last: 1600, is_planned: false };
+        let defaults = prefetch(|_| ());
+        assert!(defaults.is_worth(&standing, 1600));
+        assert!(!prefetch(|settings| settings.enabled = false).is_worth(&standing, 1600));
+        for (frequency, is_open) in [(0, true), (20, true), (21, false)] {
+            let gate = prefetch(|settings| settings.cache_min_frequency = frequency);
+            assert_eq!(gate.is_worth(&standing, 1600), is_open, "cache_min_frequency {frequency}");
+        }
+        for (rate, is_open) in [(0.0, true), (2.0, true), (2.1, false)] {
+            let gate = prefetch(|settings| settings.cache_min_hit_rate = rate);
+            assert_eq!(gate.is_worth(&standing, 1600), is_open, "cache_min_hit_rate {rate}");
+        }
+        for (window, is_open) in [(400, true), (300, true), (299, false)] {
+            let gate = prefetch(|settings| {
+                (settings.cache_access_window_secs, settings.cache_min_hit_rate) = (window, 0.0);
+            });
+            let is_worth = gate.is_worth(&standing, 1900);
+            assert_eq!(is_worth, is_open, "cache_access_window_secs {window}");
+        }
+        for (threshold, due) in [(0.0, 500), (0.75, 575), (0.5, 550), (1.0, 600)] {
+            let mut gate = prefetch(|settings| settings.cache_refresh_threshold = threshold);
+            gate.plan(&answer(7, 500, 100));
+            assert_eq!(gate.next(due - 1, Duration::ZERO), None, "{threshold}");
+            assert_eq!(gate.next(due, Duration::ZERO), Some(7), "{threshold}");
+        }
+    }
+
+    #[test]
+    fn the_gates_are_those_of_the_document() {
+        let settings = Settings::default();
+        assert_eq!((settings.cache_min_frequency, settings.cache_min_hit_rate), (10, 2.0));
+        assert_eq!(settings.cache_access_window_secs, 43_200);
+        assert_eq!(settings.cache_refresh_threshold, 0.75);
+        assert!(!settings.enabled);
+    }
+
+    #[test]
+    fn trap_17_ten_thousand_are_paced_and_none_starves() {
+        const COUNT: u64 = 10_000;
+        let mut prefetch = prefetch(|settings| {
+            (settings.queries_per_second, settings.pace_ms) = (1000, 50);
+        });
+        // All due at the same second but for the last hundred, which are due before.
+        for number in 0..COUNT {
+            let learnt = if number < COUNT - 100 { 1 } else { 0 };
+            assert!(prefetch.plan(&answer(number, learnt, 100)));
+        }
+        let mut refreshed = Vec::new();
+        for milliseconds in (0..11_000).step_by(5) {
+            let before = refreshed.len();
+            while let Some(hash) = prefetch.next(76, Duration::from_millis(milliseconds)) {
+                prefetch.spend();
+                refreshed.push(hash);
+            }
+            let allowed = if milliseconds == 0 { 50 } else { 5 };
+            assert!(refreshed.len() - before <= allowed, "at {milliseconds} ms");
+            let so_far = (milliseconds + 50).min(COUNT) as usize;
+            assert!(refreshed.len().abs_diff(so_far) <= 1, "the whole budget is used");
+        }
+        assert!(refreshed[..100].iter().all(|hash| *hash >= COUNT - 100), "first things first");
+        refreshed.sort_unstable();
+        assert_eq!(refreshed, (0..COUNT).collect::<Vec<_>>(), "every one, once");
+    }
+
+    #[test]
+    fn plans_are_bounded() {
+        let mut prefetch = prefetch(|_| ());
+        let refused = (0..MAX_PLANNED as u64 + 10)
+            .filter(|number| !prefetch.plan(&answer(*number, 0, 100)))
+            .count();
+        assert_eq!((refused, prefetch.planned.len()), (10, MAX_PLANNED));
+    }
+
+    #[test]
+    fn threads_share_the_budget() {
+        let settings = Settings { queries_per_second: 100, ..Settings::default() };
+        assert_eq!(Prefetch::new(settings.clone(), 4).rate, 25.0);
+        let none = Settings { queries_per_second: 1, pace_ms: 1, ..settings };
+        assert_eq!(Prefetch::new(none, 4).burst, 1.0, "one query can always leave some time");
+    }
+}

@@ -1,0 +1,24 @@
+//! What the resolver wants done by those who have sockets and threads. They do it in this order, and tell the
+//! resolver what came of it.
+
+use crate::upstreams::encrypted::Request;
+use crate::validation::Work;
+
+/// One thing to do. Slots are the resolver's numbers for what it has under way; one that has been closed is used again.
+#[derive(Debug)]
+pub enum Output {
+    /// Open a socket for the flight in this slot, and send its queries.
+    SendFlight(usize),
+    /// The flight in this slot has ended: close its socket.
+    CloseFlight(usize),
+    /// Open the connection in this slot, and send what it has to say.
+    Connect(usize),
+    /// The connection in this slot has more to say.
+    Write(usize),
+    /// The connection in this slot has ended: close it.
+    CloseConnection(usize),
+    /// Ask an encrypted upstream.
+    AskEncrypted(Request),
+    /// Validate a reply, or go on with that.
+    Validate(Work),
+}

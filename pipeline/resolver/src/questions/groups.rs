@@ -1,0 +1,311 @@
+//! Whom to ask: which group of upstreams a name goes to, and in which order its members are asked.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use pmdns_config::{
+    DEFAULT_GROUP, Forward, Group as Settings, NameError, Strategy, Upstream, View, ViewSet,
+    group_of,
+};
+use pmdns_stages::cache::Key;
+use pmdns_stages::wire::name::suffixes;
+
+use crate::questions::plan::Plan;
+use crate::upstreams::health::Health;
+
+/// The groups of upstreams, and the names that each is asked for.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    groups: Vec<Group>,
+    /// Groups by zone, which is in wire format and lower case, and the views in which each is asked.
+    zones: HashMap<Box<[u8]>, Vec<(ViewSet, usize)>>,
+    /// The group for names that lie in no zone, by view.
+    rest: Vec<usize>,
+}
+
+/// Upstreams that can stand in for each other.
+#[derive(Debug)]
+struct Group {
+    /// Indexes, in the operator's order.
+    members: Vec<usize>,
+    strategy: Strategy,
+    parallel: usize,
+    /// Whether any of them is told of clients' networks.
+    tells_subnets: bool,
+    /// Questions so far: whose turn it is.
+    turn: usize,
+}
+
+impl Groups {
+    /// The groups that `upstreams` name.
+    pub(crate) fn new(
+        upstreams: &[Upstream],
+        settings: &[Settings],
+        forwards: &[Forward],
+        views: &[View],
+    ) -> Result<Self, NameError> {
+        let mut names = vec![DEFAULT_GROUP];
+        for upstream in upstreams {
+            if !names.contains(&&*upstream.group) {
+                names.push(&upstream.group);
+            }
+        }
+        let group = |name: &&str| {
+            let settings = settings.iter().find(|group| group.name == *name);
+            let is_member = |index: &usize| upstreams[*index].group == *name;
+            let members: Vec<_> = (0..upstreams.len()).filter(is_member).collect();
+            Group {
+                tells_subnets: members.iter().any(|index| upstreams[*index].client_subnet),
+                members,
+                strategy: settings.map(|group| group.strategy).unwrap_or_default(),
+                parallel: settings.map_or(1, |group| group.parallel),
+                turn: 0,
+            }
+        };
+        // A checked configuration names no group without members.
+        let number = |group: &str| names.iter().position(|name| *name == group);
+        let mut zones: HashMap<_, Vec<_>> = HashMap::new();
+        for forward in forwards {
+            if let Some(group) = number(&forward.group) {
+                let set = ViewSet::of(&forward.views, views);
+                zones.entry(forward.wire_zone()?).or_default().push((set, group));
+            }
+        }
+        let root = zones.remove(&[0][..]).unwrap_or_default();
+        let rest = (0..=views.len() as u8).map(|view| {
+            let of_root = root.iter().find(|(set, _)| set.has(view)).map(|(_, group)| *group);
+            of_root.or_else(|| number(group_of(view, views))).unwrap_or(0)
+        });
+        Ok(Self { rest: rest.collect(), groups: names.iter().map(group).collect(), zones })
+    }
+
+    /// The plan of a question, whose name is in lower case.
+    pub(crate) fn plan(&mut self, key: Key<'_>, health: &mut Health, now: Duration) -> Plan {
+        let group = self.of(key);
+        let group = &mut self.groups[group];
+        let order = group.order(health, now);
+        match group.strategy {
+            Strategy::Parallel => Plan::in_parallel(order, group.parallel),
+            Strategy::Hedged => {
+                let usual = order.front().and_then(|first| health.usual_rtt(*first));
+                Plan::hedged(order, usual)
+            }
+            Strategy::Failover | Strategy::RoundRobin | Strategy::Fastest => Plan::new(order),
+        }
+    }
+
+    /// Whether anybody who may be asked a question is told of clients' networks.
+    pub(crate) fn tells_subnets(&self, key: Key<'_>) -> bool {
+        self.groups[self.of(key)].tells_subnets
+    }
+
+    /// The group that a question goes to, whose name is in lower case.
+    pub(crate) fn of(&self, key: Key<'_>) -> usize {
+        // All views of a scope ask the same group.
+        self.of_name(key.name, key.scope())
+    }
+
+    /// The group of the longest zone that `name` lies in, of those that hold in a view.
+    fn of_name(&self, name: &[u8], view: u8) -> usize {
+        let mut zones = suffixes(name).filter_map(|zone| self.zones.get(zone)).flatten();
+        match zones.find(|(set, _)| set.has(view)) {
+            Some((_, group)) => *group,
+            None => self.rest.get(usize::from(view)).copied().unwrap_or(0),
+        }
+    }
+}
+
+impl Group {
+    /// All members, in the order in which to ask them now: those that rest come last, first the one that is
+    /// probed next.
+    fn order(&mut self, health: &mut Health, now: Duration) -> VecDeque<usize> {
+        let rests = |member: &usize| health.next_probe(*member).is_some();
+        let (mut resting, mut well): (Vec<_>, Vec<_>) =
+            self.members.iter().copied().partition(rests);
+        resting.sort_by_key(|member| health.next_probe(*member));
+        match self.strategy {
+            Strategy::Failover => well.sort_by_key(|member| health.band(*member, now)),
+            Strategy::RoundRobin => {
+                let turn = self.turn % well.len().max(1);
+                well.rotate_left(turn);
+            }
+            Strategy::Fastest | Strategy::Parallel | Strategy::Hedged => {
+                let srtt = |member: &usize| health.estimate(*member, now).unwrap_or(Duration::MAX);
+                well.sort_by_key(srtt);
+                if let Some(at) = well.iter().position(|member| health.take_try(*member, now)) {
+                    well[..=at].rotate_right(1);
+                }
+            }
+        }
+        self.turn = self.turn.wrapping_add(1);
+        well.extend(resting);
+        well.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use pmdns_config::{Health as HealthSettings, wire_name};
+
+    use super::*;
+    use crate::upstreams::health::ESTIMATE_LIFETIME;
+    use crate::upstreams::retry::RetryTimeout;
+
+    const START: Duration = Duration::from_secs(1000);
+
+    fn ms(count: u64) -> Duration {
+        Duration::from_millis(count)
+    }
+
+    /// A group of three and what is known of them.
+    fn three(strategy: Strategy) -> (Group, Health) {
+        let group =
+            Group { members: vec![0, 1, 2], strategy, parallel: 2, tells_subnets: false, turn: 0 };
+        let retry = RetryTimeout::new(ms(800), ms(3000));
+        (group, Health::new(&HealthSettings::default(), [retry; 3]))
+    }
+
+    fn rest(health: &mut Health, upstream: usize) {
+        for _ in 0..HealthSettings::default().failures {
+            health.failed(upstream, START, START);
+        }
+    }
+
+    #[test]
+    fn failover_keeps_the_operators_order_unless_one_is_clearly_faster() {
+        let (mut group, mut health) = three(Strategy::Failover);
+        assert_eq!(group.order(&mut health, START), [0, 1, 2]);
+        health.replied(0, ms(19), START);
+        health.replied(1, ms(2), START);
+        health.replied(2, ms(1), START);
+        assert_eq!(group.order(&mut health, START), [0, 1, 2]);
+        health.replied(0, ms(200), START);
+        assert_eq!(group.order(&mut health, START), [1, 2, 0]);
+        let later = START + ESTIMATE_LIFETIME * 2;
+        assert_eq!(group.order(&mut health, later), [0, 1, 2], "estimates grow old");
+    }
+
+    #[test]
+    fn those_that_rest_come_last_and_are_asked_nevertheless() {
+        for strategy in [Strategy::Failover, Strategy::RoundRobin, Strategy::Fastest] {
+            let (mut group, mut health) = three(strategy);
+            (0..3).for_each(|upstream| health.replied(upstream, ms(1), START - ms(1)));
+            rest(&mut health, 0);
+            assert_eq!(group.order(&mut health, START)[2], 0);
+            assert_eq!(group.order(&mut health, START)[2], 0);
+            rest(&mut health, 1);
+            rest(&mut health, 2);
+            assert_eq!(group.order(&mut health, START), [0, 1, 2]);
+        }
+    }
+
+    #[test]
+    fn round_robin_gives_each_its_turn_and_spreads_what_a_resting_one_leaves() {
+        let (mut group, mut health) = three(Strategy::RoundRobin);
+        let firsts = |group: &mut Group, health: &mut Health| {
+            let mut firsts = [0; 3];
+            (0..600).for_each(|_| firsts[group.order(health, START)[0]] += 1);
+            firsts
+        };
+        assert_eq!(firsts(&mut group, &mut health), [200; 3]);
+        rest(&mut health, 1);
+        assert_eq!(firsts(&mut group, &mut health), [300, 0, 300]);
+    }
+
+    #[test]
+    fn fastest_goes_by_round_trip_time_and_finds_one_that_has_become_faster() {
+        let (mut group, mut health) = three(Strategy::Fastest);
+        // At first each is tried once, and nobody waits for the outcome.
+        let firsts: Vec<_> = (0..4).map(|_| group.order(&mut health, START)[0]).collect();
+        assert_eq!(firsts, [0, 1, 2, 0]);
+        for (upstream, rtt) in [(0, 30), (1, 20), (2, 10)] {
+            health.replied(upstream, ms(rtt), START + ms(rtt));
+        }
+        assert_eq!(group.order(&mut health, START + ms(30)), [2, 1, 0]);
+        // Later only the one that is asked has been measured.
+        let later = START + ms(31) + ESTIMATE_LIFETIME;
+        health.replied(2, ms(10), later);
+        health.replied(1, ms(20), later);
+        assert_eq!(group.order(&mut health, later), [0, 2, 1], "one question tries it");
+        assert_eq!(group.order(&mut health, later), [2, 1, 0]);
+        health.replied(0, ms(1), later + ms(1));
+        assert_eq!(group.order(&mut health, later + ms(1)), [0, 2, 1], "and it is found");
+    }
+
+    fn upstream(number: u16, group: &str) -> Upstream {
+        let address = SocketAddr::from(([127, 0, 0, 1], number));
+        Upstream { group: group.into(), ..Upstream::at(address.into()) }
+    }
+
+    fn forward(zone: &str, group: &str) -> Forward {
+        Forward { zone: zone.into(), group: group.into(), views: Vec::new() }
+    }
+
+    #[test]
+    fn the_longest_zone_decides() {
+        let upstreams = [upstream(1, "default"), upstream(2, "a"), upstream(3, "b")];
+        let forwards =
+            [forward("Example.net.", "a"), forward("b.a.example.net", "b"), forward("org", "a")];
+        let groups = Groups::new(&upstreams, &[], &forwards, &[]).unwrap();
+        let members =
+            |name: &str| &*groups.groups[groups.of_name(&wire_name(name).unwrap(), 0)].members;
+        for (name, member) in [
+            ("example.net", 1),
+            ("www.example.net", 1),
+            ("a.example.net", 1),
+            ("b.a.example.net", 2),
+            ("x.y.b.a.example.net", 2),
+            ("xb.a.example.net", 1),
+            ("badexample.net", 0),
+            ("net", 0),
+            ("example.org", 1),
+            (".", 0),
+        ] {
+            assert_eq!(members(name), [member], "{name}");
+        }
+    }
+
+    #[test]
+    fn the_root_zone_is_every_name_that_no_other_claims() {
+        let upstreams = [upstream(1, "a"), upstream(2, "b"), upstream(3, "b")];
+        let forwards = [forward(".", "b"), forward("example", "a")];
+        let groups = Groups::new(&upstreams, &[], &forwards, &[]).unwrap();
+        let members =
+            |name: &str| &*groups.groups[groups.of_name(&wire_name(name).unwrap(), 0)].members;
+        assert_eq!(members("www.example"), [0]);
+        assert_eq!((members("example.net"), members(".")), (&[1, 2][..], &[1, 2][..]));
+    }
+
+    #[test]
+    fn a_view_has_zones_and_a_group_of_its_own() {
+        let upstreams = ["default", "a", "b", "c"].map(|group| upstream(group.len() as u16, group));
+        let view = |name: &str, group: Option<&str>| View {
+            name: name.into(),
+            clients: Vec::new(),
+            group: group.map(str::to_owned),
+        };
+        let views = [view("one", Some("a")), view("two", None)];
+        let in_views = |zone: &str, group: &str, names: &[&str]| Forward {
+            views: names.iter().map(|name| (*name).to_owned()).collect(),
+            ..forward(zone, group)
+        };
+        let forwards = [
+            in_views("example", "b", &["default", "two"]),
+            in_views("example", "c", &["one"]),
+            in_views("x.example", "a", &["two"]),
+            in_views(".", "c", &["two"]),
+        ];
+        let groups = Groups::new(&upstreams, &[], &forwards, &views).unwrap();
+        let of = |name: &str| [0, 1, 2].map(|view| groups.of_name(&wire_name(name).unwrap(), view));
+        assert_eq!(of("example"), [2, 3, 2]);
+        assert_eq!(of("y.x.example"), [2, 3, 1]);
+        assert_eq!(of("example.net"), [0, 1, 3]);
+        assert_eq!(
+            groups.of_name(&wire_name("example.net").unwrap(), 63),
+            0,
+            "there is no such view"
+        );
+    }
+}

@@ -1,0 +1,117 @@
+//! Queues whose members can leave from the middle, each in a step: values in slots, and the numbers of the slots
+//! before and after.
+
+use slab::Slab;
+
+/// Values, each in at most one [`List`].
+#[derive(Debug)]
+pub(crate) struct Lists<T> {
+    nodes: Slab<Node<T>>,
+}
+
+/// A queue of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct List {
+    first: Option<u32>,
+    last: Option<u32>,
+}
+
+#[derive(Debug)]
+struct Node<T> {
+    value: T,
+    before: Option<u32>,
+    after: Option<u32>,
+}
+
+impl List {
+    /// The slot of the value that has stood in it for longest.
+    pub(crate) fn first(self) -> Option<u32> {
+        self.first
+    }
+
+    /// Whether nothing stands in it.
+    pub(crate) fn is_empty(self) -> bool {
+        self.first.is_none()
+    }
+}
+
+impl<T> Lists<T> {
+    /// No values yet.
+    pub(crate) fn new() -> Self {
+        Self { nodes: Slab::new() }
+    }
+
+    /// How many values there are.
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Keeps a value, which stands in no list yet, in the slot that is returned.
+    pub(crate) fn keep(&mut self, value: T) -> u32 {
+        self.nodes.insert(Node { value, before: None, after: None }) as u32
+    }
+
+    /// Lets a value go that stands in no list any more.
+    pub(crate) fn let_go(&mut self, slot: u32) -> T {
+        self.nodes.remove(slot as usize).value
+    }
+
+    /// The value in a slot.
+    pub(crate) fn value(&mut self, slot: u32) -> &mut T {
+        &mut self.nodes[slot as usize].value
+    }
+
+    /// Puts the value in `slot` at the end of `list`.
+    pub(crate) fn append(&mut self, list: &mut List, slot: u32) {
+        self.nodes[slot as usize].before = list.last;
+        self.nodes[slot as usize].after = None;
+        match list.last.replace(slot) {
+            Some(last) => self.nodes[last as usize].after = Some(slot),
+            None => list.first = Some(slot),
+        }
+    }
+
+    /// Takes the value in `slot` out of `list`, where it stands.
+    pub(crate) fn unlink(&mut self, list: &mut List, slot: u32) {
+        let Node { before, after, .. } = self.nodes[slot as usize];
+        match before {
+            Some(before) => self.nodes[before as usize].after = after,
+            None => list.first = after,
+        }
+        match after {
+            Some(after) => self.nodes[after as usize].before = before,
+            None => list.last = before,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_list_is_a_queue_that_can_be_left(moves in proptest::collection::vec((any::<bool>(), 0..20usize), 0..100)) {
+            let (mut lists, mut list) = (Lists::new(), List::default());
+            let mut model = VecDeque::new();
+            for (number, (joins, at)) in moves.into_iter().enumerate() {
+                if joins {
+                    let slot = lists.keep(number);
+                    lists.append(&mut list, slot);
+                    model.push_back((slot, number));
+                } else if let Some((slot, number)) = model.remove(at) {
+                    lists.unlink(&mut list, slot);
+                    prop_assert_eq!(lists.let_go(slot), number);
+                }
+                prop_assert_eq!(list.first(), model.front().map(|(slot, _)| *slot));
+                prop_assert_eq!(list.last, model.back().map(|(slot, _)| *slot));
+                prop_assert_eq!(list.is_empty(), model.is_empty());
+                prop_assert_eq!(lists.len(), model.len());
+            }
+        }
+    }
+}

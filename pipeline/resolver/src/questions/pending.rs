@@ -1,0 +1,389 @@
+//! The pending table: which questions are under way, and which clients wait for each.
+//!
+//! A pure state machine: no I/O, and time is an argument. The first miss of a question leads, which is
+//! to say that its caller starts to ask upstream; later ones wait with it. Whoever is admitted leaves
+//! exactly once, by one of three doors: its question is settled, its own deadline passes, or the whole
+//! table is drained. Nothing else holds a waiter, so none can be forgotten.
+//!
+//! A question may also be under way for the cache only, with nobody waiting.
+//!
+//! Places are shared by client prefix ([`crate::questions::shares`]). A question is charged to the prefix of the client that has waited
+//! for it for longest. When the table is full, a prefix with few places gets one of the prefix that has most.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use pmdns_stages::Tick;
+use pmdns_stages::miss::Miss;
+use slab::Slab;
+
+use crate::questions::prefixes::{ClientPrefix, PrefixLengths, client_of};
+use crate::questions::query::Question;
+use crate::questions::shares::{Hold, Shares};
+pub(crate) use places::Displaced;
+
+/// Clients of one prefix that may each have as many queries waiting as one client may.
+const CLIENTS_PER_PREFIX: usize = 4;
+
+/// How much may be pending.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Questions in all.
+    pub(crate) questions: usize,
+    /// Questions of these that are kept for those that no client waits for: keys to validate with, refreshes.
+    pub(crate) kept: usize,
+    /// Waiters in all.
+    pub(crate) waiting: usize,
+    /// Waiters with the same client address. A client prefix may have [`CLIENTS_PER_PREFIX`] times as many.
+    pub(crate) waiting_per_client: usize,
+    /// Which clients share a prefix.
+    pub(crate) prefixes: PrefixLengths,
+}
+
+impl Limits {
+    fn waiting_per_prefix(&self) -> usize {
+        self.waiting_per_client.saturating_mul(CLIENTS_PER_PREFIX)
+    }
+}
+
+/// A client's query that waits, and the worker it came from.
+#[derive(Clone, Debug)]
+pub(crate) struct Waiter {
+    pub(crate) miss: Miss,
+    pub(crate) worker: usize,
+}
+
+/// What became of a miss.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// It is the first to ask this: the caller asks upstream, and settles the question in the end.
+    Leads(Ticket),
+    /// It waits with those who asked before.
+    Waits,
+    /// A limit is reached: nothing was kept of it.
+    Shed(Limit),
+}
+
+/// Names one question under way, and no other one ever: when that has ended it names nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Ticket {
+    slot: u32,
+    serial: u32,
+}
+
+impl Ticket {
+    /// Names no question: what is sent for it is sent for its own sake.
+    pub(crate) const NONE: Self = Self { slot: u32::MAX, serial: 0 };
+}
+
+/// A waiter whose deadline has come.
+#[derive(Debug)]
+pub(crate) struct Expired {
+    pub(crate) waiter: Waiter,
+    /// The question it waited for, which is under way until it is settled.
+    pub(crate) ticket: Ticket,
+    /// Whether nobody waits for it any more.
+    pub(crate) was_last: bool,
+}
+
+/// Which limit is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Limit {
+    Questions,
+    Waiting,
+    WaitingPerClient,
+    WaitingPerPrefix,
+}
+
+/// The pending table. With each question it keeps a `T`: how far asking has come.
+#[derive(Debug)]
+pub(crate) struct Pending<T> {
+    limits: Limits,
+    slots: HashMap<Rc<Question>, u32, BuildHasherDefault<AsHashed>>,
+    questions: Slab<Asked<T>>,
+    serial: u32,
+    seats: Vec<Option<Seat>>,
+    free: Vec<u32>,
+    deadlines: BTreeSet<(Tick, u32)>,
+    clients: HashMap<IpAddr, usize>,
+    /// Who has which slots, but for those of questions that began without a client: these are so many.
+    slot_shares: Shares,
+    ours: usize,
+    /// Who has which seats.
+    seat_shares: Shares,
+}
+
+/// A question under way.
+#[derive(Debug)]
+struct Asked<T> {
+    question: Rc<Question>,
+    serial: u32,
+    /// Seats, in the order of their arrival.
+    waiting: VecDeque<u32>,
+    /// None: no client waited when it began.
+    hold: Option<Hold>,
+    progress: T,
+}
+
+/// Passes on the hash a question has: it is seeded already.
+#[derive(Debug, Default)]
+pub(crate) struct AsHashed(u64);
+
+impl Hasher for AsHashed {
+    fn write(&mut self, bytes: &[u8]) {
+        debug_assert!(bytes.is_empty(), "questions hash as one number");
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// A waiter in its place.
+#[derive(Debug)]
+struct Seat {
+    waiter: Waiter,
+    slot: u32,
+    deadline: Tick,
+    client: IpAddr,
+    prefix: ClientPrefix,
+    hold: Hold,
+}
+
+/// A waiter who has left.
+struct Left {
+    waiter: Waiter,
+    slot: u32,
+    deadline: Tick,
+}
+
+impl<T> Pending<T> {
+    /// An empty table. Its seats are taken from memory now.
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            slots: HashMap::with_capacity_and_hasher(limits.questions, BuildHasherDefault::new()),
+            questions: Slab::with_capacity(limits.questions),
+            serial: 0,
+            seats: Vec::with_capacity(limits.waiting),
+            free: Vec::with_capacity(limits.waiting),
+            deadlines: BTreeSet::new(),
+            clients: HashMap::new(),
+            slot_shares: Shares::new(limits.questions),
+            ours: 0,
+            seat_shares: Shares::new(limits.waiting),
+        }
+    }
+
+    /// Lets a client wait for the answer to `question` until so many ticks after its arrival, if the limits
+    /// allow. The first one's question starts with what `begin` returns.
+    pub(crate) fn admit(
+        &mut self,
+        question: Question,
+        waiter: Waiter,
+        patience: Tick,
+        begin: impl FnOnce(&Question) -> T,
+    ) -> Admission {
+        let deadline = waiter.miss.received.saturating_add(patience);
+        let client = client_of(&waiter.miss);
+        let prefix = self.limits.prefixes.prefix(client);
+        if let Some(limit) = self.refuses(&question, client, prefix) {
+            return Admission::Shed(limit);
+        }
+        if let Some(slot) = self.slots.get(&question).copied() {
+            self.seat(waiter, slot, deadline, (client, prefix));
+            return Admission::Waits;
+        }
+        let ticket = self.open(question, Some(prefix), begin);
+        self.seat(waiter, ticket.slot, deadline, (client, prefix));
+        Admission::Leads(ticket)
+    }
+
+    /// Starts `question` without anybody who waits, unless it is under way, or its like have half of the table: the other half
+    /// is for clients.
+    pub(crate) fn begin(
+        &mut self,
+        question: Question,
+        begin: impl FnOnce(&Question) -> T,
+    ) -> Admission {
+        self.begin_for(ClientPrefix::OURS, question, begin)
+    }
+
+    /// The same, but charged to clients of `prefix`, who wait for another question that this one is needed for.
+    pub(crate) fn begin_for(
+        &mut self,
+        prefix: ClientPrefix,
+        question: Question,
+        begin: impl FnOnce(&Question) -> T,
+    ) -> Admission {
+        if self.slots.contains_key(&question) {
+            return Admission::Waits;
+        }
+        let is_ours = prefix == ClientPrefix::OURS;
+        let has_share = is_ours && self.ours >= self.limits.questions / 2;
+        let is_full = match is_ours {
+            true => self.questions.len() >= self.limits.questions,
+            false => self.is_full(),
+        };
+        if has_share || is_full {
+            return Admission::Shed(Limit::Questions);
+        }
+        Admission::Leads(self.open(question, (!is_ours).then_some(prefix), begin))
+    }
+
+    fn open(
+        &mut self,
+        question: Question,
+        prefix: Option<ClientPrefix>,
+        begin: impl FnOnce(&Question) -> T,
+    ) -> Ticket {
+        let question = Rc::new(question);
+        self.serial = self.serial.wrapping_add(1);
+        let serial = self.serial;
+        let entry = self.questions.vacant_entry();
+        let slot = entry.key() as u32;
+        entry.insert(Asked {
+            question: Rc::clone(&question),
+            serial,
+            waiting: VecDeque::new(),
+            hold: prefix.map(|prefix| self.slot_shares.hold(prefix, slot)),
+            progress: begin(&question),
+        });
+        self.ours += usize::from(prefix.is_none());
+        self.slots.insert(question, slot);
+        Ticket { slot, serial }
+    }
+
+    fn release(&mut self, hold: Option<Hold>) {
+        match hold {
+            Some(hold) => self.slot_shares.release(hold),
+            None => self.ours -= 1,
+        }
+    }
+
+    /// Whether the question is under way and nobody waits for it.
+    pub(crate) fn is_unattended(&self, ticket: Ticket) -> bool {
+        let asked = self.questions.get(ticket.slot as usize);
+        asked.is_some_and(|asked| asked.serial == ticket.serial && asked.waiting.is_empty())
+    }
+
+    /// The question, and how far asking it has come; `None` once it has ended.
+    pub(crate) fn find(&mut self, ticket: Ticket) -> Option<(&Rc<Question>, &mut T)> {
+        let asked = self.questions.get_mut(ticket.slot as usize)?;
+        (asked.serial == ticket.serial).then_some((&asked.question, &mut asked.progress))
+    }
+
+    /// Ends a question: everybody who still waits for it leaves through `leave`, with its deadline.
+    /// `None` if it has ended before.
+    pub(crate) fn settle(
+        &mut self,
+        ticket: Ticket,
+        mut leave: impl FnMut(Waiter, Tick),
+    ) -> Option<Rc<Question>> {
+        self.find(ticket)?;
+        let asked = self.questions.remove(ticket.slot as usize);
+        self.slots.remove(&asked.question);
+        self.release(asked.hold);
+        for number in asked.waiting {
+            let left = self.vacate(number);
+            leave(left.waiter, left.deadline);
+        }
+        Some(asked.question)
+    }
+
+    /// The first waiter whose deadline has come leaves. Its question stays under way.
+    pub(crate) fn expire(&mut self, now: Tick) -> Option<Expired> {
+        let (deadline, number) = self.deadlines.first().copied()?;
+        if deadline > now {
+            return None;
+        }
+        Some(self.leave(number))
+    }
+
+    /// The waiter in a seat leaves. Its question stays under way, and is charged to those who still wait.
+    fn leave(&mut self, number: u32) -> Expired {
+        let Left { waiter, slot, .. } = self.vacate(number);
+        let asked = self.questions.get_mut(slot as usize).expect("nobody waits for nothing");
+        // Those who came first have the first deadlines, and the oldest seats: it is among the first.
+        if let Some(at) = asked.waiting.iter().position(|waiting| *waiting == number) {
+            asked.waiting.remove(at);
+        }
+        let (serial, first) = (asked.serial, asked.waiting.front().copied());
+        if let Some(prefix) = first.and_then(|first| self.prefix_in(first)) {
+            self.charge(slot, prefix);
+        }
+        Expired { waiter, ticket: Ticket { slot, serial }, was_last: first.is_none() }
+    }
+
+    /// The prefix of the client in a seat.
+    fn prefix_in(&self, number: u32) -> Option<ClientPrefix> {
+        self.seats[number as usize].as_ref().map(|seat| seat.prefix)
+    }
+
+    /// Ends every question: everybody leaves through `leave`. Says how many questions there were.
+    pub(crate) fn drain(&mut self, mut leave: impl FnMut(Waiter)) -> usize {
+        let questions = std::mem::take(&mut self.questions);
+        self.slots.clear();
+        let count = questions.len();
+        for (_, asked) in questions {
+            self.release(asked.hold);
+            for number in asked.waiting {
+                leave(self.vacate(number).waiter);
+            }
+        }
+        count
+    }
+
+    /// Whether half of the table is taken: what is under way for the cache only has to end then.
+    pub(crate) fn is_half_full(&self) -> bool {
+        self.questions.len() >= self.limits.questions / 2
+    }
+
+    /// Whether no question is under way.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.questions.is_empty()
+    }
+
+    fn seat(
+        &mut self,
+        waiter: Waiter,
+        slot: u32,
+        deadline: Tick,
+        (client, prefix): (IpAddr, ClientPrefix),
+    ) {
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.seats.push(None);
+            (self.seats.len() - 1) as u32
+        });
+        *self.clients.entry(client).or_insert(0) += 1;
+        self.questions[slot as usize].waiting.push_back(number);
+        self.deadlines.insert((deadline, number));
+        let hold = self.seat_shares.hold(prefix, number);
+        self.seats[number as usize] = Some(Seat { waiter, slot, deadline, client, prefix, hold });
+    }
+
+    fn vacate(&mut self, number: u32) -> Left {
+        let seat = self.seats[number as usize].take().expect("a seat in a queue is taken");
+        let Seat { waiter, slot, deadline, client, hold, .. } = seat;
+        self.free.push(number);
+        self.deadlines.remove(&(deadline, number));
+        self.seat_shares.release(hold);
+        if let Some(waiting) = self.clients.get_mut(&client) {
+            *waiting -= 1;
+            if *waiting == 0 {
+                self.clients.remove(&client);
+            }
+        }
+        Left { waiter, slot, deadline }
+    }
+}
+
+mod places;
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,81 @@
+//! Refusals: clients that lose their place are told so with SERVFAIL, a bounded number of them a second.
+//!
+//! To answer all of them would cost a frame and a place in a ring each, and tell a flooder how fast to go on. A client
+//! that asks in earnest is told in time, and asks another resolver.
+//!
+//! A pure state machine; time is an argument.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::questions::prefixes::ClientPrefix;
+
+/// Refusals of one thread in a second.
+const MAX_A_SECOND: u32 = 1000;
+/// Refusals to one client prefix in a second.
+const MAX_TO_A_PREFIX: u32 = 20;
+
+/// What was refused in this second.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals {
+    second: u64,
+    all: u32,
+    /// At most [`MAX_A_SECOND`] prefixes.
+    by_prefix: HashMap<ClientPrefix, u32>,
+}
+
+impl Refusals {
+    /// Whether a client of `prefix` may be told now; it counts as told then.
+    pub(crate) fn may_tell(&mut self, prefix: ClientPrefix, now: Duration) -> bool {
+        if self.second != now.as_secs() {
+            self.second = now.as_secs();
+            self.all = 0;
+            self.by_prefix.clear();
+        }
+        if self.all >= MAX_A_SECOND {
+            return false;
+        }
+        let told = self.by_prefix.entry(prefix).or_insert(0);
+        let may_tell = *told < MAX_TO_A_PREFIX;
+        if may_tell {
+            *told += 1;
+            self.all += 1;
+        }
+        may_tell
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use pmdns_config::RateLimit;
+
+    use super::*;
+    use crate::questions::prefixes::PrefixLengths;
+
+    const START: Duration = Duration::from_secs(100);
+
+    fn told(refusals: &mut Refusals, number: u16, times: u32, now: Duration) -> u32 {
+        let [high, low] = number.to_be_bytes();
+        let client = Ipv4Addr::new(10, high, low, 1);
+        let prefix = PrefixLengths::of(&RateLimit::default()).prefix(client.into());
+        (0..times).filter(|_| refusals.may_tell(prefix, now)).count() as u32
+    }
+
+    #[test]
+    fn one_prefix_does_not_use_up_what_others_are_told() {
+        let mut refusals = Refusals::default();
+        assert_eq!(told(&mut refusals, 1, 5000, START), MAX_TO_A_PREFIX);
+        assert_eq!(told(&mut refusals, 2, 5, START), 5);
+        assert_eq!(told(&mut refusals, 1, 5, START + Duration::from_secs(1)), 5, "a new second");
+    }
+
+    #[test]
+    fn so_many_are_told_in_a_second_and_so_many_are_remembered() {
+        let mut refusals = Refusals::default();
+        let all: u32 = (0..5000).map(|number| told(&mut refusals, number, 2, START)).sum();
+        assert_eq!(all, MAX_A_SECOND);
+        assert!(refusals.by_prefix.len() <= MAX_A_SECOND as usize);
+    }
+}

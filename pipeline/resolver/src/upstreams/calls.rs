@@ -1,0 +1,175 @@
+//! Calls: questions put to an upstream over TCP, because the reply over UDP was cut or could not be trusted.
+
+use std::io;
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use crate::counters::count;
+use crate::output::Output;
+use crate::questions::plan::Setback;
+use crate::questions::query::Proof;
+use crate::resolver::Resolver;
+use crate::upstreams::exchange::Route;
+use crate::upstreams::network::NextCall;
+use crate::upstreams::tcp::{Call, Connection, Next};
+
+impl Resolver {
+    /// Makes the calls to an upstream that wait, as far as there are connections for them.
+    pub(crate) fn make_calls(&mut self, upstream: usize) {
+        // What fails at once and waits again does so until the next turn.
+        self.forget_calls(upstream);
+        for _ in 0..self.network.calls[upstream].len() {
+            let Some(next) = self.network.take_call(upstream) else { return };
+            self.call(next);
+        }
+    }
+
+    /// Drops the first calls to an upstream whose questions have ended while they waited.
+    fn forget_calls(&mut self, upstream: usize) {
+        let Self { network, pending, .. } = self;
+        network.calls[upstream].forget(|(ticket, _)| pending.find(*ticket).is_none());
+    }
+
+    /// Asks over a connection.
+    fn call(&mut self, NextCall { prefix, ticket, attempt, line }: NextCall) {
+        let Some((question, _)) = self.pending.find(ticket) else { return };
+        let question = Rc::clone(question);
+        let upstream = attempt.upstream;
+        let call = (ticket, self.as_told(&question, upstream), attempt);
+        let id = match self.random.u16() {
+            Ok(id) => id,
+            Err(error) => {
+                self.note_socket_error(&error);
+                return self.learn(ticket, attempt, Setback::Unreachable);
+            }
+        };
+        let slot = line.unwrap_or_else(|| {
+            self.network.begin_connection(prefix, Connection::new(upstream, self.now))
+        });
+        // A connection makes up for losses itself: nothing is gained by asking again before the upstream is at fault.
+        let patience = (self.usual_patience(upstream), self.deadline);
+        self.network.connections[slot].call(call, id, self.now, patience);
+        self.network.set_timer(slot);
+        self.network.outputs.push_back(Output::Write(slot));
+        count(&self.upstream_counters[upstream].tcp);
+    }
+
+    /// What is to be sent over a connection, whose address at our end is `local`.
+    pub fn outgoing(&mut self, slot: usize, local: impl FnOnce() -> Option<IpAddr>) -> &[u8] {
+        let Some(connection) = self.network.connections.get(slot) else { return &[] };
+        if connection.has_unwritten() {
+            let cookie = self.cookie_for(connection.upstream, local);
+            self.network.connections[slot].write(cookie.as_ref());
+        }
+        self.network.connections[slot].outgoing()
+    }
+
+    /// So many bytes of that have been sent.
+    pub fn note_sent(&mut self, slot: usize, len: usize) {
+        if let Some(connection) = self.network.connections.get_mut(slot) {
+            connection.note_sent(len);
+        }
+    }
+
+    /// Whether there is a connection in this slot.
+    pub fn has_connection(&self, slot: usize) -> bool {
+        self.network.connections.contains(slot)
+    }
+
+    /// Where the connection in a slot goes to, and from where if the operator says so.
+    pub fn route_of_connection(&self, slot: usize) -> Option<Route> {
+        self.route(self.network.connections.get(slot)?.upstream)
+    }
+
+    /// Takes in what has come over a connection.
+    pub fn hear_connection(&mut self, slot: usize, bytes: &[u8]) {
+        if let Some(connection) = self.network.connections.get_mut(slot) {
+            connection.receive(bytes);
+        }
+        while let Some(connection) = self.network.connections.get_mut(slot) {
+            let upstream = connection.upstream;
+            match connection.next_reply(self.now) {
+                Next::Reply(call, reply) => {
+                    self.note_reply(upstream, call.sent);
+                    self.note_cookie(&call, &reply);
+                    let answer = self.read(&call.question, call.attempt, Proof::Firm, &reply);
+                    self.conclude(call.ticket, call.attempt, answer);
+                }
+                Next::Nothing => return self.network.set_timer(slot),
+                Next::Senseless => {
+                    let error = io::Error::new(
+                        io::ErrorKind::InvalidData,
+                        "a reply to what was never asked",
+                    );
+                    return self.break_connection(slot, &error);
+                }
+            }
+        }
+    }
+
+    /// No socket could be opened for a connection.
+    pub fn fail_connection(&mut self, slot: usize, error: &io::Error) {
+        if self.network.connections.contains(slot) {
+            self.note_socket_error(error);
+            for call in self.network.close_connection(slot).calls {
+                self.learn(call.ticket, call.attempt, Setback::Unreachable);
+            }
+        }
+    }
+
+    /// A connection has ended, by itself or because what came over it made no sense. To end one that is idle, or
+    /// that has been of use, is the server's right: its queries are made again over another (RFC 7766 section 6.2.4).
+    pub fn break_connection(&mut self, slot: usize, error: &io::Error) {
+        if !self.network.connections.contains(slot) {
+            return;
+        }
+        let Connection { upstream, opened, calls, .. } = match self.network.close_connection(slot) {
+            useful if useful.has_replied() && error.kind() != io::ErrorKind::InvalidData => {
+                return self.call_again(useful.calls);
+            }
+            useless => useless,
+        };
+        if calls.is_empty() {
+            return;
+        }
+        self.note_broken(upstream, error, calls.len() as u64);
+        self.note_failure(upstream, opened);
+        for call in calls {
+            self.learn(call.ticket, call.attempt, Setback::Unreachable);
+        }
+    }
+
+    /// Gives up what is due on a connection. If nothing has come since that was sent, nothing more will, and the
+    /// connection is closed; so is one that nobody has used for long.
+    pub(crate) fn serve_connection(&mut self, slot: usize) {
+        let Some(connection) = self.network.connections.get_mut(slot) else { return };
+        let upstream = connection.upstream;
+        let late = connection.take_late(self.now);
+        let silent: Vec<Call> = std::iter::from_fn(|| connection.expire(self.now)).collect();
+        let is_deaf = silent.last().is_some_and(|call| connection.is_deaf_since(call.sent));
+        if is_deaf || connection.due() <= self.now {
+            let closed = self.network.close_connection(slot);
+            self.call_again(closed.calls);
+        } else {
+            self.network.set_timer(slot);
+        }
+        for (ticket, attempt, sent) in late {
+            self.note_retry(upstream, sent);
+            self.note_timeout(upstream, sent);
+            self.learn(ticket, attempt, Setback::Late);
+        }
+        for call in silent {
+            self.learn(call.ticket, call.attempt, Setback::Silent);
+        }
+    }
+
+    fn call_again(&mut self, calls: impl IntoIterator<Item = Call>) {
+        for Call { ticket, attempt, .. } in calls {
+            // One that is late has been followed by another already.
+            match attempt.late {
+                true => self.learn(ticket, attempt, Setback::Silent),
+                false => self.send(ticket, attempt),
+            }
+        }
+    }
+}

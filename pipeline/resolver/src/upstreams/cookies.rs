@@ -1,0 +1,231 @@
+//! DNS cookies towards an upstream (RFC 7873): a query shows 64 bits that only the upstream sees, and its reply must
+//! repeat them. Whoever forges replies without seeing our queries has to guess them beside port, id and letters.
+//!
+//! An upstream that has sent a cookie is expected to go on with it. A reply without one is then worth no more than a
+//! reply from anybody, and TCP is asked (section 5.3). If there is none over TCP either, the upstream has left cookies
+//! off, and they are not insisted on for a while.
+//!
+//! Pure; the secret and time are arguments.
+
+use std::hash::Hasher as _;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use arrayvec::ArrayVec;
+use pmdns_stages::wire::edns::{option, option_in};
+use siphasher::sip::SipHasher24;
+
+/// A client cookie (RFC 7873 section 4.1).
+const CLIENT_LEN: usize = 8;
+/// Server cookies (section 4.2).
+const SERVER_LENS: RangeInclusive<usize> = 8..=32;
+/// The longest data of the option.
+pub(crate) const MAX_COOKIE: usize = CLIENT_LEN + *SERVER_LENS.end();
+/// An upstream that has shown no cookie for so long need not know them any more.
+const MEMORY: Duration = Duration::from_secs(24 * 3600);
+/// How long cookies are not insisted on after one was missing over TCP.
+const LENIENCE: Duration = Duration::from_secs(3600);
+
+/// Ours (RFC 7873 section 4.1): another for each upstream and each of our addresses.
+pub(crate) type ClientCookie = [u8; CLIENT_LEN];
+/// The upstream's.
+pub(crate) type ServerCookie = ArrayVec<u8, { *SERVER_LENS.end() }>;
+
+/// Makes client cookies.
+#[derive(Clone, Debug)]
+pub(crate) struct Bakery(SipHasher24);
+
+impl Bakery {
+    /// One whose cookies nobody can foretell who does not know `secret`.
+    pub(crate) fn new(secret: [u8; 16]) -> Self {
+        Self(SipHasher24::new_with_key(&secret))
+    }
+
+    /// The cookie for this upstream and source address (RFC 9018 section 3).
+    pub(crate) fn cookie(&self, upstream: SocketAddr, source: IpAddr) -> ClientCookie {
+        let mut hasher = self.0;
+        for address in [upstream.ip(), source] {
+            match address {
+                IpAddr::V4(address) => hasher.write(&address.octets()),
+                IpAddr::V6(address) => hasher.write(&address.octets()),
+            }
+        }
+        hasher.write(&upstream.port().to_be_bytes());
+        hasher.finish().to_be_bytes()
+    }
+}
+
+/// What is known of an upstream's cookies.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Jar {
+    /// The client cookie that `server` came for.
+    client: ClientCookie,
+    server: ServerCookie,
+    /// When a reply had one last.
+    seen: Option<Duration>,
+    lenient_until: Duration,
+}
+
+/// The cookie of a query.
+#[derive(Clone, Debug)]
+pub(crate) struct Sent {
+    client: ClientCookie,
+    /// The data of the option.
+    pub(crate) data: ArrayVec<u8, MAX_COOKIE>,
+    /// Whether the reply must have one.
+    pub(crate) is_expected: bool,
+}
+
+/// What a reply with the cookie of its query brings for the next ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Learnt {
+    client: ClientCookie,
+    server: ServerCookie,
+}
+
+/// What a reply has for a cookie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// The query's.
+    Right(Learnt),
+    /// Another, or one that is malformed.
+    Wrong,
+    /// None.
+    Missing,
+}
+
+impl Jar {
+    /// The cookie of a query that leaves now.
+    pub(crate) fn take(&self, client: ClientCookie, now: Duration) -> Sent {
+        let is_known = self.client == client
+            && self.seen.is_some_and(|seen| now.saturating_sub(seen) < MEMORY);
+        let server = if is_known { &self.server[..] } else { &[] };
+        let data = client.iter().chain(server).copied().collect();
+        Sent { client, data, is_expected: is_known && now >= self.lenient_until }
+    }
+
+    /// A reply had the cookie of its query.
+    pub(crate) fn learn(&mut self, Learnt { client, server }: Learnt, now: Duration) {
+        (self.client, self.server, self.seen) = (client, server, Some(now));
+    }
+
+    /// A reply over a connection, where nobody can forge it, had none. `true`: that is news.
+    pub(crate) fn miss(&mut self, now: Duration) -> bool {
+        let is_news = self.seen.take().is_some();
+        if is_news {
+            self.lenient_until = now + LENIENCE;
+        }
+        is_news
+    }
+}
+
+impl Sent {
+    /// What the reply to this query has.
+    pub(crate) fn shown_in(&self, reply: &[u8]) -> Shown {
+        let Some(data) = option_in(reply, option::COOKIE) else { return Shown::Missing };
+        match data.split_first_chunk::<CLIENT_LEN>() {
+            // Some only repeat ours; it is as hard to guess.
+            Some((client, server))
+                if *client == self.client
+                    && (server.is_empty() || SERVER_LENS.contains(&server.len())) =>
+            {
+                Shown::Right(Learnt { client: *client, server: server.iter().copied().collect() })
+            }
+            _ => Shown::Wrong,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pmdns_stages::testing::query;
+
+    use super::*;
+
+    const START: Duration = Duration::from_secs(1000);
+    const CLIENT: ClientCookie = *b"clientck";
+
+    fn server(len: usize) -> ServerCookie {
+        std::iter::repeat_n(7, len).collect()
+    }
+
+    fn learnt(len: usize) -> Learnt {
+        Learnt { client: CLIENT, server: server(len) }
+    }
+
+    fn cookie(bakery: &Bakery, upstream: &str, source: &str) -> ClientCookie {
+        bakery.cookie(upstream.parse().unwrap(), source.parse().unwrap())
+    }
+
+    /// What the reply with this option shows to a query with `CLIENT`.
+    fn shown(data: &[u8]) -> Shown {
+        let reply = query("www.example. A").edns(1232, false).option(option::COOKIE, data);
+        Jar::default().take(CLIENT, START).shown_in(&reply.message())
+    }
+
+    #[test]
+    fn a_client_cookie_is_for_one_upstream_and_one_of_our_addresses() {
+        let bakery = Bakery::new([1; 16]);
+        let upstreams = ["192.0.2.1:53", "192.0.2.2:53", "192.0.2.1:54", "[2001:db8::1]:53"];
+        let sources = ["192.0.2.9", "192.0.2.8", "2001:db8::9"];
+        let mut cookies = std::collections::HashSet::new();
+        for upstream in upstreams {
+            for source in sources {
+                cookies.insert(cookie(&bakery, upstream, source));
+            }
+        }
+        assert_eq!(cookies.len(), upstreams.len() * sources.len());
+        let [same, other] = [1, 2].map(|secret| Bakery::new([secret; 16]));
+        let of = |bakery| cookie(bakery, upstreams[0], sources[0]);
+        assert_eq!(of(&bakery), of(&same));
+        assert_ne!(of(&bakery), of(&other));
+    }
+
+    #[test]
+    fn a_reply_shows_the_query_s_cookie_another_or_none() {
+        for len in [8, 16, 32] {
+            assert_eq!(shown(&[&CLIENT[..], &server(len)].concat()), Shown::Right(learnt(len)));
+        }
+        assert_eq!(shown(&CLIENT), Shown::Right(learnt(0)));
+        for len in [1, 7, 33, 40] {
+            assert_eq!(shown(&[&CLIENT[..], &vec![7; len]].concat()), Shown::Wrong, "{len}");
+        }
+        for bit in 0..64 {
+            let mut other = CLIENT;
+            other[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(shown(&[&other[..], &server(8)].concat()), Shown::Wrong, "one bit");
+        }
+        assert_eq!(shown(&[]), Shown::Wrong);
+        assert_eq!(shown(&CLIENT[..7]), Shown::Wrong);
+        let without = query("www.example. A").edns(1232, false).message();
+        assert_eq!(Jar::default().take(CLIENT, START).shown_in(&without), Shown::Missing);
+    }
+
+    #[test]
+    fn who_has_shown_a_cookie_is_sent_it_back_and_expected_to_go_on() {
+        let mut jar = Jar::default();
+        let first = jar.take(CLIENT, START);
+        assert!(first.data[..] == CLIENT && !first.is_expected);
+        jar.learn(learnt(16), START);
+        let next = jar.take(CLIENT, START + MEMORY / 2);
+        assert_eq!(next.data[..], [&CLIENT[..], &server(16)].concat());
+        assert!(next.is_expected);
+        assert!(!jar.take(*b"elsewher", START).is_expected, "asked from another address");
+        let late = jar.take(CLIENT, START + MEMORY);
+        assert!(late.data[..] == CLIENT && !late.is_expected, "it may have been changed");
+    }
+
+    #[test]
+    fn who_leaves_cookies_off_over_tcp_is_not_held_to_them_for_a_while() {
+        let mut jar = Jar::default();
+        assert!(!jar.miss(START), "nobody expected one");
+        jar.learn(learnt(8), START);
+        assert!(jar.miss(START) && !jar.miss(START));
+        assert!(!jar.take(CLIENT, START).is_expected);
+        jar.learn(learnt(8), START);
+        let soon = jar.take(CLIENT, START + LENIENCE / 2);
+        assert!(!soon.is_expected && soon.data.len() == 16, "it is sent all the same");
+        assert!(jar.take(CLIENT, START + LENIENCE).is_expected);
+    }
+}

@@ -1,0 +1,238 @@
+//! Queries to upstreams over encrypted connections. What encrypts has a thread of its own beside the resolver's: it gets
+//! requests, and each comes back as exactly one report, a time-out at the latest, and before that perhaps one that it is
+//! late. docs/adr/0018-encrypted-upstreams.md says why.
+
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use slab::Slab;
+
+use crate::counters::count;
+use crate::output::Output;
+use crate::questions::pending::Ticket;
+use crate::questions::plan::{Attempt, Setback, Transport};
+use crate::questions::prefixes::ClientPrefix;
+use crate::questions::query::{Proof, Query, Question};
+use crate::questions::quota::Quota;
+use crate::resolver::Resolver;
+
+/// The id of every query handed over, and of every reply that comes back. Over HTTPS and QUIC it is the id on the
+/// wire as well (RFC 8484 section 4.1, RFC 9250 section 4.2.1).
+const ID: u16 = 0;
+
+/// Queries under way to one upstream. More are shed: they go to the next upstream. So are those of a client prefix
+/// that has its part.
+pub const MAX_UNDER_WAY: usize = 2048;
+/// What is under way to the encrypted upstreams of one slow path thread.
+pub(crate) struct Encrypted {
+    asked: Slab<Asked>,
+    /// Queries under way, by upstream.
+    under_way: Vec<Quota>,
+}
+
+/// A query under way.
+pub(crate) struct Asked {
+    /// Whom it is charged to.
+    pub(crate) prefix: ClientPrefix,
+    pub(crate) ticket: Ticket,
+    pub(crate) question: Rc<Question>,
+    pub(crate) attempt: Attempt,
+    pub(crate) sent: Duration,
+}
+
+/// What came of a query.
+#[derive(Debug)]
+pub enum Outcome {
+    /// A reply with id 0, not looked at yet, after so long a time on the wire.
+    Reply(Vec<u8>, Duration),
+    /// Nothing, in the time it had.
+    Silent,
+    /// No connection, or one that ended.
+    Broken(io::Error),
+}
+
+/// News of a query.
+pub(crate) enum Heard {
+    /// It is late. There will be more news of it.
+    Late {
+        /// The question.
+        ticket: Ticket,
+        /// The try, when it was not late.
+        attempt: Attempt,
+        /// When it left.
+        sent: Duration,
+    },
+    /// The last.
+    End(Asked, Outcome),
+}
+
+/// A query for the other thread.
+#[derive(Debug)]
+pub struct Request {
+    /// The resolver's number for it.
+    pub slot: usize,
+    /// Index of the upstream.
+    pub upstream: usize,
+    /// The message, with id 0.
+    pub query: Vec<u8>,
+    /// After how long it is late, and after how long it is given up.
+    pub patience: (Duration, Duration),
+}
+
+/// What came of a request.
+#[derive(Debug)]
+pub struct Report {
+    /// The resolver's number for it.
+    pub slot: usize,
+    /// `None`: it is late. There will be another report.
+    pub outcome: Option<Outcome>,
+}
+
+impl Encrypted {
+    /// Nothing is under way to so many upstreams.
+    pub(crate) fn new(upstreams: usize) -> Self {
+        let under_way = (0..upstreams).map(|_| Quota::new(MAX_UNDER_WAY)).collect();
+        Self { asked: Slab::new(), under_way }
+    }
+
+    /// The request that asks an encrypted upstream. There is news when the first of these times has passed, and it is
+    /// given up when the second has. Nothing, if too many queries are under way to it, or of this prefix.
+    pub(crate) fn ask(
+        &mut self,
+        asked: Asked,
+        query: Vec<u8>,
+        patience: (Duration, Duration),
+    ) -> Option<Request> {
+        let (prefix, upstream) = (asked.prefix, asked.attempt.upstream);
+        if !self.under_way[upstream].has_room_for(prefix) {
+            return None;
+        }
+        self.under_way[upstream].take(prefix);
+        Some(Request { slot: self.asked.insert(asked), upstream, query, patience })
+    }
+
+    /// Takes in what came of a query.
+    pub(crate) fn hear(&mut self, Report { slot, outcome }: Report) -> Heard {
+        let Some(outcome) = outcome else {
+            let Asked { ticket, attempt, sent, .. } = &mut self.asked[slot];
+            let before = *attempt;
+            attempt.late = true;
+            return Heard::Late { ticket: *ticket, attempt: before, sent: *sent };
+        };
+        let asked = self.asked.remove(slot);
+        self.under_way[asked.attempt.upstream].give_back(asked.prefix);
+        Heard::End(asked, outcome)
+    }
+}
+
+impl Resolver {
+    /// Asks over an encrypted connection.
+    pub(crate) fn ask_encrypted(&mut self, ticket: Ticket, attempt: Attempt) {
+        let Some((question, _)) = self.pending.find(ticket) else { return };
+        let question = Rc::clone(question);
+        let question = self.as_told(&question, attempt.upstream);
+        let patience = (self.usual_patience(attempt.upstream), self.deadline);
+        self.send_encrypted(ticket, question, attempt, patience);
+    }
+
+    /// Sends a query to an encrypted upstream. Its question is asked again after the first of these times, and its reply
+    /// is taken for the second. If it is shed the plan is told, and no more:
+    /// whoever carries the plan out goes on with it, and heeds its pauses.
+    pub(crate) fn send_encrypted(
+        &mut self,
+        ticket: Ticket,
+        question: Rc<Question>,
+        attempt: Attempt,
+        patience: (Duration, Duration),
+    ) {
+        let upstream = attempt.upstream;
+        let attempt = Attempt { transport: Transport::Tcp, ..attempt };
+        let query = Query::new(&question, ID, None, attempt.edns).padded();
+        let prefix = self.pending.prefix_of(ticket).unwrap_or(ClientPrefix::OURS);
+        let asked = Asked { prefix, ticket, question, attempt, sent: self.now };
+        match self.encrypted.ask(asked, query, patience) {
+            Some(request) => {
+                count(&self.upstream_counters[upstream].encrypted);
+                self.network.outputs.push_back(Output::AskEncrypted(request));
+            }
+            None => {
+                count(&self.upstream_counters[upstream].shed);
+                self.tell_plan(ticket, attempt, Setback::Busy);
+            }
+        }
+    }
+
+    /// Takes in what came of a query to an encrypted upstream.
+    pub fn hear_encrypted(&mut self, report: Report) {
+        match self.encrypted.hear(report) {
+            Heard::Late { ticket, attempt, sent } => {
+                self.note_retry(attempt.upstream, sent);
+                self.note_timeout(attempt.upstream, sent);
+                self.learn(ticket, attempt, Setback::Late);
+            }
+            Heard::End(asked, outcome) => self.conclude_encrypted(asked, outcome),
+        }
+    }
+
+    fn conclude_encrypted(&mut self, asked: Asked, outcome: Outcome) {
+        let Asked { ticket, question, attempt, sent, .. } = asked;
+        let upstream = attempt.upstream;
+        match outcome {
+            // The connection says who replied; that it is the reply to this question is checked as everywhere.
+            Outcome::Reply(reply, _) if !question.is_answered_by(ID, None, &reply) => {
+                count(&self.upstream_counters[upstream].mismatched);
+                self.learn(ticket, attempt, Setback::Unreachable);
+            }
+            Outcome::Reply(reply, took) => {
+                self.note_reply(upstream, self.now.saturating_sub(took));
+                let answer = self.read(&question, attempt, Proof::Firm, &reply);
+                self.conclude(ticket, attempt, answer);
+            }
+            Outcome::Silent => self.learn(ticket, attempt, Setback::Silent),
+            Outcome::Broken(error) => {
+                self.note_broken(upstream, &error, 1);
+                self.note_failure(upstream, sent);
+                self.learn(ticket, attempt, Setback::Unreachable);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::questions::shares::tests::prefix;
+
+    #[test]
+    fn so_many_are_under_way_and_no_more() {
+        let mut encrypted = Encrypted::new(1);
+        let question = Rc::new(Question::probe());
+        let mut number = 0;
+        let mut asked = || {
+            number += 1;
+            let attempt =
+                Attempt { upstream: 0, transport: Transport::Tcp, edns: true, late: false };
+            let (ticket, question) = (Ticket::NONE, Rc::clone(&question));
+            Asked { prefix: prefix(number), ticket, question, attempt, sent: Duration::ZERO }
+        };
+        let patience = (Duration::from_millis(100), Duration::from_millis(500));
+        let requests: Vec<Request> = (0..MAX_UNDER_WAY)
+            .map(|_| encrypted.ask(asked(), Vec::new(), patience).unwrap())
+            .collect();
+        assert!(encrypted.ask(asked(), Vec::new(), patience).is_none());
+        for Request { slot, .. } in requests {
+            let Heard::Late { attempt, .. } = encrypted.hear(Report { slot, outcome: None }) else {
+                panic!("it is late");
+            };
+            assert!(!attempt.late);
+            let outcome = Some(Outcome::Silent);
+            let Heard::End(asked, outcome) = encrypted.hear(Report { slot, outcome }) else {
+                panic!("it has ended");
+            };
+            assert!(matches!(outcome, Outcome::Silent) && asked.attempt.late);
+        }
+        assert_eq!((encrypted.under_way[0].held(), encrypted.asked.len()), (0, 0));
+        assert!(encrypted.ask(asked(), Vec::new(), patience).is_some(), "there is room again");
+    }
+}

@@ -1,0 +1,130 @@
+//! How long to wait for an upstream's reply before the question is asked again (RFC 6298). A query that has waited for
+//! so long stays valid: its reply is taken until the client's deadline.
+//!
+//! A pure state machine; times are arguments.
+
+use std::time::Duration;
+
+/// The shortest retry timeout: a name that an upstream has to look up itself takes longer than one in its cache.
+const SHORTEST: Duration = Duration::from_millis(200);
+/// Granularity of the measurements (RFC 6298 section 2): the slow path thread naps for up to half of that.
+const GRANULARITY: Duration = Duration::from_millis(1);
+
+/// The retry timeout of one upstream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RetryTimeout {
+    /// While nothing is measured.
+    initial: Duration,
+    longest: Duration,
+    /// Smoothed round-trip time and its variation, once there is a measurement.
+    measured: Option<(Duration, Duration)>,
+    /// How often it has doubled since the last reply.
+    doublings: u32,
+    /// When it doubled last. Queries that left before that say nothing new.
+    doubled: Duration,
+}
+
+impl RetryTimeout {
+    /// That of an upstream of which nothing is known but what the operator expects, up to the clients' deadline.
+    pub(crate) fn new(initial: Duration, longest: Duration) -> Self {
+        let initial = initial.min(longest);
+        Self { initial, longest, measured: None, doublings: 0, doubled: Duration::ZERO }
+    }
+
+    /// Takes in the time that a reply took. Each query has its own port and id, so the time is that query's, also if
+    /// the question was asked again (Karn's rule is not needed).
+    pub(crate) fn replied(&mut self, rtt: Duration) {
+        self.measured = Some(match self.measured {
+            None => (rtt, rtt / 2),
+            Some((srtt, variation)) => {
+                (srtt * 7 / 8 + rtt / 8, variation * 3 / 4 + srtt.abs_diff(rtt) / 4)
+            }
+        });
+        self.doublings = 0;
+    }
+
+    /// A query of `sent` has waited for the whole timeout: the next ones wait for twice as long (section 5.5), once
+    /// for all queries that left together.
+    pub(crate) fn passed(&mut self, sent: Duration, now: Duration) {
+        if sent >= self.doubled {
+            self.doublings = self.doublings.saturating_add(1);
+            self.doubled = now;
+        }
+    }
+
+    /// How long to wait for a reply to a query that leaves now, before its question is asked again. It doubles with
+    /// each `round` in which all upstreams of the question have been asked before.
+    pub(crate) fn get(&self, round: u32) -> Duration {
+        let base = match self.measured {
+            None => self.initial,
+            // An operator who expects less than the shortest timeout means it.
+            Some((srtt, variation)) => {
+                (srtt + GRANULARITY.max(variation * 4)).max(SHORTEST.min(self.initial))
+            }
+        };
+        let doublings = self.doublings.max(round).min(16);
+        base.saturating_mul(1 << doublings).min(self.longest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(count: u64) -> Duration {
+        Duration::from_millis(count)
+    }
+
+    fn timeout() -> RetryTimeout {
+        RetryTimeout::new(ms(800), ms(3000))
+    }
+
+    #[test]
+    fn what_the_operator_expects_holds_until_there_is_a_measurement() {
+        assert_eq!(timeout().get(0), ms(800));
+        assert_eq!(RetryTimeout::new(ms(800), ms(500)).get(0), ms(500), "the deadline comes first");
+    }
+
+    #[test]
+    fn it_follows_the_round_trip_time_within_bounds() {
+        let mut fast = timeout();
+        (0..50).for_each(|_| fast.replied(ms(2)));
+        assert_eq!(fast.get(0), SHORTEST);
+        let mut hasty = RetryTimeout::new(ms(30), ms(3000));
+        (0..50).for_each(|_| hasty.replied(ms(2)));
+        assert_eq!(hasty.get(0), ms(30), "the operator wants it shorter");
+        let mut slow = timeout();
+        slow.replied(ms(850));
+        assert_eq!(slow.get(0), ms(850 + 4 * 425));
+        (0..50).for_each(|_| slow.replied(ms(850)));
+        assert!(slow.get(0) >= ms(849) && slow.get(0) < ms(900), "{:?}", slow.get(0));
+        (0..50).for_each(|_| slow.replied(ms(9000)));
+        assert_eq!(slow.get(0), ms(3000), "never beyond the deadline");
+    }
+
+    #[test]
+    fn it_doubles_once_for_all_queries_that_left_together_until_there_is_a_reply() {
+        let mut timeout = timeout();
+        let sent = ms(10_000);
+        for _ in 0..32 {
+            timeout.passed(sent, sent + ms(800));
+        }
+        assert_eq!(timeout.get(0), ms(1600));
+        timeout.passed(sent + ms(800), sent + ms(2400));
+        assert_eq!(timeout.get(0), ms(3000), "four times as long, but for the deadline");
+        (0..100).for_each(|_| timeout.passed(ms(90_000), ms(90_000)));
+        assert_eq!(timeout.get(0), ms(3000));
+        timeout.replied(ms(100));
+        assert_eq!(timeout.get(0), ms(100 + 200));
+    }
+
+    #[test]
+    fn a_question_waits_for_longer_each_round() {
+        let mut timeout = timeout();
+        (0..50).for_each(|_| timeout.replied(ms(2)));
+        assert_eq!(
+            [0, 1, 2, 3, 40].map(|round| timeout.get(round).as_millis()),
+            [200, 400, 800, 1600, 3000]
+        );
+    }
+}

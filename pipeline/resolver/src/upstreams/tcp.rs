@@ -1,0 +1,226 @@
+//! Queries over TCP (RFC 7766): many on one connection, which is kept for a while for those to come.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Duration;
+
+use arrayvec::ArrayVec;
+
+use crate::questions::pending::Ticket;
+use crate::questions::plan::Attempt;
+use crate::questions::query::{Query, Question};
+use crate::upstreams::cookies::Sent;
+
+/// Bytes of the length that precedes every message (RFC 1035 section 4.2.2). It also bounds a reply to
+/// 65,535 bytes; [`crate::upstreams::network`] bounds how many connections there can be at once.
+const LENGTH_LEN: usize = 2;
+/// Queries without a reply on one connection. Some servers answer the first and close; then all others are asked
+/// again, so it should not be too many.
+const MAX_CALLS: usize = 32;
+/// How long a connection is kept that nobody uses (RFC 7766 section 6.2.3).
+const IDLE: Duration = Duration::from_secs(10);
+
+/// A connection to an upstream.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    /// Index of the upstream.
+    pub(crate) upstream: usize,
+    /// When it was opened, and when the last query or reply went over it.
+    pub(crate) opened: Duration,
+    used: Duration,
+    /// When the last reply came.
+    heard: Option<Duration>,
+    /// When a query left whose retry timeout has passed; the last such one.
+    late: Option<Duration>,
+    /// Queries without a reply, in the order in which they left; so they expire.
+    pub(crate) calls: VecDeque<Call>,
+    /// Queries that were given up, whose replies may come still.
+    given_up: usize,
+    /// How many of `calls`, from the last one on, are not in `outgoing` yet.
+    unwritten: usize,
+    /// What is still to be sent.
+    outgoing: Vec<u8>,
+    /// What came and is not a whole reply.
+    incoming: Vec<u8>,
+    /// When its timer comes due.
+    pub(crate) timer: Duration,
+}
+
+/// A query on a connection.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) ticket: Ticket,
+    pub(crate) question: Rc<Question>,
+    pub(crate) attempt: Attempt,
+    pub(crate) sent: Duration,
+    pub(crate) cookie: Option<Sent>,
+    id: u16,
+    /// When its question is asked again.
+    retry: Duration,
+    expires: Duration,
+}
+
+/// What has come over a connection.
+#[derive(Debug)]
+pub(crate) enum Next {
+    /// The reply to this query.
+    Reply(Call, Vec<u8>),
+    /// A reply to what was never asked.
+    Senseless,
+    /// Nothing that is whole.
+    Nothing,
+}
+
+impl Connection {
+    /// A connection that begins to be made.
+    pub(crate) fn new(upstream: usize, now: Duration) -> Self {
+        Self {
+            upstream,
+            opened: now,
+            used: now,
+            heard: None,
+            late: None,
+            calls: VecDeque::new(),
+            given_up: 0,
+            unwritten: 0,
+            outgoing: Vec::new(),
+            incoming: Vec::new(),
+            timer: now + IDLE,
+        }
+    }
+
+    /// Whether another query may go over it. Those that were given up count too: who does not answer them
+    /// may not answer more.
+    ///
+    /// Nor does one get more that has brought nothing since a query left that is late by now: it may be dead.
+    pub(crate) fn has_room(&self) -> bool {
+        let may_be_dead = self.late.is_some_and(|sent| self.is_deaf_since(sent));
+        self.calls.len() + self.given_up < MAX_CALLS && !may_be_dead
+    }
+
+    /// Whether somebody is at the other end.
+    pub(crate) fn has_replied(&self) -> bool {
+        self.heard.is_some()
+    }
+
+    /// Puts a query on it. Its question is asked again after `retry`, and its reply is taken for `patience`. The query
+    /// gets the first id from `id` on that no other has.
+    pub(crate) fn call(
+        &mut self,
+        (ticket, question, attempt): (Ticket, Rc<Question>, Attempt),
+        mut id: u16,
+        sent: Duration,
+        (retry, patience): (Duration, Duration),
+    ) {
+        while self.calls.iter().any(|call| call.id == id) {
+            id = id.wrapping_add(1);
+        }
+        let (retry, expires) = (sent + retry, sent + patience);
+        let call = Call { ticket, question, attempt, sent, cookie: None, id, retry, expires };
+        self.calls.push_back(call);
+        self.unwritten += 1;
+        self.used = sent;
+    }
+
+    /// Whether the queries put on it last have yet to be written.
+    pub(crate) fn has_unwritten(&self) -> bool {
+        self.unwritten > 0
+    }
+
+    /// Writes those queries, with this cookie.
+    pub(crate) fn write(&mut self, cookie: Option<&Sent>) {
+        let written = self.calls.len() - self.unwritten.min(self.calls.len());
+        self.unwritten = 0;
+        for call in self.calls.iter_mut().skip(written) {
+            call.cookie = cookie.cloned();
+            let query = Query::new(&call.question, call.id, None, call.attempt.edns);
+            let query = cookie.iter().fold(query, |query, cookie| query.with_cookie(&cookie.data));
+            self.outgoing.extend((query.bytes().len() as u16).to_be_bytes());
+            self.outgoing.extend(query.bytes());
+        }
+    }
+
+    /// What is to be sent.
+    pub(crate) fn outgoing(&self) -> &[u8] {
+        &self.outgoing
+    }
+
+    /// So many bytes of it have been sent.
+    pub(crate) fn note_sent(&mut self, len: usize) {
+        self.outgoing.drain(..len.min(self.outgoing.len()));
+    }
+
+    /// Takes in what has come.
+    pub(crate) fn receive(&mut self, bytes: &[u8]) {
+        self.incoming.extend(bytes);
+    }
+
+    /// The next reply, if it has come whole.
+    pub(crate) fn next_reply(&mut self, now: Duration) -> Next {
+        while let Some(message) = self.whole_message() {
+            (self.heard, self.used) = (Some(now), now);
+            if let Some(call) = self.take_call(&message) {
+                return Next::Reply(call, message);
+            }
+            // It must be a reply to one that was given up.
+            match self.given_up.checked_sub(1) {
+                Some(fewer) => self.given_up = fewer,
+                None => return Next::Senseless,
+            }
+        }
+        Next::Nothing
+    }
+
+    /// The first query whose time is up.
+    pub(crate) fn expire(&mut self, now: Duration) -> Option<Call> {
+        if self.calls.front()?.expires > now {
+            return None;
+        }
+        self.given_up += 1;
+        self.calls.pop_front()
+    }
+
+    /// The tries that become late now, and when each left.
+    pub(crate) fn take_late(
+        &mut self,
+        now: Duration,
+    ) -> ArrayVec<(Ticket, Attempt, Duration), MAX_CALLS> {
+        let is_late = |call: &&mut Call| !call.attempt.late && call.retry <= now;
+        let late = self.calls.iter_mut().filter(is_late).map(|call| {
+            let attempt = call.attempt;
+            call.attempt.late = true;
+            (call.ticket, attempt, call.sent)
+        });
+        let late: ArrayVec<_, MAX_CALLS> = late.collect();
+        self.late = late.last().map(|(_, _, sent)| *sent).or(self.late);
+        late
+    }
+
+    /// Whether nothing has come since `time`.
+    pub(crate) fn is_deaf_since(&self, time: Duration) -> bool {
+        self.heard.is_none_or(|heard| heard < time)
+    }
+
+    /// When it has to be looked at: a question is to be asked again, its first query expires, or it has been idle for
+    /// too long.
+    pub(crate) fn due(&self) -> Duration {
+        let Some(first) = self.calls.front() else { return self.used + IDLE };
+        let waiting = self.calls.iter().filter(|call| !call.attempt.late);
+        waiting.map(|call| call.retry).fold(first.expires, Duration::min)
+    }
+
+    /// Takes a message out of what has come.
+    fn whole_message(&mut self) -> Option<Vec<u8>> {
+        let (length, rest) = self.incoming.split_first_chunk::<LENGTH_LEN>()?;
+        let message = rest.get(..u16::from_be_bytes(*length).into())?.to_vec();
+        self.incoming.drain(..LENGTH_LEN + message.len());
+        Some(message)
+    }
+
+    /// Takes out the query that `reply` answers.
+    fn take_call(&mut self, reply: &[u8]) -> Option<Call> {
+        let answered = |call: &Call| call.question.is_answered_by(call.id, None, reply);
+        let index = self.calls.iter().position(answered)?;
+        self.calls.remove(index)
+    }
+}

@@ -1,0 +1,206 @@
+//! Validation, as the resolver sees it.
+
+use std::rc::Rc;
+
+use pmdns_stages::cache::{Entry, Key, Lifetimes};
+use pmdns_stages::wire::dns::CLASS_IN;
+use pmdns_stages::wire::edns::ExtendedError;
+use pmdns_stages::wire::subnet::Subnet;
+use pmdns_validator::{Judgement, Limits, is_signed};
+
+use super::{Ended, Fetched, Report, Sound, Validated, Verdict, worker};
+use crate::answers::subnets::Answer;
+use crate::counters::count;
+use crate::questions::pending::{Admission, Ticket};
+use crate::questions::plan::{Attempt, Setback, Transport};
+use crate::questions::prefixes::ClientPrefix;
+use crate::questions::query::Question;
+use crate::questions::shedding::Reason;
+use crate::resolver::{Outcome, Resolver};
+use crate::upstreams::network::Timer;
+
+impl Resolver {
+    /// Goes on with an answer that validation is about: it has to be judged, or it is what the judge asked for.
+    pub(crate) fn judge(
+        &mut self,
+        ticket: Ticket,
+        attempt: Attempt,
+        answer: Answer,
+        reply: Vec<u8>,
+    ) {
+        let Some((question, _)) = self.pending.find(ticket) else { return };
+        let question = Rc::clone(question);
+        if question.is_checked() {
+            self.begin_validation((ticket, attempt, answer.network), &question, reply);
+        } else if self.pending.is_unattended(ticket)
+            && !is_signed(&reply, Limits::default().records)
+        {
+            // It is asked for only where a signed zone is: this upstream leaves signatures out.
+            self.learn(ticket, attempt, Setback::Bogus(ExtendedError::RRSIGS_MISSING));
+        } else {
+            self.validation.fetched(&question, || Fetched::Reply(reply.clone()));
+            let entry = self.judged(&question, answer.entry, &reply);
+            self.answer(ticket, Answer { entry, ..answer });
+        }
+    }
+
+    /// Judges a reply that nothing has to be found out about, or hands it over.
+    fn begin_validation(
+        &mut self,
+        (ticket, attempt, network): (Ticket, Attempt, Option<Subnet>),
+        question: &Question,
+        reply: Vec<u8>,
+    ) {
+        let dnssec_ok = question.key().flags & Key::DO != 0;
+        if let Some(verdict) = self.validation.verdict(question, &reply) {
+            let judgement = Judgement { verdict, max_ttl: u32::MAX, keep: Vec::new() };
+            let verdict = worker::verdict(&judgement, &reply, dnssec_ok);
+            return self.carry_out_verdict((ticket, attempt, network), verdict);
+        }
+        self.hand_over((ticket, attempt, network), question, reply, None);
+    }
+
+    /// Hands a reply over to be judged, for the first of its clients that there is a place for. Those of `shed` had no room for
+    /// all that it takes.
+    fn hand_over(
+        &mut self,
+        (ticket, attempt, network): (Ticket, Attempt, Option<Subnet>),
+        question: &Question,
+        reply: Vec<u8>,
+        shed: Option<ClientPrefix>,
+    ) {
+        let clients = self.pending.prefixes_of(ticket);
+        let mut clients = clients.into_iter().filter(|prefix| shed != Some(*prefix));
+        let Self { validation, now, .. } = self;
+        let place = clients.find_map(|prefix| validation.take_place(prefix, question, *now));
+        let Some(place) = place else {
+            count(&self.counters.validation_shed);
+            return self.settle(ticket, &Outcome::Shed(ExtendedError::DNSSEC_INDETERMINATE));
+        };
+        if place.is_frugal {
+            count(&self.counters.validation_frugal);
+        }
+        self.pending.pass_on(ticket, place.clients);
+        let was_shed = shed.is_some();
+        let validated = Validated { ticket, attempt, network, was_shed, place };
+        let dnssec_ok = question.key().flags & Key::DO != 0;
+        self.validation.validate(validated, question, reply, dnssec_ok);
+    }
+
+    /// Goes on with a reply whose clients had no room for a question that it takes: others may wait for it who have.
+    fn hand_over_again(&mut self, ended: &Ended, reply: Vec<u8>) {
+        let Ended { ticket, attempt, network, was_shed, clients } = *ended;
+        let Some((question, _)) = self.pending.find(ticket) else { return };
+        let question = Rc::clone(question);
+        if was_shed {
+            return self.settle(ticket, &Outcome::Shed(ExtendedError::DNSSEC_INDETERMINATE));
+        }
+        self.hand_over((ticket, attempt, network), &question, reply, Some(clients));
+    }
+
+    /// Takes in what the validator says.
+    pub fn hear_validation(&mut self, report: Report) {
+        match report {
+            Report::Verdict { slot, verdict, cost } => {
+                let Some(ended) = self.validation.end(slot, cost, self.now) else { return };
+                match verdict {
+                    Verdict::Shed(reply) => self.hand_over_again(&ended, reply),
+                    verdict => {
+                        let Ended { ticket, attempt, network, .. } = ended;
+                        self.carry_out_verdict((ticket, attempt, network), verdict);
+                    }
+                }
+            }
+            Report::Fetch { slot, name, qtype } => {
+                let clients = self.validation.clients_of(slot);
+                self.fetch(clients, name, qtype);
+            }
+        }
+    }
+
+    fn carry_out_verdict(
+        &mut self,
+        (ticket, attempt, network): (Ticket, Attempt, Option<Subnet>),
+        verdict: Verdict,
+    ) {
+        use pmdns_validator::Verdict::{Insecure, Secure};
+        count(match &verdict {
+            Verdict::Sound(Sound { standing: Secure, .. }) => &self.counters.secure,
+            Verdict::Sound(Sound { standing: Insecure, .. }) => &self.counters.insecure,
+            Verdict::Bogus(_) => &self.counters.bogus,
+            Verdict::OverBudget(_) => &self.counters.validation_over_budget,
+            Verdict::Sound(_) | Verdict::Late | Verdict::Shed(_) => &self.counters.indeterminate,
+        });
+        let entry = match verdict {
+            Verdict::Sound(sound) => self.read_sound(ticket, attempt, &sound),
+            Verdict::Bogus(why) => Err(Setback::Bogus(extended_error(why))),
+            // Another upstream's reply would cost as much.
+            Verdict::OverBudget(why) => {
+                return self.settle(ticket, &Outcome::Failure(extended_error(why)));
+            }
+            Verdict::Late | Verdict::Shed(_) => {
+                Err(Setback::Bogus(ExtendedError::DNSSEC_INDETERMINATE))
+            }
+        };
+        match entry {
+            Ok(entry) => self.answer(ticket, Answer { entry, network }),
+            Err(setback) => self.learn(ticket, attempt, setback),
+        }
+    }
+
+    /// Makes an entry of a reply that can be passed on.
+    fn read_sound(
+        &mut self,
+        ticket: Ticket,
+        attempt: Attempt,
+        sound: &Sound,
+    ) -> Result<Entry, Setback> {
+        let Some((question, _)) = self.pending.find(ticket) else {
+            return Err(Setback::Refused(None));
+        };
+        let max_ttl = self.lifetimes.max_ttl.min(sound.max_ttl);
+        let lifetimes = Lifetimes { max_ttl, ..self.lifetimes };
+        let (key, now) = (question.key(), self.context.seconds);
+        let entry = Entry::from_reply(&sound.reply, key, question.hash(), now, &lifetimes);
+        let mut entry = entry.map_err(|_| Setback::Refused(None))?;
+        if matches!(sound.standing, pmdns_validator::Verdict::Secure)
+            || attempt.transport == Transport::Tcp
+        {
+            entry.vouch();
+        }
+        let question = Rc::clone(question);
+        Ok(self.judged(&question, entry, &sound.reply))
+    }
+
+    /// Asks the upstreams for the validator. Nobody waits but that, and only for a while. The question is charged to the
+    /// clients whose reply it is needed for, as their own misses are.
+    fn fetch(&mut self, clients: ClientPrefix, name: Box<[u8]>, qtype: u16) {
+        let key = Key { name: &name, qtype, qclass: CLASS_IN, flags: Key::DO | Key::CD };
+        let question = Question::of_key(key, self.cache.seed()).validating(true);
+        if self.failures.why(&question, self.now).is_some() {
+            return self.validation.give(name, qtype, Fetched::Nothing);
+        }
+        if let Some(heaviest) = self.pending.displace_for(clients) {
+            self.shed_question(heaviest, Reason::Displaced);
+        }
+        let Self { groups, health, now, .. } = self;
+        let begin = |question: &Question| groups.plan(question.zone(), health, *now);
+        let admission = self.pending.begin_for(clients, question.clone(), begin);
+        if let Admission::Shed(_) = admission {
+            count(&self.counters.validation_shed);
+            return self.validation.give(name, qtype, Fetched::Shed);
+        }
+        self.validation.fetches.insert(question, (name, qtype));
+        if let Admission::Leads(ticket) = admission {
+            count(&self.counters.pending);
+            count(&self.counters.validation_queries);
+            self.network.wake_at(self.now + self.deadline, Timer::Abandon(ticket));
+            self.advance(ticket);
+        }
+    }
+}
+
+/// An extended error by its code.
+fn extended_error(code: u16) -> ExtendedError {
+    ExtendedError::read(&code.to_be_bytes()).unwrap_or(ExtendedError::DNSSEC_BOGUS)
+}

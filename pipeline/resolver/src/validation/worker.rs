@@ -1,0 +1,104 @@
+//! What validates: it takes work in, goes on with it a step at a time, and gives reports. Pure: the time is an argument, and so is
+//! who calls it, a thread or a test.
+
+use std::time::Duration;
+
+use pmdns_validator::slots::zone_of;
+use pmdns_validator::{Judgement, Limits, Question, Trust, Validator, pass_on};
+
+use super::turns::{End, Event, Turns};
+use super::{Report, Sound, Verdict, Work};
+
+/// Replies under validation, and who validates them.
+pub struct Worker {
+    validator: Validator,
+    turns: Turns<Owner>,
+    patience: Duration,
+}
+
+/// A reply under validation.
+struct Owner {
+    reply: Vec<u8>,
+    dnssec_ok: bool,
+}
+
+impl Worker {
+    /// Nothing to do yet. A reply is judged within `patience`.
+    pub fn new(trust: Trust, patience: Duration) -> Self {
+        let validator = Validator::trusting(trust, Limits::default());
+        Self { validator, turns: Turns::new(), patience }
+    }
+
+    /// Whether there is something to go on with.
+    pub fn is_ready(&self) -> bool {
+        self.turns.is_ready()
+    }
+
+    /// When something ends at the latest.
+    pub fn first_deadline(&mut self) -> Option<Duration> {
+        self.turns.first_deadline()
+    }
+
+    /// Takes work in.
+    pub fn take(&mut self, work: Work, now: Duration) -> Option<Report> {
+        match work {
+            Work::Validate { slot, name, qtype, qclass, reply, dnssec_ok, limits } => {
+                let question = Question { name: &name, qtype, qclass };
+                let job = self.validator.start_within(limits, question, &reply);
+                let zone = zone_of(&name).unwrap_or_default().into();
+                let owner = Owner { reply, dnssec_ok };
+                self.turns.add(job, (slot, zone), owner, now + self.patience);
+                None
+            }
+            Work::Fetched { name, qtype, fetched } => {
+                self.turns.fetched(&mut self.validator, &(name, qtype), fetched).map(report)
+            }
+        }
+    }
+
+    /// Ends what has taken too long, one at a time.
+    pub fn expire(&mut self, now: Duration) -> Option<Report> {
+        self.turns.expire(now).map(report)
+    }
+
+    /// Goes on with the next reply, in this second since 1970.
+    pub fn step(&mut self, seconds: u64) -> Option<Report> {
+        self.turns.step(&mut self.validator, seconds).map(report)
+    }
+}
+
+fn report(event: Event<Owner>) -> Report {
+    match event {
+        Event::Ask(slot, (name, qtype)) => Report::Fetch { slot, name, qtype },
+        Event::Done(slot, owner, end, cost) => {
+            let verdict = match end {
+                End::Judged(judgement) => {
+                    tracing::debug!("a reply is {:?}", judgement.verdict);
+                    verdict(&judgement, &owner.reply, owner.dnssec_ok)
+                }
+                End::Late => Verdict::Late,
+                End::Shed => Verdict::Shed(owner.reply),
+            };
+            Report::Verdict { slot, verdict, cost }
+        }
+    }
+}
+
+/// What the resolver is to do with a reply.
+pub(super) fn verdict(judgement: &Judgement, reply: &[u8], dnssec_ok: bool) -> Verdict {
+    use pmdns_validator::Verdict::{Bogus, Indeterminate, Insecure, OverBudget, Secure};
+    match judgement.verdict {
+        Bogus(why) => Verdict::Bogus(why),
+        OverBudget(why) => Verdict::OverBudget(why),
+        standing @ (Secure | Insecure | Indeterminate) => {
+            let is_secure = standing == Secure;
+            let limit = Limits::default().records;
+            match pass_on(reply, &judgement.keep, is_secure, dnssec_ok, limit) {
+                None => Verdict::Bogus(pmdns_validator::ede::BOGUS),
+                Some(reply) => {
+                    Verdict::Sound(Sound { standing, reply, max_ttl: judgement.max_ttl })
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! DNSSEC validation (RFC 4033 to 4035), on a thread of its own beside the slow path.
+//!
+//! ```text
+//!  loop ──Work: a reply, keys──────────► thread ──► pmdns-validator, a step at a time
+//!       ◄──Report: a verdict, a fetch──         ◄── (signatures, proofs, chain of trust)
+//! ```
+//!
+//! Every reply that goes there comes back as one verdict, late in the worst case; both channels have room for all that may
+//! be under way, so nobody ever waits for room. docs/adr/0024-a-validator-of-our-own.md says why.
+
+mod anchors;
+mod thread;
+
+use std::io;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use pmdns_resolver::validation::{MAX_REPORTS, Report, Work, Worker};
+use pmdns_validator::Trust;
+
+pub use anchors::{AnchorError, Anchors};
+
+/// The thread that validates, if there are trust anchors.
+pub(super) struct ValidationThread {
+    work: Option<Sender<Work>>,
+    reports: Receiver<Report>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ValidationThread {
+    /// Starts it, if there are trust anchors. A reply is judged within `patience`.
+    pub(super) fn start(trust: Option<Trust>, patience: Duration) -> io::Result<Self> {
+        let (report, reports) = bounded(MAX_REPORTS);
+        let mut this = Self { work: None, reports, thread: None };
+        let Some(trust) = trust else { return Ok(this) };
+        let (sender, work) = bounded(MAX_REPORTS);
+        let body = move || thread::serve(Worker::new(trust, patience), &work, &report);
+        let slow_path = std::thread::current();
+        let name = format!("{}-sec", slow_path.name().unwrap_or("slowpath"));
+        this.thread = Some(std::thread::Builder::new().name(name).spawn(body)?);
+        this.work = Some(sender);
+        Ok(this)
+    }
+
+    /// Hands over work.
+    pub(super) fn begin(&self, piece: Work) {
+        let sent = self.work.as_ref().is_some_and(|work| work.try_send(piece).is_ok());
+        debug_assert!(sent, "the channel has room for all that may be under way");
+    }
+
+    /// What comes back, if there is news.
+    pub(super) fn hear(&self) -> Option<Report> {
+        self.reports.try_recv().ok()
+    }
+}
+
+impl Drop for ValidationThread {
+    fn drop(&mut self) {
+        // The thread ends when nobody can ask it any more.
+        self.work = None;
+        if let Some(thread) = self.thread.take() {
+            let ended = thread.join();
+            debug_assert!(ended.is_ok() || std::thread::panicking(), "its panic is reported above");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_does_not_validate_has_no_thread() {
+        let validation = ValidationThread::start(None, Duration::from_secs(1)).unwrap();
+        assert!(validation.thread.is_none());
+    }
+}

@@ -1,0 +1,44 @@
+//! The thread that validates.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use pmdns_resolver::validation::{Report, Work, Worker};
+
+/// Pieces of work taken in before the next step; there are no more in the channel anyway.
+const MAX_TAKEN: usize = 64;
+
+/// Validates replies until nobody can send any.
+pub(super) fn serve(mut worker: Worker, work: &Receiver<Work>, reports: &Sender<Report>) {
+    let started = Instant::now();
+    // There is room for every report; who asked may have ended.
+    let report = |report| drop(reports.try_send(report));
+    loop {
+        for taken in 0..MAX_TAKEN {
+            let may_wait = taken == 0 && !worker.is_ready();
+            let now = started.elapsed();
+            let received = match (may_wait, worker.first_deadline()) {
+                (false, _) => work.recv_timeout(Duration::ZERO),
+                (true, Some(deadline)) => work.recv_timeout(deadline.saturating_sub(now)),
+                (true, None) => work.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match received {
+                Ok(work) => worker.take(work, started.elapsed()).into_iter().for_each(report),
+                Err(RecvTimeoutError::Timeout) => break,
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+        let now = started.elapsed();
+        while let Some(expired) = worker.expire(now) {
+            report(expired);
+        }
+        if let Some(done) = worker.step(seconds()) {
+            report(done);
+        }
+    }
+}
+
+/// Seconds since 1970. A clock that stands before that finds no signature good.
+fn seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
