@@ -313,7 +313,7 @@ fn an_answer_that_is_too_long_keeps_only_its_time() {
     let unbounded = Lifetimes { max_body: usize::MAX, ..LIFETIMES };
     let entry = entry_with(&unbounded).unwrap();
     assert_eq!(entry.head().flags, 0);
-    assert_eq!(usize::from(entry.head().words), entry.words().len());
+    assert_eq!(entry.head().words(), entry.words().len());
     assert_eq!(ttls(&entry), [600, 300]);
 }
 
@@ -390,7 +390,7 @@ proptest! {
         if let Ok(entry) = entry_with(&message, &LIFETIMES) {
             let (head, body_end) = (entry.head(), QUESTION_END + usize::from(entry.head().body_len));
             prop_assert!(head.optional_at <= head.body_len);
-            prop_assert_eq!(usize::from(head.words), entry.words().len());
+            prop_assert_eq!(head.words(), entry.words().len());
             prop_assert_eq!(ttls(&entry).len(), head.counts().iter().map(|count| usize::from(*count)).sum());
             prop_assert_eq!(rebuilt(&entry).len(), body_end);
             // What we pass on, we would take again, and others can read it.

@@ -236,7 +236,7 @@ impl Snapshot {
 /// The entries in a block, by their own account of their length. What does not add up ends it.
 pub(super) fn split(mut words: &[u64]) -> impl Iterator<Item = &[u64]> {
     std::iter::from_fn(move || {
-        let len = usize::from(Head::read(&words).words);
+        let len = Head::read(&words).words();
         let (entry, rest) = words.split_at_checked(len).filter(|(entry, _)| !entry.is_empty())?;
         words = rest;
         Some(entry)

@@ -47,7 +47,7 @@ impl Alias {
             }
             let mut target = Vec::new();
             expand(&message, record.data_at, &mut target).ok_or(NoAlias::Missing)?;
-            if entry.is_template() {
+            if entry.head().is_template() {
                 target = filled_in(&target, qname)?;
             }
             alias.records.extend_from_slice(&message[record.start..record.data_at - 2]);

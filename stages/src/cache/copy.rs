@@ -9,7 +9,7 @@ use crate::wire::{be32, put16, put32};
 impl Entry {
     /// A copy of an entry in the cache; `None` if it was overwritten meanwhile.
     pub fn copy_of(view: &EntryView<'_>) -> Option<Self> {
-        let len = usize::from(Head::read(view).words);
+        let len = Head::read(view).words();
         let words: Box<[u64]> = view.words(0, len).collect();
         (view.is_valid() && words.len() == len).then_some(Self { words })
     }
@@ -60,7 +60,7 @@ impl Entry {
             let mut ttls = 0..usize::from(head.ttl_count);
             ttls.all(|index| ttl_offset(&words, &head, index) + 4 <= usize::from(body_len))
         };
-        words.len() == usize::from(head.words)
+        words.len() == head.words()
             && words.len() == ttls_end
             && length(name) == Some(name.len())
             && optional_at <= body_len

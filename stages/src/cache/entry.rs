@@ -24,11 +24,11 @@ pub(super) const HEAD_WORDS: usize = 5;
 /// TTL fields one entry can have; an answer with more records is answered with TC=1.
 pub const MAX_RECORDS: usize = 512;
 
-/// The bit of word 3 that marks a template, above the number of words. Hits do not look at it.
-const TEMPLATE: u64 = 1 << 63;
+/// The bit of [`Head::size`] that marks a template, above the number of words. Hits do not look at it.
+const TEMPLATE: u16 = 1 << 15;
 const _: () = {
     let longest = HEAD_WORDS + MAX_NAME.div_ceil(8) + (u16::MAX as usize).div_ceil(8);
-    assert!(longest + MAX_RECORDS.div_ceil(4) < 1 << 15);
+    assert!(longest + MAX_RECORDS.div_ceil(4) < TEMPLATE as usize);
 };
 
 /// What an answer is found by: qname, type, class, the bits that change an answer, and who it is for.
@@ -187,8 +187,9 @@ pub struct Head {
     pub optional_at: u16,
     /// How many TTL fields the body has.
     pub ttl_count: u16,
-    /// Words of the whole entry.
-    pub words: u16,
+    /// Words of the whole entry, and whether it is a template. It is not taken apart here: four fields as they stand
+    /// in a word are one store.
+    pub size: u16,
     /// ANCOUNT, NSCOUNT and ARCOUNT, without OPT, as one number of 48 bits.
     pub counts: u64,
     /// The generation of the ruleset that has nothing to say about the question; 0: it is not known of any but one
@@ -233,11 +234,21 @@ impl Head {
             body_len: sizes as u16,
             optional_at: (sizes >> 16) as u16,
             ttl_count: (sizes >> 32) as u16,
-            words: ((sizes & !TEMPLATE) >> 48) as u16,
+            size: (sizes >> 48) as u16,
             counts: last & COUNTS,
             passed: (last >> PASSED) as u16,
             body_at: HEAD_WORDS + usize::from(name_len).div_ceil(8),
         }
+    }
+
+    /// Words of the whole entry.
+    pub fn words(&self) -> usize {
+        usize::from(self.size & !TEMPLATE)
+    }
+
+    /// Whether its alias's target begins with a wildcard label, in whose place the name that is asked for is to be put.
+    pub fn is_template(&self) -> bool {
+        self.size & TEMPLATE != 0
     }
 
     /// ANCOUNT, NSCOUNT and ARCOUNT.
@@ -377,7 +388,7 @@ impl Entry {
         let mut body: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         body.truncate(usize::from(head.body_len));
         let replaced = self.replaced(key, head.rcode, head.flags, head.counts(), &body);
-        if other.is_template() { replaced.into_template() } else { replaced }
+        if head.is_template() { replaced.into_template() } else { replaced }
     }
 
     fn replaced(
@@ -437,16 +448,10 @@ impl Entry {
         }
     }
 
-    /// The same as a template: its alias's target begins with a wildcard label, in whose place the name that is asked for
-    /// is to be put.
+    /// The same as a template, as in [`Head::is_template`].
     pub fn into_template(mut self) -> Self {
-        self.words[3] |= TEMPLATE;
+        self.words[3] |= u64::from(TEMPLATE) << 48;
         self
-    }
-
-    /// Whether it is a template.
-    pub fn is_template(&self) -> bool {
-        self.words[3] & TEMPLATE != 0
     }
 
     /// Takes back that somebody checked the signatures.

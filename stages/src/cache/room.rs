@@ -67,7 +67,7 @@ impl Writer {
             return false;
         }
         let Some(to) = self.take_spare(lines_of(oldest)) else { return false };
-        self.copy(position, to, usize::from(oldest.words));
+        self.copy(position, to, oldest.words());
         self.cache.index().put(bucket, tag(oldest.hash), to, self.span.tail());
         if let Some(accounts) = &mut self.accounts {
             accounts.carry(laps.line(position), laps.line(to));

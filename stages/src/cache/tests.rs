@@ -73,7 +73,7 @@ pub(super) fn entry(number: u32, hash: u64, lines: usize, version: u32) -> Entry
 /// What the cache has for key `number`, as a reader would find it.
 pub(super) fn read(cache: &Cache, number: u32, hash: u64) -> Option<Vec<u64>> {
     let view = cache.view(cache.find(hash)?);
-    let words = (0..usize::from(Head::read(&view).words)).map(|index| view.word(index)).collect();
+    let words = (0..Head::read(&view).words()).map(|index| view.word(index)).collect();
     assert!(view.is_valid(), "nobody writes meanwhile");
     answers(&view, &key(&name(number))).then_some(words)
 }
@@ -516,10 +516,12 @@ fn every_flag_has_a_bit_of_its_own_and_so_has_a_template() {
         optional_at: u16::MAX,
         ttls: &[7; MAX_RECORDS],
     });
-    let head = longest.head();
-    assert!(!longest.is_template() && usize::from(head.words) == longest.words().len());
+    let (head, len) = (longest.head(), longest.words().len());
+    assert_eq!((head.words(), head.is_template()), (len, false));
     let template = longest.into_template();
-    assert!(template.is_template() && template.head() == head);
+    let marked = template.head();
+    assert_eq!((marked.words(), marked.is_template()), (len, true));
+    assert_eq!(Head { size: head.size, ..marked }, head, "nothing else has changed");
     let rewritten = entry(1, hash(1), 2, 1).with_records_of(key(&name), &template);
-    assert!(rewritten.is_template(), "it still has to be filled in");
+    assert!(rewritten.head().is_template(), "it still has to be filled in");
 }

@@ -274,5 +274,5 @@ impl Writer {
 
 /// Lines of the log that an entry takes.
 pub(super) fn lines_of(entry: &Head) -> u32 {
-    usize::from(entry.words).div_ceil(LINE_WORDS) as u32
+    entry.words().div_ceil(LINE_WORDS) as u32
 }

@@ -248,7 +248,7 @@ impl Ruleset {
     }
 
     fn is_template(&self, found: LocalRef) -> bool {
-        self.entry(found).is_some_and(Entry::is_template)
+        self.entry(found).is_some_and(|entry| entry.head().is_template())
     }
 
     /// The alias that a miss is about, whose target is to be resolved. `found` is what it was when the miss left its core;
