@@ -1,86 +1,120 @@
 #!/usr/bin/env bash
-# Runs every test there is: formatting, lints, unit tests, the cache's model check, instruction counts, fuzzing, the labs.
-# Installs what is missing. --fast leaves out the labs, the model check, the counts and the fuzzing. `vm` runs nothing but
-# the labs on bound NICs, both of them; all tests include the first only.
+# Runs the tests: all of them, or the steps that are named, in the order they are named.
+# usage: scripts/test.sh [--fast] [STEP...]
+#
+# Installs what is missing. --fast leaves out the labs, the model check, the instruction counts and the fuzzing.
+# Steps: formatting scripts lints documentation tests without-dpdk loom instructions fuzzing validation labs load-lab pci
+# Only by name: bridge (the second lab on bound NICs), vm (pci and bridge), sanitizers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-fast=no
-vm=no
-case "${1-}" in
-    "") ;;
-    vm) vm=yes ;;
-    --fast) fast=yes ;;
-    *) echo "usage: scripts/test.sh [--fast|vm]" >&2; exit 2 ;;
-esac
+FAST=(formatting scripts lints documentation tests without-dpdk)
+SLOW=(loom instructions fuzzing validation labs load-lab pci)
 
-step() {
-    printf '\n== %s (%d s)\n' "$*" "$SECONDS"
+formatting() {
+    cargo fmt --all --check
+    cargo fmt --manifest-path bench/fuzz/Cargo.toml --check
 }
 
-# An emulated machine is an x86-64 one.
-labs=--lab
-[[ $(uname -m) != x86_64 ]] || labs=--vm
-if [[ $fast == yes ]]; then scripts/install.sh; else scripts/install.sh "$labs"; fi
-
-# Runs labs on bound NICs, with the program that is built.
-labs_in_a_machine() {
-    local as_root=()
-    [[ $(id -u) -eq 0 ]] || as_root=(sudo -E)
-    for lab in "$@"; do
-        step "lab on bound NICs: $lab"
-        "${as_root[@]}" scripts/lab-vm.sh "$lab"
-    done
+scripts() {
+    if command -v shellcheck > /dev/null; then
+        shellcheck -x scripts/*.sh scripts/compare/*.sh pipeline/tests/vm/*.sh .ci/run
+    else
+        echo "shellcheck is not installed"
+    fi
 }
 
-if [[ $vm == yes ]]; then
-    cargo build --release -p pmdns
-    labs_in_a_machine pci bridge
-    exit
-fi
+lints() { cargo clippy --workspace --all-targets -- -D warnings; }
 
-step formatting
-cargo fmt --all --check
-cargo fmt --manifest-path bench/fuzz/Cargo.toml --check
-step scripts
-if command -v shellcheck > /dev/null; then shellcheck -x scripts/*.sh scripts/compare/*.sh pipeline/tests/vm/*.sh .ci/run; else echo "not installed"; fi
-step lints
-cargo clippy --workspace --all-targets -- -D warnings
-step documentation
-RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
-step tests
-cargo test --workspace
-step "tests without DPDK"
+documentation() { RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items; }
+
+tests() { cargo test --workspace; }
+
 # All of it has to build, and the unit tests are run again. The others know nothing of DPDK.
-without_dpdk=(-p pmdns-config -p pmdns-nics -p pmdns-stages -p pmdns-resolver -p pmdns --no-default-features)
-cargo check --all-targets "${without_dpdk[@]}"
-cargo test --lib "${without_dpdk[@]}"
-[[ $fast == no ]] || exit 0
+without-dpdk() {
+    local packages=(-p pmdns-config -p pmdns-nics -p pmdns-stages -p pmdns-resolver -p pmdns --no-default-features)
+    cargo check --all-targets "${packages[@]}"
+    cargo test --lib "${packages[@]}"
+}
 
-step "model check of what cores share"
-RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/loom" \
-    cargo test --release -p pmdns-stages --no-default-features --test cache_loom
+# The model check of what cores share.
+loom() {
+    RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/loom" \
+        cargo test --release -p pmdns-stages --no-default-features --test cache_loom
+}
 
-step "instruction counts"
-scripts/instructions.sh
+instructions() { scripts/instructions.sh; }
 
-step "fuzzing, a minute each"
-PMDNS_FUZZ_SEED=1 scripts/fuzz.sh 60
+fuzzing() { PMDNS_FUZZ_SEED=1 scripts/fuzz.sh 60; }
 
-step "validation beside Unbound"
-cargo test -p pmdns-validator --test mutation -- --ignored
+# Validation beside Unbound.
+validation() { cargo test -p pmdns-validator --test mutation -- --ignored; }
 
-step labs
-lab_tests=(cargo test --release -p pmdns --test lab)
-"${lab_tests[@]}" --no-run
-if [[ $(id -u) -ne 0 ]]; then
-    # Only the labs need root: the built test is run by sudo, not cargo.
-    export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="sudo -E"
-    export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="sudo -E"
-fi
-"${lab_tests[@]}" -- --include-ignored --test-threads=1 --nocapture
-step "lab of the load generator"
-cargo build --release -p pmdns -p pmdns-bench --bins
-cargo test --release -p pmdns-bench --test lab -- --include-ignored --test-threads=1 --nocapture
-[[ $labs != --vm ]] || labs_in_a_machine pci
-step finished
+labs() {
+    local lab_tests=(cargo test --release -p pmdns --test lab)
+    "${lab_tests[@]}" --no-run
+    as_root "${lab_tests[@]}" -- --include-ignored --test-threads=1 --nocapture
+}
+
+load-lab() {
+    cargo build --release -p pmdns -p pmdns-bench --bins
+    as_root cargo test --release -p pmdns-bench --test lab -- --include-ignored --test-threads=1 --nocapture
+}
+
+# Only the labs need root: the built test is run by sudo, not cargo.
+as_root() {
+    if [[ $(id -u) -eq 0 ]]; then
+        "$@"
+    else
+        CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="sudo -E" CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="sudo -E" "$@"
+    fi
+}
+
+# A lab on bound NICs, in an emulated machine, which is an x86-64 one.
+lab_in_a_machine() {
+    if [[ $(uname -m) != x86_64 ]]; then
+        echo "not on $(uname -m)"
+        return
+    fi
+    cargo build --release -p pmdns
+    if [[ $(id -u) -eq 0 ]]; then scripts/lab-vm.sh "$1"; else sudo -E scripts/lab-vm.sh "$1"; fi
+}
+pci() { lab_in_a_machine pci; }
+bridge() { lab_in_a_machine bridge; }
+
+sanitizers() {
+    scripts/sanitize.sh address
+    scripts/sanitize.sh thread
+}
+
+steps=()
+for argument in "$@"; do
+    case "$argument" in
+        --fast) steps+=("${FAST[@]}") ;;
+        vm) steps+=(pci bridge) ;;
+        bridge | sanitizers) steps+=("$argument") ;;
+        *)
+            if [[ " ${FAST[*]} ${SLOW[*]} " != *" $argument "* ]]; then
+                sed -n '3,7s/^# \{0,1\}//p' "$0" >&2
+                exit 2
+            fi
+            steps+=("$argument")
+            ;;
+    esac
+done
+[[ ${#steps[@]} -gt 0 ]] || steps=("${FAST[@]}" "${SLOW[@]}")
+
+packages=()
+for step in "${steps[@]}"; do
+    if [[ " ${SLOW[*]} bridge " == *" $step "* ]]; then
+        packages=(--lab)
+        [[ $(uname -m) != x86_64 ]] || packages=(--vm)
+    fi
+done
+scripts/install.sh "${packages[@]}"
+
+for step in "${steps[@]}"; do
+    printf '\n== %s (%d s)\n' "$step" "$SECONDS"
+    "$step"
+done
+printf '\n== finished (%d s)\n' "$SECONDS"
