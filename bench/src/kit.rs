@@ -73,8 +73,8 @@ impl Kit {
         let cookies = Cookies::new(*b"sixteen letters!", None, false, Calendar::default());
         let stages = Stages {
             parse: Parse::new(Arc::clone(&ports), seed)
-                .checking(Some(cookies))
-                .introducing(Arc::clone(&fixed))
+                .with_cookies(Some(cookies))
+                .with_fixed_answers(Arc::clone(&fixed))
                 .dropping(Dropped::new(&config)),
             neighbor: Neighbor::new(Arc::clone(&ports), clock.ticks_per_second(), seed)
                 .limited(errors.clone()),
@@ -83,7 +83,7 @@ impl Kit {
             lookup: Lookup::new(Arc::clone(&cache), Arc::clone(&rules)),
             policy: Policy::new(Arc::clone(&rules), seed).limited(misses).answering_any(&fixed),
             encode: Encode::new(Arc::clone(&cache), rules, ports, config.answers.max_udp_size)
-                .introducing(fixed, config.answers.nsid.as_deref())
+                .with_fixed_answers(fixed, config.answers.nsid.as_deref())
                 .limited(errors),
         };
         let writer = writers.pop().expect("one shard has one writer");

@@ -104,7 +104,7 @@ fn write_local_zone(mut zone: impl Write) -> io::Result<()> {
     for name in 0..ZONE_NAMES {
         writeln!(
             zone,
-            "desk{name} A 10.{}.{}.{}",
+            "publisher{name} A 10.{}.{}.{}",
             128 + name / 65_536,
             name / 256 % 256,
             name % 256

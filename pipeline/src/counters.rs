@@ -52,7 +52,7 @@ tally! {
     /// Clients told with SERVFAIL that there was no room in the ring to the slow path.
     miss_told,
     /// Queries and pings over a rate limit that a dry run has let pass.
-    spared,
+    dry_run_passed,
     /// Cookies from clients that were right.
     cookies_right,
     /// Cookies from clients that were wrong: forged, too old, or another address's.

@@ -30,7 +30,7 @@ use crate::line::Stages;
 use crate::occupancy::RingGauge;
 use crate::ports::{AllPortNews, PortNews};
 use crate::ring::{RingReceiver, RingSender, ring};
-use crate::rules::RulesDesk;
+use crate::rules::RulesPublisher;
 use crate::slowpath::{
     self, AnchorError, Anchors, Answered, CacheCounters, Counters as SlowPathCounters, Parts,
     SlowPathParts, Trust, TrustError, UpstreamCounters,
@@ -89,7 +89,7 @@ pub struct Engine {
     /// What the rules consist of.
     pub digest: Digest,
     /// Where other rules are lent from, until somebody takes it.
-    pub rules: Option<RulesDesk>,
+    pub rules: Option<RulesPublisher>,
     topology: Topology,
     stop: Arc<AtomicBool>,
 }
@@ -187,11 +187,12 @@ impl Engine {
         let cookies = cookies(&config.cookies, &calendar)?;
         let trust = Trust::load(&config.upstreams)?;
         let anchors = Anchors::load(&config.dnssec)?;
-        let (ruleset, digest) = Ruleset::load(config, seed, RulesDesk::FIRST)?;
+        let (ruleset, digest) = Ruleset::load(config, seed, RulesPublisher::FIRST)?;
         let stages = stages(config, facts, &cache, cookies, Arc::new(ruleset), clock);
         let (worker_rings, slow_path_rings, rings) = lay_rings(config, &topology);
         let (workers, threads) = (topology.workers.len(), topology.slow_path_threads);
-        let (rules, trays) = RulesDesk::new(workers, threads, seed, clock.ticks_per_second());
+        let (rules, inboxes) =
+            RulesPublisher::new(workers, threads, seed, clock.ticks_per_second());
         let gauges = Gauges {
             workers: (0..topology.workers.len())
                 .map(|worker| Arc::new(Published::new(topology.links(worker))))
@@ -210,7 +211,7 @@ impl Engine {
         let mut slow_path = Vec::new();
         let mut threads = Vec::new();
         for (index, ((writer, rings), rules)) in
-            writers.into_iter().zip(slow_path_rings).zip(trays.slow_path).enumerate()
+            writers.into_iter().zip(slow_path_rings).zip(inboxes.slow_path).enumerate()
         {
             let (give, taken) = slowpath::orders();
             threads.push(give);
@@ -244,7 +245,7 @@ impl Engine {
         let announcer = topology.workers.iter().position(has_neighbor);
         let mut workers: Vec<Worker> = Vec::new();
         for (((plan, rings), published), rules) in
-            topology.workers.iter().zip(worker_rings).zip(&gauges.workers).zip(trays.workers)
+            topology.workers.iter().zip(worker_rings).zip(&gauges.workers).zip(inboxes.workers)
         {
             let mut parts = WorkerParts {
                 line: stages.man(plan.stages),
@@ -409,9 +410,9 @@ fn stages(
     let fixed = Arc::new(FixedAnswers::new(&config.answers));
     Stages {
         parse: Parse::new(Arc::clone(&ports), seed)
-            .checking(cookies)
-            .heeding(config.client_subnet.policy)
-            .introducing(Arc::clone(&fixed))
+            .with_cookies(cookies)
+            .with_subnet_policy(config.client_subnet.policy)
+            .with_fixed_answers(Arc::clone(&fixed))
             .dropping(Dropped::new(config)),
         neighbor: Neighbor::new(Arc::clone(&ports), clock.ticks_per_second(), seed)
             .limited(errors.clone()),
@@ -421,7 +422,7 @@ fn stages(
             .sampling(retention(config).needs_hits()),
         policy: Policy::new(Arc::clone(&rules), seed).limited(misses).answering_any(&fixed),
         encode: Encode::new(Arc::clone(cache), rules, ports, config.answers.max_udp_size)
-            .introducing(fixed, config.answers.nsid.as_deref())
+            .with_fixed_answers(fixed, config.answers.nsid.as_deref())
             .limited(errors),
     }
 }

@@ -76,11 +76,12 @@ impl Line {
     }
 
     /// Queries and pings over a rate limit that a dry run has let pass.
-    pub fn spared(&mut self) -> u64 {
-        let pings = self.neighbor.stage_mut().map_or(0, |stage| stage.limiter().spared());
-        let queries = self.ratelimit.stage_mut().map_or(0, |stage| stage.limiter().spared());
-        let misses = self.policy.stage_mut().map_or(0, |stage| stage.limiter().spared());
-        let errors = self.encode.stage_mut().map_or(0, |stage| stage.limiter().spared());
+    pub fn dry_run_passed(&mut self) -> u64 {
+        let pings = self.neighbor.stage_mut().map_or(0, |stage| stage.limiter().dry_run_passed());
+        let queries =
+            self.ratelimit.stage_mut().map_or(0, |stage| stage.limiter().dry_run_passed());
+        let misses = self.policy.stage_mut().map_or(0, |stage| stage.limiter().dry_run_passed());
+        let errors = self.encode.stage_mut().map_or(0, |stage| stage.limiter().dry_run_passed());
         pings + queries + misses + errors
     }
 

@@ -43,7 +43,7 @@ pub struct LineRules {
 }
 
 /// The end that a thread takes rules from and gives rules back to.
-pub struct Tray<T> {
+pub struct RulesInbox<T> {
     fresh: RingReceiver<Box<T>>,
     used: RingSender<Box<T>>,
 }
@@ -55,14 +55,14 @@ struct Lender<T> {
     lent: bool,
 }
 
-fn lend<T>() -> (Lender<T>, Tray<T>) {
+fn lend<T>() -> (Lender<T>, RulesInbox<T>) {
     let (fresh, taken) = ring(1);
     let (given_back, used) = ring(1);
     let lender = Lender { fresh, used, lent: false };
-    (lender, Tray { fresh: taken, used: given_back })
+    (lender, RulesInbox { fresh: taken, used: given_back })
 }
 
-impl<T> Tray<T> {
+impl<T> RulesInbox<T> {
     /// If there are new rules, has them exchanged for those in use, and gives these back.
     #[inline]
     pub fn look(&mut self, exchange: impl FnOnce(&mut T)) {
@@ -90,7 +90,7 @@ impl<T> Lender<T> {
 }
 
 /// Where rules are lent from.
-pub struct RulesDesk {
+pub struct RulesPublisher {
     workers: Vec<Lender<LineRules>>,
     slow_path: Vec<Lender<Arc<Ruleset>>>,
     seed: Seed,
@@ -98,17 +98,17 @@ pub struct RulesDesk {
     generation: u16,
 }
 
-/// The trays that go with a desk.
-pub struct Trays {
+/// The inboxes that go with a publisher.
+pub struct RulesInboxes {
     /// By worker.
-    pub workers: Vec<Tray<LineRules>>,
+    pub workers: Vec<RulesInbox<LineRules>>,
     /// By thread of the slow path.
-    pub slow_path: Vec<Tray<Arc<Ruleset>>>,
+    pub slow_path: Vec<RulesInbox<Arc<Ruleset>>>,
 }
 
 /// Makes the rules of one generation.
 #[derive(Clone, Copy, Debug)]
-pub struct Recipe {
+pub struct RulesBuilder {
     workers: usize,
     slow_path: usize,
     seed: Seed,
@@ -117,33 +117,34 @@ pub struct Recipe {
 }
 
 /// Rules for every thread.
-pub struct Fresh {
+pub struct RulesUpdate {
     workers: Vec<LineRules>,
     slow_path: Vec<Arc<Ruleset>>,
     /// What they consist of.
     pub digest: Digest,
 }
 
-impl RulesDesk {
+impl RulesPublisher {
     /// The generation of the first rules; 0 is for those that are none.
     pub const FIRST: u16 = 1;
 
-    /// A desk for so many threads that judge by rules of [`RulesDesk::FIRST`].
+    /// A publisher for so many threads that judge by rules of [`RulesPublisher::FIRST`].
     pub fn new(
         workers: usize,
         slow_path: usize,
         seed: Seed,
         ticks_per_second: u64,
-    ) -> (Self, Trays) {
-        let (workers, worker_trays) = (0..workers).map(|_| lend()).unzip();
-        let (slow_path, slow_path_trays) = (0..slow_path).map(|_| lend()).unzip();
-        let desk = Self { workers, slow_path, seed, ticks_per_second, generation: Self::FIRST };
-        (desk, Trays { workers: worker_trays, slow_path: slow_path_trays })
+    ) -> (Self, RulesInboxes) {
+        let (workers, worker_inboxes) = (0..workers).map(|_| lend()).unzip();
+        let (slow_path, slow_path_inboxes) = (0..slow_path).map(|_| lend()).unzip();
+        let publisher =
+            Self { workers, slow_path, seed, ticks_per_second, generation: Self::FIRST };
+        (publisher, RulesInboxes { workers: worker_inboxes, slow_path: slow_path_inboxes })
     }
 
     /// What the next rules are made with.
-    pub fn recipe(&self) -> Recipe {
-        Recipe {
+    pub fn builder(&self) -> RulesBuilder {
+        RulesBuilder {
             workers: self.workers.len(),
             slow_path: self.slow_path.len(),
             seed: self.seed,
@@ -156,8 +157,8 @@ impl RulesDesk {
     }
 
     /// Lends rules to every thread. Nothing may be lent at the time.
-    pub fn lend(&mut self, fresh: Fresh) {
-        self.generation = self.recipe().generation;
+    pub fn lend(&mut self, fresh: RulesUpdate) {
+        self.generation = self.builder().generation;
         for (lender, rules) in self.workers.iter_mut().zip(fresh.workers) {
             lender.lend(rules);
         }
@@ -174,9 +175,9 @@ impl RulesDesk {
     }
 }
 
-impl Recipe {
+impl RulesBuilder {
     /// The rules of `config`, for every thread. It reads files, which takes its time.
-    pub fn make(&self, config: &Config) -> Result<Fresh, RulesetError> {
+    pub fn make(&self, config: &Config) -> Result<RulesUpdate, RulesetError> {
         let (ruleset, digest) = Ruleset::load(config, self.seed, self.generation)?;
         let ruleset = Arc::new(ruleset);
         let errors = Limiter::of_error_replies(&config.ratelimit, self.ticks_per_second, self.seed);
@@ -193,7 +194,7 @@ impl Recipe {
         };
         let workers = (0..self.workers).map(line).collect();
         let slow_path = (0..self.slow_path).map(|_| Arc::clone(&ruleset)).collect();
-        Ok(Fresh { workers, slow_path, digest })
+        Ok(RulesUpdate { workers, slow_path, digest })
     }
 }
 
@@ -203,19 +204,19 @@ mod tests {
 
     #[test]
     fn what_is_lent_comes_back_and_is_freed_by_the_lender() {
-        let (mut lender, mut tray) = lend::<Arc<u32>>();
+        let (mut lender, mut inbox) = lend::<Arc<u32>>();
         let (mut old, new) = (Arc::new(1), Arc::new(2));
         let watched = Arc::clone(&old);
-        tray.look(|_| panic!("there is nothing yet"));
+        inbox.look(|_| panic!("there is nothing yet"));
         lender.lend(Arc::clone(&new));
         assert!(lender.collect(), "not taken yet");
-        tray.look(|rules| std::mem::swap(rules, &mut old));
+        inbox.look(|rules| std::mem::swap(rules, &mut old));
         assert_eq!((*old, Arc::strong_count(&watched)), (2, 2), "given back, not freed");
         assert!(!lender.collect());
         assert_eq!(Arc::strong_count(&watched), 1);
-        tray.look(|_| panic!("once is enough"));
+        inbox.look(|_| panic!("once is enough"));
         lender.lend(new);
-        tray.look(|_| {});
+        inbox.look(|_| {});
         assert!(!lender.collect(), "and again");
     }
 }

@@ -7,7 +7,7 @@ use pmdns_stages::testing::{Query, Record, entry_of, frame_from};
 
 use crate::engine::{Engine, Gauges};
 use crate::ports::AllPortNews;
-use crate::rules::RulesDesk;
+use crate::rules::RulesPublisher;
 use crate::slowpath::{Parts, SlowPathParts};
 use crate::topology::Topology;
 use crate::worker::{Turn, Worker};
@@ -48,7 +48,7 @@ pub struct Rig {
     /// The counters.
     pub gauges: Gauges,
     /// Where other rules are lent from.
-    pub rules: RulesDesk,
+    pub rules: RulesPublisher,
     /// What the workers are told of the port.
     pub news: AllPortNews,
     /// Where frames come from.

@@ -24,7 +24,7 @@ use crate::line::Line;
 use crate::miss_rings::MissRings;
 use crate::ports::AllPortNews;
 use crate::ring::{RingReceiver, RingSender};
-use crate::rules::{LineRules, Tray};
+use crate::rules::{LineRules, RulesInbox};
 use crate::slowpath::Answered;
 use crate::station::Lap;
 
@@ -43,7 +43,7 @@ pub struct Worker {
     hits: Vec<RingSender<Hit>>,
     answers: Vec<RingReceiver<Answered>>,
     cache: Arc<Cache>,
-    rules: Tray<LineRules>,
+    rules: RulesInbox<LineRules>,
     news: AllPortNews,
     /// Link changes announced so far, by port; `None`: another core announces.
     announced: Option<Vec<u32>>,
@@ -80,7 +80,7 @@ pub struct WorkerParts {
     /// The cache, which knows which shard a miss belongs to.
     pub cache: Arc<Cache>,
     /// Where new rules come from.
-    pub rules: Tray<LineRules>,
+    pub rules: RulesInbox<LineRules>,
     /// What becomes of the ports.
     pub news: AllPortNews,
     /// Whether it announces addresses when a link comes up.
@@ -224,7 +224,7 @@ impl Worker {
             if self.misses.hand_on(&mut self.batch, &self.cache, &context, &mut self.tally) {
                 self.line.process(&mut self.batch, &context, &mut lap);
             }
-            self.tally.spared = self.line.spared();
+            self.tally.dry_run_passed = self.line.dry_run_passed();
             self.tally.note_cookies(self.line.cookies());
             self.hand_on();
         }

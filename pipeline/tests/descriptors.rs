@@ -46,6 +46,8 @@ fn trap_26_no_listener_dies_of_a_failing_accept() {
     let stub = Stub::replying(|asked| asked.address());
     let mut rig = Setup::asking(&[&stub]).hasty(20_000, 500).start();
     assert_eq!(rig.resolve(&query("before.example. A")).records, 1);
+    // Its socket may be closed after the client has the answer. Then there would be a descriptor to ask with.
+    wait_until(|| !is_asked(stub.address.port()));
 
     // Sockets made while that works, for the moment in which nothing can be opened any more.
     let control_client = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
@@ -88,6 +90,13 @@ fn use_up_descriptors() -> Vec<File> {
         assert!(held.len() <= LIMIT, "the limit does not hold");
     }
     held
+}
+
+/// Whether a socket is connected to this UDP port of the loopback address.
+fn is_asked(port: u16) -> bool {
+    let sockets = std::fs::read_to_string("/proc/self/net/udp").unwrap();
+    let remote = format!("0100007F:{port:04X}");
+    sockets.lines().any(|line| line.split_whitespace().nth(2) == Some(&*remote))
 }
 
 fn read_all(mut socket: Socket) -> String {

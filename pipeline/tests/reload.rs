@@ -8,7 +8,7 @@ use pmdns::control::reload::Reloader;
 use pmdns::control::report::Totals;
 use pmdns::control::request::Request;
 use pmdns::control::socket::{ControlSocket, ORDER_PATIENCE, ask};
-use pmdns::rules::RulesDesk;
+use pmdns::rules::RulesPublisher;
 use pmdns::testing::{Rig, config};
 use pmdns::worker::{Turn, Worker};
 use pmdns_config::{Config, Control};
@@ -74,7 +74,7 @@ fn rig(placement: &str) -> Rig {
 
 /// Lends the rules of this config.
 fn lend(rig: &mut Rig, config: &Config) {
-    let fresh = rig.rules.recipe().make(config).unwrap();
+    let fresh = rig.rules.builder().make(config).unwrap();
     rig.rules.lend(fresh);
     // The slow path does not run here.
     rig.slow_path.iter_mut().for_each(|thread| thread.rules.look(|_| {}));
@@ -339,7 +339,7 @@ fn news_of_a_file_are_taken_without_the_configuration() {
         "[[rpz]]\nfile = {zone:?}\nzone = \"rpz\"\nprimaries = [\"192.0.2.1:53\"]\n"
     ));
     let mut rig = Rig::new(&config);
-    let (rules, _) = RulesDesk::new(0, 0, Seed::new([0; 16]), 1);
+    let (rules, _) = RulesPublisher::new(0, 0, Seed::new([0; 16]), 1);
     let mut reloader = Reloader::new(&file, &config, std::mem::replace(&mut rig.rules, rules));
     let rcode = |rig: &mut Rig, text: &str| {
         let mut burst = Burst::new();

@@ -158,9 +158,9 @@ counters! {
         /// Datagrams that did not match the query they came for; forged, or very late.
         mismatched,
         /// Replies with the question in other letters than the query's, which then went over TCP; they are among the mismatched.
-        respelt,
+        case_mismatch,
         /// Times such replies came one after the other, so that letters were left alone for an hour.
-        unmixed,
+        case_mixing_paused,
         /// Replies with the cookie of their query.
         cookies,
         /// Replies over UDP without the cookie that the upstream shows else, which then went over TCP; they are among the mismatched.

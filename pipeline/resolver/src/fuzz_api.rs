@@ -3,24 +3,24 @@
 use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::name::Seed;
 
-use crate::questions::query::{Face, Query, Question};
-use crate::upstreams::spelling::Spelling;
+use crate::questions::query::{Query, Question, ReplyKind};
+use crate::upstreams::letter_case::LetterCase;
 
 /// A query that was sent upstream for a client.
 #[derive(Debug)]
 pub struct Asked {
     question: Question,
     id: u16,
-    spelling: Option<Spelling>,
+    letter_case: Option<LetterCase>,
     query: Query,
 }
 
 impl Asked {
     /// The query for this miss, its letters large or small as `letters` has them.
     pub fn new(miss: &Miss, seed: Seed, id: u16, letters: u64, edns: bool) -> Self {
-        let (question, spelling) = (Question::of(miss, seed), Some(Spelling::new(letters)));
-        let query = Query::new(&question, id, spelling, edns);
-        Self { question, id, spelling, query }
+        let (question, letter_case) = (Question::of(miss, seed), Some(LetterCase::new(letters)));
+        let query = Query::new(&question, id, letter_case, edns);
+        Self { question, id, letter_case, query }
     }
 
     /// What was sent.
@@ -33,15 +33,15 @@ impl Asked {
         self.query.padded()
     }
 
-    /// Whether `reply` is taken for its reply. Then its face is looked at, too.
+    /// Whether `reply` is taken for its reply. Then its kind is looked at, too.
     pub fn takes(&self, reply: &[u8]) -> bool {
-        let taken = self.question.is_answered_by(self.id, self.spelling, reply);
+        let taken = self.question.is_answered_by(self.id, self.letter_case, reply);
         assert!(
             !taken || self.question.is_answered_by(self.id, None, reply),
             "it is the same question"
         );
         if taken {
-            let _ = Face::of(reply);
+            let _ = ReplyKind::of(reply);
         }
         taken
     }

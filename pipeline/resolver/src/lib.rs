@@ -43,4 +43,4 @@ pub use random::Random;
 pub use resolver::{Means, Parts, Resolver, Time};
 pub use upstreams::encrypted;
 pub use upstreams::exchange::Route;
-pub use upstreams::udp::MAX_DATAGRAM;
+pub use upstreams::udp_batch::MAX_DATAGRAM;

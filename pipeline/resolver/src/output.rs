@@ -7,10 +7,10 @@ use crate::validation::Work;
 /// One thing to do. Slots are the resolver's numbers for what it has under way; one that has been closed is used again.
 #[derive(Debug)]
 pub enum Output {
-    /// Open a socket for the flight in this slot, and send its queries.
-    SendFlight(usize),
-    /// The flight in this slot has ended: close its socket.
-    CloseFlight(usize),
+    /// Open a socket for the batch in this slot, and send its queries.
+    SendBatch(usize),
+    /// The batch in this slot has ended: close its socket.
+    CloseBatch(usize),
     /// Open the connection in this slot, and send what it has to say.
     Connect(usize),
     /// The connection in this slot has more to say.

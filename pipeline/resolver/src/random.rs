@@ -5,8 +5,8 @@ use std::io;
 
 use pmdns_config::limits::MAX_QUERIES_PER_PORT;
 
-use crate::upstreams::spelling::Spelling;
-use crate::upstreams::udp::Ids;
+use crate::upstreams::letter_case::LetterCase;
+use crate::upstreams::udp_batch::Ids;
 
 /// Fills bytes with what nobody can foretell.
 type Fill = dyn FnMut(&mut [u8]) -> io::Result<()> + Send;
@@ -39,11 +39,11 @@ impl Random {
     }
 
     /// How to write a name.
-    pub(crate) fn spelling(&mut self) -> io::Result<Spelling> {
-        self.bytes().map(|bytes| Spelling::new(u64::from_be_bytes(bytes)))
+    pub(crate) fn letter_case(&mut self) -> io::Result<LetterCase> {
+        self.bytes().map(|bytes| LetterCase::new(u64::from_be_bytes(bytes)))
     }
 
-    /// Ids for the queries of one flight, all different.
+    /// Ids for the queries of one batch, all different.
     pub fn ids(&mut self) -> io::Result<Ids> {
         let random: [u8; 2 * MAX_QUERIES_PER_PORT] = self.bytes()?;
         let mut ids = Ids::new();

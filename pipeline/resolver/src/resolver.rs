@@ -19,7 +19,7 @@ use pmdns_stages::wire::subnet::Subnet;
 use pmdns_stages::{Context, Tick};
 use pmdns_validator::Trust;
 
-use crate::answers::aliases::Leads;
+use crate::answers::aliases::AliasTargets;
 use crate::answers::responder::{Deliver, Responder};
 use crate::answers::stale::Stale;
 use crate::answers::subnets::{Answer, Subnets};
@@ -38,7 +38,7 @@ use crate::questions::shedding::Reason;
 use crate::questions::variants::Variants;
 use crate::random::Random;
 use crate::upstreams::capabilities::Capabilities;
-use crate::upstreams::cookies::Bakery;
+use crate::upstreams::cookies::CookieSecret;
 use crate::upstreams::encrypted::Encrypted;
 use crate::upstreams::health::Health;
 use crate::upstreams::network::Network;
@@ -90,14 +90,14 @@ pub struct Resolver {
     pub(crate) probe_timeout: Duration,
     /// What is known of each upstream.
     pub(crate) capabilities: Vec<Capabilities>,
-    pub(crate) bakery: Bakery,
+    pub(crate) cookie_secret: CookieSecret,
     pub(crate) variants: Variants,
     pub(crate) network: Network,
     pub(crate) random: Random,
     pub(crate) encrypted: Encrypted,
     pub(crate) validation: Validation,
     /// Questions that wait for what their aliases lead to.
-    pub(crate) leads: Leads,
+    pub(crate) alias_targets: AliasTargets,
 }
 
 /// What a resolver is made of.
@@ -195,7 +195,7 @@ impl Resolver {
             health: Health::new(&config.health, retries),
             probe_timeout: Duration::from_millis(config.health.timeout_ms),
             capabilities: upstreams.iter().map(|one| Capabilities::new(one.mix_case)).collect(),
-            bakery: Bakery::new(random.bytes()?),
+            cookie_secret: CookieSecret::new(random.bytes()?),
             variants: Variants::default(),
             network: Network::new(upstreams.len(), means.max_sockets),
             random,
@@ -224,7 +224,7 @@ impl Resolver {
             failures: Failures::new(FAILURE_LIFETIME),
             orders: Jobs::default(),
             prefetch: Prefetch::new(config.prefetch.clone(), settings.threads),
-            leads: Leads::default(),
+            alias_targets: AliasTargets::default(),
         })
     }
 
@@ -261,7 +261,7 @@ impl Resolver {
         self.expire();
         self.refresh_due();
         let carried_out = self.carry_out();
-        self.depart();
+        self.send_queued();
         carried_out + usize::from(!self.network.is_quiet())
     }
 

@@ -13,7 +13,7 @@ use pmdns_stages::policy::{Digest, RulesetError};
 
 use super::socket::Client;
 use crate::clock::back_off;
-use crate::rules::{Fresh, Recipe, RulesDesk};
+use crate::rules::{RulesBuilder, RulesPublisher, RulesUpdate};
 
 /// Clients that may wait for reloads.
 const MAX_ASKERS: usize = 16;
@@ -50,7 +50,7 @@ struct Read {
     config: Config,
     /// It was read anew.
     is_other: bool,
-    fresh: Fresh,
+    fresh: RulesUpdate,
 }
 
 /// How far a reload has come.
@@ -119,7 +119,7 @@ pub struct Reloader {
     running: Config,
     /// What the rules in use were made from.
     latest: Config,
-    desk: RulesDesk,
+    publisher: RulesPublisher,
     stage: Stage,
     started: Instant,
     /// Who waits for the reload under way.
@@ -132,12 +132,12 @@ pub struct Reloader {
 
 impl Reloader {
     /// A reloader of what `running` was read from.
-    pub fn new(path: &Path, running: &Config, desk: RulesDesk) -> Self {
+    pub fn new(path: &Path, running: &Config, publisher: RulesPublisher) -> Self {
         Self {
             path: path.to_owned(),
             running: running.clone(),
             latest: running.clone(),
-            desk,
+            publisher,
             stage: Stage::Idle,
             started: Instant::now(),
             askers: Vec::new(),
@@ -187,7 +187,7 @@ impl Reloader {
                     Err(error) => self.fail(&error),
                 }
             }
-            Stage::Lent(text) if !self.desk.collect() => self.succeed(&text),
+            Stage::Lent(text) if !self.publisher.collect() => self.succeed(&text),
             under_way => self.stage = under_way,
         }
         let now = Instant::now();
@@ -202,9 +202,10 @@ impl Reloader {
         self.news.begin(now);
         self.started = now;
         self.askers = std::mem::take(&mut self.next_askers);
-        let (path, latest, recipe) = (self.path.clone(), self.latest.clone(), self.desk.recipe());
+        let (path, latest, builder) =
+            (self.path.clone(), self.latest.clone(), self.publisher.builder());
         let thread = std::thread::Builder::new().name("reload".into());
-        match thread.spawn(move || read(is_other.then_some(&path), latest, recipe)) {
+        match thread.spawn(move || read(is_other.then_some(&path), latest, builder)) {
             Ok(thread) => self.stage = Stage::Reading(thread),
             Err(error) => self.fail(&ReloadError::Thread(error)),
         }
@@ -221,7 +222,7 @@ impl Reloader {
         let differs = rest(&config) != rest(&self.running);
         let rest = if differs { "; other settings have changed too: restart for them" } else { "" };
         self.latest = config;
-        self.desk.lend(fresh);
+        self.publisher.lend(fresh);
         self.stage = Stage::Lent(format!("{text}{rest}"));
     }
 
@@ -244,9 +245,13 @@ impl Reloader {
 }
 
 /// Makes rules of the configuration at `path`; without one, of the `latest`.
-fn read(path: Option<&PathBuf>, latest: Config, recipe: Recipe) -> Result<Read, ReloadError> {
+fn read(
+    path: Option<&PathBuf>,
+    latest: Config,
+    builder: RulesBuilder,
+) -> Result<Read, ReloadError> {
     let config = path.map_or(Ok(latest), |path| Config::load(path))?;
-    let fresh = recipe.make(&config)?;
+    let fresh = builder.make(&config)?;
     Ok(Read { config, is_other: path.is_some(), fresh })
 }
 
@@ -306,7 +311,7 @@ mod tests {
 
     /// What tells the rules in use from those before.
     fn rules(reloader: &Reloader) -> String {
-        format!("{:?}", reloader.desk.recipe())
+        format!("{:?}", reloader.publisher.builder())
     }
 
     #[test]
@@ -316,8 +321,8 @@ mod tests {
         let (file, list) = (folder.join("pmdns.toml"), folder.join("list"));
         std::fs::write(&file, "half of a new configurat").unwrap();
         let config = config(&format!("[[blocklist]]\nfile = {list:?}\n"));
-        let (desk, _) = RulesDesk::new(0, 0, Seed::new([0; 16]), 1);
-        let mut reloader = Reloader::new(&file, &config, desk);
+        let (publisher, _) = RulesPublisher::new(0, 0, Seed::new([0; 16]), 1);
+        let mut reloader = Reloader::new(&file, &config, publisher);
         // A block list that is not there at the moment; a configuration that an operator has not finished.
         for operator in [false, true] {
             let before = rules(&reloader);

@@ -1,7 +1,7 @@
 //! The kernel's sockets of one slow path thread: what the resolver wants sent goes through them, and what comes from
 //! them goes to the resolver. Nothing is decided here, and nothing waits.
 //!
-//! Every flight has a socket of its own on a random port. It is connected as soon as it is bound, so the kernel discards
+//! Every batch has a socket of its own on a random port. It is connected as soon as it is bound, so the kernel discards
 //! what does not come from the upstream's address and port before we see it.
 
 use std::io::{self, Read, Write};
@@ -14,7 +14,7 @@ use mio::{Events, Interest, Poll, Token};
 use pmdns_resolver::{MAX_DATAGRAM, Random, Resolver, Route};
 use socket2::{Domain, Socket, Type};
 
-/// Sockets looked at in one turn; each may have replies to a whole flight, and misses wait meanwhile. What else
+/// Sockets looked at in one turn; each may have replies to a whole batch, and misses wait meanwhile. What else
 /// is ready is so at the next turn.
 const MAX_READY: usize = 32;
 /// Ports below are for services (RFC 6056 section 3.2 allows all above).
@@ -27,7 +27,7 @@ const PORT_TRIES: usize = 16;
 pub(super) struct Kernel {
     poll: Poll,
     events: Events,
-    flights: Vec<Option<UdpSocket>>,
+    batches: Vec<Option<UdpSocket>>,
     connections: Vec<Option<TcpStream>>,
     /// How many there are of both.
     open: usize,
@@ -38,7 +38,7 @@ pub(super) struct Kernel {
 /// A socket with something to tell.
 #[derive(Clone, Copy, Debug)]
 enum Ready {
-    Flight(usize),
+    Batch(usize),
     Connection(usize),
 }
 
@@ -48,7 +48,7 @@ impl Kernel {
         Ok(Self {
             poll: Poll::new()?,
             events: Events::with_capacity(MAX_READY),
-            flights: Vec::new(),
+            batches: Vec::new(),
             connections: Vec::new(),
             open: 0,
             random,
@@ -70,22 +70,22 @@ impl Kernel {
         let ready: ArrayVec<Ready, MAX_READY> = ready.collect();
         for socket in &ready {
             match *socket {
-                Ready::Flight(slot) => self.hear_flight(slot, resolver),
+                Ready::Batch(slot) => self.hear_batch(slot, resolver),
                 Ready::Connection(slot) => self.hear_connection(slot, resolver),
             }
         }
         ready.len()
     }
 
-    /// A flight that ends meanwhile is not looked at any more; its socket is closed when that is carried out.
-    fn hear_flight(&mut self, slot: usize, resolver: &mut Resolver) {
-        while resolver.has_flight(slot)
-            && let Some(socket) = self.flights.get(slot).and_then(Option::as_ref)
+    /// A batch that ends meanwhile is not looked at any more; its socket is closed when that is carried out.
+    fn hear_batch(&mut self, slot: usize, resolver: &mut Resolver) {
+        while resolver.has_batch(slot)
+            && let Some(socket) = self.batches.get(slot).and_then(Option::as_ref)
         {
             match socket.recv(&mut self.buffer[..]) {
-                Ok(len) => resolver.hear_flight(slot, &self.buffer[..len]),
+                Ok(len) => resolver.hear_batch(slot, &self.buffer[..len]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => resolver.break_flight(slot, &error),
+                Err(error) => resolver.break_batch(slot, &error),
             }
         }
     }
@@ -106,18 +106,18 @@ impl Kernel {
         }
     }
 
-    /// Opens a socket for a flight, and sends its queries.
-    pub(super) fn send_flight(&mut self, slot: usize, resolver: &mut Resolver) {
-        let Some(route) = resolver.route_of_flight(slot) else { return };
+    /// Opens a socket for a batch, and sends its queries.
+    pub(super) fn send_batch(&mut self, slot: usize, resolver: &mut Resolver) {
+        let Some(route) = resolver.route_of_batch(slot) else { return };
         let mut socket = match socket(route, &mut self.random) {
             Ok(socket) => socket,
-            Err(error) => return resolver.fail_flight(slot, &error),
+            Err(error) => return resolver.fail_batch(slot, &error),
         };
-        let token = Ready::Flight(slot).token();
+        let token = Ready::Batch(slot).token();
         let connected = socket
             .connect(route.to)
             .and_then(|()| self.poll.registry().register(&mut socket, token, Interest::READABLE));
-        // A send may report the fate of those before it: what fails has failed for the whole flight.
+        // A send may report the fate of those before it: what fails has failed for the whole batch.
         let local = || socket.local_addr().ok().map(|local| local.ip());
         let sent = connected.and_then(|()| {
             resolver
@@ -126,15 +126,15 @@ impl Kernel {
         });
         match sent {
             Ok(()) => {
-                self.open += usize::from(put(&mut self.flights, slot, Some(socket)).is_none())
+                self.open += usize::from(put(&mut self.batches, slot, Some(socket)).is_none())
             }
-            Err(error) => resolver.break_flight(slot, &error),
+            Err(error) => resolver.break_batch(slot, &error),
         }
     }
 
-    /// Closes a flight's socket.
-    pub(super) fn close_flight(&mut self, slot: usize) {
-        self.open -= usize::from(put(&mut self.flights, slot, None).is_some());
+    /// Closes a batch's socket.
+    pub(super) fn close_batch(&mut self, slot: usize) {
+        self.open -= usize::from(put(&mut self.batches, slot, None).is_some());
     }
 
     /// Begins to connect to an upstream.
@@ -183,17 +183,17 @@ impl Kernel {
 }
 
 impl Ready {
-    /// Flights have even tokens, connections odd ones.
+    /// Batches have even tokens, connections odd ones.
     fn token(self) -> Token {
         match self {
-            Self::Flight(slot) => Token(2 * slot),
+            Self::Batch(slot) => Token(2 * slot),
             Self::Connection(slot) => Token(2 * slot + 1),
         }
     }
 
     fn of(token: Token) -> Self {
         match token.0 % 2 {
-            0 => Self::Flight(token.0 / 2),
+            0 => Self::Batch(token.0 / 2),
             _ => Self::Connection(token.0 / 2),
         }
     }

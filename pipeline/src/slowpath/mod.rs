@@ -42,7 +42,7 @@ pub use validation::{AnchorError, Anchors};
 
 use crate::clock::Clock;
 use crate::ring::{RingReceiver, RingSender};
-use crate::rules::Tray;
+use crate::rules::RulesInbox;
 use encrypted::EncryptedThread;
 use kernel::Kernel;
 use validation::ValidationThread;
@@ -73,7 +73,7 @@ pub struct SlowPathParts {
     /// The outlet that answers a worker's misses, by worker.
     pub answers_to: Vec<usize>,
     /// Where other rules come from.
-    pub rules: Tray<Arc<Ruleset>>,
+    pub rules: RulesInbox<Arc<Ruleset>>,
     /// The clock the misses' arrival was read from.
     pub clock: Clock,
     /// What the thread is told to do with its shard of the cache.
@@ -106,7 +106,7 @@ struct SlowPath {
     clock: Clock,
     misses: Vec<RingReceiver<Miss>>,
     hits: Vec<RingReceiver<Hit>>,
-    rules: Tray<Arc<Ruleset>>,
+    rules: RulesInbox<Arc<Ruleset>>,
     orders: Receiver<Order>,
 }
 
@@ -182,8 +182,8 @@ impl SlowPath {
         let Self { resolver, kernel, encrypted, validation, .. } = self;
         while let Some(output) = resolver.next_output() {
             match output {
-                Output::SendFlight(slot) => kernel.send_flight(slot, resolver),
-                Output::CloseFlight(slot) => kernel.close_flight(slot),
+                Output::SendBatch(slot) => kernel.send_batch(slot, resolver),
+                Output::CloseBatch(slot) => kernel.close_batch(slot),
                 Output::Connect(slot) => kernel.connect(slot, resolver),
                 Output::Write(slot) => kernel.write(slot, resolver),
                 Output::CloseConnection(slot) => kernel.close_connection(slot),

@@ -44,7 +44,7 @@ fn difference_letter_case_costs_nobody_the_answer_where_tcp_is_refused() {
         let answer = rig.resolve(&query(LONG));
         assert_eq!((answer.rcode, answer.records), (0, 1));
     }
-    assert_eq!((rig.upstream(0).respelt, rig.upstream(0).unmixed), (3, 1));
+    assert_eq!((rig.upstream(0).case_mismatch, rig.upstream(0).case_mixing_paused), (3, 1));
     rig.finish();
 }
 
@@ -345,7 +345,7 @@ fn audit_04_with_a_right_cookie_letters_and_subnets_need_no_tcp() {
     let mut rig = setup.start();
     assert_eq!(rig.resolve(&query(LONG)).records, 1);
     assert_eq!(
-        (rig.upstream(0).respelt, rig.upstream(0).other_subnet, rig.upstream(0).tcp),
+        (rig.upstream(0).case_mismatch, rig.upstream(0).other_subnet, rig.upstream(0).tcp),
         (0, 0, 0)
     );
     rig.finish();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use pmdns::clock::{Clock, FIRST_SECOND};
 use pmdns::ring::{RingReceiver, RingSender, ring};
-use pmdns::rules::{LineRules, RulesDesk, Tray};
+use pmdns::rules::{LineRules, RulesInbox, RulesPublisher};
 use pmdns::slowpath::{
     self, Anchors, Answered, Counters, CountersSnapshot, Parts, SlowPathParts, Trust,
     UpstreamCounters, UpstreamSnapshot,
@@ -154,9 +154,9 @@ pub(crate) struct Rig {
     config: Config,
     /// What the line judges by, if a test is about that.
     policy: Option<Policy>,
-    rules: RulesDesk,
+    rules: RulesPublisher,
     /// Where the line is lent rules.
-    line: Tray<LineRules>,
+    line: RulesInbox<LineRules>,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
@@ -204,7 +204,7 @@ impl Rig {
         let (cache, mut writers) = Cache::new(Arena::heap(1 << 17), 1, seed).unwrap();
         let ports: Ports = [Port::new(OUR_MAC, [OUR_IPV4.into(), OUR_IPV6.into()])].into();
         let rules = Arc::new(Ruleset::empty(seed));
-        let (desk, mut trays) = RulesDesk::new(1, 1, seed, 1);
+        let (publisher, mut inboxes) = RulesPublisher::new(1, 1, seed, 1);
         let pool = FramePool::Heap(HeapPool::new(setup.frames));
         let (misses, inlets) = (0..setup.workers).map(|_| ring(256)).unzip();
         let (outlet, answers) = ring(setup.answers);
@@ -260,13 +260,13 @@ impl Rig {
             hits: vec![note_receiver],
             outlets: vec![outlet],
             answers_to: vec![0; setup.workers],
-            rules: trays.slow_path.remove(0),
+            rules: inboxes.slow_path.remove(0),
             clock,
             orders: taken,
             stop: Arc::clone(&stop),
         };
         let thread = std::thread::spawn(move || slowpath::run(parts));
-        let parse = Parse::new(ports, seed).heeding(policy);
+        let parse = Parse::new(ports, seed).with_subnet_policy(policy);
         Self {
             pool,
             orders,
@@ -280,8 +280,8 @@ impl Rig {
             acl: Acl::new(&config, &Ruleset::empty(seed)),
             config,
             policy: None,
-            rules: desk,
-            line: trays.workers.remove(0),
+            rules: publisher,
+            line: inboxes.workers.remove(0),
             stop,
             thread,
         }
@@ -365,7 +365,7 @@ impl Rig {
             ..Rpz::default()
         }];
         let config = Config { rpz, ..self.config.clone() };
-        let fresh = self.rules.recipe().make(&config).unwrap();
+        let fresh = self.rules.builder().make(&config).unwrap();
         std::fs::remove_file(&path).unwrap();
         self.rules.lend(fresh);
         let mut ruleset = None;

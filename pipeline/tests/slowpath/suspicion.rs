@@ -175,8 +175,8 @@ fn fwd_capsid_who_does_not_keep_letters_is_asked_over_tcp_and_then_in_small_ones
     let records: Vec<u16> = (0..6).map(|_| rig.resolve(&query(LONG)).records).collect();
     assert_eq!(records, [2, 2, 2, 1, 1, 1]);
     let upstream = rig.upstream(0);
-    assert_eq!((upstream.respelt, upstream.mismatched), (3, 3));
-    assert_eq!((upstream.unmixed, upstream.tcp, upstream.queries), (1, 3, 6));
+    assert_eq!((upstream.case_mismatch, upstream.mismatched), (3, 3));
+    assert_eq!((upstream.case_mixing_paused, upstream.tcp, upstream.queries), (1, 3, 6));
     rig.finish();
 }
 
@@ -192,6 +192,6 @@ fn fwd_capsid_a_forger_who_knows_all_but_the_letters_does_not_get_in() {
     });
     let mut rig = Setup::asking(&[&stub]).mixed().start();
     assert_eq!(rig.resolve(&query(LONG)).records, 1);
-    assert_eq!((rig.upstream(0).respelt, rig.upstream(0).tcp), (1, 1));
+    assert_eq!((rig.upstream(0).case_mismatch, rig.upstream(0).tcp), (1, 1));
     rig.finish();
 }

@@ -58,7 +58,7 @@ impl Encode {
     }
 
     /// The same stage, which has the fixed answers, and gives clients that ask for it the name `nsid`.
-    pub fn introducing(self, fixed: Arc<FixedAnswers>, nsid: Option<&str>) -> Self {
+    pub fn with_fixed_answers(self, fixed: Arc<FixedAnswers>, nsid: Option<&str>) -> Self {
         let nsid = nsid.unwrap_or_default().as_bytes().into();
         Self { fixed: Some(fixed), nsid, ..self }
     }

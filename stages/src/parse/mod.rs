@@ -85,17 +85,17 @@ impl Parse {
     }
 
     /// The same stage, which checks cookies and gives new ones.
-    pub fn checking(self, cookies: Option<Cookies>) -> Self {
+    pub fn with_cookies(self, cookies: Option<Cookies>) -> Self {
         Self { cookies, ..self }
     }
 
     /// The same stage, which reads clients' subnets if `policy` has a use for them.
-    pub fn heeding(self, policy: SubnetPolicy) -> Self {
+    pub fn with_subnet_policy(self, policy: SubnetPolicy) -> Self {
         Self { reads_subnets: policy != SubnetPolicy::Strip, ..self }
     }
 
     /// The same stage, which answers questions about this server.
-    pub fn introducing(self, fixed: Arc<FixedAnswers>) -> Self {
+    pub fn with_fixed_answers(self, fixed: Arc<FixedAnswers>) -> Self {
         Self { fixed: Some(fixed), ..self }
     }
 

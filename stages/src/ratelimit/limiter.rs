@@ -35,7 +35,7 @@ pub struct Limiter {
     slip: u32,
     dry_run: bool,
     /// Queries beyond the limit that were let pass.
-    spared: u64,
+    dry_run_passed: u64,
 }
 
 impl Limiter {
@@ -84,7 +84,7 @@ impl Limiter {
             prefixes: ClientPrefixes::new(settings, seed),
             slip: settings.slip,
             dry_run: settings.dry_run,
-            spared: 0,
+            dry_run_passed: 0,
         }
     }
 
@@ -98,7 +98,7 @@ impl Limiter {
         if mean_the_same {
             std::mem::swap(&mut self.table, &mut with.table);
         }
-        self.spared = with.spared;
+        self.dry_run_passed = with.dry_run_passed;
     }
 
     /// Whether there is no limit.
@@ -109,8 +109,8 @@ impl Limiter {
 
     /// Queries beyond the limit that a dry run has let pass.
     #[inline(always)]
-    pub fn spared(&self) -> u64 {
-        self.spared
+    pub fn dry_run_passed(&self) -> u64 {
+        self.dry_run_passed
     }
 
     /// What [`Limiter::judge`] knows the packet's client by. Starts loading what that will read.
@@ -133,7 +133,7 @@ impl Limiter {
             return Verdict::Pass;
         }
         if self.dry_run {
-            self.spared += 1;
+            self.dry_run_passed += 1;
             return Verdict::Pass;
         }
         match self.table.slips(place, self.slip) {

@@ -112,16 +112,16 @@ impl Setup {
             Encode::new(Arc::clone(&cache), Arc::clone(&rules), Arc::clone(&ports), MAX_UDP_SIZE);
         Line {
             parse: Parse::new(ports, seed)
-                .checking(self.cookies)
-                .heeding(self.client_subnet.policy)
-                .introducing(Arc::clone(&fixed))
+                .with_cookies(self.cookies)
+                .with_subnet_policy(self.client_subnet.policy)
+                .with_fixed_answers(Arc::clone(&fixed))
                 .dropping(Dropped::new(&config)),
             acl: Acl::new(&config, &rules),
             ratelimit: RateLimit::new(&limits, 1000, seed),
             lookup: Lookup::new(Arc::clone(&cache), Arc::clone(&rules)).sampling(self.samples),
             policy: Policy::new(rules, seed).answering_any(&fixed),
             encode: encode
-                .introducing(fixed, self.answers.nsid.as_deref())
+                .with_fixed_answers(fixed, self.answers.nsid.as_deref())
                 .limited(Limiter::of_error_replies(&limits, 1000, seed)),
             writer: writers.remove(0),
             cache,

@@ -30,7 +30,7 @@ const NO_ZONE: u8 = 0;
 /// Questions that wait for the targets of their aliases, by the question that the target is. There are no more than
 /// questions pending.
 #[derive(Debug, Default)]
-pub(crate) struct Leads(HashMap<Rc<Question>, Vec<(Ticket, Alias)>>);
+pub(crate) struct AliasTargets(HashMap<Rc<Question>, Vec<(Ticket, Alias)>>);
 
 impl Resolver {
     /// What rules make of the question of a miss.
@@ -112,7 +112,7 @@ impl Resolver {
         if matches!(admission, Admission::Shed(_)) {
             return self.settle(ticket, &Outcome::Failure(ExtendedError::NOT_READY));
         }
-        self.leads.0.entry(Rc::new(target)).or_default().push((ticket, alias));
+        self.alias_targets.0.entry(Rc::new(target)).or_default().push((ticket, alias));
         if let Admission::Leads(target) = admission {
             count(&self.counters.pending);
             self.network.wake_at(self.now + self.deadline, Timer::Abandon(target));
@@ -122,7 +122,7 @@ impl Resolver {
 
     /// Ends the questions whose aliases lead to one that has ended.
     pub(crate) fn lead_on_from(&mut self, target: &Rc<Question>, outcome: &Outcome) {
-        for (ticket, alias) in self.leads.0.remove(target).unwrap_or_default() {
+        for (ticket, alias) in self.alias_targets.0.remove(target).unwrap_or_default() {
             let Some((question, _)) = self.pending.find(ticket) else { continue };
             let question = Rc::clone(question);
             match outcome {

@@ -51,11 +51,11 @@ pub(crate) enum Next {
 
 /// What a try came to, when it was no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Setback {
+pub(crate) enum TryFailure {
     /// The whole answer needs TCP, or what UDP brings cannot be trusted or understood.
     NeedsTcp,
     /// As `NeedsTcp`, because the reply has other letters than its query.
-    Respelt,
+    CaseMismatch,
     /// The upstream wants another server cookie, and has sent it (RFC 7873 section 5.3).
     BadCookie,
     /// The upstream does not understand EDNS (RFC 6891 section 7).
@@ -103,7 +103,7 @@ pub(crate) struct Plan {
     /// Whether any upstream was reached, or at least took its time.
     was_reached: bool,
     /// The upstreams that are asked over TCP because they do not keep letters, a bit for each.
-    respelt: u64,
+    case_mismatch: u64,
     /// Whether any upstream was too busy to be asked.
     was_shed: bool,
     /// Why the first that said so has no answer.
@@ -135,7 +135,7 @@ impl Plan {
             pause: FIRST_PAUSE,
             pause_is_due: true,
             was_reached: false,
-            respelt: 0,
+            case_mismatch: 0,
             was_shed: false,
             told: None,
             bogus: None,
@@ -229,51 +229,51 @@ impl Plan {
     }
 
     /// Takes in what `attempt` came to.
-    pub(crate) fn learn(&mut self, attempt: Attempt, setback: Setback) {
-        self.was_reached |= !matches!(setback, Setback::Unreachable | Setback::Busy);
-        self.was_shed |= setback == Setback::Busy;
+    pub(crate) fn learn(&mut self, attempt: Attempt, failure: TryFailure) {
+        self.was_reached |= !matches!(failure, TryFailure::Unreachable | TryFailure::Busy);
+        self.was_shed |= failure == TryFailure::Busy;
         let count = if attempt.late { &mut self.late } else { &mut self.in_air };
         *count = count.saturating_sub(1);
         let again = Attempt { late: false, ..attempt };
-        if setback == Setback::Late {
+        if failure == TryFailure::Late {
             self.late += 1;
             self.timeouts += 1;
         }
-        match setback {
-            Setback::Respelt => {
-                self.respelt |= bit(attempt.upstream);
+        match failure {
+            TryFailure::CaseMismatch => {
+                self.case_mismatch |= bit(attempt.upstream);
                 self.again.push_back(Attempt { transport: Transport::Tcp, ..again });
             }
-            Setback::BadCookie if attempt.transport == Transport::Udp => {
+            TryFailure::BadCookie if attempt.transport == Transport::Udp => {
                 self.again.push_back(Attempt { transport: Transport::Alone, ..again });
             }
-            Setback::NeedsTcp | Setback::BadCookie if attempt.transport != Transport::Tcp => {
+            TryFailure::NeedsTcp | TryFailure::BadCookie if attempt.transport != Transport::Tcp => {
                 self.again.push_back(Attempt { transport: Transport::Tcp, ..again });
             }
             // Who neither keeps letters nor takes TCP has to be asked without that guard.
-            Setback::Late | Setback::Silent | Setback::Unreachable
+            TryFailure::Late | TryFailure::Silent | TryFailure::Unreachable
                 if self.takes_no_tcp(attempt) =>
             {
-                self.respelt &= !bit(attempt.upstream);
+                self.case_mismatch &= !bit(attempt.upstream);
                 self.again.push_back(Attempt { transport: Transport::Alone, ..again });
             }
-            Setback::NeedsPlainDns if attempt.edns => {
+            TryFailure::NeedsPlainDns if attempt.edns => {
                 self.again.push_back(Attempt { edns: false, ..again });
             }
-            Setback::Refused(why) => {
+            TryFailure::Refused(why) => {
                 self.told = self.told.or(why);
                 self.forget(attempt.upstream);
             }
-            Setback::NeedsPlainDns | Setback::BadCookie => self.forget(attempt.upstream),
-            Setback::Bogus(why) => {
+            TryFailure::NeedsPlainDns | TryFailure::BadCookie => self.forget(attempt.upstream),
+            TryFailure::Bogus(why) => {
                 self.bogus = Some(why);
                 self.forget(attempt.upstream);
             }
-            Setback::Late => self.ask_later(attempt.upstream),
+            TryFailure::Late => self.ask_later(attempt.upstream),
             // When it became late its upstream was put back.
             _ if attempt.late => {}
-            Setback::Silent => self.ask_later(attempt.upstream),
-            Setback::Unreachable | Setback::Busy | Setback::NeedsTcp => {
+            TryFailure::Silent => self.ask_later(attempt.upstream),
+            TryFailure::Unreachable | TryFailure::Busy | TryFailure::NeedsTcp => {
                 self.queue.push_back(attempt.upstream)
             }
         }
@@ -295,7 +295,7 @@ impl Plan {
 
     /// Whether this try, which failed, was over TCP for the letters' sake.
     fn takes_no_tcp(&self, attempt: Attempt) -> bool {
-        attempt.transport == Transport::Tcp && self.respelt & bit(attempt.upstream) != 0
+        attempt.transport == Transport::Tcp && self.case_mismatch & bit(attempt.upstream) != 0
     }
 }
 
@@ -317,17 +317,17 @@ mod tests {
         Attempt { upstream, transport: Transport::Udp, edns: true, late: false }
     }
 
-    /// Next must be `attempt`, and it comes to `setback`.
-    fn fails(plan: &mut Plan, attempt: Attempt, setback: Setback) {
+    /// Next must be `attempt`, and it comes to `failure`.
+    fn fails(plan: &mut Plan, attempt: Attempt, failure: TryFailure) {
         assert_eq!(plan.next(), Next::Try(attempt));
-        plan.learn(attempt, setback);
+        plan.learn(attempt, failure);
     }
 
     #[test]
     fn silent_upstreams_are_asked_in_turn_without_a_pause() {
         let mut plan = plan(2);
         for upstream in [0, 1, 0, 1, 0, 1, 0, 1] {
-            fails(&mut plan, udp(upstream), Setback::Silent);
+            fails(&mut plan, udp(upstream), TryFailure::Silent);
         }
         assert_eq!(plan.next(), Next::GiveUp, "after {MAX_TRIES} tries");
         assert_eq!(plan.why_none(), ExtendedError::NO_REACHABLE_AUTHORITY);
@@ -335,14 +335,14 @@ mod tests {
 
     #[test]
     fn difference_letter_case_ends_with_a_query_in_small_letters() {
-        for no_tcp in [Setback::Unreachable, Setback::Silent, Setback::Late] {
+        for no_tcp in [TryFailure::Unreachable, TryFailure::Silent, TryFailure::Late] {
             let mut plan = plan(2);
-            fails(&mut plan, udp(0), Setback::Respelt);
+            fails(&mut plan, udp(0), TryFailure::CaseMismatch);
             fails(&mut plan, Attempt { transport: Transport::Tcp, ..udp(0) }, no_tcp);
             let alone = Attempt { transport: Transport::Alone, ..udp(0) };
-            fails(&mut plan, alone, Setback::NeedsTcp);
+            fails(&mut plan, alone, TryFailure::NeedsTcp);
             fails(&mut plan, Attempt { transport: Transport::Tcp, ..udp(0) }, no_tcp);
-            fails(&mut plan, udp(1), Setback::Refused(None));
+            fails(&mut plan, udp(1), TryFailure::Refused(None));
         }
     }
 
@@ -350,18 +350,18 @@ mod tests {
     fn a_plan_without_udp_has_none() {
         let mut plan = plan(2).over_tcp();
         let tcp = |upstream| Attempt { transport: Transport::Tcp, ..udp(upstream) };
-        fails(&mut plan, tcp(0), Setback::NeedsPlainDns);
-        fails(&mut plan, Attempt { edns: false, ..tcp(0) }, Setback::Unreachable);
-        fails(&mut plan, tcp(1), Setback::Silent);
-        fails(&mut plan, tcp(0), Setback::Refused(None));
+        fails(&mut plan, tcp(0), TryFailure::NeedsPlainDns);
+        fails(&mut plan, Attempt { edns: false, ..tcp(0) }, TryFailure::Unreachable);
+        fails(&mut plan, tcp(1), TryFailure::Silent);
+        fails(&mut plan, tcp(0), TryFailure::Refused(None));
     }
 
     #[test]
     fn who_wants_another_cookie_gets_it_and_then_tcp() {
         let mut plan = plan(1);
-        fails(&mut plan, udp(0), Setback::BadCookie);
-        fails(&mut plan, Attempt { transport: Transport::Alone, ..udp(0) }, Setback::BadCookie);
-        fails(&mut plan, Attempt { transport: Transport::Tcp, ..udp(0) }, Setback::BadCookie);
+        fails(&mut plan, udp(0), TryFailure::BadCookie);
+        fails(&mut plan, Attempt { transport: Transport::Alone, ..udp(0) }, TryFailure::BadCookie);
+        fails(&mut plan, Attempt { transport: Transport::Tcp, ..udp(0) }, TryFailure::BadCookie);
         assert_eq!(plan.next(), Next::GiveUp);
     }
 
@@ -372,29 +372,29 @@ mod tests {
         let mut rounds = Vec::new();
         for upstream in [0, 1, 0, 1, 0] {
             rounds.push(plan.round());
-            fails(&mut plan, udp(upstream), Setback::Late);
+            fails(&mut plan, udp(upstream), TryFailure::Late);
         }
         assert_eq!((plan.in_air(), rounds), (5, vec![0, 0, 1, 1, 2]));
         assert_eq!(plan.next(), Next::Try(udp(1)));
         assert_eq!(plan.next(), Next::Wait, "it has its time first");
-        plan.learn(late(0), Setback::Silent);
-        plan.learn(udp(1), Setback::Late);
+        plan.learn(late(0), TryFailure::Silent);
+        plan.learn(udp(1), TryFailure::Late);
         // Its last word, in reply to its first query: it is not asked again.
-        plan.learn(late(0), Setback::Refused(None));
+        plan.learn(late(0), TryFailure::Refused(None));
         assert_eq!(plan.next(), Next::Try(udp(1)));
-        plan.learn(udp(1), Setback::Refused(None));
+        plan.learn(udp(1), TryFailure::Refused(None));
         assert_eq!(plan.next(), Next::Wait, "four late queries may still bring an answer");
-        (0..3).for_each(|_| plan.learn(late(1), Setback::Silent));
-        plan.learn(late(0), Setback::Silent);
+        (0..3).for_each(|_| plan.learn(late(1), TryFailure::Silent));
+        plan.learn(late(0), TryFailure::Silent);
         assert_eq!((plan.next(), plan.in_air()), (Next::GiveUp, 0));
     }
 
     #[test]
     fn a_late_reply_that_was_cut_is_asked_for_over_tcp() {
         let mut plan = plan(1);
-        fails(&mut plan, udp(0), Setback::Late);
+        fails(&mut plan, udp(0), TryFailure::Late);
         assert_eq!(plan.next(), Next::Try(udp(0)));
-        plan.learn(Attempt { late: true, ..udp(0) }, Setback::NeedsTcp);
+        plan.learn(Attempt { late: true, ..udp(0) }, TryFailure::NeedsTcp);
         assert_eq!(plan.next(), Next::Try(Attempt { transport: Transport::Tcp, ..udp(0) }));
         assert_eq!((plan.next(), plan.in_air()), (Next::Wait, 2));
     }
@@ -410,7 +410,7 @@ mod tests {
                 next = plan.next();
             }
             let Next::Try(attempt) = next else { panic!("{next:?}") };
-            plan.learn(attempt, Setback::Unreachable);
+            plan.learn(attempt, TryFailure::Unreachable);
         }
         assert_eq!(pauses, [50, 100, 200]);
         assert_eq!(plan.why_none(), ExtendedError::NETWORK_ERROR);
@@ -419,10 +419,10 @@ mod tests {
     #[test]
     fn one_that_refuses_is_not_asked_again() {
         let mut plan = plan(3);
-        fails(&mut plan, udp(0), Setback::Refused(None));
-        fails(&mut plan, udp(1), Setback::Silent);
-        fails(&mut plan, udp(2), Setback::Refused(None));
-        fails(&mut plan, udp(1), Setback::Refused(None));
+        fails(&mut plan, udp(0), TryFailure::Refused(None));
+        fails(&mut plan, udp(1), TryFailure::Silent);
+        fails(&mut plan, udp(2), TryFailure::Refused(None));
+        fails(&mut plan, udp(1), TryFailure::Refused(None));
         assert_eq!(plan.next(), Next::GiveUp, "nobody is left");
     }
 
@@ -430,18 +430,18 @@ mod tests {
     fn what_the_first_upstream_says_is_why() {
         let [first, second] = [9, 22].map(|code| ExtendedError::read(&[0, code]));
         let mut plan = plan(4);
-        fails(&mut plan, udp(0), Setback::Refused(None));
-        fails(&mut plan, udp(1), Setback::Refused(first));
-        fails(&mut plan, udp(2), Setback::Refused(second));
-        fails(&mut plan, udp(3), Setback::NeedsPlainDns);
+        fails(&mut plan, udp(0), TryFailure::Refused(None));
+        fails(&mut plan, udp(1), TryFailure::Refused(first));
+        fails(&mut plan, udp(2), TryFailure::Refused(second));
+        fails(&mut plan, udp(3), TryFailure::NeedsPlainDns);
         assert_eq!(plan.why_none(), first.unwrap());
     }
 
     #[test]
     fn after_a_bogus_reply_the_next_is_asked_and_the_reason_is_kept() {
         let mut plan = plan(2);
-        fails(&mut plan, udp(0), Setback::Bogus(ExtendedError::SIGNATURE_EXPIRED));
-        fails(&mut plan, udp(1), Setback::Refused(None));
+        fails(&mut plan, udp(0), TryFailure::Bogus(ExtendedError::SIGNATURE_EXPIRED));
+        fails(&mut plan, udp(1), TryFailure::Refused(None));
         assert_eq!(plan.next(), Next::GiveUp);
         assert_eq!(plan.why_none(), ExtendedError::SIGNATURE_EXPIRED);
     }
@@ -450,14 +450,14 @@ mod tests {
     fn the_same_upstream_another_way() {
         let mut plan = plan(2);
         let plain = Attempt { edns: false, ..udp(0) };
-        fails(&mut plan, udp(0), Setback::NeedsPlainDns);
-        fails(&mut plan, plain, Setback::NeedsTcp);
+        fails(&mut plan, udp(0), TryFailure::NeedsPlainDns);
+        fails(&mut plan, plain, TryFailure::NeedsTcp);
         let plain_tcp = Attempt { transport: Transport::Tcp, ..plain };
-        fails(&mut plan, plain_tcp, Setback::NeedsTcp);
-        fails(&mut plan, udp(1), Setback::NeedsTcp);
+        fails(&mut plan, plain_tcp, TryFailure::NeedsTcp);
+        fails(&mut plan, udp(1), TryFailure::NeedsTcp);
         let tcp = Attempt { transport: Transport::Tcp, ..udp(1) };
-        fails(&mut plan, tcp, Setback::NeedsPlainDns);
-        fails(&mut plan, Attempt { edns: false, ..tcp }, Setback::NeedsPlainDns);
+        fails(&mut plan, tcp, TryFailure::NeedsPlainDns);
+        fails(&mut plan, Attempt { edns: false, ..tcp }, TryFailure::NeedsPlainDns);
         assert_eq!(plan.next(), Next::Pause(FIRST_PAUSE));
         assert_eq!(plan.next(), Next::Try(udp(0)), "1 gave its last word");
     }
@@ -467,16 +467,16 @@ mod tests {
         let mut plan = Plan::in_parallel((0..4).collect(), 2);
         assert_eq!([plan.next(), plan.next()], [Next::Try(udp(0)), Next::Try(udp(1))]);
         assert_eq!((plan.next(), plan.in_air()), (Next::Wait, 2));
-        plan.learn(udp(1), Setback::Refused(None));
+        plan.learn(udp(1), TryFailure::Refused(None));
         assert_eq!([plan.next(), plan.next()], [Next::Try(udp(2)), Next::Wait]);
-        plan.learn(udp(0), Setback::NeedsTcp);
+        plan.learn(udp(0), TryFailure::NeedsTcp);
         let tcp = Attempt { transport: Transport::Tcp, ..udp(0) };
         assert_eq!([plan.next(), plan.next()], [Next::Try(tcp), Next::Wait]);
-        plan.learn(udp(2), Setback::Refused(None));
+        plan.learn(udp(2), TryFailure::Refused(None));
         assert_eq!([plan.next(), plan.next()], [Next::Try(udp(3)), Next::Wait]);
-        plan.learn(tcp, Setback::Refused(None));
+        plan.learn(tcp, TryFailure::Refused(None));
         assert_eq!(plan.next(), Next::Wait, "3 may know it");
-        plan.learn(udp(3), Setback::Refused(None));
+        plan.learn(udp(3), TryFailure::Refused(None));
         assert_eq!(plan.next(), Next::GiveUp);
     }
 
@@ -484,9 +484,9 @@ mod tests {
     fn a_new_round_begins_when_all_of_the_last_have_come_to_something() {
         let mut plan = Plan::in_parallel((0..2).collect(), 2);
         assert_eq!([plan.next(), plan.next()], [Next::Try(udp(0)), Next::Try(udp(1))]);
-        plan.learn(udp(0), Setback::Unreachable);
+        plan.learn(udp(0), TryFailure::Unreachable);
         assert_eq!(plan.next(), Next::Wait, "0 is not hammered while 1 is asked");
-        plan.learn(udp(1), Setback::Unreachable);
+        plan.learn(udp(1), TryFailure::Unreachable);
         assert_eq!(plan.next(), Next::Pause(FIRST_PAUSE));
         assert_eq!([plan.next(), plan.next()], [Next::Try(udp(0)), Next::Try(udp(1))]);
     }
@@ -503,7 +503,7 @@ mod tests {
         assert!(!slow.hedge(), "once");
 
         let mut failing = Plan::hedged((0..3).collect(), Some(usual));
-        fails(&mut failing, udp(0), Setback::Refused(None));
+        fails(&mut failing, udp(0), TryFailure::Refused(None));
         assert_eq!(failing.next(), Next::Try(udp(1)));
         assert!(!failing.hedge(), "the second has just been asked");
         assert_eq!(failing.next(), Next::Wait);
@@ -516,12 +516,12 @@ mod tests {
     #[test]
     fn whatever_happens_the_tries_are_bounded() {
         let setbacks = [
-            Setback::NeedsTcp,
-            Setback::NeedsPlainDns,
-            Setback::Refused(None),
-            Setback::Silent,
-            Setback::Unreachable,
-            Setback::Late,
+            TryFailure::NeedsTcp,
+            TryFailure::NeedsPlainDns,
+            TryFailure::Refused(None),
+            TryFailure::Silent,
+            TryFailure::Unreachable,
+            TryFailure::Late,
         ];
         for (width, seed) in
             (1..=3).flat_map(|width| (0..6_usize.pow(6)).map(move |seed| (width, seed)))
@@ -538,12 +538,12 @@ mod tests {
                         // Any of them may be the next to come to something.
                         in_air.rotate_left(choice % in_air.len());
                         let attempt: Attempt = in_air.pop_front().unwrap();
-                        let setback = match setbacks[choice % 6] {
-                            Setback::Late if attempt.late => Setback::Silent,
-                            setback => setback,
+                        let failure = match setbacks[choice % 6] {
+                            TryFailure::Late if attempt.late => TryFailure::Silent,
+                            failure => failure,
                         };
-                        plan.learn(attempt, setback);
-                        if setback == Setback::Late {
+                        plan.learn(attempt, failure);
+                        if failure == TryFailure::Late {
                             in_air.push_back(Attempt { late: true, ..attempt });
                         }
                         choice = if choice == 0 { seed } else { choice / 6 };

@@ -16,7 +16,7 @@ use pmdns_stages::wire::subnet::{SUBNET_LEN, Subnet};
 use pmdns_stages::wire::{be16, put16};
 
 use crate::upstreams::cookies::MAX_COOKIE;
-use crate::upstreams::spelling::Spelling;
+use crate::upstreams::letter_case::LetterCase;
 
 /// The UDP size our OPT record announces: replies of that size cross the Internet unfragmented
 /// (DNS flag day 2020).
@@ -200,10 +200,15 @@ impl Question {
 
     /// Whether `reply` answers the query that asked this with that id: the id, a response, a standard query, and the
     /// question (RFC 5452 section 9.1). Nothing else of a reply is looked at before. Letters must be those of
-    /// `spelling`; without one, names are compared as RFC 4343 compares them: whatever the letters' case.
-    pub(crate) fn is_answered_by(&self, id: u16, spelling: Option<Spelling>, reply: &[u8]) -> bool {
-        self.is_met_by(id, reply, |written| match spelling {
-            Some(spelling) => spelling.is_of(&self.name, written),
+    /// `letter_case`; without one, names are compared as RFC 4343 compares them: whatever the letters' case.
+    pub(crate) fn is_answered_by(
+        &self,
+        id: u16,
+        letter_case: Option<LetterCase>,
+        reply: &[u8],
+    ) -> bool {
+        self.is_met_by(id, reply, |written| match letter_case {
+            Some(letter_case) => letter_case.is_of(&self.name, written),
             None => self.name.eq_ignore_ascii_case(written),
         })
     }
@@ -257,7 +262,7 @@ impl Query {
     pub(crate) fn new(
         question: &Question,
         id: u16,
-        spelling: Option<Spelling>,
+        letter_case: Option<LetterCase>,
         edns: bool,
     ) -> Self {
         let key = question.key();
@@ -270,7 +275,7 @@ impl Query {
         put16(&mut head, header::ARCOUNT, u16::from(edns));
         let mut message = ArrayVec::new();
         message.extend(head);
-        message.extend(spelling.unwrap_or(Spelling::PLAIN).spell(key.name));
+        message.extend(letter_case.unwrap_or(LetterCase::PLAIN).spell(key.name));
         message.extend(key.qtype.to_be_bytes());
         message.extend(key.qclass.to_be_bytes());
         let data_len_at = edns.then(|| message.len() + OPT_DATA_LEN);
@@ -333,7 +338,7 @@ pub(crate) enum Proof {
 
 /// What a reply says on its face.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Face {
+pub(crate) enum ReplyKind {
     /// NOERROR or NXDOMAIN: an answer.
     Answer,
     /// An answer, but not all of it: TC=1.
@@ -346,8 +351,8 @@ pub(crate) enum Face {
     Failure,
 }
 
-impl Face {
-    /// The face of a reply that answers its query.
+impl ReplyKind {
+    /// The kind of a reply that answers its query.
     pub(crate) fn of(reply: &[u8]) -> Self {
         let flags = be16(reply, header::FLAGS).unwrap_or(0);
         let rcode = Rcode((flags & flag::RCODE) as u8);

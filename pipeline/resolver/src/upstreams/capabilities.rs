@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use crate::upstreams::cookies::Jar;
+use crate::upstreams::cookies::CookieState;
 use crate::upstreams::fallback::Fallback;
-use crate::upstreams::spelling::Speller;
+use crate::upstreams::letter_case::CaseMixer;
 
 /// Questions in a row that an upstream answered without OPT record only, before it is asked without from the start.
 const ANSWERS_BEFORE_PLAIN: u32 = 3;
@@ -18,8 +18,8 @@ const PLAIN_LIFETIME: Duration = Duration::from_secs(900);
 /// What is known of one upstream.
 #[derive(Clone, Debug)]
 pub(crate) struct Capabilities {
-    pub(crate) speller: Speller,
-    pub(crate) jar: Jar,
+    pub(crate) case_mixer: CaseMixer,
+    pub(crate) cookies: CookieState,
     without_edns: Fallback,
 }
 
@@ -27,8 +27,8 @@ impl Capabilities {
     /// Of one of which nothing is known, and whose letters are mixed or not.
     pub(crate) fn new(mix_case: bool) -> Self {
         Self {
-            speller: Speller::new(mix_case),
-            jar: Jar::default(),
+            case_mixer: CaseMixer::new(mix_case),
+            cookies: CookieState::default(),
             without_edns: Fallback::new(ANSWERS_BEFORE_PLAIN, PLAIN_LIFETIME),
         }
     }

@@ -34,9 +34,9 @@ pub(crate) type ServerCookie = ArrayVec<u8, { *SERVER_LENS.end() }>;
 
 /// Makes client cookies.
 #[derive(Clone, Debug)]
-pub(crate) struct Bakery(SipHasher24);
+pub(crate) struct CookieSecret(SipHasher24);
 
-impl Bakery {
+impl CookieSecret {
     /// One whose cookies nobody can foretell who does not know `secret`.
     pub(crate) fn new(secret: [u8; 16]) -> Self {
         Self(SipHasher24::new_with_key(&secret))
@@ -58,7 +58,7 @@ impl Bakery {
 
 /// What is known of an upstream's cookies.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Jar {
+pub(crate) struct CookieState {
     /// The client cookie that `server` came for.
     client: ClientCookie,
     server: ServerCookie,
@@ -95,7 +95,7 @@ pub(crate) enum Shown {
     Missing,
 }
 
-impl Jar {
+impl CookieState {
     /// The cookie of a query that leaves now.
     pub(crate) fn take(&self, client: ClientCookie, now: Duration) -> Sent {
         let is_known = self.client == client
@@ -154,32 +154,32 @@ mod tests {
         Learnt { client: CLIENT, server: server(len) }
     }
 
-    fn cookie(bakery: &Bakery, upstream: &str, source: &str) -> ClientCookie {
-        bakery.cookie(upstream.parse().unwrap(), source.parse().unwrap())
+    fn cookie(cookie_secret: &CookieSecret, upstream: &str, source: &str) -> ClientCookie {
+        cookie_secret.cookie(upstream.parse().unwrap(), source.parse().unwrap())
     }
 
     /// What the reply with this option shows to a query with `CLIENT`.
     fn shown(data: &[u8]) -> Shown {
         let reply = query("www.example. A").edns(1232, false).option(option::COOKIE, data);
-        Jar::default().take(CLIENT, START).shown_in(&reply.message())
+        CookieState::default().take(CLIENT, START).shown_in(&reply.message())
     }
 
     #[test]
     fn a_client_cookie_is_for_one_upstream_and_one_of_our_addresses() {
-        let bakery = Bakery::new([1; 16]);
+        let cookie_secret = CookieSecret::new([1; 16]);
         let upstreams = ["192.0.2.1:53", "192.0.2.2:53", "192.0.2.1:54", "[2001:db8::1]:53"];
         let sources = ["192.0.2.9", "192.0.2.8", "2001:db8::9"];
         let mut cookies = std::collections::HashSet::new();
         for upstream in upstreams {
             for source in sources {
-                cookies.insert(cookie(&bakery, upstream, source));
+                cookies.insert(cookie(&cookie_secret, upstream, source));
             }
         }
         assert_eq!(cookies.len(), upstreams.len() * sources.len());
-        let [same, other] = [1, 2].map(|secret| Bakery::new([secret; 16]));
-        let of = |bakery| cookie(bakery, upstreams[0], sources[0]);
-        assert_eq!(of(&bakery), of(&same));
-        assert_ne!(of(&bakery), of(&other));
+        let [same, other] = [1, 2].map(|secret| CookieSecret::new([secret; 16]));
+        let of = |cookie_secret| cookie(cookie_secret, upstreams[0], sources[0]);
+        assert_eq!(of(&cookie_secret), of(&same));
+        assert_ne!(of(&cookie_secret), of(&other));
     }
 
     #[test]
@@ -199,33 +199,33 @@ mod tests {
         assert_eq!(shown(&[]), Shown::Wrong);
         assert_eq!(shown(&CLIENT[..7]), Shown::Wrong);
         let without = query("www.example. A").edns(1232, false).message();
-        assert_eq!(Jar::default().take(CLIENT, START).shown_in(&without), Shown::Missing);
+        assert_eq!(CookieState::default().take(CLIENT, START).shown_in(&without), Shown::Missing);
     }
 
     #[test]
     fn who_has_shown_a_cookie_is_sent_it_back_and_expected_to_go_on() {
-        let mut jar = Jar::default();
-        let first = jar.take(CLIENT, START);
+        let mut cookies = CookieState::default();
+        let first = cookies.take(CLIENT, START);
         assert!(first.data[..] == CLIENT && !first.is_expected);
-        jar.learn(learnt(16), START);
-        let next = jar.take(CLIENT, START + MEMORY / 2);
+        cookies.learn(learnt(16), START);
+        let next = cookies.take(CLIENT, START + MEMORY / 2);
         assert_eq!(next.data[..], [&CLIENT[..], &server(16)].concat());
         assert!(next.is_expected);
-        assert!(!jar.take(*b"elsewher", START).is_expected, "asked from another address");
-        let late = jar.take(CLIENT, START + MEMORY);
+        assert!(!cookies.take(*b"elsewher", START).is_expected, "asked from another address");
+        let late = cookies.take(CLIENT, START + MEMORY);
         assert!(late.data[..] == CLIENT && !late.is_expected, "it may have been changed");
     }
 
     #[test]
     fn who_leaves_cookies_off_over_tcp_is_not_held_to_them_for_a_while() {
-        let mut jar = Jar::default();
-        assert!(!jar.miss(START), "nobody expected one");
-        jar.learn(learnt(8), START);
-        assert!(jar.miss(START) && !jar.miss(START));
-        assert!(!jar.take(CLIENT, START).is_expected);
-        jar.learn(learnt(8), START);
-        let soon = jar.take(CLIENT, START + LENIENCE / 2);
+        let mut cookies = CookieState::default();
+        assert!(!cookies.miss(START), "nobody expected one");
+        cookies.learn(learnt(8), START);
+        assert!(cookies.miss(START) && !cookies.miss(START));
+        assert!(!cookies.take(CLIENT, START).is_expected);
+        cookies.learn(learnt(8), START);
+        let soon = cookies.take(CLIENT, START + LENIENCE / 2);
         assert!(!soon.is_expected && soon.data.len() == 16, "it is sent all the same");
-        assert!(jar.take(CLIENT, START + LENIENCE).is_expected);
+        assert!(cookies.take(CLIENT, START + LENIENCE).is_expected);
     }
 }

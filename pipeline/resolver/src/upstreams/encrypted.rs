@@ -11,7 +11,7 @@ use slab::Slab;
 use crate::counters::count;
 use crate::output::Output;
 use crate::questions::pending::Ticket;
-use crate::questions::plan::{Attempt, Setback, Transport};
+use crate::questions::plan::{Attempt, Transport, TryFailure};
 use crate::questions::prefixes::ClientPrefix;
 use crate::questions::query::{Proof, Query, Question};
 use crate::questions::quota::Quota;
@@ -158,7 +158,7 @@ impl Resolver {
             }
             None => {
                 count(&self.upstream_counters[upstream].shed);
-                self.tell_plan(ticket, attempt, Setback::Busy);
+                self.tell_plan(ticket, attempt, TryFailure::Busy);
             }
         }
     }
@@ -169,7 +169,7 @@ impl Resolver {
             Heard::Late { ticket, attempt, sent } => {
                 self.note_retry(attempt.upstream, sent);
                 self.note_timeout(attempt.upstream, sent);
-                self.learn(ticket, attempt, Setback::Late);
+                self.learn(ticket, attempt, TryFailure::Late);
             }
             Heard::End(asked, outcome) => self.conclude_encrypted(asked, outcome),
         }
@@ -182,18 +182,18 @@ impl Resolver {
             // The connection says who replied; that it is the reply to this question is checked as everywhere.
             Outcome::Reply(reply, _) if !question.is_answered_by(ID, None, &reply) => {
                 count(&self.upstream_counters[upstream].mismatched);
-                self.learn(ticket, attempt, Setback::Unreachable);
+                self.learn(ticket, attempt, TryFailure::Unreachable);
             }
             Outcome::Reply(reply, took) => {
                 self.note_reply(upstream, self.now.saturating_sub(took));
                 let answer = self.read(&question, attempt, Proof::Firm, &reply);
                 self.conclude(ticket, attempt, answer);
             }
-            Outcome::Silent => self.learn(ticket, attempt, Setback::Silent),
+            Outcome::Silent => self.learn(ticket, attempt, TryFailure::Silent),
             Outcome::Broken(error) => {
                 self.note_broken(upstream, &error, 1);
                 self.note_failure(upstream, sent);
-                self.learn(ticket, attempt, Setback::Unreachable);
+                self.learn(ticket, attempt, TryFailure::Unreachable);
             }
         }
     }

@@ -13,16 +13,16 @@ use pmdns_config::limits::MAX_QUERIES_PER_PORT;
 
 use crate::counters::{add, count};
 use crate::questions::pending::Ticket;
-use crate::questions::plan::{Attempt, Next, Setback, Transport};
+use crate::questions::plan::{Attempt, Next, Transport, TryFailure};
 use crate::questions::prefixes::ClientPrefix;
 use crate::questions::query::{Query, Question, Rule};
 use crate::questions::shedding::Reason;
 use crate::resolver::{Outcome, Resolver};
 use crate::upstreams::network::Timer;
-use crate::upstreams::udp::{Flight, InFlight, Received};
+use crate::upstreams::udp_batch::{InFlight, Received, UdpBatch};
 
-/// One who leaves in a flight.
-struct Passenger {
+/// One who leaves in a batch.
+struct BatchedQuery {
     ticket: Ticket,
     question: Rc<Question>,
     attempt: Attempt,
@@ -39,8 +39,8 @@ pub struct Route {
     pub from: Option<IpAddr>,
 }
 
-/// Those who leave in one flight.
-type Passengers = ArrayVec<Passenger, MAX_QUERIES_PER_PORT>;
+/// Those who leave in one batch.
+type BatchedQueries = ArrayVec<BatchedQuery, MAX_QUERIES_PER_PORT>;
 
 impl Resolver {
     /// Does what a question's plan says, until it has to wait. A question that has ended needs nothing.
@@ -94,7 +94,7 @@ impl Resolver {
     pub(crate) fn serve_timers(&mut self) {
         for timer in self.network.due(self.now) {
             match timer {
-                Timer::Flight(slot) => self.serve_flight(slot),
+                Timer::Batch(slot) => self.serve_batch(slot),
                 Timer::Connection(slot) => self.serve_connection(slot),
                 Timer::Pause(ticket) => self.advance(ticket),
                 Timer::Hedge(ticket) => self.hedge(ticket),
@@ -113,9 +113,9 @@ impl Resolver {
             match self.upstreams[upstream].address.plain() {
                 Some(_) => {
                     let (ticket, question, attempt) = (Ticket::NONE, probe, udp_attempt(upstream));
-                    let passenger = Passenger { ticket, question, attempt, retry: patience };
-                    let passengers = [passenger].into_iter().collect();
-                    self.launch(upstream, ClientPrefix::OURS, passengers, (patience, patience));
+                    let query = BatchedQuery { ticket, question, attempt, retry: patience };
+                    let queries = [query].into_iter().collect();
+                    self.launch(upstream, ClientPrefix::OURS, queries, (patience, patience));
                 }
                 None => {
                     let attempt = udp_attempt(upstream);
@@ -126,23 +126,23 @@ impl Resolver {
     }
 
     /// Sends what waits to be sent, as far as there are sockets for it.
-    pub(crate) fn depart(&mut self) {
+    pub(crate) fn send_queued(&mut self) {
         // Another upstream is the first each turn: where sockets are short, none has them all.
         let upstreams = self.upstreams.len();
         self.network.is_held_back = false;
         self.network.first = (self.network.first + 1) % upstreams.max(1);
         for offset in 0..upstreams {
-            self.make_calls((self.network.first + offset) % upstreams);
+            self.send_tcp_queries((self.network.first + offset) % upstreams);
         }
         for offset in 0..upstreams {
             let upstream = (self.network.first + offset) % upstreams;
             // What fails at once and waits again does so until the next turn.
-            let mut waiting = self.network.departures[upstream].len();
+            let mut waiting = self.network.udp_queues[upstream].len();
             while waiting > 0 {
                 if !self.make_room() {
                     return;
                 }
-                match self.send_flight(upstream) {
+                match self.send_batch(upstream) {
                     0 => break,
                     size => waiting = waiting.saturating_sub(size),
                 }
@@ -150,85 +150,85 @@ impl Resolver {
         }
     }
 
-    /// Makes room for a flight, if need be and if it can. Late queries give way to those that have yet to leave.
+    /// Makes room for a batch, if need be and if it can. Late queries give way to those that have yet to leave.
     fn make_room(&mut self) -> bool {
-        while !self.network.may_fly() {
+        while !self.network.can_open_socket() {
             let Some(slot) = self.network.take_late() else { return false };
-            self.end_flight(slot, Setback::Silent);
+            self.end_batch(slot, TryFailure::Silent);
         }
         true
     }
 
-    /// Sends a flight to this upstream, and says how many were to leave in it.
-    fn send_flight(&mut self, upstream: usize) -> usize {
+    /// Sends a batch to this upstream, and says how many were to leave in it.
+    fn send_batch(&mut self, upstream: usize) -> usize {
         let Self { network, pending, health, .. } = self;
-        let departing = network.take_departures(upstream, self.queries_per_port);
+        let departing = network.take_batch(upstream, self.queries_per_port);
         let Some((prefix, waiting)) = departing else { return 0 };
         let size = waiting.len();
         // Of some the clients have gone while they waited.
-        let mut passengers: Passengers = waiting
+        let mut queries: BatchedQueries = waiting
             .into_iter()
             .filter_map(|(ticket, attempt)| {
                 let (question, plan) = pending.find(ticket)?;
                 let retry = health.retry_timeout(upstream, plan.round());
-                Some(Passenger { ticket, question: Rc::clone(question), attempt, retry })
+                Some(BatchedQuery { ticket, question: Rc::clone(question), attempt, retry })
             })
             .collect();
-        for Passenger { question, .. } in &mut passengers {
+        for BatchedQuery { question, .. } in &mut queries {
             *question = self.as_told(question, upstream);
         }
-        if !passengers.is_empty() {
+        if !queries.is_empty() {
             let usual = self.usual_patience(upstream);
-            self.launch(upstream, prefix, passengers, (usual, self.deadline));
+            self.launch(upstream, prefix, queries, (usual, self.deadline));
         }
         size
     }
 
-    /// Sends a flight, which `prefix` is charged for. Its silence counts as the upstream's failure after `usual`; replies
+    /// Sends a batch, which `prefix` is charged for. Its silence counts as the upstream's failure after `usual`; replies
     /// are taken for `patience`.
     fn launch(
         &mut self,
         upstream: usize,
         prefix: ClientPrefix,
-        passengers: Passengers,
+        queries: BatchedQueries,
         (usual, patience): (Duration, Duration),
     ) {
         let ids = match self.random.ids() {
             Ok(ids) => ids,
             Err(error) => {
                 self.note_socket_error(&error);
-                for Passenger { ticket, attempt, .. } in passengers {
-                    self.learn(ticket, attempt, Setback::Unreachable);
+                for BatchedQuery { ticket, attempt, .. } in queries {
+                    self.learn(ticket, attempt, TryFailure::Unreachable);
                 }
                 return;
             }
         };
-        let mixes = self.capabilities[upstream].speller.mixes(self.now);
-        let queries = passengers
+        let mixes = self.capabilities[upstream].case_mixer.mixes(self.now);
+        let queries = queries
             .into_iter()
             .zip(ids)
-            .map(|(Passenger { ticket, question, attempt, retry }, id)| {
+            .map(|(BatchedQuery { ticket, question, attempt, retry }, id)| {
                 let mixes = mixes && attempt.transport == Transport::Udp;
                 // Without random numbers no id would have been drawn either.
-                let spelling = mixes.then(|| self.random.spelling().ok()).flatten();
+                let letter_case = mixes.then(|| self.random.letter_case().ok()).flatten();
                 let retry = Some(self.now + retry);
-                InFlight { ticket, question, attempt, id, spelling, retry }
+                InFlight { ticket, question, attempt, id, letter_case, retry }
             })
             .collect();
         let times = [self.now, self.now + usual, self.now + patience];
-        let flight = Flight::new(upstream, times, queries);
-        add(&self.upstream_counters[upstream].queries, flight.left().len() as u64);
-        self.network.begin_flight(prefix, flight);
+        let batch = UdpBatch::new(upstream, times, queries);
+        add(&self.upstream_counters[upstream].queries, batch.left().len() as u64);
+        self.network.begin_batch(prefix, batch);
     }
 
-    /// Where a flight goes to, and from where if the operator says so.
-    pub fn route_of_flight(&self, slot: usize) -> Option<Route> {
-        self.route(self.network.flights.get(slot)?.upstream)
+    /// Where a batch goes to, and from where if the operator says so.
+    pub fn route_of_batch(&self, slot: usize) -> Option<Route> {
+        self.route(self.network.batches.get(slot)?.upstream)
     }
 
-    /// Whether there is a flight in this slot.
-    pub fn has_flight(&self, slot: usize) -> bool {
-        self.network.flights.contains(slot)
+    /// Whether there is a batch in this slot.
+    pub fn has_batch(&self, slot: usize) -> bool {
+        self.network.batches.contains(slot)
     }
 
     pub(crate) fn route(&self, upstream: usize) -> Option<Route> {
@@ -236,28 +236,28 @@ impl Resolver {
         Some(Route { to: to.address.plain()?, from: to.source })
     }
 
-    /// What is to be sent for a flight, whose address at our end is `local`.
+    /// What is to be sent for a batch, whose address at our end is `local`.
     pub fn messages(
         &mut self,
         slot: usize,
         local: impl FnOnce() -> Option<IpAddr>,
     ) -> impl Iterator<Item = Query> {
-        let upstream = self.network.flights.get(slot).map(|flight| flight.upstream);
+        let upstream = self.network.batches.get(slot).map(|batch| batch.upstream);
         let cookie = upstream.and_then(|upstream| self.cookie_for(upstream, local));
-        let flight = self.network.flights.get_mut(slot);
-        flight.into_iter().flat_map(move |flight| {
-            flight.cookie.clone_from(&cookie);
-            flight.messages()
+        let batch = self.network.batches.get_mut(slot);
+        batch.into_iter().flat_map(move |batch| {
+            batch.cookie.clone_from(&cookie);
+            batch.messages()
         })
     }
 
-    /// Takes in a datagram that has come for a flight.
-    pub fn hear_flight(&mut self, slot: usize, datagram: &[u8]) {
-        let Some(flight) = self.network.flights.get_mut(slot) else { return };
-        let (upstream, sent) = (flight.upstream, flight.sent);
-        let received = flight.sort(datagram);
-        if flight.left().is_empty() {
-            self.network.close_flight(slot);
+    /// Takes in a datagram that has come for a batch.
+    pub fn hear_batch(&mut self, slot: usize, datagram: &[u8]) {
+        let Some(batch) = self.network.batches.get_mut(slot) else { return };
+        let (upstream, sent) = (batch.upstream, batch.sent);
+        let received = batch.sort(datagram);
+        if batch.left().is_empty() {
+            self.network.close_batch(slot);
         }
         let counters = &self.upstream_counters[upstream];
         match received {
@@ -265,40 +265,40 @@ impl Resolver {
                 self.note_reply(upstream, sent);
                 self.take_reply(&query, datagram, learnt);
             }
-            Received::Respelt(query) => {
-                self.note_respelt(upstream);
-                self.learn(query.ticket, query.attempt, Setback::Respelt);
+            Received::CaseMismatch(query) => {
+                self.note_case_mismatch(upstream);
+                self.learn(query.ticket, query.attempt, TryFailure::CaseMismatch);
             }
             Received::Cookieless(query) => {
                 count(&counters.mismatched);
                 count(&counters.cookieless);
-                self.learn(query.ticket, query.attempt, Setback::NeedsTcp);
+                self.learn(query.ticket, query.attempt, TryFailure::NeedsTcp);
             }
             Received::Mismatch => count(&counters.mismatched),
             Received::Flood => {
                 count(&counters.mismatched);
-                self.end_flight(slot, Setback::NeedsTcp);
+                self.end_batch(slot, TryFailure::NeedsTcp);
             }
         }
     }
 
-    /// No socket could be opened for a flight.
-    pub fn fail_flight(&mut self, slot: usize, error: &io::Error) {
-        if self.network.flights.contains(slot) {
+    /// No socket could be opened for a batch.
+    pub fn fail_batch(&mut self, slot: usize, error: &io::Error) {
+        if self.network.batches.contains(slot) {
             self.note_socket_error(error);
-            self.end_flight(slot, Setback::Unreachable);
+            self.end_batch(slot, TryFailure::Unreachable);
         }
     }
 
-    /// Asks the questions of a flight again that are due, counts its silence, and gives it up in the end.
-    fn serve_flight(&mut self, slot: usize) {
-        let Some(flight) = self.network.flights.get_mut(slot) else { return };
-        let (upstream, sent) = (flight.upstream, flight.sent);
-        let (late, overdue) = (flight.take_late(self.now), flight.take_overdue(self.now));
-        if flight.has_expired(self.now) {
-            self.end_flight(slot, Setback::Silent);
+    /// Asks the questions of a batch again that are due, counts its silence, and gives it up in the end.
+    fn serve_batch(&mut self, slot: usize) {
+        let Some(batch) = self.network.batches.get_mut(slot) else { return };
+        let (upstream, sent) = (batch.upstream, batch.sent);
+        let (late, overdue) = (batch.take_late(self.now), batch.take_overdue(self.now));
+        if batch.has_expired(self.now) {
+            self.end_batch(slot, TryFailure::Silent);
         } else {
-            self.network.set_flight_timer(slot);
+            self.network.set_batch_timer(slot);
         }
         (0..overdue).for_each(|_| self.note_timeout(upstream, sent));
         if !late.is_empty() {
@@ -306,37 +306,37 @@ impl Resolver {
         }
         for (ticket, attempt) in late {
             self.note_retry(upstream, sent);
-            self.learn(ticket, attempt, Setback::Late);
+            self.learn(ticket, attempt, TryFailure::Late);
         }
     }
 
-    /// Ends a flight that the network returned an error to.
-    pub fn break_flight(&mut self, slot: usize, error: &io::Error) {
-        let Some(flight) = self.network.flights.get(slot) else { return };
-        let (upstream, sent, lost) = (flight.upstream, flight.sent, flight.left().len());
+    /// Ends a batch that the network returned an error to.
+    pub fn break_batch(&mut self, slot: usize, error: &io::Error) {
+        let Some(batch) = self.network.batches.get(slot) else { return };
+        let (upstream, sent, lost) = (batch.upstream, batch.sent, batch.left().len());
         self.note_broken(upstream, error, lost as u64);
         self.note_failure(upstream, sent);
-        self.end_flight(slot, Setback::Unreachable);
+        self.end_batch(slot, TryFailure::Unreachable);
     }
 
-    /// Closes a flight's port. Those without a reply go on otherwise.
-    fn end_flight(&mut self, slot: usize, setback: Setback) {
-        let flight = self.network.close_flight(slot);
-        for query in flight.left() {
-            self.learn(query.ticket, query.attempt, setback);
+    /// Closes a batch's port. Those without a reply go on otherwise.
+    fn end_batch(&mut self, slot: usize, failure: TryFailure) {
+        let batch = self.network.close_batch(slot);
+        for query in batch.left() {
+            self.learn(query.ticket, query.attempt, failure);
         }
     }
 
     /// Tells a question's plan what an attempt came to, and goes on.
-    pub(crate) fn learn(&mut self, ticket: Ticket, attempt: Attempt, setback: Setback) {
-        self.tell_plan(ticket, attempt, setback);
+    pub(crate) fn learn(&mut self, ticket: Ticket, attempt: Attempt, failure: TryFailure) {
+        self.tell_plan(ticket, attempt, failure);
         self.advance(ticket);
     }
 
     /// Tells a question's plan, if there still is a question, and leaves going on to others.
-    pub(crate) fn tell_plan(&mut self, ticket: Ticket, attempt: Attempt, setback: Setback) {
+    pub(crate) fn tell_plan(&mut self, ticket: Ticket, attempt: Attempt, failure: TryFailure) {
         if let Some((_, plan)) = self.pending.find(ticket) {
-            plan.learn(attempt, setback);
+            plan.learn(attempt, failure);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What one slow path thread has on the network: flights and connections, the queries that wait to leave, and what
+//! What one slow path thread has on the network: batches and connections, the queries that wait to leave, and what
 //! is due when. What it does with them is in [`crate::upstreams::exchange`]; their sockets are in [`super::kernel`].
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -14,8 +14,8 @@ use crate::questions::plan::{Attempt, Transport};
 use crate::questions::prefixes::ClientPrefix;
 use crate::questions::quota::Quota;
 use crate::questions::round_robin::RoundRobin;
-use crate::upstreams::tcp::Connection;
-use crate::upstreams::udp::Flight;
+use crate::upstreams::connection::Connection;
+use crate::upstreams::udp_batch::UdpBatch;
 
 /// Timers served in one turn.
 pub(crate) const MAX_DUE: usize = 256;
@@ -25,24 +25,24 @@ const MAX_TCP: usize = 256;
 /// The network of one thread.
 #[derive(Debug)]
 pub(crate) struct Network {
-    pub(crate) flights: Slab<Flight>,
+    pub(crate) batches: Slab<UdpBatch>,
     pub(crate) connections: Slab<Connection>,
-    /// Flights all of whose queries are late, and when they left; some have ended since.
+    /// Batches all of whose queries are late, and when they left; some have ended since.
     late: VecDeque<(usize, Duration)>,
     /// By time.
     timers: BTreeSet<(Duration, Timer)>,
-    /// Queries that wait for the next flight, by upstream.
-    pub(crate) departures: Vec<RoundRobin<(Ticket, Attempt)>>,
+    /// Queries that wait for the next batch, by upstream.
+    pub(crate) udp_queues: Vec<RoundRobin<(Ticket, Attempt)>>,
     /// The upstream whose queries leave first in this turn.
     pub(crate) first: usize,
     /// Queries that wait for a connection, by upstream: one that keeps its calls waiting holds up no others.
     pub(crate) calls: Vec<RoundRobin<(Ticket, Attempt)>>,
-    /// Who has how many sockets for flights, and connections. A flight is its first passenger's, who takes along others
+    /// Who has how many sockets for batches, and connections. A batch is its first query's, who takes along others
     /// as far as there are seats; a connection is that of its first call.
-    flight_quota: Quota,
+    batch_quota: Quota,
     connection_quota: Quota,
-    /// Whose each flight is, and each connection, by slot.
-    flights_of: HashMap<usize, ClientPrefix>,
+    /// Whose each batch is, and each connection, by slot.
+    batches_of: HashMap<usize, ClientPrefix>,
     connections_of: HashMap<usize, ClientPrefix>,
     /// What is to be done, in this order.
     pub(crate) outputs: VecDeque<Output>,
@@ -54,8 +54,8 @@ pub(crate) struct Network {
 /// What is due at some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Timer {
-    /// The flight in this slot is given up.
-    Flight(usize),
+    /// The batch in this slot is given up.
+    Batch(usize),
     /// The connection in this slot has something to give up.
     Connection(usize),
     /// The question's pause is over.
@@ -68,7 +68,7 @@ pub(crate) enum Timer {
 
 /// A query that leaves over TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NextCall {
+pub(crate) struct NextTcpQuery {
     /// Whom it is charged to.
     pub(crate) prefix: ClientPrefix,
     pub(crate) ticket: Ticket,
@@ -81,16 +81,16 @@ impl Network {
     /// No socket yet, of `max_sockets` to so many upstreams.
     pub(crate) fn new(upstreams: usize, max_sockets: usize) -> Self {
         Self {
-            flights: Slab::new(),
+            batches: Slab::new(),
             connections: Slab::new(),
             late: VecDeque::new(),
             timers: BTreeSet::new(),
-            departures: (0..upstreams).map(|_| RoundRobin::default()).collect(),
+            udp_queues: (0..upstreams).map(|_| RoundRobin::default()).collect(),
             first: 0,
             calls: (0..upstreams).map(|_| RoundRobin::default()).collect(),
-            flight_quota: Quota::new(max_sockets),
+            batch_quota: Quota::new(max_sockets),
             connection_quota: Quota::new(max_sockets.min(MAX_TCP)),
-            flights_of: HashMap::new(),
+            batches_of: HashMap::new(),
             connections_of: HashMap::new(),
             outputs: VecDeque::new(),
             max_sockets,
@@ -120,22 +120,22 @@ impl Network {
     pub(crate) fn send(&mut self, prefix: ClientPrefix, ticket: Ticket, attempt: Attempt) {
         match attempt.transport {
             Transport::Udp | Transport::Alone => {
-                self.departures[attempt.upstream].push(prefix, (ticket, attempt));
+                self.udp_queues[attempt.upstream].push(prefix, (ticket, attempt));
             }
             Transport::Tcp => self.calls[attempt.upstream].push(prefix, (ticket, attempt)),
         }
     }
 
-    /// Takes out those that wait for a flight to this upstream and may leave in one, at most so many, and says whose it is.
-    /// Prefixes take turns to lead a flight, and to have a seat in it. Nothing, if nobody may lead one.
-    pub(crate) fn take_departures(
+    /// Takes out those that wait for a batch to this upstream and may leave in one, at most so many, and says whose it is.
+    /// Prefixes take turns to lead a batch, and to have a seat in it. Nothing, if nobody may lead one.
+    pub(crate) fn take_batch(
         &mut self,
         upstream: usize,
         most: usize,
     ) -> Option<(ClientPrefix, ArrayVec<(Ticket, Attempt), MAX_QUERIES_PER_PORT>)> {
-        let Self { departures, flight_quota, .. } = self;
-        let waiting = &mut departures[upstream];
-        let leader = waiting.pop(|prefix, _| flight_quota.has_room_for(*prefix));
+        let Self { udp_queues, batch_quota, .. } = self;
+        let waiting = &mut udp_queues[upstream];
+        let leader = waiting.pop(|prefix, _| batch_quota.has_room_for(*prefix));
         self.is_held_back |= leader.is_none();
         let (prefix, leader) = leader?;
         let mut together = ArrayVec::from_iter([leader]);
@@ -149,42 +149,42 @@ impl Network {
         Some((prefix, together))
     }
 
-    /// Whether a flight may leave. Connections that nobody uses make room for it.
-    pub(crate) fn may_fly(&mut self) -> bool {
+    /// Whether a batch may leave. Connections that nobody uses make room for it.
+    pub(crate) fn can_open_socket(&mut self) -> bool {
         self.has_socket() || self.close_idle()
     }
 
-    /// Whether a TCP connection may be opened, as [`Network::may_fly`].
-    pub(crate) fn may_connect(&mut self) -> bool {
+    /// Whether a TCP connection may be opened, as [`Network::can_open_socket`].
+    pub(crate) fn can_connect(&mut self) -> bool {
         self.has_connection() || self.close_idle()
     }
 
     /// A connection to this upstream that another query may go over.
-    pub(crate) fn line_to(&self, upstream: usize) -> Option<usize> {
+    pub(crate) fn connection_to(&self, upstream: usize) -> Option<usize> {
         let mut lines = self.connections.iter();
         lines.find(|(_, line)| line.upstream == upstream && line.has_room()).map(|(slot, _)| slot)
     }
 
     /// Takes out the next call to this upstream, and the connection that it may go over; none: a new one. Nothing, if
     /// no call waits or there is no connection for it.
-    pub(crate) fn take_call(&mut self, upstream: usize) -> Option<NextCall> {
+    pub(crate) fn take_tcp_query(&mut self, upstream: usize) -> Option<NextTcpQuery> {
         if self.calls[upstream].is_empty() {
             return None;
         }
-        let line = self.line_to(upstream);
-        if line.is_none() && !self.may_connect() {
+        let line = self.connection_to(upstream);
+        if line.is_none() && !self.can_connect() {
             return None;
         }
         let quota = &self.connection_quota;
         let may_go = |&prefix: &_, _: &_| line.is_some() || quota.has_room_for(prefix);
         let next = self.calls[upstream].pop(may_go);
         self.is_held_back |= next.is_none();
-        next.map(|(prefix, (ticket, attempt))| NextCall { prefix, ticket, attempt, line })
+        next.map(|(prefix, (ticket, attempt))| NextTcpQuery { prefix, ticket, attempt, line })
     }
 
     /// Whether a socket is left. A process that runs out of descriptors fails in odd places.
     fn has_socket(&self) -> bool {
-        self.flights.len() + self.connections.len() < self.max_sockets
+        self.batches.len() + self.connections.len() < self.max_sockets
     }
 
     fn has_connection(&self) -> bool {
@@ -201,74 +201,74 @@ impl Network {
 
     /// Whether nothing waits to leave that could.
     pub(crate) fn is_quiet(&self) -> bool {
-        let nothing_departs = self.departures.iter().all(RoundRobin::is_empty);
+        let nothing_departs = self.udp_queues.iter().all(RoundRobin::is_empty);
         let nobody_calls = self.calls.iter().all(RoundRobin::is_empty);
         let may_depart = self.has_socket() && !self.is_held_back;
         let may_call = self.has_connection() && !self.is_held_back;
         (nothing_departs || !may_depart) && (nobody_calls || !may_call)
     }
 
-    /// Lets a flight of `prefix` leave, and says in which slot it is.
-    pub(crate) fn begin_flight(&mut self, prefix: ClientPrefix, flight: Flight) -> usize {
-        let timer = flight.timer;
-        let slot = self.flights.insert(flight);
-        self.timers.insert((timer, Timer::Flight(slot)));
-        self.flight_quota.take(prefix);
-        self.flights_of.insert(slot, prefix);
-        self.outputs.push_back(Output::SendFlight(slot));
+    /// Lets a batch of `prefix` leave, and says in which slot it is.
+    pub(crate) fn begin_batch(&mut self, prefix: ClientPrefix, batch: UdpBatch) -> usize {
+        let timer = batch.timer;
+        let slot = self.batches.insert(batch);
+        self.timers.insert((timer, Timer::Batch(slot)));
+        self.batch_quota.take(prefix);
+        self.batches_of.insert(slot, prefix);
+        self.outputs.push_back(Output::SendBatch(slot));
         slot
     }
 
-    /// Sets a flight's timer to when it has to be looked at.
-    pub(crate) fn set_flight_timer(&mut self, slot: usize) {
-        let flight = &mut self.flights[slot];
-        let due = flight.due();
-        let before = std::mem::replace(&mut flight.timer, due);
-        self.timers.remove(&(before, Timer::Flight(slot)));
-        self.timers.insert((flight.timer, Timer::Flight(slot)));
+    /// Sets a batch's timer to when it has to be looked at.
+    pub(crate) fn set_batch_timer(&mut self, slot: usize) {
+        let batch = &mut self.batches[slot];
+        let due = batch.due();
+        let before = std::mem::replace(&mut batch.timer, due);
+        self.timers.remove(&(before, Timer::Batch(slot)));
+        self.timers.insert((batch.timer, Timer::Batch(slot)));
     }
 
-    /// Some queries of a flight have become late. If all are, it makes room for others where sockets are short.
+    /// Some queries of a batch have become late. If all are, it makes room for others where sockets are short.
     pub(crate) fn note_late(&mut self, slot: usize) {
-        if let Some(flight) = self.flights.get(slot).filter(|flight| flight.is_late()) {
-            let late = (slot, flight.sent);
+        if let Some(batch) = self.batches.get(slot).filter(|batch| batch.is_late()) {
+            let late = (slot, batch.sent);
             self.stop_charging(slot);
             self.forget_late();
             self.late.push_back(late);
         }
     }
 
-    /// The flight that has been late for longest.
+    /// The batch that has been late for longest.
     pub(crate) fn take_late(&mut self) -> Option<usize> {
         self.forget_late();
         self.late.pop_front().map(|(slot, _)| slot)
     }
 
-    /// Drops the first flights that have ended. Another one may have the slot by now.
+    /// Drops the first batches that have ended. Another one may have the slot by now.
     fn forget_late(&mut self) {
-        let flights = &self.flights;
+        let batches = &self.batches;
         let is_there = |(slot, sent): &(usize, Duration)| {
-            flights.get(*slot).is_some_and(|flight| flight.sent == *sent && flight.is_late())
+            batches.get(*slot).is_some_and(|batch| batch.sent == *sent && batch.is_late())
         };
         while self.late.front().is_some_and(|late| !is_there(late)) {
             self.late.pop_front();
         }
     }
 
-    /// Charges nobody for a flight any more: it has ended, or makes room whenever there is need.
+    /// Charges nobody for a batch any more: it has ended, or makes room whenever there is need.
     fn stop_charging(&mut self, slot: usize) {
-        if let Some(prefix) = self.flights_of.remove(&slot) {
-            self.flight_quota.give_back(prefix);
+        if let Some(prefix) = self.batches_of.remove(&slot) {
+            self.batch_quota.give_back(prefix);
         }
     }
 
-    /// Closes a flight's port.
-    pub(crate) fn close_flight(&mut self, slot: usize) -> Flight {
-        let flight = self.flights.remove(slot);
+    /// Closes a batch's port.
+    pub(crate) fn close_batch(&mut self, slot: usize) -> UdpBatch {
+        let batch = self.batches.remove(slot);
         self.stop_charging(slot);
-        self.timers.remove(&(flight.timer, Timer::Flight(slot)));
-        self.outputs.push_back(Output::CloseFlight(slot));
-        flight
+        self.timers.remove(&(batch.timer, Timer::Batch(slot)));
+        self.outputs.push_back(Output::CloseBatch(slot));
+        batch
     }
 
     /// Begins a connection of `prefix`, and says in which slot it is.
@@ -336,13 +336,15 @@ mod tests {
     #[test]
     fn connections_that_nobody_uses_make_room() {
         let (mut network, slot) = connected(1);
-        assert!(!network.has_socket() && network.may_fly() && network.connections.is_empty());
+        assert!(
+            !network.has_socket() && network.can_open_socket() && network.connections.is_empty()
+        );
         assert!(network.timers.is_empty(), "it took its timer along");
         let (mut network, slot_in_use) = connected(1);
         assert_eq!(slot, slot_in_use);
         call(&mut network, slot, START * 2);
-        assert!(!network.may_fly() && !network.may_connect(), "somebody waits for a reply");
-        assert_eq!((network.line_to(1), network.line_to(0)), (Some(slot), None));
+        assert!(!network.can_open_socket() && !network.can_connect(), "somebody waits for a reply");
+        assert_eq!((network.connection_to(1), network.connection_to(0)), (Some(slot), None));
     }
 
     #[test]
@@ -378,12 +380,12 @@ mod tests {
         let prefix = ClientPrefix::OURS;
         network.send(prefix, Ticket::NONE, blocked);
         network.send(prefix, Ticket::NONE, connected);
-        assert_eq!(network.take_call(0), None, "all sockets are in use");
-        let call = |attempt, line| NextCall { prefix, ticket: Ticket::NONE, attempt, line };
-        assert_eq!(network.take_call(1), Some(call(connected, Some(slot))));
-        assert_eq!(network.take_call(1), None, "nobody else waits");
+        assert_eq!(network.take_tcp_query(0), None, "all sockets are in use");
+        let call = |attempt, line| NextTcpQuery { prefix, ticket: Ticket::NONE, attempt, line };
+        assert_eq!(network.take_tcp_query(1), Some(call(connected, Some(slot))));
+        assert_eq!(network.take_tcp_query(1), None, "nobody else waits");
         network.close_connection(slot);
-        assert_eq!(network.take_call(0), Some(call(blocked, None)));
+        assert_eq!(network.take_tcp_query(0), Some(call(blocked, None)));
     }
 
     #[test]
@@ -399,12 +401,12 @@ mod tests {
         for _ in 0..100 {
             network.send(prefix(1), Ticket::NONE, attempt);
         }
-        while network.take_call(0).is_some() {
+        while network.take_tcp_query(0).is_some() {
             connect(&mut network, prefix(1));
         }
         assert_eq!((network.connections.len(), network.calls[0].len()), (16, 84));
         network.send(prefix(2), Ticket::NONE, attempt);
-        let taken = network.take_call(0).unwrap();
+        let taken = network.take_tcp_query(0).unwrap();
         assert_eq!((taken.prefix, taken.line), (prefix(2), None), "it has a connection of its own");
     }
 
@@ -412,13 +414,13 @@ mod tests {
     fn a_full_connection_is_no_line() {
         let (mut network, slot) = connected(8);
         for _ in 0..1000 {
-            if network.line_to(1).is_none() {
+            if network.connection_to(1).is_none() {
                 break;
             }
             call(&mut network, slot, START * 2);
         }
         assert_eq!(network.connections[slot].calls.len(), 32);
         while network.connections[slot].expire(START * 2).is_some() {}
-        assert_eq!(network.line_to(1), None, "who does not answer gets no more");
+        assert_eq!(network.connection_to(1), None, "who does not answer gets no more");
     }
 }

@@ -16,9 +16,9 @@ use crate::questions::pending::Ticket;
 use crate::questions::plan::{Attempt, Transport};
 use crate::questions::query::tests::question;
 use crate::questions::query::{Query, Question};
-use crate::upstreams::cookies::{ClientCookie, Jar};
-use crate::upstreams::spelling::Spelling;
-use crate::upstreams::udp::{Flight, InFlight, Received};
+use crate::upstreams::cookies::{ClientCookie, CookieState};
+use crate::upstreams::letter_case::LetterCase;
+use crate::upstreams::udp_batch::{InFlight, Received, UdpBatch};
 
 /// Ports and ids that a query may have.
 const PORTS: f64 = 64_512.0;
@@ -90,7 +90,7 @@ impl Random {
 /// A query for `question` in company, on a port that the forger does not know.
 struct Target {
     port: u64,
-    flight: Flight,
+    batch: UdpBatch,
 }
 
 impl Setting {
@@ -113,16 +113,16 @@ impl Setting {
     }
 
     fn target(&self, question: &Rc<Question>, random: &mut Random) -> Target {
-        let mut cookie = Jar::default().take(CLIENT, Duration::ZERO);
+        let mut cookie = CookieState::default().take(CLIENT, Duration::ZERO);
         cookie.is_expected = true;
         let id = random.bits(ID_BITS) as u16;
         let port = if self.is_port_known { 0 } else { random.bits(PORT_BITS) };
-        let in_flight = |(question, id)| InFlight {
+        let in_batch = |(question, id)| InFlight {
             ticket: Ticket::NONE,
             question,
             attempt: Attempt { upstream: 0, transport: Transport::Udp, edns: true, late: false },
             id,
-            spelling: self.mix_case.then(|| Spelling::new(random.bits(63))),
+            letter_case: self.mix_case.then(|| LetterCase::new(random.bits(63))),
             retry: None,
         };
         let other = |number| {
@@ -132,11 +132,11 @@ impl Setting {
         };
         let company: Vec<_> = (0..self.company).map(other).collect();
         let queries =
-            [(Rc::clone(question), id)].into_iter().chain(company).map(in_flight).collect();
+            [(Rc::clone(question), id)].into_iter().chain(company).map(in_batch).collect();
         let cookie = self.cookies.then_some(cookie);
-        let mut flight = Flight::new(0, [Duration::ZERO; 3], queries);
-        flight.cookie = cookie;
-        Target { port, flight }
+        let mut batch = UdpBatch::new(0, [Duration::ZERO; 3], queries);
+        batch.cookie = cookie;
+        Target { port, batch }
     }
 
     /// The share of datagrams that are taken for a reply.
@@ -152,9 +152,9 @@ impl Setting {
                     continue;
                 }
                 // Either way the query goes on elsewhere, and he waits for the next one.
-                match target.flight.sort(&datagram) {
+                match target.batch.sort(&datagram) {
                     Received::Reply(..) => hits += 1,
-                    Received::Respelt(_) => {}
+                    Received::CaseMismatch(_) => {}
                     _ => continue,
                 }
                 *target = self.target(&question, random);
@@ -167,8 +167,8 @@ impl Setting {
     fn guess(&self, question: &Question, random: &mut Random) -> (u64, Vec<u8>) {
         let port = if self.is_port_known { 0 } else { random.bits(PORT_BITS) };
         let id = random.bits(ID_BITS) as u16;
-        let spelling = self.mix_case.then(|| Spelling::new(random.bits(63)));
-        let query = Query::new(question, id, spelling, true);
+        let letter_case = self.mix_case.then(|| LetterCase::new(random.bits(63)));
+        let query = Query::new(question, id, letter_case, true);
         let mut cookie = [CLIENT, *b"anything"].concat();
         cookie[0] = random.bits(COOKIE_BITS) as u8;
         let mut forged = query.with_cookie(&cookie).bytes().to_vec();

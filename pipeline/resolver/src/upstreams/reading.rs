@@ -12,12 +12,12 @@ use pmdns_stages::wire::edns::{ExtendedError, option, option_in};
 use crate::answers::subnets::{Answer, OtherSubnet, network_of};
 use crate::counters::{add, count};
 use crate::questions::pending::Ticket;
-use crate::questions::plan::{Attempt, Setback, Transport};
-use crate::questions::query::{Face, Proof, Question, announced_size, shows_no_edns};
+use crate::questions::plan::{Attempt, Transport, TryFailure};
+use crate::questions::query::{Proof, Question, ReplyKind, announced_size, shows_no_edns};
 use crate::resolver::Resolver;
+use crate::upstreams::connection::TcpQuery;
 use crate::upstreams::cookies::{Learnt, Sent, Shown};
-use crate::upstreams::tcp::Call;
-use crate::upstreams::udp::InFlight;
+use crate::upstreams::udp_batch::InFlight;
 
 /// What was read of a reply.
 pub(crate) struct Read {
@@ -52,25 +52,25 @@ impl Resolver {
         let to = &self.upstreams[upstream];
         let address = to.address.plain().filter(|_| to.cookies)?;
         let source = to.source.or_else(local)?;
-        let client = self.bakery.cookie(address, source);
-        Some(self.capabilities[upstream].jar.take(client, self.now))
+        let client = self.cookie_secret.cookie(address, source);
+        Some(self.capabilities[upstream].cookies.take(client, self.now))
     }
 
     /// Goes on with a query whose reply has come over UDP.
     pub(crate) fn take_reply(&mut self, query: &InFlight, reply: &[u8], learnt: Option<Learnt>) {
-        let InFlight { ticket, question, attempt, id, spelling, .. } = query;
+        let InFlight { ticket, question, attempt, id, letter_case, .. } = query;
         let proof = if learnt.is_some() { Proof::Firm } else { Proof::Guessed };
         let known = &mut self.capabilities[attempt.upstream];
         if let Some(learnt) = learnt {
             count(&self.upstream_counters[attempt.upstream].cookies);
-            known.jar.learn(learnt, self.now);
+            known.cookies.learn(learnt, self.now);
         }
-        if spelling.is_some() && question.is_answered_by(*id, *spelling, reply) {
-            known.speller.kept();
+        if letter_case.is_some() && question.is_answered_by(*id, *letter_case, reply) {
+            known.case_mixer.kept();
         }
         let answer = if reply.len() > announced_size(attempt.edns) {
             count(&self.upstream_counters[attempt.upstream].oversized);
-            Err(Setback::NeedsTcp)
+            Err(TryFailure::NeedsTcp)
         } else {
             self.read(question, *attempt, proof, reply)
         };
@@ -78,11 +78,11 @@ impl Resolver {
     }
 
     /// A reply over UDP has other letters than its query, or somebody forged it who knows all but them.
-    pub(crate) fn note_respelt(&mut self, upstream: usize) {
+    pub(crate) fn note_case_mismatch(&mut self, upstream: usize) {
         count(&self.upstream_counters[upstream].mismatched);
-        count(&self.upstream_counters[upstream].respelt);
-        if self.capabilities[upstream].speller.misspelt(self.now) {
-            count(&self.upstream_counters[upstream].unmixed);
+        count(&self.upstream_counters[upstream].case_mismatch);
+        if self.capabilities[upstream].case_mixer.misspelt(self.now) {
+            count(&self.upstream_counters[upstream].case_mixing_paused);
             let address = &self.upstreams[upstream].address;
             tracing::warn!(
                 "upstream {address} does not keep the letter case of queries, and is asked in small letters \
@@ -92,16 +92,18 @@ impl Resolver {
     }
 
     /// Learns from a reply over TCP whether its upstream shows cookies.
-    pub(crate) fn note_cookie(&mut self, call: &Call, reply: &[u8]) {
+    pub(crate) fn note_cookie(&mut self, call: &TcpQuery, reply: &[u8]) {
         let upstream = call.attempt.upstream;
         let Some(sent) = call.cookie.as_ref().filter(|_| call.attempt.edns) else { return };
-        let jar = &mut self.capabilities[upstream].jar;
+        let cookies = &mut self.capabilities[upstream].cookies;
         match sent.shown_in(reply) {
             Shown::Right(learnt) => {
                 count(&self.upstream_counters[upstream].cookies);
-                jar.learn(learnt, self.now);
+                cookies.learn(learnt, self.now);
             }
-            Shown::Missing if Face::of(reply) == Face::Answer && jar.miss(self.now) => {
+            Shown::Missing
+                if ReplyKind::of(reply) == ReplyKind::Answer && cookies.miss(self.now) =>
+            {
                 let address = &self.upstreams[upstream].address;
                 tracing::info!(
                     "upstream {address} has left DNS cookies off, and is not held to them for an hour"
@@ -131,7 +133,7 @@ impl Resolver {
         &mut self,
         ticket: Ticket,
         attempt: Attempt,
-        answer: Result<Read, Setback>,
+        answer: Result<Read, TryFailure>,
     ) {
         if answer.is_ok() {
             self.note_edns(attempt);
@@ -141,7 +143,7 @@ impl Resolver {
             Ok(Read { answer, to_judge: Some(reply) }) => {
                 self.judge(ticket, attempt, answer, reply);
             }
-            Err(setback) => self.learn(ticket, attempt, setback),
+            Err(failure) => self.learn(ticket, attempt, failure),
         }
     }
 
@@ -152,7 +154,7 @@ impl Resolver {
         attempt: Attempt,
         proof: Proof,
         reply: &[u8],
-    ) -> Result<Read, Setback> {
+    ) -> Result<Read, TryFailure> {
         let counters = &self.upstream_counters[attempt.upstream];
         let mut entry = self.read_entry(question, attempt, proof, reply)?;
         let network = match question.subnet().map(|sent| network_of(reply, &entry, sent, proof)) {
@@ -161,7 +163,7 @@ impl Resolver {
             // RFC 7871 section 7.3: it is dropped. Whoever forged it cannot do so over TCP.
             Some(Err(OtherSubnet)) => {
                 count(&counters.other_subnet);
-                return Err(Setback::NeedsTcp);
+                return Err(TryFailure::NeedsTcp);
             }
         };
         if proof == Proof::Firm {
@@ -189,14 +191,14 @@ impl Resolver {
         attempt: Attempt,
         proof: Proof,
         reply: &[u8],
-    ) -> Result<Entry, Setback> {
+    ) -> Result<Entry, TryFailure> {
         let counters = &self.upstream_counters[attempt.upstream];
-        let face = Face::of(reply);
-        if !matches!(face, Face::Answer | Face::Truncated) {
+        let kind = ReplyKind::of(reply);
+        if !matches!(kind, ReplyKind::Answer | ReplyKind::Truncated) {
             count(&counters.rcode_failures);
         }
-        match face {
-            Face::Answer => {
+        match kind {
+            ReplyKind::Answer => {
                 let (key, hash) = (question.key(), question.hash());
                 let now = self.context.seconds;
                 let (entry, dropped) = match Entry::scrub(reply, key, hash, now, &self.lifetimes) {
@@ -207,7 +209,7 @@ impl Resolver {
                     }
                     Err(Unusable::Malformed | Unusable::OtherQuestion) => {
                         count(&counters.malformed);
-                        return Err(Setback::NeedsTcp);
+                        return Err(TryFailure::NeedsTcp);
                     }
                 };
                 add(&counters.scrubbed, dropped as u64);
@@ -218,26 +220,28 @@ impl Resolver {
                 }
                 Ok(entry)
             }
-            Face::Truncated => Err(Setback::NeedsTcp),
-            Face::FormatError if !attempt.edns => Err(refusal(reply)),
-            Face::FormatError if shows_no_edns(reply, proof, self.validation.is_on()) => {
-                Err(Setback::NeedsPlainDns)
+            ReplyKind::Truncated => Err(TryFailure::NeedsTcp),
+            ReplyKind::FormatError if !attempt.edns => Err(refusal(reply)),
+            ReplyKind::FormatError if shows_no_edns(reply, proof, self.validation.is_on()) => {
+                Err(TryFailure::NeedsPlainDns)
             }
-            Face::BadCookie if proof == Proof::Firm && attempt.transport != Transport::Tcp => {
-                Err(Setback::BadCookie)
+            ReplyKind::BadCookie if proof == Proof::Firm && attempt.transport != Transport::Tcp => {
+                Err(TryFailure::BadCookie)
             }
-            Face::FormatError | Face::BadCookie if proof == Proof::Guessed => {
-                Err(Setback::NeedsTcp)
+            ReplyKind::FormatError | ReplyKind::BadCookie if proof == Proof::Guessed => {
+                Err(TryFailure::NeedsTcp)
             }
-            Face::FormatError | Face::BadCookie | Face::Failure => Err(refusal(reply)),
+            ReplyKind::FormatError | ReplyKind::BadCookie | ReplyKind::Failure => {
+                Err(refusal(reply))
+            }
         }
     }
 }
 
 /// That an upstream has no answer, and why, if it says so.
-fn refusal(reply: &[u8]) -> Setback {
+fn refusal(reply: &[u8]) -> TryFailure {
     let why = option_in(reply, option::EXTENDED_ERROR);
-    Setback::Refused(why.and_then(ExtendedError::read))
+    TryFailure::Refused(why.and_then(ExtendedError::read))
 }
 
 /// Whether it is believed of an upstream that it has checked signatures: nobody between it and us could say so in its

@@ -12,7 +12,7 @@ use super::{Ended, Fetched, Report, Sound, Validated, Verdict, worker};
 use crate::answers::subnets::Answer;
 use crate::counters::count;
 use crate::questions::pending::{Admission, Ticket};
-use crate::questions::plan::{Attempt, Setback, Transport};
+use crate::questions::plan::{Attempt, Transport, TryFailure};
 use crate::questions::prefixes::ClientPrefix;
 use crate::questions::query::Question;
 use crate::questions::shedding::Reason;
@@ -36,7 +36,7 @@ impl Resolver {
             && !is_signed(&reply, Limits::default().records)
         {
             // It is asked for only where a signed zone is: this upstream leaves signatures out.
-            self.learn(ticket, attempt, Setback::Bogus(ExtendedError::RRSIGS_MISSING));
+            self.learn(ticket, attempt, TryFailure::Bogus(ExtendedError::RRSIGS_MISSING));
         } else {
             self.validation.fetched(&question, || Fetched::Reply(reply.clone()));
             let entry = self.judged(&question, answer.entry, &reply);
@@ -133,18 +133,18 @@ impl Resolver {
         });
         let entry = match verdict {
             Verdict::Sound(sound) => self.read_sound(ticket, attempt, &sound),
-            Verdict::Bogus(why) => Err(Setback::Bogus(extended_error(why))),
+            Verdict::Bogus(why) => Err(TryFailure::Bogus(extended_error(why))),
             // Another upstream's reply would cost as much.
             Verdict::OverBudget(why) => {
                 return self.settle(ticket, &Outcome::Failure(extended_error(why)));
             }
             Verdict::Late | Verdict::Shed(_) => {
-                Err(Setback::Bogus(ExtendedError::DNSSEC_INDETERMINATE))
+                Err(TryFailure::Bogus(ExtendedError::DNSSEC_INDETERMINATE))
             }
         };
         match entry {
             Ok(entry) => self.answer(ticket, Answer { entry, network }),
-            Err(setback) => self.learn(ticket, attempt, setback),
+            Err(failure) => self.learn(ticket, attempt, failure),
         }
     }
 
@@ -154,15 +154,15 @@ impl Resolver {
         ticket: Ticket,
         attempt: Attempt,
         sound: &Sound,
-    ) -> Result<Entry, Setback> {
+    ) -> Result<Entry, TryFailure> {
         let Some((question, _)) = self.pending.find(ticket) else {
-            return Err(Setback::Refused(None));
+            return Err(TryFailure::Refused(None));
         };
         let max_ttl = self.lifetimes.max_ttl.min(sound.max_ttl);
         let lifetimes = Lifetimes { max_ttl, ..self.lifetimes };
         let (key, now) = (question.key(), self.context.seconds);
         let entry = Entry::from_reply(&sound.reply, key, question.hash(), now, &lifetimes);
-        let mut entry = entry.map_err(|_| Setback::Refused(None))?;
+        let mut entry = entry.map_err(|_| TryFailure::Refused(None))?;
         if matches!(sound.standing, pmdns_validator::Verdict::Secure)
             || attempt.transport == Transport::Tcp
         {

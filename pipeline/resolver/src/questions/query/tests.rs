@@ -153,17 +153,17 @@ fn only_the_very_reply_matches() {
 #[test]
 fn difference_letter_case_only_matters_where_letters_were_mixed() {
     let question = question(&query("www.example. A"));
-    let spelling = Spelling::new(0b1010_1010_1010);
-    let right = reply_to(&Query::new(&question, 7, Some(spelling), true));
-    assert!(question.is_answered_by(7, Some(spelling), &right));
+    let letter_case = LetterCase::new(0b1010_1010_1010);
+    let right = reply_to(&Query::new(&question, 7, Some(letter_case), true));
+    assert!(question.is_answered_by(7, Some(letter_case), &right));
     let mut small = right.clone();
     small.make_ascii_lowercase();
     for reply in [&right, &small] {
         assert!(question.is_answered_by(7, None, reply));
         assert!(!question.is_answered_by(8, None, reply));
     }
-    assert!(!question.is_answered_by(7, Some(spelling), &small));
-    assert!(!question.is_answered_by(7, Some(Spelling::PLAIN), &right));
+    assert!(!question.is_answered_by(7, Some(letter_case), &small));
+    assert!(!question.is_answered_by(7, Some(LetterCase::PLAIN), &right));
     small[13] = b'x';
     assert!(!question.is_answered_by(7, None, &small));
 }
@@ -171,17 +171,17 @@ fn difference_letter_case_only_matters_where_letters_were_mixed() {
 #[test]
 fn faces() {
     let query = Query::new(&question(&query("www.example. A")), 1, None, true);
-    let face = |change: fn(&mut Vec<u8>)| {
+    let kind = |change: fn(&mut Vec<u8>)| {
         let mut reply = reply_to(&query);
         change(&mut reply);
-        Face::of(&reply)
+        ReplyKind::of(&reply)
     };
-    assert_eq!(face(|_| {}), Face::Answer);
-    assert_eq!(face(|reply| reply[3] |= 3), Face::Answer);
-    assert_eq!(face(|reply| reply[2] |= 2), Face::Truncated);
-    assert_eq!(face(|reply| reply[3] |= 1), Face::FormatError);
-    assert_eq!(face(|reply| reply[3] |= 2), Face::Failure);
-    assert_eq!(face(|reply| reply[3] |= 5), Face::Failure);
+    assert_eq!(kind(|_| {}), ReplyKind::Answer);
+    assert_eq!(kind(|reply| reply[3] |= 3), ReplyKind::Answer);
+    assert_eq!(kind(|reply| reply[2] |= 2), ReplyKind::Truncated);
+    assert_eq!(kind(|reply| reply[3] |= 1), ReplyKind::FormatError);
+    assert_eq!(kind(|reply| reply[3] |= 2), ReplyKind::Failure);
+    assert_eq!(kind(|reply| reply[3] |= 5), ReplyKind::Failure);
 }
 
 #[test]

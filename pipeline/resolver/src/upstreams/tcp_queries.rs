@@ -6,32 +6,32 @@ use std::rc::Rc;
 
 use crate::counters::count;
 use crate::output::Output;
-use crate::questions::plan::Setback;
+use crate::questions::plan::TryFailure;
 use crate::questions::query::Proof;
 use crate::resolver::Resolver;
+use crate::upstreams::connection::{Connection, Next, TcpQuery};
 use crate::upstreams::exchange::Route;
-use crate::upstreams::network::NextCall;
-use crate::upstreams::tcp::{Call, Connection, Next};
+use crate::upstreams::network::NextTcpQuery;
 
 impl Resolver {
     /// Makes the calls to an upstream that wait, as far as there are connections for them.
-    pub(crate) fn make_calls(&mut self, upstream: usize) {
+    pub(crate) fn send_tcp_queries(&mut self, upstream: usize) {
         // What fails at once and waits again does so until the next turn.
-        self.forget_calls(upstream);
+        self.forget_tcp_queries(upstream);
         for _ in 0..self.network.calls[upstream].len() {
-            let Some(next) = self.network.take_call(upstream) else { return };
+            let Some(next) = self.network.take_tcp_query(upstream) else { return };
             self.call(next);
         }
     }
 
     /// Drops the first calls to an upstream whose questions have ended while they waited.
-    fn forget_calls(&mut self, upstream: usize) {
+    fn forget_tcp_queries(&mut self, upstream: usize) {
         let Self { network, pending, .. } = self;
         network.calls[upstream].forget(|(ticket, _)| pending.find(*ticket).is_none());
     }
 
     /// Asks over a connection.
-    fn call(&mut self, NextCall { prefix, ticket, attempt, line }: NextCall) {
+    fn call(&mut self, NextTcpQuery { prefix, ticket, attempt, line }: NextTcpQuery) {
         let Some((question, _)) = self.pending.find(ticket) else { return };
         let question = Rc::clone(question);
         let upstream = attempt.upstream;
@@ -40,7 +40,7 @@ impl Resolver {
             Ok(id) => id,
             Err(error) => {
                 self.note_socket_error(&error);
-                return self.learn(ticket, attempt, Setback::Unreachable);
+                return self.learn(ticket, attempt, TryFailure::Unreachable);
             }
         };
         let slot = line.unwrap_or_else(|| {
@@ -112,7 +112,7 @@ impl Resolver {
         if self.network.connections.contains(slot) {
             self.note_socket_error(error);
             for call in self.network.close_connection(slot).calls {
-                self.learn(call.ticket, call.attempt, Setback::Unreachable);
+                self.learn(call.ticket, call.attempt, TryFailure::Unreachable);
             }
         }
     }
@@ -125,7 +125,7 @@ impl Resolver {
         }
         let Connection { upstream, opened, calls, .. } = match self.network.close_connection(slot) {
             useful if useful.has_replied() && error.kind() != io::ErrorKind::InvalidData => {
-                return self.call_again(useful.calls);
+                return self.send_again(useful.calls);
             }
             useless => useless,
         };
@@ -135,7 +135,7 @@ impl Resolver {
         self.note_broken(upstream, error, calls.len() as u64);
         self.note_failure(upstream, opened);
         for call in calls {
-            self.learn(call.ticket, call.attempt, Setback::Unreachable);
+            self.learn(call.ticket, call.attempt, TryFailure::Unreachable);
         }
     }
 
@@ -145,29 +145,29 @@ impl Resolver {
         let Some(connection) = self.network.connections.get_mut(slot) else { return };
         let upstream = connection.upstream;
         let late = connection.take_late(self.now);
-        let silent: Vec<Call> = std::iter::from_fn(|| connection.expire(self.now)).collect();
+        let silent: Vec<TcpQuery> = std::iter::from_fn(|| connection.expire(self.now)).collect();
         let is_deaf = silent.last().is_some_and(|call| connection.is_deaf_since(call.sent));
         if is_deaf || connection.due() <= self.now {
             let closed = self.network.close_connection(slot);
-            self.call_again(closed.calls);
+            self.send_again(closed.calls);
         } else {
             self.network.set_timer(slot);
         }
         for (ticket, attempt, sent) in late {
             self.note_retry(upstream, sent);
             self.note_timeout(upstream, sent);
-            self.learn(ticket, attempt, Setback::Late);
+            self.learn(ticket, attempt, TryFailure::Late);
         }
         for call in silent {
-            self.learn(call.ticket, call.attempt, Setback::Silent);
+            self.learn(call.ticket, call.attempt, TryFailure::Silent);
         }
     }
 
-    fn call_again(&mut self, calls: impl IntoIterator<Item = Call>) {
-        for Call { ticket, attempt, .. } in calls {
+    fn send_again(&mut self, calls: impl IntoIterator<Item = TcpQuery>) {
+        for TcpQuery { ticket, attempt, .. } in calls {
             // One that is late has been followed by another already.
             match attempt.late {
-                true => self.learn(ticket, attempt, Setback::Silent),
+                true => self.learn(ticket, attempt, TryFailure::Silent),
                 false => self.send(ticket, attempt),
             }
         }

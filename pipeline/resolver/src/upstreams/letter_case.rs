@@ -17,9 +17,9 @@ const PLAIN_LIFETIME: Duration = Duration::from_secs(3600);
 
 /// Which letters of a name are large: letter number `n` is if bit `n` modulo 64 is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Spelling(u64);
+pub(crate) struct LetterCase(u64);
 
-impl Spelling {
+impl LetterCase {
     /// All letters small.
     pub(crate) const PLAIN: Self = Self(0);
 
@@ -45,13 +45,13 @@ impl Spelling {
 
 /// How an upstream's queries are spelt.
 #[derive(Clone, Debug)]
-pub(crate) struct Speller {
+pub(crate) struct CaseMixer {
     /// Whether the operator wants letters mixed.
     mixes: bool,
     in_small: Fallback,
 }
 
-impl Speller {
+impl CaseMixer {
     /// One that mixes letters or does not.
     pub(crate) fn new(mixes: bool) -> Self {
         Self { mixes, in_small: Fallback::new(MISSPELT_BEFORE_PLAIN, PLAIN_LIFETIME) }
@@ -85,11 +85,11 @@ mod tests {
     #[test]
     fn letters_are_large_where_a_bit_is_set_and_nothing_else_changes() {
         let name = name_of("a-1.z");
-        let spelt = |random| Spelling::new(random).spell(&name).collect::<Vec<u8>>();
+        let spelt = |random| LetterCase::new(random).spell(&name).collect::<Vec<u8>>();
         assert_eq!(spelt(0), name);
         assert_eq!(spelt(u64::MAX), name_of("A-1.Z"));
         assert_eq!(spelt(1 << 1), name_of("A-1.z"));
-        assert_eq!(Spelling::PLAIN.spell(&name).collect::<Vec<u8>>(), name);
+        assert_eq!(LetterCase::PLAIN.spell(&name).collect::<Vec<u8>>(), name);
     }
 
     proptest! {
@@ -100,37 +100,37 @@ mod tests {
             at in any::<proptest::sample::Index>(),
         ) {
             let name = name_of(&labels.join("."));
-            let spelling = Spelling::new(random);
-            let mut written: Vec<u8> = spelling.spell(&name).collect();
+            let letter_case = LetterCase::new(random);
+            let mut written: Vec<u8> = letter_case.spell(&name).collect();
             prop_assert!(written.eq_ignore_ascii_case(&name));
-            prop_assert!(spelling.is_of(&name, &written));
-            prop_assert!(!spelling.is_of(&name, &written[1..]));
+            prop_assert!(letter_case.is_of(&name, &written));
+            prop_assert!(!letter_case.is_of(&name, &written[1..]));
             let at = at.index(written.len());
             let is_letter = written[at].is_ascii_alphabetic();
             written[at] ^= if is_letter { 0x20 } else { 1 };
-            prop_assert!(!spelling.is_of(&name, &written));
+            prop_assert!(!letter_case.is_of(&name, &written));
         }
     }
 
     #[test]
     fn one_that_never_keeps_letters_is_asked_in_small_ones_for_a_while() {
-        let mut speller = Speller::new(true);
+        let mut case_mixer = CaseMixer::new(true);
         for _ in 1..MISSPELT_BEFORE_PLAIN {
-            assert!(speller.mixes(START) && !speller.misspelt(START));
+            assert!(case_mixer.mixes(START) && !case_mixer.misspelt(START));
         }
-        assert!(speller.misspelt(START) && !speller.mixes(START));
-        assert!(!speller.misspelt(START), "it is known");
-        assert!(speller.mixes(START + PLAIN_LIFETIME), "it may have been mended");
+        assert!(case_mixer.misspelt(START) && !case_mixer.mixes(START));
+        assert!(!case_mixer.misspelt(START), "it is known");
+        assert!(case_mixer.mixes(START + PLAIN_LIFETIME), "it may have been mended");
     }
 
     #[test]
     fn one_that_keeps_them_now_and_then_is_not_given_up() {
-        let mut speller = Speller::new(true);
+        let mut case_mixer = CaseMixer::new(true);
         for _ in 0..100 {
-            speller.misspelt(START);
-            assert!(!speller.misspelt(START));
-            speller.kept();
+            case_mixer.misspelt(START);
+            assert!(!case_mixer.misspelt(START));
+            case_mixer.kept();
         }
-        assert!(speller.mixes(START) && !Speller::new(false).mixes(START));
+        assert!(case_mixer.mixes(START) && !CaseMixer::new(false).mixes(START));
     }
 }

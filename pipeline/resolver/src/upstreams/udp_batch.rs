@@ -1,6 +1,6 @@
-//! Queries over UDP: a flight leaves from one socket, on a random port that no flight had before it.
+//! Queries over UDP: a batch leaves from one socket, on a random port that no batch had before it.
 //!
-//! A forger who cannot see our packets must guess (RFC 5452): the port, drawn anew for every flight from
+//! A forger who cannot see our packets must guess (RFC 5452): the port, drawn anew for every batch from
 //! all unprivileged ones, and the id, drawn for every query. The socket is connected as soon as it is bound, so
 //! the kernel discards what does not come from the upstream's address and port before we see it. Queries share a port only
 //! if they leave in the same moment, and when the last of them is answered the port closes:
@@ -16,18 +16,18 @@ use crate::questions::pending::Ticket;
 use crate::questions::plan::Attempt;
 use crate::questions::query::{Query, Question};
 use crate::upstreams::cookies::{Learnt, Sent, Shown};
-use crate::upstreams::spelling::Spelling;
+use crate::upstreams::letter_case::LetterCase;
 
 /// The longest datagram taken in; a longer one is cut off. Upstreams are told less, and what is longer than that is asked
 /// for over TCP.
 pub const MAX_DATAGRAM: usize = 4096;
-/// Datagrams that do not match, for one flight. More are an attack, and TCP ends it. A network that
+/// Datagrams that do not match, for one batch. More are an attack, and TCP ends it. A network that
 /// delivers everything twice stays below.
 const MAX_MISMATCHED: usize = MAX_QUERIES_PER_PORT;
 
 /// Queries that left together and have no reply yet.
 #[derive(Debug)]
-pub(crate) struct Flight {
+pub(crate) struct UdpBatch {
     /// Index of the upstream.
     pub(crate) upstream: usize,
     pub(crate) sent: Duration,
@@ -51,21 +51,21 @@ pub(crate) struct InFlight {
     pub(crate) attempt: Attempt,
     pub(crate) id: u16,
     /// The letters that its reply must have, if any.
-    pub(crate) spelling: Option<Spelling>,
+    pub(crate) letter_case: Option<LetterCase>,
     /// When its question is asked again; none: it has been.
     pub(crate) retry: Option<Duration>,
 }
 
-/// Ids of the queries of a flight.
+/// Ids of the queries of a batch.
 pub(crate) type Ids = ArrayVec<u16, MAX_QUERIES_PER_PORT>;
 
-/// What a datagram is that came for a flight.
+/// What a datagram is that came for a batch.
 #[derive(Debug)]
 pub(crate) enum Received {
     /// The reply to this query, and what its cookie brings if it has the right one.
     Reply(InFlight, Option<Learnt>),
     /// A datagram that would be the reply to this query, but for the case of its letters.
-    Respelt(InFlight),
+    CaseMismatch(InFlight),
     /// A datagram that would be the reply to this query, but for a cookie.
     Cookieless(InFlight),
     /// A datagram that answers nothing we asked. It may be forged, or very late.
@@ -74,7 +74,7 @@ pub(crate) enum Received {
     Flood,
 }
 
-impl Flight {
+impl UdpBatch {
     /// Queries that are about to leave, when they are overdue, and when they are given up. No two have the
     /// same id.
     pub(crate) fn new(
@@ -135,24 +135,24 @@ impl Flight {
     /// What is to be sent.
     pub(crate) fn messages(&self) -> impl Iterator<Item = Query> {
         let cookie = self.cookie.as_ref().map(|cookie| &cookie.data);
-        self.queries.iter().map(move |InFlight { question, attempt, id, spelling, .. }| {
-            let query = Query::new(question, *id, *spelling, attempt.edns);
+        self.queries.iter().map(move |InFlight { question, attempt, id, letter_case, .. }| {
+            let query = Query::new(question, *id, *letter_case, attempt.edns);
             cookie.into_iter().fold(query, |query, data| query.with_cookie(data))
         })
     }
 
-    /// Finds out what a datagram is. One that answers a query takes it out of the flight.
+    /// Finds out what a datagram is. One that answers a query takes it out of the batch.
     pub(crate) fn sort(&mut self, datagram: &[u8]) -> Received {
         let is_asked = |query: &InFlight| query.question.is_answered_by(query.id, None, datagram);
         let Some(index) = self.queries.iter().position(is_asked) else { return self.mismatch() };
-        let InFlight { question, attempt, id, spelling, .. } = &self.queries[index];
+        let InFlight { question, attempt, id, letter_case, .. } = &self.queries[index];
         let cookie = self.cookie.as_ref().filter(|_| attempt.edns);
         match cookie.map_or(Shown::Missing, |cookie| cookie.shown_in(datagram)) {
             // It is harder to guess than letters are, so those do not matter.
             Shown::Right(learnt) => Received::Reply(self.queries.swap_remove(index), Some(learnt)),
             Shown::Wrong => self.mismatch(),
-            Shown::Missing if !question.is_answered_by(*id, *spelling, datagram) => {
-                Received::Respelt(self.queries.swap_remove(index))
+            Shown::Missing if !question.is_answered_by(*id, *letter_case, datagram) => {
+                Received::CaseMismatch(self.queries.swap_remove(index))
             }
             Shown::Missing if cookie.is_some_and(|cookie| cookie.is_expected) => {
                 Received::Cookieless(self.queries.swap_remove(index))

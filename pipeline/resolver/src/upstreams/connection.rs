@@ -33,7 +33,7 @@ pub(crate) struct Connection {
     /// When a query left whose retry timeout has passed; the last such one.
     late: Option<Duration>,
     /// Queries without a reply, in the order in which they left; so they expire.
-    pub(crate) calls: VecDeque<Call>,
+    pub(crate) calls: VecDeque<TcpQuery>,
     /// Queries that were given up, whose replies may come still.
     given_up: usize,
     /// How many of `calls`, from the last one on, are not in `outgoing` yet.
@@ -48,7 +48,7 @@ pub(crate) struct Connection {
 
 /// A query on a connection.
 #[derive(Debug)]
-pub(crate) struct Call {
+pub(crate) struct TcpQuery {
     pub(crate) ticket: Ticket,
     pub(crate) question: Rc<Question>,
     pub(crate) attempt: Attempt,
@@ -64,7 +64,7 @@ pub(crate) struct Call {
 #[derive(Debug)]
 pub(crate) enum Next {
     /// The reply to this query.
-    Reply(Call, Vec<u8>),
+    Reply(TcpQuery, Vec<u8>),
     /// A reply to what was never asked.
     Senseless,
     /// Nothing that is whole.
@@ -116,7 +116,7 @@ impl Connection {
             id = id.wrapping_add(1);
         }
         let (retry, expires) = (sent + retry, sent + patience);
-        let call = Call { ticket, question, attempt, sent, cookie: None, id, retry, expires };
+        let call = TcpQuery { ticket, question, attempt, sent, cookie: None, id, retry, expires };
         self.calls.push_back(call);
         self.unwritten += 1;
         self.used = sent;
@@ -159,7 +159,7 @@ impl Connection {
     pub(crate) fn next_reply(&mut self, now: Duration) -> Next {
         while let Some(message) = self.whole_message() {
             (self.heard, self.used) = (Some(now), now);
-            if let Some(call) = self.take_call(&message) {
+            if let Some(call) = self.take_tcp_query(&message) {
                 return Next::Reply(call, message);
             }
             // It must be a reply to one that was given up.
@@ -172,7 +172,7 @@ impl Connection {
     }
 
     /// The first query whose time is up.
-    pub(crate) fn expire(&mut self, now: Duration) -> Option<Call> {
+    pub(crate) fn expire(&mut self, now: Duration) -> Option<TcpQuery> {
         if self.calls.front()?.expires > now {
             return None;
         }
@@ -185,7 +185,7 @@ impl Connection {
         &mut self,
         now: Duration,
     ) -> ArrayVec<(Ticket, Attempt, Duration), MAX_CALLS> {
-        let is_late = |call: &&mut Call| !call.attempt.late && call.retry <= now;
+        let is_late = |call: &&mut TcpQuery| !call.attempt.late && call.retry <= now;
         let late = self.calls.iter_mut().filter(is_late).map(|call| {
             let attempt = call.attempt;
             call.attempt.late = true;
@@ -218,8 +218,8 @@ impl Connection {
     }
 
     /// Takes out the query that `reply` answers.
-    fn take_call(&mut self, reply: &[u8]) -> Option<Call> {
-        let answered = |call: &Call| call.question.is_answered_by(call.id, None, reply);
+    fn take_tcp_query(&mut self, reply: &[u8]) -> Option<TcpQuery> {
+        let answered = |call: &TcpQuery| call.question.is_answered_by(call.id, None, reply);
         let index = self.calls.iter().position(answered)?;
         self.calls.remove(index)
     }
