@@ -1,5 +1,5 @@
 //! What one slow path thread has on the network: batches and connections, the queries that wait to leave, and what
-//! is due when. What it does with them is in [`crate::upstreams::exchange`]; their sockets are in [`super::kernel`].
+//! is due when. What it does with them is in [`crate::upstreams::exchange`]; their sockets are in the driver.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
