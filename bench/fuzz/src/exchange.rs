@@ -24,14 +24,14 @@ pub fn exchange(
     let now = forwarder.seconds();
     let slow_path = &mut forwarder.rig.slow_path[0];
     let key = miss.key();
-    let hash = key.hash(slow_path.cache.seed(), miss.key);
+    let hash = key.hash(slow_path.resolver.cache.seed(), miss.key);
     let entry = match Entry::from_reply(upstream, key, hash, now, lifetimes) {
         Ok(entry) => entry,
         Err(unusable) => return Some(Err(unusable)),
     };
-    let mut packet = miss.packet(&slow_path.pool, Answer::None)?;
+    let mut packet = miss.packet(&slow_path.resolver.pool, Answer::None)?;
     let context = Context { now: 0, seconds: now + later };
-    let step = slow_path.encode.answer_with(&mut packet, &entry, &context);
+    let step = slow_path.resolver.encode.answer_with(&mut packet, &entry, &context);
     assert_eq!(step, Step::TRANSMIT, "what fits the entry fits a frame");
     let fresh = packet.frame.bytes().to_vec();
     drop(packet);
@@ -39,13 +39,13 @@ pub fn exchange(
     let answer = check::message(&fresh)?;
     check::own_records(upstream, answer, lifetimes, later);
     // The cached one must be the same. A second or two may pass meanwhile.
-    slow_path.writer.insert(&entry);
+    slow_path.resolver.writer.insert(&entry);
     if entry.head().expires > now + 5 {
         let cached =
             forwarder.hand(&asked, Verified::NOTHING).sent.pop().expect("it is in the cache");
         let cached = check::message(&cached).expect("a whole answer");
         assert!(check::same_but_for_ttls(answer, cached), "fresh and cached answers differ");
     }
-    forwarder.rig.slow_path[0].writer.remove(hash);
+    forwarder.rig.slow_path[0].resolver.writer.remove(hash);
     Some(Ok(()))
 }

@@ -71,8 +71,9 @@ fuzz_target!(|data: &[u8]| {
         for miss in fate.misses {
             let slow_path = &mut forwarder.rig.slow_path[0];
             let failed = Answer::Rcode(pmdns_stages::wire::dns::Rcode::SERVFAIL);
-            let packet = miss.packet(&slow_path.pool, failed).expect("the pool has frames");
-            let packet = act_once(&mut slow_path.encode, packet, &at(0));
+            let packet =
+                miss.packet(&slow_path.resolver.pool, failed).expect("the pool has frames");
+            let packet = act_once(&mut slow_path.resolver.encode, packet, &at(0));
             check::answers(&frame, packet.frame.bytes());
         }
     });

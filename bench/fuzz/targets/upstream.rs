@@ -64,7 +64,7 @@ fuzz_target!(|data: &[u8]| {
     FORWARDER.with_borrow_mut(|forwarder| {
         let miss = forwarder.hand(&client.frame_bytes(), Verified::NOTHING).misses.pop();
         let miss = miss.expect("nothing is cached or refused here");
-        let seed = forwarder.rig.slow_path[0].cache.seed();
+        let seed = forwarder.rig.slow_path[0].resolver.cache.seed();
         let asked = Asked::new(&miss, seed, id, letters, how & 2 == 0);
         let sent = asked.message();
         assert!(Message::from_vec(&asked.padded()).is_ok(), "others can read what we ask");

@@ -302,8 +302,8 @@ mod tests {
                 previous = Some(id);
             }
         }
-        // 25,600 bytes over 256 values, 100 each: 40 less or more happens to nobody.
-        assert!(seen.iter().all(|count| (60..=140).contains(count)), "{seen:?}");
+        // 25,600 bytes over 256 values, 100 each: 70 more or 60 less happens once in millions of runs.
+        assert!(seen.iter().all(|count| (40..=170).contains(count)), "{seen:?}");
         assert!(steps.len() > 10_000, "as many steps from one to the next as chance makes");
     }
 
