@@ -10,12 +10,12 @@
 //! ([`Resolver::set_time`]) and what has come, then lets the resolver go on ([`Resolver::turn`]), and does what that wants done
 //! ([`Resolver::next_output`]). The resolver never waits, opens nothing, starts nothing and reads no clock.
 //!
-//! Reading order: [`resolver`] takes misses in and ends questions; `questions` has those under way and the plans by which
-//! they are asked; `upstreams` carries plans out and judges replies; `answers` writes what clients get; `validation` and
+//! Reading order: [`resolver`] takes misses in and ends questions. `questions` has those under way and the plans by which
+//! they are asked. `upstreams` carries plans out and judges replies. `answers` writes what clients get. `validation` and
 //! `cache_jobs` are for themselves.
 //!
-//! Three promises, whatever the upstreams do: a client that is admitted is answered by its deadline or counted; memory is bounded by
-//! the settings; once an upstream answers again, so do we.
+//! Three promises, whatever the upstreams do. A client that is admitted is answered by its deadline or counted. Memory is bounded by
+//! the settings. Once an upstream answers again, so do we.
 
 #![forbid(unsafe_code)]
 
