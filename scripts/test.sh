@@ -56,8 +56,11 @@ labs() {
     as_root "${lab_tests[@]}" -- --include-ignored --test-threads=1 --nocapture
 }
 
+# What the last two labs run: built by one command, so that it is built once.
+programs() { cargo build --release -p pmdns -p pmdns-bench --bins; }
+
 load-lab() {
-    cargo build --release -p pmdns -p pmdns-bench --bins
+    programs
     as_root cargo test --release -p pmdns-bench --test lab -- --include-ignored --test-threads=1 --nocapture
 }
 
@@ -76,7 +79,7 @@ lab_in_a_machine() {
         echo "not on $(uname -m)"
         return
     fi
-    cargo build --release -p pmdns
+    programs
     if [[ $(id -u) -eq 0 ]]; then scripts/lab-vm.sh "$1"; else sudo -E scripts/lab-vm.sh "$1"; fi
 }
 pci() { lab_in_a_machine pci; }

@@ -1,5 +1,6 @@
 //! Where threads run, and how they end.
 
+use std::io;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,23 @@ pub(crate) fn pin(core: Option<usize>) {
         let thread = std::thread::current();
         let name = thread.name().unwrap_or_default();
         tracing::warn!("cannot pin the {name} thread to core {id}; it runs where it may");
+    }
+}
+
+/// Starts a thread that works for the one that calls, whose name it bears with a suffix.
+pub(crate) fn beside(
+    suffix: &str,
+    body: impl FnOnce() + Send + 'static,
+) -> io::Result<JoinHandle<()>> {
+    let name = format!("{}-{suffix}", std::thread::current().name().unwrap_or("slowpath"));
+    std::thread::Builder::new().name(name).spawn(body)
+}
+
+/// Waits for the end of such a thread, which has nothing left to do.
+pub(crate) fn join(thread: Option<JoinHandle<()>>) {
+    if let Some(thread) = thread {
+        let ended = thread.join();
+        debug_assert!(ended.is_ok() || std::thread::panicking(), "its panic is reported above");
     }
 }
 

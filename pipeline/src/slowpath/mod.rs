@@ -166,14 +166,8 @@ impl SlowPath {
             resolver.begin_job(order.into_job());
         }
         let mut heard = kernel.hear(resolver);
-        heard += std::iter::from_fn(|| encrypted.hear())
-            .take(MAX_REPORTS)
-            .map(|report| resolver.hear_encrypted(report))
-            .count();
-        heard += std::iter::from_fn(|| validation.hear())
-            .take(MAX_REPORTS)
-            .map(|report| resolver.hear_validation(report))
-            .count();
+        heard += tell(|| encrypted.hear(), |report| resolver.hear_encrypted(report));
+        heard += tell(|| validation.hear(), |report| resolver.hear_validation(report));
         heard + take::<_, MAX_NOTES>(hits, |hit, _| resolver.credit(hit))
     }
 
@@ -204,6 +198,11 @@ fn time(clock: &Clock) -> Time {
     Time { context: clock.context(now), now: clock.duration_of(now) }
 }
 
+/// Hands the next reports to `hear`, a bounded number of them, and says how many there were.
+fn tell<T>(next: impl FnMut() -> Option<T>, hear: impl FnMut(T)) -> usize {
+    std::iter::from_fn(next).take(MAX_REPORTS).map(hear).count()
+}
+
 /// Hands up to so many values from each ring to `take_in`, with the worker they come from, and says how
 /// many there were.
 fn take<T, const MOST: usize>(
@@ -231,8 +230,18 @@ fn nap(idle: Duration) -> Duration {
 }
 
 fn open(all: SlowPathParts) -> io::Result<SlowPath> {
-    let SlowPathParts { resolver: parts, trust, inlets, hits, mut outlets, answers_to, .. } = all;
-    let SlowPathParts { rules, clock, orders, .. } = all;
+    let SlowPathParts {
+        resolver: parts,
+        trust,
+        inlets,
+        hits,
+        mut outlets,
+        answers_to,
+        rules,
+        clock,
+        orders,
+        stop: _,
+    } = all;
     let (config, trust_anchors) = (&parts.config, parts.trust_anchors.clone());
     let settings = &config.slowpath;
     let encrypted = EncryptedThread::start(

@@ -14,7 +14,7 @@ use crate::fixed::FixedAnswers;
 use crate::packet::{Answer, Flags, Layout, Packet};
 use crate::policy::Ruleset;
 use crate::ports::Ports;
-use crate::ratelimit::{Limiter, Verdict};
+use crate::ratelimit::Limiter;
 use crate::step::{Reason, Step};
 use crate::wire::checksum::Sum;
 use crate::wire::dns::{HEADER_LEN, PLAIN_UDP_SIZE, Rcode, flag, question_len};
@@ -136,11 +136,9 @@ impl Encode {
             _ => false,
         };
         // A right cookie shows that the client is where it says.
-        if !is_provoked || self.errors.is_off() || packet.layout.flags.has(Flags::RIGHT_COOKIE) {
-            return false;
-        }
-        let client = self.errors.client(packet);
-        self.errors.judge(packet, client, context.now) != Verdict::Pass
+        is_provoked
+            && !packet.layout.flags.has(Flags::RIGHT_COOKIE)
+            && self.errors.is_exceeded(packet, context.now)
     }
 
     #[inline(never)]

@@ -18,7 +18,7 @@ use self::announce::Announcer;
 pub(crate) use self::mld::{ALL_MLD_ROUTERS, HOP_BY_HOP};
 use crate::packet::{Flags, Layout, Packet, Tick};
 use crate::ports::Ports;
-use crate::ratelimit::{Limiter, Verdict};
+use crate::ratelimit::Limiter;
 use crate::step::{Reason, Step};
 use crate::vlan::Tags;
 use crate::wire::be16;
@@ -90,8 +90,9 @@ impl Neighbor {
             if !bytes.starts_with(&port.mac) {
                 return None;
             }
-            // A ping's checksum covers all of it, so it is not read before it is known to be answered.
-            if is_one_too_many(&mut self.pings, packet, now) {
+            // Sources can be forged, and a reply is as long as its request. A ping's checksum covers all of it, so it is not
+            // read before it is known to be answered.
+            if self.pings.is_exceeded(packet, now) {
                 return Some(Step::drop(Reason::EchoLimited));
             }
         }
@@ -130,12 +131,6 @@ fn asks_for_echo(frame: &[u8], layout: Layout) -> bool {
     };
     let l4 = usize::from(layout.l4);
     l4 >= usize::from(layout.l3) + header_len && frame.get(l4) == Some(&request)
-}
-
-/// Whether an answer to this ping would be one too many for its client prefix. Sources can be forged, and a reply is as long as
-/// its request.
-fn is_one_too_many(pings: &mut Limiter, packet: &Packet, now: Tick) -> bool {
-    !pings.is_off() && pings.judge(packet, pings.client(packet), now) != Verdict::Pass
 }
 
 /// Whether a MAC address that starts with this byte is a group's (IEEE 802.3).

@@ -121,6 +121,12 @@ impl Limiter {
         client
     }
 
+    /// Counts a packet of its client that is let pass or dropped, and says whether it is one too many.
+    #[inline]
+    pub fn is_exceeded(&mut self, packet: &Packet, now: Tick) -> bool {
+        !self.is_off() && self.judge(packet, self.client(packet), now) != Verdict::Pass
+    }
+
     /// Counts a query of a client, unless it is exempt.
     #[inline]
     pub fn judge(&mut self, packet: &Packet, client: u64, now: Tick) -> Verdict {

@@ -240,7 +240,8 @@ impl Asked {
     pub fn read(message: &[u8]) -> Self {
         let name = message.get(HEADER_LEN..).unwrap_or_default();
         let name_len = name_len(name::length(name));
-        let plain = Self::read_plain(message, name_len).filter(|_| Self::may_be_plain(message));
+        let may_be_plain = Self::may_be_plain(message);
+        let plain = may_be_plain.then(|| Self::read_plain(message, name_len)).flatten();
         plain.unwrap_or_else(|| Self::read_any(message, name_len))
     }
 

@@ -16,7 +16,7 @@ use crate::upstreams::cookies::Sent;
 const LENGTH_LEN: usize = 2;
 /// Queries without a reply on one connection. Some servers answer the first and close; then all others are asked
 /// again, so it should not be too many.
-const MAX_CALLS: usize = 32;
+const MAX_QUERIES: usize = 32;
 /// How long a connection is kept that nobody uses (RFC 7766 section 6.2.3).
 const IDLE: Duration = Duration::from_secs(10);
 
@@ -33,10 +33,10 @@ pub(crate) struct Connection {
     /// When a query left whose retry timeout has passed; the last such one.
     late: Option<Duration>,
     /// Queries without a reply, in the order in which they left; so they expire.
-    pub(crate) calls: VecDeque<TcpQuery>,
+    pub(crate) queries: VecDeque<TcpQuery>,
     /// Queries that were given up, whose replies may come still.
     given_up: usize,
-    /// How many of `calls`, from the last one on, are not in `outgoing` yet.
+    /// How many of `queries`, from the last one on, are not in `outgoing` yet.
     unwritten: usize,
     /// What is still to be sent.
     outgoing: Vec<u8>,
@@ -80,7 +80,7 @@ impl Connection {
             used: now,
             heard: None,
             late: None,
-            calls: VecDeque::new(),
+            queries: VecDeque::new(),
             given_up: 0,
             unwritten: 0,
             outgoing: Vec::new(),
@@ -95,7 +95,7 @@ impl Connection {
     /// Nor does one get more that has brought nothing since a query left that is late by now: it may be dead.
     pub(crate) fn has_room(&self) -> bool {
         let may_be_dead = self.late.is_some_and(|sent| self.is_deaf_since(sent));
-        self.calls.len() + self.given_up < MAX_CALLS && !may_be_dead
+        self.queries.len() + self.given_up < MAX_QUERIES && !may_be_dead
     }
 
     /// Whether somebody is at the other end.
@@ -105,19 +105,19 @@ impl Connection {
 
     /// Puts a query on it. Its question is asked again after `retry`, and its reply is taken for `patience`. The query
     /// gets the first id from `id` on that no other has.
-    pub(crate) fn call(
+    pub(crate) fn ask(
         &mut self,
         (ticket, question, attempt): (Ticket, Rc<Question>, Attempt),
         mut id: u16,
         sent: Duration,
         (retry, patience): (Duration, Duration),
     ) {
-        while self.calls.iter().any(|call| call.id == id) {
+        while self.queries.iter().any(|query| query.id == id) {
             id = id.wrapping_add(1);
         }
         let (retry, expires) = (sent + retry, sent + patience);
-        let call = TcpQuery { ticket, question, attempt, sent, cookie: None, id, retry, expires };
-        self.calls.push_back(call);
+        let query = TcpQuery { ticket, question, attempt, sent, cookie: None, id, retry, expires };
+        self.queries.push_back(query);
         self.unwritten += 1;
         self.used = sent;
     }
@@ -129,14 +129,15 @@ impl Connection {
 
     /// Writes those queries, with this cookie.
     pub(crate) fn write(&mut self, cookie: Option<&Sent>) {
-        let written = self.calls.len() - self.unwritten.min(self.calls.len());
+        let written = self.queries.len() - self.unwritten.min(self.queries.len());
         self.unwritten = 0;
-        for call in self.calls.iter_mut().skip(written) {
-            call.cookie = cookie.cloned();
-            let query = Query::new(&call.question, call.id, None, call.attempt.edns);
-            let query = cookie.iter().fold(query, |query, cookie| query.with_cookie(&cookie.data));
-            self.outgoing.extend((query.bytes().len() as u16).to_be_bytes());
-            self.outgoing.extend(query.bytes());
+        for query in self.queries.iter_mut().skip(written) {
+            query.cookie = cookie.cloned();
+            let message = Query::new(&query.question, query.id, None, query.attempt.edns);
+            let message =
+                cookie.iter().fold(message, |message, cookie| message.with_cookie(&cookie.data));
+            self.outgoing.extend((message.bytes().len() as u16).to_be_bytes());
+            self.outgoing.extend(message.bytes());
         }
     }
 
@@ -159,8 +160,8 @@ impl Connection {
     pub(crate) fn next_reply(&mut self, now: Duration) -> Next {
         while let Some(message) = self.whole_message() {
             (self.heard, self.used) = (Some(now), now);
-            if let Some(call) = self.take_tcp_query(&message) {
-                return Next::Reply(call, message);
+            if let Some(query) = self.take_tcp_query(&message) {
+                return Next::Reply(query, message);
             }
             // It must be a reply to one that was given up.
             match self.given_up.checked_sub(1) {
@@ -173,25 +174,25 @@ impl Connection {
 
     /// The first query whose time is up.
     pub(crate) fn expire(&mut self, now: Duration) -> Option<TcpQuery> {
-        if self.calls.front()?.expires > now {
+        if self.queries.front()?.expires > now {
             return None;
         }
         self.given_up += 1;
-        self.calls.pop_front()
+        self.queries.pop_front()
     }
 
     /// The tries that become late now, and when each left.
     pub(crate) fn take_late(
         &mut self,
         now: Duration,
-    ) -> ArrayVec<(Ticket, Attempt, Duration), MAX_CALLS> {
-        let is_late = |call: &&mut TcpQuery| !call.attempt.late && call.retry <= now;
-        let late = self.calls.iter_mut().filter(is_late).map(|call| {
-            let attempt = call.attempt;
-            call.attempt.late = true;
-            (call.ticket, attempt, call.sent)
+    ) -> ArrayVec<(Ticket, Attempt, Duration), MAX_QUERIES> {
+        let is_late = |query: &&mut TcpQuery| !query.attempt.late && query.retry <= now;
+        let late = self.queries.iter_mut().filter(is_late).map(|query| {
+            let attempt = query.attempt;
+            query.attempt.late = true;
+            (query.ticket, attempt, query.sent)
         });
-        let late: ArrayVec<_, MAX_CALLS> = late.collect();
+        let late: ArrayVec<_, MAX_QUERIES> = late.collect();
         self.late = late.last().map(|(_, _, sent)| *sent).or(self.late);
         late
     }
@@ -204,9 +205,9 @@ impl Connection {
     /// When it has to be looked at: a question is to be asked again, its first query expires, or it has been idle for
     /// too long.
     pub(crate) fn due(&self) -> Duration {
-        let Some(first) = self.calls.front() else { return self.used + IDLE };
-        let waiting = self.calls.iter().filter(|call| !call.attempt.late);
-        waiting.map(|call| call.retry).fold(first.expires, Duration::min)
+        let Some(first) = self.queries.front() else { return self.used + IDLE };
+        let waiting = self.queries.iter().filter(|query| !query.attempt.late);
+        waiting.map(|query| query.retry).fold(first.expires, Duration::min)
     }
 
     /// Takes a message out of what has come.
@@ -219,8 +220,8 @@ impl Connection {
 
     /// Takes out the query that `reply` answers.
     fn take_tcp_query(&mut self, reply: &[u8]) -> Option<TcpQuery> {
-        let answered = |call: &TcpQuery| call.question.is_answered_by(call.id, None, reply);
-        let index = self.calls.iter().position(answered)?;
-        self.calls.remove(index)
+        let answered = |query: &TcpQuery| query.question.is_answered_by(query.id, None, reply);
+        let index = self.queries.iter().position(answered)?;
+        self.queries.remove(index)
     }
 }

@@ -244,11 +244,11 @@ impl Resolver {
     ) -> impl Iterator<Item = Query> {
         let upstream = self.network.batches.get(slot).map(|batch| batch.upstream);
         let cookie = upstream.and_then(|upstream| self.cookie_for(upstream, local));
-        let batch = self.network.batches.get_mut(slot);
-        batch.into_iter().flat_map(move |batch| {
-            batch.cookie.clone_from(&cookie);
-            batch.messages()
-        })
+        let mut batch = self.network.batches.get_mut(slot);
+        if let Some(batch) = &mut batch {
+            batch.cookie = cookie;
+        }
+        batch.into_iter().flat_map(|batch| batch.messages())
     }
 
     /// Takes in a datagram that has come for a batch.

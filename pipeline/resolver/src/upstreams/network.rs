@@ -35,10 +35,10 @@ pub(crate) struct Network {
     pub(crate) udp_queues: Vec<RoundRobin<(Ticket, Attempt)>>,
     /// The upstream whose queries leave first in this turn.
     pub(crate) first: usize,
-    /// Queries that wait for a connection, by upstream: one that keeps its calls waiting holds up no others.
-    pub(crate) calls: Vec<RoundRobin<(Ticket, Attempt)>>,
+    /// Queries that wait for a connection, by upstream: one that keeps its own waiting holds up no others.
+    pub(crate) tcp_queues: Vec<RoundRobin<(Ticket, Attempt)>>,
     /// Who has how many sockets for batches, and connections. A batch is its first query's, who takes along others
-    /// as far as there are seats; a connection is that of its first call.
+    /// as far as there are seats; a connection is that of its first query.
     batch_quota: Quota,
     connection_quota: Quota,
     /// Whose each batch is, and each connection, by slot.
@@ -74,7 +74,7 @@ pub(crate) struct NextTcpQuery {
     pub(crate) ticket: Ticket,
     pub(crate) attempt: Attempt,
     /// The connection that it goes over; none: a new one.
-    pub(crate) line: Option<usize>,
+    pub(crate) connection: Option<usize>,
 }
 
 impl Network {
@@ -87,7 +87,7 @@ impl Network {
             timers: BTreeSet::new(),
             udp_queues: (0..upstreams).map(|_| RoundRobin::default()).collect(),
             first: 0,
-            calls: (0..upstreams).map(|_| RoundRobin::default()).collect(),
+            tcp_queues: (0..upstreams).map(|_| RoundRobin::default()).collect(),
             batch_quota: Quota::new(max_sockets),
             connection_quota: Quota::new(max_sockets.min(MAX_TCP)),
             batches_of: HashMap::new(),
@@ -122,7 +122,7 @@ impl Network {
             Transport::Udp | Transport::Alone => {
                 self.udp_queues[attempt.upstream].push(prefix, (ticket, attempt));
             }
-            Transport::Tcp => self.calls[attempt.upstream].push(prefix, (ticket, attempt)),
+            Transport::Tcp => self.tcp_queues[attempt.upstream].push(prefix, (ticket, attempt)),
         }
     }
 
@@ -161,25 +161,27 @@ impl Network {
 
     /// A connection to this upstream that another query may go over.
     pub(crate) fn connection_to(&self, upstream: usize) -> Option<usize> {
-        let mut lines = self.connections.iter();
-        lines.find(|(_, line)| line.upstream == upstream && line.has_room()).map(|(slot, _)| slot)
+        let mut connections = self.connections.iter();
+        connections
+            .find(|(_, connection)| connection.upstream == upstream && connection.has_room())
+            .map(|(slot, _)| slot)
     }
 
-    /// Takes out the next call to this upstream, and the connection that it may go over; none: a new one. Nothing, if
-    /// no call waits or there is no connection for it.
+    /// Takes out the next TCP query to this upstream, and the connection that it may go over; none: a new one. Nothing, if
+    /// no query waits or there is no connection for it.
     pub(crate) fn take_tcp_query(&mut self, upstream: usize) -> Option<NextTcpQuery> {
-        if self.calls[upstream].is_empty() {
+        if self.tcp_queues[upstream].is_empty() {
             return None;
         }
-        let line = self.connection_to(upstream);
-        if line.is_none() && !self.can_connect() {
+        let connection = self.connection_to(upstream);
+        if connection.is_none() && !self.can_connect() {
             return None;
         }
         let quota = &self.connection_quota;
-        let may_go = |&prefix: &_, _: &_| line.is_some() || quota.has_room_for(prefix);
-        let next = self.calls[upstream].pop(may_go);
+        let may_go = |&prefix: &_, _: &_| connection.is_some() || quota.has_room_for(prefix);
+        let next = self.tcp_queues[upstream].pop(may_go);
         self.is_held_back |= next.is_none();
-        next.map(|(prefix, (ticket, attempt))| NextTcpQuery { prefix, ticket, attempt, line })
+        next.map(|(prefix, (ticket, attempt))| NextTcpQuery { prefix, ticket, attempt, connection })
     }
 
     /// Whether a socket is left. A process that runs out of descriptors fails in odd places.
@@ -193,8 +195,10 @@ impl Network {
 
     /// Closes the connection that nobody has used for longest; `false`: all are in use.
     fn close_idle(&mut self) -> bool {
-        let idle = self.connections.iter().filter(|(_, line)| line.calls.is_empty());
-        let Some((slot, _)) = idle.min_by_key(|(_, line)| line.due()) else { return false };
+        let idle = self.connections.iter().filter(|(_, connection)| connection.queries.is_empty());
+        let Some((slot, _)) = idle.min_by_key(|(_, connection)| connection.due()) else {
+            return false;
+        };
         self.close_connection(slot);
         true
     }
@@ -202,30 +206,27 @@ impl Network {
     /// Whether nothing waits to leave that could.
     pub(crate) fn is_quiet(&self) -> bool {
         let nothing_departs = self.udp_queues.iter().all(RoundRobin::is_empty);
-        let nobody_calls = self.calls.iter().all(RoundRobin::is_empty);
+        let no_query_waits = self.tcp_queues.iter().all(RoundRobin::is_empty);
         let may_depart = self.has_socket() && !self.is_held_back;
-        let may_call = self.has_connection() && !self.is_held_back;
-        (nothing_departs || !may_depart) && (nobody_calls || !may_call)
+        let may_send = self.has_connection() && !self.is_held_back;
+        (nothing_departs || !may_depart) && (no_query_waits || !may_send)
     }
 
-    /// Lets a batch of `prefix` leave, and says in which slot it is.
-    pub(crate) fn begin_batch(&mut self, prefix: ClientPrefix, batch: UdpBatch) -> usize {
+    /// Lets a batch of `prefix` leave.
+    pub(crate) fn begin_batch(&mut self, prefix: ClientPrefix, batch: UdpBatch) {
         let timer = batch.timer;
         let slot = self.batches.insert(batch);
         self.timers.insert((timer, Timer::Batch(slot)));
         self.batch_quota.take(prefix);
         self.batches_of.insert(slot, prefix);
         self.outputs.push_back(Output::SendBatch(slot));
-        slot
     }
 
     /// Sets a batch's timer to when it has to be looked at.
     pub(crate) fn set_batch_timer(&mut self, slot: usize) {
         let batch = &mut self.batches[slot];
         let due = batch.due();
-        let before = std::mem::replace(&mut batch.timer, due);
-        self.timers.remove(&(before, Timer::Batch(slot)));
-        self.timers.insert((batch.timer, Timer::Batch(slot)));
+        reset(&mut self.timers, &mut batch.timer, due, Timer::Batch(slot));
     }
 
     /// Some queries of a batch have become late. If all are, it makes room for others where sockets are short.
@@ -290,9 +291,7 @@ impl Network {
     pub(crate) fn set_timer(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         let due = connection.due();
-        let before = std::mem::replace(&mut connection.timer, due);
-        self.timers.remove(&(before, Timer::Connection(slot)));
-        self.timers.insert((connection.timer, Timer::Connection(slot)));
+        reset(&mut self.timers, &mut connection.timer, due, Timer::Connection(slot));
     }
 
     /// Closes a connection.
@@ -305,6 +304,18 @@ impl Network {
         self.outputs.push_back(Output::CloseConnection(slot));
         connection
     }
+}
+
+/// Lets a timer that comes due at `time` come due at another.
+fn reset(
+    timers: &mut BTreeSet<(Duration, Timer)>,
+    time: &mut Duration,
+    due: Duration,
+    timer: Timer,
+) {
+    timers.remove(&(*time, timer));
+    *time = due;
+    timers.insert((due, timer));
 }
 
 #[cfg(test)]
@@ -329,7 +340,7 @@ mod tests {
         let attempt = Attempt { upstream: 1, transport: Transport::Tcp, edns: true, late: false };
         let call = (Ticket::NONE, Rc::new(Question::probe()), attempt);
         let patience = expires - START;
-        network.connections[slot].call(call, 0, START, (patience, patience));
+        network.connections[slot].ask(call, 0, START, (patience, patience));
         network.set_timer(slot);
     }
 
@@ -381,7 +392,12 @@ mod tests {
         network.send(prefix, Ticket::NONE, blocked);
         network.send(prefix, Ticket::NONE, connected);
         assert_eq!(network.take_tcp_query(0), None, "all sockets are in use");
-        let call = |attempt, line| NextTcpQuery { prefix, ticket: Ticket::NONE, attempt, line };
+        let call = |attempt, connection| NextTcpQuery {
+            prefix,
+            ticket: Ticket::NONE,
+            attempt,
+            connection,
+        };
         assert_eq!(network.take_tcp_query(1), Some(call(connected, Some(slot))));
         assert_eq!(network.take_tcp_query(1), None, "nobody else waits");
         network.close_connection(slot);
@@ -404,10 +420,14 @@ mod tests {
         while network.take_tcp_query(0).is_some() {
             connect(&mut network, prefix(1));
         }
-        assert_eq!((network.connections.len(), network.calls[0].len()), (16, 84));
+        assert_eq!((network.connections.len(), network.tcp_queues[0].len()), (16, 84));
         network.send(prefix(2), Ticket::NONE, attempt);
         let taken = network.take_tcp_query(0).unwrap();
-        assert_eq!((taken.prefix, taken.line), (prefix(2), None), "it has a connection of its own");
+        assert_eq!(
+            (taken.prefix, taken.connection),
+            (prefix(2), None),
+            "it has a connection of its own"
+        );
     }
 
     #[test]
@@ -419,7 +439,7 @@ mod tests {
             }
             call(&mut network, slot, START * 2);
         }
-        assert_eq!(network.connections[slot].calls.len(), 32);
+        assert_eq!(network.connections[slot].queries.len(), 32);
         while network.connections[slot].expire(START * 2).is_some() {}
         assert_eq!(network.connection_to(1), None, "who does not answer gets no more");
     }

@@ -92,9 +92,9 @@ impl Resolver {
     }
 
     /// Learns from a reply over TCP whether its upstream shows cookies.
-    pub(crate) fn note_cookie(&mut self, call: &TcpQuery, reply: &[u8]) {
-        let upstream = call.attempt.upstream;
-        let Some(sent) = call.cookie.as_ref().filter(|_| call.attempt.edns) else { return };
+    pub(crate) fn note_cookie(&mut self, query: &TcpQuery, reply: &[u8]) {
+        let upstream = query.attempt.upstream;
+        let Some(sent) = query.cookie.as_ref().filter(|_| query.attempt.edns) else { return };
         let cookies = &mut self.capabilities[upstream].cookies;
         match sent.shown_in(reply) {
             Shown::Right(learnt) => {

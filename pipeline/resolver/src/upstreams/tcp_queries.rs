@@ -1,4 +1,4 @@
-//! Calls: questions put to an upstream over TCP, because the reply over UDP was cut or could not be trusted.
+//! Questions put to an upstream over TCP, because the reply over UDP was cut or could not be trusted.
 
 use std::io;
 use std::net::IpAddr;
@@ -14,28 +14,29 @@ use crate::upstreams::exchange::Route;
 use crate::upstreams::network::NextTcpQuery;
 
 impl Resolver {
-    /// Makes the calls to an upstream that wait, as far as there are connections for them.
+    /// Sends the TCP queries to an upstream that wait, as far as there are connections for them.
     pub(crate) fn send_tcp_queries(&mut self, upstream: usize) {
         // What fails at once and waits again does so until the next turn.
         self.forget_tcp_queries(upstream);
-        for _ in 0..self.network.calls[upstream].len() {
+        for _ in 0..self.network.tcp_queues[upstream].len() {
             let Some(next) = self.network.take_tcp_query(upstream) else { return };
-            self.call(next);
+            self.send_tcp_query(next);
         }
     }
 
-    /// Drops the first calls to an upstream whose questions have ended while they waited.
+    /// Drops the first TCP queries to an upstream whose questions have ended while they waited.
     fn forget_tcp_queries(&mut self, upstream: usize) {
         let Self { network, pending, .. } = self;
-        network.calls[upstream].forget(|(ticket, _)| pending.find(*ticket).is_none());
+        network.tcp_queues[upstream].forget(|(ticket, _)| pending.find(*ticket).is_none());
     }
 
     /// Asks over a connection.
-    fn call(&mut self, NextTcpQuery { prefix, ticket, attempt, line }: NextTcpQuery) {
+    fn send_tcp_query(&mut self, next: NextTcpQuery) {
+        let NextTcpQuery { prefix, ticket, attempt, connection } = next;
         let Some((question, _)) = self.pending.find(ticket) else { return };
         let question = Rc::clone(question);
         let upstream = attempt.upstream;
-        let call = (ticket, self.as_told(&question, upstream), attempt);
+        let query = (ticket, self.as_told(&question, upstream), attempt);
         let id = match self.random.u16() {
             Ok(id) => id,
             Err(error) => {
@@ -43,12 +44,12 @@ impl Resolver {
                 return self.learn(ticket, attempt, TryFailure::Unreachable);
             }
         };
-        let slot = line.unwrap_or_else(|| {
+        let slot = connection.unwrap_or_else(|| {
             self.network.begin_connection(prefix, Connection::new(upstream, self.now))
         });
         // A connection makes up for losses itself: nothing is gained by asking again before the upstream is at fault.
         let patience = (self.usual_patience(upstream), self.deadline);
-        self.network.connections[slot].call(call, id, self.now, patience);
+        self.network.connections[slot].ask(query, id, self.now, patience);
         self.network.set_timer(slot);
         self.network.outputs.push_back(Output::Write(slot));
         count(&self.upstream_counters[upstream].tcp);
@@ -89,11 +90,11 @@ impl Resolver {
         while let Some(connection) = self.network.connections.get_mut(slot) {
             let upstream = connection.upstream;
             match connection.next_reply(self.now) {
-                Next::Reply(call, reply) => {
-                    self.note_reply(upstream, call.sent);
-                    self.note_cookie(&call, &reply);
-                    let answer = self.read(&call.question, call.attempt, Proof::Firm, &reply);
-                    self.conclude(call.ticket, call.attempt, answer);
+                Next::Reply(query, reply) => {
+                    self.note_reply(upstream, query.sent);
+                    self.note_cookie(&query, &reply);
+                    let answer = self.read(&query.question, query.attempt, Proof::Firm, &reply);
+                    self.conclude(query.ticket, query.attempt, answer);
                 }
                 Next::Nothing => return self.network.set_timer(slot),
                 Next::Senseless => {
@@ -111,8 +112,8 @@ impl Resolver {
     pub fn fail_connection(&mut self, slot: usize, error: &io::Error) {
         if self.network.connections.contains(slot) {
             self.note_socket_error(error);
-            for call in self.network.close_connection(slot).calls {
-                self.learn(call.ticket, call.attempt, TryFailure::Unreachable);
+            for query in self.network.close_connection(slot).queries {
+                self.learn(query.ticket, query.attempt, TryFailure::Unreachable);
             }
         }
     }
@@ -123,19 +124,20 @@ impl Resolver {
         if !self.network.connections.contains(slot) {
             return;
         }
-        let Connection { upstream, opened, calls, .. } = match self.network.close_connection(slot) {
+        let Connection { upstream, opened, queries, .. } = match self.network.close_connection(slot)
+        {
             useful if useful.has_replied() && error.kind() != io::ErrorKind::InvalidData => {
-                return self.send_again(useful.calls);
+                return self.send_again(useful.queries);
             }
             useless => useless,
         };
-        if calls.is_empty() {
+        if queries.is_empty() {
             return;
         }
-        self.note_broken(upstream, error, calls.len() as u64);
+        self.note_broken(upstream, error, queries.len() as u64);
         self.note_failure(upstream, opened);
-        for call in calls {
-            self.learn(call.ticket, call.attempt, TryFailure::Unreachable);
+        for query in queries {
+            self.learn(query.ticket, query.attempt, TryFailure::Unreachable);
         }
     }
 
@@ -146,10 +148,10 @@ impl Resolver {
         let upstream = connection.upstream;
         let late = connection.take_late(self.now);
         let silent: Vec<TcpQuery> = std::iter::from_fn(|| connection.expire(self.now)).collect();
-        let is_deaf = silent.last().is_some_and(|call| connection.is_deaf_since(call.sent));
+        let is_deaf = silent.last().is_some_and(|query| connection.is_deaf_since(query.sent));
         if is_deaf || connection.due() <= self.now {
             let closed = self.network.close_connection(slot);
-            self.send_again(closed.calls);
+            self.send_again(closed.queries);
         } else {
             self.network.set_timer(slot);
         }
@@ -158,13 +160,13 @@ impl Resolver {
             self.note_timeout(upstream, sent);
             self.learn(ticket, attempt, TryFailure::Late);
         }
-        for call in silent {
-            self.learn(call.ticket, call.attempt, TryFailure::Silent);
+        for query in silent {
+            self.learn(query.ticket, query.attempt, TryFailure::Silent);
         }
     }
 
-    fn send_again(&mut self, calls: impl IntoIterator<Item = TcpQuery>) {
-        for TcpQuery { ticket, attempt, .. } in calls {
+    fn send_again(&mut self, queries: impl IntoIterator<Item = TcpQuery>) {
+        for TcpQuery { ticket, attempt, .. } in queries {
             // One that is late has been followed by another already.
             match attempt.late {
                 true => self.learn(ticket, attempt, TryFailure::Silent),

@@ -34,6 +34,7 @@ use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
+use crate::threads::{beside, join};
 use peer::Peer;
 
 pub use trust::{Trust, TrustError};
@@ -71,9 +72,7 @@ impl EncryptedThread {
             let peers = peers.collect();
             LocalSet::new().block_on(&runtime, serve(peers, requests, report));
         };
-        let slow_path = std::thread::current();
-        let name = format!("{}-tls", slow_path.name().unwrap_or("slowpath"));
-        this.thread = Some(std::thread::Builder::new().name(name).spawn(body)?);
+        this.thread = Some(beside("tls", body)?);
         this.requests = Some(request);
         Ok(this)
     }
@@ -105,10 +104,7 @@ impl Drop for EncryptedThread {
     fn drop(&mut self) {
         // The thread ends when nobody can ask it any more.
         self.requests = None;
-        if let Some(thread) = self.thread.take() {
-            let ended = thread.join();
-            debug_assert!(ended.is_ok() || std::thread::panicking(), "its panic is reported above");
-        }
+        join(self.thread.take());
     }
 }
 

@@ -19,6 +19,8 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use pmdns_resolver::validation::{MAX_REPORTS, Report, Work, Worker};
 use pmdns_validator::Trust;
 
+use crate::threads::{beside, join};
+
 pub use anchors::{AnchorError, Anchors};
 
 /// The thread that validates, if there are trust anchors.
@@ -36,9 +38,7 @@ impl ValidationThread {
         let Some(trust) = trust else { return Ok(this) };
         let (sender, work) = bounded(MAX_REPORTS);
         let body = move || thread::serve(Worker::new(trust, patience), &work, &report);
-        let slow_path = std::thread::current();
-        let name = format!("{}-sec", slow_path.name().unwrap_or("slowpath"));
-        this.thread = Some(std::thread::Builder::new().name(name).spawn(body)?);
+        this.thread = Some(beside("sec", body)?);
         this.work = Some(sender);
         Ok(this)
     }
@@ -59,10 +59,7 @@ impl Drop for ValidationThread {
     fn drop(&mut self) {
         // The thread ends when nobody can ask it any more.
         self.work = None;
-        if let Some(thread) = self.thread.take() {
-            let ended = thread.join();
-            debug_assert!(ended.is_ok() || std::thread::panicking(), "its panic is reported above");
-        }
+        join(self.thread.take());
     }
 }
 
