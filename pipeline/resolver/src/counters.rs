@@ -117,7 +117,7 @@ counters! {
         indeterminate,
         /// Questions put to the upstreams to validate replies to others.
         validation_queries,
-        /// Replies and questions of the validator refused because too many were under way, or too many of one network or zone, or because one network took too much of its time.
+        /// Replies and questions of the validator that were refused. Too many were under way, in all or of one network or zone, or one network took too much of its time.
         validation_shed,
         /// Replies refused because to validate them costs more than one may.
         validation_over_budget,

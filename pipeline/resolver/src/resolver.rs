@@ -51,8 +51,8 @@ const FAILURE_LIFETIME: Duration = Duration::from_secs(1);
 /// One place of the pending table in so many is kept for questions that no client waits for, where there are any.
 const KEPT: usize = 8;
 
-/// Deadlines served in one turn: as many as a ring of answers holds with room to spare, so that a
-/// thousand clients whose deadlines come at once do not overflow it.
+/// Deadlines served in one turn: a ring of answers holds so many with room to spare. A thousand clients whose deadlines come
+/// at once do not overflow it.
 const MAX_EXPIRIES: usize = 256;
 
 /// What one slow path thread works with.

@@ -5,8 +5,8 @@
 //!
 //! Debts stand in two rows of cells by different bits of a seeded hash, and the lesser one holds. So no group is ever
 //! forgotten, and nobody gets rid of a debt by bringing others. A debt is too high only for a group that meets one in
-//! both rows. There are few at a time: a thread has one second of work in a second, so it can keep no more groups in debt
-//! than a second's work pays for.
+//! both rows. There are few at a time. A thread has one second of work in a second. So it can keep no more groups in debt
+//! than that pays for.
 
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::time::Duration;

@@ -53,8 +53,8 @@ impl Outline {
     }
 }
 
-/// Makes the frame as long as an answer with `body_len` bytes of records and these options, and gives the
-/// place for the records: that many bytes rounded up to whole words.
+/// Makes the frame as long as an answer with `body_len` bytes of records and these options. Gives the place for the records:
+/// that many bytes rounded up to whole words.
 #[inline(always)]
 pub(super) fn open<'p>(
     packet: &'p mut Packet,

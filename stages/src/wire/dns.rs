@@ -253,8 +253,8 @@ impl Asked {
         is_usual && counts(header) & !1 == ONE_QUESTION
     }
 
-    /// Reads such a query if its name is `name_len` long (0: there is none), its question about data of class IN, and behind it
-    /// nothing, or an OPT record of version 0 without options. `None`: it is another one.
+    /// Reads such a query, whose name is `name_len` long (0: there is none). Its question is about data of class IN. Behind it
+    /// is nothing, or an OPT record of version 0 without options. `None`: it is another one.
     #[inline(always)]
     pub fn read_plain(message: &[u8], name_len: u8) -> Option<Self> {
         let mut asked = Self::read_question(message, name_len)?;

@@ -1,6 +1,6 @@
-//! Queries to upstreams over encrypted connections. What encrypts has a thread of its own beside the resolver's: it gets
-//! requests, and each comes back as exactly one report, a time-out at the latest, and before that perhaps one that it is
-//! late. docs/adr/0018-encrypted-upstreams.md says why.
+//! Queries to upstreams over encrypted connections. A thread beside the resolver's encrypts. It gets requests, and each comes
+//! back as exactly one report, a time-out at the latest. Before that another may say that it is late.
+//! docs/adr/0018-encrypted-upstreams.md says why.
 
 use std::io;
 use std::rc::Rc;

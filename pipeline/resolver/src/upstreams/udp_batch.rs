@@ -3,7 +3,7 @@
 //! A forger who cannot see our packets must guess (RFC 5452): the port, drawn anew for every batch from
 //! all unprivileged ones, and the id, drawn for every query. The socket is connected as soon as it is bound, so
 //! the kernel discards what does not come from the upstream's address and port before we see it. Queries share a port only
-//! if they leave in the same moment, and when the last of them is answered the port closes:
+//! if they leave in the same moment. When the last of them is answered the port closes.
 //! docs/adr/0009-queries-fly-together.md says why, and what it costs.
 
 use std::rc::Rc;

@@ -5,7 +5,7 @@
 //!       ◄──Report: a verdict, a fetch──         ◄── (signatures, proofs, chain of trust)
 //! ```
 //!
-//! Every reply that goes there comes back as one verdict, late in the worst case; both channels have room for all that may
+//! Every reply that goes there comes back as one verdict, late in the worst case. Both channels have room for all that may
 //! be under way, so nobody ever waits for room. docs/adr/0024-a-validator-of-our-own.md says why.
 
 mod anchors;
