@@ -1,5 +1,5 @@
 //! `docs/` is a book (docs/book.toml): every page is in its table of contents, every link leads to one of its pages, and what its
-//! pages say of the configuration and of metrics is true.
+//! pages say of the configuration and of metrics is true. So are the paths in CONTRIBUTING.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -111,6 +111,22 @@ fn every_metric_that_a_task_names_is_exported() {
         }
     }
     assert!(named >= 10, "only {named} metrics were found");
+}
+
+#[test]
+fn every_path_that_guides_a_contributor_exists() {
+    let root = folder().join("..");
+    let text = fs::read_to_string(root.join("CONTRIBUTING.md")).expect("CONTRIBUTING.md");
+    let is_folder =
+        |word: &str| word.split_once('/').is_some_and(|(top, _)| root.join(top).is_dir());
+    let prose = text.split("```").step_by(2).collect::<String>();
+    let words = prose.split('`').skip(1).step_by(2).filter_map(|code| code.split(' ').next());
+    let paths: Vec<&str> = words
+        .filter(|word| is_folder(word) && !word.contains("NAME") && !word.starts_with("target"))
+        .collect();
+    assert!(paths.len() >= 30, "only {} paths were found", paths.len());
+    let missing: Vec<_> = paths.iter().filter(|path| !root.join(path).exists()).collect();
+    assert!(missing.is_empty(), "CONTRIBUTING.md names what is not there: {missing:?}");
 }
 
 fn folder() -> PathBuf {
