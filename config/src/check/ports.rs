@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use super::{Mistakes, Verdict, at_most, broken, in_range, plain_name, unicast};
-use crate::device::device_name;
+use crate::device::{device_name, mistaken_for, wrong_mac};
 use crate::limits::{
     MAX_ADDRESSES, MAX_DESCRIPTORS, MAX_LINK_WAIT_MS, MAX_PORTS, MAX_VLANS, MIN_DESCRIPTORS,
     VLAN_IDS,
@@ -57,9 +57,15 @@ fn check_device(key: String, device: &str) -> Verdict {
             "a PCI address like \"0000:01:00.0\", a vdev like \"net_tap0,iface=pm0\" or \"replay\"";
         return broken(key, Problem::Empty(fix));
     }
-    match device.contains('\0') {
-        true => broken(key, Problem::ZeroByte),
-        false => Ok(()),
+    if device.contains('\0') {
+        return broken(key, Problem::ZeroByte);
+    }
+    if let Some(driver) = mistaken_for(device) {
+        return broken(key, Problem::OtherDriver { name: device_name(device), driver });
+    }
+    match wrong_mac(device) {
+        Some(mac) => broken(key, Problem::NoMac(mac.to_owned())),
+        None => Ok(()),
     }
 }
 
