@@ -8,10 +8,11 @@
 
 use std::sync::Arc;
 
-use crate::cache::{Cache, EntryRef, Found, Head, Key, Probe, Sampler, Words};
+use crate::cache::{Cache, EntryRef, Head, Key, Probe, Sampler, Words};
 use crate::packet::{Answer, Batch, MAX_BATCH, Packet, Who};
 use crate::policy::Ruleset;
 use crate::step::{Exits, Reason, Run, Step};
+use crate::wire::dns::Rcode;
 use crate::{Context, Stage, StageName};
 
 /// The stage that finds cached answers.
@@ -53,29 +54,29 @@ impl Lookup {
     /// Where a packet goes whose answer would be `found`.
     #[inline(always)]
     fn decide(&self, packet: &mut Packet, found: EntryRef, context: &Context) -> Step {
-        let found = self.cache.read(found, &Key::of(packet.query()));
-        let Some(Found { head, .. }) = found.filter(|found| found.is_fresh(context.seconds)) else {
+        let entry = self.cache.view(found);
+        let Some(head) = entry.read(&Key::of(packet.query()), context.seconds) else {
             packet.answer = Answer::None;
             return Step::at(StageName::Policy);
         };
         if head.passed == self.rules.generation() && !packet.layout.who.is(Who::RULED) {
             return Step::at(StageName::Encode);
         }
-        self.ask_rules(packet, &head)
+        self.ask_rules(packet, head.flags, head.rcode)
     }
 
     /// Where a packet goes for which there is an answer, if the rules let it pass. What they answer instead is no hit, and
     /// what other rules made of an answer is none either.
     #[cold]
     #[inline(never)]
-    fn ask_rules(&self, packet: &mut Packet, answer: &Head) -> Step {
-        let is_rewritten = answer.flags & Head::REWRITTEN != 0;
+    fn ask_rules(&self, packet: &mut Packet, flags: u8, rcode: Rcode) -> Step {
+        let is_rewritten = flags & Head::REWRITTEN != 0;
         match self.rules.judge(packet) {
             None if is_rewritten && self.is_exempt(packet) => {
                 packet.answer = Answer::None;
                 Step::at(StageName::Policy)
             }
-            None if answer.rcode == Head::SILENT => Step::drop(Reason::Blocked),
+            None if rcode == Head::SILENT => Step::drop(Reason::Blocked),
             None => Step::at(StageName::Encode),
             Some(Step::SLOW_PATH) => Step::at(StageName::Policy),
             Some(step) if step == Step::at(StageName::Encode) => Step::at(StageName::Policy),
