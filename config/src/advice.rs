@@ -1,5 +1,8 @@
 //! What is lawful and seldom meant: the operator is warned, and nothing is refused.
 
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
 use crate::settings::Config;
 
 impl Config {
@@ -14,8 +17,20 @@ impl Config {
                     .to_owned(),
             );
         }
+        let cookies = self.cookies.secret_file.iter().map(|file| ("cookies.secret_file", file));
+        let keys = self.tsig.iter().filter_map(|key| key.secret_file.as_ref());
+        let secrets = cookies.chain(keys.map(|file| ("tsig.secret_file", file)));
+        warnings.extend(secrets.filter(|(_, file)| is_open(file)).map(|(key, file)| {
+            let file = file.display();
+            format!("`{key}` is {file}, which every user can read; keep secrets: `chmod o= {file}`")
+        }));
         warnings
     }
+}
+
+/// Whether every user can read the file.
+fn is_open(file: &Path) -> bool {
+    std::fs::metadata(file).is_ok_and(|facts| facts.permissions().mode() & 0o004 != 0)
 }
 
 #[cfg(test)]
@@ -31,6 +46,25 @@ mod tests {
         (config.ratelimit.queries_per_second, config.ratelimit.dry_run) =
             (queries_per_second, dry_run);
         !config.warnings().is_empty()
+    }
+
+    #[test]
+    fn a_secret_that_everybody_can_read_is_warned_of() {
+        let path = std::env::temp_dir().join(format!("pmdns-secret-{}", std::process::id()));
+        std::fs::write(&path, "secret").unwrap();
+        let mut config = Config::default();
+        config.cookies.secret_file = Some(path.clone());
+        let warnings_at = |mode| {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            config.warnings()
+        };
+        assert!(warnings_at(0o640).is_empty());
+        let told = warnings_at(0o644);
+        assert!(
+            told[0].contains("`cookies.secret_file`") && told[0].contains("chmod o="),
+            "{told:?}"
+        );
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

@@ -59,9 +59,69 @@ pub fn device_name(device: &str) -> String {
     PciAddress::of(name).map_or_else(|| name.to_owned(), |address| address.to_string())
 }
 
+/// DPDK's drivers without hardware that serve here.
+const VDEVS: [&str; 9] = [
+    "net_tap",
+    "net_af_xdp",
+    "net_af_packet",
+    "net_memif",
+    "net_virtio_user",
+    "net_vhost",
+    "net_pcap",
+    "net_null",
+    "net_ring",
+];
+
+/// The driver that DPDK takes `device` for although something else is written: it compares beginnings only.
+pub(crate) fn mistaken_for(device: &str) -> Option<&'static str> {
+    let name = device_name(device);
+    VDEVS.into_iter().find(|driver| {
+        let rest = name.strip_prefix(driver);
+        rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_alphabetic()))
+    })
+}
+
+/// The hardware address that the options of `device` speak of, if it is none.
+pub(crate) fn wrong_mac(device: &str) -> Option<&str> {
+    let mac = device.split(',').find_map(|option| option.trim().strip_prefix("mac="))?;
+    let is_byte = |text: &str| text.len() == 2 && text.bytes().all(|b| b.is_ascii_hexdigit());
+    let is_mac = mac.split(':').count() == 6 && mac.split(':').all(is_byte);
+    // What net_tap makes an address of its own of.
+    (!is_mac && mac != "fixed").then_some(mac)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn d12_a_slip_in_a_drivers_name_is_not_taken_for_the_driver() {
+        for right in [
+            "net_tap0,iface=pm0",
+            "net_tap",
+            "net_memif12",
+            "net_ring_a",
+            "01:00.0",
+            "replay",
+            "net_mana0",
+        ] {
+            assert_eq!(mistaken_for(right), None, "{right}");
+        }
+        assert_eq!(mistaken_for("net_tapp0"), Some("net_tap"));
+        assert_eq!(mistaken_for("net_af_xdpp,iface=eth0"), Some("net_af_xdp"));
+    }
+
+    #[test]
+    fn d05_a_hardware_address_that_is_none_is_found() {
+        for right in ["net_tap0", "net_tap0,mac=fixed", "net_memif0,mac=02:00:00:00:00:Ff,id=1"] {
+            assert_eq!(wrong_mac(right), None, "{right}");
+        }
+        for wrong in
+            ["zz", "", "02:00:00:00:00", "02:00:00:00:00:00:00", "2:0:0:0:0:0", "02:00:00:00:00:0g"]
+        {
+            assert_eq!(wrong_mac(&format!("net_tap0,mac={wrong},iface=pm0")), Some(wrong));
+        }
+    }
 
     #[test]
     fn bound_medium_pci_addresses_are_written_in_full() {

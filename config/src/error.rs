@@ -76,10 +76,29 @@ pub enum ConfigError {
         /// Which rule, and what to do.
         problem: Box<Problem>,
     },
+    /// More than one mistake, in the order of the file.
+    #[error("{} mistakes:{}", .0.len(), lines(.0))]
+    Several(Box<[ConfigError]>),
 }
 
 impl ConfigError {
-    /// Where in the file the mistake is, as far as it is known.
+    /// These mistakes as one error, if there is one.
+    pub(crate) fn of(mut errors: Vec<Self>) -> Option<Self> {
+        match errors.len() {
+            0 | 1 => errors.pop(),
+            _ => Some(Self::Several(errors.into())),
+        }
+    }
+
+    /// Each mistake by itself.
+    pub fn mistakes(&self) -> &[Self] {
+        match self {
+            Self::Several(errors) => errors,
+            one => std::slice::from_ref(one),
+        }
+    }
+
+    /// Where in the file the first mistake is, as far as it is known.
     pub fn place(&self) -> Option<&Place> {
         match self {
             Self::Unreadable { .. } | Self::TooLarge { .. } => None,
@@ -88,6 +107,7 @@ impl ConfigError {
             | Self::MissingKey { place, .. }
             | Self::WrongValue { place, .. }
             | Self::Unlawful { place, .. } => Some(place),
+            Self::Several(errors) => errors.first()?.place(),
         }
     }
 
@@ -100,6 +120,10 @@ impl ConfigError {
             | Self::MissingKey { place, .. }
             | Self::WrongValue { place, .. }
             | Self::Unlawful { place, .. } => place.file = Some(path.into()),
+            Self::Several(errors) => {
+                let all = std::mem::take(errors).into_iter();
+                *errors = all.map(|error| error.in_file(path)).collect();
+            }
         }
         self
     }
@@ -127,6 +151,11 @@ impl fmt::Display for Place {
         }
         write!(f, "{}: ", known.join(", "))
     }
+}
+
+/// Each on a line of its own.
+fn lines(errors: &[ConfigError]) -> String {
+    errors.iter().map(|error| format!("\n{error}")).collect()
 }
 
 /// The offer of a word that exists.

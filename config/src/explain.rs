@@ -5,6 +5,7 @@ use toml::de::{DeTable, Error};
 use crate::error::ConfigError;
 use crate::locate::{key_at, place_at};
 use crate::nearest::nearest;
+use crate::settings::Config;
 
 /// The tables of which there can be several.
 const SEVERAL: [&str; 11] = [
@@ -57,28 +58,36 @@ pub(crate) fn not_toml(text: &str, error: &Error) -> ConfigError {
     ConfigError::NotToml { place: place_at(text, span.start), problem }
 }
 
-/// Refuses `[port]` for `[[port]]` and `[[cache]]` for `[cache]`, which serde would tell in riddles.
-pub(crate) fn check_brackets(text: &str, root: &DeTable<'_>) -> Result<(), ConfigError> {
-    for (key, value) in root {
+/// Tells `[port]` for `[[port]]` and `[[cache]]` for `[cache]`, which serde would tell in riddles.
+pub(crate) fn wrong_bracket(text: &str, root: &DeTable<'_>) -> Vec<ConfigError> {
+    let wrong = root.iter().filter_map(|(key, value)| {
         let name = key.get_ref().as_ref();
         let problem = if SEVERAL.contains(&name) && value.get_ref().is_table() {
             format!("there can be several; write [[{name}]] with two brackets on each side")
-        } else if !SEVERAL.contains(&name) && value.get_ref().is_array() {
+        } else if !SEVERAL.contains(&name) && value.get_ref().is_array() && is_table(name) {
             format!("there is only one; write [{name}] with one bracket on each side, once")
         } else {
-            continue;
+            return None;
         };
         let place = place_at(text, value.span().start);
-        return Err(ConfigError::WrongValue { place, key: name.to_owned(), problem });
-    }
-    Ok(())
+        Some(ConfigError::WrongValue { place, key: name.to_owned(), problem })
+    });
+    wrong.collect()
 }
 
-/// An error of a key or a value.
-pub(crate) fn wrong_value(text: &str, error: &Error) -> ConfigError {
-    let message = error.message();
-    let words = quoted(message);
+/// Whether there is a table of this name.
+fn is_table(name: &str) -> bool {
+    toml::from_str::<Config>(&format!("[{name}]\n")).is_ok()
+}
+
+/// An error of a key or a value, and where in the text it is.
+pub(crate) fn misread(text: &str, error: &Error) -> (ConfigError, usize) {
+    let words = quoted(error.message());
     let offset = offset_of(text, error, &words);
+    (wrong_value(text, error.message(), &words, offset), offset)
+}
+
+fn wrong_value(text: &str, message: &str, words: &[&str], offset: usize) -> ConfigError {
     let place = place_at(text, offset);
     let path = key_at(text, offset).unwrap_or_default();
     if message.starts_with("unknown field") && !words.is_empty() {
@@ -156,10 +165,14 @@ fn in_plain_words(message: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::settings::Config;
+    use super::*;
 
+    /// The first mistake of the text.
     fn mistake(text: &str) -> String {
-        Config::from_toml(text).unwrap_err().to_string()
+        match Config::from_toml(text).unwrap_err() {
+            ConfigError::Several(errors) => errors[0].to_string(),
+            one => one.to_string(),
+        }
     }
 
     #[test]
@@ -176,8 +189,9 @@ mod tests {
 
     #[test]
     fn an_unknown_key_is_answered_with_the_right_one() {
-        let text = mistake("\n[[port]]\nname = \"a\"\nrx_descriptor = 64\n");
-        let start = "line 4, column 1: unknown key `rx_descriptor` in [[port]]; did you mean \
+        let port = "[[port]]\nname = \"a\"\ndevice = \"replay\"\naddresses = [\"192.0.2.1\"]\n";
+        let text = mistake(&format!("{port}rx_descriptor = 64\n"));
+        let start = "line 5, column 1: unknown key `rx_descriptor` in [[port]]; did you mean \
                      `rx_descriptors`? allowed: name, device, addresses, ";
         assert!(text.starts_with(start), "{text}");
         let text = mistake("[prot]\n");
@@ -190,7 +204,8 @@ mod tests {
         assert!(text.ends_with("did you mean `names`? allowed: names"), "{text}");
         let text = mistake("[cache]\nzebra = 1\n");
         assert!(text.contains("`zebra` in [cache]; allowed: size, pages"), "{text}");
-        let text = mistake("[[local]]\nname = \"a\"\nkind = 1\n");
+        let local = "[[local]]\nname = \"a\"\ntype = \"A\"\ndata = \"192.0.2.1\"\n";
+        let text = mistake(&format!("{local}kind = 1\n"));
         assert!(text.contains("`kind` in [[local]]; allowed: name, type, ttl, data"), "{text}");
     }
 
@@ -213,7 +228,8 @@ mod tests {
         assert!(text.ends_with("allowed: a whole number from 0 to 65535"), "{text}");
         let text = mistake("[acl]\nallow = \"192.0.2.0/24\"\n");
         assert!(text.ends_with("allowed: a list in brackets, [..., ...]"), "{text}");
-        let text = mistake("[[port]]\npromiscuous = 1\n");
+        let port = "[[port]]\nname = \"a\"\ndevice = \"replay\"\naddresses = [\"192.0.2.1\"]\n";
+        let text = mistake(&format!("{port}promiscuous = 1\n"));
         assert!(text.contains("`port[0].promiscuous`"), "{text}");
         assert!(text.ends_with("allowed: true or false"), "{text}");
         let text = mistake("[control]\nsocket = 1\n");

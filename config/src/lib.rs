@@ -11,6 +11,7 @@ mod device;
 mod error;
 mod explain;
 pub mod files;
+mod gather;
 pub mod limits;
 mod load;
 mod local;

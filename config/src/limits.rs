@@ -6,6 +6,8 @@ use crate::size::ByteSize;
 
 /// The largest configuration file that is read, in bytes; a block list of a million names fits.
 pub const MAX_FILE_BYTES: u64 = 64 << 20;
+/// Mistakes of a configuration that are told at once.
+pub const MAX_MISTAKES: usize = 20;
 
 /// Ports one process polls.
 pub const MAX_PORTS: usize = 16;

@@ -1,16 +1,17 @@
 //! From a file or a text to a configuration that keeps every rule.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-use serde::Deserialize as _;
-use toml::de::{DeTable, Deserializer};
+use toml::de::DeTable;
 
 use crate::check::{Mistake, check};
 use crate::error::{ConfigError, Place};
-use crate::explain::{check_brackets, not_toml, wrong_value};
-use crate::limits::MAX_FILE_BYTES;
+use crate::explain::not_toml;
+use crate::gather::{Gathered, gather};
+use crate::limits::{MAX_FILE_BYTES, MAX_MISTAKES};
 use crate::locate::place_of;
 use crate::settings::Config;
 
@@ -29,32 +30,35 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// The first mistake found, as a [`ConfigError`] with its line.
+    /// Every mistake found, as a [`ConfigError`] with its line. If the text is no TOML, the first one.
     pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
         let root = DeTable::parse(text).map_err(|error| not_toml(text, &error))?;
-        check_brackets(text, root.get_ref())?;
-        let config = Self::deserialize(Deserializer::from(root))
-            .map_err(|error| wrong_value(text, &error))?;
-        check(&config).map_err(|Mistake { key, problem }| ConfigError::Unlawful {
-            place: place_of(text, &key),
-            key,
-            problem: Box::new(problem),
-        })?;
-        Ok(config)
+        let Gathered { config, mut errors, damaged } = gather(text, root);
+        if let Some(config) = &config {
+            let mistakes = check(config, &damaged);
+            errors.extend(mistakes.into_iter().map(|one| unlawful(place_of(text, &one.key), one)));
+        }
+        errors.truncate(MAX_MISTAKES);
+        // What is missing from the whole file comes last.
+        let line = |error: &ConfigError| error.place().and_then(|place| place.line);
+        errors.sort_by_key(|error| line(error).unwrap_or(u32::MAX));
+        ConfigError::of(errors).map_or_else(|| Ok(config.unwrap_or_default()), Err)
     }
 
     /// Checks the rules of a configuration that was not read from a text.
     ///
     /// # Errors
     ///
-    /// The first rule broken, as a [`ConfigError`] without a line.
+    /// Every rule broken, as a [`ConfigError`] without a line.
     pub fn check(&self) -> Result<(), ConfigError> {
-        check(self).map_err(|Mistake { key, problem }| ConfigError::Unlawful {
-            place: Place::default(),
-            key,
-            problem: Box::new(problem),
-        })
+        let mistakes = check(self, &BTreeSet::new()).into_iter();
+        let errors = mistakes.map(|mistake| unlawful(Place::default(), mistake)).collect();
+        ConfigError::of(errors).map_or(Ok(()), Err)
     }
+}
+
+fn unlawful(place: Place, Mistake { key, problem }: Mistake) -> ConfigError {
+    ConfigError::Unlawful { place, key, problem: Box::new(problem) }
 }
 
 /// The text of the file at `path`, if it is not too long.
@@ -91,7 +95,7 @@ mod tests {
         let text = Config::load(&path).unwrap_err().to_string();
         std::fs::remove_file(&path).unwrap();
         let start = format!("{}, line 2, column 1: unknown key `siez`", path.display());
-        assert!(text.starts_with(&start), "{text}");
+        assert!(text.lines().nth(1).unwrap().starts_with(&start), "{text}");
     }
 
     #[test]
@@ -104,6 +108,55 @@ mod tests {
     fn a_configuration_that_was_built_is_checked_too() {
         let error = Config::default().check().unwrap_err();
         assert_eq!(error.place(), Some(&Place::default()));
-        assert!(error.to_string().starts_with("`port` is missing"), "{error}");
+        assert!(error.to_string().starts_with("2 mistakes:\n`port` is missing"), "{error}");
+    }
+
+    #[test]
+    fn d06_all_mistakes_are_told_at_once() {
+        let text = "[cache]\nsiez = 1\n\n[frames]\nbatch = 0\nring = 100\n\n[[port]]\nname = \"a b\"\ndevice = \"net_tap0\"\n\
+            addresses = [\"192.0.2.1\", \"here\"]\n\n[acl]\nallow = 1\n\n[[upstream]]\naddress = \"127.0.0.1:0\"\n";
+        let told = Config::from_toml(text).unwrap_err().to_string();
+        let starts = [
+            "6 mistakes:",
+            "line 2, column 1: unknown key `siez` in [cache]; did you mean `size`?",
+            "line 5: `frames.batch` is 0; allowed: 1 to",
+            "line 6: `frames.ring` is 100; allowed: powers of two, so write 128",
+            "line 11, column 27: `port[0].addresses[1]`: ",
+            "line 14, column 9: `acl.allow`: ",
+            "line 17: `upstream[0].address` is empty; write a port",
+        ];
+        assert_eq!(told.lines().count(), starts.len(), "{told}");
+        for (line, start) in told.lines().zip(starts) {
+            assert!(line.starts_with(start), "{start:?} in {told}");
+        }
+    }
+
+    #[test]
+    fn d06_what_follows_from_a_mistake_is_none() {
+        for (text, first) in [
+            (
+                "[[upstream]]\naddress = 7\ngroup = \"x\"\n",
+                "line 2, column 11: `upstream[0].address`",
+            ),
+            (
+                "[[upstraem]]\naddress = \"192.0.2.1:53\"\n",
+                "line 1, column 3: unknown key `upstraem`",
+            ),
+            (
+                "[upstream]\naddress = \"192.0.2.1:53\"\n",
+                "line 1, column 1: `upstream`: there can be several",
+            ),
+        ] {
+            let port = "[[port]]\nname = \"a\"\ndevice = \"replay\"\naddresses = [\"192.0.2.2\"]\n";
+            let told = Config::from_toml(&format!("{text}{port}")).unwrap_err().to_string();
+            assert!(told.starts_with(first) && told.lines().count() == 1, "{told}");
+        }
+    }
+
+    #[test]
+    fn d06_mistakes_without_end_are_told_up_to_a_bound() {
+        let text = "[[local]]\nnmae = 1\n".repeat(100);
+        let told = Config::from_toml(&text).unwrap_err().to_string();
+        assert_eq!(told.lines().count(), 1 + MAX_MISTAKES, "{told}");
     }
 }

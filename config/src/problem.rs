@@ -68,6 +68,19 @@ pub enum Problem {
     /// DPDK takes C strings.
     #[error("has a zero byte in it, which no DPDK argument can have; leave it out")]
     ZeroByte,
+    /// DPDK compares the beginnings of names only.
+    #[error(
+        "is `{name}`, which DPDK takes for {driver}; write the driver's name and a number, as in {driver}0"
+    )]
+    OtherDriver {
+        /// The device's name as written.
+        name: String,
+        /// The driver that would get it.
+        driver: &'static str,
+    },
+    /// A port's address is no address.
+    #[error("has mac={0}, which is no MAC address; write six bytes, as in mac=02:00:00:00:00:01")]
+    NoMac(String),
     /// Names of ports and groups become labels.
     #[error("is `{0}`; allowed: 1 to {MAX_NAME} ASCII letters, digits, `-` and `_`")]
     PlainName(String),

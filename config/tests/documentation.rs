@@ -266,18 +266,25 @@ fn examples(body: &str) -> Vec<(String, String)> {
 
 /// The keys that are allowed after `header`, as the code lists them.
 fn keys_of(header: &str) -> Vec<String> {
-    match Config::from_toml(&format!("{header}no_such_key = 1\n")) {
-        Err(ConfigError::UnknownKey { allowed, .. }) => allowed.into_vec(),
-        other => panic!("`{header}` should have no key `no_such_key`: {other:?}"),
-    }
+    unknown_key(&format!("{header}no_such_key = 1\n"))
+        .unwrap_or_else(|| panic!("`{header}` should have no key `no_such_key`"))
+}
+
+/// The keys that are allowed instead of the one that does not exist, if that is what is wrong with `text`.
+fn unknown_key(text: &str) -> Option<Vec<String>> {
+    let error = Config::from_toml(text).expect_err("there is no such key");
+    error.mistakes().iter().find_map(|mistake| match mistake {
+        ConfigError::UnknownKey { allowed, .. } => Some(allowed.to_vec()),
+        _ => None,
+    })
 }
 
 /// The table called `name` as it is written, in single brackets or in double ones.
 fn header_of(name: &str) -> String {
     let single = format!("[{name}]");
-    match Config::from_toml(&format!("{single}\nno_such_key = 1\n")) {
-        Err(ConfigError::UnknownKey { .. }) => single,
-        _ => format!("[{single}]"),
+    match unknown_key(&format!("{single}\nno_such_key = 1\n")) {
+        Some(_) => single,
+        None => format!("[{single}]"),
     }
 }
 

@@ -1,64 +1,62 @@
 //! The rules of `[answers]`, `[cookies]` and `[client_subnet]`: what answers say besides their records, and
 //! whom they are for.
 
-use super::{Verdict, broken, in_range};
+use super::{Mistakes, Verdict, broken, in_range};
 use crate::limits::{MAX_NSID, MAX_SUBNET_ANSWERS, MAX_TEXT, MAX_UDP_SIZE, MIN_UDP_SIZE};
 use crate::problem::Problem;
 use crate::settings::{Answers, Config, Cookies, SubnetPolicy};
 
-pub(super) fn check_answers(answers: &Answers) -> Verdict {
-    in_range("answers.max_udp_size", answers.max_udp_size, MIN_UDP_SIZE, MAX_UDP_SIZE)?;
-    text("answers.nsid", answers.nsid.as_deref(), MAX_NSID)?;
-    text("answers.identity", answers.identity.as_deref(), MAX_TEXT)?;
-    text("answers.version", answers.version.as_deref(), MAX_TEXT)
+pub(super) fn check_answers(answers: &Answers, found: &mut Mistakes) {
+    found.note(in_range("answers.max_udp_size", answers.max_udp_size, MIN_UDP_SIZE, MAX_UDP_SIZE));
+    found.note(text("answers.nsid", answers.nsid.as_deref(), MAX_NSID));
+    found.note(text("answers.identity", answers.identity.as_deref(), MAX_TEXT));
+    found.note(text("answers.version", answers.version.as_deref(), MAX_TEXT));
 }
 
-pub(super) fn check_cookies(cookies: &Cookies) -> Verdict {
+pub(super) fn check_cookies(cookies: &Cookies, found: &mut Mistakes) {
     let inline = [
         ("cookies.secret", cookies.secret.is_some()),
         ("cookies.accepted_secret", cookies.accepted_secret.is_some()),
     ];
     for (key, _) in inline.into_iter().filter(|(_, is_there)| *is_there) {
         if cookies.secret_file.is_some() {
-            return broken(key, Problem::Both { other: "cookies.secret_file" });
+            found.note(broken(key, Problem::Both { other: "cookies.secret_file" }));
         }
     }
     if cookies.accepted_secret.is_some() && cookies.secret.is_none() {
         let fix = "write both, or neither";
-        return broken("cookies.accepted_secret", Problem::Without { other: "secret", fix });
+        found.note(broken("cookies.accepted_secret", Problem::Without { other: "secret", fix }));
     }
     if cookies.require && !cookies.enabled {
         let fix = "write both, or leave `require` out";
-        return broken("cookies.require", Problem::Without { other: "enabled = true", fix });
+        found.note(broken("cookies.require", Problem::Without { other: "enabled = true", fix }));
     }
-    match cookies.secrets() {
-        Ok(_) => Ok(()),
-        Err(problem) => broken("cookies.secret_file", problem),
+    if let Err(problem) = cookies.secrets() {
+        found.note(broken("cookies.secret_file", problem));
     }
 }
 
-pub(super) fn check_client_subnet(config: &Config) -> Verdict {
+pub(super) fn check_client_subnet(config: &Config, found: &mut Mistakes) {
     let settings = &config.client_subnet;
-    in_range("client_subnet.ipv4_prefix", settings.ipv4_prefix, 1, 32)?;
-    in_range("client_subnet.ipv6_prefix", settings.ipv6_prefix, 1, 128)?;
-    in_range("client_subnet.max_answers", settings.max_answers, 1, MAX_SUBNET_ANSWERS)?;
+    found.note(in_range("client_subnet.ipv4_prefix", settings.ipv4_prefix, 1, 32));
+    found.note(in_range("client_subnet.ipv6_prefix", settings.ipv6_prefix, 1, 128));
+    found.note(in_range("client_subnet.max_answers", settings.max_answers, 1, MAX_SUBNET_ANSWERS));
     let strips = settings.policy == SubnetPolicy::Strip;
     match config.upstreams.iter().position(|one| one.client_subnet) {
         Some(index) if strips => {
             let fix = "write policy = \"forward\" or \"add\" in [client_subnet], or leave it out";
             let problem = Problem::Without { other: "client_subnet.policy", fix };
-            return broken(format!("upstream[{index}].client_subnet"), problem);
+            found.note(broken(format!("upstream[{index}].client_subnet"), problem));
         }
         None if !strips => {
             let fix = "write it into those upstreams that may know where clients are";
             let problem = Problem::Without { other: "client_subnet = true", fix };
-            return broken("client_subnet.policy", problem);
+            found.note(broken("client_subnet.policy", problem));
         }
         _ => {}
     }
-    match settings.policy == SubnetPolicy::Add && config.prefetch.enabled {
-        true => broken("client_subnet.policy", Problem::PrefetchForNobody),
-        false => Ok(()),
+    if settings.policy == SubnetPolicy::Add && config.prefetch.enabled {
+        found.note(broken("client_subnet.policy", Problem::PrefetchForNobody));
     }
 }
 

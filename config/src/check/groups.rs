@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Verdict, at_most, broken, in_range, plain_name};
+use super::{Mistakes, Verdict, at_most, broken, in_range, plain_name};
 use crate::limits::{
     MAX_FORWARDS, MAX_IN_A_ROW, MAX_PARALLEL, MAX_PROBE_INTERVAL_MS, MAX_TIMEOUT_MS, MAX_UPSTREAMS,
     MIN_PARALLEL, MIN_PROBE_INTERVAL_MS,
@@ -23,41 +23,46 @@ impl Forward {
     }
 }
 
-pub(super) fn check(config: &Config) -> Verdict {
+pub(super) fn check(config: &Config, found: &mut Mistakes) {
     for (index, upstream) in config.upstreams.iter().enumerate() {
-        plain_name(&format!("upstream[{index}].group"), &upstream.group)?;
+        found.note(plain_name(&format!("upstream[{index}].group"), &upstream.group));
     }
-    check_groups(config)?;
-    check_forwards(config)?;
-    check_use(config)?;
-    check_health(&config.health)
+    check_groups(config, found);
+    check_forwards(config, found);
+    check_use(config, found);
+    check_health(&config.health, found);
 }
 
-fn check_groups(config: &Config) -> Verdict {
-    at_most("group", "groups", config.groups.len(), MAX_UPSTREAMS)?;
+fn check_groups(config: &Config, found: &mut Mistakes) {
+    found.note(at_most("group", "groups", config.groups.len(), MAX_UPSTREAMS));
     for (index, group) in config.groups.iter().enumerate() {
         let key = format!("group[{index}].name");
-        has_members(config, &key, &group.name)?;
+        found.note(has_members(config, &key, &group.name));
         let same = |other: &Group| other.name == group.name;
         if let Some(first) = config.groups[..index].iter().position(same) {
             let (value, other) = (format!("`{}`", group.name), format!("group[{first}].name"));
-            return broken(key, Problem::Twice { value, other, fix: "describe each group once" });
+            found.note(broken(
+                key,
+                Problem::Twice { value, other, fix: "describe each group once" },
+            ));
         }
         let key = format!("group[{index}].parallel");
-        in_range(&key, group.parallel, MIN_PARALLEL, MAX_PARALLEL)?;
+        found.note(in_range(&key, group.parallel, MIN_PARALLEL, MAX_PARALLEL));
     }
-    Ok(())
 }
 
-fn check_forwards(config: &Config) -> Verdict {
-    at_most("forward", "zones", config.forwards.len(), MAX_FORWARDS)?;
+fn check_forwards(config: &Config, found: &mut Mistakes) {
+    found.note(at_most("forward", "zones", config.forwards.len(), MAX_FORWARDS));
     let mut zones: HashMap<_, Vec<usize>> = HashMap::new();
     for (index, forward) in config.forwards.iter().enumerate() {
-        has_members(config, &format!("forward[{index}].group"), &forward.group)?;
+        found.note(has_members(config, &format!("forward[{index}].group"), &forward.group));
         let key = format!("forward[{index}].zone");
         let zone = match forward.wire_zone() {
             Ok(zone) => zone,
-            Err(error) => return broken(key, Problem::Zone(error)),
+            Err(error) => {
+                found.note(broken(key, Problem::Zone(error)));
+                continue;
+            }
         };
         let value = readable(&zone);
         let set = config.view_set(&forward.views);
@@ -66,40 +71,42 @@ fn check_forwards(config: &Config) -> Verdict {
         if let Some(first) = earlier.iter().find(meets) {
             let other = format!("forward[{first}].zone");
             let fix = "a zone has one group in each view";
-            return broken(key, Problem::Twice { value, other, fix });
+            found.note(broken(key, Problem::Twice { value, other, fix }));
         }
         earlier.push(index);
     }
-    Ok(())
 }
 
 /// Whether every name has somebody to be asked, and every upstream a name to be asked for.
-fn check_use(config: &Config) -> Verdict {
+fn check_use(config: &Config, found: &mut Mistakes) {
     let roots = config.forwards.iter().filter(|forward| forward.zone == ".");
     let roots: Vec<_> = roots.map(|forward| config.view_set(&forward.views)).collect();
     let views = config.view_numbers().filter(|view| !roots.iter().any(|set| set.has(*view)));
     let rest: Vec<&str> = views.map(|view| group_of(view, &config.views)).collect();
     let has_default = config.upstreams.iter().any(|one| one.group == DEFAULT_GROUP);
-    if rest.contains(&DEFAULT_GROUP) && !has_default {
-        return broken("upstream", Problem::NoDefault);
+    // If there is no upstream at all, that has been told.
+    if rest.contains(&DEFAULT_GROUP) && !has_default && !config.upstreams.is_empty() {
+        found.note(broken("upstream", Problem::NoDefault));
     }
     for (index, upstream) in config.upstreams.iter().enumerate() {
         let group = &upstream.group;
         let is_asked = rest.contains(&&**group)
             || config.forwards.iter().any(|forward| forward.group == *group);
         if !is_asked {
-            return broken(format!("upstream[{index}].group"), Problem::IdleGroup(group.clone()));
+            found.note(broken(
+                format!("upstream[{index}].group"),
+                Problem::IdleGroup(group.clone()),
+            ));
         }
     }
-    Ok(())
 }
 
-fn check_health(health: &Health) -> Verdict {
-    in_range("health.failures", health.failures, 1, MAX_IN_A_ROW)?;
-    in_range("health.successes", health.successes, 1, MAX_IN_A_ROW)?;
+fn check_health(health: &Health, found: &mut Mistakes) {
+    found.note(in_range("health.failures", health.failures, 1, MAX_IN_A_ROW));
+    found.note(in_range("health.successes", health.successes, 1, MAX_IN_A_ROW));
     let (min, max) = (MIN_PROBE_INTERVAL_MS, MAX_PROBE_INTERVAL_MS);
-    in_range("health.interval_ms", health.interval_ms, min, max)?;
-    in_range("health.timeout_ms", health.timeout_ms, 1, MAX_TIMEOUT_MS)
+    found.note(in_range("health.interval_ms", health.interval_ms, min, max));
+    found.note(in_range("health.timeout_ms", health.timeout_ms, 1, MAX_TIMEOUT_MS));
 }
 
 pub(super) fn has_members(config: &Config, key: &str, group: &str) -> Verdict {

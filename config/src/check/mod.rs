@@ -9,16 +9,16 @@ mod resolving;
 mod transfer;
 mod views;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Display;
 use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt as _;
 
 use crate::limits::{
-    MAX_BATCH, MAX_CACHE, MAX_CORE, MAX_FRAMES, MAX_HIT_RATE, MAX_NAME, MAX_NUMA_NODE,
-    MAX_PREFETCH_RATE, MAX_RATE_TABLE, MAX_RING, MAX_SNAPSHOT_SECONDS, MAX_SOCKET_PATH,
-    MAX_STALE_SECONDS, MAX_TIMEOUT_MS, MAX_TTL, MAX_WORKERS, MIN_CACHE, MIN_FRAMES, MIN_RATE_TABLE,
-    MIN_RING, MIN_SNAPSHOT_SECONDS,
+    MAX_BATCH, MAX_CACHE, MAX_CORE, MAX_FRAMES, MAX_HIT_RATE, MAX_MISTAKES, MAX_NAME,
+    MAX_NUMA_NODE, MAX_PREFETCH_RATE, MAX_RATE_TABLE, MAX_RING, MAX_SNAPSHOT_SECONDS,
+    MAX_SOCKET_PATH, MAX_STALE_SECONDS, MAX_TIMEOUT_MS, MAX_TTL, MAX_WORKERS, MIN_CACHE,
+    MIN_FRAMES, MIN_RATE_TABLE, MIN_RING, MIN_SNAPSHOT_SECONDS,
 };
 use crate::placement::check_placements;
 use crate::prefix::Prefix;
@@ -37,161 +37,195 @@ pub(crate) struct Mistake {
 /// Whether a rule is kept.
 type Verdict = Result<(), Mistake>;
 
-/// Checks every rule; the first broken one is the answer.
-pub(crate) fn check(config: &Config) -> Verdict {
-    eal(&config.eal)?;
-    ports::check(&config.ports)?;
-    placements(&config.placements)?;
-    frames(&config.frames)?;
-    answers::check_answers(&config.answers)?;
-    answers::check_cookies(&config.cookies)?;
-    answers::check_client_subnet(config)?;
-    cache(&config.cache)?;
-    prefetch(&config.prefetch)?;
-    resolving::check(config)?;
-    views::check(config)?;
-    groups::check(config)?;
-    dnssec::check(&config.dnssec)?;
-    acl(&config.acl)?;
-    ratelimit(&config.ratelimit)?;
-    names::check_local(config)?;
-    names::check_block(&config.block)?;
-    names::check_files(config)?;
-    transfer::check(config)?;
-    control(&config.control)?;
-    metrics(&config.metrics)
+/// The rules that are broken, as far as they will be told.
+#[derive(Debug, Default)]
+struct Mistakes(Vec<Mistake>);
+
+impl Mistakes {
+    /// Notes a mistake: of each key the first.
+    fn note(&mut self, verdict: Verdict) {
+        if let Err(mistake) = verdict
+            && self.0.len() < MAX_MISTAKES
+            && !self.0.iter().any(|other| other.key == mistake.key)
+        {
+            self.0.push(mistake);
+        }
+    }
 }
 
-fn eal(eal: &Eal) -> Verdict {
+/// Notes the rules of some tables that are broken.
+type Rules = fn(&Config, &mut Mistakes);
+
+/// The rules, table by table, with the tables they look at.
+const RULES: [(&[&str], Rules); 20] = [
+    (&["eal"], |config, found| eal(&config.eal, found)),
+    (&["port"], |config, found| ports::check(&config.ports, found)),
+    (&["placement"], |config, found| placements(&config.placements, found)),
+    (&["frames"], |config, found| frames(&config.frames, found)),
+    (&["answers"], |config, found| answers::check_answers(&config.answers, found)),
+    (&["cookies"], |config, found| answers::check_cookies(&config.cookies, found)),
+    (&["client_subnet", "upstream", "prefetch"], answers::check_client_subnet),
+    (&["cache"], |config, found| cache(&config.cache, found)),
+    (&["prefetch"], |config, found| prefetch(&config.prefetch, found)),
+    (&["slowpath", "upstream"], resolving::check),
+    (&["view", "upstream", "forward", "local", "zone", "blocklist", "rpz"], views::check),
+    (&["upstream", "group", "forward", "view", "health"], groups::check),
+    (&["dnssec"], |config, found| dnssec::check(&config.dnssec, found)),
+    (&["acl"], |config, found| acl(&config.acl, found)),
+    (&["ratelimit"], |config, found| ratelimit(&config.ratelimit, found)),
+    (&["local", "view"], names::check_local),
+    (&["block"], |config, found| names::check_block(&config.block, found)),
+    (&["zone", "blocklist", "rpz"], names::check_files),
+    (&["tsig", "transfer", "rpz"], transfer::check),
+    (&["control", "metrics"], service),
+];
+
+/// Checks every rule but those of tables that are `damaged`, and gives those that are broken.
+pub(crate) fn check(config: &Config, damaged: &BTreeSet<String>) -> Vec<Mistake> {
+    let mut found = Mistakes::default();
+    for (tables, rules) in RULES {
+        if !tables.iter().any(|table| damaged.contains(*table)) {
+            rules(config, &mut found);
+        }
+    }
+    found.0
+}
+
+fn eal(eal: &Eal, found: &mut Mistakes) {
     for (index, argument) in eal.args.iter().enumerate() {
         let key = || format!("eal.args[{index}]");
         if argument.is_empty() {
-            return broken(key(), Problem::Empty("an argument, or leave the entry out"));
+            found.note(broken(key(), Problem::Empty("an argument, or leave the entry out")));
         }
         if argument.contains('\0') {
-            return broken(key(), Problem::ZeroByte);
+            found.note(broken(key(), Problem::ZeroByte));
         }
     }
     let has = |name: &str| eal.args.iter().any(|argument| argument == name);
     if has("--no-huge") && has("--in-memory") {
-        return broken("eal.args", Problem::NoHugeInMemory);
+        found.note(broken("eal.args", Problem::NoHugeInMemory));
     }
-    Ok(())
 }
 
-fn placements(placements: &[Placement]) -> Verdict {
+fn placements(placements: &[Placement], found: &mut Mistakes) {
     if let Err((index, error)) = check_placements(placements) {
         let key = match error.is_about_cores() {
             true => format!("placement[{index}].cores"),
             false => format!("placement[{index}].stages"),
         };
-        return broken(key, error.into());
+        found.note(broken(key, error.into()));
     }
     for (index, placement) in placements.iter().enumerate() {
-        cores(&format!("placement[{index}].cores"), &placement.cores)?;
+        cores(&format!("placement[{index}].cores"), &placement.cores, found);
     }
     let count = placements.iter().map(|placement| placement.cores.len()).sum();
-    at_most("placement", "cores in all placements", count, MAX_WORKERS)
+    found.note(at_most("placement", "cores in all placements", count, MAX_WORKERS));
 }
 
-fn frames(frames: &Frames) -> Verdict {
-    in_range("frames.batch", frames.batch, 1, MAX_BATCH)?;
+fn frames(frames: &Frames, found: &mut Mistakes) {
+    found.note(in_range("frames.batch", frames.batch, 1, MAX_BATCH));
     if frames.count != 0 {
         let max = MAX_FRAMES;
         if !(MIN_FRAMES..=max).contains(&frames.count) {
             let (value, min) = (frames.count.to_string(), format!("0 (computed) or {MIN_FRAMES}"));
-            return broken(
-                "frames.count",
-                Problem::OutOfRange { value, min, max: max.to_string() },
-            );
+            let problem = Problem::OutOfRange { value, min, max: max.to_string() };
+            found.note(broken("frames.count", problem));
         }
     }
-    power_of_two("frames.ring", frames.ring, MIN_RING, MAX_RING)
+    found.note(power_of_two("frames.ring", frames.ring, MIN_RING, MAX_RING));
 }
 
-fn cache(cache: &Cache) -> Verdict {
-    in_range("cache.size", cache.size, MIN_CACHE, MAX_CACHE)?;
+fn cache(cache: &Cache, found: &mut Mistakes) {
+    found.note(in_range("cache.size", cache.size, MIN_CACHE, MAX_CACHE));
     if let Some(node) = cache.numa_node {
-        in_range("cache.numa_node", node, 0, MAX_NUMA_NODE)?;
+        found.note(in_range("cache.numa_node", node, 0, MAX_NUMA_NODE));
     }
-    in_range("cache.max_ttl", cache.max_ttl, 0, MAX_TTL)?;
-    in_range("cache.max_negative_ttl", cache.max_negative_ttl, 0, MAX_TTL)?;
-    in_range("cache.max_negative_share", cache.max_negative_share, 0.0, 1.0)?;
-    in_range("cache.stale_window", cache.stale_window, 1, MAX_TTL)?;
-    in_range("cache.stale_ttl", cache.stale_ttl, 1, MAX_STALE_SECONDS)?;
-    in_range("cache.stale_client_timeout_ms", cache.stale_client_timeout_ms, 0, MAX_TIMEOUT_MS)?;
-    in_range("cache.stale_backoff", cache.stale_backoff, 1, MAX_STALE_SECONDS)?;
+    found.note(in_range("cache.max_ttl", cache.max_ttl, 0, MAX_TTL));
+    found.note(in_range("cache.max_negative_ttl", cache.max_negative_ttl, 0, MAX_TTL));
+    found.note(in_range("cache.max_negative_share", cache.max_negative_share, 0.0, 1.0));
+    found.note(in_range("cache.stale_window", cache.stale_window, 1, MAX_TTL));
+    found.note(in_range("cache.stale_ttl", cache.stale_ttl, 1, MAX_STALE_SECONDS));
+    found.note(in_range(
+        "cache.stale_client_timeout_ms",
+        cache.stale_client_timeout_ms,
+        0,
+        MAX_TIMEOUT_MS,
+    ));
+    found.note(in_range("cache.stale_backoff", cache.stale_backoff, 1, MAX_STALE_SECONDS));
     if cache.snapshot.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
-        return broken("cache.snapshot", Problem::Empty("the path of a file, or leave it out"));
+        found.note(broken("cache.snapshot", Problem::Empty("the path of a file, or leave it out")));
     }
     let (key, interval) = ("cache.snapshot_interval", cache.snapshot_interval);
-    in_range(key, interval, MIN_SNAPSHOT_SECONDS, MAX_SNAPSHOT_SECONDS)?;
+    found.note(in_range(key, interval, MIN_SNAPSHOT_SECONDS, MAX_SNAPSHOT_SECONDS));
     let (min, max) = (cache.min_ttl, cache.max_ttl);
     if min > max {
-        return broken("cache.min_ttl", Problem::TtlsCrossed { min, max });
+        found.note(broken("cache.min_ttl", Problem::TtlsCrossed { min, max }));
     }
-    Ok(())
 }
 
-fn prefetch(prefetch: &Prefetch) -> Verdict {
-    in_range("prefetch.cache_min_hit_rate", prefetch.cache_min_hit_rate, 0.0, MAX_HIT_RATE)?;
+fn prefetch(prefetch: &Prefetch, found: &mut Mistakes) {
+    found.note(in_range(
+        "prefetch.cache_min_hit_rate",
+        prefetch.cache_min_hit_rate,
+        0.0,
+        MAX_HIT_RATE,
+    ));
     let (key, window) = ("prefetch.cache_access_window_secs", prefetch.cache_access_window_secs);
-    in_range(key, window, 1, MAX_TTL)?;
+    found.note(in_range(key, window, 1, MAX_TTL));
     let key = "prefetch.cache_refresh_threshold";
-    in_range(key, prefetch.cache_refresh_threshold, 0.0, 1.0)?;
+    found.note(in_range(key, prefetch.cache_refresh_threshold, 0.0, 1.0));
     let (key, budget) = ("prefetch.queries_per_second", prefetch.queries_per_second);
-    in_range(key, budget, 1, MAX_PREFETCH_RATE)?;
-    in_range("prefetch.pace_ms", prefetch.pace_ms, 1, MAX_TIMEOUT_MS)
+    found.note(in_range(key, budget, 1, MAX_PREFETCH_RATE));
+    found.note(in_range("prefetch.pace_ms", prefetch.pace_ms, 1, MAX_TIMEOUT_MS));
 }
 
-fn acl(acl: &Acl) -> Verdict {
+fn acl(acl: &Acl, found: &mut Mistakes) {
     let mut listed: HashMap<Prefix, (&str, usize)> = HashMap::new();
     for (list, prefixes) in [("allow", &acl.allow), ("refuse", &acl.refuse), ("drop", &acl.drop)] {
         for (index, prefix) in prefixes.iter().enumerate() {
             let (first, place) = *listed.entry(*prefix).or_insert((list, index));
             if first != list {
                 let (prefix, other) = (prefix.to_string(), format!("acl.{first}[{place}]"));
-                return broken(
-                    format!("acl.{list}[{index}]"),
-                    Problem::TwoVerdicts { prefix, other },
-                );
+                let problem = Problem::TwoVerdicts { prefix, other };
+                found.note(broken(format!("acl.{list}[{index}]"), problem));
             }
         }
     }
-    Ok(())
 }
 
-fn ratelimit(limit: &RateLimit) -> Verdict {
+fn ratelimit(limit: &RateLimit, found: &mut Mistakes) {
     if limit.queries_per_second > 0 && limit.burst == 0 {
-        return broken("ratelimit.burst", Problem::NoBurst("queries_per_second"));
+        found.note(broken("ratelimit.burst", Problem::NoBurst("queries_per_second")));
     }
     if limit.miss_queries_per_second > 0 && limit.miss_burst == 0 {
-        return broken("ratelimit.miss_burst", Problem::NoBurst("miss_queries_per_second"));
+        found.note(broken("ratelimit.miss_burst", Problem::NoBurst("miss_queries_per_second")));
     }
-    in_range("ratelimit.ipv4_prefix", limit.ipv4_prefix, 0, 32)?;
-    in_range("ratelimit.ipv6_prefix", limit.ipv6_prefix, 0, 128)?;
-    power_of_two("ratelimit.table", limit.table, MIN_RATE_TABLE, MAX_RATE_TABLE)
+    found.note(in_range("ratelimit.ipv4_prefix", limit.ipv4_prefix, 0, 32));
+    found.note(in_range("ratelimit.ipv6_prefix", limit.ipv6_prefix, 0, 128));
+    found.note(power_of_two("ratelimit.table", limit.table, MIN_RATE_TABLE, MAX_RATE_TABLE));
 }
 
-fn control(control: &Control) -> Verdict {
+fn service(config: &Config, found: &mut Mistakes) {
+    found.note(control_socket(&config.control));
+    if let Some(group) = &config.control.group {
+        found.note(plain_name("control.group", group));
+    }
+    found.note(metrics(&config.metrics));
+}
+
+fn control_socket(control: &Control) -> Verdict {
     let length = control.socket.as_os_str().as_bytes().len();
     if length == 0 {
         return broken("control.socket", Problem::Empty("the path of a unix socket"));
     }
-    at_most("control.socket", "bytes", length, MAX_SOCKET_PATH)?;
-    match &control.group {
-        Some(group) => plain_name("control.group", group),
-        None => Ok(()),
-    }
+    at_most("control.socket", "bytes", length, MAX_SOCKET_PATH)
 }
 
 fn metrics(metrics: &Metrics) -> Verdict {
     let Some(listen) = metrics.listen else { return Ok(()) };
     if listen.port() == 0 {
-        return broken(
-            "metrics.listen",
-            Problem::Empty("a port other than 0, as in \"127.0.0.1:9153\""),
-        );
+        let fix = "a port other than 0, as in \"127.0.0.1:9153\"";
+        return broken("metrics.listen", Problem::Empty(fix));
     }
     match listen.ip().is_multicast() {
         true => broken("metrics.listen", Problem::NotUnicast(listen.ip())),
@@ -200,12 +234,10 @@ fn metrics(metrics: &Metrics) -> Verdict {
 }
 
 /// CPU numbers that exist on some machine, each once.
-fn cores(key: &str, cores: &[usize]) -> Verdict {
+fn cores(key: &str, cores: &[usize], found: &mut Mistakes) {
     for (index, core) in cores.iter().enumerate() {
-        let key = format!("{key}[{index}]");
-        in_range(&key, *core, 0, MAX_CORE)?;
+        found.note(in_range(&format!("{key}[{index}]"), *core, 0, MAX_CORE));
     }
-    Ok(())
 }
 
 /// A short name that the operator chose.

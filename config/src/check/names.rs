@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::{Verdict, at_most, broken, in_range};
+use super::{Mistakes, Verdict, at_most, broken, in_range};
 use crate::limits::{MAX_BLOCKLISTS, MAX_RPZ, MAX_TTL, MAX_ZONES};
 use crate::local::{Local, LocalRecord};
 use crate::name::{NameError, readable, wire_name};
@@ -26,34 +26,31 @@ impl Block {
     }
 }
 
-pub(super) fn check_block(block: &Block) -> Verdict {
+pub(super) fn check_block(block: &Block, found: &mut Mistakes) {
     for (index, name) in block.names.iter().enumerate() {
         let key = || format!("block.names[{index}]");
         if let Some(rest) = name.strip_prefix("*.") {
-            return broken(key(), Problem::BlockedWildcard(rest.to_owned()));
-        }
-        if let Err(error) = wire_name(name) {
-            return broken(key(), error.into());
+            found.note(broken(key(), Problem::BlockedWildcard(rest.to_owned())));
+        } else if let Err(error) = wire_name(name) {
+            found.note(broken(key(), error.into()));
         }
     }
-    Ok(())
 }
 
 /// The rules of the tables that name files. What is in the files is checked when they are read.
-pub(super) fn check_files(config: &Config) -> Verdict {
-    at_most("zone", "zone files", config.zones.len(), MAX_ZONES)?;
-    at_most("blocklist", "block lists", config.blocklists.len(), MAX_BLOCKLISTS)?;
-    at_most("rpz", "policy zones", config.rpz.len(), MAX_RPZ)?;
+pub(super) fn check_files(config: &Config, found: &mut Mistakes) {
+    found.note(at_most("zone", "zone files", config.zones.len(), MAX_ZONES));
+    found.note(at_most("blocklist", "block lists", config.blocklists.len(), MAX_BLOCKLISTS));
+    found.note(at_most("rpz", "policy zones", config.rpz.len(), MAX_RPZ));
     for (index, zone) in config.zones.iter().enumerate() {
-        check_zone(&format!("zone[{index}]"), &zone.file, zone.origin.as_deref())?;
+        found.note(check_zone(&format!("zone[{index}]"), &zone.file, zone.origin.as_deref()));
     }
     for (index, zone) in config.rpz.iter().enumerate() {
-        check_zone(&format!("rpz[{index}]"), &zone.file, zone.origin.as_deref())?;
+        found.note(check_zone(&format!("rpz[{index}]"), &zone.file, zone.origin.as_deref()));
     }
     for (index, list) in config.blocklists.iter().enumerate() {
-        check_file(&format!("blocklist[{index}].file"), &list.file)?;
+        found.note(check_file(&format!("blocklist[{index}].file"), &list.file));
     }
-    Ok(())
 }
 
 fn check_zone(path: &str, file: &Path, origin: Option<&str>) -> Verdict {
@@ -71,20 +68,19 @@ fn check_file(key: &str, file: &Path) -> Verdict {
     }
 }
 
-pub(super) fn check_local(config: &Config) -> Verdict {
+pub(super) fn check_local(config: &Config, found: &mut Mistakes) {
     let mut by_name: HashMap<&[u8], Vec<usize>> = HashMap::new();
     for (index, Local { record, views }) in config.local.iter().enumerate() {
         let set = config.view_set(views);
-        in_range(&format!("local[{index}].ttl"), record.ttl, 0, MAX_TTL)?;
+        found.note(in_range(&format!("local[{index}].ttl"), record.ttl, 0, MAX_TTL));
         let earlier = by_name.entry(&record.name).or_default();
         for &other in earlier.iter() {
             if set.meets(config.view_set(&config.local[other].views)) {
-                check_pair(&config.local, other, index)?;
+                found.note(check_pair(&config.local, other, index));
             }
         }
         earlier.push(index);
     }
-    Ok(())
 }
 
 /// Whether two records of one name and view go together; `first` stands before `second` in the file.

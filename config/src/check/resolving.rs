@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::{Verdict, at_most, broken, cores, in_range, power_of_two, unicast};
+use super::{Mistakes, Verdict, at_most, broken, cores, in_range, power_of_two, unicast};
 use crate::limits::{
     MAX_BOOTSTRAP, MAX_PENDING, MAX_PINS, MAX_QUERIES_PER_PORT, MAX_RING, MAX_SLOWPATH_THREADS,
     MAX_TIMEOUT_MS, MAX_UPSTREAMS, MIN_RING,
@@ -11,16 +11,16 @@ use crate::problem::Problem;
 use crate::settings::{Config, Port, SlowPath, Upstream};
 use crate::upstream::{Endpoint, Host, Server};
 
-pub(super) fn check(config: &Config) -> Verdict {
+pub(super) fn check(config: &Config, found: &mut Mistakes) {
     if config.upstreams.is_empty() {
         let fix = "an [[upstream]] table, as in address = \"192.0.2.53:53\"; misses have to be asked of somebody";
-        return broken("upstream", Problem::None(fix));
+        found.note(broken("upstream", Problem::None(fix)));
     }
-    check_slowpath(&config.slowpath)?;
-    check_bootstrap(config)?;
-    at_most("upstream", "resolvers", config.upstreams.len(), MAX_UPSTREAMS)?;
+    check_slowpath(&config.slowpath, found);
+    check_bootstrap(config, found);
+    found.note(at_most("upstream", "resolvers", config.upstreams.len(), MAX_UPSTREAMS));
     for index in 0..config.upstreams.len() {
-        check_upstream(config, index)?;
+        check_upstream(config, index, found);
     }
     let deadline = config.slowpath.deadline_ms;
     for (upstream, one) in config.upstreams.iter().enumerate() {
@@ -28,52 +28,67 @@ pub(super) fn check(config: &Config) -> Verdict {
         let leads = config.upstreams[..upstream].iter().all(|other| other.group != one.group);
         if leads && deadline < timeout {
             let problem = Problem::DeadlineTooShort { deadline, upstream, timeout };
-            return broken("slowpath.deadline_ms", problem);
+            found.note(broken("slowpath.deadline_ms", problem));
         }
     }
-    Ok(())
 }
 
-fn check_slowpath(slowpath: &SlowPath) -> Verdict {
-    in_range("slowpath.threads", slowpath.threads, 1, MAX_SLOWPATH_THREADS)?;
-    cores("slowpath.cores", &slowpath.cores)?;
+fn check_slowpath(slowpath: &SlowPath, found: &mut Mistakes) {
+    found.note(in_range("slowpath.threads", slowpath.threads, 1, MAX_SLOWPATH_THREADS));
+    cores("slowpath.cores", &slowpath.cores, found);
     for (index, core) in slowpath.cores.iter().enumerate() {
         if let Some(first) = slowpath.cores[..index].iter().position(|other| other == core) {
             let (value, other) = (core.to_string(), format!("slowpath.cores[{first}]"));
-            let fix = "name each CPU once";
-            return broken(
-                format!("slowpath.cores[{index}]"),
-                Problem::Twice { value, other, fix },
-            );
+            let problem = Problem::Twice { value, other, fix: "name each CPU once" };
+            found.note(broken(format!("slowpath.cores[{index}]"), problem));
         }
     }
-    power_of_two("slowpath.ring", slowpath.ring, MIN_RING, MAX_RING)?;
-    in_range("slowpath.deadline_ms", slowpath.deadline_ms, 1, MAX_TIMEOUT_MS)?;
-    in_range("slowpath.max_pending", slowpath.max_pending, 1, MAX_PENDING)?;
-    in_range("slowpath.max_waiting", slowpath.max_waiting, 1, MAX_PENDING)?;
+    found.note(power_of_two("slowpath.ring", slowpath.ring, MIN_RING, MAX_RING));
+    found.note(in_range("slowpath.deadline_ms", slowpath.deadline_ms, 1, MAX_TIMEOUT_MS));
+    found.note(in_range("slowpath.max_pending", slowpath.max_pending, 1, MAX_PENDING));
+    found.note(in_range("slowpath.max_waiting", slowpath.max_waiting, 1, MAX_PENDING));
     let key = "slowpath.max_waiting_per_client";
-    in_range(key, slowpath.max_waiting_per_client, 1, MAX_PENDING)?;
-    in_range("slowpath.queries_per_port", slowpath.queries_per_port, 1, MAX_QUERIES_PER_PORT)
+    found.note(in_range(key, slowpath.max_waiting_per_client, 1, MAX_PENDING));
+    let key = "slowpath.queries_per_port";
+    found.note(in_range(key, slowpath.queries_per_port, 1, MAX_QUERIES_PER_PORT));
 }
 
-fn check_bootstrap(config: &Config) -> Verdict {
+fn check_bootstrap(config: &Config, found: &mut Mistakes) {
     let resolvers = &config.slowpath.bootstrap;
-    at_most("slowpath.bootstrap", "resolvers", resolvers.len(), MAX_BOOTSTRAP)?;
+    found.note(at_most("slowpath.bootstrap", "resolvers", resolvers.len(), MAX_BOOTSTRAP));
     for (index, resolver) in resolvers.iter().enumerate() {
-        check_plain(format!("slowpath.bootstrap[{index}]"), *resolver, &config.ports)?;
+        let key = format!("slowpath.bootstrap[{index}]");
+        found.note(check_plain(key, *resolver, &config.ports));
     }
-    Ok(())
 }
 
-fn check_upstream(config: &Config, index: usize) -> Verdict {
+fn check_upstream(config: &Config, index: usize, found: &mut Mistakes) {
     let upstream = &config.upstreams[index];
     let path = format!("upstream[{index}]");
-    let key = format!("{path}.address");
-    match upstream.address.endpoint() {
-        Endpoint::Plain(address) => {
-            check_plain(key.clone(), *address, &config.ports)?;
-            check_unverified(&path, upstream)?;
+    found.note(check_address(format!("{path}.address"), config, index));
+    if matches!(upstream.address.endpoint(), Endpoint::Plain(_)) {
+        found.note(check_unverified(&path, upstream));
+    }
+    let key = format!("{path}.timeout_ms");
+    found.note(in_range(&key, upstream.timeout_ms, 1, MAX_TIMEOUT_MS));
+    found.note(at_most(&format!("{path}.pin"), "pins", upstream.pin.len(), MAX_PINS));
+    if upstream.ca_file.as_ref().is_some_and(|file| file.as_os_str().is_empty()) {
+        found.note(broken(format!("{path}.ca_file"), Problem::Empty("the path of a PEM file")));
+    }
+    let key = format!("{path}.source");
+    found.note(match (upstream.source, upstream.address.ip()) {
+        (Some(source_address), Some(address)) if source_address.is_ipv4() != address.is_ipv4() => {
+            broken(key, Problem::OtherFamily { source_address, address })
         }
+        (Some(source_address), _) => unicast(&key, source_address),
+        (None, _) => Ok(()),
+    });
+}
+
+fn check_address(key: String, config: &Config, index: usize) -> Verdict {
+    let upstream = &config.upstreams[index];
+    match upstream.address.endpoint() {
+        Endpoint::Plain(address) => check_plain(key.clone(), *address, &config.ports)?,
         Endpoint::Encrypted(Server { host: Host::Address(address), .. }) => {
             unicast(&key, *address)?
         }
@@ -83,22 +98,13 @@ fn check_upstream(config: &Config, index: usize) -> Verdict {
         Endpoint::Encrypted(_) => {}
     }
     let same = |other: &Upstream| other.address.endpoint() == upstream.address.endpoint();
-    if let Some(first) = config.upstreams[..index].iter().position(same) {
-        let (value, other) = (upstream.address.to_string(), format!("upstream[{first}].address"));
-        return broken(key, Problem::Twice { value, other, fix: "name each resolver once" });
-    }
-    in_range(&format!("{path}.timeout_ms"), upstream.timeout_ms, 1, MAX_TIMEOUT_MS)?;
-    at_most(&format!("{path}.pin"), "pins", upstream.pin.len(), MAX_PINS)?;
-    if upstream.ca_file.as_ref().is_some_and(|file| file.as_os_str().is_empty()) {
-        return broken(format!("{path}.ca_file"), Problem::Empty("the path of a PEM file"));
-    }
-    let key = format!("{path}.source");
-    match (upstream.source, upstream.address.ip()) {
-        (Some(source_address), Some(address)) if source_address.is_ipv4() != address.is_ipv4() => {
-            broken(key, Problem::OtherFamily { source_address, address })
+    match config.upstreams[..index].iter().position(same) {
+        Some(first) => {
+            let (value, other) =
+                (upstream.address.to_string(), format!("upstream[{first}].address"));
+            broken(key, Problem::Twice { value, other, fix: "name each resolver once" })
         }
-        (Some(source_address), _) => unicast(&key, source_address),
-        (None, _) => Ok(()),
+        None => Ok(()),
     }
 }
 

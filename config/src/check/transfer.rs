@@ -2,58 +2,71 @@
 
 use std::collections::HashMap;
 
-use super::{Verdict, at_most, broken, unicast};
+use super::{Mistakes, Verdict, at_most, broken, unicast};
 use crate::limits::{MAX_PRIMARIES, MAX_TSIG};
 use crate::name::{readable, wire_name};
 use crate::problem::Problem;
 use crate::settings::{Absent, Config, Rpz, Transfer, Tsig};
 
-pub(super) fn check(config: &Config) -> Verdict {
-    check_keys(&config.tsig)?;
-    check_listen(&config.transfer)?;
+pub(super) fn check(config: &Config, found: &mut Mistakes) {
+    check_keys(&config.tsig, found);
+    found.note(check_listen(&config.transfer));
     let mut zones = HashMap::new();
     for (index, rpz) in config.rpz.iter().enumerate() {
         let path = format!("rpz[{index}]");
-        check_primaries(&path, rpz, &config.tsig)?;
+        check_primaries(&path, rpz, &config.tsig, found);
         let Some(zone) = &rpz.zone else { continue };
         let zone = match wire_name(zone) {
             Ok(zone) => zone,
-            Err(error) => return broken(format!("{path}.zone"), Problem::Zone(error)),
+            Err(error) => {
+                found.note(broken(format!("{path}.zone"), Problem::Zone(error)));
+                continue;
+            }
         };
         for (key, value) in [("zone", readable(&zone)), ("file", rpz.file.display().to_string())] {
             if let Some(first) = zones.insert((key, value.clone()), index) {
                 let other = format!("rpz[{first}].{key}");
                 let fix = "each zone is transferred once, into a file of its own";
-                return broken(format!("{path}.{key}"), Problem::Twice { value, other, fix });
+                found.note(broken(format!("{path}.{key}"), Problem::Twice { value, other, fix }));
             }
         }
     }
-    Ok(())
 }
 
-fn check_keys(keys: &[Tsig]) -> Verdict {
-    at_most("tsig", "keys", keys.len(), MAX_TSIG)?;
+fn check_keys(keys: &[Tsig], found: &mut Mistakes) {
+    found.note(at_most("tsig", "keys", keys.len(), MAX_TSIG));
     let mut names = HashMap::new();
     for (index, key) in keys.iter().enumerate() {
         let path = format!("tsig[{index}]");
-        let name = match wire_name(&key.name) {
-            Ok(name) => readable(&name),
-            Err(error) => return broken(format!("{path}.name"), Problem::Key(error)),
-        };
-        if let Some(first) = names.insert(name.clone(), index) {
-            let (other, fix) = (format!("tsig[{first}].name"), "a name stands for one key");
-            let problem = Problem::Twice { value: name, other, fix };
-            return broken(format!("{path}.name"), problem);
-        }
+        found.note(check_key_name(format!("{path}.name"), index, &key.name, &mut names));
         if let Err(problem) = key.secret() {
             let key = match key.secret_file {
                 Some(_) => format!("{path}.secret_file"),
                 None => format!("{path}.name"),
             };
-            return broken(key, problem);
+            found.note(broken(key, problem));
         }
     }
-    Ok(())
+}
+
+/// Whether a key's name is one, and not another key's; `names` has those before it.
+fn check_key_name(
+    path: String,
+    index: usize,
+    name: &str,
+    names: &mut HashMap<String, usize>,
+) -> Verdict {
+    let name = match wire_name(name) {
+        Ok(name) => readable(&name),
+        Err(error) => return broken(path, Problem::Key(error)),
+    };
+    match names.insert(name.clone(), index) {
+        Some(first) => {
+            let (other, fix) = (format!("tsig[{first}].name"), "a name stands for one key");
+            broken(path, Problem::Twice { value: name, other, fix })
+        }
+        None => Ok(()),
+    }
 }
 
 fn check_listen(transfer: &Transfer) -> Verdict {
@@ -69,33 +82,39 @@ fn check_listen(transfer: &Transfer) -> Verdict {
     }
 }
 
-fn check_primaries(path: &str, rpz: &Rpz, keys: &[Tsig]) -> Verdict {
+fn check_primaries(path: &str, rpz: &Rpz, keys: &[Tsig], found: &mut Mistakes) {
     let key = format!("{path}.primaries");
-    at_most(&key, "primaries", rpz.primaries.len(), MAX_PRIMARIES)?;
+    found.note(at_most(&key, "primaries", rpz.primaries.len(), MAX_PRIMARIES));
     for (index, primary) in rpz.primaries.iter().enumerate() {
         let key = format!("{key}[{index}]");
-        unicast(&key, primary.ip())?;
+        found.note(unicast(&key, primary.ip()));
         if primary.port() == 0 {
-            return broken(key, Problem::Empty("a port other than 0, as in \"192.0.2.1:53\""));
+            let fix = "a port other than 0, as in \"192.0.2.1:53\"";
+            found.note(broken(key, Problem::Empty(fix)));
         }
     }
+    found.note(check_transferred(path, rpz, keys));
+}
+
+/// Whether the keys of a zone that is transferred stand together.
+fn check_transferred(path: &str, rpz: &Rpz, keys: &[Tsig]) -> Verdict {
     let fix = "write both, or neither";
+    let without =
+        |key: &str, other| broken(format!("{path}.{key}"), Problem::Without { other, fix });
     match (&rpz.zone, rpz.primaries.is_empty()) {
-        (Some(_), true) => {
-            return broken(format!("{path}.zone"), Problem::Without { other: "primaries", fix });
-        }
-        (None, false) => return broken(key, Problem::Without { other: "zone", fix }),
+        (Some(_), true) => return without("zone", "primaries"),
+        (None, false) => return without("primaries", "zone"),
         _ => {}
     }
     if rpz.zone.is_some() && rpz.origin.is_some() {
         return broken(format!("{path}.origin"), Problem::Both { other: "zone" });
     }
     if rpz.zone.is_none() && rpz.absent != Absent::default() {
-        return broken(format!("{path}.absent"), Problem::Without { other: "primaries", fix });
+        return without("absent", "primaries");
     }
     let Some(name) = &rpz.tsig else { return Ok(()) };
     if rpz.zone.is_none() {
-        return broken(format!("{path}.tsig"), Problem::Without { other: "primaries", fix });
+        return without("tsig", "primaries");
     }
     match rpz.key(keys) {
         Some(_) => Ok(()),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::groups::has_members;
-use super::{Verdict, at_most, broken, plain_name};
+use super::{Mistakes, Verdict, at_most, broken, plain_name};
 use crate::limits::MAX_VIEWS;
 use crate::nearest::nearest;
 use crate::prefix::Prefix;
@@ -11,28 +11,27 @@ use crate::problem::Problem;
 use crate::settings::{Config, View};
 use crate::views::{DEFAULT_VIEW, number_of};
 
-pub(super) fn check(config: &Config) -> Verdict {
-    at_most("view", "views", config.views.len(), MAX_VIEWS)?;
+pub(super) fn check(config: &Config, found: &mut Mistakes) {
+    found.note(at_most("view", "views", config.views.len(), MAX_VIEWS));
     let mut claimed = HashMap::new();
     for (index, view) in config.views.iter().enumerate() {
-        check_name(&config.views, index)?;
-        check_clients(&format!("view[{index}].clients"), index, view, &mut claimed)?;
+        found.note(check_name(&config.views, index));
+        found.note(check_clients(&format!("view[{index}].clients"), index, view, &mut claimed));
         if let Some(group) = &view.group {
-            has_members(config, &format!("view[{index}].group"), group)?;
+            found.note(has_members(config, &format!("view[{index}].group"), group));
         }
     }
     let tables = tables(config);
     for (table, names) in &tables {
-        check_names(&format!("{table}.views"), names, &config.views)?;
+        found.note(check_names(&format!("{table}.views"), names, &config.views));
     }
     for (index, view) in config.views.iter().enumerate() {
         let is_named = tables.iter().any(|(_, names)| names.contains(&view.name));
         if view.group.is_none() && !is_named {
             let key = format!("view[{index}].name");
-            return broken(key, Problem::IdleView(view.name.clone()));
+            found.note(broken(key, Problem::IdleView(view.name.clone())));
         }
     }
-    Ok(())
 }
 
 fn check_name(views: &[View], index: usize) -> Verdict {

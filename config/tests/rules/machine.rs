@@ -50,6 +50,8 @@ fn devices_of_ports() {
     let from = "\"net_tap0,iface=pm0\"";
     refuses(from, "\" \"", "port[0].device", &["is empty", "0000:01:00.0"]);
     refuses(from, "\"a\\u0000\"", "port[0].device", &["zero byte"]);
+    refuses(from, "\"net_tapp0\"", "port[0].device", &["takes for net_tap;", "as in net_tap0"]);
+    refuses(from, "\"net_tap0,mac=zz\"", "port[0].device", &["mac=zz", "02:00:00:00:00:01"]);
     let key = "port[1].device";
     refuses("net_tap1,", "net_tap0,", key, &["is `net_tap0`, as is `port[0].device`", "net_tap1"]);
     let replay = LAWFUL.replace("net_tap0,iface=pm0", "replay");
