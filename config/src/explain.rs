@@ -112,8 +112,8 @@ fn wrong_value(text: &str, message: &str, words: &[&str], offset: usize) -> Conf
     ConfigError::WrongValue { place, key: path, problem }
 }
 
-/// Where the error is. The parser knows of a bad list entry only in which list it stands; the entry
-/// itself is found by the word that the message quotes.
+/// Where the error is. For a bad list entry the parser knows only the list; the entry
+/// is found by the word that the message quotes.
 fn offset_of(text: &str, error: &Error, words: &[&str]) -> usize {
     let span = error.span().unwrap_or(0..0);
     let written = text.get(span.clone()).unwrap_or_default();

@@ -1,6 +1,7 @@
 //! What a frame costs on a port that does nothing: the price of the driver interface alone.
 //!
-//! Three ways through `net_null`, receive a burst and transmit it again:
+//! Receives bursts from `net_null` and transmits them again, in three ways:
+//!
 //! * `c`: DPDK's inline functions behind the C shim, raw mbuf pointers;
 //! * `rust`: the same functions written in Rust over `rte_eth_fp_ops`, raw mbuf pointers;
 //! * `frames`: our `RxQueue` and `TxQueue`, with `Frame`s, as a worker uses them.

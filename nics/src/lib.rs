@@ -18,8 +18,8 @@ pub use frame::{Burst, Frame, MAX_BURST, TooLong, Verified, release};
 pub use heap::{FRAME_ROOM, HeapPool};
 pub use thread::{DataThread, ThreadError, adopt_data_thread};
 
-/// Frames that each core keeps at hand of a DPDK pool, at most one and a half times as many; a pool needs that
-/// much more than what is in use.
+/// Frames of a DPDK pool that each core caches; it may hold one and a half times as many. A pool needs that
+/// many frames beyond those in use.
 pub const POOL_CACHE_FRAMES: u32 = 256;
 
 /// A receive queue of a port.

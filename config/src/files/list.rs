@@ -67,8 +67,8 @@ pub struct ListSummary {
 ///
 /// # Errors
 ///
-/// The file cannot be read, is too long, has names beyond what `take` has room for, or has no line that is
-/// understood although it has lines.
+/// The file cannot be read, is too long, or has more names than `take` has room for. Or it has lines, but
+/// none that is understood.
 pub fn read_list(
     path: &Path,
     format: ListFormat,

@@ -1,7 +1,7 @@
 //! A file that is either as it was or whole, whenever the machine stops.
 //!
-//! It is written under an unpredictable name beside its own, so that nothing planted in a shared folder is followed,
-//! opened or waited for, and takes its own name when it is whole.
+//! It is written under an unpredictable name beside its own, and gets its own name when it is whole. So nothing that
+//! is planted in a shared folder is followed, opened or waited for.
 
 use std::ffi::OsString;
 use std::fs::{File, Metadata, OpenOptions, Permissions};
@@ -36,8 +36,8 @@ pub struct WholeFile {
 }
 
 impl WholeFile {
-    /// Begins to write what `path` will be, with this mode whatever the umask is. A file of ours that it replaces hands on
-    /// its mode and group; one of somebody else's does not, or who planted it could read the new one.
+    /// Begins to write the file that will be `path`, with this mode whatever the umask is. If it replaces a file of ours, it
+    /// takes that file's mode and group. It does not take those of another owner's file: that owner could read the new one.
     ///
     /// # Errors
     ///

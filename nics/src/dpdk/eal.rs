@@ -82,8 +82,8 @@ impl Eal {
     }
 }
 
-/// The EAL arguments for these ports: the operator's own, and an `-a` for each PCI device, because the
-/// EAL must take only the devices that are ours. Without a PCI port no device is looked at at all.
+/// The EAL arguments for these ports: the operator's own, and an `-a` for each PCI device, so that the
+/// EAL takes only our devices. Without a PCI port it looks at no PCI device.
 pub fn arguments(settings: &pmdns_config::Eal, ports: &[pmdns_config::Port]) -> Vec<String> {
     let devices = ports.iter().map(|port| port.device.as_str());
     let devices: Vec<&str> = devices.filter(|device| PciAddress::of(device).is_some()).collect();

@@ -245,8 +245,8 @@ impl ClosedPort {
     }
 }
 
-/// Whether a port of this driver is told which VLANs to let in. Virtio and virtual functions filter tags unasked, and
-/// physical ports with the offload do. mlx5 does not until it is told a VLAN; then it lets no untagged frame in either.
+/// Whether a port of this driver needs a list of VLANs to accept. Virtio and virtual functions filter tags by default. So do
+/// physical ports with the offload. mlx5 filters only after it was given a VLAN, and then refuses untagged frames too.
 fn filters_vlans(driver: &str, vlans: &[Vlan]) -> bool {
     vlans.iter().any(|vlan| *vlan != Vlan::Untagged) && !driver.starts_with("mlx5")
 }

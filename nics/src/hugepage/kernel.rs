@@ -85,8 +85,8 @@ impl PageKind {
 }
 
 impl Arena {
-    /// An arena of `bytes` bytes, rounded up to whole pages, on the pages that `pages` asks for or the
-    /// best there are, on the NUMA node if given. All of it is in place and zero.
+    /// An arena of `bytes` bytes, rounded up to whole pages of the kind `pages`, or the best kind there is. It is
+    /// on the NUMA node if one is given. All of it is in place and zero.
     pub fn new(
         bytes: usize,
         pages: Pages,

@@ -1,8 +1,8 @@
 //! DNSSEC validation (RFC 4033 to 4035, 5155, 6840) of a reply as a resolver passes it on.
 //!
 //! Pure: no I/O, no threads, and time is an argument. A [`Job`] is one reply under validation. [`Validator::step`]
-//! does a bounded piece of work; it says [`Progress::Fetch`] if it needs DS or DNSKEY records, which the caller asks
-//! upstream (DO=1, CD=1) and hands over with [`Validator::fetched`].
+//! does a bounded piece of work. If it needs DS or DNSKEY records, it returns [`Progress::Fetch`]. The caller asks them
+//! upstream (DO=1, CD=1) and hands them over with [`Validator::fetched`].
 //!
 //! ```text
 //! start ─► Job ─► step ─► Working ─► step …
@@ -81,11 +81,11 @@ pub enum Verdict {
 pub struct Judgement {
     /// What is to be thought of the reply.
     pub verdict: Verdict,
-    /// The longest it may be kept, in seconds: no longer than the zone said in the first place, and no longer than
-    /// its signatures are good for (RFC 4035 section 5.3.3).
+    /// How long it may be kept, in seconds: at most the original TTL, and at most as long as
+    /// its signatures are valid (RFC 4035 section 5.3.3).
     pub max_ttl: u32,
-    /// For each record after the question, in order: whether it may be passed on. What a secure reply holds without a
-    /// good signature of its own is not, and no answer is to anything else than the question. Empty: every record may.
+    /// For each record after the question, in order: whether it may be passed on. Records of a secure reply without a
+    /// good signature may not, nor answers to another question. Empty: every record may.
     pub keep: Vec<bool>,
 }
 

@@ -35,8 +35,8 @@ pub struct Limits {
 const COSTLY_US: u32 = 500;
 
 impl Limits {
-    /// What the questions of a zone have that has used up its budget: as much as zones need that are signed as usual, be it
-    /// with Ed448. What one question finds out about zones above stays known, so that the next one gets further.
+    /// The limits for questions of a zone that has used up its budget. They suffice for usually signed zones, also
+    /// with Ed448. What one question learns about zones above stays known, so the next one gets further.
     #[must_use]
     pub fn frugal(self) -> Self {
         Self { checks: 16, failed_checks: 1, check_us: 8000, hash_blocks: 1024, ..self }

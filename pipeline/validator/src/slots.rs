@@ -1,9 +1,9 @@
 //! Places for replies under validation, shared fairly: nobody's clients and nobody's zone can take them all, nor all of the
 //! time.
 //!
-//! A group, be it the clients of a network or the names of a zone, may take as many places as half of those that are free.
-//! So one that takes all it can get ends with a third, two with a quarter each, and there always is a place for a group
-//! that has none. Who has most is refused first.
+//! A group is the clients of a network, or the names of a zone. It may take half as many places as are free.
+//! So a single greedy group ends with a third of all places, two with a quarter each. A group without a place
+//! always finds one. The group with most places is refused first.
 //!
 //! Each has a budget of time as well. Clients pay for all that their questions cost. With theirs used up they get no place,
 //! unless hardly any is taken. A zone pays for what its replies cost beyond the usual. With its budget used up, its

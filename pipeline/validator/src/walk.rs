@@ -1,7 +1,7 @@
 //! The way from a trust anchor down to the zone of a name, by DS and DNSKEY records (RFC 4035 section 5).
 //!
-//! A zone is known by its parent's DS records, never by what a signature says of its signer; that is a hint where to
-//! look next, which spares questions about each name between.
+//! A zone is known by its parent's DS records, never by the signer's name in a signature. That name is only a hint where to
+//! look next; it saves questions about the names between.
 
 use std::sync::Arc;
 
