@@ -22,7 +22,7 @@ const SEVERAL: [&str; 11] = [
     "tsig",
 ];
 
-/// What serde says, and what it means to somebody who does not write Rust.
+/// Messages of serde, and their meaning in words of an operator.
 const PLAIN_WORDS: [(&str, &str); 9] = [
     ("expected u8", "allowed: a whole number from 0 to 255"),
     ("expected u16", "allowed: a whole number from 0 to 65535"),

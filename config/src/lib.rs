@@ -1,4 +1,4 @@
-//! What an operator can say: the checked configuration of pmdns.
+//! The checked configuration of pmdns.
 //!
 //! [`Config::load`] reads a TOML file, refuses unknown keys, and checks the rules that concern several
 //! keys. Every error is a sentence that says what to change.

@@ -49,7 +49,7 @@ impl LocalRecord {
     }
 }
 
-/// What is wrong with a local record, and which one it is.
+/// An error in a local record, with the record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("local record `{record}`: {problem}")]
 pub struct LocalError {

@@ -53,7 +53,7 @@ pub struct PortPlan {
     pub tx_queues: u16,
 }
 
-/// A started port: what a driver tells of it while its queues are polled elsewhere.
+/// A started port: its facts and counters, while its queues are polled elsewhere.
 pub trait Nic: Send {
     /// What the port is and can do.
     fn facts(&self) -> &PortFacts;
@@ -85,7 +85,7 @@ pub trait Nic: Send {
     fn close(self: Box<Self>);
 }
 
-/// What a port is and can do; found out before it starts, so that a topology can be planned.
+/// The kind and the capabilities of a port, known before it starts. The topology is planned from them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortFacts {
     /// The name it has in the config.

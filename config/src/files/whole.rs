@@ -15,7 +15,7 @@ use super::SAFE_TO_OPEN;
 
 /// Names that are tried. Even one that is taken already is unlikely.
 const ATTEMPTS: u32 = 8;
-/// What a name that is not final ends with.
+/// The end of a name that is not final.
 const SUFFIX: &[u8] = b".part";
 /// Bytes of the final name that the other one repeats: a name has at most 255 (`NAME_MAX`).
 const MAX_STEM: usize = 200;
@@ -134,7 +134,7 @@ fn inherited(path: &Path, file: &File, own: &Metadata) -> Option<u32> {
     has_group.then(|| old.mode() & 0o775)
 }
 
-/// Removes what a process that was killed has left.
+/// Removes the files of a process that was killed.
 fn remove_abandoned(folder: &Path, stem: &[u8]) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().take(MAX_ENTRIES).flatten() {
         let name = entry.file_name();

@@ -34,7 +34,7 @@ pub struct Cache {
     pub stale_client_timeout_ms: u64,
     /// How long nobody is asked again after that was in vain, in seconds.
     pub stale_backoff: u32,
-    /// What is kept when there is no room for all.
+    /// Which answers a full cache keeps.
     pub eviction: Eviction,
     /// NXDOMAIN for a name is NXDOMAIN for all below it (RFC 8020).
     pub nxdomain_cut: bool,
@@ -67,17 +67,17 @@ impl Default for Cache {
     }
 }
 
-/// What is kept of the cache when there is no room for all.
+/// Which answers a full cache keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Eviction {
-    /// What was learnt last.
+    /// Those learnt last.
     Fifo,
-    /// What was asked for last.
+    /// Those asked for last.
     Lru,
-    /// What is asked for most often.
+    /// Those asked for most often.
     Lfu,
-    /// What was asked for most often in its latest hits (LFU-K).
+    /// Those with the highest rate over their latest hits (LFU-K).
     HitRate,
 }
 

@@ -225,7 +225,7 @@ impl RuntimeFiles {
         own.chain(advice::hugepage_mounts()).collect()
     }
 
-    /// Removes what is left. We held the lock of this folder, so everything of its name was ours.
+    /// Removes the remaining files. We held the lock of this folder, so everything of its name was ours.
     fn remove(&self) {
         let Some(folder) = &self.0 else { return };
         if let Some(prefix) = folder.file_name() {

@@ -1,4 +1,4 @@
-//! A port from configured to running, and what it tells while it runs.
+//! A port from configured to running, and its counters while it runs.
 
 use std::collections::BTreeSet;
 use std::ffi::{CStr, c_int};
@@ -35,7 +35,7 @@ pub struct DpdkNic {
     messages: Vec<String>,
 }
 
-/// What a running port and its queues share. The port stops when the last of them goes.
+/// The part that a running port and its queues share. The port stops when the last of them goes.
 pub(super) struct Started {
     // Dropped in this order: the device gives its frames back before the pool goes.
     pub(super) device: Device,

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! The caller decides what runs next, so jobs can be interleaved step by step. All jobs of a validator share a bounded
-//! cache of what is known about zones. A step that asks for what another job has fetched meanwhile finds it there.
+//! cache of what is known about zones. If another job has fetched the same meanwhile, a step finds it there.
 
 #![forbid(unsafe_code)]
 
@@ -50,7 +50,7 @@ use table::Table;
 /// Steps of one job, at most: a net below the budgets, which end every job that makes sense long before.
 const MAX_STEPS: u32 = 4096;
 
-/// What was asked.
+/// The question of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question<'q> {
     /// Wire format, in any letters.
@@ -61,7 +61,7 @@ pub struct Question<'q> {
     pub qclass: u16,
 }
 
-/// What is to be thought of a reply (RFC 4033 section 5).
+/// The verdict on a reply (RFC 4033 section 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Signed, all the way from a trust anchor.
@@ -76,10 +76,10 @@ pub enum Verdict {
     OverBudget(u16),
 }
 
-/// A verdict, and what it is about.
+/// A verdict with its details.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judgement {
-    /// What is to be thought of the reply.
+    /// The verdict.
     pub verdict: Verdict,
     /// How long it may be kept, in seconds: at most the original TTL, and at most as long as
     /// its signatures are valid (RFC 4035 section 5.3.3).
@@ -106,7 +106,7 @@ pub enum Progress {
     Done(Judgement),
 }
 
-/// Validates replies: what is trusted, and what is known about zones.
+/// Validates replies: trust anchors, and the knowledge about zones.
 #[derive(Debug)]
 pub struct Validator {
     trust: Trust,
@@ -170,7 +170,7 @@ impl Validator {
         job.judgement.clone().map_or(Progress::Working, Progress::Done)
     }
 
-    /// Hands over the reply to what a job asked for; `None`: there is none. What it did not ask for is ignored.
+    /// Hands over the reply to a job's question; `None`: there is none. Replies to other questions are ignored.
     pub fn fetched(&mut self, job: &mut Job, name: &[u8], qtype: u16, reply: Option<&[u8]>) {
         job.fetched(name, qtype, reply);
     }

@@ -1,4 +1,4 @@
-//! What validation may cost: each loop over what a message holds counts against one of these.
+//! The limits of validation: each loop over parts of a message counts against one of these.
 
 /// Bounds of one validator. The defaults are what pmdns runs with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ pub(crate) enum Halt {
     Fetch(crate::name::Name, u16),
 }
 
-/// Counts what a job costs.
+/// Counts the cost of a job.
 #[derive(Debug)]
 pub(crate) struct Meter {
     pub(crate) limits: Limits,

@@ -26,9 +26,9 @@ const IDLE: usize = 8;
 /// What the clients of a network may take of a thread's time: half of it, and a second at once. A site is often one network, so
 /// it gets most of what there is.
 const CLIENTS: Share = Share { part: 2, burst: Duration::from_secs(1) };
-/// What a zone may take beyond [`USUAL_US`] for each reply: a tenth, and half a second at once.
+/// The time a zone may take beyond [`USUAL_US`] for each reply: a tenth, and half a second at once.
 const ZONE: Share = Share { part: 10, burst: Duration::from_millis(500) };
-/// What a reply costs at most that is signed as usual, in microseconds: 16 signatures with elliptic curves or RSA.
+/// The highest cost of a usually signed reply, in microseconds: 16 signatures with elliptic curves or RSA.
 const USUAL_US: u32 = 1000;
 
 /// A place that is taken; it has to be given back.

@@ -23,7 +23,7 @@ const MAX_KEYS: usize = 64;
 /// Digests of keys that are computed for one zone: tags tell most keys apart.
 const MAX_DIGESTS: usize = 32;
 
-/// What a reply about DS records says about a name.
+/// The result of a reply about DS records.
 enum Said {
     /// Its state, for so many seconds.
     State(State, u32),
