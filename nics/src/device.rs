@@ -12,7 +12,7 @@ const OVER_AN_INTERFACE: [&str; 3] = ["net_af_xdp", "net_af_packet", "net_pcap"]
 /// Where the kernel shows devices.
 pub const SYS: &str = "/sys";
 
-/// A fault of a device that the files under `sys` show, and the remedy. `None`: no fault, or they do not show it.
+/// What is wrong with a device, as far as the files under `sys` say, and what to do. `None`: nothing, or they do not say.
 pub fn doubt(sys: &Path, device: &str) -> Option<String> {
     match PciAddress::of(device) {
         Some(address) => doubt_of_pci(sys, address),

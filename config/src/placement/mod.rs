@@ -27,7 +27,7 @@ pub enum StageName {
     RateLimit,
     /// An answer from the cache.
     Lookup,
-    /// Local records and blocked names. A name that is neither is a miss.
+    /// Local records and blocked names; what is neither is a miss.
     Policy,
     /// The answer, written into the frame the query came in.
     Encode,

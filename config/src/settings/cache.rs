@@ -34,7 +34,7 @@ pub struct Cache {
     pub stale_client_timeout_ms: u64,
     /// How long nobody is asked again after that was in vain, in seconds.
     pub stale_backoff: u32,
-    /// Which answers a full cache keeps.
+    /// What is kept when there is no room for all.
     pub eviction: Eviction,
     /// NXDOMAIN for a name is NXDOMAIN for all below it (RFC 8020).
     pub nxdomain_cut: bool,

@@ -1,8 +1,8 @@
-//! A signed DNS hierarchy in memory, for tests of validation. It has a root, zones of every algorithm, NSEC and NSEC3,
-//! wildcards, aliases, and delegations that are secure, insecure or broken.
+//! A signed DNS hierarchy in memory, for tests of validation: a root, zones of every algorithm, NSEC and NSEC3, wildcards,
+//! aliases, and delegations that are secure, insecure or broken.
 //!
-//! [`World::new`] makes it, always the same. [`World::reply`] answers a question as an upstream answers a query with
-//! DO and CD. [`World::truth`] knows the data of a name, and [`oracle`] judges an answer. At [`NOW`] the signatures are valid.
+//! [`World::new`] makes it, always the same. [`World::reply`] answers a question as a resolver would that a forwarder asks
+//! with DO and CD. [`World::truth`] says what is true of a name, and [`oracle`] whether an answer is. [`NOW`] is the time at which signatures are good.
 //! Nothing here shares code with the validator: who signs and who checks must not make the same mistake.
 
 mod authority;
