@@ -1,8 +1,8 @@
 //! DNSSEC validation (RFC 4033 to 4035, 5155, 6840) of a reply as a resolver passes it on.
 //!
 //! Pure: no I/O, no threads, and time is an argument. A [`Job`] is one reply under validation. [`Validator::step`]
-//! does a bounded piece of work. If it needs DS or DNSKEY records, it returns [`Progress::Fetch`]. The caller asks them
-//! upstream (DO=1, CD=1) and hands them over with [`Validator::fetched`].
+//! does a bounded piece of work; it says [`Progress::Fetch`] if it needs DS or DNSKEY records, which the caller asks
+//! upstream (DO=1, CD=1) and hands over with [`Validator::fetched`].
 //!
 //! ```text
 //! start ─► Job ─► step ─► Working ─► step …
@@ -12,7 +12,7 @@
 //! ```
 //!
 //! The caller decides what runs next, so jobs can be interleaved step by step. All jobs of a validator share a bounded
-//! cache of what is known about zones. If another job has fetched the same meanwhile, a step finds it there.
+//! cache of what is known about zones. A step that asks for what another job has fetched meanwhile finds it there.
 
 #![forbid(unsafe_code)]
 
@@ -106,7 +106,7 @@ pub enum Progress {
     Done(Judgement),
 }
 
-/// Validates replies: trust anchors, and the knowledge about zones.
+/// Validates replies: what is trusted, and what is known about zones.
 #[derive(Debug)]
 pub struct Validator {
     trust: Trust,
@@ -170,7 +170,7 @@ impl Validator {
         job.judgement.clone().map_or(Progress::Working, Progress::Done)
     }
 
-    /// Hands over the reply to a job's question; `None`: there is none. Replies to other questions are ignored.
+    /// Hands over the reply to what a job asked for; `None`: there is none. What it did not ask for is ignored.
     pub fn fetched(&mut self, job: &mut Job, name: &[u8], qtype: u16, reply: Option<&[u8]>) {
         job.fetched(name, qtype, reply);
     }
