@@ -18,8 +18,8 @@ pub use frame::{Burst, Frame, MAX_BURST, TooLong, Verified, release};
 pub use heap::{FRAME_ROOM, HeapPool};
 pub use thread::{DataThread, ThreadError, adopt_data_thread};
 
-/// Frames that each core keeps at hand of a DPDK pool, at most one and a half times as many; a pool needs that
-/// much more than what is in use.
+/// Frames of a DPDK pool that each core caches; it may hold one and a half times as many. A pool needs that
+/// many frames beyond those in use.
 pub const POOL_CACHE_FRAMES: u32 = 256;
 
 /// A receive queue of a port.
@@ -53,7 +53,7 @@ pub struct PortPlan {
     pub tx_queues: u16,
 }
 
-/// A started port: what a driver tells of it while its queues are polled elsewhere.
+/// A started port: its facts and counters, while its queues are polled elsewhere.
 pub trait Nic: Send {
     /// What the port is and can do.
     fn facts(&self) -> &PortFacts;
@@ -85,7 +85,7 @@ pub trait Nic: Send {
     fn close(self: Box<Self>);
 }
 
-/// What a port is and can do; found out before it starts, so that a topology can be planned.
+/// The kind and the capabilities of a port, known before it starts. The topology is planned from them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortFacts {
     /// The name it has in the config.

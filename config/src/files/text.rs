@@ -1,5 +1,5 @@
-//! The text of a zone file, made ready for the scanner: times with units, which it does not know, are written out in
-//! seconds, and what is not closed is refused, for it panics at some of that (domain 0.12.3).
+//! Prepares the text of a zone file for the scanner (domain 0.12.3). The scanner does not know times with units, so they are
+//! converted to seconds. It panics at some unclosed brackets and quotes, so these are refused.
 
 /// What is wrong with a line, by its number.
 type Mistake = (u64, &'static str);

@@ -67,17 +67,17 @@ impl Default for Cache {
     }
 }
 
-/// What is kept of the cache when there is no room for all.
+/// Which answers a full cache keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Eviction {
-    /// What was learnt last.
+    /// Those learnt last.
     Fifo,
-    /// What was asked for last.
+    /// Those asked for last.
     Lru,
-    /// What is asked for most often.
+    /// Those asked for most often.
     Lfu,
-    /// What was asked for most often in its latest hits (LFU-K).
+    /// Those with the highest rate over their latest hits (LFU-K).
     HitRate,
 }
 

@@ -74,7 +74,7 @@ pub struct Config {
     pub local: Vec<Local>,
     /// Names answered with NXDOMAIN.
     pub block: Block,
-    /// What is answered without being written down.
+    /// Answers that need no configuration.
     pub policy: Policy,
     /// Zone files, answered from authoritatively.
     #[serde(rename = "zone")]

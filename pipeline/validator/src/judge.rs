@@ -17,7 +17,7 @@ use crate::{Verdict, ede};
 /// Sets beside the claims whose signatures are checked, at most. Others are left out of a secure reply.
 const MAX_BESIDE: usize = 8;
 
-/// What a job is judged with.
+/// The means to judge a job.
 pub(crate) struct Judge<'v> {
     pub(crate) trust: &'v Trust,
     pub(crate) table: &'v mut Table,
@@ -152,7 +152,7 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// What a zone denies in a reply.
+    /// The denial of a zone in a reply.
     pub(crate) fn evidence<'m>(
         &mut self,
         (id, reply): (u32, &'m Reply),
@@ -173,7 +173,7 @@ impl Judge<'_> {
     }
 }
 
-/// What is to be thought of two claims together.
+/// The verdict on two claims together.
 fn worse(one: Verdict, other: Verdict) -> Verdict {
     let rank = |verdict: Verdict| match verdict {
         Verdict::Secure => 0,

@@ -1,9 +1,9 @@
 //! Places for replies under validation, shared fairly: nobody's clients and nobody's zone can take them all, nor all of the
 //! time.
 //!
-//! A group, be it the clients of a network or the names of a zone, may take as many places as half of those that are free.
-//! So one that takes all it can get ends with a third, two with a quarter each, and there always is a place for a group
-//! that has none. Who has most is refused first.
+//! A group is the clients of a network, or the names of a zone. It may take half as many places as are free.
+//! So a single greedy group ends with a third of all places, two with a quarter each. A group without a place
+//! always finds one. The group with most places is refused first.
 //!
 //! Each has a budget of time as well. Clients pay for all that their questions cost. With theirs used up they get no place,
 //! unless hardly any is taken. A zone pays for what its replies cost beyond the usual. With its budget used up, its
@@ -26,9 +26,9 @@ const IDLE: usize = 8;
 /// What the clients of a network may take of a thread's time: half of it, and a second at once. A site is often one network, so
 /// it gets most of what there is.
 const CLIENTS: Share = Share { part: 2, burst: Duration::from_secs(1) };
-/// What a zone may take beyond [`USUAL_US`] for each reply: a tenth, and half a second at once.
+/// The time a zone may take beyond [`USUAL_US`] for each reply: a tenth, and half a second at once.
 const ZONE: Share = Share { part: 10, burst: Duration::from_millis(500) };
-/// What a reply costs at most that is signed as usual, in microseconds: 16 signatures with elliptic curves or RSA.
+/// The highest cost of a usually signed reply, in microseconds: 16 signatures with elliptic curves or RSA.
 const USUAL_US: u32 = 1000;
 
 /// A place that is taken; it has to be given back.

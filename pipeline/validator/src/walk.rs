@@ -1,7 +1,7 @@
 //! The way from a trust anchor down to the zone of a name, by DS and DNSKEY records (RFC 4035 section 5).
 //!
-//! A zone is known by its parent's DS records, never by what a signature says of its signer; that is a hint where to
-//! look next, which spares questions about each name between.
+//! A zone is known by its parent's DS records, never by the signer's name in a signature. That name is only a hint where to
+//! look next; it saves questions about the names between.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ const MAX_KEYS: usize = 64;
 /// Digests of keys that are computed for one zone: tags tell most keys apart.
 const MAX_DIGESTS: usize = 32;
 
-/// What a reply about DS records says about a name.
+/// The result of a reply about DS records.
 enum Said {
     /// Its state, for so many seconds.
     State(State, u32),
