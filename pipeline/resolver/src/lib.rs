@@ -32,7 +32,7 @@ mod upstreams;
 pub mod validation;
 
 pub use answers::responder::{Answered, Deliver};
-pub use cache_jobs::jobs::{Block, Job, Loaded, NotTaken};
+pub use cache_jobs::jobs::{Block, Job, Loaded, NotTaken, TakenIn};
 pub use counters::{
     CacheCounters, CacheSnapshot, Counters, CountersSnapshot, UpstreamCounters, UpstreamSnapshot,
 };

@@ -28,8 +28,23 @@ pub enum Job {
     Purge(Purge, Box<dyn FnOnce(u64)>),
     /// Give every answer that can be found, in blocks, and then an empty one.
     Dump(Box<dyn FnMut(Block) -> Result<(), NotTaken>>),
-    /// Take in what comes, as far as there is nothing newer, and say in the end how many answers were kept.
-    Load(Box<dyn FnMut() -> Loaded>, Box<dyn FnOnce(u64)>),
+    /// Take in what comes, as far as there is nothing newer, and say in the end what became of it.
+    Load(Box<dyn FnMut() -> Loaded>, Box<dyn FnOnce(TakenIn)>),
+}
+
+/// What became of answers that were to be taken in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TakenIn {
+    /// They are in the cache.
+    pub kept: u64,
+    /// They have expired, and may not be served any more.
+    pub expired: u64,
+    /// The cache has answers to the same questions that are no older.
+    pub known: u64,
+    /// A rule had rewritten them: what the upstream said is not known any more.
+    pub rewritten: u64,
+    /// There was no room.
+    pub no_room: u64,
 }
 
 /// Why a block was not taken.
@@ -66,8 +81,8 @@ enum UnderWay {
     },
     Load {
         from: Box<dyn FnMut() -> Loaded>,
-        kept: u64,
-        done: Option<Box<dyn FnOnce(u64)>>,
+        taken: TakenIn,
+        done: Option<Box<dyn FnOnce(TakenIn)>>,
     },
 }
 
@@ -175,18 +190,15 @@ impl Resolver {
                     Err(NotTaken::Unwanted) => true,
                 }
             }
-            UnderWay::Load { from, kept, done } => match from() {
+            UnderWay::Load { from, taken, done } => match from() {
                 Loaded::Entries(entries) => {
-                    *kept += entries
-                        .into_iter()
-                        .map(|entry| u64::from(self.take_back(entry)))
-                        .sum::<u64>();
+                    entries.into_iter().for_each(|entry| self.take_back(entry, taken));
                     false
                 }
                 Loaded::Nothing => false,
                 Loaded::End => {
                     if let Some(done) = done.take() {
-                        done(*kept);
+                        done(*taken);
                     }
                     true
                 }
@@ -212,16 +224,24 @@ impl Resolver {
 
     /// Puts an answer of before into the cache, unless there is one for the same question by now, or it is not what an
     /// upstream said, or is of no use any more: it has expired, and expired answers are not served, or not for so long. What is said of the addresses in it are the rules in use.
-    fn take_back(&mut self, entry: Entry) -> bool {
+    fn take_back(&mut self, entry: Entry, taken: &mut TakenIn) {
         let Head { hash, flags, expires, .. } = entry.head();
         let now = self.context.seconds;
-        if flags & Head::REWRITTEN != 0 || self.stale.usable_until(expires) <= now {
-            return false;
-        }
         let present = self.cache.find(hash).map(|found| Head::read(&self.cache.view(found)));
-        let is_newer = present.is_some_and(|head| head.expires > now || head.expires >= expires);
-        !is_newer
-            && self.writer.insert(&self.responder.encode.rules().respond_again(entry)).is_kept()
+        let is_known = present.is_some_and(|head| head.expires > now || head.expires >= expires);
+        let count = if flags & Head::REWRITTEN != 0 {
+            &mut taken.rewritten
+        } else if self.stale.usable_until(expires) <= now {
+            &mut taken.expired
+        } else if is_known {
+            &mut taken.known
+        } else if self.writer.insert(&self.responder.encode.rules().respond_again(entry)).is_kept()
+        {
+            &mut taken.kept
+        } else {
+            &mut taken.no_room
+        };
+        *count += 1;
     }
 }
 
@@ -247,7 +267,9 @@ impl UnderWay {
         match job {
             Job::Purge(purge, done) => Self::Purge { purge, walk, lost: 0, done: Some(done) },
             Job::Dump(to) => Self::Dump { walk, block: Block::new(), is_walked: false, to },
-            Job::Load(from, done) => Self::Load { from, kept: 0, done: Some(done) },
+            Job::Load(from, done) => {
+                Self::Load { from, taken: TakenIn::default(), done: Some(done) }
+            }
         }
     }
 }
