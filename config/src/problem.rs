@@ -81,6 +81,9 @@ pub enum Problem {
     /// A port's address is no address.
     #[error("has mac={0}, which is no MAC address; write six bytes, as in mac=02:00:00:00:00:01")]
     NoMac(String),
+    /// The machine has not what is asked for.
+    #[error("{0}")]
+    Machine(String),
     /// Names of ports and groups become labels.
     #[error("is `{0}`; allowed: 1 to {MAX_NAME} ASCII letters, digits, `-` and `_`")]
     PlainName(String),
