@@ -39,7 +39,8 @@ fn report(seconds: u64, millions: u64, drops: u64) -> Report {
             ("idle_ticks", ticks / 100 * 20),
             ("housekeeping_ticks", ticks / 100),
         ];
-        turns.into_iter().chain(ticks).map(|(name, value)| (name.to_owned(), value)).collect()
+        let all = turns.into_iter().chain(ticks).chain([("dropped", drops / 2)]);
+        all.map(|(name, value)| (name.to_owned(), value)).collect()
     };
     let front = WorkerReport {
         core: 1,
