@@ -80,7 +80,8 @@ mod tests {
         );
         assert_eq!(before.changed(&before), Vec::<String>::new());
         let after = FixedKeys::of(
-            "[cache]\nsize = \"2MiB\"\n[acl]\nallow = [\"192.0.2.7/32\"]\n[[upstream]]\naddress = \"192.0.2.1:53\"\nsource = \"192.0.2.9\"\n\
+            "[cache]\nsize = \"2MiB\"\n[acl]\nallow = [\"192.0.2.7/32\"]\n\
+             [[upstream]]\naddress = \"192.0.2.1:53\"\nsource = \"192.0.2.9\"\n\
              [[upstream]]\naddress = \"192.0.2.2:53\"\n[[view]]\nname = \"kids\"\nclients = []\n[slowpath]\ncores = [1, 2]\n",
         );
         let expected =

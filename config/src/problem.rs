@@ -115,7 +115,8 @@ pub enum Problem {
     NotEncrypted,
     /// A name has to be looked up somewhere.
     #[error(
-        "is a name, and nobody is named who knows its address; write bootstrap = [\"192.0.2.53:53\"] in [slowpath], or an address here and the name in `name`"
+        "is a name, and nobody is named who knows its address; \
+         write bootstrap = [\"192.0.2.53:53\"] in [slowpath], or an address here and the name in `name`"
     )]
     NoBootstrap,
     /// The client would be given up before the first resolver is.
@@ -135,7 +136,8 @@ pub enum Problem {
     EmptyGroup(String),
     /// Names that no zone claims would have nobody to be asked.
     #[error(
-        "has nobody in the group `{DEFAULT_GROUP}`, which is asked for all names that no [[forward]] claims; leave `group` out of one, or add a [[forward]] with zone = \".\""
+        "has nobody in the group `{DEFAULT_GROUP}`, which is asked for all names that no [[forward]] claims; \
+         leave `group` out of one, or add a [[forward]] with zone = \".\""
     )]
     NoDefault,
     /// An upstream that would never be asked.
@@ -253,7 +255,8 @@ pub enum Problem {
     BlockedWildcard(String),
     /// RFC 1034 section 3.6.2.
     #[error(
-        "is a CNAME at {name}, where `{other}` stands too; a CNAME must be the only record at its name (RFC 1034), so remove one of the two"
+        "is a CNAME at {name}, where `{other}` stands too; \
+         a CNAME must be the only record at its name (RFC 1034), so remove one of the two"
     )]
     CnameNotAlone {
         /// The owner name.

@@ -14,8 +14,8 @@
 //! they are asked. `upstreams` carries plans out and judges replies. `answers` writes what clients get. `validation` and
 //! `cache_jobs` are for themselves.
 //!
-//! Three promises, whatever the upstreams do. A client that is admitted is answered by its deadline or counted. Memory is bounded by
-//! the settings. Once an upstream answers again, so do we.
+//! Three promises, whatever the upstreams do. A client that is admitted is answered by its deadline or counted. Memory
+//! is bounded by the settings. Once an upstream answers again, so do we.
 
 #![forbid(unsafe_code)]
 

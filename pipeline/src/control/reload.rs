@@ -281,7 +281,8 @@ pub fn describe(digest: &Digest) -> String {
     let Digest { local_names, policy_names, skipped_rules, blocked_names, bytes, warnings } =
         digest;
     let mut text = format!(
-        "{local_names} local names (special-use and reverse names included), {policy_names} names in policy zones, {blocked_names} blocked names \
+        "{local_names} local names (special-use and reverse names included), \
+         {policy_names} names in policy zones, {blocked_names} blocked names \
          in {:.1} MiB",
         *bytes as f64 / f64::from(1 << 20)
     );

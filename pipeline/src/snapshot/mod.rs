@@ -160,8 +160,9 @@ impl CacheOrders {
         file.finish()
     }
 
-    /// Takes answers from a file into the cache, as far as they have not expired, or may still be served. If views were others when it was
-    /// written, only answers for clients in none are taken: those of another view might be told to the wrong clients.
+    /// Takes answers from a file into the cache, as far as they have not expired, or may still be served. If views were
+    /// others when it was written, only answers for clients in none are taken: those of another view might be told to
+    /// the wrong clients.
     pub fn load(&self, path: &Path) -> Result<Loaded, SnapshotError> {
         let failed = |source| SnapshotError::Read { path: path.to_owned(), source };
         self.load_from(open_regular(path).map_err(failed)?, path)

@@ -223,7 +223,8 @@ impl Resolver {
     }
 
     /// Puts an answer of before into the cache, unless there is one for the same question by now, or it is not what an
-    /// upstream said, or is of no use any more: it has expired, and expired answers are not served, or not for so long. What is said of the addresses in it are the rules in use.
+    /// upstream said, or is of no use any more: it has expired, and expired answers are not served, or not for so long.
+    /// What is said of the addresses in it are the rules in use.
     fn take_back(&mut self, entry: Entry, taken: &mut TakenIn) {
         let Head { hash, flags, expires, .. } = entry.head();
         let now = self.context.seconds;
