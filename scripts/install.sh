@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the packages that building pmdns needs. With --lab also those of its end-to-end labs. With --vm also those of
 # the labs in an emulated machine (scripts/lab-vm.sh). With --peers also the other servers that scripts/compare.sh compares it with.
+# With --book only mdBook, by cargo: Debian has no package of it.
 # Debian and Ubuntu, as root or by sudo. What is there already is left alone.
 set -euo pipefail
 
@@ -12,6 +13,8 @@ VM=(qemu-system-x86 linux-image-amd64 busybox-static kmod tcpdump python3-venv p
 # From PyPI, into a folder of its own: Debian has no package of it.
 VIRTME=virtme-ng==1.42
 VIRTME_FOLDER=/opt/pmdns-lab
+# Built without optimization: it takes half the time, and the book is small.
+MDBOOK=mdbook@0.5.4
 PEERS=(pdns-recursor dnsdist bind9)
 # Not in every release; one that lacks it compares without it.
 IF_THERE=(knot-resolver)
@@ -20,7 +23,7 @@ declare -A SERVICES=([nsd]=nsd [unbound]=unbound [knot]=knot [pdns-recursor]=pdn
     [bind9]=named [knot-resolver]=kresd@1)
 
 usage() {
-    echo "usage: scripts/install.sh [--lab|--vm|--peers]" >&2
+    echo "usage: scripts/install.sh [--lab|--vm|--peers|--book]" >&2
     exit 2
 }
 
@@ -33,12 +36,18 @@ case "${1-}" in
         wanted+=("${LAB[@]}" "${VM[@]}")
         ;;
     --peers) wanted+=("${LAB[@]}" "${PEERS[@]}" "${IF_THERE[@]}") ;;
+    --book) wanted=() ;;
     *) usage ;;
 esac
 
 if ! command -v cargo > /dev/null; then
     echo "cargo is missing: install Rust (https://rustup.rs), then run this again" >&2
     exit 1
+fi
+if [[ ${1-} == --book ]]; then
+    command -v mdbook > /dev/null || env -u CARGO_TARGET_DIR CARGO_PROFILE_DEV_DEBUG=0 \
+        cargo install --debug --locked --no-default-features --features search "$MDBOOK"
+    exit 0
 fi
 if ! command -v apt-get > /dev/null; then
     echo "no apt-get here; install these by the names your system has for them: ${wanted[*]}" >&2

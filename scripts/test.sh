@@ -3,12 +3,12 @@
 # usage: scripts/test.sh [--fast] [STEP...]
 #
 # Installs what is missing. --fast leaves out the labs, the model check, the instruction counts and the fuzzing.
-# Steps: formatting scripts lints documentation tests without-dpdk loom instructions fuzzing validation labs load-lab pci
+# Steps: formatting scripts lints documentation book tests without-dpdk loom instructions fuzzing validation labs load-lab pci
 # Only by name: bridge (the second lab on bound NICs), vm (pci and bridge), sanitizers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-FAST=(formatting scripts lints documentation tests without-dpdk)
+FAST=(formatting scripts lints documentation book tests without-dpdk)
 SLOW=(loom instructions fuzzing validation labs load-lab pci)
 
 formatting() {
@@ -27,6 +27,12 @@ scripts() {
 lints() { cargo clippy --workspace --all-targets -- -D warnings; }
 
 documentation() { RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items; }
+
+# docs/ as pages with a search, in target/book. config/tests/book.rs checks what mdBook does not.
+book() {
+    scripts/install.sh --book
+    PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin" mdbook build docs --dest-dir "$(realpath "${CARGO_TARGET_DIR:-target}")/book"
+}
 
 tests() { cargo test --workspace; }
 

@@ -2,6 +2,8 @@
 //!
 //! UNSAFETY: reading the counter is an instruction the standard library does not offer as a safe function.
 
+#[cfg(debug_assertions)]
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pmdns_stages::{Context, Tick};
@@ -26,6 +28,8 @@ pub struct Clock {
     start: Tick,
     ticks_per_second: u64,
     first_second: u32,
+    #[cfg(debug_assertions)]
+    stepped: Option<SteppedTime>,
 }
 
 impl Clock {
@@ -38,7 +42,19 @@ impl Clock {
         let (nanoseconds, tick_after) = (before.elapsed().as_nanos(), ticks());
         let ran = u128::from(tick_after.wrapping_sub(tick_before));
         let ticks_per_second = (ran * 1_000_000_000 / nanoseconds.max(1)).max(1) as u64;
-        Self { start: ticks(), ticks_per_second, first_second: 0 }
+        Self {
+            start: ticks(),
+            ticks_per_second,
+            first_second: 0,
+            #[cfg(debug_assertions)]
+            stepped: None,
+        }
+    }
+
+    /// A clock for tests, of nanoseconds: it stands still until `time` goes on.
+    #[cfg(debug_assertions)]
+    pub fn stepped(time: SteppedTime) -> Self {
+        Self { start: 0, ticks_per_second: 1_000_000_000, first_second: 0, stepped: Some(time) }
     }
 
     /// The same clock, which counts seconds from this one.
@@ -49,6 +65,10 @@ impl Clock {
     /// Ticks since the clock was started.
     #[inline]
     pub fn now(&self) -> Tick {
+        #[cfg(debug_assertions)]
+        if let Some(time) = self.stepped {
+            return time.now().as_nanos() as Tick;
+        }
         ticks().wrapping_sub(self.start)
     }
 
@@ -76,6 +96,32 @@ impl Clock {
             now,
             seconds: self.first_second.wrapping_add((now / self.ticks_per_second) as u32),
         }
+    }
+}
+
+/// The time of a clock that tests step. Release builds have no such clock: a hit reads the clock, and must not ask first
+/// which one it is. Copies are the same time, which is never freed.
+#[cfg(debug_assertions)]
+#[derive(Clone, Copy, Debug)]
+pub struct SteppedTime(&'static AtomicU64);
+
+#[cfg(debug_assertions)]
+impl Default for SteppedTime {
+    fn default() -> Self {
+        Self(Box::leak(Box::default()))
+    }
+}
+
+#[cfg(debug_assertions)]
+impl SteppedTime {
+    /// How far it has come.
+    pub fn now(self) -> Duration {
+        Duration::from_nanos(self.0.load(Ordering::Relaxed))
+    }
+
+    /// Lets so much time pass.
+    pub fn advance(self, duration: Duration) {
+        self.0.fetch_add(duration.as_nanos() as u64, Ordering::Relaxed);
     }
 }
 
@@ -114,11 +160,22 @@ mod tests {
 
     #[test]
     fn ticks_and_durations_convert_both_ways() {
-        let clock = Clock { start: 0, ticks_per_second: 2_000_000_000, first_second: 0 };
+        let clock = Clock { start: 0, ticks_per_second: 2_000_000_000, ..Clock::start() };
         assert_eq!(clock.ticks_of(Duration::from_millis(3)), 6_000_000);
         assert_eq!(clock.duration_of(6_000_000), Duration::from_millis(3));
         assert_eq!(clock.context(4_999_999_999).seconds, 2);
         assert_eq!(clock.counting_from(FIRST_SECOND).context(4_999_999_999).seconds, 604_802);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    fn a_stepped_clock_goes_on_only_when_it_is_told_to() {
+        let time = SteppedTime::default();
+        let clock = Clock::stepped(time).counting_from(5);
+        assert_eq!((clock.now(), clock.context(clock.now()).seconds), (0, 5));
+        time.advance(Duration::from_millis(2_500));
+        assert_eq!(clock.duration_of(clock.now()), Duration::from_millis(2_500));
+        assert_eq!(clock.context(clock.now()).seconds, 7);
     }
 
     #[test]

@@ -172,11 +172,22 @@ impl Engine {
         config: &Config,
         topology: Topology,
         facts: &[PortFacts],
-        mut queues: Vec<Queues>,
+        queues: Vec<Queues>,
         pool: FramePool,
     ) -> Result<Self, EngineError> {
         let clock = Clock::start().counting_from(FIRST_SECOND);
-        let seed = random_seed()?;
+        Self::build_from((clock, random_seed()?), config, topology, facts, queues, pool)
+    }
+
+    /// The same with a clock and a seed that a test has chosen.
+    pub(crate) fn build_from(
+        (clock, seed): (Clock, Seed),
+        config: &Config,
+        topology: Topology,
+        facts: &[PortFacts],
+        mut queues: Vec<Queues>,
+        pool: FramePool,
+    ) -> Result<Self, EngineError> {
         let (arena, arena_report) =
             Arena::new(config.cache.size.bytes(), config.cache.pages, cache_node(config, facts))?;
         let (cache, writers) = Cache::new(arena, topology.slow_path_threads, seed)?;
@@ -361,7 +372,7 @@ fn cache_node(config: &Config, facts: &[PortFacts]) -> Option<u32> {
     config.cache.numa_node.or_else(|| facts.first()?.numa_node)
 }
 
-fn random_seed() -> Result<Seed, EngineError> {
+pub(crate) fn random_seed() -> Result<Seed, EngineError> {
     Ok(Seed::new(random()?))
 }
 

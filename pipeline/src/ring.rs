@@ -1,11 +1,11 @@
 //! A ring carries values from one core to the next.
 //!
 //! One core pushes, one core pops; each holds its own end. Nothing blocks: a full ring refuses, an empty
-//! one gives nothing. Underneath is `rtrb`; this file adds bursts, and the names we use.
+//! one gives nothing. The ring is `rtrb`'s; this file adds batches and counters.
 //!
-//! A crossing costs what it takes to fetch lines from the other core. The sender saves some of that: it looks
-//! how far the receiver is only when the slots it knows to be free do not suffice, and after a push it asks for
-//! the lines of the next one, which come while it works on something else.
+//! The cost of a crossing is the cache lines that come from the other core. The sender avoids some: it reads the
+//! receiver's position only when it does not know enough free slots. After a push it prefetches the lines of
+//! the next slots, which arrive while it works on something else.
 
 use std::mem::{self, MaybeUninit};
 use std::ptr;
@@ -34,7 +34,15 @@ pub struct RingReceiver<T> {
     gauge: Arc<RingGauge>,
 }
 
-/// A ring with room for `capacity` values, all of it taken now.
+/// A ring with room for `capacity` values. All of its memory is taken now.
+///
+/// ```
+/// # use pmdns::ring::ring;
+/// let (mut sender, mut receiver) = ring(2);
+/// let core = std::thread::spawn(move || sender.push("a miss").unwrap());
+/// core.join().unwrap();
+/// assert_eq!(receiver.pop(), Some("a miss"));
+/// ```
 pub fn ring<T>(capacity: usize) -> (RingSender<T>, RingReceiver<T>) {
     let (sender, receiver) = rtrb::RingBuffer::new(capacity);
     let gauge = Arc::new(RingGauge::new(capacity));
@@ -44,6 +52,12 @@ pub fn ring<T>(capacity: usize) -> (RingSender<T>, RingReceiver<T>) {
 
 impl<T> RingSender<T> {
     /// Pushes one value; a full ring gives it back.
+    ///
+    /// ```
+    /// # let (mut sender, _receiver) = pmdns::ring::ring(1);
+    /// assert_eq!(sender.push(1), Ok(()));
+    /// assert_eq!(sender.push(2), Err(2), "there is one slot");
+    /// ```
     #[inline]
     pub fn push(&mut self, value: T) -> Result<(), T> {
         self.slots.push(value).map_err(|rtrb::PushError::Full(value)| {
@@ -53,7 +67,14 @@ impl<T> RingSender<T> {
     }
 
     /// Pushes values from the front of `batch` until the ring is full, and says how many. They become
-    /// visible to the other side at once; what did not fit stays in `batch`.
+    /// visible to the other side together. The others stay in `batch`.
+    ///
+    /// ```
+    /// # let (mut sender, _receiver) = pmdns::ring::ring(4);
+    /// let mut batch: arrayvec::ArrayVec<u32, 8> = (0..6).collect();
+    /// assert_eq!(sender.push_batch(&mut batch), 4);
+    /// assert_eq!(batch.as_slice(), [4, 5]);
+    /// ```
     #[inline]
     pub fn push_batch<const N: usize>(&mut self, batch: &mut ArrayVec<T, N>) -> usize {
         let count = self.room(batch.len());
@@ -74,6 +95,12 @@ impl<T> RingSender<T> {
     }
 
     /// Pushes the first of `count` values, as many as fit, and says how many. They are made in their slots.
+    ///
+    /// ```
+    /// # let (mut sender, mut receiver) = pmdns::ring::ring(4);
+    /// assert_eq!(sender.push_from((1..).map(|number| number * 10), 2), 2);
+    /// assert_eq!((receiver.pop(), receiver.pop(), receiver.pop()), (Some(10), Some(20), None));
+    /// ```
     #[inline]
     pub fn push_from(&mut self, values: impl Iterator<Item = T>, count: usize) -> usize {
         let count = self.room(count);
@@ -85,18 +112,35 @@ impl<T> RingSender<T> {
     }
 
     /// How many slots there are.
+    ///
+    /// ```
+    /// # let (sender, _receiver) = pmdns::ring::ring::<u8>(1024);
+    /// assert_eq!(sender.capacity(), 1024);
+    /// ```
     pub fn capacity(&self) -> usize {
         self.slots.buffer().capacity()
     }
 
-    /// How many slots are free; it looks anew only if less than `enough` are known to be.
+    /// How many slots are free. The receiver's position is read only if fewer than `enough` are known to be free.
+    ///
+    /// ```
+    /// # let (mut sender, _receiver) = pmdns::ring::ring(4);
+    /// sender.push('a').unwrap();
+    /// assert_eq!(sender.free(4), 3);
+    /// ```
     #[inline]
     pub fn free(&self, enough: usize) -> usize {
         let known = self.slots.cached_slots();
         if known < enough { self.slots.slots() } else { known }
     }
 
-    /// Counts values as refused that there was no room to push.
+    /// Counts `count` values as refused, for a caller that found no room for them.
+    ///
+    /// ```
+    /// # let (sender, receiver) = pmdns::ring::ring::<u8>(4);
+    /// sender.refuse(3);
+    /// assert_eq!(receiver.gauge().refused(), 3);
+    /// ```
     pub fn refuse(&self, count: usize) {
         self.gauge.refuse(count);
     }
@@ -131,12 +175,28 @@ impl<T> RingSender<T> {
 
 impl<T> RingReceiver<T> {
     /// Pops one value.
+    ///
+    /// ```
+    /// # let (mut sender, mut receiver) = pmdns::ring::ring(4);
+    /// sender.push('a').unwrap();
+    /// assert_eq!(receiver.pop(), Some('a'));
+    /// assert_eq!(receiver.pop(), None);
+    /// ```
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
         self.slots.pop().ok()
     }
 
     /// Pops up to `limit` values into `batch`, as far as it has room, and says how many.
+    ///
+    /// ```
+    /// # let (mut sender, mut receiver) = pmdns::ring::ring(4);
+    /// sender.push_from(0..4, 4);
+    /// let mut batch = arrayvec::ArrayVec::<u32, 3>::new();
+    /// assert_eq!(receiver.pop_batch(&mut batch, 2), 2, "as many as asked for");
+    /// assert_eq!(receiver.pop_batch(&mut batch, 2), 1, "as many as fit");
+    /// assert_eq!(batch.as_slice(), [0, 1, 2]);
+    /// ```
     #[inline]
     pub fn pop_batch<const N: usize>(&mut self, batch: &mut ArrayVec<T, N>, limit: usize) -> usize {
         let waiting = self.slots.slots();
@@ -151,26 +211,65 @@ impl<T> RingReceiver<T> {
     }
 
     /// Publishes how full the ring was whenever a batch was popped.
+    ///
+    /// ```
+    /// # let (mut sender, mut receiver) = pmdns::ring::ring(4);
+    /// # let mut batch = arrayvec::ArrayVec::<u32, 4>::new();
+    /// sender.push_from(0..3, 3);
+    /// receiver.pop_batch(&mut batch, 4);
+    /// assert_eq!(receiver.gauge().occupancy().max, 0, "not yet published");
+    /// receiver.publish();
+    /// assert_eq!(receiver.gauge().occupancy().max, 3);
+    /// ```
     pub fn publish(&self) {
         self.gauge.publish(&self.occupancy);
     }
 
-    /// What both ends have counted, for anybody to read.
+    /// The counters of both ends, for any thread to read.
+    ///
+    /// ```
+    /// # let (mut sender, receiver) = pmdns::ring::ring(1);
+    /// let gauge = receiver.gauge();
+    /// sender.push('a').unwrap();
+    /// sender.push('b').unwrap_err();
+    /// assert_eq!((gauge.capacity(), gauge.refused()), (1, 1));
+    /// ```
     pub fn gauge(&self) -> Arc<RingGauge> {
         Arc::clone(&self.gauge)
     }
 
-    /// How many values wait.
+    /// The number of values that wait.
+    ///
+    /// ```
+    /// # let (mut sender, receiver) = pmdns::ring::ring(4);
+    /// sender.push('a').unwrap();
+    /// assert_eq!(receiver.len(), 1);
+    /// ```
     pub fn len(&self) -> usize {
         self.slots.slots()
     }
 
-    /// Whether none waits.
+    /// Whether no value waits.
+    ///
+    /// ```
+    /// # let (sender, receiver) = pmdns::ring::ring::<u8>(4);
+    /// assert!(receiver.is_empty());
+    /// # drop(sender);
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// Whether none waits and none will come, because the other end is gone.
+    /// Whether no value waits and none will come, because the sender was dropped.
+    ///
+    /// ```
+    /// # let (mut sender, mut receiver) = pmdns::ring::ring(4);
+    /// sender.push('a').unwrap();
+    /// drop(sender);
+    /// assert!(!receiver.has_ended(), "one value still waits");
+    /// receiver.pop();
+    /// assert!(receiver.has_ended());
+    /// ```
     pub fn has_ended(&self) -> bool {
         // In this order: what was pushed before the sender went is seen by the second look.
         self.slots.is_abandoned() && self.slots.is_empty()

@@ -154,7 +154,7 @@ pub fn run(config: &Config, path: &Path) -> Result<Report, RunError> {
         if transfers.has_news() {
             reloader.note_news();
         }
-        if reloader.turn()
+        if reloader.turn(Instant::now())
             && let Err(error) = transfers.follow(reloader.config())
         {
             tracing::error!("{error}; the zones of before are transferred");

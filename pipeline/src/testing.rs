@@ -4,8 +4,10 @@ use pmdns_config::Config;
 use pmdns_nics::{Burst, Frame, FramePool, HeapPool, MAX_BURST, Queues, memory};
 use pmdns_stages::cache::Entry;
 use pmdns_stages::testing::{Query, Record, entry_of, frame_from};
+use pmdns_stages::wire::name::Seed;
 
-use crate::engine::{Engine, Gauges};
+use crate::clock::{Clock, FIRST_SECOND};
+use crate::engine::{Engine, Gauges, random_seed};
 use crate::ports::AllPortNews;
 use crate::rules::RulesPublisher;
 use crate::slowpath::{Parts, SlowPathParts};
@@ -60,14 +62,23 @@ pub struct Rig {
 impl Rig {
     /// Builds an engine for `config`, whose placements may name any core.
     pub fn new(config: &Config) -> Self {
+        let clock = Clock::start().counting_from(FIRST_SECOND);
+        let seed = random_seed().expect("the system has random numbers");
+        Self::of(config, clock, seed, FRAMES)
+    }
+
+    /// The same with this clock, this seed of all hashes, and so many frames.
+    pub fn of(config: &Config, clock: Clock, seed: Seed, frames: usize) -> Self {
         let all_cores: Vec<usize> = (0..64).collect();
         let queues = 8;
         let (nic, near, far) = memory::link("p0", 0, queues, DEPTH);
         let facts = [pmdns_nics::Nic::facts(&nic).clone()];
         let topology = Topology::plan(config, &facts, &all_cores).expect("a lawful placement");
-        let pool = FramePool::Heap(HeapPool::new(FRAMES));
-        let engine = Engine::build(config, topology, &facts, vec![near], pool.clone())
-            .expect("the engine can be built");
+        let pool = FramePool::Heap(HeapPool::new(frames));
+        let queues = vec![near];
+        let engine =
+            Engine::build_from((clock, seed), config, topology, &facts, queues, pool.clone())
+                .expect("the engine can be built");
         let Engine { workers, slow_path, gauges, rules, news, .. } = engine;
         let rules = rules.expect("nobody took them");
         Self { workers, slow_path, gauges, rules, news, pool, far }

@@ -171,27 +171,36 @@ impl Worker {
         while !stop.load(Ordering::Relaxed) {
             idler.after(self.turn());
         }
-        self.drain(&mut idler);
+        self.close_ports();
+        while !self.has_ended() {
+            idler.after(self.turn());
+        }
     }
 
-    /// Lets the rings run dry, in the order of the line: what feeds this core ends first.
-    fn drain(&mut self, idler: &mut Idler) {
+    /// Takes no more frames from ports: the worker is to end.
+    pub fn close_ports(&mut self) {
         for inlet in &mut self.inlets {
             if matches!(inlet.source, Source::Port(_)) {
                 inlet.source = Source::Closed;
             }
         }
-        while !self.inlets.iter().all(|inlet| inlet.source.has_ended()) {
-            idler.after(self.turn());
+    }
+
+    /// Whether everything under way has left this core, which no longer polls ports. The rings run dry in the order of the
+    /// line: what feeds this core ends first.
+    pub fn has_ended(&mut self) -> bool {
+        if !self.inlets.iter().all(|inlet| inlet.source.has_ended()) {
+            return false;
         }
         // The slow path ends when no core can send it a miss any more, and then its answers end.
         self.misses.clear();
-        while !self.answers.iter().all(RingReceiver::has_ended) {
-            idler.after(self.turn());
+        if !self.answers.iter().all(RingReceiver::has_ended) {
+            return false;
         }
         self.tally.published_ticks = self.clock.now();
         self.publish();
         self.rings_out.clear();
+        true
     }
 
     fn publish(&self) {

@@ -275,7 +275,7 @@ fn a_wrong_file_keeps_the_rules_and_says_why() {
                 assert_eq!(request, Request::Reload);
                 reloader.ask_for(client);
             });
-            reloader.turn();
+            reloader.turn(Instant::now());
             for thread in &mut slow_path {
                 thread.rules.look(|_| {});
             }
@@ -357,7 +357,7 @@ fn news_of_a_file_are_taken_without_the_configuration() {
     let start = Instant::now();
     while rcode(&mut rig, "one.example. A") != nxdomain {
         assert!(start.elapsed() < ORDER_PATIENCE, "the rules come");
-        assert!(!reloader.turn(), "the configuration is the same");
+        assert!(!reloader.turn(Instant::now()), "the configuration is the same");
         rig.slow_path.iter_mut().for_each(|thread| thread.rules.look(|_| {}));
     }
     assert_eq!(rcode(&mut rig, "two.example. A"), None, "a miss, which goes to the slow path");

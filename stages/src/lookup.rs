@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use crate::cache::{Cache, EntryRef, Head, Key, Probe, Sampler, Words, answers};
+use crate::cache::{Cache, EntryRef, Found, Head, Key, Probe, Sampler, Words};
 use crate::packet::{Answer, Batch, MAX_BATCH, Packet, Who};
 use crate::policy::Ruleset;
 use crate::step::{Exits, Reason, Run, Step};
@@ -53,13 +53,11 @@ impl Lookup {
     /// Where a packet goes whose answer would be `found`.
     #[inline(always)]
     fn decide(&self, packet: &mut Packet, found: EntryRef, context: &Context) -> Step {
-        let entry = self.cache.view(found);
-        let matches = answers(&entry, &Key::of(packet.query()));
-        let head = Head::read(&entry);
-        if !matches || head.expires <= context.seconds || !entry.is_valid() {
+        let found = self.cache.read(found, &Key::of(packet.query()));
+        let Some(Found { head, .. }) = found.filter(|found| found.is_fresh(context.seconds)) else {
             packet.answer = Answer::None;
             return Step::at(StageName::Policy);
-        }
+        };
         if head.passed == self.rules.generation() && !packet.layout.who.is(Who::RULED) {
             return Step::at(StageName::Encode);
         }

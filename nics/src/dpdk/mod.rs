@@ -19,12 +19,39 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Everything made here keeps the environment alive, and a port keeps its pool alive, so the order in
-//! which they are dropped cannot go wrong; only frames do not. A frame that is still held when its pool
-//! goes makes the pool (and the environment) stay until the process ends.
+//! # A reading order
 //!
-//! After `close` no hugepage files and no runtime files are left. A process that was killed leaves both,
-//! and they do no harm: whichever DPDK process starts next takes them away.
+//! A port's start, from top to bottom. Read [`crate::Frame`] and the traits of the crate's root first.
+//!
+//! 1. `eal.rs`, [`Eal::init`]: the arguments, then `rte_eal_init`. The calling thread keeps its
+//!    CPUs. [`arguments`] adds an `-a` for each of our PCI devices, so that DPDK takes no other.
+//!    `log.rs` catches what DPDK logs, and `advice.rs` turns it into an error that says what to
+//!    change.
+//! 2. `mempool.rs`, [`Mempool::new`]: the frames. They exist before any port that receives into
+//!    them.
+//! 3. `port.rs`, [`Eal::open`]: `find_or_plug` finds the device, or plugs it in (`rte_dev_probe`).
+//!    `facts` asks what it can do: queues, descriptors, offloads, NUMA node. The topology is
+//!    planned from these facts, so nothing is configured yet.
+//! 4. `start.rs`, [`ClosedPort::start`]: `check_queues`, then `bring_up`. That is `configuration`
+//!    (RSS by address, checksums, VLAN filter), `rte_eth_dev_configure`, `set_up_queues`,
+//!    `rte_eth_dev_start`, `choose_what_to_hear` (multicast, promiscuous) and `let_vlans_in`. Then
+//!    it watches for the removal of the device (`removal.rs`), makes the queues, and waits for the
+//!    link.
+//! 5. `queue.rs`: `Rx::receive` and `Tx::transmit`, the only code here that a data core runs for
+//!    each burst.
+//! 6. `thread.rs`, [`adopt_thread`]: registers a worker's thread, so that it has a cache of free
+//!    frames.
+//! 7. [`DpdkNic`] in `start.rs`: counters, link, removal. `Device` in `port.rs`: its drop stops
+//!    the port and unplugs the device.
+//!
+//! # Ownership
+//!
+//! Everything made here keeps the environment alive, and a port keeps its pool alive. So they may be dropped in any
+//! order, with one exception: frames. A frame that is still held when its pool goes makes the pool and the
+//! environment stay until the process ends.
+//!
+//! After `close` no hugepage files and no runtime files are left. A process that was killed leaves both. They do no
+//! harm: the next DPDK process that starts removes them.
 
 mod advice;
 mod eal;

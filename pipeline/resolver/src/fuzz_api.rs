@@ -3,8 +3,9 @@
 use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::name::Seed;
 
-use crate::questions::query::{Query, Question, ReplyKind};
+use crate::questions::question::Question;
 use crate::upstreams::letter_case::LetterCase;
+use crate::upstreams::query::{Query, ReplyKind};
 
 /// A query that was sent upstream for a client.
 #[derive(Debug)]

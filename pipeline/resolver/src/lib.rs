@@ -10,9 +10,10 @@
 //! ([`Resolver::set_time`]) and what has come, then lets the resolver go on ([`Resolver::turn`]), and does what that wants done
 //! ([`Resolver::next_output`]). The resolver never waits, opens nothing, starts nothing and reads no clock.
 //!
-//! Reading order: [`resolver`] takes misses in and ends questions. `questions` has those under way and the plans by which
-//! they are asked. `upstreams` carries plans out and judges replies. `answers` writes what clients get. `validation` and
-//! `cache_jobs` are for themselves.
+//! Reading order: [`resolver`] takes misses in, has them asked, and ends questions. It connects the rooms, and no room knows it.
+//! `questions` has the questions under way, and the plans by which they are asked. `upstreams` sends queries and says what came of
+//! them. `answers` reads and writes the cache, and writes what clients get. `cache_jobs` and `validation` stand beside them. The rooms'
+//! arrows go one way: `questions` ◄ `upstreams` ◄ `answers` ◄ `cache_jobs`, and `questions` ◄ `validation`.
 //!
 //! Three promises, whatever the upstreams do. A client that is admitted is answered by its deadline or counted. Memory
 //! is bounded by the settings. Once an upstream answers again, so do we.
@@ -28,6 +29,7 @@ mod output;
 mod questions;
 mod random;
 mod resolver;
+mod timers;
 mod upstreams;
 pub mod validation;
 
@@ -38,9 +40,9 @@ pub use counters::{
 };
 pub use output::Output;
 pub use questions::prefixes::PrefixLengths;
-pub use questions::query::Query;
 pub use random::Random;
 pub use resolver::{Means, Parts, Resolver, Time};
+pub use upstreams::Route;
 pub use upstreams::encrypted;
-pub use upstreams::exchange::Route;
+pub use upstreams::query::Query;
 pub use upstreams::udp_batch::MAX_DATAGRAM;

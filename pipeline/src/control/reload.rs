@@ -181,8 +181,13 @@ impl Reloader {
         &self.latest
     }
 
-    /// Goes on with what is under way. Never waits. Whether another configuration is in use from now on.
-    pub fn turn(&mut self) -> bool {
+    /// Whether files are being read.
+    pub fn is_reading(&self) -> bool {
+        matches!(&self.stage, Stage::Reading(thread) if !thread.is_finished())
+    }
+
+    /// Goes on with what is under way, at this time. Never waits. Whether another configuration is in use from now on.
+    pub fn turn(&mut self, now: Instant) -> bool {
         let mut is_other = false;
         match std::mem::replace(&mut self.stage, Stage::Idle) {
             Stage::Idle => {}
@@ -190,15 +195,14 @@ impl Reloader {
                 match thread.join().unwrap_or(Err(ReloadError::Ended)) {
                     Ok(read) => {
                         is_other = read.is_other;
-                        self.lend(read);
+                        self.lend(read, now);
                     }
-                    Err(error) => self.fail(&error),
+                    Err(error) => self.fail(&error, now),
                 }
             }
-            Stage::Lent(text) if !self.publisher.collect() => self.succeed(&text),
+            Stage::Lent(text) if !self.publisher.collect() => self.succeed(&text, now),
             under_way => self.stage = under_way,
         }
-        let now = Instant::now();
         if (self.asked || self.news.are_due(now)) && matches!(self.stage, Stage::Idle) {
             self.begin(now);
         }
@@ -215,13 +219,13 @@ impl Reloader {
         let thread = std::thread::Builder::new().name("reload".into());
         match thread.spawn(move || read(&path, latest, builder)) {
             Ok(thread) => self.stage = Stage::Reading(thread),
-            Err(error) => self.fail(&ReloadError::Thread(error)),
+            Err(error) => self.fail(&ReloadError::Thread(error), now),
         }
     }
 
-    fn lend(&mut self, Read { config, fixed, fresh, .. }: Read) {
+    fn lend(&mut self, Read { config, fixed, fresh, .. }: Read, now: Instant) {
         if config.scope_map() != self.running.scope_map() {
-            return self.fail(&ReloadError::Views);
+            return self.fail(&ReloadError::Views, now);
         }
         let text = describe(&fresh.digest);
         for warning in config.warnings().iter().chain(&fresh.digest.warnings) {
@@ -233,15 +237,15 @@ impl Reloader {
         self.stage = Stage::Lent(format!("{text}{rest}"));
     }
 
-    fn succeed(&mut self, text: &str) {
+    fn succeed(&mut self, text: &str, now: Instant) {
         self.news.settle();
-        let seconds = self.started.elapsed().as_secs_f64();
+        let seconds = now.duration_since(self.started).as_secs_f64();
         tracing::info!("reloaded in {seconds:.1} s: {text}");
         self.tell(&format!("ok {text}\n"));
     }
 
-    fn fail(&mut self, error: &ReloadError) {
-        self.news.fail(Instant::now());
+    fn fail(&mut self, error: &ReloadError, now: Instant) {
+        self.news.fail(now);
         tracing::error!("not reloaded, the rules in use stay: {error}");
         self.tell(&format!("error: {error}\n"));
     }
@@ -304,10 +308,10 @@ mod tests {
 
     /// Turns until no reload is under way.
     fn finish(reloader: &mut Reloader) {
-        reloader.turn();
+        reloader.turn(Instant::now());
         while !matches!(reloader.stage, Stage::Idle) {
             std::thread::yield_now();
-            reloader.turn();
+            reloader.turn(Instant::now());
         }
     }
 

@@ -46,6 +46,7 @@ mod index;
 mod log;
 mod negative;
 mod purge;
+mod read;
 mod reply;
 mod room;
 mod scrub;
@@ -64,6 +65,7 @@ pub use entry::{Entry, Head, Key, MAX_RECORDS, NameBuffer, Parts, Words, answers
 pub use geometry::CacheError;
 pub use hits::{Hit, MAX_SAMPLES, Sampler};
 pub use purge::Purge;
+pub use read::Found;
 pub use reply::{Lifetimes, Unusable};
 pub use walk::{Verdict, Walk};
 pub use writer::{CacheStats, Inserted, Retention, Writer};

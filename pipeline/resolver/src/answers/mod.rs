@@ -1,7 +1,130 @@
-//! Answers: what clients get, from an upstream, from the cache, or by a rule.
+//! Answers: where they are kept, and what clients get of them. Nobody is asked here.
 
 pub(crate) mod aliases;
 pub(crate) mod nxdomain_cut;
 pub(crate) mod responder;
 pub(crate) mod stale;
+pub(crate) mod store;
 pub(crate) mod subnets;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use pmdns_stages::Context;
+use pmdns_stages::cache::{Entry, EntryRef, Found, Head};
+use pmdns_stages::policy::Ruleset;
+
+use crate::counters::{Counters, count};
+use crate::questions::pending::Waiter;
+use crate::questions::question::{Question, Rule};
+use crate::upstreams::replies::Answer;
+use responder::Responder;
+use stale::Stale;
+use store::Store;
+use subnets::Subnets;
+
+/// The answers of one thread.
+pub(crate) struct Answers {
+    pub(crate) store: Store,
+    pub(crate) subnets: Subnets,
+    pub(crate) stale: Stale,
+    pub(crate) responder: Responder,
+    /// Whether NXDOMAIN is for all names below.
+    pub(crate) cuts_at_nxdomain: bool,
+    pub(crate) counters: Arc<Counters>,
+    /// The time of this turn, as the stages see it.
+    pub(crate) context: Context,
+}
+
+impl Answers {
+    /// The rules in use.
+    pub(crate) fn rules(&self) -> &Ruleset {
+        self.responder.encode.rules()
+    }
+
+    /// Where the answer to a question is in the cache, if it is fresh and may be given to who asks.
+    pub(crate) fn find(&self, question: &Question) -> Option<EntryRef> {
+        self.usable(question).map(|found| found.entry)
+    }
+
+    /// A copy of the same.
+    pub(crate) fn known(&self, question: &Question) -> Option<Entry> {
+        self.usable(question)?.copy()
+    }
+
+    fn usable(&self, question: &Question) -> Option<Found<'_>> {
+        if matches!(question.rule(), Rule::Alias(..)) {
+            return None;
+        }
+        let found = self.store.get(question)?;
+        // Who is exempt from rules gets what no rule has changed. What is not to be given is no answer.
+        let is_changed = found.head.flags & Head::REWRITTEN != 0 && question.rule() != Rule::None;
+        let is_usable = found.is_fresh(self.context.seconds) && !is_changed;
+        (is_usable && found.head.rcode != Head::SILENT).then_some(found)
+    }
+
+    /// The expired answer to `question`, as clients get it. This is the one place where it is made.
+    pub(crate) fn stale_answer(&self, question: &Question) -> Option<Entry> {
+        // What the cache has is not for those whom rules treat otherwise.
+        if !self.stale.is_served || question.rule() != Rule::None {
+            return None;
+        }
+        let found = self.store.get(question)?;
+        let now = self.context.seconds;
+        if now >= self.stale.usable_until(found.head.expires) {
+            return None;
+        }
+        Some(found.copy()?.stale(now, self.stale.ttl))
+    }
+
+    /// Answers with an expired answer.
+    pub(crate) fn give_stale(&mut self, waiter: &Waiter, entry: &Entry) {
+        self.responder.entry(waiter, entry, 0, &self.context, |counters| &counters.stale);
+    }
+
+    /// An upstream's answer to a question, and what rules make of that.
+    pub(crate) fn judged(&self, question: &Question, entry: Entry, reply: &[u8]) -> Entry {
+        let (rules, key) = (self.rules(), question.key());
+        match question.rule() {
+            Rule::Exempt(zone) => rules.respond_before(entry, key, reply, zone),
+            _ => rules.respond(entry, key, reply),
+        }
+    }
+
+    /// Puts an answer into the cache, unless it is for its askers only (TTL 0). What was there for the same
+    /// question is out of date either way. An answer for one network goes elsewhere.
+    pub(crate) fn keep(&mut self, question: &Question, Answer { entry, network }: &Answer) {
+        let Some(entry) = self.to_keep(question, entry) else { return };
+        let is_fresh = entry.head().expires > self.context.seconds;
+        if let Some(network) = *network {
+            if is_fresh {
+                self.subnets.keep(question, network, entry.into_owned(), &self.counters);
+            }
+            return;
+        }
+        if let Some(is_kept) = self.store.keep(&entry, is_fresh) {
+            let counters = &self.counters;
+            count(if is_kept { &counters.inserted } else { &counters.not_cached });
+        }
+    }
+
+    /// What the cache is to keep of the answer to a question; `None`: nothing, for others would get something else.
+    fn to_keep<'e>(&self, question: &Question, entry: &'e Entry) -> Option<Cow<'e, Entry>> {
+        let rules = self.rules();
+        match question.rule() {
+            Rule::None => Some(Cow::Borrowed(entry)),
+            Rule::Exempt(_) => {
+                let for_others = rules.respond_again(entry.clone());
+                (for_others.head().flags & Head::REWRITTEN == 0).then_some(Cow::Owned(for_others))
+            }
+            Rule::Alias(found, _) => {
+                let is_fresh = entry.head().expires > self.context.seconds;
+                (is_fresh && rules.shares_alias(question.key(), found)).then(|| {
+                    let mut entry = entry.clone();
+                    entry.set_passed(rules.generation());
+                    Cow::Owned(entry)
+                })
+            }
+        }
+    }
+}

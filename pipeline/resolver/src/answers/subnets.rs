@@ -6,28 +6,17 @@
 
 use std::hash::BuildHasherDefault;
 use std::num::NonZeroUsize;
-use std::rc::Rc;
 
 use lru::LruCache;
 use pmdns_config::{ClientSubnet as Settings, SubnetPolicy};
-use pmdns_stages::cache::{Entry, Head};
+use pmdns_stages::cache::Entry;
 use pmdns_stages::miss::Miss;
-use pmdns_stages::wire::edns::{option, option_in};
 use pmdns_stages::wire::name::Seed;
 use pmdns_stages::wire::subnet::Subnet;
 
 use crate::counters::{Counters, count, lower};
 use crate::questions::pending::AsHashed;
-use crate::questions::query::{Proof, Question};
-use crate::resolver::Resolver;
-
-/// What an upstream answered.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) entry: Entry,
-    /// The network it is for; none: it is for everybody.
-    pub(crate) network: Option<Subnet>,
-}
+use crate::questions::question::Question;
 
 /// The answers that are for one network only.
 pub(crate) struct Subnets {
@@ -116,83 +105,16 @@ impl Subnets {
     }
 }
 
-impl Resolver {
-    /// What a client asks, for the network that upstreams will be told, and what rules make of it.
-    pub(crate) fn question(&self, miss: &Miss) -> Question {
-        let seed = self.cache.seed();
-        let question = Question::of(miss, seed).validating(self.validation.is_on());
-        let mut question = question.under(self.rule_of(miss), seed);
-        if let Some(subnet) = self.subnets.told(miss)
-            && self.groups.tells_subnets(question.key())
-        {
-            question.ask_for(Some(subnet), seed);
-        }
-        question
-    }
-
-    /// The question as it is put to an upstream.
-    pub(crate) fn as_told(&self, question: &Rc<Question>, upstream: usize) -> Rc<Question> {
-        let may_know = self.upstreams[upstream].client_subnet;
-        if may_know || question.subnet().is_none() {
-            return Rc::clone(question);
-        }
-        let mut told = Question::clone(question);
-        told.ask_for(None, self.cache.seed());
-        Rc::new(told)
-    }
-}
-
-/// A reply is about another network than its query, or about none.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct OtherSubnet;
-
-/// The network that the answer in a reply is for, whose query was for `sent`; none: it is for everybody.
-pub(crate) fn network_of(
-    reply: &[u8],
-    entry: &Entry,
-    sent: Subnet,
-    proof: Proof,
-) -> Result<Option<Subnet>, OtherSubnet> {
-    let scope = match option_in(reply, option::SUBNET) {
-        // One name may be asked for many networks at once, and a forger need not know which: he leaves the option out,
-        // and has that many queries to hit.
-        None if proof == Proof::Guessed => return Err(OtherSubnet),
-        // RFC 7871 section 7.3: as with a scope of zero.
-        None => 0,
-        Some(data) => match Subnet::read(data) {
-            Some((source, scope)) if source == sent => scope,
-            Some((source, _)) if (source.length(), sent.length()) == (0, 0) => 0,
-            _ => return Err(OtherSubnet),
-        },
-    };
-    // RFC 7871 section 7.4: that there is nothing is for everybody.
-    let is_negative = entry.head().flags & Head::NEGATIVE != 0;
-    // Whatever the answer to those who do not say where they are was chosen by, it was not chosen for everybody
-    // (section 7.3.1). A scope longer than the source is for no more than was sent (section 7.3.1 again).
-    let is_narrow = scope > 0 || sent.length() == 0;
-    Ok((is_narrow && !is_negative).then(|| sent.cut(scope)))
-}
-
 #[cfg(test)]
 mod tests {
-    use pmdns_stages::testing::{Record, entry_of, query};
-    use pmdns_stages::wire::{be16, dns::header, put16};
+    use pmdns_stages::testing::query;
     use proptest::prelude::*;
 
     use super::*;
-    use crate::questions::query::tests::question;
-
-    const SENT: [u8; 4] = [10, 1, 0, 0];
-
-    fn seed() -> Seed {
-        Seed::new([7; 16])
-    }
-
-    /// An answer that lives until `second` and says `number`.
-    fn entry(number: u8, second: u32) -> Entry {
-        let records: [Record; 1] = [(0, 1, second, vec![192, 0, 2, number])];
-        entry_of(&query("www.example. A"), &records, 0, seed())
-    }
+    use crate::upstreams::query::Proof;
+    use crate::upstreams::query::tests::question;
+    use crate::upstreams::replies::network_of;
+    use crate::upstreams::replies::tests::{SENT, entry, reply, seed};
 
     fn question_of(network: Subnet) -> Question {
         let mut question = question(&query("www.example. A"));
@@ -202,57 +124,6 @@ mod tests {
 
     fn subnets(max_answers: usize) -> Subnets {
         Subnets::new(Settings { max_answers, ..Settings::default() }, 1, seed())
-    }
-
-    /// A reply with this subnet option, if with any.
-    fn reply(data: Option<&[u8]>) -> Vec<u8> {
-        let asked = query("www.example. A").edns(1232, false);
-        let asked = data.into_iter().fold(asked, |asked, data| asked.option(option::SUBNET, data));
-        let mut reply = asked.message();
-        let flags = be16(&reply, header::FLAGS).unwrap();
-        put16(&mut reply, header::FLAGS, flags | 1 << 15);
-        reply
-    }
-
-    #[test]
-    fn whom_an_answer_is_for() {
-        let sent = Subnet::of_address(&SENT).cut(16);
-        let of =
-            |data: Option<&[u8]>, sent| network_of(&reply(data), &entry(1, 9), sent, Proof::Firm);
-        let scoped = |scope| of(Some(&sent.data(scope)), sent);
-        assert_eq!(of(None, sent), Ok(None));
-        assert_eq!(scoped(0), Ok(None));
-        assert_eq!(scoped(8), Ok(Some(sent.cut(8))));
-        assert_eq!(scoped(16), Ok(Some(sent)));
-        assert_eq!(scoped(32), Ok(Some(sent)), "it was not asked for less");
-        let others = [sent.cut(15), Subnet::of_address(&[10, 2, 0, 0]).cut(16), Subnet::NOWHERE];
-        for other in others {
-            assert_eq!(of(Some(&other.data(8)), sent), Err(OtherSubnet));
-        }
-        assert_eq!(of(Some(&[0, 1, 16, 8, 10]), sent), Err(OtherSubnet), "malformed");
-        // Who does not say where he is shares with his like, whatever the upstream makes of it.
-        for data in [None, Some(&[0, 1, 0, 0][..]), Some(&[0, 2, 0, 5]), Some(&[0, 0, 0, 0])] {
-            assert_eq!(of(data, Subnet::NOWHERE), Ok(Some(Subnet::NOWHERE)));
-        }
-        assert_eq!(of(Some(&sent.data(8)), Subnet::NOWHERE), Err(OtherSubnet));
-        let soa = [&[0; 18][..], &9_u32.to_be_bytes()].concat();
-        let negative = entry_of(&query("www.example. A"), &[(1, 6, 9, soa)], 0, seed());
-        assert_eq!(
-            network_of(&reply(Some(&sent.data(8))), &negative, sent, Proof::Guessed),
-            Ok(None)
-        );
-    }
-
-    #[test]
-    fn audit_04_a_reply_without_the_option_is_for_nobody_unless_it_is_firm() {
-        let negative = entry_of(&query("www.example. A"), &[], 0, seed());
-        for sent in [Subnet::of_address(&SENT).cut(16), Subnet::NOWHERE] {
-            for entry in [&entry(1, 9), &negative] {
-                let of = |proof| network_of(&reply(None), entry, sent, proof);
-                assert_eq!(of(Proof::Guessed), Err(OtherSubnet));
-                assert!(of(Proof::Firm).is_ok());
-            }
-        }
     }
 
     #[test]

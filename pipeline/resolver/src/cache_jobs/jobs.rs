@@ -2,13 +2,12 @@
 //! down, take in what was written down. What it does by itself when it gets other rules: judge them again. Each is done
 //! in slices between turns, so that misses never wait long.
 
-use std::sync::Arc;
-
 use pmdns_stages::cache::{Entry, Head, NameBuffer, Purge, Verdict, Walk, Words};
 use pmdns_stages::policy::Ruleset;
 
+use crate::answers::Answers;
+use crate::answers::store::Store;
 use crate::counters::add;
-use crate::resolver::Resolver;
 
 /// Entries looked at in one turn.
 const STEPS: usize = 1024;
@@ -96,86 +95,93 @@ pub(crate) struct Jobs {
     rules_changed: bool,
 }
 
-impl Resolver {
-    /// Exchanges the rules in use for others. All answers in the cache are then judged again.
-    pub fn exchange_rules(&mut self, rules: &mut Arc<Ruleset>) {
-        self.responder.encode.exchange(rules);
-        self.orders.rules_changed = true;
+impl Jobs {
+    /// There are other rules now. All answers in the cache are judged again.
+    pub(crate) fn note_rules(&mut self) {
+        self.rules_changed = true;
     }
 
-    /// Goes on with the orders under way, and says how many there are.
-    pub(crate) fn carry_out(&mut self) -> usize {
-        self.judge_again() + self.go_on_with_orders()
+    /// Whether another job may begin.
+    pub(crate) fn has_room(&self) -> bool {
+        self.under_way.len() < MAX_UNDER_WAY
+    }
+
+    /// Begins a job.
+    pub(crate) fn begin(&mut self, job: Job) {
+        self.under_way.push(UnderWay::new(job));
+    }
+
+    /// Goes on with what is under way, and says how much there is.
+    pub(crate) fn turn(&mut self, answers: &mut Answers) -> usize {
+        let judging = self.judge_again(answers);
+        let jobs = self.under_way.len();
+        self.under_way.retain_mut(|job| !job.go_on(answers));
+        if jobs > 0 {
+            answers.store.publish();
+        }
+        judging + jobs
     }
 
     /// Judges the next answers in the cache by the rules in use, and takes those out that a rule has rewritten, or would
     /// rewrite: what an upstream said of the former is not known any more.
-    fn judge_again(&mut self) -> usize {
+    fn judge_again(&mut self, answers: &mut Answers) -> usize {
+        let Answers { store, subnets, responder, counters, .. } = answers;
         // A walk is not begun anew before it has ended, or rules that change often would keep it from the newest answers.
-        let rules = self.responder.encode.rules();
-        if self.orders.judging.is_none() && std::mem::take(&mut self.orders.rules_changed) {
-            self.orders.judging = Some(Walk::default());
+        let rules = responder.encode.rules();
+        if self.judging.is_none() && std::mem::take(&mut self.rules_changed) {
+            self.judging = Some(Walk::default());
             // Those for one network are few: they are judged all at once.
             let is_lost = |entry: &Entry| {
                 judge(rules, &entry.words(), || Some(entry.clone())) == Verdict::Forget
             };
-            add(&self.counters.withdrawn, self.subnets.lose(is_lost, &self.counters));
+            add(&counters.withdrawn, subnets.lose(is_lost, counters));
         }
-        let Some(walk) = &mut self.orders.judging else { return 0 };
+        let Some(walk) = &mut self.judging else { return 0 };
         let mut withdrawn = 0;
-        let is_done = self.writer.walk(walk, JUDGED, &mut withdrawn, |_, entry, _| {
+        let is_done = store.writer.walk(walk, JUDGED, &mut withdrawn, |_, entry, _| {
             judge(rules, entry, || Entry::copy_of(entry))
         });
         if is_done {
-            self.orders.judging = None;
+            self.judging = None;
         }
-        add(&self.counters.withdrawn, withdrawn);
-        self.cache_counters.publish(&self.writer.stats());
+        add(&counters.withdrawn, withdrawn);
+        store.publish();
         1
     }
+}
 
-    /// Whether another job may begin.
-    pub fn takes_jobs(&self) -> bool {
-        self.orders.under_way.len() < MAX_UNDER_WAY
-    }
-
-    /// Begins a job.
-    pub fn begin_job(&mut self, job: Job) {
-        self.orders.under_way.push(UnderWay::new(job));
-    }
-
-    fn go_on_with_orders(&mut self) -> usize {
-        if self.orders.under_way.is_empty() {
-            return 0;
+impl UnderWay {
+    fn new(job: Job) -> Self {
+        let walk = Walk::default();
+        match job {
+            Job::Purge(purge, done) => Self::Purge { purge, walk, lost: 0, done: Some(done) },
+            Job::Dump(to) => Self::Dump { walk, block: Block::new(), is_walked: false, to },
+            Job::Load(from, done) => {
+                Self::Load { from, taken: TakenIn::default(), done: Some(done) }
+            }
         }
-        let mut under_way = std::mem::take(&mut self.orders.under_way);
-        let count = under_way.len();
-        under_way.retain_mut(|order| !self.go_on(order));
-        self.orders.under_way = under_way;
-        self.cache_counters.publish(&self.writer.stats());
-        count
     }
 
-    /// Goes on with an order, and says whether it is done.
-    fn go_on(&mut self, order: &mut UnderWay) -> bool {
-        match order {
-            UnderWay::Purge { purge, walk, lost, done } => {
+    /// Goes on with a job, and says whether it is done.
+    fn go_on(&mut self, answers: &mut Answers) -> bool {
+        match self {
+            Self::Purge { purge, walk, lost, done } => {
                 let mut buffer = NameBuffer::default();
-                let is_done = self.writer.walk(walk, STEPS, lost, |_, entry, _| {
+                let is_done = answers.store.writer.walk(walk, STEPS, lost, |_, entry, _| {
                     if purge.matches(entry, &mut buffer) { Verdict::Forget } else { Verdict::Stay }
                 });
                 if is_done {
                     let matches = |entry: &Entry| purge.matches(&entry.words(), &mut buffer);
-                    *lost += self.subnets.lose(matches, &self.counters);
+                    *lost += answers.subnets.lose(matches, &answers.counters);
                 }
                 if is_done && let Some(done) = done.take() {
                     done(*lost);
                 }
                 is_done
             }
-            UnderWay::Dump { walk, block, is_walked, to } => {
+            Self::Dump { walk, block, is_walked, to } => {
                 if block.len() < BLOCK_WORDS && !*is_walked {
-                    *is_walked = self.write_down(walk, block);
+                    *is_walked = write_down(answers, walk, block);
                 }
                 if block.len() < BLOCK_WORDS && !*is_walked {
                     return false;
@@ -190,9 +196,9 @@ impl Resolver {
                     Err(NotTaken::Unwanted) => true,
                 }
             }
-            UnderWay::Load { from, taken, done } => match from() {
+            Self::Load { from, taken, done } => match from() {
                 Loaded::Entries(entries) => {
-                    entries.into_iter().for_each(|entry| self.take_back(entry, taken));
+                    entries.into_iter().for_each(|entry| take_back(answers, entry, taken));
                     false
                 }
                 Loaded::Nothing => false,
@@ -205,45 +211,46 @@ impl Resolver {
             },
         }
     }
+}
 
-    /// Puts the next entries of a walk into a block.
-    fn write_down(&mut self, walk: &mut Walk, block: &mut Block) -> bool {
-        let (cache, stale, now) = (&self.cache, &self.stale, self.context.seconds);
-        self.writer.walk(walk, STEPS, &mut 0, |found, entry, head| {
-            if stale.usable_until(head.expires) > now
-                && cache.find(head.hash) == Some(found)
-                && let Some(mut entry) = Entry::copy_of(entry)
-            {
-                // Which rules let it pass means nothing to whoever reads it.
-                entry.set_passed(0);
-                block.extend(entry.words());
-            }
-            Verdict::Stay
-        })
-    }
-
-    /// Puts an answer of before into the cache, unless there is one for the same question by now, or it is not what an
-    /// upstream said, or is of no use any more: it has expired, and expired answers are not served, or not for so long.
-    /// What is said of the addresses in it are the rules in use.
-    fn take_back(&mut self, entry: Entry, taken: &mut TakenIn) {
-        let Head { hash, flags, expires, .. } = entry.head();
-        let now = self.context.seconds;
-        let present = self.cache.find(hash).map(|found| Head::read(&self.cache.view(found)));
-        let is_known = present.is_some_and(|head| head.expires > now || head.expires >= expires);
-        let count = if flags & Head::REWRITTEN != 0 {
-            &mut taken.rewritten
-        } else if self.stale.usable_until(expires) <= now {
-            &mut taken.expired
-        } else if is_known {
-            &mut taken.known
-        } else if self.writer.insert(&self.responder.encode.rules().respond_again(entry)).is_kept()
+/// Puts the next entries of a walk into a block.
+fn write_down(answers: &mut Answers, walk: &mut Walk, block: &mut Block) -> bool {
+    let Answers { store: Store { cache, writer, .. }, stale, context, .. } = answers;
+    writer.walk(walk, STEPS, &mut 0, |found, entry, head| {
+        if stale.usable_until(head.expires) > context.seconds
+            && cache.find(head.hash) == Some(found)
+            && let Some(mut entry) = Entry::copy_of(entry)
         {
-            &mut taken.kept
-        } else {
-            &mut taken.no_room
-        };
-        *count += 1;
-    }
+            // Which rules let it pass means nothing to whoever reads it.
+            entry.set_passed(0);
+            block.extend(entry.words());
+        }
+        Verdict::Stay
+    })
+}
+
+/// Puts an answer of before into the cache by the rules in use, and counts whether it is kept. It is not if there is
+/// one at least as good, if a rule had made it, or if it has expired and may not be served any more.
+fn take_back(answers: &mut Answers, entry: Entry, taken: &mut TakenIn) {
+    let Head { hash, flags, expires, .. } = entry.head();
+    let now = answers.context.seconds;
+    let present = answers.store.cache.get_by_hash(hash);
+    let is_known =
+        present.is_some_and(|found| found.is_fresh(now) || found.head.expires >= expires);
+    let count = if flags & Head::REWRITTEN != 0 {
+        &mut taken.rewritten
+    } else if answers.stale.usable_until(expires) <= now {
+        &mut taken.expired
+    } else if is_known {
+        &mut taken.known
+    } else {
+        let entry = answers.rules().respond_again(entry);
+        match answers.store.writer.insert(&entry).is_kept() {
+            true => &mut taken.kept,
+            false => &mut taken.no_room,
+        }
+    };
+    *count += 1;
 }
 
 /// What becomes of an answer by `rules`, which were not those it was kept by.
@@ -259,18 +266,5 @@ fn judge(rules: &Ruleset, entry: &impl Words, copy: impl FnOnce() -> Option<Entr
         None => Verdict::Stay,
         Some(head) if head.flags & Head::REWRITTEN != 0 => Verdict::Forget,
         Some(head) => Verdict::Passed(head.passed),
-    }
-}
-
-impl UnderWay {
-    fn new(job: Job) -> Self {
-        let walk = Walk::default();
-        match job {
-            Job::Purge(purge, done) => Self::Purge { purge, walk, lost: 0, done: Some(done) },
-            Job::Dump(to) => Self::Dump { walk, block: Block::new(), is_walked: false, to },
-            Job::Load(from, done) => {
-                Self::Load { from, taken: TakenIn::default(), done: Some(done) }
-            }
-        }
     }
 }

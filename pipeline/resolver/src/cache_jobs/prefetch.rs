@@ -12,11 +12,9 @@ use std::time::Duration;
 use pmdns_config::Prefetch as Settings;
 use pmdns_stages::cache::{Entry, Head, Hit, Key, Standing};
 
+use crate::answers::Answers;
 use crate::counters::count;
-use crate::questions::pending::Admission;
-use crate::questions::query::Question;
-use crate::resolver::Resolver;
-use crate::upstreams::network::Timer;
+use crate::questions::question::Question;
 
 /// Refreshes that may be planned at once; 16 bytes each.
 const MAX_PLANNED: usize = 1 << 16;
@@ -88,76 +86,72 @@ impl Prefetch {
     }
 
     /// A query has left.
-    fn spend(&mut self) {
+    pub(crate) fn spend(&mut self) {
         self.allowed -= 1.0;
     }
 }
 
-impl Resolver {
-    /// Credits a hit that a data core tells of to its answer.
-    pub fn credit(&mut self, hit: Hit) {
-        let now = self.context.seconds;
-        let Some(standing) = self.writer.credit(hit, now) else { return };
-        if standing.is_planned || !self.prefetch.is_worth(&standing, now) {
+impl Prefetch {
+    /// Credits a hit that a data core tells of to its answer, and plans the refresh of that if it is worth one.
+    pub(crate) fn credit(&mut self, hit: Hit, answers: &mut Answers) {
+        let (store, now) = (&mut answers.store, answers.context.seconds);
+        let Some(standing) = store.writer.credit(hit, now) else { return };
+        if standing.is_planned || !self.is_worth(&standing, now) {
             return;
         }
-        let Some(found) = self.cache.find(hit.hash) else { return };
-        let view = self.cache.view(found);
-        let answer = Head::read(&view);
-        if !view.is_valid() || answer.expires <= now {
-            return;
-        }
-        if self.prefetch.plan(&answer) {
-            self.writer.plan(hit.hash);
+        let found = store.cache.get_by_hash(hit.hash).filter(|found| found.is_fresh(now));
+        let Some(head) = found.map(|found| found.head) else { return };
+        if self.plan(&head) {
+            store.writer.plan(hit.hash);
         } else {
-            count(&self.counters.prefetch_shed);
+            count(&answers.counters.prefetch_shed);
         }
     }
 
-    /// Asks for what is due, as far as the budget goes.
-    pub(crate) fn refresh_due(&mut self) {
-        for _ in 0..MAX_DUE {
-            let Some(hash) = self.prefetch.next(self.context.seconds, self.now) else { return };
-            let found = self.cache.find(hash).map(|found| self.cache.view(found));
-            match found.and_then(|view| Entry::copy_of(&view)) {
-                Some(entry) => self.refresh(&entry),
-                None => count(&self.counters.prefetch_dropped),
+    /// The next question to ask again, of a bounded number that are looked at, if the budget allows it at `now`.
+    pub(crate) fn next_question(
+        &mut self,
+        looked_at: &mut usize,
+        now: Duration,
+        answers: &mut Answers,
+    ) -> Option<Question> {
+        while *looked_at < MAX_DUE {
+            *looked_at += 1;
+            let hash = self.next(answers.context.seconds, now)?;
+            let found = answers.store.cache.get_by_hash(hash);
+            match found.and_then(|found| found.copy()) {
+                Some(entry) => {
+                    if let Some(question) = self.question(&entry, answers) {
+                        return Some(question);
+                    }
+                }
+                None => count(&answers.counters.prefetch_dropped),
             }
         }
+        None
     }
 
-    fn refresh(&mut self, entry: &Entry) {
-        let (answer, now) = (entry.head(), self.context.seconds);
+    /// The question that an answer is to be refreshed by, if it still is to be.
+    fn question(&self, entry: &Entry, answers: &mut Answers) -> Option<Question> {
+        let (answer, now) = (entry.head(), answers.context.seconds);
         if answer.expires <= now {
-            return count(&self.counters.prefetch_late);
+            count(&answers.counters.prefetch_late);
+            return None;
         }
-        let standing = self.writer.standing(answer.hash, now);
-        if !standing.is_some_and(|standing| self.prefetch.is_worth(&standing, now)) {
-            return count(&self.counters.prefetch_dropped);
+        let standing = answers.store.writer.standing(answer.hash, now);
+        let is_worth = standing.is_some_and(|standing| self.is_worth(&standing, now));
+        if is_worth && now < self.due(&answer) {
+            return None; // Somebody has asked for it meanwhile.
         }
-        if now < self.prefetch.due(&answer) {
-            return; // Somebody has asked for it meanwhile.
-        }
-        let Self { groups, health, now, .. } = self;
-        let question = Question::of_entry(entry).validating(self.validation.is_on());
         // Those who say where they are get answers for their networks, and nobody is where this would be asked from.
         // What a rule made of an answer is made anew when somebody asks.
         let is_rewritten = answer.flags & Head::REWRITTEN != 0;
-        if is_rewritten || question.key().flags & Key::SUBNET != 0 {
-            return count(&self.counters.prefetch_dropped);
+        let question = Question::of_entry(entry);
+        if !is_worth || is_rewritten || question.key().flags & Key::SUBNET != 0 {
+            count(&answers.counters.prefetch_dropped);
+            return None;
         }
-        let begin = |question: &Question| groups.plan(question.zone(), health, *now);
-        match self.pending.begin(question, begin) {
-            Admission::Leads(ticket) => {
-                self.prefetch.spend();
-                count(&self.counters.prefetched);
-                count(&self.counters.pending);
-                self.network.wake_at(self.now + self.deadline, Timer::Abandon(ticket));
-                self.advance(ticket);
-            }
-            Admission::Waits => {}
-            Admission::Shed(_) => count(&self.counters.prefetch_shed),
-        }
+        Some(question)
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use pmdns_stages::wire::edns::ExtendedError;
 
-use crate::questions::query::Question;
+use crate::questions::question::Question;
 
 /// Failures remembered at once. The oldest makes room.
 const MAX_FAILURES: usize = 16_384;
@@ -72,7 +72,7 @@ mod tests {
     use pmdns_stages::testing::query;
 
     use super::*;
-    use crate::questions::query::tests;
+    use crate::upstreams::query::tests;
 
     fn question(text: &str) -> Question {
         tests::question(&query(text))

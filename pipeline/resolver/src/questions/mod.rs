@@ -1,15 +1,229 @@
-//! What clients ask: questions under way, whom they are put to, and how what is bounded is shared.
+//! Questions: what clients ask, which are under way, and how what is bounded is shared.
 
+pub(crate) mod alias_targets;
 pub(crate) mod failures;
-pub(crate) mod groups;
 pub(crate) mod lists;
 pub(crate) mod pending;
 pub(crate) mod plan;
 pub(crate) mod prefixes;
-pub(crate) mod query;
+pub(crate) mod question;
 pub(crate) mod quota;
 pub(crate) mod refusals;
 pub(crate) mod round_robin;
 pub(crate) mod shares;
-pub(crate) mod shedding;
 pub(crate) mod variants;
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pmdns_config::Config;
+use pmdns_stages::Tick;
+use pmdns_stages::miss::Miss;
+use pmdns_stages::wire::edns::ExtendedError;
+use pmdns_stages::wire::name::Seed;
+
+use crate::counters::{Counters, count, lower};
+use crate::timers::Timers;
+use alias_targets::AliasTargets;
+use failures::Failures;
+use pending::{Admission, Expired, Limits, Pending, Ticket, Waiter};
+use plan::Plan;
+use prefixes::{ClientPrefix, PrefixLengths, client_of};
+use question::Question;
+use refusals::Refusals;
+use variants::Variants;
+
+/// How long a failure is remembered: as long as RFC 9520 section 3.2 demands and no longer, so that
+/// clients notice the end of an outage within a second.
+const FAILURE_LIFETIME: Duration = Duration::from_secs(1);
+/// One place of the pending table in so many is kept for questions that no client waits for, where there are any.
+const KEPT: usize = 8;
+
+/// What a question under way waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Timer {
+    /// Its pause is over.
+    Pause(Ticket),
+    /// Its first query takes longer than usual.
+    Hedge(Ticket),
+    /// It is given up if nobody waits for it.
+    Abandon(Ticket),
+}
+
+/// The questions of one thread: those under way, and those that failed a moment ago.
+pub(crate) struct Questions {
+    pub(crate) pending: Pending<Plan>,
+    pub(crate) timers: Timers<Timer>,
+    pub(crate) alias_targets: AliasTargets,
+    variants: Variants,
+    failures: Failures,
+    /// Those that nobody could answer a moment ago, and that have an expired answer.
+    resting: Failures,
+    refusals: Refusals,
+    prefixes: PrefixLengths,
+    counters: Arc<Counters>,
+    /// What they are hashed with.
+    seed: Seed,
+    /// How long one is under way that nobody waits for.
+    deadline: Duration,
+    /// The time of this turn, since the process started.
+    now: Duration,
+}
+
+impl Questions {
+    /// None yet. Some will be our own if `asks_for_itself`.
+    pub(crate) fn new(
+        config: &Config,
+        asks_for_itself: bool,
+        counters: Arc<Counters>,
+        seed: Seed,
+        now: Duration,
+    ) -> Self {
+        let settings = &config.slowpath;
+        // What the settings allow is for all threads together.
+        let share = |limit: usize| (limit / settings.threads.max(1)).max(1);
+        let prefixes = PrefixLengths::of(&config.ratelimit);
+        let limits = Limits {
+            questions: share(settings.max_pending),
+            kept: if asks_for_itself { share(settings.max_pending) / KEPT } else { 0 },
+            waiting: share(settings.max_waiting),
+            waiting_per_client: share(settings.max_waiting_per_client),
+            prefixes,
+        };
+        Self {
+            pending: Pending::new(limits),
+            timers: Timers::default(),
+            alias_targets: AliasTargets::default(),
+            variants: Variants::default(),
+            failures: Failures::new(FAILURE_LIFETIME),
+            resting: Failures::new(Duration::from_secs(config.cache.stale_backoff.into())),
+            refusals: Refusals::default(),
+            prefixes,
+            counters,
+            seed,
+            deadline: Duration::from_millis(settings.deadline_ms),
+            now,
+        }
+    }
+
+    /// It is so late now.
+    pub(crate) fn set_time(&mut self, now: Duration) {
+        self.now = now;
+    }
+
+    /// A question that is under way.
+    pub(crate) fn find(&mut self, ticket: Ticket) -> Option<Rc<Question>> {
+        self.pending.find(ticket).map(|(question, _)| Rc::clone(question))
+    }
+
+    /// Lets a client wait for the answer to `question`, which begins with this plan if it is the first to ask.
+    pub(crate) fn admit(
+        &mut self,
+        question: Question,
+        waiter: Waiter,
+        patience: Tick,
+        plan: impl FnOnce(&Question) -> Plan,
+    ) -> Admission {
+        let admission = self.pending.admit(question, waiter, patience, plan);
+        if let Admission::Leads(_) = admission {
+            count(&self.counters.leaders);
+            count(&self.counters.pending);
+        }
+        match admission {
+            Admission::Leads(_) => count(&self.counters.waiting),
+            Admission::Waits => {
+                count(&self.counters.coalesced);
+                count(&self.counters.waiting);
+            }
+            Admission::Shed(_) => {}
+        }
+        admission
+    }
+
+    /// Opens a question that no client waits for, and for which `prefix` is charged. It is abandoned after a deadline. Whoever
+    /// opens it has it asked.
+    pub(crate) fn open(
+        &mut self,
+        prefix: ClientPrefix,
+        question: Question,
+        plan: impl FnOnce(&Question) -> Plan,
+    ) -> Admission {
+        let admission = self.pending.begin(prefix, question, plan);
+        if let Admission::Leads(ticket) = admission {
+            count(&self.counters.pending);
+            self.abandon_later(ticket);
+        }
+        admission
+    }
+
+    /// Gives a question as long as a client waits, without a client.
+    pub(crate) fn abandon_later(&mut self, ticket: Ticket) {
+        self.timers.set(self.now + self.deadline, Timer::Abandon(ticket));
+    }
+
+    /// Ends a question: everybody who waits for it leaves through `leave`, with its deadline. `None`: it has ended before.
+    pub(crate) fn end(
+        &mut self,
+        ticket: Ticket,
+        mut leave: impl FnMut(Waiter, Tick),
+    ) -> Option<Rc<Question>> {
+        let Self { pending, counters, .. } = self;
+        let question = pending.settle(ticket, |waiter, deadline| {
+            lower(&counters.waiting);
+            leave(waiter, deadline);
+        })?;
+        lower(&counters.pending);
+        self.variants.end(question.key(), ticket, self.seed);
+        Some(question)
+    }
+
+    /// The first waiter leaves whose deadline is not after `tick`.
+    pub(crate) fn expire(&mut self, tick: Tick) -> Option<Expired> {
+        let expired = self.pending.expire(tick)?;
+        lower(&self.counters.waiting);
+        Some(expired)
+    }
+
+    /// Whether a query for a question may go over UDP: not too many variants of it do already.
+    pub(crate) fn may_use_udp(&mut self, question: &Question, ticket: Ticket) -> bool {
+        let may = self.variants.may_use_udp(question.key(), ticket, self.seed);
+        if !may {
+            count(&self.counters.crowded);
+        }
+        may
+    }
+
+    /// Why a question failed, if it did a moment ago.
+    pub(crate) fn why_failed(&self, question: &Question) -> Option<ExtendedError> {
+        self.failures.why(question, self.now)
+    }
+
+    /// Remembers for a moment that a question failed.
+    pub(crate) fn remember_failure(&mut self, question: Rc<Question>, why: ExtendedError) {
+        self.failures.remember(question, why, self.now);
+    }
+
+    /// Whether a question rests: its clients get its expired answer at once, and nobody is asked.
+    pub(crate) fn is_resting(&self, question: &Question) -> bool {
+        self.resting.why(question, self.now).is_some()
+    }
+
+    /// Lets a question rest: the upstreams could not answer it, or not in time.
+    pub(crate) fn rest(&mut self, question: Rc<Question>, why: ExtendedError) {
+        if !self.is_resting(&question) {
+            self.resting.remember(question, why, self.now);
+        }
+    }
+
+    /// The upstreams have answered a question.
+    pub(crate) fn wake(&mut self, question: &Question) {
+        self.resting.forget(question);
+    }
+
+    /// Whether a client that there is no room for may be told so now.
+    pub(crate) fn may_tell(&mut self, miss: &Miss) -> bool {
+        let prefix = self.prefixes.prefix(client_of(miss));
+        self.refusals.may_tell(prefix, self.now)
+    }
+}

@@ -21,7 +21,7 @@ use pmdns_stages::miss::Miss;
 use slab::Slab;
 
 use crate::questions::prefixes::{ClientPrefix, PrefixLengths, client_of};
-use crate::questions::query::Question;
+use crate::questions::question::Question;
 use crate::questions::shares::{Hold, Shares};
 pub(crate) use places::Displaced;
 
@@ -206,18 +206,9 @@ impl<T> Pending<T> {
         Admission::Leads(ticket)
     }
 
-    /// Starts `question` without anybody who waits, unless it is under way, or its like have half of the table: the other half
-    /// is for clients.
+    /// Starts `question` without anybody who waits, unless it is under way. Clients of `prefix` are charged, who wait for another
+    /// question that this one is needed for. Our own may have half of the table: the other half is for clients.
     pub(crate) fn begin(
-        &mut self,
-        question: Question,
-        begin: impl FnOnce(&Question) -> T,
-    ) -> Admission {
-        self.begin_for(ClientPrefix::OURS, question, begin)
-    }
-
-    /// The same, but charged to clients of `prefix`, who wait for another question that this one is needed for.
-    pub(crate) fn begin_for(
         &mut self,
         prefix: ClientPrefix,
         question: Question,

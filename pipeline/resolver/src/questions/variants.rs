@@ -51,13 +51,16 @@ mod tests {
 
     use super::*;
     use crate::questions::pending::{Admission, Pending, tests::limits};
-    use crate::questions::query::tests::question;
+    use crate::questions::prefixes::ClientPrefix;
+    use crate::upstreams::query::tests::question;
 
     fn tickets(count: usize) -> Vec<Ticket> {
         let mut pending = Pending::new(limits(2 * count, 1, 1));
-        let mut ticket = |number| match pending
-            .begin(question(&query(&format!("n{number}.example. A"))), |_| ())
-        {
+        let mut ticket = |number| match pending.begin(
+            crate::questions::prefixes::ClientPrefix::OURS,
+            question(&query(&format!("n{number}.example. A"))),
+            |_| (),
+        ) {
             Admission::Leads(ticket) => ticket,
             other => panic!("{other:?}"),
         };

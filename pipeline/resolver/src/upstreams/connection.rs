@@ -8,8 +8,9 @@ use arrayvec::ArrayVec;
 
 use crate::questions::pending::Ticket;
 use crate::questions::plan::Attempt;
-use crate::questions::query::{Query, Question};
+use crate::questions::question::Question;
 use crate::upstreams::cookies::Sent;
+use crate::upstreams::query::Query;
 
 /// Bytes of the length that precedes every message (RFC 1035 section 4.2.2). It also bounds a reply to
 /// 65,535 bytes; [`crate::upstreams::network`] bounds how many connections there can be at once.

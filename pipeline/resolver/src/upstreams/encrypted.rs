@@ -13,9 +13,10 @@ use crate::output::Output;
 use crate::questions::pending::Ticket;
 use crate::questions::plan::{Attempt, Transport, TryFailure};
 use crate::questions::prefixes::ClientPrefix;
-use crate::questions::query::{Proof, Query, Question};
+use crate::questions::question::Question;
 use crate::questions::quota::Quota;
-use crate::resolver::Resolver;
+use crate::upstreams::query::{Proof, Query};
+use crate::upstreams::{Failed, Replied, Upstreams};
 
 /// The id of every query handed over, and of every reply that comes back. Over HTTPS and QUIC it is the id on the
 /// wire as well (RFC 8484 section 4.1, RFC 9250 section 4.2.1).
@@ -126,76 +127,61 @@ impl Encrypted {
     }
 }
 
-impl Resolver {
-    /// Asks over an encrypted connection.
-    pub(crate) fn ask_encrypted(&mut self, ticket: Ticket, attempt: Attempt) {
-        let Some((question, _)) = self.pending.find(ticket) else { return };
-        let question = Rc::clone(question);
-        let question = self.as_told(&question, attempt.upstream);
-        let patience = (self.usual_patience(attempt.upstream), self.deadline);
-        self.send_encrypted(ticket, question, attempt, patience);
-    }
-
-    /// Sends a query to an encrypted upstream. Its question is asked again after the first of these times, and its reply
-    /// is taken for the second. If it is shed the plan is told, and no more:
-    /// whoever carries the plan out goes on with it, and heeds its pauses.
-    pub(crate) fn send_encrypted(
+impl Upstreams {
+    /// Sends a query to an encrypted upstream, for which `prefix` is charged. Its question is asked again after the first of these
+    /// times, and its reply is taken for the second. An error: too many are under way.
+    pub(super) fn send_encrypted(
         &mut self,
-        ticket: Ticket,
-        question: Rc<Question>,
-        attempt: Attempt,
+        prefix: ClientPrefix,
+        (ticket, question, attempt): (Ticket, Rc<Question>, Attempt),
         patience: (Duration, Duration),
-    ) {
-        let upstream = attempt.upstream;
+    ) -> Result<(), Failed> {
         let attempt = Attempt { transport: Transport::Tcp, ..attempt };
         let query = Query::new(&question, ID, None, attempt.edns).padded();
-        let prefix = self.pending.prefix_of(ticket).unwrap_or(ClientPrefix::OURS);
         let asked = Asked { prefix, ticket, question, attempt, sent: self.now };
-        match self.encrypted.ask(asked, query, patience) {
-            Some(request) => {
-                count(&self.upstream_counters[upstream].encrypted);
-                self.network.outputs.push_back(Output::AskEncrypted(request));
-            }
-            None => {
-                count(&self.upstream_counters[upstream].shed);
-                self.tell_plan(ticket, attempt, TryFailure::Busy);
-            }
-        }
+        let counters = self.peers.counters(attempt.upstream);
+        let Some(request) = self.encrypted.ask(asked, query, patience) else {
+            count(&counters.shed);
+            return Err(Failed { ticket, attempt, failure: TryFailure::Busy });
+        };
+        count(&counters.encrypted);
+        self.network.outputs.push_back(Output::AskEncrypted(request));
+        Ok(())
     }
 
     /// Takes in what came of a query to an encrypted upstream.
-    pub fn hear_encrypted(&mut self, report: Report) {
+    pub(crate) fn hear_encrypted(&mut self, report: Report) -> Option<(Replied, Vec<u8>)> {
         match self.encrypted.hear(report) {
             Heard::Late { ticket, attempt, sent } => {
-                self.note_retry(attempt.upstream, sent);
-                self.note_timeout(attempt.upstream, sent);
-                self.learn(ticket, attempt, TryFailure::Late);
+                self.peers.note_retry(attempt.upstream, sent);
+                self.peers.note_timeout(attempt.upstream, sent);
+                self.fail(ticket, attempt, TryFailure::Late);
+                None
             }
-            Heard::End(asked, outcome) => self.conclude_encrypted(asked, outcome),
+            Heard::End(asked, outcome) => self.end_encrypted(asked, outcome),
         }
     }
 
-    fn conclude_encrypted(&mut self, asked: Asked, outcome: Outcome) {
+    fn end_encrypted(&mut self, asked: Asked, outcome: Outcome) -> Option<(Replied, Vec<u8>)> {
         let Asked { ticket, question, attempt, sent, .. } = asked;
-        let upstream = attempt.upstream;
-        match outcome {
+        let failure = match outcome {
             // The connection says who replied; that it is the reply to this question is checked as everywhere.
             Outcome::Reply(reply, _) if !question.is_answered_by(ID, None, &reply) => {
-                count(&self.upstream_counters[upstream].mismatched);
-                self.learn(ticket, attempt, TryFailure::Unreachable);
+                count(&self.peers.counters(attempt.upstream).mismatched);
+                TryFailure::Unreachable
             }
             Outcome::Reply(reply, took) => {
-                self.note_reply(upstream, self.now.saturating_sub(took));
-                let answer = self.read(&question, attempt, Proof::Firm, &reply);
-                self.conclude(ticket, attempt, answer);
+                self.peers.note_reply(attempt.upstream, self.now.saturating_sub(took));
+                return Some((Replied { ticket, question, attempt, proof: Proof::Firm }, reply));
             }
-            Outcome::Silent => self.learn(ticket, attempt, TryFailure::Silent),
+            Outcome::Silent => TryFailure::Silent,
             Outcome::Broken(error) => {
-                self.note_broken(upstream, &error, 1);
-                self.note_failure(upstream, sent);
-                self.learn(ticket, attempt, TryFailure::Unreachable);
+                self.peers.note_error(attempt.upstream, sent, &error, 1);
+                TryFailure::Unreachable
             }
-        }
+        };
+        self.fail(ticket, attempt, failure);
+        None
     }
 }
 

@@ -1,7 +1,7 @@
-//! What one slow path thread has on the network: batches and connections, the queries that wait to leave, and what
-//! is due when. What it does with them is in [`crate::upstreams::exchange`]; their sockets are in the driver.
+//! What one slow path thread has on the network: batches and connections, the queries that wait to leave, and when each has to be
+//! looked at. Their sockets are in the driver.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
@@ -14,11 +14,10 @@ use crate::questions::plan::{Attempt, Transport};
 use crate::questions::prefixes::ClientPrefix;
 use crate::questions::quota::Quota;
 use crate::questions::round_robin::RoundRobin;
+use crate::timers::Timers;
 use crate::upstreams::connection::Connection;
 use crate::upstreams::udp_batch::UdpBatch;
 
-/// Timers served in one turn.
-pub(crate) const MAX_DUE: usize = 256;
 /// TCP connections a thread has open at once; each may hold a reply of 64 kB.
 const MAX_TCP: usize = 256;
 
@@ -29,8 +28,7 @@ pub(crate) struct Network {
     pub(crate) connections: Slab<Connection>,
     /// Batches all of whose queries are late, and when they left; some have ended since.
     late: VecDeque<(usize, Duration)>,
-    /// By time.
-    timers: BTreeSet<(Duration, Timer)>,
+    pub(crate) timers: Timers<Timer>,
     /// Queries that wait for the next batch, by upstream.
     pub(crate) udp_queues: Vec<RoundRobin<(Ticket, Attempt)>>,
     /// The upstream whose queries leave first in this turn.
@@ -51,19 +49,13 @@ pub(crate) struct Network {
     pub(crate) is_held_back: bool,
 }
 
-/// What is due at some time.
+/// What is to be looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Timer {
-    /// The batch in this slot is given up.
+    /// The batch in this slot.
     Batch(usize),
-    /// The connection in this slot has something to give up.
+    /// The connection in this slot.
     Connection(usize),
-    /// The question's pause is over.
-    Pause(Ticket),
-    /// The question's first query takes longer than usual.
-    Hedge(Ticket),
-    /// The question is given up if nobody waits for it.
-    Abandon(Ticket),
 }
 
 /// A query that leaves over TCP.
@@ -84,7 +76,7 @@ impl Network {
             batches: Slab::new(),
             connections: Slab::new(),
             late: VecDeque::new(),
-            timers: BTreeSet::new(),
+            timers: Timers::default(),
             udp_queues: (0..upstreams).map(|_| RoundRobin::default()).collect(),
             first: 0,
             tcp_queues: (0..upstreams).map(|_| RoundRobin::default()).collect(),
@@ -96,24 +88,6 @@ impl Network {
             max_sockets,
             is_held_back: false,
         }
-    }
-
-    /// What is due by `now`, first things first, a bounded number at a time.
-    pub(crate) fn due(&mut self, now: Duration) -> ArrayVec<Timer, MAX_DUE> {
-        let mut due = ArrayVec::new();
-        while let Some((time, timer)) = self.timers.first().copied()
-            && time <= now
-            && !due.is_full()
-        {
-            self.timers.pop_first();
-            due.push(timer);
-        }
-        due
-    }
-
-    /// Lets `timer` come due at `time`.
-    pub(crate) fn wake_at(&mut self, time: Duration, timer: Timer) {
-        self.timers.insert((time, timer));
     }
 
     /// Lets a query that is charged to `prefix` wait until it can leave.
@@ -216,7 +190,7 @@ impl Network {
     pub(crate) fn begin_batch(&mut self, prefix: ClientPrefix, batch: UdpBatch) {
         let timer = batch.timer;
         let slot = self.batches.insert(batch);
-        self.timers.insert((timer, Timer::Batch(slot)));
+        self.timers.set(timer, Timer::Batch(slot));
         self.batch_quota.take(prefix);
         self.batches_of.insert(slot, prefix);
         self.outputs.push_back(Output::SendBatch(slot));
@@ -226,7 +200,7 @@ impl Network {
     pub(crate) fn set_batch_timer(&mut self, slot: usize) {
         let batch = &mut self.batches[slot];
         let due = batch.due();
-        reset(&mut self.timers, &mut batch.timer, due, Timer::Batch(slot));
+        self.timers.reset(&mut batch.timer, due, Timer::Batch(slot));
     }
 
     /// Some queries of a batch have become late. If all are, it makes room for others where sockets are short.
@@ -267,7 +241,7 @@ impl Network {
     pub(crate) fn close_batch(&mut self, slot: usize) -> UdpBatch {
         let batch = self.batches.remove(slot);
         self.stop_charging(slot);
-        self.timers.remove(&(batch.timer, Timer::Batch(slot)));
+        self.timers.clear(batch.timer, Timer::Batch(slot));
         self.outputs.push_back(Output::CloseBatch(slot));
         batch
     }
@@ -280,7 +254,7 @@ impl Network {
     ) -> usize {
         let timer = connection.timer;
         let slot = self.connections.insert(connection);
-        self.timers.insert((timer, Timer::Connection(slot)));
+        self.timers.set(timer, Timer::Connection(slot));
         self.connection_quota.take(prefix);
         self.connections_of.insert(slot, prefix);
         self.outputs.push_back(Output::Connect(slot));
@@ -291,7 +265,7 @@ impl Network {
     pub(crate) fn set_timer(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         let due = connection.due();
-        reset(&mut self.timers, &mut connection.timer, due, Timer::Connection(slot));
+        self.timers.reset(&mut connection.timer, due, Timer::Connection(slot));
     }
 
     /// Closes a connection.
@@ -300,22 +274,10 @@ impl Network {
         if let Some(prefix) = self.connections_of.remove(&slot) {
             self.connection_quota.give_back(prefix);
         }
-        self.timers.remove(&(connection.timer, Timer::Connection(slot)));
+        self.timers.clear(connection.timer, Timer::Connection(slot));
         self.outputs.push_back(Output::CloseConnection(slot));
         connection
     }
-}
-
-/// Lets a timer that comes due at `time` come due at another.
-fn reset(
-    timers: &mut BTreeSet<(Duration, Timer)>,
-    time: &mut Duration,
-    due: Duration,
-    timer: Timer,
-) {
-    timers.remove(&(*time, timer));
-    *time = due;
-    timers.insert((due, timer));
 }
 
 #[cfg(test)]
@@ -323,7 +285,7 @@ mod tests {
     use std::rc::Rc;
 
     use super::*;
-    use crate::questions::query::Question;
+    use crate::questions::question::Question;
     use crate::questions::shares::tests::prefix;
 
     const START: Duration = Duration::from_secs(100);
@@ -366,14 +328,14 @@ mod tests {
         let soon = START + Duration::from_millis(800);
         call(&mut network, slot, soon);
         call(&mut network, slot, soon * 2);
-        assert!(network.due(soon - Duration::from_millis(1)).is_empty());
-        assert_eq!(network.due(soon)[..], [Timer::Connection(slot)]);
+        assert!(network.timers.due(soon - Duration::from_millis(1)).is_empty());
+        assert_eq!(network.timers.due(soon)[..], [Timer::Connection(slot)]);
         let connection = &mut network.connections[slot];
         assert!(connection.expire(soon).is_some() && connection.expire(soon).is_none());
         assert!(connection.is_deaf_since(START));
         network.set_timer(slot);
-        assert!(network.due(soon).is_empty());
-        assert_eq!(network.due(soon * 2)[..], [Timer::Connection(slot)]);
+        assert!(network.timers.due(soon).is_empty());
+        assert_eq!(network.timers.due(soon * 2)[..], [Timer::Connection(slot)]);
         assert!(network.connections[slot].expire(soon * 2).is_some());
         assert_eq!(network.connections[slot].due(), idle);
     }

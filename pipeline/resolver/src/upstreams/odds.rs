@@ -14,10 +14,11 @@ use pmdns_stages::wire::put16;
 
 use crate::questions::pending::Ticket;
 use crate::questions::plan::{Attempt, Transport};
-use crate::questions::query::tests::question;
-use crate::questions::query::{Query, Question};
+use crate::questions::question::Question;
 use crate::upstreams::cookies::{ClientCookie, CookieState};
 use crate::upstreams::letter_case::LetterCase;
+use crate::upstreams::query::Query;
+use crate::upstreams::query::tests::question;
 use crate::upstreams::udp_batch::{InFlight, Received, UdpBatch};
 
 /// Ports and ids that a query may have.
@@ -127,7 +128,7 @@ impl Setting {
         };
         let other = |number| {
             let other =
-                crate::questions::query::tests::question(&query(&format!("n{number}.example. A")));
+                crate::upstreams::query::tests::question(&query(&format!("n{number}.example. A")));
             (Rc::new(other), id ^ (1 + number as u16))
         };
         let company: Vec<_> = (0..self.company).map(other).collect();

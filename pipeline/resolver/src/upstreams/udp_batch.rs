@@ -14,9 +14,10 @@ use pmdns_config::limits::MAX_QUERIES_PER_PORT;
 
 use crate::questions::pending::Ticket;
 use crate::questions::plan::Attempt;
-use crate::questions::query::{Query, Question};
+use crate::questions::question::Question;
 use crate::upstreams::cookies::{Learnt, Sent, Shown};
 use crate::upstreams::letter_case::LetterCase;
+use crate::upstreams::query::Query;
 
 /// The longest datagram taken in; a longer one is cut off. Upstreams are told less, and what is longer than that is asked
 /// for over TCP.

@@ -6,9 +6,8 @@
 //! for it like anything else that is asked upstream. Names without a trust anchor do not go there at all, and those who wait
 //! share its places fairly. docs/adr/0024-a-validator-of-our-own.md says why.
 
-mod exchange;
 mod turns;
-mod worker;
+pub(crate) mod worker;
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -23,7 +22,7 @@ pub use worker::Worker;
 use crate::questions::pending::Ticket;
 use crate::questions::plan::Attempt;
 use crate::questions::prefixes::ClientPrefix;
-use crate::questions::query::Question;
+use crate::questions::question::Question;
 
 /// Replies under validation at once, of one thread. More are shed, first of those who have most.
 const MAX_UNDER_WAY: usize = 1024;
@@ -38,30 +37,30 @@ pub(crate) struct Validation {
     slots: Slots<ClientPrefix>,
     under_way: Slab<Validated>,
     /// Questions of the validator's own, with its name and type for each.
-    fetches: HashMap<Question, (Box<[u8]>, u16)>,
+    pub(crate) fetches: HashMap<Question, (Box<[u8]>, u16)>,
     /// What is to be handed over.
     work: VecDeque<Work>,
 }
 
 /// A reply under validation.
-struct Validated {
-    ticket: Ticket,
-    attempt: Attempt,
+pub(crate) struct Validated {
+    pub(crate) ticket: Ticket,
+    pub(crate) attempt: Attempt,
     /// The network it is for; none: it is for everybody.
-    network: Option<Subnet>,
+    pub(crate) network: Option<Subnet>,
     /// Whether there was no room before for a question that its validation needed.
-    was_shed: bool,
-    place: Place<ClientPrefix>,
+    pub(crate) was_shed: bool,
+    pub(crate) place: Place<ClientPrefix>,
 }
 
 /// A reply whose verdict has come.
-struct Ended {
-    ticket: Ticket,
-    attempt: Attempt,
-    network: Option<Subnet>,
-    was_shed: bool,
+pub(crate) struct Ended {
+    pub(crate) ticket: Ticket,
+    pub(crate) attempt: Attempt,
+    pub(crate) network: Option<Subnet>,
+    pub(crate) was_shed: bool,
     /// Who had its place.
-    clients: ClientPrefix,
+    pub(crate) clients: ClientPrefix,
 }
 
 /// What the resolver sends.
@@ -148,10 +147,10 @@ pub enum Verdict {
 #[derive(Debug)]
 pub struct Sound {
     /// Secure, insecure or indeterminate.
-    standing: pmdns_validator::Verdict,
-    reply: Vec<u8>,
+    pub(crate) standing: pmdns_validator::Verdict,
+    pub(crate) reply: Vec<u8>,
     /// The longest it may be kept, in seconds.
-    max_ttl: u32,
+    pub(crate) max_ttl: u32,
 }
 
 impl Validation {
@@ -182,7 +181,11 @@ impl Validation {
     }
 
     /// The verdict on a reply that nothing has to be found out about; `None`: it has to be validated.
-    fn verdict(&self, question: &Question, reply: &[u8]) -> Option<pmdns_validator::Verdict> {
+    pub(crate) fn verdict(
+        &self,
+        question: &Question,
+        reply: &[u8],
+    ) -> Option<pmdns_validator::Verdict> {
         let (key, limit) = (question.key(), Limits::default().records);
         let question =
             pmdns_validator::Question { name: key.name, qtype: key.qtype, qclass: key.qclass };
@@ -190,7 +193,7 @@ impl Validation {
     }
 
     /// A place for a reply; `None`: there is none for these clients or this zone.
-    fn take_place(
+    pub(crate) fn take_place(
         &mut self,
         clients: ClientPrefix,
         question: &Question,
@@ -200,12 +203,12 @@ impl Validation {
     }
 
     /// Whose the reply in a slot is.
-    fn clients_of(&self, slot: usize) -> ClientPrefix {
+    pub(crate) fn clients_of(&self, slot: usize) -> ClientPrefix {
         self.under_way.get(slot).map_or(ClientPrefix::OURS, |one| one.place.clients)
     }
 
     /// Hands over a reply that has a place.
-    fn validate(
+    pub(crate) fn validate(
         &mut self,
         validated: Validated,
         question: &Question,
@@ -221,7 +224,7 @@ impl Validation {
     }
 
     /// What is known of a reply whose verdict has come, at this cost. Its place is free again.
-    fn end(&mut self, slot: usize, cost: Cost, now: Duration) -> Option<Ended> {
+    pub(crate) fn end(&mut self, slot: usize, cost: Cost, now: Duration) -> Option<Ended> {
         let Validated { ticket, attempt, network, was_shed, place } =
             self.under_way.try_remove(slot)?;
         let ended = Ended { ticket, attempt, network, was_shed, clients: place.clients };
@@ -238,7 +241,7 @@ impl Validation {
         }
     }
 
-    fn give(&mut self, name: Box<[u8]>, qtype: u16, fetched: Fetched) {
+    pub(crate) fn give(&mut self, name: Box<[u8]>, qtype: u16, fetched: Fetched) {
         self.work.push_back(Work::Fetched { name, qtype, fetched });
     }
 }

@@ -9,7 +9,7 @@ use super::turns::{End, Event, Turns};
 use super::*;
 use crate::questions::plan::Transport;
 use crate::questions::prefixes::PrefixLengths;
-use crate::questions::query::tests::question;
+use crate::upstreams::query::tests::question;
 
 /// An unsigned answer of the root's NS record to itself: keys are wanted to judge it.
 const REPLY: &[u8] =

@@ -85,7 +85,7 @@ fn report(event: Event<Owner>) -> Report {
 }
 
 /// What the resolver is to do with a reply.
-pub(super) fn verdict(judgement: &Judgement, reply: &[u8], dnssec_ok: bool) -> Verdict {
+pub(crate) fn verdict(judgement: &Judgement, reply: &[u8], dnssec_ok: bool) -> Verdict {
     use pmdns_validator::Verdict::{Bogus, Indeterminate, Insecure, OverBudget, Secure};
     match judgement.verdict {
         Bogus(why) => Verdict::Bogus(why),

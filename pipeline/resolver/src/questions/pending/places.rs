@@ -6,7 +6,7 @@ use pmdns_stages::miss::Miss;
 
 use super::{Expired, Limit, Pending, Ticket};
 use crate::questions::prefixes::{ClientPrefix, client_of};
-use crate::questions::query::Question;
+use crate::questions::question::Question;
 
 /// Waiters of a question among whom one of another prefix is looked for.
 const MAX_LOOKED_AT: usize = 32;

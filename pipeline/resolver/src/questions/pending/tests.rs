@@ -5,7 +5,7 @@ use pmdns_stages::testing::{Query, query};
 use proptest::prelude::*;
 
 use super::*;
-use crate::questions::query::tests;
+use crate::upstreams::query::tests;
 
 /// Limits by the usual prefixes.
 pub(crate) fn limits(questions: usize, waiting: usize, waiting_per_client: usize) -> Limits {
@@ -255,10 +255,19 @@ fn cve_2026_42534_retransmits_do_not_make_a_question_younger() {
 fn a_question_without_clients_leaves_half_of_the_table_to_them() {
     let mut table = small();
     let question = |name: u8| tests::question(&query(&format!("n{name}.example. A")));
-    let Admission::Leads(first) = table.begin(question(0), |_| ()) else { panic!() };
+    let Admission::Leads(first) = table.begin(ClientPrefix::OURS, question(0), |_| ()) else {
+        panic!()
+    };
     assert!(table.is_unattended(first));
-    assert_eq!(table.begin(question(0), |_| ()), Admission::Waits, "it is under way");
-    assert_eq!(table.begin(question(1), |_| ()), Admission::Shed(Limit::Questions));
+    assert_eq!(
+        table.begin(ClientPrefix::OURS, question(0), |_| ()),
+        Admission::Waits,
+        "it is under way"
+    );
+    assert_eq!(
+        table.begin(ClientPrefix::OURS, question(1), |_| ()),
+        Admission::Shed(Limit::Questions)
+    );
     assert_eq!(ask(&mut table, 0, 0, 0, 7), Admission::Waits, "a client joins");
     assert!(!table.is_unattended(first));
     assert!(matches!(ask(&mut table, 1, 0, 0, 8), Admission::Leads(_)));
@@ -271,8 +280,9 @@ fn a_question_without_clients_leaves_half_of_the_table_to_them() {
 #[test]
 fn audit_03_places_are_kept_for_questions_without_clients() {
     let mut table = Pending::new(Limits { kept: 2, ..limits(6, 100, 100) });
-    let begin =
-        |table: &mut Pending<()>, name| table.begin(tests::question(&query_of(name, 0)), |_| ());
+    let begin = |table: &mut Pending<()>, name| {
+        table.begin(ClientPrefix::OURS, tests::question(&query_of(name, 0)), |_| ())
+    };
     for name in 0..9 {
         ask(&mut table, name, name % 4, 0, 0);
     }

@@ -1,7 +1,10 @@
+use pmdns_stages::miss::Miss;
 use pmdns_stages::parse::Parse;
 use pmdns_stages::ports::Port;
 use pmdns_stages::testing::{OUR_IPV4, OUR_MAC, Query as ClientQuery, act_once, at, query};
 use pmdns_stages::wire::edns::option_in;
+use pmdns_stages::wire::name::Seed;
+use pmdns_stages::wire::subnet::Subnet;
 
 use super::*;
 
@@ -98,11 +101,11 @@ fn a_network_is_part_of_the_question_and_its_option_stands_before_the_padding() 
     let [one, other] = networks.map(|network| {
         let mut question = everybody.clone();
         question.ask_for(Some(network), seed());
-        assert_ne!((&question, question.place), (&everybody, everybody.place));
+        assert_ne!((&question, question.full_hash), (&everybody, everybody.full_hash));
         assert_eq!(question.hash(), everybody.hash(), "the cache knows of no networks");
         question
     });
-    assert_ne!((&one, one.place), (&other, other.place));
+    assert_ne!((&one, one.full_hash), (&other, other.full_hash));
     let mut back = one.clone();
     back.ask_for(None, seed());
     assert_eq!(back, everybody);

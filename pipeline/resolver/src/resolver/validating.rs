@@ -1,6 +1,4 @@
-//! Validation, as the resolver sees it.
-
-use std::rc::Rc;
+//! Validating: replies go to the validator and come back as verdicts, and what it asks for is asked upstream.
 
 use pmdns_stages::cache::{Entry, Key, Lifetimes};
 use pmdns_stages::wire::dns::CLASS_IN;
@@ -8,38 +6,36 @@ use pmdns_stages::wire::edns::ExtendedError;
 use pmdns_stages::wire::subnet::Subnet;
 use pmdns_validator::{Judgement, Limits, is_signed};
 
-use super::{Ended, Fetched, Report, Sound, Validated, Verdict, worker};
-use crate::answers::subnets::Answer;
+use super::shedding::Reason;
+use super::{Outcome, Resolver};
 use crate::counters::count;
 use crate::questions::pending::{Admission, Ticket};
 use crate::questions::plan::{Attempt, Transport, TryFailure};
 use crate::questions::prefixes::ClientPrefix;
-use crate::questions::query::Question;
-use crate::questions::shedding::Reason;
-use crate::resolver::{Outcome, Resolver};
-use crate::upstreams::network::Timer;
+use crate::questions::question::Question;
+use crate::upstreams::replies::Answer;
+use crate::validation::{Ended, Fetched, Report, Sound, Validated, Verdict, worker};
 
 impl Resolver {
     /// Goes on with an answer that validation is about: it has to be judged, or it is what the judge asked for.
-    pub(crate) fn judge(
+    pub(super) fn judge(
         &mut self,
         ticket: Ticket,
         attempt: Attempt,
         answer: Answer,
         reply: Vec<u8>,
     ) {
-        let Some((question, _)) = self.pending.find(ticket) else { return };
-        let question = Rc::clone(question);
+        let Some(question) = self.questions.find(ticket) else { return };
         if question.is_checked() {
             self.begin_validation((ticket, attempt, answer.network), &question, reply);
-        } else if self.pending.is_unattended(ticket)
+        } else if self.questions.pending.is_unattended(ticket)
             && !is_signed(&reply, Limits::default().records)
         {
             // It is asked for only where a signed zone is: this upstream leaves signatures out.
             self.learn(ticket, attempt, TryFailure::Bogus(ExtendedError::RRSIGS_MISSING));
         } else {
             self.validation.fetched(&question, || Fetched::Reply(reply.clone()));
-            let entry = self.judged(&question, answer.entry, &reply);
+            let entry = self.answers.judged(&question, answer.entry, &reply);
             self.answer(ticket, Answer { entry, ..answer });
         }
     }
@@ -69,10 +65,10 @@ impl Resolver {
         reply: Vec<u8>,
         shed: Option<ClientPrefix>,
     ) {
-        let clients = self.pending.prefixes_of(ticket);
+        let clients = self.questions.pending.prefixes_of(ticket);
         let mut clients = clients.into_iter().filter(|prefix| shed != Some(*prefix));
-        let Self { validation, now, .. } = self;
-        let place = clients.find_map(|prefix| validation.take_place(prefix, question, *now));
+        let Self { validation, time, .. } = self;
+        let place = clients.find_map(|prefix| validation.take_place(prefix, question, time.now));
         let Some(place) = place else {
             count(&self.counters.validation_shed);
             return self.settle(ticket, &Outcome::Shed(ExtendedError::DNSSEC_INDETERMINATE));
@@ -80,7 +76,7 @@ impl Resolver {
         if place.is_frugal {
             count(&self.counters.validation_frugal);
         }
-        self.pending.pass_on(ticket, place.clients);
+        self.questions.pending.pass_on(ticket, place.clients);
         let was_shed = shed.is_some();
         let validated = Validated { ticket, attempt, network, was_shed, place };
         let dnssec_ok = question.key().flags & Key::DO != 0;
@@ -90,8 +86,7 @@ impl Resolver {
     /// Goes on with a reply whose clients had no room for a question that it takes: others may wait for it who have.
     fn hand_over_again(&mut self, ended: &Ended, reply: Vec<u8>) {
         let Ended { ticket, attempt, network, was_shed, clients } = *ended;
-        let Some((question, _)) = self.pending.find(ticket) else { return };
-        let question = Rc::clone(question);
+        let Some(question) = self.questions.find(ticket) else { return };
         if was_shed {
             return self.settle(ticket, &Outcome::Shed(ExtendedError::DNSSEC_INDETERMINATE));
         }
@@ -102,7 +97,7 @@ impl Resolver {
     pub fn hear_validation(&mut self, report: Report) {
         match report {
             Report::Verdict { slot, verdict, cost } => {
-                let Some(ended) = self.validation.end(slot, cost, self.now) else { return };
+                let Some(ended) = self.validation.end(slot, cost, self.time.now) else { return };
                 match verdict {
                     Verdict::Shed(reply) => self.hand_over_again(&ended, reply),
                     verdict => {
@@ -155,12 +150,13 @@ impl Resolver {
         attempt: Attempt,
         sound: &Sound,
     ) -> Result<Entry, TryFailure> {
-        let Some((question, _)) = self.pending.find(ticket) else {
+        let Some(question) = self.questions.find(ticket) else {
             return Err(TryFailure::Refused(None));
         };
-        let max_ttl = self.lifetimes.max_ttl.min(sound.max_ttl);
-        let lifetimes = Lifetimes { max_ttl, ..self.lifetimes };
-        let (key, now) = (question.key(), self.context.seconds);
+        let lifetimes = self.answers.store.lifetimes;
+        let max_ttl = lifetimes.max_ttl.min(sound.max_ttl);
+        let lifetimes = Lifetimes { max_ttl, ..lifetimes };
+        let (key, now) = (question.key(), self.time.context.seconds);
         let entry = Entry::from_reply(&sound.reply, key, question.hash(), now, &lifetimes);
         let mut entry = entry.map_err(|_| TryFailure::Refused(None))?;
         if matches!(sound.standing, pmdns_validator::Verdict::Secure)
@@ -168,33 +164,28 @@ impl Resolver {
         {
             entry.vouch();
         }
-        let question = Rc::clone(question);
-        Ok(self.judged(&question, entry, &sound.reply))
+        Ok(self.answers.judged(&question, entry, &sound.reply))
     }
 
     /// Asks the upstreams for the validator. Nobody waits but that, and only for a while. The question is charged to the
     /// clients whose reply it is needed for, as their own misses are.
     fn fetch(&mut self, clients: ClientPrefix, name: Box<[u8]>, qtype: u16) {
         let key = Key { name: &name, qtype, qclass: CLASS_IN, flags: Key::DO | Key::CD };
-        let question = Question::of_key(key, self.cache.seed()).validating(true);
-        if self.failures.why(&question, self.now).is_some() {
+        let question = Question::of_key(key, self.answers.store.seed()).validating(true);
+        if self.questions.why_failed(&question).is_some() {
             return self.validation.give(name, qtype, Fetched::Nothing);
         }
-        if let Some(heaviest) = self.pending.displace_for(clients) {
+        if let Some(heaviest) = self.questions.pending.displace_for(clients) {
             self.shed_question(heaviest, Reason::Displaced);
         }
-        let Self { groups, health, now, .. } = self;
-        let begin = |question: &Question| groups.plan(question.zone(), health, *now);
-        let admission = self.pending.begin_for(clients, question.clone(), begin);
+        let admission = self.open(clients, question.clone());
         if let Admission::Shed(_) = admission {
             count(&self.counters.validation_shed);
             return self.validation.give(name, qtype, Fetched::Shed);
         }
         self.validation.fetches.insert(question, (name, qtype));
         if let Admission::Leads(ticket) = admission {
-            count(&self.counters.pending);
             count(&self.counters.validation_queries);
-            self.network.wake_at(self.now + self.deadline, Timer::Abandon(ticket));
             self.advance(ticket);
         }
     }

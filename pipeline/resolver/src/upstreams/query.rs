@@ -1,20 +1,14 @@
-//! What is asked upstream: the question that clients share, the message sent for it, and which replies
-//! belong to it.
-
-use std::hash::{Hash, Hasher};
+//! Queries: the message sent upstream for a question, and which replies belong to it.
 
 use arrayvec::ArrayVec;
-use pmdns_stages::cache::{Entry, Key, NameBuffer};
-use pmdns_stages::miss::Miss;
-use pmdns_stages::policy::LocalRef;
-use pmdns_stages::wire::dns::{
-    CLASS_IN, HEADER_LEN, QUESTION_FIXED_LEN, Rcode, flag, header, rtype,
-};
+use pmdns_stages::cache::Key;
+use pmdns_stages::wire::dns::{HEADER_LEN, QUESTION_FIXED_LEN, Rcode, flag, header};
 use pmdns_stages::wire::edns::{OPT_DATA_LEN, OPT_LEN, OPTION_HEAD_LEN, opt, option};
-use pmdns_stages::wire::name::{MAX_NAME, Seed};
-use pmdns_stages::wire::subnet::{SUBNET_LEN, Subnet};
+use pmdns_stages::wire::name::MAX_NAME;
+use pmdns_stages::wire::subnet::SUBNET_LEN;
 use pmdns_stages::wire::{be16, put16};
 
+use crate::questions::question::Question;
 use crate::upstreams::cookies::MAX_COOKIE;
 use crate::upstreams::letter_case::LetterCase;
 
@@ -48,156 +42,7 @@ const MAX_QUERY: usize = HEADER_LEN
     + SUBNET_LEN
     + MAX_COOKIE;
 
-/// What rules make of a question. Questions that differ in it have different answers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Rule {
-    /// It is asked upstream, and rules about answers hold.
-    #[default]
-    None,
-    /// The answer is this alias, and what it leads to in this view.
-    Alias(LocalRef, u8),
-    /// It is asked upstream, and no rule about answers holds of policy zones from this number on.
-    Exempt(u8),
-}
-
-impl Rule {
-    /// What there is to hash of it.
-    fn as_number(self) -> Option<u64> {
-        match self {
-            Self::None => None,
-            Self::Alias(found, view) => Some(found.as_number() << 8 | u64::from(view)),
-            Self::Exempt(zone) => Some(!u64::from(zone)),
-        }
-    }
-}
-
-/// A question, owned: what pending questions and remembered failures are found by.
-///
-/// It hashes as its cache key does and the network it is asked for, with the process's seed, and compares in full.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Question {
-    /// Lower case.
-    name: Box<[u8]>,
-    qtype: u16,
-    qclass: u16,
-    flags: u8,
-    /// Whether answers are validated, unless clients say that they do so themselves.
-    validates: bool,
-    hash: u64,
-    /// The network it is asked for (RFC 7871), if for one in particular.
-    subnet: Option<Subnet>,
-    rule: Rule,
-    /// Hash of all that.
-    place: u64,
-}
-
 impl Question {
-    /// What the client of `miss` asks, for no network in particular.
-    pub(crate) fn of(miss: &Miss, seed: Seed) -> Self {
-        let key = miss.key();
-        Self::new(key, key.hash(seed, miss.key))
-    }
-
-    /// What the cache has under `key`.
-    pub(crate) fn of_key(key: Key<'_>, seed: Seed) -> Self {
-        Self::new(key, key.hash(seed, seed.hash(key.name)))
-    }
-
-    fn new(key: Key<'_>, hash: u64) -> Self {
-        Self {
-            name: key.name.to_ascii_lowercase().into(),
-            qtype: key.qtype,
-            qclass: key.qclass,
-            flags: key.flags,
-            validates: false,
-            hash,
-            subnet: None,
-            rule: Rule::None,
-            place: hash,
-        }
-    }
-
-    /// The same where answers are validated, or not.
-    pub(crate) fn validating(self, validates: bool) -> Self {
-        Self { validates, ..self }
-    }
-
-    /// Whether the answer is validated: the client does not say that it does so itself (RFC 4035 section 4.9.2).
-    pub(crate) fn is_checked(&self) -> bool {
-        self.validates && self.flags & Key::CD == 0
-    }
-
-    /// The key, with a name in the zone that is asked.
-    pub(crate) fn zone(&self) -> Key<'_> {
-        self.zone_of(self.key())
-    }
-
-    /// Another key that is asked as this one is, with a name in the zone that is asked. Who validates asks for a
-    /// delegation's DS records where they are: in the zone above (RFC 4035 section 3.1.4.1).
-    pub(crate) fn zone_of<'k>(&self, key: Key<'k>) -> Key<'k> {
-        match key.name.split_first() {
-            Some((label @ 1.., rest)) if self.validates && key.qtype == rtype::DS => {
-                Key { name: rest.get(usize::from(*label)..).unwrap_or(key.name), ..key }
-            }
-            _ => key,
-        }
-    }
-
-    /// The flags that it is asked with, as in its key. A validator wants the data even if the upstream's own
-    /// validation refuses them (RFC 6840 section 5.9).
-    fn asked_flags(&self) -> u8 {
-        if self.is_checked() { self.flags | Key::DO | Key::CD } else { self.flags }
-    }
-
-    /// What probes ask: the root's SOA record, which is short, and which every resolver knows.
-    pub(crate) fn probe() -> Self {
-        Self::new(Key { name: &[0], qtype: rtype::SOA, qclass: CLASS_IN, flags: 0 }, 0)
-    }
-
-    /// What an entry of the cache answers.
-    pub(crate) fn of_entry(entry: &Entry) -> Self {
-        let mut buffer = NameBuffer::default();
-        Self::new(entry.key(&mut buffer), entry.head().hash)
-    }
-
-    /// Makes it the same question for this network, or for none in particular.
-    pub(crate) fn ask_for(&mut self, subnet: Option<Subnet>, seed: Seed) {
-        self.subnet = subnet;
-        self.hash_again(seed);
-    }
-
-    /// The same question where rules make this of it.
-    pub(crate) fn under(mut self, rule: Rule, seed: Seed) -> Self {
-        self.rule = rule;
-        self.hash_again(seed);
-        self
-    }
-
-    /// What rules make of it.
-    pub(crate) fn rule(&self) -> Rule {
-        self.rule
-    }
-
-    fn hash_again(&mut self, seed: Seed) {
-        let words = self.subnet.into_iter().flat_map(Subnet::words).chain(self.rule.as_number());
-        self.place = words.fold(self.hash, |hash, word| seed.mix(hash, word));
-    }
-
-    /// The network it is asked for.
-    pub(crate) fn subnet(&self) -> Option<Subnet> {
-        self.subnet
-    }
-
-    /// The cache key.
-    pub(crate) fn key(&self) -> Key<'_> {
-        Key { name: &self.name, qtype: self.qtype, qclass: self.qclass, flags: self.flags }
-    }
-
-    /// Hash of the cache key.
-    pub(crate) fn hash(&self) -> u64 {
-        self.hash
-    }
-
     /// Whether `reply` answers the query that asked this with that id: the id, a response, a standard query, and the
     /// question (RFC 5452 section 9.1). Nothing else of a reply is looked at before. Letters must be those of
     /// `letter_case`; without one, names are compared as RFC 4343 compares them: whatever the letters' case.
@@ -208,8 +53,8 @@ impl Question {
         reply: &[u8],
     ) -> bool {
         self.is_met_by(id, reply, |written| match letter_case {
-            Some(letter_case) => letter_case.is_of(&self.name, written),
-            None => self.name.eq_ignore_ascii_case(written),
+            Some(letter_case) => letter_case.is_of(self.key().name, written),
+            None => self.key().name.eq_ignore_ascii_case(written),
         })
     }
 
@@ -234,14 +79,9 @@ impl Question {
 
     /// Whether `bytes` begin with this question.
     fn is_in(&self, bytes: &[u8], is_name: impl Fn(&[u8]) -> bool) -> bool {
-        let Some((name, rest)) = bytes.split_at_checked(self.name.len()) else { return false };
-        is_name(name) && be16(rest, 0) == Some(self.qtype) && be16(rest, 2) == Some(self.qclass)
-    }
-}
-
-impl Hash for Question {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.place);
+        let key = self.key();
+        let Some((name, rest)) = bytes.split_at_checked(key.name.len()) else { return false };
+        is_name(name) && be16(rest, 0) == Some(key.qtype) && be16(rest, 2) == Some(key.qclass)
     }
 }
 
@@ -280,7 +120,7 @@ impl Query {
         message.extend(key.qclass.to_be_bytes());
         let data_len_at = edns.then(|| message.len() + OPT_DATA_LEN);
         if edns {
-            let data = question.subnet.map(|subnet| subnet.data(0)).unwrap_or_default();
+            let data = question.subnet().map(|subnet| subnet.data(0)).unwrap_or_default();
             let options_len = if data.is_empty() { 0 } else { OPTION_HEAD_LEN + data.len() };
             let mut record = opt(OUR_UDP_SIZE, Rcode::NOERROR, asked & Key::DO != 0);
             put16(&mut record, OPT_DATA_LEN, options_len as u16);

@@ -1,0 +1,198 @@
+//! `docs/` is a book (docs/book.toml): every page is in its table of contents, every link leads to one of its pages, and what its
+//! pages say of the configuration and of metrics is true. So are the paths in CONTRIBUTING.md.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use pmdns_config::Config;
+use toml::Table;
+
+const REFERENCE: &str = include_str!("../../docs/configuration.md");
+const COUNTERS: &str = include_str!("../../docs/counters.md");
+
+/// What every configuration needs, for examples that leave it out.
+const LEAST: &str = r#"
+[[port]]
+name = "least"
+device = "replay"
+addresses = ["10.97.0.53"]
+
+[[upstream]]
+address = "10.97.0.1:53"
+"#;
+
+#[test]
+fn every_page_is_in_the_table_of_contents() {
+    let mut pages = pages();
+    let summary = pages.remove(Path::new("SUMMARY.md")).expect("the table of contents");
+    let listed = links(&summary);
+    let once: BTreeSet<PathBuf> = listed.iter().map(PathBuf::from).collect();
+    assert_eq!(once, pages.into_keys().collect(), "SUMMARY.md (left) and the pages of docs/");
+    assert_eq!(once.len(), listed.len(), "SUMMARY.md lists a page twice");
+}
+
+#[test]
+fn every_link_leads_to_a_place_in_the_book() {
+    let pages = pages();
+    let mut broken = Vec::new();
+    for (page, text) in &pages {
+        for link in links(text).iter().filter(|link| !link.contains("://")) {
+            let (path, place) = link.split_once('#').unwrap_or((link, ""));
+            let path = if path.is_empty() { page.clone() } else { beside(page, path) };
+            let leads = match pages.get(&path) {
+                Some(text) => place.is_empty() || places(text).contains(place),
+                None => place.is_empty() && folder().join(&path).is_file(),
+            };
+            if !leads {
+                broken.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "links that lead nowhere in the book: {broken:#?}");
+}
+
+#[test]
+fn every_key_that_a_page_names_is_documented() {
+    let keys = documented_keys();
+    let mut unknown = Vec::new();
+    for (page, text) in pages() {
+        for word in text.split('`').skip(1).step_by(2) {
+            let Some((table, rest)) = word.split_once('.') else { continue };
+            let Some(keys) = keys.get(table) else { continue };
+            let key = rest.split([' ', '=', '[']).next().unwrap_or_default();
+            if !keys.contains(key) && !key.is_empty() {
+                unknown.push(format!("{}: {word}", page.display()));
+            }
+        }
+    }
+    assert!(unknown.is_empty(), "keys that docs/configuration.md does not have: {unknown:#?}");
+}
+
+#[test]
+fn every_example_is_a_configuration() {
+    let mut checked = 0;
+    for (page, text) in pages() {
+        // The reference has examples of errors, which have a test of their own.
+        if page == Path::new("configuration.md") {
+            continue;
+        }
+        for block in text.split("```toml\n").skip(1) {
+            let (example, _) = block.split_once("```").expect("the block is closed");
+            // The file of a secret is read with the rest, and there is none here.
+            let secret = "secret = \"c2l4dGVlbiBsZXR0ZXJzIQ==\"";
+            let example = &example.replace("secret_file = \"/etc/pmdns/transfer-key\"", secret);
+            let mut whole: Table = example.parse().unwrap_or_else(|error| {
+                panic!("{}: {error}\n{example}", page.display());
+            });
+            for (name, table) in LEAST.parse::<Table>().expect("TOML") {
+                whole.entry(name).or_insert(table);
+            }
+            let whole = toml::to_string(&whole).expect("a table is TOML");
+            if let Err(error) = Config::from_toml(&whole) {
+                panic!("{}: {error}\n{example}", page.display());
+            }
+            checked += 1;
+        }
+    }
+    assert!(checked >= 5, "only {checked} examples were found");
+}
+
+#[test]
+fn every_metric_that_a_task_names_is_exported() {
+    let mut named = 0;
+    for (page, text) in pages().iter().filter(|(page, _)| page.starts_with("tasks")) {
+        let word = |c: char| !(c.is_ascii_lowercase() || c == '_');
+        for name in text.split(word).filter(|word| word.starts_with("pmdns_")) {
+            let family = name.strip_suffix("_bucket").unwrap_or(name);
+            let row = format!("| `{family}` |");
+            assert!(COUNTERS.contains(&row), "{}: there is no metric {name}", page.display());
+            named += 1;
+        }
+    }
+    assert!(named >= 10, "only {named} metrics were found");
+}
+
+#[test]
+fn every_path_that_guides_a_contributor_exists() {
+    let root = folder().join("..");
+    let text = fs::read_to_string(root.join("CONTRIBUTING.md")).expect("CONTRIBUTING.md");
+    let is_folder =
+        |word: &str| word.split_once('/').is_some_and(|(top, _)| root.join(top).is_dir());
+    let prose = text.split("```").step_by(2).collect::<String>();
+    let words = prose.split('`').skip(1).step_by(2).filter_map(|code| code.split(' ').next());
+    let paths: Vec<&str> = words
+        .filter(|word| is_folder(word) && !word.contains("NAME") && !word.starts_with("target"))
+        .collect();
+    assert!(paths.len() >= 30, "only {} paths were found", paths.len());
+    let missing: Vec<_> = paths.iter().filter(|path| !root.join(path).exists()).collect();
+    assert!(missing.is_empty(), "CONTRIBUTING.md names what is not there: {missing:?}");
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs")
+}
+
+/// Every page of the book: its path in `docs/`, and its text.
+fn pages() -> BTreeMap<PathBuf, String> {
+    let (root, mut pages) = (folder(), BTreeMap::new());
+    let mut folders = vec![root.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a folder of docs/") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                let text = fs::read_to_string(&path).expect("a page");
+                let page = path.strip_prefix(&root).expect("it is below").to_owned();
+                pages.insert(page, text);
+            }
+        }
+    }
+    pages
+}
+
+/// Where the links of a page lead, code left out.
+fn links(text: &str) -> Vec<String> {
+    let prose = text.split("```").step_by(2).collect::<String>();
+    let prose: String = prose.split('`').step_by(2).collect();
+    let target = |rest: &str| rest.split(')').next().unwrap_or_default().to_owned();
+    prose.split("](").skip(1).map(target).collect()
+}
+
+/// The page that `link` means on `page`.
+fn beside(page: &Path, link: &str) -> PathBuf {
+    let mut path = page.parent().expect("a page is in a folder").to_owned();
+    for component in Path::new(link).components() {
+        match component {
+            Component::ParentDir if path.pop() => {}
+            other => path.push(other),
+        }
+    }
+    path
+}
+
+/// What a link to this page may have behind `#`: its headings, as mdBook and GitHub write them.
+fn places(text: &str) -> BTreeSet<String> {
+    let place = |heading: &str| {
+        let kept = |c: char| match c {
+            ' ' => Some('-'),
+            c if c.is_alphanumeric() || c == '-' || c == '_' => Some(c.to_ascii_lowercase()),
+            _ => None,
+        };
+        heading.trim().chars().filter_map(kept).collect()
+    };
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    headings.map(|line| place(line.trim_start_matches('#'))).collect()
+}
+
+/// The keys of each table of the reference.
+fn documented_keys() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
+    let keys = |body: &'static str| {
+        let rows = body.lines().filter_map(|line| line.strip_prefix("| `"));
+        rows.filter_map(|row| Some(row.split_once('`')?.0)).collect()
+    };
+    let sections = REFERENCE.split("\n## ").skip(1);
+    let tables = sections.filter_map(|section| section.split_once('\n'));
+    tables.map(|(header, body)| (header.trim_matches(['`', '[', ']']), keys(body))).collect()
+}

@@ -1,0 +1,25 @@
+//! Questions that wait for the targets of their aliases.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use pmdns_stages::cache::Alias;
+
+use super::pending::Ticket;
+use super::question::Question;
+
+/// Who waits for each target, and by which alias. There are no more than questions pending.
+#[derive(Debug, Default)]
+pub(crate) struct AliasTargets(HashMap<Rc<Question>, Vec<(Ticket, Alias)>>);
+
+impl AliasTargets {
+    /// Lets the question of `ticket` wait for `target`, to which this alias leads.
+    pub(crate) fn wait(&mut self, target: Question, ticket: Ticket, alias: Alias) {
+        self.0.entry(Rc::new(target)).or_default().push((ticket, alias));
+    }
+
+    /// Takes out those that wait for `target`.
+    pub(crate) fn take(&mut self, target: &Question) -> Vec<(Ticket, Alias)> {
+        self.0.remove(target).unwrap_or_default()
+    }
+}

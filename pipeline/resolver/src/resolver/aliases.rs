@@ -1,0 +1,95 @@
+//! Aliases by a rule: what clients asked is answered with the alias, and with what its target is found to be in the
+//! clients' view, so that stub resolvers reach a walled garden.
+//!
+//! A question whose answer is an alias stays pending. Its target is another question, which nobody waits for but this one
+//! (and others with the same target). No rule about answers holds for the target: who wrote the rule wants it, and an alias
+//! that led to itself would have no end.
+
+use std::rc::Rc;
+
+use pmdns_stages::cache::{Entry, Key};
+use pmdns_stages::policy::LocalRef;
+use pmdns_stages::wire::edns::ExtendedError;
+
+use super::{Outcome, Resolver};
+use crate::answers::aliases::Target;
+use crate::questions::pending::{Admission, Ticket};
+use crate::questions::prefixes::ClientPrefix;
+use crate::questions::question::{Question, Rule};
+use crate::upstreams::replies::Answer;
+
+/// Policy zones from which number on rules about answers do not hold: none does.
+const NO_ZONE: u8 = 0;
+
+impl Resolver {
+    /// Begins with a question that a rule answers with an alias.
+    pub(super) fn begin_alias(&mut self, ticket: Ticket, found: LocalRef) {
+        match self.answers.rules().entry(found).cloned() {
+            Some(entry) => self.lead_on(ticket, &entry),
+            // The rules have changed since it was admitted.
+            None => self.settle(ticket, &Outcome::Failure(ExtendedError::NOT_READY)),
+        }
+    }
+
+    /// Finds what the alias in `entry`, the answer to a question, leads to, and ends the question with that.
+    pub(super) fn lead_on(&mut self, ticket: Ticket, entry: &Entry) {
+        let Some(question) = self.questions.find(ticket) else { return };
+        let alias = match self.answers.follow(&question, entry) {
+            Some(Target::Name(alias)) => alias,
+            Some(Target::Answer(entry)) => return self.end_alias(ticket, Some(entry)),
+            None => return self.end_alias(ticket, None),
+        };
+        let target = self.target(&question, alias.target());
+        if let Some(found) = self.answers.known(&target) {
+            let whole = self.answers.composed(&question, &alias, Some(&found));
+            return self.end_alias(ticket, whole);
+        }
+        if let Some(why) = self.questions.why_failed(&target) {
+            return self.settle(ticket, &Outcome::Failure(why));
+        }
+        let admission = self.open(ClientPrefix::OURS, target.clone());
+        if matches!(admission, Admission::Shed(_)) {
+            return self.settle(ticket, &Outcome::Failure(ExtendedError::NOT_READY));
+        }
+        self.questions.alias_targets.wait(target, ticket, alias);
+        if let Admission::Leads(target) = admission {
+            self.advance(target);
+        }
+    }
+
+    /// Ends the questions whose aliases lead to one that has ended.
+    pub(super) fn lead_on_from(&mut self, target: &Rc<Question>, outcome: &Outcome) {
+        for (ticket, alias) in self.questions.alias_targets.take(target) {
+            let Some(question) = self.questions.find(ticket) else { continue };
+            match outcome {
+                Outcome::Answer(Answer { entry, network }) => {
+                    match self.answers.composed(&question, &alias, Some(entry)) {
+                        Some(entry) => self.answer(ticket, Answer { entry, network: *network }),
+                        None => self.end_alias(ticket, None),
+                    }
+                }
+                Outcome::Failure(why) => self.settle(ticket, &Outcome::Failure(*why)),
+                Outcome::Shed(why) => self.settle(ticket, &Outcome::Shed(*why)),
+            }
+        }
+    }
+
+    /// The question that an alias leads to, as the clients of `question` would ask it.
+    fn target(&self, question: &Question, name: &[u8]) -> Question {
+        let seed = self.answers.store.seed();
+        let target = Question::of_key(Key { name, ..question.key() }, seed)
+            .validating(self.validation.is_on());
+        let mut target = target.under(Rule::Exempt(NO_ZONE), seed);
+        if question.subnet().is_some() && self.upstreams.peers.tells_subnets(target.key()) {
+            target.ask_for(question.subnet(), seed);
+        }
+        target
+    }
+
+    fn end_alias(&mut self, ticket: Ticket, entry: Option<Entry>) {
+        match entry {
+            Some(entry) => self.answer(ticket, Answer { entry, network: None }),
+            None => self.settle(ticket, &Outcome::Failure(ExtendedError::INVALID_DATA)),
+        }
+    }
+}

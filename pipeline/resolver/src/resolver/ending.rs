@@ -1,0 +1,138 @@
+//! Ending: whoever waits for a question leaves with its answer, with an expired one, or with SERVFAIL.
+
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+
+use pmdns_stages::Tick;
+use pmdns_stages::cache::Head;
+use pmdns_stages::wire::edns::ExtendedError;
+use pmdns_stages::wire::subnet::Subnet;
+
+use super::shedding::Reason;
+use super::{Outcome, Resolver};
+use crate::answers::Answers;
+use crate::counters::{add, count};
+use crate::questions::pending::{Expired, Ticket};
+use crate::upstreams::replies::Answer;
+use crate::validation::Fetched;
+
+/// Deadlines served in one turn: a ring of answers holds so many with room to spare. A thousand clients whose deadlines come
+/// at once do not overflow it.
+const MAX_EXPIRIES: usize = 256;
+/// Why there is no answer if the upstreams take longer than a client waits.
+const TOO_LATE: ExtendedError = ExtendedError::NO_REACHABLE_AUTHORITY;
+
+impl Resolver {
+    /// Ends a question with its answer. Those that others have yet to give are not needed any more.
+    pub(super) fn answer(&mut self, ticket: Ticket, answer: Answer) {
+        if answer.entry.head().flags & Head::LEADS_ON != 0 {
+            return self.lead_on(ticket, &answer.entry);
+        }
+        if let Some((_, plan)) = self.questions.pending.find(ticket) {
+            // The one that brought the answer is in the air still.
+            add(&self.counters.wasted, plan.in_air().saturating_sub(1) as u64);
+        }
+        self.settle(ticket, &Outcome::Answer(answer));
+    }
+
+    /// Ends a question: the answer goes into the cache and to everybody who waits for it. One that has
+    /// ended before is left alone, and so is the cache: an upstream that was late keeps the answer for us.
+    pub(super) fn settle(&mut self, ticket: Ticket, outcome: &Outcome) {
+        let Some(question) = self.questions.find(ticket) else { return };
+        let stale = match outcome {
+            Outcome::Answer(_) => None,
+            Outcome::Failure(_) | Outcome::Shed(_) => self.answers.stale_answer(&question),
+        };
+        let Self { questions, answers, counters, .. } = self;
+        let Answers { responder, context, .. } = answers;
+        questions.end(ticket, |waiter, deadline| match (outcome, &stale) {
+            (Outcome::Answer(Answer { entry, network }), _) => {
+                let scope = network.map_or(0, Subnet::length);
+                responder.entry(&waiter, entry, scope, context, |counters| &counters.answered);
+            }
+            (Outcome::Failure(_) | Outcome::Shed(_), Some(entry)) => {
+                responder.entry(&waiter, entry, 0, context, |counters| &counters.stale);
+            }
+            (Outcome::Failure(why) | Outcome::Shed(why), None) => {
+                if deadline <= context.now {
+                    count(&counters.deadline);
+                }
+                responder.servfail(&waiter, *why, context);
+            }
+        });
+        self.validation.fetched(&question, || Fetched::Nothing);
+        self.lead_on_from(&question, outcome);
+        match outcome {
+            Outcome::Answer(answer) => {
+                self.questions.wake(&question);
+                self.answers.keep(&question, answer);
+            }
+            Outcome::Failure(why) => {
+                if stale.is_some() {
+                    self.questions.rest(Rc::clone(&question), TOO_LATE);
+                }
+                self.questions.remember_failure(question, *why);
+            }
+            Outcome::Shed(_) => {}
+        }
+    }
+
+    /// Lets those go whose deadline has come, a bounded number at a time.
+    pub(super) fn expire(&mut self) {
+        for _ in 0..MAX_EXPIRIES {
+            let Some(expired) = self.questions.expire(self.time.context.now) else { return };
+            self.give_up(&expired);
+        }
+    }
+
+    /// A waiter's time is up: it gets an expired answer, if there is one, or SERVFAIL.
+    ///
+    /// With the last one who waits for it a question ends: a table full of questions nobody waits for is how
+    /// forwarders come to refuse all others (unbound#227). Only if there is an expired answer to replace, and
+    /// room, does it go on for a while.
+    fn give_up(&mut self, expired: &Expired) {
+        let Expired { waiter, ticket, was_last } = expired;
+        if self.questions.pending.find(*ticket).is_some_and(|(_, plan)| plan.was_shed()) {
+            return self.shed_waiter(expired, Reason::Upstream);
+        }
+        let question = self.questions.find(*ticket);
+        let stale =
+            question.and_then(|question| Some((self.answers.stale_answer(&question)?, question)));
+        let Some((entry, question)) = stale else {
+            count(&self.counters.deadline);
+            self.servfail(waiter, TOO_LATE);
+            if *was_last {
+                self.settle(*ticket, &Outcome::Failure(TOO_LATE));
+            }
+            return;
+        };
+        self.answers.give_stale(waiter, &entry);
+        self.questions.rest(question, TOO_LATE);
+        if *was_last && self.questions.pending.is_half_full() {
+            self.settle(*ticket, &Outcome::Failure(TOO_LATE));
+        } else if *was_last {
+            self.questions.abandon_later(*ticket);
+        }
+    }
+
+    /// Ends a question that has been under way for long enough, unless clients wait for it again.
+    pub(super) fn abandon(&mut self, ticket: Ticket) {
+        if self.questions.pending.is_unattended(ticket) {
+            self.settle(ticket, &Outcome::Failure(TOO_LATE));
+        }
+    }
+
+    /// Answers the next who wait with SERVFAIL, as many as a ring of answers holds. `true`: nobody waits any more, and all
+    /// questions are forgotten.
+    pub fn drain(&mut self) -> bool {
+        for _ in 0..MAX_EXPIRIES {
+            let Some(expired) = self.questions.expire(Tick::MAX) else {
+                let questions = self.questions.pending.drain(|_| ());
+                self.counters.pending.fetch_sub(questions as u64, Ordering::Relaxed);
+                return true;
+            };
+            self.servfail(&expired.waiter, ExtendedError::NOT_READY);
+        }
+        false
+    }
+}

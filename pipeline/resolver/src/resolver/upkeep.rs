@@ -1,0 +1,75 @@
+//! Upkeep: what is asked for the cache only, and what an operator does to it.
+
+use std::sync::Arc;
+
+use pmdns_stages::cache::{Entry, Hit, Key};
+use pmdns_stages::policy::Ruleset;
+
+use super::Resolver;
+use crate::cache_jobs::jobs::Job;
+use crate::counters::count;
+use crate::questions::pending::Admission;
+use crate::questions::prefixes::ClientPrefix;
+use crate::questions::question::Question;
+
+impl Resolver {
+    /// Credits a hit that a data core tells of to its answer.
+    pub fn credit(&mut self, hit: Hit) {
+        self.prefetch.credit(hit, &mut self.answers);
+    }
+
+    /// Asks again for popular answers that are due, as far as the budget goes.
+    pub(super) fn refresh_due(&mut self) {
+        let mut looked_at = 0;
+        loop {
+            let Self { prefetch, answers, .. } = self;
+            let next = prefetch.next_question(&mut looked_at, self.time.now, answers);
+            let Some(question) = next else { return };
+            let question = question.validating(self.validation.is_on());
+            match self.open(ClientPrefix::OURS, question) {
+                Admission::Leads(ticket) => {
+                    self.prefetch.spend();
+                    count(&self.counters.prefetched);
+                    self.advance(ticket);
+                }
+                Admission::Waits => {}
+                Admission::Shed(_) => count(&self.counters.prefetch_shed),
+            }
+        }
+    }
+
+    /// Asks over TCP for what an entry of this thread's shard answers, because it may be forged.
+    pub(super) fn confirm(&mut self, entry: &Entry) {
+        let question = Question::of_entry(entry).validating(self.validation.is_on());
+        // Those who say where they are get answers for their networks, and nobody is where this would be asked from.
+        let is_for_networks = question.key().flags & Key::SUBNET != 0;
+        if is_for_networks
+            || !self.answers.store.writer.owns(question.hash())
+            || self.questions.why_failed(&question).is_some()
+        {
+            return;
+        }
+        let Self { questions, upstreams, .. } = self;
+        let plan = |question: &Question| upstreams.peers.plan(question).over_tcp();
+        if let Admission::Leads(ticket) = questions.open(ClientPrefix::OURS, question, plan) {
+            count(&self.counters.nxdomain_confirmed);
+            self.advance(ticket);
+        }
+    }
+
+    /// Exchanges the rules in use for others. All answers in the cache are then judged again.
+    pub fn exchange_rules(&mut self, rules: &mut Arc<Ruleset>) {
+        self.answers.responder.encode.exchange(rules);
+        self.jobs.note_rules();
+    }
+
+    /// Whether another job may begin.
+    pub fn takes_jobs(&self) -> bool {
+        self.jobs.has_room()
+    }
+
+    /// Begins a job.
+    pub fn begin_job(&mut self, job: Job) {
+        self.jobs.begin(job);
+    }
+}

@@ -1,0 +1,268 @@
+//! What is known of each upstream: what the operator says of it, how it has been doing, and what it can do.
+
+use std::io;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use pmdns_config::{Config, Upstream};
+use pmdns_stages::cache::Key;
+use pmdns_stages::wire::name::Seed;
+
+use crate::counters::{UpstreamCounters, add, count};
+use crate::questions::plan::{Attempt, Plan};
+use crate::questions::question::Question;
+use crate::upstreams::Route;
+use crate::upstreams::capabilities::Capabilities;
+use crate::upstreams::connection::TcpQuery;
+use crate::upstreams::cookies::{CookieSecret, Learnt, Sent, Shown};
+use crate::upstreams::groups::Groups;
+use crate::upstreams::health::Health;
+use crate::upstreams::query::ReplyKind;
+use crate::upstreams::retry::RetryTimeout;
+
+/// The upstreams, by index.
+pub(crate) struct Peers {
+    settings: Vec<Upstream>,
+    counters: Arc<[UpstreamCounters]>,
+    groups: Groups,
+    health: Health,
+    capabilities: Vec<Capabilities>,
+    cookie_secret: CookieSecret,
+    /// What questions are hashed with.
+    seed: Seed,
+    /// The time of this turn, since the process started.
+    now: Duration,
+}
+
+impl Peers {
+    /// Upstreams of which nothing is known yet. An error: a group asks nobody.
+    pub(crate) fn new(
+        config: &Config,
+        counters: Arc<[UpstreamCounters]>,
+        cookie_secret: CookieSecret,
+        seed: Seed,
+        now: Duration,
+    ) -> io::Result<Self> {
+        let upstreams = &config.upstreams;
+        let deadline = Duration::from_millis(config.slowpath.deadline_ms);
+        let groups = Groups::new(upstreams, &config.groups, &config.forwards, &config.views);
+        let first_timeout = |one: &Upstream| Duration::from_millis(one.timeout_ms);
+        let retries = upstreams.iter().map(|one| RetryTimeout::new(first_timeout(one), deadline));
+        Ok(Self {
+            counters,
+            groups: groups.map_err(io::Error::other)?,
+            health: Health::new(&config.health, retries),
+            capabilities: upstreams.iter().map(|one| Capabilities::new(one.mix_case)).collect(),
+            settings: upstreams.clone(),
+            cookie_secret,
+            seed,
+            now,
+        })
+    }
+
+    /// It is so late now.
+    pub(crate) fn set_time(&mut self, now: Duration) {
+        self.now = now;
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.settings.len()
+    }
+
+    /// What the operator says of one.
+    pub(crate) fn settings(&self, upstream: usize) -> &Upstream {
+        &self.settings[upstream]
+    }
+
+    /// Where is counted what concerns one.
+    pub(crate) fn counters(&self, upstream: usize) -> &UpstreamCounters {
+        &self.counters[upstream]
+    }
+
+    /// Whether one is asked over encrypted connections.
+    pub(crate) fn is_encrypted(&self, upstream: usize) -> bool {
+        self.settings[upstream].address.plain().is_none()
+    }
+
+    /// The way to one that is not encrypted.
+    pub(crate) fn route(&self, upstream: usize) -> Option<Route> {
+        let to = &self.settings[upstream];
+        Some(Route { to: to.address.plain()?, from: to.source })
+    }
+
+    /// The plan of a question.
+    pub(crate) fn plan(&mut self, question: &Question) -> Plan {
+        self.groups.plan(question.zone(), &mut self.health, self.now)
+    }
+
+    /// The group that a question goes to, whose name is in lower case.
+    pub(crate) fn group_of(&self, key: Key<'_>) -> usize {
+        self.groups.of(key)
+    }
+
+    /// Whether anybody who may be asked a question is told of clients' networks.
+    pub(crate) fn tells_subnets(&self, key: Key<'_>) -> bool {
+        self.groups.tells_subnets(key)
+    }
+
+    /// The question as it is put to an upstream.
+    pub(crate) fn as_told(&self, question: &Rc<Question>, upstream: usize) -> Rc<Question> {
+        if self.settings[upstream].client_subnet || question.subnet().is_none() {
+            return Rc::clone(question);
+        }
+        let mut told = Question::clone(question);
+        told.ask_for(None, self.seed);
+        Rc::new(told)
+    }
+
+    /// Whether a query that leaves now has an OPT record.
+    pub(crate) fn takes_edns(&self, upstream: usize) -> bool {
+        self.capabilities[upstream].takes_edns(self.now)
+    }
+
+    /// Whether the letters of a query that leaves now are mixed.
+    pub(crate) fn mixes_case(&mut self, upstream: usize) -> bool {
+        self.capabilities[upstream].case_mixer.mixes(self.now)
+    }
+
+    /// The cookie for queries that leave for this upstream now. Its address is `local` if the operator chose none.
+    pub(crate) fn cookie_for(
+        &self,
+        upstream: usize,
+        local: impl FnOnce() -> Option<IpAddr>,
+    ) -> Option<Sent> {
+        let to = &self.settings[upstream];
+        let address = to.address.plain().filter(|_| to.cookies)?;
+        let source = to.source.or_else(local)?;
+        let client = self.cookie_secret.cookie(address, source);
+        Some(self.capabilities[upstream].cookies.take(client, self.now))
+    }
+
+    /// How long to wait for a reply to a query that leaves now, before its question is asked again.
+    pub(crate) fn retry_timeout(&self, upstream: usize, round: u32) -> Duration {
+        self.health.retry_timeout(upstream, round)
+    }
+
+    /// After how long a query without a reply counts as timed out. An upstream that usually takes longer than the
+    /// operator expects is not to blame for it.
+    pub(crate) fn usual_patience(&self, upstream: usize) -> Duration {
+        let expected = Duration::from_millis(self.settings[upstream].timeout_ms);
+        self.health.retry_timeout(upstream, 0).max(expected)
+    }
+
+    /// An upstream that rests and is to be probed now.
+    pub(crate) fn take_probe(&mut self) -> Option<usize> {
+        let upstream = self.health.take_probe(self.now)?;
+        count(&self.counters[upstream].probes);
+        Some(upstream)
+    }
+
+    /// An upstream replied to a query of `sent`.
+    pub(crate) fn note_reply(&mut self, upstream: usize, sent: Duration) {
+        count(&self.counters[upstream].replies);
+        self.health.replied(upstream, self.now.saturating_sub(sent), self.now);
+        self.publish_health(upstream);
+    }
+
+    /// A query of `sent` has had no reply in the retry timeout.
+    pub(crate) fn note_retry(&mut self, upstream: usize, sent: Duration) {
+        count(&self.counters[upstream].late);
+        self.health.retried(upstream, sent, self.now);
+    }
+
+    /// A query of `sent` has had no reply for as long as its upstream may take.
+    pub(crate) fn note_timeout(&mut self, upstream: usize, sent: Duration) {
+        count(&self.counters[upstream].timeouts);
+        self.note_failure(upstream, sent);
+    }
+
+    /// So many queries of `sent` ended with an error of the network.
+    pub(crate) fn note_error(
+        &mut self,
+        upstream: usize,
+        sent: Duration,
+        error: &io::Error,
+        queries: usize,
+    ) {
+        tracing::debug!("upstream {}: {error}", self.settings[upstream].address);
+        add(&self.counters[upstream].errors, queries as u64);
+        self.note_failure(upstream, sent);
+    }
+
+    /// An upstream did not reply to queries of `sent`, or could not be reached.
+    fn note_failure(&mut self, upstream: usize, sent: Duration) {
+        self.health.failed(upstream, sent, self.now);
+        self.publish_health(upstream);
+    }
+
+    fn publish_health(&self, upstream: usize) {
+        let counters = &self.counters[upstream];
+        let srtt_us = self.health.srtt(upstream).as_micros() as u64;
+        counters.srtt_us.store(srtt_us, Ordering::Relaxed);
+        let rests = self.health.next_probe(upstream).is_some();
+        counters.state.store(u64::from(rests), Ordering::Relaxed);
+    }
+
+    /// A reply over UDP has the letters of its query.
+    pub(crate) fn note_case_kept(&mut self, upstream: usize) {
+        self.capabilities[upstream].case_mixer.kept();
+    }
+
+    /// A reply over UDP has other letters than its query, or somebody forged it who knows all but them.
+    pub(crate) fn note_case_mismatch(&mut self, upstream: usize) {
+        let counters = &self.counters[upstream];
+        count(&counters.mismatched);
+        count(&counters.case_mismatch);
+        if self.capabilities[upstream].case_mixer.misspelt(self.now) {
+            count(&counters.case_mixing_paused);
+            let address = &self.settings[upstream].address;
+            tracing::warn!(
+                "upstream {address} does not keep the letter case of queries, and is asked in small letters \
+                 for an hour; leave out its mix_case"
+            );
+        }
+    }
+
+    /// A reply over UDP has the cookie of its query, and brings this.
+    pub(crate) fn note_cookie(&mut self, upstream: usize, learnt: Learnt) {
+        count(&self.counters[upstream].cookies);
+        self.capabilities[upstream].cookies.learn(learnt, self.now);
+    }
+
+    /// Learns from a reply over TCP whether its upstream shows cookies.
+    pub(crate) fn note_tcp_cookie(&mut self, query: &TcpQuery, reply: &[u8]) {
+        let upstream = query.attempt.upstream;
+        let Some(sent) = query.cookie.as_ref().filter(|_| query.attempt.edns) else { return };
+        match sent.shown_in(reply) {
+            Shown::Right(learnt) => self.note_cookie(upstream, learnt),
+            Shown::Missing if ReplyKind::of(reply) == ReplyKind::Answer => {
+                if self.capabilities[upstream].cookies.miss(self.now) {
+                    let address = &self.settings[upstream].address;
+                    tracing::info!(
+                        "upstream {address} has left DNS cookies off, and is not held to them for an hour"
+                    );
+                }
+            }
+            Shown::Missing | Shown::Wrong => {}
+        }
+    }
+
+    /// Learns from an answer whether its upstream knows EDNS.
+    pub(crate) fn note_edns(&mut self, attempt: Attempt) {
+        let known = &mut self.capabilities[attempt.upstream];
+        if attempt.edns {
+            known.took_edns();
+        } else if known.took_plain(self.now) {
+            count(&self.counters[attempt.upstream].without_edns);
+            let address = &self.settings[attempt.upstream].address;
+            tracing::warn!(
+                "upstream {address} does not know EDNS, and is asked without for 15 minutes; signatures, subnets \
+                 and cookies need it"
+            );
+        }
+    }
+}

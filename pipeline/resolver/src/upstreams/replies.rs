@@ -1,0 +1,260 @@
+//! Replies: what is believed of one that belongs to its query.
+//!
+//! docs/adr/0026-what-is-believed-of-replies.md says what is believed and why.
+
+use std::net::SocketAddr;
+
+use pmdns_config::Upstream;
+use pmdns_stages::cache::{Entry, Head, Lifetimes, Unusable};
+use pmdns_stages::wire::dns::Rcode;
+use pmdns_stages::wire::edns::{ExtendedError, option, option_in};
+use pmdns_stages::wire::subnet::Subnet;
+
+use super::{Replied, Upstreams};
+use crate::counters::{add, count};
+use crate::questions::plan::{Transport, TryFailure};
+use crate::upstreams::query::{Proof, ReplyKind, shows_no_edns};
+
+/// What an upstream answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) entry: Entry,
+    /// The network it is for; none: it is for everybody.
+    pub(crate) network: Option<Subnet>,
+}
+
+/// By what replies are read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    /// The second of this turn.
+    pub(crate) now: u32,
+    /// How long answers are kept.
+    pub(crate) lifetimes: Lifetimes,
+    /// Whether answers are validated.
+    pub(crate) validates: bool,
+}
+
+impl Upstreams {
+    /// Makes an answer of a reply.
+    pub(crate) fn read(
+        &self,
+        replied: &Replied,
+        reply: &[u8],
+        reading: &Reading,
+    ) -> Result<Answer, TryFailure> {
+        let Replied { question, attempt, proof, .. } = replied;
+        let mut entry = self.read_entry(replied, reply, reading)?;
+        let network = match question.subnet().map(|sent| network_of(reply, &entry, sent, *proof)) {
+            None => None,
+            Some(Ok(network)) => network,
+            // RFC 7871 section 7.3: it is dropped. Whoever forged it cannot do so over TCP.
+            Some(Err(OtherSubnet)) => {
+                count(&self.peers.counters(attempt.upstream).other_subnet);
+                return Err(TryFailure::NeedsTcp);
+            }
+        };
+        if *proof == Proof::Firm {
+            entry.vouch();
+        }
+        // Who validates believes nobody's AD (RFC 4035 section 4.9.3), and nobody else believes what can be forged.
+        if reading.validates || !is_believed(self.peers.settings(attempt.upstream)) {
+            entry.distrust();
+        }
+        Ok(Answer { entry, network })
+    }
+
+    /// Makes an entry of a reply.
+    ///
+    /// An upstream's SERVFAIL, REFUSED and the like say that *it* has no answer: the next one is asked, and
+    /// if none has any, the client gets SERVFAIL, as from other forwarders. To pass on REFUSED would tell the
+    /// client that we refuse to serve it.
+    fn read_entry(
+        &self,
+        replied: &Replied,
+        reply: &[u8],
+        reading: &Reading,
+    ) -> Result<Entry, TryFailure> {
+        let Replied { question, attempt, proof, .. } = replied;
+        let counters = self.peers.counters(attempt.upstream);
+        let kind = ReplyKind::of(reply);
+        if !matches!(kind, ReplyKind::Answer | ReplyKind::Truncated) {
+            count(&counters.rcode_failures);
+        }
+        match kind {
+            ReplyKind::Answer => {
+                let (key, hash) = (question.key(), question.hash());
+                let scrubbed = Entry::scrub(reply, key, hash, reading.now, &reading.lifetimes);
+                let (entry, dropped) = match scrubbed {
+                    Ok(scrubbed) => scrubbed,
+                    Err(Unusable::NoAnswer) => {
+                        count(&counters.no_answer);
+                        return Err(refusal(reply));
+                    }
+                    Err(Unusable::Malformed | Unusable::OtherQuestion) => {
+                        count(&counters.malformed);
+                        return Err(TryFailure::NeedsTcp);
+                    }
+                };
+                add(&counters.scrubbed, dropped as u64);
+                // BADVERS and its like show in the OPT record only (RFC 6891 section 6.1.3).
+                if !matches!(entry.head().rcode, Rcode::NOERROR | Rcode::NXDOMAIN) {
+                    count(&counters.rcode_failures);
+                    return Err(refusal(reply));
+                }
+                Ok(entry)
+            }
+            ReplyKind::Truncated => Err(TryFailure::NeedsTcp),
+            ReplyKind::FormatError if !attempt.edns => Err(refusal(reply)),
+            ReplyKind::FormatError if shows_no_edns(reply, *proof, reading.validates) => {
+                Err(TryFailure::NeedsPlainDns)
+            }
+            ReplyKind::BadCookie
+                if *proof == Proof::Firm && attempt.transport != Transport::Tcp =>
+            {
+                Err(TryFailure::BadCookie)
+            }
+            ReplyKind::FormatError | ReplyKind::BadCookie if *proof == Proof::Guessed => {
+                Err(TryFailure::NeedsTcp)
+            }
+            ReplyKind::FormatError | ReplyKind::BadCookie | ReplyKind::Failure => {
+                Err(refusal(reply))
+            }
+        }
+    }
+}
+
+/// A reply is about another network than its query, or about none.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct OtherSubnet;
+
+/// The network that the answer in a reply is for, whose query was for `sent`; none: it is for everybody.
+pub(crate) fn network_of(
+    reply: &[u8],
+    entry: &Entry,
+    sent: Subnet,
+    proof: Proof,
+) -> Result<Option<Subnet>, OtherSubnet> {
+    let scope = match option_in(reply, option::SUBNET) {
+        // One name may be asked for many networks at once, and a forger need not know which: he leaves the option out,
+        // and has that many queries to hit.
+        None if proof == Proof::Guessed => return Err(OtherSubnet),
+        // RFC 7871 section 7.3: as with a scope of zero.
+        None => 0,
+        Some(data) => match Subnet::read(data) {
+            Some((source, scope)) if source == sent => scope,
+            Some((source, _)) if (source.length(), sent.length()) == (0, 0) => 0,
+            _ => return Err(OtherSubnet),
+        },
+    };
+    // RFC 7871 section 7.4: that there is nothing is for everybody.
+    let is_negative = entry.head().flags & Head::NEGATIVE != 0;
+    // Whatever the answer to those who do not say where they are was chosen by, it was not chosen for everybody
+    // (section 7.3.1). A scope longer than the source is for no more than was sent (section 7.3.1 again).
+    let is_narrow = scope > 0 || sent.length() == 0;
+    Ok((is_narrow && !is_negative).then(|| sent.cut(scope)))
+}
+
+/// That an upstream has no answer, and why, if it says so.
+fn refusal(reply: &[u8]) -> TryFailure {
+    let why = option_in(reply, option::EXTENDED_ERROR);
+    TryFailure::Refused(why.and_then(ExtendedError::read))
+}
+
+/// Whether it is believed of an upstream that it has checked signatures: nobody between it and us could say so in its
+/// name, or the operator knows better.
+fn is_believed(upstream: &Upstream) -> bool {
+    let is_near = |address: SocketAddr| address.ip().to_canonical().is_loopback();
+    upstream.trust_ad || upstream.address.plain().is_none_or(is_near)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use pmdns_stages::testing::{Record, entry_of, query};
+    use pmdns_stages::wire::name::Seed;
+    use pmdns_stages::wire::{be16, dns::header, put16};
+
+    use super::*;
+
+    pub(crate) const SENT: [u8; 4] = [10, 1, 0, 0];
+
+    pub(crate) fn seed() -> Seed {
+        Seed::new([7; 16])
+    }
+
+    /// An answer that lives until `second` and says `number`.
+    pub(crate) fn entry(number: u8, second: u32) -> Entry {
+        let records: [Record; 1] = [(0, 1, second, vec![192, 0, 2, number])];
+        entry_of(&query("www.example. A"), &records, 0, seed())
+    }
+
+    /// A reply with this subnet option, if with any.
+    pub(crate) fn reply(data: Option<&[u8]>) -> Vec<u8> {
+        let asked = query("www.example. A").edns(1232, false);
+        let asked = data.into_iter().fold(asked, |asked, data| asked.option(option::SUBNET, data));
+        let mut reply = asked.message();
+        let flags = be16(&reply, header::FLAGS).unwrap();
+        put16(&mut reply, header::FLAGS, flags | 1 << 15);
+        reply
+    }
+
+    #[test]
+    fn audit_low_ad_is_believed_where_nobody_else_can_say_it() {
+        for (address, believed) in [
+            ("192.0.2.53:53", false),
+            ("[2001:db8::53]:53", false),
+            ("127.0.0.1:53", true),
+            ("127.1.2.3:5353", true),
+            ("[::1]:53", true),
+            ("[::ffff:127.0.0.1]:53", true),
+            ("tls://192.0.2.53", true),
+            ("https://dns.example/dns-query", true),
+            ("quic://192.0.2.53", true),
+        ] {
+            let mut upstream = Upstream::at(address.parse().unwrap());
+            assert_eq!(is_believed(&upstream), believed, "{address}");
+            upstream.trust_ad = true;
+            assert!(is_believed(&upstream), "{address}, as the operator says");
+        }
+    }
+
+    #[test]
+    fn whom_an_answer_is_for() {
+        let sent = Subnet::of_address(&SENT).cut(16);
+        let of =
+            |data: Option<&[u8]>, sent| network_of(&reply(data), &entry(1, 9), sent, Proof::Firm);
+        let scoped = |scope| of(Some(&sent.data(scope)), sent);
+        assert_eq!(of(None, sent), Ok(None));
+        assert_eq!(scoped(0), Ok(None));
+        assert_eq!(scoped(8), Ok(Some(sent.cut(8))));
+        assert_eq!(scoped(16), Ok(Some(sent)));
+        assert_eq!(scoped(32), Ok(Some(sent)), "it was not asked for less");
+        let others = [sent.cut(15), Subnet::of_address(&[10, 2, 0, 0]).cut(16), Subnet::NOWHERE];
+        for other in others {
+            assert_eq!(of(Some(&other.data(8)), sent), Err(OtherSubnet));
+        }
+        assert_eq!(of(Some(&[0, 1, 16, 8, 10]), sent), Err(OtherSubnet), "malformed");
+        // Who does not say where he is shares with his like, whatever the upstream makes of it.
+        for data in [None, Some(&[0, 1, 0, 0][..]), Some(&[0, 2, 0, 5]), Some(&[0, 0, 0, 0])] {
+            assert_eq!(of(data, Subnet::NOWHERE), Ok(Some(Subnet::NOWHERE)));
+        }
+        assert_eq!(of(Some(&sent.data(8)), Subnet::NOWHERE), Err(OtherSubnet));
+        let soa = [&[0; 18][..], &9_u32.to_be_bytes()].concat();
+        let negative = entry_of(&query("www.example. A"), &[(1, 6, 9, soa)], 0, seed());
+        assert_eq!(
+            network_of(&reply(Some(&sent.data(8))), &negative, sent, Proof::Guessed),
+            Ok(None)
+        );
+    }
+
+    #[test]
+    fn audit_04_a_reply_without_the_option_is_for_nobody_unless_it_is_firm() {
+        let negative = entry_of(&query("www.example. A"), &[], 0, seed());
+        for sent in [Subnet::of_address(&SENT).cut(16), Subnet::NOWHERE] {
+            for entry in [&entry(1, 9), &negative] {
+                let of = |proof| network_of(&reply(None), entry, sent, proof);
+                assert_eq!(of(Proof::Guessed), Err(OtherSubnet));
+                assert!(of(Proof::Firm).is_ok());
+            }
+        }
+    }
+}

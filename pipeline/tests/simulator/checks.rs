@@ -1,0 +1,89 @@
+//! What has to hold: the invariants of docs/architecture.md that a counter can tell of.
+
+use pmdns::slowpath::CountersSnapshot;
+
+use crate::history::History;
+
+/// What holds at any time.
+pub(crate) fn check_always(history: &History) -> Result<(), String> {
+    if let Some(wrong) = &history.internet.wrong {
+        return Err(wrong.clone());
+    }
+    let totals = history.line.totals();
+    holds(totals.balance(), || format!("frames are not accounted for: {totals:?}"))?;
+    let (forgotten, counted) = (history.clients.forgotten, counted(history));
+    holds(forgotten <= counted, || {
+        format!(
+            "{forgotten} clients are past their deadline without an answer, {counted} are counted"
+        )
+    })?;
+    let settings = &history.start.config.slowpath;
+    for (number, thread) in history.line.counters().enumerate() {
+        let share = |limit: usize| (limit / settings.threads).max(1) as u64;
+        let (pending, waiting) = (thread.pending, thread.waiting);
+        let is_bound =
+            pending <= share(settings.max_pending) && waiting <= share(settings.max_waiting);
+        holds(is_bound, || format!("thread {number} has {pending} pending, {waiting} waiting"))?;
+        let (misses, ended) = (thread.misses, thread.ended() + waiting);
+        holds(misses == ended, || format!("of {misses} misses {ended} have ended or wait"))?;
+    }
+    let sockets = history.line.slow_path.iter().map(|thread| thread.open_sockets());
+    let most = sockets.max().unwrap_or(0);
+    holds(most <= history.start.rig.sockets, || format!("{most} sockets are open"))
+}
+
+/// What holds when nothing is under way any more.
+pub(crate) fn check_quiet(history: &History) -> Result<(), String> {
+    check_always(history)?;
+    for thread in &history.line.slow_path {
+        holds(thread.resolver.is_idle(), || "questions are under way that nobody asks".into())?;
+        let sockets = thread.open_sockets();
+        holds(sockets == 0, || format!("{sockets} sockets are left"))?;
+    }
+    let sockets = history.internet.open_sockets();
+    holds(sockets == 0, || format!("{sockets} sockets are open that nobody knows of"))?;
+    let (totals, sent) = (history.line.totals(), history.clients.sent);
+    holds(totals.received == sent, || format!("{sent} frames have come: {totals:?}"))?;
+    let (waiting, counted) = (history.clients.unanswered(), counted(history));
+    holds(waiting == counted, || {
+        format!("{waiting} queries have no answer, and {counted} are counted: {totals:?}")
+    })?;
+    let frames = history.line.rig.pool.in_use();
+    holds(frames == 0, || format!("{frames} frames are in use"))
+}
+
+/// What holds after the end.
+pub(crate) fn check_end(history: &History) -> Result<(), String> {
+    let totals = history.line.totals();
+    holds(totals.balance() && totals.held == 0, || format!("frames are lost: {totals:?}"))?;
+    let answered = history.clients.answered;
+    holds(totals.transmitted == answered, || format!("{answered} answers have come: {totals:?}"))?;
+    for thread in history.line.counters() {
+        let CountersSnapshot { misses, pending, waiting, .. } = thread;
+        holds(pending == 0 && waiting == 0, || format!("{pending} pending, {waiting} waiting"))?;
+        holds(misses == thread.ended(), || format!("of {misses} misses {} ended", thread.ended()))?;
+    }
+    Ok(())
+}
+
+/// Queries that are counted among those without an answer.
+fn counted(history: &History) -> u64 {
+    let totals = history.line.totals();
+    let threads = history.line.counters().map(|thread| unanswered(&thread));
+    totals.dropped + totals.exceptions + threads.sum::<u64>()
+}
+
+/// Misses that have ended without an answer.
+fn unanswered(thread: &CountersSnapshot) -> u64 {
+    let answered = thread.answered_from_cache_late
+        + thread.answered
+        + thread.answered_for_subnet
+        + thread.stale
+        + thread.nxdomain_cut
+        + thread.servfail;
+    thread.ended() - answered
+}
+
+fn holds(condition: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+    if condition { Ok(()) } else { Err(what()) }
+}

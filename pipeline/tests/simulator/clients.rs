@@ -1,0 +1,216 @@
+//! Clients: what they ask, and what they have to get.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use pmdns_hierarchy::{Message, Name, rtype};
+use pmdns_nics::Frame;
+use pmdns_stages::testing::{Query, query};
+
+use crate::servers::second;
+use crate::stepping::Stepping;
+use crate::trace::Trace;
+use crate::truth::{NXDOMAIN, check};
+
+/// Where an answer over IPv4 has the address and the port that it is for, and its message.
+const ADDRESS_AT: usize = 30;
+const PORT_AT: usize = 36;
+const MESSAGE_AT: usize = 42;
+/// Turns of all threads in which those whose deadline has come are answered.
+const GRACE: u64 = 600;
+
+/// Tells a query from all others: address and port it came from, and its id.
+type Key = (IpAddr, u16, u16);
+
+/// What a client wants to know.
+#[derive(Clone, Debug)]
+pub(crate) struct Ask {
+    pub(crate) client: [u8; 4],
+    pub(crate) name: Name,
+    pub(crate) qtype: u16,
+    pub(crate) edns: bool,
+    /// Whether there is no excuse for a failure.
+    pub(crate) must_succeed: bool,
+}
+
+/// A query without an answer so far.
+#[derive(Debug)]
+struct Asked {
+    ask: Ask,
+    at: Duration,
+}
+
+/// What clients may not be told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Promise {
+    /// How old what is in it may be, in seconds.
+    pub(crate) oldest: u32,
+    /// The first and the last version of what is answered here.
+    pub(crate) versions: (u16, u16),
+}
+
+/// All clients.
+pub(crate) struct Clients {
+    waiting: BTreeMap<Key, Asked>,
+    by_age: VecDeque<(Duration, Key)>,
+    /// Those whose deadline has come, and in which turn.
+    late: VecDeque<(u64, Key)>,
+    /// Those who have got nothing long after.
+    pub(crate) forgotten: u64,
+    /// Queries that have got into the port.
+    pub(crate) sent: u64,
+    /// Answers that have come.
+    pub(crate) answered: u64,
+    /// Those among them that are no failures.
+    pub(crate) succeeded: u64,
+    next: u32,
+    trace: Trace,
+}
+
+impl Ask {
+    /// A question from a client.
+    pub(crate) fn new(client: [u8; 4], name: Name, qtype: u16) -> Self {
+        Self { client, name, qtype, edns: false, must_succeed: false }
+    }
+
+    /// The same of somebody who has to get it.
+    pub(crate) fn for_sure(self) -> Self {
+        Self { must_succeed: true, ..self }
+    }
+}
+
+impl Clients {
+    /// Nobody has asked yet.
+    pub(crate) fn new(trace: Trace) -> Self {
+        Self {
+            waiting: BTreeMap::new(),
+            by_age: VecDeque::new(),
+            late: VecDeque::new(),
+            forgotten: 0,
+            sent: 0,
+            answered: 0,
+            succeeded: 0,
+            next: 0,
+            trace,
+        }
+    }
+
+    /// Queries without an answer, and other frames that nobody answers.
+    pub(crate) fn unanswered(&self) -> u64 {
+        self.sent - self.answered
+    }
+
+    /// Somebody asks, over one of so many queues.
+    pub(crate) fn ask(&mut self, line: &mut Stepping, queues: usize, ask: Ask) {
+        self.next += 1;
+        let id = (self.next.wrapping_mul(0x9e37) >> 3) as u16;
+        let port = 1024 + (self.next % 60_000) as u16;
+        let frame = Query {
+            name: ask.name.wire().to_vec(),
+            qtype: ask.qtype,
+            id,
+            source: ask.client.to_vec(),
+            source_port: port,
+            edns: ask.edns.then_some((1232, false)),
+            ..query(". A")
+        };
+        let key = (ask.client.into(), port, id);
+        let queue = usize::from(ask.client[3]) % queues;
+        let now = line.now();
+        if !line.offer(queue, &frame.frame_bytes()) {
+            return self.trace.note(now, format_args!("{key:?} finds no room"));
+        }
+        self.trace.note(now, format_args!("{key:?} asks {} {}", ask.name, ask.qtype));
+        self.sent += 1;
+        self.by_age.push_back((now, key));
+        let before = self.waiting.insert(key, Asked { ask, at: now });
+        assert!(before.is_none(), "no query is like another");
+    }
+
+    /// Somebody sends what nobody answers.
+    pub(crate) fn send_rubbish(&mut self, line: &mut Stepping, bytes: &[u8]) {
+        self.sent += u64::from(line.offer(0, bytes));
+    }
+
+    /// An answer comes.
+    pub(crate) fn take(
+        &mut self,
+        frame: &Frame,
+        now: Duration,
+        promise: &Promise,
+    ) -> Result<(), String> {
+        self.answered += 1;
+        let bytes = frame.bytes();
+        let address = *bytes[ADDRESS_AT..].first_chunk::<4>().expect("a header of IPv4");
+        let port = *bytes[PORT_AT..].first_chunk::<2>().expect("a header of UDP");
+        let (address, port) = (IpAddr::from(address), u16::from_be_bytes(port));
+        let Some(message) = Message::parse(&bytes[MESSAGE_AT..]) else {
+            return Err(format!("{address} gets what is no message: {bytes:02x?}"));
+        };
+        let key = (address, port, message.id);
+        let Some(Asked { ask, at }) = self.waiting.remove(&key) else {
+            return Err(format!("{key:?} gets an answer that it does not wait for"));
+        };
+        let rcode = message.rcode();
+        let answers = &message.sections[0];
+        self.trace.note(now, format_args!("{key:?} gets rcode {rcode}, {} records", answers.len()));
+        let (name, qtype, _) = &message.question;
+        if name.wire() != ask.name.wire() || *qtype != ask.qtype {
+            return Err(format!("{key:?} asked {} and gets {name}", ask.name));
+        }
+        if message.flags & pmdns_hierarchy::message::flag::TC != 0 {
+            return Ok(());
+        }
+        if rcode != 0 && rcode != NXDOMAIN {
+            return match ask.must_succeed {
+                true => Err(format!(
+                    "{key:?} gets rcode {rcode} for {} {qtype} after {:?}",
+                    ask.name,
+                    now - at
+                )),
+                false => Ok(()),
+            };
+        }
+        self.succeeded += 1;
+        if name.is_within(&Name::new("here")) {
+            let version = answers.first().and_then(|one| one.data.last_chunk::<2>());
+            let version = u16::from_be_bytes(*version.unwrap_or(&[0, 0]));
+            let (first, last) = promise.versions;
+            let is_known = (first..=last).contains(&version) && answers.len() == 1;
+            return is_known.then_some(()).ok_or_else(|| {
+                format!("{key:?} gets version {version}, not one of {first} to {last}")
+            });
+        }
+        let times = (second(now), promise.oldest);
+        check((name, *qtype), rcode, answers, times).map_err(|why| format!("{key:?}: {why}"))
+    }
+
+    /// Looks for those whose deadline has come; `turns` have been taken by all threads.
+    pub(crate) fn look_for_late(&mut self, now: Duration, turns: u64, deadline: Duration) {
+        while let Some((at, key)) = self.by_age.front().copied()
+            && at + deadline < now
+        {
+            self.by_age.pop_front();
+            if self.waiting.contains_key(&key) {
+                self.late.push_back((turns, key));
+            }
+        }
+        while let Some((since, key)) = self.late.front()
+            && since + GRACE < turns
+        {
+            self.forgotten += u64::from(self.waiting.contains_key(key));
+            self.late.pop_front();
+        }
+    }
+
+    /// One of those who must get an answer and have none.
+    pub(crate) fn disappointed(&self) -> Option<String> {
+        let mut waiting = self.waiting.iter();
+        let (key, asked) = waiting.find(|(_, asked)| asked.ask.must_succeed)?;
+        Some(format!("{key:?} gets no answer to {} {}", asked.ask.name, asked.ask.qtype))
+    }
+}
+
+/// Types that clients ask for.
+pub(crate) const TYPES: [u16; 4] = [rtype::A, rtype::AAAA, rtype::TXT, rtype::A];

@@ -1,0 +1,222 @@
+//! An operator, and who transfers zones: rules that are replaced, and what is done to the cache.
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use pmdns::control::reload::Reloader;
+use pmdns::rules::RulesPublisher;
+use pmdns_config::Config;
+use pmdns_hierarchy::{Message, Name, Rng};
+use pmdns_resolver::{Block, Job};
+use pmdns_stages::cache::{Entry, Head, Purge};
+use pmdns_stages::wire::name::Seed;
+
+use crate::servers::second;
+use crate::stepping::Stepping;
+use crate::trace::Trace;
+use crate::truth::{Realm, check};
+
+/// Files that a history has for itself.
+pub(crate) struct Files {
+    folder: PathBuf,
+}
+
+/// Who replaces the rules.
+pub(crate) struct Operator {
+    files: Files,
+    text: String,
+    reloader: Reloader,
+    began: Instant,
+    /// The last version that was written, and the first that may still be in use.
+    pub(crate) versions: (u16, u16),
+    /// Whether the zone's file, and that of the configuration, are as they should be.
+    are_whole: [bool; 2],
+    trace: Trace,
+}
+
+impl Files {
+    /// A new folder.
+    pub(crate) fn new() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let number = LAST.fetch_add(1, Ordering::Relaxed);
+        let name = format!("pmdns-simulator-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder).expect("a folder can be made");
+        let files = Self { folder };
+        files.write_zone(1);
+        files
+    }
+
+    /// The zone that changes.
+    pub(crate) fn zone(&self) -> PathBuf {
+        self.folder.join("zone")
+    }
+
+    fn config(&self) -> PathBuf {
+        self.folder.join("config")
+    }
+
+    fn write_zone(&self, version: u16) {
+        let [high, low] = version.to_be_bytes();
+        let text = format!(
+            "$ORIGIN here.\n@ 60 SOA ns admin 1 2 3 4 5\n@ 60 NS ns\nv 0 A 10.99.{high}.{low}\n"
+        );
+        write(&self.zone(), &text);
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Operator {
+    /// One who has the rules of this configuration in use.
+    pub(crate) fn new(
+        files: Files,
+        text: &str,
+        config: &Config,
+        line: &mut Stepping,
+        trace: Trace,
+    ) -> Self {
+        let (nobody, _) = RulesPublisher::new(0, 0, Seed::new([0; 16]), 1);
+        let publisher = std::mem::replace(&mut line.rig.rules, nobody);
+        write(&files.config(), text);
+        Self {
+            reloader: Reloader::new(&files.config(), config, publisher),
+            text: text.to_owned(),
+            files,
+            began: Instant::now(),
+            versions: (1, 1),
+            are_whole: [true; 2],
+            trace,
+        }
+    }
+
+    /// Does something, or has something go wrong.
+    pub(crate) fn act(&mut self, now: Duration, chance: &mut Rng) {
+        match chance.below(6) {
+            0 | 1 => self.transfer(now),
+            2 => {
+                self.trace.note(now, format_args!("the zone's file is not there for a while"));
+                let _ = std::fs::remove_file(self.files.zone());
+                self.are_whole[0] = false;
+                if chance.below(2) > 0 {
+                    self.versions.1 += 1;
+                    self.reloader.note_news();
+                }
+            }
+            3 => {
+                self.trace.note(now, format_args!("the configuration is half written"));
+                write(&self.files.config(), "half of a new configurat");
+                self.are_whole[1] = false;
+            }
+            4 => self.mend(now),
+            _ => {
+                self.trace.note(now, format_args!("a reload is asked for"));
+                self.reloader.ask();
+            }
+        }
+    }
+
+    /// A new version of the zone comes.
+    pub(crate) fn transfer(&mut self, now: Duration) {
+        self.versions.1 += 1;
+        self.trace.note(now, format_args!("version {}", self.versions.1));
+        self.files.write_zone(self.versions.1);
+        self.are_whole[0] = true;
+        self.reloader.note_news();
+    }
+
+    /// Makes files whole again, and tells nobody.
+    pub(crate) fn mend(&mut self, now: Duration) {
+        if self.are_whole != [true; 2] {
+            self.trace
+                .note(now, format_args!("the files are whole, with version {}", self.versions.1));
+            self.files.write_zone(self.versions.1);
+            write(&self.files.config(), &self.text);
+            self.are_whole = [true; 2];
+        }
+    }
+
+    /// Goes on with a reload.
+    pub(crate) fn turn(&mut self, now: Duration) {
+        // How long a thread takes to read files must not matter.
+        while self.reloader.is_reading() {
+            std::thread::yield_now();
+        }
+        self.reloader.turn(self.began + now);
+    }
+}
+
+fn write(path: &Path, text: &str) {
+    std::fs::write(path, text).expect("a file can be written");
+}
+
+/// Has a thread lose all answers of one realm.
+pub(crate) fn purge(line: &mut Stepping, thread: usize, realm: Realm) {
+    let purge = Purge { name: realm.apex().wire().into(), below: true, qtype: None };
+    line.slow_path[thread].order(Job::Purge(purge, Box::new(|_| ())));
+}
+
+/// What threads have written down of their parts of the cache.
+#[derive(Clone, Default)]
+pub(crate) struct Dump(Rc<RefCell<Vec<Block>>>);
+
+impl Dump {
+    /// Has every thread begin to write its part down.
+    pub(crate) fn begin(line: &mut Stepping) -> Self {
+        let dump = Self::default();
+        for thread in &mut line.slow_path {
+            let blocks = Rc::clone(&dump.0);
+            thread.order(Job::Dump(Box::new(move |block| {
+                blocks.borrow_mut().push(block);
+                Ok(())
+            })));
+        }
+        dump
+    }
+
+    /// Holds all entries that have been written down against the truth, and says how many there were.
+    pub(crate) fn check(
+        &self,
+        line: &Stepping,
+        now: Duration,
+        oldest: u32,
+    ) -> Result<usize, String> {
+        let mut count = 0;
+        for block in self.0.take() {
+            let mut rest = &block[..];
+            while !rest.is_empty() {
+                let len = Head::read(&rest).words();
+                let (entry, after) = rest.split_at_checked(len).ok_or("an entry is cut")?;
+                check_entry(line, entry, now, oldest)?;
+                rest = after;
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+}
+
+fn check_entry(line: &Stepping, words: &[u64], now: Duration, oldest: u32) -> Result<(), String> {
+    let head = Head::read(&words);
+    // Nothing is in it but that UDP does not do.
+    if head.flags & Head::TOO_LONG != 0 {
+        return Ok(());
+    }
+    let seed = line.seed();
+    let entry = Entry::restored(words, seed, 0, head.learnt).ok_or("an entry is not sound")?;
+    let message = Message::parse(&entry.message()).ok_or("an entry is no message")?;
+    let (name, qtype, _) = &message.question;
+    // The hierarchy's root is asked for by probes only, and those are not kept.
+    if !name.is_within(&Name::new("test")) {
+        return Err(format!("the cache holds {name}"));
+    }
+    check((name, *qtype), u16::from(head.rcode.0), &message.sections[0], (second(now), oldest))
+        .map_err(|why| format!("the cache holds a falsehood: {why}"))
+}

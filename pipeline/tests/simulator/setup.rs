@@ -1,0 +1,169 @@
+//! What a history begins with: a configuration, and servers.
+
+use std::path::Path;
+use std::time::Duration;
+
+use pmdns_config::Config;
+use pmdns_hierarchy::Rng;
+
+use crate::manners::Manners;
+use crate::servers::Server;
+use crate::stepping;
+use crate::truth::Realm;
+
+/// What a history begins with.
+pub(crate) struct Start {
+    pub(crate) config: Config,
+    /// The configuration as it was written.
+    pub(crate) text: String,
+    pub(crate) servers: Vec<Server>,
+    pub(crate) rig: stepping::Setup,
+    /// Receive queues that are polled.
+    pub(crate) queues: usize,
+    /// Whether everything has room for some hundred clients.
+    pub(crate) is_roomy: bool,
+    /// Whether it has for thousands.
+    pub(crate) is_vast: bool,
+}
+
+/// Ways to put the line on cores, and how many queues are polled.
+const PLACEMENTS: [(&str, usize); 4] = [
+    ("[[placement]]\nstages = \"all\"\ncores = [1]\n", 1),
+    ("[[placement]]\nstages = \"all\"\ncores = [1, 2]\n", 2),
+    (
+        "[[placement]]\nstages = \"parse..acl\"\ncores = [1]\n[[placement]]\nstages = \"ratelimit..encode\"\ncores = [2, 3]\n",
+        1,
+    ),
+    (
+        "[[placement]]\nstages = \"parse..lookup\"\ncores = [1]\n[[placement]]\nstages = \"policy..encode\"\ncores = [2]\n",
+        1,
+    ),
+];
+
+impl Start {
+    /// A start that a seed has drawn. The zone file is one that can change.
+    pub(crate) fn draw(seed: u64, chance: &mut Rng, zone: Option<&Path>) -> Self {
+        let is_vast = chance.one_in(40);
+        let is_roomy = is_vast || chance.below(2) > 0;
+        let servers = servers(chance);
+        let (placement, queues) = PLACEMENTS[chance.below(PLACEMENTS.len())];
+        let text = [
+            port(),
+            placement.to_owned(),
+            upstreams(&servers, chance),
+            limits(is_roomy, is_vast, chance),
+            cache(chance),
+            zone.map_or_else(String::new, |zone| format!("[[zone]]\nfile = {zone:?}\n")),
+        ]
+        .concat();
+        let config = Config::from_toml(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let rig = stepping::Setup {
+            seed,
+            frames: if is_roomy { 1024 } else { [128, 256, 1024][chance.below(3)] },
+            sockets: if is_roomy { 256 } else { [8, 32, 256][chance.below(3)] },
+        };
+        Self { config, text, servers, rig, queues, is_roomy, is_vast }
+    }
+
+    /// How long a client waits at most.
+    pub(crate) fn deadline(&self) -> Duration {
+        Duration::from_millis(self.config.slowpath.deadline_ms)
+    }
+
+    /// How old an answer may be.
+    pub(crate) fn oldest(&self) -> u32 {
+        let cache = &self.config.cache;
+        // It counts from when the reply came, which took its time.
+        let slack = 1 + self.config.slowpath.deadline_ms.div_ceil(1000) as u32;
+        slack + crate::truth::TTL + if cache.serve_stale { cache.stale_window } else { 0 }
+    }
+}
+
+fn servers(chance: &mut Rng) -> Vec<Server> {
+    let server = |last: u8, realm| Server {
+        address: ([192, 0, 2, last], 53).into(),
+        realm,
+        manners: Manners::good(),
+    };
+    let public = (0..1 + chance.below(3)).map(|number| server(1 + number as u8, Realm::Public));
+    let inner = (0..1 + chance.below(2)).map(|number| server(11 + number as u8, Realm::Inner));
+    public.chain(inner).chain([server(21, Realm::Secret)]).collect()
+}
+
+fn port() -> String {
+    "[control]\nsocket = \"unused\"\n[[port]]\nname = \"p0\"\ndevice = \"memory\"\n\
+     addresses = [\"10.77.0.2/24\"]\n[acl]\ndefault = \"allow\"\n"
+        .to_owned()
+}
+
+fn upstreams(servers: &[Server], chance: &mut Rng) -> String {
+    let mut text = String::new();
+    let mix_case = chance.below(4) > 0;
+    let cookies = chance.below(4) > 0;
+    let timeout_ms = [200, 400, 800][chance.below(3)];
+    for Server { address, realm, .. } in servers {
+        let where_to = match realm {
+            Realm::Secret => {
+                let pin = "A".repeat(43);
+                format!("address = \"tls://{}\"\npin = [\"sha256/{pin}=\"]\n", address.ip())
+            }
+            _ => format!("address = \"{address}\"\nmix_case = {mix_case}\ncookies = {cookies}\n"),
+        };
+        text += &format!(
+            "[[upstream]]\n{where_to}group = \"{}\"\ntimeout_ms = {timeout_ms}\n",
+            group(*realm)
+        );
+    }
+    for realm in [Realm::Inner, Realm::Secret] {
+        let apex = realm.apex();
+        text += &format!("[[forward]]\nzone = \"{apex}\"\ngroup = \"{}\"\n", group(realm));
+    }
+    let strategies = ["failover", "round_robin", "fastest", "parallel", "hedged"];
+    let strategy = strategies[chance.below(strategies.len())];
+    text += &format!("[[group]]\nname = \"default\"\nstrategy = \"{strategy}\"\n");
+    text += "[health]\nfailures = 3\nsuccesses = 1\ninterval_ms = 500\ntimeout_ms = 300\n";
+    text
+}
+
+fn group(realm: Realm) -> &'static str {
+    match realm {
+        Realm::Public => "default",
+        Realm::Inner => "inner",
+        Realm::Secret => "secret",
+    }
+}
+
+fn limits(is_roomy: bool, is_vast: bool, chance: &mut Rng) -> String {
+    let mut of = |roomy: usize, narrow: [usize; 3]| match is_roomy {
+        true => roomy,
+        false => narrow[chance.below(3)],
+    };
+    let text = format!(
+        "[frames]\nring = {}\nbatch = {}\n\
+         [slowpath]\nring = {}\nmax_pending = {}\nmax_waiting = {}\nmax_waiting_per_client = {}\n",
+        of(1024, [64, 64, 256]),
+        of(32, [1, 4, 64]),
+        of(1024, [64, 64, 256]),
+        of(if is_vast { 8192 } else { 1024 }, [64, 128, 1024]),
+        of(if is_vast { 8192 } else { 4096 }, [64, 256, 1024]),
+        of(256, [4, 16, 64]),
+    );
+    text + &format!(
+        "threads = {}\ndeadline_ms = {}\nqueries_per_port = {}\n",
+        1 + chance.below(2),
+        [1000, 2000, 3000][chance.below(3)],
+        [1, 4, 32][chance.below(3)],
+    )
+}
+
+fn cache(chance: &mut Rng) -> String {
+    let eviction = ["fifo", "lru", "lfu", "hit_rate"][chance.below(4)];
+    format!(
+        "[cache]\nsize = \"2MiB\"\npages = \"normal\"\nnxdomain_cut = {}\nserve_stale = {}\n\
+         stale_window = 60\nstale_backoff = 2\nstale_client_timeout_ms = 500\neviction = \"{eviction}\"\n\
+         [prefetch]\nenabled = {}\ncache_min_frequency = 2\n",
+        chance.below(4) > 0,
+        chance.below(2) > 0,
+        chance.below(3) == 0,
+    )
+}

@@ -1,0 +1,168 @@
+//! A rig for tests: a whole pmdns in one thread, whose time stands still until the test lets it go on.
+//!
+//! ```text
+//!  frames in ──► port ──► workers ──► rings ──► resolvers ──► Network: the test's own upstreams
+//!  frames out ◄───┘            cache, rules, validation
+//! ```
+//!
+//! The engine, its rings, its cache and its resolvers are the real ones. The test turns each worker and each thread of the slow path
+//! by hand, and its [`Network`] stands in for the kernel's sockets. Chance comes from one seed. So the same calls give the same
+//! run, byte for byte. [`Stepping::new`] is the one place that knows how the line is put together.
+
+mod network;
+mod slow_path;
+
+use std::time::Duration;
+
+use pmdns::clock::{Clock, FIRST_SECOND, SteppedTime};
+use pmdns::control::report::Totals;
+use pmdns::slowpath::CountersSnapshot;
+use pmdns::testing::Rig;
+use pmdns::worker::Worker;
+use pmdns_config::Config;
+use pmdns_hierarchy::Rng;
+use pmdns_nics::{Burst, Frame, MAX_BURST};
+use pmdns_stages::wire::name::Seed;
+
+pub(crate) use network::{Arrival, Bytes, Network, Socket, Transport};
+pub(crate) use slow_path::SlowPath;
+
+/// The date at which every run starts, in seconds since 1970: when the test hierarchy's signatures are good.
+pub(crate) const DATE: u32 = pmdns_hierarchy::NOW;
+
+/// What a rig is like apart from its configuration.
+pub(crate) struct Setup {
+    /// Where hashes, ids, ports and letters come from.
+    pub(crate) seed: u64,
+    /// Frames in the pool.
+    pub(crate) frames: usize,
+    /// Sockets that a thread of the slow path may have open.
+    pub(crate) sockets: usize,
+}
+
+/// A pmdns that is turned by hand.
+pub(crate) struct Stepping {
+    /// The engine: its workers, its counters, and what its rules are lent by.
+    pub(crate) rig: Rig,
+    /// The threads of the slow path.
+    pub(crate) slow_path: Vec<SlowPath>,
+    /// The time.
+    pub(crate) time: SteppedTime,
+    clock: Clock,
+    seed: Seed,
+}
+
+impl Stepping {
+    /// Builds one for a configuration.
+    pub(crate) fn new(config: &Config, setup: &Setup) -> Self {
+        let mut chance = Rng::new(setup.seed);
+        let mut bytes = [0; 16];
+        fill(&mut chance, &mut bytes);
+        let time = SteppedTime::default();
+        let clock = Clock::stepped(time).counting_from(FIRST_SECOND);
+        let seed = Seed::new(bytes);
+        let mut rig = Rig::of(config, clock, seed, setup.frames);
+        rig.gauges.calendar.set(DATE, FIRST_SECOND);
+        let parts = rig.slow_path.drain(..).enumerate();
+        let slow_path = parts
+            .map(|(number, parts)| {
+                SlowPath::new(number, parts, Rng::new(chance.number()), setup.sockets)
+            })
+            .collect();
+        Self { rig, slow_path, time, clock, seed }
+    }
+
+    /// How far the time has come.
+    pub(crate) fn now(&self) -> Duration {
+        self.time.now()
+    }
+
+    /// Puts a frame into a receive queue of the port, as the wire would. `false`: the queue or the pool has no room for it.
+    pub(crate) fn offer(&mut self, queue: usize, bytes: &[u8]) -> bool {
+        let Some(mut frame) = self.rig.pool.take() else { return false };
+        frame.resize(bytes.len()).expect("it fits a frame");
+        frame.bytes_mut().copy_from_slice(bytes);
+        let mut burst: Burst = std::iter::once(frame).collect();
+        self.rig.far.tx[queue].transmit(&mut burst) == 1
+    }
+
+    /// Takes one turn of a worker.
+    pub(crate) fn turn_worker(&mut self, worker: usize) {
+        self.rig.workers[worker].turn();
+    }
+
+    /// Takes one turn of a thread of the slow path.
+    pub(crate) fn turn_slow_path(&mut self, thread: usize, network: &mut dyn Network) {
+        self.slow_path[thread].turn(&self.clock, network);
+    }
+
+    /// Takes one turn of each thread.
+    pub(crate) fn turn(&mut self, network: &mut dyn Network) {
+        (0..self.rig.workers.len()).for_each(|worker| self.turn_worker(worker));
+        (0..self.slow_path.len()).for_each(|thread| self.turn_slow_path(thread, network));
+    }
+
+    /// Tells the threads of the slow path what has arrived.
+    pub(crate) fn hear(&mut self, network: &mut dyn Network) {
+        while let Some(arrival) = network.arrival(self.time.now()) {
+            let thread = &mut self.slow_path[arrival.thread];
+            thread.hear(arrival, &self.clock, network);
+        }
+    }
+
+    /// What the cache hashes with.
+    pub(crate) fn seed(&self) -> Seed {
+        self.seed
+    }
+
+    /// Stops everything as the engine does: ports first, then what they feed, in the order of the line. `false`: something has not
+    /// ended in so many turns.
+    pub(crate) fn stop(&mut self, turns: usize, network: &mut dyn Network) -> bool {
+        self.rig.workers.iter_mut().for_each(Worker::close_ports);
+        for _ in 0..turns {
+            for worker in &mut self.rig.workers {
+                worker.turn();
+            }
+            let have_ended =
+                self.rig.workers.iter_mut().fold(true, |all, worker| worker.has_ended() && all);
+            self.slow_path.retain_mut(|thread| {
+                let is_drained = thread.drain(network, &self.clock);
+                !(is_drained && thread.has_ended())
+            });
+            if have_ended {
+                return self.slow_path.is_empty();
+            }
+        }
+        false
+    }
+
+    /// Takes every frame that was sent.
+    pub(crate) fn sent(&mut self) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        for queue in &mut self.rig.far.rx {
+            let mut burst = Burst::new();
+            while queue.receive(&mut burst, MAX_BURST) > 0 {
+                frames.extend(burst.drain(..));
+            }
+        }
+        frames
+    }
+
+    /// The sums over all workers.
+    pub(crate) fn totals(&self) -> Totals {
+        let counters: Vec<_> = self.rig.workers.iter().map(|worker| worker.counters()).collect();
+        Totals::of(&counters)
+    }
+
+    /// What each thread of the slow path has counted.
+    pub(crate) fn counters(&self) -> impl Iterator<Item = CountersSnapshot> {
+        self.rig.gauges.slow_path.iter().map(|counters| counters.snapshot())
+    }
+}
+
+/// Fills bytes with chance.
+pub(crate) fn fill(chance: &mut Rng, bytes: &mut [u8]) {
+    for chunk in bytes.chunks_mut(8) {
+        chunk.copy_from_slice(&chance.number().to_le_bytes()[..chunk.len()]);
+    }
+}

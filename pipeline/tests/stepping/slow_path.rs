@@ -1,0 +1,276 @@
+//! A thread of the slow path, turned by hand: what `pmdns::slowpath` does with sockets and threads, done with a [`Network`].
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrayvec::ArrayVec;
+use pmdns::clock::{Clock, FIRST_SECOND};
+use pmdns::ring::RingReceiver;
+use pmdns::rules::RulesInbox;
+use pmdns::slowpath::SlowPathParts;
+use pmdns_hierarchy::Rng;
+use pmdns_resolver::validation::{Report, Work, Worker};
+use pmdns_resolver::{Job, Means, Output, Random, Resolver, Time};
+use pmdns_stages::cache::Hit;
+use pmdns_stages::miss::Miss;
+use pmdns_stages::policy::Ruleset;
+
+use super::network::{Arrival, Bytes, Network, Socket, Transport};
+use super::{DATE, fill};
+
+/// Misses taken from one ring in a turn.
+const MAX_MISSES: usize = 32;
+/// Notes of hits taken from one ring in a turn.
+const MAX_NOTES: usize = 256;
+/// Steps of validation in a turn.
+const MAX_STEPS: usize = 8;
+
+/// A thread of the slow path.
+pub(crate) struct SlowPath {
+    /// What it works with.
+    pub(crate) resolver: Resolver,
+    number: usize,
+    validation: Option<Worker>,
+    misses: Vec<RingReceiver<Miss>>,
+    hits: Vec<RingReceiver<Hit>>,
+    rules: RulesInbox<Arc<Ruleset>>,
+    jobs: VecDeque<Job>,
+    batches: Vec<Option<Socket>>,
+    connections: Vec<Option<Socket>>,
+    sockets: u64,
+}
+
+impl SlowPath {
+    /// One that has not turned yet.
+    pub(super) fn new(
+        number: usize,
+        parts: SlowPathParts,
+        mut chance: Rng,
+        sockets: usize,
+    ) -> Self {
+        let SlowPathParts { resolver, inlets, hits, mut outlets, answers_to, rules, clock, .. } =
+            parts;
+        let patience = Duration::from_millis(resolver.config.slowpath.deadline_ms);
+        let trust = resolver.trust_anchors.clone();
+        let means = Means {
+            time: time(&clock),
+            ticks: &|duration| clock.ticks_of(duration),
+            random: Random::new(move |bytes| {
+                fill(&mut chance, bytes);
+                Ok(())
+            }),
+            deliver: Box::new(move |worker, answer| outlets[answers_to[worker]].push(answer)),
+            max_sockets: sockets,
+        };
+        Self {
+            resolver: Resolver::new(resolver, means).expect("the groups have members"),
+            number,
+            validation: trust.map(|trust| Worker::new(trust, patience)),
+            misses: inlets,
+            hits,
+            rules,
+            jobs: VecDeque::new(),
+            batches: Vec::new(),
+            connections: Vec::new(),
+            sockets: 0,
+        }
+    }
+
+    /// Has it do something with its shard of the cache, as soon as it takes jobs.
+    pub(crate) fn order(&mut self, job: Job) {
+        self.jobs.push_back(job);
+    }
+
+    /// Sockets that are open.
+    pub(crate) fn open_sockets(&self) -> usize {
+        self.batches.iter().chain(&self.connections).flatten().count()
+    }
+
+    /// Takes one turn.
+    pub(super) fn turn(&mut self, clock: &Clock, network: &mut dyn Network) {
+        let Self { resolver, rules, misses, hits, jobs, .. } = self;
+        resolver.set_time(time(clock));
+        rules.look(|rules| resolver.exchange_rules(rules));
+        if resolver.takes_jobs()
+            && let Some(job) = jobs.pop_front()
+        {
+            resolver.begin_job(job);
+        }
+        take::<_, MAX_MISSES>(misses, |miss, worker| resolver.take_in(miss, worker));
+        take::<_, MAX_NOTES>(hits, |hit, _| resolver.credit(hit));
+        self.validate(clock);
+        self.resolver.turn();
+        self.carry_out(clock, network);
+    }
+
+    /// Answers the next who wait with SERVFAIL, because the thread is about to end. `true`: nobody waits any more.
+    pub(crate) fn drain(&mut self, network: &mut dyn Network, clock: &Clock) -> bool {
+        self.resolver.set_time(time(clock));
+        let Self { resolver, misses, .. } = self;
+        let is_drained = resolver.drain();
+        take::<_, MAX_MISSES>(misses, |miss, worker| resolver.turn_away(miss, worker));
+        self.carry_out(clock, network);
+        is_drained
+    }
+
+    /// Whether no worker can send it a miss any more.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.misses.iter().all(RingReceiver::has_ended)
+    }
+
+    fn validate(&mut self, clock: &Clock) {
+        let Some(worker) = &mut self.validation else { return };
+        let time = time(clock);
+        while let Some(report) = worker.expire(time.now) {
+            self.resolver.hear_validation(report);
+        }
+        let seconds = u64::from(DATE) + u64::from(time.context.seconds - FIRST_SECOND);
+        for _ in 0..MAX_STEPS {
+            let Some(report) = worker.step(seconds) else { return };
+            self.resolver.hear_validation(report);
+        }
+    }
+
+    fn begin_validation(&mut self, work: Work, clock: &Clock) -> Option<Report> {
+        let worker = self.validation.as_mut().expect("there is something to trust");
+        worker.take(work, time(clock).now)
+    }
+
+    /// Does what the resolver wants done.
+    fn carry_out(&mut self, clock: &Clock, network: &mut dyn Network) {
+        while let Some(output) = self.resolver.next_output() {
+            match output {
+                Output::SendBatch(slot) => self.send_batch(slot, network),
+                Output::CloseBatch(slot) => close(&mut self.batches, slot, network),
+                Output::Connect(slot) => self.connect(slot, network),
+                Output::Write(slot) => self.write(slot, network),
+                Output::CloseConnection(slot) => close(&mut self.connections, slot, network),
+                Output::AskEncrypted(request) => network.ask_encrypted(self.number, request),
+                Output::Validate(work) => {
+                    if let Some(report) = self.begin_validation(work, clock) {
+                        self.resolver.hear_validation(report);
+                    }
+                }
+            }
+        }
+    }
+
+    fn send_batch(&mut self, slot: usize, network: &mut dyn Network) {
+        let Some(route) = self.resolver.route_of_batch(slot) else { return };
+        let socket = self.socket(Transport::Udp, route.to);
+        if let Err(error) = network.open(socket) {
+            return self.resolver.fail_batch(slot, &error);
+        }
+        *place(&mut self.batches, slot) = Some(socket);
+        let local = || Some(std::net::Ipv4Addr::new(198, 18, 0, 1).into());
+        let messages: Vec<_> = self.resolver.messages(slot, local).collect();
+        let sent =
+            messages.iter().try_for_each(|query| network.send(socket, query.bytes()).map(drop));
+        if let Err(error) = sent {
+            self.resolver.break_batch(slot, &error);
+        }
+    }
+
+    fn connect(&mut self, slot: usize, network: &mut dyn Network) {
+        let Some(route) = self.resolver.route_of_connection(slot) else { return };
+        let socket = self.socket(Transport::Tcp, route.to);
+        match network.open(socket) {
+            Ok(()) => *place(&mut self.connections, slot) = Some(socket),
+            Err(error) => self.resolver.fail_connection(slot, &error),
+        }
+    }
+
+    fn write(&mut self, slot: usize, network: &mut dyn Network) {
+        let Some(socket) = self.connections.get(slot).copied().flatten() else { return };
+        let local = || Some(std::net::Ipv4Addr::new(198, 18, 0, 1).into());
+        loop {
+            let outgoing = self.resolver.outgoing(slot, local);
+            if outgoing.is_empty() {
+                return;
+            }
+            match network.send(socket, outgoing) {
+                Ok(sent) => self.resolver.note_sent(slot, sent),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => return self.resolver.break_connection(slot, &error),
+            }
+        }
+    }
+
+    fn socket(&mut self, transport: Transport, to: std::net::SocketAddr) -> Socket {
+        self.sockets += 1;
+        Socket { thread: self.number, number: self.sockets, transport, to }
+    }
+
+    /// Takes in what has arrived.
+    pub(super) fn hear(&mut self, arrival: Arrival, clock: &Clock, network: &mut dyn Network) {
+        self.resolver.set_time(time(clock));
+        let Arrival { socket, bytes, .. } = arrival;
+        let has = |one: &Option<Socket>| one.is_some_and(|one| one.number == socket);
+        if let Bytes::Encrypted(report) = bytes {
+            self.resolver.hear_encrypted(report);
+        } else if let Some(slot) = self.batches.iter().position(has) {
+            self.hear_batch(slot, bytes);
+        } else if let Some(slot) = self.connections.iter().position(has) {
+            self.hear_connection(slot, bytes, network);
+        }
+        self.carry_out(clock, network);
+    }
+
+    fn hear_batch(&mut self, slot: usize, bytes: Bytes) {
+        let to = self.batches[slot].map(|socket| socket.to);
+        match bytes {
+            Bytes::Datagram(from, bytes) if Some(from) == to => {
+                self.resolver.hear_batch(slot, &bytes);
+            }
+            Bytes::Broken(kind) => self.resolver.break_batch(slot, &kind.into()),
+            _ => {}
+        }
+    }
+
+    fn hear_connection(&mut self, slot: usize, bytes: Bytes, network: &mut dyn Network) {
+        self.write(slot, network);
+        if !self.resolver.has_connection(slot) {
+            return;
+        }
+        match bytes {
+            Bytes::Stream(bytes) => self.resolver.hear_connection(slot, &bytes),
+            Bytes::End => {
+                self.resolver.break_connection(slot, &io::ErrorKind::UnexpectedEof.into());
+            }
+            Bytes::Broken(kind) => self.resolver.break_connection(slot, &kind.into()),
+            _ => {}
+        }
+    }
+}
+
+/// Closes what is in a slot.
+fn close(sockets: &mut [Option<Socket>], slot: usize, network: &mut dyn Network) {
+    if let Some(socket) = sockets.get_mut(slot).and_then(Option::take) {
+        network.close(socket);
+    }
+}
+
+/// The place of a slot.
+fn place(sockets: &mut Vec<Option<Socket>>, slot: usize) -> &mut Option<Socket> {
+    if sockets.len() <= slot {
+        sockets.resize(slot + 1, None);
+    }
+    &mut sockets[slot]
+}
+
+/// The time, as a resolver is told it.
+fn time(clock: &Clock) -> Time {
+    let now = clock.now();
+    Time { context: clock.context(now), now: clock.duration_of(now) }
+}
+
+/// Hands up to so many values from each ring to `take_in`, with the worker they come from.
+fn take<T, const MOST: usize>(rings: &mut [RingReceiver<T>], mut take_in: impl FnMut(T, usize)) {
+    let mut values: ArrayVec<T, MOST> = ArrayVec::new();
+    for (worker, ring) in rings.iter_mut().enumerate() {
+        ring.pop_batch(&mut values, MOST);
+        values.drain(..).for_each(|value| take_in(value, worker));
+    }
+}
