@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::limits::MAX_FILE_BYTES;
+use crate::locate::place_of;
 use crate::problem::Problem;
 
 /// Why a configuration cannot be used.
@@ -88,6 +89,13 @@ impl ConfigError {
             0 | 1 => errors.pop(),
             _ => Some(Self::Several(errors.into())),
         }
+    }
+
+    /// What the machine has not that the key at the path `key` of `file` asks for.
+    pub fn of_machine(file: &Path, key: &str, problem: String) -> Self {
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        let (place, problem) = (place_of(&text, key), Box::new(Problem::Machine(problem)));
+        Self::Unlawful { place, key: key.to_owned(), problem }.in_file(file)
     }
 
     /// Each mistake by itself.

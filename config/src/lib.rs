@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod advice;
+mod changes;
 mod check;
 mod cookies;
 mod device;
@@ -29,6 +30,7 @@ mod upstream;
 mod views;
 mod vlan;
 
+pub use changes::FixedKeys;
 pub use cookies::{CookieSecret, CookieSecrets};
 pub use device::{PciAddress, device_name, device_text};
 pub use error::{ConfigError, Place};

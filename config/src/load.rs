@@ -22,8 +22,18 @@ impl Config {
     ///
     /// A [`ConfigError`] that names the file, the line and the key, and says what is allowed.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        Self::read(path).and_then(|(config, error)| error.map_or(Ok(config), Err))
+    }
+
+    /// The same, with what could be read in spite of the mistakes.
+    ///
+    /// # Errors
+    ///
+    /// Nothing could be read.
+    pub fn read(path: &Path) -> Result<(Self, Option<ConfigError>), ConfigError> {
         let text = read(path)?;
-        Self::from_toml(&text).map_err(|error| error.in_file(path))
+        let (config, error) = from_text(&text).map_err(|error| error.in_file(path))?;
+        Ok((config, error.map(|error| error.in_file(path))))
     }
 
     /// Reads `text` as TOML and checks every rule.
@@ -32,17 +42,7 @@ impl Config {
     ///
     /// Every mistake found, as a [`ConfigError`] with its line. If the text is no TOML, the first one.
     pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
-        let root = DeTable::parse(text).map_err(|error| not_toml(text, &error))?;
-        let Gathered { config, mut errors, damaged } = gather(text, root);
-        if let Some(config) = &config {
-            let mistakes = check(config, &damaged);
-            errors.extend(mistakes.into_iter().map(|one| unlawful(place_of(text, &one.key), one)));
-        }
-        errors.truncate(MAX_MISTAKES);
-        // What is missing from the whole file comes last.
-        let line = |error: &ConfigError| error.place().and_then(|place| place.line);
-        errors.sort_by_key(|error| line(error).unwrap_or(u32::MAX));
-        ConfigError::of(errors).map_or_else(|| Ok(config.unwrap_or_default()), Err)
+        from_text(text).and_then(|(config, error)| error.map_or(Ok(config), Err))
     }
 
     /// Checks the rules of a configuration that was not read from a text.
@@ -55,6 +55,21 @@ impl Config {
         let errors = mistakes.map(|mistake| unlawful(Place::default(), mistake)).collect();
         ConfigError::of(errors).map_or(Ok(()), Err)
     }
+}
+
+/// What could be read of `text`, and what is wrong with it.
+fn from_text(text: &str) -> Result<(Config, Option<ConfigError>), ConfigError> {
+    let root = DeTable::parse(text).map_err(|error| not_toml(text, &error))?;
+    let Gathered { config, mut errors, damaged } = gather(text, root);
+    if let Some(config) = &config {
+        let mistakes = check(config, &damaged);
+        errors.extend(mistakes.into_iter().map(|one| unlawful(place_of(text, &one.key), one)));
+    }
+    errors.truncate(MAX_MISTAKES);
+    // What is missing from the whole file comes last.
+    let line = |error: &ConfigError| error.place().and_then(|place| place.line);
+    errors.sort_by_key(|error| line(error).unwrap_or(u32::MAX));
+    Ok((config.unwrap_or_default(), ConfigError::of(errors)))
 }
 
 fn unlawful(place: Place, Mistake { key, problem }: Mistake) -> ConfigError {

@@ -4,7 +4,8 @@
 //! * `cached`: bursts of 32 out of a core's cache, as a data core that receives and transmits.
 //! * `refills`: 1,024 frames taken, then given back, so that the cache is refilled from the pool and flushed to it.
 //! * `bare`: a pool without caches: each frame is taken and given back by itself, as by threads that are no data cores.
-//! * `beside`: the same as `refills` on one CPU, while threads without caches do nothing else and preempt each other on the other CPU.
+//! * `beside`: the same as `refills` on one CPU, while threads without caches do nothing else and preempt each other on
+//!   the other CPU.
 //! * `resolving`: the same, but they work between two frames for as long as a miss takes.
 //!
 //! Times are of the thread's own CPU clock: time in which it waits for the CPU does not count, time in which it spins does.

@@ -73,6 +73,8 @@ tally! {
     idle_ticks,
     /// Ticks spent on publishing these counters and exchanging rules.
     housekeeping_ticks,
+    /// The clock when these counters were published.
+    published_ticks,
 }
 
 impl Tally {
@@ -93,6 +95,33 @@ pub struct Flow {
     pub refused: u64,
 }
 
+/// Work on whole bursts, beside the stations: batches in which there was some, and ticks spent on them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Handling {
+    /// Batches.
+    pub batches: u64,
+    /// Ticks.
+    pub ticks: u64,
+}
+
+impl Handling {
+    /// Counts a batch that took so many ticks.
+    #[inline]
+    pub fn count(&mut self, ticks: u64) {
+        self.batches += 1;
+        self.ticks += ticks;
+    }
+}
+
+/// What a worker does before and behind its stretch of the line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ends {
+    /// Taking packets from RX queues and rings.
+    pub receive: Handling,
+    /// Giving frames to TX queues.
+    pub transmit: Handling,
+}
+
 /// A worker's links, in the order in which it publishes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
@@ -108,8 +137,10 @@ pub enum Link {
 
 /// Values of one station in a published table.
 const METER_VALUES: usize = 2 + Step::COUNT;
+/// Values of [`Ends`].
+const END_VALUES: usize = 4;
 /// Values of a published table without the links.
-const VALUES: usize = Tally::COUNT + StageName::COUNT * METER_VALUES;
+const VALUES: usize = Tally::COUNT + END_VALUES + StageName::COUNT * METER_VALUES;
 
 /// A worker's counters as last published.
 #[derive(Debug)]
@@ -123,8 +154,10 @@ pub struct Published {
 /// A worker's counters, read at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Everything but the stations and links.
+    /// Everything but what follows.
     pub tally: Tally,
+    /// The driver's work.
+    pub ends: Ends,
     /// The stations, in line order.
     pub meters: [Meter; StageName::COUNT],
     /// The queues and rings.
@@ -149,6 +182,7 @@ impl Published {
     pub fn publish(
         &self,
         tally: &Tally,
+        ends: &Ends,
         line: &Line,
         flows: impl Iterator<Item = Flow>,
         latency: &Latency,
@@ -159,7 +193,10 @@ impl Published {
         let meters = meters.iter().flat_map(|meter| {
             [meter.batches, meter.ticks].into_iter().chain(*meter.exits.counts())
         });
-        for (slot, value) in self.values.iter().zip(tally.into_iter().chain(meters)) {
+        let Ends { receive, transmit } = ends;
+        let ends = [receive.batches, receive.ticks, transmit.batches, transmit.ticks];
+        let values = tally.into_iter().chain(ends).chain(meters);
+        for (slot, value) in self.values.iter().zip(values) {
             slot.store(value, Ordering::Relaxed);
         }
         for ([passed, refused], flow) in self.flows.iter().zip(flows) {
@@ -172,6 +209,11 @@ impl Published {
     pub fn read(&self) -> Counters {
         let mut values = self.values.iter().map(|value| value.load(Ordering::Relaxed));
         let tally = Tally::from_values(values.by_ref().take(Tally::COUNT));
+        let mut handling = || {
+            let mut next = || values.next().unwrap_or(0);
+            Handling { batches: next(), ticks: next() }
+        };
+        let ends = Ends { receive: handling(), transmit: handling() };
         let meters = std::array::from_fn(|_| {
             let mut next = || values.next().unwrap_or(0);
             let (batches, ticks) = (next(), next());
@@ -182,7 +224,7 @@ impl Published {
             refused: refused.load(Ordering::Relaxed),
         });
         let links = self.links.iter().copied().zip(flows).collect();
-        Counters { tally, meters, links, latencies: self.latencies.read() }
+        Counters { tally, ends, meters, links, latencies: self.latencies.read() }
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pmdns_config::{ByteSize, Config};
+use pmdns_nics::device::Doubt;
 use pmdns_nics::dpdk::{self, Eal, Mempool};
 use pmdns_nics::hugepage::ArenaReport;
 use pmdns_nics::{FramePool, Nic};
@@ -19,6 +20,7 @@ use crate::control::report::Report;
 use crate::control::request::Request;
 use crate::control::socket::{ControlSocket, SocketError};
 use crate::engine::{Engine, EngineError};
+use crate::machine::{Machine, missing_device};
 use crate::ports::PortWatch;
 use crate::privileges::{self, Places};
 use crate::snapshot::Keeper;
@@ -46,6 +48,9 @@ pub enum RunError {
     /// A port.
     #[error(transparent)]
     Port(#[from] dpdk::PortError),
+    /// A port's device is not there.
+    #[error("port {0}: {1}")]
+    Device(String, Doubt),
     /// The plan.
     #[error(transparent)]
     Topology(#[from] TopologyError),
@@ -70,11 +75,15 @@ pub enum RunError {
 /// SIGHUP has the rules read anew.
 pub fn run(config: &Config, path: &Path) -> Result<Report, RunError> {
     // Asked first: the environment would narrow the answer to its main core.
-    let available = available_cores();
+    let Machine { cores: available, root, .. } = Machine::this();
     let stop = flag_of(&[SIGINT, SIGTERM]).map_err(RunError::Signal)?;
     let hangup = flag_of(&[SIGHUP]).map_err(RunError::Signal)?;
     let control = ControlSocket::open(&config.control)?;
     let metrics = config.metrics.listen.map(MetricsListener::bind).transpose()?;
+    // What DPDK says of it speaks of permissions.
+    if let Some((port, doubt)) = missing_device(&root, config) {
+        return Err(RunError::Device(port, doubt));
+    }
     let eal = Eal::init("pmdns", &dpdk::arguments(&config.eal, &config.ports))?;
     for message in eal.messages() {
         tracing::debug!("EAL: {message}");
@@ -196,12 +205,6 @@ pub fn to_json(report: &Report) -> String {
 fn connections(counted: &[(&str, Option<ConnectionSnapshot>)]) -> Vec<ConnectionReport> {
     let there = counted.iter().filter_map(|(service, counters)| Some((service, (*counters)?)));
     there.map(|(service, counters)| ConnectionReport::of(service, counters)).collect()
-}
-
-/// CPUs this process may run on.
-pub fn available_cores() -> Vec<usize> {
-    let cores = core_affinity::get_core_ids().unwrap_or_default();
-    cores.into_iter().map(|core| core.id).collect()
 }
 
 /// A CPU of `available` that no data core uses, if there is one; the last: slow path threads take the first.

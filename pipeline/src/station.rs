@@ -36,6 +36,12 @@ impl Lap {
         Self { clock, last: now }
     }
 
+    /// When the last piece ended.
+    #[inline]
+    pub fn end(&self) -> Tick {
+        self.last
+    }
+
     /// Ticks since the start or the last split.
     #[inline]
     pub fn split(&mut self) -> u64 {

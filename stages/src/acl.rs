@@ -1,8 +1,8 @@
 //! Stage: who may ask, and what else is known of a client by its address.
 //!
 //! Of the access lists, of the views, of the prefixes that no limit holds for, and of those that policy zones have rules
-//! about, the longest prefix that matches decides; all are looked up in one go. A query that parse has already decided on comes by here too, so that a client
-//! who shall get nothing gets no error either.
+//! about, the longest prefix that matches decides; all are looked up in one go. A query that parse has already decided
+//! on comes by here too, so that a client who shall get nothing gets no error either.
 
 use pmdns_config::{Access, Config};
 

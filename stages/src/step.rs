@@ -80,7 +80,8 @@ reasons! {
     NotOurMac = "not_our_mac",
     /// The UDP length does not fit the IP length, or the source port is zero.
     UdpHeader = "udp_header",
-    /// The source port is that of a service that answers anything (7, 9, 11, 13, 17, 19, 37, 69, 123, 464): a reply could start a loop.
+    /// The source port is that of a service that answers anything (7, 9, 11, 13, 17, 19, 37, 69, 123, 464): a reply
+    /// could start a loop.
     ReflectorPort = "reflector_port",
     /// The UDP checksum is wrong, or absent over IPv6.
     UdpChecksum = "udp_checksum",

@@ -202,7 +202,8 @@ impl Affinity {
 }
 
 /// The folder where the EAL keeps its lock, sockets and tables. `rte_eal_cleanup` leaves it behind,
-/// and the page files of what the EAL itself never gave back; it is named like their prefix. `None` when the process shares nothing, so that the folder may belong to another one.
+/// and the page files of what the EAL itself never gave back; it is named like their prefix. `None` when the process
+/// shares nothing, so that the folder may belong to another one.
 #[derive(Debug)]
 struct RuntimeFiles(Option<PathBuf>);
 

@@ -117,7 +117,8 @@ counters! {
         indeterminate,
         /// Questions put to the upstreams to validate replies to others.
         validation_queries,
-        /// Replies and questions of the validator that were refused. Too many were under way, in all or of one network or zone, or one network took too much of its time.
+        /// Replies and questions of the validator that were refused. Too many were under way, in all or of one network
+        /// or zone, or one network took too much of its time.
         validation_shed,
         /// Replies refused because to validate them costs more than one may.
         validation_over_budget,
@@ -163,7 +164,8 @@ counters! {
         case_mixing_paused,
         /// Replies with the cookie of their query.
         cookies,
-        /// Replies over UDP without the cookie that the upstream shows else, which then went over TCP; they are among the mismatched.
+        /// Replies over UDP without the cookie that the upstream shows else, which then went over TCP; they are among
+        /// the mismatched.
         cookieless,
         /// Times the upstream was found not to know EDNS, so that it was asked without for 15 minutes.
         without_edns,

@@ -55,9 +55,9 @@ impl Errands {
                 .orders
                 .dump_into(file(path)?, path)
                 .map(|count| format!("{count} answers written")),
-            Errand::Load(path) => self.orders.load_from(file(path)?, path).map(|loaded| {
-                format!("{} answers loaded, {} left out", loaded.kept, loaded.left_out)
-            }),
+            Errand::Load(path) => {
+                self.orders.load_from(file(path)?, path).map(|loaded| loaded.to_string())
+            }
         }
     }
 }

@@ -21,8 +21,8 @@
 //!    the tail, and the reader is told so.
 //!
 //! What was neither from before nor from after is the entry itself, of which one word changes while it stands: the one that
-//! says which ruleset lets its question pass. It is stored as a whole, and either value is true of the entry. Readers keep the tail's cache line
-//! until the tail moves, which it does in steps of many lines.
+//! says which ruleset lets its question pass. It is stored as a whole, and either value is true of the entry. Readers
+//! keep the tail's cache line until the tail moves, which it does in steps of many lines.
 //!
 //! Positions have 32 bits and wrap round. A reader would be fooled if it slept between its load of the
 //! slot and its check of the tail while 2^32 positions passed: at least 128 GB of entries, and at least

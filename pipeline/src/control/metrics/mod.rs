@@ -1,11 +1,12 @@
-//! Metrics for monitoring: the report as OpenMetrics text, over HTTP.
+//! Metrics for monitoring: the report as OpenMetrics text, or as Prometheus's older one, over HTTP.
 //!
-//! [`families`] says what is exported and under which name, [`encode`](mod@encode) writes it down,
+//! [`families`] says what is exported and under which name, [`encode`](mod@encode) and [`plain`] write it down,
 //! [`server`] serves it from a thread of its own. docs/counters.md lists every name; a test compares.
 
 pub mod encode;
 pub mod families;
 pub mod family;
+pub mod plain;
 pub mod server;
 
 #[cfg(test)]
