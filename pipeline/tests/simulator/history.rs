@@ -24,6 +24,8 @@ const RELOAD_PAUSE: Duration = Duration::from_secs(310);
 const RECOVERY: Duration = Duration::from_secs(8);
 /// Longer than a connection is kept that nobody uses.
 const IDLE: Duration = Duration::from_secs(14);
+/// Turns that a worker takes in a step of the calm at most: it spins.
+const CALM_TURNS: usize = 1_000;
 /// Turns in which everything stops.
 const STOP_TURNS: usize = 5_000;
 /// Steps between two looks at all counters.
@@ -45,6 +47,8 @@ pub(crate) struct History {
     kept: Vec<Frame>,
     /// How far the clock has jumped, in seconds.
     jumped: u32,
+    /// Turns that a worker takes in a step, if it finds something to do.
+    diligence: usize,
     turns: u64,
     steps: u64,
 }
@@ -108,6 +112,7 @@ impl History {
             stalled: None,
             kept: Vec::new(),
             jumped: 0,
+            diligence: 1,
             turns: 0,
             steps: 0,
         }
@@ -266,6 +271,7 @@ impl History {
         self.internet.has_sockets = true;
         self.kept.clear();
         self.stalled = None;
+        self.diligence = CALM_TURNS;
         let now = self.line.now();
         if let Some(operator) = &mut self.operator {
             operator.mend(now);
@@ -374,7 +380,7 @@ impl History {
             let client = [11, (number / 200) as u8, (number % 200) as u8, 1];
             let name = Realm::Secret.apex().below(&format!("aburst{number}"));
             self.ask(Ask::new(client, name, rtype::A).for_sure());
-            if number % 64 == 0 {
+            if number % 16 == 0 {
                 self.step(Duration::from_micros(300))?;
             }
         }
@@ -420,7 +426,7 @@ impl History {
         }
         for thread in (0..workers + self.line.slow_path.len()).filter(|one| Some(*one) != stalled) {
             match thread.checked_sub(workers) {
-                None => self.line.turn_worker(thread),
+                None => self.line.turn_worker(thread, self.diligence),
                 Some(thread) => self.line.turn_slow_path(thread, &mut self.internet),
             }
         }

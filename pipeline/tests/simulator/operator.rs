@@ -145,11 +145,11 @@ impl Operator {
 
     /// Goes on with a reload.
     pub(crate) fn turn(&mut self, now: Duration) {
-        // How long a thread takes to read files must not matter.
+        self.reloader.turn(self.began + now);
+        // How long the thread takes that reads files must not matter.
         while self.reloader.is_reading() {
             std::thread::yield_now();
         }
-        self.reloader.turn(self.began + now);
     }
 }
 

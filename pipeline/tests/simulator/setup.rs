@@ -59,7 +59,13 @@ impl Start {
         let config = Config::from_toml(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
         let rig = stepping::Setup {
             seed,
-            frames: if is_roomy { 1024 } else { [128, 256, 1024][chance.below(3)] },
+            frames: if is_vast {
+                4096
+            } else if is_roomy {
+                1024
+            } else {
+                [128, 256, 1024][chance.below(3)]
+            },
             sockets: if is_roomy { 256 } else { [8, 32, 256][chance.below(3)] },
         };
         Self { config, text, servers, rig, queues, is_roomy, is_vast }
