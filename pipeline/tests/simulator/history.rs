@@ -14,7 +14,7 @@ use crate::operator::{Dump, Files, Operator, purge};
 use crate::setup::Start;
 use crate::stepping::Stepping;
 use crate::trace::Trace;
-use crate::truth::Realm;
+use crate::truth::{Realm, TTL};
 
 /// The longest step of a storm.
 const STEP_US: usize = 8_000;
@@ -302,8 +302,10 @@ impl History {
             server.manners.forgers = 0;
         }
         if self.start.is_roomy {
-            self.crowd()?;
-            self.flood()?;
+            match self.chance.below(3) {
+                0 => self.flood()?,
+                _ => self.crowd()?,
+            }
         }
         if self.start.is_vast {
             self.burst()?;
@@ -390,6 +392,9 @@ impl History {
     /// Everything that is under way ends by itself.
     fn come_to_rest(&mut self) -> Result<(), String> {
         self.note(format_args!("rest"));
+        if self.start.config.prefetch.enabled {
+            self.pass(Duration::from_secs(2 * u64::from(TTL)), Duration::from_millis(500))?;
+        }
         self.pass(IDLE, Duration::from_millis(100))?;
         self.dump = Some(Dump::begin(&mut self.line));
         self.pass(Duration::from_millis(400), Duration::from_millis(20))?;
