@@ -9,12 +9,12 @@ use pmdns_nics::Frame;
 use crate::checks::{check_always, check_end, check_quiet};
 use crate::clients::{Ask, Clients, Promise, TYPES};
 use crate::internet::Internet;
-use crate::manners::Manners;
+use crate::manners::{Manners, Trouble};
 use crate::operator::{Dump, Files, Operator, purge};
 use crate::setup::Start;
 use crate::stepping::Stepping;
 use crate::trace::Trace;
-use crate::truth::{Realm, TTL};
+use crate::truth::{Realm, SERVFAIL, TTL};
 
 /// The longest step of a storm.
 const STEP_US: usize = 8_000;
@@ -28,6 +28,8 @@ const IDLE: Duration = Duration::from_secs(14);
 const CALM_TURNS: usize = 1_000;
 /// Turns in which everything stops.
 const STOP_TURNS: usize = 5_000;
+/// How long it takes until everybody has heard what servers say at once.
+const SOON: Duration = Duration::from_millis(300);
 /// Steps between two looks at all counters.
 const LOOK: u64 = 16;
 
@@ -304,7 +306,8 @@ impl History {
         if self.start.is_roomy {
             match self.chance.below(3) {
                 0 => self.flood()?,
-                _ => self.crowd()?,
+                1 => self.crowd()?,
+                _ => self.failing_crowd()?,
             }
         }
         if self.start.is_vast {
@@ -352,6 +355,26 @@ impl History {
             }
         }
         self.serve_all()
+    }
+
+    /// A hundred ask for one name, and every server says at once that it has no answer. All have to hear of that soon.
+    fn failing_crowd(&mut self) -> Result<(), String> {
+        self.note(format_args!("a failing crowd"));
+        for server in &mut self.internet.servers {
+            server.manners.trouble = (Trouble::Rcode(SERVFAIL), 1);
+        }
+        let before = self.clients.unanswered();
+        for number in 0..100 {
+            self.ask(Ask::new([10, 81, 0, number], Name::new("afailing.test"), rtype::A));
+        }
+        self.pass(SOON, Duration::from_millis(4))?;
+        for server in &mut self.internet.servers {
+            server.manners.trouble = Manners::good().trouble;
+        }
+        match self.clients.unanswered() - before {
+            0 => Ok(()),
+            left => Err(format!("{left} clients have not heard that their question failed")),
+        }
     }
 
     /// One network asks for more than there is room for. Somebody else asks for little, and gets it.

@@ -27,6 +27,8 @@ const FALSE: u8 = 66;
 /// Length of a text that no datagram takes.
 const LONG: usize = 3000;
 
+/// The rcode of a failure.
+pub(crate) const SERVFAIL: u16 = 2;
 /// The rcode of a name that is not there.
 pub(crate) const NXDOMAIN: u16 = 3;
 /// Which servers know of a name.
