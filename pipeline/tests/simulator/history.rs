@@ -279,7 +279,12 @@ impl History {
             operator.mend(now);
             self.pass(RELOAD_PAUSE, Duration::from_secs(1))?;
         }
-        self.pass(RECOVERY, Duration::from_millis(20))
+        self.pass(RECOVERY, Duration::from_millis(20))?;
+        // By now the last version is in use.
+        if let Some(operator) = &mut self.operator {
+            operator.versions.0 = operator.versions.1;
+        }
+        Ok(())
     }
 
     /// Lets time pass, in steps of so long.
@@ -480,10 +485,8 @@ impl History {
         self.start.oldest() + self.jumped
     }
 
-    /// In the calm the last version is in use.
     fn versions(&self) -> (u16, u16) {
-        let Some(operator) = &self.operator else { return (0, 0) };
-        operator.versions
+        self.operator.as_ref().map_or((0, 0), |operator| operator.versions)
     }
 
     fn look_at_dump(&mut self) -> Result<(), String> {

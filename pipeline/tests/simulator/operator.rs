@@ -30,7 +30,7 @@ pub(crate) struct Operator {
     text: String,
     reloader: Reloader,
     began: Instant,
-    /// The last version that was written, and the first that may still be in use.
+    /// The first version that may still be in use, and the last that was written.
     pub(crate) versions: (u16, u16),
     /// Whether the zone's file, and that of the configuration, are as they should be.
     are_whole: [bool; 2],
