@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
+use pmdns_hierarchy::message::flag;
 use pmdns_hierarchy::{Message, Name, rtype};
 use pmdns_nics::Frame;
 use pmdns_stages::testing::{Query, query};
 
 use crate::servers::second;
+use crate::signed;
 use crate::stepping::Stepping;
 use crate::trace::Trace;
 use crate::truth::{NXDOMAIN, check};
@@ -29,7 +31,8 @@ pub(crate) struct Ask {
     pub(crate) client: [u8; 4],
     pub(crate) name: Name,
     pub(crate) qtype: u16,
-    pub(crate) edns: bool,
+    /// Whether it wants signatures; none: it knows no EDNS.
+    pub(crate) dnssec: Option<bool>,
     /// Whether there is no excuse for a failure.
     pub(crate) must_succeed: bool,
 }
@@ -48,6 +51,8 @@ pub(crate) struct Promise {
     pub(crate) oldest: u32,
     /// The first and the last version of what is answered here.
     pub(crate) versions: (u16, u16),
+    /// Whether all else is signed.
+    pub(crate) is_signed: bool,
 }
 
 /// All clients.
@@ -68,10 +73,28 @@ pub(crate) struct Clients {
     trace: Trace,
 }
 
+impl Promise {
+    /// Whether an answer is true that somebody gets now, or that the cache holds.
+    pub(crate) fn check(
+        &self,
+        answer: &Message,
+        rcode: u16,
+        is_secure: bool,
+        now: Duration,
+    ) -> Result<(), String> {
+        let (name, qtype, _) = &answer.question;
+        let (question, answer) = ((name, *qtype), &answer.sections[0]);
+        match self.is_signed {
+            true => signed::check(question, is_secure, rcode, answer),
+            false => check(question, rcode, answer, (second(now), self.oldest)),
+        }
+    }
+}
+
 impl Ask {
     /// A question from a client.
     pub(crate) fn new(client: [u8; 4], name: Name, qtype: u16) -> Self {
-        Self { client, name, qtype, edns: false, must_succeed: false }
+        Self { client, name, qtype, dnssec: None, must_succeed: false }
     }
 
     /// The same of somebody who has to get it.
@@ -112,7 +135,7 @@ impl Clients {
             id,
             source: ask.client.to_vec(),
             source_port: port,
-            edns: ask.edns.then_some((1232, false)),
+            edns: ask.dnssec.map(|dnssec_ok| (1232, dnssec_ok)),
             ..query(". A")
         };
         let key = (ask.client.into(), port, id);
@@ -159,7 +182,7 @@ impl Clients {
         if name.wire() != ask.name.wire() || *qtype != ask.qtype {
             return Err(format!("{key:?} asked {} and gets {name}", ask.name));
         }
-        if message.flags & pmdns_hierarchy::message::flag::TC != 0 {
+        if message.flags & flag::TC != 0 {
             return Ok(());
         }
         if rcode != 0 && rcode != NXDOMAIN {
@@ -182,8 +205,8 @@ impl Clients {
                 format!("{key:?} gets version {version}, not one of {first} to {last}")
             });
         }
-        let times = (second(now), promise.oldest);
-        check((name, *qtype), rcode, answers, times).map_err(|why| format!("{key:?}: {why}"))
+        let is_secure = message.flags & flag::AD != 0;
+        promise.check(&message, rcode, is_secure, now).map_err(|why| format!("{key:?}: {why}"))
     }
 
     /// Looks for those whose deadline has come; `turns` have been taken by all threads.

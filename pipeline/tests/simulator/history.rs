@@ -12,6 +12,7 @@ use crate::internet::Internet;
 use crate::manners::{Manners, Trouble};
 use crate::operator::{Dump, Files, Operator, purge};
 use crate::setup::Start;
+use crate::signed;
 use crate::stepping::Stepping;
 use crate::trace::Trace;
 use crate::truth::{Realm, SERVFAIL, TTL};
@@ -232,7 +233,7 @@ impl History {
             3..100 => {
                 let (client, (name, qtype)) = (self.client(), self.question(8));
                 let mut ask = Ask::new(client, name, qtype);
-                ask.edns = self.chance.below(2) > 0;
+                ask.dnssec = [None, Some(false), Some(true)][self.chance.below(3)];
                 self.ask(ask);
             }
             _ => {}
@@ -251,6 +252,10 @@ impl History {
     fn question(&mut self, names: usize) -> (Name, u16) {
         if self.operator.is_some() && self.chance.one_in(6) {
             return (Name::new("v.here"), rtype::A);
+        }
+        if self.start.is_signed {
+            let (name, qtype, _) = signed::question(&mut self.chance);
+            return (name, qtype);
         }
         let realm = match self.chance.below(6) {
             0 => Realm::Inner,
@@ -308,7 +313,7 @@ impl History {
         for server in &mut self.internet.servers {
             server.manners.forgers = 0;
         }
-        if self.start.is_roomy {
+        if self.start.is_roomy && !self.start.is_signed {
             match self.chance.below(3) {
                 0 => self.flood()?,
                 1 => self.crowd()?,
@@ -326,6 +331,9 @@ impl History {
         if self.operator.is_some() {
             self.ask(Ask::new([10, 78, 0, 9], Name::new("v.here"), rtype::A).for_sure());
         }
+        if self.start.is_signed {
+            return self.ask_signed();
+        }
         for (network, realm) in (1..).zip([Realm::Public, Realm::Inner, Realm::Secret]) {
             for (client, kind) in (3..).zip(["a", "c", "e", "x", "b"]) {
                 let name = realm.apex().below(&format!("{kind}calm{round}"));
@@ -333,6 +341,18 @@ impl History {
                 self.ask(Ask::new([10, 78, network, client], name, qtype).for_sure());
                 self.step(Duration::from_millis(3))?;
             }
+        }
+        self.serve_all()
+    }
+
+    /// Some questions about signed zones to which there are answers.
+    fn ask_signed(&mut self) -> Result<(), String> {
+        for client in 3..12 {
+            let (name, qtype, is_answered) = signed::question(&mut self.chance);
+            let mut ask = Ask::new([10, 78, 4, client], name, qtype);
+            (ask.must_succeed, ask.dnssec) = (is_answered, Some(client % 2 > 0));
+            self.ask(ask);
+            self.step(Duration::from_millis(3))?;
         }
         self.serve_all()
     }
@@ -478,19 +498,15 @@ impl History {
     }
 
     fn promise(&self) -> Promise {
-        Promise { oldest: self.oldest(), versions: self.versions() }
-    }
-
-    fn oldest(&self) -> u32 {
-        self.start.oldest() + self.jumped
-    }
-
-    fn versions(&self) -> (u16, u16) {
-        self.operator.as_ref().map_or((0, 0), |operator| operator.versions)
+        Promise {
+            oldest: self.start.oldest() + self.jumped,
+            versions: self.operator.as_ref().map_or((0, 0), |operator| operator.versions),
+            is_signed: self.start.is_signed,
+        }
     }
 
     fn look_at_dump(&mut self) -> Result<(), String> {
         let Some(dump) = &self.dump else { return Ok(()) };
-        dump.check(&self.line, self.line.now(), self.oldest()).map(drop)
+        dump.check(&self.line, self.line.now(), &self.promise()).map(drop)
     }
 }

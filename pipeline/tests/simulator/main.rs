@@ -19,6 +19,7 @@ mod manners;
 mod operator;
 mod servers;
 mod setup;
+mod signed;
 #[path = "../stepping/mod.rs"]
 mod stepping;
 mod trace;

@@ -8,6 +8,7 @@ use pmdns_hierarchy::Rng;
 
 use crate::manners::Manners;
 use crate::servers::Server;
+use crate::signed;
 use crate::stepping;
 use crate::truth::Realm;
 
@@ -24,6 +25,8 @@ pub(crate) struct Start {
     pub(crate) is_roomy: bool,
     /// Whether it has for thousands.
     pub(crate) is_vast: bool,
+    /// Whether answers are validated, and all that is asked about is in the signed hierarchy.
+    pub(crate) is_signed: bool,
 }
 
 /// Ways to put the line on cores, and how many queues are polled.
@@ -43,14 +46,16 @@ const PLACEMENTS: [(&str, usize); 4] = [
 impl Start {
     /// A start that a seed has drawn. The zone file is one that can change.
     pub(crate) fn draw(seed: u64, chance: &mut Rng, zone: Option<&Path>) -> Self {
-        let is_vast = chance.one_in(40);
+        let is_signed = chance.one_in(6);
+        let is_vast = !is_signed && chance.one_in(40);
         let is_roomy = is_vast || chance.below(2) > 0;
-        let servers = servers(chance);
+        let servers = if is_signed { signed_servers(chance) } else { servers(chance) };
         let (placement, queues) = PLACEMENTS[chance.below(PLACEMENTS.len())];
         let text = [
             port(),
             placement.to_owned(),
             upstreams(&servers, chance),
+            if is_signed { validation() } else { forwards() },
             limits(is_roomy, is_vast, chance),
             cache(chance),
             zone.map_or_else(String::new, |zone| format!("[[zone]]\nfile = {zone:?}\n")),
@@ -68,7 +73,7 @@ impl Start {
             },
             sockets: if is_roomy { 256 } else { [8, 32, 256][chance.below(3)] },
         };
-        Self { config, text, servers, rig, queues, is_roomy, is_vast }
+        Self { config, text, servers, rig, queues, is_roomy, is_vast, is_signed }
     }
 
     /// How long a client waits at most.
@@ -85,12 +90,15 @@ impl Start {
     }
 }
 
+fn server(last: u8, realm: Realm) -> Server {
+    Server { address: ([192, 0, 2, last], 53).into(), realm, manners: Manners::good() }
+}
+
+fn signed_servers(chance: &mut Rng) -> Vec<Server> {
+    (0..1 + chance.below(3)).map(|number| server(1 + number as u8, Realm::Signed)).collect()
+}
+
 fn servers(chance: &mut Rng) -> Vec<Server> {
-    let server = |last: u8, realm| Server {
-        address: ([192, 0, 2, last], 53).into(),
-        realm,
-        manners: Manners::good(),
-    };
     let public = (0..1 + chance.below(3)).map(|number| server(1 + number as u8, Realm::Public));
     let inner = (0..1 + chance.below(2)).map(|number| server(11 + number as u8, Realm::Inner));
     public.chain(inner).chain([server(21, Realm::Secret)]).collect()
@@ -120,10 +128,6 @@ fn upstreams(servers: &[Server], chance: &mut Rng) -> String {
             group(*realm)
         );
     }
-    for realm in [Realm::Inner, Realm::Secret] {
-        let apex = realm.apex();
-        text += &format!("[[forward]]\nzone = \"{apex}\"\ngroup = \"{}\"\n", group(realm));
-    }
     let strategies = ["failover", "round_robin", "fastest", "parallel", "hedged"];
     let strategy = strategies[chance.below(strategies.len())];
     text += &format!("[[group]]\nname = \"default\"\nstrategy = \"{strategy}\"\n");
@@ -131,9 +135,21 @@ fn upstreams(servers: &[Server], chance: &mut Rng) -> String {
     text
 }
 
+fn forwards() -> String {
+    let forward = |realm: Realm| {
+        let apex = realm.apex();
+        format!("[[forward]]\nzone = \"{apex}\"\ngroup = \"{}\"\n", group(realm))
+    };
+    [Realm::Inner, Realm::Secret].map(forward).concat()
+}
+
+fn validation() -> String {
+    format!("[dnssec]\nvalidate = true\ntrust_anchor = {:?}\n", signed::anchor())
+}
+
 fn group(realm: Realm) -> &'static str {
     match realm {
-        Realm::Public => "default",
+        Realm::Public | Realm::Signed => "default",
         Realm::Inner => "inner",
         Realm::Secret => "secret",
     }
