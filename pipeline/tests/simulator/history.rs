@@ -32,7 +32,7 @@ const STOP_TURNS: usize = 5_000;
 /// How long it takes until everybody has heard what servers say at once.
 const SOON: Duration = Duration::from_millis(300);
 /// Steps between two looks at all counters.
-const LOOK: u64 = 16;
+const LOOK: u64 = 40;
 
 /// A history, as far as it has come.
 pub(crate) struct History {

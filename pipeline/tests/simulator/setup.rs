@@ -46,7 +46,7 @@ const PLACEMENTS: [(&str, usize); 4] = [
 impl Start {
     /// A start that a seed has drawn. The zone file is one that can change.
     pub(crate) fn draw(seed: u64, chance: &mut Rng, zone: Option<&Path>) -> Self {
-        let is_signed = chance.one_in(6);
+        let is_signed = chance.one_in(12);
         let is_vast = !is_signed && chance.one_in(40);
         let is_roomy = is_vast || chance.below(2) > 0;
         let servers = if is_signed { signed_servers(chance) } else { servers(chance) };
