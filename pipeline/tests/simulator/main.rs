@@ -11,6 +11,7 @@
 #![cfg(debug_assertions)]
 #![expect(clippy::expect_used, reason = "in a test a panic is the report")]
 
+mod calm;
 mod checks;
 mod clients;
 mod history;
@@ -22,6 +23,7 @@ mod setup;
 mod signed;
 #[path = "../stepping/mod.rs"]
 mod stepping;
+mod storm;
 mod trace;
 mod truth;
 
@@ -57,7 +59,7 @@ fn the_same_seed_gives_the_same_trace() {
         assert_eq!(first, second, "seed {seed}");
         succeeded += first.succeeded;
     }
-    assert!(succeeded > 1000, "{succeeded}");
+    assert!(succeeded > 300, "{succeeded}");
 }
 
 /// `PMDNS_SEED`: that one, with its trace. `PMDNS_SIMULATOR_SECONDS`: as many as fit, from `PMDNS_FIRST_SEED` on. Else a few.

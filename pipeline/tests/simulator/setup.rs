@@ -106,7 +106,7 @@ fn servers(chance: &mut Rng) -> Vec<Server> {
 
 fn port() -> String {
     "[control]\nsocket = \"unused\"\n[[port]]\nname = \"p0\"\ndevice = \"memory\"\n\
-     addresses = [\"10.77.0.2/24\"]\n[acl]\ndefault = \"allow\"\n"
+     addresses = [\"10.77.0.2/24\", \"fd77::2/64\"]\n[acl]\ndefault = \"allow\"\n"
         .to_owned()
 }
 
@@ -170,12 +170,18 @@ fn limits(is_roomy: bool, is_vast: bool, chance: &mut Rng) -> String {
         of(if is_vast { 8192 } else { 4096 }, [64, 256, 1024]),
         of(256, [4, 16, 64]),
     );
+    let rates = match !is_roomy && chance.one_in(4) {
+        true => {
+            "[ratelimit]\nqueries_per_second = 20\nburst = 40\nmiss_queries_per_second = 20\nmiss_burst = 40\n"
+        }
+        false => "",
+    };
     text + &format!(
         "threads = {}\ndeadline_ms = {}\nqueries_per_port = {}\n",
         1 + chance.below(2),
         [1000, 2000, 3000][chance.below(3)],
         [1, 4, 32][chance.below(3)],
-    )
+    ) + rates
 }
 
 fn cache(chance: &mut Rng) -> String {
