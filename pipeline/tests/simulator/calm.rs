@@ -37,9 +37,9 @@ impl History {
         let now = self.line.now();
         if let Some(operator) = &mut self.operator {
             operator.mend(now);
-            self.pass(RELOAD_PAUSE, Duration::from_secs(1))?;
+            self.pass(RELOAD_PAUSE, Duration::from_secs(2))?;
         }
-        self.pass(RECOVERY, Duration::from_millis(20))?;
+        self.pass(RECOVERY, Duration::from_millis(40))?;
         // By now the last version is in use.
         if let Some(operator) = &mut self.operator {
             operator.versions.0 = operator.versions.1;
@@ -94,7 +94,8 @@ impl History {
     /// Some questions about signed zones to which there are answers.
     fn ask_signed(&mut self) -> Result<(), String> {
         for client in 3..12 {
-            let (name, qtype, is_answered) = signed::question(&mut self.chance);
+            let (name, qtype) = signed::question(&mut self.chance);
+            let is_answered = signed::is_answered(&name, qtype);
             let mut ask = Ask::new([10, 78, 4, client], name, qtype);
             (ask.must_succeed, ask.dnssec) = (is_answered, Some(client % 2 > 0));
             self.ask(ask);
@@ -187,9 +188,9 @@ impl History {
     pub(super) fn come_to_rest(&mut self) -> Result<(), String> {
         self.note(format_args!("rest"));
         if self.start.config.prefetch.enabled {
-            self.pass(Duration::from_secs(2 * u64::from(TTL)), Duration::from_millis(500))?;
+            self.pass(Duration::from_secs(2 * u64::from(TTL)), Duration::from_secs(1))?;
         }
-        self.pass(IDLE, Duration::from_millis(100))?;
+        self.pass(IDLE, Duration::from_millis(200))?;
         self.dump = Some(Dump::begin(&mut self.line));
         self.pass(Duration::from_millis(400), Duration::from_millis(20))?;
         self.look_at_dump()?;

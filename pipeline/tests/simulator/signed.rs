@@ -18,13 +18,15 @@ pub(crate) fn reply(name: &Name, qtype: u16) -> Message {
     WORLD.with(|world| world.reply(name, qtype).message)
 }
 
-/// A question worth asking, and whether everybody gets an answer to it.
-pub(crate) fn question(chance: &mut Rng) -> (Name, u16, bool) {
-    WORLD.with(|world| {
-        let (name, qtype) = chance.pick(world.questions()).expect("there are some").clone();
-        let status = world.reply(&name, qtype).status();
-        (name, qtype, matches!(status, Status::Secure | Status::Insecure))
-    })
+/// A question worth asking.
+pub(crate) fn question(chance: &mut Rng) -> (Name, u16) {
+    WORLD.with(|world| chance.pick(world.questions()).expect("there are some").clone())
+}
+
+/// Whether everybody gets an answer to a question.
+pub(crate) fn is_answered(name: &Name, qtype: u16) -> bool {
+    let status = WORLD.with(|world| world.reply(name, qtype).status());
+    matches!(status, Status::Secure | Status::Insecure)
 }
 
 /// Whether an answer is true.

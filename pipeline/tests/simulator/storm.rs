@@ -136,8 +136,7 @@ impl History {
             return (Name::new("v.here"), rtype::A);
         }
         if self.start.is_signed {
-            let (name, qtype, _) = signed::question(&mut self.chance);
-            return (name, qtype);
+            return signed::question(&mut self.chance);
         }
         let realm = match self.chance.below(6) {
             0 => Realm::Inner,
