@@ -25,10 +25,9 @@ use pmdns_stages::ports::{Port, Ports};
 use pmdns_stages::ratelimit::{Limiter, RateLimit};
 use pmdns_stages::testing::OUR_MAC;
 use pmdns_stages::vlan::Vlans;
+use pmdns_stages::wire::layout::Layout;
 use pmdns_stages::wire::name::Seed;
-use pmdns_stages::{
-    Answer, Batch, Context, Exits, Layout, MAX_BATCH, Packet, Stage, StageName, Step,
-};
+use pmdns_stages::{Answer, Batch, Context, Exits, MAX_BATCH, Packet, Stage, StageName, Step};
 
 use crate::traffic::entry_number;
 

@@ -6,12 +6,14 @@
 
 use pmdns_config::{Access, Config};
 
+use crate::answer::Answer;
 use crate::lpm::Clients;
-use crate::packet::{Answer, Packet, Who};
+use crate::packet::Packet;
 use crate::policy::Ruleset;
 use crate::step::{Reason, Step};
 use crate::wire::dns::Rcode;
 use crate::wire::edns::ExtendedError;
+use crate::wire::layout::Who;
 use crate::{Context, Stage, StageName};
 
 /// What is known of clients.
@@ -125,9 +127,9 @@ mod tests {
     use pmdns_config::View;
 
     use super::*;
-    use crate::packet::Flags;
     use crate::testing::{Query, act_once, at, query};
     use crate::wire::ip::ETHERNET_LEN;
+    use crate::wire::layout::Flags;
     use crate::wire::name::Seed;
 
     fn stage(config: &Config) -> Acl {

@@ -8,10 +8,12 @@
 
 use std::sync::Arc;
 
+use crate::answer::Answer;
 use crate::cache::{Cache, EntryRef, Head, Key, Probe, Sampler, Words, answers};
-use crate::packet::{Answer, Batch, MAX_BATCH, Packet, Who};
+use crate::packet::{Batch, MAX_BATCH, Packet};
 use crate::policy::Ruleset;
 use crate::step::{Exits, Reason, Run, Step};
+use crate::wire::layout::Who;
 use crate::{Context, Stage, StageName};
 
 /// The stage that finds cached answers.

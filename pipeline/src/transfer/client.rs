@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::Limits;
+use super::limits::Limits;
 use super::share::Share;
 use super::version::{Assembly, Soa, Transferred, VersionError};
 

@@ -12,6 +12,7 @@
 
 mod client;
 mod counters;
+mod limits;
 mod notify;
 mod secondary;
 mod share;
@@ -39,6 +40,7 @@ use tokio::time::timeout;
 use crate::admission::{Bounds, ConnectionCounters, ConnectionSnapshot, Gate, peer_of};
 use crate::threads::{join_within, pin};
 pub use counters::{ZoneCounters, ZoneSnapshot};
+pub use limits::Limits;
 use notify::{Heard, hear};
 use pmdns_resolver::counters::count;
 use secondary::{Secondary, Settings, Tools};
@@ -55,36 +57,6 @@ const CONNECTION_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long the thread may take to end. It waits for no file, but for a disk that hangs it may.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
-
-/// What a transfer may take.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Bytes on the wire.
-    pub bytes: usize,
-    /// Records.
-    pub records: usize,
-    /// Bytes on the wire of all transfers under way together.
-    pub bytes_together: usize,
-    /// Transfers under way.
-    pub at_once: usize,
-    /// The longest time in which nothing comes.
-    pub silence: Duration,
-    /// The longest time in all.
-    pub patience: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            bytes: 512 << 20,
-            records: 1 << 24,
-            bytes_together: 1 << 30,
-            at_once: 8,
-            silence: Duration::from_secs(30),
-            patience: Duration::from_secs(900),
-        }
-    }
-}
 
 /// Why zones cannot be transferred.
 #[derive(Debug, thiserror::Error)]

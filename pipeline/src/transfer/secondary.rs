@@ -16,9 +16,9 @@ use pmdns_stages::policy::{RpzError, check_policy_zone};
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-use super::Limits;
 use super::client::{ClientError, Connection};
 use super::counters::ZoneCounters;
+use super::limits::Limits;
 use super::share::Pool;
 use super::version::{Soa, Transferred, VersionError};
 use crate::clock::back_off;

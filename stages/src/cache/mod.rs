@@ -64,7 +64,8 @@ pub use entry::{Entry, Head, Key, MAX_RECORDS, NameBuffer, Parts, Words, answers
 pub use geometry::CacheError;
 pub use hits::{Hit, MAX_SAMPLES, Sampler};
 pub use purge::Purge;
-pub use reply::{Lifetimes, Unusable};
+pub use reply::Lifetimes;
+pub use scrub::Unusable;
 pub use walk::{Verdict, Walk};
 pub use writer::{CacheStats, Inserted, Retention, Writer};
 

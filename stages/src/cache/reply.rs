@@ -4,7 +4,7 @@ use arrayvec::ArrayVec;
 
 use super::entry::{Entry, Head, Key, Parts};
 use super::image::Image;
-use super::scrub::Scrubbed;
+use super::scrub::{Scrubbed, Unusable};
 use crate::wire::be16;
 use crate::wire::dns::{HEADER_LEN, QUESTION_FIXED_LEN, Rcode, flag, header};
 use crate::wire::labels::Labels;
@@ -32,17 +32,6 @@ impl Lifetimes {
         let ttl = if ttl > i32::MAX as u32 { 0 } else { ttl };
         ttl.max(self.min_ttl).min(self.max_ttl)
     }
-}
-
-/// Why an upstream's message is no answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unusable {
-    /// It is not a well-formed response.
-    Malformed,
-    /// It is not about what was asked.
-    OtherQuestion,
-    /// It is about what was asked, but no record in it is: the upstream has no answer, or contradicts itself.
-    NoAnswer,
 }
 
 impl Entry {

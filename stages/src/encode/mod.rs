@@ -9,9 +9,10 @@ mod records;
 
 use std::sync::Arc;
 
+use crate::answer::Answer;
 use crate::cache::{Cache, Entry, Head, Words};
 use crate::fixed::FixedAnswers;
-use crate::packet::{Answer, Flags, Layout, Packet};
+use crate::packet::Packet;
 use crate::policy::Ruleset;
 use crate::ports::Ports;
 use crate::ratelimit::Limiter;
@@ -20,6 +21,7 @@ use crate::wire::checksum::Sum;
 use crate::wire::dns::{HEADER_LEN, PLAIN_UDP_SIZE, Rcode, flag, question_len};
 use crate::wire::edns::{ExtendedError, OPT_LEN};
 use crate::wire::ip::{ETHERNET_LEN, PROTOCOL_UDP, swap_halves};
+use crate::wire::layout::{Flags, Layout};
 use crate::{Context, Stage, StageName};
 use headers::{Offsets, put_ip, put_message, put_udp};
 use options::{Buffer, Options};

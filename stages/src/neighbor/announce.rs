@@ -5,8 +5,9 @@ use arrayvec::ArrayVec;
 use pmdns_config::Vlan;
 use pmdns_nics::{Burst, Frame, FramePool};
 
+use super::ethernet::address_ethernet;
 use super::mld::{Query, Report};
-use super::{address_ethernet, arp, icmpv6};
+use super::{arp, icmpv6};
 use crate::packet::Tick;
 use crate::ports::{Port, Ports};
 use crate::vlan;

@@ -16,8 +16,10 @@ mod zone;
 
 use std::sync::Arc;
 
-use crate::fixed::{Fixed, FixedAnswers};
-use crate::packet::{Answer, Packet};
+use crate::answer::Answer;
+use crate::answer::Fixed;
+use crate::fixed::FixedAnswers;
+use crate::packet::Packet;
 use crate::ratelimit::{Limiter, Verdict};
 use crate::step::{Reason, Step};
 use crate::wire::dns::rtype;
@@ -25,7 +27,7 @@ use crate::wire::name::Seed;
 use crate::{Context, Stage, StageName};
 pub use local::LocalError;
 pub use rpz::{RpzError, check_policy_zone};
-pub use ruleset::{Digest, LocalRef, Ruleset, RulesetError};
+pub use ruleset::{Digest, Ruleset, RulesetError};
 
 /// The stage that answers for local and blocked names.
 #[derive(Clone, Debug)]

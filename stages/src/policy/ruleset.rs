@@ -21,13 +21,16 @@ use super::rpz::{Action, PolicyZone, RpzError, Skipped, WholeName, alias_targets
 use super::sources::LocalSources;
 use super::zone::Reply;
 use crate::StageName;
+use crate::answer::{Answer, LocalRef};
 use crate::cache::{Entry, Head, Key, NameBuffer};
 use crate::miss::Miss;
-use crate::packet::{Answer, Packet, Who};
+use crate::packet::Packet;
 use crate::step::{Reason, Step};
-use crate::wire::dns::{Rcode, View, rtype};
+use crate::wire::dns::{Rcode, rtype};
 use crate::wire::edns::ExtendedError;
+use crate::wire::layout::Who;
 use crate::wire::name::Seed;
+use crate::wire::query::ClientQuery;
 
 /// Why there is no ruleset.
 #[derive(Debug, thiserror::Error)]
@@ -56,24 +59,6 @@ pub enum RulesetError {
     #[error("block.names: there are more than {MAX_LIST_NAMES} blocked names; remove some")]
     TooMany,
 }
-
-/// Where an answer stands in the ruleset of one generation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// Six bytes at two-byte alignment, so that an `Answer` with its tag fits in eight.
-#[repr(Rust, packed(2))]
-pub struct LocalRef {
-    generation: u16,
-    number: u32,
-}
-
-impl LocalRef {
-    /// Both as one number, to hash.
-    pub fn as_number(self) -> u64 {
-        u64::from(self.generation) << 32 | u64::from(self.number)
-    }
-}
-
-const _: () = assert!(size_of::<Answer>() == 8);
 
 /// Everything that names are judged by.
 #[derive(Debug)]
@@ -299,7 +284,7 @@ impl Ruleset {
         self.entries.get(local.find(name, &self.filter.candidates(name), qtype)?)
     }
 
-    fn verdict_on(&self, query: View<'_>, client: &[u8]) -> Verdict {
+    fn verdict_on(&self, query: ClientQuery<'_>, client: &[u8]) -> Verdict {
         let (name, view) = (query.name(), query.layout().who.view());
         let client = self.judges_clients.then_some(client);
         let mut candidates = Candidates::new();

@@ -7,7 +7,8 @@
 use super::bucket::Allowance;
 use super::prefixes::ClientPrefixes;
 use super::table::Table;
-use crate::packet::{Packet, Tick, Who};
+use crate::packet::{Packet, Tick};
+use crate::wire::layout::Who;
 use crate::wire::name::Seed;
 
 /// Client prefixes whose error replies (or pings) a core counts. Few provoke any, and under pressure the table keeps who provokes

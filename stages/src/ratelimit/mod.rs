@@ -8,8 +8,10 @@ mod limiter;
 mod prefixes;
 mod table;
 
-use crate::packet::{Answer, Batch, Flags, MAX_BATCH, Packet};
+use crate::answer::Answer;
+use crate::packet::{Batch, MAX_BATCH, Packet};
 use crate::step::{Exits, Reason, Run, Step};
+use crate::wire::layout::Flags;
 use crate::wire::name::Seed;
 use crate::{Context, Stage, StageName};
 pub use limiter::{Limiter, Verdict};
@@ -99,10 +101,10 @@ impl RateLimit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::Who;
     use crate::testing::{OUR_IPV6, Query, act_once, query};
     use crate::wire::dns::Rcode;
     use crate::wire::ip::ETHERNET_LEN;
+    use crate::wire::layout::Who;
 
     const PASSED: Step = Step::at(StageName::Lookup);
     const ANSWERED: Step = Step::at(StageName::Encode);

@@ -19,6 +19,13 @@ pub const OPTION_HEAD_LEN: usize = 4;
 /// together take a quarter of a hit to read.
 pub const MAX_QUERY_OPTIONS: usize = 16;
 
+/// The client's part of a cookie (RFC 7873 section 4.1).
+pub const CLIENT_COOKIE_LEN: usize = 8;
+/// A server cookie of version 1: version, reserved, time and hash (RFC 9018 section 4).
+pub const SERVER_COOKIE_LEN: usize = 16;
+/// A client cookie and a server cookie, as our answers have them.
+pub const COOKIE_LEN: usize = CLIENT_COOKIE_LEN + SERVER_COOKIE_LEN;
+
 /// The options this program knows.
 pub mod option {
     /// Name server identifier (RFC 5001).

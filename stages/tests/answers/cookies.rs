@@ -2,10 +2,11 @@
 
 use hickory_proto::op::ResponseCode;
 use pmdns_config::Answers;
-use pmdns_stages::cookie::{COOKIE_LEN, Calendar, CookieCounts, Cookies};
-use pmdns_stages::packet::Flags;
+use pmdns_stages::cookie::{Calendar, CookieCounts, Cookies};
 use pmdns_stages::testing::{Query, query};
+use pmdns_stages::wire::edns::COOKIE_LEN;
 use pmdns_stages::wire::edns::option;
+use pmdns_stages::wire::layout::Flags;
 use pmdns_stages::{Answer, Packet, Step};
 
 use crate::line::{Line, Setup, address, opened, options, read, read_any};

@@ -9,9 +9,9 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use pmdns_stages::answer::LocalRef;
 use pmdns_stages::cache::{Alias, Entry, Head, Key, NoAlias, Parts};
 use pmdns_stages::miss::Miss;
-use pmdns_stages::policy::LocalRef;
 use pmdns_stages::wire::dns::Rcode;
 use pmdns_stages::wire::edns::ExtendedError;
 

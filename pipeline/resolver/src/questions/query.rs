@@ -4,9 +4,9 @@
 use std::hash::{Hash, Hasher};
 
 use arrayvec::ArrayVec;
+use pmdns_stages::answer::LocalRef;
 use pmdns_stages::cache::{Entry, Key, NameBuffer};
 use pmdns_stages::miss::Miss;
-use pmdns_stages::policy::LocalRef;
 use pmdns_stages::wire::dns::{
     CLASS_IN, HEADER_LEN, QUESTION_FIXED_LEN, Rcode, flag, header, rtype,
 };

@@ -4,7 +4,7 @@ use pmdns_config::View;
 use proptest::prelude::*;
 
 use super::*;
-use crate::packet::Who;
+use crate::wire::layout::Who;
 
 /// Two views with a client each; 10.77.0.3 is in none.
 fn two_views() -> Vec<View> {
