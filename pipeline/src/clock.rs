@@ -42,7 +42,7 @@ impl Clock {
     }
 
     /// The same clock, which counts seconds from this one.
-    pub fn counting_from(self, first_second: u32) -> Self {
+    pub fn with_first_second(self, first_second: u32) -> Self {
         Self { first_second, ..self }
     }
 
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(clock.ticks_of(Duration::from_millis(3)), 6_000_000);
         assert_eq!(clock.duration_of(6_000_000), Duration::from_millis(3));
         assert_eq!(clock.context(4_999_999_999).seconds, 2);
-        assert_eq!(clock.counting_from(FIRST_SECOND).context(4_999_999_999).seconds, 604_802);
+        assert_eq!(clock.with_first_second(FIRST_SECOND).context(4_999_999_999).seconds, 604_802);
     }
 
     #[test]

@@ -35,6 +35,9 @@ pub trait Stage {
     /// Where on the line it stands. It is handed exactly the packets that stand there.
     const NAME: StageName;
 
+    /// On to the next stage. The order of the line says which one that is, not the stage.
+    const CONTINUE: Step = Step::after(Self::NAME);
+
     /// Starts loading what `act` will read. Only a hint: leaving it out changes nothing.
     #[inline(always)]
     fn hint(&self, _packet: &Packet) {}

@@ -117,7 +117,7 @@ impl Miss {
             extended_error: None,
             layout: self.layout,
             question_sum: self.question_sum,
-            step: Step::at(crate::StageName::Encode),
+            step: Step::ANSWER,
         })
     }
 }

@@ -1,6 +1,7 @@
 //! From an upstream's message to an entry: which records are kept, and how long they live.
 
 use arrayvec::ArrayVec;
+use pmdns_config::Config;
 
 use super::entry::{Entry, Head, Key, Parts};
 use super::image::Image;
@@ -26,6 +27,16 @@ pub struct Lifetimes {
 }
 
 impl Lifetimes {
+    /// What the config says of it.
+    pub fn of(config: &Config) -> Self {
+        Self {
+            min_ttl: config.cache.min_ttl,
+            max_ttl: config.cache.max_ttl,
+            max_negative_ttl: config.cache.max_negative_ttl,
+            max_body: usize::from(config.answers.max_udp_size),
+        }
+    }
+
     /// A record's TTL within bounds.
     pub(super) fn bound(&self, ttl: u32) -> u32 {
         // RFC 2181 section 8: a TTL with the top bit set is zero.

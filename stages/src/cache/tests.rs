@@ -34,7 +34,7 @@ pub(super) fn cache_keeping(
     retention: &Retention,
 ) -> (Arc<Cache>, Writer) {
     let (cache, mut writers) = cache(lines, 1, position);
-    (cache, writers.remove(0).keeping(retention))
+    (cache, writers.remove(0).with_retention(retention))
 }
 
 fn name(number: u32) -> Vec<u8> {
@@ -199,7 +199,7 @@ proptest! {
         let (cache, writers) = cache(lines, shards, position);
         let retention = Retention { eviction, ..Retention::default() };
         let mut writers: Vec<_> =
-            writers.into_iter().map(|writer| writer.keeping(&retention)).collect();
+            writers.into_iter().map(|writer| writer.with_retention(&retention)).collect();
         let log_lines = cache.geometry.laps.lines();
         let mut models: Vec<_> = (0..shards).map(|_| Model::default()).collect();
         let (mut removed, mut too_long) = (vec![0; shards], vec![0; shards]);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pmdns_config::Eviction;
+use pmdns_config::{Config, Eviction};
 use pmdns_nics::sync::Ordering;
 
 use super::accounts::{Accounts, Standing};
@@ -50,6 +50,17 @@ pub struct Retention {
 }
 
 impl Retention {
+    /// What the config says of it.
+    pub fn of(config: &Config) -> Self {
+        Self {
+            max_negative_share: config.cache.max_negative_share,
+            max_negative_ttl: config.cache.max_negative_ttl,
+            eviction: config.cache.eviction,
+            counts_hits: config.prefetch.enabled,
+            access_window: config.prefetch.cache_access_window_secs,
+        }
+    }
+
     /// Whether data cores have to hand over their hits.
     pub fn needs_hits(&self) -> bool {
         self.counts_hits || self.eviction != Eviction::Fifo
@@ -120,7 +131,7 @@ impl Writer {
     }
 
     /// The writer of a shard that is still empty, told what to keep.
-    pub fn keeping(mut self, retention: &Retention) -> Self {
+    pub fn with_retention(mut self, retention: &Retention) -> Self {
         let lines = self.cache.geometry.laps.lines();
         let share = retention.max_negative_share;
         let limit = if share < 1.0 { (lines as f64 * share) as u64 } else { u64::MAX };

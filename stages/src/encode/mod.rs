@@ -50,7 +50,7 @@ impl Encode {
     }
 
     /// The same stage, with a limit on error replies.
-    pub fn limited(self, errors: Limiter) -> Self {
+    pub fn with_limit(self, errors: Limiter) -> Self {
         Self { errors, ..self }
     }
 
@@ -66,7 +66,7 @@ impl Encode {
     }
 
     /// Answers from these rules from now on, and gives back those it had.
-    pub fn exchange(&mut self, rules: &mut Arc<Ruleset>) {
+    pub fn swap_rules(&mut self, rules: &mut Arc<Ruleset>) {
         std::mem::swap(&mut self.rules, rules);
     }
 
@@ -157,7 +157,7 @@ impl Encode {
         packet.answer = Answer::None;
         match self.rules.judge(packet) {
             // An alias has to be followed, and then the rules are asked again.
-            Some(step) if step != Step::at(StageName::Encode) => step,
+            Some(step) if step != Step::ANSWER => step,
             None if !packet.refuse_unless_recursive() => Step::SLOW_PATH,
             _ => self.answer_with_options(packet, context),
         }

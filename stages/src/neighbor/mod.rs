@@ -46,7 +46,7 @@ impl Neighbor {
     }
 
     /// The same stage, with a limit on ping replies.
-    pub fn limited(self, pings: Limiter) -> Self {
+    pub fn with_limit(self, pings: Limiter) -> Self {
         Self { pings, ..self }
     }
 
@@ -209,7 +209,7 @@ mod tests {
             error_replies_per_second: 3,
             ..pmdns_config::RateLimit::default()
         };
-        neighbor().limited(Limiter::of_error_replies(&settings, 1000, Seed::new([3; 16])))
+        neighbor().with_limit(Limiter::of_error_replies(&settings, 1000, Seed::new([3; 16])))
     }
 
     /// Where parse and then the stage send a frame.

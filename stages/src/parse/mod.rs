@@ -77,12 +77,12 @@ impl Parse {
     }
 
     /// The same stage, which spends no time on the queries of these clients.
-    pub fn dropping(self, dropped: Dropped) -> Self {
+    pub fn with_dropped(self, dropped: Dropped) -> Self {
         Self { dropped, ..self }
     }
 
     /// Drops these clients from now on, and gives back those it had.
-    pub fn exchange(&mut self, dropped: &mut Dropped) {
+    pub fn swap_rules(&mut self, dropped: &mut Dropped) {
         std::mem::swap(&mut self.dropped, dropped);
     }
 
@@ -313,7 +313,7 @@ impl Parse {
             false => Sum::default().add_bytes(&rest[..question]),
         };
         self.note(packet, place.start, flags, asked, question_sum);
-        Ok(Step::at(StageName::Acl))
+        Ok(Self::CONTINUE)
     }
 
     /// Notes what a query asks whose message starts at `dns`, with these flags.

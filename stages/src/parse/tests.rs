@@ -46,7 +46,7 @@ type Change = fn(&mut Vec<u8>);
 /// A change to a message whose question ends at the number given.
 type ChangeFrom = fn(&mut Vec<u8>, usize);
 
-const ON: Step = Step::at(StageName::Acl);
+const ON: Step = Parse::CONTINUE;
 
 #[test]
 fn a_query_is_found_under_any_headers() {

@@ -5,7 +5,7 @@
 //! wants it passed on.
 
 use super::{Parse, first_name_len};
-use crate::StageName;
+use crate::Stage;
 use crate::answer::Answer;
 use crate::cookie::{Checked, Sent};
 use crate::packet::Packet;
@@ -59,7 +59,7 @@ impl Parse {
         {
             self.heed(packet, &edns.requested, seconds);
         }
-        Step::at(StageName::Acl)
+        Self::CONTINUE
     }
 
     /// What to answer a query that cannot go on: with the rcode, unless it asks who we are.

@@ -46,17 +46,17 @@ impl Policy {
     }
 
     /// The same stage, which answers ANY if `fixed` has an answer to it.
-    pub fn answering_any(self, fixed: &FixedAnswers) -> Self {
+    pub fn with_fixed_answers(self, fixed: &FixedAnswers) -> Self {
         Self { minimal_any: fixed.has_any(), ..self }
     }
 
     /// The same, with a limit on misses.
-    pub fn limited(self, limiter: Limiter) -> Self {
+    pub fn with_limit(self, limiter: Limiter) -> Self {
         Self { limiter, ..self }
     }
 
     /// Judges by these rules from now on, and gives back those it had.
-    pub fn exchange(&mut self, rules: &mut Arc<Ruleset>) {
+    pub fn swap_rules(&mut self, rules: &mut Arc<Ruleset>) {
         std::mem::swap(&mut self.rules, rules);
     }
 
@@ -69,11 +69,11 @@ impl Policy {
     /// all room in the rings, so the limit is here and not behind them.
     fn miss(&mut self, packet: &mut Packet, context: &Context) -> Step {
         if packet.refuse_unless_recursive() {
-            return Step::at(StageName::Encode);
+            return Step::ANSWER;
         }
         if self.minimal_any && packet.layout.qtype == rtype::ANY {
             packet.answer = Answer::Fixed(Fixed::Any);
-            return Step::at(StageName::Encode);
+            return Step::ANSWER;
         }
         if self.limiter.is_off() {
             return Step::SLOW_PATH;
@@ -83,7 +83,7 @@ impl Policy {
             Verdict::Drop => Step::drop(Reason::MissRateLimited),
             Verdict::Slip => {
                 packet.answer = Answer::Truncated;
-                Step::at(StageName::Encode)
+                Step::ANSWER
             }
         }
     }
@@ -104,7 +104,7 @@ impl Stage for Policy {
             Answer::Local(found) if packet.wants_recursion() && self.rules.leads_on(found) => {
                 Some(Step::SLOW_PATH)
             }
-            _ => Some(Step::at(StageName::Encode)),
+            _ => Some(Step::ANSWER),
         };
         match decided {
             None | Some(Step::SLOW_PATH) => self.miss(packet, context),

@@ -20,7 +20,6 @@ use super::local::{Entries, Local, LocalError};
 use super::rpz::{Action, PolicyZone, RpzError, Skipped, WholeName, alias_targets};
 use super::sources::LocalSources;
 use super::zone::Reply;
-use crate::StageName;
 use crate::answer::{Answer, LocalRef};
 use crate::cache::{Entry, Head, Key, NameBuffer};
 use crate::miss::Miss;
@@ -229,7 +228,7 @@ impl Ruleset {
                 packet.answer
             }
         };
-        Some(Step::at(StageName::Encode))
+        Some(Step::ANSWER)
     }
 
     fn is_template(&self, found: LocalRef) -> bool {

@@ -91,7 +91,7 @@ impl Limiter {
 
     /// Keeps to the limit of `with` from now on, which gets the one it had. Buckets that mean the same stay: a
     /// reload is no fresh start for who floods.
-    pub fn exchange(&mut self, with: &mut Self) {
+    pub fn swap_rules(&mut self, with: &mut Self) {
         std::mem::swap(self, with);
         let mean_the_same = self.allowance == with.allowance
             && self.prefixes == with.prefixes

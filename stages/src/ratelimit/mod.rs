@@ -79,7 +79,7 @@ impl RateLimit {
     #[inline(always)]
     fn judge(&mut self, packet: &mut Packet, client: u64, context: &Context) -> Step {
         let decided = packet.answer != Answer::None;
-        let go_on = Step::at(if decided { StageName::Encode } else { StageName::Lookup });
+        let go_on = if decided { Step::ANSWER } else { Self::CONTINUE };
         let is_exempt = self.exempts_cookies && packet.layout.flags.has(Flags::RIGHT_COOKIE);
         if is_exempt || self.limiter.is_off() {
             return go_on;
@@ -92,7 +92,7 @@ impl RateLimit {
                 if !decided {
                     packet.answer = Answer::Truncated;
                 }
-                Step::at(StageName::Encode)
+                Step::ANSWER
             }
         }
     }
@@ -106,8 +106,8 @@ mod tests {
     use crate::wire::ip::ETHERNET_LEN;
     use crate::wire::layout::Who;
 
-    const PASSED: Step = Step::at(StageName::Lookup);
-    const ANSWERED: Step = Step::at(StageName::Encode);
+    const PASSED: Step = RateLimit::CONTINUE;
+    const ANSWERED: Step = Step::ANSWER;
     const DROPPED: Step = Step::drop(Reason::RateLimited);
 
     /// Ten queries a second, three at once, on a clock of a thousand ticks a second.
@@ -294,7 +294,7 @@ mod tests {
             let mut limiter = limiter(&settings);
             assert_eq!(steps(&mut limiter, [192, 0, 2, 1], 0), [PASSED; 10]);
             assert_eq!(limiter.limiter.dry_run_passed(), 7, "three were within the limit");
-            limiter.limiter.exchange(&mut self::limiter(&self::settings()).limiter);
+            limiter.limiter.swap_rules(&mut self::limiter(&self::settings()).limiter);
             assert_eq!(limiter.limiter.dry_run_passed(), 7, "a counter outlives a reload");
         }
     }
@@ -318,13 +318,13 @@ mod tests {
         let client = [192, 0, 2, 1];
         let mut limiter = limiter(&settings());
         assert_eq!(steps(&mut limiter, client, 0), [PASSED, PASSED, PASSED, DROPPED]);
-        limiter.limiter.exchange(&mut self::limiter(&settings()).limiter);
+        limiter.limiter.swap_rules(&mut self::limiter(&settings()).limiter);
         assert_eq!(steps(&mut limiter, client, 0), [DROPPED]);
         let slipping = pmdns_config::RateLimit { slip: 1, ..settings() };
-        limiter.limiter.exchange(&mut self::limiter(&slipping).limiter);
+        limiter.limiter.swap_rules(&mut self::limiter(&slipping).limiter);
         assert_eq!(steps(&mut limiter, client, 0), [ANSWERED], "the new slip, the old bucket");
         let faster = pmdns_config::RateLimit { burst: 4, ..settings() };
-        limiter.limiter.exchange(&mut self::limiter(&faster).limiter);
+        limiter.limiter.swap_rules(&mut self::limiter(&faster).limiter);
         assert_eq!(steps(&mut limiter, client, 0), [PASSED; 4], "another limit has other buckets");
     }
 

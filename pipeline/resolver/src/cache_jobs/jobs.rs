@@ -84,7 +84,7 @@ pub(crate) struct Jobs {
 impl Resolver {
     /// Exchanges the rules in use for others. All answers in the cache are then judged again.
     pub fn exchange_rules(&mut self, rules: &mut Arc<Ruleset>) {
-        self.responder.encode.exchange(rules);
+        self.responder.encode.swap_rules(rules);
         self.orders.rules_changed = true;
     }
 

@@ -161,7 +161,7 @@ fn the_slow_path_s_answers_have_the_cookie_too() {
     let packet = line.ask(&missed, 0);
     assert_eq!(packet.step, Step::SLOW_PATH);
     let mut fresh = Line::rebuilt(&packet, Answer::None);
-    fresh.step = line.encode.answer_with(&mut fresh, &entry, &pmdns_stages::testing::at(0));
+    fresh.step = line.stages.encode.answer_with(&mut fresh, &entry, &pmdns_stages::testing::at(0));
     line.keep(&entry);
     let cached = line.ask(&missed, 0);
     assert_eq!(opened(&fresh, &missed), opened(&cached, &missed));
@@ -184,6 +184,6 @@ fn cookies_are_counted_by_what_they_are_worth() {
         line.ask(&asked(), 0);
         let refused = if require { 4 } else { 0 };
         let counts = CookieCounts { right: 2, wrong: 3, new: 1, refused };
-        assert_eq!(line.parse.cookie_counts(), counts);
+        assert_eq!(line.stages.parse.cookie_counts(), counts);
     }
 }
