@@ -8,7 +8,7 @@ use serde::Deserialize as _;
 use toml::de::{DeTable, Deserializer};
 
 use crate::check::{Mistake, check};
-use crate::error::{ConfigError, Place};
+use crate::error::{ConfigError, Location};
 use crate::explain::{check_brackets, not_toml, wrong_value};
 use crate::limits::MAX_FILE_BYTES;
 use crate::locate::place_of;
@@ -50,7 +50,7 @@ impl Config {
     /// The first rule broken, as a [`ConfigError`] without a line.
     pub fn check(&self) -> Result<(), ConfigError> {
         check(self).map_err(|Mistake { key, problem }| ConfigError::Unlawful {
-            place: Place::default(),
+            place: Location::default(),
             key,
             problem: Box::new(problem),
         })
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn a_configuration_that_was_built_is_checked_too() {
         let error = Config::default().check().unwrap_err();
-        assert_eq!(error.place(), Some(&Place::default()));
+        assert_eq!(error.place(), Some(&Location::default()));
         assert!(error.to_string().starts_with("`port` is missing"), "{error}");
     }
 }

@@ -12,7 +12,7 @@ use pmdns_nics::{FramePool, Nic};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::admission::{ConnectionReport, ConnectionSnapshot};
-use crate::control::errand::Errands;
+use crate::control::cache_jobs::CacheJobs;
 use crate::control::metrics::server::{MetricsError, MetricsListener, MetricsServer};
 use crate::control::reload::{Reloader, describe};
 use crate::control::report::Report;
@@ -112,7 +112,7 @@ pub fn run(config: &Config, path: &Path) -> Result<Report, RunError> {
     };
     let keeper =
         config.cache.snapshot.as_ref().map(keep).transpose().map_err(EngineError::Thread)?;
-    let errands = Errands::new(orders.clone());
+    let cache_jobs = CacheJobs::new(orders.clone());
     let mut control = control.serve(metrics_core)?;
     let mut watch = PortWatch::new(&nics, &news, Instant::now());
     tracing::info!("ready");
@@ -134,7 +134,7 @@ pub fn run(config: &Config, path: &Path) -> Result<Report, RunError> {
         control.take(|request, client| match request {
             Request::Stats => client.answer(&to_json(&report())),
             Request::Reload => reloader.ask_for(client),
-            Request::Errand(errand) => errands.run(errand, client),
+            Request::CacheJob(cache_job) => cache_jobs.run(cache_job, client),
         });
         if let Some(metrics) = &mut metrics {
             metrics.answer(report);
@@ -163,7 +163,7 @@ pub fn run(config: &Config, path: &Path) -> Result<Report, RunError> {
     if !report.totals.balance() || report.totals.held > 0 {
         tracing::error!("the counters do not balance: {:?}; please report this", report.totals);
     }
-    drop((control, reloader, metrics, errands, transfers, gauges));
+    drop((control, reloader, metrics, cache_jobs, transfers, gauges));
     nics.into_iter().for_each(Nic::close);
     close(eal, pool)?;
     if failed || !in_good_order {

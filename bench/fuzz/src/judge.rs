@@ -20,7 +20,7 @@ use pmdns_stages::{Answer, Packet, StageName, Step};
 use crate::check;
 
 /// What becomes of a query.
-pub enum Verdict {
+pub enum Judged {
     /// It was answered here with this frame.
     Answered(Vec<u8>),
     /// No rule concerns it: the cache is asked next.
@@ -69,22 +69,22 @@ impl Judge {
     }
 
     /// Judges a query, and checks the answer if there is one.
-    pub fn ask(&mut self, asked: &Query) -> Verdict {
+    pub fn ask(&mut self, asked: &Query) -> Judged {
         let mut packet = act_once(&mut self.stages.parse, asked.packet(), &at(0));
         if packet.step != Step::after(StageName::Parse) || packet.answer != Answer::None {
-            return Verdict::Other;
+            return Judged::Other;
         }
         packet = act_once(&mut self.stages.policy, packet, &at(0));
         if packet.step == Step::SLOW_PATH {
-            return Verdict::Passed(packet);
+            return Judged::Passed(packet);
         }
         if packet.step != Step::ANSWER {
-            return Verdict::Other;
+            return Judged::Other;
         }
         packet = act_once(&mut self.stages.encode, packet, &at(0));
         assert_eq!(packet.step, Step::TRANSMIT);
         check::answers(&asked.frame_bytes(), packet.frame.bytes());
-        Verdict::Answered(packet.frame.bytes().to_vec())
+        Judged::Answered(packet.frame.bytes().to_vec())
     }
 
     /// Has the answer of an upstream judged that has these records, and checks what the client gets.
@@ -109,7 +109,7 @@ impl Judge {
         for record in records {
             let plain = query("a. A").edns(1232, false);
             let asked = Query { name: record.name.to_vec(), qtype: record.rtype, ..plain };
-            let Verdict::Answered(frame) = self.ask(&asked) else { continue };
+            let Judged::Answered(frame) = self.ask(&asked) else { continue };
             let message = check::message(&frame).expect("a whole answer");
             let truncated = be16(message, header::FLAGS).is_some_and(|flags| flags & flag::TC != 0);
             let found = Records::new(message).expect("one question").flatten();

@@ -71,7 +71,7 @@ impl Neighbor {
         let number = usize::from(packet.frame.port());
         let bytes = packet.frame.bytes();
         let vlan = self.ports.get(number)?.vlans.find(Tags::read(bytes).ok()?)?;
-        let query = mld::Query::read(bytes, packet.layout.l3.into())?;
+        let query = mld::MldQuery::read(bytes, packet.layout.l3.into())?;
         self.announcer.note(number, vlan, query, now)?;
         Some(Step::drop(Reason::MldQuery))
     }

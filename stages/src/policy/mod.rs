@@ -20,7 +20,7 @@ use crate::answer::Answer;
 use crate::answer::Fixed;
 use crate::fixed::FixedAnswers;
 use crate::packet::Packet;
-use crate::ratelimit::{Limiter, Verdict};
+use crate::ratelimit::{LimitDecision, Limiter};
 use crate::step::{Reason, Step};
 use crate::wire::dns::rtype;
 use crate::wire::name::Seed;
@@ -79,9 +79,9 @@ impl Policy {
             return Step::SLOW_PATH;
         }
         match self.limiter.judge(packet, self.limiter.client(packet), context.now) {
-            Verdict::Pass => Step::SLOW_PATH,
-            Verdict::Drop => Step::drop(Reason::MissRateLimited),
-            Verdict::Slip => {
+            LimitDecision::Pass => Step::SLOW_PATH,
+            LimitDecision::Drop => Step::drop(Reason::MissRateLimited),
+            LimitDecision::Slip => {
                 packet.answer = Answer::Truncated;
                 Step::ANSWER
             }

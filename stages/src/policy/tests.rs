@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use pmdns_config::{
-    BlockAction, Blocklist, Config, Forward, ListFormat, Local, LocalRecord, Rpz, Zone,
+    BlockAction, Blocklist, Config, Forward, ListFormat, Local, LocalRecord, Rpz, ZoneFile,
 };
 
 use pmdns_nics::hugepage::Arena;
@@ -62,8 +62,8 @@ impl Written {
         Rpz { file: self.0.clone(), origin: Some("rpz".into()), ..Rpz::default() }
     }
 
-    fn zone(&self, origin: &str) -> Zone {
-        Zone { file: self.0.clone(), origin: Some(origin.into()), views: Vec::new() }
+    fn zone(&self, origin: &str) -> ZoneFile {
+        ZoneFile { file: self.0.clone(), origin: Some(origin.into()), views: Vec::new() }
     }
 
     fn list(&self, action: BlockAction) -> Blocklist {

@@ -14,7 +14,7 @@ use crate::step::{Exits, Reason, Run, Step};
 use crate::wire::layout::Flags;
 use crate::wire::name::Seed;
 use crate::{Context, Stage, StageName};
-pub use limiter::{Limiter, Verdict};
+pub use limiter::{LimitDecision, Limiter};
 pub use prefixes::ClientPrefixes;
 
 /// The rate limiter of one core.
@@ -85,9 +85,9 @@ impl RateLimit {
             return go_on;
         }
         match self.limiter.judge(packet, client, context.now) {
-            Verdict::Pass => go_on,
-            Verdict::Drop => Step::drop(Reason::RateLimited),
-            Verdict::Slip => {
+            LimitDecision::Pass => go_on,
+            LimitDecision::Drop => Step::drop(Reason::RateLimited),
+            LimitDecision::Slip => {
                 // An error is as short as an answer with TC=1 and says more, so it slips through as it is.
                 if !decided {
                     packet.answer = Answer::Truncated;

@@ -58,19 +58,19 @@ pub struct Requested {
     /// Our name (RFC 5001).
     pub nsid: bool,
     /// The cookie's data.
-    pub cookie: Option<Place>,
+    pub cookie: Option<OptionData>,
     /// The subnet's data.
-    pub subnet: Option<Place>,
+    pub subnet: Option<OptionData>,
 }
 
 /// Where an option's data stands in its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct OptionData {
     at: u16,
     len: u16,
 }
 
-impl Place {
+impl OptionData {
     /// The bytes there, in the message it was found in.
     #[inline]
     pub fn of(self, message: &[u8]) -> &[u8] {
@@ -93,7 +93,7 @@ impl Requested {
             let head = data.get(at..)?.first_chunk::<OPTION_HEAD_LEN>()?;
             let len = field16(head, 2);
             at += OPTION_HEAD_LEN;
-            let place = Some(Place { at: (start + at) as u16, len });
+            let place = Some(OptionData { at: (start + at) as u16, len });
             match field16(head, 0) {
                 option::NSID => requested.nsid = true,
                 option::COOKIE if requested.cookie.is_none() => requested.cookie = place,
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(requested.cookie.map(|place| place.of(&data)), Some(&[7, 8][..]));
         assert_eq!(requested.subnet.map(|place| place.of(&data)), Some(&[][..]));
         let later = Requested::read(&data, 100).unwrap().cookie;
-        assert_eq!(later, Some(Place { at: 108, len: 2 }));
+        assert_eq!(later, Some(OptionData { at: 108, len: 2 }));
         assert_eq!(Requested::read(&[], 0), Some(Requested::default()));
         for cut in [1, 2, 3, 5, 9, 12, 17, 18, 23] {
             assert_eq!(Requested::read(&data[..cut], 0), None, "cut after {cut} bytes");

@@ -14,7 +14,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use pmdns_stages::wire::subnet::Subnet;
-use pmdns_validator::slots::{Place, Slots};
+use pmdns_validator::slots::{Slots, TakenSlot};
 use pmdns_validator::{Cost, Limits, Trust};
 use slab::Slab;
 
@@ -51,7 +51,7 @@ struct Validated {
     network: Option<Subnet>,
     /// Whether there was no room before for a question that its validation needed.
     was_shed: bool,
-    place: Place<ClientPrefix>,
+    place: TakenSlot<ClientPrefix>,
 }
 
 /// A reply whose verdict has come.
@@ -195,7 +195,7 @@ impl Validation {
         clients: ClientPrefix,
         question: &Question,
         now: Duration,
-    ) -> Option<Place<ClientPrefix>> {
+    ) -> Option<TakenSlot<ClientPrefix>> {
         self.slots.take(clients, question.key().name, now)
     }
 
