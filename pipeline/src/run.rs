@@ -107,7 +107,7 @@ pub fn run(config: &Config, path: &Path) -> Result<Report, RunError> {
     let running = engine.start(config, true)?;
     let mut metrics = metrics.map(|listener| listener.serve(metrics_core)).transpose()?;
     let keep = |path: &PathBuf| {
-        let interval = Duration::from_secs(config.cache.snapshot_interval);
+        let interval = Duration::from_secs(config.cache.snapshot_interval_seconds);
         Keeper::start(orders.clone(), path.clone(), interval, metrics_core)
     };
     let keeper =

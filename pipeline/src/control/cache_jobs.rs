@@ -9,8 +9,8 @@ use super::request::CacheJob;
 use super::socket::Client;
 use crate::snapshot::{CacheOrders, SnapshotError};
 
-/// CacheJobs at a time. They wait for each other anyway.
-const MAX_ERRANDS: usize = 4;
+/// Jobs at a time. They wait for each other anyway.
+const MAX_JOBS: usize = 4;
 
 /// Runs jobs on the cache, each in a thread of its own.
 #[derive(Clone, Debug)]
@@ -21,14 +21,14 @@ pub struct CacheJobs {
 }
 
 impl CacheJobs {
-    /// CacheJobs to this cache.
+    /// Runs jobs on this cache.
     pub fn new(orders: CacheOrders) -> Self {
         Self { orders, count: Arc::default() }
     }
 
     /// Runs a job and tells the client.
     pub fn run(&self, job: CacheJob, mut client: Client) {
-        if Arc::strong_count(&self.count) > MAX_ERRANDS {
+        if Arc::strong_count(&self.count) > MAX_JOBS {
             return client.answer("error: too much is under way; try again\n");
         }
         let own = self.clone();

@@ -211,7 +211,7 @@ impl Rig {
         let (notes, note_receiver) = ring(4096);
         let retention = Retention {
             counts_hits: setup.prefetch.enabled,
-            access_window: setup.prefetch.cache_access_window_secs,
+            access_window: setup.prefetch.cache_access_window_seconds,
             ..Retention::default()
         };
         let counters: Arc<Counters> = Arc::default();

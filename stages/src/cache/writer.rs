@@ -57,7 +57,7 @@ impl Retention {
             max_negative_ttl: config.cache.max_negative_ttl,
             eviction: config.cache.eviction,
             counts_hits: config.prefetch.enabled,
-            access_window: config.prefetch.cache_access_window_secs,
+            access_window: config.prefetch.cache_access_window_seconds,
         }
     }
 
