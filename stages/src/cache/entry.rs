@@ -142,6 +142,9 @@ pub trait Words {
     /// The first words.
     fn head(&self) -> [u64; HEAD_WORDS];
 
+    /// Whether everything read so far was one whole entry.
+    fn is_valid(&self) -> bool;
+
     /// The word at `index`.
     #[inline(always)]
     fn word(&self, index: usize) -> u64 {
@@ -158,6 +161,11 @@ impl Words for &[u64] {
     #[inline(always)]
     fn head(&self) -> [u64; HEAD_WORDS] {
         self.first_chunk().copied().unwrap_or_default()
+    }
+
+    #[inline(always)]
+    fn is_valid(&self) -> bool {
+        true
     }
 }
 

@@ -230,6 +230,11 @@ impl Words for EntryView<'_> {
             std::array::from_fn(|index| words[index].load(Ordering::Relaxed))
         })
     }
+
+    #[inline(always)]
+    fn is_valid(&self) -> bool {
+        EntryView::is_valid(self)
+    }
 }
 
 #[cfg(all(test, not(loom)))]

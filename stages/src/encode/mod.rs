@@ -80,7 +80,7 @@ impl Encode {
         let offsets = Offsets::of(packet.layout);
         let mut buffer = Buffer::default();
         let options = buffer.options_of(packet, &self.nsid);
-        self.answer_from(packet, offsets, options, &entry.words(), context.seconds, || true)
+        self.answer_from(packet, offsets, options, &entry.words(), context.seconds)
     }
 
     /// Answers as the packet says. Nearly all answers have no options, and pay for none.
@@ -90,30 +90,19 @@ impl Encode {
         match packet.answer {
             Answer::Cached(found) => {
                 let entry = self.cache.view(found);
-                let (now, is_whole) = (context.seconds, || entry.is_valid());
+                let now = context.seconds;
                 if Offsets::are_plain(packet.layout) {
-                    return self.answer_from(
-                        packet,
-                        Offsets::PLAIN,
-                        options,
-                        &entry,
-                        now,
-                        is_whole,
-                    );
+                    return self.answer_from(packet, Offsets::PLAIN, options, &entry, now);
                 }
-                self.answer_from(packet, offsets, options, &entry, now, is_whole)
+                self.answer_from(packet, offsets, options, &entry, now)
             }
             Answer::Local(found) => match self.rules.entry(found) {
-                Some(entry) => {
-                    self.answer_from(packet, offsets, options, &entry.words(), 0, || true)
-                }
+                Some(entry) => self.answer_from(packet, offsets, options, &entry.words(), 0),
                 None => self.answer_anew(packet, context),
             },
             Answer::Fixed(which) => {
                 match self.fixed.as_ref().and_then(|fixed| fixed.entry(which)) {
-                    Some(entry) => {
-                        self.answer_from(packet, offsets, options, &entry.words(), 0, || true)
-                    }
+                    Some(entry) => self.answer_from(packet, offsets, options, &entry.words(), 0),
                     None => self.answer_bare(packet, options, Rcode::REFUSED, 0),
                 }
             }
@@ -165,8 +154,7 @@ impl Encode {
 
     /// Answers from an entry's words, wherever they are, TTLs counted down to `seconds`.
     ///
-    /// `is_whole` says whether everything read so far was one entry. If it was not, the entry has just
-    /// been evicted: the query, which is still in the frame, becomes a miss.
+    /// If what was read was not one entry, it has just been evicted: the query, which is still in the frame, becomes a miss.
     #[inline(always)]
     fn answer_from(
         &self,
@@ -175,10 +163,9 @@ impl Encode {
         options: Options<'_>,
         entry: &impl Words,
         seconds: u32,
-        is_whole: impl Fn() -> bool,
     ) -> Step {
         let head = Head::read(entry);
-        if !is_whole() {
+        if !entry.is_valid() {
             return Step::SLOW_PATH;
         }
         let layout = packet.layout;
@@ -194,7 +181,7 @@ impl Encode {
         };
         let elapsed = seconds.saturating_sub(head.learnt);
         let sum = put_records(body, outline.body_len, entry, &head, elapsed);
-        if !is_whole() {
+        if !entry.is_valid() {
             restore_kept(packet, options);
             return Step::SLOW_PATH;
         }
