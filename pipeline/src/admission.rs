@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use pmdns_resolver::counters;
-use pmdns_resolver::counters::count;
+use pmdns_nics::counters;
+use pmdns_nics::counters::count;
 
 counters! {
     /// What was counted of a listener's connections.
@@ -19,11 +19,11 @@ counters! {
     /// The counters of a listener's connections, read at one time.
     ConnectionSnapshot {
         /// Connections that were served.
-        accepted,
+        accepted: counter,
         /// Of these, those that had to make place: they said nothing, or did not read.
-        evicted,
+        evicted: counter,
         /// Connections that were closed at once: no place, or no right to connect.
-        refused,
+        refused: counter,
     }
 }
 

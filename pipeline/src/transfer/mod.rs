@@ -42,7 +42,7 @@ use crate::threads::{join_within, pin};
 pub use counters::{ZoneCounters, ZoneSnapshot};
 pub use limits::Limits;
 use notify::{Heard, hear};
-use pmdns_resolver::counters::count;
+use pmdns_nics::counters::count;
 use secondary::{Secondary, Settings, Tools};
 use share::Pool;
 

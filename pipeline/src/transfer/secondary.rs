@@ -22,7 +22,7 @@ use super::limits::Limits;
 use super::share::Pool;
 use super::version::{Soa, Transferred, VersionError};
 use crate::clock::back_off;
-use pmdns_resolver::counters::count;
+use pmdns_nics::counters::count;
 
 /// The shortest time from one attempt to the next, however often somebody asks for one.
 const BREATH: Duration = Duration::from_millis(500);

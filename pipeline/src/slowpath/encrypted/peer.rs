@@ -15,8 +15,8 @@ use tokio::time::{Instant, timeout};
 use super::bootstrap;
 use super::connection::{EncryptedConnection, QueryFailure};
 use super::trust::Settings;
+use pmdns_nics::counters::count;
 use pmdns_resolver::UpstreamCounters;
-use pmdns_resolver::counters::count;
 
 /// How long it may take to open a connection to one address.
 const OPEN_PATIENCE: Duration = Duration::from_secs(3);
