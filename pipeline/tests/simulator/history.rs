@@ -6,10 +6,11 @@ use std::time::Duration;
 use pmdns_hierarchy::Rng;
 use pmdns_nics::Frame;
 
+use crate::cache::Dump;
 use crate::checks::{check_always, check_end};
 use crate::clients::{Ask, Clients, Promise};
 use crate::internet::Internet;
-use crate::operator::{Dump, Files, Operator};
+use crate::operator::{Files, Operator};
 use crate::setup::Start;
 use crate::stepping::Stepping;
 use crate::trace::Trace;
@@ -192,11 +193,13 @@ impl History {
             oldest: self.start.oldest() + self.jumped,
             versions: self.operator.as_ref().map_or((0, 0), |operator| operator.versions),
             is_signed: self.start.is_signed,
+            has_lab: self.start.has_lab,
         }
     }
 
     pub(super) fn look_at_dump(&mut self) -> Result<(), String> {
-        let Some(dump) = &self.dump else { return Ok(()) };
-        dump.check(&self.line, self.line.now(), &self.promise()).map(drop)
+        let (now, promise) = (self.line.now(), self.promise());
+        let Some(dump) = &mut self.dump else { return Ok(()) };
+        dump.check(&self.line, now, &promise)
     }
 }
