@@ -179,7 +179,7 @@ impl History {
         self.clients.look_for_late(now, self.turns, self.start.deadline());
         self.look_at_dump()?;
         self.steps += 1;
-        if self.steps % LOOK == 0 { check_always(self) } else { Ok(()) }
+        if self.steps.is_multiple_of(LOOK) { check_always(self) } else { Ok(()) }
     }
 
     fn take_answers(&mut self) -> Result<(), String> {
