@@ -95,10 +95,10 @@ impl History {
 
     /// Some questions about signed zones to which there are answers.
     fn ask_signed(&mut self) -> Result<(), String> {
-        for client in 3..12 {
+        for client in 13..22 {
             let (name, qtype) = signed::question(&mut self.chance);
             let is_answered = signed::is_answered(&name, qtype);
-            let mut ask = Ask::new([10, 78, 4, client], name, qtype);
+            let mut ask = Ask::new([10, 78, client, 3], name, qtype);
             (ask.must_succeed, ask.dnssec) = (is_answered, Some(client % 2 > 0));
             self.ask(ask);
             self.step(Duration::from_millis(3))?;
