@@ -33,7 +33,7 @@ mod vlan;
 pub use changes::FixedKeys;
 pub use cookies::{CookieSecret, CookieSecrets};
 pub use device::{PciAddress, device_name, device_text};
-pub use error::{ConfigError, Place};
+pub use error::{ConfigError, Location};
 pub use files::FileError;
 pub use local::{Local, LocalError, LocalProblem, LocalRecord, type_number};
 pub use name::{NameError, wire_name};

@@ -3,6 +3,7 @@
 //! A driver opens a port and hands out its queues as values: an [`RxQueue`] or a [`TxQueue`] belongs to
 //! the one core that polls it. What it moves are [`Frame`]s. Nothing here knows DNS.
 
+pub mod counters;
 pub mod device;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
@@ -112,25 +113,26 @@ pub struct PortFacts {
     pub numa_node: Option<u32>,
 }
 
-/// A port's own counters, since it started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PortStats {
-    /// Frames received.
-    pub rx_frames: u64,
-    /// Bytes received.
-    pub rx_bytes: u64,
-    /// Frames the port lost because no queue had room for them.
-    pub rx_missed: u64,
-    /// Frames received damaged.
-    pub rx_errors: u64,
-    /// Frames lost because the pool had no buffer.
-    pub rx_no_buffer: u64,
-    /// Frames sent.
-    pub tx_frames: u64,
-    /// Bytes sent.
-    pub tx_bytes: u64,
-    /// Frames the port could not send.
-    pub tx_errors: u64,
+counters! {
+    /// A port's own counters, since it started.
+    PortStats {
+        /// Frames received.
+        rx_frames: counter,
+        /// Bytes received.
+        rx_bytes: counter,
+        /// Frames the port lost because no queue had room for them.
+        rx_missed: counter,
+        /// Frames received damaged.
+        rx_errors: counter,
+        /// Frames lost because the pool had no buffer.
+        rx_no_buffer: counter,
+        /// Frames sent.
+        tx_frames: counter,
+        /// Bytes sent.
+        tx_bytes: counter,
+        /// Frames the port could not send.
+        tx_errors: counter,
+    }
 }
 
 /// Where fresh frames come from. Cloning it gives another handle to the same pool.

@@ -76,9 +76,9 @@ pub struct Config {
     pub block: Block,
     /// Answers that need no configuration.
     pub policy: Policy,
-    /// Zone files, answered from authoritatively.
+    /// ZoneFile files, answered from authoritatively.
     #[serde(rename = "zone")]
-    pub zones: Vec<Zone>,
+    pub zones: Vec<ZoneFile>,
     /// Files of names that are blocked.
     #[serde(rename = "blocklist")]
     pub blocklists: Vec<Blocklist>,

@@ -143,7 +143,7 @@ impl Default for Policy {
 /// `[[zone]]`: a zone file (RFC 1035 section 5).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Zone {
+pub struct ZoneFile {
     /// The file.
     pub file: PathBuf,
     /// What names without a trailing dot are relative to; absent: the root, or what `$ORIGIN` says.

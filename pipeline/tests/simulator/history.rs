@@ -72,8 +72,9 @@ pub(crate) fn run(seed: u64, is_printed: bool) -> Result<Summary, String> {
 fn counters(line: &Stepping) -> String {
     let mut text = String::new();
     for (number, thread) in line.counters().enumerate() {
-        let named = thread.named().filter(|(_, count, _)| *count > 0);
-        let counts: Vec<String> = named.map(|(name, count, _)| format!("{name} {count}")).collect();
+        let counted = thread.named().into_iter().filter(|counted| counted.value > 0);
+        let counts: Vec<String> =
+            counted.map(|counted| format!("{} {}", counted.name, counted.value)).collect();
         text += &format!("thread {number}: {}\n", counts.join(", "));
     }
     text

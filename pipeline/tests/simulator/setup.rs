@@ -86,7 +86,7 @@ impl Start {
         let cache = &self.config.cache;
         // It counts from when the reply came, which took its time.
         let slack = 1 + self.config.slowpath.deadline_ms.div_ceil(1000) as u32;
-        slack + crate::truth::TTL + if cache.serve_stale { cache.stale_window } else { 0 }
+        slack + crate::truth::TTL + if cache.serve_stale { cache.stale_window_seconds } else { 0 }
     }
 }
 
@@ -188,7 +188,7 @@ fn cache(chance: &mut Rng) -> String {
     let eviction = ["fifo", "lru", "lfu", "hit_rate"][chance.below(4)];
     format!(
         "[cache]\nsize = \"2MiB\"\npages = \"normal\"\nnxdomain_cut = {}\nserve_stale = {}\n\
-         stale_window = 60\nstale_backoff = 2\nstale_client_timeout_ms = 500\neviction = \"{eviction}\"\n\
+         stale_window_seconds = 60\nstale_backoff = 2\nstale_client_timeout_ms = 500\neviction = \"{eviction}\"\n\
          [prefetch]\nenabled = {}\ncache_min_frequency = 2\n",
         chance.below(4) > 0,
         chance.below(2) > 0,

@@ -59,7 +59,7 @@ impl Stepping {
         let mut bytes = [0; 16];
         fill(&mut chance, &mut bytes);
         let time = SteppedTime::default();
-        let clock = Clock::stepped(time).counting_from(FIRST_SECOND);
+        let clock = Clock::stepped(time).with_first_second(FIRST_SECOND);
         let seed = Seed::new(bytes);
         let mut rig = Rig::of(config, clock, seed, setup.frames);
         rig.gauges.calendar.set(DATE, FIRST_SECOND);

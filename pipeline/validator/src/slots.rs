@@ -34,7 +34,7 @@ const USUAL_US: u32 = 1000;
 /// A place that is taken; it has to be given back.
 #[derive(Debug)]
 #[must_use]
-pub struct Place<C> {
+pub struct TakenSlot<C> {
     /// Whose place it is.
     pub clients: C,
     zone: Box<[u8]>,
@@ -67,7 +67,7 @@ impl<C: Clone + Eq + Hash> Slots<C> {
 
     /// Takes a place for a question about `name` (wire format) of these clients. `None`: its clients or
     /// its zone have their share of places, or its clients have used up their time.
-    pub fn take(&mut self, clients: C, name: &[u8], now: Duration) -> Option<Place<C>> {
+    pub fn take(&mut self, clients: C, name: &[u8], now: Duration) -> Option<TakenSlot<C>> {
         let zone = zone_of(name)?;
         let share = (self.places - self.taken).div_ceil(2);
         let is_busy = self.taken >= self.places / IDLE;
@@ -81,11 +81,11 @@ impl<C: Clone + Eq + Hash> Slots<C> {
         self.clients.hold(clients.clone());
         self.zones.hold(zone.clone());
         let is_frugal = self.zones.budgets.is_spent(&zone, now);
-        Some(Place { clients, zone, is_frugal })
+        Some(TakenSlot { clients, zone, is_frugal })
     }
 
     /// Gives a place back, and says what validation has cost there.
-    pub fn give_back(&mut self, place: Place<C>, cost: Cost, now: Duration) {
+    pub fn give_back(&mut self, place: TakenSlot<C>, cost: Cost, now: Duration) {
         let cost_us = cost.work_us();
         self.clients.budgets.charge(&place.clients, cost_us, now);
         self.zones.budgets.charge(&place.zone, cost_us.saturating_sub(USUAL_US), now);
@@ -118,7 +118,7 @@ impl<G: Eq + Hash> Groups<G> {
     }
 }
 
-impl<C> Place<C> {
+impl<C> TakenSlot<C> {
     /// The limits of the reply in it.
     pub fn limits(&self) -> Limits {
         let limits = Limits::default();
