@@ -5,9 +5,10 @@
 //!  frames out ◄───┘            cache, rules, validation
 //! ```
 //!
-//! The engine, its rings, its cache and its resolvers are the real ones. The test turns each worker and each thread of the slow path
-//! by hand, and its [`Network`] stands in for the kernel's sockets. Chance comes from one seed. So the same calls give the same
-//! run, byte for byte. [`Stepping::new`] is the one place that knows how the line is put together.
+//! The engine, its rings, its cache and its resolvers are the real ones. The test turns each worker and each thread of
+//! the slow path by hand, and its [`Network`] stands in for the kernel's sockets. Chance comes from one seed. So the
+//! same calls give the same run, byte for byte. [`Stepping::new`] is the one place that knows how the line is put
+//! together.
 
 mod network;
 mod slow_path;
