@@ -112,8 +112,7 @@ impl Crate {
         }
         let mut imports = BTreeMap::<_, BTreeSet<_>>::new();
         for (module, target) in used {
-            let file = self.file_of(target, &passed_on);
-            if file != module {
+            if let Some(file) = self.file_of(target, &passed_on).filter(|file| *file != module) {
                 imports.entry(module).or_default().insert(file);
             }
         }
@@ -140,8 +139,8 @@ impl Crate {
         }
     }
 
-    /// The file that has what a path leads to.
-    fn file_of(&self, mut path: Module, passed_on: &BTreeMap<Module, Module>) -> Module {
+    /// The file that has what a path leads to; `None`: one of another folder, which this crate borrows by `#[path]`.
+    fn file_of(&self, mut path: Module, passed_on: &BTreeMap<Module, Module>) -> Option<Module> {
         for _ in 0..MAX_STEPS {
             let mut prefixes = (1..=path.len()).map(|length| &path[..length]);
             let step = prefixes.find_map(|prefix| {
@@ -153,10 +152,12 @@ impl Crate {
                 None => break,
             }
         }
+        let mut below = None;
         while !self.files.contains_key(&path) {
-            path.pop();
+            below = path.pop();
         }
-        path
+        let is_borrowed = |name: &String| self.files[&path].contains(&format!("mod {name};"));
+        (!below.as_ref().is_some_and(is_borrowed)).then_some(path)
     }
 }
 

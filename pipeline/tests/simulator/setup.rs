@@ -188,7 +188,7 @@ fn cache(chance: &mut Rng) -> String {
     let eviction = ["fifo", "lru", "lfu", "hit_rate"][chance.below(4)];
     format!(
         "[cache]\nsize = \"2MiB\"\npages = \"normal\"\nnxdomain_cut = {}\nserve_stale = {}\n\
-         stale_window_seconds = 60\nstale_backoff = 2\nstale_client_timeout_ms = 500\neviction = \"{eviction}\"\n\
+         stale_window_seconds = 60\nstale_backoff_seconds = 2\nstale_client_timeout_ms = 500\neviction = \"{eviction}\"\n\
          [prefetch]\nenabled = {}\ncache_min_frequency = 2\n",
         chance.below(4) > 0,
         chance.below(2) > 0,
