@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use pmdns_hierarchy::{Message, Name, Rng};
-use pmdns_resolver::encrypted::{Outcome, Report, Request};
+use pmdns_resolver::encrypted::{EncryptedQuery, Outcome, Report};
 
 use crate::manners::{Manners, Stream, Trouble, happens};
 use crate::servers::Server;
@@ -175,7 +175,7 @@ impl Internet {
     }
 
     /// What comes of a query over an encrypted connection, and when.
-    fn encrypted(&mut self, request: &Request) -> (Duration, Outcome) {
+    fn encrypted(&mut self, request: &EncryptedQuery) -> (Duration, Outcome) {
         let Manners { loss, trouble, stream, .. } = self.servers[request.upstream].manners;
         let took = self.servers[request.upstream].manners.time(&mut self.chance);
         let (_, longest) = request.patience;
@@ -243,7 +243,7 @@ impl Network for Internet {
         assert!(was_open, "{socket:?} is closed once");
     }
 
-    fn ask_encrypted(&mut self, thread: usize, request: Request) {
+    fn ask_encrypted(&mut self, thread: usize, request: EncryptedQuery) {
         let (took, outcome) = self.encrypted(&request);
         let (late, _) = request.patience;
         let slot = request.slot;
