@@ -15,6 +15,8 @@ use crate::setup::Start;
 use crate::stepping::Stepping;
 use crate::trace::Trace;
 
+/// Turns after a jump of the clock in which answers leave that were made before.
+const JUMP_TURNS: u64 = 200;
 /// Turns in which everything stops.
 const STOP_TURNS: usize = 5_000;
 /// Steps between two looks at all counters.
@@ -34,11 +36,11 @@ pub(crate) struct History {
     pub(super) stalled: Option<(usize, Duration)>,
     /// Frames that nobody gives back.
     pub(super) kept: Vec<Frame>,
-    /// How far the clock has jumped, in seconds.
-    pub(super) jumped: u32,
+    /// How far the clock has jumped last, in seconds, and in which turn.
+    pub(super) jump: (u32, u64),
     /// Turns that a worker takes in a step, if it finds something to do.
     pub(super) diligence: usize,
-    turns: u64,
+    pub(super) turns: u64,
     steps: u64,
 }
 
@@ -103,7 +105,7 @@ impl History {
             dump: None,
             stalled: None,
             kept: Vec::new(),
-            jumped: 0,
+            jump: (0, 0),
             diligence: 1,
             turns: 0,
             steps: 0,
@@ -190,8 +192,11 @@ impl History {
     }
 
     fn promise(&self) -> Promise {
+        // Answers that are made have a way to go.
+        let (seconds, turn) = self.jump;
+        let jumped = if self.turns < turn + JUMP_TURNS { seconds } else { 0 };
         Promise {
-            oldest: self.start.oldest() + self.jumped,
+            oldest: self.start.oldest() + jumped,
             versions: self.operator.as_ref().map_or((0, 0), |operator| operator.versions),
             is_signed: self.start.is_signed,
             has_lab: self.start.has_lab,

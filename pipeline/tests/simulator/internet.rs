@@ -34,8 +34,9 @@ pub(crate) struct Internet {
 }
 
 /// The far end of a socket.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Connection {
+    transport: Transport,
     /// Bytes that are no whole query yet.
     incoming: Vec<u8>,
     is_ready: bool,
@@ -64,6 +65,25 @@ impl Internet {
     /// Sockets that are open.
     pub(crate) fn open_sockets(&self) -> usize {
         self.open.len()
+    }
+
+    /// The machine has slept: datagrams have come and gone, and connections have ended.
+    pub(crate) fn lose_all_under_way(&mut self) {
+        self.arrivals.retain(|_, arrival| matches!(arrival.bytes, Bytes::Encrypted(_)));
+        for arrival in self.arrivals.values_mut() {
+            if let Bytes::Encrypted(Report { outcome: Some(outcome), .. }) = &mut arrival.bytes {
+                *outcome = Outcome::Broken(io::ErrorKind::ConnectionReset.into());
+            }
+        }
+        let connections = self.open.iter_mut().filter(|(_, one)| one.transport == Transport::Tcp);
+        let ended = connections.map(|(key, connection)| {
+            connection.has_ended = true;
+            *key
+        });
+        for (thread, socket) in ended.collect::<Vec<_>>() {
+            let broken = Bytes::Broken(io::ErrorKind::ConnectionReset);
+            self.arrive(self.now, thread, socket, broken);
+        }
     }
 
     fn arrive(&mut self, at: Duration, thread: usize, socket: u64, bytes: Bytes) {
@@ -200,6 +220,12 @@ impl Internet {
 }
 
 impl Connection {
+    fn new(transport: Transport) -> Self {
+        let (incoming, last) = (Vec::new(), Duration::ZERO);
+        let (is_ready, has_ended) = (false, false);
+        Self { transport, incoming, is_ready, replies: 0, last, has_ended }
+    }
+
     /// Takes out a query that has come whole.
     fn take_query(&mut self) -> Option<Vec<u8>> {
         let (length, rest) = self.incoming.split_first_chunk::<2>()?;
@@ -215,7 +241,8 @@ impl Network for Internet {
             self.trace.note(self.now, format_args!("no socket"));
             return Err(io::Error::other("too many open files"));
         }
-        self.open.insert((socket.thread, socket.number), Connection::default());
+        let connection = Connection::new(socket.transport);
+        self.open.insert((socket.thread, socket.number), connection);
         if socket.transport == Transport::Tcp {
             let manners = self.servers[self.server(socket)].manners;
             let at = self.now + manners.time(&mut self.chance);

@@ -99,7 +99,7 @@ impl Start {
     pub(crate) fn oldest(&self) -> u32 {
         let cache = &self.config.cache;
         // It counts from when the reply came, which took its time.
-        let slack = 1 + self.config.slowpath.deadline_ms.div_ceil(1000) as u32;
+        let slack = 2 + self.config.slowpath.deadline_ms.div_ceil(1000) as u32;
         slack + crate::truth::TTL + if cache.serve_stale { cache.stale_window_seconds } else { 0 }
     }
 }

@@ -58,8 +58,10 @@ impl History {
             }
             2 => {
                 let seconds = 1 + self.chance.below(60) as u32;
-                self.jumped += seconds;
+                self.jump = (seconds, self.turns);
                 self.line.time.advance(Duration::from_secs(seconds.into()));
+                self.internet.now = self.line.now();
+                self.internet.lose_all_under_way();
                 self.note(format_args!("the clock jumps"));
             }
             3 => {

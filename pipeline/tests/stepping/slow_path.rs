@@ -25,7 +25,7 @@ const MAX_MISSES: usize = 32;
 /// Notes of hits taken from one ring in a turn.
 const MAX_NOTES: usize = 256;
 /// Steps of validation in a turn.
-const MAX_STEPS: usize = 8;
+const MAX_STEPS: usize = 32;
 
 /// A thread of the slow path.
 pub(crate) struct SlowPath {
@@ -128,8 +128,12 @@ impl SlowPath {
         }
         let seconds = u64::from(DATE) + u64::from(time.context.seconds - FIRST_SECOND);
         for _ in 0..MAX_STEPS {
-            let Some(report) = worker.step(seconds) else { return };
-            self.resolver.hear_validation(report);
+            if !worker.is_ready() {
+                return;
+            }
+            if let Some(report) = worker.step(seconds) {
+                self.resolver.hear_validation(report);
+            }
         }
     }
 

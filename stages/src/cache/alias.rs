@@ -3,7 +3,8 @@
 //! The target's answer has names that point to its own question, so all names are written out before they stand
 //! behind another one.
 
-use super::entry::{Entry, Head, Key};
+use super::entry::{Entry, Head};
+use super::key::Key;
 use super::reply::{Lifetimes, names_of};
 use crate::wire::dns::{HEADER_LEN, Rcode, flag, header, rtype};
 use crate::wire::name::MAX_NAME;

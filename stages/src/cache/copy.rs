@@ -1,7 +1,8 @@
 //! Entries taken out of the cache: what they say is changed in words of our own.
 
 use super::EntryView;
-use super::entry::{Entry, Head, MAX_RECORDS, NameBuffer, Words, ttl_offset};
+use super::entry::{Entry, Head, MAX_RECORDS, Words, ttl_offset};
+use super::key::NameBuffer;
 use crate::wire::dns::{HEADER_LEN, header};
 use crate::wire::name::{Seed, length, word};
 use crate::wire::{be32, put16, put32};

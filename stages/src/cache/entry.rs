@@ -15,10 +15,9 @@
 //! Names in the body may point into header and question, which every client's answer has at the same
 //! place. The same words serve cached, local and fresh answers, so that encode reads one format.
 
+use super::key::{Key, NameBuffer};
 use crate::wire::dns::Rcode;
-use crate::wire::layout::Flags;
-use crate::wire::name::{MAX_NAME, Seed, lower, word};
-use crate::wire::query::ClientQuery;
+use crate::wire::name::{MAX_NAME, lower, word};
 
 /// Words before the name.
 pub(super) const HEAD_WORDS: usize = 5;
@@ -32,95 +31,6 @@ const _: () = {
     let longest = HEAD_WORDS + MAX_NAME.div_ceil(8) + (u16::MAX as usize).div_ceil(8);
     assert!(longest + MAX_RECORDS.div_ceil(4) < TEMPLATE as usize);
 };
-
-/// What an answer is found by: qname, type, class, the bits that change an answer, and who it is for.
-#[derive(Clone, Copy, Debug)]
-pub struct Key<'n> {
-    /// The qname in wire format, in any letter case.
-    pub name: &'n [u8],
-    /// Type asked for.
-    pub qtype: u16,
-    /// Class asked for.
-    pub qclass: u16,
-    /// [`Key::DO`], [`Key::CD`] and [`Key::SUBNET`]; the other five bits are the scope.
-    pub flags: u8,
-}
-
-impl<'n> Key<'n> {
-    /// The client wants DNSSEC records (RFC 3225).
-    pub const DO: u8 = Flags::DO.of_answer();
-    /// The client checks signatures itself (RFC 4035 section 3.2.2).
-    pub const CD: u8 = Flags::CD.of_answer();
-    /// The client said which network it is in (RFC 7871): answers that are for all networks are kept apart from those to
-    /// clients that did not say.
-    pub const SUBNET: u8 = Flags::SUBNET.of_answer();
-
-    /// Where the scope begins.
-    const SCOPE: u32 = 3;
-
-    /// The key of a query.
-    #[inline]
-    pub fn of(query: ClientQuery<'n>) -> Self {
-        let layout = query.layout();
-        Self {
-            name: query.name(),
-            qtype: layout.qtype,
-            qclass: layout.qclass,
-            flags: layout.flags.of_answer() | layout.who.scope() << Self::SCOPE,
-        }
-    }
-
-    /// Whose answer it is: what upstreams and policy zones say to clients of one scope they may not say to others.
-    pub fn scope(&self) -> u8 {
-        self.flags >> Self::SCOPE
-    }
-
-    /// Hash of the whole key, from the hash of its name.
-    #[inline]
-    pub fn hash(&self, seed: Seed, name_hash: u64) -> u64 {
-        seed.mix(name_hash, self.tail())
-    }
-
-    /// Everything but the name, as it stands in word 2.
-    #[inline]
-    fn tail(&self) -> u64 {
-        u64::from(self.qtype)
-            | u64::from(self.qclass) << 16
-            | (self.name.len() as u64 & 0xff) << 32
-            | u64::from(self.flags) << 40
-    }
-}
-
-/// Room for a name that is read from an entry.
-#[derive(Clone, Debug)]
-pub struct NameBuffer([u8; MAX_NAME.next_multiple_of(8)]);
-
-impl NameBuffer {
-    /// What an entry answers.
-    pub fn key_of(&mut self, entry: &impl Words) -> Key<'_> {
-        let [_, _, what, ..] = entry.head();
-        let len = usize::from((what >> 32) as u8);
-        let (places, _) = self.0.as_chunks_mut::<8>();
-        for (place, word) in places.iter_mut().zip(entry.words(HEAD_WORDS, len.div_ceil(8))) {
-            *place = word.to_le_bytes();
-        }
-        Key {
-            name: &self.0[..len],
-            qtype: what as u16,
-            qclass: (what >> 16) as u16,
-            flags: (what >> 40) as u8,
-        }
-    }
-}
-
-impl Default for NameBuffer {
-    fn default() -> Self {
-        Self([0; MAX_NAME.next_multiple_of(8)])
-    }
-}
-
-/// The part of word 2 that belongs to the key.
-const KEY_TAIL: u64 = 0xffff_ffff_ffff;
 
 /// Where the counts and [`Head::passed`] stand in the last word of the head.
 const COUNTS: u64 = (1 << PASSED) - 1;
@@ -278,37 +188,6 @@ impl Head {
     pub fn ttls_at(&self) -> usize {
         self.body_at + usize::from(self.body_len).div_ceil(8)
     }
-}
-
-/// Whether the entry answers `key`.
-#[inline]
-pub fn answers(entry: &impl Words, key: &Key<'_>) -> bool {
-    let [_, _, what, ..] = entry.head();
-    what & KEY_TAIL == key.tail()
-        && (is_name(entry, key.name) || is_name_in_capitals(entry, key.name))
-}
-
-/// Whether the entry's name is `name`, letter for letter: most clients send lower case in the first place.
-#[inline(always)]
-fn is_name(entry: &impl Words, name: &[u8]) -> bool {
-    let (whole, rest) = name.as_chunks::<8>();
-    let mut stored = entry.words(HEAD_WORDS, whole.len() + 1);
-    let mut difference = 0;
-    for asked in whole {
-        difference |= u64::from_le_bytes(*asked) ^ stored.next().unwrap_or(0);
-    }
-    if !rest.is_empty() {
-        difference |= word(name, name.len() - rest.len()) ^ stored.next().unwrap_or(0);
-    }
-    difference == 0
-}
-
-/// The same without regard to letter case.
-#[cold]
-#[inline(never)]
-fn is_name_in_capitals(entry: &impl Words, name: &[u8]) -> bool {
-    let stored = entry.words(HEAD_WORDS, name.len().div_ceil(8));
-    name.chunks(8).map(|chunk| lower(word(chunk, 0))).eq(stored)
 }
 
 /// The offset in the body of TTL field `index`.

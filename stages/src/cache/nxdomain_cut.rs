@@ -1,7 +1,8 @@
 //! NXDOMAIN for a name is NXDOMAIN for every name below it (RFC 8020).
 
-use super::entry::{Entry, Head, Key, NameBuffer, Parts, ttl_offset};
+use super::entry::{Entry, Head, Parts, ttl_offset};
 use super::image::POINTER;
+use super::key::{Key, NameBuffer};
 use super::reply::names_of;
 use crate::wire::dns::{HEADER_LEN, Rcode};
 use crate::wire::record::Records;

@@ -1,6 +1,7 @@
 //! Which answers an operator wants to lose.
 
-use super::entry::{NameBuffer, Words};
+use super::entry::Words;
+use super::key::NameBuffer;
 
 /// Answers to lose at once: those for a name, or for all names at or below it, of one type or of all.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,8 +3,9 @@
 use arrayvec::ArrayVec;
 use pmdns_config::Config;
 
-use super::entry::{Entry, Head, Key, Parts};
+use super::entry::{Entry, Head, Parts};
 use super::image::Image;
+use super::key::Key;
 use super::scrub::{Scrubbed, Unusable};
 use crate::wire::be16;
 use crate::wire::dns::{HEADER_LEN, QUESTION_FIXED_LEN, Rcode, flag, header};

@@ -3,7 +3,8 @@
 //! Whoever forges one reply, or runs one zone, has so no say about other names: neither our cache nor a client's cache can
 //! learn name servers, addresses or aliases that were not asked for (CVE-2025-40778).
 
-use super::entry::{Key, MAX_RECORDS};
+use super::entry::MAX_RECORDS;
+use super::key::Key;
 use crate::wire::be16;
 use crate::wire::dns::{Rcode, header, rtype};
 use crate::wire::labels::{Labels, WholeName};
