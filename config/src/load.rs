@@ -8,7 +8,7 @@ use std::path::Path;
 use toml::de::DeTable;
 
 use crate::check::{Mistake, check};
-use crate::error::{ConfigError, Place};
+use crate::error::{ConfigError, Location};
 use crate::explain::not_toml;
 use crate::gather::{Gathered, gather};
 use crate::limits::{MAX_FILE_BYTES, MAX_MISTAKES};
@@ -52,7 +52,7 @@ impl Config {
     /// Every rule broken, as a [`ConfigError`] without a line.
     pub fn check(&self) -> Result<(), ConfigError> {
         let mistakes = check(self, &BTreeSet::new()).into_iter();
-        let errors = mistakes.map(|mistake| unlawful(Place::default(), mistake)).collect();
+        let errors = mistakes.map(|mistake| unlawful(Location::default(), mistake)).collect();
         ConfigError::of(errors).map_or(Ok(()), Err)
     }
 }
@@ -72,7 +72,7 @@ fn from_text(text: &str) -> Result<(Config, Option<ConfigError>), ConfigError> {
     Ok((config.unwrap_or_default(), ConfigError::of(errors)))
 }
 
-fn unlawful(place: Place, Mistake { key, problem }: Mistake) -> ConfigError {
+fn unlawful(place: Location, Mistake { key, problem }: Mistake) -> ConfigError {
     ConfigError::Unlawful { place, key, problem: Box::new(problem) }
 }
 
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn a_configuration_that_was_built_is_checked_too() {
         let error = Config::default().check().unwrap_err();
-        assert_eq!(error.place(), Some(&Place::default()));
+        assert_eq!(error.place(), Some(&Location::default()));
         assert!(error.to_string().starts_with("2 mistakes:\n`port` is missing"), "{error}");
     }
 

@@ -1,4 +1,4 @@
-//! What a frame pool costs, and who waits at it, by the mempool driver that keeps free frames: run it once with each
+//! The cost of a frame pool, and the waits at it, by the mempool driver that keeps free frames: run it once with each
 //! (docs/adr/0033-free-frames-wait-in-a-lock-free-stack.md).
 //!
 //! * `cached`: bursts of 32 out of a core's cache, as a data core that receives and transmits.

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pmdns_config::StageName;
+use pmdns_nics::counters;
 use pmdns_stages::cookie::CookieCounts;
 use pmdns_stages::{Exits, Step};
 
@@ -11,70 +12,50 @@ use crate::latency::{Latencies, Latency, PublishedLatencies};
 use crate::line::Line;
 use crate::station::Meter;
 
-/// Declares [`Tally`] and the order its fields are published in.
-macro_rules! tally {
-    ($($(#[doc = $text:literal])* $field:ident,)*) => {
-        /// What one worker has counted besides its stations and links.
-        #[derive(Clone, Debug, Default, PartialEq, Eq)]
-        pub struct Tally { $($(#[doc = $text])* pub $field: u64,)* }
-
-        impl Tally {
-            /// How many counters there are.
-            const COUNT: usize = [$(stringify!($field)),*].len();
-
-            /// The counters in order, with their names and meanings.
-            pub fn named(&self) -> [(&'static str, u64, &'static str); Self::COUNT] {
-                [$((stringify!($field), self.$field, concat!($($text,)*)),)*]
-            }
-
-            fn from_values(mut values: impl Iterator<Item = u64>) -> Self {
-                Self { $($field: values.next().unwrap_or(0),)* }
-            }
-        }
-    };
-}
-
-tally! {
-    /// Frames made here: the slow path's answers, and announcements.
-    made,
-    /// Frames made to announce addresses, and to report multicast groups.
-    announced,
-    /// Packets that went to the slow path.
-    slow_path,
-    /// Frames for this host but not for us.
-    exceptions,
-    /// Packets dropped by a stage, whatever the reason.
-    dropped,
-    /// Packets dropped because the ring to the slow path was full.
-    miss_full,
-    /// Packets dropped because most of what was in the ring to the slow path came from their client prefix.
-    miss_share,
-    /// Clients told with SERVFAIL that there was no room in the ring to the slow path.
-    miss_told,
-    /// Queries and pings over a rate limit that a dry run has let pass.
-    dry_run_passed,
-    /// Cookies from clients that were right.
-    cookies_right,
-    /// Cookies from clients that were wrong: forged, too old, or another address's.
-    cookies_wrong,
-    /// Cookies from clients that had none of ours yet.
-    cookies_new,
-    /// Answers that were BADCOOKIE.
-    cookies_refused,
-    /// Notes of hits lost because the slow path did not take them in time.
-    notes_lost,
-    /// Poll-loop turns that found work.
-    busy_turns,
-    /// Poll-loop turns that found none.
-    idle_turns,
-    /// Ticks spent in turns that found work.
-    busy_ticks,
-    /// Ticks spent in turns that found none.
-    idle_ticks,
-    /// Ticks spent on publishing these counters and exchanging rules.
-    housekeeping_ticks,
-    /// The clock when these counters were published.
-    published_ticks,
+counters! {
+    /// What one worker has counted besides its stations and links.
+    Tally {
+        /// Frames made here: the slow path's answers, and announcements.
+        made: counter,
+        /// Frames made to announce addresses, and to report multicast groups.
+        announced: counter,
+        /// Packets that went to the slow path.
+        slow_path: counter,
+        /// Frames for this host but not for us.
+        exceptions: counter,
+        /// Packets dropped by a stage, whatever the reason.
+        dropped: counter,
+        /// Packets dropped because the ring to the slow path was full.
+        miss_full: counter,
+        /// Packets dropped because most of what was in the ring to the slow path came from their client prefix.
+        miss_share: counter,
+        /// Clients told with SERVFAIL that there was no room in the ring to the slow path.
+        miss_told: counter,
+        /// Queries and pings over a rate limit that a dry run has let pass.
+        dry_run_passed: counter,
+        /// Cookies from clients that were right.
+        cookies_right: counter,
+        /// Cookies from clients that were wrong: forged, too old, or another address's.
+        cookies_wrong: counter,
+        /// Cookies from clients that had none of ours yet.
+        cookies_new: counter,
+        /// Answers that were BADCOOKIE.
+        cookies_refused: counter,
+        /// Notes of hits lost because the slow path did not take them in time.
+        notes_lost: counter,
+        /// Poll-loop turns that found work.
+        busy_turns: counter,
+        /// Poll-loop turns that found none.
+        idle_turns: counter,
+        /// Ticks spent in turns that found work.
+        busy_ticks: counter,
+        /// Ticks spent in turns that found none.
+        idle_ticks: counter,
+        /// Ticks spent on publishing these counters and exchanging rules.
+        housekeeping_ticks: counter,
+        /// The clock when these counters were published.
+        published_ticks: gauge,
+    }
 }
 
 impl Tally {
@@ -188,14 +169,13 @@ impl Published {
         latency: &Latency,
     ) {
         self.latencies.publish(latency);
-        let tally = tally.named().map(|(_, value, _)| value);
         let meters = line.meters();
         let meters = meters.iter().flat_map(|meter| {
             [meter.batches, meter.ticks].into_iter().chain(*meter.exits.counts())
         });
         let Ends { receive, transmit } = ends;
         let ends = [receive.batches, receive.ticks, transmit.batches, transmit.ticks];
-        let values = tally.into_iter().chain(ends).chain(meters);
+        let values = tally.values().into_iter().chain(ends).chain(meters);
         for (slot, value) in self.values.iter().zip(values) {
             slot.store(value, Ordering::Relaxed);
         }

@@ -13,7 +13,7 @@ use pmdns_nics::{FramePool, Nic};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::admission::{ConnectionReport, ConnectionSnapshot};
-use crate::control::errand::Errands;
+use crate::control::cache_jobs::CacheJobs;
 use crate::control::metrics::server::{MetricsError, MetricsListener, MetricsServer};
 use crate::control::reload::{Reloader, describe};
 use crate::control::report::Report;
@@ -116,12 +116,12 @@ pub fn run(config: &Config, path: &Path) -> Result<Report, RunError> {
     let running = engine.start(config, true)?;
     let mut metrics = metrics.map(|listener| listener.serve(metrics_core)).transpose()?;
     let keep = |path: &PathBuf| {
-        let interval = Duration::from_secs(config.cache.snapshot_interval);
+        let interval = Duration::from_secs(config.cache.snapshot_interval_seconds);
         Keeper::start(orders.clone(), path.clone(), interval, metrics_core)
     };
     let keeper =
         config.cache.snapshot.as_ref().map(keep).transpose().map_err(EngineError::Thread)?;
-    let errands = Errands::new(orders.clone());
+    let cache_jobs = CacheJobs::new(orders.clone());
     let mut control = control.serve(metrics_core)?;
     let mut watch = PortWatch::new(&nics, &news, Instant::now());
     tracing::info!("ready");
@@ -143,7 +143,7 @@ pub fn run(config: &Config, path: &Path) -> Result<Report, RunError> {
         control.take(|request, client| match request {
             Request::Stats => client.answer(&to_json(&report())),
             Request::Reload => reloader.ask_for(client),
-            Request::Errand(errand) => errands.run(errand, client),
+            Request::CacheJob(cache_job) => cache_jobs.run(cache_job, client),
         });
         if let Some(metrics) = &mut metrics {
             metrics.answer(report);
@@ -172,7 +172,7 @@ pub fn run(config: &Config, path: &Path) -> Result<Report, RunError> {
     if !report.totals.balance() || report.totals.held > 0 {
         tracing::error!("the counters do not balance: {:?}; please report this", report.totals);
     }
-    drop((control, reloader, metrics, errands, transfers, gauges));
+    drop((control, reloader, metrics, cache_jobs, transfers, gauges));
     nics.into_iter().for_each(Nic::close);
     close(eal, pool)?;
     if failed || !in_good_order {

@@ -64,7 +64,7 @@ pub struct Rig {
 impl Rig {
     /// Builds an engine for `config`, whose placements may name any core.
     pub fn new(config: &Config) -> Self {
-        let clock = Clock::start().counting_from(FIRST_SECOND);
+        let clock = Clock::start().with_first_second(FIRST_SECOND);
         let seed = random_seed().expect("the system has random numbers");
         Self::of(config, clock, seed, FRAMES)
     }
@@ -73,7 +73,7 @@ impl Rig {
     #[cfg(debug_assertions)]
     pub fn stepped(config: &Config) -> (Self, SteppedTime) {
         let time = SteppedTime::default();
-        let clock = Clock::stepped(time).counting_from(FIRST_SECOND);
+        let clock = Clock::stepped(time).with_first_second(FIRST_SECOND);
         let seed = random_seed().expect("the system has random numbers");
         (Self::of(config, clock, seed, FRAMES), time)
     }

@@ -240,7 +240,7 @@ impl Worker {
         self.latency.settle(end, refused);
         if end >= self.next_housekeeping {
             self.next_housekeeping = end + self.clock.ticks_of(HOUSEKEEPING);
-            self.rules.look(|rules| self.line.exchange(rules));
+            self.rules.look(|rules| self.line.swap_rules(rules));
             self.hand_hits_on();
             self.look_at_ports(end);
             self.tally.published_ticks = end;

@@ -120,7 +120,7 @@ impl PlacementError {
 ///
 /// # Errors
 ///
-/// The index of the first placement at fault, and what is wrong with it.
+/// The index of the first placement at fault, and its fault.
 pub(crate) fn check_placements(placements: &[Placement]) -> Result<(), (usize, PlacementError)> {
     for index in 0..placements.len() {
         check_cores(placements, index).map_err(|error| (index, error))?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pmdns_config::{Config, StageName};
-use pmdns_nics::{Nic, PortStats};
+use pmdns_nics::Nic;
 use pmdns_stages::Step;
 use serde::{Deserialize, Serialize};
 
@@ -98,7 +98,7 @@ pub struct PortReport {
     /// Whether its device was taken out of the machine.
     #[serde(default)]
     pub removed: bool,
-    /// Its counters, by the names of [`PortStats`], and how often its link changed.
+    /// Its counters, by the names of [`PortStats`](pmdns_nics::PortStats), and how often its link changed.
     #[serde(flatten)]
     pub stats: Named,
     /// The driver's extended counters.
@@ -286,33 +286,12 @@ impl Totals {
 
 impl PortReport {
     fn read(nic: &dyn Nic) -> Self {
-        // Taken apart by name, so that a counter that is added must be reported.
-        let PortStats {
-            rx_frames,
-            rx_bytes,
-            rx_missed,
-            rx_errors,
-            rx_no_buffer,
-            tx_frames,
-            tx_bytes,
-            tx_errors,
-        } = nic.stats();
-        let stats = [
-            ("rx_frames", rx_frames),
-            ("rx_bytes", rx_bytes),
-            ("rx_missed", rx_missed),
-            ("rx_errors", rx_errors),
-            ("rx_no_buffer", rx_no_buffer),
-            ("tx_frames", tx_frames),
-            ("tx_bytes", tx_bytes),
-            ("tx_errors", tx_errors),
-        ];
         Self {
             name: nic.facts().name.clone(),
             driver: nic.facts().driver.clone(),
             link_up: nic.link_up(),
             removed: false,
-            stats: stats.map(|(name, value)| (name.to_owned(), value)).into_iter().collect(),
+            stats: nic.stats().named().map(|one| (one.name.to_owned(), one.value)).into(),
             xstats: nic.xstats().into_iter().collect(),
         }
     }
@@ -320,7 +299,6 @@ impl PortReport {
 
 impl WorkerReport {
     fn of(plan: &WorkerPlan, counters: &Counters, topology: &Topology) -> Self {
-        let named = counters.tally.named().into_iter();
         let stages = StageName::ALL.iter().zip(&counters.meters);
         let stations = stages
             .filter(|(stage, _)| plan.stages.contains(**stage))
@@ -338,7 +316,7 @@ impl WorkerReport {
         });
         Self {
             core: plan.core,
-            counters: named.map(|(name, value, _)| (name.to_owned(), value)).collect(),
+            counters: counters.tally.named().map(|one| (one.name.to_owned(), one.value)).into(),
             links: links.collect(),
             stages: stations.chain(ends).collect(),
         }

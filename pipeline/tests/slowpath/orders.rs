@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use pmdns::control::request::{Errand, Request};
+use pmdns::control::request::{CacheJob, Request};
 use pmdns::snapshot::{Loaded, SnapshotError};
 use pmdns_stages::testing::query;
 
@@ -30,7 +30,9 @@ fn lost(request: &str) -> Vec<&'static str> {
     let stub = Stub::replying(|asked| asked.address());
     let mut rig = Setup::asking(&[&stub]).start();
     ask_all(&mut rig);
-    let Ok(Request::Errand(Errand::Purge(purge))) = request.parse() else { panic!("{request}") };
+    let Ok(Request::CacheJob(CacheJob::Purge(purge))) = request.parse() else {
+        panic!("{request}")
+    };
     let count = rig.orders.purge(&purge).unwrap();
     let mut lost = Vec::new();
     for text in QUERIES {
@@ -178,6 +180,6 @@ fn an_empty_cache_can_be_dumped_and_an_ended_slow_path_says_so() {
     let orders = rig.orders.clone();
     rig.finish();
     assert!(matches!(orders.dump(&file.0), Err(SnapshotError::Ended)));
-    let Ok(Request::Errand(Errand::Purge(purge))) = "purge .".parse() else { panic!() };
+    let Ok(Request::CacheJob(CacheJob::Purge(purge))) = "purge .".parse() else { panic!() };
     assert!(matches!(orders.purge(&purge), Err(SnapshotError::Ended)));
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pmdns::control::request::{Errand, Request};
+use pmdns::control::request::{CacheJob, Request};
 use pmdns_config::Prefetch;
 use pmdns_stages::testing::{Query, query};
 
@@ -158,7 +158,9 @@ fn a_purge_is_of_all_scopes() {
     let stubs = two_stubs();
     let mut rig = with_kids(&stubs).start();
     records(&mut rig, "www.example. A");
-    let Ok(Request::Errand(Errand::Purge(purge))) = "purge www.example".parse() else { panic!() };
+    let Ok(Request::CacheJob(CacheJob::Purge(purge))) = "purge www.example".parse() else {
+        panic!()
+    };
     assert_eq!(rig.orders.purge(&purge).unwrap(), 2);
     records(&mut rig, "www.example. A");
     assert_eq!(asked(&stubs), [2, 2]);

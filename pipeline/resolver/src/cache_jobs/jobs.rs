@@ -2,7 +2,7 @@
 //! down, take in what was written down. What it does by itself when it gets other rules: judge them again. Each is done
 //! in slices between turns, so that misses never wait long.
 
-use pmdns_stages::cache::{Entry, Head, NameBuffer, Purge, Verdict, Walk, Words};
+use pmdns_stages::cache::{Entry, EntryFate, Head, NameBuffer, Purge, Walk, Words};
 use pmdns_stages::policy::Ruleset;
 
 use crate::answers::Answers;
@@ -132,7 +132,7 @@ impl Jobs {
             self.judging = Some(Walk::default());
             // Those for one network are few: they are judged all at once.
             let is_lost = |entry: &Entry| {
-                judge(rules, &entry.words(), || Some(entry.clone())) == Verdict::Forget
+                judge(rules, &entry.words(), || Some(entry.clone())) == EntryFate::Forget
             };
             add(&counters.withdrawn, subnets.lose(is_lost, counters));
         }
@@ -168,7 +168,11 @@ impl UnderWay {
             Self::Purge { purge, walk, lost, done } => {
                 let mut buffer = NameBuffer::default();
                 let is_done = answers.store.writer.walk(walk, STEPS, lost, |_, entry, _| {
-                    if purge.matches(entry, &mut buffer) { Verdict::Forget } else { Verdict::Stay }
+                    if purge.matches(entry, &mut buffer) {
+                        EntryFate::Forget
+                    } else {
+                        EntryFate::Stay
+                    }
                 });
                 if is_done {
                     let matches = |entry: &Entry| purge.matches(&entry.words(), &mut buffer);
@@ -225,7 +229,7 @@ fn write_down(answers: &mut Answers, walk: &mut Walk, block: &mut Block) -> bool
             entry.set_passed(0);
             block.extend(entry.words());
         }
-        Verdict::Stay
+        EntryFate::Stay
     })
 }
 
@@ -254,17 +258,17 @@ fn take_back(answers: &mut Answers, entry: Entry, taken: &mut TakenIn) {
 }
 
 /// What becomes of an answer by `rules`, which were not those it was kept by.
-fn judge(rules: &Ruleset, entry: &impl Words, copy: impl FnOnce() -> Option<Entry>) -> Verdict {
+fn judge(rules: &Ruleset, entry: &impl Words, copy: impl FnOnce() -> Option<Entry>) -> EntryFate {
     let head = Head::read(entry);
     if head.flags & Head::REWRITTEN != 0 {
-        return Verdict::Forget;
+        return EntryFate::Forget;
     }
     if !rules.judges_answer(&head) {
-        return Verdict::Passed(rules.passed(NameBuffer::default().key_of(entry)));
+        return EntryFate::Passed(rules.passed(NameBuffer::default().key_of(entry)));
     }
     match copy().map(|entry| rules.respond_again(entry).head()) {
-        None => Verdict::Stay,
-        Some(head) if head.flags & Head::REWRITTEN != 0 => Verdict::Forget,
-        Some(head) => Verdict::Passed(head.passed),
+        None => EntryFate::Stay,
+        Some(head) if head.flags & Head::REWRITTEN != 0 => EntryFate::Forget,
+        Some(head) => EntryFate::Passed(head.passed),
     }
 }

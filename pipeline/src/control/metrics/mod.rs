@@ -173,7 +173,7 @@ mod tests {
         let mut names = BTreeSet::new();
         fields(&serde_json::to_value(report).unwrap(), &mut names);
         let tally = crate::counters::Tally::default();
-        names.extend(tally.named().iter().map(|(name, _, _)| (*name).to_owned()));
+        names.extend(tally.named().map(|one| one.name.to_owned()));
         assert!(names.len() > 80, "{names:?}");
         let missing: Vec<_> =
             names.iter().filter(|name| !DOCUMENT.contains(&format!("`{name}`"))).collect();

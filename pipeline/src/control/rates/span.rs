@@ -1,5 +1,6 @@
 //! Two reports and the time between them, and how rates are made of them.
 
+use pmdns_nics::counters::Counted;
 use std::cmp::Reverse;
 
 use super::{CoreLoad, DropRate, PortRate, RingLoad, StageRate, UpstreamRate};
@@ -192,10 +193,10 @@ fn all_drops(report: &Report) -> Named {
         *drops.entry("share of miss ring".to_owned()).or_default() += worker.counter("miss_share");
     }
     for thread in &report.slow_path {
-        for (name, count, _) in thread.named() {
+        for Counted { name, value, .. } in thread.named() {
             if let Some(reason) = name.strip_prefix("shed_") {
                 *drops.entry(format!("slow path: {}", reason.replace('_', " "))).or_default() +=
-                    count;
+                    value;
             }
         }
     }
