@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use pmdns_hierarchy::{Message, Name, Rng};
-use pmdns_resolver::encrypted::{Outcome, Report, Request};
+use pmdns_resolver::encrypted::{EncryptedQuery, Outcome, Report};
 
 use crate::manners::{Manners, Stream, Trouble, happens};
 use crate::servers::Server;
@@ -85,7 +85,8 @@ impl Internet {
         let (name, server) = (&query.question.0, &self.servers[server]);
         // A probe asks for the root.
         let is_known = server.realm == Realm::Signed || *name == Name::root();
-        if !is_known && Realm::of(name) != server.realm {
+        let is_lab = server.realm == Realm::Lab;
+        if !is_known && Realm::of(name, is_lab) != server.realm {
             self.wrong = Some(format!("{name} is asked of {}", server.address));
         }
         self.trace.note(
@@ -174,7 +175,7 @@ impl Internet {
     }
 
     /// What comes of a query over an encrypted connection, and when.
-    fn encrypted(&mut self, request: &Request) -> (Duration, Outcome) {
+    fn encrypted(&mut self, request: &EncryptedQuery) -> (Duration, Outcome) {
         let Manners { loss, trouble, stream, .. } = self.servers[request.upstream].manners;
         let took = self.servers[request.upstream].manners.time(&mut self.chance);
         let (_, longest) = request.patience;
@@ -242,7 +243,7 @@ impl Network for Internet {
         assert!(was_open, "{socket:?} is closed once");
     }
 
-    fn ask_encrypted(&mut self, thread: usize, request: Request) {
+    fn ask_encrypted(&mut self, thread: usize, request: EncryptedQuery) {
         let (took, outcome) = self.encrypted(&request);
         let (late, _) = request.patience;
         let slot = request.slot;

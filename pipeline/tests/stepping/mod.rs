@@ -122,13 +122,14 @@ impl Stepping {
             for worker in &mut self.rig.workers {
                 worker.turn();
             }
-            let have_ended =
-                self.rig.workers.iter_mut().fold(true, |all, worker| worker.has_ended() && all);
+            // Each has to look whether it has.
+            let workers = self.rig.workers.iter_mut();
+            let left = workers.map(Worker::has_ended).filter(|has_ended| !has_ended).count();
             self.slow_path.retain_mut(|thread| {
                 let is_drained = thread.drain(network, &self.clock);
                 !(is_drained && thread.has_ended())
             });
-            if have_ended {
+            if left == 0 {
                 return self.slow_path.is_empty();
             }
         }

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use pmdns_resolver::encrypted::{Report, Request};
+use pmdns_resolver::encrypted::{EncryptedQuery, Report};
 
 /// How a socket's bytes travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,7 +63,7 @@ pub(crate) trait Network {
     /// A socket is closed. What arrives for it later is nobody's.
     fn close(&mut self, socket: Socket);
     /// A query leaves for an encrypted upstream.
-    fn ask_encrypted(&mut self, thread: usize, request: Request);
+    fn ask_encrypted(&mut self, thread: usize, request: EncryptedQuery);
     /// The next that has arrived by now.
     fn arrival(&mut self, now: Duration) -> Option<Arrival>;
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use slab::Slab;
 
 use crate::counters::count;
+pub use crate::output::EncryptedQuery;
 use crate::output::Output;
 use crate::questions::pending::Ticket;
 use crate::questions::plan::{Attempt, Transport, TryFailure};
@@ -68,20 +69,7 @@ pub(crate) enum Heard {
     End(Asked, Outcome),
 }
 
-/// A query for the other thread.
-#[derive(Debug)]
-pub struct Request {
-    /// The resolver's number for it.
-    pub slot: usize,
-    /// Index of the upstream.
-    pub upstream: usize,
-    /// The message, with id 0.
-    pub query: Vec<u8>,
-    /// After how long it is late, and after how long it is given up.
-    pub patience: (Duration, Duration),
-}
-
-/// What came of a request.
+/// What came of a query.
 #[derive(Debug)]
 pub struct Report {
     /// The resolver's number for it.
@@ -104,13 +92,13 @@ impl Encrypted {
         asked: Asked,
         query: Vec<u8>,
         patience: (Duration, Duration),
-    ) -> Option<Request> {
+    ) -> Option<EncryptedQuery> {
         let (prefix, upstream) = (asked.prefix, asked.attempt.upstream);
         if !self.under_way[upstream].has_room_for(prefix) {
             return None;
         }
         self.under_way[upstream].take(prefix);
-        Some(Request { slot: self.asked.insert(asked), upstream, query, patience })
+        Some(EncryptedQuery { slot: self.asked.insert(asked), upstream, query, patience })
     }
 
     /// Takes in what came of a query.
@@ -203,11 +191,11 @@ mod tests {
             Asked { prefix: prefix(number), ticket, question, attempt, sent: Duration::ZERO }
         };
         let patience = (Duration::from_millis(100), Duration::from_millis(500));
-        let requests: Vec<Request> = (0..MAX_UNDER_WAY)
+        let requests: Vec<EncryptedQuery> = (0..MAX_UNDER_WAY)
             .map(|_| encrypted.ask(asked(), Vec::new(), patience).unwrap())
             .collect();
         assert!(encrypted.ask(asked(), Vec::new(), patience).is_none());
-        for Request { slot, .. } in requests {
+        for EncryptedQuery { slot, .. } in requests {
             let Heard::Late { attempt, .. } = encrypted.hear(Report { slot, outcome: None }) else {
                 panic!("it is late");
             };

@@ -1,7 +1,7 @@
 //! Upstreams over encrypted connections: TLS, HTTPS and QUIC, on a thread of their own.
 //!
 //! ```text
-//!  loop ──Request──► peer, one for each upstream ──► its connection ──► upstream
+//!  loop ──EncryptedQuery──► peer, one for each upstream ──► its connection ──► upstream
 //!       ◄──Report───  (bootstrap, back-off, reuse)    (dot, doh, doq)
 //! ```
 //!
@@ -30,7 +30,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender};
 use pmdns_config::Upstream;
 use pmdns_resolver::UpstreamCounters;
-use pmdns_resolver::encrypted::{MAX_UNDER_WAY, Outcome, Report, Request};
+use pmdns_resolver::encrypted::{EncryptedQuery, MAX_UNDER_WAY, Outcome, Report};
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
@@ -45,7 +45,7 @@ const UPKEEP: Duration = Duration::from_secs(1);
 
 /// The thread that asks them, if there are any.
 pub(super) struct EncryptedThread {
-    requests: Option<mpsc::Sender<Request>>,
+    requests: Option<mpsc::Sender<EncryptedQuery>>,
     reports: Receiver<Report>,
     thread: Option<JoinHandle<()>>,
 }
@@ -79,7 +79,7 @@ impl EncryptedThread {
     }
 
     /// Carries out a request; otherwise says what came of it.
-    pub(super) fn ask(&self, request: Request) -> Result<(), Report> {
+    pub(super) fn ask(&self, request: EncryptedQuery) -> Result<(), Report> {
         let slot = request.slot;
         let sent = self.requests.as_ref().map(|requests| requests.try_send(request));
         debug_assert!(
@@ -112,7 +112,7 @@ impl Drop for EncryptedThread {
 /// Carries out requests until nobody can send any.
 async fn serve(
     peers: Rc<[Option<Rc<Peer>>]>,
-    mut requests: mpsc::Receiver<Request>,
+    mut requests: mpsc::Receiver<EncryptedQuery>,
     reports: Sender<Report>,
 ) {
     let mut upkeep = interval(UPKEEP);
@@ -120,7 +120,7 @@ async fn serve(
     loop {
         tokio::select! {
             request = requests.recv() => {
-                let Some(Request { slot, upstream, query, patience }) = request else { return };
+                let Some(EncryptedQuery { slot, upstream, query, patience }) = request else { return };
                 let (peers, reports) = (Rc::clone(&peers), reports.clone());
                 tokio::task::spawn_local(async move {
                     // There is room for every report; who asked may have ended.
@@ -183,7 +183,7 @@ mod tests {
         let thread = EncryptedThread::start(&upstreams, &[], &trust, &counters).unwrap();
         let patience = (Duration::from_millis(100), Duration::from_millis(500));
         for slot in 0..MAX_UNDER_WAY {
-            thread.ask(Request { slot, upstream: 0, query: Vec::new(), patience }).unwrap();
+            thread.ask(EncryptedQuery { slot, upstream: 0, query: Vec::new(), patience }).unwrap();
         }
         let mut news = vec![(0, 0); MAX_UNDER_WAY];
         while news.iter().any(|(_, ends)| *ends == 0) {
