@@ -3,8 +3,8 @@
 # usage: scripts/test.sh [--fast] [STEP...]
 #
 # Installs what is missing. --fast leaves out the labs, the simulator, the model check, the instruction counts and the fuzzing.
-# Steps: formatting scripts lints documentation book tests without-dpdk simulator loom instructions fuzzing validation
-#   labs load-lab pci
+# Steps: formatting scripts lints documentation book tests without-dpdk simulator loom instructions fuzzing
+# validation labs load-lab pci
 # Only by name: bridge (the second lab on bound NICs), vm (pci and bridge), sanitizers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
