@@ -61,6 +61,7 @@ impl Start {
             seed,
             frames: if is_roomy { 1024 } else { [128, 256, 1024][chance.below(3)] },
             sockets: if is_roomy { 256 } else { [8, 32, 256][chance.below(3)] },
+            date: stepping::DATE,
         };
         Self { config, text, servers, rig, queues, is_roomy, is_vast }
     }
