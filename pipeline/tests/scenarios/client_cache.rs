@@ -1,21 +1,20 @@
 //! The scenarios of a cache inside a client: how they are to be read.
 //!
-//! They are about a cache that a client has for itself. So its answers have the flags of the server, and its requests are
-//! no resolver's. pmdns answers as a resolver does.
+//! That cache passes on what one server says, flags included, and keeps what a client may keep. pmdns answers as a resolver does.
 
 use pmdns_hierarchy::message::flag;
 use pmdns_hierarchy::{Message, rtype};
 
 use crate::translation::{Setting, configuration};
 
-/// What they are played with: one server, which is believed as the client believes it.
+/// What they are played with: one server, whose AD is believed.
 pub(crate) fn setting() -> Setting {
     let toml = configuration(
         "[cache]\nsize = \"1MiB\"\npages = \"normal\"\nserve_stale = false\nmax_negative_ttl = 3600\n\
          max_ttl = 604800\n\
          [[upstream]]\naddress = \"193.0.14.129:53\"\ntrust_ad = true\n",
     );
-    Setting { toml, ..Setting::default() }
+    Setting { toml, is_client_cache: true, ..Setting::default() }
 }
 
 /// What a resolver says in place of a client's cache: recursion is available.

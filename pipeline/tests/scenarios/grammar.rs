@@ -151,6 +151,11 @@ impl Range {
 }
 
 impl Event {
+    /// Whether something is checked.
+    pub(crate) fn is_check(&self) -> bool {
+        matches!(self, Self::CheckAnswer(_) | Self::CheckQuery(_))
+    }
+
     fn parse(event: &str, more: &[&str], lines: &mut Lines<'_>) -> Result<Self, String> {
         let mut entry = || match &lines.words()?[..] {
             ["ENTRY_BEGIN"] => Entry::parse(lines),

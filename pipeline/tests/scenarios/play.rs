@@ -34,7 +34,6 @@ pub(crate) struct Play<'a> {
     scenario: &'a Scenario,
     servers: Servers<'a>,
     setting: &'a Setting,
-    is_client_cache: bool,
     line: Stepping,
     upstreams: Upstreams,
     answers: Vec<Message>,
@@ -48,11 +47,7 @@ pub(crate) struct Play<'a> {
 
 impl<'a> Play<'a> {
     /// One that has not begun.
-    pub(crate) fn new(
-        scenario: &'a Scenario,
-        setting: &'a Setting,
-        is_client_cache: bool,
-    ) -> Result<Self, String> {
+    pub(crate) fn new(scenario: &'a Scenario, setting: &'a Setting) -> Result<Self, String> {
         let config = Config::from_toml(&setting.toml);
         let config = config.map_err(|error| format!("{error}\n{}", setting.toml))?;
         let date = setting.date.unwrap_or(DATE);
@@ -60,7 +55,7 @@ impl<'a> Play<'a> {
         let servers = Servers {
             ranges: &scenario.ranges,
             iterates: setting.iterates,
-            last_counts: is_client_cache,
+            last_counts: setting.is_client_cache,
         };
         let (upstreams, answers) = (Upstreams::default(), Vec::new());
         let time = Duration::from_millis(100);
@@ -69,7 +64,6 @@ impl<'a> Play<'a> {
             scenario,
             servers,
             setting,
-            is_client_cache,
             line,
             upstreams,
             answers,
@@ -79,24 +73,23 @@ impl<'a> Play<'a> {
         })
     }
 
-    /// Plays it, or the steps before `end`.
-    pub(crate) fn run(mut self, end: Option<u32>) -> Result<(), String> {
+    /// Plays it. An error comes with the number of its step, or `end`.
+    pub(crate) fn run(mut self) -> Result<(), (String, String)> {
         let mut has_jumped = false;
         for step in &self.scenario.steps {
-            if end.is_some_and(|end| step.number >= end) {
-                return Ok(());
-            }
             // A client that asks as soon as time has passed is faster than what is done about the time.
             if !(has_jumped && matches!(step.event, Event::Query(_))) {
                 self.settle(step.number, &step.event);
             }
             has_jumped = matches!(step.event, Event::TimePasses(_));
             self.act(step.number, &step.event)
-                .map_err(|why| format!("step {} (line {}): {why}", step.number, step.line))?;
+                .map_err(|why| (step.number.to_string(), format!("line {}: {why}", step.line)))?;
         }
-        if end.is_some() {
-            return Ok(());
-        }
+        self.check_end().map_err(|why| ("end".to_owned(), why))
+    }
+
+    /// Nothing is left.
+    fn check_end(&self) -> Result<(), String> {
         if let Some(answer) = self.answers.first() {
             return Err(format!("nobody asked for the answer {answer:?}"));
         }
@@ -192,7 +185,7 @@ impl<'a> Play<'a> {
     fn check_answer(&mut self, number: u32, entry: &Entry) -> Result<(), String> {
         self.wait(number, |play| !play.answers.is_empty());
         let mut expected = self.with_flags_of_first(relayed(entry.message.clone()));
-        if self.is_client_cache {
+        if self.setting.is_client_cache {
             expected = client_cache::expected(expected);
         }
         let differences: Vec<Option<String>> = self
@@ -259,7 +252,7 @@ impl<'a> Play<'a> {
             for frame in self.line.sent() {
                 let message = Message::parse(&frame.bytes()[MESSAGE_AT..]);
                 let message = message.expect("an answer is a message");
-                self.answers.push(match self.is_client_cache {
+                self.answers.push(match self.setting.is_client_cache {
                     true => client_cache::compared(message),
                     false => message,
                 });

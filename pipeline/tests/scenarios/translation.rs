@@ -14,6 +14,8 @@ pub(crate) struct Setting {
     pub(crate) iterates: bool,
     /// Whether all clients ask a question with the flags of the first: RD, CD and DO.
     pub(crate) keeps_flags: bool,
+    /// Whether it is one of those of a client's cache.
+    pub(crate) is_client_cache: bool,
     /// The date at the start, in seconds since 1970.
     pub(crate) date: Option<u32>,
 }
