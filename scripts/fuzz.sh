@@ -2,9 +2,9 @@
 # Fuzzes what reads bytes from outside, guided by coverage: each target of bench/fuzz for SECONDS (60), one on each CPU at a time.
 # usage: scripts/fuzz.sh [SECONDS [TARGET...]]
 #
-# Stable Rust does: the compiler is asked for what cargo-fuzz would ask for. AddressSanitizer watches if the toolchain has it. What is
-# learnt stays in target/fuzz/corpus and is where the next run starts, besides bench/fuzz/seeds; what is found is in
-# target/fuzz/found. To see a finding again: the program this script names, with the file as its argument.
+# Stable Rust does: the compiler is asked for what cargo-fuzz would ask for. AddressSanitizer watches if the toolchain
+# has it. What is learnt stays in target/fuzz/corpus and is where the next run starts, besides bench/fuzz/seeds; what is
+# found is in target/fuzz/found. To see a finding again: the program this script names, with the file as its argument.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -38,8 +38,9 @@ fuzz() {
     [[ $1 != validator && $1 != reply ]] || longest=65540
     mkdir -p "$folder/corpus/$1" "$folder/found"
     # The rigs live as long as the process: what they hold is no leak.
-    cpu=$({ time ASAN_OPTIONS=detect_leaks=0 "$programs/$1" -seed="$seed" -max_total_time="$seconds" -max_len="$longest" -timeout=60 \
-        -rss_limit_mb=4096 -print_final_stats=1 -artifact_prefix="$folder/found/$1-" "$folder/corpus/$1" "bench/fuzz/seeds/$1" > "$log" 2>&1; } 2>&1) ||
+    cpu=$({ time ASAN_OPTIONS=detect_leaks=0 "$programs/$1" -seed="$seed" -max_total_time="$seconds" -max_len="$longest" \
+        -timeout=60 -rss_limit_mb=4096 -print_final_stats=1 -artifact_prefix="$folder/found/$1-" \
+        "$folder/corpus/$1" "bench/fuzz/seeds/$1" > "$log" 2>&1; } 2>&1) ||
         status=$?
     if ! grep -q 'INFO: Loaded .* inline 8-bit counters' "$log"; then
         echo "$1: compiled without counters, so nothing would guide it"

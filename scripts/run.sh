@@ -6,10 +6,11 @@ cd "$(dirname "$0")/.."
 
 usage() {
     cat >&2 <<- 'TEXT'
-	usage: scripts/run.sh [--upstream ADDRESS:PORT]... [-c FILE] [--selftest]
-	  --upstream   ask this resolver instead of those in /etc/resolv.conf; [ADDRESS]:PORT for IPv6
-	  -c           run this config as it is
-	  --selftest   ask a few questions, show the answers and stop; exit 0 if all are right
+	usage: scripts/run.sh [--upstream ADDRESS:PORT]... [-c FILE] [--selftest | --print-config]
+	  --upstream      ask this resolver instead of those in /etc/resolv.conf; [ADDRESS]:PORT for IPv6
+	  -c              run this config as it is
+	  --selftest      ask a few questions, show the answers and stop; exit 0 if all are right
+	  --print-config  print the config that would run, and stop
 	TEXT
     exit 2
 }
@@ -17,11 +18,13 @@ usage() {
 upstreams=()
 given_config=
 selftest=no
+print_config=no
 while [[ $# -gt 0 ]]; do
     case "$1" in
         --upstream) [[ $# -ge 2 ]] || usage; upstreams+=("$2"); shift 2 ;;
         -c) [[ $# -ge 2 ]] || usage; given_config=$2; shift 2 ;;
         --selftest) selftest=yes; shift ;;
+        --print-config) print_config=yes; shift ;;
         *) usage ;;
     esac
 done
@@ -44,13 +47,14 @@ system_resolvers() {
     done < <(awk '$1 == "nameserver" { print $2 }' /etc/resolv.conf 2> /dev/null) | head -n 2
 }
 
-# The example without its upstreams and its CPU numbers, which are another machine's.
+# The example without its upstreams and its CPU numbers, which are another machine's. The control socket stays where
+# `pmdns top` looks for it; who runs this script may ask there too.
 make_config() {
     awk '/^\[/ { keep = !/^\[\[(upstream|placement)\]\]|^\[(slowpath|control)\]/ } keep' \
         config/examples/tap.toml
-    printf '\n[control]\nsocket = "%s/pmdns.sock"\n' "$folder"
+    [[ $(id -g) -eq 0 ]] || printf '\n[control]\ngroup = "%s"\n' "$(id -g)"
     local address
-    for address in "$@"; do
+    for address in "${upstreams[@]}"; do
         printf '\n[[upstream]]\naddress = "%s"\n' "$address"
     done
 }
@@ -72,7 +76,7 @@ wait_until_ready() {
     for _ in $(seq 150); do
         kill -0 "$pid" 2> /dev/null || "${as_root[@]}" kill -0 "$pid" 2> /dev/null || return 1
         [[ -n $given_config && -e /sys/class/net/$interface ]] && return 0
-        "${as_root[@]}" "$binary" stats --socket "$folder/pmdns.sock" > /dev/null 2>&1 && return 0
+        "${as_root[@]}" "$binary" stats > /dev/null 2>&1 && return 0
         sleep 0.2
     done
     return 1
@@ -105,20 +109,25 @@ ask_all() {
     return "$failed"
 }
 
+[[ ${#upstreams[@]} -gt 0 ]] || mapfile -t upstreams < <(system_resolvers)
+[[ ${#upstreams[@]} -gt 0 ]] || upstreams=(127.0.0.1:53)
+if [[ $print_config == yes ]]; then
+    make_config
+    exit
+fi
+
 scripts/install.sh
 cargo build --release --package pmdns --bin pmdns
 binary=${CARGO_TARGET_DIR:-target}/release/pmdns
 
 trap 'stop 1' EXIT
 trap 'stop 0' INT TERM
-# Root's, as the process is: without capabilities it could neither read another user's at a reload nor remove its socket.
+# Root's, as the process is: without capabilities it could not read another user's at a reload.
 folder=$("${as_root[@]}" mktemp -d)
 config=$given_config
 if [[ -z $config ]]; then
-    [[ ${#upstreams[@]} -gt 0 ]] || mapfile -t upstreams < <(system_resolvers)
-    [[ ${#upstreams[@]} -gt 0 ]] || upstreams=(127.0.0.1:53)
     config=$folder/pmdns.toml
-    make_config "${upstreams[@]}" | "${as_root[@]}" tee "$config" > /dev/null
+    make_config | "${as_root[@]}" tee "$config" > /dev/null
 fi
 
 "${as_root[@]}" "$binary" run -c "$config" &
@@ -132,12 +141,19 @@ fi
 if [[ $selftest == yes ]]; then
     if ask_all; then stop 0; else stop 1; fi
 fi
+asked=${upstreams[*]}
+socket_note=" (its control socket is /run/pmdns.sock)"
+if [[ -n $given_config ]]; then
+    asked="the upstreams of $given_config"
+    socket_note=" (--socket if the config sets control.socket)"
+fi
 cat << TEXT
 
 pmdns serves at $server on $interface. In another terminal:
   dig @$server gateway.example        answered from its own file, offline
   dig @$server ads.example            blocked
-  dig @$server debian.org             asked of ${upstreams[*]-the upstreams of $given_config}
+  dig @$server debian.org             asked of $asked
+  $binary top             what it does, second by second$socket_note
 Ctrl-C stops it.
 TEXT
 wait "$pid" || stop "$?"

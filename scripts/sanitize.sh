@@ -2,8 +2,9 @@
 # Runs tests of what holds unsafe code or is shared between threads under a sanitizer of the compiler.
 # usage: scripts/sanitize.sh address|thread
 #
-# Nightly Rust is used. The standard library itself is not instrumented: that needs its source, which is not everywhere. ThreadSanitizer
-# then does not see what the library's own fences order, so scripts/sanitize-thread.txt leaves those reports out.
+# Nightly Rust is used. The standard library itself is not instrumented: that needs its source, which is not everywhere.
+# ThreadSanitizer then does not see what the library's own fences order, so scripts/sanitize-thread.txt leaves those
+# reports out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

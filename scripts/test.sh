@@ -2,14 +2,14 @@
 # Runs the tests: all of them, or the steps that are named, in the order they are named.
 # usage: scripts/test.sh [--fast] [STEP...]
 #
-# Installs what is missing. --fast leaves out the labs, the model check, the instruction counts and the fuzzing.
-# Steps: formatting scripts lints documentation book tests without-dpdk loom instructions fuzzing validation labs load-lab pci
+# Installs what is missing. --fast leaves out the labs, the simulator, the model check, the instruction counts and the fuzzing.
+# Steps: formatting scripts lints documentation book tests without-dpdk simulator loom instructions fuzzing validation labs load-lab pci
 # Only by name: bridge (the second lab on bound NICs), vm (pci and bridge), sanitizers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 FAST=(formatting scripts lints documentation book tests without-dpdk)
-SLOW=(loom instructions fuzzing validation labs load-lab pci)
+SLOW=(simulator loom instructions fuzzing validation labs load-lab pci)
 
 formatting() {
     cargo fmt --all --check
@@ -42,6 +42,9 @@ without-dpdk() {
     cargo check --all-targets "${packages[@]}"
     cargo test --lib "${packages[@]}"
 }
+
+# A minute of histories; PMDNS_SEED=n replays one (docs/simulator.md).
+simulator() { scripts/simulate.sh --seconds 60 --from 0; }
 
 # The model check of what cores share.
 loom() {
@@ -115,7 +118,7 @@ done
 
 packages=()
 for step in "${steps[@]}"; do
-    if [[ " ${SLOW[*]} bridge " == *" $step "* ]]; then
+    if [[ $step != simulator && " ${SLOW[*]} bridge " == *" $step "* ]]; then
         packages=(--lab)
         [[ $(uname -m) != x86_64 ]] || packages=(--vm)
     fi

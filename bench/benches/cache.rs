@@ -75,7 +75,7 @@ fn noted(c: &mut Criterion<Cycles>) {
     for (name, is_on) in [("off", false), ("on", true)] {
         let mut lookup = Lookups::new(&kit);
         if is_on {
-            lookup.stage = kit.stages.lookup.clone().sampling(true);
+            lookup.stage = kit.stages.lookup.clone().with_samples(true);
         }
         let mut batches = 0;
         group.bench_function(name, |b| {
@@ -112,7 +112,7 @@ impl Lookups {
         kit.bring_to(StageName::Lookup, &mut feed.batch);
         let start = self.cycles.start();
         act(&mut self.stage, &mut feed.batch, &kit.context);
-        (self.cycles.end(start), feed.taking(Step::at(StageName::Encode)))
+        (self.cycles.end(start), feed.taking(Step::ANSWER))
     }
 }
 

@@ -16,7 +16,7 @@ const NAMES: usize = 10_000;
 /// Queries before they repeat.
 const QUERIES: usize = 4096;
 
-const ON: Step = Step::at(StageName::Acl);
+const ON: Step = Step::after(StageName::Parse);
 const LIMITED: &str = "[ratelimit]\nqueries_per_second = 1000000000\nburst = 1000000000\n";
 
 type Group<'c> = BenchmarkGroup<'c, Cycles>;
@@ -80,12 +80,12 @@ fn deciding_stages(c: &mut Criterion<Cycles>) {
         .collect();
     let names: Vec<String> = (0..10_000).map(|number| format!("\"ads{number}.example\"")).collect();
     let acl = |kit: &Kit| kit.stages.acl.clone();
-    let allowed = Step::at(StageName::RateLimit);
+    let allowed = Step::after(StageName::Acl);
     time(&mut group, "acl/none", &mut small(""), queries(), acl, allowed);
     let listed = format!("[acl]\ndefault = \"allow\"\nrefuse = [{}]\n", prefixes.join(","));
     time(&mut group, "acl/1000_prefixes", &mut small(&listed), queries(), acl, allowed);
     let limit = |kit: &Kit| kit.stages.ratelimit.clone();
-    let passed = Step::at(StageName::Lookup);
+    let passed = Step::after(StageName::RateLimit);
     time(&mut group, "ratelimit/none", &mut small(""), queries(), limit, passed);
     time(&mut group, "ratelimit/200_clients", &mut small(LIMITED), queries(), limit, passed);
     let policy = |kit: &Kit| kit.stages.policy.clone();
@@ -101,9 +101,9 @@ fn answering_stages(c: &mut Criterion<Cycles>) {
     group.throughput(Throughput::Elements(BATCH as u64));
     let kit = &mut Kit::filled(NAMES);
     let lookup = |kit: &Kit| kit.stages.lookup.clone();
-    time(&mut group, "lookup/hit", kit, queries(), lookup, Step::at(StageName::Encode));
+    time(&mut group, "lookup/hit", kit, queries(), lookup, Step::ANSWER);
     let unknown = with(|asked| Query { name: query("unknown.example. A").name, ..asked });
-    time(&mut group, "lookup/miss", kit, unknown, lookup, Step::at(StageName::Policy));
+    time(&mut group, "lookup/miss", kit, unknown, lookup, Step::after(StageName::Lookup));
     let encode = |kit: &Kit| kit.stages.encode.clone();
     time(&mut group, "encode/cached", kit, queries(), encode, Step::TRANSMIT);
     let edns = with(|query| query.edns(1232, false));

@@ -11,8 +11,9 @@ use pmdns_bench::traffic::entry_number;
 use pmdns_stages::cache::{Head, Key, answers, ttl_offset};
 use pmdns_stages::testing::{Query, name_of, query};
 use pmdns_stages::wire::checksum::Sum;
-use pmdns_stages::wire::dns::{Asked, CLASS_IN};
+use pmdns_stages::wire::dns::CLASS_IN;
 use pmdns_stages::wire::name::{self, Seed, equal, length};
+use pmdns_stages::wire::query::ParsedQuery;
 use pmdns_stages::wire::{be32, put32};
 
 /// The post's names, and each in other letters.
@@ -81,9 +82,9 @@ fn queries(c: &mut Criterion) {
     ];
     for (name, case) in &cases {
         let message = case.message();
-        assert_eq!(Asked::read(&message).error, None);
+        assert_eq!(ParsedQuery::read(&message).error, None);
         group.bench_function(format!("read_{name}"), |b| {
-            b.iter(|| Asked::read(black_box(&message)));
+            b.iter(|| ParsedQuery::read(black_box(&message)));
         });
     }
     group.finish();

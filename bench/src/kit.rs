@@ -6,29 +6,21 @@
 use std::sync::Arc;
 
 use pmdns::clock::Clock;
-use pmdns::line::{Line, Stages};
+use pmdns::line::{Line, StageParts, Stages};
 use pmdns::station::Lap;
 use pmdns::testing::{Rig, config};
 use pmdns_config::Stretch;
 use pmdns_nics::hugepage::{Arena, ArenaReport};
 use pmdns_nics::{Burst, HeapPool};
-use pmdns_stages::acl::{Acl, Dropped};
 use pmdns_stages::cache::{Cache, Entry, Writer};
 use pmdns_stages::cookie::{Calendar, Cookies};
-use pmdns_stages::encode::Encode;
-use pmdns_stages::fixed::FixedAnswers;
-use pmdns_stages::lookup::Lookup;
-use pmdns_stages::neighbor::Neighbor;
-use pmdns_stages::parse::Parse;
-use pmdns_stages::policy::{Policy, Ruleset};
+use pmdns_stages::policy::Ruleset;
 use pmdns_stages::ports::{Port, Ports};
-use pmdns_stages::ratelimit::{Limiter, RateLimit};
 use pmdns_stages::testing::OUR_MAC;
 use pmdns_stages::vlan::Vlans;
+use pmdns_stages::wire::layout::Layout;
 use pmdns_stages::wire::name::Seed;
-use pmdns_stages::{
-    Answer, Batch, Context, Exits, Layout, MAX_BATCH, Packet, Stage, StageName, Step,
-};
+use pmdns_stages::{Answer, Batch, Context, Exits, MAX_BATCH, Packet, Stage, StageName, Step};
 
 use crate::traffic::entry_number;
 
@@ -66,26 +58,17 @@ impl Kit {
         let vlans = Vlans::of(&config.ports[0].vlans);
         let ports: Ports = [Port { vlans, ..Port::new(OUR_MAC, addresses) }].into();
         let (rules, _) = Ruleset::load(&config, seed, 1).expect("the bench's rules are lawful");
-        let rules = Arc::new(rules);
-        let misses = Limiter::of_misses(&config.ratelimit, clock.ticks_per_second(), seed);
-        let errors = Limiter::of_error_replies(&config.ratelimit, clock.ticks_per_second(), seed);
-        let fixed = Arc::new(FixedAnswers::new(&config.answers));
         let cookies = Cookies::new(*b"sixteen letters!", None, false, Calendar::default());
-        let stages = Stages {
-            parse: Parse::new(Arc::clone(&ports), seed)
-                .with_cookies(Some(cookies))
-                .with_fixed_answers(Arc::clone(&fixed))
-                .dropping(Dropped::new(&config)),
-            neighbor: Neighbor::new(Arc::clone(&ports), clock.ticks_per_second(), seed)
-                .limited(errors.clone()),
-            acl: Acl::new(&config, &rules),
-            ratelimit: RateLimit::new(&config.ratelimit, clock.ticks_per_second(), seed),
-            lookup: Lookup::new(Arc::clone(&cache), Arc::clone(&rules)),
-            policy: Policy::new(Arc::clone(&rules), seed).limited(misses).answering_any(&fixed),
-            encode: Encode::new(Arc::clone(&cache), rules, ports, config.answers.max_udp_size)
-                .with_fixed_answers(fixed, config.answers.nsid.as_deref())
-                .limited(errors),
-        };
+        let stages = Stages::new(StageParts {
+            config: &config,
+            ports,
+            cache: Arc::clone(&cache),
+            rules: Arc::new(rules),
+            cookies: Some(cookies),
+            ticks_per_second: clock.ticks_per_second(),
+        });
+        // Nobody takes the notes of hits here; what they cost is timed apart.
+        let stages = Stages { lookup: stages.lookup.with_samples(false), ..stages };
         let writer = writers.pop().expect("one shard has one writer");
         let context = Context { now: 0, seconds: 1 };
         Self { stages, cache, writer, arena: report, context, clock }
@@ -119,18 +102,7 @@ impl Kit {
 
     /// Takes a batch to the stage `last`, which is not done any more.
     pub fn bring_to(&mut self, last: StageName, batch: &mut Batch) {
-        let (stages, context) = (&mut self.stages, &self.context);
-        for name in StageName::ALL.into_iter().take_while(|name| *name != last) {
-            match name {
-                StageName::Parse => act(&mut stages.parse, batch, context),
-                StageName::Neighbor => act(&mut stages.neighbor, batch, context),
-                StageName::Acl => act(&mut stages.acl, batch, context),
-                StageName::RateLimit => act(&mut stages.ratelimit, batch, context),
-                StageName::Lookup => act(&mut stages.lookup, batch, context),
-                StageName::Policy => act(&mut stages.policy, batch, context),
-                StageName::Encode => act(&mut stages.encode, batch, context),
-            }
-        }
+        self.stages.process_until(Some(last), batch, &self.context);
     }
 
     /// Says to the terminal on which pages the cache is, if not on those it should be on.

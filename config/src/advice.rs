@@ -1,4 +1,4 @@
-//! What is lawful and seldom meant: the operator is warned, and nothing is refused.
+//! Settings that are valid but seldom intended: a warning, not an error.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::limits::MAX_FILE_BYTES;
+use crate::locate::place_of;
 use crate::problem::Problem;
 
 /// Why a configuration cannot be used.
@@ -28,7 +29,7 @@ pub enum ConfigError {
     #[error("{place}not valid TOML: {problem}")]
     NotToml {
         /// Where.
-        place: Place,
+        place: Location,
         /// What the parser says.
         problem: String,
     },
@@ -36,7 +37,7 @@ pub enum ConfigError {
     #[error("{place}unknown key `{key}` {table};{} allowed: {}", meant(nearest), allowed.join(", "))]
     UnknownKey {
         /// Where.
-        place: Place,
+        place: Location,
         /// The key as written.
         key: String,
         /// The table it stands in, as in `in [[port]]`.
@@ -50,7 +51,7 @@ pub enum ConfigError {
     #[error("{place}the key `{key}` is missing {table}; add it, it has no default")]
     MissingKey {
         /// Where the table begins.
-        place: Place,
+        place: Location,
         /// The key.
         key: String,
         /// The table it should stand in, as in `in [[port]]`.
@@ -60,7 +61,7 @@ pub enum ConfigError {
     #[error("{place}`{key}`: {problem}")]
     WrongValue {
         /// Where.
-        place: Place,
+        place: Location,
         /// The key with its path, as in `port[0].addresses[1]`.
         key: String,
         /// What is wrong and what is allowed.
@@ -70,7 +71,7 @@ pub enum ConfigError {
     #[error("{place}`{key}` {problem}")]
     Unlawful {
         /// Where.
-        place: Place,
+        place: Location,
         /// The key with its path, as in `port[0].addresses[1]`.
         key: String,
         /// Which rule, and what to do.
@@ -90,6 +91,13 @@ impl ConfigError {
         }
     }
 
+    /// What the machine has not that the key at the path `key` of `file` asks for.
+    pub fn of_machine(file: &Path, key: &str, problem: String) -> Self {
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        let (place, problem) = (place_of(&text, key), Box::new(Problem::Machine(problem)));
+        Self::Unlawful { place, key: key.to_owned(), problem }.in_file(file)
+    }
+
     /// Each mistake by itself.
     pub fn mistakes(&self) -> &[Self] {
         match self {
@@ -99,7 +107,7 @@ impl ConfigError {
     }
 
     /// Where in the file the first mistake is, as far as it is known.
-    pub fn place(&self) -> Option<&Place> {
+    pub fn place(&self) -> Option<&Location> {
         match self {
             Self::Unreadable { .. } | Self::TooLarge { .. } => None,
             Self::NotToml { place, .. }
@@ -131,7 +139,7 @@ impl ConfigError {
 
 /// Where a mistake is. Prints as `pmdns.toml, line 3, column 9: `, or nothing if nothing is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct Location {
     /// The file, if the text came from one.
     pub file: Option<Box<Path>>,
     /// The line, from 1.
@@ -140,7 +148,7 @@ pub struct Place {
     pub column: Option<u32>,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let file = self.file.as_ref().map(|file| file.display().to_string());
         let line = self.line.map(|line| format!("line {line}"));

@@ -22,7 +22,7 @@ const SEVERAL: [&str; 11] = [
     "tsig",
 ];
 
-/// What serde says, and what it means to somebody who does not write Rust.
+/// Messages of serde, and their meaning in words of an operator.
 const PLAIN_WORDS: [(&str, &str); 9] = [
     ("expected u8", "allowed: a whole number from 0 to 255"),
     ("expected u16", "allowed: a whole number from 0 to 65535"),
@@ -112,8 +112,8 @@ fn wrong_value(text: &str, message: &str, words: &[&str], offset: usize) -> Conf
     ConfigError::WrongValue { place, key: path, problem }
 }
 
-/// Where the error is. The parser knows of a bad list entry only in which list it stands; the entry
-/// itself is found by the word that the message quotes.
+/// Where the error is. For a bad list entry the parser knows only the list; the entry
+/// is found by the word that the message quotes.
 fn offset_of(text: &str, error: &Error, words: &[&str]) -> usize {
     let span = error.span().unwrap_or(0..0);
     let written = text.get(span.clone()).unwrap_or_default();

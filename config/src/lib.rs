@@ -1,10 +1,11 @@
-//! What an operator can say: the checked configuration of pmdns.
+//! The checked configuration of pmdns.
 //!
-//! [`Config::load`] reads a TOML file, refuses what it does not know, checks the rules that no
-//! single key can state, and answers every mistake with a sentence that says what to change.
+//! [`Config::load`] reads a TOML file, refuses unknown keys, and checks the rules that concern several
+//! keys. Every error is a sentence that says what to change.
 #![forbid(unsafe_code)]
 
 mod advice;
+mod changes;
 mod check;
 mod cookies;
 mod device;
@@ -29,9 +30,10 @@ mod upstream;
 mod views;
 mod vlan;
 
+pub use changes::FixedKeys;
 pub use cookies::{CookieSecret, CookieSecrets};
 pub use device::{PciAddress, device_name, device_text};
-pub use error::{ConfigError, Place};
+pub use error::{ConfigError, Location};
 pub use files::FileError;
 pub use local::{Local, LocalError, LocalProblem, LocalRecord, type_number};
 pub use name::{NameError, wire_name};

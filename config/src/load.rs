@@ -8,7 +8,7 @@ use std::path::Path;
 use toml::de::DeTable;
 
 use crate::check::{Mistake, check};
-use crate::error::{ConfigError, Place};
+use crate::error::{ConfigError, Location};
 use crate::explain::not_toml;
 use crate::gather::{Gathered, gather};
 use crate::limits::{MAX_FILE_BYTES, MAX_MISTAKES};
@@ -22,8 +22,18 @@ impl Config {
     ///
     /// A [`ConfigError`] that names the file, the line and the key, and says what is allowed.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        Self::read(path).and_then(|(config, error)| error.map_or(Ok(config), Err))
+    }
+
+    /// The same, with what could be read in spite of the mistakes.
+    ///
+    /// # Errors
+    ///
+    /// Nothing could be read.
+    pub fn read(path: &Path) -> Result<(Self, Option<ConfigError>), ConfigError> {
         let text = read(path)?;
-        Self::from_toml(&text).map_err(|error| error.in_file(path))
+        let (config, error) = from_text(&text).map_err(|error| error.in_file(path))?;
+        Ok((config, error.map(|error| error.in_file(path))))
     }
 
     /// Reads `text` as TOML and checks every rule.
@@ -32,17 +42,7 @@ impl Config {
     ///
     /// Every mistake found, as a [`ConfigError`] with its line. If the text is no TOML, the first one.
     pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
-        let root = DeTable::parse(text).map_err(|error| not_toml(text, &error))?;
-        let Gathered { config, mut errors, damaged } = gather(text, root);
-        if let Some(config) = &config {
-            let mistakes = check(config, &damaged);
-            errors.extend(mistakes.into_iter().map(|one| unlawful(place_of(text, &one.key), one)));
-        }
-        errors.truncate(MAX_MISTAKES);
-        // What is missing from the whole file comes last.
-        let line = |error: &ConfigError| error.place().and_then(|place| place.line);
-        errors.sort_by_key(|error| line(error).unwrap_or(u32::MAX));
-        ConfigError::of(errors).map_or_else(|| Ok(config.unwrap_or_default()), Err)
+        from_text(text).and_then(|(config, error)| error.map_or(Ok(config), Err))
     }
 
     /// Checks the rules of a configuration that was not read from a text.
@@ -52,12 +52,27 @@ impl Config {
     /// Every rule broken, as a [`ConfigError`] without a line.
     pub fn check(&self) -> Result<(), ConfigError> {
         let mistakes = check(self, &BTreeSet::new()).into_iter();
-        let errors = mistakes.map(|mistake| unlawful(Place::default(), mistake)).collect();
+        let errors = mistakes.map(|mistake| unlawful(Location::default(), mistake)).collect();
         ConfigError::of(errors).map_or(Ok(()), Err)
     }
 }
 
-fn unlawful(place: Place, Mistake { key, problem }: Mistake) -> ConfigError {
+/// What could be read of `text`, and what is wrong with it.
+fn from_text(text: &str) -> Result<(Config, Option<ConfigError>), ConfigError> {
+    let root = DeTable::parse(text).map_err(|error| not_toml(text, &error))?;
+    let Gathered { config, mut errors, damaged } = gather(text, root);
+    if let Some(config) = &config {
+        let mistakes = check(config, &damaged);
+        errors.extend(mistakes.into_iter().map(|one| unlawful(place_of(text, &one.key), one)));
+    }
+    errors.truncate(MAX_MISTAKES);
+    // What is missing from the whole file comes last.
+    let line = |error: &ConfigError| error.place().and_then(|place| place.line);
+    errors.sort_by_key(|error| line(error).unwrap_or(u32::MAX));
+    Ok((config.unwrap_or_default(), ConfigError::of(errors)))
+}
+
+fn unlawful(place: Location, Mistake { key, problem }: Mistake) -> ConfigError {
     ConfigError::Unlawful { place, key, problem: Box::new(problem) }
 }
 
@@ -107,7 +122,7 @@ mod tests {
     #[test]
     fn a_configuration_that_was_built_is_checked_too() {
         let error = Config::default().check().unwrap_err();
-        assert_eq!(error.place(), Some(&Place::default()));
+        assert_eq!(error.place(), Some(&Location::default()));
         assert!(error.to_string().starts_with("2 mistakes:\n`port` is missing"), "{error}");
     }
 

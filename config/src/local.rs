@@ -49,7 +49,7 @@ impl LocalRecord {
     }
 }
 
-/// What is wrong with a local record, and which one it is.
+/// An error in a local record, with the record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("local record `{record}`: {problem}")]
 pub struct LocalError {
@@ -145,8 +145,8 @@ pub(crate) fn is_meta_type(rtype: Rtype) -> bool {
 
 /// `data` read as a zone file has it behind `rtype`, in wire format.
 ///
-/// Only the data is an operator's text here: owner, TTL, class and type of the scanned line are ours,
-/// so nothing written in the other keys can change how the line is read.
+/// Only the data is the operator's text. Owner, TTL, class and type of the scanned line are ours,
+/// so the other keys cannot change how the line is read.
 fn record_data(rtype: Rtype, data: &str) -> Result<Box<[u8]>, LocalProblem> {
     check_one_line(data)?;
     let fail =

@@ -5,22 +5,22 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::error::Place;
+use crate::error::Location;
 
 /// The place that `offset` of `text` is at.
-pub(crate) fn place_at(text: &str, offset: usize) -> Place {
+pub(crate) fn place_at(text: &str, offset: usize) -> Location {
     let before = text.get(..offset).unwrap_or(text);
     let start = before.rfind('\n').map_or(0, |newline| newline + 1);
     let column = number(before[start..].chars().count() + 1);
-    Place { file: None, line: Some(line_at(before)), column: Some(column) }
+    Location { file: None, line: Some(line_at(before)), column: Some(column) }
 }
 
 /// The place of the line on which the key at `path` stands, or of the nearest table around it that
 /// is written at all.
-pub(crate) fn place_of(text: &str, path: &str) -> Place {
+pub(crate) fn place_of(text: &str, path: &str) -> Location {
     let offset = DeTable::parse(text).ok().and_then(|root| offset_of(root.get_ref(), path));
     let line = offset.map(|offset| line_at(text.get(..offset).unwrap_or(text)));
-    Place { file: None, line, column: None }
+    Location { file: None, line, column: None }
 }
 
 /// The path of the innermost key or value that `offset` of `text` belongs to.

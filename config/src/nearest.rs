@@ -1,4 +1,4 @@
-//! What an operator who wrote a word that does not exist probably meant.
+//! The word that an operator probably meant instead of an unknown one.
 
 /// How alike two words must be to be offered, from 0 to 1: one or two slips in a short key.
 const ALIKE: f64 = 0.8;

@@ -81,6 +81,9 @@ pub enum Problem {
     /// A port's address is no address.
     #[error("has mac={0}, which is no MAC address; write six bytes, as in mac=02:00:00:00:00:01")]
     NoMac(String),
+    /// The machine has not what is asked for.
+    #[error("{0}")]
+    Machine(String),
     /// Names of ports and groups become labels.
     #[error("is `{0}`; allowed: 1 to {MAX_NAME} ASCII letters, digits, `-` and `_`")]
     PlainName(String),
@@ -112,7 +115,8 @@ pub enum Problem {
     NotEncrypted,
     /// A name has to be looked up somewhere.
     #[error(
-        "is a name, and nobody is named who knows its address; write bootstrap = [\"192.0.2.53:53\"] in [slowpath], or an address here and the name in `name`"
+        "is a name, and nobody is named who knows its address; \
+         write bootstrap = [\"192.0.2.53:53\"] in [slowpath], or an address here and the name in `name`"
     )]
     NoBootstrap,
     /// The client would be given up before the first resolver is.
@@ -132,7 +136,8 @@ pub enum Problem {
     EmptyGroup(String),
     /// Names that no zone claims would have nobody to be asked.
     #[error(
-        "has nobody in the group `{DEFAULT_GROUP}`, which is asked for all names that no [[forward]] claims; leave `group` out of one, or add a [[forward]] with zone = \".\""
+        "has nobody in the group `{DEFAULT_GROUP}`, which is asked for all names that no [[forward]] claims; \
+         leave `group` out of one, or add a [[forward]] with zone = \".\""
     )]
     NoDefault,
     /// An upstream that would never be asked.
@@ -250,7 +255,8 @@ pub enum Problem {
     BlockedWildcard(String),
     /// RFC 1034 section 3.6.2.
     #[error(
-        "is a CNAME at {name}, where `{other}` stands too; a CNAME must be the only record at its name (RFC 1034), so remove one of the two"
+        "is a CNAME at {name}, where `{other}` stands too; \
+         a CNAME must be the only record at its name (RFC 1034), so remove one of the two"
     )]
     CnameNotAlone {
         /// The owner name.

@@ -1,4 +1,4 @@
-//! Where an upstream resolver listens, and how it is spoken to: `192.0.2.53:53`, `tls://dns.example`.
+//! The address and the protocol of an upstream resolver: `192.0.2.53:53`, `tls://dns.example`.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -28,10 +28,10 @@ pub enum Endpoint {
     Encrypted(Server),
 }
 
-/// A resolver that is spoken to over encrypted connections.
+/// A resolver that is asked over encrypted connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
-    /// What is spoken over them.
+    /// The protocol of these connections.
     pub protocol: Protocol,
     /// Where it is.
     pub host: Host,
@@ -39,7 +39,7 @@ pub struct Server {
     pub port: u16,
 }
 
-/// What is spoken over an encrypted connection.
+/// The protocol of an encrypted connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// DNS over TLS (RFC 7858): `tls://`.

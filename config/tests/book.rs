@@ -30,6 +30,8 @@ fn every_page_is_in_the_table_of_contents() {
     let once: BTreeSet<PathBuf> = listed.iter().map(PathBuf::from).collect();
     assert_eq!(once, pages.into_keys().collect(), "SUMMARY.md (left) and the pages of docs/");
     assert_eq!(once.len(), listed.len(), "SUMMARY.md lists a page twice");
+    // It becomes index.html, but links to it do not.
+    assert!(!listed.iter().any(|page| page.ends_with("README.md")), "call it index.md");
 }
 
 #[test]

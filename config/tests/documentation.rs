@@ -69,6 +69,7 @@ struct Section {
 /// One key of a table.
 struct Row {
     key: String,
+    unit: String,
     default: String,
     bounds: String,
 }
@@ -96,6 +97,27 @@ fn every_key_is_documented_and_no_other() {
             "the keys of {} in the document and the code",
             section.header
         );
+    }
+}
+
+/// A key of a time ends with its unit. A TTL needs none: it is in seconds wherever DNS has it (RFC 1035 section 3.2.1).
+#[test]
+fn every_key_of_a_time_says_its_unit() {
+    let rows: Vec<Row> = sections().into_iter().flat_map(|section| section.rows).collect();
+    assert!(rows.iter().any(|row| row.unit == "seconds"), "the document names units");
+    for Row { key, unit, .. } in rows {
+        let ending = match &*unit {
+            "seconds" if key == "ttl" || key.ends_with("_ttl") => continue,
+            "seconds" => "_seconds",
+            "milliseconds" => "_ms",
+            _ => {
+                let is_time =
+                    ["_ms", "_seconds", "_secs", "_ttl"].iter().any(|it| key.ends_with(it));
+                assert!(!is_time, "{key}: the document does not name its unit");
+                continue;
+            }
+        };
+        assert!(key.ends_with(ending), "{key} is in {unit}: its name has to end with {ending}");
     }
 }
 
@@ -247,11 +269,16 @@ fn sections() -> Vec<Section> {
 /// One line of a table.
 fn row(line: &str) -> Row {
     let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
-    let [key, _type, default, bounds, meaning] = cells[..] else {
+    let [key, kind, default, bounds, meaning] = cells[..] else {
         panic!("five cells are expected in: {line}");
     };
     assert!(meaning.ends_with('.'), "the meaning is a sentence: {line}");
-    Row { key: key.trim_matches('`').into(), default: default.into(), bounds: bounds.into() }
+    Row {
+        key: key.trim_matches('`').into(),
+        unit: kind.split_once(", ").map_or("", |(_, unit)| unit).into(),
+        default: default.into(),
+        bounds: bounds.into(),
+    }
 }
 
 /// The pairs of fenced blocks: what is wrong, and what is said of it.

@@ -1,11 +1,12 @@
-//! What a frame costs on a port that does nothing: the price of the driver interface alone.
+//! The cost of a frame on a port that does nothing: the driver interface alone.
 //!
-//! Three ways through `net_null`, receive a burst and transmit it again:
+//! Receives bursts from `net_null` and transmits them again, in three ways:
+//!
 //! * `c`: DPDK's inline functions behind the C shim, raw mbuf pointers;
 //! * `rust`: the same functions written in Rust over `rte_eth_fp_ops`, raw mbuf pointers;
 //! * `frames`: our `RxQueue` and `TxQueue`, with `Frame`s, as a worker uses them.
 //!
-//! The arguments go to the EAL. Pin it, and give it hugepages or the memory is what is measured:
+//! The arguments go to the EAL. Pin it, and give it hugepages, or the memory is measured:
 //! `taskset -c 1 cargo run --release -p pmdns-nics --example net_null -- --no-pci --in-memory -m 128`
 
 use std::error::Error;

@@ -1,10 +1,11 @@
-//! What a frame pool costs, and who waits at it, by the mempool driver that keeps free frames: run it once with each
+//! The cost of a frame pool, and the waits at it, by the mempool driver that keeps free frames: run it once with each
 //! (docs/adr/0033-free-frames-wait-in-a-lock-free-stack.md).
 //!
 //! * `cached`: bursts of 32 out of a core's cache, as a data core that receives and transmits.
 //! * `refills`: 1,024 frames taken, then given back, so that the cache is refilled from the pool and flushed to it.
 //! * `bare`: a pool without caches: each frame is taken and given back by itself, as by threads that are no data cores.
-//! * `beside`: the same as `refills` on one CPU, while threads without caches do nothing else and preempt each other on the other CPU.
+//! * `beside`: the same as `refills` on one CPU, while threads without caches do nothing else and preempt each other on
+//!   the other CPU.
 //! * `resolving`: the same, but they work between two frames for as long as a miss takes.
 //!
 //! Times are of the thread's own CPU clock: time in which it waits for the CPU does not count, time in which it spins does.

@@ -1,5 +1,6 @@
 //! What the system says of a port's device, before anything is started: is it there, and who drives it.
 
+use std::fmt;
 use std::fs;
 use std::path::Path;
 
@@ -10,44 +11,65 @@ const DRIVERS: [&str; 5] = ["vfio-pci", "uio_pci_generic", "igb_uio", "mlx5_core
 /// DPDK's drivers over an interface that must exist.
 const OVER_AN_INTERFACE: [&str; 3] = ["net_af_xdp", "net_af_packet", "net_pcap"];
 /// Where the kernel shows devices.
-pub const SYS: &str = "/sys";
+pub const ROOT: &str = "/";
 
-/// What is wrong with a device, as far as the files under `sys` say, and what to do. `None`: nothing, or they do not say.
-pub fn doubt(sys: &Path, device: &str) -> Option<String> {
-    match PciAddress::of(device) {
-        Some(address) => doubt_of_pci(sys, address),
-        None => doubt_of_interface(sys, device),
+/// What is wrong with a device, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Doubt {
+    /// It is not there.
+    Missing(String),
+    /// It is there, but a driver has it that DPDK may not be able to share it with.
+    Kept(String),
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Missing(text) | Self::Kept(text)) = self;
+        f.write_str(text)
     }
 }
 
-fn doubt_of_pci(sys: &Path, address: PciAddress) -> Option<String> {
-    let devices = sys.join("bus/pci/devices");
+/// What is wrong with a device, as far as the files of `proc` and `sys` under `root` say. `None`: nothing, or they do
+/// not say.
+pub fn doubt(root: &Path, device: &str) -> Option<Doubt> {
+    match PciAddress::of(device) {
+        Some(address) => doubt_of_pci(root, address),
+        None => doubt_of_interface(root, device),
+    }
+}
+
+fn doubt_of_pci(root: &Path, address: PciAddress) -> Option<Doubt> {
+    let devices = root.join("sys/bus/pci/devices");
     if !devices.exists() {
         return None;
     }
     let device = devices.join(address.to_string());
     if !device.exists() {
-        return Some(format!("this machine has no PCI device {address} (`lspci -D` lists them)"));
+        let text = format!("this machine has no PCI device {address} (`lspci -D` lists them)");
+        return Some(Doubt::Missing(text));
     }
     let bind = format!("bind it: `dpdk-devbind.py -b vfio-pci {address}`");
     let Ok(driver) = fs::read_link(device.join("driver")) else {
-        return Some(format!("the PCI device {address} is bound to no driver; {bind}"));
+        let text = format!("the PCI device {address} is bound to no driver; {bind}");
+        return Some(Doubt::Kept(text));
     };
     let driver = driver.file_name()?.to_string_lossy();
     if DRIVERS.contains(&&*driver) {
         return None;
     }
-    Some(format!("the PCI device {address} is bound to `{driver}`, which keeps it; {bind}"))
+    let text = format!("the PCI device {address} is bound to `{driver}`, which keeps it; {bind}");
+    Some(Doubt::Kept(text))
 }
 
-fn doubt_of_interface(sys: &Path, device: &str) -> Option<String> {
+fn doubt_of_interface(root: &Path, device: &str) -> Option<Doubt> {
     let interface = device.split(',').find_map(|option| option.strip_prefix("iface="))?;
     let needs_one = OVER_AN_INTERFACE.iter().any(|driver| device.starts_with(driver));
-    let interfaces = sys.join("class/net");
-    // An interface's name is one folder's.
-    let is_there = !interface.contains('/') && interfaces.join(interface).exists();
-    (needs_one && interfaces.exists() && !is_there)
-        .then(|| format!("there is no interface `{interface}` here (`ip link` lists them)"))
+    // Those of the network namespace we are in, which those under /sys need not be.
+    let interfaces = fs::read_to_string(root.join("proc/self/net/dev")).ok()?;
+    let mut names = interfaces.lines().filter_map(|line| line.split_once(':'));
+    let is_there = names.any(|(name, _)| name.trim() == interface);
+    let text = || format!("there is no interface `{interface}` here (`ip link` lists them)");
+    (needs_one && !is_there).then(|| Doubt::Missing(text()))
 }
 
 #[cfg(test)]
@@ -56,10 +78,10 @@ mod tests {
 
     use super::*;
 
-    /// A `/sys` with one NIC that vfio-pci drives, one that the kernel does, one that nobody does, and an interface.
-    fn sys(name: &str) -> std::path::PathBuf {
-        let sys = std::env::temp_dir().join(format!("pmdns-sys-{name}-{}", std::process::id()));
-        let pci = sys.join("bus/pci/devices");
+    /// A root with one NIC that vfio-pci drives, one that the kernel does, one that nobody does, and an interface.
+    fn root(name: &str) -> std::path::PathBuf {
+        let root = std::env::temp_dir().join(format!("pmdns-root-{name}-{}", std::process::id()));
+        let pci = root.join("sys/bus/pci/devices");
         for (address, driver) in [
             ("0000:01:00.0", Some("vfio-pci")),
             ("0000:02:00.0", Some("e1000e")),
@@ -70,14 +92,16 @@ mod tests {
                 symlink(format!("../drivers/{driver}"), pci.join(address).join("driver")).unwrap();
             }
         }
-        fs::create_dir_all(sys.join("class/net/eth0")).unwrap();
-        sys
+        fs::create_dir_all(root.join("proc/self/net")).unwrap();
+        let interfaces = "Inter-|   Receive\n face |bytes\n    lo: 1 2\n  eth0: 3 4\n";
+        fs::write(root.join("proc/self/net/dev"), interfaces).unwrap();
+        root
     }
 
     #[test]
     fn bound_low_devices_are_looked_at_before_anything_starts() {
-        let sys = sys("looks");
-        let doubt = |device: &str| doubt(&sys, device);
+        let root = root("looks");
+        let doubt = |device: &str| doubt(&root, device);
         for fine in
             ["01:00.0", "net_af_xdp0,iface=eth0", "net_tap0,iface=pm0", "replay", "net_null0"]
         {
@@ -93,10 +117,11 @@ mod tests {
             ("net_af_packet0,iface=eth1", "no interface `eth1`"),
             ("net_af_xdp0,iface=../net/eth0,start_queue=0", "no interface"),
         ] {
-            let told = doubt(device).unwrap_or_default();
-            assert!(told.contains(words), "{device}: {told}");
+            let told = doubt(device).unwrap();
+            assert!(told.to_string().contains(words), "{device}: {told}");
+            assert_eq!(matches!(told, Doubt::Missing(_)), words.starts_with("no "), "{told:?}");
         }
         assert_eq!(doubt_of_pci(Path::new("/nowhere"), PciAddress::of("01:00.0").unwrap()), None);
-        fs::remove_dir_all(&sys).unwrap();
+        fs::remove_dir_all(&root).unwrap();
     }
 }

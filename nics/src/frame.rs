@@ -56,16 +56,16 @@ const UDP_VERIFIED: u8 = 1 << 2;
 const OFFLOAD: u8 = 1 << 3;
 const OFFLOAD_V6: u8 = 1 << 4;
 
-// SAFETY: a frame is the only owner of its buffer (`Frame::new` demands it), it has no interior
-// mutability, and both pools accept buffers back from any thread.
+// SAFETY: a frame is the only owner of its buffer (`Frame::new` demands it). It has no interior
+// mutability. Both pools accept buffers back from any thread.
 unsafe impl Send for Frame {}
 
 impl Frame {
     /// A frame over a driver's buffer.
     ///
     /// # Safety
-    /// `handle` must be a live buffer of the named origin that nobody else will use or free while the
-    /// frame lives; `data` must point at `room` initialised bytes inside it, `len <= room`.
+    /// `handle` must be a live buffer of the named origin. Nobody else may use or free it while the
+    /// frame lives. `data` must point at `room` initialised bytes inside it, `len <= room`.
     #[inline]
     pub(crate) unsafe fn new(
         origin: Origin,

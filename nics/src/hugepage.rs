@@ -1,7 +1,7 @@
 //! One piece of memory on huge pages, taken at start and never again: what the cache lives in.
 //!
-//! The memory is zero, all of it is in place when [`Arena::new`] returns, and it is seen as words that
-//! many threads may read while one writes. If there are no huge pages it comes on normal ones, with a
+//! The memory is zero, and all of it is in place when [`Arena::new`] returns. It is a slice of words that
+//! many threads may read while one writes. Without huge pages it is on normal ones, with a
 //! warning that says how to reserve them.
 
 use std::ptr::NonNull;

@@ -3,6 +3,7 @@
 //! A driver opens a port and hands out its queues as values: an [`RxQueue`] or a [`TxQueue`] belongs to
 //! the one core that polls it. What it moves are [`Frame`]s. Nothing here knows DNS.
 
+pub mod counters;
 pub mod device;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
@@ -18,8 +19,8 @@ pub use frame::{Burst, Frame, MAX_BURST, TooLong, Verified, release};
 pub use heap::{FRAME_ROOM, HeapPool};
 pub use thread::{DataThread, ThreadError, adopt_data_thread};
 
-/// Frames that each core keeps at hand of a DPDK pool, at most one and a half times as many; a pool needs that
-/// much more than what is in use.
+/// Frames of a DPDK pool that each core caches; it may hold one and a half times as many. A pool needs that
+/// many frames beyond those in use.
 pub const POOL_CACHE_FRAMES: u32 = 256;
 
 /// A receive queue of a port.
@@ -53,7 +54,7 @@ pub struct PortPlan {
     pub tx_queues: u16,
 }
 
-/// A started port: what a driver tells of it while its queues are polled elsewhere.
+/// A started port: its facts and counters, while its queues are polled elsewhere.
 pub trait Nic: Send {
     /// What the port is and can do.
     fn facts(&self) -> &PortFacts;
@@ -85,7 +86,7 @@ pub trait Nic: Send {
     fn close(self: Box<Self>);
 }
 
-/// What a port is and can do; found out before it starts, so that a topology can be planned.
+/// The kind and the capabilities of a port, known before it starts. The topology is planned from them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortFacts {
     /// The name it has in the config.
@@ -112,25 +113,26 @@ pub struct PortFacts {
     pub numa_node: Option<u32>,
 }
 
-/// A port's own counters, since it started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PortStats {
-    /// Frames received.
-    pub rx_frames: u64,
-    /// Bytes received.
-    pub rx_bytes: u64,
-    /// Frames the port lost because no queue had room for them.
-    pub rx_missed: u64,
-    /// Frames received damaged.
-    pub rx_errors: u64,
-    /// Frames lost because the pool had no buffer.
-    pub rx_no_buffer: u64,
-    /// Frames sent.
-    pub tx_frames: u64,
-    /// Bytes sent.
-    pub tx_bytes: u64,
-    /// Frames the port could not send.
-    pub tx_errors: u64,
+counters! {
+    /// A port's own counters, since it started.
+    PortStats {
+        /// Frames received.
+        rx_frames: counter,
+        /// Bytes received.
+        rx_bytes: counter,
+        /// Frames the port lost because no queue had room for them.
+        rx_missed: counter,
+        /// Frames received damaged.
+        rx_errors: counter,
+        /// Frames lost because the pool had no buffer.
+        rx_no_buffer: counter,
+        /// Frames sent.
+        tx_frames: counter,
+        /// Bytes sent.
+        tx_bytes: counter,
+        /// Frames the port could not send.
+        tx_errors: counter,
+    }
 }
 
 /// Where fresh frames come from. Cloning it gives another handle to the same pool.

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use pmdns_resolver::counters;
-use pmdns_resolver::counters::count;
+use pmdns_nics::counters;
+use pmdns_nics::counters::count;
 
 counters! {
     /// What was counted of a listener's connections.
@@ -19,11 +19,11 @@ counters! {
     /// The counters of a listener's connections, read at one time.
     ConnectionSnapshot {
         /// Connections that were served.
-        accepted,
+        accepted: counter,
         /// Of these, those that had to make place: they said nothing, or did not read.
-        evicted,
+        evicted: counter,
         /// Connections that were closed at once: no place, or no right to connect.
-        refused,
+        refused: counter,
     }
 }
 
@@ -75,7 +75,7 @@ enum State {
 }
 
 #[derive(Debug)]
-struct Place<P, H> {
+struct HeldPlace<P, H> {
     number: u64,
     peer: P,
     state: State,
@@ -88,7 +88,7 @@ struct Place<P, H> {
 struct Admission<P, H> {
     bounds: Bounds,
     /// In the order in which they came.
-    places: Vec<Place<P, H>>,
+    places: Vec<HeldPlace<P, H>>,
     next: u64,
 }
 
@@ -114,18 +114,18 @@ impl<P: PartialEq, H> Admission<P, H> {
         let is_over = own >= self.bounds.per_peer;
         let is_full = self.places.len() >= self.bounds.places;
         if is_over || is_full {
-            let among = |place: &Place<P, H>| !is_over || place.peer == peer;
+            let among = |place: &HeldPlace<P, H>| !is_over || place.peer == peer;
             let Some(index) = self.dispensable(now, among) else { return Admitted::Refused };
             self.places.remove(index);
         }
         let number = self.next;
         self.next += 1;
-        self.places.push(Place { number, peer, state: State::Asking, _hold: hold });
+        self.places.push(HeldPlace { number, peer, state: State::Asking, _hold: hold });
         if is_over || is_full { Admitted::Instead(number) } else { Admitted::Free(number) }
     }
 
     /// Who has to make place first.
-    fn dispensable(&self, now: Instant, among: impl Fn(&Place<P, H>) -> bool) -> Option<usize> {
+    fn dispensable(&self, now: Instant, among: impl Fn(&HeldPlace<P, H>) -> bool) -> Option<usize> {
         let first = |is_due: &dyn Fn(State) -> bool| {
             self.places.iter().position(|place| among(place) && is_due(place.state))
         };

@@ -58,7 +58,7 @@ impl Clock {
     }
 
     /// The same clock, which counts seconds from this one.
-    pub fn counting_from(self, first_second: u32) -> Self {
+    pub fn with_first_second(self, first_second: u32) -> Self {
         Self { first_second, ..self }
     }
 
@@ -164,14 +164,14 @@ mod tests {
         assert_eq!(clock.ticks_of(Duration::from_millis(3)), 6_000_000);
         assert_eq!(clock.duration_of(6_000_000), Duration::from_millis(3));
         assert_eq!(clock.context(4_999_999_999).seconds, 2);
-        assert_eq!(clock.counting_from(FIRST_SECOND).context(4_999_999_999).seconds, 604_802);
+        assert_eq!(clock.with_first_second(FIRST_SECOND).context(4_999_999_999).seconds, 604_802);
     }
 
     #[test]
     #[cfg(debug_assertions)]
     fn a_stepped_clock_goes_on_only_when_it_is_told_to() {
         let time = SteppedTime::default();
-        let clock = Clock::stepped(time).counting_from(5);
+        let clock = Clock::stepped(time).with_first_second(5);
         assert_eq!((clock.now(), clock.context(clock.now()).seconds), (0, 5));
         time.advance(Duration::from_millis(2_500));
         assert_eq!(clock.duration_of(clock.now()), Duration::from_millis(2_500));

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pmdns_config::StageName;
+use pmdns_nics::counters;
 use pmdns_stages::cookie::CookieCounts;
 use pmdns_stages::{Exits, Step};
 
@@ -11,68 +12,50 @@ use crate::latency::{Latencies, Latency, PublishedLatencies};
 use crate::line::Line;
 use crate::station::Meter;
 
-/// Declares [`Tally`] and the order its fields are published in.
-macro_rules! tally {
-    ($($(#[doc = $text:literal])* $field:ident,)*) => {
-        /// What one worker has counted besides its stations and links.
-        #[derive(Clone, Debug, Default, PartialEq, Eq)]
-        pub struct Tally { $($(#[doc = $text])* pub $field: u64,)* }
-
-        impl Tally {
-            /// How many counters there are.
-            const COUNT: usize = [$(stringify!($field)),*].len();
-
-            /// The counters in order, with their names and meanings.
-            pub fn named(&self) -> [(&'static str, u64, &'static str); Self::COUNT] {
-                [$((stringify!($field), self.$field, concat!($($text,)*)),)*]
-            }
-
-            fn from_values(mut values: impl Iterator<Item = u64>) -> Self {
-                Self { $($field: values.next().unwrap_or(0),)* }
-            }
-        }
-    };
-}
-
-tally! {
-    /// Frames made here: the slow path's answers, and announcements.
-    made,
-    /// Frames made to announce addresses, and to report multicast groups.
-    announced,
-    /// Packets that went to the slow path.
-    slow_path,
-    /// Frames for this host but not for us.
-    exceptions,
-    /// Packets dropped by a stage, whatever the reason.
-    dropped,
-    /// Packets dropped because the ring to the slow path was full.
-    miss_full,
-    /// Packets dropped because most of what was in the ring to the slow path came from their client prefix.
-    miss_share,
-    /// Clients told with SERVFAIL that there was no room in the ring to the slow path.
-    miss_told,
-    /// Queries and pings over a rate limit that a dry run has let pass.
-    dry_run_passed,
-    /// Cookies from clients that were right.
-    cookies_right,
-    /// Cookies from clients that were wrong: forged, too old, or another address's.
-    cookies_wrong,
-    /// Cookies from clients that had none of ours yet.
-    cookies_new,
-    /// Answers that were BADCOOKIE.
-    cookies_refused,
-    /// Notes of hits lost because the slow path did not take them in time.
-    notes_lost,
-    /// Poll-loop turns that found work.
-    busy_turns,
-    /// Poll-loop turns that found none.
-    idle_turns,
-    /// Ticks spent in turns that found work.
-    busy_ticks,
-    /// Ticks spent in turns that found none.
-    idle_ticks,
-    /// Ticks spent on publishing these counters and exchanging rules.
-    housekeeping_ticks,
+counters! {
+    /// What one worker has counted besides its stations and links.
+    Tally {
+        /// Frames made here: the slow path's answers, and announcements.
+        made: counter,
+        /// Frames made to announce addresses, and to report multicast groups.
+        announced: counter,
+        /// Packets that went to the slow path.
+        slow_path: counter,
+        /// Frames for this host but not for us.
+        exceptions: counter,
+        /// Packets dropped by a stage, whatever the reason.
+        dropped: counter,
+        /// Packets dropped because the ring to the slow path was full.
+        miss_full: counter,
+        /// Packets dropped because most of what was in the ring to the slow path came from their client prefix.
+        miss_share: counter,
+        /// Clients told with SERVFAIL that there was no room in the ring to the slow path.
+        miss_told: counter,
+        /// Queries and pings over a rate limit that a dry run has let pass.
+        dry_run_passed: counter,
+        /// Cookies from clients that were right.
+        cookies_right: counter,
+        /// Cookies from clients that were wrong: forged, too old, or another address's.
+        cookies_wrong: counter,
+        /// Cookies from clients that had none of ours yet.
+        cookies_new: counter,
+        /// Answers that were BADCOOKIE.
+        cookies_refused: counter,
+        /// Notes of hits lost because the slow path did not take them in time.
+        notes_lost: counter,
+        /// Poll-loop turns that found work.
+        busy_turns: counter,
+        /// Poll-loop turns that found none.
+        idle_turns: counter,
+        /// Ticks spent in turns that found work.
+        busy_ticks: counter,
+        /// Ticks spent in turns that found none.
+        idle_ticks: counter,
+        /// Ticks spent on publishing these counters and exchanging rules.
+        housekeeping_ticks: counter,
+        /// The clock when these counters were published.
+        published_ticks: gauge,
+    }
 }
 
 impl Tally {
@@ -93,6 +76,33 @@ pub struct Flow {
     pub refused: u64,
 }
 
+/// Work on whole bursts, beside the stations: batches in which there was some, and ticks spent on them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Handling {
+    /// Batches.
+    pub batches: u64,
+    /// Ticks.
+    pub ticks: u64,
+}
+
+impl Handling {
+    /// Counts a batch that took so many ticks.
+    #[inline]
+    pub fn count(&mut self, ticks: u64) {
+        self.batches += 1;
+        self.ticks += ticks;
+    }
+}
+
+/// What a worker does before and behind its stretch of the line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ends {
+    /// Taking packets from RX queues and rings.
+    pub receive: Handling,
+    /// Giving frames to TX queues.
+    pub transmit: Handling,
+}
+
 /// A worker's links, in the order in which it publishes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
@@ -108,8 +118,10 @@ pub enum Link {
 
 /// Values of one station in a published table.
 const METER_VALUES: usize = 2 + Step::COUNT;
+/// Values of [`Ends`].
+const END_VALUES: usize = 4;
 /// Values of a published table without the links.
-const VALUES: usize = Tally::COUNT + StageName::COUNT * METER_VALUES;
+const VALUES: usize = Tally::COUNT + END_VALUES + StageName::COUNT * METER_VALUES;
 
 /// A worker's counters as last published.
 #[derive(Debug)]
@@ -123,8 +135,10 @@ pub struct Published {
 /// A worker's counters, read at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Everything but the stations and links.
+    /// Everything but what follows.
     pub tally: Tally,
+    /// The driver's work.
+    pub ends: Ends,
     /// The stations, in line order.
     pub meters: [Meter; StageName::COUNT],
     /// The queues and rings.
@@ -149,17 +163,20 @@ impl Published {
     pub fn publish(
         &self,
         tally: &Tally,
+        ends: &Ends,
         line: &Line,
         flows: impl Iterator<Item = Flow>,
         latency: &Latency,
     ) {
         self.latencies.publish(latency);
-        let tally = tally.named().map(|(_, value, _)| value);
         let meters = line.meters();
         let meters = meters.iter().flat_map(|meter| {
             [meter.batches, meter.ticks].into_iter().chain(*meter.exits.counts())
         });
-        for (slot, value) in self.values.iter().zip(tally.into_iter().chain(meters)) {
+        let Ends { receive, transmit } = ends;
+        let ends = [receive.batches, receive.ticks, transmit.batches, transmit.ticks];
+        let values = tally.values().into_iter().chain(ends).chain(meters);
+        for (slot, value) in self.values.iter().zip(values) {
             slot.store(value, Ordering::Relaxed);
         }
         for ([passed, refused], flow) in self.flows.iter().zip(flows) {
@@ -172,6 +189,11 @@ impl Published {
     pub fn read(&self) -> Counters {
         let mut values = self.values.iter().map(|value| value.load(Ordering::Relaxed));
         let tally = Tally::from_values(values.by_ref().take(Tally::COUNT));
+        let mut handling = || {
+            let mut next = || values.next().unwrap_or(0);
+            Handling { batches: next(), ticks: next() }
+        };
+        let ends = Ends { receive: handling(), transmit: handling() };
         let meters = std::array::from_fn(|_| {
             let mut next = || values.next().unwrap_or(0);
             let (batches, ticks) = (next(), next());
@@ -182,7 +204,7 @@ impl Published {
             refused: refused.load(Ordering::Relaxed),
         });
         let links = self.links.iter().copied().zip(flows).collect();
-        Counters { tally, meters, links, latencies: self.latencies.read() }
+        Counters { tally, ends, meters, links, latencies: self.latencies.read() }
     }
 }
 

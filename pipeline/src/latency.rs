@@ -19,7 +19,9 @@ pub enum Class {
     Hit,
     /// The slow path.
     Miss,
-    /// Anything else: local data, a refusal, an ARP reply.
+    /// A rule: local data, a blocked name.
+    Local,
+    /// Anything else: a refusal, an ARP reply.
     Other,
 }
 
@@ -50,12 +52,16 @@ impl Class {
     /// How many classes there are.
     pub const COUNT: usize = Self::ALL.len();
     /// Every class, in the order of the histograms.
-    pub const ALL: [Self; 3] = [Self::Hit, Self::Miss, Self::Other];
+    pub const ALL: [Self; 4] = [Self::Hit, Self::Miss, Self::Local, Self::Other];
 
     /// The class of a packet that the line itself answers so.
     #[inline]
     pub fn of(answer: Answer) -> Self {
-        if matches!(answer, Answer::Cached(_)) { Self::Hit } else { Self::Other }
+        match answer {
+            Answer::Cached(_) => Self::Hit,
+            Answer::Local(_) | Answer::Fixed(_) => Self::Local,
+            Answer::None | Answer::Rcode(_) | Answer::Truncated => Self::Other,
+        }
     }
 
     /// The name used in reports.
@@ -63,6 +69,7 @@ impl Class {
         match self {
             Self::Hit => "hit",
             Self::Miss => "miss",
+            Self::Local => "local",
             Self::Other => "other",
         }
     }
@@ -148,11 +155,11 @@ mod tests {
         latency.note(Class::Miss, 40, &clock);
         assert_eq!(latency.runs.len(), 2);
         latency.settle(140, 0);
-        assert_eq!(counts(&latency), [2, 1, 1]);
+        assert_eq!(counts(&latency), [2, 1, 0, 1]);
         assert_eq!(latency.histograms.of(Class::Hit).sum(), 80);
         assert_eq!(latency.histograms.of(Class::Miss).max(), 100);
         latency.settle(999, 0);
-        assert_eq!(counts(&latency), [2, 1, 1], "recorded once");
+        assert_eq!(counts(&latency), [2, 1, 0, 1], "recorded once");
     }
 
     #[test]
@@ -161,10 +168,10 @@ mod tests {
         (0..5).for_each(|_| latency.note(Class::Hit, 10, &clock));
         (0..3).for_each(|_| latency.note(Class::Miss, 20, &clock));
         latency.settle(50, 4);
-        assert_eq!(counts(&latency), [4, 0, 0], "the newest were refused");
+        assert_eq!(counts(&latency), [4, 0, 0, 0], "the newest were refused");
         latency.note(Class::Hit, 60, &clock);
         latency.settle(70, 4);
-        assert_eq!(counts(&latency), [5, 0, 0], "each refusal counts once");
+        assert_eq!(counts(&latency), [5, 0, 0, 0], "each refusal counts once");
     }
 
     #[test]
@@ -172,6 +179,6 @@ mod tests {
         let (mut latency, clock) = (Latency::default(), Clock::start());
         (0..200).for_each(|tick| latency.note(Class::Miss, tick, &clock));
         latency.settle(clock.now(), 0);
-        assert_eq!(counts(&latency), [0, 200, 0]);
+        assert_eq!(counts(&latency), [0, 200, 0, 0]);
     }
 }

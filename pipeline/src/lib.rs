@@ -13,6 +13,8 @@ pub mod histogram;
 mod idler;
 pub mod latency;
 pub mod line;
+pub mod log;
+pub mod machine;
 mod miss_rings;
 pub mod occupancy;
 pub mod ports;

@@ -7,71 +7,115 @@
 //! A packet only ever goes down: to the next stage that wants it, out of the port, to the slow path, or
 //! nowhere. One core may man the whole line or a stretch of it; a stage cannot tell the difference.
 
-use pmdns_config::{StageName, Stretch};
+use std::sync::Arc;
+
+use pmdns_config::Config;
 use pmdns_nics::{Burst, FramePool};
-use pmdns_stages::acl::Acl;
-use pmdns_stages::cache::Sampler;
-use pmdns_stages::cookie::CookieCounts;
+use pmdns_stages::Tick;
+use pmdns_stages::acl::{Acl, Dropped};
+use pmdns_stages::cache::{Cache, Retention, Sampler};
+use pmdns_stages::cookie::{CookieCounts, Cookies};
 use pmdns_stages::encode::Encode;
+use pmdns_stages::fixed::FixedAnswers;
 use pmdns_stages::lookup::Lookup;
 use pmdns_stages::neighbor::Neighbor;
 use pmdns_stages::parse::Parse;
-use pmdns_stages::policy::Policy;
-use pmdns_stages::ratelimit::RateLimit;
-use pmdns_stages::{Batch, Context, Stage, Tick};
+use pmdns_stages::policy::{Policy, Ruleset};
+use pmdns_stages::ports::Ports;
+use pmdns_stages::ratelimit::{Limiter, RateLimit};
 
 use crate::rules::LineRules;
-use crate::station::{Lap, Meter, Station};
+use crate::station::line;
 
-/// The stretch of the line that one core mans. The other stations are manned elsewhere.
-#[derive(Debug)]
-pub struct Line {
-    parse: Station<Parse>,
-    neighbor: Station<Neighbor>,
-    acl: Station<Acl>,
-    ratelimit: Station<RateLimit>,
-    lookup: Station<Lookup>,
-    policy: Station<Policy>,
-    encode: Station<Encode>,
+line! {
+    /// Is it for us, is it DNS, what does it ask.
+    parse: Parse,
+    /// ARP, neighbour discovery and ping.
+    neighbor: Neighbor,
+    /// Who may ask.
+    acl: Acl,
+    /// How fast.
+    ratelimit: RateLimit,
+    /// Cached answers.
+    lookup: Lookup,
+    /// Local records and blocked names.
+    policy: Policy,
+    /// The answer itself.
+    encode: Encode,
+}
+
+/// What stages are made of.
+#[derive(Clone)]
+pub struct StageParts<'c> {
+    /// What the operator says.
+    pub config: &'c Config,
+    /// Our addresses.
+    pub ports: Ports,
+    /// Where answers are kept.
+    pub cache: Arc<Cache>,
+    /// What names are judged by.
+    pub rules: Arc<Ruleset>,
+    /// What clients' cookies are checked with, if they are.
+    pub cookies: Option<Cookies>,
+    /// Ticks of the clock, for rates.
+    pub ticks_per_second: u64,
+}
+
+impl Stages {
+    /// One of each stage.
+    pub fn new(parts: StageParts<'_>) -> Self {
+        let StageParts { config, ports, cache, rules, cookies, ticks_per_second } = parts;
+        let seed = cache.seed();
+        let misses = Limiter::of_misses(&config.ratelimit, ticks_per_second, seed);
+        let errors = Limiter::of_error_replies(&config.ratelimit, ticks_per_second, seed);
+        let fixed = Arc::new(FixedAnswers::new(&config.answers));
+        Self {
+            parse: Parse::new(Arc::clone(&ports), seed)
+                .with_cookies(cookies)
+                .with_subnet_policy(config.client_subnet.policy)
+                .with_fixed_answers(Arc::clone(&fixed))
+                .with_dropped(Dropped::new(config)),
+            neighbor: Neighbor::new(Arc::clone(&ports), ticks_per_second, seed)
+                .with_limit(errors.clone()),
+            acl: Acl::new(config, &rules),
+            ratelimit: RateLimit::new(&config.ratelimit, ticks_per_second, seed),
+            lookup: Lookup::new(Arc::clone(&cache), Arc::clone(&rules))
+                .with_samples(Retention::of(config).needs_hits()),
+            policy: Policy::new(Arc::clone(&rules), seed)
+                .with_limit(misses)
+                .with_fixed_answers(&fixed),
+            encode: Encode::new(cache, rules, ports, config.answers.max_udp_size)
+                .with_fixed_answers(fixed, config.answers.nsid.as_deref())
+                .with_limit(errors),
+        }
+    }
 }
 
 impl Line {
-    /// Takes every packet of the batch as far down the line as this core's stretch goes.
-    #[inline]
-    pub fn process(&mut self, batch: &mut Batch, context: &Context, lap: &mut Lap) {
-        self.parse.run(batch, context, lap);
-        self.neighbor.run(batch, context, lap);
-        self.acl.run(batch, context, lap);
-        self.ratelimit.run(batch, context, lap);
-        self.lookup.run(batch, context, lap);
-        self.policy.run(batch, context, lap);
-        self.encode.run(batch, context, lap);
-    }
-
-    /// Exchanges the rules that the stages of this stretch have for others.
-    pub fn exchange(&mut self, rules: &mut LineRules) {
+    /// Swaps the rules that the stages of this stretch have for others.
+    pub fn swap_rules(&mut self, rules: &mut LineRules) {
         if let Some(parse) = self.parse.stage_mut() {
-            parse.exchange(&mut rules.dropped);
+            parse.swap_rules(&mut rules.dropped);
         }
         if let Some(neighbor) = self.neighbor.stage_mut() {
-            neighbor.limiter().exchange(&mut rules.pings);
+            neighbor.limiter().swap_rules(&mut rules.pings);
         }
         if let Some(acl) = self.acl.stage_mut() {
             std::mem::swap(acl, &mut rules.acl);
         }
         if let Some(ratelimit) = self.ratelimit.stage_mut() {
-            ratelimit.limiter().exchange(&mut rules.queries);
+            ratelimit.limiter().swap_rules(&mut rules.queries);
         }
         if let Some(lookup) = self.lookup.stage_mut() {
-            lookup.exchange(&mut rules.lookup);
+            lookup.swap_rules(&mut rules.lookup);
         }
         if let Some(policy) = self.policy.stage_mut() {
-            policy.exchange(&mut rules.policy);
-            policy.limiter().exchange(&mut rules.misses);
+            policy.swap_rules(&mut rules.policy);
+            policy.limiter().swap_rules(&mut rules.misses);
         }
         if let Some(encode) = self.encode.stage_mut() {
-            encode.exchange(&mut rules.encode);
-            encode.limiter().exchange(&mut rules.errors);
+            encode.swap_rules(&mut rules.encode);
+            encode.limiter().swap_rules(&mut rules.errors);
         }
     }
 
@@ -107,55 +151,5 @@ impl Line {
     /// Where lookup takes notes of hits, if it is manned here and anybody wants them.
     pub fn sampler(&mut self) -> Option<&mut Sampler> {
         self.lookup.stage_mut()?.sampler()
-    }
-
-    /// What each station has counted, in line order.
-    pub fn meters(&self) -> [&Meter; StageName::COUNT] {
-        [
-            self.parse.meter(),
-            self.neighbor.meter(),
-            self.acl.meter(),
-            self.ratelimit.meter(),
-            self.lookup.meter(),
-            self.policy.meter(),
-            self.encode.meter(),
-        ]
-    }
-}
-
-/// One of each stage, to be put on as many lines as there are cores.
-#[derive(Clone, Debug)]
-pub struct Stages {
-    /// Is it for us, is it DNS, what does it ask.
-    pub parse: Parse,
-    /// ARP, neighbour discovery and ping.
-    pub neighbor: Neighbor,
-    /// Who may ask.
-    pub acl: Acl,
-    /// How fast.
-    pub ratelimit: RateLimit,
-    /// Cached answers.
-    pub lookup: Lookup,
-    /// Local records and blocked names.
-    pub policy: Policy,
-    /// The answer itself.
-    pub encode: Encode,
-}
-
-impl Stages {
-    /// The line of a core that mans `stretch`.
-    pub fn man(&self, stretch: Stretch) -> Line {
-        fn station<S: Stage + Clone>(stretch: Stretch, stage: &S) -> Station<S> {
-            Station::new(stretch.contains(S::NAME).then(|| stage.clone()))
-        }
-        Line {
-            parse: station(stretch, &self.parse),
-            neighbor: station(stretch, &self.neighbor),
-            acl: station(stretch, &self.acl),
-            ratelimit: station(stretch, &self.ratelimit),
-            lookup: station(stretch, &self.lookup),
-            policy: station(stretch, &self.policy),
-            encode: station(stretch, &self.encode),
-        }
     }
 }

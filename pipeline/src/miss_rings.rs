@@ -8,7 +8,7 @@ use pmdns_stages::packet::MAX_BATCH;
 use pmdns_stages::ratelimit::ClientPrefixes;
 use pmdns_stages::wire::dns::Rcode;
 use pmdns_stages::wire::edns::ExtendedError;
-use pmdns_stages::{Answer, Batch, Context, Packet, StageName, Step};
+use pmdns_stages::{Answer, Batch, Context, Packet, Step};
 
 use crate::counters::Tally;
 use crate::ring::RingSender;
@@ -69,7 +69,7 @@ impl MissRings {
                 if self.refusals.may_tell(prefix, context.seconds) {
                     packet.answer = Answer::Rcode(Rcode::SERVFAIL);
                     packet.extended_error = Some(ExtendedError::NOT_READY);
-                    packet.step = Step::at(StageName::Encode);
+                    packet.step = Step::ANSWER;
                     tally.miss_told += 1;
                 } else if shares.is_full() {
                     tally.miss_full += 1;

@@ -1,9 +1,10 @@
 //! Shares of a ring: which client prefixes the values that wait in it came from, as the sending core knows it.
 //!
-//! A pure count, written by one core only. Each value that is pushed leaves a note; how many have been popped, the ring itself tells, and so
-//! many notes are taken back. Prefixes are counted in two rows of cells by different bits of their hashes, and the lesser
-//! count holds: it is too high only for a prefix that meets a heavy one in both. Every step takes the same time, and nothing
-//! is allocated after the start. docs/adr/0025-shares-by-client-prefix.md says why a share is as it is.
+//! A pure count, written by one core only. Each value that is pushed leaves a note; how many have been popped, the ring
+//! itself tells, and so many notes are taken back. Prefixes are counted in two rows of cells by different bits of their
+//! hashes, and the lesser count holds: it is too high only for a prefix that meets a heavy one in both. Every step
+//! takes the same time, and nothing is allocated after the start. docs/adr/0025-shares-by-client-prefix.md says why a
+//! share is as it is.
 
 /// Cells in a row; a power of two.
 const CELLS: usize = 4096;

@@ -6,19 +6,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pmdns_config::{ByteSize, Config};
+use pmdns_nics::device::Doubt;
 use pmdns_nics::dpdk::{self, Eal, Mempool};
 use pmdns_nics::hugepage::ArenaReport;
 use pmdns_nics::{FramePool, Nic};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::admission::{ConnectionReport, ConnectionSnapshot};
-use crate::control::errand::Errands;
+use crate::control::cache_jobs::CacheJobs;
 use crate::control::metrics::server::{MetricsError, MetricsListener, MetricsServer};
 use crate::control::reload::{Reloader, describe};
 use crate::control::report::Report;
 use crate::control::request::Request;
 use crate::control::socket::{ControlSocket, SocketError};
 use crate::engine::{Engine, EngineError};
+use crate::machine::{Machine, missing_device};
 use crate::ports::PortWatch;
 use crate::privileges::{self, Places};
 use crate::snapshot::Keeper;
@@ -46,6 +48,9 @@ pub enum RunError {
     /// A port.
     #[error(transparent)]
     Port(#[from] dpdk::PortError),
+    /// A port's device is not there.
+    #[error("port {0}: {1}")]
+    Device(String, Doubt),
     /// The plan.
     #[error(transparent)]
     Topology(#[from] TopologyError),
@@ -70,11 +75,15 @@ pub enum RunError {
 /// SIGHUP has the rules read anew.
 pub fn run(config: &Config, path: &Path) -> Result<Report, RunError> {
     // Asked first: the environment would narrow the answer to its main core.
-    let available = available_cores();
+    let Machine { cores: available, root, .. } = Machine::this();
     let stop = flag_of(&[SIGINT, SIGTERM]).map_err(RunError::Signal)?;
     let hangup = flag_of(&[SIGHUP]).map_err(RunError::Signal)?;
     let control = ControlSocket::open(&config.control)?;
     let metrics = config.metrics.listen.map(MetricsListener::bind).transpose()?;
+    // What DPDK says of it speaks of permissions.
+    if let Some((port, doubt)) = missing_device(&root, config) {
+        return Err(RunError::Device(port, doubt));
+    }
     let eal = Eal::init("pmdns", &dpdk::arguments(&config.eal, &config.ports))?;
     for message in eal.messages() {
         tracing::debug!("EAL: {message}");
@@ -107,12 +116,12 @@ pub fn run(config: &Config, path: &Path) -> Result<Report, RunError> {
     let running = engine.start(config, true)?;
     let mut metrics = metrics.map(|listener| listener.serve(metrics_core)).transpose()?;
     let keep = |path: &PathBuf| {
-        let interval = Duration::from_secs(config.cache.snapshot_interval);
+        let interval = Duration::from_secs(config.cache.snapshot_interval_seconds);
         Keeper::start(orders.clone(), path.clone(), interval, metrics_core)
     };
     let keeper =
         config.cache.snapshot.as_ref().map(keep).transpose().map_err(EngineError::Thread)?;
-    let errands = Errands::new(orders.clone());
+    let cache_jobs = CacheJobs::new(orders.clone());
     let mut control = control.serve(metrics_core)?;
     let mut watch = PortWatch::new(&nics, &news, Instant::now());
     tracing::info!("ready");
@@ -134,7 +143,7 @@ pub fn run(config: &Config, path: &Path) -> Result<Report, RunError> {
         control.take(|request, client| match request {
             Request::Stats => client.answer(&to_json(&report())),
             Request::Reload => reloader.ask_for(client),
-            Request::Errand(errand) => errands.run(errand, client),
+            Request::CacheJob(cache_job) => cache_jobs.run(cache_job, client),
         });
         if let Some(metrics) = &mut metrics {
             metrics.answer(report);
@@ -163,7 +172,7 @@ pub fn run(config: &Config, path: &Path) -> Result<Report, RunError> {
     if !report.totals.balance() || report.totals.held > 0 {
         tracing::error!("the counters do not balance: {:?}; please report this", report.totals);
     }
-    drop((control, reloader, metrics, errands, transfers, gauges));
+    drop((control, reloader, metrics, cache_jobs, transfers, gauges));
     nics.into_iter().for_each(Nic::close);
     close(eal, pool)?;
     if failed || !in_good_order {
@@ -196,12 +205,6 @@ pub fn to_json(report: &Report) -> String {
 fn connections(counted: &[(&str, Option<ConnectionSnapshot>)]) -> Vec<ConnectionReport> {
     let there = counted.iter().filter_map(|(service, counters)| Some((service, (*counters)?)));
     there.map(|(service, counters)| ConnectionReport::of(service, counters)).collect()
-}
-
-/// CPUs this process may run on.
-pub fn available_cores() -> Vec<usize> {
-    let cores = core_affinity::get_core_ids().unwrap_or_default();
-    cores.into_iter().map(|core| core.id).collect()
 }
 
 /// A CPU of `available` that no data core uses, if there is one; the last: slow path threads take the first.

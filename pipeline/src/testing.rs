@@ -62,7 +62,7 @@ pub struct Rig {
 impl Rig {
     /// Builds an engine for `config`, whose placements may name any core.
     pub fn new(config: &Config) -> Self {
-        let clock = Clock::start().counting_from(FIRST_SECOND);
+        let clock = Clock::start().with_first_second(FIRST_SECOND);
         let seed = random_seed().expect("the system has random numbers");
         Self::of(config, clock, seed, FRAMES)
     }

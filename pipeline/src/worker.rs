@@ -17,7 +17,7 @@ use pmdns_stages::ratelimit::ClientPrefixes;
 use pmdns_stages::{Batch, Packet, Step, Tick};
 
 use crate::clock::Clock;
-use crate::counters::{Counters, Flow, Published, Tally};
+use crate::counters::{Counters, Ends, Flow, Published, Tally};
 use crate::idler::Idler;
 use crate::latency::{Class, Latency};
 use crate::line::Line;
@@ -50,6 +50,7 @@ pub struct Worker {
     pool: FramePool,
     clock: Clock,
     tally: Tally,
+    ends: Ends,
     latency: Latency,
     published: Arc<Published>,
     next_housekeeping: Tick,
@@ -157,6 +158,7 @@ impl Worker {
             pool: parts.pool,
             clock: parts.clock,
             tally: Tally::default(),
+            ends: Ends::default(),
             latency: Latency::default(),
             published: parts.published,
             next_housekeeping: 0,
@@ -195,13 +197,15 @@ impl Worker {
         if !self.answers.iter().all(RingReceiver::has_ended) {
             return false;
         }
+        self.tally.published_ticks = self.clock.now();
         self.publish();
         self.rings_out.clear();
         true
     }
 
     fn publish(&self) {
-        self.published.publish(&self.tally, &self.line, self.flows(), &self.latency);
+        let flows = self.flows();
+        self.published.publish(&self.tally, &self.ends, &self.line, flows, &self.latency);
         self.answers.iter().for_each(RingReceiver::publish);
         for inlet in &self.inlets {
             if let Source::Ring(ring) = &inlet.source {
@@ -228,6 +232,7 @@ impl Worker {
                 continue;
             }
             let mut lap = Lap::start(self.clock, now);
+            self.ends.receive.count(lap.split());
             let context = self.clock.context(now);
             self.line.process(&mut self.batch, &context, &mut lap);
             if self.misses.hand_on(&mut self.batch, &self.cache, &context, &mut self.tally) {
@@ -238,15 +243,15 @@ impl Worker {
             self.hand_on();
         }
         found += self.take_answers();
-        self.transmit();
-        let end = self.clock.now();
+        let end = self.transmit();
         let refused = self.transmitters.iter().map(|transmitter| transmitter.flow.refused).sum();
         self.latency.settle(end, refused);
         if end >= self.next_housekeeping {
             self.next_housekeeping = end + self.clock.ticks_of(HOUSEKEEPING);
-            self.rules.look(|rules| self.line.exchange(rules));
+            self.rules.look(|rules| self.line.swap_rules(rules));
             self.hand_hits_on();
             self.look_at_ports(end);
+            self.tally.published_ticks = end;
             self.publish();
             self.tally.housekeeping_ticks += self.clock.now().saturating_sub(end);
         }
@@ -360,10 +365,17 @@ impl Worker {
         self.transmit();
     }
 
-    /// Gives this turn's frames to the ports.
+    /// Gives this turn's frames to the ports, and says when that was done.
     #[inline]
-    fn transmit(&mut self) {
+    fn transmit(&mut self) -> Tick {
+        let start = self.clock.now();
+        if self.transmitters.iter().all(|transmitter| transmitter.burst.is_empty()) {
+            return start;
+        }
         self.transmitters.iter_mut().for_each(flush);
+        let mut lap = Lap::start(self.clock, start);
+        self.ends.transmit.count(lap.split());
+        lap.end()
     }
 
     /// What this worker has counted until now.

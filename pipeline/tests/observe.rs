@@ -44,9 +44,9 @@ fn every_transmitted_frame_has_one_latency() {
             rig.settle();
         }
         let latencies = latencies(&rig);
-        let [hit, miss, other] = Class::ALL.map(|class| latencies.of(class).count());
-        assert_eq!((hit, miss, other), (EACH as u64, 0, EACH as u64), "{placement}");
-        assert_eq!(rig.sent().len() as u64, hit + other, "{placement}");
+        let [hit, miss, local, other] = Class::ALL.map(|class| latencies.of(class).count());
+        assert_eq!((hit, miss, local, other), (EACH as u64, 0, EACH as u64, 0), "{placement}");
+        assert_eq!(rig.sent().len() as u64, hit + local, "{placement}");
         assert!(latencies.of(Class::Hit).sum() > 0, "time has passed");
     }
 }
@@ -77,4 +77,27 @@ fn housekeeping_is_timed() {
     let rig = &mut rig(FUSED);
     rig.settle();
     assert!(rig.workers[0].counters().tally.housekeeping_ticks > 0, "the first turn publishes");
+}
+
+#[test]
+fn d04_the_driver_is_timed_beside_the_stages() {
+    for placement in [FUSED, SPLIT] {
+        let mut rig = rig(placement);
+        for _ in 0..EACH {
+            offer(&mut rig, &["hit.example. A"; 4]);
+            rig.settle();
+        }
+        let first = rig.workers.first().unwrap().counters();
+        let last = rig.workers.last().unwrap().counters();
+        let (receive, transmit) = (first.ends.receive, last.ends.transmit);
+        assert_eq!((receive.batches, transmit.batches), (EACH as u64, EACH as u64), "{placement}");
+        assert!(receive.ticks > 0 && transmit.ticks > 0, "{placement}");
+        assert!(last.tally.published_ticks > 0, "rates are made of this");
+        let all = first.tally.busy_ticks;
+        let stages: u64 = first.meters.iter().map(|meter| meter.ticks).sum();
+        assert!(receive.ticks + stages <= all, "{placement}: no time is counted twice");
+        if placement == SPLIT {
+            assert_eq!(first.ends.transmit.batches, 0, "it sends nothing");
+        }
+    }
 }

@@ -57,12 +57,12 @@ fn trap_23_a_cpu_outside_the_cpu_set_is_refused_by_name() {
 #[cfg(feature = "dpdk")]
 #[test]
 fn trap_23_the_cpu_set_of_the_process_is_what_counts() {
-    let all = pmdns::run::available_cores();
+    let all = pmdns::machine::Machine::this().cores;
     let last = *all.last().expect("we run on some CPU");
     // A thread of its own: CPU sets are a thread's.
     let narrowed = std::thread::spawn(move || {
         assert!(core_affinity::set_for_current(core_affinity::CoreId { id: last }));
-        pmdns::run::available_cores()
+        pmdns::machine::Machine::this().cores
     });
     assert_eq!(narrowed.join().expect("no panic"), [last], "whatever /sys says of the machine");
 }

@@ -11,7 +11,8 @@ DNSPERF_TIMEOUT=2
 # dnsperf_run ARGUMENTS...: prints what it saw as fields of a result. Right answers are what counts.
 dnsperf_run() {
     local TIMEFORMAT='%U %S %R'
-    { time in_client dnsperf -s "$SERVER" -t "$DNSPERF_TIMEOUT" "$@" > "$lab/dnsperf" 2> "$lab/dnsperf.err"; } 2> "$lab/time" || true
+    { time in_client dnsperf -s "$SERVER" -t "$DNSPERF_TIMEOUT" "$@" > "$lab/dnsperf" 2> "$lab/dnsperf.err"; } \
+        2> "$lab/time" || true
     awk -v client="$(awk 'NF == 3 && $3 > 0 { printf "%.3f", ($1 + $2) / $3 }' "$lab/time")" '
         /Queries per second/ { rate = $4 }
         # NXDOMAIN is a right answer where a list asks for names that do not exist; SERVFAIL never is.
@@ -21,7 +22,8 @@ dnsperf_run() {
         /Queries lost/ { lost = $3 }
         /Queries completed/ { completed = $3 }
         END {
-            printf "rate=%.0f latency_us=%.1f latency_max_us=%.1f deviation_us=%.1f", completed ? rate * good / completed : 0, latency, most, deviation
+            printf "rate=%.0f", completed ? rate * good / completed : 0
+            printf " latency_us=%.1f latency_max_us=%.1f deviation_us=%.1f", latency, most, deviation
             printf " client_cpu=%s client_drops=%d completed=%d", client + 0, lost, completed
         }' "$lab/dnsperf"
 }

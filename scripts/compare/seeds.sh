@@ -89,7 +89,8 @@ coalescing() {
     local before
     before=$(upstream_datagrams)
     in_client dnsperf -s "$SERVER" -d "$lab/m13" -n 1 -c 50 -q 50 > "$lab/dnsperf" 2>&1 || true
-    record seeds_upstream "M13 $1" "rate=$((($(upstream_datagrams) - before) / 2))" "completed=$(awk '/Queries completed/ { print $3 }' "$lab/dnsperf")"
+    record seeds_upstream "M13 $1" "rate=$((($(upstream_datagrams) - before) / 2))" \
+        "completed=$(awk '/Queries completed/ { print $3 }' "$lab/dnsperf")"
 }
 
 # M6: what the log level costs.

@@ -12,8 +12,8 @@ fi
 # One run of kxdpgun at a rate; sets sent, replies and client_time (its CPU seconds).
 kxdpgun_once() {
     local TIMEFORMAT='%U %S'
-    { time in_client kxdpgun -t "$KXDPGUN_SECONDS" -Q "$1" -b 32 -F "$client_cpu" -i "$lab/names" "$SERVER" > "$lab/kxdpgun" 2>&1; } \
-        2> "$lab/time" || true
+    { time in_client kxdpgun -t "$KXDPGUN_SECONDS" -Q "$1" -b 32 -F "$client_cpu" -i "$lab/names" "$SERVER" \
+        > "$lab/kxdpgun" 2>&1; } 2> "$lab/time" || true
     sent=$(awk '/^total queries:/ { print $3 }' "$lab/kxdpgun")
     replies=$(awk '/^total replies:/ { print $3 }' "$lab/kxdpgun")
     client_time=$(awk '{ print $1 + $2 }' "$lab/time")

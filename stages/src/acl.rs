@@ -1,17 +1,19 @@
 //! Stage: who may ask, and what else is known of a client by its address.
 //!
 //! Of the access lists, of the views, of the prefixes that no limit holds for, and of those that policy zones have rules
-//! about, the longest prefix that matches decides; all are looked up in one go. A query that parse has already decided on comes by here too, so that a client
-//! who shall get nothing gets no error either.
+//! about, the longest prefix that matches decides; all are looked up in one go. A query that parse has already decided
+//! on comes by here too, so that a client who shall get nothing gets no error either.
 
 use pmdns_config::{Access, Config};
 
+use crate::answer::Answer;
 use crate::lpm::Clients;
-use crate::packet::{Answer, Packet, Who};
+use crate::packet::Packet;
 use crate::policy::Ruleset;
 use crate::step::{Reason, Step};
 use crate::wire::dns::Rcode;
 use crate::wire::edns::ExtendedError;
+use crate::wire::layout::Who;
 use crate::{Context, Stage, StageName};
 
 /// What is known of clients.
@@ -107,11 +109,11 @@ impl Stage for Acl {
         };
         packet.layout.who = who;
         match access {
-            Access::Allow => Step::at(StageName::RateLimit),
+            Access::Allow => Self::CONTINUE,
             Access::Refuse => {
                 packet.answer = Answer::Rcode(Rcode::REFUSED);
                 packet.extended_error = Some(ExtendedError::PROHIBITED);
-                Step::at(StageName::RateLimit)
+                Self::CONTINUE
             }
             Access::Drop => Step::drop(Reason::AclDrop),
         }
@@ -125,9 +127,9 @@ mod tests {
     use pmdns_config::View;
 
     use super::*;
-    use crate::packet::Flags;
     use crate::testing::{Query, act_once, at, query};
     use crate::wire::ip::ETHERNET_LEN;
+    use crate::wire::layout::Flags;
     use crate::wire::name::Seed;
 
     fn stage(config: &Config) -> Acl {
@@ -169,8 +171,8 @@ mod tests {
         (packet.step, packet.answer)
     }
 
-    const ALLOWED: (Step, Answer) = (Step::at(StageName::RateLimit), Answer::None);
-    const REFUSED: (Step, Answer) = (Step::at(StageName::RateLimit), Answer::Rcode(Rcode::REFUSED));
+    const ALLOWED: (Step, Answer) = (Acl::CONTINUE, Answer::None);
+    const REFUSED: (Step, Answer) = (Acl::CONTINUE, Answer::Rcode(Rcode::REFUSED));
     const DROPPED: (Step, Answer) = (Step::drop(Reason::AclDrop), Answer::None);
 
     #[test]
@@ -281,9 +283,7 @@ mod tests {
     #[test]
     fn an_error_that_parse_decided_on_goes_the_same_way() {
         let mut acl = list(Access::Allow, &[], &[], &["10.0.0.0/8"]);
-        for (client, step) in
-            [("10.0.0.1", DROPPED.0), ("11.0.0.1", Step::at(StageName::RateLimit))]
-        {
+        for (client, step) in [("10.0.0.1", DROPPED.0), ("11.0.0.1", Acl::CONTINUE)] {
             let mut packet = packet_from(client);
             packet.answer = Answer::Rcode(Rcode::FORMERR);
             let packet = act_once(&mut acl, packet, &at(0));

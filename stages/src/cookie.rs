@@ -6,16 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use siphasher::sip::SipHasher24;
 
-use crate::packet::Answer;
 use crate::wire::be32;
-use crate::wire::dns::Rcode;
+use crate::wire::edns::{CLIENT_COOKIE_LEN as CLIENT_LEN, COOKIE_LEN};
 
-/// A client cookie and a server cookie, as our answers have them.
-pub const COOKIE_LEN: usize = CLIENT_LEN + SERVER_LEN;
-/// A client cookie (RFC 7873 section 4.1).
-const CLIENT_LEN: usize = 8;
-/// A server cookie of version 1: version, reserved, time and hash (RFC 9018 section 4).
-const SERVER_LEN: usize = 16;
 /// Bytes of a client's address.
 const IPV4_LEN: usize = 4;
 const IPV6_LEN: usize = 16;
@@ -143,15 +136,15 @@ impl Cookies {
 }
 
 impl CookieCounts {
-    /// Counts a cookie, and what parse answers, if it does.
-    pub(crate) fn count(&mut self, sent: Sent, answer: Answer) {
+    /// Counts a cookie, and whether the client is refused for want of a right one.
+    pub(crate) fn count(&mut self, sent: Sent, is_refused: bool) {
         let kind = match sent {
             Sent::Right => &mut self.right,
             Sent::Wrong => &mut self.wrong,
             Sent::ClientCookie => &mut self.new,
         };
         *kind += 1;
-        self.refused += u64::from(answer == Answer::Rcode(Rcode::BADCOOKIE));
+        self.refused += u64::from(is_refused);
     }
 }
 

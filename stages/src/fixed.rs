@@ -3,8 +3,8 @@
 
 use pmdns_config::Answers;
 
+use crate::answer::{Answer, Fixed};
 use crate::cache::{Entry, Head, Key, Parts};
-use crate::packet::Answer;
 use crate::wire::dns::{CLASS_CH, CLASS_IN, HEADER_LEN, Rcode, rtype};
 use crate::wire::name::equal;
 
@@ -17,17 +17,6 @@ const VERSION_NAMES: [&[u8]; 2] = [b"\x07version\x06server\0", b"\x07version\x04
 const ANY_TTL: u32 = 3600;
 /// CPU and OS of the HINFO record (RFC 8482 section 4.2).
 const ANY_DATA: &[u8] = b"\x07RFC8482\0";
-
-/// One of the fixed answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fixed {
-    /// Which server this is.
-    Identity,
-    /// What it runs.
-    Version,
-    /// That there is no answer in full.
-    Any,
-}
 
 /// The fixed answers, as far as the operator wants them given.
 #[derive(Debug)]

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod acl;
+pub mod answer;
 pub mod cache;
 pub mod cookie;
 pub mod encode;
@@ -24,7 +25,8 @@ pub mod testing;
 pub mod vlan;
 pub mod wire;
 
-pub use packet::{Answer, Batch, Layout, MAX_BATCH, Packet, Tick};
+pub use answer::Answer;
+pub use packet::{Batch, MAX_BATCH, Packet, Tick};
 pub use pmdns_config::StageName;
 pub use step::{Exception, Exits, Reason, Run, Step};
 
@@ -32,6 +34,9 @@ pub use step::{Exception, Exits, Reason, Run, Step};
 pub trait Stage {
     /// Where on the line it stands. It is handed exactly the packets that stand there.
     const NAME: StageName;
+
+    /// On to the next stage. The order of the line says which one that is, not the stage.
+    const CONTINUE: Step = Step::after(Self::NAME);
 
     /// Starts loading what `act` will read. Only a hint: leaving it out changes nothing.
     #[inline(always)]

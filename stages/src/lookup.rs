@@ -8,10 +8,13 @@
 
 use std::sync::Arc;
 
-use crate::cache::{Cache, EntryRef, Found, Head, Key, Probe, Sampler, Words};
-use crate::packet::{Answer, Batch, MAX_BATCH, Packet, Who};
+use crate::answer::Answer;
+use crate::cache::{Cache, EntryRef, Head, Key, Probe, Sampler, Words};
+use crate::packet::{Batch, MAX_BATCH, Packet};
 use crate::policy::Ruleset;
 use crate::step::{Exits, Reason, Run, Step};
+use crate::wire::dns::Rcode;
+use crate::wire::layout::Who;
 use crate::{Context, Stage, StageName};
 
 /// The stage that finds cached answers.
@@ -30,12 +33,12 @@ impl Lookup {
     }
 
     /// Keeps to these rules from now on, and gives back those it had.
-    pub fn exchange(&mut self, rules: &mut Arc<Ruleset>) {
+    pub fn swap_rules(&mut self, rules: &mut Arc<Ruleset>) {
         std::mem::swap(&mut self.rules, rules);
     }
 
     /// The same stage, which takes notes of hits if anybody `wants` them.
-    pub fn sampling(self, wants: bool) -> Self {
+    pub fn with_samples(self, wants: bool) -> Self {
         Self { sampler: wants.then(Sampler::new), ..self }
     }
 
@@ -53,32 +56,32 @@ impl Lookup {
     /// Where a packet goes whose answer would be `found`.
     #[inline(always)]
     fn decide(&self, packet: &mut Packet, found: EntryRef, context: &Context) -> Step {
-        let found = self.cache.read(found, &Key::of(packet.query()));
-        let Some(Found { head, .. }) = found.filter(|found| found.is_fresh(context.seconds)) else {
+        let entry = self.cache.view(found);
+        let Some(head) = entry.read(&Key::of(packet.query()), context.seconds) else {
             packet.answer = Answer::None;
-            return Step::at(StageName::Policy);
+            return Self::CONTINUE;
         };
         if head.passed == self.rules.generation() && !packet.layout.who.is(Who::RULED) {
-            return Step::at(StageName::Encode);
+            return Step::ANSWER;
         }
-        self.ask_rules(packet, &head)
+        self.ask_rules(packet, head.flags, head.rcode)
     }
 
     /// Where a packet goes for which there is an answer, if the rules let it pass. What they answer instead is no hit, and
     /// what other rules made of an answer is none either.
     #[cold]
     #[inline(never)]
-    fn ask_rules(&self, packet: &mut Packet, answer: &Head) -> Step {
-        let is_rewritten = answer.flags & Head::REWRITTEN != 0;
+    fn ask_rules(&self, packet: &mut Packet, flags: u8, rcode: Rcode) -> Step {
+        let is_rewritten = flags & Head::REWRITTEN != 0;
         match self.rules.judge(packet) {
             None if is_rewritten && self.is_exempt(packet) => {
                 packet.answer = Answer::None;
-                Step::at(StageName::Policy)
+                Self::CONTINUE
             }
-            None if answer.rcode == Head::SILENT => Step::drop(Reason::Blocked),
-            None => Step::at(StageName::Encode),
-            Some(Step::SLOW_PATH) => Step::at(StageName::Policy),
-            Some(step) if step == Step::at(StageName::Encode) => Step::at(StageName::Policy),
+            None if rcode == Head::SILENT => Step::drop(Reason::Blocked),
+            None => Step::ANSWER,
+            Some(Step::SLOW_PATH) => Self::CONTINUE,
+            Some(step) if step == Step::ANSWER => Self::CONTINUE,
             Some(step) => step,
         }
     }
@@ -102,7 +105,7 @@ impl Lookup {
     fn settle(&mut self, packet: &mut Packet, context: &Context) -> Step {
         match packet.answer {
             Answer::Cached(found) => self.decide(packet, found, context),
-            _ => Step::at(StageName::Policy),
+            _ => Self::CONTINUE,
         }
     }
 }
@@ -137,7 +140,7 @@ impl Stage for Lookup {
             run.count(packet.step);
         }
         if let Some(sampler) = &mut self.sampler {
-            for packet in batch.iter().filter(|packet| packet.step == Step::at(StageName::Encode)) {
+            for packet in batch.iter().filter(|packet| packet.step == Step::ANSWER) {
                 if let Answer::Cached(found) = packet.answer {
                     // The first word of an entry that was read just now; torn, it is nobody's hash.
                     sampler.hit(|| self.cache.view(found).word(0));

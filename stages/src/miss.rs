@@ -6,14 +6,17 @@
 
 use pmdns_nics::FramePool;
 
+use crate::answer::Answer;
+use crate::answer::LocalRef;
 use crate::cache::Key;
-use crate::cookie::COOKIE_LEN;
-use crate::packet::{Answer, Flags, Layout, Packet, Tick};
-use crate::policy::LocalRef;
+use crate::packet::{Packet, Tick};
 use crate::step::Step;
-use crate::wire::dns::{HEADER_LEN, QUESTION_FIXED_LEN, View};
+use crate::wire::dns::{HEADER_LEN, QUESTION_FIXED_LEN};
+use crate::wire::edns::COOKIE_LEN;
 use crate::wire::ip::{ETHERNET_LEN, MAX_VLAN_TAGS, UDP_LEN, VLAN_LEN};
+use crate::wire::layout::{Flags, Layout};
 use crate::wire::name::MAX_NAME;
+use crate::wire::query::ClientQuery;
 use crate::wire::subnet::{SUBNET_LEN, Subnet, data_in};
 
 /// Longest IPv4 header (RFC 791 section 3.1).
@@ -71,8 +74,8 @@ impl Miss {
 
     /// The query as far as it is kept. What its OPT record said is in the layout.
     #[inline]
-    pub fn query(&self) -> View<'_> {
-        View::new(&self.bytes[self.layout.dns()..usize::from(self.len)], self.layout)
+    pub fn query(&self) -> ClientQuery<'_> {
+        ClientQuery::new(&self.bytes[self.layout.dns()..usize::from(self.len)], self.layout)
     }
 
     /// What the cache knows the question by.
@@ -114,7 +117,7 @@ impl Miss {
             extended_error: None,
             layout: self.layout,
             question_sum: self.question_sum,
-            step: Step::at(crate::StageName::Encode),
+            step: Step::ANSWER,
         })
     }
 }

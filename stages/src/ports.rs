@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use pmdns_nics::PortFacts;
+
 use crate::vlan::Vlans;
 
 /// One port, as the stages see it.
@@ -34,6 +36,18 @@ impl Port {
             }
         }
         port
+    }
+
+    /// The port that the config describes, with what it can do.
+    pub fn of(settings: &pmdns_config::Port, facts: &PortFacts) -> Self {
+        let addresses = settings.addresses.iter().map(|address| address.address);
+        Self {
+            vlans: Vlans::of(&settings.vlans),
+            dns_port: settings.dns_port,
+            checksum_offload: settings.checksum_offload && facts.checksum_offload,
+            partial_checksums: facts.partial_checksums,
+            ..Self::new(facts.mac, addresses)
+        }
     }
 
     /// Whether the IPv4 address is one of ours.

@@ -80,7 +80,8 @@ reasons! {
     NotOurMac = "not_our_mac",
     /// The UDP length does not fit the IP length, or the source port is zero.
     UdpHeader = "udp_header",
-    /// The source port is that of a service that answers anything (7, 9, 11, 13, 17, 19, 37, 69, 123, 464): a reply could start a loop.
+    /// The source port is that of a service that answers anything (7, 9, 11, 13, 17, 19, 37, 69, 123, 464): a reply
+    /// could start a loop.
     ReflectorPort = "reflector_port",
     /// The UDP checksum is wrong, or absent over IPv6.
     UdpChecksum = "udp_checksum",
@@ -119,7 +120,19 @@ impl Step {
     const FIRST_EXCEPTION: u8 = Self::TRANSMIT.0 + 2;
     const FIRST_REASON: u8 = Self::FIRST_EXCEPTION + Exception::ALL.len() as u8;
 
-    /// On to a stage further down the line.
+    /// To the stage that writes what the packet is answered with.
+    pub const ANSWER: Self = Self::at(StageName::Encode);
+
+    /// On from `stage` to the next that queries come to; behind the last one, out of the port.
+    pub const fn after(stage: StageName) -> Self {
+        let mut next = stage as usize + 1;
+        while next < StageName::COUNT && StageName::ALL[next].is_aside() {
+            next += 1;
+        }
+        Self(next as u8)
+    }
+
+    /// At a stage, or on to it, further down the line.
     #[inline(always)]
     pub const fn at(stage: StageName) -> Self {
         Self(stage as u8)
@@ -313,5 +326,12 @@ mod tests {
         assert!(Step::at(StageName::Encode).is_below(StageName::Parse));
         assert!(!Step::at(StageName::Parse).is_below(StageName::Encode));
         assert!(!Step::at(StageName::Acl).is_below(StageName::Acl));
+    }
+
+    #[test]
+    fn a_query_goes_on_to_the_next_stage_but_round_those_aside() {
+        assert_eq!(Step::after(StageName::Parse), Step::at(StageName::Acl));
+        assert_eq!(Step::after(StageName::Acl), Step::at(StageName::RateLimit));
+        assert_eq!(Step::after(StageName::Encode), Step::TRANSMIT);
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use loom::thread;
 use pmdns_nics::hugepage::Arena;
 use pmdns_stages::cache::{
-    Cache, Entry, EntryView, Head, Key, Parts, Verdict, Walk, Words, Writer, answers,
+    Cache, Entry, EntryFate, EntryView, Head, Key, Parts, Walk, Words, Writer, answers,
 };
 use pmdns_stages::wire::dns::Rcode;
 use pmdns_stages::wire::name::Seed;
@@ -120,7 +120,7 @@ fn an_entry_whose_mark_is_renewed_stays_whole_and_the_mark_is_one_of_the_two() {
             assert!(matches!(head.passed, 0 | 7) && head.counts() == [0; 3]);
             assert_eq!(read(view), Some(0));
         });
-        writer.walk(&mut Walk::default(), 1, &mut 0, |_, _, _| Verdict::Passed(7));
+        writer.walk(&mut Walk::default(), 1, &mut 0, |_, _, _| EntryFate::Passed(7));
         reader.join().unwrap();
     });
 }

@@ -91,7 +91,7 @@ fn stress(eviction: Eviction) {
     let seed = Seed::new(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835_u128.to_le_bytes());
     let (cache, mut writers) = Cache::new(Arena::heap(ARENA_WORDS), 1, seed).expect("it is enough");
     let retention = Retention { eviction, ..Retention::default() };
-    let mut writer = writers.remove(0).keeping(&retention);
+    let mut writer = writers.remove(0).with_retention(&retention);
     let (stop, hits) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
         for reader in 1..=READERS {

@@ -3,13 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use pmdns::line::{StageParts, Stages};
 use pmdns_config::{Config, LocalRecord, Policy as Settings};
 use pmdns_nics::hugepage::Arena;
 use pmdns_stages::cache::{Cache, Entry, Key, Lifetimes};
-use pmdns_stages::encode::Encode;
 use pmdns_stages::miss::Miss;
-use pmdns_stages::parse::Parse;
-use pmdns_stages::policy::{Policy, Ruleset};
+use pmdns_stages::policy::Ruleset;
 use pmdns_stages::ports::{Port, Ports};
 use pmdns_stages::testing::{OUR_IPV4, OUR_MAC, Query, Record, act_once, at, query, reply};
 use pmdns_stages::wire::be16;
@@ -21,7 +20,7 @@ use pmdns_stages::{Answer, Packet, StageName, Step};
 use crate::check;
 
 /// What becomes of a query.
-pub enum Verdict {
+pub enum Judged {
     /// It was answered here with this frame.
     Answered(Vec<u8>),
     /// No rule concerns it: the cache is asked next.
@@ -32,9 +31,7 @@ pub enum Verdict {
 
 /// The stages that rules are used by.
 pub struct Judge {
-    parse: Parse,
-    policy: Policy,
-    encode: Encode,
+    stages: Stages,
     rules: Arc<Ruleset>,
     seed: Seed,
 }
@@ -60,32 +57,34 @@ impl Judge {
         let ports: Ports = [Port::new(OUR_MAC, [OUR_IPV4.into()])].into();
         let (cache, _) =
             Cache::new(Arena::heap(1 << 12), 1, seed).expect("a small cache is lawful");
-        Some(Self {
-            parse: Parse::new(Arc::clone(&ports), seed),
-            policy: Policy::new(Arc::clone(&rules), seed),
-            encode: Encode::new(cache, Arc::clone(&rules), ports, 1232),
-            rules,
-            seed,
-        })
+        let stages = Stages::new(StageParts {
+            config,
+            ports,
+            cache,
+            rules: Arc::clone(&rules),
+            cookies: None,
+            ticks_per_second: 1000,
+        });
+        Some(Self { stages, rules, seed })
     }
 
     /// Judges a query, and checks the answer if there is one.
-    pub fn ask(&mut self, asked: &Query) -> Verdict {
-        let mut packet = act_once(&mut self.parse, asked.packet(), &at(0));
-        if packet.step != Step::at(StageName::Acl) || packet.answer != Answer::None {
-            return Verdict::Other;
+    pub fn ask(&mut self, asked: &Query) -> Judged {
+        let mut packet = act_once(&mut self.stages.parse, asked.packet(), &at(0));
+        if packet.step != Step::after(StageName::Parse) || packet.answer != Answer::None {
+            return Judged::Other;
         }
-        packet = act_once(&mut self.policy, packet, &at(0));
+        packet = act_once(&mut self.stages.policy, packet, &at(0));
         if packet.step == Step::SLOW_PATH {
-            return Verdict::Passed(packet);
+            return Judged::Passed(packet);
         }
-        if packet.step != Step::at(StageName::Encode) {
-            return Verdict::Other;
+        if packet.step != Step::ANSWER {
+            return Judged::Other;
         }
-        packet = act_once(&mut self.encode, packet, &at(0));
+        packet = act_once(&mut self.stages.encode, packet, &at(0));
         assert_eq!(packet.step, Step::TRANSMIT);
         check::answers(&asked.frame_bytes(), packet.frame.bytes());
-        Verdict::Answered(packet.frame.bytes().to_vec())
+        Judged::Answered(packet.frame.bytes().to_vec())
     }
 
     /// Has the answer of an upstream judged that has these records, and checks what the client gets.
@@ -100,8 +99,8 @@ impl Judge {
         let Ok(entry) = entry else { return };
         let entry = self.rules.respond(entry, Key { ..miss.key() }, &message);
         let mut answered = asked.packet();
-        answered = act_once(&mut self.parse, answered, &at(0));
-        assert_eq!(self.encode.answer_with(&mut answered, &entry, &at(0)), Step::TRANSMIT);
+        answered = act_once(&mut self.stages.parse, answered, &at(0));
+        assert_eq!(self.stages.encode.answer_with(&mut answered, &entry, &at(0)), Step::TRANSMIT);
         check::answers(&asked.frame_bytes(), answered.frame.bytes());
     }
 
@@ -110,7 +109,7 @@ impl Judge {
         for record in records {
             let plain = query("a. A").edns(1232, false);
             let asked = Query { name: record.name.to_vec(), qtype: record.rtype, ..plain };
-            let Verdict::Answered(frame) = self.ask(&asked) else { continue };
+            let Judged::Answered(frame) = self.ask(&asked) else { continue };
             let message = check::message(&frame).expect("a whole answer");
             let truncated = be16(message, header::FLAGS).is_some_and(|flags| flags & flag::TC != 0);
             let found = Records::new(message).expect("one question").flatten();

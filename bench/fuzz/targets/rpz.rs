@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use pmdns_config::wire_name;
 use pmdns_config::{Config, Rpz};
-use pmdns_fuzz::judge::{Judge, Verdict, file, no_rules};
+use pmdns_fuzz::judge::{Judge, Judged, file, no_rules};
 use pmdns_stages::testing::{Query, Record, query};
 
 /// Names that are asked for, at most.
@@ -22,7 +22,7 @@ fuzz_target!(|data: &[u8]| {
     for name in names.take(MAX_NAMES) {
         for record in &addresses {
             let asked = Query { name: name.to_vec(), qtype: record.1, ..query("a. A") };
-            if let Verdict::Passed(packet) = judge.ask(&asked) {
+            if let Judged::Passed(packet) = judge.ask(&asked) {
                 judge.respond(&asked, &packet, std::slice::from_ref(record));
             }
         }

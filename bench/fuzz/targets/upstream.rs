@@ -1,7 +1,7 @@
 //! Fuzz target: which of the datagrams that reach our socket are taken for the reply to our query.
 //!
-//! Three bytes describe the client, one the query, two are its id, and one says which letters are large. Then either the datagram follows as it stands, or
-//! changes to the right reply: pairs of a place and what it is XORed with.
+//! Three bytes describe the client, one the query, two are its id, and one says which letters are large. Then either
+//! the datagram follows as it stands, or changes to the right reply: pairs of a place and what it is XORed with.
 #![no_main]
 
 use std::cell::RefCell;

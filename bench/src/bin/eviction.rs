@@ -69,7 +69,7 @@ fn replay(trace: &[usize], room: usize, eviction: Eviction) -> (usize, f64) {
     let arena = Arena::heap(lines * LINE_WORDS);
     let (cache, writers) = Cache::new(arena, 1, seed).expect("the arena is large enough");
     let retention = Retention { eviction, ..Retention::default() };
-    let mut writers = writers.into_iter().map(|writer: Writer| writer.keeping(&retention));
+    let mut writers = writers.into_iter().map(|writer: Writer| writer.with_retention(&retention));
     let mut writer = writers.next().expect("one shard has one writer");
     let mut hits = 0;
     for (at, name) in trace.iter().enumerate() {

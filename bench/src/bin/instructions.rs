@@ -12,8 +12,9 @@ use pmdns_bench::traffic::{Spread, entry_number, query_frames};
 use pmdns_bench::{Feed, Kit, RigFeed};
 use pmdns_stages::cache::Entry;
 use pmdns_stages::testing::{name_of, query};
-use pmdns_stages::wire::dns::{Asked, HEADER_LEN, name_len};
+use pmdns_stages::wire::dns::HEADER_LEN;
 use pmdns_stages::wire::name;
+use pmdns_stages::wire::query::{ParsedQuery, name_len};
 use pmdns_stages::{Batch, MAX_BATCH, Packet, Stage, StageName, Step};
 
 const BATCH: usize = 32;
@@ -107,7 +108,7 @@ fn query_read() {
             let (message, buffer) = black_box((&message, &buffer));
             let name = buffer.get(HEADER_LEN..).and_then(<[u8]>::first_chunk);
             let name_len = name_len(name.and_then(name::length_in));
-            black_box(Asked::read_plain(message, name_len));
+            black_box(ParsedQuery::read_plain(message, name_len));
         }
     });
 }

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use pmdns_bench::{Kit, short};
-use pmdns_stages::cache::{NameBuffer, Purge, Verdict, Walk};
+use pmdns_stages::cache::{EntryFate, NameBuffer, Purge, Walk};
 use pmdns_stages::testing::name_of;
 
 /// Entries in a slice, as on the slow path.
@@ -30,7 +30,7 @@ fn main() -> io::Result<()> {
         loop {
             let slice = Instant::now();
             let is_done = kit.writer.walk(&mut walk, STEPS, &mut lost, |_, entry, _| {
-                if purge.matches(entry, &mut buffer) { Verdict::Forget } else { Verdict::Stay }
+                if purge.matches(entry, &mut buffer) { EntryFate::Forget } else { EntryFate::Stay }
             });
             longest = longest.max(slice.elapsed());
             if is_done {

@@ -21,7 +21,7 @@ use super::zone::{Expected, Record, Zone};
 /// What an answer is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Verdict {
+pub enum AnswerClass {
     /// Right in all we check.
     Good,
     /// The server says it failed; nothing it says is wrong.
@@ -49,7 +49,7 @@ pub enum Verdict {
 /// How many verdicts there are.
 pub const VERDICTS: usize = 11;
 
-impl Verdict {
+impl AnswerClass {
     /// All verdicts, in the order of their numbers.
     pub const ALL: [Self; VERDICTS] = [
         Self::Good,
@@ -128,59 +128,64 @@ impl Checker {
 
     /// Judges `message`, which came as the answer to query `number`, made from `template`.
     #[inline]
-    pub fn judge(&mut self, message: &[u8], template: u32, number: u32) -> Verdict {
+    pub fn judge(&mut self, message: &[u8], template: u32, number: u32) -> AnswerClass {
         let asked = self.templates.get(template);
         if self.templates.is_image(asked, message)
             && asked.is_question(self.templates.payload(asked), message, number)
         {
-            return Verdict::Good;
+            return AnswerClass::Good;
         }
         self.judge_in_full(message, template, number)
     }
 
     #[cold]
     #[inline(never)]
-    fn judge_in_full(&mut self, message: &[u8], number_of_template: u32, number: u32) -> Verdict {
+    fn judge_in_full(
+        &mut self,
+        message: &[u8],
+        number_of_template: u32,
+        number: u32,
+    ) -> AnswerClass {
         self.full_checks += 1;
         let template = self.templates.get(number_of_template);
         let (Some(flags), Some(questions)) =
             (be16(message, header::FLAGS), be16(message, header::QDCOUNT))
         else {
-            return Verdict::Malformed;
+            return AnswerClass::Malformed;
         };
         if message.len() < HEADER_LEN {
-            return Verdict::Malformed;
+            return AnswerClass::Malformed;
         }
         if template.kind == Kind::Malformed {
             return judge_answer_to_malformed(template, flags, message);
         }
         if flags & flag::QR == 0 || flags & flag::OPCODE != 0 {
-            return Verdict::WrongHeader;
+            return AnswerClass::WrongHeader;
         }
         let payload = self.templates.payload(template);
         if questions != 1 || !template.is_question(payload, message, number) {
-            return Verdict::WrongQuestion;
+            return AnswerClass::WrongQuestion;
         }
-        let Ok(reading) = read(message) else { return Verdict::Malformed };
+        let Ok(reading) = read(message) else { return AnswerClass::Malformed };
         let question = &message[HEADER_LEN..template.question_end()];
         match reading.rcode {
-            Rcode::SERVFAIL => return Verdict::Servfail,
-            Rcode::REFUSED => return Verdict::Refused,
-            _ if flags & flag::TC != 0 => return Verdict::Truncated,
+            Rcode::SERVFAIL => return AnswerClass::Servfail,
+            Rcode::REFUSED => return AnswerClass::Refused,
+            _ if flags & flag::TC != 0 => return AnswerClass::Truncated,
             _ => {}
         }
         let expected = self.expected(template, question, &reading);
         if reading.rcode != expected.rcode {
-            return Verdict::WrongRcode;
+            return AnswerClass::WrongRcode;
         }
         if reading.answer != expected.answer {
-            return Verdict::WrongRecords;
+            return AnswerClass::WrongRecords;
         }
         let Some(mask) = ttl_mask(message, template.question_end()) else {
-            return Verdict::Malformed;
+            return AnswerClass::Malformed;
         };
         self.templates.learn(number_of_template, message, &mask);
-        Verdict::Good
+        AnswerClass::Good
     }
 
     /// What the answer should have been.
@@ -214,16 +219,16 @@ impl Checker {
 }
 
 /// A malformed query may be answered with an error under its own opcode, if at all.
-fn judge_answer_to_malformed(template: &Template, flags: u16, message: &[u8]) -> Verdict {
+fn judge_answer_to_malformed(template: &Template, flags: u16, message: &[u8]) -> AnswerClass {
     let rcode = Rcode::masked_from_int(flags as u8);
     let has_answer = be16(message, header::ANCOUNT) != Some(0);
     if flags & flag::QR == 0 || template.damage.forbids_answer() {
-        return Verdict::WrongHeader;
+        return AnswerClass::WrongHeader;
     }
     match rcode {
-        _ if has_answer => Verdict::WrongRecords,
-        Rcode::FORMERR | Rcode::NOTIMP | Rcode::REFUSED | Rcode::SERVFAIL => Verdict::Good,
-        _ => Verdict::WrongRcode,
+        _ if has_answer => AnswerClass::WrongRecords,
+        Rcode::FORMERR | Rcode::NOTIMP | Rcode::REFUSED | Rcode::SERVFAIL => AnswerClass::Good,
+        _ => AnswerClass::WrongRcode,
     }
 }
 

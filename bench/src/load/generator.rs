@@ -12,7 +12,7 @@ use pmdns::clock::Clock;
 use pmdns_nics::{Burst, Frame, FramePool, MAX_BURST, RxQueue, TxQueue, release};
 
 use super::arp::{self, Arp, Host};
-use super::check::{Checker, Verdict};
+use super::check::{AnswerClass, Checker};
 use super::deck::Deck;
 use super::flight::{Flight, InFlight, Tag};
 use super::mix::Kind;
@@ -270,8 +270,8 @@ impl Generator {
         let Parts { path, checker, checksums, .. } = &mut self.parts;
         let sums = *checksums == Checksums::All || (is_first && *checksums == Checksums::First);
         let verdict = match path.message(frame.bytes(), number) {
-            None => Verdict::WrongAddress,
-            Some(_) if sums && !has_right_checksums(frame.bytes()) => Verdict::WrongChecksum,
+            None => AnswerClass::WrongAddress,
+            Some(_) if sums && !has_right_checksums(frame.bytes()) => AnswerClass::WrongChecksum,
             Some(message) => checker.judge(message, template, number),
         };
         let kind = checker.templates.get(template).kind;

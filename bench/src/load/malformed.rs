@@ -103,18 +103,19 @@ fn query(name: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use pmdns_stages::wire::dns::Asked;
+    use pmdns_stages::wire::query::ParsedQuery;
 
     use super::*;
 
     #[test]
     fn none_of_them_is_a_proper_query() {
         let name = b"\x03www\x07example\0";
-        let proper = Asked::read(&query(name));
+        let proper = ParsedQuery::read(&query(name));
         assert_eq!((proper.error, proper.name_len), (None, 13));
         for Malformed { what, payload, damage } in all(name) {
             let is_response = payload.get(2).is_some_and(|flags| flags & 0x80 != 0);
-            let readable = payload.len() >= HEADER_LEN && Asked::read(&payload).error.is_none();
+            let readable =
+                payload.len() >= HEADER_LEN && ParsedQuery::read(&payload).error.is_none();
             assert!(!readable || is_response || damage.forbids_answer(), "{what}");
         }
     }

@@ -11,7 +11,7 @@ use super::cpu::CpuTime;
 use super::figures::PortCounters;
 use super::generator::Generator;
 use super::options::Search;
-use super::report::{Circumstances, Phase, Report, Settings, WarmUp, answers};
+use super::report::{Circumstances, LoadReport, Phase, Settings, WarmUp, answers};
 use super::tally::Tally;
 
 /// The name of a step of the search.
@@ -36,7 +36,7 @@ pub struct Session<'n> {
     /// Stretches of the plots.
     pub slice: Duration,
     /// The report so far.
-    pub report: Report,
+    pub report: LoadReport,
 }
 
 impl Session<'_> {
@@ -151,8 +151,8 @@ impl Session<'_> {
 }
 
 /// A report without results.
-pub fn empty_report(settings: Settings) -> Report {
-    Report {
+pub fn empty_report(settings: Settings) -> LoadReport {
+    LoadReport {
         program: format!("pmdns-load {}", env!("CARGO_PKG_VERSION")),
         settings,
         warm_up: None,

@@ -20,14 +20,14 @@ use super::path::{Ends, Path};
 use super::phases::{Session, empty_report};
 use super::port::{LinkError, Port};
 use super::questions::{self, Prepared, QuestionError};
-use super::report::{Report, Settings};
+use super::report::{LoadReport, Settings};
 use super::table;
 use super::templates::Edns;
 use super::zone::{Zone, ZoneError};
 
 /// What went wrong, and so what the process exits with.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub enum LoadError {
     /// A file cannot be read.
     #[error("cannot read {0}: {1}")]
     Read(PathBuf, io::Error),
@@ -53,7 +53,7 @@ pub enum Failure {
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RunOutcome {
     /// Figures that can be believed, and no wrong answer.
     Good,
     /// Wrong answers, no answers, or figures that contradict each other.
@@ -62,7 +62,7 @@ pub enum Outcome {
     Invalid,
 }
 
-impl Outcome {
+impl RunOutcome {
     /// What the process exits with.
     pub fn exit_code(self) -> u8 {
         match self {
@@ -73,7 +73,7 @@ impl Outcome {
     }
 }
 
-impl Failure {
+impl LoadError {
     /// What the process exits with: 2 for what the operator can change on the command line.
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -85,19 +85,19 @@ impl Failure {
 }
 
 /// Does what the command line says.
-pub fn execute(arguments: Arguments) -> Result<Outcome, Failure> {
+pub fn execute(arguments: Arguments) -> Result<RunOutcome, LoadError> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(Failure::Signal)?;
+        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(LoadError::Signal)?;
     }
     match arguments.command {
         Command::Zone { names } => {
             crate::write_zone(io::BufWriter::new(io::stdout().lock()), names)?;
-            Ok(Outcome::Good)
+            Ok(RunOutcome::Good)
         }
         Command::Reflector { address, link } => {
             reflect(address, &link, &stop)?;
-            Ok(Outcome::Good)
+            Ok(RunOutcome::Good)
         }
         Command::Run { rate, seconds, job } => generate(&job, &stop, |session| {
             session.phase("run", rate, seconds, true);
@@ -113,7 +113,7 @@ pub fn execute(arguments: Arguments) -> Result<Outcome, Failure> {
     }
 }
 
-fn reflect(address: std::net::Ipv4Addr, link: &Link, stop: &AtomicBool) -> Result<(), Failure> {
+fn reflect(address: std::net::Ipv4Addr, link: &Link, stop: &AtomicBool) -> Result<(), LoadError> {
     let mut port = Port::open(link)?;
     let ours = Host { mac: port.nic.facts().mac, address };
     writeln!(io::stderr(), "pmdns-load: reflecting at {address}")?;
@@ -133,7 +133,7 @@ fn generate(
     Job { link, load, output }: &Job,
     stop: &Arc<AtomicBool>,
     program: impl FnOnce(&mut Session<'_>),
-) -> Result<Outcome, Failure> {
+) -> Result<RunOutcome, LoadError> {
     // All that can be wrong on the command line is found before the port is touched.
     let (prepared, names) = prepare(load)?;
     let authority = authority(load)?;
@@ -174,13 +174,13 @@ fn generate(
     port.close()?;
     publish(&report, output.json.as_deref())?;
     Ok(match (failed, report.valid) {
-        (true, _) => Outcome::Failed,
-        (false, false) => Outcome::Invalid,
-        (false, true) => Outcome::Good,
+        (true, _) => RunOutcome::Failed,
+        (false, false) => RunOutcome::Invalid,
+        (false, true) => RunOutcome::Good,
     })
 }
 
-fn prepare(load: &Load) -> Result<(Prepared, usize), Failure> {
+fn prepare(load: &Load) -> Result<(Prepared, usize), LoadError> {
     let list = match &load.queries {
         Some(file) => questions::read(&read(file)?)?,
         None => questions::numbered(load.names)?,
@@ -192,7 +192,7 @@ fn prepare(load: &Load) -> Result<(Prepared, usize), Failure> {
     Ok((questions::prepare(&list, &load.origin, salt, edns)?, list.len()))
 }
 
-fn authority(load: &Load) -> Result<Authority, Failure> {
+fn authority(load: &Load) -> Result<Authority, LoadError> {
     let text = match (&load.zone, &load.queries) {
         _ if load.reflector => return Ok(Authority::Reflector),
         (Some(file), _) => read(file)?,
@@ -206,8 +206,8 @@ fn authority(load: &Load) -> Result<Authority, Failure> {
     Ok(Authority::Zone(Box::new(Zone::parse(&text)?)))
 }
 
-fn read(file: &File) -> Result<String, Failure> {
-    fs::read_to_string(file).map_err(|error| Failure::Read(file.to_owned(), error))
+fn read(file: &File) -> Result<String, LoadError> {
+    fs::read_to_string(file).map_err(|error| LoadError::Read(file.to_owned(), error))
 }
 
 fn settings(
@@ -270,11 +270,11 @@ fn parts(
     }
 }
 
-fn publish(report: &Report, json: Option<&File>) -> Result<(), Failure> {
+fn publish(report: &LoadReport, json: Option<&File>) -> Result<(), LoadError> {
     if let Some(file) = json {
         let text = serde_json::to_string_pretty(report)
             .expect("a report holds only strings, numbers and lists of them");
-        fs::write(file, text).map_err(|error| Failure::Write(file.to_owned(), error))?;
+        fs::write(file, text).map_err(|error| LoadError::Write(file.to_owned(), error))?;
     }
     Ok(table::print(report, &mut io::stdout().lock())?)
 }

@@ -4,7 +4,7 @@ use pmdns::clock::Clock;
 use serde::Serialize;
 
 use super::ceiling::{Ceiling, Step};
-use super::check::Verdict;
+use super::check::AnswerClass;
 use super::cpu::CpuTime;
 use super::figures::{KindFigures, Latency, PortCounters, SliceRates, UnderWay};
 use super::mix::Kind;
@@ -15,7 +15,7 @@ const LEAST_OFFERED: f64 = 0.95;
 
 /// The whole report.
 #[derive(Debug, Serialize)]
-pub struct Report {
+pub struct LoadReport {
     /// Program and version.
     pub program: String,
     /// What was asked for.
@@ -166,7 +166,7 @@ impl Phase {
             true => (sent + refused, tally.sent[malformed] + tally.refused[malformed]),
             false => (sent, tally.sent[malformed]),
         };
-        let good = tally.verdicts[Verdict::Good as usize];
+        let good = tally.verdicts[AnswerClass::Good as usize];
         let proper = offered - silent;
         let latency = tally.all_latencies();
         let slices = tally.slices.iter().enumerate().map(|(index, slice)| SliceRates {
@@ -175,7 +175,7 @@ impl Phase {
             refused: slice.refused as f64 / slice_seconds,
             good: slice.good as f64 / slice_seconds,
         });
-        let wrong = Verdict::ALL.iter().filter(|verdict| verdict.is_wrong());
+        let wrong = AnswerClass::ALL.iter().filter(|verdict| verdict.is_wrong());
         let after_end = tally.last_answer.saturating_sub(tally.end);
         let phase = Self {
             name: around.name,
@@ -261,7 +261,7 @@ impl Phase {
 /// Answers by verdict, where there were any.
 pub fn answers(tally: &Tally) -> Vec<(&'static str, u64)> {
     let counts =
-        Verdict::ALL.iter().map(|verdict| (verdict.name(), tally.verdicts[*verdict as usize]));
+        AnswerClass::ALL.iter().map(|verdict| (verdict.name(), tally.verdicts[*verdict as usize]));
     counts.filter(|(_, count)| *count > 0).collect()
 }
 

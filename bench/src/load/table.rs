@@ -4,10 +4,10 @@ use std::io::{self, Write};
 
 use super::ceiling::Limit;
 use super::figures::Latency;
-use super::report::{Phase, Report};
+use super::report::{LoadReport, Phase};
 
 /// Writes the report as a table.
-pub fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
+pub fn print(report: &LoadReport, out: &mut impl Write) -> io::Result<()> {
     if let Some(warm_up) = &report.warm_up {
         let answered = warm_up.names - warm_up.unanswered;
         writeln!(

@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 
-use super::check::{VERDICTS, Verdict};
+use super::check::{AnswerClass, VERDICTS};
 use super::mix::{KINDS, Kind};
 
 /// Significant decimal digits of a latency.
@@ -140,9 +140,9 @@ impl Tally {
 
     /// An answer that came `time` after its query was to be sent.
     #[inline]
-    pub fn answered(&mut self, kind: Kind, verdict: Verdict, time: u64, now: u64) {
+    pub fn answered(&mut self, kind: Kind, verdict: AnswerClass, time: u64, now: u64) {
         self.last_answer = now;
-        if verdict == Verdict::Good && kind != Kind::Malformed {
+        if verdict == AnswerClass::Good && kind != Kind::Malformed {
             self.verdicts[verdict as usize] += 1;
             self.good[kind.index()] += 1;
             self.latency[kind.index()].saturating_record(time);
@@ -206,7 +206,7 @@ mod tests {
                 under_way += 1;
             }
             if now % 100 == 50 && (250..1250).contains(&now) {
-                tally.answered(Kind::Hit, Verdict::Good, 250, now);
+                tally.answered(Kind::Hit, AnswerClass::Good, 250, now);
                 under_way -= 1;
             }
         }
@@ -241,12 +241,12 @@ mod tests {
     #[test]
     fn answers_to_malformed_queries_have_no_latency() {
         let mut tally = Tally::new(0, 10, 1, 1000);
-        tally.answered(Kind::Malformed, Verdict::Good, 5, 5);
-        tally.answered(Kind::Malformed, Verdict::WrongRecords, 5, 5);
+        tally.answered(Kind::Malformed, AnswerClass::Good, 5, 5);
+        tally.answered(Kind::Malformed, AnswerClass::WrongRecords, 5, 5);
         tally.gave_up(Kind::Malformed, 9);
         assert_eq!(tally.all_latencies().len(), 0);
         assert_eq!(tally.good[Kind::Malformed.index()], 1);
-        assert_eq!(tally.verdicts[Verdict::WrongRecords as usize], 1);
-        assert_eq!(tally.verdicts[Verdict::Good as usize], 0);
+        assert_eq!(tally.verdicts[AnswerClass::WrongRecords as usize], 1);
+        assert_eq!(tally.verdicts[AnswerClass::Good as usize], 0);
     }
 }

@@ -12,7 +12,7 @@ use pmdns_nics::{
 use pmdns_stages::wire::ip::turn_round;
 use pmdns_stages::wire::put16;
 
-use super::check::{Authority, Checker, Verdict};
+use super::check::{AnswerClass, Authority, Checker};
 use super::deck::{Deck, Popularity};
 use super::generator::{Checksums, Generator, Parts};
 use super::mix::{Kind, Mix};
@@ -154,7 +154,7 @@ fn right_answers_are_good_and_little_law_holds() {
     let (tally, full_checks) = run(Fault::None, "hit=6,nxdomain=2,miss=1,random-prefix=1");
     let good: u64 = tally.good.iter().sum();
     assert!(good > 0);
-    assert_eq!((good, tally.verdicts[Verdict::Good as usize]), (sent(&tally), good));
+    assert_eq!((good, tally.verdicts[AnswerClass::Good as usize]), (sent(&tally), good));
     assert_eq!(sent(&tally) + tally.refused.iter().sum::<u64>() + tally.withheld, tally.planned);
     assert_eq!((tally.unexpected, tally.strays, tally.lost), (0, 0, [0; 5]));
     assert!(tally.good.iter().filter(|good| **good > 0).count() == 4, "{:?}", tally.good);
@@ -166,11 +166,11 @@ fn right_answers_are_good_and_little_law_holds() {
 #[test]
 fn every_fault_is_found_in_first_and_in_later_answers() {
     for (fault, verdict) in [
-        (Fault::OtherQuestion, Verdict::WrongQuestion),
-        (Fault::OtherRcode, Verdict::WrongRcode),
-        (Fault::OtherAddress, Verdict::WrongRecords),
-        (Fault::CutOff, Verdict::Malformed),
-        (Fault::OtherClient, Verdict::WrongAddress),
+        (Fault::OtherQuestion, AnswerClass::WrongQuestion),
+        (Fault::OtherRcode, AnswerClass::WrongRcode),
+        (Fault::OtherAddress, AnswerClass::WrongRecords),
+        (Fault::CutOff, AnswerClass::Malformed),
+        (Fault::OtherClient, AnswerClass::WrongAddress),
     ] {
         let (tally, _) = run(fault, "hit=1");
         assert!(sent(&tally) > 0);

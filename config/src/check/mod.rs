@@ -143,7 +143,7 @@ fn cache(cache: &Cache, found: &mut Mistakes) {
     found.note(in_range("cache.max_ttl", cache.max_ttl, 0, MAX_TTL));
     found.note(in_range("cache.max_negative_ttl", cache.max_negative_ttl, 0, MAX_TTL));
     found.note(in_range("cache.max_negative_share", cache.max_negative_share, 0.0, 1.0));
-    found.note(in_range("cache.stale_window", cache.stale_window, 1, MAX_TTL));
+    found.note(in_range("cache.stale_window_seconds", cache.stale_window_seconds, 1, MAX_TTL));
     found.note(in_range("cache.stale_ttl", cache.stale_ttl, 1, MAX_STALE_SECONDS));
     found.note(in_range(
         "cache.stale_client_timeout_ms",
@@ -151,11 +151,16 @@ fn cache(cache: &Cache, found: &mut Mistakes) {
         0,
         MAX_TIMEOUT_MS,
     ));
-    found.note(in_range("cache.stale_backoff", cache.stale_backoff, 1, MAX_STALE_SECONDS));
+    found.note(in_range(
+        "cache.stale_backoff_seconds",
+        cache.stale_backoff_seconds,
+        1,
+        MAX_STALE_SECONDS,
+    ));
     if cache.snapshot.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
         found.note(broken("cache.snapshot", Problem::Empty("the path of a file, or leave it out")));
     }
-    let (key, interval) = ("cache.snapshot_interval", cache.snapshot_interval);
+    let (key, interval) = ("cache.snapshot_interval_seconds", cache.snapshot_interval_seconds);
     found.note(in_range(key, interval, MIN_SNAPSHOT_SECONDS, MAX_SNAPSHOT_SECONDS));
     let (min, max) = (cache.min_ttl, cache.max_ttl);
     if min > max {
@@ -165,12 +170,13 @@ fn cache(cache: &Cache, found: &mut Mistakes) {
 
 fn prefetch(prefetch: &Prefetch, found: &mut Mistakes) {
     found.note(in_range(
-        "prefetch.cache_min_hit_rate",
-        prefetch.cache_min_hit_rate,
+        "prefetch.cache_min_hits_per_minute",
+        prefetch.cache_min_hits_per_minute,
         0.0,
         MAX_HIT_RATE,
     ));
-    let (key, window) = ("prefetch.cache_access_window_secs", prefetch.cache_access_window_secs);
+    let (key, window) =
+        ("prefetch.cache_access_window_seconds", prefetch.cache_access_window_seconds);
     found.note(in_range(key, window, 1, MAX_TTL));
     let key = "prefetch.cache_refresh_threshold";
     found.note(in_range(key, prefetch.cache_refresh_threshold, 0.0, 1.0));

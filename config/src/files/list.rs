@@ -32,7 +32,7 @@ const HOST_ITSELF: [&str; 11] = [
 const MAX_NAME: usize = 255;
 const MAX_LABEL: usize = 63;
 
-/// What a line says of a name.
+/// The rule of a line about a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// The name alone is blocked.
@@ -52,7 +52,7 @@ pub struct Listed<'n> {
     pub scope: Scope,
 }
 
-/// What was found in a list.
+/// The content of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListSummary {
     /// Names, exceptions included.
@@ -67,8 +67,8 @@ pub struct ListSummary {
 ///
 /// # Errors
 ///
-/// The file cannot be read, is too long, has names beyond what `take` has room for, or has no line that is
-/// understood although it has lines.
+/// The file cannot be read, is too long, or has more names than `take` has room for. Or it has lines, but
+/// none that is understood.
 pub fn read_list(
     path: &Path,
     format: ListFormat,

@@ -62,7 +62,7 @@ pub enum FileError {
 /// to another program.
 const SAFE_TO_OPEN: i32 = libc::O_NONBLOCK | libc::O_CLOEXEC;
 
-/// Opens a file for reading, if it is one: never a pipe, a socket, a device or a folder, reading of which may wait for ever.
+/// Opens a regular file for reading. Pipes, sockets, devices and folders are refused: reading them may wait for ever.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! The text of a zone file, made ready for the scanner: times with units, which it does not know, are written out in
-//! seconds, and what is not closed is refused, for it panics at some of that (domain 0.12.3).
+//! Prepares the text of a zone file for the scanner (domain 0.12.3). The scanner does not know times with units, so they are
+//! converted to seconds. It panics at some unclosed brackets and quotes, so these are refused.
 
 /// What is wrong with a line, by its number.
 type Mistake = (u64, &'static str);
@@ -52,7 +52,7 @@ struct Text {
     ended: u64,
     /// The line of the parenthesis that is open.
     opened_at: Option<u64>,
-    place: Place,
+    place: WordRole,
 }
 
 impl Text {
@@ -63,15 +63,15 @@ impl Text {
     fn end_line(&mut self) -> usize {
         self.ended += 1;
         if self.opened_at.is_none() {
-            self.place = Place::Owner;
+            self.place = WordRole::Owner;
         }
         1
     }
 
     fn skip_blank(&mut self) -> usize {
         // A line that begins with a blank has the owner of the one before.
-        if self.place == Place::Owner {
-            self.place = Place::BeforeType;
+        if self.place == WordRole::Owner {
+            self.place = WordRole::BeforeType;
         }
         1
     }
@@ -92,7 +92,7 @@ impl Text {
 
     /// The length of the quoted text that `rest` begins with, quotes included.
     fn quoted(&mut self, rest: &[u8]) -> Result<usize, Mistake> {
-        self.place = Place::Rest;
+        self.place = WordRole::Rest;
         let mut len = 1;
         loop {
             len += match rest.get(len) {
@@ -136,7 +136,7 @@ fn ends_word(byte: u8) -> bool {
 
 /// Where in an entry a word stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
+enum WordRole {
     /// At its start: the owner, or a directive.
     #[default]
     Owner,
@@ -150,7 +150,7 @@ enum Place {
     Rest,
 }
 
-impl Place {
+impl WordRole {
     /// Whether a word here may be a time.
     fn is_time(self) -> bool {
         matches!(self, Self::DefaultTtl | Self::BeforeType | Self::Soa(3..=6))

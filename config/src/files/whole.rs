@@ -1,7 +1,7 @@
 //! A file that is either as it was or whole, whenever the machine stops.
 //!
-//! It is written under an unpredictable name beside its own, so that nothing planted in a shared folder is followed,
-//! opened or waited for, and takes its own name when it is whole.
+//! It is written under an unpredictable name beside its own, and gets its own name when it is whole. So nothing that
+//! is planted in a shared folder is followed, opened or waited for.
 
 use std::ffi::OsString;
 use std::fs::{File, Metadata, OpenOptions, Permissions};
@@ -15,7 +15,7 @@ use super::SAFE_TO_OPEN;
 
 /// Names that are tried. Even one that is taken already is unlikely.
 const ATTEMPTS: u32 = 8;
-/// What a name that is not final ends with.
+/// The end of a name that is not final.
 const SUFFIX: &[u8] = b".part";
 /// Bytes of the final name that the other one repeats: a name has at most 255 (`NAME_MAX`).
 const MAX_STEM: usize = 200;
@@ -36,8 +36,8 @@ pub struct WholeFile {
 }
 
 impl WholeFile {
-    /// Begins to write what `path` will be, with this mode whatever the umask is. A file of ours that it replaces hands on
-    /// its mode and group; one of somebody else's does not, or who planted it could read the new one.
+    /// Begins to write the file that will be `path`, with this mode whatever the umask is. If it replaces a file of ours, it
+    /// takes that file's mode and group. It does not take those of another owner's file: that owner could read the new one.
     ///
     /// # Errors
     ///
@@ -134,7 +134,7 @@ fn inherited(path: &Path, file: &File, own: &Metadata) -> Option<u32> {
     has_group.then(|| old.mode() & 0o775)
 }
 
-/// Removes what a process that was killed has left.
+/// Removes the files of a process that was killed.
 fn remove_abandoned(folder: &Path, stem: &[u8]) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().take(MAX_ENTRIES).flatten() {
         let name = entry.file_name();

@@ -91,8 +91,8 @@ fn record(scanned: &ScannedRecord) -> Result<LocalRecord, String> {
     checked(scanned, composed.then_some(data))
 }
 
-/// A record of a message, in wire format. The names in its data are in lower case (RFC 4034 section 6.2): messages
-/// may spell them in different ways, and records are told apart by their bytes.
+/// A record of a message, in wire format. The names in its data are in lower case (RFC 4034 section 6.2),
+/// because records are compared by their bytes.
 ///
 /// # Errors
 ///

@@ -31,7 +31,8 @@ pub enum PlacementError {
     },
     /// A core runs one poll loop and cannot run a second.
     #[error(
-        "names core {core}, which placement[{other}] has already; every core mans one stretch only, so give this placement another core"
+        "names core {core}, which placement[{other}] has already; \
+         every core mans one stretch only, so give this placement another core"
     )]
     CoreTwice {
         /// The CPU.
@@ -41,7 +42,8 @@ pub enum PlacementError {
     },
     /// Stages before this stretch are left out.
     #[error(
-        "begins with {begins}, but nobody before it mans {missing}; let it begin with `{from}` (stages = \"{fix}\") or put a placement for \"{missing}\" before it"
+        "begins with {begins}, but nobody before it mans {missing}; \
+         let it begin with `{from}` (stages = \"{fix}\") or put a placement for \"{missing}\" before it"
     )]
     Gap {
         /// Where the stretch begins.
@@ -55,7 +57,8 @@ pub enum PlacementError {
     },
     /// The missing stages are manned, but by a placement further down the file.
     #[error(
-        "mans {stages}, but stands before placement[{other}], which mans {missing}; write the placements in line order, from parse to encode"
+        "mans {stages}, but stands before placement[{other}], which mans {missing}; \
+         write the placements in line order, from parse to encode"
     )]
     OutOfOrder {
         /// The stretch that stands too early.
@@ -67,7 +70,8 @@ pub enum PlacementError {
     },
     /// Two placements for the same stretch: sharding is said otherwise.
     #[error(
-        "mans {stages} as placement[{other}] does; to share a stretch between cores, list all of them in one placement: cores = {cores:?}"
+        "mans {stages} as placement[{other}] does; \
+         to share a stretch between cores, list all of them in one placement: cores = {cores:?}"
     )]
     SameStretch {
         /// The stretch both name.
@@ -91,7 +95,8 @@ pub enum PlacementError {
     },
     /// The line breaks off.
     #[error(
-        "is the last placement and ends with {ends}, so nobody mans {missing}; let it end with `encode` (stages = \"{fix}\") or add a placement for \"{missing}\""
+        "is the last placement and ends with {ends}, so nobody mans {missing}; \
+         let it end with `encode` (stages = \"{fix}\") or add a placement for \"{missing}\""
     )]
     Unfinished {
         /// Where the last stretch ends.
@@ -115,7 +120,7 @@ impl PlacementError {
 ///
 /// # Errors
 ///
-/// The index of the first placement at fault, and what is wrong with it.
+/// The index of the first placement at fault, and its fault.
 pub(crate) fn check_placements(placements: &[Placement]) -> Result<(), (usize, PlacementError)> {
     for index in 0..placements.len() {
         check_cores(placements, index).map_err(|error| (index, error))?;

@@ -13,52 +13,50 @@ pub(crate) use lawful::check_placements;
 
 use crate::nearest::nearest;
 
-/// A stage's place on the line. The order of the variants is the order of the line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum StageName {
+/// Declares the stages, with the names used in the config, the counters and the reports.
+macro_rules! stages {
+    ($($(#[doc = $text:literal])* $stage:ident = $name:literal,)*) => {
+        /// A stage's place on the line. The order of the variants is the order of the line.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        pub enum StageName { $($(#[doc = $text])* $stage,)* }
+
+        impl StageName {
+            /// Every stage, in line order.
+            pub const ALL: [Self; Self::COUNT] = [$(Self::$stage,)*];
+
+            /// How many stages the line has.
+            pub const COUNT: usize = [$($name,)*].len();
+
+            /// The name used in the config, the counters and the reports.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$stage => $name,)* }
+            }
+        }
+    };
+}
+
+stages! {
     /// Is it for us, is it DNS, what does it ask.
-    Parse,
+    Parse = "parse",
     /// ARP, neighbour discovery and ping, so that others can find us.
-    Neighbor,
+    Neighbor = "neighbor",
     /// Who may ask.
-    Acl,
+    Acl = "acl",
     /// How fast they may ask.
-    RateLimit,
+    RateLimit = "ratelimit",
     /// An answer from the cache.
-    Lookup,
+    Lookup = "lookup",
     /// Local records and blocked names; what is neither is a miss.
-    Policy,
+    Policy = "policy",
     /// The answer, written into the frame the query came in.
-    Encode,
+    Encode = "encode",
 }
 
 impl StageName {
-    /// How many stages the line has.
-    pub const COUNT: usize = 7;
-
-    /// Every stage, in line order.
-    pub const ALL: [Self; Self::COUNT] = [
-        Self::Parse,
-        Self::Neighbor,
-        Self::Acl,
-        Self::RateLimit,
-        Self::Lookup,
-        Self::Policy,
-        Self::Encode,
-    ];
-
-    /// The name used in the config, the counters and the reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Parse => "parse",
-            Self::Neighbor => "neighbor",
-            Self::Acl => "acl",
-            Self::RateLimit => "ratelimit",
-            Self::Lookup => "lookup",
-            Self::Policy => "policy",
-            Self::Encode => "encode",
-        }
+    /// Whether queries go round it: it is for other packets, which are sent there by name.
+    pub const fn is_aside(self) -> bool {
+        matches!(self, Self::Neighbor)
     }
 
     /// The stage called `name`, if there is one.

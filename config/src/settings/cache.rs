@@ -27,13 +27,13 @@ pub struct Cache {
     /// Answer with what has expired while the upstreams fail (RFC 8767).
     pub serve_stale: bool,
     /// How long after it has expired an answer may be served, in seconds.
-    pub stale_window: u32,
+    pub stale_window_seconds: u32,
     /// The TTL it is served with, in seconds.
     pub stale_ttl: u32,
     /// How long a client waits for better, in milliseconds.
     pub stale_client_timeout_ms: u64,
     /// How long nobody is asked again after that was in vain, in seconds.
-    pub stale_backoff: u32,
+    pub stale_backoff_seconds: u32,
     /// What is kept when there is no room for all.
     pub eviction: Eviction,
     /// NXDOMAIN for a name is NXDOMAIN for all below it (RFC 8020).
@@ -41,7 +41,7 @@ pub struct Cache {
     /// The file that answers are kept in while no process runs; absent: none.
     pub snapshot: Option<PathBuf>,
     /// How often it is written, besides at the end, in seconds.
-    pub snapshot_interval: u64,
+    pub snapshot_interval_seconds: u64,
 }
 
 impl Default for Cache {
@@ -55,29 +55,29 @@ impl Default for Cache {
             max_negative_ttl: 300,
             max_negative_share: 0.25,
             serve_stale: true,
-            stale_window: 86_400,
+            stale_window_seconds: 86_400,
             stale_ttl: 30,
             stale_client_timeout_ms: 1800,
-            stale_backoff: 30,
+            stale_backoff_seconds: 30,
             eviction: Eviction::HitRate,
             nxdomain_cut: false,
             snapshot: None,
-            snapshot_interval: 3600,
+            snapshot_interval_seconds: 3600,
         }
     }
 }
 
-/// What is kept of the cache when there is no room for all.
+/// Which answers a full cache keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Eviction {
-    /// What was learnt last.
+    /// Those learnt last.
     Fifo,
-    /// What was asked for last.
+    /// Those asked for last.
     Lru,
-    /// What is asked for most often.
+    /// Those asked for most often.
     Lfu,
-    /// What was asked for most often in its latest hits (LFU-K).
+    /// Those with the highest rate over their latest hits (LFU-K).
     HitRate,
 }
 
@@ -90,9 +90,9 @@ pub struct Prefetch {
     /// The fewest hits of an answer that is worth it, in the access window.
     pub cache_min_frequency: u32,
     /// The fewest hits of it per minute.
-    pub cache_min_hit_rate: f64,
+    pub cache_min_hits_per_minute: f64,
     /// Hits count for so many seconds.
-    pub cache_access_window_secs: u32,
+    pub cache_access_window_seconds: u32,
     /// The part of its TTL that has passed when it is asked for again, 0 to 1.
     pub cache_refresh_threshold: f64,
     /// Queries per second that prefetching may cost the upstreams.
@@ -106,8 +106,8 @@ impl Default for Prefetch {
         Self {
             enabled: false,
             cache_min_frequency: 10,
-            cache_min_hit_rate: 2.0,
-            cache_access_window_secs: 43_200,
+            cache_min_hits_per_minute: 2.0,
+            cache_access_window_seconds: 43_200,
             cache_refresh_threshold: 0.75,
             queries_per_second: 100,
             pace_ms: 100,

@@ -74,11 +74,11 @@ pub struct Config {
     pub local: Vec<Local>,
     /// Names answered with NXDOMAIN.
     pub block: Block,
-    /// What is answered without being written down.
+    /// Answers that need no configuration.
     pub policy: Policy,
-    /// Zone files, answered from authoritatively.
+    /// ZoneFile files, answered from authoritatively.
     #[serde(rename = "zone")]
-    pub zones: Vec<Zone>,
+    pub zones: Vec<ZoneFile>,
     /// Files of names that are blocked.
     #[serde(rename = "blocklist")]
     pub blocklists: Vec<Blocklist>,

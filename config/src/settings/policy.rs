@@ -1,4 +1,4 @@
-//! Who may ask, and what is answered here.
+//! Which clients may ask, and what is answered locally.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -86,7 +86,7 @@ pub struct RateLimit {
     pub per_core: bool,
     /// Prefixes that no limit holds for.
     pub exempt: Vec<Prefix>,
-    /// Count what is over a limit, and let it pass.
+    /// Count queries over a limit, and let them pass.
     pub dry_run: bool,
     /// Queries per second and client prefix that the cache cannot answer; 0 turns this limit off.
     pub miss_queries_per_second: u32,
@@ -143,7 +143,7 @@ impl Default for Policy {
 /// `[[zone]]`: a zone file (RFC 1035 section 5).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Zone {
+pub struct ZoneFile {
     /// The file.
     pub file: PathBuf,
     /// What names without a trailing dot are relative to; absent: the root, or what `$ORIGIN` says.
@@ -222,7 +222,7 @@ pub enum ListFormat {
     Adblock,
 }
 
-/// What a blocked name is answered with.
+/// The answer for a blocked name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BlockAction {

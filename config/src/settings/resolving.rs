@@ -113,7 +113,7 @@ impl Upstream {
 pub struct Group {
     /// The name that its upstreams give as their `group`.
     pub name: String,
-    /// Whom of them to ask.
+    /// Which of them to ask.
     #[serde(default)]
     pub strategy: Strategy,
     /// Upstreams asked at once, if the strategy is `parallel`.
@@ -121,7 +121,7 @@ pub struct Group {
     pub parallel: usize,
 }
 
-/// Whom of a group to ask. Upstreams that rest come after all others, whatever the strategy.
+/// Which upstream of a group to ask. Upstreams that rest come after all others, whatever the strategy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Strategy {

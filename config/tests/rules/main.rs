@@ -87,8 +87,8 @@ fn line_of(text: &str, needle: &str) -> usize {
     text[..offset].matches('\n').count() + 1
 }
 
-/// Replaces `from` by `to` in the lawful text, and expects an error that begins with the line of the
-/// change and the key, and contains every one of `parts`.
+/// Replaces `from` by `to` in the lawful text, and expects an error. It begins with the line of the
+/// change and the key, and contains all of `parts`.
 #[track_caller]
 fn refuses(from: &str, to: &str, key: &str, parts: &[&str]) {
     assert!(LAWFUL.contains(from), "`{from}` is in the lawful text");

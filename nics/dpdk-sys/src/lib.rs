@@ -1,9 +1,10 @@
 //! Raw bindings to the system's libdpdk, generated when the crate is built.
 //!
-//! Three things stand here: what bindgen found in the headers (`rte_*` functions and types, `DPDK_*`
-//! constants that `c/wrapper.h` types), the `shim_*` functions of `c/shim.c` over what DPDK only offers
-//! inline, and in [`mbuf`] and [`burst`] the few inline functions that are written again in Rust because
-//! a data core calls them all the time (docs/adr/0003-rx-tx-burst-in-rust-or-c.md).
+//! * The bindings that bindgen makes of the headers: `rte_*` functions and types, and the `DPDK_*`
+//!   constants that `c/wrapper.h` types.
+//! * The `shim_*` functions of `c/shim.c`, over functions that DPDK offers only inline.
+//! * [`mbuf`] and [`burst`]: the few inline functions that a data core calls all the time, written again in
+//!   Rust (docs/adr/0003-rx-tx-burst-in-rust-or-c.md).
 //!
 //! Nothing is safe here. The safe side is `pmdns_nics::dpdk`.
 

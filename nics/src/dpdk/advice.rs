@@ -111,7 +111,7 @@ pub(super) fn device<'l>(lines: impl Iterator<Item = &'l String> + Clone) -> Opt
     } else if says("Permission denied") || says("Operation not permitted") {
         Some(
             "this user may not open it: run as root, or `chown USER /dev/vfio/N` with the N above \
-             (docs/operations.md, Without root)",
+             (docs/tasks/hardening.md, Without root)",
         )
     } else if says("Cannot allocate memory") {
         Some(

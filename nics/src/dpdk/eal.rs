@@ -82,8 +82,8 @@ impl Eal {
     }
 }
 
-/// The EAL arguments for these ports: the operator's own, and an `-a` for each PCI device, because the
-/// EAL must take only the devices that are ours. Without a PCI port no device is looked at at all.
+/// The EAL arguments for these ports: the operator's own, and an `-a` for each PCI device, so that the
+/// EAL takes only our devices. Without a PCI port it looks at no PCI device.
 pub fn arguments(settings: &pmdns_config::Eal, ports: &[pmdns_config::Port]) -> Vec<String> {
     let devices = ports.iter().map(|port| port.device.as_str());
     let devices: Vec<&str> = devices.filter(|device| PciAddress::of(device).is_some()).collect();
@@ -202,7 +202,8 @@ impl Affinity {
 }
 
 /// The folder where the EAL keeps its lock, sockets and tables. `rte_eal_cleanup` leaves it behind,
-/// and the page files of what the EAL itself never gave back; it is named like their prefix. `None` when the process shares nothing, so that the folder may belong to another one.
+/// and the page files of what the EAL itself never gave back; it is named like their prefix. `None` when the process
+/// shares nothing, so that the folder may belong to another one.
 #[derive(Debug)]
 struct RuntimeFiles(Option<PathBuf>);
 
@@ -225,7 +226,7 @@ impl RuntimeFiles {
         own.chain(advice::hugepage_mounts()).collect()
     }
 
-    /// Removes what is left. We held the lock of this folder, so everything of its name was ours.
+    /// Removes the remaining files. We held the lock of this folder, so everything of its name was ours.
     fn remove(&self) {
         let Some(folder) = &self.0 else { return };
         if let Some(prefix) = folder.file_name() {

@@ -110,8 +110,8 @@ impl Mempool {
     }
 }
 
-/// The mempool driver that keeps free frames: the one that the operator names (`--mbuf-pool-ops-name`), or that the platform has in
-/// hardware, else the stack, if it is installed. The environment must run.
+/// The mempool driver that keeps free frames: the operator's choice (`--mbuf-pool-ops-name`), or the platform's
+/// hardware, or the stack if it is installed. The environment must run.
 fn keeper() -> *const c_char {
     // SAFETY: the environment runs. It gives a text of its own, or NULL.
     let named = unsafe { dpdk_sys::rte_mbuf_user_mempool_ops() };
@@ -162,8 +162,8 @@ fn registry() -> MutexGuard<'static, Registry> {
 }
 
 /// Leave for one port to give transmitted mbufs back without looking at each
-/// (`RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE`). That is lawful while every frame is direct, has one owner
-/// (both hold for all frames) and comes from one pool: so there is exactly one while this lives.
+/// (`RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE`). That is lawful while every frame is direct, has one owner,
+/// and comes from one pool. The first two hold for all frames. For the third, there is exactly one pool while this lives.
 #[derive(Debug)]
 pub(super) struct FastFree(());
 

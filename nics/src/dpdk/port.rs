@@ -1,4 +1,4 @@
-//! A port before it runs: found or plugged in, and asked what it can do.
+//! A port before it runs: found or plugged in, and asked for its capabilities.
 
 use std::ffi::{CStr, CString, c_int};
 use std::mem;
@@ -16,7 +16,7 @@ use super::removal::Removal;
 use super::{advice, error_text, log, owned_text};
 use crate::PortFacts;
 
-/// What a port must have before checksums are left to it: both, or the software does both.
+/// The offloads that a port must have before checksums are left to it. With one alone the software does both.
 pub(super) const CHECKSUMS: u64 = DPDK_TX_OFFLOAD_IPV4_CKSUM | DPDK_TX_OFFLOAD_UDP_CKSUM;
 
 /// It says that it spreads by address, but the kernel spreads by ports as well.

@@ -1,7 +1,7 @@
-//! The queues of a port: what a data core does all day long.
+//! The queues of a port: the code that a data core runs for every burst.
 //!
-//! A frame is one direct mbuf of one segment with one owner; `Rx` lets no other in, so `Tx` need not
-//! look, and drivers may give transmitted mbufs back without looking (`MBUF_FAST_FREE`).
+//! A frame is one direct mbuf of one segment with one owner. `Rx` accepts no other, so `Tx` need not
+//! check, and drivers may return transmitted mbufs without a check (`MBUF_FAST_FREE`).
 
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;

@@ -1,7 +1,7 @@
 //! An `rte_ring` with one thread at each end: what benches compare our rings with. Nothing else uses it.
 //!
-//! DPDK copies values of 4, 8 or 16 bytes and their multiples; it is compiled here for 8, the size of the
-//! pointers that DPDK programs pass, and for 64, the size of a packet.
+//! DPDK copies values of 4, 8 or 16 bytes and their multiples. It is compiled here for two sizes: 8, the
+//! pointers that DPDK programs pass, and 64, a packet.
 
 use std::ffi::CString;
 use std::ptr::NonNull;
@@ -45,8 +45,8 @@ struct Ring {
     _environment: Arc<Environment>,
 }
 
-// SAFETY: a ring is memory of the EAL that any thread may use; that no two push, and no two pop, is seen to
-// by its ends, of which there is one each and which push and pop by `&mut self`.
+// SAFETY: a ring is memory of the EAL that any thread may use. No two threads push and no two pop: there is
+// one end of each kind, and it pushes or pops by `&mut self`.
 unsafe impl Send for Ring {}
 // SAFETY: as above.
 unsafe impl Sync for Ring {}

@@ -1,4 +1,4 @@
-//! A port from configured to running, and what it tells while it runs.
+//! A port from configured to running, and its counters while it runs.
 
 use std::collections::BTreeSet;
 use std::ffi::{CStr, c_int};
@@ -35,7 +35,7 @@ pub struct DpdkNic {
     messages: Vec<String>,
 }
 
-/// What a running port and its queues share. The port stops when the last of them goes.
+/// The part that a running port and its queues share. The port stops when the last of them goes.
 pub(super) struct Started {
     // Dropped in this order: the device gives its frames back before the pool goes.
     pub(super) device: Device,
@@ -245,8 +245,8 @@ impl ClosedPort {
     }
 }
 
-/// Whether a port of this driver is told which VLANs to let in. Virtio and virtual functions filter tags unasked, and
-/// physical ports with the offload do. mlx5 does not until it is told a VLAN; then it lets no untagged frame in either.
+/// Whether a port of this driver needs a list of VLANs to accept. Virtio and virtual functions filter tags by default. So do
+/// physical ports with the offload. mlx5 filters only after it was given a VLAN, and then refuses untagged frames too.
 fn filters_vlans(driver: &str, vlans: &[Vlan]) -> bool {
     vlans.iter().any(|vlan| *vlan != Vlan::Untagged) && !driver.starts_with("mlx5")
 }

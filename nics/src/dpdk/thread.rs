@@ -1,5 +1,5 @@
-//! Threads of our own among the EAL's: without an lcore number a thread has no cache of free frames,
-//! and taking and giving back frames costs it two to four times as much.
+//! Registers threads of ours with the EAL. A thread without an lcore number has no cache of free frames:
+//! taking and returning frames then costs two to four times as much.
 
 use std::marker::PhantomData;
 use std::sync::Arc;

@@ -32,7 +32,7 @@ pub enum PageKind {
     Huge1G,
 }
 
-/// What an arena turned out to be.
+/// The pages that an arena got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArenaReport {
     /// Bytes taken: those asked for, rounded up to whole pages.
@@ -41,7 +41,7 @@ pub struct ArenaReport {
     pub page: PageKind,
     /// The NUMA node of its first page, if the kernel tells.
     pub numa_node: Option<u32>,
-    /// What is not as asked, and the command that changes it.
+    /// Differences from the request, and the command that changes them.
     pub warning: Option<String>,
 }
 
@@ -85,8 +85,8 @@ impl PageKind {
 }
 
 impl Arena {
-    /// An arena of `bytes` bytes, rounded up to whole pages, on the pages that `pages` asks for or the
-    /// best there are, on the NUMA node if given. All of it is in place and zero.
+    /// An arena of `bytes` bytes, rounded up to whole pages of the kind `pages`, or the best kind there is. It is
+    /// on the NUMA node if one is given. All of it is in place and zero.
     pub fn new(
         bytes: usize,
         pages: Pages,
@@ -234,7 +234,7 @@ fn node_of(mapping: &MmapMut) -> Option<u32> {
     if code == 0 { u32::try_from(node).ok() } else { None }
 }
 
-/// What an operator does to get huge pages for the cache.
+/// How an operator gets huge pages for the cache.
 fn advice(bytes: usize, pages: Pages, node: Option<u32>) -> String {
     let page = if pages == Pages::Huge1G { PageKind::Huge1G } else { PageKind::Huge2M };
     let needed = bytes.div_ceil(page.bytes());

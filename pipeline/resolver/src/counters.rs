@@ -1,138 +1,107 @@
 //! What the slow path counts. Its threads write, anybody may read: relaxed atomics.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
+use pmdns_nics::counters;
+pub use pmdns_nics::counters::{add, count, lower};
 use pmdns_stages::cache::CacheStats;
 
-/// Declares a table of counters together with its plain image for reports.
-#[macro_export]
-macro_rules! counters {
-    (
-        $(#[doc = $live_text:literal])* $live:ident,
-        $(#[doc = $plain_text:literal])* $plain:ident {
-            $($(#[doc = $text:literal])* $name:ident,)*
-        }
-    ) => {
-        $(#[doc = $live_text])*
-        #[derive(Debug, Default)]
-        pub struct $live { $($(#[doc = $text])* pub $name: ::std::sync::atomic::AtomicU64,)* }
-
-        $(#[doc = $plain_text])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ::serde::Serialize, ::serde::Deserialize)]
-        #[serde(default)]
-        pub struct $plain { $($(#[doc = $text])* pub $name: u64,)* }
-
-        impl $plain {
-            /// The counters in order, with their names and meanings.
-            pub fn named(&self) -> impl Iterator<Item = (&'static str, u64, &'static str)> {
-                [$((stringify!($name), self.$name, concat!($($text,)*)),)*].into_iter()
-            }
-        }
-
-        impl $live {
-            /// Reads every counter. They are read one after another, so sums of them are exact only
-            /// while nothing is counted.
-            pub fn snapshot(&self) -> $plain {
-                $plain { $($name: self.$name.load(::std::sync::atomic::Ordering::Relaxed),)* }
-            }
-        }
-    };
-}
 counters! {
     /// The counters of the slow path. Threads may share them.
     Counters,
     /// The counters of the slow path, read at one time.
     CountersSnapshot {
         /// Misses taken from the data cores.
-        misses,
+        misses: counter,
         /// Misses that the cache could answer by the time they came.
-        answered_from_cache_late,
+        answered_from_cache_late: counter,
         /// Misses that started a question to the upstreams.
-        leaders,
+        leaders: counter,
         /// Misses that joined a question already under way.
-        coalesced,
+        coalesced: counter,
         /// Clients answered with what an upstream said.
-        answered,
+        answered: counter,
         /// Clients answered with an answer kept for their network only.
-        answered_for_subnet,
+        answered_for_subnet: counter,
         /// Clients answered with an expired answer, because no upstream had a better one in time.
-        stale,
+        stale: counter,
         /// Clients answered with NXDOMAIN, because a name above does not exist.
-        nxdomain_cut,
+        nxdomain_cut: counter,
         /// Questions put to the upstreams over TCP, because NXDOMAIN for them came over UDP and would deny names below.
-        nxdomain_confirmed,
+        nxdomain_confirmed: counter,
         /// Clients answered with SERVFAIL.
-        servfail,
+        servfail: counter,
         /// Clients that get no answer, because a rule about what is in it says so.
-        silenced,
+        silenced: counter,
         /// Waiting clients whose deadline passed.
-        deadline,
+        deadline: counter,
         /// Misses answered with SERVFAIL because their question failed a moment ago.
-        failed_recently,
+        failed_recently: counter,
         /// Misses dropped because too many questions were pending.
-        shed_pending,
+        shed_pending: counter,
         /// Misses dropped because too many clients' queries were waiting.
-        shed_waiting,
+        shed_waiting: counter,
         /// Misses dropped because too many queries of the same client were waiting.
-        shed_client,
+        shed_client: counter,
         /// Misses dropped because too many queries of the same client prefix were waiting.
-        shed_prefix,
+        shed_prefix: counter,
         /// Waiting queries dropped because a client prefix with fewer needed room.
-        shed_displaced,
+        shed_displaced: counter,
         /// Waiting queries dropped because every upstream had too many queries of their client prefix.
-        shed_upstream,
+        shed_upstream: counter,
         /// Clients told with SERVFAIL that their query was dropped for want of room; they are among the shed, and in `servfail`.
-        told_busy,
+        told_busy: counter,
         /// Answers dropped because the frame pool was empty.
-        shed_no_frame,
+        shed_no_frame: counter,
         /// Answers dropped because the ring to the transmitting core was full.
-        shed_ring_full,
+        shed_ring_full: counter,
         /// Answers dropped because they did not fit the frame.
-        shed_too_long,
+        shed_too_long: counter,
         /// Answers put into the cache.
-        inserted,
+        inserted: counter,
         /// Answers not put into the cache: their TTL is zero, or the cache refused them.
-        not_cached,
+        not_cached: counter,
         /// Answers taken out of the cache after a reload: rules about what is in them had rewritten them, or would now.
-        withdrawn,
+        withdrawn: counter,
         /// Questions put to a second upstream because the first took longer than it usually does.
-        hedged,
+        hedged: counter,
         /// Queries whose answer was not needed, because another upstream's came first.
-        wasted,
+        wasted: counter,
         /// Popular answers asked for again before they expired.
-        prefetched,
+        prefetched: counter,
         /// Popular answers not asked for again, because too many were planned or too much was pending.
-        prefetch_shed,
+        prefetch_shed: counter,
         /// Popular answers that expired before their turn to be asked for again.
-        prefetch_late,
+        prefetch_late: counter,
         /// Answers planned to be asked for again that were not popular any more when their turn came.
-        prefetch_dropped,
+        prefetch_dropped: counter,
         /// Replies whose signatures are right, all the way from a trust anchor.
-        secure,
+        secure: counter,
         /// Replies that are provably not signed, or that nobody shall validate.
-        insecure,
+        insecure: counter,
         /// Replies refused because they are forged, or their signatures are missing, wrong or expired.
-        bogus,
+        bogus: counter,
         /// Replies that could not be judged: no trust anchor is above them, or there was no time.
-        indeterminate,
+        indeterminate: counter,
         /// Questions put to the upstreams to validate replies to others.
-        validation_queries,
-        /// Replies and questions of the validator that were refused. Too many were under way, in all or of one network or zone, or one network took too much of its time.
-        validation_shed,
+        validation_queries: counter,
+        /// Replies and questions of the validator that were refused. Too many were under way, in all or of one network
+        /// or zone, or one network took too much of its time.
+        validation_shed: counter,
         /// Replies refused because to validate them costs more than one may.
-        validation_over_budget,
+        validation_over_budget: counter,
         /// Replies that might cost less than others, because their zone had used up its budget.
-        validation_frugal,
+        validation_frugal: counter,
         /// Queries sent over TCP because the same name and type was asked for over UDP in too many variants already.
-        crowded,
+        crowded: counter,
         /// Sockets that could not be opened.
-        socket_errors,
+        socket_errors: counter,
         /// Answers kept for one network only, expired ones among them.
-        subnet_answers,
+        subnet_answers: gauge,
         /// Questions pending now.
-        pending,
+        pending: gauge,
         /// Clients' queries waiting now.
-        waiting,
+        waiting: gauge,
     }
 }
 
@@ -142,59 +111,60 @@ counters! {
     /// The counters of one upstream, read at one time.
     UpstreamSnapshot {
         /// Queries sent over UDP.
-        queries,
+        queries: counter,
         /// Queries sent over TCP.
-        tcp,
+        tcp: counter,
         /// Queries sent over an encrypted connection.
-        encrypted,
+        encrypted: counter,
         /// Queries sent only to find out whether a resting upstream is back; they are among the others.
-        probes,
+        probes: counter,
         /// Replies that belong to their query.
-        replies,
+        replies: counter,
         /// Queries without a reply when the upstream's retry timeout passed. Their replies are still taken.
-        late,
+        late: counter,
         /// Queries without a reply in `timeout_ms`, or in the retry timeout if that is longer.
-        timeouts,
+        timeouts: counter,
         /// Datagrams that did not match the query they came for; forged, or very late.
-        mismatched,
+        mismatched: counter,
         /// Replies with the question in other letters than the query's, which then went over TCP; they are among the mismatched.
-        case_mismatch,
+        case_mismatch: counter,
         /// Times such replies came one after the other, so that letters were left alone for an hour.
-        case_mixing_paused,
+        case_mixing_paused: counter,
         /// Replies with the cookie of their query.
-        cookies,
-        /// Replies over UDP without the cookie that the upstream shows else, which then went over TCP; they are among the mismatched.
-        cookieless,
+        cookies: counter,
+        /// Replies over UDP without the cookie that the upstream shows else, which then went over TCP; they are among
+        /// the mismatched.
+        cookieless: counter,
         /// Times the upstream was found not to know EDNS, so that it was asked without for 15 minutes.
-        without_edns,
+        without_edns: counter,
         /// Replies about another network than their query, or over UDP about none, which were not used.
-        other_subnet,
+        other_subnet: counter,
         /// Replies over UDP longer than the query allowed, which were not used.
-        oversized,
+        oversized: counter,
         /// Queries ended by an error of the network, for example "connection refused".
-        errors,
+        errors: counter,
         /// Replies that belong to their query but cannot be understood.
-        malformed,
+        malformed: counter,
         /// Replies without a record about the question, which were not used.
-        no_answer,
+        no_answer: counter,
         /// Records left out of replies because they are not about the question.
-        scrubbed,
+        scrubbed: counter,
         /// Replies with an rcode other than NOERROR and NXDOMAIN.
-        rcode_failures,
+        rcode_failures: counter,
         /// Queries not sent because too many to the same encrypted upstream were under way, or too many of their client prefix.
-        shed,
+        shed: counter,
         /// Encrypted connections opened.
-        connections,
+        connections: counter,
         /// Encrypted connections opened that resumed a session.
-        resumed,
+        resumed: counter,
         /// Encrypted connections that could not be opened.
-        connect_failures,
+        connect_failures: counter,
         /// Certificates refused: not for the name, not from a trusted root, or none of the pinned keys.
-        untrusted,
+        untrusted: counter,
         /// Smoothed round-trip time in microseconds, as the thread that measured last sees it.
-        srtt_us,
+        srtt_us: gauge,
         /// 0: well. 1: resting after failures, asked after the others.
-        state,
+        state: gauge,
     }
 }
 
@@ -204,25 +174,25 @@ counters! {
     /// The counters of a shard of the cache, read at one time.
     CacheSnapshot {
         /// Answers that can be found, expired ones among them.
-        entries,
+        entries: gauge,
         /// Bytes in use: index, and the log as far as it is filled.
-        bytes_used,
+        bytes_used: gauge,
         /// Bytes of the shard.
-        bytes_total,
+        bytes_total: gauge,
         /// Answers inserted, replacements among them.
-        inserted,
+        inserted: counter,
         /// Answers that another for the same question replaced.
-        replaced,
+        replaced: counter,
         /// Answers lost at the end of the log, to make room.
-        evicted,
+        evicted: counter,
         /// Answers appended again there, because they were worth keeping.
-        kept,
+        kept: counter,
         /// Answers lost because both buckets they could be found by were full.
-        index_evicted,
+        index_evicted: counter,
         /// Answers refused because they were larger than the log.
-        too_long,
+        too_long: counter,
         /// Negative answers refused because those have their share of the shard already.
-        negative_refused,
+        negative_refused: counter,
     }
 }
 
@@ -269,24 +239,6 @@ impl CountersSnapshot {
             + self.shed_too_long
             - self.told_busy
     }
-}
-
-/// Counts one.
-#[inline]
-pub fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
-}
-
-/// Counts so many.
-#[inline]
-pub fn add(counter: &AtomicU64, number: u64) {
-    counter.fetch_add(number, Ordering::Relaxed);
-}
-
-/// Lowers a gauge by one.
-#[inline]
-pub fn lower(gauge: &AtomicU64) {
-    gauge.fetch_sub(1, Ordering::Relaxed);
 }
 
 #[cfg(test)]

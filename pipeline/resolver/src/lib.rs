@@ -15,8 +15,8 @@
 //! them. `answers` reads and writes the cache, and writes what clients get. `cache_jobs` and `validation` stand beside them. The rooms'
 //! arrows go one way: `questions` ◄ `upstreams` ◄ `answers` ◄ `cache_jobs`, and `questions` ◄ `validation`.
 //!
-//! Three promises, whatever the upstreams do. A client that is admitted is answered by its deadline or counted. Memory is bounded by
-//! the settings. Once an upstream answers again, so do we.
+//! Three promises, whatever the upstreams do. A client that is admitted is answered by its deadline or counted. Memory
+//! is bounded by the settings. Once an upstream answers again, so do we.
 
 #![forbid(unsafe_code)]
 
@@ -34,7 +34,7 @@ mod upstreams;
 pub mod validation;
 
 pub use answers::responder::{Answered, Deliver};
-pub use cache_jobs::jobs::{Block, Job, Loaded, NotTaken};
+pub use cache_jobs::jobs::{Block, Job, Loaded, NotTaken, TakenIn};
 pub use counters::{
     CacheCounters, CacheSnapshot, Counters, CountersSnapshot, UpstreamCounters, UpstreamSnapshot,
 };

@@ -16,6 +16,8 @@ pub struct LatencyReport {
     pub hit: Times,
     /// The slow path.
     pub miss: Times,
+    /// A rule: local data, a blocked name.
+    pub local: Times,
     /// Anything else.
     pub other: Times,
 }
@@ -69,7 +71,12 @@ impl LatencyReport {
     /// The times in `latencies`.
     pub fn of(latencies: &Latencies, ticks_per_second: u64) -> Self {
         let times = |class| Times::of(latencies.of(class), ticks_per_second);
-        Self { hit: times(Class::Hit), miss: times(Class::Miss), other: times(Class::Other) }
+        Self {
+            hit: times(Class::Hit),
+            miss: times(Class::Miss),
+            local: times(Class::Local),
+            other: times(Class::Other),
+        }
     }
 
     /// The times by class, with the class's name.
@@ -77,6 +84,7 @@ impl LatencyReport {
         Class::ALL.map(|class| match class {
             Class::Hit => (class.name(), &self.hit),
             Class::Miss => (class.name(), &self.miss),
+            Class::Local => (class.name(), &self.local),
             Class::Other => (class.name(), &self.other),
         })
     }

@@ -39,13 +39,15 @@ fn report(seconds: u64, millions: u64, drops: u64) -> Report {
             ("idle_ticks", ticks / 100 * 20),
             ("housekeeping_ticks", ticks / 100),
         ];
-        turns.into_iter().chain(ticks).map(|(name, value)| (name.to_owned(), value)).collect()
+        let all = turns.into_iter().chain(ticks).chain([("dropped", drops / 2)]);
+        all.map(|(name, value)| (name.to_owned(), value)).collect()
     };
     let front = WorkerReport {
         core: 1,
         counters: counters(60),
         links: vec![link("edge:rx0", packets, 0), link("ring to core 2", packets, 7)],
         stages: [
+            stage("receive", packets, 25, &[]),
             stage("parse", packets, 40, &[("acl", packets - 9), ("drop.runt", 9)]),
             stage("acl", packets, 8, &[("lookup", packets - drops), ("drop.acl_drop", drops)]),
         ]
@@ -59,6 +61,7 @@ fn report(seconds: u64, millions: u64, drops: u64) -> Report {
             stage("lookup", packets, 70, &[("encode", hits), ("policy", misses)]),
             stage("policy", misses, 60, &[("slow_path", misses)]),
             stage("encode", hits, 55, &[("transmit", hits)]),
+            stage("transmit", hits, 35, &[]),
         ]
         .into(),
     };
@@ -76,6 +79,7 @@ fn report(seconds: u64, millions: u64, drops: u64) -> Report {
         latency: LatencyReport {
             hit: times(&[(3_000, hits - 1000), (30_000, 1000)]),
             miss: times(&[(2_000_000, misses)]),
+            local: Times::default(),
             other: Times::default(),
         },
         ports: vec![port(packets, hits)],

@@ -1,7 +1,7 @@
 //! Control: what an operator can ask of a running instance.
 
+pub mod cache_jobs;
 pub mod distribution;
-pub mod errand;
 #[cfg(test)]
 mod fixture;
 pub mod metrics;

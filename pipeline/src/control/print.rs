@@ -2,6 +2,38 @@
 
 use serde_json::Value;
 
+use super::rates::Rates;
+use super::report::Report;
+use super::top::percent;
+use crate::slowpath::UpstreamSnapshot;
+
+/// Prints what an instance has done in its life, in a few lines.
+pub fn summary(report: &Report, out: &mut impl std::io::Write) -> std::io::Result<()> {
+    let totals = &report.totals;
+    let sum = |counter: fn(&UpstreamSnapshot) -> u64| -> u64 {
+        report.upstreams.iter().map(|upstream| counter(&upstream.counters)).sum()
+    };
+    let rates = Rates::between(&Report::default(), report);
+    let ratio = rates.hit_ratio().map(|ratio| format!("; hit ratio {}", percent(ratio)));
+    writeln!(
+        out,
+        "served for {} s: {} frames received, {} sent, {} dropped{}",
+        report.uptime_seconds,
+        totals.received,
+        totals.transmitted,
+        totals.dropped,
+        ratio.unwrap_or_default(),
+    )?;
+    writeln!(
+        out,
+        "upstreams: {} queries, {} replies, {} timeouts",
+        sum(|one| one.queries + one.tcp),
+        sum(|one| one.replies),
+        sum(|one| one.timeouts),
+    )?;
+    writeln!(out, "`pmdns run --counters` prints all counters here, `pmdns stats` while it runs")
+}
+
 /// Prints a report's JSON form for people: one counter a line, zeros left out, nested names indented.
 pub fn print_for_people(report: &Value, out: &mut impl std::io::Write) -> std::io::Result<()> {
     print_level(report, 0, out)
@@ -48,5 +80,26 @@ fn is_nothing(value: &Value) -> bool {
         Value::Array(items) => items.is_empty(),
         Value::Null => true,
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::fixture;
+
+    #[test]
+    fn a_summary_is_short() {
+        let mut text = Vec::new();
+        summary(&fixture::reports().1, &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(
+            text.starts_with(
+                "served for 3 s: 2000000 frames received, 1960000 sent, 300 dropped; hit ratio"
+            ),
+            "{text}"
+        );
+        assert!(text.contains("\nupstreams: 40010 queries, 40010 replies, 0 timeouts\n"), "{text}");
+        assert_eq!(text.lines().count(), 3);
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pmdns_config::{Config, ConfigError, View};
+use pmdns_config::{Config, ConfigError, FixedKeys};
 use pmdns_stages::policy::{Digest, RulesetError};
 
 use super::socket::Client;
@@ -21,6 +21,9 @@ const MAX_ASKERS: usize = 16;
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 /// The longest of these pauses.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
+/// Keys that are named when a restart is needed for them.
+const MAX_SHOWN: usize = 10;
 
 /// Why a reload changed nothing.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +51,8 @@ pub enum ReloadError {
 /// What a reload read.
 struct Read {
     config: Config,
+    /// Its keys that need a restart.
+    fixed: FixedKeys,
     /// It was read anew.
     is_other: bool,
     fresh: RulesUpdate,
@@ -117,6 +122,8 @@ fn pause(pauses: u32) -> Duration {
 pub struct Reloader {
     path: PathBuf,
     running: Config,
+    /// The keys that it was started with, and keeps.
+    fixed: FixedKeys,
     /// What the rules in use were made from.
     latest: Config,
     publisher: RulesPublisher,
@@ -136,6 +143,7 @@ impl Reloader {
         Self {
             path: path.to_owned(),
             running: running.clone(),
+            fixed: FixedKeys::read(path),
             latest: running.clone(),
             publisher,
             stage: Stage::Idle,
@@ -206,16 +214,16 @@ impl Reloader {
         self.news.begin(now);
         self.started = now;
         self.askers = std::mem::take(&mut self.next_askers);
-        let (path, latest, builder) =
-            (self.path.clone(), self.latest.clone(), self.publisher.builder());
+        let latest = (!is_other).then(|| (self.latest.clone(), self.fixed.clone()));
+        let (path, builder) = (self.path.clone(), self.publisher.builder());
         let thread = std::thread::Builder::new().name("reload".into());
-        match thread.spawn(move || read(is_other.then_some(&path), latest, builder)) {
+        match thread.spawn(move || read(&path, latest, builder)) {
             Ok(thread) => self.stage = Stage::Reading(thread),
             Err(error) => self.fail(&ReloadError::Thread(error), now),
         }
     }
 
-    fn lend(&mut self, Read { config, fresh, .. }: Read, now: Instant) {
+    fn lend(&mut self, Read { config, fixed, fresh, .. }: Read, now: Instant) {
         if config.scope_map() != self.running.scope_map() {
             return self.fail(&ReloadError::Views, now);
         }
@@ -223,8 +231,7 @@ impl Reloader {
         for warning in config.warnings().iter().chain(&fresh.digest.warnings) {
             tracing::warn!("{warning}");
         }
-        let differs = rest(&config) != rest(&self.running);
-        let rest = if differs { "; other settings have changed too: restart for them" } else { "" };
+        let rest = restart_for(&self.fixed.changed(&fixed));
         self.latest = config;
         self.publisher.lend(fresh);
         self.stage = Stage::Lent(format!("{text}{rest}"));
@@ -248,15 +255,29 @@ impl Reloader {
     }
 }
 
-/// Makes rules of the configuration at `path`; without one, of the `latest`.
+/// Makes rules of the `latest` configuration; without one, of that at `path`.
 fn read(
-    path: Option<&PathBuf>,
-    latest: Config,
+    path: &Path,
+    latest: Option<(Config, FixedKeys)>,
     builder: RulesBuilder,
 ) -> Result<Read, ReloadError> {
-    let config = path.map_or(Ok(latest), |path| Config::load(path))?;
+    let is_other = latest.is_none();
+    let (config, fixed) = match latest {
+        Some(latest) => latest,
+        None => (Config::load(path)?, FixedKeys::read(path)),
+    };
     let fresh = builder.make(&config)?;
-    Ok(Read { config, is_other: path.is_some(), fresh })
+    Ok(Read { config, fixed, is_other, fresh })
+}
+
+/// What is said of keys that have changed and are not taken over.
+fn restart_for(changed: &[String]) -> String {
+    let (shown, others) = changed.split_at(changed.len().min(MAX_SHOWN));
+    match (shown.is_empty(), others.len()) {
+        (true, _) => String::new(),
+        (false, 0) => format!("; restart for {}", shown.join(", ")),
+        (false, more) => format!("; restart for {} and {more} more", shown.join(", ")),
+    }
 }
 
 /// What rules consist of, in a line.
@@ -264,7 +285,8 @@ pub fn describe(digest: &Digest) -> String {
     let Digest { local_names, policy_names, skipped_rules, blocked_names, bytes, warnings } =
         digest;
     let mut text = format!(
-        "{local_names} local names, {policy_names} names in policy zones, {blocked_names} blocked names \
+        "{local_names} local names (special-use and reverse names included), \
+         {policy_names} names in policy zones, {blocked_names} blocked names \
          in {:.1} MiB",
         *bytes as f64 / f64::from(1 << 20)
     );
@@ -275,26 +297,6 @@ pub fn describe(digest: &Digest) -> String {
         text += &format!(", {} files with lines that were not understood", warnings.len());
     }
     text
-}
-
-/// What a reload does not change, for comparison.
-fn rest(config: &Config) -> String {
-    let none = Config::default();
-    let views = config.views.iter().map(|view| View { clients: Vec::new(), ..view.clone() });
-    let rest = Config {
-        views: views.collect(),
-        acl: none.acl,
-        ratelimit: none.ratelimit,
-        local: none.local,
-        block: none.block,
-        policy: none.policy,
-        zones: none.zones,
-        blocklists: none.blocklists,
-        rpz: none.rpz,
-        tsig: none.tsig,
-        ..config.clone()
-    };
-    format!("{rest:?}")
 }
 
 #[cfg(test)]
@@ -346,6 +348,15 @@ mod tests {
         finish(&mut reloader);
         assert!(reloader.news.due.is_none(), "what fails and owes nothing is not tried again");
         std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn d08_a_restart_is_asked_for_key_by_key() {
+        let keys: Vec<String> = (0..12).map(|number| format!("upstream[{number}]")).collect();
+        assert_eq!(restart_for(&[]), "");
+        assert_eq!(restart_for(&keys[..2]), "; restart for upstream[0], upstream[1]");
+        let told = restart_for(&keys);
+        assert!(told.ends_with("upstream[9] and 2 more"), "{told}");
     }
 
     #[test]

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pmdns_config::{Config, StageName};
-use pmdns_nics::{Nic, PortStats};
+use pmdns_nics::Nic;
 use pmdns_stages::Step;
 use serde::{Deserialize, Serialize};
 
 use super::distribution::{LatencyReport, RingReport};
 use crate::admission::ConnectionReport;
-use crate::counters::{Counters, Link};
+use crate::counters::{Counters, Flow, Handling, Link};
 use crate::engine::Gauges;
 use crate::latency::Latencies;
 use crate::ports::PortWatch;
@@ -19,6 +19,10 @@ use crate::slowpath::{CacheSnapshot, CountersSnapshot, UpstreamSnapshot};
 use crate::station::Meter;
 use crate::topology::{Topology, WorkerPlan};
 use crate::transfer::ZoneReport;
+
+/// What the driver does before the first stage and behind the last one, as a station beside theirs.
+const RECEIVE: &str = "receive";
+const TRANSMIT: &str = "transmit";
 
 /// Counters by name.
 pub type Named = BTreeMap<String, u64>;
@@ -94,7 +98,7 @@ pub struct PortReport {
     /// Whether its device was taken out of the machine.
     #[serde(default)]
     pub removed: bool,
-    /// Its counters, by the names of [`PortStats`], and how often its link changed.
+    /// Its counters, by the names of [`PortStats`](pmdns_nics::PortStats), and how often its link changed.
     #[serde(flatten)]
     pub stats: Named,
     /// The driver's extended counters.
@@ -206,8 +210,7 @@ impl Report {
 
     /// How many packets left `stage` by `exit`, over all cores: hits are `lookup` by `encode`.
     pub fn exits(&self, stage: &str, exit: &str) -> u64 {
-        let stages = self.workers.iter().filter_map(|worker| worker.stages.get(stage));
-        stages.filter_map(|stage| stage.exits.get(exit)).sum()
+        self.workers.iter().map(|worker| worker.exits(stage, exit)).sum()
     }
 
     /// Packets dropped by stages, by reason, over all cores.
@@ -222,9 +225,8 @@ impl Report {
         drops
     }
 
-    /// What each stage has done, over all cores, in line order.
+    /// What each stage has done, over all cores, in line order, between the driver's receiving and transmitting.
     pub fn stages(&self) -> Vec<(&'static str, StageReport)> {
-        let name = |stage: StageName| stage.name();
         let sum = |name| {
             let mut sum = StageReport::default();
             for stage in self.workers.iter().filter_map(|worker| worker.stages.get(name)) {
@@ -237,12 +239,18 @@ impl Report {
             }
             (name, sum)
         };
-        StageName::ALL.into_iter().map(name).map(sum).collect()
+        let stations = StageName::ALL.into_iter().map(StageName::name);
+        [RECEIVE].into_iter().chain(stations).chain([TRANSMIT]).map(sum).collect()
     }
 
     /// So many ticks, as a duration.
     pub fn duration_of(&self, ticks: u64) -> Duration {
-        Duration::from_secs_f64(ticks as f64 / self.ticks_per_second.max(1) as f64)
+        Duration::from_secs_f64(self.seconds_of(ticks))
+    }
+
+    /// So many ticks, in seconds.
+    pub fn seconds_of(&self, ticks: u64) -> f64 {
+        ticks as f64 / self.ticks_per_second.max(1) as f64
     }
 }
 
@@ -278,33 +286,12 @@ impl Totals {
 
 impl PortReport {
     fn read(nic: &dyn Nic) -> Self {
-        // Taken apart by name, so that a counter that is added must be reported.
-        let PortStats {
-            rx_frames,
-            rx_bytes,
-            rx_missed,
-            rx_errors,
-            rx_no_buffer,
-            tx_frames,
-            tx_bytes,
-            tx_errors,
-        } = nic.stats();
-        let stats = [
-            ("rx_frames", rx_frames),
-            ("rx_bytes", rx_bytes),
-            ("rx_missed", rx_missed),
-            ("rx_errors", rx_errors),
-            ("rx_no_buffer", rx_no_buffer),
-            ("tx_frames", tx_frames),
-            ("tx_bytes", tx_bytes),
-            ("tx_errors", tx_errors),
-        ];
         Self {
             name: nic.facts().name.clone(),
             driver: nic.facts().driver.clone(),
             link_up: nic.link_up(),
             removed: false,
-            stats: stats.map(|(name, value)| (name.to_owned(), value)).into_iter().collect(),
+            stats: nic.stats().named().map(|one| (one.name.to_owned(), one.value)).into(),
             xstats: nic.xstats().into_iter().collect(),
         }
     }
@@ -312,8 +299,16 @@ impl PortReport {
 
 impl WorkerReport {
     fn of(plan: &WorkerPlan, counters: &Counters, topology: &Topology) -> Self {
-        let named = counters.tally.named().into_iter();
         let stages = StageName::ALL.iter().zip(&counters.meters);
+        let stations = stages
+            .filter(|(stage, _)| plan.stages.contains(**stage))
+            .map(|(stage, meter)| (stage.name().to_owned(), StageReport::of(meter)));
+        let inlets = counters.flow(|link| matches!(link, Link::Rx(_) | Link::RingFrom(_)));
+        let sent = counters.flow(|link| matches!(link, Link::Tx(_)));
+        let ends = [(RECEIVE, counters.ends.receive, inlets)]
+            .into_iter()
+            .chain(plan.tx_queue.map(|_| (TRANSMIT, counters.ends.transmit, sent)))
+            .map(|(name, handling, flow)| (name.to_owned(), StageReport::at_end(handling, flow)));
         let links = counters.links.iter().map(|(link, flow)| LinkReport {
             link: link_name(*link, plan, topology),
             passed: flow.passed,
@@ -321,13 +316,34 @@ impl WorkerReport {
         });
         Self {
             core: plan.core,
-            counters: named.map(|(name, value, _)| (name.to_owned(), value)).collect(),
+            counters: counters.tally.named().map(|one| (one.name.to_owned(), one.value)).into(),
             links: links.collect(),
-            stages: stages
-                .filter(|(stage, _)| plan.stages.contains(**stage))
-                .map(|(stage, meter)| (stage.name().to_owned(), StageReport::of(meter)))
-                .collect(),
+            stages: stations.chain(ends).collect(),
         }
+    }
+
+    /// A core that has done nothing.
+    pub const fn none() -> Self {
+        Self { core: 0, counters: Named::new(), links: Vec::new(), stages: BTreeMap::new() }
+    }
+
+    /// Packets that went over the links with such names.
+    pub fn passed(&self, is_meant: impl Fn(&str) -> bool) -> u64 {
+        self.links.iter().filter(|link| is_meant(&link.link)).map(|link| link.passed).sum()
+    }
+
+    /// Packets that left `stage` by `exit`.
+    pub fn exits(&self, stage: &str, exit: &str) -> u64 {
+        self.stages.get(stage).and_then(|stage| stage.exits.get(exit)).copied().unwrap_or(0)
+    }
+
+    /// Packets dropped, for whatever reason, as [`Totals::dropped`] counts them.
+    pub fn dropped(&self) -> u64 {
+        let shed = ["dropped", "miss_full", "miss_share"].map(|name| self.counter(name));
+        let into =
+            |link: &&LinkReport| !link.link.contains(":rx") && !link.link.starts_with("ring from");
+        let refused = self.links.iter().filter(into).map(|link| link.refused);
+        shed.into_iter().chain(refused).sum()
     }
 
     /// A counter of [`Tally`](crate::counters::Tally), or 0.
@@ -337,6 +353,12 @@ impl WorkerReport {
 }
 
 impl StageReport {
+    /// The driver's work on what went over the links at one end of the line.
+    fn at_end(handling: Handling, flow: Flow) -> Self {
+        let Handling { batches, ticks } = handling;
+        Self { batches, packets: flow.passed, ticks, exits: Named::new() }
+    }
+
     fn of(meter: &Meter) -> Self {
         let taken = Step::all().filter(|step| meter.exits.of(*step) > 0);
         Self {

@@ -24,12 +24,12 @@ pub enum Request {
     /// Read the rules anew.
     Reload,
     /// Do something to the cache.
-    Errand(Errand),
+    CacheJob(CacheJob),
 }
 
 /// What can be done to the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Errand {
+pub enum CacheJob {
     /// Lose some answers.
     Purge(Purge),
     /// Write all of them to a file.
@@ -47,9 +47,9 @@ impl FromStr for Request {
         match word {
             "" | "stats" => Ok(Self::Stats),
             "reload" => Ok(Self::Reload),
-            "purge" => purge(rest).map(|purge| Self::Errand(Errand::Purge(purge))),
-            "dump" => path(rest).map(|path| Self::Errand(Errand::Dump(path))),
-            "load" => path(rest).map(|path| Self::Errand(Errand::Load(path))),
+            "purge" => purge(rest).map(|purge| Self::CacheJob(CacheJob::Purge(purge))),
+            "dump" => path(rest).map(|path| Self::CacheJob(CacheJob::Dump(path))),
+            "load" => path(rest).map(|path| Self::CacheJob(CacheJob::Load(path))),
             _ => {
                 Err(format!("there is no request `{word}`; ask stats, reload, purge, dump or load"))
             }
@@ -95,18 +95,21 @@ mod tests {
         assert_eq!(parse(""), Ok(Request::Stats));
         assert_eq!(parse("stats\n"), Ok(Request::Stats));
         assert_eq!(parse("reload"), Ok(Request::Reload));
-        let errand = |errand| Ok(Request::Errand(errand));
+        let cache_job = |cache_job| Ok(Request::CacheJob(cache_job));
         let name: Box<[u8]> = (*b"\x07example\x03com\0").into();
         let plain = Purge { name, below: false, qtype: None };
-        assert_eq!(parse("purge  Example.com. "), errand(Errand::Purge(plain.clone())));
+        assert_eq!(parse("purge  Example.com. "), cache_job(CacheJob::Purge(plain.clone())));
         let below = Purge { below: true, qtype: Some(28), ..plain };
         assert_eq!(
             parse("purge example.com suffix type AAAA"),
-            errand(Errand::Purge(below.clone()))
+            cache_job(CacheJob::Purge(below.clone()))
         );
-        assert_eq!(parse("purge example.com type TYPE28 suffix\n"), errand(Errand::Purge(below)));
-        assert_eq!(parse("dump /tmp/a b"), errand(Errand::Dump("/tmp/a b".into())));
-        assert_eq!(parse("load /tmp/a"), errand(Errand::Load("/tmp/a".into())));
+        assert_eq!(
+            parse("purge example.com type TYPE28 suffix\n"),
+            cache_job(CacheJob::Purge(below))
+        );
+        assert_eq!(parse("dump /tmp/a b"), cache_job(CacheJob::Dump("/tmp/a b".into())));
+        assert_eq!(parse("load /tmp/a"), cache_job(CacheJob::Load("/tmp/a".into())));
         for (line, part) in [
             ("reboot", "no request `reboot`"),
             ("purge", "a name is empty"),

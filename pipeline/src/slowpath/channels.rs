@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, TrySendError};
-use pmdns_resolver::{Block, Job, Loaded, NotTaken};
+use pmdns_resolver::{Block, Job, Loaded, NotTaken, TakenIn};
 use pmdns_stages::cache::{Entry, Purge};
 
 /// Orders that may wait for a thread.
@@ -20,8 +20,8 @@ pub enum Order {
     Purge(Purge, Sender<u64>),
     /// Send every answer that can be found, in blocks, and then an empty one.
     Dump(Sender<Block>),
-    /// Take in what comes, as far as there is nothing newer, and say in the end how many answers were kept.
-    Load(Receiver<Vec<Entry>>, Sender<u64>),
+    /// Take in what comes, as far as there is nothing newer, and say in the end what became of it.
+    Load(Receiver<Vec<Entry>>, Sender<TakenIn>),
 }
 
 /// Where a thread of the slow path is told what to do, and where it hears of it.
@@ -42,11 +42,11 @@ pub(crate) fn purge(threads: &[Sender<Order>], purge: &Purge) -> Option<u64> {
 impl Order {
     /// The job that carries it out. Whoever gave it may have lost patience; it is carried out all the same.
     pub(super) fn into_job(self) -> Job {
-        let tell = |done: Sender<u64>| {
-            Box::new(move |count| {
-                let _ = done.try_send(count);
+        fn tell<T: 'static>(done: Sender<T>) -> Box<dyn FnOnce(T)> {
+            Box::new(move |result| {
+                let _ = done.try_send(result);
             })
-        };
+        }
         match self {
             Self::Purge(purge, done) => Job::Purge(purge, tell(done)),
             Self::Dump(to) => Job::Dump(Box::new(move |block| {

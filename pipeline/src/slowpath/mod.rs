@@ -7,8 +7,9 @@
 //!
 //! What decides is the crate [`pmdns_resolver`], which does no I/O. Here is what drives it. Each thread has a resolver for a share
 //! of the keys, a shard of the cache to write to, and nothing that another thread touches. On it runs one loop, which never
-//! waits for the network. It takes misses in, and hears sockets ([`kernel`]) and the threads beside it ([`encrypted`], [`validation`]).
-//! Then it lets the resolver go on, and does what that wants done. docs/adr/0009-queries-fly-together.md says why it is so.
+//! waits for the network. It takes misses in, and hears sockets ([`kernel`]) and the threads beside it ([`encrypted`],
+//! [`validation`]). Then it lets the resolver go on, and does what that wants done.
+//! docs/adr/0009-queries-fly-together.md says why it is so.
 
 mod channels;
 mod descriptor_limit;

@@ -70,12 +70,7 @@ fn wait(interval: Duration, stop: &AtomicBool) {
 
 fn load(orders: &CacheOrders, path: &Path) {
     match orders.load(path) {
-        Ok(loaded) => tracing::info!(
-            "{} answers taken from the snapshot {}, {} left out",
-            loaded.kept,
-            path.display(),
-            loaded.left_out
-        ),
+        Ok(loaded) => tracing::info!("snapshot {}: {loaded}", path.display()),
         Err(error) if error.is_absent() => {
             tracing::info!("there is no snapshot {} yet", path.display());
         }

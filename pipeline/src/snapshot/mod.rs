@@ -9,14 +9,16 @@ mod keeper;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant, SystemTime};
 
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::Sender;
 use pmdns_config::files::open_regular;
+use pmdns_resolver::TakenIn;
 use pmdns_stages::cache::{Cache, Entry, NameBuffer, Purge};
 
 pub use file::{SnapshotError, create};
@@ -48,12 +50,55 @@ pub struct CacheOrders {
 }
 
 /// What was taken from a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loaded {
-    /// Answers put into the cache.
-    pub kept: u64,
-    /// Answers left out: they have expired and may not be served any more, or the cache has newer ones.
-    pub left_out: u64,
+    /// What became of the answers that might be taken.
+    pub taken: TakenIn,
+    /// Answers for clients in views, which were others when the file was written.
+    pub other_views: u64,
+    /// Answers that cannot be read.
+    pub unreadable: u64,
+}
+
+impl Loaded {
+    /// Adds what one thread did.
+    fn add(&mut self, one: TakenIn) {
+        let TakenIn { kept, expired, known, rewritten, no_room } = &mut self.taken;
+        *kept += one.kept;
+        *expired += one.expired;
+        *known += one.known;
+        *rewritten += one.rewritten;
+        *no_room += one.no_room;
+    }
+
+    /// How many answers were not put into the cache, by reason.
+    fn reasons(&self) -> [(u64, &'static str); 6] {
+        let TakenIn { kept: _, expired, known, rewritten, no_room } = self.taken;
+        [
+            (expired, "expired"),
+            (known, "no newer than those in the cache"),
+            (rewritten, "rewritten by a rule"),
+            (no_room, "without room in the cache"),
+            (self.other_views, "of views that have changed"),
+            (self.unreadable, "unreadable"),
+        ]
+    }
+
+    /// How many answers were not put into the cache.
+    pub fn left_out(&self) -> u64 {
+        self.reasons().iter().map(|(count, _)| count).sum()
+    }
+}
+
+impl fmt::Display for Loaded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} answers loaded, {} left out", self.taken.kept, self.left_out())?;
+        let reasons = self.reasons().into_iter().filter(|(count, _)| *count > 0);
+        for (index, (count, reason)) in reasons.enumerate() {
+            write!(f, "{} {count} {reason}", if index == 0 { ":" } else { "," })?;
+        }
+        Ok(())
+    }
 }
 
 impl CacheOrders {
@@ -115,8 +160,9 @@ impl CacheOrders {
         file.finish()
     }
 
-    /// Takes answers from a file into the cache, as far as they have not expired, or may still be served. If views were others when it was
-    /// written, only answers for clients in none are taken: those of another view might be told to the wrong clients.
+    /// Takes answers from a file into the cache, as far as they have not expired, or may still be served. If views were
+    /// others when it was written, only answers for clients in none are taken: those of another view might be told to
+    /// the wrong clients.
     pub fn load(&self, path: &Path) -> Result<Loaded, SnapshotError> {
         let failed = |source| SnapshotError::Read { path: path.to_owned(), source };
         self.load_from(open_regular(path).map_err(failed)?, path)
@@ -138,7 +184,7 @@ impl CacheOrders {
                 path.display()
             );
         }
-        let (done, kept) = crossbeam_channel::bounded(self.threads.len());
+        let (done, results) = crossbeam_channel::bounded(self.threads.len());
         let mut shards = Vec::new();
         for thread in &self.threads {
             let (give, given) = crossbeam_channel::bounded(MAX_BLOCKS);
@@ -147,22 +193,25 @@ impl CacheOrders {
             shards.push(Shard { give, batch: Vec::new() });
         }
         drop(done);
-        let mut entries = 0;
+        let (mut entries, mut loaded) = (0, Loaded::default());
         while let Some(words) = snapshot.next_entries(entries)? {
             for entry in split(&words) {
                 entries += 1;
-                let restored = self.restored(entry, snapshot.times, now, seconds);
                 let is_ours = |entry: &Entry| {
                     same_views || entry.key(&mut NameBuffer::default()).scope() == 0
                 };
-                if let Some(entry) = restored.filter(is_ours) {
-                    shards[self.cache.shard_of(entry.head().hash)].take(entry)?;
+                match self.restored(entry, snapshot.times, now, seconds) {
+                    None => loaded.unreadable += 1,
+                    Some(entry) if !is_ours(&entry) => loaded.other_views += 1,
+                    Some(entry) => shards[self.cache.shard_of(entry.head().hash)].take(entry)?,
                 }
             }
         }
         shards.into_iter().try_for_each(Shard::finish)?;
-        let kept = self.sum(&kept).ok_or(SnapshotError::Ended)?;
-        Ok(Loaded { kept, left_out: entries - kept })
+        for _ in &self.threads {
+            loaded.add(results.recv_timeout(PATIENCE).map_err(|_| SnapshotError::Ended)?);
+        }
+        Ok(loaded)
     }
 
     /// An entry of a file as it is now.
@@ -170,10 +219,6 @@ impl CacheOrders {
         let learnt = u64::from(pmdns_stages::cache::Head::read(&words).learnt);
         let age = now.saturating_sub(times.start + learnt);
         Entry::restored(words, self.cache.seed(), u32::try_from(age).ok()?, seconds)
-    }
-
-    fn sum(&self, counts: &Receiver<u64>) -> Option<u64> {
-        self.threads.iter().map(|_| counts.recv_timeout(PATIENCE).ok()).sum()
     }
 
     /// Unix time, and the process's own seconds.

@@ -7,6 +7,7 @@ use pmdns_stages::testing::{Record, entry_of, query};
 use pmdns_stages::wire::name::Seed;
 
 use super::file::{Snapshot, SnapshotError, SnapshotWriter, Times, create, split};
+use super::{Loaded, TakenIn};
 
 const TIMES: Times = Times { start: 1_000_000, written: 1_000_500 };
 const SCOPES: &str = "kids 1\n";
@@ -149,4 +150,16 @@ fn errors_say_what_to_do() {
     let error = SnapshotError::Write { path, source }.to_string();
     assert!(error.contains("/no/such/folder/snapshot") && error.contains("may this user"));
     assert!(read(&nowhere).unwrap_err().is_absent());
+}
+
+#[test]
+fn d13_a_load_says_why_answers_were_left_out() {
+    let taken = TakenIn { kept: 650, expired: 500, known: 20, ..TakenIn::default() };
+    let loaded = Loaded { taken, other_views: 3, unreadable: 0 };
+    assert_eq!(
+        loaded.to_string(),
+        "650 answers loaded, 523 left out: 500 expired, 20 no newer than those in the cache, 3 of views that have changed"
+    );
+    let all = Loaded { taken: TakenIn { kept: 7, ..TakenIn::default() }, ..Loaded::default() };
+    assert_eq!(all.to_string(), "7 answers loaded, 0 left out");
 }

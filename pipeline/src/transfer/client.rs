@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::Limits;
+use super::limits::Limits;
 use super::share::Share;
 use super::version::{Assembly, Soa, Transferred, VersionError};
 
@@ -65,7 +65,7 @@ impl From<domain::base::wire::ParseError> for ClientError {
 
 /// A connection to a primary.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct PrimaryConnection {
     stream: TcpStream,
     zone: Name<Vec<u8>>,
     key: Option<Arc<Key>>,
@@ -73,13 +73,13 @@ pub(super) struct Connection {
 }
 
 /// A question under way.
-struct Asked {
+struct SentQuery {
     query: Message<Vec<u8>>,
     sequence: Option<ClientSequence<Arc<Key>>>,
     is_first: bool,
 }
 
-impl Connection {
+impl PrimaryConnection {
     /// Connects to a primary of `zone`.
     pub(super) async fn open(
         primary: SocketAddr,
@@ -136,7 +136,7 @@ impl Connection {
         Ok(assembly.end()?)
     }
 
-    async fn ask(&mut self, rtype: Rtype, from: Option<Serial>) -> Result<Asked, ClientError> {
+    async fn ask(&mut self, rtype: Rtype, from: Option<Serial>) -> Result<SentQuery, ClientError> {
         let mut builder = MessageBuilder::new_vec();
         let mut id = [0; 2];
         getrandom::fill(&mut id).map_err(io::Error::other)?;
@@ -163,7 +163,7 @@ impl Connection {
         let framed = [&len.to_be_bytes(), &*message].concat();
         let silence = self.limits.silence;
         within(silence, self.stream.write_all(&framed)).await??;
-        Ok(Asked { query, sequence, is_first: true })
+        Ok(SentQuery { query, sequence, is_first: true })
     }
 
     /// The next message (RFC 1035 section 4.2.2).
@@ -180,7 +180,7 @@ async fn within<T>(patience: Duration, work: impl Future<Output = T>) -> Result<
     timeout(patience, work).await.map_err(|_| ClientError::Silent(patience))
 }
 
-impl Asked {
+impl SentQuery {
     /// A message that belongs to the answer.
     fn verify(&mut self, bytes: Vec<u8>) -> Result<Message<Vec<u8>>, ClientError> {
         let short = |_| ClientError::Malformed("it is shorter than a header".to_owned());
@@ -245,7 +245,7 @@ mod tests {
     }
 
     /// A question, and an answer of two records to it, signed if there is a key.
-    fn exchange(key: Option<Arc<Key>>) -> (Asked, Vec<u8>) {
+    fn exchange(key: Option<Arc<Key>>) -> (SentQuery, Vec<u8>) {
         let mut builder = MessageBuilder::new_vec().question();
         builder.push((name("rpz"), Rtype::AXFR, Class::IN)).unwrap();
         let query = Message::from_octets(builder.as_slice().to_vec()).unwrap();
@@ -265,10 +265,10 @@ mod tests {
             let mut sequence = sequence.ok().flatten().unwrap();
             sequence.answer(&mut answer, Time48::now()).unwrap();
         }
-        (Asked { query, sequence, is_first: true }, answer.finish())
+        (SentQuery { query, sequence, is_first: true }, answer.finish())
     }
 
-    fn read(mut asked: Asked, answer: Vec<u8>) -> Result<usize, ClientError> {
+    fn read(mut asked: SentQuery, answer: Vec<u8>) -> Result<usize, ClientError> {
         let message = asked.verify(answer)?;
         let count = records(&message)?.collect::<Result<Vec<_>, _>>()?.len();
         asked.end().map(|()| count)
@@ -307,7 +307,10 @@ mod tests {
             let mut damaged = answer.clone();
             damaged[place] ^= 0x55;
             let (query, sequence) = (query.clone(), sequence.clone());
-            assert!(read(Asked { query, sequence, is_first: true }, damaged).is_err(), "{place}");
+            assert!(
+                read(SentQuery { query, sequence, is_first: true }, damaged).is_err(),
+                "{place}"
+            );
         }
     }
 }

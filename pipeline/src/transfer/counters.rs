@@ -1,6 +1,6 @@
 //! What is counted of each transferred zone. The thread that transfers writes, anybody may read.
 
-use pmdns_resolver::counters;
+use pmdns_nics::counters;
 
 counters! {
     /// The counters of a transferred zone.
@@ -8,28 +8,28 @@ counters! {
     /// The counters of a transferred zone, read at one time.
     ZoneSnapshot {
         /// Serial of the version that is kept; 0 as long as there is none.
-        serial,
+        serial: gauge,
         /// Records of that version.
-        records,
+        records: gauge,
         /// When a primary last said or sent what the newest version is, in Unix time.
-        refreshed,
+        refreshed: gauge,
         /// 1: no primary could be asked for longer than the zone's SOA record allows; its rules still hold.
-        expired,
+        expired: gauge,
         /// Attempts that failed since the last one that did not.
-        failing,
+        failing: gauge,
         /// Times that a primary had nothing new.
-        unchanged,
+        unchanged: counter,
         /// New versions transferred whole.
-        whole,
+        whole: counter,
         /// New versions transferred as differences from the one before.
-        incremental,
+        incremental: counter,
         /// Attempts that failed, whatever the reason.
-        failures,
+        failures: counter,
         /// New versions refused because they are no policy zone; each is a failure as well.
-        refused,
+        refused: counter,
         /// Notifications of a new version that were believed.
-        notified,
+        notified: counter,
         /// Notifications that were not: from somebody who is no primary, or not signed as they have to be.
-        disbelieved,
+        disbelieved: counter,
     }
 }

@@ -12,6 +12,7 @@
 
 mod client;
 mod counters;
+mod limits;
 mod notify;
 mod secondary;
 mod share;
@@ -39,8 +40,9 @@ use tokio::time::timeout;
 use crate::admission::{Bounds, ConnectionCounters, ConnectionSnapshot, Gate, peer_of};
 use crate::threads::{join_within, pin};
 pub use counters::{ZoneCounters, ZoneSnapshot};
+pub use limits::Limits;
 use notify::{Heard, hear};
-use pmdns_resolver::counters::count;
+use pmdns_nics::counters::count;
 use secondary::{Secondary, Settings, Tools};
 use share::Pool;
 
@@ -55,36 +57,6 @@ const CONNECTION_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long the thread may take to end. It waits for no file, but for a disk that hangs it may.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
-
-/// What a transfer may take.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Bytes on the wire.
-    pub bytes: usize,
-    /// Records.
-    pub records: usize,
-    /// Bytes on the wire of all transfers under way together.
-    pub bytes_together: usize,
-    /// Transfers under way.
-    pub at_once: usize,
-    /// The longest time in which nothing comes.
-    pub silence: Duration,
-    /// The longest time in all.
-    pub patience: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            bytes: 512 << 20,
-            records: 1 << 24,
-            bytes_together: 1 << 30,
-            at_once: 8,
-            silence: Duration::from_secs(30),
-            patience: Duration::from_secs(900),
-        }
-    }
-}
 
 /// Why zones cannot be transferred.
 #[derive(Debug, thiserror::Error)]
@@ -260,20 +232,20 @@ impl Sockets {
 }
 
 /// A zone that is kept up with.
-struct Zone {
+struct FollowedZone {
     settings: Settings,
     counters: Arc<ZoneCounters>,
     wake: Arc<Notify>,
     task: tokio::task::JoinHandle<()>,
 }
 
-impl Drop for Zone {
+impl Drop for FollowedZone {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-type Zones = Rc<RefCell<Vec<Zone>>>;
+type FollowedZones = Rc<RefCell<Vec<FollowedZone>>>;
 
 /// Keeps up with zones and hears notifications, until nobody can say with which zones any more.
 async fn serve(
@@ -283,7 +255,7 @@ async fn serve(
     limits: Limits,
     news: Arc<AtomicBool>,
 ) {
-    let zones = Zones::default();
+    let zones = FollowedZones::default();
     if let Some(Sockets { udp, tcp }) = sockets {
         tokio::task::spawn_local(hear_udp(udp, Rc::clone(&zones)));
         tokio::task::spawn_local(hear_tcp(tcp, gate, Rc::clone(&zones)));
@@ -304,13 +276,13 @@ async fn serve(
             };
             let secondary = Secondary::new(settings.clone(), tools);
             let task = tokio::task::spawn_local(secondary.run(Arc::clone(&wake)));
-            Zone { settings, counters, wake, task }
+            FollowedZone { settings, counters, wake, task }
         }));
     }
 }
 
 /// Takes notice of a message, and says what to answer.
-fn notice(zones: &Zones, source: IpAddr, message: &[u8]) -> Option<Vec<u8>> {
+fn notice(zones: &FollowedZones, source: IpAddr, message: &[u8]) -> Option<Vec<u8>> {
     let zones = zones.borrow();
     match hear(zones.iter().map(|zone| &zone.settings), source, message) {
         Heard::News(number, answer) => {
@@ -328,7 +300,7 @@ fn notice(zones: &Zones, source: IpAddr, message: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-async fn hear_udp(socket: UdpSocket, zones: Zones) {
+async fn hear_udp(socket: UdpSocket, zones: FollowedZones) {
     let socket = match tokio::net::UdpSocket::from_std(socket) {
         Ok(socket) => socket,
         Err(error) => return tracing::error!("notifications over UDP cannot be heard: {error}"),
@@ -348,7 +320,7 @@ async fn hear_udp(socket: UdpSocket, zones: Zones) {
     }
 }
 
-async fn hear_tcp(listener: TcpListener, gate: Gate<IpAddr>, zones: Zones) {
+async fn hear_tcp(listener: TcpListener, gate: Gate<IpAddr>, zones: FollowedZones) {
     let listener = match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!("notifications over TCP cannot be heard: {error}"),
@@ -365,7 +337,7 @@ async fn hear_tcp(listener: TcpListener, gate: Gate<IpAddr>, zones: Zones) {
 }
 
 /// Hears a connection of a primary. Others are closed: nothing that they say is believed.
-fn take_in(stream: TcpStream, source: IpAddr, gate: &Gate<IpAddr>, zones: &Zones) {
+fn take_in(stream: TcpStream, source: IpAddr, gate: &Gate<IpAddr>, zones: &FollowedZones) {
     if !zones.borrow().iter().any(|zone| zone.settings.has_primary(source)) {
         return gate.refuse();
     }
@@ -383,7 +355,11 @@ fn take_in(stream: TcpStream, source: IpAddr, gate: &Gate<IpAddr>, zones: &Zones
 }
 
 /// Hears messages of a connection until it ends, or one of them is none for us.
-async fn hear_stream(mut stream: TcpStream, source: IpAddr, zones: Zones) -> io::Result<()> {
+async fn hear_stream(
+    mut stream: TcpStream,
+    source: IpAddr,
+    zones: FollowedZones,
+) -> io::Result<()> {
     loop {
         let mut len = [0; 2];
         if stream.read(&mut len[..1]).await? == 0 {

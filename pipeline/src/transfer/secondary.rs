@@ -16,13 +16,13 @@ use pmdns_stages::policy::{RpzError, check_policy_zone};
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-use super::Limits;
-use super::client::{ClientError, Connection};
+use super::client::{ClientError, PrimaryConnection};
 use super::counters::ZoneCounters;
+use super::limits::Limits;
 use super::share::Pool;
 use super::version::{Soa, Transferred, VersionError};
 use crate::clock::back_off;
-use pmdns_resolver::counters::count;
+use pmdns_nics::counters::count;
 
 /// The shortest time from one attempt to the next, however often somebody asks for one.
 const BREATH: Duration = Duration::from_millis(500);
@@ -54,7 +54,7 @@ impl Settings {
 
 /// Why an attempt failed.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+enum RefreshError {
     /// The primary's fault.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -81,7 +81,7 @@ enum Failure {
     Ended,
 }
 
-impl From<VersionError> for Failure {
+impl From<VersionError> for RefreshError {
     fn from(error: VersionError) -> Self {
         Self::Client(error.into())
     }
@@ -97,7 +97,7 @@ struct Held {
 
 /// What came of asking a primary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
+enum RefreshOutcome {
     /// Its version is kept now.
     Taken,
     /// Its version is the one that is kept.
@@ -177,12 +177,12 @@ impl Secondary {
         for primary in self.settings.primaries.clone() {
             let patience = self.tools.limits.patience;
             let asked = timeout(patience, self.ask(primary)).await;
-            match asked.unwrap_or(Err(Failure::TooSlow(patience))) {
-                Ok(Outcome::Taken) => return true,
-                Ok(Outcome::Unchanged) => is_unchanged = true,
+            match asked.unwrap_or(Err(RefreshError::TooSlow(patience))) {
+                Ok(RefreshOutcome::Taken) => return true,
+                Ok(RefreshOutcome::Unchanged) => is_unchanged = true,
                 Err(failure) => {
                     count(&self.tools.counters.failures);
-                    if matches!(failure, Failure::Refused { .. }) {
+                    if matches!(failure, RefreshError::Refused { .. }) {
                         count(&self.tools.counters.refused);
                     }
                     tracing::warn!(
@@ -199,7 +199,7 @@ impl Secondary {
     }
 
     /// Asks one primary whether there is a newer version, and takes it.
-    async fn ask(&mut self, primary: SocketAddr) -> Result<Outcome, Failure> {
+    async fn ask(&mut self, primary: SocketAddr) -> Result<RefreshOutcome, RefreshError> {
         let mut connection = self.connect(primary).await?;
         let theirs = connection.soa().await?.serial;
         let Some(ours) = self.held.map(|held| held.soa.serial) else {
@@ -208,11 +208,11 @@ impl Secondary {
             return self.keep(transferred, primary).await;
         };
         if theirs == ours {
-            return Ok(Outcome::Unchanged);
+            return Ok(RefreshOutcome::Unchanged);
         }
         if ours.partial_cmp(&theirs).is_none_or(|order| order.is_gt()) {
             let file = self.settings.file.clone();
-            return Err(Failure::Older { theirs, ours, file });
+            return Err(RefreshError::Older { theirs, ours, file });
         }
         // Held until the version is kept: so long its records are in memory.
         let mut share = self.tools.pool.share().await;
@@ -221,7 +221,7 @@ impl Secondary {
             Err(error) => Err(error.into()),
         };
         match kept {
-            Err(Failure::Client(error)) => {
+            Err(RefreshError::Client(error)) => {
                 // RFC 1995 section 4 and RFC 5936 section 6: not every server can or wants to.
                 tracing::debug!(
                     "policy zone {}: primary {primary}: no differences: {error}",
@@ -234,9 +234,9 @@ impl Secondary {
         }
     }
 
-    async fn connect(&self, primary: SocketAddr) -> Result<Connection, ClientError> {
+    async fn connect(&self, primary: SocketAddr) -> Result<PrimaryConnection, ClientError> {
         let Settings { name, key, .. } = &self.settings;
-        Connection::open(primary, name.clone(), key.clone(), self.tools.limits).await
+        PrimaryConnection::open(primary, name.clone(), key.clone(), self.tools.limits).await
     }
 
     /// Makes a new version of what was transferred, checks it, and keeps it.
@@ -244,9 +244,9 @@ impl Secondary {
         &mut self,
         transferred: Transferred,
         primary: SocketAddr,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<RefreshOutcome, RefreshError> {
         let (counter, how) = match &transferred {
-            Transferred::Nothing => return Ok(Outcome::Unchanged),
+            Transferred::Nothing => return Ok(RefreshOutcome::Unchanged),
             Transferred::Whole(_) => (&self.tools.counters.whole, "whole"),
             Transferred::Changes(..) => (&self.tools.counters.incremental, "as differences"),
         };
@@ -263,13 +263,13 @@ impl Secondary {
         let records = records.await?;
         count(counter);
         self.hold(&records, SystemTime::now());
-        let Some(Held { soa, records, .. }) = self.held else { return Ok(Outcome::Taken) };
+        let Some(Held { soa, records, .. }) = self.held else { return Ok(RefreshOutcome::Taken) };
         tracing::info!(
             "policy zone {}: serial {}, {records} records, transferred {how} from {primary}",
             self.settings.name,
             soa.serial,
         );
-        Ok(Outcome::Taken)
+        Ok(RefreshOutcome::Taken)
     }
 
     /// The version that is kept is the newest. Its file's time says so to whoever runs next.
@@ -330,20 +330,21 @@ fn next_version(
     zone: &[u8],
     file: &Path,
     strict: bool,
-) -> Result<Vec<LocalRecord>, Failure> {
-    let records = transferred.records::<Failure>(zone, || Ok(read_zone(file, None)?))?;
+) -> Result<Vec<LocalRecord>, RefreshError> {
+    let records = transferred.records::<RefreshError>(zone, || Ok(read_zone(file, None)?))?;
     let soa = records.first().and_then(|one| Soa::of(one, zone)).ok_or(VersionError::NoSoa)?;
     check_policy_zone(&records, strict)
-        .map_err(|problem| Failure::Refused { serial: soa.serial, problem })?;
-    keep_zone(file, &records).map_err(|source| Failure::Write { file: file.to_owned(), source })?;
+        .map_err(|problem| RefreshError::Refused { serial: soa.serial, problem })?;
+    keep_zone(file, &records)
+        .map_err(|source| RefreshError::Write { file: file.to_owned(), source })?;
     Ok(records)
 }
 
 /// Work that takes its time, on a thread that waits for it.
 async fn off_thread<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-) -> Result<T, Failure> {
-    tokio::task::spawn_blocking(work).await.unwrap_or(Err(Failure::Ended))
+    work: impl FnOnce() -> Result<T, RefreshError> + Send + 'static,
+) -> Result<T, RefreshError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(RefreshError::Ended))
 }
 
 /// How long to wait for the next attempt after so many failures (RFC 1035 section 3.3.13).

@@ -150,7 +150,8 @@ fn profiling() -> std::process::Child {
 
 /// The metrics, as they are served now.
 fn metrics() -> String {
-    let response = http("GET /metrics HTTP/1.1\r\nHost: pmdns\r\n\r\n");
+    let accept = "Accept: application/openmetrics-text";
+    let response = http(&format!("GET /metrics HTTP/1.1\r\nHost: pmdns\r\n{accept}\r\n\r\n"));
     let (head, body) = response.split_once("\r\n\r\n").expect("a head and a body");
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
     let kind = "content-type: application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::UdpSocket;
 
+use pmdns_config::{StageName, Stretch};
+
 use crate::harness::{PATIENCE, data, isolated, sh, unzip};
 use crate::malformed;
 use crate::messages::{Query, REFUSED, id, rcode, without_ttls};
@@ -11,15 +13,6 @@ use crate::nsd;
 use crate::pcap;
 use crate::pmdns::{Pmdns, TAP_V4, TAP_V6, upstream};
 use crate::replay::{CONFIG, Folder};
-
-const CUTS: [(&str, &str); 6] = [
-    ("parse", "neighbor..encode"),
-    ("parse..neighbor", "acl..encode"),
-    ("parse..acl", "ratelimit..encode"),
-    ("parse..ratelimit", "lookup..encode"),
-    ("parse..lookup", "policy..encode"),
-    ("parse..policy", "encode"),
-];
 
 /// Local and blocked names, and two clients that may not ask.
 const POLICY: &str = r#"
@@ -102,7 +95,9 @@ fn every_placement_answers_a_capture_alike() {
 /// Every placement by name: fused, cut in two at every point, and sharded.
 fn placements() -> Vec<(String, String)> {
     let mut placements = vec![("fused".to_owned(), "\n[[placement]]\ncores = [1]\n".to_owned())];
-    for (head, tail) in CUTS {
+    for pair in StageName::ALL.windows(2) {
+        let head = Stretch { first: Stretch::ALL.first, last: pair[0] };
+        let tail = Stretch { first: pair[1], last: Stretch::ALL.last };
         let mut text = String::new();
         for (stages, core) in [(head, 0), (tail, 1)] {
             writeln!(text, "\n[[placement]]\nstages = \"{stages}\"\ncores = [{core}]").unwrap();
@@ -115,9 +110,8 @@ fn placements() -> Vec<(String, String)> {
 
 /// Placements for more than two cores: each stage on its own, and shards behind a cut.
 fn larger_placements() -> Vec<(String, String)> {
-    let one_each = ["parse", "neighbor", "acl", "ratelimit", "lookup", "policy", "encode"];
     let mut assembly = String::new();
-    for (core, stage) in one_each.iter().enumerate() {
+    for (core, stage) in StageName::ALL.iter().enumerate() {
         writeln!(assembly, "\n[[placement]]\nstages = \"{stage}\"\ncores = [{core}]").unwrap();
     }
     let shards = "\n[[placement]]\nstages = \"parse..ratelimit\"\ncores = [0, 1]\n\

@@ -243,7 +243,7 @@ impl<'a> Play<'a> {
         while quiet < QUIET_TURNS {
             quiet += 1;
             self.upstreams.now = self.line.now();
-            (0..self.line.rig.workers.len()).for_each(|worker| self.line.turn_worker(worker));
+            self.line.turn_worker(0, 1);
             self.line.turn_slow_path(0, &mut self.upstreams);
             if self.upstreams.is_busy() {
                 self.line.hear(&mut self.upstreams);

@@ -111,7 +111,7 @@ impl Draft<'_> {
                 self.cache += &format!("stale_client_timeout_ms = {value}\n");
             }
             ("serve-expired-reply-ttl", _) => self.cache += &format!("stale_ttl = {value}\n"),
-            ("serve-expired-ttl", _) => self.cache += &format!("stale_window = {value}\n"),
+            ("serve-expired-ttl", _) => self.cache += &format!("stale_window_seconds = {value}\n"),
             ("cache-max-ttl", _) => self.cache += &format!("max_ttl = {value}\n"),
             ("cache-min-ttl", _) => self.cache += &format!("min_ttl = {value}\n"),
             ("cache-max-negative-ttl", _) => {
@@ -119,7 +119,7 @@ impl Draft<'_> {
             }
             ("prefetch", _) if is_yes(value)? => {
                 self.more += "[prefetch]\nenabled = true\ncache_min_frequency = 1\n\
-                    cache_min_hit_rate = 0.0\ncache_refresh_threshold = 0.9\n";
+                    cache_min_hits_per_minute = 0.0\ncache_refresh_threshold = 0.9\n";
             }
             ("prefetch", _) => {}
             ("num-queries-per-thread", _) => {
@@ -168,7 +168,7 @@ impl Draft<'_> {
             .map(|address| format!("[[upstream]]\naddress = \"{address}:53\"\n"))
             .collect();
         self.setting.toml = configuration(&format!(
-            "[cache]\nsize = \"1MiB\"\npages = \"normal\"\nstale_backoff = {PAUSE}\n{}{}{upstreams}",
+            "[cache]\nsize = \"1MiB\"\npages = \"normal\"\nstale_backoff_seconds = {PAUSE}\n{}{}{upstreams}",
             self.cache, self.more
         ));
         Ok(self.setting)

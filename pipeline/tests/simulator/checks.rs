@@ -1,5 +1,6 @@
 //! What has to hold: the invariants of docs/architecture.md that a counter can tell of.
 
+use pmdns::control::report::Totals;
 use pmdns::slowpath::CountersSnapshot;
 
 use crate::history::History;
@@ -11,7 +12,7 @@ pub(crate) fn check_always(history: &History) -> Result<(), String> {
     }
     let totals = history.line.totals();
     holds(totals.balance(), || format!("frames are not accounted for: {totals:?}"))?;
-    let (forgotten, counted) = (history.clients.forgotten, counted(history));
+    let (forgotten, counted) = (history.clients.forgotten, counted(history, &totals));
     holds(forgotten <= counted, || {
         format!(
             "{forgotten} clients are past their deadline without an answer, {counted} are counted"
@@ -44,7 +45,7 @@ pub(crate) fn check_quiet(history: &History) -> Result<(), String> {
     holds(sockets == 0, || format!("{sockets} sockets are open that nobody knows of"))?;
     let (totals, sent) = (history.line.totals(), history.clients.sent);
     holds(totals.received == sent, || format!("{sent} frames have come: {totals:?}"))?;
-    let (waiting, counted) = (history.clients.unanswered(), counted(history));
+    let (waiting, counted) = (history.clients.unanswered(), counted(history, &totals));
     holds(waiting == counted, || {
         format!("{waiting} queries have no answer, and {counted} are counted: {totals:?}")
     })?;
@@ -67,8 +68,7 @@ pub(crate) fn check_end(history: &History) -> Result<(), String> {
 }
 
 /// Queries that are counted among those without an answer.
-fn counted(history: &History) -> u64 {
-    let totals = history.line.totals();
+fn counted(history: &History, totals: &Totals) -> u64 {
     let threads = history.line.counters().map(|thread| unanswered(&thread));
     totals.dropped + totals.exceptions + threads.sum::<u64>()
 }

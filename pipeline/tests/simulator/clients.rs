@@ -4,19 +4,18 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
+use pmdns_hierarchy::message::flag;
 use pmdns_hierarchy::{Message, Name, rtype};
 use pmdns_nics::Frame;
 use pmdns_stages::testing::{Query, query};
+use pmdns_stages::wire::{be16, ip};
 
 use crate::servers::second;
+use crate::signed;
 use crate::stepping::Stepping;
 use crate::trace::Trace;
 use crate::truth::{NXDOMAIN, check};
 
-/// Where an answer over IPv4 has the address and the port that it is for, and its message.
-const ADDRESS_AT: usize = 30;
-const PORT_AT: usize = 36;
-const MESSAGE_AT: usize = 42;
 /// Turns of all threads in which those whose deadline has come are answered.
 const GRACE: u64 = 600;
 
@@ -26,10 +25,15 @@ type Key = (IpAddr, u16, u16);
 /// What a client wants to know.
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
-    pub(crate) client: [u8; 4],
+    pub(crate) client: IpAddr,
     pub(crate) name: Name,
     pub(crate) qtype: u16,
-    pub(crate) edns: bool,
+    /// Whether it wants signatures; none: it knows no EDNS.
+    pub(crate) dnssec: Option<bool>,
+    /// Whether it validates by itself.
+    pub(crate) checks: bool,
+    /// Whether the network brings its query twice.
+    pub(crate) comes_twice: bool,
     /// Whether there is no excuse for a failure.
     pub(crate) must_succeed: bool,
 }
@@ -39,6 +43,8 @@ pub(crate) struct Ask {
 struct Asked {
     ask: Ask,
     at: Duration,
+    /// Frames with it that have got into the port.
+    frames: u8,
 }
 
 /// What clients may not be told.
@@ -48,6 +54,8 @@ pub(crate) struct Promise {
     pub(crate) oldest: u32,
     /// The first and the last version of what is answered here.
     pub(crate) versions: (u16, u16),
+    /// Whether all else is signed.
+    pub(crate) is_signed: bool,
 }
 
 /// All clients.
@@ -68,10 +76,50 @@ pub(crate) struct Clients {
     trace: Trace,
 }
 
+impl Promise {
+    /// Whether an answer is true that somebody gets now, or that the cache holds.
+    pub(crate) fn check(
+        &self,
+        answer: &Message,
+        rcode: u16,
+        is_secure: bool,
+        now: Duration,
+    ) -> Result<(), String> {
+        let (name, qtype, _) = &answer.question;
+        let (question, answer) = ((name, *qtype), &answer.sections[0]);
+        match self.is_signed {
+            true => signed::check(question, is_secure, rcode, answer),
+            false => check(question, rcode, answer, (second(now), self.oldest)),
+        }
+    }
+}
+
 impl Ask {
     /// A question from a client.
-    pub(crate) fn new(client: [u8; 4], name: Name, qtype: u16) -> Self {
-        Self { client, name, qtype, edns: false, must_succeed: false }
+    pub(crate) fn new(client: impl Into<IpAddr>, name: Name, qtype: u16) -> Self {
+        let (client, dnssec) = (client.into(), None);
+        let (checks, comes_twice, must_succeed) = (false, false, false);
+        Self { client, name, qtype, dnssec, checks, comes_twice, must_succeed }
+    }
+
+    /// Its frame.
+    fn frame(&self, id: u16, port: u16) -> Vec<u8> {
+        let query = Query {
+            name: self.name.wire().to_vec(),
+            qtype: self.qtype,
+            id,
+            source_port: port,
+            edns: self.dnssec.map(|dnssec_ok| (1232, dnssec_ok)),
+            ..query(". A")
+        };
+        let flags = query.flags | if self.checks { flag::CD } else { 0 };
+        let query = match self.client {
+            IpAddr::V4(client) => Query { source: client.octets().to_vec(), flags, ..query },
+            IpAddr::V6(client) => {
+                Query { source: client.octets().to_vec(), flags, ..query.over_ipv6() }
+            }
+        };
+        query.frame_bytes()
     }
 
     /// The same of somebody who has to get it.
@@ -106,25 +154,19 @@ impl Clients {
         self.next += 1;
         let id = (self.next.wrapping_mul(0x9e37) >> 3) as u16;
         let port = 1024 + (self.next % 60_000) as u16;
-        let frame = Query {
-            name: ask.name.wire().to_vec(),
-            qtype: ask.qtype,
-            id,
-            source: ask.client.to_vec(),
-            source_port: port,
-            edns: ask.edns.then_some((1232, false)),
-            ..query(". A")
-        };
-        let key = (ask.client.into(), port, id);
-        let queue = usize::from(ask.client[3]) % queues;
+        let frame = ask.frame(id, port);
+        let key = (ask.client, port, id);
+        let queue = usize::from(port) % queues;
         let now = line.now();
-        if !line.offer(queue, &frame.frame_bytes()) {
+        let frames = (0..1 + u8::from(ask.comes_twice)).filter(|_| line.offer(queue, &frame));
+        let frames = frames.count() as u8;
+        if frames == 0 {
             return self.trace.note(now, format_args!("{key:?} finds no room"));
         }
         self.trace.note(now, format_args!("{key:?} asks {} {}", ask.name, ask.qtype));
-        self.sent += 1;
+        self.sent += u64::from(frames);
         self.by_age.push_back((now, key));
-        let before = self.waiting.insert(key, Asked { ask, at: now });
+        let before = self.waiting.insert(key, Asked { ask, at: now, frames });
         assert!(before.is_none(), "no query is like another");
     }
 
@@ -141,17 +183,19 @@ impl Clients {
         promise: &Promise,
     ) -> Result<(), String> {
         self.answered += 1;
-        let bytes = frame.bytes();
-        let address = *bytes[ADDRESS_AT..].first_chunk::<4>().expect("a header of IPv4");
-        let port = *bytes[PORT_AT..].first_chunk::<2>().expect("a header of UDP");
-        let (address, port) = (IpAddr::from(address), u16::from_be_bytes(port));
-        let Some(message) = Message::parse(&bytes[MESSAGE_AT..]) else {
-            return Err(format!("{address} gets what is no message: {bytes:02x?}"));
+        let (address, port, message) = read(frame.bytes());
+        let Some(message) = Message::parse(message) else {
+            return Err(format!("{address} gets what is no message: {:02x?}", frame.bytes()));
         };
         let key = (address, port, message.id);
-        let Some(Asked { ask, at }) = self.waiting.remove(&key) else {
+        let Some(asked) = self.waiting.get_mut(&key) else {
             return Err(format!("{key:?} gets an answer that it does not wait for"));
         };
+        asked.frames -= 1;
+        let (ask, at) = (asked.ask.clone(), asked.at);
+        if asked.frames == 0 {
+            self.waiting.remove(&key);
+        }
         let rcode = message.rcode();
         let answers = &message.sections[0];
         self.trace.note(now, format_args!("{key:?} gets rcode {rcode}, {} records", answers.len()));
@@ -159,7 +203,7 @@ impl Clients {
         if name.wire() != ask.name.wire() || *qtype != ask.qtype {
             return Err(format!("{key:?} asked {} and gets {name}", ask.name));
         }
-        if message.flags & pmdns_hierarchy::message::flag::TC != 0 {
+        if message.flags & flag::TC != 0 {
             return Ok(());
         }
         if rcode != 0 && rcode != NXDOMAIN {
@@ -182,8 +226,12 @@ impl Clients {
                 format!("{key:?} gets version {version}, not one of {first} to {last}")
             });
         }
-        let times = (second(now), promise.oldest);
-        check((name, *qtype), rcode, answers, times).map_err(|why| format!("{key:?}: {why}"))
+        // What it validates by itself nobody else does.
+        if ask.checks && promise.is_signed {
+            return Ok(());
+        }
+        let is_secure = message.flags & flag::AD != 0;
+        promise.check(&message, rcode, is_secure, now).map_err(|why| format!("{key:?}: {why}"))
     }
 
     /// Looks for those whose deadline has come; `turns` have been taken by all threads.
@@ -214,3 +262,16 @@ impl Clients {
 
 /// Types that clients ask for.
 pub(crate) const TYPES: [u16; 4] = [rtype::A, rtype::AAAA, rtype::TXT, rtype::A];
+
+/// The address and the port that an answer is for, and its message.
+fn read(frame: &[u8]) -> (IpAddr, u16, &[u8]) {
+    let (header, ipv6) = (ip::ETHERNET_LEN, be16(frame, ip::ETHERTYPE) == Some(ip::TYPE_IPV6));
+    let udp = header + if ipv6 { ip::IPV6_LEN } else { ip::IPV4_MIN_LEN };
+    // The destination is what an IP header ends with.
+    let address = match ipv6 {
+        true => frame[..udp].last_chunk::<16>().map(|bytes| IpAddr::from(*bytes)),
+        false => frame[..udp].last_chunk::<4>().map(|bytes| IpAddr::from(*bytes)),
+    };
+    let port = be16(frame, udp + 2).expect("a frame has all headers");
+    (address.expect("a frame has all headers"), port, &frame[udp + ip::UDP_LEN..])
+}

@@ -3,31 +3,21 @@
 
 use std::time::Duration;
 
-use pmdns_hierarchy::{Name, Rng, rtype};
+use pmdns_hierarchy::Rng;
 use pmdns_nics::Frame;
 
-use crate::checks::{check_always, check_end, check_quiet};
-use crate::clients::{Ask, Clients, Promise, TYPES};
+use crate::checks::{check_always, check_end};
+use crate::clients::{Ask, Clients, Promise};
 use crate::internet::Internet;
-use crate::manners::Manners;
-use crate::operator::{Dump, Files, Operator, purge};
+use crate::operator::{Dump, Files, Operator};
 use crate::setup::Start;
 use crate::stepping::Stepping;
 use crate::trace::Trace;
-use crate::truth::Realm;
 
-/// The longest step of a storm.
-const STEP_US: usize = 8_000;
-/// What the operator's failed reloads may need until they are tried again.
-const RELOAD_PAUSE: Duration = Duration::from_secs(310);
-/// What upstreams, failures and expired answers need until they are asked again.
-const RECOVERY: Duration = Duration::from_secs(8);
-/// Longer than a connection is kept that nobody uses.
-const IDLE: Duration = Duration::from_secs(14);
 /// Turns in which everything stops.
 const STOP_TURNS: usize = 5_000;
 /// Steps between two looks at all counters.
-const LOOK: u64 = 16;
+const LOOK: u64 = 40;
 
 /// A history, as far as it has come.
 pub(crate) struct History {
@@ -36,15 +26,17 @@ pub(crate) struct History {
     pub(crate) clients: Clients,
     pub(crate) start: Start,
     pub(crate) trace: Trace,
-    chance: Rng,
-    operator: Option<Operator>,
-    dump: Option<Dump>,
+    pub(super) chance: Rng,
+    pub(super) operator: Option<Operator>,
+    pub(super) dump: Option<Dump>,
     /// The thread that does not turn: a worker, or one of the slow path behind them. And until when.
-    stalled: Option<(usize, Duration)>,
+    pub(super) stalled: Option<(usize, Duration)>,
     /// Frames that nobody gives back.
-    kept: Vec<Frame>,
+    pub(super) kept: Vec<Frame>,
     /// How far the clock has jumped, in seconds.
-    jumped: u32,
+    pub(super) jumped: u32,
+    /// Turns that a worker takes in a step, if it finds something to do.
+    pub(super) diligence: usize,
     turns: u64,
     steps: u64,
 }
@@ -65,7 +57,9 @@ pub(crate) struct Summary {
 pub(crate) fn run(seed: u64, is_printed: bool) -> Result<Summary, String> {
     let mut history = History::begin(seed, Trace::new(is_printed));
     if is_printed {
-        println!("{}", history.start.text);
+        // Two traces of a seed are the same, but the names of files are not.
+        let process = format!("simulator-{}", std::process::id());
+        println!("{}", history.start.text.replace(&process, "simulator"));
     }
     let lived = history.live();
     if is_printed && lived.is_err() {
@@ -78,8 +72,9 @@ pub(crate) fn run(seed: u64, is_printed: bool) -> Result<Summary, String> {
 fn counters(line: &Stepping) -> String {
     let mut text = String::new();
     for (number, thread) in line.counters().enumerate() {
-        let named = thread.named().filter(|(_, count, _)| *count > 0);
-        let counts: Vec<String> = named.map(|(name, count, _)| format!("{name} {count}")).collect();
+        let counted = thread.named().into_iter().filter(|counted| counted.value > 0);
+        let counts: Vec<String> =
+            counted.map(|counted| format!("{} {}", counted.name, counted.value)).collect();
         text += &format!("thread {number}: {}\n", counts.join(", "));
     }
     text
@@ -108,12 +103,13 @@ impl History {
             stalled: None,
             kept: Vec::new(),
             jumped: 0,
+            diligence: 1,
             turns: 0,
             steps: 0,
         }
     }
 
-    fn note(&self, what: std::fmt::Arguments<'_>) {
+    pub(super) fn note(&self, what: std::fmt::Arguments<'_>) {
         self.trace.note(self.line.now(), what);
     }
 
@@ -128,154 +124,8 @@ impl History {
         self.stop()
     }
 
-    /// Everything goes wrong for a few seconds.
-    fn storm(&mut self) -> Result<(), String> {
-        let end = self.line.now() + Duration::from_millis(1000 + self.chance.below(3000) as u64);
-        while self.line.now() < end {
-            self.ask_something();
-            if self.chance.one_in(12) {
-                self.change_manners();
-            }
-            if self.chance.one_in(60) {
-                self.trouble_the_machine();
-            }
-            if self.chance.one_in(60) {
-                self.give_an_order();
-            }
-            let step = Duration::from_micros(1 + self.chance.below(STEP_US) as u64);
-            self.step(step)?;
-        }
-        Ok(())
-    }
-
-    fn change_manners(&mut self) {
-        let server = self.chance.below(self.internet.servers.len());
-        let manners = match self.chance.below(3) {
-            0 => Manners::good(),
-            _ => Manners::bad(&mut self.chance),
-        };
-        self.internet.servers[server].manners = manners;
-        self.note(format_args!("{} is {manners:?}", self.internet.servers[server].address));
-    }
-
-    fn trouble_the_machine(&mut self) {
-        let now = self.line.now();
-        match self.chance.below(6) {
-            0 => self.internet.has_sockets = !self.internet.has_sockets,
-            1 => {
-                let threads = self.line.rig.workers.len() + self.line.slow_path.len();
-                let until = now + Duration::from_millis(20 + self.chance.below(700) as u64);
-                self.stalled = Some((self.chance.below(threads), until));
-                self.note(format_args!("stalled: {:?}", self.stalled));
-            }
-            2 => {
-                let seconds = 1 + self.chance.below(60) as u32;
-                self.jumped += seconds;
-                self.line.time.advance(Duration::from_secs(seconds.into()));
-                self.note(format_args!("the clock jumps"));
-            }
-            3 => {
-                self.kept = std::iter::from_fn(|| self.line.rig.pool.take()).collect();
-                self.note(format_args!("the pool is empty"));
-            }
-            _ => {
-                self.kept.clear();
-                self.internet.has_sockets = true;
-            }
-        }
-    }
-
-    fn give_an_order(&mut self) {
-        let now = self.line.now();
-        if let Some(operator) = &mut self.operator
-            && self.chance.below(4) > 0
-        {
-            return operator.act(now, &mut self.chance);
-        }
-        match self.chance.below(3) {
-            0 => {
-                let realm = [Realm::Public, Realm::Inner, Realm::Secret][self.chance.below(3)];
-                let thread = self.chance.below(self.line.slow_path.len());
-                self.note(format_args!("thread {thread} loses {realm:?}"));
-                purge(&mut self.line, thread, realm);
-            }
-            _ => self.dump = Some(Dump::begin(&mut self.line)),
-        }
-    }
-
-    /// Clients of all kinds ask.
-    fn ask_something(&mut self) {
-        match self.chance.below(200) {
-            0 => {
-                let (name, qtype) = self.question(8);
-                for _ in 0..20 + self.chance.below(130) {
-                    let client = self.client();
-                    self.ask(Ask::new(client, name.clone(), qtype));
-                }
-            }
-            1 => {
-                let network = self.chance.below(250) as u8;
-                for _ in 0..20 + self.chance.below(100) {
-                    let client = [203, 0, network, self.chance.below(256) as u8];
-                    let (name, qtype) = self.question(1 << 20);
-                    self.ask(Ask::new(client, name, qtype));
-                }
-            }
-            2 => self.clients.send_rubbish(&mut self.line, &[0x55; 60]),
-            3..100 => {
-                let (client, (name, qtype)) = (self.client(), self.question(8));
-                let mut ask = Ask::new(client, name, qtype);
-                ask.edns = self.chance.below(2) > 0;
-                self.ask(ask);
-            }
-            _ => {}
-        }
-    }
-
-    fn ask(&mut self, ask: Ask) {
-        self.clients.ask(&mut self.line, self.start.queues, ask);
-    }
-
-    fn client(&mut self) -> [u8; 4] {
-        [10, 77, self.chance.below(8) as u8, 3 + self.chance.below(200) as u8]
-    }
-
-    /// A question about one of so many names of each kind.
-    fn question(&mut self, names: usize) -> (Name, u16) {
-        if self.operator.is_some() && self.chance.one_in(6) {
-            return (Name::new("v.here"), rtype::A);
-        }
-        let realm = match self.chance.below(6) {
-            0 => Realm::Inner,
-            1 => Realm::Secret,
-            _ => Realm::Public,
-        };
-        let number = self.chance.below(names);
-        let kind = ["a", "a", "A", "b", "c", "C", "e", "x", "x", "z"][self.chance.below(10)];
-        let deeper = if self.chance.one_in(6) { "deep." } else { "" };
-        let name = realm.apex().below(&format!("{deeper}{kind}{number}"));
-        (name, TYPES[self.chance.below(TYPES.len())])
-    }
-
-    /// Nothing goes wrong any more, and time passes until that has been noticed.
-    fn recover(&mut self) -> Result<(), String> {
-        self.note(format_args!("calm"));
-        for server in &mut self.internet.servers {
-            server.manners = Manners::good();
-        }
-        self.internet.has_sockets = true;
-        self.kept.clear();
-        self.stalled = None;
-        let now = self.line.now();
-        if let Some(operator) = &mut self.operator {
-            operator.mend(now);
-            self.pass(RELOAD_PAUSE, Duration::from_secs(1))?;
-        }
-        self.pass(RECOVERY, Duration::from_millis(20))
-    }
-
     /// Lets time pass, in steps of so long.
-    fn pass(&mut self, duration: Duration, step: Duration) -> Result<(), String> {
+    pub(super) fn pass(&mut self, duration: Duration, step: Duration) -> Result<(), String> {
         let end = self.line.now() + duration;
         while self.line.now() < end {
             self.step(step)?;
@@ -283,112 +133,8 @@ impl History {
         Ok(())
     }
 
-    /// Everybody who asks now has to get an answer, and a true one.
-    fn calm(&mut self) -> Result<(), String> {
-        self.ask_all("1")?;
-        self.ask_all("2")?;
-        for server in &mut self.internet.servers {
-            server.manners.forgers = 1;
-        }
-        self.note(format_args!("forgers"));
-        self.ask_all("3")?;
-        for server in &mut self.internet.servers {
-            server.manners.forgers = 0;
-        }
-        if self.start.is_roomy {
-            self.crowd()?;
-            self.flood()?;
-        }
-        if self.start.is_vast {
-            self.burst()?;
-        }
-        Ok(())
-    }
-
-    /// A question about each kind of name.
-    fn ask_all(&mut self, round: &str) -> Result<(), String> {
-        if self.operator.is_some() {
-            self.ask(Ask::new([10, 78, 0, 9], Name::new("v.here"), rtype::A).for_sure());
-        }
-        for (network, realm) in (1..).zip([Realm::Public, Realm::Inner, Realm::Secret]) {
-            for (client, kind) in (3..).zip(["a", "c", "e", "x", "b"]) {
-                let name = realm.apex().below(&format!("{kind}calm{round}"));
-                let qtype = if kind == "b" { rtype::TXT } else { rtype::A };
-                self.ask(Ask::new([10, 78, network, client], name, qtype).for_sure());
-                self.step(Duration::from_millis(3))?;
-            }
-        }
-        self.serve_all()
-    }
-
-    /// Waits until everybody is answered who has to be.
-    fn serve_all(&mut self) -> Result<(), String> {
-        let end = self.line.now() + self.start.deadline() + Duration::from_secs(1);
-        while self.line.now() < end {
-            self.step(Duration::from_millis(4))?;
-            if self.clients.disappointed().is_none() {
-                return Ok(());
-            }
-        }
-        self.clients.disappointed().map_or(Ok(()), Err)
-    }
-
-    /// Hundreds ask for one name.
-    fn crowd(&mut self) -> Result<(), String> {
-        self.note(format_args!("a crowd"));
-        for number in 0..300u32 {
-            let client = [10, 80, (number / 200) as u8, (number % 200) as u8];
-            self.ask(Ask::new(client, Name::new("acrowd.test"), rtype::A).for_sure());
-            if number % 64 == 0 {
-                self.step(Duration::from_micros(300))?;
-            }
-        }
-        self.serve_all()
-    }
-
-    /// One network asks for more than there is room for. Somebody else asks for little, and gets it.
-    fn flood(&mut self) -> Result<(), String> {
-        self.note(format_args!("a flood"));
-        for number in 0..1200u32 {
-            let client = [203, 0, 113, number as u8];
-            let name = Name::new(&format!("aflood{number}.test"));
-            self.ask(Ask::new(client, name, rtype::A));
-            if number % 100 == 50 {
-                let name = Name::new(&format!("ahonest{number}.test"));
-                self.ask(Ask::new([10, 79, 0, 7], name, rtype::A).for_sure());
-            }
-            if number % 16 == 0 {
-                self.step(Duration::from_micros(500))?;
-            }
-        }
-        self.serve_all()
-    }
-
-    /// More is asked of an encrypted upstream at once than it is asked at a time.
-    fn burst(&mut self) -> Result<(), String> {
-        self.note(format_args!("a burst"));
-        for server in &mut self.internet.servers {
-            server.manners.delay = (Duration::from_millis(120), Duration::from_millis(150));
-        }
-        for number in 0..2400u32 {
-            let client = [11, (number / 200) as u8, (number % 200) as u8, 1];
-            let name = Realm::Secret.apex().below(&format!("aburst{number}"));
-            self.ask(Ask::new(client, name, rtype::A).for_sure());
-            if number % 64 == 0 {
-                self.step(Duration::from_micros(300))?;
-            }
-        }
-        self.serve_all()
-    }
-
-    /// Everything that is under way ends by itself.
-    fn come_to_rest(&mut self) -> Result<(), String> {
-        self.note(format_args!("rest"));
-        self.pass(IDLE, Duration::from_millis(100))?;
-        self.dump = Some(Dump::begin(&mut self.line));
-        self.pass(Duration::from_millis(400), Duration::from_millis(20))?;
-        self.look_at_dump()?;
-        check_quiet(self)
+    pub(super) fn ask(&mut self, ask: Ask) {
+        self.clients.ask(&mut self.line, self.start.queues, ask);
     }
 
     /// The end.
@@ -405,7 +151,7 @@ impl History {
     }
 
     /// Lets so much time pass, and each thread take a turn.
-    fn step(&mut self, duration: Duration) -> Result<(), String> {
+    pub(super) fn step(&mut self, duration: Duration) -> Result<(), String> {
         self.line.time.advance(duration);
         let now = self.line.now();
         self.internet.now = now;
@@ -418,9 +164,13 @@ impl History {
         if stalled.is_none_or(|thread| thread < workers) {
             self.line.hear(&mut self.internet);
         }
-        for thread in (0..workers + self.line.slow_path.len()).filter(|one| Some(*one) != stalled) {
+        // Any of them may be the first.
+        let threads = workers + self.line.slow_path.len();
+        let first = self.chance.below(threads);
+        let threads = (0..threads).map(|number| (first + number) % threads);
+        for thread in threads.filter(|one| Some(*one) != stalled) {
             match thread.checked_sub(workers) {
-                None => self.line.turn_worker(thread),
+                None => self.line.turn_worker(thread, self.diligence),
                 Some(thread) => self.line.turn_slow_path(thread, &mut self.internet),
             }
         }
@@ -439,21 +189,15 @@ impl History {
     }
 
     fn promise(&self) -> Promise {
-        Promise { oldest: self.oldest(), versions: self.versions() }
+        Promise {
+            oldest: self.start.oldest() + self.jumped,
+            versions: self.operator.as_ref().map_or((0, 0), |operator| operator.versions),
+            is_signed: self.start.is_signed,
+        }
     }
 
-    fn oldest(&self) -> u32 {
-        self.start.oldest() + self.jumped
-    }
-
-    /// In the calm the last version is in use.
-    fn versions(&self) -> (u16, u16) {
-        let Some(operator) = &self.operator else { return (0, 0) };
-        operator.versions
-    }
-
-    fn look_at_dump(&mut self) -> Result<(), String> {
+    pub(super) fn look_at_dump(&mut self) -> Result<(), String> {
         let Some(dump) = &self.dump else { return Ok(()) };
-        dump.check(&self.line, self.line.now(), self.oldest()).map(drop)
+        dump.check(&self.line, self.line.now(), &self.promise()).map(drop)
     }
 }

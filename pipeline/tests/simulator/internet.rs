@@ -84,7 +84,8 @@ impl Internet {
         };
         let (name, server) = (&query.question.0, &self.servers[server]);
         // A probe asks for the root.
-        if *name != Name::root() && Realm::of(name) != server.realm {
+        let is_known = server.realm == Realm::Signed || *name == Name::root();
+        if !is_known && Realm::of(name) != server.realm {
             self.wrong = Some(format!("{name} is asked of {}", server.address));
         }
         self.trace.note(
@@ -138,7 +139,7 @@ impl Internet {
     fn reply(&mut self, socket: Socket, server: usize, query: &Message) {
         let manners = self.servers[server].manners;
         let came = self.now + manners.time(&mut self.chance);
-        let mut reply = self.servers[server].stream_reply(query, self.now);
+        let mut reply = self.servers[server].stream_reply(query, self.now, &mut self.chance);
         let (key, trouble) = ((socket.thread, socket.number), manners.trouble.0);
         let Some(connection) = self.open.get_mut(&key).filter(|one| !one.has_ended) else { return };
         if manners.stream == Stream::Silent || trouble == Trouble::Dead {
@@ -187,7 +188,8 @@ impl Internet {
         if matches!(stream, Stream::Refused | Stream::Cut) || trouble.0 == Trouble::Unreachable {
             return (took, Outcome::Broken(io::ErrorKind::ConnectionReset.into()));
         }
-        let mut reply = self.servers[request.upstream].stream_reply(&query, self.now);
+        let server = &self.servers[request.upstream];
+        let mut reply = server.stream_reply(&query, self.now, &mut self.chance);
         reply.drain(..2);
         if trouble.0 == Trouble::Garbage {
             reply.truncate(self.chance.below(reply.len()));

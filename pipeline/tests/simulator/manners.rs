@@ -22,6 +22,8 @@ pub(crate) enum Trouble {
     Truncated,
     /// Not a message.
     Garbage,
+    /// A record is changed, or left out. Only of signed zones can anybody tell.
+    False,
     /// The question in small letters.
     SmallLetters,
     /// Another id, and a lie.
@@ -86,7 +88,7 @@ impl Manners {
     /// Some bad manners.
     pub(crate) fn bad(chance: &mut Rng) -> Self {
         let longest = [30, 30, 200, 900, 2500][chance.below(5)];
-        let trouble = match chance.below(16) {
+        let trouble = match chance.below(17) {
             0 => Trouble::Dead,
             1 => Trouble::Unreachable,
             2 => Trouble::Rcode(1),
@@ -100,6 +102,7 @@ impl Manners {
             10 => Trouble::OtherId,
             11 => Trouble::OtherQuestion,
             12 => Trouble::OtherAddress,
+            13 => Trouble::False,
             _ => Trouble::None,
         };
         let often = [1, 1, 2, 5][chance.below(4)];

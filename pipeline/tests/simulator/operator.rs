@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 use pmdns::control::reload::Reloader;
 use pmdns::rules::RulesPublisher;
 use pmdns_config::Config;
-use pmdns_hierarchy::{Message, Name, Rng};
+use pmdns_hierarchy::{Message, Rng};
 use pmdns_resolver::{Block, Job};
-use pmdns_stages::cache::{Entry, Head, Purge};
+use pmdns_stages::cache::{Entry, Head, Key, NameBuffer, Purge};
 use pmdns_stages::wire::name::Seed;
 
-use crate::servers::second;
+use crate::clients::Promise;
 use crate::stepping::Stepping;
 use crate::trace::Trace;
-use crate::truth::{Realm, check};
+use crate::truth::Realm;
 
 /// Files that a history has for itself.
 pub(crate) struct Files {
@@ -30,7 +30,7 @@ pub(crate) struct Operator {
     text: String,
     reloader: Reloader,
     began: Instant,
-    /// The last version that was written, and the first that may still be in use.
+    /// The first version that may still be in use, and the last that was written.
     pub(crate) versions: (u16, u16),
     /// Whether the zone's file, and that of the configuration, are as they should be.
     are_whole: [bool; 2],
@@ -145,11 +145,11 @@ impl Operator {
 
     /// Goes on with a reload.
     pub(crate) fn turn(&mut self, now: Duration) {
-        // How long a thread takes to read files must not matter.
+        self.reloader.turn(self.began + now);
+        // How long the thread takes that reads files must not matter.
         while self.reloader.is_reading() {
             std::thread::yield_now();
         }
-        self.reloader.turn(self.began + now);
     }
 }
 
@@ -186,7 +186,7 @@ impl Dump {
         &self,
         line: &Stepping,
         now: Duration,
-        oldest: u32,
+        promise: &Promise,
     ) -> Result<usize, String> {
         let mut count = 0;
         for block in self.0.take() {
@@ -194,7 +194,7 @@ impl Dump {
             while !rest.is_empty() {
                 let len = Head::read(&rest).words();
                 let (entry, after) = rest.split_at_checked(len).ok_or("an entry is cut")?;
-                check_entry(line, entry, now, oldest)?;
+                check_entry(line, entry, now, promise)?;
                 rest = after;
                 count += 1;
             }
@@ -203,7 +203,12 @@ impl Dump {
     }
 }
 
-fn check_entry(line: &Stepping, words: &[u64], now: Duration, oldest: u32) -> Result<(), String> {
+fn check_entry(
+    line: &Stepping,
+    words: &[u64],
+    now: Duration,
+    promise: &Promise,
+) -> Result<(), String> {
     let head = Head::read(&words);
     // Nothing is in it but that UDP does not do.
     if head.flags & Head::TOO_LONG != 0 {
@@ -211,12 +216,12 @@ fn check_entry(line: &Stepping, words: &[u64], now: Duration, oldest: u32) -> Re
     }
     let seed = line.seed();
     let entry = Entry::restored(words, seed, 0, head.learnt).ok_or("an entry is not sound")?;
-    let message = Message::parse(&entry.message()).ok_or("an entry is no message")?;
-    let (name, qtype, _) = &message.question;
-    // The hierarchy's root is asked for by probes only, and those are not kept.
-    if !name.is_within(&Name::new("test")) {
-        return Err(format!("the cache holds {name}"));
+    // What the validator fetches for itself is not validated, and nobody else gets it who wants validation.
+    if promise.is_signed && entry.key(&mut NameBuffer::default()).flags & Key::CD != 0 {
+        return Ok(());
     }
-    check((name, *qtype), u16::from(head.rcode.0), &message.sections[0], (second(now), oldest))
-        .map_err(|why| format!("the cache holds a falsehood: {why}"))
+    let message = Message::parse(&entry.message()).ok_or("an entry is no message")?;
+    let is_secure = head.flags & Head::AUTHENTIC != 0;
+    let checked = promise.check(&message, u16::from(head.rcode.0), is_secure, now);
+    checked.map_err(|why| format!("the cache holds a falsehood: {why}"))
 }

@@ -7,6 +7,7 @@ use pmdns_hierarchy::message::flag;
 use pmdns_hierarchy::{Message, Name, Record, Rng, rtype};
 
 use crate::manners::{Manners, Trouble, happens};
+use crate::signed::{self, falsify};
 use crate::truth::{Fact, NEGATIVE_TTL, NXDOMAIN, Realm, lie};
 
 /// The longest chain of aliases.
@@ -65,8 +66,13 @@ impl Server {
     }
 
     /// What it says over a connection.
-    pub(crate) fn stream_reply(&self, query: &Message, now: Duration) -> Vec<u8> {
-        let bytes = self.whole(query, second(now)).to_bytes();
+    pub(crate) fn stream_reply(&self, query: &Message, now: Duration, chance: &mut Rng) -> Vec<u8> {
+        let mut reply = self.whole(query, second(now));
+        let (trouble, often) = self.manners.trouble;
+        if trouble == Trouble::False && self.realm == Realm::Signed && chance.one_in(often) {
+            falsify(&mut reply, chance);
+        }
+        let bytes = reply.to_bytes();
         [&(bytes.len() as u16).to_be_bytes()[..], &bytes].concat()
     }
 
@@ -86,6 +92,7 @@ impl Server {
                 reply.set_rcode(0);
             }
             Trouble::Truncated => cut(&mut reply),
+            Trouble::False if self.realm == Realm::Signed => falsify(&mut reply, chance),
             Trouble::SmallLetters => reply.question.0 = reply.question.0.lower(),
             Trouble::OtherId => {
                 reply = lying(query, &query.question.0);
@@ -116,6 +123,10 @@ impl Server {
     /// All there is to say.
     pub(crate) fn whole(&self, query: &Message, second: u32) -> Message {
         let (name, qtype, _) = query.question.clone();
+        if self.realm == Realm::Signed {
+            let reply = signed::reply(&name, qtype);
+            return Message { id: query.id, question: query.question.clone(), ..reply };
+        }
         let mut reply = answer_to(query);
         let mut here = name;
         for _ in 0..MAX_ALIASES {

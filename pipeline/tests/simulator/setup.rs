@@ -8,6 +8,7 @@ use pmdns_hierarchy::Rng;
 
 use crate::manners::Manners;
 use crate::servers::Server;
+use crate::signed;
 use crate::stepping;
 use crate::truth::Realm;
 
@@ -24,6 +25,8 @@ pub(crate) struct Start {
     pub(crate) is_roomy: bool,
     /// Whether it has for thousands.
     pub(crate) is_vast: bool,
+    /// Whether answers are validated, and all that is asked about is in the signed hierarchy.
+    pub(crate) is_signed: bool,
 }
 
 /// Ways to put the line on cores, and how many queues are polled.
@@ -43,14 +46,16 @@ const PLACEMENTS: [(&str, usize); 4] = [
 impl Start {
     /// A start that a seed has drawn. The zone file is one that can change.
     pub(crate) fn draw(seed: u64, chance: &mut Rng, zone: Option<&Path>) -> Self {
-        let is_vast = chance.one_in(40);
+        let is_signed = chance.one_in(12);
+        let is_vast = !is_signed && chance.one_in(40);
         let is_roomy = is_vast || chance.below(2) > 0;
-        let servers = servers(chance);
+        let servers = if is_signed { signed_servers(chance) } else { servers(chance) };
         let (placement, queues) = PLACEMENTS[chance.below(PLACEMENTS.len())];
         let text = [
             port(),
             placement.to_owned(),
             upstreams(&servers, chance),
+            if is_signed { validation() } else { forwards() },
             limits(is_roomy, is_vast, chance),
             cache(chance),
             zone.map_or_else(String::new, |zone| format!("[[zone]]\nfile = {zone:?}\n")),
@@ -59,11 +64,17 @@ impl Start {
         let config = Config::from_toml(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
         let rig = stepping::Setup {
             seed,
-            frames: if is_roomy { 1024 } else { [128, 256, 1024][chance.below(3)] },
+            frames: if is_vast {
+                4096
+            } else if is_roomy {
+                1024
+            } else {
+                [128, 256, 1024][chance.below(3)]
+            },
             sockets: if is_roomy { 256 } else { [8, 32, 256][chance.below(3)] },
             date: stepping::DATE,
         };
-        Self { config, text, servers, rig, queues, is_roomy, is_vast }
+        Self { config, text, servers, rig, queues, is_roomy, is_vast, is_signed }
     }
 
     /// How long a client waits at most.
@@ -76,16 +87,19 @@ impl Start {
         let cache = &self.config.cache;
         // It counts from when the reply came, which took its time.
         let slack = 1 + self.config.slowpath.deadline_ms.div_ceil(1000) as u32;
-        slack + crate::truth::TTL + if cache.serve_stale { cache.stale_window } else { 0 }
+        slack + crate::truth::TTL + if cache.serve_stale { cache.stale_window_seconds } else { 0 }
     }
 }
 
+fn server(last: u8, realm: Realm) -> Server {
+    Server { address: ([192, 0, 2, last], 53).into(), realm, manners: Manners::good() }
+}
+
+fn signed_servers(chance: &mut Rng) -> Vec<Server> {
+    (0..1 + chance.below(3)).map(|number| server(1 + number as u8, Realm::Signed)).collect()
+}
+
 fn servers(chance: &mut Rng) -> Vec<Server> {
-    let server = |last: u8, realm| Server {
-        address: ([192, 0, 2, last], 53).into(),
-        realm,
-        manners: Manners::good(),
-    };
     let public = (0..1 + chance.below(3)).map(|number| server(1 + number as u8, Realm::Public));
     let inner = (0..1 + chance.below(2)).map(|number| server(11 + number as u8, Realm::Inner));
     public.chain(inner).chain([server(21, Realm::Secret)]).collect()
@@ -93,7 +107,7 @@ fn servers(chance: &mut Rng) -> Vec<Server> {
 
 fn port() -> String {
     "[control]\nsocket = \"unused\"\n[[port]]\nname = \"p0\"\ndevice = \"memory\"\n\
-     addresses = [\"10.77.0.2/24\"]\n[acl]\ndefault = \"allow\"\n"
+     addresses = [\"10.77.0.2/24\", \"fd77::2/64\"]\n[acl]\ndefault = \"allow\"\n"
         .to_owned()
 }
 
@@ -115,10 +129,6 @@ fn upstreams(servers: &[Server], chance: &mut Rng) -> String {
             group(*realm)
         );
     }
-    for realm in [Realm::Inner, Realm::Secret] {
-        let apex = realm.apex();
-        text += &format!("[[forward]]\nzone = \"{apex}\"\ngroup = \"{}\"\n", group(realm));
-    }
     let strategies = ["failover", "round_robin", "fastest", "parallel", "hedged"];
     let strategy = strategies[chance.below(strategies.len())];
     text += &format!("[[group]]\nname = \"default\"\nstrategy = \"{strategy}\"\n");
@@ -126,9 +136,21 @@ fn upstreams(servers: &[Server], chance: &mut Rng) -> String {
     text
 }
 
+fn forwards() -> String {
+    let forward = |realm: Realm| {
+        let apex = realm.apex();
+        format!("[[forward]]\nzone = \"{apex}\"\ngroup = \"{}\"\n", group(realm))
+    };
+    [Realm::Inner, Realm::Secret].map(forward).concat()
+}
+
+fn validation() -> String {
+    format!("[dnssec]\nvalidate = true\ntrust_anchor = {:?}\n", signed::anchor())
+}
+
 fn group(realm: Realm) -> &'static str {
     match realm {
-        Realm::Public => "default",
+        Realm::Public | Realm::Signed => "default",
         Realm::Inner => "inner",
         Realm::Secret => "secret",
     }
@@ -149,19 +171,25 @@ fn limits(is_roomy: bool, is_vast: bool, chance: &mut Rng) -> String {
         of(if is_vast { 8192 } else { 4096 }, [64, 256, 1024]),
         of(256, [4, 16, 64]),
     );
+    let rates = match !is_roomy && chance.one_in(4) {
+        true => {
+            "[ratelimit]\nqueries_per_second = 20\nburst = 40\nmiss_queries_per_second = 20\nmiss_burst = 40\n"
+        }
+        false => "",
+    };
     text + &format!(
         "threads = {}\ndeadline_ms = {}\nqueries_per_port = {}\n",
         1 + chance.below(2),
         [1000, 2000, 3000][chance.below(3)],
         [1, 4, 32][chance.below(3)],
-    )
+    ) + rates
 }
 
 fn cache(chance: &mut Rng) -> String {
     let eviction = ["fifo", "lru", "lfu", "hit_rate"][chance.below(4)];
     format!(
         "[cache]\nsize = \"2MiB\"\npages = \"normal\"\nnxdomain_cut = {}\nserve_stale = {}\n\
-         stale_window = 60\nstale_backoff = 2\nstale_client_timeout_ms = 500\neviction = \"{eviction}\"\n\
+         stale_window_seconds = 60\nstale_backoff = 2\nstale_client_timeout_ms = 500\neviction = \"{eviction}\"\n\
          [prefetch]\nenabled = {}\ncache_min_frequency = 2\n",
         chance.below(4) > 0,
         chance.below(2) > 0,

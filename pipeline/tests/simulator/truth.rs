@@ -27,6 +27,8 @@ const FALSE: u8 = 66;
 /// Length of a text that no datagram takes.
 const LONG: usize = 3000;
 
+/// The rcode of a failure.
+pub(crate) const SERVFAIL: u16 = 2;
 /// The rcode of a name that is not there.
 pub(crate) const NXDOMAIN: u16 = 3;
 /// Which servers know of a name.
@@ -38,6 +40,8 @@ pub(crate) enum Realm {
     Inner,
     /// Those that are asked over encrypted connections only, for `sec.test`.
     Secret,
+    /// Those of the signed hierarchy, which are the only ones of their history.
+    Signed,
 }
 
 /// What there is of a name and type.
@@ -67,6 +71,7 @@ impl Realm {
             Self::Public => "test",
             Self::Inner => "in.x0.test",
             Self::Secret => "sec.test",
+            Self::Signed => ".",
         })
     }
 
@@ -144,6 +149,11 @@ pub(crate) fn lie(name: &Name, qtype: u16) -> Record {
         ttl: TTL,
         ..Record::new(name, if qtype == rtype::CNAME { rtype::A } else { qtype }, data)
     }
+}
+
+/// Whether a record is one of [`lie`].
+pub(crate) fn is_of_a_liar(record: &Record) -> bool {
+    record.data.last() == Some(&FALSE) && record.data.iter().skip(1).all(|byte| *byte == FALSE)
 }
 
 /// Whether an answer is true that a client gets, or that the cache holds, in this second. Answers may be as old as

@@ -85,7 +85,7 @@ fn what_a_rule_has_rewritten_is_not_taken_back_from_a_file() {
     let mut rig = Setup::asking(&[&stub]).start();
     let loaded = rig.orders.load(&file).unwrap();
     std::fs::remove_file(&file).unwrap();
-    assert_eq!((loaded.kept, loaded.left_out), (1, 1));
+    assert_eq!((loaded.taken.kept, loaded.taken.rewritten), (1, 1));
     assert_eq!([told(&mut rig, "x.example."), told(&mut rig, "a.example.")], [(0, 2), (0, 1)]);
     assert_eq!(stub.asked().len(), 3);
     rig.finish();

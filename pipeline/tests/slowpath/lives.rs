@@ -147,7 +147,7 @@ fn an_expired_answer_is_given_while_everybody_fails_and_replaced_when_they_do_no
     in_every_way(|way| {
         let mood = Mood::answering(1);
         let (_upstreams, mut setup) = way.open(&mood);
-        setup.keeping.stale_backoff = 1;
+        setup.keeping.stale_backoff_seconds = 1;
         let mut rig = setup.start();
         assert_eq!(rig.resolve(&query("www.example. A")).ttl, 1, "{way:?}");
         wait_until(|| mood.asked() == way.at_once());

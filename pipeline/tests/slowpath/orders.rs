@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use pmdns::control::request::{Errand, Request};
+use pmdns::control::request::{CacheJob, Request};
 use pmdns::snapshot::{Loaded, SnapshotError};
 use pmdns_stages::testing::query;
 
@@ -30,7 +30,9 @@ fn lost(request: &str) -> Vec<&'static str> {
     let stub = Stub::replying(|asked| asked.address());
     let mut rig = Setup::asking(&[&stub]).start();
     ask_all(&mut rig);
-    let Ok(Request::Errand(Errand::Purge(purge))) = request.parse() else { panic!("{request}") };
+    let Ok(Request::CacheJob(CacheJob::Purge(purge))) = request.parse() else {
+        panic!("{request}")
+    };
     let count = rig.orders.purge(&purge).unwrap();
     let mut lost = Vec::new();
     for text in QUERIES {
@@ -43,6 +45,11 @@ fn lost(request: &str) -> Vec<&'static str> {
     assert_eq!(count, lost.len() as u64, "{request}");
     rig.finish();
     lost
+}
+
+/// Answers taken and left out.
+fn counts(loaded: &Loaded) -> (u64, u64) {
+    (loaded.taken.kept, loaded.left_out())
 }
 
 #[test]
@@ -88,7 +95,7 @@ fn answers_outlive_the_process_and_go_on_ageing() {
     other_hashes.keeping.serve_stale = false;
     let mut rig = other_hashes.start();
     let loaded = rig.orders.load(&file.0).unwrap();
-    assert_eq!(loaded, Loaded { kept: 5, left_out: written - 5 });
+    assert_eq!((loaded.taken.kept, loaded.taken.expired), (5, written - 5), "{loaded}");
     for text in &QUERIES[..5] {
         let answer = rig.resolve(&query(text));
         assert_eq!((answer.records, answer.rcode), (1, 0));
@@ -96,7 +103,8 @@ fn answers_outlive_the_process_and_go_on_ageing() {
     }
     assert_eq!(stub.asked().len(), QUERIES.len(), "nothing is asked again");
     let again = rig.orders.load(&file.0).unwrap();
-    assert_eq!(again, Loaded { kept: 0, left_out: written }, "the cache has newer ones");
+    assert_eq!(again.taken.kept, 0, "the cache has newer ones");
+    assert_eq!(again.taken.known + again.taken.expired, written, "{again}");
     rig.finish();
 }
 
@@ -110,14 +118,14 @@ fn difference_snapshot_keeps_expired_answers_that_may_be_served() {
     assert_eq!(rig.orders.dump(&file.0).unwrap(), 1);
     rig.finish();
     let mut rig = Setup { seed: [77; 16], ..Setup::asking(&[&stub]) }.start();
-    assert_eq!(rig.orders.load(&file.0).unwrap(), Loaded { kept: 1, left_out: 0 });
+    assert_eq!(counts(&rig.orders.load(&file.0).unwrap()), (1, 0));
     let answer = rig.resolve(&query("www.example. A"));
     assert_eq!((answer.rcode, answer.records, answer.ttl), (0, 1, 30));
     assert_eq!(rig.finish().stale, 1);
     let mut fresh_only = Setup::asking(&[&stub]);
     fresh_only.keeping.serve_stale = false;
     let mut rig = fresh_only.start();
-    assert_eq!(rig.orders.load(&file.0).unwrap(), Loaded { kept: 0, left_out: 1 });
+    assert_eq!(counts(&rig.orders.load(&file.0).unwrap()), (0, 1));
     assert_eq!(rig.resolve(&query("www.example. A")).rcode, 2);
     assert_eq!(rig.orders.dump(&file.0).unwrap(), 0);
     rig.finish();
@@ -168,10 +176,10 @@ fn an_empty_cache_can_be_dumped_and_an_ended_slow_path_says_so() {
     let stub = Stub::replying(|asked| asked.address());
     let rig = Setup::asking(&[&stub]).start();
     assert_eq!(rig.orders.dump(&file.0).unwrap(), 0);
-    assert_eq!(rig.orders.load(&file.0).unwrap(), Loaded { kept: 0, left_out: 0 });
+    assert_eq!(counts(&rig.orders.load(&file.0).unwrap()), (0, 0));
     let orders = rig.orders.clone();
     rig.finish();
     assert!(matches!(orders.dump(&file.0), Err(SnapshotError::Ended)));
-    let Ok(Request::Errand(Errand::Purge(purge))) = "purge .".parse() else { panic!() };
+    let Ok(Request::CacheJob(CacheJob::Purge(purge))) = "purge .".parse() else { panic!() };
     assert!(matches!(orders.purge(&purge), Err(SnapshotError::Ended)));
 }

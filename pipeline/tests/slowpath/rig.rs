@@ -198,7 +198,7 @@ fn message(frame: &Frame) -> &[u8] {
 
 impl Rig {
     fn start(setup: Setup) -> Self {
-        let clock = Clock::start().counting_from(FIRST_SECOND);
+        let clock = Clock::start().with_first_second(FIRST_SECOND);
         let policy = setup.client_subnet.policy;
         let seed = Seed::new(setup.seed);
         let (cache, mut writers) = Cache::new(Arena::heap(1 << 17), 1, seed).unwrap();
@@ -211,7 +211,7 @@ impl Rig {
         let (notes, note_receiver) = ring(4096);
         let retention = Retention {
             counts_hits: setup.prefetch.enabled,
-            access_window: setup.prefetch.cache_access_window_secs,
+            access_window: setup.prefetch.cache_access_window_seconds,
             ..Retention::default()
         };
         let counters: Arc<Counters> = Arc::default();
@@ -245,7 +245,7 @@ impl Rig {
                 max_negative_ttl: 300,
                 max_body: 1232,
             },
-            writer: writers.remove(0).keeping(&retention),
+            writer: writers.remove(0).with_retention(&retention),
             encode: Encode::new(Arc::clone(&cache), rules, Arc::clone(&ports), 1232),
             cache,
             pool: pool.clone(),

@@ -104,7 +104,7 @@ fn asking_for_nobody_ends() {
 fn what_expired_long_ago_is_not_served() {
     let stub = first_then(short_lived, |asked, _| Some(asked.rcode(2)));
     let mut setup = Setup::asking(&[&stub]);
-    setup.keeping.stale_window = 1;
+    setup.keeping.stale_window_seconds = 1;
     let mut rig = setup.start();
     wait_until(|| rig.resolve(&query("www.example. A")).rcode == 2);
     rig.finish();
@@ -114,7 +114,7 @@ fn what_expired_long_ago_is_not_served() {
 fn cve_2026_11622_a_flood_of_one_name_does_not_keep_its_expired_answer_alive() {
     let stub = first_then(short_lived, |asked, _| Some(asked.rcode(2)));
     let mut setup = Setup::asking(&[&stub]);
-    setup.keeping.stale_window = 2;
+    setup.keeping.stale_window_seconds = 2;
     setup.prefetch.enabled = true;
     let mut rig = setup.start();
     let asked = query("www.example. A");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hickory_proto::op::{Message, ResponseCode};
 use hickory_proto::rr::RData;
-use pmdns::control::request::{Errand, Request};
+use pmdns::control::request::{CacheJob, Request};
 use pmdns_config::{ClientSubnet, SubnetPolicy};
 use pmdns_stages::testing::{Query, query};
 use pmdns_stages::wire::edns::{option, option_in};
@@ -284,7 +284,7 @@ fn what_is_purged_is_lost_for_networks_too() {
     let clients = [from([10, 1, 0, 1]), from([10, 2, 0, 1])];
     clients.iter().for_each(|client| drop(ask(&mut rig, client)));
     for (request, lost) in [("purge other.example", 0), ("purge www.example", 2)] {
-        let Ok(Request::Errand(Errand::Purge(purge))) = request.parse() else {
+        let Ok(Request::CacheJob(CacheJob::Purge(purge))) = request.parse() else {
             panic!("{request}")
         };
         assert_eq!(rig.orders.purge(&purge).unwrap(), lost);

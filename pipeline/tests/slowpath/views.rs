@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pmdns::control::request::{Errand, Request};
-use pmdns::snapshot::Loaded;
+use pmdns::control::request::{CacheJob, Request};
 use pmdns_config::Prefetch;
 use pmdns_stages::testing::{Query, query};
 
@@ -159,7 +158,9 @@ fn a_purge_is_of_all_scopes() {
     let stubs = two_stubs();
     let mut rig = with_kids(&stubs).start();
     records(&mut rig, "www.example. A");
-    let Ok(Request::Errand(Errand::Purge(purge))) = "purge www.example".parse() else { panic!() };
+    let Ok(Request::CacheJob(CacheJob::Purge(purge))) = "purge www.example".parse() else {
+        panic!()
+    };
     assert_eq!(rig.orders.purge(&purge).unwrap(), 2);
     records(&mut rig, "www.example. A");
     assert_eq!(asked(&stubs), [2, 2]);
@@ -180,20 +181,23 @@ fn cve_2026_55708_an_answer_never_comes_back_in_another_view() {
     rig.finish();
 
     let mut rig = with_kids(&stubs).start();
-    assert_eq!(rig.orders.load(&file).unwrap(), Loaded { kept: 2, left_out: 0 });
+    let loaded = rig.orders.load(&file).unwrap();
+    assert_eq!((loaded.taken.kept, loaded.other_views), (2, 0));
     assert_eq!(records(&mut rig, "www.example. A"), [1, 2]);
     assert_eq!(asked(&stubs), [1, 1], "nothing is asked again");
     rig.finish();
 
     // The same address, in a view of another name: its number is the same, but it is not the same view.
     let mut rig = Setup::asking(&[&stubs[1], &stubs[0]]).view("lab", KID, 1).start();
-    assert_eq!(rig.orders.load(&file).unwrap(), Loaded { kept: 1, left_out: 1 });
+    let loaded = rig.orders.load(&file).unwrap();
+    assert_eq!((loaded.taken.kept, loaded.other_views), (1, 1));
     assert_eq!(records(&mut rig, "www.example. A"), [1, 1]);
     assert_eq!(asked(&stubs), [2, 1], "the view has asked its own upstream");
     rig.finish();
 
     let mut rig = Setup::asking(&[&stubs[0]]).start();
-    assert_eq!(rig.orders.load(&file).unwrap(), Loaded { kept: 1, left_out: 1 });
+    let loaded = rig.orders.load(&file).unwrap();
+    assert_eq!((loaded.taken.kept, loaded.other_views), (1, 1));
     assert_eq!(records(&mut rig, "www.example. A"), [1, 1]);
     assert_eq!(asked(&stubs), [2, 1]);
     rig.finish();

@@ -18,7 +18,7 @@ use pmdns::clock::{Clock, FIRST_SECOND, SteppedTime};
 use pmdns::control::report::Totals;
 use pmdns::slowpath::CountersSnapshot;
 use pmdns::testing::Rig;
-use pmdns::worker::Worker;
+use pmdns::worker::{Turn, Worker};
 use pmdns_config::Config;
 use pmdns_hierarchy::Rng;
 use pmdns_nics::{Burst, Frame, MAX_BURST};
@@ -61,7 +61,7 @@ impl Stepping {
         let mut bytes = [0; 16];
         fill(&mut chance, &mut bytes);
         let time = SteppedTime::default();
-        let clock = Clock::stepped(time).counting_from(FIRST_SECOND);
+        let clock = Clock::stepped(time).with_first_second(FIRST_SECOND);
         let seed = Seed::new(bytes);
         let mut rig = Rig::of(config, clock, seed, setup.frames);
         rig.gauges.calendar.set(setup.date, FIRST_SECOND);
@@ -86,20 +86,18 @@ impl Stepping {
         self.rig.far.tx[queue].transmit(&mut burst) == 1
     }
 
-    /// Takes one turn of a worker.
-    pub(crate) fn turn_worker(&mut self, worker: usize) {
-        self.rig.workers[worker].turn();
+    /// Takes turns of a worker, so many at most, until it finds nothing to do.
+    pub(crate) fn turn_worker(&mut self, worker: usize, most: usize) {
+        for _ in 0..most {
+            if self.rig.workers[worker].turn() == Turn::Idle {
+                return;
+            }
+        }
     }
 
     /// Takes one turn of a thread of the slow path.
     pub(crate) fn turn_slow_path(&mut self, thread: usize, network: &mut dyn Network) {
         self.slow_path[thread].turn(&self.clock, network);
-    }
-
-    /// Takes one turn of each thread.
-    pub(crate) fn turn(&mut self, network: &mut dyn Network) {
-        (0..self.rig.workers.len()).for_each(|worker| self.turn_worker(worker));
-        (0..self.slow_path.len()).for_each(|thread| self.turn_slow_path(thread, network));
     }
 
     /// Tells the threads of the slow path what has arrived.

@@ -1,6 +1,6 @@
 //! Budgets: how much of a validator's time one group may take, over time.
 //!
-//! A pure count; time is an argument. What a group has cost is its debt, which is paid off by one part in so many of the
+//! A pure count; time is an argument. The cost of a group is its debt, which is paid off by one part in so many of the
 //! time that passes. Who owes more than the burst has used up its budget.
 //!
 //! Debts stand in two rows of cells by different bits of a seeded hash, and the lesser one holds. So no group is ever
@@ -53,7 +53,7 @@ impl Budgets {
         debts.min().unwrap_or(0) > us(self.share.burst)
     }
 
-    /// Notes what a group has cost. It never owes more than two bursts.
+    /// Adds the cost of a group's work. It never owes more than two bursts.
     pub(crate) fn charge(&mut self, group: &impl Hash, cost_us: u32, now: Duration) {
         let most = 2 * us(self.share.burst);
         for (row, cell) in self.cells(group).into_iter().enumerate() {
@@ -63,7 +63,7 @@ impl Budgets {
         }
     }
 
-    /// What is left of a debt.
+    /// The rest of a debt.
     fn left_of(&self, debt: Debt, now: Duration) -> u64 {
         debt.us.saturating_sub(us(now).saturating_sub(debt.at) / self.share.part)
     }

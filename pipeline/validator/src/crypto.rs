@@ -1,4 +1,4 @@
-//! Signatures, digests and hashes, by algorithm (RFC 8624). Nothing here panics on what a zone may hold.
+//! Signatures, digests and hashes, by algorithm (RFC 8624). Nothing here panics on a zone's data.
 
 use ed448_goldilocks::{Signature as Ed448Signature, VerifyingKey};
 use ring::digest::{self, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA384};
@@ -123,7 +123,7 @@ pub(crate) fn nsec3_hash(name: &[u8], salt: &[u8], iterations: u16) -> [u8; HASH
     (0..iterations).fold(round(name), |hash, _| round(&hash))
 }
 
-/// How many blocks SHA-1 takes in for one hash: what it costs.
+/// The cost of one hash: the blocks that SHA-1 takes in.
 pub(crate) fn nsec3_cost(name: &[u8], salt: &[u8], iterations: u16) -> u32 {
     // Nine octets of padding; names and salts have 255 at most.
     let blocks = |length: usize| ((length + salt.len() + 9).div_ceil(64)) as u32;

@@ -12,7 +12,7 @@ pub const NOT_YET_VALID: u16 = 8;
 pub const DNSKEY_MISSING: u16 = 9;
 /// No signature is the zone's.
 pub const RRSIGS_MISSING: u16 = 10;
-/// What is denied is not proved.
+/// The denial is not proved.
 pub const NSEC_MISSING: u16 = 12;
 /// DS or DNSKEY records could not be had.
 pub const UNREACHABLE: u16 = 22;

@@ -11,7 +11,7 @@ use crate::sets::{Checked, Reply, Set, Zone};
 /// Sets that deny something in one reply, at most: a proof needs three, and there may be one for each alias.
 const MAX_SETS: usize = 24;
 
-/// What a reply can prove.
+/// The evidence in a reply.
 #[derive(Debug)]
 pub(crate) struct Evidence<'m> {
     nsec: Vec<Nsec<'m>>,
@@ -20,7 +20,7 @@ pub(crate) struct Evidence<'m> {
     pub(crate) sets: Vec<usize>,
     /// For how many seconds it holds.
     pub(crate) max_ttl: u32,
-    /// What is wrong with signatures that do not count, as an extended error.
+    /// The fault of signatures that do not count, as an extended error.
     pub(crate) why: Option<u16>,
 }
 
@@ -98,7 +98,7 @@ impl<'m> Evidence<'m> {
         }
     }
 
-    /// What is at a name without DS records.
+    /// The kind of a name without DS records.
     pub(crate) fn cut(&mut self, name: &[u8], meter: &mut Meter) -> Result<Option<Cut>, Halt> {
         match (nsec::cut(&self.nsec, name), &mut self.nsec3) {
             (None, Some(nsec3)) => nsec3.cut(name, meter),

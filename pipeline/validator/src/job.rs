@@ -1,4 +1,4 @@
-//! One reply under validation: how far it has come, and what it holds meanwhile.
+//! One reply under validation: its progress, and the replies it holds.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::outline::{self, Claim};
 use crate::sets::{Checked, Reply, Zone};
 use crate::{Judgement, Verdict, ede};
 
-/// Fetched replies that a job holds: one that is needed next, and those that wait for keys of zones above.
+/// Fetched replies that a job holds: the next one needed, and others that wait for keys of zones above.
 const MAX_HELD: usize = 4;
 
 /// One reply under validation.
@@ -24,10 +24,10 @@ pub struct Job {
     pub(crate) reply: Arc<Reply>,
     pub(crate) meter: Meter,
     pub(crate) steps: u32,
-    /// What was fetched, with numbers from 1 on.
+    /// The fetched replies, with numbers from 1 on.
     held: VecDeque<(u32, Name, u16, Arc<Reply>)>,
     fetched: u32,
-    /// What is asked for.
+    /// The question.
     wanted: Option<(Name, u16)>,
     /// What nobody had.
     missing: Option<(Name, u16)>,

@@ -17,7 +17,7 @@ use crate::{Verdict, ede};
 /// Sets beside the claims whose signatures are checked, at most. Others are left out of a secure reply.
 const MAX_BESIDE: usize = 8;
 
-/// What a job is judged with.
+/// The means to judge a job.
 pub(crate) struct Judge<'v> {
     pub(crate) trust: &'v Trust,
     pub(crate) table: &'v mut Table,
@@ -26,7 +26,7 @@ pub(crate) struct Judge<'v> {
 }
 
 /// Where a name belongs.
-pub(crate) enum Place {
+pub(crate) enum ZoneFound {
     /// To this zone, or below the name that is next on the way.
     Zone { zone: Arc<Zone>, next: Option<Name> },
     /// This is the verdict, whatever the records are.
@@ -73,8 +73,8 @@ impl Judge<'_> {
         let is_ds = self.job.qtype == rtype::DS && set.rtype == rtype::CNAME;
         let target = zone_name(owner, if is_ds { rtype::DS } else { set.rtype });
         let (zone, next) = match self.locate(target)? {
-            Place::Zone { zone, next } => (zone, next),
-            Place::Settled(verdict) => return Ok(verdict),
+            ZoneFound::Zone { zone, next } => (zone, next),
+            ZoneFound::Settled(verdict) => return Ok(verdict),
         };
         if !reply.is_signed_by(set, &zone.name) {
             let Some(next) = next else { return Ok(Verdict::Bogus(ede::RRSIGS_MISSING)) };
@@ -104,8 +104,8 @@ impl Judge<'_> {
         let reply = Arc::clone(&self.job.reply);
         let target = zone_name(owner, qtype);
         let (zone, next) = match self.locate(target)? {
-            Place::Zone { zone, next } => (zone, next),
-            Place::Settled(verdict) => return Ok(verdict),
+            ZoneFound::Zone { zone, next } => (zone, next),
+            ZoneFound::Settled(verdict) => return Ok(verdict),
         };
         let mut evidence = self.evidence((0, &reply), &zone)?;
         let proof = evidence.denies(owner, qtype, denial, &mut self.job.meter)?;
@@ -152,7 +152,7 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// What a zone denies in a reply.
+    /// The denial of a zone in a reply.
     pub(crate) fn evidence<'m>(
         &mut self,
         (id, reply): (u32, &'m Reply),
@@ -173,7 +173,7 @@ impl Judge<'_> {
     }
 }
 
-/// What is to be thought of two claims together.
+/// The verdict on two claims together.
 fn worse(one: Verdict, other: Verdict) -> Verdict {
     let rank = |verdict: Verdict| match verdict {
         Verdict::Secure => 0,

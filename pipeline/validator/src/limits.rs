@@ -1,4 +1,4 @@
-//! What validation may cost: each loop over what a message holds counts against one of these.
+//! The limits of validation: each loop over parts of a message counts against one of these.
 
 /// Bounds of one validator. The defaults are what pmdns runs with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +35,8 @@ pub struct Limits {
 const COSTLY_US: u32 = 500;
 
 impl Limits {
-    /// What the questions of a zone have that has used up its budget: as much as zones need that are signed as usual, be it
-    /// with Ed448. What one question finds out about zones above stays known, so that the next one gets further.
+    /// The limits for questions of a zone that has used up its budget. They suffice for usually signed zones, also
+    /// with Ed448. What one question learns about zones above stays known, so the next one gets further.
     #[must_use]
     pub fn frugal(self) -> Self {
         Self { checks: 16, failed_checks: 1, check_us: 8000, hash_blocks: 1024, ..self }
@@ -103,7 +103,7 @@ pub(crate) enum Halt {
     Fetch(crate::name::Name, u16),
 }
 
-/// Counts what a job costs.
+/// Counts the cost of a job.
 #[derive(Debug)]
 pub(crate) struct Meter {
     pub(crate) limits: Limits,

@@ -16,7 +16,7 @@ pub(crate) struct Nsec<'m> {
     types: Types<'m>,
 }
 
-/// What is at a name, as its DS records are concerned.
+/// The kind of a name, judged by its DS records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
     /// A delegation that is not signed.
@@ -110,7 +110,7 @@ pub(crate) fn denies_closer(records: &[Nsec<'_>], name: &[u8], labels: usize) ->
     records.iter().any(denies)
 }
 
-/// What is at `name`, which has no DS records; `None`: nothing is proved.
+/// The kind of `name`, which has no DS records; `None`: nothing is proved.
 pub(crate) fn cut(records: &[Nsec<'_>], name: &[u8]) -> Option<Cut> {
     records.iter().find_map(|one| {
         if *one.owner == *name {

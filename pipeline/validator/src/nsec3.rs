@@ -30,7 +30,7 @@ struct One<'m> {
     types: Types<'m>,
 }
 
-/// What is proved.
+/// A proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Proof {
     /// The claim.
@@ -176,7 +176,7 @@ impl<'m> Nsec3<'m> {
         })
     }
 
-    /// What is at a name, which has no DS records; `None`: nothing is proved (RFC 5155 sections 8.6 and 8.9).
+    /// The kind of a name without DS records; `None`: nothing is proved (RFC 5155 sections 8.6 and 8.9).
     pub(crate) fn cut(&mut self, name: &[u8], meter: &mut Meter) -> Result<Option<Cut>, Halt> {
         if self.is_costly(meter) {
             return Ok(Some(Cut::Unsigned));

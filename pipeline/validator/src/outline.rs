@@ -1,4 +1,4 @@
-//! What has to hold of a reply: the sets on the way from the question along its aliases, and what it denies in the end.
+//! The claims of a reply: the sets on the way from the question along its aliases, and the denial at the end.
 
 use crate::message::{NOERROR, NXDOMAIN, Section, rtype};
 use crate::name::{self, Name};
@@ -19,7 +19,7 @@ pub(crate) enum Claim {
     Nonsense,
 }
 
-/// What is denied.
+/// The kind of denial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Denial {
     /// The type (NOERROR).
@@ -165,7 +165,7 @@ fn target(reply: &Reply, set: usize) -> Option<Name> {
     records.next().is_none().then(|| only.data.clone())
 }
 
-/// What a DNAME makes of a name below it (RFC 6672 section 2.2).
+/// The name that a DNAME makes of a name below it (RFC 6672 section 2.2).
 fn substitute(reply: &Reply, name: &[u8], set: usize) -> Option<Name> {
     let target = target(reply, set)?;
     let above = reply.owner(&reply.sets[set]);

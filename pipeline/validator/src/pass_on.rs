@@ -1,4 +1,4 @@
-//! What is looked for in replies beside their verdict, and what is left of them for clients.
+//! Which records of a judged reply clients get, and other checks beside the verdict.
 
 use crate::message::{be16, copy_data, rtype};
 use crate::name::{self, Form};

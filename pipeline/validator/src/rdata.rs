@@ -14,7 +14,7 @@ pub(crate) struct Signature<'r> {
     pub(crate) inception: u32,
     pub(crate) tag: u16,
     pub(crate) signer: &'r [u8],
-    /// All but the signature proper: what is signed begins with it.
+    /// All but the signature itself: the signed data begins with it.
     pub(crate) head: &'r [u8],
     pub(crate) bytes: &'r [u8],
 }

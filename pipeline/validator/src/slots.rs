@@ -1,9 +1,9 @@
 //! Places for replies under validation, shared fairly: nobody's clients and nobody's zone can take them all, nor all of the
 //! time.
 //!
-//! A group, be it the clients of a network or the names of a zone, may take as many places as half of those that are free.
-//! So one that takes all it can get ends with a third, two with a quarter each, and there always is a place for a group
-//! that has none. Who has most is refused first.
+//! A group is the clients of a network, or the names of a zone. It may take half as many places as are free.
+//! So a single greedy group ends with a third of all places, two with a quarter each. A group without a place
+//! always finds one. The group with most places is refused first.
 //!
 //! Each has a budget of time as well. Clients pay for all that their questions cost. With theirs used up they get no place,
 //! unless hardly any is taken. A zone pays for what its replies cost beyond the usual. With its budget used up, its
@@ -26,15 +26,15 @@ const IDLE: usize = 8;
 /// What the clients of a network may take of a thread's time: half of it, and a second at once. A site is often one network, so
 /// it gets most of what there is.
 const CLIENTS: Share = Share { part: 2, burst: Duration::from_secs(1) };
-/// What a zone may take beyond [`USUAL_US`] for each reply: a tenth, and half a second at once.
+/// The time a zone may take beyond [`USUAL_US`] for each reply: a tenth, and half a second at once.
 const ZONE: Share = Share { part: 10, burst: Duration::from_millis(500) };
-/// What a reply costs at most that is signed as usual, in microseconds: 16 signatures with elliptic curves or RSA.
+/// The highest cost of a usually signed reply, in microseconds: 16 signatures with elliptic curves or RSA.
 const USUAL_US: u32 = 1000;
 
 /// A place that is taken; it has to be given back.
 #[derive(Debug)]
 #[must_use]
-pub struct Place<C> {
+pub struct TakenSlot<C> {
     /// Whose place it is.
     pub clients: C,
     zone: Box<[u8]>,
@@ -67,7 +67,7 @@ impl<C: Clone + Eq + Hash> Slots<C> {
 
     /// Takes a place for a question about `name` (wire format) of these clients. `None`: its clients or
     /// its zone have their share of places, or its clients have used up their time.
-    pub fn take(&mut self, clients: C, name: &[u8], now: Duration) -> Option<Place<C>> {
+    pub fn take(&mut self, clients: C, name: &[u8], now: Duration) -> Option<TakenSlot<C>> {
         let zone = zone_of(name)?;
         let share = (self.places - self.taken).div_ceil(2);
         let is_busy = self.taken >= self.places / IDLE;
@@ -81,11 +81,11 @@ impl<C: Clone + Eq + Hash> Slots<C> {
         self.clients.hold(clients.clone());
         self.zones.hold(zone.clone());
         let is_frugal = self.zones.budgets.is_spent(&zone, now);
-        Some(Place { clients, zone, is_frugal })
+        Some(TakenSlot { clients, zone, is_frugal })
     }
 
     /// Gives a place back, and says what validation has cost there.
-    pub fn give_back(&mut self, place: Place<C>, cost: Cost, now: Duration) {
+    pub fn give_back(&mut self, place: TakenSlot<C>, cost: Cost, now: Duration) {
         let cost_us = cost.work_us();
         self.clients.budgets.charge(&place.clients, cost_us, now);
         self.zones.budgets.charge(&place.zone, cost_us.saturating_sub(USUAL_US), now);
@@ -118,7 +118,7 @@ impl<G: Eq + Hash> Groups<G> {
     }
 }
 
-impl<C> Place<C> {
+impl<C> TakenSlot<C> {
     /// The limits of the reply in it.
     pub fn limits(&self) -> Limits {
         let limits = Limits::default();

@@ -1,4 +1,4 @@
-//! What is known about zones, shared by all jobs, and bounded.
+//! The knowledge about zones, shared by all jobs, and bounded.
 
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ impl Table {
         self.put(name, Entry { state, expires, failure: None });
     }
 
-    /// Remembers that a question about a name failed. What is known about it stays.
+    /// Remembers that a question about a name failed. Earlier knowledge about it stays.
     pub(crate) fn fail(&mut self, name: &[u8], why: u16, now: u64) {
         let until = now + u64::from(self.limits.failure_seconds);
         match self.entries.get_mut(name) {

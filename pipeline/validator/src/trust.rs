@@ -1,4 +1,4 @@
-//! What is trusted without proof, and what is not validated.
+//! Trust anchors, and names that are not validated.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,11 +1,11 @@
 //! The way from a trust anchor down to the zone of a name, by DS and DNSKEY records (RFC 4035 section 5).
 //!
-//! A zone is known by its parent's DS records, never by what a signature says of its signer; that is a hint where to
-//! look next, which spares questions about each name between.
+//! A zone is known by its parent's DS records, never by the signer's name in a signature. That name is only a hint where to
+//! look next; it saves questions about the names between.
 
 use std::sync::Arc;
 
-use crate::judge::{Judge, Place};
+use crate::judge::{Judge, ZoneFound};
 use crate::limits::Halt;
 use crate::message::{Section, rtype};
 use crate::name::{self, Name};
@@ -23,7 +23,7 @@ const MAX_KEYS: usize = 64;
 /// Digests of keys that are computed for one zone: tags tell most keys apart.
 const MAX_DIGESTS: usize = 32;
 
-/// What a reply about DS records says about a name.
+/// The result of a reply about DS records.
 enum Said {
     /// Its state, for so many seconds.
     State(State, u32),
@@ -37,10 +37,10 @@ enum Said {
 
 impl Judge<'_> {
     /// The zone of a name, as far as it is known; asks for keys that are missing.
-    pub(crate) fn locate(&mut self, target: &[u8]) -> Result<Place, Halt> {
+    pub(crate) fn locate(&mut self, target: &[u8]) -> Result<ZoneFound, Halt> {
         let (top, anchor) = match self.trust.start(target) {
-            Start::None => return Ok(Place::Settled(Verdict::Indeterminate)),
-            Start::Negative => return Ok(Place::Settled(Verdict::Insecure)),
+            Start::None => return Ok(ZoneFound::Settled(Verdict::Indeterminate)),
+            Start::Negative => return Ok(ZoneFound::Settled(Verdict::Insecure)),
             Start::Anchor(zone, anchor) => (zone, anchor),
         };
         let mut is_leaf = false;
@@ -48,10 +48,10 @@ impl Judge<'_> {
             match self.table.state(name, self.now).cloned() {
                 Some(State::Secure(zone)) => {
                     let next = if is_leaf { None } else { self.next(&zone.name, target) };
-                    return Ok(Place::Zone { zone, next });
+                    return Ok(ZoneFound::Zone { zone, next });
                 }
                 Some(State::Signed(ds)) => return self.keys(name, &ds, &[]),
-                Some(State::Insecure) => return Ok(Place::Settled(Verdict::Insecure)),
+                Some(State::Insecure) => return Ok(ZoneFound::Settled(Verdict::Insecure)),
                 Some(State::NoName) => is_leaf = true,
                 Some(State::Inside | State::Unknown) | None => {}
             }
@@ -59,7 +59,7 @@ impl Judge<'_> {
         let Anchor { ds, keys } = anchor;
         let is_known = |algorithm: u8| crypto::knows_algorithm(algorithm);
         if usable(ds.clone()).is_empty() && !keys.iter().any(|key| is_known(key.algorithm)) {
-            return Ok(Place::Settled(Verdict::Insecure));
+            return Ok(ZoneFound::Settled(Verdict::Insecure));
         }
         self.keys(top, &usable(ds.clone()), keys)
     }
@@ -72,9 +72,9 @@ impl Judge<'_> {
     }
 
     /// Gets the keys of a zone: `Err` until they are there, a verdict if they cannot be.
-    fn keys(&mut self, zone: &[u8], ds: &[Ds], trusted: &[Key]) -> Result<Place, Halt> {
+    fn keys(&mut self, zone: &[u8], ds: &[Ds], trusted: &[Key]) -> Result<ZoneFound, Halt> {
         if let Some(why) = self.table.failure(zone, self.now) {
-            return Ok(Place::Settled(Verdict::Bogus(why)));
+            return Ok(ZoneFound::Settled(Verdict::Bogus(why)));
         }
         let judged = match self.job.obtain(zone, rtype::DNSKEY)? {
             None => Err(ede::UNREACHABLE),

@@ -15,8 +15,10 @@
 //! Names in the body may point into header and question, which every client's answer has at the same
 //! place. The same words serve cached, local and fresh answers, so that encode reads one format.
 
-use crate::wire::dns::{Rcode, View};
+use crate::wire::dns::Rcode;
+use crate::wire::layout::Flags;
 use crate::wire::name::{MAX_NAME, Seed, lower, word};
+use crate::wire::query::ClientQuery;
 
 /// Words before the name.
 pub(super) const HEAD_WORDS: usize = 5;
@@ -46,25 +48,25 @@ pub struct Key<'n> {
 
 impl<'n> Key<'n> {
     /// The client wants DNSSEC records (RFC 3225).
-    pub const DO: u8 = 1;
+    pub const DO: u8 = Flags::DO.of_answer();
     /// The client checks signatures itself (RFC 4035 section 3.2.2).
-    pub const CD: u8 = 2;
+    pub const CD: u8 = Flags::CD.of_answer();
     /// The client said which network it is in (RFC 7871): answers that are for all networks are kept apart from those to
     /// clients that did not say.
-    pub const SUBNET: u8 = 4;
+    pub const SUBNET: u8 = Flags::SUBNET.of_answer();
 
     /// Where the scope begins.
     const SCOPE: u32 = 3;
 
     /// The key of a query.
     #[inline]
-    pub fn of(query: View<'n>) -> Self {
+    pub fn of(query: ClientQuery<'n>) -> Self {
         let layout = query.layout();
         Self {
             name: query.name(),
             qtype: layout.qtype,
             qclass: layout.qclass,
-            flags: layout.flags.of_key() | layout.who.scope() << Self::SCOPE,
+            flags: layout.flags.of_answer() | layout.who.scope() << Self::SCOPE,
         }
     }
 
@@ -140,6 +142,9 @@ pub trait Words {
     /// The first words.
     fn head(&self) -> [u64; HEAD_WORDS];
 
+    /// Whether everything read so far was one whole entry.
+    fn is_valid(&self) -> bool;
+
     /// The word at `index`.
     #[inline(always)]
     fn word(&self, index: usize) -> u64 {
@@ -156,6 +161,11 @@ impl Words for &[u64] {
     #[inline(always)]
     fn head(&self) -> [u64; HEAD_WORDS] {
         self.first_chunk().copied().unwrap_or_default()
+    }
+
+    #[inline(always)]
+    fn is_valid(&self) -> bool {
+        true
     }
 }
 

@@ -92,7 +92,7 @@ pub(super) struct Geometry {
 
 /// Where in the index a hash belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct HomeBucket {
     /// Whose index.
     pub(super) shard: usize,
     /// Which line of the arena is its bucket.
@@ -123,11 +123,11 @@ impl Geometry {
     /// Where a hash belongs. Its low half, taken as a fraction of one, chooses the shard, and what is
     /// left of the fraction the bucket; the tag is in its high half.
     #[inline]
-    pub(super) fn place(&self, hash: u64) -> Place {
+    pub(super) fn place(&self, hash: u64) -> HomeBucket {
         let of_shards = u64::from(hash as u32) * self.shards as u64;
         let of_buckets = u64::from(of_shards as u32) * self.index_lines as u64;
         let shard = (of_shards >> 32) as usize;
-        Place { shard, bucket: self.index_start(shard) + (of_buckets >> 32) as usize }
+        HomeBucket { shard, bucket: self.index_start(shard) + (of_buckets >> 32) as usize }
     }
 
     /// The word that holds a shard's tail.
@@ -200,7 +200,7 @@ mod tests {
         }
         assert!(hits.iter().all(|hits| (40..200).contains(hits)), "{hits:?}");
         let last = geometry.place(u64::MAX);
-        assert_eq!(last, Place { shard: 2, bucket: geometry.index(2).end - 1 });
+        assert_eq!(last, HomeBucket { shard: 2, bucket: geometry.index(2).end - 1 });
     }
 
     #[test]

@@ -21,8 +21,8 @@
 //!    the tail, and the reader is told so.
 //!
 //! What was neither from before nor from after is the entry itself, of which one word changes while it stands: the one that
-//! says which ruleset lets its question pass. It is stored as a whole, and either value is true of the entry. Readers keep the tail's cache line
-//! until the tail moves, which it does in steps of many lines.
+//! says which ruleset lets its question pass. It is stored as a whole, and either value is true of the entry. Readers
+//! keep the tail's cache line until the tail moves, which it does in steps of many lines.
 //!
 //! Positions have 32 bits and wrap round. A reader would be fooled if it slept between its load of the
 //! slot and its check of the tail while 2^32 positions passed: at least 128 GB of entries, and at least
@@ -34,21 +34,21 @@
 //!
 //! `tests/cache_loom.rs` has loom try to break the argument on a log of four lines.
 
-mod accounts;
 mod alias;
-mod below;
 mod copy;
 mod entry;
+mod eviction;
 mod geometry;
 mod hits;
 mod image;
 mod index;
 mod log;
 mod negative;
+mod nxdomain_cut;
+mod popularity;
 mod purge;
 mod read;
 mod reply;
-mod room;
 mod scrub;
 mod walk;
 mod writer;
@@ -59,19 +59,20 @@ use pmdns_nics::hugepage::Arena;
 use pmdns_nics::prefetch;
 use pmdns_nics::sync::{AtomicU64, Ordering, fence};
 
-pub use accounts::Standing;
 pub use alias::{Alias, NoAlias};
 pub use entry::{Entry, Head, Key, MAX_RECORDS, NameBuffer, Parts, Words, answers, ttl_offset};
 pub use geometry::CacheError;
 pub use hits::{Hit, MAX_SAMPLES, Sampler};
+pub use popularity::Standing;
 pub use purge::Purge;
 pub use read::Found;
-pub use reply::{Lifetimes, Unusable};
-pub use walk::{Verdict, Walk};
+pub use reply::Lifetimes;
+pub use scrub::Unusable;
+pub use walk::{EntryFate, Walk};
 pub use writer::{CacheStats, Inserted, Retention, Writer};
 
 use crate::wire::name::Seed;
-use geometry::{Geometry, LINE_WORDS, Place};
+use geometry::{Geometry, HomeBucket, LINE_WORDS};
 use index::Index;
 use log::Laps;
 
@@ -81,7 +82,7 @@ use log::Laps;
 #[repr(Rust, packed(2))]
 pub struct EntryRef {
     shard: u16,
-    line: u32,
+    position: u32,
 }
 
 const _: () = assert!(size_of::<EntryRef>() == 6);
@@ -141,7 +142,7 @@ impl Cache {
     /// Where the key of this hash would be found. Starts loading that place.
     #[inline(always)]
     pub fn probe(&self, hash: u64) -> Probe {
-        let Place { shard, bucket } = self.geometry.place(hash);
+        let HomeBucket { shard, bucket } = self.geometry.place(hash);
         prefetch(self.index().bucket(bucket));
         Probe { bucket, tag: index::tag(hash), shard: shard as u16 }
     }
@@ -151,7 +152,7 @@ impl Cache {
     #[inline(always)]
     pub fn look(&self, probe: Probe) -> Option<EntryRef> {
         let line = self.index().find(probe.bucket, probe.tag)?;
-        Some(EntryRef { shard: probe.shard, line })
+        Some(EntryRef { shard: probe.shard, position: line })
     }
 
     /// Both at once, for those who look for one key only.
@@ -175,7 +176,7 @@ impl Cache {
             words: self.words_from(entry),
             tail: self.tail(usize::from(entry.shard)),
             laps: self.geometry.laps,
-            position: entry.line,
+            position: entry.position,
         }
     }
 
@@ -188,7 +189,7 @@ impl Cache {
     /// The words from the start of an entry on.
     #[inline(always)]
     fn words_from(&self, entry: EntryRef) -> &[AtomicU64] {
-        let start = self.geometry.entry(usize::from(entry.shard), entry.line);
+        let start = self.geometry.entry(usize::from(entry.shard), entry.position);
         self.arena.words().get(start..).unwrap_or_default()
     }
 
@@ -230,6 +231,11 @@ impl Words for EntryView<'_> {
         head.map_or_else(Default::default, |words| {
             std::array::from_fn(|index| words[index].load(Ordering::Relaxed))
         })
+    }
+
+    #[inline(always)]
+    fn is_valid(&self) -> bool {
+        EntryView::is_valid(self)
     }
 }
 

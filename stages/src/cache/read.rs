@@ -9,7 +9,7 @@ pub struct Found<'c> {
     pub entry: EntryRef,
     /// Its head, as it was then.
     pub head: Head,
-    view: EntryView<'c>,
+    cache: &'c Cache,
 }
 
 impl Found<'_> {
@@ -21,14 +21,16 @@ impl Found<'_> {
 
     /// A copy of it; `None` if it was overwritten meanwhile.
     pub fn copy(&self) -> Option<Entry> {
-        Entry::copy_of(&self.view)
+        Entry::copy_of(&self.cache.view(self.entry))
     }
 }
 
 impl Cache {
     /// What the cache has under `key`, fresh or expired. Its hash is `hash`.
     pub fn get(&self, hash: u64, key: &Key<'_>) -> Option<Found<'_>> {
-        self.read(self.find(hash)?, key)
+        let entry = self.find(hash)?;
+        let head = self.view(entry).read(key, 0)?;
+        Some(Found { entry, head, cache: self })
     }
 
     /// What the cache has under the key of this hash, for readers who know an entry by its hash only.
@@ -36,15 +38,17 @@ impl Cache {
         let entry = self.find(hash)?;
         let view = self.view(entry);
         let head = Head::read(&view);
-        (head.hash == hash && view.is_valid()).then_some(Found { entry, head, view })
+        (head.hash == hash && view.is_valid()).then_some(Found { entry, head, cache: self })
     }
+}
 
-    /// The entry in a place that [`Cache::look`] gave, if it is whole and has this key.
+impl EntryView<'_> {
+    /// The head, if the entry has this key, has not expired at second `now`, and is whole.
     #[inline(always)]
-    pub fn read(&self, entry: EntryRef, key: &Key<'_>) -> Option<Found<'_>> {
-        let view = self.view(entry);
-        let matches = answers(&view, key);
-        let head = Head::read(&view);
-        (matches && view.is_valid()).then_some(Found { entry, head, view })
+    pub fn read(&self, key: &Key<'_>, now: u32) -> Option<Head> {
+        let matches = answers(self, key);
+        let head = Head::read(self);
+        let is_usable = matches && head.expires > now && self.is_valid();
+        is_usable.then_some(head)
     }
 }

@@ -1,10 +1,11 @@
 //! From an upstream's message to an entry: which records are kept, and how long they live.
 
 use arrayvec::ArrayVec;
+use pmdns_config::Config;
 
 use super::entry::{Entry, Head, Key, Parts};
 use super::image::Image;
-use super::scrub::Scrubbed;
+use super::scrub::{Scrubbed, Unusable};
 use crate::wire::be16;
 use crate::wire::dns::{HEADER_LEN, QUESTION_FIXED_LEN, Rcode, flag, header};
 use crate::wire::labels::Labels;
@@ -26,23 +27,22 @@ pub struct Lifetimes {
 }
 
 impl Lifetimes {
+    /// What the config says of it.
+    pub fn of(config: &Config) -> Self {
+        Self {
+            min_ttl: config.cache.min_ttl,
+            max_ttl: config.cache.max_ttl,
+            max_negative_ttl: config.cache.max_negative_ttl,
+            max_body: usize::from(config.answers.max_udp_size),
+        }
+    }
+
     /// A record's TTL within bounds.
     pub(super) fn bound(&self, ttl: u32) -> u32 {
         // RFC 2181 section 8: a TTL with the top bit set is zero.
         let ttl = if ttl > i32::MAX as u32 { 0 } else { ttl };
         ttl.max(self.min_ttl).min(self.max_ttl)
     }
-}
-
-/// Why an upstream's message is no answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unusable {
-    /// It is not a well-formed response.
-    Malformed,
-    /// It is not about what was asked.
-    OtherQuestion,
-    /// It is about what was asked, but no record in it is: the upstream has no answer, or contradicts itself.
-    NoAnswer,
 }
 
 impl Entry {

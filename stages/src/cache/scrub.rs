@@ -4,7 +4,6 @@
 //! learn name servers, addresses or aliases that were not asked for (CVE-2025-40778).
 
 use super::entry::{Key, MAX_RECORDS};
-use super::reply::Unusable;
 use crate::wire::be16;
 use crate::wire::dns::{Rcode, header, rtype};
 use crate::wire::labels::{Labels, WholeName};
@@ -18,6 +17,17 @@ const MAX_ALIASES: usize = 16;
 const BEFORE_SIGNER: usize = 18;
 /// Characters of base 32 with the extended alphabet that a whole number of bytes may leave over (RFC 4648 section 7).
 const BITS_OVER: [Option<u8>; 8] = [Some(0), None, Some(2), None, Some(4), Some(1), None, Some(3)];
+
+/// Why an upstream's message is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unusable {
+    /// It is not a well-formed response.
+    Malformed,
+    /// It is not about what was asked.
+    OtherQuestion,
+    /// It is about what was asked, but no record in it is: the upstream has no answer, or contradicts itself.
+    NoAnswer,
+}
 
 /// A record that is passed on.
 #[derive(Debug)]

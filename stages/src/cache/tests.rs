@@ -34,7 +34,7 @@ pub(super) fn cache_keeping(
     retention: &Retention,
 ) -> (Arc<Cache>, Writer) {
     let (cache, mut writers) = cache(lines, 1, position);
-    (cache, writers.remove(0).keeping(retention))
+    (cache, writers.remove(0).with_retention(retention))
 }
 
 fn name(number: u32) -> Vec<u8> {
@@ -179,7 +179,7 @@ fn check_shard(
     assert!(stats.bytes_used <= stats.bytes_total);
     assert_eq!(stats.bytes_total, cache.geometry.shard_bytes() as u64);
     for (_, home, slot) in index::tests::check(cache.index(), cache.geometry.index(shard)) {
-        let view = cache.view(EntryRef { shard: shard as u16, line: slot as u32 });
+        let view = cache.view(EntryRef { shard: shard as u16, position: slot as u32 });
         let place = cache.geometry.place(Head::read(&view).hash);
         assert_eq!((place.shard, place.bucket), (shard, home));
     }
@@ -199,7 +199,7 @@ proptest! {
         let (cache, writers) = cache(lines, shards, position);
         let retention = Retention { eviction, ..Retention::default() };
         let mut writers: Vec<_> =
-            writers.into_iter().map(|writer| writer.keeping(&retention)).collect();
+            writers.into_iter().map(|writer| writer.with_retention(&retention)).collect();
         let log_lines = cache.geometry.laps.lines();
         let mut models: Vec<_> = (0..shards).map(|_| Model::default()).collect();
         let (mut removed, mut too_long) = (vec![0; shards], vec![0; shards]);
@@ -246,7 +246,7 @@ proptest! {
         for (word, value) in cache.arena.words().iter().zip(words.iter().cycle()) {
             word.store(*value, Ordering::Relaxed);
         }
-        let torn = EntryRef { shard, line };
+        let torn = EntryRef { shard, position: line };
         cache.prefetch_entry(torn);
         let view = cache.view(torn);
         let head = Head::read(&view);
@@ -285,7 +285,7 @@ fn trap_16_however_many_names_there_are_a_lookup_looks_at_two_buckets() {
     let stats = writer.stats();
     let (mut away, mut all) = (0, 0);
     for (bucket, _, slot) in index::tests::check(cache.index(), cache.geometry.index(0)) {
-        let view = cache.view(EntryRef { shard: 0, line: slot as u32 });
+        let view = cache.view(EntryRef { shard: 0, position: slot as u32 });
         let home = cache.geometry.place(Head::read(&view).hash).bucket;
         assert!(bucket == home || bucket == home ^ 1, "no chains, whatever was inserted and lost");
         away += u32::from(bucket != home);

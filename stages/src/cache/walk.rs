@@ -21,7 +21,7 @@ pub struct Walk {
 
 /// What becomes of an entry that was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum EntryFate {
     /// It stays.
     Stay,
     /// It stays, and the ruleset of this generation lets its question pass, as in [`Head`].
@@ -40,7 +40,7 @@ impl Writer {
         walk: &mut Walk,
         steps: usize,
         forgotten: &mut u64,
-        mut look: impl FnMut(EntryRef, &EntryView<'_>, &Head) -> Verdict,
+        mut look: impl FnMut(EntryRef, &EntryView<'_>, &Head) -> EntryFate,
     ) -> bool {
         let mut position = walk.next.unwrap_or_else(|| self.span.tail());
         let mut condemned: ArrayVec<(Head, u32), CONDEMNED> = ArrayVec::new();
@@ -55,12 +55,12 @@ impl Writer {
             }
             let view = self.view(position);
             let head = Head::read(&view);
-            let found = EntryRef { shard: self.shard as u16, line: position };
+            let found = EntryRef { shard: self.shard as u16, position };
             // Each says where the next one is, so that no processor would load them ahead of itself.
             self.cache
-                .prefetch_entry(EntryRef { line: position.wrapping_add(AHEAD_LINES), ..found });
+                .prefetch_entry(EntryRef { position: position.wrapping_add(AHEAD_LINES), ..found });
             match look(found, &view, &head) {
-                Verdict::Passed(ruleset) if ruleset != head.passed => {
+                EntryFate::Passed(ruleset) if ruleset != head.passed => {
                     // Readers take the word as a whole, and either is true of the same answer.
                     let at = self.cache.geometry.entry(self.shard, position) + PASSED_AT;
                     let word = &self.cache.arena.words()[at];
@@ -69,8 +69,8 @@ impl Writer {
                         Ordering::Relaxed,
                     );
                 }
-                Verdict::Stay | Verdict::Passed(_) => {}
-                Verdict::Forget => {
+                EntryFate::Stay | EntryFate::Passed(_) => {}
+                EntryFate::Forget => {
                     self.cache.probe(head.hash);
                     condemned.push((head, position));
                 }
@@ -115,7 +115,7 @@ mod tests {
             if cache.find(head.hash) == Some(found) {
                 seen.insert(head.hash);
             }
-            Verdict::Stay
+            EntryFate::Stay
         };
         while !writer.walk(&mut walk, steps, &mut 0, |found, _, head| look(&mut seen, found, head))
         {
@@ -140,7 +140,7 @@ mod tests {
         }
         let (mut walk, mut forgotten) = (Walk::default(), 0);
         while !writer.walk(&mut walk, 7, &mut forgotten, |_, _, head| {
-            if head.learnt % 2 == 1 { Verdict::Forget } else { Verdict::Stay }
+            if head.learnt % 2 == 1 { EntryFate::Forget } else { EntryFate::Stay }
         }) {}
         assert_eq!(forgotten, 50, "those that were replaced do not count twice");
         assert!((0..100).all(|n| read(&cache, n, hash(n)).is_some() == (n % 2 == 0)));
@@ -157,7 +157,7 @@ mod tests {
         }
         for round in [7, 8] {
             let look = |_: EntryRef, _: &EntryView<'_>, head: &Head| {
-                if head.learnt % 2 == 1 { Verdict::Passed(round) } else { Verdict::Stay }
+                if head.learnt % 2 == 1 { EntryFate::Passed(round) } else { EntryFate::Stay }
             };
             while !writer.walk(&mut Walk::default(), 1000, &mut 0, look) {}
             for number in 0..100 {

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use pmdns_config::Eviction;
+use pmdns_config::{Config, Eviction};
 use pmdns_nics::sync::Ordering;
 
-use super::accounts::{Accounts, Standing};
 use super::entry::{Entry, Head};
 use super::geometry::{LINE_BYTES, LINE_WORDS};
 use super::hits::Hit;
 use super::index::{Put, tag};
 use super::log::Span;
 use super::negative::NegativeShare;
+use super::popularity::{Popularity, Standing};
 use super::{Cache, EntryRef, EntryView};
 
 /// What became of an entry that was inserted.
@@ -50,6 +50,17 @@ pub struct Retention {
 }
 
 impl Retention {
+    /// What the config says of it.
+    pub fn of(config: &Config) -> Self {
+        Self {
+            max_negative_share: config.cache.max_negative_share,
+            max_negative_ttl: config.cache.max_negative_ttl,
+            eviction: config.cache.eviction,
+            counts_hits: config.prefetch.enabled,
+            access_window: config.prefetch.cache_access_window_seconds,
+        }
+    }
+
     /// Whether data cores have to hand over their hits.
     pub fn needs_hits(&self) -> bool {
         self.counts_hits || self.eviction != Eviction::Fifo
@@ -103,7 +114,7 @@ pub struct Writer {
     /// The tail that readers know of.
     pub(super) published: u32,
     negative: NegativeShare,
-    pub(super) accounts: Option<Accounts>,
+    pub(super) popularity: Option<Popularity>,
     /// The latest time anybody has told, in seconds.
     pub(super) now: u32,
     pub(super) stats: CacheStats,
@@ -116,18 +127,18 @@ impl Writer {
         cache.tail(shard).store(u64::from(start), Ordering::Relaxed);
         let negative = NegativeShare::new(u64::MAX, u32::MAX);
         let stats = CacheStats::default();
-        Self { cache, shard, span, published: start, negative, accounts: None, now: 0, stats }
+        Self { cache, shard, span, published: start, negative, popularity: None, now: 0, stats }
     }
 
     /// The writer of a shard that is still empty, told what to keep.
-    pub fn keeping(mut self, retention: &Retention) -> Self {
+    pub fn with_retention(mut self, retention: &Retention) -> Self {
         let lines = self.cache.geometry.laps.lines();
         let share = retention.max_negative_share;
         let limit = if share < 1.0 { (lines as f64 * share) as u64 } else { u64::MAX };
         self.negative = NegativeShare::new(limit, retention.max_negative_ttl);
-        self.accounts = retention
+        self.popularity = retention
             .needs_hits()
-            .then(|| Accounts::new(lines, retention.eviction, retention.access_window));
+            .then(|| Popularity::new(lines, retention.eviction, retention.access_window));
         self
     }
 
@@ -187,7 +198,7 @@ impl Writer {
         let Some(entry) = self.cache.find(hash) else { return false };
         let is_it = usize::from(entry.shard) == self.shard
             && Head::read(&self.cache.view(entry)).hash == hash;
-        is_it && self.forget(&Head::read(&self.cache.view(entry)), entry.line)
+        is_it && self.forget(&Head::read(&self.cache.view(entry)), entry.position)
     }
 
     /// Credits a hit, of which a data core told, to its entry, and says how that stands at second `now`. `None`
@@ -195,21 +206,21 @@ impl Writer {
     pub fn credit(&mut self, hit: Hit, now: u32) -> Option<Standing> {
         self.now = self.now.max(now);
         let line = self.line_of(hit.hash)?;
-        Some(self.accounts.as_mut()?.credit(line, hit.weight, now))
+        Some(self.popularity.as_mut()?.credit(line, hit.weight, now))
     }
 
     /// How the entry of this hash stands at second `now`.
     pub fn standing(&mut self, hash: u64, now: u32) -> Option<Standing> {
         let line = self.line_of(hash)?;
-        Some(self.accounts.as_mut()?.standing(line, now))
+        Some(self.popularity.as_mut()?.standing(line, now))
     }
 
     /// Notes that the refresh of this hash's entry is planned.
     pub fn plan(&mut self, hash: u64) {
         if let Some(line) = self.line_of(hash)
-            && let Some(accounts) = &mut self.accounts
+            && let Some(popularity) = &mut self.popularity
         {
-            accounts.plan(line);
+            popularity.plan(line);
         }
     }
 
@@ -218,15 +229,15 @@ impl Writer {
         let found = self.cache.find(hash)?;
         // A note taken from an entry that was being overwritten may name anything.
         let is_ours = usize::from(found.shard) == self.shard;
-        is_ours.then(|| self.cache.geometry.laps.line(found.line))
+        is_ours.then(|| self.cache.geometry.laps.line(found.position))
     }
 
     fn open_account(&mut self, position: u32, put: Put) {
         let laps = self.cache.geometry.laps;
-        let Some(accounts) = &mut self.accounts else { return };
+        let Some(popularity) = &mut self.popularity else { return };
         match put {
-            Put::Replaced(before) => accounts.take_over(laps.line(before), laps.line(position)),
-            Put::New | Put::Displaced(_) => accounts.open(laps.line(position)),
+            Put::Replaced(before) => popularity.take_over(laps.line(before), laps.line(position)),
+            Put::New | Put::Displaced(_) => popularity.open(laps.line(position)),
         }
     }
 
@@ -268,7 +279,7 @@ impl Writer {
     }
 
     pub(super) fn view(&self, position: u32) -> EntryView<'_> {
-        self.cache.view(EntryRef { shard: self.shard as u16, line: position })
+        self.cache.view(EntryRef { shard: self.shard as u16, position })
     }
 }
 

@@ -3,13 +3,13 @@
 //! Every function is inlined where the offsets of plain frames, which nearly all are, are constants.
 
 use super::records::Outline;
-use crate::packet::{Flags, Layout};
 use crate::wire::checksum::Sum;
 use crate::wire::dns::{HEADER_LEN, flag, header};
 use crate::wire::edns::{OPT_DATA_LEN, OPT_LEN, opt};
 use crate::wire::ip::{
     ETHERNET_LEN, IPV4_MIN_LEN, IPV6_LEN, PROTOCOL_UDP, UDP_LEN, swap_halves, udp, v4, v6,
 };
+use crate::wire::layout::{Flags, Layout};
 use crate::wire::{field16, put16};
 
 /// TTL and hop limit of our packets.

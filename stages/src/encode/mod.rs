@@ -9,9 +9,10 @@ mod records;
 
 use std::sync::Arc;
 
+use crate::answer::Answer;
 use crate::cache::{Cache, Entry, Head, Words};
 use crate::fixed::FixedAnswers;
-use crate::packet::{Answer, Flags, Layout, Packet};
+use crate::packet::Packet;
 use crate::policy::Ruleset;
 use crate::ports::Ports;
 use crate::ratelimit::Limiter;
@@ -20,6 +21,7 @@ use crate::wire::checksum::Sum;
 use crate::wire::dns::{HEADER_LEN, PLAIN_UDP_SIZE, Rcode, flag, question_len};
 use crate::wire::edns::{ExtendedError, OPT_LEN};
 use crate::wire::ip::{ETHERNET_LEN, PROTOCOL_UDP, swap_halves};
+use crate::wire::layout::{Flags, Layout};
 use crate::{Context, Stage, StageName};
 use headers::{Offsets, put_ip, put_message, put_udp};
 use options::{Buffer, Options};
@@ -48,7 +50,7 @@ impl Encode {
     }
 
     /// The same stage, with a limit on error replies.
-    pub fn limited(self, errors: Limiter) -> Self {
+    pub fn with_limit(self, errors: Limiter) -> Self {
         Self { errors, ..self }
     }
 
@@ -64,7 +66,7 @@ impl Encode {
     }
 
     /// Answers from these rules from now on, and gives back those it had.
-    pub fn exchange(&mut self, rules: &mut Arc<Ruleset>) {
+    pub fn swap_rules(&mut self, rules: &mut Arc<Ruleset>) {
         std::mem::swap(&mut self.rules, rules);
     }
 
@@ -78,7 +80,7 @@ impl Encode {
         let offsets = Offsets::of(packet.layout);
         let mut buffer = Buffer::default();
         let options = buffer.options_of(packet, &self.nsid);
-        self.answer_from(packet, offsets, options, &entry.words(), context.seconds, || true)
+        self.answer_from(packet, offsets, options, &entry.words(), context.seconds)
     }
 
     /// Answers as the packet says. Nearly all answers have no options, and pay for none.
@@ -88,30 +90,19 @@ impl Encode {
         match packet.answer {
             Answer::Cached(found) => {
                 let entry = self.cache.view(found);
-                let (now, is_whole) = (context.seconds, || entry.is_valid());
+                let now = context.seconds;
                 if Offsets::are_plain(packet.layout) {
-                    return self.answer_from(
-                        packet,
-                        Offsets::PLAIN,
-                        options,
-                        &entry,
-                        now,
-                        is_whole,
-                    );
+                    return self.answer_from(packet, Offsets::PLAIN, options, &entry, now);
                 }
-                self.answer_from(packet, offsets, options, &entry, now, is_whole)
+                self.answer_from(packet, offsets, options, &entry, now)
             }
             Answer::Local(found) => match self.rules.entry(found) {
-                Some(entry) => {
-                    self.answer_from(packet, offsets, options, &entry.words(), 0, || true)
-                }
+                Some(entry) => self.answer_from(packet, offsets, options, &entry.words(), 0),
                 None => self.answer_anew(packet, context),
             },
             Answer::Fixed(which) => {
                 match self.fixed.as_ref().and_then(|fixed| fixed.entry(which)) {
-                    Some(entry) => {
-                        self.answer_from(packet, offsets, options, &entry.words(), 0, || true)
-                    }
+                    Some(entry) => self.answer_from(packet, offsets, options, &entry.words(), 0),
                     None => self.answer_bare(packet, options, Rcode::REFUSED, 0),
                 }
             }
@@ -155,7 +146,7 @@ impl Encode {
         packet.answer = Answer::None;
         match self.rules.judge(packet) {
             // An alias has to be followed, and then the rules are asked again.
-            Some(step) if step != Step::at(StageName::Encode) => step,
+            Some(step) if step != Step::ANSWER => step,
             None if !packet.refuse_unless_recursive() => Step::SLOW_PATH,
             _ => self.answer_with_options(packet, context),
         }
@@ -163,8 +154,7 @@ impl Encode {
 
     /// Answers from an entry's words, wherever they are, TTLs counted down to `seconds`.
     ///
-    /// `is_whole` says whether everything read so far was one entry. If it was not, the entry has just
-    /// been evicted: the query, which is still in the frame, becomes a miss.
+    /// If what was read was not one entry, it has just been evicted: the query, which is still in the frame, becomes a miss.
     #[inline(always)]
     fn answer_from(
         &self,
@@ -173,10 +163,9 @@ impl Encode {
         options: Options<'_>,
         entry: &impl Words,
         seconds: u32,
-        is_whole: impl Fn() -> bool,
     ) -> Step {
         let head = Head::read(entry);
-        if !is_whole() {
+        if !entry.is_valid() {
             return Step::SLOW_PATH;
         }
         let layout = packet.layout;
@@ -192,7 +181,7 @@ impl Encode {
         };
         let elapsed = seconds.saturating_sub(head.learnt);
         let sum = put_records(body, outline.body_len, entry, &head, elapsed);
-        if !is_whole() {
+        if !entry.is_valid() {
             restore_kept(packet, options);
             return Step::SLOW_PATH;
         }

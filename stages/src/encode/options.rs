@@ -6,9 +6,10 @@
 use arrayvec::ArrayVec;
 use pmdns_config::limits::MAX_NSID;
 
-use crate::cookie::COOKIE_LEN;
-use crate::packet::{Flags, Packet};
+use crate::packet::Packet;
+use crate::wire::edns::COOKIE_LEN;
 use crate::wire::edns::{OPTION_HEAD_LEN, option};
+use crate::wire::layout::Flags;
 use crate::wire::subnet::{SUBNET_LEN, data_in};
 
 /// Facts of a packet each of which puts an option into its answer.

@@ -2,10 +2,11 @@
 
 use super::headers::Offsets;
 use crate::cache::{Head, Words, ttl_offset};
-use crate::packet::{Flags, Packet};
+use crate::packet::Packet;
 use crate::wire::checksum::Sum;
 use crate::wire::dns::{HEADER_LEN, Rcode, flag, question_len};
 use crate::wire::edns::{self, OPT_LEN, option};
+use crate::wire::layout::Flags;
 
 /// What an answer consists of besides its records.
 #[derive(Clone, Copy)]

@@ -5,8 +5,9 @@ use arrayvec::ArrayVec;
 use pmdns_config::Vlan;
 use pmdns_nics::{Burst, Frame, FramePool};
 
-use super::mld::{Query, Report};
-use super::{address_ethernet, arp, icmpv6};
+use super::ethernet::address_ethernet;
+use super::mld::{MldQuery, MldReport};
+use super::{arp, icmpv6};
 use crate::packet::Tick;
 use crate::ports::{Port, Ports};
 use crate::vlan;
@@ -53,7 +54,7 @@ struct Round {
 /// A report that an MLD query asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pending {
-    asked: Asked,
+    asked: QuerySource,
     due: Tick,
     /// Of a general query in version 1, which a report for each group answers: the next one.
     next: usize,
@@ -61,7 +62,7 @@ struct Pending {
 
 /// Where an MLD query came from and what it asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Asked {
+struct QuerySource {
     port: usize,
     vlan: Vlan,
     is_v1: bool,
@@ -76,7 +77,7 @@ enum Notice<'g> {
     /// Where this IPv6 address is (RFC 4861 section 7.2.6).
     Ipv6([u8; 16]),
     /// Which groups we listen to.
-    Groups(Report<'g>),
+    Groups(MldReport<'g>),
 }
 
 impl Announcer {
@@ -96,7 +97,13 @@ impl Announcer {
 
     /// Notes that a query came, to be answered at some time within its delay. `None`: it asks for none of our groups,
     /// or too many wait.
-    pub(super) fn note(&mut self, port: usize, vlan: Vlan, query: Query, now: Tick) -> Option<()> {
+    pub(super) fn note(
+        &mut self,
+        port: usize,
+        vlan: Vlan,
+        query: MldQuery,
+        now: Tick,
+    ) -> Option<()> {
         let groups = self.groups.get(port)?;
         let asks_for_ours = match query.group {
             Some(group) => groups.contains(&group),
@@ -105,7 +112,7 @@ impl Announcer {
         if !asks_for_ours {
             return None;
         }
-        let asked = Asked { port, vlan, is_v1: query.is_v1, group: query.group };
+        let asked = QuerySource { port, vlan, is_v1: query.is_v1, group: query.group };
         if self.reports.iter().any(|pending| pending.asked == asked) {
             return Some(());
         }
@@ -153,7 +160,7 @@ impl Announcer {
         let notice = match (port.ipv4.get(item), ipv6.and_then(|item| port.ipv6.get(item))) {
             (Some(address), _) => Notice::Ipv4(*address),
             (None, Some(address)) => Notice::Ipv6(*address),
-            (None, None) => Notice::Groups(Report::V2 { groups, is_news: true }),
+            (None, None) => Notice::Groups(MldReport::V2 { groups, is_news: true }),
         };
         write(frame, number, port, vlan, notice)
     }
@@ -161,14 +168,14 @@ impl Announcer {
     fn write_report(&mut self, now: Tick, frame: &mut Frame) -> Option<()> {
         let place = self.reports.iter().position(|pending| pending.due <= now)?;
         let pending = &mut self.reports[place];
-        let Asked { port: number, vlan, is_v1, group } = pending.asked;
+        let QuerySource { port: number, vlan, is_v1, group } = pending.asked;
         let groups = match &group {
             Some(group) => std::slice::from_ref(group),
             None => self.groups[number].as_slice(),
         };
         let report = match is_v1 {
-            true => Report::V1 { group: groups[pending.next] },
-            false => Report::V2 { groups, is_news: false },
+            true => MldReport::V1 { group: groups[pending.next] },
+            false => MldReport::V2 { groups, is_news: false },
         };
         pending.next += 1;
         let is_last = !is_v1 || pending.next == groups.len();
@@ -262,8 +269,8 @@ mod tests {
         frames.iter().map(|frame| frame.bytes().to_vec()).collect()
     }
 
-    fn query(group: Option<[u8; 16]>) -> Query {
-        Query { is_v1: false, max_delay_ms: 100, group }
+    fn query(group: Option<[u8; 16]>) -> MldQuery {
+        MldQuery { is_v1: false, max_delay_ms: 100, group }
     }
 
     #[test]
@@ -336,7 +343,7 @@ mod tests {
         assert_eq!(announcer.note(0, Vlan::Untagged, query(Some([7; 16])), 0), None);
         assert_eq!(announcer.note(1, Vlan::Untagged, query(None), 0), None, "no such port");
         assert_eq!(announcer.note(0, Vlan::Untagged, query(Some(ours)), 0), Some(()));
-        let old = Query { is_v1: true, ..query(Some(ours)) };
+        let old = MldQuery { is_v1: true, ..query(Some(ours)) };
         assert_eq!(announcer.note(0, Vlan::Tagged(7), old, 0), Some(()));
         let frames = due(&mut announcer, 100);
         assert_eq!((frames.len(), frames[0][14 + 48], frames[1][18 + 48]), (2, 143, 131));

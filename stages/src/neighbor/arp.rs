@@ -2,11 +2,11 @@
 
 use pmdns_nics::Frame;
 
-use super::{address_ethernet, is_group};
-use crate::packet::Layout;
+use super::ethernet::{address_ethernet, is_group};
 use crate::ports::Port;
 use crate::step::{Exception, Step};
 use crate::wire::ip::TYPE_IPV4;
+use crate::wire::layout::Layout;
 use crate::wire::{be16, put16};
 
 // Offsets in an ARP packet for Ethernet and IPv4, and its length.

@@ -2,12 +2,12 @@
 
 use pmdns_nics::Frame;
 
-use super::{HOPS, address_ethernet};
-use crate::packet::Layout;
+use super::ethernet::{HOPS, address_ethernet};
 use crate::ports::Port;
 use crate::step::{Exception, Step};
 use crate::wire::checksum::Sum;
 use crate::wire::ip::{ETHERNET_SOURCE, IPV4_MIN_LEN, seal_ipv4, turn_round, v4};
+use crate::wire::layout::Layout;
 use crate::wire::{be16, put16};
 
 const CODE: usize = 1;

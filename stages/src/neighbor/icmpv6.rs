@@ -2,11 +2,11 @@
 
 use pmdns_nics::Frame;
 
-use super::{HOPS, address_ethernet};
-use crate::packet::Layout;
+use super::ethernet::{HOPS, address_ethernet};
 use crate::ports::Port;
 use crate::step::{Exception, Step};
 use crate::wire::ip::{ETHERNET_SOURCE, IPV6_LEN, PROTOCOL_ICMPV6, pseudo_header, turn_round, v6};
+use crate::wire::layout::Layout;
 use crate::wire::{be16, put16};
 
 const CODE: usize = 1;

@@ -43,7 +43,7 @@ pub(crate) const ALL_MLD_ROUTERS: [u8; 16] = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0
 
 /// What a querier wants to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Query {
+pub(super) struct MldQuery {
     /// It understands reports of version 1 only.
     pub(super) is_v1: bool,
     /// The time in which reports shall come, in milliseconds.
@@ -52,7 +52,7 @@ pub(super) struct Query {
     pub(super) group: Option<[u8; 16]>,
 }
 
-impl Query {
+impl MldQuery {
     /// Reads the query behind the IPv6 header at `l3`, whose next header is hop-by-hop options. `None`: it is no valid
     /// one (RFC 3810 sections 5.1.14 and 6.2). Queries for sources are taken as queries for their group.
     pub(super) fn read(frame: &[u8], l3: usize) -> Option<Self> {
@@ -105,14 +105,14 @@ fn max_delay_ms(code: u16) -> u32 {
 
 /// What a report says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Report<'g> {
+pub(super) enum MldReport<'g> {
     /// We listen to these groups; `is_news`: from now on.
     V2 { groups: &'g [[u8; 16]], is_news: bool },
     /// We listen to this group.
     V1 { group: [u8; 16] },
 }
 
-impl Report<'_> {
+impl MldReport<'_> {
     /// The group it goes to.
     pub(super) fn destination(&self) -> [u8; 16] {
         match *self {
@@ -193,14 +193,14 @@ pub(super) mod tests {
 
     #[test]
     fn queries_of_both_versions_are_read() {
-        let read = |frame: &[u8]| Query::read(frame, 14);
-        let general = Query { is_v1: false, max_delay_ms: 10_000, group: None };
+        let read = |frame: &[u8]| MldQuery::read(frame, 14);
+        let general = MldQuery { is_v1: false, max_delay_ms: 10_000, group: None };
         assert_eq!(read(&changed(|_| ())), Some(general));
         let v1 = changed(|packet| packet.truncate(MESSAGE + V1_LEN));
-        assert_eq!(read(&v1), Some(Query { is_v1: true, ..general }));
+        assert_eq!(read(&v1), Some(MldQuery { is_v1: true, ..general }));
         let group = [7; 16];
         let specific = changed(|packet| packet[MESSAGE + GROUP..][..16].copy_from_slice(&group));
-        assert_eq!(read(&specific), Some(Query { group: Some(group), ..general }));
+        assert_eq!(read(&specific), Some(MldQuery { group: Some(group), ..general }));
         let slow = changed(|packet| put16(packet, MESSAGE + MAX_DELAY, 0x8001));
         assert_eq!(read(&slow).map(|query| query.max_delay_ms), Some(0x1001 << 3));
         let padded = [changed(|_| ()), vec![0xaa; 9]].concat();
@@ -220,22 +220,22 @@ pub(super) mod tests {
             ("it is a query", |packet| packet[MESSAGE] = REPORT_V2),
         ];
         for (rule, change) in changes {
-            assert_eq!(Query::read(&changed(change), 14), None, "{rule}");
+            assert_eq!(MldQuery::read(&changed(change), 14), None, "{rule}");
         }
         let whole = changed(|_| ());
         for len in 0..whole.len() {
-            assert_eq!(Query::read(&whole[..len], 14), None, "{len} bytes");
+            assert_eq!(MldQuery::read(&whole[..len], 14), None, "{len} bytes");
         }
         let mut wrong_sum = whole;
         wrong_sum[14 + MESSAGE + CHECKSUM] ^= 1;
-        assert_eq!(Query::read(&wrong_sum, 14), None);
+        assert_eq!(MldQuery::read(&wrong_sum, 14), None);
     }
 
     #[test]
     fn bound_b2_reports_look_as_rfc_3810_wants_them() {
         let source = [0xfe; 16];
         let groups = [[1; 16], [2; 16]];
-        let write = |report: Report<'_>| {
+        let write = |report: MldReport<'_>| {
             let mut packet = vec![0; report.len()];
             report.write(&mut packet, source);
             let (header, payload) = packet.split_at(IPV6_LEN);
@@ -248,13 +248,13 @@ pub(super) mod tests {
             assert!(sum.add_bytes(&message).is_right());
             message
         };
-        let news = write(Report::V2 { groups: &groups, is_news: true });
+        let news = write(MldReport::V2 { groups: &groups, is_news: true });
         assert_eq!((news[0], &news[4..8], news.len()), (143, &[0, 0, 0, 2][..], 48));
         assert_eq!(news[8..12], [TO_EXCLUDE, 0, 0, 0]);
         assert_eq!((&news[12..28], &news[32..48]), (&groups[0][..], &groups[1][..]));
-        let answer = write(Report::V2 { groups: &groups[..1], is_news: false });
+        let answer = write(MldReport::V2 { groups: &groups[..1], is_news: false });
         assert_eq!((answer[8], answer.len()), (IS_EXCLUDE, 28));
-        let old = write(Report::V1 { group: groups[1] });
+        let old = write(MldReport::V1 { group: groups[1] });
         assert_eq!((old[0], old.len(), &old[8..]), (131, 24, &groups[1][..]));
     }
 }

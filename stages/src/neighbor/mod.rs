@@ -6,6 +6,7 @@
 
 mod announce;
 mod arp;
+mod ethernet;
 mod icmpv4;
 mod icmpv6;
 mod mld;
@@ -15,19 +16,18 @@ use std::sync::Arc;
 use pmdns_nics::{Burst, FramePool};
 
 use self::announce::Announcer;
+use self::ethernet::is_group;
 pub(crate) use self::mld::{ALL_MLD_ROUTERS, HOP_BY_HOP};
-use crate::packet::{Flags, Layout, Packet, Tick};
+use crate::packet::{Packet, Tick};
 use crate::ports::Ports;
 use crate::ratelimit::Limiter;
 use crate::step::{Reason, Step};
 use crate::vlan::Tags;
 use crate::wire::be16;
 use crate::wire::ip::{ETHERNET_SOURCE, IPV4_MIN_LEN, IPV6_LEN, TYPE_ARP, v6};
+use crate::wire::layout::{Flags, Layout};
 use crate::wire::name::Seed;
 use crate::{Context, Stage, StageName};
-
-/// TTL and hop limit of our packets.
-const HOPS: u8 = 64;
 
 /// The stage that answers for our addresses on the link.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ impl Neighbor {
     }
 
     /// The same stage, with a limit on ping replies.
-    pub fn limited(self, pings: Limiter) -> Self {
+    pub fn with_limit(self, pings: Limiter) -> Self {
         Self { pings, ..self }
     }
 
@@ -71,7 +71,7 @@ impl Neighbor {
         let number = usize::from(packet.frame.port());
         let bytes = packet.frame.bytes();
         let vlan = self.ports.get(number)?.vlans.find(Tags::read(bytes).ok()?)?;
-        let query = mld::Query::read(bytes, packet.layout.l3.into())?;
+        let query = mld::MldQuery::read(bytes, packet.layout.l3.into())?;
         self.announcer.note(number, vlan, query, now)?;
         Some(Step::drop(Reason::MldQuery))
     }
@@ -131,17 +131,6 @@ fn asks_for_echo(frame: &[u8], layout: Layout) -> bool {
     };
     let l4 = usize::from(layout.l4);
     l4 >= usize::from(layout.l3) + header_len && frame.get(l4) == Some(&request)
-}
-
-/// Whether a MAC address that starts with this byte is a group's (IEEE 802.3).
-fn is_group(first: u8) -> bool {
-    first & 1 != 0
-}
-
-/// Addresses the frame from us to `destination`.
-fn address_ethernet(frame: &mut [u8], destination: [u8; 6], ours: [u8; 6]) {
-    frame[..ETHERNET_SOURCE].copy_from_slice(&destination);
-    frame[ETHERNET_SOURCE..2 * ETHERNET_SOURCE].copy_from_slice(&ours);
 }
 
 #[cfg(test)]
@@ -220,7 +209,7 @@ mod tests {
             error_replies_per_second: 3,
             ..pmdns_config::RateLimit::default()
         };
-        neighbor().limited(Limiter::of_error_replies(&settings, 1000, Seed::new([3; 16])))
+        neighbor().with_limit(Limiter::of_error_replies(&settings, 1000, Seed::new([3; 16])))
     }
 
     /// Where parse and then the stage send a frame.

@@ -18,18 +18,20 @@ use crate::acl::Dropped;
 use crate::cookie::{CookieCounts, Cookies};
 use crate::fixed::FixedAnswers;
 use crate::neighbor::{ALL_MLD_ROUTERS, HOP_BY_HOP};
-use crate::packet::{Flags, Packet};
+use crate::packet::Packet;
 use crate::ports::{Port, Ports};
 use crate::step::{Exception, Reason, Step};
 use crate::vlan::Tags;
 use crate::wire::checksum::Sum;
-use crate::wire::dns::{Asked, HEADER_LEN, PLAIN_UDP_SIZE, flag, header, name_len, question_len};
+use crate::wire::dns::{HEADER_LEN, PLAIN_UDP_SIZE, flag, header, question_len};
 use crate::wire::ip::{
     ETHERNET_LEN, ETHERNET_SOURCE, ETHERTYPE, IPV4_MIN_LEN, IPV6_LEN, PROTOCOL_ICMP,
     PROTOCOL_ICMPV6, PROTOCOL_TCP, PROTOCOL_UDP, TYPE_ARP, TYPE_IPV4, TYPE_IPV6, UDP_LEN, udp, v4,
     v6,
 };
+use crate::wire::layout::Flags;
 use crate::wire::name::{self, Seed};
+use crate::wire::query::{ParsedQuery, name_len};
 use crate::wire::{be16, field16};
 use crate::{Context, Stage, StageName};
 
@@ -75,12 +77,12 @@ impl Parse {
     }
 
     /// The same stage, which spends no time on the queries of these clients.
-    pub fn dropping(self, dropped: Dropped) -> Self {
+    pub fn with_dropped(self, dropped: Dropped) -> Self {
         Self { dropped, ..self }
     }
 
     /// Drops these clients from now on, and gives back those it had.
-    pub fn exchange(&mut self, dropped: &mut Dropped) {
+    pub fn swap_rules(&mut self, dropped: &mut Dropped) {
         std::mem::swap(&mut self.dropped, dropped);
     }
 
@@ -294,12 +296,12 @@ impl Parse {
             return Err(Reason::DnsResponse);
         }
         // Nothing in a query is dearer to read than its name: not before it has to be.
-        if !Asked::may_be_plain(message) {
+        if !ParsedQuery::may_be_plain(message) {
             packet.question_sum = rest_sum.folded();
             return Ok(HERE);
         }
         let name_len = first_name_len(packet, place.start);
-        let Some(asked) = Asked::read_plain(message, name_len) else {
+        let Some(asked) = ParsedQuery::read_plain(message, name_len) else {
             packet.layout.name_len = name_len;
             packet.question_sum = rest_sum.folded();
             return Ok(HERE);
@@ -311,12 +313,19 @@ impl Parse {
             false => Sum::default().add_bytes(&rest[..question]),
         };
         self.note(packet, place.start, flags, asked, question_sum);
-        Ok(Step::at(StageName::Acl))
+        Ok(Self::CONTINUE)
     }
 
     /// Notes what a query asks whose message starts at `dns`, with these flags.
     #[inline(always)]
-    fn note(&self, packet: &mut Packet, dns: usize, flags: u16, asked: Asked, question_sum: Sum) {
+    fn note(
+        &self,
+        packet: &mut Packet,
+        dns: usize,
+        flags: u16,
+        asked: ParsedQuery,
+        question_sum: Sum,
+    ) {
         // Nobody looks up what is answered with an error.
         if asked.error.is_none() {
             let name = &packet.frame.bytes()[dns + HEADER_LEN..][..usize::from(asked.name_len)];

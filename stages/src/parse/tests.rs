@@ -6,7 +6,7 @@ use pmdns_config::Vlan;
 use pmdns_nics::Verified;
 
 use super::*;
-use crate::packet::Answer;
+use crate::answer::Answer;
 use crate::testing::{
     CLIENT_MAC, OUR_IPV4, OUR_IPV6, OUR_MAC, Query, act_once, at, frame_of, query,
 };
@@ -46,7 +46,7 @@ type Change = fn(&mut Vec<u8>);
 /// A change to a message whose question ends at the number given.
 type ChangeFrom = fn(&mut Vec<u8>, usize);
 
-const ON: Step = Step::at(StageName::Acl);
+const ON: Step = Parse::CONTINUE;
 
 #[test]
 fn a_query_is_found_under_any_headers() {
@@ -420,9 +420,9 @@ proptest! {
     #[test]
     fn what_is_read_as_plain_is_read_the_same_as_any_query(message in nearly_plain()) {
         let name_len = name_len(name::length(&message[HEADER_LEN..]));
-        let any = Asked::read_any(&message, name_len);
-        let plain = Asked::read_plain(&message, name_len);
-        if let Some(plain) = plain.filter(|_| Asked::may_be_plain(&message)) {
+        let any = ParsedQuery::read_any(&message, name_len);
+        let plain = ParsedQuery::read_plain(&message, name_len);
+        if let Some(plain) = plain.filter(|_| ParsedQuery::may_be_plain(&message)) {
             prop_assert_eq!(plain, any);
             prop_assert_eq!(any.error, None);
         } else {

@@ -5,17 +5,18 @@
 //! wants it passed on.
 
 use super::{Parse, first_name_len};
-use crate::StageName;
+use crate::Stage;
+use crate::answer::Answer;
 use crate::cookie::{Checked, Sent};
-use crate::packet::{Answer, Flags, Packet};
+use crate::packet::Packet;
 use crate::step::{Reason, Step};
 use crate::wire::be16;
 use crate::wire::checksum::Sum;
-use crate::wire::dns::{
-    Asked, CLASS_CH, CLASS_NONE, HEADER_LEN, Rcode, flag, header, question_len,
-};
+use crate::wire::dns::{CLASS_CH, CLASS_NONE, HEADER_LEN, Rcode, flag, header, question_len};
 use crate::wire::edns::Requested;
 use crate::wire::ip::{UDP_LEN, udp};
+use crate::wire::layout::Flags;
+use crate::wire::query::ParsedQuery;
 use crate::wire::subnet::{SUBNET_LEN, Subnet};
 
 impl Parse {
@@ -34,7 +35,7 @@ impl Parse {
             0 => first_name_len(packet, dns),
             known => known,
         };
-        let asked = Asked::read_any(message, name_len);
+        let asked = ParsedQuery::read_any(message, name_len);
         let (question, behind) = message[HEADER_LEN..].split_at(question_len(asked.name_len));
         // So far it is the sum of both. The shorter one is read again.
         let question_sum = match behind.len() < question.len() {
@@ -58,7 +59,7 @@ impl Parse {
         {
             self.heed(packet, &edns.requested, seconds);
         }
-        Step::at(StageName::Acl)
+        Self::CONTINUE
     }
 
     /// What to answer a query that cannot go on: with the rcode, unless it asks who we are.
@@ -84,7 +85,8 @@ impl Parse {
             match cookies.check(cookie, client, seconds) {
                 Some(checked) => {
                     take_cookie(packet, &checked, cookies.is_required(), asks_nothing);
-                    self.cookie_counts.count(checked.sent, packet.answer);
+                    let is_refused = packet.answer == Answer::Rcode(Rcode::BADCOOKIE);
+                    self.cookie_counts.count(checked.sent, is_refused);
                 }
                 None => packet.answer = Answer::Rcode(Rcode::FORMERR),
             }

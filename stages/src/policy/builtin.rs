@@ -10,7 +10,7 @@ use std::collections::HashSet;
 
 use pmdns_config::LocalRecord;
 
-use super::zone::Zone;
+use super::zone::LocalZone;
 use crate::wire::dns::rtype;
 use crate::wire::name::suffixes;
 
@@ -95,7 +95,8 @@ pub(super) fn pointers(records: &[LocalRecord]) -> Vec<LocalRecord> {
     let mut taken: HashSet<Vec<u8>> =
         taken.map(|record| record.name.to_ascii_lowercase()).collect();
     let mut pointers = Vec::new();
-    for record in records.iter().filter(|record| Zone::above_wildcard(&record.name).is_none()) {
+    for record in records.iter().filter(|record| LocalZone::above_wildcard(&record.name).is_none())
+    {
         let Some(name) = reverse_name(record) else { continue };
         if taken.insert(name.clone()) {
             pointers.push(LocalRecord {
@@ -239,6 +240,6 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(*found[0].name, name_of("11.1.168.192.in-addr.arpa."));
         let all = [&records[..], &found].concat();
-        assert!(Zone::new(&all, |_| false).is_ok());
+        assert!(LocalZone::new(&all, |_| false).is_ok());
     }
 }

@@ -6,7 +6,7 @@ use pmdns_config::LocalRecord;
 
 use super::filter::{Candidate, Filter};
 use super::names::{Listing, MAX_NAMES, Names};
-use super::zone::{MAX_CNAMES, Reply, Zone};
+use super::zone::{LocalZone, MAX_CNAMES, Reply};
 use crate::cache::{Entry, Head, Key, Parts};
 use crate::wire::dns::{CLASS_IN, rtype};
 use crate::wire::name::Seed;
@@ -132,7 +132,7 @@ impl Local {
         is_ours: impl Fn(&[u8]) -> bool,
         entries: &mut Entries,
     ) -> Result<Self, LocalError> {
-        let zone = Zone::new(records, is_ours)?;
+        let zone = LocalZone::new(records, is_ours)?;
         let mut build = Build {
             zone: &zone,
             entries,
@@ -151,14 +151,14 @@ impl Local {
             build.add_empty(name)?;
         }
         // A wildcard needs a node above it, be it ours or not.
-        for above in zone.owners().filter_map(Zone::above_wildcard) {
+        for above in zone.owners().filter_map(LocalZone::above_wildcard) {
             if zone.cut(above).is_none() {
                 build.add(above, Node::foreign())?;
             }
         }
         let Build { listing, mut nodes, entries, .. } = build;
         let names = listing.build(entries.seed, |earlier, _| earlier);
-        for above in zone.owners().filter_map(Zone::above_wildcard) {
+        for above in zone.owners().filter_map(LocalZone::above_wildcard) {
             let number = |name: &[u8]| names.find(entries.seed.hash_loosely(name), name);
             let wildcard = zone.wildcard(above).and_then(number);
             if let (Some(node), Some(wildcard)) = (number(above), wildcard) {
@@ -203,7 +203,7 @@ impl Local {
 
 /// Nodes and entries on their way into the table.
 struct Build<'z, 'r> {
-    zone: &'z Zone<'r>,
+    zone: &'z LocalZone<'r>,
     entries: &'z mut Entries,
     /// By the apex of a zone: what is answered for types a name has not, and for names that are not there.
     negative: HashMap<&'z [u8], (u32, u32)>,
@@ -250,7 +250,7 @@ impl<'z> Build<'z, '_> {
 
 /// The node of an owner of records. Queries for types it has no records of are answered with `nodata`.
 fn owner_node(
-    zone: &Zone<'_>,
+    zone: &LocalZone<'_>,
     owner: &[u8],
     nodata: u32,
     entries: &mut Entries,
@@ -268,7 +268,7 @@ fn owner_node(
 /// The node of a policy rule with records: only the owner's own are answered. The other owners of a policy zone are
 /// rules and no names, so a CNAME record is not followed into them.
 pub(super) fn rule_node(
-    zone: &Zone<'_>,
+    zone: &LocalZone<'_>,
     owner: &[u8],
     entries: &mut Entries,
 ) -> Result<Node, LocalError> {
@@ -279,7 +279,7 @@ pub(super) fn rule_node(
     let alias = zone.own_answers(owner)?.into_iter().find(|(rtype, _)| *rtype == rtype::CNAME);
     let Some((_, alias)) = alias else { return Ok(Node::of_types(types, Entries::NODATA)) };
     // A target below a wildcard is made of the name that is asked for, whatever the type.
-    if zone.alias(owner).is_some_and(|target| Zone::above_wildcard(&target).is_some()) {
+    if zone.alias(owner).is_some_and(|target| LocalZone::above_wildcard(&target).is_some()) {
         let reply = Reply { leads_on: true, ..alias };
         let entry =
             entries.push(entry(&reply, Head::AUTHORITATIVE, entries.seed).into_template())?;

@@ -16,16 +16,18 @@ mod zone;
 
 use std::sync::Arc;
 
-use crate::fixed::{Fixed, FixedAnswers};
-use crate::packet::{Answer, Packet};
-use crate::ratelimit::{Limiter, Verdict};
+use crate::answer::Answer;
+use crate::answer::Fixed;
+use crate::fixed::FixedAnswers;
+use crate::packet::Packet;
+use crate::ratelimit::{LimitDecision, Limiter};
 use crate::step::{Reason, Step};
 use crate::wire::dns::rtype;
 use crate::wire::name::Seed;
 use crate::{Context, Stage, StageName};
 pub use local::LocalError;
 pub use rpz::{RpzError, check_policy_zone};
-pub use ruleset::{Digest, LocalRef, Ruleset, RulesetError};
+pub use ruleset::{Digest, Ruleset, RulesetError};
 
 /// The stage that answers for local and blocked names.
 #[derive(Clone, Debug)]
@@ -44,17 +46,17 @@ impl Policy {
     }
 
     /// The same stage, which answers ANY if `fixed` has an answer to it.
-    pub fn answering_any(self, fixed: &FixedAnswers) -> Self {
+    pub fn with_fixed_answers(self, fixed: &FixedAnswers) -> Self {
         Self { minimal_any: fixed.has_any(), ..self }
     }
 
     /// The same, with a limit on misses.
-    pub fn limited(self, limiter: Limiter) -> Self {
+    pub fn with_limit(self, limiter: Limiter) -> Self {
         Self { limiter, ..self }
     }
 
     /// Judges by these rules from now on, and gives back those it had.
-    pub fn exchange(&mut self, rules: &mut Arc<Ruleset>) {
+    pub fn swap_rules(&mut self, rules: &mut Arc<Ruleset>) {
         std::mem::swap(&mut self.rules, rules);
     }
 
@@ -67,21 +69,21 @@ impl Policy {
     /// all room in the rings, so the limit is here and not behind them.
     fn miss(&mut self, packet: &mut Packet, context: &Context) -> Step {
         if packet.refuse_unless_recursive() {
-            return Step::at(StageName::Encode);
+            return Step::ANSWER;
         }
         if self.minimal_any && packet.layout.qtype == rtype::ANY {
             packet.answer = Answer::Fixed(Fixed::Any);
-            return Step::at(StageName::Encode);
+            return Step::ANSWER;
         }
         if self.limiter.is_off() {
             return Step::SLOW_PATH;
         }
         match self.limiter.judge(packet, self.limiter.client(packet), context.now) {
-            Verdict::Pass => Step::SLOW_PATH,
-            Verdict::Drop => Step::drop(Reason::MissRateLimited),
-            Verdict::Slip => {
+            LimitDecision::Pass => Step::SLOW_PATH,
+            LimitDecision::Drop => Step::drop(Reason::MissRateLimited),
+            LimitDecision::Slip => {
                 packet.answer = Answer::Truncated;
-                Step::at(StageName::Encode)
+                Step::ANSWER
             }
         }
     }
@@ -102,7 +104,7 @@ impl Stage for Policy {
             Answer::Local(found) if packet.wants_recursion() && self.rules.leads_on(found) => {
                 Some(Step::SLOW_PATH)
             }
-            _ => Some(Step::at(StageName::Encode)),
+            _ => Some(Step::ANSWER),
         };
         match decided {
             None | Some(Step::SLOW_PATH) => self.miss(packet, context),

@@ -17,7 +17,7 @@ use pmdns_config::{LocalRecord, Prefix, ViewSet};
 use super::filter::{Candidate, Filter, all_candidates};
 use super::local::{Entries, LocalError, Node, rule_node};
 use super::names::{Listing, MAX_NAMES, Names};
-use super::zone::{Zone, text};
+use super::zone::{LocalZone, text};
 use crate::lpm::Clients;
 use crate::wire::dns::rtype;
 use crate::wire::name::{MAX_NAME, Seed, suffixes};
@@ -208,7 +208,7 @@ impl PolicyZone {
             records.iter().find(|record| record.rtype == rtype::SOA).ok_or(RpzError::NoApex)?;
         let mut skipped = Skipped::default();
         let relative = relative(records, &apex.name, &mut skipped);
-        let zone = Zone::new(&relative, |_| false)?;
+        let zone = LocalZone::new(&relative, |_| false)?;
         let mut build = Build::default();
         for owner in zone.owners() {
             match build.add_owner(&zone, owner, entries) {
@@ -318,7 +318,7 @@ fn relative(records: &[LocalRecord], apex: &[u8], skipped: &mut Skipped) -> Vec<
     for record in relative {
         owners.entry(record.name.to_ascii_lowercase()).or_default().push(record);
     }
-    let is_sound = |records: &Vec<LocalRecord>| match Zone::new(records, |_| false) {
+    let is_sound = |records: &Vec<LocalRecord>| match LocalZone::new(records, |_| false) {
         Ok(_) => true,
         Err(problem) => {
             skipped.add(problem.into());
@@ -400,7 +400,7 @@ impl Build {
     /// Adds the rule that an owner and its records are.
     fn add_owner(
         &mut self,
-        zone: &Zone<'_>,
+        zone: &LocalZone<'_>,
         owner: &[u8],
         entries: &mut Entries,
     ) -> Result<(), RpzError> {
@@ -472,7 +472,7 @@ fn rank(prefix: &Prefix) -> u8 {
 }
 
 /// The action that an owner's CNAME record says; `None`: its records are what is answered.
-fn fixed_action(zone: &Zone<'_>, owner: &[u8]) -> Result<Option<Action>, RpzError> {
+fn fixed_action(zone: &LocalZone<'_>, owner: &[u8]) -> Result<Option<Action>, RpzError> {
     let Some(target) = zone.alias(owner) else { return Ok(None) };
     let action = match target.as_slice() {
         b"\0" => Action::Nxdomain,
@@ -505,12 +505,12 @@ fn trigger(owner: &[u8]) -> Result<Trigger, RpzError> {
         Some((&b"rpz-nsip", address)) => Ok(Trigger::ServerAddress(prefix(address)?)),
         Some((&b"rpz-nsdname", _)) => {
             let name = [owner.strip_suffix(b"\x0brpz-nsdname\0").unwrap_or(owner), &[0]].concat();
-            Ok(match Zone::above_wildcard(&name) {
+            Ok(match LocalZone::above_wildcard(&name) {
                 Some(above) => Trigger::ServerBelow(above.to_vec()),
                 None => Trigger::Server(name),
             })
         }
-        _ => Ok(match Zone::above_wildcard(owner) {
+        _ => Ok(match LocalZone::above_wildcard(owner) {
             Some(above) => Trigger::Below(above.to_vec()),
             None => Trigger::Name(owner.to_vec()),
         }),

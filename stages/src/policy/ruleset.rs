@@ -20,14 +20,16 @@ use super::local::{Entries, Local, LocalError};
 use super::rpz::{Action, PolicyZone, RpzError, Skipped, WholeName, alias_targets};
 use super::sources::LocalSources;
 use super::zone::Reply;
-use crate::StageName;
+use crate::answer::{Answer, LocalRef};
 use crate::cache::{Entry, Head, Key, NameBuffer};
 use crate::miss::Miss;
-use crate::packet::{Answer, Packet, Who};
+use crate::packet::Packet;
 use crate::step::{Reason, Step};
-use crate::wire::dns::{Rcode, View, rtype};
+use crate::wire::dns::{Rcode, rtype};
 use crate::wire::edns::ExtendedError;
+use crate::wire::layout::Who;
 use crate::wire::name::Seed;
+use crate::wire::query::ClientQuery;
 
 /// Why there is no ruleset.
 #[derive(Debug, thiserror::Error)]
@@ -56,24 +58,6 @@ pub enum RulesetError {
     #[error("block.names: there are more than {MAX_LIST_NAMES} blocked names; remove some")]
     TooMany,
 }
-
-/// Where an answer stands in the ruleset of one generation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// Six bytes at two-byte alignment, so that an `Answer` with its tag fits in eight.
-#[repr(Rust, packed(2))]
-pub struct LocalRef {
-    generation: u16,
-    number: u32,
-}
-
-impl LocalRef {
-    /// Both as one number, to hash.
-    pub fn as_number(self) -> u64 {
-        u64::from(self.generation) << 32 | u64::from(self.number)
-    }
-}
-
-const _: () = assert!(size_of::<Answer>() == 8);
 
 /// Everything that names are judged by.
 #[derive(Debug)]
@@ -220,18 +204,18 @@ impl Ruleset {
     pub(crate) fn judge(&self, packet: &mut Packet) -> Option<Step> {
         let client = packet.layout.client(packet.frame.bytes());
         packet.answer = match self.verdict_on(packet.query(), client) {
-            Verdict::Pass => return None,
-            Verdict::Drop => return Some(Step::drop(Reason::Blocked)),
-            Verdict::Truncated => Answer::Truncated,
-            Verdict::Rcode(rcode) => {
+            RuleDecision::Pass => return None,
+            RuleDecision::Drop => return Some(Step::drop(Reason::Blocked)),
+            RuleDecision::Truncated => Answer::Truncated,
+            RuleDecision::Rcode(rcode) => {
                 packet.extended_error = Some(ExtendedError::BLOCKED);
                 Answer::Rcode(rcode)
             }
-            Verdict::NotReady => {
+            RuleDecision::NotReady => {
                 packet.extended_error = Some(ExtendedError::NOT_READY);
                 Answer::Rcode(Rcode::SERVFAIL)
             }
-            Verdict::Entry(number) => {
+            RuleDecision::Entry(number) => {
                 let found = LocalRef { generation: self.generation, number };
                 packet.answer = Answer::Local(found);
                 if self.leads_on(found) && packet.wants_recursion() {
@@ -244,7 +228,7 @@ impl Ruleset {
                 packet.answer
             }
         };
-        Some(Step::at(StageName::Encode))
+        Some(Step::ANSWER)
     }
 
     fn is_template(&self, found: LocalRef) -> bool {
@@ -257,7 +241,7 @@ impl Ruleset {
         let found = match self.entry(found) {
             Some(_) => found,
             None => match self.verdict_on(miss.query(), miss.client()) {
-                Verdict::Entry(number) => LocalRef { generation: self.generation, number },
+                RuleDecision::Entry(number) => LocalRef { generation: self.generation, number },
                 _ => return None,
             },
         };
@@ -280,7 +264,7 @@ impl Ruleset {
         found.generation == self.generation
             && self
                 .verdicts_in_scope(key, &candidates)
-                .all(|one| one == Verdict::Entry(found.number))
+                .all(|one| one == RuleDecision::Entry(found.number))
     }
 
     /// As [`Ruleset::respond`], for a client that the zones from this number on hold nothing for.
@@ -299,13 +283,13 @@ impl Ruleset {
         self.entries.get(local.find(name, &self.filter.candidates(name), qtype)?)
     }
 
-    fn verdict_on(&self, query: View<'_>, client: &[u8]) -> Verdict {
+    fn verdict_on(&self, query: ClientQuery<'_>, client: &[u8]) -> RuleDecision {
         let (name, view) = (query.name(), query.layout().who.view());
         let client = self.judges_clients.then_some(client);
         let mut candidates = Candidates::new();
         self.filter.find(name, &mut candidates);
         if candidates.is_empty() && client.is_none() {
-            return Verdict::Pass;
+            return RuleDecision::Pass;
         }
         self.verdict(name, &candidates, query.qtype(), client, view)
     }
@@ -318,10 +302,10 @@ impl Ruleset {
         qtype: u16,
         client: Option<&[u8]>,
         view: u8,
-    ) -> Verdict {
+    ) -> RuleDecision {
         let local = self.local.get(usize::from(view));
         if let Some(number) = local.and_then(|local| local.find(name, candidates, qtype)) {
-            return Verdict::Entry(number);
+            return RuleDecision::Entry(number);
         }
         for zone in self.policies_in(view) {
             let action = client.and_then(|client| zone.of_client(client));
@@ -334,15 +318,15 @@ impl Ruleset {
     }
 
     /// What a name gets that is blocked, if it is.
-    fn block_verdict(&self, action: Option<BlockAction>, qtype: u16) -> Verdict {
+    fn block_verdict(&self, action: Option<BlockAction>, qtype: u16) -> RuleDecision {
         match action {
-            None => Verdict::Pass,
-            Some(BlockAction::Drop) => Verdict::Drop,
-            Some(BlockAction::Nxdomain) => Verdict::Rcode(Rcode::NXDOMAIN),
-            Some(BlockAction::Refused) => Verdict::Rcode(Rcode::REFUSED),
-            Some(BlockAction::Null) if qtype == rtype::A => Verdict::Entry(self.null[0]),
-            Some(BlockAction::Null) if qtype == rtype::AAAA => Verdict::Entry(self.null[1]),
-            Some(BlockAction::Nodata | BlockAction::Null) => Verdict::Rcode(Rcode::NOERROR),
+            None => RuleDecision::Pass,
+            Some(BlockAction::Drop) => RuleDecision::Drop,
+            Some(BlockAction::Nxdomain) => RuleDecision::Rcode(Rcode::NXDOMAIN),
+            Some(BlockAction::Refused) => RuleDecision::Rcode(Rcode::REFUSED),
+            Some(BlockAction::Null) if qtype == rtype::A => RuleDecision::Entry(self.null[0]),
+            Some(BlockAction::Null) if qtype == rtype::AAAA => RuleDecision::Entry(self.null[1]),
+            Some(BlockAction::Nodata | BlockAction::Null) => RuleDecision::Rcode(Rcode::NOERROR),
         }
     }
 }
@@ -357,7 +341,7 @@ impl Ruleset {
 
     fn passed_by(&self, key: Key<'_>, candidates: &Candidates<'_>) -> u16 {
         let mut verdicts = self.verdicts_in_scope(key, candidates);
-        let passes = candidates.is_empty() || verdicts.all(|verdict| verdict == Verdict::Pass);
+        let passes = candidates.is_empty() || verdicts.all(|verdict| verdict == RuleDecision::Pass);
         if passes { self.generation } else { 0 }
     }
 
@@ -366,7 +350,7 @@ impl Ruleset {
         &self,
         key: Key<'_>,
         candidates: &Candidates<'_>,
-    ) -> impl Iterator<Item = Verdict> {
+    ) -> impl Iterator<Item = RuleDecision> {
         self.views_of(key.scope())
             .map(move |view| self.verdict(key.name, candidates, key.qtype, None, view))
     }
@@ -400,14 +384,14 @@ impl Ruleset {
     }
 
     /// An answer after a verdict on it.
-    fn carried_out(&self, entry: Entry, key: Key<'_>, verdict: Verdict) -> Entry {
+    fn carried_out(&self, entry: Entry, key: Key<'_>, verdict: RuleDecision) -> Entry {
         match verdict {
             // No answer is judged by a zone that is not here.
-            Verdict::Pass | Verdict::NotReady => entry,
-            Verdict::Truncated => entry.without_records(key, Rcode::NOERROR, Head::TOO_LONG),
-            Verdict::Rcode(rcode) => entry.without_records(key, rcode, 0),
-            Verdict::Drop => entry.without_records(key, Head::SILENT, 0),
-            Verdict::Entry(number) => match self.entries.get(number) {
+            RuleDecision::Pass | RuleDecision::NotReady => entry,
+            RuleDecision::Truncated => entry.without_records(key, Rcode::NOERROR, Head::TOO_LONG),
+            RuleDecision::Rcode(rcode) => entry.without_records(key, rcode, 0),
+            RuleDecision::Drop => entry.without_records(key, Head::SILENT, 0),
+            RuleDecision::Entry(number) => match self.entries.get(number) {
                 Some(local) => entry.with_records_of(key, local),
                 None => entry,
             },
@@ -422,7 +406,7 @@ impl Ruleset {
         candidates: &Candidates<'_>,
         message: &[u8],
         end: u8,
-    ) -> Verdict {
+    ) -> RuleDecision {
         // Whoever asks for an alias itself does not follow it.
         let is_followed = !matches!(key.qtype, rtype::CNAME | rtype::ANY);
         let names = alias_targets(message).take(if is_followed { MAX_ALIASES } else { 0 });
@@ -433,7 +417,7 @@ impl Ruleset {
         for zone in zones.filter(|zone| zone.views.has(key.scope())) {
             // An earlier rule about the name exempts it; any other would have been carried out by now.
             if zone.of_name(key.name, candidates) == Some(Action::Passthru) {
-                return Verdict::Pass;
+                return RuleDecision::Pass;
             }
             let of_alias =
                 aliases.iter().find_map(|(name, candidates)| zone.of_name(name, candidates));
@@ -442,7 +426,7 @@ impl Ruleset {
             }
         }
         if end < u8::MAX {
-            return Verdict::Pass;
+            return RuleDecision::Pass;
         }
         let of_lists = aliases
             .iter()
@@ -491,21 +475,21 @@ impl Ruleset {
 }
 
 /// What an action of a zone means for a query of this type.
-fn policy_verdict(zone: &PolicyZone, action: Action, qtype: u16) -> Verdict {
+fn policy_verdict(zone: &PolicyZone, action: Action, qtype: u16) -> RuleDecision {
     match action {
-        Action::Passthru => Verdict::Pass,
-        Action::Nxdomain => Verdict::Rcode(Rcode::NXDOMAIN),
-        Action::Nodata => Verdict::Rcode(Rcode::NOERROR),
-        Action::Drop => Verdict::Drop,
-        Action::TcpOnly => Verdict::Truncated,
-        Action::NotReady => Verdict::NotReady,
-        Action::Local(node) => Verdict::Entry(zone.entry(node, qtype)),
+        Action::Passthru => RuleDecision::Pass,
+        Action::Nxdomain => RuleDecision::Rcode(Rcode::NXDOMAIN),
+        Action::Nodata => RuleDecision::Rcode(Rcode::NOERROR),
+        Action::Drop => RuleDecision::Drop,
+        Action::TcpOnly => RuleDecision::Truncated,
+        Action::NotReady => RuleDecision::NotReady,
+        Action::Local(node) => RuleDecision::Entry(zone.entry(node, qtype)),
     }
 }
 
 /// What is to be done with a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum RuleDecision {
     /// The rules say nothing about it.
     Pass,
     /// Answer with the entry of this number.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use pmdns_config::{
-    BlockAction, Blocklist, Config, Forward, ListFormat, Local, LocalRecord, Rpz, Zone,
+    BlockAction, Blocklist, Config, Forward, ListFormat, Local, LocalRecord, Rpz, ZoneFile,
 };
 
 use pmdns_nics::hugepage::Arena;
@@ -24,7 +24,7 @@ mod absent;
 mod views;
 
 const ON: Step = Step::SLOW_PATH;
-const ANSWERED: Step = Step::at(StageName::Encode);
+const ANSWERED: Step = Step::ANSWER;
 const BLOCKED: (Step, Answer) = (ANSWERED, Answer::Rcode(Rcode::NXDOMAIN));
 
 fn seed() -> Seed {
@@ -62,8 +62,8 @@ impl Written {
         Rpz { file: self.0.clone(), origin: Some("rpz".into()), ..Rpz::default() }
     }
 
-    fn zone(&self, origin: &str) -> Zone {
-        Zone { file: self.0.clone(), origin: Some(origin.into()), views: Vec::new() }
+    fn zone(&self, origin: &str) -> ZoneFile {
+        ZoneFile { file: self.0.clone(), origin: Some(origin.into()), views: Vec::new() }
     }
 
     fn list(&self, action: BlockAction) -> Blocklist {
@@ -489,11 +489,11 @@ fn lookup_asks_the_rules_unless_they_are_known_to_let_pass() {
     for (text, passed, client, expected) in [
         ("www.example. A", 1, 1, ANSWERED),
         ("www.example. A", 2, 1, ANSWERED),
-        ("www.example. A", 1, 9, Step::at(StageName::Policy)),
+        ("www.example. A", 1, 9, Lookup::CONTINUE),
         // A mark that is not true shows that nobody asks.
         ("www.ads.example. A", 1, 1, ANSWERED),
-        ("www.ads.example. A", 2, 1, Step::at(StageName::Policy)),
-        ("www.ads.example. A", 0, 1, Step::at(StageName::Policy)),
+        ("www.ads.example. A", 2, 1, Lookup::CONTINUE),
+        ("www.ads.example. A", 0, 1, Lookup::CONTINUE),
     ] {
         let asked = Query { source: vec![10, 77, 0, client], ..query(text) };
         let mut entry = entry_of(&asked, &[(0, 1, 60, vec![192, 0, 2, 1])], 0, seed());

@@ -38,7 +38,7 @@ const ASTERISK: &[u8] = b"\x01*";
 const MINIMUM: usize = 4;
 
 /// Local records by their owner, in lower case. The records of an owner are in the order of the file.
-pub(super) struct Zone<'r> {
+pub(super) struct LocalZone<'r> {
     owners: BTreeMap<Vec<u8>, Vec<RecordSet<'r>>>,
     /// Names without records that are above one that has, and ours.
     empty: BTreeSet<Vec<u8>>,
@@ -46,7 +46,7 @@ pub(super) struct Zone<'r> {
 
 /// Where a name leads in the local records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place<'n> {
+enum NameMatch<'n> {
     /// To the records of this owner: the name itself, or a wildcard.
     Owner(&'n [u8]),
     /// The name exists, without records.
@@ -71,7 +71,7 @@ pub(super) struct Reply {
     pub(super) leads_on: bool,
 }
 
-impl<'r> Zone<'r> {
+impl<'r> LocalZone<'r> {
     /// The records by owner, checked against each other. `is_ours` says of a name without records whether
     /// it is ours although no local name is above it.
     pub(super) fn new(
@@ -178,10 +178,10 @@ impl<'r> Zone<'r> {
     pub(super) fn answer(&self, owner: &[u8], qtype: u16) -> Result<Reply, LocalError> {
         let mut reply = Reply::empty();
         let mut name = owner.to_vec();
-        let mut place = Place::Owner(owner);
+        let mut place = NameMatch::Owner(owner);
         for _ in 0..=MAX_CNAMES {
             let sets = match place {
-                Place::Owner(owner) => self.sets(owner),
+                NameMatch::Owner(owner) => self.sets(owner),
                 _ => &[],
             };
             let shown: &[u8] = if reply.answers == 0 { &QUESTION } else { &name };
@@ -195,7 +195,7 @@ impl<'r> Zone<'r> {
                     continue;
                 }
                 (None, None) => {
-                    reply.leads_on = reply.answers > 0 && place == Place::Elsewhere;
+                    reply.leads_on = reply.answers > 0 && place == NameMatch::Elsewhere;
                     self.deny(&name.to_ascii_lowercase(), place, &mut reply);
                 }
             }
@@ -217,24 +217,24 @@ impl<'r> Zone<'r> {
     /// What is answered for a name that does not exist in the zone of `apex`.
     pub(super) fn missing(&self, apex: &[u8]) -> Reply {
         let mut reply = Reply::empty();
-        self.deny(apex, Place::Missing, &mut reply);
+        self.deny(apex, NameMatch::Missing, &mut reply);
         reply
     }
 
     /// What is answered for a name in the zone of `apex` that exists, but not with such records.
     pub(super) fn nodata(&self, apex: &[u8]) -> Reply {
         let mut reply = Reply::empty();
-        self.deny(apex, Place::Empty, &mut reply);
+        self.deny(apex, NameMatch::Empty, &mut reply);
         reply
     }
 
     /// Says that there are no such records: with the SOA record of the zone, so that resolvers know how long
     /// to remember it (RFC 2308 section 3).
-    fn deny(&self, name: &[u8], place: Place<'_>, reply: &mut Reply) {
-        if place == Place::Elsewhere {
+    fn deny(&self, name: &[u8], place: NameMatch<'_>, reply: &mut Reply) {
+        if place == NameMatch::Elsewhere {
             return;
         }
-        if place == Place::Missing {
+        if place == NameMatch::Missing {
             reply.rcode = Rcode::NXDOMAIN;
         }
         let Some(apex) = self.apex(name) else { return };
@@ -248,9 +248,9 @@ impl<'r> Zone<'r> {
     /// The types that an owner has records of, either itself or where its CNAME records lead.
     pub(super) fn types(&self, owner: &[u8]) -> Vec<u16> {
         let mut types = Vec::new();
-        let mut place = Place::Owner(owner);
+        let mut place = NameMatch::Owner(owner);
         for _ in 0..=MAX_CNAMES {
-            let Place::Owner(owner) = place else { break };
+            let NameMatch::Owner(owner) = place else { break };
             types.extend(self.sets(owner).iter().map(|set| set.rtype));
             let Some(target) = self.alias(owner) else { break };
             place = self.place(&target);
@@ -263,15 +263,15 @@ impl<'r> Zone<'r> {
 
     /// Where a name leads: to itself, or to the wildcard below the closest name that exists (RFC 4592
     /// section 3.3.1).
-    fn place(&self, name: &[u8]) -> Place<'_> {
+    fn place(&self, name: &[u8]) -> NameMatch<'_> {
         if self.cut(name).is_some() {
-            return Place::Elsewhere;
+            return NameMatch::Elsewhere;
         }
         if let Some((owner, _)) = self.owners.get_key_value(name) {
-            return Place::Owner(owner);
+            return NameMatch::Owner(owner);
         }
         if self.empty.contains(name) {
-            return Place::Empty;
+            return NameMatch::Empty;
         }
         let exists = |name: &&[u8]| {
             self.owners.contains_key(*name)
@@ -280,9 +280,9 @@ impl<'r> Zone<'r> {
         };
         let closest = suffixes(name).skip(1).find(exists);
         match closest.and_then(|closest| self.wildcard(closest)) {
-            Some(wildcard) => Place::Owner(wildcard),
-            None if self.apex(name).is_some() => Place::Missing,
-            None => Place::Elsewhere,
+            Some(wildcard) => NameMatch::Owner(wildcard),
+            None if self.apex(name).is_some() => NameMatch::Missing,
+            None => NameMatch::Elsewhere,
         }
     }
 
@@ -348,7 +348,7 @@ impl Reply {
     /// The reply, if it fits an answer. Then its lengths and counts fit their fields too.
     fn checked(self, owner: &[u8], rtype: u16) -> Result<Self, LocalError> {
         // A wildcard answers for names of any length.
-        let is_wildcard = Zone::above_wildcard(owner).is_some();
+        let is_wildcard = LocalZone::above_wildcard(owner).is_some();
         let name_len = if is_wildcard { MAX_NAME } else { owner.len() };
         let room = usize::from(MAX_UDP_SIZE) - HEADER_LEN - question_len(name_len as u8) - OPT_LEN;
         if self.bytes.len() > room {

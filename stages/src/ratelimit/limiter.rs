@@ -7,7 +7,8 @@
 use super::bucket::Allowance;
 use super::prefixes::ClientPrefixes;
 use super::table::Table;
-use crate::packet::{Packet, Tick, Who};
+use crate::packet::{Packet, Tick};
+use crate::wire::layout::Who;
 use crate::wire::name::Seed;
 
 /// Client prefixes whose error replies (or pings) a core counts. Few provoke any, and under pressure the table keeps who provokes
@@ -16,7 +17,7 @@ const ERROR_TABLE: u32 = 4096;
 
 /// What becomes of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum LimitDecision {
     /// It is within the limit.
     Pass,
     /// It is not, but is answered with TC=1: whoever can do TCP is really there.
@@ -90,7 +91,7 @@ impl Limiter {
 
     /// Keeps to the limit of `with` from now on, which gets the one it had. Buckets that mean the same stay: a
     /// reload is no fresh start for who floods.
-    pub fn exchange(&mut self, with: &mut Self) {
+    pub fn swap_rules(&mut self, with: &mut Self) {
         std::mem::swap(self, with);
         let mean_the_same = self.allowance == with.allowance
             && self.prefixes == with.prefixes
@@ -124,27 +125,27 @@ impl Limiter {
     /// Counts a packet of its client that is let pass or dropped, and says whether it is one too many.
     #[inline]
     pub fn is_exceeded(&mut self, packet: &Packet, now: Tick) -> bool {
-        !self.is_off() && self.judge(packet, self.client(packet), now) != Verdict::Pass
+        !self.is_off() && self.judge(packet, self.client(packet), now) != LimitDecision::Pass
     }
 
     /// Counts a query of a client, unless it is exempt.
     #[inline]
-    pub fn judge(&mut self, packet: &Packet, client: u64, now: Tick) -> Verdict {
-        let Some(allowance) = &self.allowance else { return Verdict::Pass };
+    pub fn judge(&mut self, packet: &Packet, client: u64, now: Tick) -> LimitDecision {
+        let Some(allowance) = &self.allowance else { return LimitDecision::Pass };
         if packet.layout.who.is(Who::EXEMPT) {
-            return Verdict::Pass;
+            return LimitDecision::Pass;
         }
         let place = self.table.place(client);
         if self.table.bucket(place).take(allowance, now) {
-            return Verdict::Pass;
+            return LimitDecision::Pass;
         }
         if self.dry_run {
             self.dry_run_passed += 1;
-            return Verdict::Pass;
+            return LimitDecision::Pass;
         }
         match self.table.slips(place, self.slip) {
-            true => Verdict::Slip,
-            false => Verdict::Drop,
+            true => LimitDecision::Slip,
+            false => LimitDecision::Drop,
         }
     }
 }

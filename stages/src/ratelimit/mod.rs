@@ -8,11 +8,13 @@ mod limiter;
 mod prefixes;
 mod table;
 
-use crate::packet::{Answer, Batch, Flags, MAX_BATCH, Packet};
+use crate::answer::Answer;
+use crate::packet::{Batch, MAX_BATCH, Packet};
 use crate::step::{Exits, Reason, Run, Step};
+use crate::wire::layout::Flags;
 use crate::wire::name::Seed;
 use crate::{Context, Stage, StageName};
-pub use limiter::{Limiter, Verdict};
+pub use limiter::{LimitDecision, Limiter};
 pub use prefixes::ClientPrefixes;
 
 /// The rate limiter of one core.
@@ -77,20 +79,20 @@ impl RateLimit {
     #[inline(always)]
     fn judge(&mut self, packet: &mut Packet, client: u64, context: &Context) -> Step {
         let decided = packet.answer != Answer::None;
-        let go_on = Step::at(if decided { StageName::Encode } else { StageName::Lookup });
+        let go_on = if decided { Step::ANSWER } else { Self::CONTINUE };
         let is_exempt = self.exempts_cookies && packet.layout.flags.has(Flags::RIGHT_COOKIE);
         if is_exempt || self.limiter.is_off() {
             return go_on;
         }
         match self.limiter.judge(packet, client, context.now) {
-            Verdict::Pass => go_on,
-            Verdict::Drop => Step::drop(Reason::RateLimited),
-            Verdict::Slip => {
+            LimitDecision::Pass => go_on,
+            LimitDecision::Drop => Step::drop(Reason::RateLimited),
+            LimitDecision::Slip => {
                 // An error is as short as an answer with TC=1 and says more, so it slips through as it is.
                 if !decided {
                     packet.answer = Answer::Truncated;
                 }
-                Step::at(StageName::Encode)
+                Step::ANSWER
             }
         }
     }
@@ -99,13 +101,13 @@ impl RateLimit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::Who;
     use crate::testing::{OUR_IPV6, Query, act_once, query};
     use crate::wire::dns::Rcode;
     use crate::wire::ip::ETHERNET_LEN;
+    use crate::wire::layout::Who;
 
-    const PASSED: Step = Step::at(StageName::Lookup);
-    const ANSWERED: Step = Step::at(StageName::Encode);
+    const PASSED: Step = RateLimit::CONTINUE;
+    const ANSWERED: Step = Step::ANSWER;
     const DROPPED: Step = Step::drop(Reason::RateLimited);
 
     /// Ten queries a second, three at once, on a clock of a thousand ticks a second.
@@ -292,7 +294,7 @@ mod tests {
             let mut limiter = limiter(&settings);
             assert_eq!(steps(&mut limiter, [192, 0, 2, 1], 0), [PASSED; 10]);
             assert_eq!(limiter.limiter.dry_run_passed(), 7, "three were within the limit");
-            limiter.limiter.exchange(&mut self::limiter(&self::settings()).limiter);
+            limiter.limiter.swap_rules(&mut self::limiter(&self::settings()).limiter);
             assert_eq!(limiter.limiter.dry_run_passed(), 7, "a counter outlives a reload");
         }
     }
@@ -316,13 +318,13 @@ mod tests {
         let client = [192, 0, 2, 1];
         let mut limiter = limiter(&settings());
         assert_eq!(steps(&mut limiter, client, 0), [PASSED, PASSED, PASSED, DROPPED]);
-        limiter.limiter.exchange(&mut self::limiter(&settings()).limiter);
+        limiter.limiter.swap_rules(&mut self::limiter(&settings()).limiter);
         assert_eq!(steps(&mut limiter, client, 0), [DROPPED]);
         let slipping = pmdns_config::RateLimit { slip: 1, ..settings() };
-        limiter.limiter.exchange(&mut self::limiter(&slipping).limiter);
+        limiter.limiter.swap_rules(&mut self::limiter(&slipping).limiter);
         assert_eq!(steps(&mut limiter, client, 0), [ANSWERED], "the new slip, the old bucket");
         let faster = pmdns_config::RateLimit { burst: 4, ..settings() };
-        limiter.limiter.exchange(&mut self::limiter(&faster).limiter);
+        limiter.limiter.swap_rules(&mut self::limiter(&faster).limiter);
         assert_eq!(steps(&mut limiter, client, 0), [PASSED; 4], "another limit has other buckets");
     }
 

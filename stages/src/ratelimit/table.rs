@@ -32,7 +32,7 @@ pub(super) struct Table {
 
 /// A slot of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct TableSlot {
     set: usize,
     way: usize,
 }
@@ -63,12 +63,12 @@ impl Table {
     /// The upper half of the hash stands for the prefix. Two prefixes of one set that agree in it share a
     /// bucket; the odds are one to 2^32, and the secret seed keeps clients from choosing them.
     #[inline]
-    pub(super) fn place(&mut self, hash: u64) -> Place {
+    pub(super) fn place(&mut self, hash: u64) -> TableSlot {
         let set = self.set(hash);
         let tag = (hash >> 32) as u32;
         let Set(buckets) = &mut self.sets[set];
         if let Some(way) = buckets.iter().position(|bucket| bucket.tag == tag) {
-            return Place { set, way };
+            return TableSlot { set, way };
         }
         let mut fullest = 0;
         for way in 1..WAYS {
@@ -77,12 +77,12 @@ impl Table {
             }
         }
         buckets[fullest] = Bucket::full(tag);
-        Place { set, way: fullest }
+        TableSlot { set, way: fullest }
     }
 
     /// The bucket in a slot.
     #[inline]
-    pub(super) fn bucket(&mut self, place: Place) -> &mut Bucket {
+    pub(super) fn bucket(&mut self, place: TableSlot) -> &mut Bucket {
         let Set(buckets) = &mut self.sets[place.set];
         &mut buckets[place.way]
     }
@@ -90,7 +90,7 @@ impl Table {
     /// Whether this query over the limit is one that slips through: every `slip`-th is, none if `slip` is
     /// 0. A prefix that takes over a slot goes on with its count, which only shifts the beat.
     #[inline]
-    pub(super) fn slips(&mut self, place: Place, slip: u32) -> bool {
+    pub(super) fn slips(&mut self, place: TableSlot, slip: u32) -> bool {
         if slip == 0 {
             return false;
         }

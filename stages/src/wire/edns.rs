@@ -19,6 +19,13 @@ pub const OPTION_HEAD_LEN: usize = 4;
 /// together take a quarter of a hit to read.
 pub const MAX_QUERY_OPTIONS: usize = 16;
 
+/// The client's part of a cookie (RFC 7873 section 4.1).
+pub const CLIENT_COOKIE_LEN: usize = 8;
+/// A server cookie of version 1: version, reserved, time and hash (RFC 9018 section 4).
+pub const SERVER_COOKIE_LEN: usize = 16;
+/// A client cookie and a server cookie, as our answers have them.
+pub const COOKIE_LEN: usize = CLIENT_COOKIE_LEN + SERVER_COOKIE_LEN;
+
 /// The options this program knows.
 pub mod option {
     /// Name server identifier (RFC 5001).
@@ -51,19 +58,19 @@ pub struct Requested {
     /// Our name (RFC 5001).
     pub nsid: bool,
     /// The cookie's data.
-    pub cookie: Option<Place>,
+    pub cookie: Option<OptionData>,
     /// The subnet's data.
-    pub subnet: Option<Place>,
+    pub subnet: Option<OptionData>,
 }
 
 /// Where an option's data stands in its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct OptionData {
     at: u16,
     len: u16,
 }
 
-impl Place {
+impl OptionData {
     /// The bytes there, in the message it was found in.
     #[inline]
     pub fn of(self, message: &[u8]) -> &[u8] {
@@ -86,7 +93,7 @@ impl Requested {
             let head = data.get(at..)?.first_chunk::<OPTION_HEAD_LEN>()?;
             let len = field16(head, 2);
             at += OPTION_HEAD_LEN;
-            let place = Some(Place { at: (start + at) as u16, len });
+            let place = Some(OptionData { at: (start + at) as u16, len });
             match field16(head, 0) {
                 option::NSID => requested.nsid = true,
                 option::COOKIE if requested.cookie.is_none() => requested.cookie = place,
@@ -245,7 +252,7 @@ mod tests {
         assert_eq!(requested.cookie.map(|place| place.of(&data)), Some(&[7, 8][..]));
         assert_eq!(requested.subnet.map(|place| place.of(&data)), Some(&[][..]));
         let later = Requested::read(&data, 100).unwrap().cookie;
-        assert_eq!(later, Some(Place { at: 108, len: 2 }));
+        assert_eq!(later, Some(OptionData { at: 108, len: 2 }));
         assert_eq!(Requested::read(&[], 0), Some(Requested::default()));
         for cut in [1, 2, 3, 5, 9, 12, 17, 18, 23] {
             assert_eq!(Requested::read(&data[..cut], 0), None, "cut after {cut} bytes");

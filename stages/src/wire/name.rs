@@ -11,7 +11,8 @@ pub const MAX_LABEL: usize = 63;
 
 /// Labels that are stepped over before a look at how far that has led.
 const LABELS_AT_ONCE: usize = 4;
-/// Bytes that [`length_in`] wants to see, whatever they are: no four labels lead out of them, nor four other bytes taken for labels.
+/// Bytes that [`length_in`] wants to see, whatever they are: no four labels lead out of them, nor four other bytes
+/// taken for labels.
 pub const ROOM: usize = 1024;
 const _: () = assert!(ROOM >= MAX_NAME + (LABELS_AT_ONCE - 1) * (1 + u8::MAX as usize));
 
@@ -27,8 +28,8 @@ pub fn length(bytes: &[u8]) -> Option<usize> {
 /// The same for a name of which so many bytes can be read. It may end in bytes that are not its own: the caller knows where those
 /// begin.
 ///
-/// A name may have 127 labels, and to step over them is most of what reading a query can cost. Here a label takes five instructions:
-/// the compiler sees that no index is out of bounds.
+/// A name may have 127 labels, and to step over them is most of what reading a query can cost. Here a label takes five
+/// instructions: the compiler sees that no index is out of bounds.
 #[inline(always)]
 pub fn length_in(room: &[u8; ROOM]) -> Option<usize> {
     // Bytes stepped over, but for the length bytes of the labels at hand.

@@ -7,7 +7,7 @@ use crate::raw::Line;
 
 /// As much of a report as the comparison shows.
 #[derive(Deserialize)]
-struct Report {
+struct ParsedReport {
     ceiling: Option<Ceiling>,
     phases: Vec<Phase>,
 }
@@ -42,7 +42,7 @@ const STEP: &str = "step";
 
 /// A line for each phase; the invalid ones have their problems in place of figures. A single run is called `name`.
 pub(crate) fn lines(report: &str, name: &str) -> Result<Vec<Line>, serde_json::Error> {
-    let report: Report = serde_json::from_str(report)?;
+    let report: ParsedReport = serde_json::from_str(report)?;
     let ceiling = report.ceiling.map(|ceiling| Line {
         group: "load".to_owned(),
         program: format!("ceiling, limited by the {}", ceiling.limited_by),

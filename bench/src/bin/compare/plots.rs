@@ -14,9 +14,18 @@ const MARGIN: f64 = 60.0;
 const TOP: f64 = 56.0;
 /// Loads no further apart than this are one.
 const SAME_LOAD: f64 = 1.02;
-/// Distinguishable by people who see red and green alike (Okabe and Ito).
-const COLOURS: [&str; 8] =
-    ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999"];
+/// Distinguishable by people who see red and green alike (Okabe and Ito). A server has one colour in every plot.
+const COLOURS: [(&str, &str); 7] = [
+    ("pmdns", "#0072b2"),
+    ("knot-xdp", "#d55e00"),
+    ("unbound", "#009e73"),
+    ("pdns-recursor", "#cc79a7"),
+    ("dnsdist", "#e69f00"),
+    ("bind", "#56b4e9"),
+    ("knot-resolver", "#000000"),
+];
+/// What is no server: a program that is measured beside them.
+const OTHER: &str = "#999999";
 
 /// Throughput by group, as bars.
 const BARS: [(&str, &str, &str); 6] = [
@@ -124,7 +133,7 @@ pub(crate) fn bars(title: &str, summaries: &[(String, Summary)]) -> String {
     let mut svg = open(title, 50.0 + BAR * summaries.len() as f64);
     for (row, (program, sum)) in summaries.iter().enumerate() {
         let y = 40.0 + BAR * row as f64;
-        let colour = COLOURS[usize::from(!program.starts_with("pmdns"))];
+        let colour = colour_of(program).unwrap_or(OTHER);
         let (low, high, text_y) = (NAMES + scale(sum.low), NAMES + scale(sum.high), y + 14.0);
         let _ = writeln!(
             svg,
@@ -175,7 +184,8 @@ pub(crate) fn curves(title: &str, x_name: &str, y_name: &str, curves: &Curves) -
         );
     }
     for (index, (program, points)) in curves.iter().enumerate() {
-        let colour = COLOURS[index % COLOURS.len()];
+        // Curves of something else, of percentiles for example, are told apart by their order.
+        let colour = colour_of(program).unwrap_or(COLOURS[index % COLOURS.len()].1);
         for point in points {
             let (x, y) = (x(point.0), y(point.1));
             let _ =
@@ -194,6 +204,11 @@ pub(crate) fn curves(title: &str, x_name: &str, y_name: &str, curves: &Curves) -
         );
     }
     svg + "</svg>\n"
+}
+
+/// The colour of a server, whatever it is started with.
+fn colour_of(program: &str) -> Option<&'static str> {
+    COLOURS.iter().find(|(server, _)| program.starts_with(server)).map(|(_, colour)| *colour)
 }
 
 fn open(title: &str, height: f64) -> String {
@@ -221,6 +236,51 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The programs of a plot with their colours.
+    fn colours(svg: &str) -> Vec<(&str, &str)> {
+        let between = |text: &'static str, at: usize, end: char| {
+            let start = svg[at..].find(text).map(|found| at + found + text.len());
+            start.and_then(|start| svg[start..].split(end).next())
+        };
+        let names = svg.match_indices("</text>").filter_map(|(end, _)| {
+            let start = svg[..end].rfind('>')? + 1;
+            let tag = svg[..start].rfind("<text")?;
+            let own =
+                svg[tag..start].split("fill=\"").nth(1).and_then(|rest| rest.split('"').next());
+            let is_bar = svg[end..].starts_with("</text><rect");
+            let colour = own.or_else(|| between("fill=\"", end, '"').filter(|_| is_bar))?;
+            Some((&svg[start..end], colour))
+        });
+        names.collect()
+    }
+
+    #[test]
+    fn d16_a_server_has_one_colour_in_every_plot() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/plots");
+        let mut seen = 0;
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let file = entry.unwrap().path();
+            let svg = std::fs::read_to_string(&file).unwrap();
+            for (program, colour) in colours(&svg) {
+                if let Some(own) = colour_of(program) {
+                    assert_eq!(colour, own, "{program} in {}", file.display());
+                    seen += 1;
+                }
+            }
+        }
+        assert!(seen >= 25, "{seen} servers in the plots");
+        let values: std::collections::BTreeSet<_> =
+            COLOURS.iter().map(|(_, colour)| colour).collect();
+        assert_eq!(values.len(), COLOURS.len());
+        let text = r#"{"group":"cached","program":"dnsdist","rate":90}
+{"group":"cached","program":"pmdns-fused","rate":80}"#;
+        let some = Results::parse(text).unwrap().summaries("cached");
+        let bars = bars("bars", &some);
+        assert_eq!(colours(&bars), [("dnsdist", "#e69f00"), ("pmdns-fused", "#0072b2")]);
+        let lines = vec![("dnsdist".to_owned(), vec![(1.0, 1.0)])];
+        assert_eq!(colours(&curves("curves", "x", "y", &lines)), [("dnsdist", "#e69f00")]);
+    }
 
     #[test]
     fn rounds_at_one_load_become_one_point() {

@@ -48,9 +48,9 @@ pub(crate) fn page(results: &Results, plots: &[String]) -> String {
     }
     out.push_str(&left_out(results));
     if !plots.is_empty() {
-        out.push_str("\n## Plots\n\n");
+        out.push_str("\n## Plots\n");
         for plot in plots {
-            let _ = writeln!(out, "![{plot}](plots/{plot}.svg)\n");
+            let _ = writeln!(out, "\n![{plot}](plots/{plot}.svg)");
         }
     }
     out

@@ -39,12 +39,12 @@ fn the_order_of_records_does_not_matter_and_their_number_does() {
     let mut checker = checker("www.example.", zone());
     let (first, second) = ((12, 1, &FIRST[..]), (12, 1, &SECOND[..]));
     for (records, verdict) in [
-        (vec![first, second], Verdict::Good),
-        (vec![second, first], Verdict::Good),
-        (vec![first], Verdict::WrongRecords),
-        (vec![first, first], Verdict::WrongRecords),
-        (vec![first, second, second], Verdict::WrongRecords),
-        (vec![], Verdict::WrongRecords),
+        (vec![first, second], AnswerClass::Good),
+        (vec![second, first], AnswerClass::Good),
+        (vec![first], AnswerClass::WrongRecords),
+        (vec![first, first], AnswerClass::WrongRecords),
+        (vec![first, second, second], AnswerClass::WrongRecords),
+        (vec![], AnswerClass::WrongRecords),
     ] {
         let message = answer(&checker, &records);
         assert_eq!(checker.judge(&message, 0, 0), verdict, "{records:?}");
@@ -57,20 +57,20 @@ fn aliases_and_compressed_names_are_followed() {
     // The alias's data is `www` and a pointer to `example` at 18; it stands behind 31 + 12 bytes.
     let alias = (12, 5, &b"\x03www\xc0\x12"[..]);
     let message = answer(&checker, &[alias, (43, 1, &FIRST), (43, 1, &SECOND)]);
-    assert_eq!(checker.judge(&message, 0, 0), Verdict::Good);
-    assert_eq!(checker.judge(&message, 0, 0), Verdict::Good);
+    assert_eq!(checker.judge(&message, 0, 0), AnswerClass::Good);
+    assert_eq!(checker.judge(&message, 0, 0), AnswerClass::Good);
     assert_eq!(checker.full_checks(), 1, "the second equals the first");
     let message = answer(&checker, &[alias]);
-    assert_eq!(checker.judge(&message, 0, 0), Verdict::WrongRecords);
+    assert_eq!(checker.judge(&message, 0, 0), AnswerClass::WrongRecords);
 }
 
 #[test]
 fn without_a_zone_the_first_answer_rules() {
     let mut checker = checker("www.other.", Authority::FirstAnswer);
     let first = answer(&checker, &[(12, 1, &FIRST)]);
-    assert_eq!(checker.judge(&first, 0, 0), Verdict::Good);
+    assert_eq!(checker.judge(&first, 0, 0), AnswerClass::Good);
     let second = answer(&checker, &[(12, 1, &SECOND)]);
-    assert_eq!(checker.judge(&second, 0, 0), Verdict::WrongRecords);
+    assert_eq!(checker.judge(&second, 0, 0), AnswerClass::WrongRecords);
 }
 
 #[test]
@@ -82,17 +82,17 @@ fn what_is_no_right_answer_says_why() {
         change(&mut message);
         checker.judge(&message, 0, 0)
     };
-    assert_eq!(verdict(|message| message[3] |= 2), Verdict::Servfail);
-    assert_eq!(verdict(|message| message[3] |= 5), Verdict::Refused);
-    assert_eq!(verdict(|message| message[2] |= 2), Verdict::Truncated);
-    assert_eq!(verdict(|message| message[2] &= 0x7f), Verdict::WrongHeader);
-    assert_eq!(verdict(|message| message[13] ^= 0x20), Verdict::WrongQuestion);
-    assert_eq!(verdict(|message| message[5] = 2), Verdict::WrongQuestion);
-    assert_eq!(verdict(|message| message[3] |= 3), Verdict::WrongRcode);
-    assert_eq!(verdict(|message| message.truncate(40)), Verdict::Malformed);
-    assert_eq!(verdict(|message| message.truncate(7)), Verdict::Malformed);
-    assert_eq!(verdict(|message| message.push(0)), Verdict::Malformed);
-    assert_eq!(verdict(|_| {}), Verdict::Good);
+    assert_eq!(verdict(|message| message[3] |= 2), AnswerClass::Servfail);
+    assert_eq!(verdict(|message| message[3] |= 5), AnswerClass::Refused);
+    assert_eq!(verdict(|message| message[2] |= 2), AnswerClass::Truncated);
+    assert_eq!(verdict(|message| message[2] &= 0x7f), AnswerClass::WrongHeader);
+    assert_eq!(verdict(|message| message[13] ^= 0x20), AnswerClass::WrongQuestion);
+    assert_eq!(verdict(|message| message[5] = 2), AnswerClass::WrongQuestion);
+    assert_eq!(verdict(|message| message[3] |= 3), AnswerClass::WrongRcode);
+    assert_eq!(verdict(|message| message.truncate(40)), AnswerClass::Malformed);
+    assert_eq!(verdict(|message| message.truncate(7)), AnswerClass::Malformed);
+    assert_eq!(verdict(|message| message.push(0)), AnswerClass::Malformed);
+    assert_eq!(verdict(|_| {}), AnswerClass::Good);
 }
 
 #[test]
@@ -105,8 +105,8 @@ fn malformed_queries_get_errors_or_nothing() {
         put16(&mut message, header::FLAGS, flags);
         message
     };
-    assert_eq!(checker.judge(&message(0x8001), 1, 0), Verdict::Good);
-    assert_eq!(checker.judge(&message(0x8000), 1, 0), Verdict::WrongRcode);
+    assert_eq!(checker.judge(&message(0x8001), 1, 0), AnswerClass::Good);
+    assert_eq!(checker.judge(&message(0x8000), 1, 0), AnswerClass::WrongRcode);
     let last = checker.templates.len() as u32 - 1;
-    assert_eq!(checker.judge(&message(0x8001), last, 0), Verdict::WrongHeader);
+    assert_eq!(checker.judge(&message(0x8001), last, 0), AnswerClass::WrongHeader);
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use pmdns_nics::{Frame, FramePool};
+use pmdns_stages::answer::LocalRef;
 use pmdns_stages::cache::{Entry, EntryRef, Head};
 use pmdns_stages::encode::Encode;
 use pmdns_stages::miss::Miss;
-use pmdns_stages::policy::LocalRef;
 use pmdns_stages::wire::dns::Rcode;
 use pmdns_stages::wire::edns::ExtendedError;
 use pmdns_stages::{Answer, Context, Packet, Stage, Step, Tick};

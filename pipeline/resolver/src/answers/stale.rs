@@ -32,7 +32,7 @@ impl Stale {
         let patience = Duration::from_millis(settings.stale_client_timeout_ms).min(deadline);
         Self {
             is_served: settings.serve_stale,
-            window: settings.stale_window,
+            window: settings.stale_window_seconds,
             ttl: settings.stale_ttl,
             patience: ticks(patience),
         }

@@ -2,7 +2,7 @@
 //! down, take in what was written down. What it does by itself when it gets other rules: judge them again. Each is done
 //! in slices between turns, so that misses never wait long.
 
-use pmdns_stages::cache::{Entry, Head, NameBuffer, Purge, Verdict, Walk, Words};
+use pmdns_stages::cache::{Entry, EntryFate, Head, NameBuffer, Purge, Walk, Words};
 use pmdns_stages::policy::Ruleset;
 
 use crate::answers::Answers;
@@ -27,8 +27,23 @@ pub enum Job {
     Purge(Purge, Box<dyn FnOnce(u64)>),
     /// Give every answer that can be found, in blocks, and then an empty one.
     Dump(Box<dyn FnMut(Block) -> Result<(), NotTaken>>),
-    /// Take in what comes, as far as there is nothing newer, and say in the end how many answers were kept.
-    Load(Box<dyn FnMut() -> Loaded>, Box<dyn FnOnce(u64)>),
+    /// Take in what comes, as far as there is nothing newer, and say in the end what became of it.
+    Load(Box<dyn FnMut() -> Loaded>, Box<dyn FnOnce(TakenIn)>),
+}
+
+/// What became of answers that were to be taken in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TakenIn {
+    /// They are in the cache.
+    pub kept: u64,
+    /// They have expired, and may not be served any more.
+    pub expired: u64,
+    /// The cache has answers to the same questions that are no older.
+    pub known: u64,
+    /// A rule had rewritten them: what the upstream said is not known any more.
+    pub rewritten: u64,
+    /// There was no room.
+    pub no_room: u64,
 }
 
 /// Why a block was not taken.
@@ -65,8 +80,8 @@ enum UnderWay {
     },
     Load {
         from: Box<dyn FnMut() -> Loaded>,
-        kept: u64,
-        done: Option<Box<dyn FnOnce(u64)>>,
+        taken: TakenIn,
+        done: Option<Box<dyn FnOnce(TakenIn)>>,
     },
 }
 
@@ -117,7 +132,7 @@ impl Jobs {
             self.judging = Some(Walk::default());
             // Those for one network are few: they are judged all at once.
             let is_lost = |entry: &Entry| {
-                judge(rules, &entry.words(), || Some(entry.clone())) == Verdict::Forget
+                judge(rules, &entry.words(), || Some(entry.clone())) == EntryFate::Forget
             };
             add(&counters.withdrawn, subnets.lose(is_lost, counters));
         }
@@ -141,7 +156,9 @@ impl UnderWay {
         match job {
             Job::Purge(purge, done) => Self::Purge { purge, walk, lost: 0, done: Some(done) },
             Job::Dump(to) => Self::Dump { walk, block: Block::new(), is_walked: false, to },
-            Job::Load(from, done) => Self::Load { from, kept: 0, done: Some(done) },
+            Job::Load(from, done) => {
+                Self::Load { from, taken: TakenIn::default(), done: Some(done) }
+            }
         }
     }
 
@@ -151,7 +168,11 @@ impl UnderWay {
             Self::Purge { purge, walk, lost, done } => {
                 let mut buffer = NameBuffer::default();
                 let is_done = answers.store.writer.walk(walk, STEPS, lost, |_, entry, _| {
-                    if purge.matches(entry, &mut buffer) { Verdict::Forget } else { Verdict::Stay }
+                    if purge.matches(entry, &mut buffer) {
+                        EntryFate::Forget
+                    } else {
+                        EntryFate::Stay
+                    }
                 });
                 if is_done {
                     let matches = |entry: &Entry| purge.matches(&entry.words(), &mut buffer);
@@ -179,16 +200,15 @@ impl UnderWay {
                     Err(NotTaken::Unwanted) => true,
                 }
             }
-            Self::Load { from, kept, done } => match from() {
+            Self::Load { from, taken, done } => match from() {
                 Loaded::Entries(entries) => {
-                    let taken = entries.into_iter().map(|entry| take_back(answers, entry));
-                    *kept += taken.map(u64::from).sum::<u64>();
+                    entries.into_iter().for_each(|entry| take_back(answers, entry, taken));
                     false
                 }
                 Loaded::Nothing => false,
                 Loaded::End => {
                     if let Some(done) = done.take() {
-                        done(*kept);
+                        done(*taken);
                     }
                     true
                 }
@@ -209,38 +229,46 @@ fn write_down(answers: &mut Answers, walk: &mut Walk, block: &mut Block) -> bool
             entry.set_passed(0);
             block.extend(entry.words());
         }
-        Verdict::Stay
+        EntryFate::Stay
     })
 }
 
-/// Puts an answer of before into the cache by the rules in use, and says whether it is kept. It is not if there is one at least as
-/// good, if a rule had made it, or if it has expired and may not be served any more.
-fn take_back(answers: &mut Answers, entry: Entry) -> bool {
+/// Puts an answer of before into the cache by the rules in use, and counts whether it is kept. It is not if there is
+/// one at least as good, if a rule had made it, or if it has expired and may not be served any more.
+fn take_back(answers: &mut Answers, entry: Entry, taken: &mut TakenIn) {
     let Head { hash, flags, expires, .. } = entry.head();
     let now = answers.context.seconds;
-    if flags & Head::REWRITTEN != 0 || answers.stale.usable_until(expires) <= now {
-        return false;
-    }
     let present = answers.store.cache.get_by_hash(hash);
-    if present.is_some_and(|found| found.is_fresh(now) || found.head.expires >= expires) {
-        return false;
-    }
-    let entry = answers.rules().respond_again(entry);
-    answers.store.writer.insert(&entry).is_kept()
+    let is_known =
+        present.is_some_and(|found| found.is_fresh(now) || found.head.expires >= expires);
+    let count = if flags & Head::REWRITTEN != 0 {
+        &mut taken.rewritten
+    } else if answers.stale.usable_until(expires) <= now {
+        &mut taken.expired
+    } else if is_known {
+        &mut taken.known
+    } else {
+        let entry = answers.rules().respond_again(entry);
+        match answers.store.writer.insert(&entry).is_kept() {
+            true => &mut taken.kept,
+            false => &mut taken.no_room,
+        }
+    };
+    *count += 1;
 }
 
 /// What becomes of an answer by `rules`, which were not those it was kept by.
-fn judge(rules: &Ruleset, entry: &impl Words, copy: impl FnOnce() -> Option<Entry>) -> Verdict {
+fn judge(rules: &Ruleset, entry: &impl Words, copy: impl FnOnce() -> Option<Entry>) -> EntryFate {
     let head = Head::read(entry);
     if head.flags & Head::REWRITTEN != 0 {
-        return Verdict::Forget;
+        return EntryFate::Forget;
     }
     if !rules.judges_answer(&head) {
-        return Verdict::Passed(rules.passed(NameBuffer::default().key_of(entry)));
+        return EntryFate::Passed(rules.passed(NameBuffer::default().key_of(entry)));
     }
     match copy().map(|entry| rules.respond_again(entry).head()) {
-        None => Verdict::Stay,
-        Some(head) if head.flags & Head::REWRITTEN != 0 => Verdict::Forget,
-        Some(head) => Verdict::Passed(head.passed),
+        None => EntryFate::Stay,
+        Some(head) if head.flags & Head::REWRITTEN != 0 => EntryFate::Forget,
+        Some(head) => EntryFate::Passed(head.passed),
     }
 }

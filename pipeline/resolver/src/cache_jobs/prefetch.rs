@@ -54,8 +54,8 @@ impl Prefetch {
         let per_minute = f64::from(standing.hits) * 60.0 / f64::from(counted_for);
         settings.enabled
             && standing.hits >= settings.cache_min_frequency
-            && per_minute >= settings.cache_min_hit_rate
-            && now.saturating_sub(standing.last) <= settings.cache_access_window_secs
+            && per_minute >= settings.cache_min_hits_per_minute
+            && now.saturating_sub(standing.last) <= settings.cache_access_window_seconds
     }
 
     /// When an answer is to be refreshed.
@@ -207,15 +207,16 @@ mod tests {
             assert_eq!(gate.is_worth(&standing, 1600), is_open, "cache_min_frequency {frequency}");
         }
         for (rate, is_open) in [(0.0, true), (2.0, true), (2.1, false)] {
-            let gate = prefetch(|settings| settings.cache_min_hit_rate = rate);
-            assert_eq!(gate.is_worth(&standing, 1600), is_open, "cache_min_hit_rate {rate}");
+            let gate = prefetch(|settings| settings.cache_min_hits_per_minute = rate);
+            assert_eq!(gate.is_worth(&standing, 1600), is_open, "cache_min_hits_per_minute {rate}");
         }
         for (window, is_open) in [(400, true), (300, true), (299, false)] {
             let gate = prefetch(|settings| {
-                (settings.cache_access_window_secs, settings.cache_min_hit_rate) = (window, 0.0);
+                (settings.cache_access_window_seconds, settings.cache_min_hits_per_minute) =
+                    (window, 0.0);
             });
             let is_worth = gate.is_worth(&standing, 1900);
-            assert_eq!(is_worth, is_open, "cache_access_window_secs {window}");
+            assert_eq!(is_worth, is_open, "cache_access_window_seconds {window}");
         }
         for (threshold, due) in [(0.0, 500), (0.75, 575), (0.5, 550), (1.0, 600)] {
             let mut gate = prefetch(|settings| settings.cache_refresh_threshold = threshold);
@@ -228,8 +229,8 @@ mod tests {
     #[test]
     fn the_gates_are_those_of_the_document() {
         let settings = Settings::default();
-        assert_eq!((settings.cache_min_frequency, settings.cache_min_hit_rate), (10, 2.0));
-        assert_eq!(settings.cache_access_window_secs, 43_200);
+        assert_eq!((settings.cache_min_frequency, settings.cache_min_hits_per_minute), (10, 2.0));
+        assert_eq!(settings.cache_access_window_seconds, 43_200);
         assert_eq!(settings.cache_refresh_threshold, 0.75);
         assert!(!settings.enabled);
     }

@@ -97,7 +97,7 @@ impl Questions {
             alias_targets: AliasTargets::default(),
             variants: Variants::default(),
             failures: Failures::new(FAILURE_LIFETIME),
-            resting: Failures::new(Duration::from_secs(config.cache.stale_backoff.into())),
+            resting: Failures::new(Duration::from_secs(config.cache.stale_backoff_seconds.into())),
             refusals: Refusals::default(),
             prefixes,
             counters,

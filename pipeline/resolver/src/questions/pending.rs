@@ -7,8 +7,9 @@
 //!
 //! A question may also be under way for the cache only, with nobody waiting.
 //!
-//! Places are shared by client prefix ([`crate::questions::shares`]). A question is charged to the prefix of the client that has waited
-//! for it for longest. When the table is full, a prefix with few places gets one of the prefix that has most.
+//! Places are shared by client prefix ([`crate::questions::shares`]). A question is charged to the prefix of the client
+//! that has waited for it for longest. When the table is full, a prefix with few places gets one of the prefix that has
+//! most.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};

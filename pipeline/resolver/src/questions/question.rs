@@ -2,9 +2,9 @@
 
 use std::hash::{Hash, Hasher};
 
+use pmdns_stages::answer::LocalRef;
 use pmdns_stages::cache::{Entry, Key, NameBuffer};
 use pmdns_stages::miss::Miss;
-use pmdns_stages::policy::LocalRef;
 use pmdns_stages::wire::dns::{CLASS_IN, rtype};
 use pmdns_stages::wire::name::Seed;
 use pmdns_stages::wire::subnet::Subnet;

@@ -97,7 +97,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_held_is_given_back(capacity in 0..20usize, moves in proptest::collection::vec((0..5u16, any::<bool>()), 1..100)) {
+        fn what_is_held_is_given_back(
+            capacity in 0..20usize,
+            moves in proptest::collection::vec((0..5u16, any::<bool>()), 1..100),
+        ) {
             let (mut quota, mut held) = (Quota::new(capacity), [0; 5]);
             for (of, takes) in moves {
                 let count: &mut usize = &mut held[usize::from(of)];

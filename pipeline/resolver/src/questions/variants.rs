@@ -51,7 +51,6 @@ mod tests {
 
     use super::*;
     use crate::questions::pending::{Admission, Pending, tests::limits};
-    use crate::questions::prefixes::ClientPrefix;
     use crate::upstreams::query::tests::question;
 
     fn tickets(count: usize) -> Vec<Ticket> {

@@ -7,8 +7,8 @@
 
 use std::rc::Rc;
 
+use pmdns_stages::answer::LocalRef;
 use pmdns_stages::cache::{Entry, Key};
-use pmdns_stages::policy::LocalRef;
 use pmdns_stages::wire::edns::ExtendedError;
 
 use super::{Outcome, Resolver};

@@ -59,7 +59,7 @@ impl Resolver {
 
     /// Exchanges the rules in use for others. All answers in the cache are then judged again.
     pub fn exchange_rules(&mut self, rules: &mut Arc<Ruleset>) {
-        self.answers.responder.encode.exchange(rules);
+        self.answers.responder.encode.swap_rules(rules);
         self.jobs.note_rules();
     }
 

@@ -13,7 +13,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use pmdns_stages::wire::subnet::Subnet;
-use pmdns_validator::slots::{Place, Slots};
+use pmdns_validator::slots::{Slots, TakenSlot};
 use pmdns_validator::{Cost, Limits, Trust};
 use slab::Slab;
 
@@ -50,7 +50,7 @@ pub(crate) struct Validated {
     pub(crate) network: Option<Subnet>,
     /// Whether there was no room before for a question that its validation needed.
     pub(crate) was_shed: bool,
-    pub(crate) place: Place<ClientPrefix>,
+    pub(crate) place: TakenSlot<ClientPrefix>,
 }
 
 /// A reply whose verdict has come.
@@ -198,7 +198,7 @@ impl Validation {
         clients: ClientPrefix,
         question: &Question,
         now: Duration,
-    ) -> Option<Place<ClientPrefix>> {
+    ) -> Option<TakenSlot<ClientPrefix>> {
         self.slots.take(clients, question.key().name, now)
     }
 

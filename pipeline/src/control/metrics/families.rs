@@ -1,5 +1,7 @@
 //! What is exported: every family of metrics, made from a report.
 
+use pmdns_nics::PortStats;
+use pmdns_nics::counters::Counted;
 use pmdns_stages::Reason;
 use prometheus_client::registry::Unit;
 
@@ -17,23 +19,6 @@ const LATENCY_BOUNDS: [f64; 22] = [
     1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2,
     5e-2, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 ];
-/// The counters of a slow path thread, an upstream, a shard of the cache, or a policy zone that go down as well.
-const GAUGES: [&str; 13] = [
-    "subnet_answers",
-    "pending",
-    "waiting",
-    "srtt_us",
-    "state",
-    "entries",
-    "bytes_used",
-    "bytes_total",
-    "serial",
-    "records",
-    "refreshed",
-    "expired",
-    "failing",
-];
-
 /// Every family, in the order of docs/counters.md.
 pub fn families(report: &Report) -> Vec<Family> {
     let mut all = instance(report);
@@ -130,23 +115,19 @@ fn instance(report: &Report) -> Vec<Family> {
 
 /// The families of a table of counters that knows its names and meanings: one family a counter, one sample a
 /// row.
-fn tables<'a, N>(
+fn tables<const N: usize>(
     prefix: &str,
     labels: &'static [&'static str],
-    names: impl Iterator<Item = (&'a str, u64, &'a str)>,
-    rows: impl Iterator<Item = (String, N)>,
-) -> Vec<Family>
-where
-    N: Iterator<Item = (&'a str, u64, &'a str)>,
-{
-    let rows: Vec<(String, Vec<u64>)> = rows
-        .map(|(label, counters)| (label, counters.map(|(_, value, _)| value).collect()))
-        .collect();
-    let family = |(index, (name, _, help)): (usize, (&str, u64, &str))| {
-        let kind = if GAUGES.contains(&name) { Kind::Gauge } else { Kind::Counter };
+    names: [Counted; N],
+    rows: impl Iterator<Item = (String, [Counted; N])>,
+) -> Vec<Family> {
+    let rows: Vec<(String, [Counted; N])> = rows.collect();
+    let family = |(index, counted): (usize, Counted)| {
+        let Counted { name, is_gauge, meaning: help, .. } = counted;
+        let kind = if is_gauge { Kind::Gauge } else { Kind::Counter };
         let new =
             |name: &str, help: &str| Family::new(kind, &format!("{prefix}_{name}"), help, labels);
-        let samples = rows.iter().map(|(label, values)| ([label.clone()], values[index]));
+        let samples = rows.iter().map(|(label, values)| ([label.clone()], values[index].value));
         match name {
             "srtt_us" => {
                 new("srtt", "Smoothed round-trip time, as the thread that measured last sees it.")
@@ -165,21 +146,10 @@ where
             _ => new(name, help).of(samples.map(|(label, value)| (label, Value::Count(value)))),
         }
     };
-    names.enumerate().map(family).collect()
+    names.into_iter().enumerate().map(family).collect()
 }
 
 fn ports(report: &Report) -> Vec<Family> {
-    let names = [
-        ("rx_frames", "Frames received."),
-        ("rx_bytes", "Bytes received."),
-        ("rx_missed", "Frames the port lost because no queue had room for them."),
-        ("rx_errors", "Frames received damaged."),
-        ("rx_no_buffer", "Frames lost because the pool had no buffer."),
-        ("tx_frames", "Frames sent."),
-        ("tx_bytes", "Bytes sent."),
-        ("tx_errors", "Frames the port could not send."),
-        ("link_changes", "How often the port's link went up or down."),
-    ];
     let each = |value: &dyn Fn(&crate::control::report::PortReport) -> u64| {
         let samples = report.ports.iter();
         let samples = samples.map(|port| ([port.name.clone()], Value::Count(value(port))));
@@ -201,7 +171,9 @@ fn ports(report: &Report) -> Vec<Family> {
         )
         .of(each(&|port| u64::from(port.removed))),
     ];
-    for (name, help) in names {
+    let names = PortStats::default().named().map(|one| (one.name, one.meaning));
+    let links = ("link_changes", "How often the port's link went up or down.");
+    for (name, help) in names.into_iter().chain([links]) {
         let value =
             |port: &crate::control::report::PortReport| port.stats.get(name).copied().unwrap_or(0);
         let family = match name.strip_suffix("_bytes") {

@@ -1,11 +1,12 @@
-//! Metrics for monitoring: the report as OpenMetrics text, over HTTP.
+//! Metrics for monitoring: the report as OpenMetrics text, or as Prometheus's older one, over HTTP.
 //!
-//! [`families`] says what is exported and under which name, [`encode`](mod@encode) writes it down,
+//! [`families`] says what is exported and under which name, [`encode`](mod@encode) and [`plain`] write it down,
 //! [`server`] serves it from a thread of its own. docs/counters.md lists every name; a test compares.
 
 pub mod encode;
 pub mod families;
 pub mod family;
+pub mod plain;
 pub mod server;
 
 #[cfg(test)]
@@ -172,7 +173,7 @@ mod tests {
         let mut names = BTreeSet::new();
         fields(&serde_json::to_value(report).unwrap(), &mut names);
         let tally = crate::counters::Tally::default();
-        names.extend(tally.named().iter().map(|(name, _, _)| (*name).to_owned()));
+        names.extend(tally.named().map(|one| one.name.to_owned()));
         assert!(names.len() > 80, "{names:?}");
         let missing: Vec<_> =
             names.iter().filter(|name| !DOCUMENT.contains(&format!("`{name}`"))).collect();

@@ -3,6 +3,7 @@
 //! It holds nothing of the engine: reports come over a channel, so it may end whenever it likes.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CONTENT_TYPE};
+use hyper::header::{ACCEPT, ALLOW, CONTENT_TYPE, VARY};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -20,7 +21,8 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-use super::encode;
+use super::plain::wants_openmetrics;
+use super::{encode, plain};
 use crate::admission::{Bounds, ConnectionSnapshot, Gate, Pass, peer_of};
 use crate::control::report::Report;
 use crate::service::Service;
@@ -73,6 +75,8 @@ pub struct MetricsServer {
     service: Service,
 }
 
+/// How a report becomes text.
+type Encode = fn(&Report) -> Result<String, fmt::Error>;
 /// The way to ask the main thread for a report.
 type Ask = mpsc::Sender<oneshot::Sender<Arc<Report>>>;
 
@@ -184,9 +188,15 @@ async fn respond(
     } else if request.uri().path() != "/metrics" {
         response.status(StatusCode::NOT_FOUND).body(text("pmdns: the metrics are at /metrics\n"))
     } else {
-        match timeout(REPORT_PATIENCE, report(ask)).await.ok().flatten() {
+        let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
+        let (kind, encode): (_, Encode) = match wants_openmetrics(accept.unwrap_or_default()) {
+            true => (encode::CONTENT_TYPE, encode::encode),
+            false => (plain::CONTENT_TYPE, plain::encode),
+        };
+        match timeout(REPORT_PATIENCE, report(ask, encode)).await.ok().flatten() {
             Some(metrics) => response
-                .header(CONTENT_TYPE, encode::CONTENT_TYPE)
+                .header(CONTENT_TYPE, kind)
+                .header(VARY, "Accept")
                 .body(Full::new(Bytes::from(metrics))),
             None => {
                 let response = response.status(StatusCode::SERVICE_UNAVAILABLE);
@@ -199,13 +209,51 @@ async fn respond(
 }
 
 /// The report as text; `None` if the main thread gives none any more.
-async fn report(ask: Ask) -> Option<String> {
+async fn report(ask: Ask, encode: Encode) -> Option<String> {
     let (give, given) = oneshot::channel();
     ask.send(give).await.ok()?;
     let report = given.await.ok()?;
-    encode::encode(&report).ok()
+    encode(&report).ok()
 }
 
 fn text(text: &'static str) -> Full<Bytes> {
     Full::new(Bytes::from_static(text.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+
+    use super::*;
+    use crate::control::fixture;
+
+    #[test]
+    fn d15_who_asks_decides_on_the_format() {
+        let listener = MetricsListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.address().unwrap();
+        let mut server = listener.serve(None).unwrap();
+        for (accept, kind, end) in [
+            ("text/plain", plain::CONTENT_TYPE, "\n"),
+            ("application/openmetrics-text", encode::CONTENT_TYPE, "\n# EOF\n"),
+        ] {
+            let asking = std::thread::spawn(move || {
+                let mut stream = std::net::TcpStream::connect(address).unwrap();
+                let request =
+                    format!("GET /metrics HTTP/1.1\r\nHost: a\r\nAccept: {accept}\r\n\r\n");
+                stream.write_all(request.as_bytes()).unwrap();
+                let mut response = String::new();
+                stream.read_to_string(&mut response).unwrap();
+                response
+            });
+            while !asking.is_finished() {
+                server.answer(|| fixture::reports().1);
+                std::thread::yield_now();
+            }
+            let response = asking.join().unwrap();
+            assert!(response.contains(&format!("content-type: {kind}\r\n")), "{response}");
+            assert!(
+                response.ends_with(end) && response.contains("\npmdns_cache_hits_total 1960000\n")
+            );
+        }
+    }
 }

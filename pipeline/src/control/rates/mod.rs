@@ -5,7 +5,7 @@ mod span;
 use span::Span;
 
 use crate::control::distribution::Times;
-use crate::control::report::Report;
+use crate::control::report::{Report, WorkerReport};
 use crate::occupancy::Occupancy;
 
 /// Everything that changed from one report to a later one.
@@ -21,7 +21,9 @@ pub struct Rates {
     pub dropped: f64,
     /// Queries found in the cache in a second.
     pub hits: f64,
-    /// Queries not found there in a second.
+    /// Queries in a second that a rule answered: local data, blocked names.
+    pub local: f64,
+    /// Queries in a second that upstreams are asked for.
     pub misses: f64,
     /// The data cores.
     pub cores: Vec<CoreLoad>,
@@ -141,11 +143,12 @@ impl Rates {
         let span = Span { earlier, later, ticks, seconds: later.duration_of(ticks).as_secs_f64() };
         Self {
             seconds: span.seconds,
-            received: span.rate(|report| report.totals.received),
-            transmitted: span.rate(|report| report.totals.transmitted),
-            dropped: span.rate(|report| report.totals.dropped),
-            hits: span.rate(|report| report.exits("lookup", "encode")),
-            misses: span.rate(|report| report.exits("policy", "slow_path")),
+            received: span.rate(|core| core.passed(|link| link.contains(":rx"))),
+            transmitted: span.rate(|core| core.passed(|link| link.contains(":tx"))),
+            dropped: span.rate(WorkerReport::dropped),
+            hits: span.rate(|core| core.exits("lookup", "encode")),
+            local: span.rate(|core| core.exits("policy", "encode")),
+            misses: span.rate(|core| core.exits("policy", "slow_path")),
             cores: span.cores(),
             stages: span.stages(),
             rings: span.rings(),
@@ -156,10 +159,11 @@ impl Rates {
         }
     }
 
-    /// The share of queries found in the cache, of those looked for.
+    /// The share of queries answered here, by the cache or a rule, of all that were answered or asked upstream.
     pub fn hit_ratio(&self) -> Option<f64> {
-        let asked = self.hits + self.misses;
-        (asked > 0.0).then(|| self.hits / asked)
+        let here = self.hits + self.local;
+        let all = here + self.misses;
+        (all > 0.0).then(|| here / all)
     }
 }
 
@@ -179,7 +183,7 @@ mod tests {
         assert!(close(rates.seconds, 2.0));
         assert!(close(rates.received, 500_000.0), "{}", rates.received);
         assert!(close(rates.hit_ratio().unwrap(), 0.98));
-        let parse = &rates.stages[0];
+        let parse = &rates.stages[1];
         assert!(
             close(parse.ticks_per_packet, 40.0) && close(parse.packets_per_batch, 25.0),
             "{parse:?}"
@@ -189,6 +193,61 @@ mod tests {
         assert_eq!(rates.drops[0].reason, "acl_drop", "what grows comes first");
         assert_eq!(rates.upstreams[0].address, "192.0.2.54:53", "whom we ask most comes first");
         assert_eq!(rates.latency[0].1.count, 980_000);
+    }
+
+    #[test]
+    fn d04_the_drivers_work_is_charged_to_no_stage() {
+        let (earlier, later) = fixture::reports();
+        let stages = Rates::between(&earlier, &later).stages;
+        let costs: Vec<_> =
+            stages.iter().map(|one| (one.stage, one.ticks_per_packet.round())).collect();
+        assert_eq!(costs[..2], [("receive", 25.0), ("parse", 40.0)]);
+        assert_eq!(costs[costs.len() - 2..], [("encode", 55.0), ("transmit", 35.0)]);
+    }
+
+    /// Counters of a constant rate, published every 10 ms and looked at every 200, are a constant rate.
+    #[test]
+    fn d14_what_is_constant_has_no_spikes() {
+        let (earlier, later) = fixture::reports();
+        let per_tick = 1_000_000.0 / later.ticks_per_second as f64;
+        let at = |look: u64, published: u64| {
+            let mut report = earlier.clone();
+            report.uptime_ticks = look;
+            for worker in &mut report.workers {
+                worker.counters.insert("published_ticks".to_owned(), published);
+                let packets = (published as f64 * per_tick) as u64;
+                worker.counters.insert("busy_ticks".to_owned(), published / 2);
+                for link in &mut worker.links {
+                    link.passed = packets;
+                }
+            }
+            report
+        };
+        let ms = later.ticks_per_second / 1000;
+        // The second look comes just before a publishing, the third just after one.
+        let looks = [at(1000 * ms, 999 * ms), at(1200 * ms, 1190 * ms), at(1400 * ms, 1399 * ms)];
+        for pair in looks.windows(2) {
+            let rates = Rates::between(&pair[0], &pair[1]);
+            assert!((rates.received - 1e6).abs() < 100.0, "{}", rates.received);
+            assert!((rates.cores[0].busy - 0.5).abs() < 1e-3, "{}", rates.cores[0].busy);
+        }
+    }
+
+    #[test]
+    fn d17_answers_of_rules_are_hits_of_their_own_kind() {
+        let (_, mut later) = fixture::reports();
+        for worker in &mut later.workers {
+            worker.stages.retain(|stage, _| stage == "policy");
+            for stage in worker.stages.values_mut() {
+                stage.exits = [("encode".to_owned(), 500)].into();
+            }
+        }
+        later.latency = Default::default();
+        later.latency.local.count = 500;
+        let rates = Rates::between(&Report::default(), &later);
+        assert!(rates.local > 0.0 && close(rates.hit_ratio().unwrap(), 1.0));
+        let kinds: Vec<&str> = rates.latency.iter().map(|(kind, _)| *kind).collect();
+        assert_eq!(kinds, ["hit", "miss", "local", "other"]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Two reports and the time between them, and how rates are made of them.
 
+use pmdns_nics::counters::Counted;
 use std::cmp::Reverse;
 
 use super::{CoreLoad, DropRate, PortRate, RingLoad, StageRate, UpstreamRate};
@@ -10,6 +11,9 @@ use crate::slowpath::UpstreamSnapshot;
 /// A stage and what it has done.
 type NamedStage = (&'static str, StageReport);
 
+/// A core that was not there.
+static NOBODY: &WorkerReport = &WorkerReport::none();
+
 /// Two reports and the time between them.
 pub(super) struct Span<'r> {
     pub(super) earlier: &'r Report,
@@ -19,9 +23,29 @@ pub(super) struct Span<'r> {
 }
 
 impl Span<'_> {
-    /// How much a counter grew in a second.
-    pub(super) fn rate(&self, counter: impl Fn(&Report) -> u64) -> f64 {
-        self.per_second(counter(self.earlier), counter(self.later))
+    /// How much a counter of the data cores grew in a second, over all of them. Each publishes in its own time, and its
+    /// counters grew from one publishing to another, not from look to look.
+    pub(super) fn rate(&self, counter: impl Fn(&WorkerReport) -> u64) -> f64 {
+        let grown = self.workers().map(|(earlier, later)| {
+            let grown = counter(later).saturating_sub(counter(earlier));
+            let ticks = self.ticks_between(earlier, later);
+            if ticks == 0 { 0.0 } else { grown as f64 / self.later.seconds_of(ticks) }
+        });
+        grown.sum()
+    }
+
+    /// The data cores, as they were and as they are.
+    fn workers(&self) -> impl Iterator<Item = (&WorkerReport, &WorkerReport)> {
+        let later = self.later.workers.iter().enumerate();
+        later.map(|(index, later)| (self.earlier.workers.get(index).unwrap_or(NOBODY), later))
+    }
+
+    /// Ticks from one publishing of a core to another; an instance that does not tell published when it was asked.
+    fn ticks_between(&self, earlier: &WorkerReport, later: &WorkerReport) -> u64 {
+        match later.counter("published_ticks") {
+            0 => self.ticks,
+            ticks => ticks.saturating_sub(earlier.counter("published_ticks")),
+        }
     }
 
     fn per_second(&self, earlier: u64, later: u64) -> f64 {
@@ -29,18 +53,17 @@ impl Span<'_> {
     }
 
     pub(super) fn cores(&self) -> Vec<CoreLoad> {
-        let nobody = WorkerReport::default();
-        let load = |(index, later): (usize, &WorkerReport)| {
-            let earlier = self.earlier.workers.get(index).unwrap_or(&nobody);
+        let load = |(earlier, later): (&WorkerReport, &WorkerReport)| {
+            let between = self.ticks_between(earlier, later).max(1);
             let share = |name| {
                 let ticks = later.counter(name).saturating_sub(earlier.counter(name));
-                ticks as f64 / self.ticks as f64
+                ticks as f64 / between as f64
             };
-            // Counters are some milliseconds old when they are read, so shares of a short time may add up to
-            // more than all of it.
+            // What a core is at when it publishes is counted at the next time.
             let busy = share("busy_ticks").min(1.0);
             let housekeeping = share("housekeeping_ticks").min(1.0 - busy);
-            let packets = self.per_second(taken_by(earlier), taken_by(later));
+            let taken = taken_by(later).saturating_sub(taken_by(earlier));
+            let packets = taken as f64 / self.later.seconds_of(between);
             CoreLoad {
                 core: later.core,
                 busy,
@@ -49,7 +72,7 @@ impl Span<'_> {
                 packets,
             }
         };
-        self.later.workers.iter().enumerate().map(load).collect()
+        self.workers().map(load).collect()
     }
 
     pub(super) fn stages(&self) -> Vec<StageRate> {
@@ -60,7 +83,7 @@ impl Span<'_> {
             let batches = later.batches.saturating_sub(earlier.batches) as f64;
             StageRate {
                 stage,
-                packets: packets / self.seconds,
+                packets: self.rate(|core| core.stages.get(stage).map_or(0, |stage| stage.packets)),
                 ticks_per_packet: if packets > 0.0 { ticks / packets } else { 0.0 },
                 packets_per_batch: if batches > 0.0 { packets / batches } else { 0.0 },
             }
@@ -155,11 +178,7 @@ impl Span<'_> {
 
 /// Packets that a core has taken from queues and rings.
 fn taken_by(worker: &WorkerReport) -> u64 {
-    let inlets = worker
-        .links
-        .iter()
-        .filter(|link| link.link.contains(":rx") || link.link.starts_with("ring from"));
-    inlets.map(|link| link.passed).sum()
+    worker.passed(|link| link.contains(":rx") || link.starts_with("ring from"))
 }
 
 /// Everything that was dropped, by reason: by the stages, and by what was full.
@@ -174,10 +193,10 @@ fn all_drops(report: &Report) -> Named {
         *drops.entry("share of miss ring".to_owned()).or_default() += worker.counter("miss_share");
     }
     for thread in &report.slow_path {
-        for (name, count, _) in thread.named() {
+        for Counted { name, value, .. } in thread.named() {
             if let Some(reason) = name.strip_prefix("shed_") {
                 *drops.entry(format!("slow path: {}", reason.replace('_', " "))).or_default() +=
-                    count;
+                    value;
             }
         }
     }

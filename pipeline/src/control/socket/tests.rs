@@ -100,7 +100,7 @@ fn whoever_says_nothing_asks_for_the_report_and_no_request_is_endless() {
     let mut garbled = served.connect();
     garbled.write_all(b"\xff\xfe\nrest").unwrap();
     assert!(read(garbled).contains("no request `\u{fffd}\u{fffd}`"));
-    assert_eq!(served.end().0, ["Stats", "Errand(Dump(\"/tmp\"))"]);
+    assert_eq!(served.end().0, ["Stats", "CacheJob(Dump(\"/tmp\"))"]);
 }
 
 #[test]

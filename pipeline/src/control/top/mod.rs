@@ -1,6 +1,8 @@
 //! `pmdns top`: a running instance on a terminal, second by second.
 
+mod panel;
 mod screen;
+mod text;
 
 use std::io::{self, IsTerminal as _, Write};
 use std::path::Path;
@@ -16,8 +18,10 @@ use super::rates::Rates;
 use super::report::Report;
 use super::socket::{ANSWER_PATIENCE, SocketError, ask};
 pub use screen::Screen;
-pub(super) use screen::{amount, percent, time};
+pub(super) use text::{amount, percent, time};
 
+/// What is said while nothing else is.
+const HELP: &str = "q quits, space pauses";
 /// Columns of the frame that `--once` prints.
 const ONCE_WIDTH: u16 = 140;
 /// The shortest and the longest time between two looks.
@@ -54,7 +58,7 @@ pub fn print_once(socket: &Path, interval: Duration, out: &mut impl Write) -> Re
     let earlier = read(socket)?;
     std::thread::sleep(interval);
     let screen = Screen::between(&earlier, &read(socket)?);
-    let mut buffer = Buffer::empty(Rect::new(0, 0, ONCE_WIDTH, screen.height()));
+    let mut buffer = Buffer::empty(Rect::new(0, 0, ONCE_WIDTH, screen.height(ONCE_WIDTH)));
     screen.render(buffer.area, &mut buffer);
     for line in buffer.content().chunks(usize::from(ONCE_WIDTH)) {
         let text: String = line.iter().map(|cell| cell.symbol()).collect();
@@ -84,6 +88,7 @@ fn show(
 ) -> Result<(), TopError> {
     // Until there are two reports, the mean since the start.
     let mut screen = Screen::between(&Report::default(), &first);
+    screen.note(HELP, false);
     let mut last = first;
     let (mut next, mut paused) = (Instant::now() + interval, false);
     loop {
@@ -93,7 +98,7 @@ fn show(
                 Event::Key(key) if ends(key) => return Ok(()),
                 Event::Key(key) if is_press(key, KeyCode::Char(' ')) => {
                     paused = !paused;
-                    screen.note(if paused { Some("paused".to_owned()) } else { None });
+                    screen.note(if paused { "paused" } else { HELP }, paused);
                 }
                 // Anything else may have changed the size: draw again.
                 _ => {}
@@ -110,9 +115,10 @@ fn show(
         match read(socket) {
             Ok(report) => {
                 screen = Screen::between(&last, &report);
+                screen.note(HELP, false);
                 last = report;
             }
-            Err(error) => screen.note(Some(error.to_string())),
+            Err(error) => screen.note(error.to_string(), true),
         }
     }
 }

@@ -1,25 +1,22 @@
 //! What `pmdns top` draws: text, bars and numbers, from rates alone.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Color, Style, Stylize as _};
-use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Cell, Paragraph, Row, Table, Widget};
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Style};
+use ratatui::widgets::Widget;
 
+use super::panel::{Cell, Column, Panel};
+use super::text::{bits, per_second, percent, time, uptime};
 use crate::control::distribution::Times;
 use crate::control::rates::{Rates, RingLoad};
 use crate::control::report::Report;
 
 /// Rows of drops and of upstreams at most; the longest lists are the least interesting.
 const MAX_ROWS: usize = 12;
-/// Columns of a bar.
-const BAR: usize = 16;
-/// Columns of a ring's bar.
-const RING_BAR: usize = 10;
-/// Rows above the tables.
-const HEAD_ROWS: u16 = 3;
-/// A table's border and heading.
-const FRAME_ROWS: usize = 3;
+/// Columns between two tables that stand side by side.
+const GAP: usize = 2;
+/// Rows of the lowest table: title, headings, a row.
+const LEAST_HEIGHT: usize = 3;
 
 /// One frame.
 #[derive(Debug)]
@@ -28,7 +25,8 @@ pub struct Screen {
     uptime_seconds: u64,
     frames: String,
     rates: Rates,
-    note: Option<String>,
+    /// What stands behind the title, and whether it is urgent.
+    note: (String, bool),
 }
 
 impl Screen {
@@ -39,216 +37,251 @@ impl Screen {
             uptime_seconds: report.uptime_seconds,
             frames,
             rates,
-            note: None,
+            note: (String::new(), false),
         }
     }
 
-    /// Says something beside the title, or nothing more.
-    pub(super) fn note(&mut self, note: Option<String>) {
-        self.note = note;
+    /// Says something behind the title.
+    pub(super) fn note(&mut self, text: impl Into<String>, is_urgent: bool) {
+        self.note = (text.into(), is_urgent);
     }
 
-    /// Rows that show everything.
-    pub fn height(&self) -> u16 {
-        HEAD_ROWS + self.heights().iter().sum::<u16>()
+    /// Rows that show everything in so many columns.
+    pub fn height(&self, width: u16) -> u16 {
+        let width = usize::from(width);
+        let tables: usize = self.bands(width).iter().map(Band::height).sum();
+        (self.head(width).len() + tables) as u16
     }
 
-    /// Rows of the three pairs of tables.
-    fn heights(&self) -> [u16; 3] {
+    /// The lines above the tables, none longer than `width`.
+    fn head(&self, width: usize) -> Vec<(String, Style)> {
         let rates = &self.rates;
-        let pair = |left: usize, right: usize| (left.max(right).max(1) + FRAME_ROWS) as u16;
-        [
-            pair(rates.cores.len(), rates.stages.len()),
-            pair(rates.rings.len(), rates.ports.len()),
-            pair(rates.drops.len().min(MAX_ROWS), rates.upstreams.len().min(MAX_ROWS)),
-        ]
-    }
-
-    fn head(&self) -> Vec<Line<'_>> {
-        let rates = &self.rates;
-        let mut title = vec![
-            format!("pmdns {}", self.version).bold(),
-            Span::raw(format!("  up {}", uptime(self.uptime_seconds))),
-            Span::raw(format!("  frames in use {}", self.frames)),
+        let title = [
+            format!("pmdns {}", self.version),
+            format!("up {}", uptime(self.uptime_seconds)),
+            format!("frames in use {}", self.frames),
         ];
-        match &self.note {
-            Some(note) => title.push(format!("  {note}").bold().red()),
-            None => title.push("  q quits, space pauses".dim()),
-        }
-        let hit_ratio = rates.hit_ratio().map_or_else(|| "-".to_owned(), percent);
-        let traffic = format!(
-            "received {}/s  transmitted {}/s  dropped {}/s  hits {}/s  misses {}/s  hit ratio {hit_ratio}",
-            amount(rates.received),
-            amount(rates.transmitted),
-            amount(rates.dropped),
-            amount(rates.hits),
-            amount(rates.misses),
-        );
-        let latency: Vec<String> =
+        let mut traffic = vec![
+            format!("received {}", per_second(rates.received)),
+            format!("transmitted {}", per_second(rates.transmitted)),
+            format!("dropped {}", per_second(rates.dropped)),
+            format!("hits {}", per_second(rates.hits)),
+            format!("local {}", per_second(rates.local)),
+            format!("misses {}", per_second(rates.misses)),
+        ];
+        traffic.extend(rates.hit_ratio().map(|ratio| format!("hit ratio {}", percent(ratio))));
+        let mut latency: Vec<String> =
             rates.latency.iter().filter(|(_, times)| times.count > 0).map(latency).collect();
-        vec![Line::from(title), traffic.into(), latency.join("   ").into()]
+        if !latency.is_empty() {
+            latency.insert(0, "latency p50/p99/p99.9:".to_owned());
+        }
+        let (note, is_urgent) = &self.note;
+        let notes: Vec<String> =
+            note.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect();
+        let note_style =
+            if *is_urgent { Style::new().bold().fg(Color::Red) } else { Style::new().dim() };
+        let plain = |lines: Vec<String>| lines.into_iter().map(|line| (line, Style::new()));
+        let mut lines: Vec<_> =
+            flow(&title, "  ", width).into_iter().map(|line| (line, Style::new().bold())).collect();
+        lines.extend(flow(&notes, " ", width).into_iter().map(|line| (line, note_style)));
+        lines.extend(plain(flow(&traffic, "  ", width)));
+        lines.extend(plain(flow(&latency, "  ", width)));
+        lines
     }
 
-    fn cores(&self) -> Table<'_> {
-        let rows = self.rates.cores.iter().map(|core| {
-            Row::new([
-                core.core.to_string().into(),
-                bar(core.busy, BAR, Color::Green),
-                number(percent(core.busy)),
-                number(percent(core.housekeeping)),
-                number(percent(core.idle)),
-                number(per_second(core.packets)),
-            ])
-        });
-        let widths = [4, BAR, 7, 7, 7, 10].map(|width| Constraint::Length(width as u16));
-        table("cores", ["core", "", ">busy", ">housek.", ">idle", ">packets"], rows, widths)
+    /// The tables, those that belong together side by side if there is room for both.
+    fn bands(&self, width: usize) -> Vec<Band> {
+        let pairs = [
+            (self.cores(), self.stages()),
+            (self.rings(), self.ports()),
+            (self.drops(), self.upstreams()),
+        ];
+        pairs.into_iter().flat_map(|(left, right)| Band::of(left, right, width)).collect()
     }
 
-    fn stages(&self) -> Table<'_> {
-        let stages = &self.rates.stages;
-        let most = stages.iter().map(|stage| stage.ticks_per_packet).fold(1.0, f64::max);
-        let rows = stages.iter().map(move |stage| {
-            Row::new([
-                stage.stage.into(),
-                bar(stage.ticks_per_packet / most, BAR, Color::Cyan),
-                number(format!("{:.1}", stage.ticks_per_packet)),
-                number(per_second(stage.packets)),
-                number(format!("{:.1}", stage.packets_per_batch)),
-            ])
-        });
-        let widths = [9, BAR, 9, 10, 5].map(|width| Constraint::Length(width as u16));
-        table(
-            "stages: cycles per packet",
-            ["stage", "", ">cycles", ">packets", ">batch"],
-            rows,
-            widths,
-        )
+    fn cores(&self) -> Panel {
+        let cores = || self.rates.cores.iter();
+        let columns = vec![
+            Column::numbers("core", cores().map(|core| core.core.to_string())),
+            Column::bars(cores().map(|core| core.busy), Color::Green),
+            Column::numbers("busy", cores().map(|core| percent(core.busy))),
+            Column::numbers("housek.", cores().map(|core| percent(core.housekeeping))).rank(2),
+            Column::numbers("idle", cores().map(|core| percent(core.idle))).rank(1),
+            Column::numbers("packets", cores().map(|core| per_second(core.packets))),
+        ];
+        Panel::new("cores", columns)
     }
 
-    fn rings(&self) -> Table<'_> {
-        let rows = self.rates.rings.iter().map(|ring| {
-            Row::new([
-                ring.ends.clone().into(),
-                ring.carries.clone().into(),
-                bar(fill(ring), RING_BAR, Color::Yellow),
-                number(format!("{:.0}", ring.occupancy.mean())),
-                number(ring.occupancy.max.to_string()),
-                alarm(per_second(ring.refused), ring.refused),
-            ])
-        });
-        let widths = [20, 7, RING_BAR, 5, 5, 8].map(|width| Constraint::Length(width as u16));
-        table("rings", ["from, to", "carries", "", ">mean", ">max", ">refused"], rows, widths)
+    fn stages(&self) -> Panel {
+        let stages = || self.rates.stages.iter();
+        let most = stages().map(|stage| stage.ticks_per_packet).fold(1.0, f64::max);
+        let columns = vec![
+            Column::texts("stage", stages().map(|stage| stage.stage.to_owned())),
+            Column::bars(stages().map(|stage| stage.ticks_per_packet / most), Color::Cyan),
+            Column::numbers(
+                "cycles",
+                stages().map(|stage| format!("{:.1}", stage.ticks_per_packet)),
+            ),
+            Column::numbers("packets", stages().map(|stage| per_second(stage.packets))),
+            Column::numbers(
+                "batch",
+                stages().map(|stage| format!("{:.1}", stage.packets_per_batch)),
+            )
+            .rank(1),
+        ];
+        Panel::new("stages: cycles per packet", columns)
     }
 
-    fn ports(&self) -> Table<'_> {
-        let rows = self.rates.ports.iter().map(|port| {
-            Row::new([
-                port.port.clone().into(),
-                alarm(if port.link_up { "up" } else { "down" }.into(), f64::from(!port.link_up)),
-                number(per_second(port.rx_frames)),
-                number(bits(port.rx_bits)),
-                number(per_second(port.tx_frames)),
-                number(bits(port.tx_bits)),
-                alarm(per_second(port.lost), port.lost),
-            ])
-        });
-        let widths = [8, 4, 9, 11, 9, 11, 8].map(Constraint::Length);
-        table("ports", ["port", "link", ">rx", "", ">tx", "", ">lost"], rows, widths)
+    fn rings(&self) -> Panel {
+        let rings = || self.rates.rings.iter();
+        let columns = vec![
+            Column::texts("from, to", rings().map(|ring| ring.ends.clone())),
+            Column::texts("carries", rings().map(|ring| ring.carries.clone())).rank(1),
+            Column::bars(rings().map(fill), Color::Yellow),
+            Column::numbers("mean", rings().map(|ring| format!("{:.0}", ring.occupancy.mean()))),
+            Column::numbers("max", rings().map(|ring| ring.occupancy.max.to_string())).rank(2),
+            Column::numbers("of", rings().map(|ring| ring.capacity.to_string())).rank(3),
+            Column::numbers(
+                "refused",
+                rings().map(|ring| Cell::alarm(per_second(ring.refused), ring.refused)),
+            ),
+        ];
+        Panel::new("rings", columns)
     }
 
-    fn drops(&self) -> Table<'_> {
-        let rows = self.rates.drops.iter().take(MAX_ROWS).map(|drop| {
-            Row::new([
-                drop.reason.clone().into(),
-                alarm(per_second(drop.rate), drop.rate),
-                number(drop.total.to_string()),
-            ])
-        });
-        let widths = [26, 10, 14].map(Constraint::Length);
-        table("drops", ["reason", ">now", ">since start"], rows, widths)
+    fn ports(&self) -> Panel {
+        let ports = || self.rates.ports.iter();
+        let link = |is_up: bool| {
+            Cell::alarm(if is_up { "up" } else { "down" }.to_owned(), f64::from(!is_up))
+        };
+        let columns = vec![
+            Column::texts("port", ports().map(|port| port.port.clone())),
+            Column::numbers("link", ports().map(|port| link(port.link_up))),
+            Column::numbers("rx", ports().map(|port| per_second(port.rx_frames))),
+            Column::numbers("rx bits", ports().map(|port| bits(port.rx_bits))).rank(1),
+            Column::numbers("tx", ports().map(|port| per_second(port.tx_frames))),
+            Column::numbers("tx bits", ports().map(|port| bits(port.tx_bits))).rank(1),
+            Column::numbers(
+                "lost",
+                ports().map(|port| Cell::alarm(per_second(port.lost), port.lost)),
+            ),
+        ];
+        Panel::new("ports", columns)
     }
 
-    fn upstreams(&self) -> Table<'_> {
-        let rows = self.rates.upstreams.iter().take(MAX_ROWS).map(|upstream| {
-            Row::new([
-                upstream.address.clone().into(),
-                number(per_second(upstream.queries)),
-                number(per_second(upstream.replies)),
-                alarm(per_second(upstream.failures), upstream.failures),
-                number(format!("{:.1} ms", upstream.srtt_ms)),
-                alarm(
-                    if upstream.rests { "rests" } else { "well" }.into(),
-                    f64::from(upstream.rests),
-                ),
-            ])
-        });
-        let widths = [21, 9, 9, 8, 9, 5].map(Constraint::Length);
-        let head = ["upstream", ">asked", ">replies", ">failed", ">RTT", ">state"];
-        table("upstreams", head, rows, widths)
+    fn drops(&self) -> Panel {
+        let drops = || self.rates.drops.iter().take(MAX_ROWS);
+        let columns = vec![
+            Column::texts("reason", drops().map(|drop| drop.reason.clone())),
+            Column::numbers(
+                "now",
+                drops().map(|drop| Cell::alarm(per_second(drop.rate), drop.rate)),
+            ),
+            Column::numbers("since start", drops().map(|drop| drop.total.to_string())).rank(1),
+        ];
+        Panel::new("drops", columns)
+    }
+
+    fn upstreams(&self) -> Panel {
+        let upstreams = || self.rates.upstreams.iter().take(MAX_ROWS);
+        let state = |rests: bool| {
+            Cell::alarm(if rests { "rests" } else { "well" }.to_owned(), f64::from(rests))
+        };
+        let columns = vec![
+            Column::texts("upstream", upstreams().map(|one| one.address.clone())),
+            Column::numbers("asked", upstreams().map(|one| per_second(one.queries))),
+            Column::numbers("replies", upstreams().map(|one| per_second(one.replies))).rank(2),
+            Column::numbers(
+                "failed",
+                upstreams().map(|one| Cell::alarm(per_second(one.failures), one.failures)),
+            ),
+            Column::numbers("RTT", upstreams().map(|one| format!("{:.1} ms", one.srtt_ms))).rank(1),
+            Column::numbers("state", upstreams().map(|one| state(one.rests))),
+        ];
+        Panel::new("upstreams", columns)
+    }
+}
+
+/// Tables that stand side by side: one, or two with the width of the first.
+enum Band {
+    One(Panel),
+    Two(Panel, Panel, usize),
+}
+
+impl Band {
+    fn of(left: Panel, right: Panel, width: usize) -> Vec<Self> {
+        let ((left_least, left_full), (right_least, right_full)) = (left.widths(), right.widths());
+        let Some(room) = width.checked_sub(left_least + right_least + GAP) else {
+            return vec![Self::One(left), Self::One(right)];
+        };
+        // What is beyond the least goes to those who can use it, and then to both.
+        let (left_more, right_more) =
+            (left_full - left_least.min(left_full), right_full - right_least.min(right_full));
+        let both = left_more + right_more;
+        let more = match room.checked_sub(both) {
+            Some(rest) => left_more + rest / 2,
+            None => room * left_more / both.max(1),
+        };
+        vec![Self::Two(left, right, left_least + more)]
+    }
+
+    fn height(&self) -> usize {
+        match self {
+            Self::One(panel) => panel.height(),
+            Self::Two(left, right, _) => left.height().max(right.height()),
+        }
+    }
+
+    fn draw(&self, area: Rect, buffer: &mut Buffer) {
+        match self {
+            Self::One(panel) => panel.draw(area, buffer),
+            Self::Two(left, right, width) => {
+                let width = (*width as u16).min(area.width);
+                let at = (width + GAP as u16).min(area.width);
+                left.draw(Rect { width, ..area }, buffer);
+                right.draw(Rect { x: area.x + at, width: area.width - at, ..area }, buffer);
+            }
+        }
     }
 }
 
 impl Widget for &Screen {
     fn render(self, area: Rect, buffer: &mut Buffer) {
-        let [first, second, third] = self.heights().map(Constraint::Length);
-        let rows = [Constraint::Length(HEAD_ROWS), first, second, third, Constraint::Fill(1)];
-        let [head, first, second, third, _] = Layout::vertical(rows).areas(area);
-        Paragraph::new(self.head()).render(head, buffer);
-        let pairs = [
-            (first, self.cores(), self.stages()),
-            (second, self.rings(), self.ports()),
-            (third, self.drops(), self.upstreams()),
-        ];
-        for (area, left, right) in pairs {
-            let halves =
-                Layout::horizontal([Constraint::Percentage(50), Constraint::Percentage(50)]);
-            let [left_area, right_area] = halves.areas(area);
-            Widget::render(left, left_area, buffer);
-            Widget::render(right, right_area, buffer);
+        let width = usize::from(area.width);
+        let (mut y, bottom) = (area.y, area.bottom());
+        for (line, style) in self.head(width) {
+            if y < bottom {
+                buffer.set_stringn(area.x, y, line, width, style);
+                y += 1;
+            }
+        }
+        let bands = self.bands(width);
+        // Each gets the least that shows something, and the first ones the rest.
+        let mut spare = usize::from(bottom - y).saturating_sub(bands.len() * LEAST_HEIGHT);
+        for band in bands {
+            let more = (band.height() - LEAST_HEIGHT).min(spare);
+            spare -= more;
+            let height = ((LEAST_HEIGHT + more) as u16).min(bottom - y);
+            band.draw(Rect { y, height, ..area }, buffer);
+            y += height;
         }
     }
 }
 
-/// A table in a frame. Headings that begin with `>` stand above numbers, on the right.
-fn table<'a, const N: usize>(
-    title: &'a str,
-    head: [&'a str; N],
-    rows: impl Iterator<Item = Row<'a>>,
-    widths: [Constraint; N],
-) -> Table<'a> {
-    let head = head.map(|text| match text.strip_prefix('>') {
-        Some(text) => number(text.to_owned()),
-        None => Cell::from(text),
-    });
-    let head = Row::new(head).style(Style::new().dim());
-    Table::new(rows, widths).header(head).block(Block::bordered().title(format!(" {title} ")))
-}
-
-/// A bar that fills this share of its columns, to an eighth of one.
-fn bar(share: f64, columns: usize, color: Color) -> Cell<'static> {
-    const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let eighths = (share.clamp(0.0, 1.0) * (columns * 8) as f64).round() as usize;
-    let text = format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8]);
-    Cell::from(text).style(Style::new().fg(color))
-}
-
-/// A text that stands out while `value` is not zero.
-fn alarm(text: String, value: f64) -> Cell<'static> {
-    let style = if value > 0.0 { Style::new().fg(Color::Red).bold() } else { Style::new() };
-    number(text).style(style)
-}
-
-/// A text on the right of its column.
-fn number(text: String) -> Cell<'static> {
-    Cell::from(Line::from(text).right_aligned())
-}
-
-fn per_second(rate: f64) -> String {
-    format!("{}/s", amount(rate))
-}
-
-fn bits(rate: f64) -> String {
-    format!("{}b/s", amount(rate))
+/// The parts one behind the other, in lines of at most `width`.
+fn flow(parts: &[String], between: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let length = |text: &str| text.chars().count();
+    for part in parts {
+        match lines.last_mut() {
+            Some(line) if length(line) + between.len() + length(part) <= width => {
+                line.push_str(between);
+                line.push_str(part);
+            }
+            _ => lines.push(part.clone()),
+        }
+    }
+    lines
 }
 
 /// How full a ring was on average.
@@ -256,105 +289,10 @@ fn fill(ring: &RingLoad) -> f64 {
     ring.occupancy.mean() / ring.capacity.max(1) as f64
 }
 
-fn latency((class, times): &(&str, Times)) -> String {
-    let [p50, p99, p999] = [times.p50_us, times.p99_us, times.p999_us].map(time);
-    format!("{class}: p50 {p50}, p99 {p99}, p99.9 {p999}")
-}
-
-/// Microseconds in the unit that suits them.
-pub(in crate::control) fn time(us: f64) -> String {
-    match us {
-        us if us < 1000.0 => format!("{us:.1} us"),
-        us if us < 1e6 => format!("{:.1} ms", us / 1e3),
-        us => format!("{:.1} s", us / 1e6),
-    }
-}
-
-/// A number with three or four digits and the prefix that suits it.
-pub(in crate::control) fn amount(value: f64) -> String {
-    match value {
-        value if value < 9.95 && value > 0.0 => format!("{value:.1}"),
-        value if value < 9999.5 => format!("{value:.0}"),
-        value if value < 9_999_500.0 => format!("{:.1} k", value / 1e3),
-        value if value < 9_999_500_000.0 => format!("{:.1} M", value / 1e6),
-        value => format!("{:.1} G", value / 1e9),
-    }
-}
-
-pub(in crate::control) fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
-}
-
-fn uptime(seconds: u64) -> String {
-    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
-    match days {
-        0 => format!("{hours}:{minutes:02}:{:02}", seconds % 60),
-        _ => format!("{days} d {hours}:{minutes:02}:{:02}", seconds % 60),
-    }
+fn latency((kind, times): &(&str, Times)) -> String {
+    let quantiles = [times.p50_us, times.p99_us, times.p999_us].map(time);
+    format!("{kind} {}", quantiles.join("/"))
 }
 
 #[cfg(test)]
-mod tests {
-    use ratatui::Terminal;
-    use ratatui::backend::TestBackend;
-
-    use super::*;
-    use crate::control::fixture;
-
-    /// The lines that a terminal of this size shows.
-    fn shown(screen: &Screen, width: u16, height: u16) -> Vec<String> {
-        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-        terminal.draw(|frame| frame.render_widget(screen, frame.area())).unwrap();
-        let buffer = terminal.backend().buffer();
-        let lines = buffer.content().chunks(usize::from(width));
-        lines.map(|line| line.iter().map(|cell| cell.symbol()).collect()).collect()
-    }
-
-    #[test]
-    fn everything_is_on_the_screen() {
-        let (earlier, later) = fixture::reports();
-        let screen = Screen::between(&earlier, &later);
-        let lines = shown(&screen, 140, screen.height());
-        let has = |parts: &[&str]| {
-            let found = lines.iter().any(|line| parts.iter().all(|part| line.contains(part)));
-            assert!(found, "no line with {parts:?} in\n{}", lines.join("\n"));
-        };
-        has(&["pmdns 1.2.3", "up 0:00:03", "frames in use 1100 of 8191"]);
-        has(&["received 500.0 k/s", "hit ratio 98.0 %"]);
-        has(&["hit: p50 1.5 us", "miss: p50 1.0 ms"]);
-        has(&["│1    █████████▋", "60.0 %", "1.0 %", "39.0 %", "500.0 k/s"]);
-        has(&["parse", "█████████▏", "40.0", "25.0"]);
-        has(&["lookup", "████████████████", "70.0"]);
-        has(&["core 1 → core 2", "packets", "█ ", "100", "edge", "up", "320.0 Mb/s"]);
-        has(&["acl_drop", "100/s", "300", "192.0.2.54:53", "10.0 k/s", "1.5 ms", "well"]);
-        for title in ["cores", "stages: cycles per packet", "rings", "ports", "drops", "upstreams"]
-        {
-            has(&[&format!(" {title} ")]);
-        }
-    }
-
-    #[test]
-    fn a_small_terminal_and_an_empty_report_are_no_harm() {
-        let (earlier, later) = fixture::reports();
-        for (width, height) in [(1, 1), (20, 5), (80, 24)] {
-            shown(&Screen::between(&earlier, &later), width, height);
-            shown(&Screen::between(&Report::default(), &Report::default()), width, height);
-        }
-    }
-
-    #[test]
-    fn a_note_takes_the_place_of_the_help() {
-        let (earlier, later) = fixture::reports();
-        let mut screen = Screen::between(&earlier, &later);
-        screen.note(Some("no running instance answers".to_owned()));
-        assert!(shown(&screen, 140, 3)[0].contains("no running instance answers"));
-    }
-
-    #[test]
-    fn numbers_are_short() {
-        let texts = [0.0, 0.5, 42.4, 9999.0, 10_000.0, 9.9e6, 1.2e7, 3e10].map(amount);
-        assert_eq!(texts, ["0", "0.5", "42", "9999", "10.0 k", "9900.0 k", "12.0 M", "30.0 G"]);
-        assert_eq!([12.34, 1234.0, 3.5e6].map(time), ["12.3 us", "1.2 ms", "3.5 s"]);
-        assert_eq!(uptime(90_061), "1 d 1:01:01");
-    }
-}
+mod tests;

@@ -21,7 +21,7 @@ pub(super) const MAX_MESSAGE: usize = 65_535;
 
 /// Why a query got no reply.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum QueryFailure {
     /// The server said no to this one; the connection stands.
     Refused(io::Error),
     /// The connection has ended, or nothing more is to be expected of it.
@@ -29,7 +29,7 @@ pub(super) enum Failure {
 }
 
 /// A connection.
-pub(super) struct Connection {
+pub(super) struct EncryptedConnection {
     spoken: Spoken,
     /// When a query was last sent.
     used: Cell<Instant>,
@@ -45,7 +45,7 @@ enum Spoken {
     Doq(Doq),
 }
 
-impl Connection {
+impl EncryptedConnection {
     /// Opens one to an address of the server.
     pub(super) async fn open(settings: &Settings, to: SocketAddr) -> io::Result<Self> {
         let spoken = match &settings.server.protocol {
@@ -61,7 +61,7 @@ impl Connection {
     }
 
     /// Sends a query, whose id is 0, and waits for its reply, whose id is 0 as well. Many may do so at once.
-    pub(super) async fn ask(&self, query: &[u8]) -> Result<Vec<u8>, Failure> {
+    pub(super) async fn ask(&self, query: &[u8]) -> Result<Vec<u8>, QueryFailure> {
         self.used.set(Instant::now());
         let reply = match &self.spoken {
             Spoken::Dot(dot) => dot.ask(query).await,

@@ -13,7 +13,7 @@ use pmdns_config::Host;
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-use super::connection::{Failure, MAX_MESSAGE};
+use super::connection::{MAX_MESSAGE, QueryFailure};
 use super::trust::Settings;
 
 /// What is sent and received (RFC 8484 section 6).
@@ -50,12 +50,12 @@ impl Doh {
     }
 
     /// Sends a query and waits for its reply. HTTP/2 says which belongs to which.
-    pub(super) async fn ask(&self, query: &[u8]) -> Result<Vec<u8>, Failure> {
+    pub(super) async fn ask(&self, query: &[u8]) -> Result<Vec<u8>, QueryFailure> {
         let mut request = Request::post(self.resource.clone())
             .header(CONTENT_TYPE, MEDIA_TYPE)
             .header(ACCEPT, MEDIA_TYPE)
             .body(Full::new(Bytes::copy_from_slice(query)))
-            .map_err(|error| Failure::Refused(io::Error::other(error)))?;
+            .map_err(|error| QueryFailure::Refused(io::Error::other(error)))?;
         *request.version_mut() = hyper::Version::HTTP_2;
         let response = self.sender.clone().send_request(request).await.map_err(failure)?;
         // A resolver that has no answer says so in DNS; any other status is about the request (section 4.2.1).
@@ -68,7 +68,7 @@ impl Doh {
         let body = Limited::new(response.into_body(), MAX_MESSAGE).collect().await;
         body.map(|body| body.to_bytes().to_vec()).map_err(|error| match self.is_open() {
             true => refused(error.to_string()),
-            false => Failure::Ended(io::Error::other(error)),
+            false => QueryFailure::Ended(io::Error::other(error)),
         })
     }
 
@@ -89,16 +89,16 @@ fn authority(host: &Host, port: u16) -> String {
 
 /// What an error says that came instead of a response. A stream that was reset is about its query alone, and says
 /// nothing about those on other streams (RFC 9113 section 5.4.2).
-fn failure(error: hyper::Error) -> Failure {
+fn failure(error: hyper::Error) -> QueryFailure {
     let cause = error.source().and_then(|cause| cause.downcast_ref::<h2::Error>());
     match cause.is_some_and(h2::Error::is_reset) {
-        true => Failure::Refused(io::Error::other(error)),
-        false => Failure::Ended(io::Error::other(error)),
+        true => QueryFailure::Refused(io::Error::other(error)),
+        false => QueryFailure::Ended(io::Error::other(error)),
     }
 }
 
-fn refused(why: String) -> Failure {
-    Failure::Refused(io::Error::other(why))
+fn refused(why: String) -> QueryFailure {
+    QueryFailure::Refused(io::Error::other(why))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use quinn::{
     VarInt,
 };
 
-use super::connection::{Failure, MAX_MESSAGE, source};
+use super::connection::{MAX_MESSAGE, QueryFailure, source};
 use super::trust::Settings;
 
 /// Bytes of the length before a message (section 4.2).
@@ -54,14 +54,14 @@ impl Doq {
     }
 
     /// Sends a query and waits for its reply. Its id is 0 on the wire (section 4.2.1).
-    pub(super) async fn ask(&self, query: &[u8]) -> Result<Vec<u8>, Failure> {
-        let ended = |error: ConnectionError| Failure::Ended(error.into());
+    pub(super) async fn ask(&self, query: &[u8]) -> Result<Vec<u8>, QueryFailure> {
+        let ended = |error: ConnectionError| QueryFailure::Ended(error.into());
         let (send, receive) = self.connection.open_bi().await.map_err(ended)?;
         let mut exchange = Exchange { send, receive, done: false };
         let reply = exchange.run(query).await;
         reply.map_err(|error| match self.connection.close_reason() {
-            Some(reason) => Failure::Ended(reason.into()),
-            None => Failure::Refused(error),
+            Some(reason) => QueryFailure::Ended(reason.into()),
+            None => QueryFailure::Refused(error),
         })
     }
 

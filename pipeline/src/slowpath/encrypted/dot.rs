@@ -17,7 +17,7 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_rustls::client::TlsStream;
 
-use super::connection::Failure;
+use super::connection::QueryFailure;
 
 /// Messages that wait to be written; whoever has one more waits with it.
 const QUEUE: usize = 64;
@@ -61,7 +61,7 @@ impl Dot {
     }
 
     /// Sends a query and waits for its reply.
-    pub(super) async fn ask(&self, query: &[u8]) -> Result<Vec<u8>, Failure> {
+    pub(super) async fn ask(&self, query: &[u8]) -> Result<Vec<u8>, QueryFailure> {
         let (sender, reply) = oneshot::channel();
         let Some(seat) = self.waiting.seat(sender) else { return Err(self.waiting.end()) };
         // RFC 7766 section 8: length and message in one write.
@@ -118,9 +118,11 @@ impl Waiting {
         self.seats.borrow_mut().clear();
     }
 
-    fn end(&self) -> Failure {
+    fn end(&self) -> QueryFailure {
         let why = self.ended.borrow().clone();
-        Failure::Ended(io::Error::other(why.unwrap_or_else(|| "the connection ended".to_owned())))
+        QueryFailure::Ended(io::Error::other(
+            why.unwrap_or_else(|| "the connection ended".to_owned()),
+        ))
     }
 }
 

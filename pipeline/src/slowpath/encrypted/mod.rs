@@ -8,7 +8,8 @@
 //! Encryption comes from libraries that are written for tokio, and the slow path's loop never waits. So each slow
 //! path thread with such upstreams has a second one, with a runtime: requests go there over one channel, and each
 //! comes back over another one as exactly one report, a time-out at the latest, and before that perhaps one that
-//! it is late. Both channels have room for all that may be under way, so nobody ever waits for room. docs/adr/0018-encrypted-upstreams.md says why.
+//! it is late. Both channels have room for all that may be under way, so nobody ever waits for room.
+//! docs/adr/0018-encrypted-upstreams.md says why.
 
 mod bootstrap;
 mod connection;

@@ -13,10 +13,10 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 use super::bootstrap;
-use super::connection::{Connection, Failure};
+use super::connection::{EncryptedConnection, QueryFailure};
 use super::trust::Settings;
+use pmdns_nics::counters::count;
 use pmdns_resolver::UpstreamCounters;
-use pmdns_resolver::counters::count;
 
 /// How long it may take to open a connection to one address.
 const OPEN_PATIENCE: Duration = Duration::from_secs(3);
@@ -43,7 +43,7 @@ enum State {
     /// One is being opened.
     Opening,
     /// There is one.
-    Open(Rc<Connection>),
+    Open(Rc<EncryptedConnection>),
     /// There is none, and until then none is opened.
     Failed(String, Instant),
 }
@@ -73,9 +73,9 @@ impl Peer {
                     self.pause.set(FIRST_PAUSE);
                     return Ok((reply, asked.elapsed()));
                 }
-                Err(Failure::Refused(error)) => return Err(error),
-                Err(Failure::Ended(_)) if connection.has_replied() => self.retire(&connection),
-                Err(Failure::Ended(error)) => {
+                Err(QueryFailure::Refused(error)) => return Err(error),
+                Err(QueryFailure::Ended(_)) if connection.has_replied() => self.retire(&connection),
+                Err(QueryFailure::Ended(error)) => {
                     if self.is_in_use(&connection) {
                         self.fail(&error);
                     }
@@ -111,7 +111,7 @@ impl Peer {
     }
 
     /// The connection, opened if need be.
-    async fn connection(self: &Rc<Self>) -> io::Result<Rc<Connection>> {
+    async fn connection(self: &Rc<Self>) -> io::Result<Rc<EncryptedConnection>> {
         let mut state = self.state.subscribe();
         loop {
             let opening = match &*state.borrow_and_update() {
@@ -149,12 +149,13 @@ impl Peer {
     }
 
     /// Connects to the first of its addresses where that works.
-    async fn connect(&self) -> io::Result<Connection> {
+    async fn connect(&self) -> io::Result<EncryptedConnection> {
         let mut last = None;
         for address in self.addresses().await? {
             let verified = self.settings.verified.load(Ordering::Relaxed);
             let address = SocketAddr::new(address, self.settings.server.port);
-            let opened = timeout(OPEN_PATIENCE, Connection::open(&self.settings, address)).await;
+            let opened =
+                timeout(OPEN_PATIENCE, EncryptedConnection::open(&self.settings, address)).await;
             match opened.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
                 Ok(connection) => {
                     count(&self.counters().connections);
@@ -196,7 +197,7 @@ impl Peer {
     }
 
     /// Gives later queries another connection. Those on this one may still get their replies.
-    fn retire(&self, connection: &Rc<Connection>) {
+    fn retire(&self, connection: &Rc<EncryptedConnection>) {
         if self.is_in_use(connection) {
             self.state.send_replace(State::Closed);
         }
@@ -210,7 +211,7 @@ impl Peer {
     }
 
     /// Whether new queries get this connection.
-    fn is_in_use(&self, connection: &Rc<Connection>) -> bool {
+    fn is_in_use(&self, connection: &Rc<EncryptedConnection>) -> bool {
         matches!(&*self.state.borrow(), State::Open(current) if Rc::ptr_eq(current, connection))
     }
 

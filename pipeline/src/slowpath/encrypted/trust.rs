@@ -20,8 +20,8 @@ use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
 };
 
+use pmdns_nics::counters::count;
 use pmdns_resolver::UpstreamCounters;
-use pmdns_resolver::counters::count;
 
 /// The roots that certificates must lead to, by upstream; none where a pinned key alone decides.
 #[derive(Clone, Debug, Default)]

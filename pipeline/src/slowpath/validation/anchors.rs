@@ -24,7 +24,8 @@ pub enum AnchorError {
     File(#[from] FileError),
     /// A record of it cannot be.
     #[error(
-        "dnssec.trust_anchor: {}: a record of type {rtype} is no anchor; a DNSKEY record needs flag 256, protocol 3, and no flag 128",
+        "dnssec.trust_anchor: {}: a record of type {rtype} is no anchor; \
+         a DNSKEY record needs flag 256, protocol 3, and no flag 128",
         file.display()
     )]
     Unusable {

@@ -10,7 +10,7 @@ use crate::zone::{Denial, Status, Zone};
 /// The longest chain of aliases that is followed.
 const MAX_ALIASES: usize = 8;
 
-/// A correct answer, and what is to be found about it.
+/// A correct answer, and the verdict on it.
 #[derive(Clone)]
 pub struct Reply {
     /// The answer.
@@ -92,7 +92,7 @@ impl World {
     }
 }
 
-/// A set with the signature of what it comes of.
+/// A set with the signature of its source.
 fn expanded(zone: &Zone, truth: &Truth, set: &[Record]) -> Vec<Record> {
     let Some(source) = &truth.wildcard else { return zone.signed(set) };
     let stored = zone.set(source, set[0].rtype).map_or(set, |stored| stored);

@@ -1,4 +1,4 @@
-//! What a zone has in it: something of every kind that a proof can go wrong about.
+//! The content of a zone: names for every kind of proof that can go wrong.
 
 use crate::name::Name;
 use crate::rtype::{

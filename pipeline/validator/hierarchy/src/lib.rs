@@ -2,8 +2,9 @@
 //! aliases, and delegations that are secure, insecure or broken.
 //!
 //! [`World::new`] makes it, always the same. [`World::reply`] answers a question as a resolver would that a forwarder asks
-//! with DO and CD. [`World::truth`] says what is true of a name, and [`oracle`] whether an answer is. [`NOW`] is the time at which signatures are good.
-//! Nothing here shares code with the validator: who signs and who checks must not make the same mistake.
+//! with DO and CD. [`World::truth`] says what is true of a name, and [`oracle`] whether an answer is. [`NOW`] is the
+//! time at which signatures are good. Nothing here shares code with the validator: who signs and who checks must not
+//! make the same mistake.
 
 mod authority;
 mod content;

@@ -1,4 +1,4 @@
-//! What is true of a name, whatever anybody says.
+//! The truth about a name.
 
 use crate::message::Record;
 use crate::name::Name;
@@ -21,10 +21,10 @@ pub enum Fact {
     NoName,
 }
 
-/// A fact, and what it rests on.
+/// A fact, and its basis.
 #[derive(Clone, Debug)]
 pub struct Truth {
-    /// What a validator has to find.
+    /// The verdict that a validator has to reach.
     pub status: Status,
     /// What is true.
     pub fact: Fact,
@@ -37,7 +37,7 @@ pub struct Truth {
 }
 
 impl World {
-    /// What is true of a name and type.
+    /// The truth about a name and type.
     pub fn truth(&self, name: &Name, qtype: u16) -> Truth {
         let zone = self.zone_for(name, qtype);
         let encloser = name.chain().find(|above| zone.exists(above));

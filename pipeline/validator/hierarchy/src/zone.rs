@@ -28,7 +28,7 @@ pub enum Denial {
     },
 }
 
-/// What a validator has to find about a name's zone.
+/// The verdict that a validator has to reach about a name's zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// Signed, all the way from the anchor.

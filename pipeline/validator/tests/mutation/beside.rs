@@ -6,6 +6,7 @@ use pmdns_hierarchy::message::{flag, type_name};
 use pmdns_hierarchy::{Fact, Message, Name, Status, World, oracle, rtype};
 use pmdns_validator::Verdict;
 
+use crate::changes::CHANGES;
 use crate::drive::{judge, validator};
 use crate::mutate::Mutator;
 use crate::stub::Stub;
@@ -47,7 +48,7 @@ fn unbound_finds_true_answers_as_they_are() {
 #[ignore = "needs Unbound"]
 fn unbound_lets_no_mutant_pass_either() {
     let world = World::new();
-    let mutator = Mutator::new(&world);
+    let mutator = Mutator::new(&world, CHANGES);
     let stub = Stub::start();
     let unbound = Unbound::start(&world, stub.address);
     let mut shared = validator(&world);

@@ -8,10 +8,7 @@ use crate::forgeries::{
     expand_wildcard, forge_alias, forge_bare, forge_signed, forge_useless, sign_as_other,
     sign_with_other,
 };
-use crate::mutate::Bench;
-
-/// Changes a message, if there is something in it to change so.
-pub(crate) type Change = fn(&mut Bench<'_, '_>) -> Option<()>;
+use crate::mutate::{Bench, Change};
 
 /// All there are.
 pub(crate) const CHANGES: &[(&str, Change)] = &[

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use pmdns_hierarchy::message::type_name;
 use pmdns_hierarchy::{Fact, Message, Name, Record, Rng, World, rtype};
 
-use crate::changes::{CHANGES, Change};
 use crate::drive::Forged;
 
 /// Changes of one mutant, at most.
@@ -24,9 +23,14 @@ pub(crate) struct Mutant {
     pub(crate) changes: Vec<&'static str>,
 }
 
+/// Changes a message, if there is something in it to change so.
+pub(crate) type Change = fn(&mut Bench<'_, '_>) -> Option<()>;
+
 /// Makes mutants; one seed is one mutant.
 pub(crate) struct Mutator<'w> {
     pub(crate) world: &'w World,
+    /// What mutants are made by, each with its name.
+    changes: &'static [(&'static str, Change)],
     /// All correct answers.
     pub(crate) replies: Vec<Message>,
     /// The answers about each zone, by its apex, as places in `replies`.
@@ -43,14 +47,14 @@ pub(crate) struct Bench<'m, 'w> {
 }
 
 impl<'w> Mutator<'w> {
-    pub(crate) fn new(world: &'w World) -> Self {
+    pub(crate) fn new(world: &'w World, changes: &'static [(&'static str, Change)]) -> Self {
         let (mut replies, mut by_zone) = (Vec::new(), BTreeMap::<Name, Vec<usize>>::new());
         for (name, qtype) in world.questions() {
             let zone = world.truth(name, *qtype).zone;
             by_zone.entry(zone).or_default().push(replies.len());
             replies.push(world.reply(name, *qtype).message);
         }
-        Self { world, replies, by_zone }
+        Self { world, changes, replies, by_zone }
     }
 
     /// The mutant that this seed makes.
@@ -77,7 +81,7 @@ impl<'w> Mutator<'w> {
         let zone = self.world.truth(&message.question.0, message.question.1).zone;
         let count = 1 + rng.below(MAX_CHANGES) * usize::from(!rng.one_in(3));
         for _ in 0..count {
-            let (what, change): &(&'static str, Change) = rng.pick(CHANGES).unwrap();
+            let (what, change): &(&'static str, Change) = rng.pick(self.changes).unwrap();
             let mut bench = Bench { mutator: self, rng, message, zone: zone.clone() };
             if change(&mut bench).is_some() {
                 changes.push(what);

@@ -42,7 +42,7 @@ impl Way {
         let packet = act_once(&mut self.acl, packet, &at(0));
         let packet = Packet { step: Step::at(StageName::Lookup), ..packet };
         let mut packet = act_once(&mut self.lookup, packet, &at(0));
-        if packet.step == Step::at(StageName::Policy) {
+        if packet.step == Lookup::CONTINUE {
             packet = act_once(&mut self.policy, packet, &at(0));
         }
         (packet.step, packet.answer, packet.extended_error)

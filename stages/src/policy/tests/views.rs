@@ -4,7 +4,7 @@ use pmdns_config::View;
 use proptest::prelude::*;
 
 use super::*;
-use crate::packet::Who;
+use crate::wire::layout::Who;
 
 /// Two views with a client each; 10.77.0.3 is in none.
 fn two_views() -> Vec<View> {
@@ -56,7 +56,7 @@ fn each_kind_of_source_holds_in_its_views_only() {
     let mut config =
         Config { acl: pmdns_config::Acl::open(), views: two_views(), ..Config::default() };
     config.local = vec![Local { views: named(&["a"]), ..address("local.example.") }];
-    config.zones = vec![Zone { views: named(&["a", "default"]), ..zone.zone("zone.example") }];
+    config.zones = vec![ZoneFile { views: named(&["a", "default"]), ..zone.zone("zone.example") }];
     config.blocklists = vec![Blocklist { views: named(&["a"]), ..list.list(BlockAction::Refused) }];
     config.rpz = vec![Rpz { views: named(&["b"]), ..policy_zone.rpz() }];
     config.forwards = vec![Forward {
@@ -155,7 +155,7 @@ fn configured(sources: &[Source]) -> (Config, Vec<Written>) {
                 let file = Written::new(&format!(
                     "@ 60 SOA ns admin 1 2 3 4 {what}\nx 60 A 192.0.2.{what}\n*.y 60 TXT {what}\n"
                 ));
-                config.zones.push(Zone { views, ..file.zone(name) });
+                config.zones.push(ZoneFile { views, ..file.zone(name) });
                 files.push(file);
             }
             2 => {

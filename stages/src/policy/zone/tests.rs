@@ -21,12 +21,12 @@ fn ns(name: &str) -> LocalRecord {
     record(name, rtype::NS, 600, &name_of("ns.elsewhere."))
 }
 
-fn zone(records: &[LocalRecord]) -> Zone<'_> {
-    Zone::new(records, |_| false).unwrap()
+fn zone(records: &[LocalRecord]) -> LocalZone<'_> {
+    LocalZone::new(records, |_| false).unwrap()
 }
 
 fn error(records: &[LocalRecord]) -> Option<LocalError> {
-    Zone::new(records, |_| false).err()
+    LocalZone::new(records, |_| false).err()
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn empty_names_lie_between_our_own_names() {
         record("www.ads.example.com.", 1, 60, &[0; 4]),
     ];
     let ads = name_of("ads.example.com.");
-    let zone = Zone::new(&records, |name| name == ads).unwrap();
+    let zone = LocalZone::new(&records, |name| name == ads).unwrap();
     let mut empty: Vec<String> = zone.empty().map(text).collect();
     empty.sort();
     // Not example.com, com and the root, which are not ours.

@@ -36,8 +36,9 @@ fn a_denial_of_a_name_is_read_back_as_one_of_those_below_it() {
         let key = Key { name: &asked.name, qtype: asked.qtype, qclass: 1, flags: 0 };
         let hash = key.hash(seed, seed.hash(key.name));
         let cut = entry.cut_for(key, hash).unwrap();
-        let mut packet = testing::act_once(&mut line.parse, asked.packet(), &testing::at(12));
-        packet.step = line.encode.answer_with(&mut packet, &cut, &testing::at(12));
+        let mut packet =
+            testing::act_once(&mut line.stages.parse, asked.packet(), &testing::at(12));
+        packet.step = line.stages.encode.answer_with(&mut packet, &cut, &testing::at(12));
         let message = read(&packet, &asked);
         assert_eq!(message.metadata.response_code, ResponseCode::NXDomain);
         let mut expected = denial.authorities.clone();

@@ -2,10 +2,11 @@
 
 use hickory_proto::op::ResponseCode;
 use pmdns_config::Answers;
-use pmdns_stages::cookie::{COOKIE_LEN, Calendar, CookieCounts, Cookies};
-use pmdns_stages::packet::Flags;
+use pmdns_stages::cookie::{Calendar, CookieCounts, Cookies};
 use pmdns_stages::testing::{Query, query};
+use pmdns_stages::wire::edns::COOKIE_LEN;
 use pmdns_stages::wire::edns::option;
+use pmdns_stages::wire::layout::Flags;
 use pmdns_stages::{Answer, Packet, Step};
 
 use crate::line::{Line, Setup, address, opened, options, read, read_any};
@@ -160,7 +161,7 @@ fn the_slow_path_s_answers_have_the_cookie_too() {
     let packet = line.ask(&missed, 0);
     assert_eq!(packet.step, Step::SLOW_PATH);
     let mut fresh = Line::rebuilt(&packet, Answer::None);
-    fresh.step = line.encode.answer_with(&mut fresh, &entry, &pmdns_stages::testing::at(0));
+    fresh.step = line.stages.encode.answer_with(&mut fresh, &entry, &pmdns_stages::testing::at(0));
     line.keep(&entry);
     let cached = line.ask(&missed, 0);
     assert_eq!(opened(&fresh, &missed), opened(&cached, &missed));
@@ -183,6 +184,6 @@ fn cookies_are_counted_by_what_they_are_worth() {
         line.ask(&asked(), 0);
         let refused = if require { 4 } else { 0 };
         let counts = CookieCounts { right: 2, wrong: 3, new: 1, refused };
-        assert_eq!(line.parse.cookie_counts(), counts);
+        assert_eq!(line.stages.parse.cookie_counts(), counts);
     }
 }

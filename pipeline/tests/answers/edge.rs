@@ -185,7 +185,7 @@ fn audit_11_what_a_buffer_held_before_is_no_part_of_a_query() {
         // As if the whole query had been in this buffer before.
         let rest = &mut packet.frame.buffer_mut()[bytes.len()..];
         rest[..whole.len() - cut].copy_from_slice(&whole[cut..]);
-        let packet = act_once(&mut line.parse, packet, &at(0));
+        let packet = act_once(&mut line.stages.parse, packet, &at(0));
         assert_eq!(packet.answer, Answer::Rcode(Rcode::FORMERR), "cut after {cut} bytes");
         assert_eq!(packet.layout.name_len, 0);
     }
@@ -206,7 +206,7 @@ fn audit_11_the_access_list_comes_before_the_dns() {
     for asked in [query("a. A"), query("a. A").over_ipv6()] {
         for message in [&hostile, &many.message(), &asked.message()[..12].to_vec()] {
             let packet = Packet::arrived(frame_of(&asked.frame_around(message)), 0);
-            let packet = act_once(&mut line.parse, packet, &at(0));
+            let packet = act_once(&mut line.stages.parse, packet, &at(0));
             assert_eq!(packet.step, Step::drop(Reason::AclDrop), "parse itself drops it");
             assert_eq!(packet.layout.qtype, 0, "no more than a name has been read");
         }

@@ -35,9 +35,9 @@ pub struct Standing {
     pub is_planned: bool,
 }
 
-/// The accounts of a shard.
+/// How much each entry of a shard is asked for.
 #[derive(Debug)]
-pub(super) struct Accounts {
+pub(super) struct Popularity {
     accounts: Vec<Account>,
     strategy: Eviction,
     /// Hits fade after so many seconds.
@@ -60,8 +60,8 @@ struct Account {
 
 const _: () = assert!(size_of::<Account>() == 28, "14 bytes for each line of 64");
 
-impl Accounts {
-    /// Accounts for a log of so many lines.
+impl Popularity {
+    /// Popularity for a log of so many lines.
     pub(super) fn new(lines: usize, strategy: Eviction, window: u32) -> Self {
         let accounts = vec![Account::default(); lines.div_ceil(LINES)];
         Self { accounts, strategy, window, bar: BAR_RANGE.0 }

@@ -110,7 +110,7 @@ fn cve_2026_41292_options_are_few() {
         let is_formerr = match message.len() {
             ..1400 => rcode(&mut line, &message) == FORMERR,
             // No frame has room for it; what reads it is the same.
-            _ => pmdns_stages::wire::dns::Asked::read(&message).error.is_some(),
+            _ => pmdns_stages::wire::query::ParsedQuery::read(&message).error.is_some(),
         };
         assert_eq!(is_formerr, is_wrong, "{count}");
     }

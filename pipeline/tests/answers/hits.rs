@@ -69,7 +69,7 @@ fn hits_are_noted_where_somebody_wants_them_and_misses_are_not() {
     let mut line = line();
     line.learn(&asked, &records, 0);
     assert_eq!(line.ask(&asked, 1).step, Step::TRANSMIT);
-    assert!(line.lookup.sampler().is_none());
+    assert!(line.stages.lookup.sampler().is_none());
     let mut line = Setup { samples: true, ..Setup::default() }.line();
     let hash = line.entry(&asked, &records, 0).head().hash;
     line.learn(&asked, &records, 0);
@@ -77,7 +77,7 @@ fn hits_are_noted_where_somebody_wants_them_and_misses_are_not() {
         line.ask(&query(text), now);
     }
     assert_eq!(line.ask(&asked, 30).step, Step::SLOW_PATH, "expired");
-    let sampler = line.lookup.sampler().unwrap();
+    let sampler = line.stages.lookup.sampler().unwrap();
     assert!(sampler.drain().eq([Hit { hash, weight: 1 }; 2]));
 }
 
@@ -180,7 +180,7 @@ fn a_fresh_answer_is_encoded_as_a_cached_one_is() {
     let missed = line.ask(&asked, 5);
     assert_eq!(missed.step, Step::SLOW_PATH);
     let mut fresh = Line::rebuilt(&missed, Answer::None);
-    fresh.step = line.encode.answer_with(&mut fresh, &entry, &testing::at(6));
+    fresh.step = line.stages.encode.answer_with(&mut fresh, &entry, &testing::at(6));
     line.learn(&asked, &records, 5);
     let cached = line.ask(&asked, 6);
     assert_eq!(fresh.frame.bytes(), cached.frame.bytes());

@@ -2,10 +2,10 @@
 
 use pmdns_nics::sync::{Ordering, fence};
 
-use super::accounts::Accounts;
 use super::entry::Head;
 use super::index::tag;
 use super::log::STEP_LINES;
+use super::popularity::Popularity;
 use super::writer::{Writer, lines_of};
 
 /// Lines appended again to make room once. What is worth keeping beyond that is lost all the same, so that an
@@ -54,7 +54,8 @@ impl Writer {
 
     /// Appends the oldest entry again, if it is worth that and there is room. Readers find either copy of it.
     fn keep(&mut self, oldest: &Head, position: u32) -> bool {
-        let Some(accounts) = self.accounts.as_mut().filter(|accounts| accounts.keep_any()) else {
+        let Some(popularity) = self.popularity.as_mut().filter(|popularity| popularity.keep_any())
+        else {
             return false;
         };
         let bucket = self.cache.geometry.place(oldest.hash).bucket;
@@ -62,15 +63,15 @@ impl Writer {
         let laps = self.cache.geometry.laps;
         if !is_found
             || oldest.expires <= self.now
-            || !accounts.is_worth_keeping(laps.line(position), self.now)
+            || !popularity.is_worth_keeping(laps.line(position), self.now)
         {
             return false;
         }
         let Some(to) = self.take_spare(lines_of(oldest)) else { return false };
         self.copy(position, to, oldest.words());
         self.cache.index().put(bucket, tag(oldest.hash), to, self.span.tail());
-        if let Some(accounts) = &mut self.accounts {
-            accounts.carry(laps.line(position), laps.line(to));
+        if let Some(popularity) = &mut self.popularity {
+            popularity.carry(laps.line(position), laps.line(to));
         }
         self.stats.kept += 1;
         true
@@ -112,7 +113,7 @@ impl Writer {
     /// Whether so many lines are free, and some to spare where entries are kept, so that these can be appended before
     /// they are given up. Those must be lines that are there also when the head turns.
     fn has_room(&self, lines: u32) -> bool {
-        let keeps_any = self.accounts.as_ref().is_some_and(Accounts::keep_any);
+        let keeps_any = self.popularity.as_ref().is_some_and(Popularity::keep_any);
         let free = self.cache.geometry.laps.lines() - self.span.lines_used();
         self.span.has_room(lines) && (!keeps_any || free >= (lines + self.step_lines()) as usize)
     }

@@ -99,7 +99,7 @@ fn a_miss_knows_the_network_and_its_answer_the_scope() {
             assert_eq!(said, Subnet::read(network).map(|(subnet, _)| subnet));
             let mut packet = Line::rebuilt(&missed, Answer::None);
             packet.set_scope(scope);
-            packet.step = line.encode.answer_with(&mut packet, &entry, &at(0));
+            packet.step = line.stages.encode.answer_with(&mut packet, &entry, &at(0));
             let given = options(&read(&packet, &asked));
             let mut expected = network.to_vec();
             expected[3] = scope;

@@ -5,59 +5,59 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::request::Errand;
+use super::request::CacheJob;
 use super::socket::Client;
 use crate::snapshot::{CacheOrders, SnapshotError};
 
-/// Errands at a time. They wait for each other anyway.
-const MAX_ERRANDS: usize = 4;
+/// Jobs at a time. They wait for each other anyway.
+const MAX_JOBS: usize = 4;
 
-/// Whoever runs errands.
+/// Runs jobs on the cache, each in a thread of its own.
 #[derive(Clone, Debug)]
-pub struct Errands {
+pub struct CacheJobs {
     orders: CacheOrders,
-    /// Every errand under way holds it too.
+    /// Every job under way holds it too.
     count: Arc<()>,
 }
 
-impl Errands {
-    /// Errands to this cache.
+impl CacheJobs {
+    /// Runs jobs on this cache.
     pub fn new(orders: CacheOrders) -> Self {
         Self { orders, count: Arc::default() }
     }
 
-    /// Runs `errand` and tells the client.
-    pub fn run(&self, errand: Errand, mut client: Client) {
-        if Arc::strong_count(&self.count) > MAX_ERRANDS {
+    /// Runs a job and tells the client.
+    pub fn run(&self, job: CacheJob, mut client: Client) {
+        if Arc::strong_count(&self.count) > MAX_JOBS {
             return client.answer("error: too much is under way; try again\n");
         }
         let own = self.clone();
         let body = move || {
             let file = client.file.take();
-            let answer = match own.carry_out(&errand, file) {
+            let answer = match own.carry_out(&job, file) {
                 Ok(done) => format!("ok {done}\n"),
                 Err(error) => format!("error: {error}\n"),
             };
             client.answer(&answer);
         };
-        if let Err(error) = std::thread::Builder::new().name("errand".to_owned()).spawn(body) {
+        if let Err(error) = std::thread::Builder::new().name("cache_job".to_owned()).spawn(body) {
             tracing::warn!("cannot start a thread for a request: {error}");
         }
     }
 
-    fn carry_out(&self, errand: &Errand, file: Option<File>) -> Result<String, SnapshotError> {
+    fn carry_out(&self, job: &CacheJob, file: Option<File>) -> Result<String, SnapshotError> {
         let file = |path: &Path| handed_over(path, file);
-        match errand {
-            Errand::Purge(purge) => {
+        match job {
+            CacheJob::Purge(purge) => {
                 self.orders.purge(purge).map(|count| format!("{count} answers purged"))
             }
-            Errand::Dump(path) => self
+            CacheJob::Dump(path) => self
                 .orders
                 .dump_into(file(path)?, path)
                 .map(|count| format!("{count} answers written")),
-            Errand::Load(path) => self.orders.load_from(file(path)?, path).map(|loaded| {
-                format!("{} answers loaded, {} left out", loaded.kept, loaded.left_out)
-            }),
+            CacheJob::Load(path) => {
+                self.orders.load_from(file(path)?, path).map(|loaded| loaded.to_string())
+            }
         }
     }
 }

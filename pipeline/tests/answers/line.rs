@@ -5,21 +5,16 @@ use std::sync::Arc;
 
 use hickory_proto::op::Message;
 use hickory_proto::rr::rdata::opt::EdnsOption;
+use pmdns::line::{StageParts, Stages};
 use pmdns_config::{
-    Answers, Block, ClientSubnet, Config, Local, LocalRecord, RateLimit as RateLimitSettings, Vlan,
+    Answers, Block, ClientSubnet, Config, Eviction, Local, LocalRecord, RateLimit, Vlan,
 };
 use pmdns_nics::hugepage::Arena;
-use pmdns_stages::acl::{Acl, Dropped};
 use pmdns_stages::cache::{Cache, Entry, Writer};
 use pmdns_stages::cookie::Cookies;
-use pmdns_stages::encode::Encode;
-use pmdns_stages::fixed::FixedAnswers;
-use pmdns_stages::lookup::Lookup;
 use pmdns_stages::miss::Miss;
-use pmdns_stages::parse::Parse;
-use pmdns_stages::policy::{Policy, Ruleset};
+use pmdns_stages::policy::Ruleset;
 use pmdns_stages::ports::{Port, Ports};
-use pmdns_stages::ratelimit::{Limiter, RateLimit};
 use pmdns_stages::testing::{
     self, OUR_IPV4, OUR_IPV6, OUR_MAC, Query, Record, entry_of, frame_of, name_of,
 };
@@ -29,7 +24,7 @@ use pmdns_stages::wire::checksum::Sum;
 use pmdns_stages::wire::dns::HEADER_LEN;
 use pmdns_stages::wire::ip::pseudo_header;
 use pmdns_stages::wire::name::Seed;
-use pmdns_stages::{Answer, Batch, Exits, Packet, Stage, Step};
+use pmdns_stages::{Answer, Batch, Packet, Step};
 
 pub(crate) const MAX_UDP_SIZE: u16 = 1232;
 /// A local name with the address 192.0.2.77.
@@ -52,12 +47,7 @@ pub(crate) struct Setup {
 }
 
 pub(crate) struct Line {
-    pub(crate) parse: Parse,
-    acl: Acl,
-    ratelimit: RateLimit,
-    policy: Policy,
-    pub(crate) lookup: Lookup,
-    pub(crate) encode: Encode,
+    pub(crate) stages: Stages,
     cache: Arc<Cache>,
     writer: Writer,
 }
@@ -95,37 +85,31 @@ impl Setup {
             ttl: 60,
             data: address(77).into(),
         };
-        let config = Config {
+        let mut config = Config {
             acl: self.acl,
+            answers: self.answers,
+            client_subnet: self.client_subnet,
             local: vec![Local { record, views: Vec::new() }],
             block: Block { names: vec![BLOCKED.into()] },
+            ratelimit: RateLimit {
+                error_replies_per_second: self.errors_per_second,
+                ..RateLimit::default()
+            },
             ..Config::default()
         };
+        config.answers.max_udp_size = MAX_UDP_SIZE;
+        config.prefetch.enabled = self.samples;
+        config.cache.eviction = Eviction::Fifo;
         let (rules, _) = Ruleset::load(&config, seed, 1).unwrap();
-        let rules = Arc::new(rules);
-        let fixed = Arc::new(FixedAnswers::new(&self.answers));
-        let limits = RateLimitSettings {
-            error_replies_per_second: self.errors_per_second,
-            ..RateLimitSettings::default()
-        };
-        let encode =
-            Encode::new(Arc::clone(&cache), Arc::clone(&rules), Arc::clone(&ports), MAX_UDP_SIZE);
-        Line {
-            parse: Parse::new(ports, seed)
-                .with_cookies(self.cookies)
-                .with_subnet_policy(self.client_subnet.policy)
-                .with_fixed_answers(Arc::clone(&fixed))
-                .dropping(Dropped::new(&config)),
-            acl: Acl::new(&config, &rules),
-            ratelimit: RateLimit::new(&limits, 1000, seed),
-            lookup: Lookup::new(Arc::clone(&cache), Arc::clone(&rules)).sampling(self.samples),
-            policy: Policy::new(rules, seed).answering_any(&fixed),
-            encode: encode
-                .with_fixed_answers(fixed, self.answers.nsid.as_deref())
-                .limited(Limiter::of_error_replies(&limits, 1000, seed)),
-            writer: writers.remove(0),
-            cache,
-        }
+        let stages = Stages::new(StageParts {
+            config: &config,
+            ports,
+            cache: Arc::clone(&cache),
+            rules: Arc::new(rules),
+            cookies: self.cookies,
+            ticks_per_second: 1000,
+        });
+        Line { stages, writer: writers.remove(0), cache }
     }
 }
 
@@ -169,13 +153,7 @@ impl Line {
         let context = testing::at(now);
         let mut batch = Batch::new();
         batch.push(packet);
-        let mut exits = Exits::default();
-        self.parse.process(&mut batch, &context, &mut exits);
-        self.acl.process(&mut batch, &context, &mut exits);
-        self.ratelimit.process(&mut batch, &context, &mut exits);
-        self.lookup.process(&mut batch, &context, &mut exits);
-        self.policy.process(&mut batch, &context, &mut exits);
-        self.encode.process(&mut batch, &context, &mut exits);
+        self.stages.process_until(None, &mut batch, &context);
         batch.pop().unwrap()
     }
 }

@@ -274,7 +274,7 @@ fn an_extended_error_makes_room_for_records() {
         let mut packet = Line::rebuilt(&line.ask(&asked, 0), Answer::None);
         packet.extended_error = Some(ExtendedError::STALE_ANSWER);
         let context = pmdns_stages::testing::at(0);
-        packet.step = line.encode.answer_with(&mut packet, &entry, &context);
+        packet.step = line.stages.encode.answer_with(&mut packet, &entry, &context);
         let message = crate::line::opened(&packet, &asked);
         assert_eq!((message[7], message[2] & 2), (1, 0), "{spare} bytes to spare: not truncated");
         assert_eq!(message.ends_with(&[0, 15, 0, 2, 0, 3]), told, "{spare} bytes to spare");

@@ -3,8 +3,9 @@
 use hickory_proto::rr::{RData, RecordType};
 use pmdns_config::{Answers, ClientSubnet, SubnetPolicy};
 use pmdns_stages::Step;
-use pmdns_stages::cookie::{COOKIE_LEN, Calendar, Cookies};
+use pmdns_stages::cookie::{Calendar, Cookies};
 use pmdns_stages::testing::{Query, Record, query};
+use pmdns_stages::wire::edns::COOKIE_LEN;
 use pmdns_stages::wire::edns::option;
 use pmdns_stages::wire::subnet::Subnet;
 use proptest::prelude::*;

@@ -1,0 +1,92 @@
+//! What a reload does not take over: which of those keys another version of a file has changed.
+
+use std::path::Path;
+
+use toml::{Table, Value};
+
+/// Tables that a reload takes over.
+const RELOADED: [&str; 9] =
+    ["acl", "ratelimit", "local", "block", "policy", "zone", "blocklist", "rpz", "tsig"];
+/// Of each `[[view]]`, what a reload takes over.
+const RELOADED_OF_VIEWS: &str = "clients";
+
+/// The keys of a file that need a restart, with their values.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FixedKeys(Table);
+
+impl FixedKeys {
+    /// Those of the file at `path`; none if it cannot be read.
+    pub fn read(path: &Path) -> Self {
+        std::fs::read_to_string(path).map(|text| Self::of(&text)).unwrap_or_default()
+    }
+
+    fn of(text: &str) -> Self {
+        let mut table: Table = text.parse().unwrap_or_default();
+        for name in RELOADED {
+            table.remove(name);
+        }
+        for view in table.get_mut("view").and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(view) = view.as_table_mut() {
+                view.remove(RELOADED_OF_VIEWS);
+            }
+        }
+        Self(table)
+    }
+
+    /// The paths of the keys whose values differ, as in `upstream[1].address`. A table that only one of the two has is one.
+    pub fn changed(&self, other: &Self) -> Vec<String> {
+        let mut paths = Vec::new();
+        compare_tables("", &self.0, &other.0, &mut paths);
+        paths
+    }
+}
+
+fn compare_tables(path: &str, one: &Table, other: &Table, paths: &mut Vec<String>) {
+    let only_other = other.keys().filter(|key| !one.contains_key(*key));
+    for key in one.keys().chain(only_other) {
+        let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        compare(path, one.get(key), other.get(key), paths);
+    }
+}
+
+fn compare(path: String, one: Option<&Value>, other: Option<&Value>, paths: &mut Vec<String>) {
+    match (one, other) {
+        (Some(Value::Table(one)), Some(Value::Table(other))) => {
+            compare_tables(&path, one, other, paths);
+        }
+        (Some(Value::Array(one)), Some(Value::Array(other))) if holds_tables(one, other) => {
+            for index in 0..one.len().max(other.len()) {
+                compare(format!("{path}[{index}]"), one.get(index), other.get(index), paths);
+            }
+        }
+        (one, other) if one != other => paths.push(path),
+        _ => {}
+    }
+}
+
+fn holds_tables(one: &[Value], other: &[Value]) -> bool {
+    one.iter().chain(other).all(Value::is_table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d08_keys_that_need_a_restart_are_told_one_by_one() {
+        let before = FixedKeys::of(
+            "[cache]\nsize = \"1MiB\"\n[acl]\nallow = []\n[frames]\nbatch = 8\n[[upstream]]\naddress = \"192.0.2.1:53\"\n\
+             [[view]]\nname = \"kids\"\nclients = [\"192.0.2.0/24\"]\n[slowpath]\ncores = [1]\n",
+        );
+        assert_eq!(before.changed(&before), Vec::<String>::new());
+        let after = FixedKeys::of(
+            "[cache]\nsize = \"2MiB\"\n[acl]\nallow = [\"192.0.2.7/32\"]\n\
+             [[upstream]]\naddress = \"192.0.2.1:53\"\nsource = \"192.0.2.9\"\n\
+             [[upstream]]\naddress = \"192.0.2.2:53\"\n[[view]]\nname = \"kids\"\nclients = []\n[slowpath]\ncores = [1, 2]\n",
+        );
+        let expected =
+            ["cache.size", "frames", "slowpath.cores", "upstream[0].source", "upstream[1]"];
+        assert_eq!(before.changed(&after), expected);
+        assert_eq!(after.changed(&before).len(), expected.len());
+    }
+}

@@ -1,0 +1,256 @@
+//! A table whose columns are as wide as what stands in them: no number is ever cut. Where there is too little room,
+//! whole columns are left out, those that matter least first, and the title says how many rows are not shown.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Style};
+
+/// The widest bar, in columns of the terminal.
+const MAX_BAR: usize = 16;
+/// A narrower bar says nothing.
+const MIN_BAR: usize = 4;
+/// A text that does not fit is cut to no less than this.
+const MIN_TEXT: usize = 8;
+/// Title and headings.
+const HEAD_ROWS: usize = 2;
+
+/// A table with a title.
+pub(super) struct Panel {
+    title: &'static str,
+    columns: Vec<Column>,
+}
+
+/// A column.
+pub(super) struct Column {
+    head: &'static str,
+    cells: Cells,
+    /// Columns of the highest rank are left out first; those of rank 0 never.
+    rank: u8,
+}
+
+enum Cells {
+    /// On the left, cut if need be, which an ellipsis shows.
+    Texts(Vec<Cell>),
+    /// On the right, never cut.
+    Numbers(Vec<Cell>),
+    /// Shares of what room is left.
+    Bars(Vec<f64>, Color),
+}
+
+/// A text, and whether it stands out.
+pub(super) struct Cell {
+    text: String,
+    is_alarm: bool,
+}
+
+impl Cell {
+    /// A text that stands out while `value` is not zero.
+    pub(super) fn alarm(text: String, value: f64) -> Self {
+        Self { text, is_alarm: value > 0.0 }
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self { text, is_alarm: false }
+    }
+}
+
+impl Column {
+    pub(super) fn texts(head: &'static str, texts: impl Iterator<Item = String>) -> Self {
+        Self { head, cells: Cells::Texts(texts.map(Cell::from).collect()), rank: 0 }
+    }
+
+    pub(super) fn numbers<C: Into<Cell>>(
+        head: &'static str,
+        numbers: impl Iterator<Item = C>,
+    ) -> Self {
+        Self { head, cells: Cells::Numbers(numbers.map(Into::into).collect()), rank: 0 }
+    }
+
+    pub(super) fn bars(shares: impl Iterator<Item = f64>, color: Color) -> Self {
+        Self { head: "", cells: Cells::Bars(shares.collect(), color), rank: u8::MAX }
+    }
+
+    pub(super) fn rank(self, rank: u8) -> Self {
+        Self { rank, ..self }
+    }
+
+    /// Columns of the terminal that it needs.
+    fn width(&self) -> usize {
+        match &self.cells {
+            Cells::Texts(cells) | Cells::Numbers(cells) => {
+                let widest = cells.iter().map(|cell| length(&cell.text)).max();
+                widest.unwrap_or(0).max(length(self.head))
+            }
+            Cells::Bars(..) => MIN_BAR,
+        }
+    }
+
+    fn rows(&self) -> usize {
+        match &self.cells {
+            Cells::Texts(cells) | Cells::Numbers(cells) => cells.len(),
+            Cells::Bars(shares, _) => shares.len(),
+        }
+    }
+}
+
+impl Panel {
+    pub(super) fn new(title: &'static str, columns: Vec<Column>) -> Self {
+        Self { title, columns }
+    }
+
+    /// Rows of the terminal that show everything.
+    pub(super) fn height(&self) -> usize {
+        HEAD_ROWS + self.rows().max(1)
+    }
+
+    fn rows(&self) -> usize {
+        self.columns.first().map_or(0, Column::rows)
+    }
+
+    /// Columns of the terminal that the table needs at least, and for all of its columns.
+    pub(super) fn widths(&self) -> (usize, usize) {
+        let total = |columns: &mut dyn Iterator<Item = &Column>| -> usize {
+            columns.map(|column| column.width() + 1).sum::<usize>().saturating_sub(1)
+        };
+        let least = total(&mut self.columns.iter().filter(|column| column.rank == 0));
+        (least.max(length(self.title)), total(&mut self.columns.iter()))
+    }
+
+    /// The columns that fit into so many, each with its width.
+    fn fitting(&self, room: usize) -> Vec<(&Column, usize)> {
+        let mut columns: Vec<_> = self.columns.iter().map(|one| (one, one.width())).collect();
+        let needed = |columns: &[(&Column, usize)]| {
+            (columns.iter().map(|(_, width)| width + 1).sum::<usize>()).saturating_sub(1)
+        };
+        while needed(&columns) > room {
+            let most = columns.iter().map(|(column, _)| column.rank).max().unwrap_or(0);
+            if most == 0 {
+                break;
+            }
+            // The last of those that matter least.
+            let last = columns.iter().rposition(|(column, _)| column.rank == most);
+            last.map(|index| columns.remove(index));
+        }
+        let (missing, spare) =
+            (needed(&columns).saturating_sub(room), room.saturating_sub(needed(&columns)));
+        for (column, width) in &mut columns {
+            match column.cells {
+                Cells::Bars(..) => *width = (*width + spare).min(MAX_BAR),
+                Cells::Texts(_) => {
+                    *width = width.saturating_sub(missing).max(MIN_TEXT.min(*width));
+                }
+                Cells::Numbers(_) => {}
+            }
+        }
+        columns
+    }
+
+    /// Draws the table, as many of its rows as there is room for.
+    pub(super) fn draw(&self, area: Rect, buffer: &mut Buffer) {
+        let (room, shown) =
+            (usize::from(area.width), usize::from(area.height).saturating_sub(HEAD_ROWS));
+        let dim = Style::new().dim();
+        let mut write = |x: usize, y: usize, text: &str, room: usize, style: Style| {
+            if y < usize::from(area.height) && x < usize::from(area.width) {
+                let (x, y) = (area.x + x as u16, area.y + y as u16);
+                buffer.set_stringn(x, y, text, room, style);
+            }
+        };
+        let title = match self.rows() {
+            rows if rows > shown => format!("{} ({shown} of {rows}) ", self.title),
+            _ => format!("{} ", self.title),
+        };
+        write(0, 0, &format!("{title}{}", "─".repeat(room)), room, dim);
+        let mut x = 0;
+        for (column, width) in self.fitting(room) {
+            let is_number = matches!(column.cells, Cells::Numbers(_));
+            let head_at = if is_number { x + width - length(column.head) } else { x };
+            write(head_at, 1, column.head, width, dim);
+            match &column.cells {
+                Cells::Bars(shares, color) => {
+                    for (row, share) in shares.iter().take(shown).enumerate() {
+                        let style = Style::new().fg(*color);
+                        write(x, HEAD_ROWS + row, &bar(*share, width), width, style);
+                    }
+                }
+                Cells::Texts(cells) | Cells::Numbers(cells) => {
+                    for (row, cell) in cells.iter().take(shown).enumerate() {
+                        let text = elided(&cell.text, width);
+                        let at = if is_number { x + width - length(&text) } else { x };
+                        let style = match cell.is_alarm {
+                            true => Style::new().fg(Color::Red).bold(),
+                            false => Style::new(),
+                        };
+                        write(at, HEAD_ROWS + row, &text, width, style);
+                    }
+                }
+            }
+            x += width + 1;
+        }
+    }
+}
+
+fn length(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// The text, or as much of it as there is room for.
+fn elided(text: &str, width: usize) -> String {
+    match length(text) > width {
+        true => text.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
+        false => text.to_owned(),
+    }
+}
+
+/// A bar that fills this share of its columns, to an eighth of one.
+fn bar(share: f64, columns: usize) -> String {
+    const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (share.clamp(0.0, 1.0) * (columns * 8) as f64).round() as usize;
+    format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawn(panel: &Panel, width: u16, height: u16) -> Vec<String> {
+        let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
+        panel.draw(buffer.area, &mut buffer);
+        let lines = buffer.content().chunks(usize::from(width));
+        lines.map(|line| line.iter().map(|cell| cell.symbol()).collect()).collect()
+    }
+
+    fn panel() -> Panel {
+        let all = |text: &str| [text.to_owned(), "1".to_owned()].into_iter();
+        Panel::new(
+            "rates",
+            vec![
+                Column::texts("name", all("2001:db8:1234::53")),
+                Column::bars([1.0, 0.5].into_iter(), Color::Green),
+                Column::numbers("now", all("1234567")),
+                Column::numbers("since", all("7654321")).rank(1),
+            ],
+        )
+    }
+
+    #[test]
+    fn columns_are_left_out_before_anything_is_cut() {
+        let panel = panel();
+        assert_eq!(panel.widths(), (25, 38));
+        assert_eq!(
+            drawn(&panel, 50, 4),
+            [
+                "rates ────────────────────────────────────────────",
+                "name                                   now   since",
+                "2001:db8:1234::53 ████████████████ 1234567 7654321",
+                "1                 ████████               1       1",
+            ]
+        );
+        assert_eq!(drawn(&panel, 33, 4)[2], "2001:db8:1234::53 1234567 7654321");
+        assert_eq!(drawn(&panel, 32, 4)[2].trim_end(), "2001:db8:1234::53 1234567");
+        assert_eq!(drawn(&panel, 20, 4)[2], "2001:db8:12… 1234567", "a text, with a mark");
+        assert_eq!(drawn(&panel, 50, 3)[0].split('─').next(), Some("rates (1 of 2) "));
+    }
+}

@@ -1,0 +1,148 @@
+//! What is on the screen, at every size of it.
+
+use std::collections::BTreeSet;
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+use super::*;
+use crate::control::fixture;
+
+/// The lines that a terminal of this size shows.
+fn shown(screen: &Screen, width: u16, height: u16) -> Vec<String> {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| frame.render_widget(screen, frame.area())).unwrap();
+    let buffer = terminal.backend().buffer();
+    let lines = buffer.content().chunks(usize::from(width));
+    lines.map(|line| line.iter().map(|cell| cell.symbol()).collect()).collect()
+}
+
+fn screen() -> Screen {
+    let (earlier, later) = fixture::reports();
+    Screen::between(&earlier, &later)
+}
+
+/// A loaded machine: every number as long as it gets, long names, more rows than fit.
+fn loaded() -> Screen {
+    let mut screen = screen();
+    let rates = &mut screen.rates;
+    let core = rates.cores[0].clone();
+    rates.cores = (0..8)
+        .map(|number| {
+            let mut core = core.clone();
+            core.core = 120 + number;
+            core
+        })
+        .collect();
+    for (number, core) in rates.cores.iter_mut().enumerate() {
+        (core.busy, core.idle, core.packets) = (1.0, 0.123, 9_999_000.0 - number as f64);
+    }
+    for stage in &mut rates.stages {
+        (stage.ticks_per_packet, stage.packets, stage.packets_per_batch) = (8765.4, 8001.0, 63.9);
+    }
+    let ring = RingLoad { ends: "core 127 → slow path 15".to_owned(), ..rates.rings[0].clone() };
+    rates.rings = vec![ring; 5];
+    rates.ports[0].port = "a-name-of-thirty-two-characters!".to_owned();
+    (rates.ports[0].rx_frames, rates.ports[0].tx_frames, rates.ports[0].lost) =
+        (8001.0, 7999.0, 1234.0);
+    rates.upstreams[0].address = "[2001:db8:1234:5678:9abc:def0:1234:5678]:53".to_owned();
+    rates.upstreams[0].srtt_ms = 1234.5;
+    (rates.received, rates.transmitted, rates.dropped, rates.misses) =
+        (9_999_000.0, 8001.0, 4321.0, 1001.0);
+    screen
+}
+
+/// The numbers of these lines, but those of rows not shown.
+fn numbers(lines: &[String]) -> BTreeSet<String> {
+    let is_title = |line: &str| line.contains('─');
+    let lines = lines.iter().filter(|line| !is_title(line));
+    let words = lines.flat_map(|line| line.split_whitespace());
+    words.filter(|word| word.contains(|c: char| c.is_ascii_digit())).map(str::to_owned).collect()
+}
+
+#[test]
+fn d02_no_digit_is_ever_cut() {
+    for screen in [screen(), loaded()] {
+        let whole = numbers(&shown(&screen, 400, 200));
+        for width in (80..=250).step_by(10) {
+            for height in (24..=80).step_by(7) {
+                let lines = shown(&screen, width, height);
+                let numbers = numbers(&lines);
+                let cut: Vec<_> = numbers.difference(&whole).collect();
+                assert!(cut.is_empty(), "{cut:?} at {width}x{height}:\n{}", lines.join("\n"));
+            }
+        }
+    }
+}
+
+#[test]
+fn d02_the_smallest_terminal_shows_every_table() {
+    let lines = shown(&loaded(), 80, 24).join("\n");
+    for part in
+        ["100.0 %", "8765.4", "8001/s", "core 127 → slow path 15", "7999/s", "1234/s", "acl_drop"]
+    {
+        assert!(lines.contains(part), "no {part:?} in\n{lines}");
+    }
+    let lines = shown(&screen(), 80, 24).join("\n");
+    for part in [
+        "60.0 %",
+        "39.0 %",
+        "receive",
+        "transmit",
+        "encode",
+        "hit ratio 98.0 %",
+        "core 1 → core 2",
+        "acl_drop",
+        "192.0.2.54:53",
+    ] {
+        assert!(lines.contains(part), "no {part:?} in\n{lines}");
+    }
+}
+
+#[test]
+fn everything_is_on_the_screen() {
+    let screen = screen();
+    let lines = shown(&screen, 140, screen.height(140));
+    let has = |parts: &[&str]| {
+        let found = lines.iter().any(|line| parts.iter().all(|part| line.contains(part)));
+        assert!(found, "no line with {parts:?} in\n{}", lines.join("\n"));
+    };
+    has(&["pmdns 1.2.3", "up 0:00:03", "frames in use 1100 of 8191"]);
+    has(&["received 500.0 k/s", "local 0/s", "hit ratio 98.0 %"]);
+    has(&["latency p50/p99/p99.9:", "hit 1.5 us/", "miss 1.0 ms/"]);
+    has(&["   1 █████████▋", "60.0 %", "1.0 %", "39.0 %", "500.0 k/s"]);
+    has(&["parse", "█████████▏", "40.0", "25.0"]);
+    has(&["lookup", "████████████████", "70.0"]);
+    has(&["core 1 → core 2", "packets", "100", "edge", "up", "320.0 Mb/s"]);
+    has(&["acl_drop", "100/s", "300", "192.0.2.54:53", "10.0 k/s", "1.5 ms", "well"]);
+    for title in ["cores", "stages: cycles per packet", "rings", "ports", "drops", "upstreams"] {
+        has(&[&format!("{title} ─")]);
+    }
+}
+
+#[test]
+fn d09_one_frame_for_a_pipe_has_no_keys_to_press() {
+    let screen = screen();
+    let lines = shown(&screen, 140, screen.height(140)).join("\n");
+    assert!(!lines.contains("quit") && !lines.contains("pause"), "{lines}");
+}
+
+#[test]
+fn a_small_terminal_and_an_empty_report_are_no_harm() {
+    for (width, height) in [(1, 1), (20, 5), (80, 24)] {
+        shown(&screen(), width, height);
+        shown(&loaded(), width, height);
+        shown(&Screen::between(&Report::default(), &Report::default()), width, height);
+    }
+}
+
+#[test]
+fn a_note_is_shown_to_its_end() {
+    let mut screen = screen();
+    screen.note("no running instance answers at /run/pmdns.sock: Connection refused (os error 111); start one", true);
+    let lines = shown(&screen, 80, 24);
+    assert!(
+        lines[1].contains("no running instance") && lines[2].contains("start one"),
+        "{lines:?}"
+    );
+}

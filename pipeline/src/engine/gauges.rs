@@ -1,0 +1,73 @@
+//! What can be read of a running engine.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use pmdns_config::{Config, UpstreamAddress};
+use pmdns_nics::FramePool;
+use pmdns_stages::cookie::Calendar;
+
+use super::rings::RingGauges;
+use crate::clock::Clock;
+use crate::counters::Published;
+use crate::slowpath::{CacheCounters, Counters as SlowPathCounters, UpstreamCounters};
+use crate::topology::Topology;
+
+/// What can be read of a running engine.
+#[derive(Clone)]
+pub struct Gauges {
+    /// The workers' counters, by worker.
+    pub workers: Vec<Arc<Published>>,
+    /// The slow path's counters, by thread.
+    pub slow_path: Vec<Arc<SlowPathCounters>>,
+    /// The cache's counters, by shard.
+    pub cache: Vec<Arc<CacheCounters>>,
+    /// The upstreams' counters, by upstream.
+    pub upstreams: Arc<[UpstreamCounters]>,
+    /// The upstreams' addresses, by upstream.
+    pub upstream_addresses: Arc<[UpstreamAddress]>,
+    /// The rings, with what lies at their ends.
+    pub rings: RingGauges,
+    /// The frames.
+    pub pool: FramePool,
+    /// The clock.
+    pub clock: Clock,
+    /// The date, as cookies have it.
+    pub calendar: Calendar,
+}
+
+impl Gauges {
+    pub(super) fn new(
+        config: &Config,
+        topology: &Topology,
+        rings: RingGauges,
+        pool: FramePool,
+        clock: Clock,
+    ) -> Self {
+        let links = (0..topology.workers.len()).map(|worker| topology.links(worker));
+        let threads = topology.slow_path_threads;
+        let gauges = Self {
+            workers: links.map(|links| Arc::new(Published::new(links))).collect(),
+            slow_path: (0..threads).map(|_| Arc::default()).collect(),
+            cache: (0..threads).map(|_| Arc::default()).collect(),
+            upstreams: config.upstreams.iter().map(|_| UpstreamCounters::default()).collect(),
+            upstream_addresses: config.upstreams.iter().map(|one| one.address.clone()).collect(),
+            rings,
+            pool,
+            clock,
+            calendar: Calendar::default(),
+        };
+        gauges.set_calendar();
+        gauges
+    }
+
+    /// Corrects the calendar by the clock on the wall. The process's own clock is a few seconds a day fast or slow,
+    /// which cookies shared with other servers would not forgive for long.
+    pub fn set_calendar(&self) {
+        let since_1970 =
+            SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let seconds = self.clock.context(self.clock.now()).seconds;
+        // Cookies have its last 32 bits (RFC 9018 section 4.3).
+        self.calendar.set(since_1970.as_secs() as u32, seconds);
+    }
+}

@@ -1,0 +1,302 @@
+//! The engine: everything a topology names, built, started, watched and stopped.
+
+mod gauges;
+mod rings;
+mod threads;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crossbeam_channel::Sender;
+use pmdns_config::{Config, Problem, StageName};
+use pmdns_nics::hugepage::{Arena, ArenaError, ArenaReport};
+use pmdns_nics::{FramePool, PortFacts, Queues};
+use pmdns_stages::cache::{Cache, CacheError, Lifetimes, Retention, Writer};
+use pmdns_stages::cookie::{Calendar, Cookies};
+use pmdns_stages::policy::{Digest, Ruleset, RulesetError};
+use pmdns_stages::ports::Port;
+use pmdns_stages::ratelimit::ClientPrefixes;
+use pmdns_stages::wire::name::Seed;
+
+pub use self::gauges::Gauges;
+pub use self::rings::{RingEnds, RingGauges};
+use self::rings::{SlowPathRings, WorkerRings, lay_rings};
+pub use self::threads::Running;
+use crate::clock::{Clock, FIRST_SECOND};
+use crate::line::{StageParts, Stages};
+use crate::ports::{AllPortNews, PortNews};
+use crate::rules::{LineRules, RulesInbox, RulesPublisher};
+use crate::slowpath::{self, AnchorError, Anchors, Order, Parts, SlowPathParts, Trust, TrustError};
+use crate::snapshot::CacheOrders;
+use crate::topology::{Topology, WorkerPlan};
+use crate::worker::{Worker, WorkerParts};
+
+/// Why the engine could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// No memory for the cache.
+    #[error(transparent)]
+    Arena(#[from] ArenaError),
+    /// The cache does not fit its memory.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+    /// The rules cannot be made ready.
+    #[error(transparent)]
+    Rules(#[from] RulesetError),
+    /// The file with cookie secrets has changed since it was checked.
+    #[error("cookies.secret_file {0}")]
+    Cookies(Problem),
+    /// Encrypted upstreams cannot be trusted.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+    /// There is nothing to validate with.
+    #[error(transparent)]
+    Anchors(#[from] AnchorError),
+    /// The system gives no random numbers.
+    #[error("no random numbers from the system: {0}")]
+    Random(getrandom::Error),
+    /// A thread could not be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
+}
+
+/// Everything built, nothing started: tests turn the workers by hand.
+pub struct Engine {
+    /// The data cores' work, in the order of the topology.
+    pub workers: Vec<Worker>,
+    /// The slow path's threads' work.
+    pub slow_path: Vec<SlowPathParts>,
+    /// What can be watched while they run.
+    pub gauges: Gauges,
+    /// What the data cores are told of the ports.
+    pub news: AllPortNews,
+    /// What can be done to the cache while they run.
+    pub orders: CacheOrders,
+    /// Which pages the cache got.
+    pub arena: ArenaReport,
+    /// What the rules consist of.
+    pub digest: Digest,
+    /// Where other rules are lent from, until somebody takes it.
+    pub rules: Option<RulesPublisher>,
+    topology: Topology,
+    stop: Arc<AtomicBool>,
+}
+
+impl Engine {
+    /// Builds what `topology` names over the started ports' queues.
+    pub fn build(
+        config: &Config,
+        topology: Topology,
+        facts: &[PortFacts],
+        queues: Vec<Queues>,
+        pool: FramePool,
+    ) -> Result<Self, EngineError> {
+        let clock = Clock::start().with_first_second(FIRST_SECOND);
+        Self::build_from((clock, random_seed()?), config, topology, facts, queues, pool)
+    }
+
+    /// The same with a clock and a seed that a test has chosen.
+    pub(crate) fn build_from(
+        (clock, seed): (Clock, Seed),
+        config: &Config,
+        topology: Topology,
+        facts: &[PortFacts],
+        queues: Vec<Queues>,
+        pool: FramePool,
+    ) -> Result<Self, EngineError> {
+        let (cache, writers, arena) = cache(config, facts, topology.slow_path_threads, seed)?;
+        let (worker_rings, slow_path_rings, rings) = lay_rings(config, &topology);
+        let gauges = Gauges::new(config, &topology, rings, pool, clock);
+        let (ruleset, digest) = Ruleset::load(config, cache.seed(), RulesPublisher::FIRST)?;
+        let stages = Stages::new(StageParts {
+            config,
+            ports: config
+                .ports
+                .iter()
+                .zip(facts)
+                .map(|(port, facts)| Port::of(port, facts))
+                .collect(),
+            cache: Arc::clone(&cache),
+            rules: Arc::new(ruleset),
+            cookies: cookies(&config.cookies, &gauges.calendar)?,
+            ticks_per_second: clock.ticks_per_second(),
+        });
+        let (workers, threads) = (topology.workers.len(), topology.slow_path_threads);
+        let ticks_per_second = clock.ticks_per_second();
+        let (rules, inboxes) =
+            RulesPublisher::new(workers, threads, cache.seed(), ticks_per_second);
+        let news: AllPortNews = config.ports.iter().map(|_| PortNews::default()).collect();
+        let stop = Arc::new(AtomicBool::new(false));
+        let shared = Shared { config: Arc::new(config.clone()), cache, stages, gauges, news, stop };
+        let slow_path = shared.slow_path(writers, slow_path_rings, inboxes.slow_path)?;
+        let workers = shared.workers(&topology, queues, worker_rings, inboxes.workers);
+        let Shared { cache, gauges, news, stop, .. } = shared;
+        let (slow_path, orders) = slow_path;
+        let orders = CacheOrders::new(orders, cache, clock, config.scope_map());
+        let rules = Some(rules);
+        Ok(Self { workers, slow_path, gauges, news, orders, arena, digest, rules, topology, stop })
+    }
+}
+
+/// What every thread has a share in.
+struct Shared {
+    config: Arc<Config>,
+    cache: Arc<Cache>,
+    stages: Stages,
+    gauges: Gauges,
+    news: AllPortNews,
+    stop: Arc<AtomicBool>,
+}
+
+impl Shared {
+    /// The slow path's threads' work, and where each takes orders about the cache from.
+    fn slow_path(
+        &self,
+        writers: Vec<Writer>,
+        rings: Vec<SlowPathRings>,
+        inboxes: Vec<RulesInbox<Arc<Ruleset>>>,
+    ) -> Result<(Vec<SlowPathParts>, Vec<Sender<Order>>), EngineError> {
+        let trust = Trust::load(&self.config.upstreams)?;
+        let anchors = Anchors::load(&self.config.dnssec)?;
+        let threads = writers.into_iter().zip(rings).zip(inboxes).enumerate();
+        let threads = threads.map(|(index, ((writer, rings), rules))| {
+            let (give, orders) = slowpath::orders();
+            let resolver = Parts {
+                config: Arc::clone(&self.config),
+                trust_anchors: anchors.as_ref().map(|anchors| anchors.trust().clone()),
+                lifetimes: Lifetimes::of(&self.config),
+                cache: Arc::clone(&self.cache),
+                writer,
+                encode: self.stages.encode.clone(),
+                pool: self.gauges.pool.clone(),
+                counters: Arc::clone(&self.gauges.slow_path[index]),
+                cache_counters: Arc::clone(&self.gauges.cache[index]),
+                upstream_counters: Arc::clone(&self.gauges.upstreams),
+            };
+            let parts = SlowPathParts {
+                resolver,
+                trust: trust.clone(),
+                inlets: rings.misses,
+                hits: rings.hits,
+                outlets: rings.answers,
+                answers_to: rings.answers_to,
+                rules,
+                clock: self.gauges.clock,
+                orders,
+                stop: Arc::clone(&self.stop),
+            };
+            (parts, give)
+        });
+        Ok(threads.unzip())
+    }
+
+    /// The data cores' work, in the order of the topology.
+    fn workers(
+        &self,
+        topology: &Topology,
+        mut queues: Vec<Queues>,
+        rings: Vec<WorkerRings>,
+        inboxes: Vec<RulesInbox<LineRules>>,
+    ) -> Vec<Worker> {
+        let has_neighbor = |plan: &WorkerPlan| plan.stages.contains(StageName::Neighbor);
+        let announcer = topology.workers.iter().position(has_neighbor);
+        let workers = topology.workers.iter().zip(rings).zip(inboxes).enumerate();
+        let workers = workers.map(|(index, ((plan, rings), rules))| {
+            let mut parts = WorkerParts {
+                line: self.stages.man(plan.stages),
+                batch: usize::from(self.config.frames.batch),
+                receivers: Vec::new(),
+                rings_in: rings.packets_in,
+                transmitters: Vec::new(),
+                rings_out: rings.packets_out,
+                misses: rings.misses,
+                prefixes: ClientPrefixes::new(&self.config.ratelimit, self.cache.seed()),
+                hits: rings.hits,
+                answers: rings.answers,
+                cache: Arc::clone(&self.cache),
+                rules,
+                news: Arc::clone(&self.news),
+                announces: announcer == Some(index),
+                pool: self.gauges.pool.clone(),
+                clock: self.gauges.clock,
+                published: Arc::clone(&self.gauges.workers[index]),
+            };
+            // Queues are handed out in the order of their numbers, as the plan counts them.
+            for port in &mut queues {
+                parts.receivers.extend(plan.rx_queue.map(|_| port.rx.remove(0)));
+                parts.transmitters.extend(plan.tx_queue.map(|_| port.tx.remove(0)));
+            }
+            Worker::new(parts)
+        });
+        workers.collect()
+    }
+}
+
+/// The cache in memory of its own, with a writer for each shard.
+fn cache(
+    config: &Config,
+    facts: &[PortFacts],
+    shards: usize,
+    seed: Seed,
+) -> Result<(Arc<Cache>, Vec<Writer>, ArenaReport), EngineError> {
+    let (size, node) = (config.cache.size.bytes(), cache_node(config, facts));
+    let (arena, report) = Arena::new(size, config.cache.pages, node)?;
+    let (cache, writers) = Cache::new(arena, shards, seed)?;
+    let retention = Retention::of(config);
+    let writers = writers.into_iter().map(|writer| writer.with_retention(&retention)).collect();
+    Ok((cache, writers, report))
+}
+
+/// What names are hashed with, so that nobody can foretell where they go.
+pub(crate) fn random_seed() -> Result<Seed, EngineError> {
+    Ok(Seed::new(random()?))
+}
+
+/// The NUMA node of the cache: the one the config names, else the first port's.
+fn cache_node(config: &Config, facts: &[PortFacts]) -> Option<u32> {
+    config.cache.numa_node.or_else(|| facts.first()?.numa_node)
+}
+
+fn random() -> Result<[u8; 16], EngineError> {
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).map_err(EngineError::Random)?;
+    Ok(random)
+}
+
+/// Cookies as the config wants them, with a secret of their own if it names none.
+fn cookies(
+    settings: &pmdns_config::Cookies,
+    calendar: &Calendar,
+) -> Result<Option<Cookies>, EngineError> {
+    if !settings.enabled {
+        return Ok(None);
+    }
+    let secrets = settings.secrets().map_err(EngineError::Cookies)?;
+    let secret = match secrets.secret {
+        Some(secret) => secret.0,
+        None => random()?,
+    };
+    let accepted = secrets.accepted.map(|secret| secret.0);
+    Ok(Some(Cookies::new(secret, accepted, settings.require, calendar.clone())))
+}
+
+#[cfg(test)]
+mod tests {
+    use pmdns_nics::{Nic as _, memory};
+
+    use super::*;
+    use crate::testing::config;
+
+    fn facts(numa_node: Option<u32>) -> Vec<PortFacts> {
+        let (nic, _, _) = memory::link("p0", 0, 1, 64);
+        vec![PortFacts { numa_node, ..nic.facts().clone() }]
+    }
+
+    #[test]
+    fn trap_23_memory_is_where_the_port_is_as_far_as_anybody_knows() {
+        let node = |more: &str, port| cache_node(&config(more), &facts(port));
+        assert_eq!(node("", Some(7)), Some(7), "the last of eight nodes");
+        assert_eq!(node("", None), None, "a VM that does not say");
+        assert_eq!(node("[cache]\nnuma_node = 3\n", Some(7)), Some(3), "as the operator says");
+    }
+}

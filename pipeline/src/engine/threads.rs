@@ -1,0 +1,121 @@
+//! The threads of an engine: started, pinned, watched and stopped.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use pmdns_config::Config;
+use pmdns_nics::adopt_data_thread;
+
+use super::{Engine, EngineError};
+use crate::slowpath;
+use crate::threads::pin;
+use crate::topology::Topology;
+
+/// An engine whose threads run.
+pub struct Running {
+    threads: Vec<JoinHandle<()>>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Engine {
+    /// Starts every thread. Data cores are pinned if `pin` says so.
+    pub fn start(self, config: &Config, pin: bool) -> Result<Running, EngineError> {
+        let mut running = Running { threads: Vec::new(), stop: Arc::clone(&self.stop) };
+        let available = core_affinity::get_core_ids().unwrap_or_default();
+        let available: Vec<usize> = available.into_iter().map(|core| core.id).collect();
+        let slow_path_cores = slow_path_cores(config, &self.topology, &available);
+        for (index, parts) in self.slow_path.into_iter().enumerate() {
+            let core = slow_path_cores.get(index % slow_path_cores.len().max(1)).copied();
+            running.spawn(format!("slowpath-{index}"), core.filter(|_| pin), move || {
+                slowpath::run(parts);
+            })?;
+        }
+        for (worker, plan) in self.workers.into_iter().zip(&self.topology.workers) {
+            let (idle, stop) = (plan.idle, Arc::clone(&self.stop));
+            let name = format!("worker-{}", plan.core);
+            running.spawn(name, Some(plan.core).filter(|_| pin), move || {
+                worker.run(idle, &stop);
+            })?;
+        }
+        Ok(running)
+    }
+}
+
+impl Running {
+    fn spawn(
+        &mut self,
+        name: String,
+        core: Option<usize>,
+        work: impl FnOnce() + Send + 'static,
+    ) -> Result<(), EngineError> {
+        let body = move || {
+            pin(core);
+            // Held until the thread ends: DPDK keeps a share of the frame pool for it.
+            let adopted = adopt_data_thread();
+            if let Err(error) = &adopted {
+                tracing::warn!("{error}; this thread takes frames more slowly");
+            }
+            work();
+        };
+        let thread = std::thread::Builder::new().name(name).spawn(body);
+        self.threads.push(thread.map_err(EngineError::Thread)?);
+        Ok(())
+    }
+
+    /// Whether a thread has ended on its own, which none should.
+    pub fn has_failed(&self) -> bool {
+        self.threads.iter().any(JoinHandle::is_finished)
+    }
+
+    /// Stops taking frames in, lets everything under way leave, and waits for the threads. `true` if
+    /// all of them ended in good order.
+    pub fn stop(mut self) -> bool {
+        self.end()
+    }
+
+    fn end(&mut self) -> bool {
+        self.stop.store(true, Ordering::Relaxed);
+        let panicked = self.threads.drain(..).filter_map(|thread| thread.join().err()).count();
+        panicked == 0
+    }
+}
+
+impl Drop for Running {
+    /// No thread outlives the engine, also when starting the next one fails.
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// CPUs for the slow path: those the config names, else those of `available` that no data core uses; none: any CPU.
+fn slow_path_cores(config: &Config, topology: &Topology, available: &[usize]) -> Vec<usize> {
+    if !config.slowpath.cores.is_empty() {
+        return config.slowpath.cores.clone();
+    }
+    let is_data = |core: &usize| topology.workers.iter().any(|worker| worker.core == *core);
+    available.iter().copied().filter(|core| !is_data(core)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use pmdns_nics::{Nic as _, memory};
+
+    use super::*;
+    use crate::testing::config;
+
+    #[test]
+    fn trap_23_the_slow_path_keeps_to_the_cpu_set_and_off_the_data_cores() {
+        let (nic, _, _) = memory::link("p0", 0, 1, 64);
+        let on = |more: &str, available: &[usize]| {
+            let config = config(more);
+            let topology =
+                Topology::plan(&config, &[nic.facts().clone()], available).expect("a plan");
+            slow_path_cores(&config, &topology, available)
+        };
+        assert_eq!(on("", &[0, 1]), [0], "the data core is the last one");
+        assert_eq!(on("", &[2, 5, 7]), [2, 5]);
+        assert_eq!(on("", &[0]), [0; 0], "one CPU for everything: the scheduler decides");
+        assert_eq!(on("[slowpath]\ncores = [1]\n", &[0, 1]), [1], "as the operator says");
+    }
+}

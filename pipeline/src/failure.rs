@@ -1,0 +1,134 @@
+//! What can go wrong with a command, and what the process exits with.
+
+use std::io;
+
+#[cfg(feature = "dpdk")]
+use pmdns::control::metrics::server::MetricsError;
+use pmdns::control::profile::ProfileError;
+use pmdns::control::socket::SocketError;
+use pmdns::control::top::TopError;
+use pmdns::engine::EngineError;
+use pmdns::log::LogError;
+use pmdns::replay::ReplayError;
+#[cfg(feature = "dpdk")]
+use pmdns::run::RunError;
+use pmdns::snapshot::SnapshotError;
+#[cfg(feature = "dpdk")]
+use pmdns::transfer::TransferError;
+use pmdns_config::ConfigError;
+
+/// What went wrong, and so what the process exits with.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error("{}", all(.0))]
+    Wrong(Vec<String>),
+    #[error(transparent)]
+    Log(#[from] LogError),
+    #[cfg(feature = "dpdk")]
+    #[error(transparent)]
+    Run(#[from] RunError),
+    #[cfg(not(feature = "dpdk"))]
+    #[error("this pmdns was built without DPDK: `replay` and `check` work, `run` does not")]
+    NoDpdk,
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    #[error("the instance sent no report: {0}")]
+    Report(#[from] serde_json::Error),
+    #[error(transparent)]
+    Top(#[from] TopError),
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    #[error("not reloaded, the rules in use stay: {0}")]
+    Reload(String),
+    #[error("{0}")]
+    Refused(String),
+    #[error(transparent)]
+    File(#[from] SnapshotError),
+    #[error("cannot print: {0}")]
+    Print(#[from] io::Error),
+}
+
+impl Failure {
+    /// Whether who read the output has seen enough, as `head` has.
+    pub(crate) fn is_closed_pipe(&self) -> bool {
+        let (Self::Print(error) | Self::Top(TopError::Terminal(error))) = self else {
+            return false;
+        };
+        error.kind() == io::ErrorKind::BrokenPipe
+    }
+
+    /// Exit codes are documented in docs/operations.md.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Config(_) | Self::Wrong(_) | Self::Log(_) => 2,
+            #[cfg(feature = "dpdk")]
+            Self::Run(error) => match error {
+                RunError::Engine(error) => of_engine(error),
+                RunError::Topology(_)
+                | RunError::Transfer(TransferError::Key(_) | TransferError::Name(_)) => 2,
+                RunError::Eal(_) | RunError::Pool(_) => 3,
+                RunError::Port(_) | RunError::Device(..) | RunError::NoPortLeft => 4,
+                RunError::Socket(_)
+                | RunError::Metrics(MetricsError::Listen { .. })
+                | RunError::Transfer(TransferError::Listen { .. }) => 5,
+                RunError::Metrics(MetricsError::Thread(_))
+                | RunError::Transfer(TransferError::Thread(_))
+                | RunError::Signal(_)
+                | RunError::ThreadEnded => 1,
+            },
+            #[cfg(not(feature = "dpdk"))]
+            Self::NoDpdk => 3,
+            Self::Replay(error) => match error {
+                ReplayError::Engine(error) => of_engine(error),
+                ReplayError::Write(_) | ReplayError::Stuck => 1,
+                _ => 2,
+            },
+            Self::Reload(_) => 2,
+            Self::Socket(_)
+            | Self::Top(TopError::Socket(_))
+            | Self::Profile(ProfileError::Ask(TopError::Socket(_))) => 5,
+            Self::Top(TopError::NoTerminal) => 2,
+            Self::Top(_) | Self::Profile(_) => 1,
+            Self::Report(_) | Self::Refused(_) | Self::File(_) | Self::Print(_) => 1,
+        }
+    }
+}
+
+/// What the files named by the config say, and what the machine has not, is the operator's to change.
+fn of_engine(error: &EngineError) -> u8 {
+    match error {
+        EngineError::Arena(_)
+        | EngineError::Cache(_)
+        | EngineError::Rules(_)
+        | EngineError::Cookies(_)
+        | EngineError::Trust(_)
+        | EngineError::Anchors(_) => 2,
+        EngineError::Random(_) | EngineError::Thread(_) => 1,
+    }
+}
+
+/// Each mistake on a line of its own.
+fn all(mistakes: &[String]) -> String {
+    match mistakes {
+        [one] => one.clone(),
+        several => format!("{} mistakes:\n{}", several.len(), several.join("\n")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pmdns_nics::hugepage::ArenaError;
+
+    #[test]
+    fn d11_a_cache_that_does_not_fit_exits_with_2() {
+        assert_eq!(of_engine(&EngineError::Arena(ArenaError::Empty)), 2);
+        let failure = Failure::Replay(ReplayError::Engine(ArenaError::Empty.into()));
+        assert_eq!(failure.exit_code(), 2);
+        assert_eq!(Failure::Replay(ReplayError::Stuck).exit_code(), 1);
+    }
+}

@@ -1,0 +1,228 @@
+//! What a configuration asks of the machine, and whether the machine has it. Nothing is started or taken for that.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use pmdns_config::{ByteSize, Config};
+use pmdns_nics::device::{self, Doubt};
+
+/// What is known of a machine.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// CPUs this process may run on.
+    pub cores: Vec<usize>,
+    /// Its memory in bytes, if it tells.
+    pub memory: Option<usize>,
+    /// Where `proc` and `sys` are.
+    pub root: PathBuf,
+}
+
+/// Something that the machine does not have, or should not be asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Path of the key that asks for it, as in `placement[0].cores[1]`.
+    pub key: String,
+    /// What goes on after the key: what is wrong, and what to do.
+    pub problem: String,
+    /// Whether `pmdns run` would fail.
+    pub is_fatal: bool,
+}
+
+impl Machine {
+    /// The machine this process runs on.
+    pub fn this() -> Self {
+        let root = PathBuf::from(device::ROOT);
+        let cores = core_affinity::get_core_ids().unwrap_or_default();
+        let memory = fs::read_to_string(root.join("proc/meminfo")).ok();
+        Self {
+            cores: cores.into_iter().map(|core| core.id).collect(),
+            memory: memory.and_then(|text| total_memory(&text)),
+            root,
+        }
+    }
+
+    /// What `config` asks for in vain, in the order of its tables.
+    pub fn findings(&self, config: &Config) -> Vec<Finding> {
+        let mut findings = self.devices(config);
+        findings.extend(self.cores(config));
+        findings.extend(self.cache(config));
+        findings.extend(addresses(config));
+        findings
+    }
+
+    fn devices(&self, config: &Config) -> Vec<Finding> {
+        let ports = config.ports.iter().enumerate();
+        let doubts = ports.filter_map(|(index, port)| {
+            let doubt = device::doubt(&self.root, &port.device)?;
+            let is_fatal = matches!(doubt, Doubt::Missing(_));
+            let (key, problem) =
+                (format!("port[{index}].device"), format!("cannot serve: {doubt}"));
+            Some(Finding { key, problem, is_fatal })
+        });
+        doubts.collect()
+    }
+
+    fn cores(&self, config: &Config) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        let mut polled = Vec::new();
+        for (index, placement) in config.placements.iter().enumerate() {
+            for (place, core) in placement.cores.iter().enumerate() {
+                polled.push((*core, index));
+                findings.extend(self.core(format!("placement[{index}].cores[{place}]"), *core));
+            }
+        }
+        for (place, core) in config.slowpath.cores.iter().enumerate() {
+            let key = format!("slowpath.cores[{place}]");
+            findings.extend(self.core(key.clone(), *core));
+            if let Some((_, index)) = polled.iter().find(|(other, _)| other == core) {
+                let problem = format!(
+                    "is {core}, which placement[{index}] polls: misses wait for that; write another CPU"
+                );
+                findings.push(Finding { key, problem, is_fatal: false });
+            }
+        }
+        findings
+    }
+
+    /// A CPU that is not there.
+    fn core(&self, key: String, core: usize) -> Option<Finding> {
+        let there = &self.cores;
+        let problem =
+            || format!("is {core}; this process may run on the CPUs {there:?}, write one of them");
+        let is_missing = !there.is_empty() && !there.contains(&core);
+        is_missing.then(|| Finding { key, problem: problem(), is_fatal: true })
+    }
+
+    fn cache(&self, config: &Config) -> Option<Finding> {
+        let (size, memory) = (config.cache.size, self.memory?);
+        let (key, there) = ("cache.size".to_owned(), ByteSize(memory >> 20 << 20));
+        let problem = || format!("is {size}, but this machine has {there} of memory; write less");
+        (size.0 > memory).then(|| Finding { key, problem: problem(), is_fatal: true })
+    }
+}
+
+/// Addresses that somebody else has. An instance that runs with this configuration may have them: it is no stranger.
+fn addresses(config: &Config) -> Vec<Finding> {
+    if UnixStream::connect(&config.control.socket).is_ok() {
+        return Vec::new();
+    }
+    let listens =
+        [("metrics.listen", config.metrics.listen), ("transfer.listen", config.transfer.listen)];
+    let taken = listens.into_iter().filter_map(|(key, listen)| {
+        let problem = taken(listen?)?;
+        Some(Finding { key: key.to_owned(), problem, is_fatal: true })
+    });
+    taken.collect()
+}
+
+/// Why nobody can listen at `address`. Without the rights to, that is not known.
+fn taken(address: SocketAddr) -> Option<String> {
+    match TcpListener::bind(address).err()?.kind() {
+        ErrorKind::AddrInUse => {
+            Some(format!("is {address}, where another program listens; write another port"))
+        }
+        ErrorKind::AddrNotAvailable => Some(format!(
+            "is {address}, which no interface of this machine has; write one that does"
+        )),
+        _ => None,
+    }
+}
+
+/// The machine's memory in bytes, of the text of `/proc/meminfo` (proc(5)).
+fn total_memory(text: &str) -> Option<usize> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kibibytes: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
+}
+
+/// The first of `ports` whose device is not there, with what to do.
+pub fn missing_device(root: &Path, config: &Config) -> Option<(String, Doubt)> {
+    config.ports.iter().find_map(|port| {
+        let doubt = device::doubt(root, &port.device)?;
+        matches!(doubt, Doubt::Missing(_)).then(|| (port.name.clone(), doubt))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::config;
+
+    /// A machine of two CPUs and 1 GiB, with no interface but `lo`.
+    fn machine(name: &str) -> Machine {
+        let root = std::env::temp_dir().join(format!("pmdns-{name}-{}", std::process::id()));
+        fs::create_dir_all(root.join("proc/self/net")).unwrap();
+        fs::create_dir_all(root.join("sys/bus/pci/devices")).unwrap();
+        fs::write(root.join("proc/self/net/dev"), "    lo: 0 0\n").unwrap();
+        Machine { cores: vec![0, 1], memory: total_memory("MemTotal:  1048576 kB\n"), root }
+    }
+
+    fn found(machine: &Machine, config: &Config) -> Vec<(String, bool)> {
+        let findings = machine.findings(config).into_iter();
+        findings.map(|one| (format!("{} {}", one.key, one.problem), one.is_fatal)).collect()
+    }
+
+    #[test]
+    fn d05_what_the_machine_has_not_is_found() {
+        let machine = machine("d05");
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut config = config(
+            "[[placement]]\ncores = [1, 99]\n[slowpath]\ncores = [1, 7]\n[cache]\nsize = \"500GiB\"\n",
+        );
+        config.metrics.listen = listener.local_addr().ok();
+        config.ports[0].device = "0000:99:00.0".to_owned();
+        let starts = [
+            ("port[0].device cannot serve: this machine has no PCI device 0000:99:00.0", true),
+            ("placement[0].cores[1] is 99; this process may run on the CPUs [0, 1]", true),
+            ("slowpath.cores[0] is 1, which placement[0] polls", false),
+            ("slowpath.cores[1] is 7;", true),
+            ("cache.size is 500GiB, but this machine has 1GiB of memory", true),
+            ("metrics.listen is 127.0.0.1:", true),
+        ];
+        let found = found(&machine, &config);
+        assert_eq!(found.len(), starts.len(), "{found:?}");
+        for ((told, is_fatal), (start, fatal)) in found.iter().zip(starts) {
+            assert!(told.starts_with(start), "{start:?} in {told:?}");
+            assert_eq!(*is_fatal, fatal, "{told}");
+        }
+        fs::remove_dir_all(machine.root).unwrap();
+    }
+
+    #[test]
+    fn d05_the_address_of_an_instance_that_runs_is_its_own() {
+        let machine = machine("d05-own");
+        let socket = machine.root.join("pmdns.sock");
+        let _instance = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut config = config("");
+        config.metrics.listen = listener.local_addr().ok();
+        config.control.socket = socket;
+        assert_eq!(found(&machine, &config), []);
+        fs::remove_dir_all(machine.root).unwrap();
+    }
+
+    #[test]
+    fn d10_an_interface_that_is_not_there_is_found() {
+        let machine = machine("d10");
+        let mut config = config("");
+        for (device, is_missing) in [
+            ("net_af_xdp0,iface=nope", true),
+            ("net_af_xdp0,iface=lo", false),
+            ("net_tap0,iface=nope", false),
+        ] {
+            config.ports[0].device = device.to_owned();
+            let missing = missing_device(&machine.root, &config);
+            assert_eq!(missing.is_some(), is_missing, "{device}");
+            if let Some((_, doubt)) = missing {
+                assert_eq!(
+                    doubt.to_string(),
+                    "there is no interface `nope` here (`ip link` lists them)"
+                );
+            }
+        }
+        fs::remove_dir_all(machine.root).unwrap();
+    }
+}

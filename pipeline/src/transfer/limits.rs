@@ -1,0 +1,33 @@
+//! What a transfer may take.
+
+use std::time::Duration;
+
+/// Bounds of one transfer, and of all together.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes on the wire.
+    pub bytes: usize,
+    /// Records.
+    pub records: usize,
+    /// Bytes on the wire of all transfers under way together.
+    pub bytes_together: usize,
+    /// Transfers under way.
+    pub at_once: usize,
+    /// The longest time in which nothing comes.
+    pub silence: Duration,
+    /// The longest time in all.
+    pub patience: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            bytes: 512 << 20,
+            records: 1 << 24,
+            bytes_together: 1 << 30,
+            at_once: 8,
+            silence: Duration::from_secs(30),
+            patience: Duration::from_secs(900),
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The program as an operator starts it: what it prints, and what it exits with (docs/operations.md).
+
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_pmdns");
+/// A user without rights.
+const NOBODY: u32 = 65_534;
+
+/// A folder of a test; it goes with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder =
+            std::env::temp_dir().join(format!("pmdns-command-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+        Self(folder)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+
+    /// Writes a config with this device, and gives its path.
+    fn config(&self, device: &str, rest: &str) -> String {
+        let (path, socket) = (self.path("pmdns.toml"), self.path("pmdns.sock"));
+        let text = format!(
+            "[[port]]\nname = \"p0\"\ndevice = \"{device}\"\naddresses = [\"10.97.0.2/24\"]\n\
+             [[upstream]]\naddress = \"127.0.0.1:5353\"\n[control]\nsocket = \"{socket}\"\n\
+             [acl]\nallow = [\"10.97.0.0/24\"]\n{rest}"
+        );
+        fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn pmdns(arguments: &[&str]) -> Output {
+    Command::new(BINARY).args(arguments).output().unwrap()
+}
+
+/// The exit code, what is printed, and what is said of failures.
+fn told(output: &Output) -> (Option<i32>, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+/// Answers so many requests with the text, and gives the requests.
+fn instance(path: &str, text: String, requests: usize) -> std::thread::JoinHandle<Vec<String>> {
+    let listener = UnixListener::bind(path).unwrap();
+    std::thread::spawn(move || {
+        let answer = |_| {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = String::new();
+            BufReader::new(&stream).read_line(&mut request).unwrap();
+            // Who asked may have gone.
+            let _ = stream.write_all(text.as_bytes());
+            request
+        };
+        (0..requests).map(answer).collect()
+    })
+}
+
+#[test]
+fn d03_a_wrong_log_level_is_refused() {
+    let output = Command::new(BINARY).arg("version").env("PMDNS_LOG", "bogus").output().unwrap();
+    let (code, _, said) = told(&output);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("PMDNS_LOG is `bogus`; allowed: off, error, warn, info"), "{said}");
+}
+
+#[test]
+fn d05_d06_check_tells_everything_at_once_and_asks_the_machine() {
+    let folder = Folder::new("d05");
+    let rest = "[[placement]]\ncores = [1000]\n[cache]\nsize = \"1024GiB\"\n[frames]\nbatch = 0\n";
+    let config = folder.config("net_tap0,iface=pm0", rest);
+    let (code, printed, said) = told(&pmdns(&["check", "-c", &config]));
+    assert_eq!(code, Some(2), "{said}");
+    assert_eq!(said.lines().count(), 4, "{said}");
+    for (line, words) in [
+        (12, "`placement[0].cores[0]` is 1000; this process may run on the CPUs"),
+        (14, "`cache.size` is 1024GiB, but this machine has"),
+        (16, "`frames.batch` is 0; allowed: 1 to 64"),
+    ] {
+        assert!(said.contains(&format!("pmdns.toml, line {line}: {words}")), "{words} in {said}");
+    }
+    assert_eq!(printed, "");
+    let config = folder.config("net_tap0,iface=pm0", rest.split("[frames]").next().unwrap());
+    let (code, printed, said) = told(&pmdns(&["check", "--elsewhere", "-c", &config]));
+    assert_eq!((code, &*said), (Some(0), ""), "{printed}");
+}
+
+#[test]
+fn d07_a_user_without_rights_is_told_so() {
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("not root: nobody else can be tried");
+    }
+    let folder = Folder::new("d07");
+    let socket = folder.path("pmdns.sock");
+    let _instance = UnixListener::bind(&socket).unwrap();
+    fs::set_permissions(&socket, fs::Permissions::from_mode(0o660)).unwrap();
+    // The build folder may be root's alone.
+    let binary = folder.path("pmdns");
+    fs::copy(BINARY, &binary).unwrap();
+    let ask =
+        Command::new(&binary).args(["stats", "--socket", &socket]).uid(NOBODY).gid(NOBODY).output();
+    let (code, _, said) = told(&ask.unwrap());
+    assert_eq!(code, Some(5), "{said}");
+    assert!(said.contains("permission denied") && said.contains("control.group"), "{said}");
+    assert!(!said.contains("start one"), "{said}");
+}
+
+#[test]
+fn d09_output_that_nobody_reads_to_its_end_ends_quietly() {
+    let folder = Folder::new("d09");
+    let socket = folder.path("pmdns.sock");
+    // More than a pipe holds.
+    let counters: Vec<String> =
+        (1..50_000).map(|number| format!("\"counter_{number}\":{number}")).collect();
+    let instance = instance(&socket, format!("{{{}}}", counters.join(",")), 1);
+    let mut asking = Command::new(BINARY)
+        .args(["stats", "--socket", &socket])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = String::new();
+    BufReader::new(asking.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    assert!(first.starts_with("counter_1 "), "{first}");
+    let (code, _, said) = told(&asking.wait_with_output().unwrap());
+    assert_eq!((code, &*said), (Some(0), ""));
+    assert_eq!(instance.join().unwrap(), ["stats\n"]);
+}
+
+#[cfg(feature = "dpdk")]
+#[test]
+fn d10_an_interface_that_is_missing_is_named() {
+    let folder = Folder::new("d10");
+    let config = folder.config("net_af_xdp0,iface=pmdns-nope", "");
+    let (code, _, said) = told(&pmdns(&["run", "-c", &config]));
+    assert_eq!(code, Some(4), "{said}");
+    let expected = "port p0: there is no interface `pmdns-nope` here (`ip link` lists them)";
+    assert!(said.contains(expected) && !said.contains("not permitted"), "{said}");
+}
+
+#[test]
+fn d11_what_cannot_be_used_exits_with_2() {
+    let folder = Folder::new("d11");
+    let config = folder.config("replay", "");
+    let missing = folder.path("no.pcap");
+    let (code, _, said) = told(&pmdns(&["replay", &missing, "-c", &config]));
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("no.pcap"), "{said}");
+    let (code, _, said) = told(&pmdns(&["check", "-c", &folder.path("no.toml")]));
+    assert_eq!(code, Some(2), "{said}");
+}
+
+#[test]
+fn d01_the_socket_is_found_without_being_told() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let script = Command::new("scripts/run.sh").current_dir(root).arg("--print-config").output();
+    let (code, config, said) = told(&script.unwrap());
+    assert_eq!(code, Some(0), "{said}");
+    let config = pmdns_config::Config::from_toml(&config).unwrap();
+    assert_eq!(config.control.socket, pmdns_config::Control::default().socket, "what is asked");
+    let (_, help, _) = told(&pmdns(&["top", "--help"]));
+    assert!(help.contains(&format!("[default: {}]", config.control.socket.display())), "{help}");
+    let script = fs::read_to_string(format!("{root}/scripts/run.sh")).unwrap();
+    assert!(script.contains("$binary top"), "and the user is told how to look");
+}
+
+#[test]
+fn the_config_is_looked_for_where_packages_put_it() {
+    let (_, help, _) = told(&pmdns(&["run", "--help"]));
+    assert!(help.contains("[default: /etc/pmdns/pmdns.toml]"), "{help}");
+}

@@ -1,0 +1,79 @@
+//! A hierarchy of signed zones, which some histories ask about: what its servers say, and whether an answer is true.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use pmdns_hierarchy::{Message, Name, Record, Rng, Status, World, oracle, rtype};
+
+use crate::truth::is_of_a_liar;
+
+thread_local! {
+    // It keeps the signatures that it has made, and is the same in every thread.
+    static WORLD: World = World::new();
+}
+
+/// What its servers say.
+pub(crate) fn reply(name: &Name, qtype: u16) -> Message {
+    WORLD.with(|world| world.reply(name, qtype).message)
+}
+
+/// A question worth asking.
+pub(crate) fn question(chance: &mut Rng) -> (Name, u16) {
+    WORLD.with(|world| chance.pick(world.questions()).expect("there are some").clone())
+}
+
+/// Whether everybody gets an answer to a question.
+pub(crate) fn is_answered(name: &Name, qtype: u16) -> bool {
+    let status = WORLD.with(|world| world.reply(name, qtype).status());
+    matches!(status, Status::Secure | Status::Insecure)
+}
+
+/// Whether an answer is true.
+pub(crate) fn check(
+    (name, qtype): (&Name, u16),
+    is_secure: bool,
+    rcode: u16,
+    answer: &[Record],
+) -> Result<(), String> {
+    if answer.iter().any(is_of_a_liar) {
+        return Err(format!("a lie: {answer:?}"));
+    }
+    WORLD.with(|world| oracle::check(world, (name, qtype), is_secure, rcode, answer))
+}
+
+/// A server that lies changes a record, or leaves one out.
+pub(crate) fn falsify(reply: &mut Message, chance: &mut Rng) {
+    let section = chance.below(2);
+    let records = &mut reply.sections[section];
+    if records.is_empty() {
+        return;
+    }
+    let at = chance.below(records.len());
+    if chance.below(3) == 0 {
+        records.remove(at);
+    } else if let Some(last) = records[at].data.last_mut() {
+        *last ^= 1 << chance.below(8);
+    }
+}
+
+/// A file with the trust anchor, the same for all histories of a process.
+pub(crate) fn anchor() -> &'static Path {
+    static FILE: OnceLock<PathBuf> = OnceLock::new();
+    FILE.get_or_init(|| {
+        let (_, rtype, data) = WORLD.with(World::anchor);
+        assert_eq!(rtype, rtype::DS);
+        let [high, low, algorithm, digest_type, digest @ ..] = &data[..] else {
+            unreachable!("a DS record has more data");
+        };
+        let tag = u16::from_be_bytes([*high, *low]);
+        let mut text = format!(". 60 IN DS {tag} {algorithm} {digest_type} ");
+        for byte in digest {
+            write!(text, "{byte:02X}").expect("a String takes it");
+        }
+        let file = format!("pmdns-simulator-{}-anchor", std::process::id());
+        let file = std::env::temp_dir().join(file);
+        std::fs::write(&file, text + "\n").expect("a file can be written");
+        file
+    })
+}

@@ -1,0 +1,57 @@
+//! What a validator is asked, and what it says.
+
+/// What was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Question<'q> {
+    /// Wire format, in any letters.
+    pub name: &'q [u8],
+    /// Its type.
+    pub qtype: u16,
+    /// Its class.
+    pub qclass: u16,
+}
+
+/// What is to be thought of a reply (RFC 4033 section 5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Signed, all the way from a trust anchor.
+    Secure,
+    /// Provably not signed, or spared by a negative trust anchor.
+    Insecure,
+    /// No trust anchor is above it.
+    Indeterminate,
+    /// Forged or broken; the INFO-CODE of an extended DNS error (RFC 8914 section 4) says how.
+    Bogus(u16),
+    /// Its validation costs more than [`Limits`](crate::Limits) allow; with an INFO-CODE as well.
+    OverBudget(u16),
+}
+
+/// A verdict, and what it is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judgement {
+    /// What is to be thought of the reply.
+    pub verdict: Verdict,
+    /// The longest it may be kept, in seconds: no longer than the zone said in the first place, and no longer than
+    /// its signatures are good for (RFC 4035 section 5.3.3).
+    pub max_ttl: u32,
+    /// For each record after the question, in order: whether it may be passed on. What a secure reply holds without a
+    /// good signature of its own is not, and no answer is to anything else than the question. Empty: every record may.
+    pub keep: Vec<bool>,
+}
+
+/// How far a job has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// There is more to do: others first, then [`Validator::step`](crate::Validator::step) again.
+    Working,
+    /// These records are needed: ask an upstream with DO=1 and CD=1, class IN. The name is in wire format and lower case.
+    /// A job that steps without them says the same again.
+    Fetch {
+        /// Whose records.
+        name: Box<[u8]>,
+        /// DS (43) or DNSKEY (48).
+        qtype: u16,
+    },
+    /// The end: further steps say the same.
+    Done(Judgement),
+}
