@@ -62,7 +62,8 @@ validation() { cargo test -p pmdns-validator --test mutation -- --ignored; }
 labs() {
     local lab_tests=(cargo test --release -p pmdns --test lab)
     "${lab_tests[@]}" --no-run
-    as_root "${lab_tests[@]}" -- --include-ignored --test-threads=1 --nocapture
+    # Side by side, but for those that take the machine for themselves (pipeline/tests/lab/harness.rs).
+    as_root "${lab_tests[@]}" -- --include-ignored --test-threads=2 --nocapture
 }
 
 # What the last two labs run: built by one command, so that it is built once.

@@ -131,6 +131,34 @@ fn every_path_that_guides_a_contributor_exists() {
     assert!(missing.is_empty(), "CONTRIBUTING.md names what is not there: {missing:?}");
 }
 
+#[test]
+fn every_page_that_the_code_names_exists() {
+    let root = folder().join("..");
+    let code = ["config", "nics", "stages", "pipeline", "bench", "scripts"];
+    let mut folders: Vec<PathBuf> = code.map(|name| root.join(name)).into();
+    let (mut named, mut missing) = (0, Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a folder of the code") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() && !path.ends_with("target") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|it| it == "rs" || it == "sh" || it == "toml") {
+                let text = fs::read_to_string(&path).expect("code is text");
+                let other = |c: char| !(c.is_ascii_alphanumeric() || "/-.".contains(c));
+                let words = text.split(other).filter(|word| word.starts_with("docs/"));
+                for page in words.filter(|word| word.ends_with(".md")) {
+                    named += 1;
+                    if !root.join(page).is_file() {
+                        missing.push(format!("{}: {page}", path.display()));
+                    }
+                }
+            }
+        }
+    }
+    assert!(named >= 30, "only {named} pages were found");
+    assert!(missing.is_empty(), "pages that do not exist: {missing:#?}");
+}
+
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs")
 }

@@ -33,4 +33,5 @@ pub mod testing;
 mod threads;
 pub mod topology;
 pub mod transfer;
+mod transmitter;
 pub mod worker;

@@ -6,6 +6,8 @@ use pmdns_stages::cache::Entry;
 use pmdns_stages::testing::{Query, Record, entry_of, frame_from};
 use pmdns_stages::wire::name::Seed;
 
+#[cfg(debug_assertions)]
+use crate::clock::SteppedTime;
 use crate::clock::{Clock, FIRST_SECOND};
 use crate::engine::{Engine, Gauges, random_seed};
 use crate::ports::AllPortNews;
@@ -65,6 +67,15 @@ impl Rig {
         let clock = Clock::start().with_first_second(FIRST_SECOND);
         let seed = random_seed().expect("the system has random numbers");
         Self::of(config, clock, seed, FRAMES)
+    }
+
+    /// The same with a clock that stands still until the time that is given back goes on.
+    #[cfg(debug_assertions)]
+    pub fn stepped(config: &Config) -> (Self, SteppedTime) {
+        let time = SteppedTime::default();
+        let clock = Clock::stepped(time).with_first_second(FIRST_SECOND);
+        let seed = random_seed().expect("the system has random numbers");
+        (Self::of(config, clock, seed, FRAMES), time)
     }
 
     /// The same with this clock, this seed of all hashes, and so many frames.

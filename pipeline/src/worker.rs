@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use pmdns_config::Idle;
-use pmdns_nics::{Burst, Frame, FramePool, MAX_BURST, RxQueue, TxQueue, release};
+use pmdns_nics::{Burst, FramePool, MAX_BURST, RxQueue, TxQueue, release};
 use pmdns_stages::cache::{Cache, Hit};
 use pmdns_stages::miss::Miss;
 use pmdns_stages::ratelimit::ClientPrefixes;
@@ -27,6 +27,7 @@ use crate::ring::{RingReceiver, RingSender};
 use crate::rules::{LineRules, RulesInbox};
 use crate::slowpath::Answered;
 use crate::station::Lap;
+use crate::transmitter::{self, Transmitter};
 
 /// How often a worker publishes its counters and looks for new rules.
 const HOUSEKEEPING: Duration = Duration::from_millis(10);
@@ -108,13 +109,6 @@ enum Source {
     Closed,
 }
 
-/// A TX queue, and the frames to be sent this turn.
-struct Transmitter {
-    queue: Box<dyn TxQueue>,
-    burst: Burst,
-    flow: Flow,
-}
-
 /// A ring to another worker, and the packets to be sent this turn.
 struct Outlet {
     ring: RingSender<Packet>,
@@ -144,9 +138,7 @@ impl Worker {
             line: parts.line,
             batch: Batch::new(),
             limit: parts.batch,
-            transmitters: transmitters
-                .map(|queue| Transmitter { queue, burst: Burst::new(), flow })
-                .collect(),
+            transmitters: transmitters.map(Transmitter::new).collect(),
             rings_out: outlets.map(|ring| Outlet { ring, staged: Batch::new(), flow }).collect(),
             misses: MissRings::new(parts.misses, parts.prefixes),
             hits: parts.hits,
@@ -217,7 +209,7 @@ impl Worker {
     /// What went over the links, in the order of [`Topology::links`](crate::topology::Topology::links).
     fn flows(&self) -> impl Iterator<Item = Flow> {
         let inlets = self.inlets.iter().map(|inlet| inlet.flow);
-        let ports = self.transmitters.iter().map(|transmitter| transmitter.flow);
+        let ports = self.transmitters.iter().map(|transmitter| transmitter.flow());
         inlets.chain(ports).chain(self.rings_out.iter().map(|outlet| outlet.flow))
     }
 
@@ -244,7 +236,7 @@ impl Worker {
         }
         found += self.take_answers();
         let end = self.transmit();
-        let refused = self.transmitters.iter().map(|transmitter| transmitter.flow.refused).sum();
+        let refused = self.transmitters.iter().map(|transmitter| transmitter.flow().refused).sum();
         self.latency.settle(end, refused);
         if end >= self.next_housekeeping {
             self.next_housekeeping = end + self.clock.ticks_of(HOUSEKEEPING);
@@ -294,7 +286,7 @@ impl Worker {
             for Answered { frame, received } in answers.drain(..) {
                 self.tally.made += 1;
                 self.latency.note(Class::Miss, received, &self.clock);
-                send(&mut self.transmitters, frame);
+                transmitter::send(&mut self.transmitters, frame);
             }
         }
         found
@@ -308,7 +300,7 @@ impl Worker {
             let transmits = packet.step == Step::TRANSMIT;
             if transmits && !self.transmitters.is_empty() {
                 self.latency.note(Class::of(packet.answer), packet.received, &self.clock);
-                send(&mut self.transmitters, packet.frame);
+                transmitter::send(&mut self.transmitters, packet.frame);
             } else if transmits || packet.step.is_on_the_line() {
                 let shard = shard_of(packet.key, self.rings_out.len());
                 self.rings_out[shard].staged.push(packet);
@@ -369,10 +361,10 @@ impl Worker {
     #[inline]
     fn transmit(&mut self) -> Tick {
         let start = self.clock.now();
-        if self.transmitters.iter().all(|transmitter| transmitter.burst.is_empty()) {
+        if self.transmitters.iter().all(Transmitter::is_idle) {
             return start;
         }
-        self.transmitters.iter_mut().for_each(flush);
+        self.transmitters.iter_mut().for_each(Transmitter::flush);
         let mut lap = Lap::start(self.clock, start);
         self.ends.transmit.count(lap.split());
         lap.end()
@@ -405,40 +397,8 @@ fn leave(inlets: &mut [Inlet], transmitters: &mut [Transmitter], port: usize) {
         inlet.source = Source::Closed;
     }
     if let Some(transmitter) = transmitters.get_mut(port) {
-        // Of no size: nothing is allocated.
-        transmitter.queue = Box::new(NoQueue);
+        transmitter.close();
     }
-}
-
-/// The TX queue of a port that was given up.
-struct NoQueue;
-
-impl TxQueue for NoQueue {
-    fn transmit(&mut self, _burst: &mut Burst) -> usize {
-        0
-    }
-}
-
-/// Puts a frame into the burst of its port, which is flushed first if it is full.
-#[inline]
-fn send(transmitters: &mut [Transmitter], frame: Frame) {
-    let transmitter = &mut transmitters[usize::from(frame.port())];
-    if transmitter.burst.is_full() {
-        flush(transmitter);
-    }
-    transmitter.burst.push(frame);
-}
-
-/// Gives a burst to its queue. What the queue refuses is dropped: the client will ask again, and
-/// waiting here would let the RX queue overflow uncounted.
-#[inline]
-fn flush(transmitter: &mut Transmitter) {
-    if transmitter.burst.is_empty() {
-        return;
-    }
-    let sent = transmitter.queue.transmit(&mut transmitter.burst);
-    transmitter.flow.count(sent, transmitter.burst.len());
-    release(&mut transmitter.burst);
 }
 
 /// Which of `shards` cores handles a key: all bits of the hash decide, without a division.

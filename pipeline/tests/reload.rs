@@ -1,9 +1,12 @@
 //! Rules are replaced while queries are answered: nothing is lost, and every answer is one that either the old
 //! rules or the new ones give.
+
+#![cfg(debug_assertions)]
 #![expect(clippy::unwrap_used, reason = "in a test, unwrap is an assertion")]
 
 use std::time::{Duration, Instant};
 
+use pmdns::clock::SteppedTime;
 use pmdns::control::reload::Reloader;
 use pmdns::control::report::Totals;
 use pmdns::control::request::Request;
@@ -65,7 +68,16 @@ const NAMES: [&str; 5] =
     ["hit.example. A", "one.example. A", "two.example. A", "six.example. A", "ten.example. A"];
 
 fn rig(placement: &str) -> Rig {
-    let mut rig = Rig::new(&config_of(0, placement));
+    learned(Rig::new(&config_of(0, placement)))
+}
+
+/// The same with a clock that stands still, and its time.
+fn stepped_rig(placement: &str) -> (Rig, SteppedTime) {
+    let (rig, time) = Rig::stepped(&config_of(0, placement));
+    (learned(rig), time)
+}
+
+fn learned(mut rig: Rig) -> Rig {
     for name in ["hit.example. A", "six.example. A", "ten.example. A"] {
         rig.learn(&query(name), &[(0, 1, 86_400, vec![192, 0, 2, 9])]);
     }
@@ -143,7 +155,7 @@ fn check(rig: &mut Rig, rules: &[usize]) -> usize {
 /// Packets wait in the ring between two cores while the one that answers them gets other rules.
 #[test]
 fn an_answer_is_never_looked_up_in_the_wrong_table() {
-    let mut rig = rig(PLACEMENTS[1]);
+    let (mut rig, time) = stepped_rig(PLACEMENTS[1]);
     let frames = |rig: &Rig, name: &str| -> Burst {
         (0..32).map(|_| rig.frame(&query(name).frame_bytes())).collect()
     };
@@ -153,7 +165,7 @@ fn an_answer_is_never_looked_up_in_the_wrong_table() {
         assert_eq!(rig.workers[0].turn(), Turn::Busy);
     }
     lend(&mut rig, &config_of(1, PLACEMENTS[1]));
-    std::thread::sleep(LOOK);
+    time.advance(LOOK);
     // It takes the first batch and then the rules.
     rig.workers[1].turn();
     rig.workers[1].turn();
@@ -166,6 +178,7 @@ fn an_answer_is_never_looked_up_in_the_wrong_table() {
     let mut burst = frames(&rig, "one.example. A");
     rig.offer(0, &mut burst);
     while rig.rules.collect() {
+        time.advance(LOOK);
         rig.settle();
     }
     let answers: Vec<_> = rig.sent().iter().map(|frame| answer(frame.bytes())).collect();
@@ -175,7 +188,7 @@ fn an_answer_is_never_looked_up_in_the_wrong_table() {
 /// A name that is local no more is a miss.
 #[test]
 fn what_the_new_rules_say_nothing_about_goes_upstream() {
-    let mut rig = rig(PLACEMENTS[1]);
+    let (mut rig, time) = stepped_rig(PLACEMENTS[1]);
     for _ in 0..2 {
         let mut burst: Burst =
             (0..32).map(|_| rig.frame(&query("one.example. A").frame_bytes())).collect();
@@ -183,7 +196,7 @@ fn what_the_new_rules_say_nothing_about_goes_upstream() {
         rig.workers[0].turn();
     }
     lend(&mut rig, &config(PLACEMENTS[1]));
-    std::thread::sleep(LOOK);
+    time.advance(LOOK);
     rig.workers[1].turn();
     rig.workers[1].turn();
     assert_eq!(rig.sent().len(), 32);

@@ -10,10 +10,11 @@
 //! ([`Resolver::set_time`]) and what has come, then lets the resolver go on ([`Resolver::turn`]), and does what that wants done
 //! ([`Resolver::next_output`]). The resolver never waits, opens nothing, starts nothing and reads no clock.
 //!
-//! Reading order: [`resolver`] takes misses in, has them asked, and ends questions. It connects the rooms, and no room knows it.
-//! `questions` has the questions under way, and the plans by which they are asked. `upstreams` sends queries and says what came of
-//! them. `answers` reads and writes the cache, and writes what clients get. `cache_jobs` and `validation` stand beside them. The rooms'
-//! arrows go one way: `questions` ◄ `upstreams` ◄ `answers` ◄ `cache_jobs`, and `questions` ◄ `validation`.
+//! Reading order: [`resolver`] takes misses in, has them asked, and ends questions. It connects the rooms, and no room
+//! knows it. `questions` has the questions under way, and the plans by which they are asked. `upstreams` sends queries
+//! and says what came of them. `answers` reads and writes the cache, and writes what clients get. `cache_jobs` and
+//! `validation` stand beside them. The rooms' arrows go one way: `questions` ◄ `upstreams` ◄ `answers` ◄ `cache_jobs`,
+//! and `questions` ◄ `validation`.
 //!
 //! Three promises, whatever the upstreams do. A client that is admitted is answered by its deadline or counted. Memory
 //! is bounded by the settings. Once an upstream answers again, so do we.

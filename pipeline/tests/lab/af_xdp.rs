@@ -4,7 +4,9 @@
 use std::fs;
 use std::path::Path;
 
-use crate::harness::{HUGE_FOLDER, isolated, path, reserve_huge_pages, settled, sh, wait_until};
+use crate::harness::{
+    HUGE_FOLDER, isolated_alone, path, reserve_huge_pages, settled, sh, wait_until,
+};
 use crate::nsd;
 use crate::pmdns::{COMMON, Pmdns, upstream};
 
@@ -26,7 +28,7 @@ addresses = ["10.98.0.2/24", "fd98::2/64"]
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
 fn kxdpgun_and_pmdns_count_alike() {
-    isolated("af_xdp::kxdpgun_and_pmdns_count_alike", || {
+    isolated_alone("af_xdp::kxdpgun_and_pmdns_count_alike", || {
         reserve_huge_pages(512);
         lay_cable();
         let _nsd = nsd::start();
@@ -45,7 +47,7 @@ fn kxdpgun_and_pmdns_count_alike() {
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
 fn trap_24_after_sigkill_the_interface_works_and_is_taken_again() {
-    isolated("af_xdp::trap_24_after_sigkill_the_interface_works_and_is_taken_again", || {
+    isolated_alone("af_xdp::trap_24_after_sigkill_the_interface_works_and_is_taken_again", || {
         reserve_huge_pages(512);
         lay_cable();
         for _ in 0..2 {
@@ -68,7 +70,7 @@ fn trap_24_after_sigkill_the_interface_works_and_is_taken_again() {
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
 fn bound_b1_kernels_of_the_same_host_are_answered_with_their_default_offloads() {
-    isolated(
+    isolated_alone(
         "af_xdp::bound_b1_kernels_of_the_same_host_are_answered_with_their_default_offloads",
         || {
             reserve_huge_pages(512);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::harness::{isolated, sh, wait_until};
+use crate::harness::{isolated_alone, sh, wait_until};
 use crate::messages::{NOERROR, ask_a, id, question, rcode};
 use crate::pmdns::{Pmdns, TAP_V6, upstream};
 
@@ -27,7 +27,7 @@ const LAST_WAIT: Duration = Duration::from_millis(3500);
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
 fn audit_05_new_names_are_answered_beside_floods() {
-    isolated("floods::audit_05_new_names_are_answered_beside_floods", || {
+    isolated_alone("floods::audit_05_new_names_are_answered_beside_floods", || {
         let _upstream = swallow_slow_names();
         // Queries can come from any address, and replies to it are ours to drop.
         sh("echo 1 > /proc/sys/net/ipv6/ip_nonlocal_bind");

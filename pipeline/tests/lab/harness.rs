@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,12 +19,31 @@ pub(crate) const HUGE_FOLDER: &str = "/run/huge";
 const INSIDE: &str = "PMDNS_LAB_INSIDE";
 const HUGE_PAGES: &str = "/proc/sys/vm/nr_hugepages";
 
-/// Runs `body` as the test `name` in network, mount and process namespaces of its own.
-///
+/// The machine, which namespaces do not divide: its CPUs and its huge pages.
+static MACHINE: RwLock<()> = RwLock::new(());
+
+/// The machine beside others, until it is dropped.
+pub(crate) fn shared_machine() -> RwLockReadGuard<'static, ()> {
+    MACHINE.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs `body` as the test `name` in network, mount and process namespaces of its own, side by side with others.
+pub(crate) fn isolated(name: &str, body: impl FnOnce()) {
+    let _machine = shared_machine();
+    run_isolated(name, body);
+}
+
+/// The same, with the machine for itself: for labs that flood or measure, that reserve huge pages, or that say which CPUs
+/// do what.
+pub(crate) fn isolated_alone(name: &str, body: impl FnOnce()) {
+    let _machine = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
+    run_isolated(name, body);
+}
+
 /// The test starts itself again inside them. When the inner process ends, for whatever reason, the
 /// kernel kills all that it started and removes its interfaces, mounts, sockets and files under
 /// `/run`, so an interrupted lab leaves nothing that the next one would have to clean up.
-pub(crate) fn isolated(name: &str, body: impl FnOnce()) {
+fn run_isolated(name: &str, body: impl FnOnce()) {
     if std::env::var_os(INSIDE).is_some() {
         make_private();
         body();
@@ -56,7 +76,7 @@ fn run_inside(name: &str) -> bool {
         ran |= line.starts_with("test result: ok. 1 passed");
         let chatter = line.starts_with("test result:") || line.starts_with("running 1 test");
         if !chatter && line != "." && !line.is_empty() {
-            println!("  {line}");
+            println!("  {name}: {line}");
         }
     }
     child.wait().unwrap().success() && ran

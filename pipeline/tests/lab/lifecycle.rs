@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::dig::dig;
-use crate::harness::{HUGE_FOLDER, isolated, path, reserve_huge_pages, sh};
+use crate::harness::{HUGE_FOLDER, isolated, isolated_alone, path, reserve_huge_pages, sh};
 use crate::pmdns::{
     BINARY, COMMON, Pmdns, TAP_PORT, TAP_V4, config_file, interface_exists, run, run_to_failure,
     set_up_tap, upstream,
@@ -31,7 +31,7 @@ fn plain_config() -> String {
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
 fn trap_24_sigterm_leaves_nothing_behind() {
-    isolated("lifecycle::trap_24_sigterm_leaves_nothing_behind", || {
+    isolated_alone("lifecycle::trap_24_sigterm_leaves_nothing_behind", || {
         reserve_huge_pages(512);
         for config in [plain_config(), config_with_huge_pages()] {
             let pmdns = Pmdns::start(&config);
@@ -49,7 +49,7 @@ fn trap_24_sigterm_leaves_nothing_behind() {
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
 fn trap_24_after_sigkill_the_next_start_works() {
-    isolated("lifecycle::trap_24_after_sigkill_the_next_start_works", || {
+    isolated_alone("lifecycle::trap_24_after_sigkill_the_next_start_works", || {
         reserve_huge_pages(512);
         for config in [plain_config(), config_with_huge_pages()] {
             for _ in 0..2 {
@@ -70,7 +70,7 @@ fn trap_24_after_sigkill_the_next_start_works() {
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
 fn trap_23_one_cpu_serves() {
-    isolated("lifecycle::trap_23_one_cpu_serves", || {
+    isolated_alone("lifecycle::trap_23_one_cpu_serves", || {
         // What this test may run on, so may what it starts.
         sh(&format!("taskset --all-tasks --cpu-list --pid 0 {}", std::process::id()));
         let pmdns = Pmdns::start(&plain_config());
@@ -154,7 +154,7 @@ fn a_control_socket_in_use_is_not_taken_over() {
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
 fn an_ordinary_user_is_told_what_is_missing() {
-    isolated("lifecycle::an_ordinary_user_is_told_what_is_missing", || {
+    isolated_alone("lifecycle::an_ordinary_user_is_told_what_is_missing", || {
         reserve_huge_pages(512);
         // The build folder may be root's alone.
         let binary = path("pmdns");

@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 
-use crate::harness::{PATIENCE, isolated, path, wait_until};
+use crate::harness::{PATIENCE, isolated, isolated_alone, path, wait_until};
 use crate::messages::{NOERROR, ask_a, rcode};
 use crate::pmdns::{BINARY, COMMON, Pmdns, TAP_PORT, TAP_V4, run, run_to_failure, upstream};
 use crate::stub::Stub;
@@ -34,7 +34,7 @@ cores = [1]
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
 fn counters_are_seen_from_outside() {
-    isolated("observe::counters_are_seen_from_outside", || {
+    isolated_alone("observe::counters_are_seen_from_outside", || {
         let _stub = Stub::start(STUB_PORT);
         let pmdns = Pmdns::start_on_tap(&format!("{OBSERVED}{}", upstream(STUB_PORT)));
         let hits = "pmdns_cache_hits_total";

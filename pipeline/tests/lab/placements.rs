@@ -6,7 +6,7 @@ use std::net::UdpSocket;
 
 use pmdns_config::{StageName, Stretch};
 
-use crate::harness::{PATIENCE, data, isolated, sh, unzip};
+use crate::harness::{PATIENCE, data, isolated_alone, sh, shared_machine, unzip};
 use crate::malformed;
 use crate::messages::{Query, REFUSED, id, rcode, without_ttls};
 use crate::nsd;
@@ -36,7 +36,7 @@ type Answers = BTreeMap<u16, Vec<u8>>;
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
 fn every_placement_answers_alike_over_tap() {
-    isolated("placements::every_placement_answers_alike_over_tap", || {
+    isolated_alone("placements::every_placement_answers_alike_over_tap", || {
         let _nsd = nsd::start();
         let queries = queries();
         let mut first: Option<Answers> = None;
@@ -58,6 +58,7 @@ fn every_placement_answers_alike_over_tap() {
 
 #[test]
 fn every_placement_answers_a_capture_alike() {
+    let _machine = shared_machine();
     let folder = Folder::new("placements");
     let mut frames: Vec<Vec<u8>> = malformed::kinds().into_iter().map(|(_, frame)| frame).collect();
     frames.extend(pcap::parse(&unzip(&data("corpus-licensed.pcap.gz"))));

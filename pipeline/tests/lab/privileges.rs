@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::process::{Command, Output};
 
-use crate::harness::{HUGE_FOLDER, isolated, path, reserve_huge_pages, sh};
+use crate::harness::{HUGE_FOLDER, isolated, isolated_alone, path, reserve_huge_pages, sh};
 use crate::orders::order;
 use crate::pmdns::{BINARY, COMMON, Pmdns, TAP_PORT, config_file, upstream};
 
@@ -20,7 +20,7 @@ fn config(rest: &str) -> String {
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
 fn audit_12_no_thread_has_privileges_after_start() {
-    isolated("privileges::audit_12_no_thread_has_privileges_after_start", || {
+    isolated_alone("privileges::audit_12_no_thread_has_privileges_after_start", || {
         reserve_huge_pages(512);
         // With all threads that DPDK has, and without.
         let without = "\"--no-huge\", \"-m\", \"512\", \"--no-shconf\"";

@@ -7,7 +7,7 @@ use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use crate::harness::{PATIENCE, isolated, path, settled, sh, wait_until};
+use crate::harness::{PATIENCE, isolated_alone, path, settled, sh, wait_until};
 use crate::messages::{NOERROR, REFUSED, ask_a, id, rcode};
 use crate::orders::order;
 use crate::pmdns::{COMMON, Pmdns, TAP_PORT, TAP_V4, config_file, set_up_tap, upstream};
@@ -55,7 +55,7 @@ impl Drop for Stop<'_> {
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
 fn no_query_is_lost_while_rules_are_replaced() {
-    isolated("reload::no_query_is_lost_while_rules_are_replaced", || {
+    isolated_alone("reload::no_query_is_lost_while_rules_are_replaced", || {
         write_files();
         let _stub = Stub::start(STUB_PORT);
         let pmdns = Pmdns::start(&config(0, "set-0.rpz"));

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use hickory_proto::op::{Message, MessageType};
 
 use crate::frames;
-use crate::harness::{data, unzip};
+use crate::harness::{data, shared_machine, unzip};
 use crate::malformed::{self, good_query, v4_path, v6_path};
 use crate::messages::id;
 use crate::pcap;
@@ -58,6 +58,7 @@ max_waiting_per_client = 65536
 
 #[test]
 fn malformed_packets_are_counted_and_survived() {
+    let _machine = shared_machine();
     let folder = Folder::new("malformed");
     let kinds = malformed::kinds();
     let names: BTreeSet<&String> = kinds.iter().map(|(name, _)| name).collect();
@@ -75,6 +76,7 @@ fn malformed_packets_are_counted_and_survived() {
 
 #[test]
 fn trap_25_a_malformed_flood_writes_no_more_log_lines() {
+    let _machine = shared_machine();
     let folder = Folder::new("flood");
     let kinds: Vec<Vec<u8>> = malformed::kinds().into_iter().map(|(_, frame)| frame).collect();
     let lines = |times: usize| {
@@ -87,6 +89,7 @@ fn trap_25_a_malformed_flood_writes_no_more_log_lines() {
 
 #[test]
 fn good_packets_in_one_capture_are_all_answered() {
+    let _machine = shared_machine();
     let folder = Folder::new("good");
     let frames: Vec<Vec<u8>> = [v4_path(&[]), v6_path(&[]), v4_path(&[7]), v6_path(&[7, 8])]
         .iter()

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::dig::{dig, dig_is_unanswered};
-use crate::harness::{isolated, path, settled, sh};
+use crate::harness::{isolated, isolated_alone, path, settled, sh};
 use crate::nsd::{self, BULK_NAMES};
 use crate::pmdns::{Pmdns, TAP_V4, TAP_V6, upstream};
 
@@ -168,7 +168,7 @@ fn ttl_counts_down() {
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
 fn dnsperf_over_tap() {
-    isolated("tap::dnsperf_over_tap", || {
+    isolated_alone("tap::dnsperf_over_tap", || {
         let _nsd = nsd::start();
         let pmdns = Pmdns::start_on_tap(&upstream(nsd::PORT));
         let names = (0..BULK_NAMES).map(|number| format!("n{number}.bulk.test A\n"));

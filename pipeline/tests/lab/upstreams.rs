@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use hickory_proto::op::Message;
 
-use crate::harness::{PATIENCE, isolated, wait_until};
+use crate::harness::{PATIENCE, isolated, isolated_alone, wait_until};
 use crate::messages::{NOERROR, SERVFAIL, ask_a, id, is_truncated, rcode};
 use crate::pmdns::{Pmdns, TAP_V4, upstream};
 use crate::stub::{LIE, LONG_ANSWER, Stub, TRUTH};
@@ -70,7 +70,7 @@ fn lies_are_not_believed() {
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
 fn dead_and_slow_upstreams_hold_nobody_up() {
-    isolated("upstreams::dead_and_slow_upstreams_hold_nobody_up", || {
+    isolated_alone("upstreams::dead_and_slow_upstreams_hold_nobody_up", || {
         let stub = Stub::start(STUB_PORT);
         // Waits longer than the slow answers take.
         let pmdns = Pmdns::start_on_tap(&config(&upstream(STUB_PORT)));

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::frames::{self, Mac};
-use crate::harness::{HUGE_FOLDER, isolated, path, reserve_huge_pages, settled, wait_until};
+use crate::harness::{HUGE_FOLDER, isolated_alone, path, reserve_huge_pages, settled, wait_until};
 use crate::messages::{NOERROR, Query, ask_a, id, rcode};
 use crate::nsd;
 use crate::pcap;
@@ -56,7 +56,7 @@ data = "192.0.2.1"
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
 fn millions_of_frames_are_counted_alike() {
-    isolated("virtio::millions_of_frames_are_counted_alike", || {
+    isolated_alone("virtio::millions_of_frames_are_counted_alike", || {
         reserve_huge_pages(768);
         let _nsd = nsd::start();
         pcap::write(&path("load.pcap"), (0..4000).map(query));
@@ -99,7 +99,7 @@ fn millions_of_frames_are_counted_alike() {
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
 fn every_query_of_a_capture_gets_its_answer() {
-    isolated("virtio::every_query_of_a_capture_gets_its_answer", || {
+    isolated_alone("virtio::every_query_of_a_capture_gets_its_answer", || {
         reserve_huge_pages(768);
         let _nsd = nsd::start();
         let (warm, exact, answers) = (path("warm.pcap"), path("exact.pcap"), path("answers.pcap"));

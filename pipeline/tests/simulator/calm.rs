@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use pmdns_hierarchy::{Name, rtype};
 
+use crate::cache::Dump;
 use crate::checks::check_quiet;
 use crate::clients::Ask;
 use crate::history::History;
 use crate::manners::{Manners, Trouble};
-use crate::operator::Dump;
 use crate::signed;
 use crate::truth::{Realm, SERVFAIL, TTL};
 
@@ -80,11 +80,13 @@ impl History {
         if self.start.is_signed {
             return self.ask_signed();
         }
-        for (network, realm) in (1..).zip([Realm::Public, Realm::Inner, Realm::Secret]) {
+        let networks = [([10, 78, 1], Realm::Public), ([10, 78, 2], Realm::Inner)];
+        let others = [([10, 78, 3], Realm::Secret), ([10, 77, 6], Realm::Public)];
+        for ([a, b, c], realm) in networks.into_iter().chain(others) {
             for (client, kind) in (3..).zip(["a", "c", "e", "x", "b"]) {
                 let name = realm.apex().below(&format!("{kind}calm{round}"));
                 let qtype = if kind == "b" { rtype::TXT } else { rtype::A };
-                self.ask(Ask::new([10, 78, network, client], name, qtype).for_sure());
+                self.ask(Ask::new([a, b, c, client], name, qtype).for_sure());
                 self.step(Duration::from_millis(3))?;
             }
         }
@@ -93,10 +95,10 @@ impl History {
 
     /// Some questions about signed zones to which there are answers.
     fn ask_signed(&mut self) -> Result<(), String> {
-        for client in 3..12 {
+        for client in 13..22 {
             let (name, qtype) = signed::question(&mut self.chance);
             let is_answered = signed::is_answered(&name, qtype);
-            let mut ask = Ask::new([10, 78, 4, client], name, qtype);
+            let mut ask = Ask::new([10, 78, client, 3], name, qtype);
             (ask.must_succeed, ask.dnssec) = (is_answered, Some(client % 2 > 0));
             self.ask(ask);
             self.step(Duration::from_millis(3))?;

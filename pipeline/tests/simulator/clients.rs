@@ -11,6 +11,7 @@ use pmdns_stages::testing::{Query, query};
 use pmdns_stages::wire::{be16, ip};
 
 use crate::servers::second;
+use crate::setup::is_in_lab;
 use crate::signed;
 use crate::stepping::Stepping;
 use crate::trace::Trace;
@@ -56,6 +57,8 @@ pub(crate) struct Promise {
     pub(crate) versions: (u16, u16),
     /// Whether all else is signed.
     pub(crate) is_signed: bool,
+    /// Whether there is a view with upstreams of its own.
+    pub(crate) has_lab: bool,
 }
 
 /// All clients.
@@ -82,14 +85,14 @@ impl Promise {
         &self,
         answer: &Message,
         rcode: u16,
-        is_secure: bool,
+        (is_secure, is_lab): (bool, bool),
         now: Duration,
     ) -> Result<(), String> {
         let (name, qtype, _) = &answer.question;
-        let (question, answer) = ((name, *qtype), &answer.sections[0]);
+        let answer = &answer.sections[0];
         match self.is_signed {
-            true => signed::check(question, is_secure, rcode, answer),
-            false => check(question, rcode, answer, (second(now), self.oldest)),
+            true => signed::check((name, *qtype), is_secure, rcode, answer),
+            false => check((name, *qtype, is_lab), rcode, answer, (second(now), self.oldest)),
         }
     }
 }
@@ -231,7 +234,10 @@ impl Clients {
             return Ok(());
         }
         let is_secure = message.flags & flag::AD != 0;
-        promise.check(&message, rcode, is_secure, now).map_err(|why| format!("{key:?}: {why}"))
+        let is_lab = promise.has_lab && is_in_lab(address);
+        promise
+            .check(&message, rcode, (is_secure, is_lab), now)
+            .map_err(|why| format!("{key:?}: {why}"))
     }
 
     /// Looks for those whose deadline has come; `turns` have been taken by all threads.

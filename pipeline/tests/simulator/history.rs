@@ -6,10 +6,11 @@ use std::time::Duration;
 use pmdns_hierarchy::Rng;
 use pmdns_nics::Frame;
 
+use crate::cache::Dump;
 use crate::checks::{check_always, check_end};
 use crate::clients::{Ask, Clients, Promise};
 use crate::internet::Internet;
-use crate::operator::{Dump, Files, Operator};
+use crate::operator::{Files, Operator};
 use crate::setup::Start;
 use crate::stepping::Stepping;
 use crate::trace::Trace;
@@ -179,7 +180,7 @@ impl History {
         self.clients.look_for_late(now, self.turns, self.start.deadline());
         self.look_at_dump()?;
         self.steps += 1;
-        if self.steps % LOOK == 0 { check_always(self) } else { Ok(()) }
+        if self.steps.is_multiple_of(LOOK) { check_always(self) } else { Ok(()) }
     }
 
     fn take_answers(&mut self) -> Result<(), String> {
@@ -193,11 +194,13 @@ impl History {
             oldest: self.start.oldest() + self.jumped,
             versions: self.operator.as_ref().map_or((0, 0), |operator| operator.versions),
             is_signed: self.start.is_signed,
+            has_lab: self.start.has_lab,
         }
     }
 
     pub(super) fn look_at_dump(&mut self) -> Result<(), String> {
-        let Some(dump) = &self.dump else { return Ok(()) };
-        dump.check(&self.line, self.line.now(), &self.promise()).map(drop)
+        let (now, promise) = (self.line.now(), self.promise());
+        let Some(dump) = &mut self.dump else { return Ok(()) };
+        dump.check(&self.line, now, &promise)
     }
 }

@@ -11,6 +11,7 @@
 #![cfg(debug_assertions)]
 #![expect(clippy::expect_used, reason = "in a test a panic is the report")]
 
+mod cache;
 mod calm;
 mod checks;
 mod clients;

@@ -1,23 +1,17 @@
-//! An operator, and who transfers zones: rules that are replaced, and what is done to the cache.
+//! An operator, and who transfers zones: rules that are replaced.
 
-use std::cell::RefCell;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pmdns::control::reload::Reloader;
 use pmdns::rules::RulesPublisher;
 use pmdns_config::Config;
-use pmdns_hierarchy::{Message, Rng};
-use pmdns_resolver::{Block, Job};
-use pmdns_stages::cache::{Entry, Head, Key, NameBuffer, Purge};
+use pmdns_hierarchy::Rng;
 use pmdns_stages::wire::name::Seed;
 
-use crate::clients::Promise;
 use crate::stepping::Stepping;
 use crate::trace::Trace;
-use crate::truth::Realm;
 
 /// Files that a history has for itself.
 pub(crate) struct Files {
@@ -155,73 +149,4 @@ impl Operator {
 
 fn write(path: &Path, text: &str) {
     std::fs::write(path, text).expect("a file can be written");
-}
-
-/// Has a thread lose all answers of one realm.
-pub(crate) fn purge(line: &mut Stepping, thread: usize, realm: Realm) {
-    let purge = Purge { name: realm.apex().wire().into(), below: true, qtype: None };
-    line.slow_path[thread].order(Job::Purge(purge, Box::new(|_| ())));
-}
-
-/// What threads have written down of their parts of the cache.
-#[derive(Clone, Default)]
-pub(crate) struct Dump(Rc<RefCell<Vec<Block>>>);
-
-impl Dump {
-    /// Has every thread begin to write its part down.
-    pub(crate) fn begin(line: &mut Stepping) -> Self {
-        let dump = Self::default();
-        for thread in &mut line.slow_path {
-            let blocks = Rc::clone(&dump.0);
-            thread.order(Job::Dump(Box::new(move |block| {
-                blocks.borrow_mut().push(block);
-                Ok(())
-            })));
-        }
-        dump
-    }
-
-    /// Holds all entries that have been written down against the truth, and says how many there were.
-    pub(crate) fn check(
-        &self,
-        line: &Stepping,
-        now: Duration,
-        promise: &Promise,
-    ) -> Result<usize, String> {
-        let mut count = 0;
-        for block in self.0.take() {
-            let mut rest = &block[..];
-            while !rest.is_empty() {
-                let len = Head::read(&rest).words();
-                let (entry, after) = rest.split_at_checked(len).ok_or("an entry is cut")?;
-                check_entry(line, entry, now, promise)?;
-                rest = after;
-                count += 1;
-            }
-        }
-        Ok(count)
-    }
-}
-
-fn check_entry(
-    line: &Stepping,
-    words: &[u64],
-    now: Duration,
-    promise: &Promise,
-) -> Result<(), String> {
-    let head = Head::read(&words);
-    // Nothing is in it but that UDP does not do.
-    if head.flags & Head::TOO_LONG != 0 {
-        return Ok(());
-    }
-    let seed = line.seed();
-    let entry = Entry::restored(words, seed, 0, head.learnt).ok_or("an entry is not sound")?;
-    // What the validator fetches for itself is not validated, and nobody else gets it who wants validation.
-    if promise.is_signed && entry.key(&mut NameBuffer::default()).flags & Key::CD != 0 {
-        return Ok(());
-    }
-    let message = Message::parse(&entry.message()).ok_or("an entry is no message")?;
-    let is_secure = head.flags & Head::AUTHENTIC != 0;
-    let checked = promise.check(&message, u16::from(head.rcode.0), is_secure, now);
-    checked.map_err(|why| format!("the cache holds a falsehood: {why}"))
 }

@@ -1,5 +1,6 @@
 //! What a history begins with: a configuration, and servers.
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -27,6 +28,8 @@ pub(crate) struct Start {
     pub(crate) is_vast: bool,
     /// Whether answers are validated, and all that is asked about is in the signed hierarchy.
     pub(crate) is_signed: bool,
+    /// Whether some clients are in a view with upstreams of its own.
+    pub(crate) has_lab: bool,
 }
 
 /// Ways to put the line on cores, and how many queues are polled.
@@ -43,19 +46,30 @@ const PLACEMENTS: [(&str, usize); 4] = [
     ),
 ];
 
+/// A view, and who is in it.
+const LAB: &str = "[[view]]\nname = \"lab\"\nclients = [\"10.77.6.0/23\"]\ngroup = \"lab\"\n";
+
+/// Whether a client is in it.
+pub(crate) fn is_in_lab(client: IpAddr) -> bool {
+    matches!(client, IpAddr::V4(client) if matches!(client.octets(), [10, 77, 6 | 7, _]))
+}
+
 impl Start {
     /// A start that a seed has drawn. The zone file is one that can change.
     pub(crate) fn draw(seed: u64, chance: &mut Rng, zone: Option<&Path>) -> Self {
         let is_signed = chance.one_in(12);
         let is_vast = !is_signed && chance.one_in(40);
         let is_roomy = is_vast || chance.below(2) > 0;
-        let servers = if is_signed { signed_servers(chance) } else { servers(chance) };
+        let has_lab = !is_signed && chance.below(3) == 0;
+        let mut servers = if is_signed { signed_servers(chance) } else { servers(chance) };
+        servers.extend(has_lab.then(|| server(31, Realm::Lab)));
         let (placement, queues) = PLACEMENTS[chance.below(PLACEMENTS.len())];
         let text = [
             port(),
             placement.to_owned(),
             upstreams(&servers, chance),
             if is_signed { validation() } else { forwards() },
+            if has_lab { LAB.to_owned() } else { String::new() },
             limits(is_roomy, is_vast, chance),
             cache(chance),
             zone.map_or_else(String::new, |zone| format!("[[zone]]\nfile = {zone:?}\n")),
@@ -74,7 +88,7 @@ impl Start {
             sockets: if is_roomy { 256 } else { [8, 32, 256][chance.below(3)] },
             date: stepping::DATE,
         };
-        Self { config, text, servers, rig, queues, is_roomy, is_vast, is_signed }
+        Self { config, text, servers, rig, queues, is_roomy, is_vast, is_signed, has_lab }
     }
 
     /// How long a client waits at most.
@@ -153,6 +167,7 @@ fn group(realm: Realm) -> &'static str {
         Realm::Public | Realm::Signed => "default",
         Realm::Inner => "inner",
         Realm::Secret => "secret",
+        Realm::Lab => "lab",
     }
 }
 
@@ -189,7 +204,7 @@ fn cache(chance: &mut Rng) -> String {
     let eviction = ["fifo", "lru", "lfu", "hit_rate"][chance.below(4)];
     format!(
         "[cache]\nsize = \"2MiB\"\npages = \"normal\"\nnxdomain_cut = {}\nserve_stale = {}\n\
-         stale_window_seconds = 60\nstale_backoff = 2\nstale_client_timeout_ms = 500\neviction = \"{eviction}\"\n\
+         stale_window_seconds = 60\nstale_backoff_seconds = 2\nstale_client_timeout_ms = 500\neviction = \"{eviction}\"\n\
          [prefetch]\nenabled = {}\ncache_min_frequency = 2\n",
         chance.below(4) > 0,
         chance.below(2) > 0,

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use pmdns_hierarchy::{Name, rtype};
 
+use crate::cache::{Dump, purge};
 use crate::clients::{Ask, TYPES};
 use crate::history::History;
 use crate::manners::Manners;
-use crate::operator::{Dump, purge};
 use crate::signed;
 use crate::truth::Realm;
 
@@ -86,6 +86,10 @@ impl History {
                 let thread = self.chance.below(self.line.slow_path.len());
                 self.note(format_args!("thread {thread} loses {realm:?}"));
                 purge(&mut self.line, thread, realm);
+            }
+            1 => {
+                self.note(format_args!("what was written down is taken back"));
+                self.dump.iter().for_each(|dump| dump.load(&mut self.line));
             }
             _ => self.dump = Some(Dump::begin(&mut self.line)),
         }

@@ -40,6 +40,8 @@ pub(crate) enum Realm {
     Inner,
     /// Those that are asked over encrypted connections only, for `sec.test`.
     Secret,
+    /// Those that clients of one view ask instead of the public ones. They say other things of the same names.
+    Lab,
     /// Those of the signed hierarchy, which are the only ones of their history.
     Signed,
 }
@@ -54,12 +56,14 @@ pub(crate) enum Fact {
 }
 
 impl Realm {
-    /// Whose servers are asked for a name.
-    pub(crate) fn of(name: &Name) -> Self {
+    /// Whose servers are asked for a name by clients in the view `lab`, or by others.
+    pub(crate) fn of(name: &Name, is_lab: bool) -> Self {
         if name.is_within(&Name::new("in.x0.test")) {
             Self::Inner
         } else if name.is_within(&Name::new("sec.test")) {
             Self::Secret
+        } else if is_lab {
+            Self::Lab
         } else {
             Self::Public
         }
@@ -68,7 +72,7 @@ impl Realm {
     /// Names that are asked for in it are below this one.
     pub(crate) fn apex(self) -> Name {
         Name::new(match self {
-            Self::Public => "test",
+            Self::Public | Self::Lab => "test",
             Self::Inner => "in.x0.test",
             Self::Secret => "sec.test",
             Self::Signed => ".",
@@ -86,7 +90,7 @@ impl Realm {
         let Some(label) = name.labels().take(own).last() else { return Fact::NoData };
         let kind = label[0].to_ascii_lowercase();
         let record = |ttl, data| Record { ttl, ..Record::new(name, qtype, data) };
-        let addresses = |ttl| match data(name, qtype, second) {
+        let addresses = |ttl| match self.data(name, qtype, second) {
             Some(data) => Fact::Set(vec![record(ttl, data)]),
             None => Fact::NoData,
         };
@@ -95,7 +99,7 @@ impl Realm {
             b'z' => addresses(0),
             b'b' | b'e' if qtype == rtype::TXT => {
                 let len = if kind == b'b' { LONG } else { 20 };
-                Fact::Set(vec![record(TTL, text(name, len))])
+                Fact::Set(vec![record(TTL, self.text(name, len))])
             }
             b'b' | b'e' => Fact::NoData,
             b'c' if own == 1 => {
@@ -111,31 +115,33 @@ impl Realm {
             _ => Fact::NoName,
         }
     }
-}
 
-/// The data of an address record or a text.
-fn data(name: &Name, qtype: u16, second: u32) -> Option<Vec<u8>> {
-    let [high, low] = (second as u16).to_be_bytes();
-    match qtype {
-        rtype::A => Some(vec![TRUE, hash(name), high, low]),
-        rtype::AAAA => {
-            let mut address = vec![TRUE; 16];
-            address[13..].copy_from_slice(&[hash(name), high, low]);
-            Some(address)
+    /// The data of an address record or a text.
+    fn data(self, name: &Name, qtype: u16, second: u32) -> Option<Vec<u8>> {
+        let [high, low] = (second as u16).to_be_bytes();
+        let hash = self.hash(name);
+        match qtype {
+            rtype::A => Some(vec![TRUE, hash, high, low]),
+            rtype::AAAA => {
+                let mut address = vec![TRUE; 16];
+                address[13..].copy_from_slice(&[hash, high, low]);
+                Some(address)
+            }
+            rtype::TXT => Some(self.text(name, 20)),
+            _ => None,
         }
-        rtype::TXT => Some(text(name, 20)),
-        _ => None,
     }
-}
 
-fn text(name: &Name, len: usize) -> Vec<u8> {
-    let chunks = vec![hash(name); len];
-    chunks.chunks(200).flat_map(|chunk| [&[chunk.len() as u8], chunk].concat()).collect()
-}
+    fn text(self, name: &Name, len: usize) -> Vec<u8> {
+        let chunks = vec![self.hash(name); len];
+        chunks.chunks(200).flat_map(|chunk| [&[chunk.len() as u8], chunk].concat()).collect()
+    }
 
-fn hash(name: &Name) -> u8 {
-    let lower = name.lower();
-    lower.wire().iter().fold(7, |hash: u8, byte| hash.wrapping_mul(31).wrapping_add(*byte))
+    fn hash(self, name: &Name) -> u8 {
+        let salt = if self == Self::Lab { 8 } else { 7 };
+        let lower = name.lower();
+        lower.wire().iter().fold(salt, |hash: u8, byte| hash.wrapping_mul(31).wrapping_add(*byte))
+    }
 }
 
 /// Records of a liar.
@@ -157,9 +163,9 @@ pub(crate) fn is_of_a_liar(record: &Record) -> bool {
 }
 
 /// Whether an answer is true that a client gets, or that the cache holds, in this second. Answers may be as old as
-/// `oldest` seconds. Failures say nothing.
+/// `oldest` seconds.
 pub(crate) fn check(
-    (name, qtype): (&Name, u16),
+    (name, qtype, is_lab): (&Name, u16, bool),
     rcode: u16,
     answer: &[Record],
     (second, oldest): (u32, u32),
@@ -177,7 +183,7 @@ pub(crate) fn check(
                 i64::from(second) - i64::from(said)
             ));
         }
-        let fact = Realm::of(&here).fact(&here, qtype, said);
+        let fact = Realm::of(&here, is_lab).fact(&here, qtype, said);
         let same = |set: &[Record]| {
             set.len() == own.len()
                 && own.iter().all(|one| set.iter().any(|two| one.says_the_same(two)))

@@ -5,9 +5,10 @@
 //!  frames out ◄───┘            cache, rules, validation
 //! ```
 //!
-//! The engine, its rings, its cache and its resolvers are the real ones. The test turns each worker and each thread of the slow path
-//! by hand, and its [`Network`] stands in for the kernel's sockets. Chance comes from one seed. So the same calls give the same
-//! run, byte for byte. [`Stepping::new`] is the one place that knows how the line is put together.
+//! The engine, its rings, its cache and its resolvers are the real ones. The test turns each worker and each thread of
+//! the slow path by hand, and its [`Network`] stands in for the kernel's sockets. Chance comes from one seed. So the
+//! same calls give the same run, byte for byte. [`Stepping::new`] is the one place that knows how the line is put
+//! together.
 
 mod network;
 mod slow_path;
@@ -121,13 +122,14 @@ impl Stepping {
             for worker in &mut self.rig.workers {
                 worker.turn();
             }
-            let have_ended =
-                self.rig.workers.iter_mut().fold(true, |all, worker| worker.has_ended() && all);
+            // Each has to look whether it has.
+            let workers = self.rig.workers.iter_mut();
+            let left = workers.map(Worker::has_ended).filter(|has_ended| !has_ended).count();
             self.slow_path.retain_mut(|thread| {
                 let is_drained = thread.drain(network, &self.clock);
                 !(is_drained && thread.has_ended())
             });
-            if have_ended {
+            if left == 0 {
                 return self.slow_path.is_empty();
             }
         }

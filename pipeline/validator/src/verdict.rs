@@ -1,6 +1,6 @@
 //! What a validator is asked, and what it says.
 
-/// What was asked.
+/// The question of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question<'q> {
     /// Wire format, in any letters.
@@ -11,7 +11,7 @@ pub struct Question<'q> {
     pub qclass: u16,
 }
 
-/// What is to be thought of a reply (RFC 4033 section 5).
+/// The verdict on a reply (RFC 4033 section 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Signed, all the way from a trust anchor.
@@ -26,16 +26,16 @@ pub enum Verdict {
     OverBudget(u16),
 }
 
-/// A verdict, and what it is about.
+/// A verdict with its details.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judgement {
-    /// What is to be thought of the reply.
+    /// The verdict.
     pub verdict: Verdict,
-    /// The longest it may be kept, in seconds: no longer than the zone said in the first place, and no longer than
-    /// its signatures are good for (RFC 4035 section 5.3.3).
+    /// How long it may be kept, in seconds: at most the original TTL, and at most as long as
+    /// its signatures are valid (RFC 4035 section 5.3.3).
     pub max_ttl: u32,
-    /// For each record after the question, in order: whether it may be passed on. What a secure reply holds without a
-    /// good signature of its own is not, and no answer is to anything else than the question. Empty: every record may.
+    /// For each record after the question, in order: whether it may be passed on. Records of a secure reply without a
+    /// good signature may not, nor answers to another question. Empty: every record may.
     pub keep: Vec<bool>,
 }
 

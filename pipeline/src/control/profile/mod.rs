@@ -74,23 +74,28 @@ pub fn run(socket: &Path, length: Duration, output: &Path) -> Result<(), Profile
     let first = read(socket).map_err(ProfileError::Ask)?;
     // Opened now: a page that cannot be written should not cost the user the wait. An older page stays until then.
     OpenOptions::new().create(true).append(true).open(output).map_err(failed)?;
-    let profile = watch(first, length, || read(socket).map_err(ProfileError::Ask))?;
+    let start = Instant::now();
+    let wait = |length| {
+        std::thread::sleep(length);
+        start.elapsed()
+    };
+    let profile = watch(first, length, wait, || read(socket).map_err(ProfileError::Ask))?;
     std::fs::write(output, page::page(&profile)).map_err(failed)
 }
 
-/// Looks again and again until `length` has passed.
+/// Looks again and again until `length` has passed. `wait` waits, and says how long ago it began.
 fn watch(
     first: Report,
     length: Duration,
+    mut wait: impl FnMut(Duration) -> Duration,
     look: impl Fn() -> Result<Report, ProfileError>,
 ) -> Result<Profile, ProfileError> {
     let interval = (length / MAX_POINTS).max(MIN_INTERVAL);
-    let start = Instant::now();
     let mut profile = Profile { last: first.clone(), first, points: Vec::new() };
-    let mut failures = 0;
+    let (mut passed, mut failures) = (Duration::ZERO, 0);
     // The last look must have succeeded: without one there would be nothing to show.
-    while start.elapsed() < length || failures > 0 {
-        std::thread::sleep(interval.min(length.saturating_sub(start.elapsed())));
+    while passed < length || failures > 0 {
+        passed = wait(interval.min(length.saturating_sub(passed)));
         match look() {
             Ok(report) => {
                 profile.add(report)?;
@@ -202,11 +207,20 @@ mod tests {
         }
     }
 
+    /// A wait that takes no time, on a clock of its own.
+    fn at_once() -> impl FnMut(Duration) -> Duration {
+        let mut passed = Duration::ZERO;
+        move |length| {
+            passed += length;
+            passed
+        }
+    }
+
     #[test]
     fn a_profile_ends_with_a_look_that_succeeded() {
         let (first, last) = fixture::reports();
         let looks = std::cell::Cell::new(0);
-        let profile = watch(first, Duration::from_millis(1), || {
+        let profile = watch(first, Duration::from_millis(1), at_once(), || {
             looks.set(looks.get() + 1);
             if looks.get() < 3 { Err(ProfileError::Restarted) } else { Ok(last.clone()) }
         });
@@ -237,12 +251,12 @@ mod tests {
     fn a_profile_takes_as_long_as_asked_and_survives_a_failed_look() {
         let (first, last) = fixture::reports();
         let looks = std::cell::Cell::new(0);
-        let profile = watch(first.clone(), Duration::from_millis(450), || {
+        let profile = watch(first.clone(), Duration::from_millis(450), at_once(), || {
             looks.set(looks.get() + 1);
             if looks.get() == 1 { Err(ProfileError::Restarted) } else { Ok(last.clone()) }
         });
-        assert_eq!(profile.unwrap().points.len(), looks.get() - 1);
-        let restarted = watch(last, Duration::from_millis(1), || Ok(first.clone()));
+        assert_eq!((profile.unwrap().points.len(), looks.get()), (2, 3), "a look each 200 ms");
+        let restarted = watch(last, Duration::from_millis(1), at_once(), || Ok(first.clone()));
         assert!(matches!(restarted, Err(ProfileError::Restarted)));
     }
 }

@@ -146,3 +146,12 @@ fn a_note_is_shown_to_its_end() {
         "{lines:?}"
     );
 }
+
+#[test]
+fn the_picture_in_the_readme_is_what_is_drawn() {
+    let lines = shown(&screen(), 104, 24);
+    let picture: Vec<&str> = lines[..17].iter().map(|line| line.trim_end()).collect();
+    let readme = include_str!("../../../../../README.md");
+    let picture = format!("```\n{}\n```\n", picture.join("\n"));
+    assert!(readme.contains(&picture), "README.md should have:\n{picture}");
+}

@@ -1,0 +1,67 @@
+//! A worker's end of a TX queue: frames are collected, and given to the queue in bursts.
+
+use pmdns_nics::{Burst, Frame, TxQueue, release};
+
+use crate::counters::Flow;
+
+/// A TX queue, and the frames to be sent this turn.
+pub(crate) struct Transmitter {
+    queue: Box<dyn TxQueue>,
+    burst: Burst,
+    flow: Flow,
+}
+
+impl Transmitter {
+    /// The end of a queue that nothing was given to.
+    pub(crate) fn new(queue: Box<dyn TxQueue>) -> Self {
+        Self { queue, burst: Burst::new(), flow: Flow::default() }
+    }
+
+    /// What went into the queue, and what it refused.
+    pub(crate) fn flow(&self) -> Flow {
+        self.flow
+    }
+
+    /// Whether there is nothing to be sent.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.burst.is_empty()
+    }
+
+    /// Gives the queue up: what is sent there from now on is refused and counted.
+    pub(crate) fn close(&mut self) {
+        // Of no size: nothing is allocated.
+        self.queue = Box::new(NoQueue);
+    }
+
+    /// Gives the burst to the queue. What the queue refuses is dropped: the client will ask again, and waiting here would
+    /// let the RX queue overflow uncounted.
+    #[inline]
+    pub(crate) fn flush(&mut self) {
+        if self.burst.is_empty() {
+            return;
+        }
+        let sent = self.queue.transmit(&mut self.burst);
+        self.flow.count(sent, self.burst.len());
+        release(&mut self.burst);
+    }
+}
+
+/// Puts a frame into the burst of its port, which is flushed first if it is full.
+#[inline]
+pub(crate) fn send(transmitters: &mut [Transmitter], frame: Frame) {
+    let transmitter = &mut transmitters[usize::from(frame.port())];
+    if transmitter.burst.is_full() {
+        transmitter.flush();
+    }
+    transmitter.burst.push(frame);
+}
+
+/// The TX queue of a port that was given up.
+struct NoQueue;
+
+impl TxQueue for NoQueue {
+    fn transmit(&mut self, _burst: &mut Burst) -> usize {
+        0
+    }
+}
