@@ -1,6 +1,7 @@
-//! Scenarios of others: Unbound's, and those of a cache in a client. Each is played on a whole pmdns, or `data/table.txt` says why not.
+//! Scenarios of others: Unbound's, and those of a cache in a client. Each is played on a whole pmdns, and passes, or fails where
+//! `data/table.txt` says and why.
 //!
-//! data/README.md says where they come from.
+//! data/README.md says where they come from, and how they are read.
 
 #![cfg(debug_assertions)]
 #![expect(clippy::expect_used, reason = "in a test a panic is the report")]
@@ -124,7 +125,7 @@ fn scenarios_pass_or_do_not_apply() {
     assert!(docs.contains(&documented), "docs/architecture.md says that {documented}");
 }
 
-/// With another address, or without the address, in the last answer that it checks, no scenario passes.
+/// With one bit changed in the last answer that it checks, no scenario passes.
 #[test]
 fn a_scenario_with_a_wrong_answer_fails() {
     let (folder, table, mut spoilt) = (Folder::new("wrong"), exceptions(), 0);

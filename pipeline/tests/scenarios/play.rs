@@ -274,10 +274,8 @@ impl<'a> Play<'a> {
         });
         let found =
             free.find_map(|(at, pending)| Some((at, self.servers.reply_to(pending, number)?)));
-        match found {
-            Some((at, reply)) => self.upstreams.reply(at, reply),
-            None => return false,
-        }
+        let Some((at, reply)) = found else { return false };
+        self.upstreams.reply(at, reply);
         true
     }
 }

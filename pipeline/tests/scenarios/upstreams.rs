@@ -5,6 +5,7 @@ use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use pmdns_hierarchy::message::flag;
 use pmdns_hierarchy::{Message, Name, Record, rtype};
 use pmdns_resolver::encrypted::Request;
 
@@ -191,7 +192,6 @@ pub(crate) fn message_of(entry: &Entry, query: &Message) -> Message {
 
 /// A server's reply, as a resolver passes it on.
 fn resolved(mut reply: Message) -> Message {
-    use pmdns_hierarchy::message::flag;
     reply.flags = reply.flags & !flag::AA | flag::RD | flag::RA;
     reply
 }
