@@ -86,6 +86,7 @@ impl Start {
                 [128, 256, 1024][chance.below(3)]
             },
             sockets: if is_roomy { 256 } else { [8, 32, 256][chance.below(3)] },
+            date: stepping::DATE,
         };
         Self { config, text, servers, rig, queues, is_roomy, is_vast, is_signed, has_lab }
     }

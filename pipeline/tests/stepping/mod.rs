@@ -28,7 +28,7 @@ use pmdns_stages::wire::name::Seed;
 pub(crate) use network::{Arrival, Bytes, Network, Socket, Transport};
 pub(crate) use slow_path::SlowPath;
 
-/// The date at which every run starts, in seconds since 1970: when the test hierarchy's signatures are good.
+/// A date, in seconds since 1970: when the test hierarchy's signatures are good.
 pub(crate) const DATE: u32 = pmdns_hierarchy::NOW;
 
 /// What a rig is like apart from its configuration.
@@ -39,6 +39,8 @@ pub(crate) struct Setup {
     pub(crate) frames: usize,
     /// Sockets that a thread of the slow path may have open.
     pub(crate) sockets: usize,
+    /// The date at the start, in seconds since 1970.
+    pub(crate) date: u32,
 }
 
 /// A pmdns that is turned by hand.
@@ -63,12 +65,10 @@ impl Stepping {
         let clock = Clock::stepped(time).with_first_second(FIRST_SECOND);
         let seed = Seed::new(bytes);
         let mut rig = Rig::of(config, clock, seed, setup.frames);
-        rig.gauges.calendar.set(DATE, FIRST_SECOND);
+        rig.gauges.calendar.set(setup.date, FIRST_SECOND);
         let parts = rig.slow_path.drain(..).enumerate();
         let slow_path = parts
-            .map(|(number, parts)| {
-                SlowPath::new(number, parts, Rng::new(chance.number()), setup.sockets)
-            })
+            .map(|(number, parts)| SlowPath::new(number, parts, Rng::new(chance.number()), setup))
             .collect();
         Self { rig, slow_path, time, clock, seed }
     }

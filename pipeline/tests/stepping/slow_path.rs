@@ -18,7 +18,7 @@ use pmdns_stages::miss::Miss;
 use pmdns_stages::policy::Ruleset;
 
 use super::network::{Arrival, Bytes, Network, Socket, Transport};
-use super::{DATE, fill};
+use super::{Setup, fill};
 
 /// Misses taken from one ring in a turn.
 const MAX_MISSES: usize = 32;
@@ -40,16 +40,13 @@ pub(crate) struct SlowPath {
     batches: Vec<Option<Socket>>,
     connections: Vec<Option<Socket>>,
     sockets: u64,
+    /// The date at the start, in seconds since 1970.
+    date: u32,
 }
 
 impl SlowPath {
     /// One that has not turned yet.
-    pub(super) fn new(
-        number: usize,
-        parts: SlowPathParts,
-        mut chance: Rng,
-        sockets: usize,
-    ) -> Self {
+    pub(super) fn new(number: usize, parts: SlowPathParts, mut chance: Rng, setup: &Setup) -> Self {
         let SlowPathParts { resolver, inlets, hits, mut outlets, answers_to, rules, clock, .. } =
             parts;
         let patience = Duration::from_millis(resolver.config.slowpath.deadline_ms);
@@ -62,7 +59,7 @@ impl SlowPath {
                 Ok(())
             }),
             deliver: Box::new(move |worker, answer| outlets[answers_to[worker]].push(answer)),
-            max_sockets: sockets,
+            max_sockets: setup.sockets,
         };
         Self {
             resolver: Resolver::new(resolver, means).expect("the groups have members"),
@@ -75,6 +72,7 @@ impl SlowPath {
             batches: Vec::new(),
             connections: Vec::new(),
             sockets: 0,
+            date: setup.date,
         }
     }
 
@@ -126,7 +124,7 @@ impl SlowPath {
         while let Some(report) = worker.expire(time.now) {
             self.resolver.hear_validation(report);
         }
-        let seconds = u64::from(DATE) + u64::from(time.context.seconds - FIRST_SECOND);
+        let seconds = u64::from(self.date) + u64::from(time.context.seconds - FIRST_SECOND);
         for _ in 0..MAX_STEPS {
             if !worker.is_ready() {
                 return;

@@ -20,6 +20,8 @@ use crate::questions::question::Question;
 const MAX_PLANNED: usize = 1 << 16;
 /// Plans looked at in one turn.
 const MAX_DUE: usize = 256;
+/// Seconds from a refresh that has failed to the next attempt.
+const RETRY: u32 = 10;
 
 /// What is planned, and what the budget allows.
 #[derive(Debug)]
@@ -64,9 +66,14 @@ impl Prefetch {
 
     /// Plans the refresh of an answer; `false`: too many are planned.
     fn plan(&mut self, answer: &Head) -> bool {
+        self.plan_for(self.due(answer), answer.hash)
+    }
+
+    /// Plans it for this second.
+    fn plan_for(&mut self, due: u32, hash: u64) -> bool {
         let has_room = self.planned.len() < MAX_PLANNED;
         if has_room {
-            self.planned.push(Reverse((self.due(answer), answer.hash)));
+            self.planned.push(Reverse((due, hash)));
         }
         has_room
     }
@@ -104,6 +111,19 @@ impl Prefetch {
         if self.plan(&head) {
             store.writer.plan(hit.hash);
         } else {
+            count(&answers.counters.prefetch_shed);
+        }
+    }
+
+    /// A question has failed. If that was a refresh, there is another attempt while the answer lives.
+    pub(crate) fn try_again(&mut self, question: &Question, answers: &mut Answers) {
+        let Some(found) = answers.store.get(question) else { return };
+        let (head, again) = (found.head, answers.context.seconds.saturating_add(RETRY));
+        let standing = answers.store.writer.standing(head.hash, answers.context.seconds);
+        if again >= head.expires || !standing.is_some_and(|standing| standing.is_planned) {
+            return;
+        }
+        if !self.plan_for(again, head.hash) {
             count(&answers.counters.prefetch_shed);
         }
     }

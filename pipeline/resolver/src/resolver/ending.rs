@@ -71,6 +71,7 @@ impl Resolver {
                 if stale.is_some() {
                     self.questions.rest(Rc::clone(&question), TOO_LATE);
                 }
+                self.prefetch.try_again(&question, &mut self.answers);
                 self.questions.remember_failure(question, *why);
             }
             Outcome::Shed(_) => {}
