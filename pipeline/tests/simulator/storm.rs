@@ -12,14 +12,15 @@ use crate::manners::Manners;
 use crate::signed;
 use crate::truth::Realm;
 
+/// The fewest steps of a storm; some have four times as many.
+const FEWEST_STEPS: usize = 100;
 /// The longest step of a storm.
 const STEP_US: usize = 8_000;
 
 impl History {
     /// Everything goes wrong for a few seconds.
     pub(super) fn storm(&mut self) -> Result<(), String> {
-        let end = self.line.now() + Duration::from_millis(1000 + self.chance.below(3000) as u64);
-        while self.line.now() < end {
+        for _ in 0..FEWEST_STEPS + self.chance.below(3 * FEWEST_STEPS) {
             self.ask_something();
             if self.chance.one_in(12) {
                 self.change_manners();
