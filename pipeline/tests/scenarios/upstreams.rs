@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pmdns_hierarchy::message::flag;
 use pmdns_hierarchy::{Message, Name, Record, rtype};
-use pmdns_resolver::encrypted::Request;
+use pmdns_resolver::encrypted::EncryptedQuery;
 
 use crate::comparison::is_for;
 use crate::grammar::{Entry, Range};
@@ -129,7 +129,7 @@ impl Network for Upstreams {
         self.arrivals.retain(|(_, arrival)| arrival.socket != socket.number);
     }
 
-    fn ask_encrypted(&mut self, _: usize, _: Request) {
+    fn ask_encrypted(&mut self, _: usize, _: EncryptedQuery) {
         unreachable!("no upstream is encrypted");
     }
 
