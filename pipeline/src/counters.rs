@@ -51,7 +51,7 @@ counters! {
         busy_ticks: counter,
         /// Ticks spent in turns that found none.
         idle_ticks: counter,
-        /// Ticks spent on publishing these counters and exchanging rules.
+        /// Ticks spent on publishing these counters and swapping rules.
         housekeeping_ticks: counter,
         /// The clock when these counters were published.
         published_ticks: gauge,

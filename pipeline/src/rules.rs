@@ -63,11 +63,11 @@ fn lend<T>() -> (Lender<T>, RulesInbox<T>) {
 }
 
 impl<T> RulesInbox<T> {
-    /// If there are new rules, has them exchanged for those in use, and gives these back.
+    /// If there are new rules, has them swapped for those in use, and gives these back.
     #[inline]
-    pub fn look(&mut self, exchange: impl FnOnce(&mut T)) {
+    pub fn look(&mut self, swap: impl FnOnce(&mut T)) {
         if let Some(mut rules) = self.fresh.pop() {
-            exchange(&mut rules);
+            swap(&mut rules);
             let given_back = self.used.push(rules).is_ok();
             debug_assert!(given_back, "no rules are lent before the last ones are back");
         }

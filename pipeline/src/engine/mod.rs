@@ -108,14 +108,10 @@ impl Engine {
         let (worker_rings, slow_path_rings, rings) = lay_rings(config, &topology);
         let gauges = Gauges::new(config, &topology, rings, pool, clock);
         let (ruleset, digest) = Ruleset::load(config, cache.seed(), RulesPublisher::FIRST)?;
+        let ports = config.ports.iter().zip(facts).map(|(port, facts)| Port::of(port, facts));
         let stages = Stages::new(StageParts {
             config,
-            ports: config
-                .ports
-                .iter()
-                .zip(facts)
-                .map(|(port, facts)| Port::of(port, facts))
-                .collect(),
+            ports: ports.collect(),
             cache: Arc::clone(&cache),
             rules: Arc::new(ruleset),
             cookies: cookies(&config.cookies, &gauges.calendar)?,
@@ -128,10 +124,9 @@ impl Engine {
         let news: AllPortNews = config.ports.iter().map(|_| PortNews::default()).collect();
         let stop = Arc::new(AtomicBool::new(false));
         let shared = Shared { config: Arc::new(config.clone()), cache, stages, gauges, news, stop };
-        let slow_path = shared.slow_path(writers, slow_path_rings, inboxes.slow_path)?;
+        let (slow_path, orders) = shared.slow_path(writers, slow_path_rings, inboxes.slow_path)?;
         let workers = shared.workers(&topology, queues, worker_rings, inboxes.workers);
         let Shared { cache, gauges, news, stop, .. } = shared;
-        let (slow_path, orders) = slow_path;
         let orders = CacheOrders::new(orders, cache, clock, config.scope_map());
         let rules = Some(rules);
         Ok(Self { workers, slow_path, gauges, news, orders, arena, digest, rules, topology, stop })

@@ -117,7 +117,7 @@ impl SlowPath {
         while !stop.load(Ordering::Relaxed) {
             self.read_clock();
             let Self { resolver, rules, misses, .. } = &mut self;
-            rules.look(|rules| resolver.exchange_rules(rules));
+            rules.look(|rules| resolver.swap_rules(rules));
             let taken =
                 take::<_, MAX_MISSES>(misses, |miss, worker| resolver.take_in(miss, worker));
             let heard = self.hear();

@@ -30,7 +30,7 @@ impl Stats {
 
     /// How many packets each stage let off the line, over all stages and cores.
     pub(crate) fn left_the_line(&self) -> u64 {
-        let stages = ["parse", "neighbor", "acl", "ratelimit", "lookup", "policy", "encode"];
+        let stages = pmdns_config::StageName::ALL.map(pmdns_config::StageName::name);
         let exits = stages.iter().flat_map(|stage| self.each_exit(stage));
         exits.filter(|(exit, _)| !stages.contains(exit)).map(|(_, count)| count).sum()
     }

@@ -90,7 +90,7 @@ impl SlowPath {
     pub(super) fn turn(&mut self, clock: &Clock, network: &mut dyn Network) {
         let Self { resolver, rules, misses, hits, jobs, .. } = self;
         resolver.set_time(time(clock));
-        rules.look(|rules| resolver.exchange_rules(rules));
+        rules.look(|rules| resolver.swap_rules(rules));
         if resolver.takes_jobs()
             && let Some(job) = jobs.pop_front()
         {

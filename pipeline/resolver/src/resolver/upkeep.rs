@@ -57,8 +57,8 @@ impl Resolver {
         }
     }
 
-    /// Exchanges the rules in use for others. All answers in the cache are then judged again.
-    pub fn exchange_rules(&mut self, rules: &mut Arc<Ruleset>) {
+    /// Swaps the rules in use for others. All answers in the cache are then judged again.
+    pub fn swap_rules(&mut self, rules: &mut Arc<Ruleset>) {
         self.answers.responder.encode.swap_rules(rules);
         self.jobs.note_rules();
     }
