@@ -8,7 +8,7 @@ use std::cell::RefCell;
 
 use hickory_proto::op::Message;
 use libfuzzer_sys::fuzz_target;
-use pmdns::slowpath::fuzz_api::Asked;
+use pmdns::slowpath::fuzz_api::AskedQuery;
 use pmdns_fuzz::check::question;
 use pmdns_fuzz::forwarder::Forwarder;
 use pmdns_fuzz::input::Input;
@@ -65,7 +65,7 @@ fuzz_target!(|data: &[u8]| {
         let miss = forwarder.hand(&client.frame_bytes(), Verified::NOTHING).misses.pop();
         let miss = miss.expect("nothing is cached or refused here");
         let seed = forwarder.rig.slow_path[0].resolver.cache.seed();
-        let asked = Asked::new(&miss, seed, id, letters, how & 2 == 0);
+        let asked = AskedQuery::new(&miss, seed, id, letters, how & 2 == 0);
         let sent = asked.message();
         assert!(Message::from_vec(&asked.padded()).is_ok(), "others can read what we ask");
         let reply = match how & 1 {

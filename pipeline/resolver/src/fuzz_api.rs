@@ -9,14 +9,14 @@ use crate::upstreams::query::{Query, ReplyKind};
 
 /// A query that was sent upstream for a client.
 #[derive(Debug)]
-pub struct Asked {
+pub struct AskedQuery {
     question: Question,
     id: u16,
     letter_case: Option<LetterCase>,
     query: Query,
 }
 
-impl Asked {
+impl AskedQuery {
     /// The query for this miss, its letters large or small as `letters` has them.
     pub fn new(miss: &Miss, seed: Seed, id: u16, letters: u64, edns: bool) -> Self {
         let (question, letter_case) = (Question::of(miss, seed), Some(LetterCase::new(letters)));

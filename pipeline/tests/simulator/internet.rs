@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use pmdns_hierarchy::{Message, Name, Rng};
-use pmdns_resolver::encrypted::{EncryptedQuery, Outcome, Report};
+use pmdns_resolver::encrypted::{EncryptedOutcome, EncryptedQuery, EncryptedReport};
 
 use crate::manners::{Manners, Stream, Trouble, happens};
 use crate::servers::Server;
@@ -71,8 +71,10 @@ impl Internet {
     pub(crate) fn lose_all_under_way(&mut self) {
         self.arrivals.retain(|_, arrival| matches!(arrival.bytes, Bytes::Encrypted(_)));
         for arrival in self.arrivals.values_mut() {
-            if let Bytes::Encrypted(Report { outcome: Some(outcome), .. }) = &mut arrival.bytes {
-                *outcome = Outcome::Broken(io::ErrorKind::ConnectionReset.into());
+            if let Bytes::Encrypted(EncryptedReport { outcome: Some(outcome), .. }) =
+                &mut arrival.bytes
+            {
+                *outcome = EncryptedOutcome::Broken(io::ErrorKind::ConnectionReset.into());
             }
         }
         let connections = self.open.iter_mut().filter(|(_, one)| one.transport == Transport::Tcp);
@@ -195,19 +197,19 @@ impl Internet {
     }
 
     /// What comes of a query over an encrypted connection, and when.
-    fn encrypted(&mut self, request: &EncryptedQuery) -> (Duration, Outcome) {
+    fn encrypted(&mut self, request: &EncryptedQuery) -> (Duration, EncryptedOutcome) {
         let Manners { loss, trouble, stream, .. } = self.servers[request.upstream].manners;
         let took = self.servers[request.upstream].manners.time(&mut self.chance);
         let (_, longest) = request.patience;
         let Some(query) = self.read(request.upstream, &request.query) else {
-            return (took, Outcome::Silent);
+            return (took, EncryptedOutcome::Silent);
         };
         let is_dead = matches!(trouble.0, Trouble::Dead) || stream == Stream::Silent;
         if is_dead || happens(&mut self.chance, loss) || took >= longest {
-            return (longest, Outcome::Silent);
+            return (longest, EncryptedOutcome::Silent);
         }
         if matches!(stream, Stream::Refused | Stream::Cut) || trouble.0 == Trouble::Unreachable {
-            return (took, Outcome::Broken(io::ErrorKind::ConnectionReset.into()));
+            return (took, EncryptedOutcome::Broken(io::ErrorKind::ConnectionReset.into()));
         }
         let server = &self.servers[request.upstream];
         let mut reply = server.stream_reply(&query, self.now, &mut self.chance);
@@ -215,7 +217,7 @@ impl Internet {
         if trouble.0 == Trouble::Garbage {
             reply.truncate(self.chance.below(reply.len()));
         }
-        (took, Outcome::Reply(reply, took))
+        (took, EncryptedOutcome::Reply(reply, took))
     }
 }
 
@@ -275,10 +277,10 @@ impl Network for Internet {
         let (late, _) = request.patience;
         let slot = request.slot;
         if took > late {
-            let report = Bytes::Encrypted(Report { slot, outcome: None });
+            let report = Bytes::Encrypted(EncryptedReport { slot, outcome: None });
             self.arrive(self.now + late, thread, 0, report);
         }
-        let report = Bytes::Encrypted(Report { slot, outcome: Some(outcome) });
+        let report = Bytes::Encrypted(EncryptedReport { slot, outcome: Some(outcome) });
         self.arrive(self.now + took, thread, 0, report);
     }
 
@@ -312,14 +314,14 @@ impl std::fmt::Display for Shown<'_> {
                 write!(f, "datagram {thread}.{socket} from {from}, {}", Reply(bytes))
             }
             Bytes::Stream(bytes) => write!(f, "stream {thread}.{socket}: {} bytes", bytes.len()),
-            Bytes::Encrypted(Report { slot, outcome }) => write!(
+            Bytes::Encrypted(EncryptedReport { slot, outcome }) => write!(
                 f,
                 "encrypted {thread} slot {slot}: {}",
                 match outcome {
                     None => "late",
-                    Some(Outcome::Reply(..)) => "reply",
-                    Some(Outcome::Silent) => "silent",
-                    Some(Outcome::Broken(_)) => "broken",
+                    Some(EncryptedOutcome::Reply(..)) => "reply",
+                    Some(EncryptedOutcome::Silent) => "silent",
+                    Some(EncryptedOutcome::Broken(_)) => "broken",
                 }
             ),
             other => write!(f, "{thread}.{socket}: {other:?}"),

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use pmdns_resolver::encrypted::{EncryptedQuery, Report};
+use pmdns_resolver::encrypted::{EncryptedQuery, EncryptedReport};
 
 /// How a socket's bytes travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,7 +40,7 @@ pub(crate) enum Bytes {
     /// The network returns an error.
     Broken(io::ErrorKind),
     /// What came of a query over an encrypted connection.
-    Encrypted(Report),
+    Encrypted(EncryptedReport),
 }
 
 /// Something that arrives.

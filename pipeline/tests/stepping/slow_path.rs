@@ -11,7 +11,7 @@ use pmdns::ring::RingReceiver;
 use pmdns::rules::RulesInbox;
 use pmdns::slowpath::SlowPathParts;
 use pmdns_hierarchy::Rng;
-use pmdns_resolver::validation::{Report, Work, Worker};
+use pmdns_resolver::validation::{ValidationReport, Work, Worker};
 use pmdns_resolver::{Job, Means, Output, Random, Resolver, Time};
 use pmdns_stages::cache::Hit;
 use pmdns_stages::miss::Miss;
@@ -135,7 +135,7 @@ impl SlowPath {
         }
     }
 
-    fn begin_validation(&mut self, work: Work, clock: &Clock) -> Option<Report> {
+    fn begin_validation(&mut self, work: Work, clock: &Clock) -> Option<ValidationReport> {
         let worker = self.validation.as_mut().expect("there is something to trust");
         worker.take(work, time(clock).now)
     }

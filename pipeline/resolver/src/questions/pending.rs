@@ -103,7 +103,7 @@ pub(crate) enum Limit {
 pub(crate) struct Pending<T> {
     limits: Limits,
     slots: HashMap<Rc<Question>, u32, BuildHasherDefault<AsHashed>>,
-    questions: Slab<Asked<T>>,
+    questions: Slab<UnderWay<T>>,
     serial: u32,
     seats: Vec<Option<Seat>>,
     free: Vec<u32>,
@@ -118,7 +118,7 @@ pub(crate) struct Pending<T> {
 
 /// A question under way.
 #[derive(Debug)]
-struct Asked<T> {
+struct UnderWay<T> {
     question: Rc<Question>,
     serial: u32,
     /// Seats, in the order of their arrival.
@@ -240,7 +240,7 @@ impl<T> Pending<T> {
         let serial = self.serial;
         let entry = self.questions.vacant_entry();
         let slot = entry.key() as u32;
-        entry.insert(Asked {
+        entry.insert(UnderWay {
             question: Rc::clone(&question),
             serial,
             waiting: VecDeque::new(),

@@ -214,7 +214,7 @@ impl Resolver {
     }
 
     /// Takes in what came of a query to an encrypted upstream.
-    pub fn hear_encrypted(&mut self, report: encrypted::Report) {
+    pub fn hear_encrypted(&mut self, report: encrypted::EncryptedReport) {
         if let Some((replied, reply)) = self.upstreams.hear_encrypted(report) {
             self.conclude(&replied, &reply);
         }

@@ -14,7 +14,7 @@ use crate::questions::plan::{Attempt, Transport, TryFailure};
 use crate::questions::prefixes::ClientPrefix;
 use crate::questions::question::Question;
 use crate::upstreams::replies::Answer;
-use crate::validation::{Ended, Fetched, Report, Sound, Validated, Verdict, worker};
+use crate::validation::{Ended, Fetched, Sound, Validated, ValidationReport, Verdict, worker};
 
 impl Resolver {
     /// Goes on with an answer that validation is about: it has to be judged, or it is what the judge asked for.
@@ -94,9 +94,9 @@ impl Resolver {
     }
 
     /// Takes in what the validator says.
-    pub fn hear_validation(&mut self, report: Report) {
+    pub fn hear_validation(&mut self, report: ValidationReport) {
         match report {
-            Report::Verdict { slot, verdict, cost } => {
+            ValidationReport::Verdict { slot, verdict, cost } => {
                 let Some(ended) = self.validation.end(slot, cost, self.time.now) else { return };
                 match verdict {
                     Verdict::Shed(reply) => self.hand_over_again(&ended, reply),
@@ -106,7 +106,7 @@ impl Resolver {
                     }
                 }
             }
-            Report::Fetch { slot, name, qtype } => {
+            ValidationReport::Fetch { slot, name, qtype } => {
                 let clients = self.validation.clients_of(slot);
                 self.fetch(clients, name, qtype);
             }

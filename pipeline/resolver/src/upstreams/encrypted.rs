@@ -28,13 +28,13 @@ const ID: u16 = 0;
 pub const MAX_UNDER_WAY: usize = 2048;
 /// What is under way to the encrypted upstreams of one slow path thread.
 pub(crate) struct Encrypted {
-    asked: Slab<Asked>,
+    asked: Slab<InFlight>,
     /// Queries under way, by upstream.
     under_way: Vec<Quota>,
 }
 
 /// A query under way.
-pub(crate) struct Asked {
+pub(crate) struct InFlight {
     /// Whom it is charged to.
     pub(crate) prefix: ClientPrefix,
     pub(crate) ticket: Ticket,
@@ -45,7 +45,7 @@ pub(crate) struct Asked {
 
 /// What came of a query.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum EncryptedOutcome {
     /// A reply with id 0, not looked at yet, after so long a time on the wire.
     Reply(Vec<u8>, Duration),
     /// Nothing, in the time it had.
@@ -66,16 +66,16 @@ pub(crate) enum Heard {
         sent: Duration,
     },
     /// The last.
-    End(Asked, Outcome),
+    End(InFlight, EncryptedOutcome),
 }
 
 /// What came of a query.
 #[derive(Debug)]
-pub struct Report {
+pub struct EncryptedReport {
     /// The resolver's number for it.
     pub slot: usize,
     /// `None`: it is late. There will be another report.
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<EncryptedOutcome>,
 }
 
 impl Encrypted {
@@ -89,7 +89,7 @@ impl Encrypted {
     /// given up when the second has. Nothing, if too many queries are under way to it, or of this prefix.
     pub(crate) fn ask(
         &mut self,
-        asked: Asked,
+        asked: InFlight,
         query: Vec<u8>,
         patience: (Duration, Duration),
     ) -> Option<EncryptedQuery> {
@@ -102,9 +102,9 @@ impl Encrypted {
     }
 
     /// Takes in what came of a query.
-    pub(crate) fn hear(&mut self, Report { slot, outcome }: Report) -> Heard {
+    pub(crate) fn hear(&mut self, EncryptedReport { slot, outcome }: EncryptedReport) -> Heard {
         let Some(outcome) = outcome else {
-            let Asked { ticket, attempt, sent, .. } = &mut self.asked[slot];
+            let InFlight { ticket, attempt, sent, .. } = &mut self.asked[slot];
             let before = *attempt;
             attempt.late = true;
             return Heard::Late { ticket: *ticket, attempt: before, sent: *sent };
@@ -126,7 +126,7 @@ impl Upstreams {
     ) -> Result<(), Failed> {
         let attempt = Attempt { transport: Transport::Tcp, ..attempt };
         let query = Query::new(&question, ID, None, attempt.edns).padded();
-        let asked = Asked { prefix, ticket, question, attempt, sent: self.now };
+        let asked = InFlight { prefix, ticket, question, attempt, sent: self.now };
         let counters = self.peers.counters(attempt.upstream);
         let Some(request) = self.encrypted.ask(asked, query, patience) else {
             count(&counters.shed);
@@ -138,7 +138,7 @@ impl Upstreams {
     }
 
     /// Takes in what came of a query to an encrypted upstream.
-    pub(crate) fn hear_encrypted(&mut self, report: Report) -> Option<(Replied, Vec<u8>)> {
+    pub(crate) fn hear_encrypted(&mut self, report: EncryptedReport) -> Option<(Replied, Vec<u8>)> {
         match self.encrypted.hear(report) {
             Heard::Late { ticket, attempt, sent } => {
                 self.peers.note_retry(attempt.upstream, sent);
@@ -150,20 +150,24 @@ impl Upstreams {
         }
     }
 
-    fn end_encrypted(&mut self, asked: Asked, outcome: Outcome) -> Option<(Replied, Vec<u8>)> {
-        let Asked { ticket, question, attempt, sent, .. } = asked;
+    fn end_encrypted(
+        &mut self,
+        asked: InFlight,
+        outcome: EncryptedOutcome,
+    ) -> Option<(Replied, Vec<u8>)> {
+        let InFlight { ticket, question, attempt, sent, .. } = asked;
         let failure = match outcome {
             // The connection says who replied; that it is the reply to this question is checked as everywhere.
-            Outcome::Reply(reply, _) if !question.is_answered_by(ID, None, &reply) => {
+            EncryptedOutcome::Reply(reply, _) if !question.is_answered_by(ID, None, &reply) => {
                 count(&self.peers.counters(attempt.upstream).mismatched);
                 TryFailure::Unreachable
             }
-            Outcome::Reply(reply, took) => {
+            EncryptedOutcome::Reply(reply, took) => {
                 self.peers.note_reply(attempt.upstream, self.now.saturating_sub(took));
                 return Some((Replied { ticket, question, attempt, proof: Proof::Firm }, reply));
             }
-            Outcome::Silent => TryFailure::Silent,
-            Outcome::Broken(error) => {
+            EncryptedOutcome::Silent => TryFailure::Silent,
+            EncryptedOutcome::Broken(error) => {
                 self.peers.note_error(attempt.upstream, sent, &error, 1);
                 TryFailure::Unreachable
             }
@@ -188,7 +192,7 @@ mod tests {
             let attempt =
                 Attempt { upstream: 0, transport: Transport::Tcp, edns: true, late: false };
             let (ticket, question) = (Ticket::NONE, Rc::clone(&question));
-            Asked { prefix: prefix(number), ticket, question, attempt, sent: Duration::ZERO }
+            InFlight { prefix: prefix(number), ticket, question, attempt, sent: Duration::ZERO }
         };
         let patience = (Duration::from_millis(100), Duration::from_millis(500));
         let requests: Vec<EncryptedQuery> = (0..MAX_UNDER_WAY)
@@ -196,15 +200,18 @@ mod tests {
             .collect();
         assert!(encrypted.ask(asked(), Vec::new(), patience).is_none());
         for EncryptedQuery { slot, .. } in requests {
-            let Heard::Late { attempt, .. } = encrypted.hear(Report { slot, outcome: None }) else {
+            let Heard::Late { attempt, .. } =
+                encrypted.hear(EncryptedReport { slot, outcome: None })
+            else {
                 panic!("it is late");
             };
             assert!(!attempt.late);
-            let outcome = Some(Outcome::Silent);
-            let Heard::End(asked, outcome) = encrypted.hear(Report { slot, outcome }) else {
+            let outcome = Some(EncryptedOutcome::Silent);
+            let Heard::End(asked, outcome) = encrypted.hear(EncryptedReport { slot, outcome })
+            else {
                 panic!("it has ended");
             };
-            assert!(matches!(outcome, Outcome::Silent) && asked.attempt.late);
+            assert!(matches!(outcome, EncryptedOutcome::Silent) && asked.attempt.late);
         }
         assert_eq!((encrypted.under_way[0].held(), encrypted.asked.len()), (0, 0));
         assert!(encrypted.ask(asked(), Vec::new(), patience).is_some(), "there is room again");

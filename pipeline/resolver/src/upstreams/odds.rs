@@ -19,7 +19,7 @@ use crate::upstreams::cookies::{ClientCookie, CookieState};
 use crate::upstreams::letter_case::LetterCase;
 use crate::upstreams::query::Query;
 use crate::upstreams::query::tests::question;
-use crate::upstreams::udp_batch::{InFlight, Received, UdpBatch};
+use crate::upstreams::udp_batch::{Received, UdpBatch, UdpQuery};
 
 /// Ports and ids that a query may have.
 const PORTS: f64 = 64_512.0;
@@ -118,7 +118,7 @@ impl Setting {
         cookie.is_expected = true;
         let id = random.bits(ID_BITS) as u16;
         let port = if self.is_port_known { 0 } else { random.bits(PORT_BITS) };
-        let in_batch = |(question, id)| InFlight {
+        let in_batch = |(question, id)| UdpQuery {
             ticket: Ticket::NONE,
             question,
             attempt: Attempt { upstream: 0, transport: Transport::Udp, edns: true, late: false },

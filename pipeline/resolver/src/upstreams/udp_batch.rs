@@ -40,13 +40,13 @@ pub(crate) struct UdpBatch {
     pub(crate) timer: Duration,
     /// The cookie of those that have an OPT record.
     pub(crate) cookie: Option<Sent>,
-    queries: ArrayVec<InFlight, MAX_QUERIES_PER_PORT>,
+    queries: ArrayVec<UdpQuery, MAX_QUERIES_PER_PORT>,
     mismatched: usize,
 }
 
 /// A query without a reply.
 #[derive(Clone, Debug)]
-pub(crate) struct InFlight {
+pub(crate) struct UdpQuery {
     pub(crate) ticket: Ticket,
     pub(crate) question: Rc<Question>,
     pub(crate) attempt: Attempt,
@@ -64,11 +64,11 @@ pub(crate) type Ids = ArrayVec<u16, MAX_QUERIES_PER_PORT>;
 #[derive(Debug)]
 pub(crate) enum Received {
     /// The reply to this query, and what its cookie brings if it has the right one.
-    Reply(InFlight, Option<Learnt>),
+    Reply(UdpQuery, Option<Learnt>),
     /// A datagram that would be the reply to this query, but for the case of its letters.
-    CaseMismatch(InFlight),
+    CaseMismatch(UdpQuery),
     /// A datagram that would be the reply to this query, but for a cookie.
-    Cookieless(InFlight),
+    Cookieless(UdpQuery),
     /// A datagram that answers nothing we asked. It may be forged, or very late.
     Mismatch,
     /// As `Mismatch`, and it is one too many.
@@ -81,7 +81,7 @@ impl UdpBatch {
     pub(crate) fn new(
         upstream: usize,
         [sent, overdue, expires]: [Duration; 3],
-        queries: ArrayVec<InFlight, MAX_QUERIES_PER_PORT>,
+        queries: ArrayVec<UdpQuery, MAX_QUERIES_PER_PORT>,
     ) -> Self {
         let overdue = Some(overdue);
         let mut this = Self {
@@ -119,7 +119,7 @@ impl UdpBatch {
         &mut self,
         now: Duration,
     ) -> ArrayVec<(Ticket, Attempt), MAX_QUERIES_PER_PORT> {
-        let is_late = |query: &&mut InFlight| query.retry.is_some_and(|retry| retry <= now);
+        let is_late = |query: &&mut UdpQuery| query.retry.is_some_and(|retry| retry <= now);
         let late = self.queries.iter_mut().filter(is_late).map(|query| {
             let attempt = query.attempt;
             (query.retry, query.attempt.late) = (None, true);
@@ -136,7 +136,7 @@ impl UdpBatch {
     /// What is to be sent.
     pub(crate) fn messages(&self) -> impl Iterator<Item = Query> {
         let cookie = self.cookie.as_ref().map(|cookie| &cookie.data);
-        self.queries.iter().map(move |InFlight { question, attempt, id, letter_case, .. }| {
+        self.queries.iter().map(move |UdpQuery { question, attempt, id, letter_case, .. }| {
             let query = Query::new(question, *id, *letter_case, attempt.edns);
             cookie.into_iter().fold(query, |query, data| query.with_cookie(data))
         })
@@ -144,9 +144,9 @@ impl UdpBatch {
 
     /// Finds out what a datagram is. One that answers a query takes it out of the batch.
     pub(crate) fn sort(&mut self, datagram: &[u8]) -> Received {
-        let is_asked = |query: &InFlight| query.question.is_answered_by(query.id, None, datagram);
+        let is_asked = |query: &UdpQuery| query.question.is_answered_by(query.id, None, datagram);
         let Some(index) = self.queries.iter().position(is_asked) else { return self.mismatch() };
-        let InFlight { question, attempt, id, letter_case, .. } = &self.queries[index];
+        let UdpQuery { question, attempt, id, letter_case, .. } = &self.queries[index];
         let cookie = self.cookie.as_ref().filter(|_| attempt.edns);
         match cookie.map_or(Shown::Missing, |cookie| cookie.shown_in(datagram)) {
             // It is harder to guess than letters are, so those do not matter.
@@ -168,7 +168,7 @@ impl UdpBatch {
     }
 
     /// The queries that have no reply.
-    pub(crate) fn left(&self) -> &[InFlight] {
+    pub(crate) fn left(&self) -> &[UdpQuery] {
         &self.queries
     }
 }

@@ -15,7 +15,7 @@ use crate::questions::plan::{Attempt, Plan, Transport, TryFailure};
 use crate::questions::prefixes::ClientPrefix;
 use crate::questions::question::Question;
 use crate::upstreams::query::{Proof, Query, announced_size};
-use crate::upstreams::udp_batch::{InFlight, Received, UdpBatch};
+use crate::upstreams::udp_batch::{Received, UdpBatch, UdpQuery};
 
 /// One who leaves in a batch.
 struct BatchedQuery {
@@ -102,7 +102,7 @@ impl Upstreams {
                 // Without random numbers no id would have been drawn either.
                 let letter_case = mixes.then(|| self.random.letter_case().ok()).flatten();
                 let retry = Some(self.now + retry);
-                InFlight { ticket, question, attempt, id, letter_case, retry }
+                UdpQuery { ticket, question, attempt, id, letter_case, retry }
             })
             .collect();
         let times = [self.now, self.now + usual, self.now + patience];
@@ -148,7 +148,7 @@ impl Upstreams {
         match received {
             Received::Reply(query, learnt) => {
                 self.peers.note_reply(upstream, sent);
-                let InFlight { ticket, question, attempt, id, letter_case, .. } = query;
+                let UdpQuery { ticket, question, attempt, id, letter_case, .. } = query;
                 if letter_case.is_some() && question.is_answered_by(id, letter_case, datagram) {
                     self.peers.note_case_kept(upstream);
                 }

@@ -107,7 +107,7 @@ pub enum Fetched {
 
 /// What comes back.
 #[derive(Debug)]
-pub enum Report {
+pub enum ValidationReport {
     /// The verdict on a reply, and what that took.
     Verdict {
         /// The resolver's number for the reply.

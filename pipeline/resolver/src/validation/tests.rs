@@ -56,14 +56,16 @@ fn audit_03_one_network_and_one_zone_leave_places_for_others_and_all_replies_com
     let mut fetches = 0;
     while let Some(report) = worker.is_ready().then(|| worker.step(0)) {
         if let Some(report) = report {
-            let Report::Fetch { name, qtype, .. } = report else { panic!("{report:?}") };
+            let ValidationReport::Fetch { name, qtype, .. } = report else { panic!("{report:?}") };
             assert_eq!((&*name, qtype), (&[0][..], 48));
             fetches += 1;
         }
     }
     assert!(worker.expire(Duration::from_millis(499)).is_none());
     while let Some(report) = worker.expire(Duration::from_millis(500)) {
-        let Report::Verdict { slot, verdict, cost } = report else { panic!("{report:?}") };
+        let ValidationReport::Verdict { slot, verdict, cost } = report else {
+            panic!("{report:?}")
+        };
         assert!(matches!(verdict, Verdict::Late), "{verdict:?}");
         assert!(validation.end(slot, cost, Duration::ZERO).is_some());
     }

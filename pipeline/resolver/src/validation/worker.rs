@@ -7,7 +7,7 @@ use pmdns_validator::slots::zone_of;
 use pmdns_validator::{Judgement, Limits, Question, Trust, Validator, pass_on};
 
 use super::turns::{End, Event, Turns};
-use super::{Report, Sound, Verdict, Work};
+use super::{Sound, ValidationReport, Verdict, Work};
 
 /// Replies under validation, and who validates them.
 pub struct Worker {
@@ -40,7 +40,7 @@ impl Worker {
     }
 
     /// Takes work in.
-    pub fn take(&mut self, work: Work, now: Duration) -> Option<Report> {
+    pub fn take(&mut self, work: Work, now: Duration) -> Option<ValidationReport> {
         match work {
             Work::Validate { slot, name, qtype, qclass, reply, dnssec_ok, limits } => {
                 let question = Question { name: &name, qtype, qclass };
@@ -57,19 +57,19 @@ impl Worker {
     }
 
     /// Ends what has taken too long, one at a time.
-    pub fn expire(&mut self, now: Duration) -> Option<Report> {
+    pub fn expire(&mut self, now: Duration) -> Option<ValidationReport> {
         self.turns.expire(now).map(report)
     }
 
     /// Goes on with the next reply, in this second since 1970.
-    pub fn step(&mut self, seconds: u64) -> Option<Report> {
+    pub fn step(&mut self, seconds: u64) -> Option<ValidationReport> {
         self.turns.step(&mut self.validator, seconds).map(report)
     }
 }
 
-fn report(event: Event<Owner>) -> Report {
+fn report(event: Event<Owner>) -> ValidationReport {
     match event {
-        Event::Ask(slot, (name, qtype)) => Report::Fetch { slot, name, qtype },
+        Event::Ask(slot, (name, qtype)) => ValidationReport::Fetch { slot, name, qtype },
         Event::Done(slot, owner, end, cost) => {
             let verdict = match end {
                 End::Judged(judgement) => {
@@ -79,7 +79,7 @@ fn report(event: Event<Owner>) -> Report {
                 End::Late => Verdict::Late,
                 End::Shed => Verdict::Shed(owner.reply),
             };
-            Report::Verdict { slot, verdict, cost }
+            ValidationReport::Verdict { slot, verdict, cost }
         }
     }
 }

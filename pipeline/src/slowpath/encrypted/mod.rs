@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  loop ──EncryptedQuery──► peer, one for each upstream ──► its connection ──► upstream
-//!       ◄──Report───  (bootstrap, back-off, reuse)    (dot, doh, doq)
+//!       ◄──EncryptedReport───  (bootstrap, back-off, reuse)    (dot, doh, doq)
 //! ```
 //!
 //! Encryption comes from libraries that are written for tokio, and the slow path's loop never waits. So each slow
@@ -30,7 +30,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender};
 use pmdns_config::Upstream;
 use pmdns_resolver::UpstreamCounters;
-use pmdns_resolver::encrypted::{EncryptedQuery, MAX_UNDER_WAY, Outcome, Report};
+use pmdns_resolver::encrypted::{EncryptedOutcome, EncryptedQuery, EncryptedReport, MAX_UNDER_WAY};
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
@@ -46,7 +46,7 @@ const UPKEEP: Duration = Duration::from_secs(1);
 /// The thread that asks them, if there are any.
 pub(super) struct EncryptedThread {
     requests: Option<mpsc::Sender<EncryptedQuery>>,
-    reports: Receiver<Report>,
+    reports: Receiver<EncryptedReport>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -79,7 +79,7 @@ impl EncryptedThread {
     }
 
     /// Carries out a request; otherwise says what came of it.
-    pub(super) fn ask(&self, request: EncryptedQuery) -> Result<(), Report> {
+    pub(super) fn ask(&self, request: EncryptedQuery) -> Result<(), EncryptedReport> {
         let slot = request.slot;
         let sent = self.requests.as_ref().map(|requests| requests.try_send(request));
         debug_assert!(
@@ -88,15 +88,15 @@ impl EncryptedThread {
         );
         match sent {
             Some(Ok(())) => Ok(()),
-            _ => Err(Report {
+            _ => Err(EncryptedReport {
                 slot,
-                outcome: Some(Outcome::Broken(io::ErrorKind::BrokenPipe.into())),
+                outcome: Some(EncryptedOutcome::Broken(io::ErrorKind::BrokenPipe.into())),
             }),
         }
     }
 
     /// What came of a query, if there is news.
-    pub(super) fn hear(&self) -> Option<Report> {
+    pub(super) fn hear(&self) -> Option<EncryptedReport> {
         self.reports.try_recv().ok()
     }
 }
@@ -113,7 +113,7 @@ impl Drop for EncryptedThread {
 async fn serve(
     peers: Rc<[Option<Rc<Peer>>]>,
     mut requests: mpsc::Receiver<EncryptedQuery>,
-    reports: Sender<Report>,
+    reports: Sender<EncryptedReport>,
 ) {
     let mut upkeep = interval(UPKEEP);
     upkeep.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -124,10 +124,10 @@ async fn serve(
                 let (peers, reports) = (Rc::clone(&peers), reports.clone());
                 tokio::task::spawn_local(async move {
                     // There is room for every report; who asked may have ended.
-                    let report = |outcome| drop(reports.try_send(Report { slot, outcome }));
+                    let report = |outcome| drop(reports.try_send(EncryptedReport { slot, outcome }));
                     let outcome = match &peers[upstream] {
                         Some(peer) => ask(peer, &query, patience, || report(None)).await,
-                        None => Outcome::Broken(io::ErrorKind::Unsupported.into()),
+                        None => EncryptedOutcome::Broken(io::ErrorKind::Unsupported.into()),
                     };
                     report(Some(outcome));
                 });
@@ -146,7 +146,7 @@ async fn ask(
     query: &[u8],
     (retry, patience): (Duration, Duration),
     late: impl FnOnce(),
-) -> Outcome {
+) -> EncryptedOutcome {
     let began = Instant::now();
     let mut asking = pin!(peer.ask(query));
     let mut replied = timeout(retry.min(patience), &mut asking).await;
@@ -158,9 +158,9 @@ async fn ask(
         }
     }
     match replied {
-        Ok(Ok((reply, took))) => Outcome::Reply(reply, took),
-        Ok(Err(error)) => Outcome::Broken(error),
-        Err(_) => Outcome::Silent,
+        Ok(Ok((reply, took))) => EncryptedOutcome::Reply(reply, took),
+        Ok(Err(error)) => EncryptedOutcome::Broken(error),
+        Err(_) => EncryptedOutcome::Silent,
     }
 }
 
@@ -188,8 +188,10 @@ mod tests {
         let mut news = vec![(0, 0); MAX_UNDER_WAY];
         while news.iter().any(|(_, ends)| *ends == 0) {
             match thread.hear() {
-                Some(Report { slot, outcome: None }) => news[slot].0 += 1,
-                Some(Report { slot, outcome: Some(Outcome::Silent) }) => news[slot].1 += 1,
+                Some(EncryptedReport { slot, outcome: None }) => news[slot].0 += 1,
+                Some(EncryptedReport { slot, outcome: Some(EncryptedOutcome::Silent) }) => {
+                    news[slot].1 += 1
+                }
                 Some(report) => panic!("{report:?}"),
                 None => std::thread::sleep(Duration::from_millis(1)),
             }

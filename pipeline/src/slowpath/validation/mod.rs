@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  loop ──Work: a reply, keys──────────► thread ──► pmdns-validator, a step at a time
-//!       ◄──Report: a verdict, a fetch──         ◄── (signatures, proofs, chain of trust)
+//!       ◄──ValidationReport: a verdict, a fetch──         ◄── (signatures, proofs, chain of trust)
 //! ```
 //!
 //! Every reply that goes there comes back as one verdict, late in the worst case. Both channels have room for all that may
@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use pmdns_resolver::validation::{MAX_REPORTS, Report, Work, Worker};
+use pmdns_resolver::validation::{MAX_REPORTS, ValidationReport, Work, Worker};
 use pmdns_validator::Trust;
 
 use crate::threads::{beside, join};
@@ -26,7 +26,7 @@ pub use anchors::{AnchorError, Anchors};
 /// The thread that validates, if there are trust anchors.
 pub(super) struct ValidationThread {
     work: Option<Sender<Work>>,
-    reports: Receiver<Report>,
+    reports: Receiver<ValidationReport>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -50,7 +50,7 @@ impl ValidationThread {
     }
 
     /// What comes back, if there is news.
-    pub(super) fn hear(&self) -> Option<Report> {
+    pub(super) fn hear(&self) -> Option<ValidationReport> {
         self.reports.try_recv().ok()
     }
 }

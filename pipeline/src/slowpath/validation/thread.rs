@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
-use pmdns_resolver::validation::{Report, Work, Worker};
+use pmdns_resolver::validation::{ValidationReport, Work, Worker};
 
 /// Pieces of work taken in before the next step; there are no more in the channel anyway.
 const MAX_TAKEN: usize = 64;
 
 /// Validates replies until nobody can send any.
-pub(super) fn serve(mut worker: Worker, work: &Receiver<Work>, reports: &Sender<Report>) {
+pub(super) fn serve(mut worker: Worker, work: &Receiver<Work>, reports: &Sender<ValidationReport>) {
     let started = Instant::now();
     // There is room for every report; who asked may have ended.
     let report = |report| drop(reports.try_send(report));
