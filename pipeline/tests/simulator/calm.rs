@@ -1,5 +1,6 @@
 //! The calm of a history: everybody has to be served, and then nothing may be left.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use pmdns_hierarchy::{Name, rtype};
@@ -44,6 +45,21 @@ impl History {
         if let Some(operator) = &mut self.operator {
             operator.versions.0 = operator.versions.1;
         }
+        Ok(())
+    }
+
+    /// The first datagram about each name is lost, and everybody gets an answer nevertheless. That is so as long as no server
+    /// has been slow; and the keys that validation needs would be lost one after the other.
+    pub(super) fn lose_first_datagrams(&mut self) -> Result<(), String> {
+        if self.start.is_signed || self.chance.below(4) > 0 {
+            return Ok(());
+        }
+        self.note(format_args!("each first datagram is lost"));
+        self.diligence = CALM_TURNS;
+        self.internet.lost_once = Some(BTreeSet::new());
+        self.ask_all("0")?;
+        self.internet.lost_once = None;
+        self.diligence = 1;
         Ok(())
     }
 

@@ -117,6 +117,7 @@ impl History {
     }
 
     fn live(&mut self) -> Result<Summary, String> {
+        self.lose_first_datagrams()?;
         self.storm()?;
         // Some are stopped in the middle of it.
         if self.chance.below(6) > 0 {

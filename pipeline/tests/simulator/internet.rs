@@ -1,6 +1,6 @@
 //! The network of a history: servers behind sockets, with delays, losses and bad manners.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::Duration;
 
@@ -26,6 +26,8 @@ pub(crate) struct Internet {
     pub(crate) wrong: Option<String>,
     /// The time.
     pub(crate) now: Duration,
+    /// Names whose first datagram has been lost, if that is what happens to each.
+    pub(crate) lost_once: Option<BTreeSet<Name>>,
     arrivals: BTreeMap<(Duration, u64), Arrival>,
     last: u64,
     open: BTreeMap<(usize, u64), Connection>,
@@ -54,6 +56,7 @@ impl Internet {
             has_sockets: true,
             wrong: None,
             now: Duration::ZERO,
+            lost_once: None,
             arrivals: BTreeMap::new(),
             last: 0,
             open: BTreeMap::new(),
@@ -124,6 +127,11 @@ impl Internet {
     fn send_datagram(&mut self, socket: Socket, bytes: &[u8]) -> io::Result<usize> {
         let server = self.server(socket);
         let Some(query) = self.read(server, bytes) else { return Ok(bytes.len()) };
+        if let Some(lost) = &mut self.lost_once
+            && lost.insert(query.question.0.lower())
+        {
+            return Ok(bytes.len());
+        }
         match self.servers[server].datagrams(&query, self.now, &mut self.chance) {
             Ok(datagrams) => {
                 for (at, from, reply) in datagrams {
