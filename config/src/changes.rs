@@ -20,7 +20,7 @@ impl FixedKeys {
         std::fs::read_to_string(path).map(|text| Self::of(&text)).unwrap_or_default()
     }
 
-    fn of(text: &str) -> Self {
+    pub(crate) fn of(text: &str) -> Self {
         let mut table: Table = text.parse().unwrap_or_default();
         for name in RELOADED {
             table.remove(name);

@@ -5,7 +5,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::limits::MAX_FILE_BYTES;
-use crate::locate::place_of;
 use crate::problem::Problem;
 
 /// Why a configuration cannot be used.
@@ -78,7 +77,7 @@ pub enum ConfigError {
         problem: Box<Problem>,
     },
     /// More than one mistake, in the order of the file.
-    #[error("{} mistakes:{}", .0.len(), lines(.0))]
+    #[error("{}", told(.0))]
     Several(Box<[ConfigError]>),
 }
 
@@ -89,13 +88,6 @@ impl ConfigError {
             0 | 1 => errors.pop(),
             _ => Some(Self::Several(errors.into())),
         }
-    }
-
-    /// What the machine has not that the key at the path `key` of `file` asks for.
-    pub fn of_machine(file: &Path, key: &str, problem: String) -> Self {
-        let text = std::fs::read_to_string(file).unwrap_or_default();
-        let (place, problem) = (place_of(&text, key), Box::new(Problem::Machine(problem)));
-        Self::Unlawful { place, key: key.to_owned(), problem }.in_file(file)
     }
 
     /// Each mistake by itself.
@@ -161,9 +153,15 @@ impl fmt::Display for Location {
     }
 }
 
-/// Each on a line of its own.
-fn lines(errors: &[ConfigError]) -> String {
-    errors.iter().map(|error| format!("\n{error}")).collect()
+/// Mistakes, each on a line of its own if there are several.
+pub fn told(mistakes: &[impl fmt::Display]) -> String {
+    match mistakes {
+        [one] => one.to_string(),
+        several => {
+            let lines: String = several.iter().map(|one| format!("\n{one}")).collect();
+            format!("{} mistakes:{lines}", several.len())
+        }
+    }
 }
 
 /// The offer of a word that exists.

@@ -3,16 +3,18 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
 
+use crate::changes::FixedKeys;
 use crate::check::{Mistake, check};
 use crate::error::{ConfigError, Location};
 use crate::explain::not_toml;
 use crate::gather::{Gathered, gather};
 use crate::limits::{MAX_FILE_BYTES, MAX_MISTAKES};
 use crate::locate::place_of;
+use crate::problem::Problem;
 use crate::settings::Config;
 
 impl Config {
@@ -22,18 +24,7 @@ impl Config {
     ///
     /// A [`ConfigError`] that names the file, the line and the key, and says what is allowed.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        Self::read(path).and_then(|(config, error)| error.map_or(Ok(config), Err))
-    }
-
-    /// The same, with what could be read in spite of the mistakes.
-    ///
-    /// # Errors
-    ///
-    /// Nothing could be read.
-    pub fn read(path: &Path) -> Result<(Self, Option<ConfigError>), ConfigError> {
-        let text = read(path)?;
-        let (config, error) = from_text(&text).map_err(|error| error.in_file(path))?;
-        Ok((config, error.map(|error| error.in_file(path))))
+        ConfigText::read(path)?.into_config()
     }
 
     /// Reads `text` as TOML and checks every rule.
@@ -54,6 +45,51 @@ impl Config {
         let mistakes = check(self, &BTreeSet::new()).into_iter();
         let errors = mistakes.map(|mistake| unlawful(Location::default(), mistake)).collect();
         ConfigError::of(errors).map_or(Ok(()), Err)
+    }
+}
+
+/// A file as it was read once: its text, and what could be made of that.
+#[derive(Debug)]
+pub struct ConfigText {
+    path: PathBuf,
+    text: String,
+    /// The settings; what could not be read has its default.
+    pub config: Config,
+    /// What is wrong with them.
+    pub error: Option<ConfigError>,
+}
+
+impl ConfigText {
+    /// Reads the file at `path`.
+    ///
+    /// # Errors
+    ///
+    /// Nothing could be read.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = read(path)?;
+        let (config, error) = from_text(&text).map_err(|error| error.in_file(path))?;
+        let error = error.map(|error| error.in_file(path));
+        Ok(Self { path: path.to_owned(), text, config, error })
+    }
+
+    /// The settings, if nothing is wrong with them.
+    ///
+    /// # Errors
+    ///
+    /// Every mistake, as [`Config::load`] tells them.
+    pub fn into_config(self) -> Result<Config, ConfigError> {
+        self.error.map_or(Ok(self.config), Err)
+    }
+
+    /// The keys that need a restart.
+    pub fn fixed_keys(&self) -> FixedKeys {
+        FixedKeys::of(&self.text)
+    }
+
+    /// What the machine has not that the key at the path `key` asks for.
+    pub fn of_machine(&self, key: &str, problem: String) -> ConfigError {
+        let (key, problem) = (key.to_owned(), Problem::Machine(problem));
+        unlawful(place_of(&self.text, &key), Mistake { key, problem }).in_file(&self.path)
     }
 }
 

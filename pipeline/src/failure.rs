@@ -15,14 +15,14 @@ use pmdns::run::RunError;
 use pmdns::snapshot::SnapshotError;
 #[cfg(feature = "dpdk")]
 use pmdns::transfer::TransferError;
-use pmdns_config::ConfigError;
+use pmdns_config::{ConfigError, told};
 
 /// What went wrong, and so what the process exits with.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error(transparent)]
     Config(#[from] ConfigError),
-    #[error("{}", all(.0))]
+    #[error("{}", told(.0))]
     Wrong(Vec<String>),
     #[error(transparent)]
     Log(#[from] LogError),
@@ -108,14 +108,6 @@ fn of_engine(error: &EngineError) -> u8 {
         | EngineError::Trust(_)
         | EngineError::Anchors(_) => 2,
         EngineError::Random(_) | EngineError::Thread(_) => 1,
-    }
-}
-
-/// Each mistake on a line of its own.
-fn all(mistakes: &[String]) -> String {
-    match mistakes {
-        [one] => one.clone(),
-        several => format!("{} mistakes:\n{}", several.len(), several.join("\n")),
     }
 }
 

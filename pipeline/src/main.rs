@@ -23,7 +23,7 @@ use pmdns::run;
 use pmdns::slowpath::Anchors;
 use pmdns::snapshot::{self, SnapshotError};
 use pmdns_config::files::open_regular;
-use pmdns_config::{Config, ConfigError, Control};
+use pmdns_config::{Config, ConfigError, ConfigText, Control};
 use pmdns_stages::policy::Ruleset;
 use pmdns_stages::wire::name::Seed;
 
@@ -249,14 +249,15 @@ fn execute(command: Command) -> Result<(), Failure> {
 
 /// Says everything that is wrong with a config file, the files that it names, and what it asks of this machine.
 fn check(file: &Path, elsewhere: bool) -> Result<(), Failure> {
-    let (settings, error) = Config::read(file)?;
+    let read = ConfigText::read(file)?;
+    let settings = &read.config;
     let mut wrong: Vec<String> =
-        error.iter().flat_map(ConfigError::mistakes).map(ToString::to_string).collect();
+        read.error.iter().flat_map(ConfigError::mistakes).map(ToString::to_string).collect();
     let mut warnings = settings.warnings();
     let mut rules = None;
     if wrong.is_empty() {
         // Names are hashed with a secret, but nobody asks for these.
-        match Ruleset::load(&settings, Seed::new([0; 16]), 1) {
+        match Ruleset::load(settings, Seed::new([0; 16]), 1) {
             Ok((_, digest)) => {
                 warnings.extend(digest.warnings.iter().cloned());
                 rules = Some(reload::describe(&digest));
@@ -267,10 +268,10 @@ fn check(file: &Path, elsewhere: bool) -> Result<(), Failure> {
     }
     let findings = match elsewhere {
         true => Vec::new(),
-        false => Machine::this().findings(&settings),
+        false => Machine::this().findings(settings),
     };
     for Finding { key, problem, is_fatal } in findings {
-        let told = ConfigError::of_machine(file, &key, problem).to_string();
+        let told = read.of_machine(&key, problem).to_string();
         if is_fatal { &mut wrong } else { &mut warnings }.push(told);
     }
     let mut out = io::stdout().lock();
@@ -279,7 +280,7 @@ fn check(file: &Path, elsewhere: bool) -> Result<(), Failure> {
     }
     match rules {
         Some(rules) if wrong.is_empty() => {
-            writeln!(out, "{}: {}, {rules}", file.display(), report::summary(&settings))?;
+            writeln!(out, "{}: {}, {rules}", file.display(), report::summary(settings))?;
             Ok(())
         }
         _ => Err(Failure::Wrong(wrong)),

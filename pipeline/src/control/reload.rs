@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pmdns_config::{Config, ConfigError, FixedKeys};
+use pmdns_config::{Config, ConfigError, ConfigText, FixedKeys};
 use pmdns_stages::policy::{Digest, RulesetError};
 
 use super::socket::Client;
@@ -264,7 +264,11 @@ fn read(
     let is_other = latest.is_none();
     let (config, fixed) = match latest {
         Some(latest) => latest,
-        None => (Config::load(path)?, FixedKeys::read(path)),
+        None => {
+            let text = ConfigText::read(path)?;
+            let fixed = text.fixed_keys();
+            (text.into_config()?, fixed)
+        }
     };
     let fresh = builder.make(&config)?;
     Ok(Read { config, fixed, is_other, fresh })
