@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use pmdns_config::Prefetch as Settings;
-use pmdns_stages::cache::{Entry, Head, Hit, Key, Standing};
+use pmdns_stages::cache::{Head, Hit, Key, Standing};
 
 use crate::answers::Answers;
 use crate::counters::count;
@@ -19,7 +19,7 @@ use crate::questions::question::Question;
 /// Refreshes that may be planned at once; 16 bytes each.
 const MAX_PLANNED: usize = 1 << 16;
 /// Plans looked at in one turn.
-const MAX_DUE: usize = 256;
+pub(crate) const MAX_DUE: usize = 256;
 /// Seconds from a refresh that has failed to the next attempt.
 const RETRY: u32 = 10;
 
@@ -80,7 +80,7 @@ impl Prefetch {
 
     /// The next answer that is due in this `second`, if the budget allows another query at `now`. The two count from different
     /// starts.
-    fn next(&mut self, second: u32, now: Duration) -> Option<u64> {
+    pub(crate) fn next(&mut self, second: u32, now: Duration) -> Option<u64> {
         let earned = now.saturating_sub(self.counted).as_secs_f64() * self.rate;
         self.allowed = (self.allowed + earned).min(self.burst);
         self.counted = now;
@@ -96,9 +96,7 @@ impl Prefetch {
     pub(crate) fn spend(&mut self) {
         self.allowed -= 1.0;
     }
-}
 
-impl Prefetch {
     /// Credits a hit that a data core tells of to its answer, and plans the refresh of that if it is worth one.
     pub(crate) fn credit(&mut self, hit: Hit, answers: &mut Answers) {
         let (store, now) = (&mut answers.store, answers.context.seconds);
@@ -128,31 +126,13 @@ impl Prefetch {
         }
     }
 
-    /// The next question to ask again, of a bounded number that are looked at, if the budget allows it at `now`.
-    pub(crate) fn next_question(
-        &mut self,
-        looked_at: &mut usize,
-        now: Duration,
-        answers: &mut Answers,
-    ) -> Option<Question> {
-        while *looked_at < MAX_DUE {
-            *looked_at += 1;
-            let hash = self.next(answers.context.seconds, now)?;
-            let found = answers.store.cache.get_by_hash(hash);
-            match found.and_then(|found| found.copy()) {
-                Some(entry) => {
-                    if let Some(question) = self.question(&entry, answers) {
-                        return Some(question);
-                    }
-                }
-                None => count(&answers.counters.prefetch_dropped),
-            }
-        }
-        None
-    }
-
-    /// The question that an answer is to be refreshed by, if it still is to be.
-    fn question(&self, entry: &Entry, answers: &mut Answers) -> Option<Question> {
+    /// The question that the answer of this hash is to be refreshed by, if it still is to be.
+    pub(crate) fn question(&self, hash: u64, answers: &mut Answers) -> Option<Question> {
+        let found = answers.store.cache.get_by_hash(hash);
+        let Some(entry) = found.and_then(|found| found.copy()) else {
+            count(&answers.counters.prefetch_dropped);
+            return None;
+        };
         let (answer, now) = (entry.head(), answers.context.seconds);
         if answer.expires <= now {
             count(&answers.counters.prefetch_late);
@@ -166,7 +146,7 @@ impl Prefetch {
         // Those who say where they are get answers for their networks, and nobody is where this would be asked from.
         // What a rule made of an answer is made anew when somebody asks.
         let is_rewritten = answer.flags & Head::REWRITTEN != 0;
-        let question = Question::of_entry(entry);
+        let question = Question::of_entry(&entry);
         if !is_worth || is_rewritten || question.key().flags & Key::SUBNET != 0 {
             count(&answers.counters.prefetch_dropped);
             return None;

@@ -68,7 +68,7 @@ pub(crate) struct Questions {
     /// How long one is under way that nobody waits for.
     deadline: Duration,
     /// The time of this turn, since the process started.
-    now: Duration,
+    pub(crate) now: Duration,
 }
 
 impl Questions {
@@ -107,11 +107,6 @@ impl Questions {
         }
     }
 
-    /// It is so late now.
-    pub(crate) fn set_time(&mut self, now: Duration) {
-        self.now = now;
-    }
-
     /// A question that is under way.
     pub(crate) fn find(&mut self, ticket: Ticket) -> Option<Rc<Question>> {
         self.pending.find(ticket).map(|(question, _)| Rc::clone(question))
@@ -126,12 +121,12 @@ impl Questions {
         plan: impl FnOnce(&Question) -> Plan,
     ) -> Admission {
         let admission = self.pending.admit(question, waiter, patience, plan);
-        if let Admission::Leads(_) = admission {
-            count(&self.counters.leaders);
-            count(&self.counters.pending);
-        }
         match admission {
-            Admission::Leads(_) => count(&self.counters.waiting),
+            Admission::Leads(_) => {
+                count(&self.counters.leaders);
+                count(&self.counters.pending);
+                count(&self.counters.waiting);
+            }
             Admission::Waits => {
                 count(&self.counters.coalesced);
                 count(&self.counters.waiting);

@@ -126,8 +126,7 @@ impl Resolver {
         if question.is_checked() || self.validation.wants(question) {
             return self.judge(*ticket, *attempt, answer, reply.to_vec());
         }
-        let entry = self.answers.judged(question, answer.entry, reply);
-        self.answer(*ticket, crate::upstreams::replies::Answer { entry, ..answer });
+        self.answer_by_rules(*ticket, question, answer, reply);
     }
 }
 

@@ -13,6 +13,7 @@ use super::{Outcome, Resolver};
 use crate::answers::Answers;
 use crate::counters::{add, count};
 use crate::questions::pending::{Expired, Ticket};
+use crate::questions::question::Question;
 use crate::upstreams::replies::Answer;
 use crate::validation::Fetched;
 
@@ -23,6 +24,18 @@ const MAX_EXPIRIES: usize = 256;
 const TOO_LATE: ExtendedError = ExtendedError::NO_REACHABLE_AUTHORITY;
 
 impl Resolver {
+    /// Ends a question with what rules make of an upstream's answer.
+    pub(super) fn answer_by_rules(
+        &mut self,
+        ticket: Ticket,
+        question: &Question,
+        answer: Answer,
+        reply: &[u8],
+    ) {
+        let entry = self.answers.judged(question, answer.entry, reply);
+        self.answer(ticket, Answer { entry, ..answer });
+    }
+
     /// Ends a question with its answer. Those that others have yet to give are not needed any more.
     pub(super) fn answer(&mut self, ticket: Ticket, answer: Answer) {
         if answer.entry.head().flags & Head::LEADS_ON != 0 {

@@ -131,14 +131,7 @@ impl Resolver {
         let (encode, pool) = (parts.encode, parts.pool);
         Ok(Self {
             questions: Questions::new(&config, asks_for_itself, Arc::clone(&counters), seed, now),
-            upstreams: Upstreams::new(
-                &config,
-                peers,
-                Arc::clone(&counters),
-                random,
-                max_sockets,
-                now,
-            ),
+            upstreams: Upstreams::new(&config, peers, Arc::clone(&counters), random, max_sockets),
             answers: Answers {
                 subnets: Subnets::new(config.client_subnet.clone(), settings.threads, seed),
                 store: Store::new(parts.cache, parts.writer, parts.cache_counters, parts.lifetimes),
@@ -161,8 +154,8 @@ impl Resolver {
     /// It is so late now: once a turn, for all that happens in it.
     pub fn set_time(&mut self, time: Time) {
         self.time = time;
-        self.questions.set_time(time.now);
-        self.upstreams.set_time(time.now);
+        self.questions.now = time.now;
+        self.upstreams.peers.now = time.now;
         self.answers.context = time.context;
     }
 

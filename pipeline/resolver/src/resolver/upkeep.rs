@@ -5,8 +5,9 @@ use std::sync::Arc;
 use pmdns_stages::cache::{Entry, Hit, Key};
 use pmdns_stages::policy::Ruleset;
 
-use super::Resolver;
+use super::{Resolver, Time};
 use crate::cache_jobs::jobs::Job;
+use crate::cache_jobs::prefetch::MAX_DUE;
 use crate::counters::count;
 use crate::questions::pending::Admission;
 use crate::questions::prefixes::ClientPrefix;
@@ -20,11 +21,10 @@ impl Resolver {
 
     /// Asks again for popular answers that are due, as far as the budget goes.
     pub(super) fn refresh_due(&mut self) {
-        let mut looked_at = 0;
-        loop {
-            let Self { prefetch, answers, .. } = self;
-            let next = prefetch.next_question(&mut looked_at, self.time.now, answers);
-            let Some(question) = next else { return };
+        for _ in 0..MAX_DUE {
+            let Time { context, now } = self.time;
+            let Some(hash) = self.prefetch.next(context.seconds, now) else { return };
+            let Some(question) = self.prefetch.question(hash, &mut self.answers) else { continue };
             let question = question.validating(self.validation.is_on());
             match self.open(ClientPrefix::OURS, question) {
                 Admission::Leads(ticket) => {

@@ -35,8 +35,7 @@ impl Resolver {
             self.learn(ticket, attempt, TryFailure::Bogus(ExtendedError::RRSIGS_MISSING));
         } else {
             self.validation.fetched(&question, || Fetched::Reply(reply.clone()));
-            let entry = self.answers.judged(&question, answer.entry, &reply);
-            self.answer(ticket, Answer { entry, ..answer });
+            self.answer_by_rules(ticket, &question, answer, &reply);
         }
     }
 

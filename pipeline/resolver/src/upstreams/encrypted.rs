@@ -126,7 +126,7 @@ impl Upstreams {
     ) -> Result<(), Failed> {
         let attempt = Attempt { transport: Transport::Tcp, ..attempt };
         let query = Query::new(&question, ID, None, attempt.edns).padded();
-        let asked = InFlight { prefix, ticket, question, attempt, sent: self.now };
+        let asked = InFlight { prefix, ticket, question, attempt, sent: self.peers.now };
         let counters = self.peers.counters(attempt.upstream);
         let Some(request) = self.encrypted.ask(asked, query, patience) else {
             count(&counters.shed);
@@ -163,7 +163,7 @@ impl Upstreams {
                 TryFailure::Unreachable
             }
             EncryptedOutcome::Reply(reply, took) => {
-                self.peers.note_reply(attempt.upstream, self.now.saturating_sub(took));
+                self.peers.note_reply(attempt.upstream, self.peers.now.saturating_sub(took));
                 return Some((Replied { ticket, question, attempt, proof: Proof::Firm }, reply));
             }
             EncryptedOutcome::Silent => TryFailure::Silent,

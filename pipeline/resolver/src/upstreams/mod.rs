@@ -69,8 +69,6 @@ pub(crate) struct Upstreams {
     deadline: Duration,
     /// How long to wait for the reply to a probe.
     probe_timeout: Duration,
-    /// The time of this turn, since the process started.
-    now: Duration,
 }
 
 /// A try whose reply has come. That it belongs to its query is known.
@@ -99,7 +97,6 @@ impl Upstreams {
         counters: Arc<Counters>,
         random: Random,
         max_sockets: usize,
-        now: Duration,
     ) -> Self {
         Self {
             network: Network::new(peers.len(), max_sockets),
@@ -112,14 +109,7 @@ impl Upstreams {
             deadline: Duration::from_millis(config.slowpath.deadline_ms),
             probe_timeout: Duration::from_millis(config.health.timeout_ms),
             peers,
-            now,
         }
-    }
-
-    /// It is so late now.
-    pub(crate) fn set_time(&mut self, now: Duration) {
-        self.now = now;
-        self.peers.set_time(now);
     }
 
     /// What is to be done next.
@@ -156,7 +146,7 @@ impl Upstreams {
 
     /// Gives up what is due, and counts what is late.
     pub(crate) fn serve_timers(&mut self) {
-        for timer in self.network.timers.due(self.now) {
+        for timer in self.network.timers.due(self.peers.now) {
             match timer {
                 Timer::Batch(slot) => self.serve_batch(slot),
                 Timer::Connection(slot) => self.serve_connection(slot),

@@ -34,7 +34,7 @@ pub(crate) struct Peers {
     /// What questions are hashed with.
     seed: Seed,
     /// The time of this turn, since the process started.
-    now: Duration,
+    pub(crate) now: Duration,
 }
 
 impl Peers {
@@ -61,11 +61,6 @@ impl Peers {
             seed,
             now,
         })
-    }
-
-    /// It is so late now.
-    pub(crate) fn set_time(&mut self, now: Duration) {
-        self.now = now;
     }
 
     /// How many there are.

@@ -37,11 +37,11 @@ impl Upstreams {
             }
         };
         let slot = connection.unwrap_or_else(|| {
-            self.network.begin_connection(prefix, Connection::new(upstream, self.now))
+            self.network.begin_connection(prefix, Connection::new(upstream, self.peers.now))
         });
         // A connection makes up for losses itself: nothing is gained by asking again before the upstream is at fault.
         let patience = (self.peers.usual_patience(upstream), self.deadline);
-        self.network.connections[slot].ask(query, id, self.now, patience);
+        self.network.connections[slot].ask(query, id, self.peers.now, patience);
         self.network.set_timer(slot);
         self.network.outputs.push_back(Output::Write(slot));
         count(&self.peers.counters(upstream).tcp);
@@ -89,7 +89,7 @@ impl Upstreams {
     pub(crate) fn next_tcp_reply(&mut self, slot: usize) -> Option<(Replied, Vec<u8>)> {
         let connection = self.network.connections.get_mut(slot)?;
         let upstream = connection.upstream;
-        match connection.next_reply(self.now) {
+        match connection.next_reply(self.peers.now) {
             Next::Reply(query, reply) => {
                 self.peers.note_reply(upstream, query.sent);
                 self.peers.note_tcp_cookie(&query, &reply);
@@ -145,10 +145,11 @@ impl Upstreams {
     pub(super) fn serve_connection(&mut self, slot: usize) {
         let Some(connection) = self.network.connections.get_mut(slot) else { return };
         let upstream = connection.upstream;
-        let late = connection.take_late(self.now);
-        let silent: Vec<TcpQuery> = std::iter::from_fn(|| connection.expire(self.now)).collect();
+        let late = connection.take_late(self.peers.now);
+        let silent: Vec<TcpQuery> =
+            std::iter::from_fn(|| connection.expire(self.peers.now)).collect();
         let is_deaf = silent.last().is_some_and(|query| connection.is_deaf_since(query.sent));
-        if is_deaf || connection.due() <= self.now {
+        if is_deaf || connection.due() <= self.peers.now {
             let closed = self.network.close_connection(slot);
             self.send_again(closed.queries);
         } else {

@@ -101,11 +101,11 @@ impl Upstreams {
                 let mixes = mixes && attempt.transport == Transport::Udp;
                 // Without random numbers no id would have been drawn either.
                 let letter_case = mixes.then(|| self.random.letter_case().ok()).flatten();
-                let retry = Some(self.now + retry);
+                let retry = Some(self.peers.now + retry);
                 UdpQuery { ticket, question, attempt, id, letter_case, retry }
             })
             .collect();
-        let times = [self.now, self.now + usual, self.now + patience];
+        let times = [self.peers.now, self.peers.now + usual, self.peers.now + patience];
         let batch = UdpBatch::new(upstream, times, queries);
         add(&self.peers.counters(upstream).queries, batch.left().len() as u64);
         self.network.begin_batch(prefix, batch);
@@ -200,8 +200,8 @@ impl Upstreams {
     pub(super) fn serve_batch(&mut self, slot: usize) {
         let Some(batch) = self.network.batches.get_mut(slot) else { return };
         let (upstream, sent) = (batch.upstream, batch.sent);
-        let (late, overdue) = (batch.take_late(self.now), batch.take_overdue(self.now));
-        if batch.has_expired(self.now) {
+        let (late, overdue) = (batch.take_late(self.peers.now), batch.take_overdue(self.peers.now));
+        if batch.has_expired(self.peers.now) {
             self.end_batch(slot, TryFailure::Silent);
         } else {
             self.network.set_batch_timer(slot);
