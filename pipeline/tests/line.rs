@@ -234,7 +234,7 @@ fn audit_09_a_flood_of_misses_does_not_fill_the_ring_for_others() {
         let mut taken = Vec::new();
         for thread in &mut rig.slow_path {
             let misses =
-                std::iter::from_fn(|| thread.inlets.iter_mut().find_map(|ring| ring.pop()));
+                std::iter::from_fn(|| thread.inlets.misses.iter_mut().find_map(|ring| ring.pop()));
             taken.extend(misses.map(|miss| miss.client().to_vec()));
         }
         let others = taken.iter().filter(|client| **client == [192, 0, 2, 7]).count();
@@ -265,7 +265,7 @@ fn hits_are_told_to_the_thread_that_keeps_the_answer() {
     for _ in 0..10_000 {
         rig.settle();
         for (shard, thread) in rig.slow_path.iter_mut().enumerate() {
-            while let Some(hit) = thread.hits[0].pop() {
+            while let Some(hit) = thread.inlets.hits[0].pop() {
                 assert_eq!(thread.resolver.cache.shard_of(hit.hash), shard);
                 let standing = thread.resolver.writer.credit(hit, 0).expect("the answer is there");
                 assert_eq!((hit.weight, standing.hits), (1, 1));

@@ -62,7 +62,7 @@ fn invariant_2_a_turning_worker_does_not_allocate() {
     // New rules are lent to it, and it gives back those it had, which are freed elsewhere.
     let fresh = rig.rules.builder().make(&config(policy)).expect("the same rules again");
     rig.rules.lend(fresh);
-    rig.slow_path[0].rules.look(|_| {});
+    rig.slow_path[0].inlets.rules.look(|_| {});
     std::thread::sleep(std::time::Duration::from_millis(15));
     let before = CALLS.with(Cell::get);
     while rig.workers[0].turn() == Turn::Busy {}

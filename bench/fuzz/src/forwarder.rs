@@ -38,7 +38,7 @@ impl Forwarder {
         self.rig.settle();
         let sent: Vec<_> = self.rig.sent().iter().map(|frame| frame.bytes().to_vec()).collect();
         let mut misses = Vec::new();
-        while let Some(miss) = self.rig.slow_path[0].inlets[0].pop() {
+        while let Some(miss) = self.rig.slow_path[0].inlets.misses[0].pop() {
             misses.push(miss);
         }
         let counters: Vec<_> = self.rig.workers.iter().map(|worker| worker.counters()).collect();

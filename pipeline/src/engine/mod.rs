@@ -26,7 +26,9 @@ use crate::clock::{Clock, FIRST_SECOND};
 use crate::line::{StageParts, Stages};
 use crate::ports::{AllPortNews, PortNews};
 use crate::rules::{LineRules, RulesInbox, RulesPublisher};
-use crate::slowpath::{self, AnchorError, Anchors, Order, Parts, SlowPathParts, Trust, TrustError};
+use crate::slowpath::{
+    self, AnchorError, Anchors, Inlets, Order, Parts, SlowPathParts, Trust, TrustError,
+};
 use crate::snapshot::CacheOrders;
 use crate::topology::{Topology, WorkerPlan};
 use crate::worker::{Worker, WorkerParts};
@@ -171,11 +173,9 @@ impl Shared {
             let parts = SlowPathParts {
                 resolver,
                 trust: trust.clone(),
-                inlets: rings.misses,
-                hits: rings.hits,
+                inlets: Inlets { misses: rings.misses, hits: rings.hits, rules },
                 outlets: rings.answers,
                 answers_to: rings.answers_to,
-                rules,
                 clock: self.gauges.clock,
                 orders,
                 stop: Arc::clone(&self.stop),

@@ -14,6 +14,7 @@
 mod channels;
 mod descriptor_limit;
 mod encrypted;
+mod inlets;
 mod kernel;
 mod validation;
 
@@ -22,16 +23,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use arrayvec::ArrayVec;
 use crossbeam_channel::Receiver;
-use pmdns_resolver::{Means, Output, Resolver, Time};
-use pmdns_stages::cache::Hit;
-use pmdns_stages::miss::Miss;
-use pmdns_stages::policy::Ruleset;
+use pmdns_resolver::{Means, Output, Resolver};
 
 pub(crate) use channels::{MAX_BLOCKS, purge};
 pub use channels::{Order, orders};
 pub use encrypted::{Trust, TrustError};
+pub use inlets::{Inlets, time};
 pub(crate) use pmdns_resolver::Block;
 #[cfg(fuzzing)]
 pub use pmdns_resolver::fuzz_api;
@@ -42,16 +40,11 @@ pub use pmdns_resolver::{
 pub use validation::{AnchorError, Anchors};
 
 use crate::clock::Clock;
-use crate::ring::{RingReceiver, RingSender};
-use crate::rules::RulesInbox;
+use crate::ring::RingSender;
 use encrypted::EncryptedThread;
 use kernel::Kernel;
 use validation::ValidationThread;
 
-/// Misses taken from one ring before the next ring's turn.
-const MAX_MISSES: usize = 32;
-/// Notes of hits taken from one ring in a turn.
-const MAX_NOTES: usize = 256;
 /// Reports of the threads beside this one taken in one turn; misses wait meanwhile.
 const MAX_REPORTS: usize = 256;
 /// A pause while draining: longer than an idle data core naps.
@@ -65,16 +58,12 @@ pub struct SlowPathParts {
     pub resolver: Parts,
     /// Whom to trust of the upstreams that are encrypted.
     pub trust: Trust,
-    /// Rings of misses, by worker.
-    pub inlets: Vec<RingReceiver<Miss>>,
-    /// Rings of notes of hits, if the workers take any.
-    pub hits: Vec<RingReceiver<Hit>>,
+    /// What the workers tell it, and where other rules come from.
+    pub inlets: Inlets,
     /// Rings to the workers that transmit.
     pub outlets: Vec<RingSender<Answered>>,
     /// The outlet that answers a worker's misses, by worker.
     pub answers_to: Vec<usize>,
-    /// Where other rules come from.
-    pub rules: RulesInbox<Arc<Ruleset>>,
     /// The clock the misses' arrival was read from.
     pub clock: Clock,
     /// What the thread is told to do with its shard of the cache.
@@ -105,9 +94,7 @@ struct SlowPath {
     encrypted: EncryptedThread,
     validation: ValidationThread,
     clock: Clock,
-    misses: Vec<RingReceiver<Miss>>,
-    hits: Vec<RingReceiver<Hit>>,
-    rules: RulesInbox<Arc<Ruleset>>,
+    inlets: Inlets,
     orders: Receiver<Order>,
 }
 
@@ -116,10 +103,7 @@ impl SlowPath {
         let mut idle_since = self.resolver.now();
         while !stop.load(Ordering::Relaxed) {
             self.read_clock();
-            let Self { resolver, rules, misses, .. } = &mut self;
-            rules.look(|rules| resolver.swap_rules(rules));
-            let taken =
-                take::<_, MAX_MISSES>(misses, |miss, worker| resolver.take_in(miss, worker));
+            let taken = self.inlets.take_misses(&mut self.resolver);
             let heard = self.hear();
             let done = heard + self.resolver.turn();
             self.carry_out();
@@ -142,12 +126,11 @@ impl SlowPath {
             std::thread::sleep(DRAIN_PAUSE);
         }
         let stopped = self.resolver.now();
-        while !self.misses.iter().all(RingReceiver::has_ended)
+        while !self.inlets.have_ended()
             && self.resolver.now().saturating_sub(stopped) < self.resolver.deadline()
         {
             self.read_clock();
-            let Self { resolver, misses, .. } = &mut self;
-            if take::<_, MAX_MISSES>(misses, |miss, worker| resolver.turn_away(miss, worker)) == 0 {
+            if self.inlets.turn_away(&mut self.resolver) == 0 {
                 std::thread::sleep(NAPS.0);
             }
         }
@@ -160,7 +143,7 @@ impl SlowPath {
 
     /// Tells the resolver what has come, and says how much that was.
     fn hear(&mut self) -> usize {
-        let Self { resolver, kernel, encrypted, validation, hits, orders, .. } = self;
+        let Self { resolver, kernel, encrypted, validation, inlets, orders, .. } = self;
         if resolver.takes_jobs()
             && let Ok(order) = orders.try_recv()
         {
@@ -169,7 +152,7 @@ impl SlowPath {
         let mut heard = kernel.hear(resolver);
         heard += tell(|| encrypted.hear(), |report| resolver.hear_encrypted(report));
         heard += tell(|| validation.hear(), |report| resolver.hear_validation(report));
-        heard + take::<_, MAX_NOTES>(hits, |hit, _| resolver.credit(hit))
+        heard + inlets.take_hits(resolver)
     }
 
     /// Does what the resolver wants done.
@@ -193,35 +176,9 @@ impl SlowPath {
     }
 }
 
-/// The time now.
-fn time(clock: &Clock) -> Time {
-    let now = clock.now();
-    Time { context: clock.context(now), now: clock.duration_of(now) }
-}
-
 /// Hands the next reports to `hear`, a bounded number of them, and says how many there were.
 fn tell<T>(next: impl FnMut() -> Option<T>, hear: impl FnMut(T)) -> usize {
     std::iter::from_fn(next).take(MAX_REPORTS).map(hear).count()
-}
-
-/// Hands up to so many values from each ring to `take_in`, with the worker they come from, and says how
-/// many there were.
-fn take<T, const MOST: usize>(
-    rings: &mut [RingReceiver<T>],
-    mut take_in: impl FnMut(T, usize),
-) -> usize {
-    let mut taken = 0;
-    let mut values: ArrayVec<T, MOST> = ArrayVec::new();
-    for (worker, ring) in rings.iter_mut().enumerate() {
-        taken += ring.pop_batch(&mut values, MOST);
-        if !values.is_empty() {
-            ring.publish();
-        }
-        for value in values.drain(..) {
-            take_in(value, worker);
-        }
-    }
-    taken
 }
 
 /// How long to nap after having had nothing to do for so long.
@@ -235,10 +192,8 @@ fn open(all: SlowPathParts) -> io::Result<SlowPath> {
         resolver: parts,
         trust,
         inlets,
-        hits,
         mut outlets,
         answers_to,
-        rules,
         clock,
         orders,
         stop: _,
@@ -266,9 +221,7 @@ fn open(all: SlowPathParts) -> io::Result<SlowPath> {
         encrypted,
         validation,
         clock,
-        misses: inlets,
-        hits,
-        rules,
+        inlets,
         orders,
     })
 }

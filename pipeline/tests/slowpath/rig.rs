@@ -11,7 +11,7 @@ use pmdns::clock::{Clock, FIRST_SECOND};
 use pmdns::ring::{RingReceiver, RingSender, ring};
 use pmdns::rules::{LineRules, RulesInbox, RulesPublisher};
 use pmdns::slowpath::{
-    self, Anchors, Answered, Counters, CountersSnapshot, Parts, SlowPathParts, Trust,
+    self, Anchors, Answered, Counters, CountersSnapshot, Inlets, Parts, SlowPathParts, Trust,
     UpstreamCounters, UpstreamSnapshot,
 };
 use pmdns::snapshot::CacheOrders;
@@ -256,11 +256,13 @@ impl Rig {
         let parts = SlowPathParts {
             resolver,
             trust: Trust::load(&config.upstreams).unwrap(),
-            inlets,
-            hits: vec![note_receiver],
+            inlets: Inlets {
+                misses: inlets,
+                hits: vec![note_receiver],
+                rules: inboxes.slow_path.remove(0),
+            },
             outlets: vec![outlet],
             answers_to: vec![0; setup.workers],
-            rules: inboxes.slow_path.remove(0),
             clock,
             orders: taken,
             stop: Arc::clone(&stop),

@@ -2,28 +2,17 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
-use arrayvec::ArrayVec;
 use pmdns::clock::{Clock, FIRST_SECOND};
-use pmdns::ring::RingReceiver;
-use pmdns::rules::RulesInbox;
-use pmdns::slowpath::SlowPathParts;
+use pmdns::slowpath::{Inlets, SlowPathParts, time};
 use pmdns_hierarchy::Rng;
 use pmdns_resolver::validation::{ValidationReport, Work, Worker};
-use pmdns_resolver::{Job, Means, Output, Random, Resolver, Time};
-use pmdns_stages::cache::Hit;
-use pmdns_stages::miss::Miss;
-use pmdns_stages::policy::Ruleset;
+use pmdns_resolver::{Job, Means, Output, Random, Resolver};
 
 use super::network::{Arrival, Bytes, Network, Socket, Transport};
 use super::{Setup, fill};
 
-/// Misses taken from one ring in a turn.
-const MAX_MISSES: usize = 32;
-/// Notes of hits taken from one ring in a turn.
-const MAX_NOTES: usize = 256;
 /// Steps of validation in a turn.
 const MAX_STEPS: usize = 32;
 
@@ -33,9 +22,7 @@ pub(crate) struct SlowPath {
     pub(crate) resolver: Resolver,
     number: usize,
     validation: Option<Worker>,
-    misses: Vec<RingReceiver<Miss>>,
-    hits: Vec<RingReceiver<Hit>>,
-    rules: RulesInbox<Arc<Ruleset>>,
+    inlets: Inlets,
     jobs: VecDeque<Job>,
     batches: Vec<Option<Socket>>,
     connections: Vec<Option<Socket>>,
@@ -47,8 +34,7 @@ pub(crate) struct SlowPath {
 impl SlowPath {
     /// One that has not turned yet.
     pub(super) fn new(number: usize, parts: SlowPathParts, mut chance: Rng, setup: &Setup) -> Self {
-        let SlowPathParts { resolver, inlets, hits, mut outlets, answers_to, rules, clock, .. } =
-            parts;
+        let SlowPathParts { resolver, inlets, mut outlets, answers_to, clock, .. } = parts;
         let patience = Duration::from_millis(resolver.config.slowpath.deadline_ms);
         let trust = resolver.trust_anchors.clone();
         let means = Means {
@@ -65,9 +51,7 @@ impl SlowPath {
             resolver: Resolver::new(resolver, means).expect("the groups have members"),
             number,
             validation: trust.map(|trust| Worker::new(trust, patience)),
-            misses: inlets,
-            hits,
-            rules,
+            inlets,
             jobs: VecDeque::new(),
             batches: Vec::new(),
             connections: Vec::new(),
@@ -88,16 +72,15 @@ impl SlowPath {
 
     /// Takes one turn.
     pub(super) fn turn(&mut self, clock: &Clock, network: &mut dyn Network) {
-        let Self { resolver, rules, misses, hits, jobs, .. } = self;
+        let Self { resolver, inlets, jobs, .. } = self;
         resolver.set_time(time(clock));
-        rules.look(|rules| resolver.swap_rules(rules));
         if resolver.takes_jobs()
             && let Some(job) = jobs.pop_front()
         {
             resolver.begin_job(job);
         }
-        take::<_, MAX_MISSES>(misses, |miss, worker| resolver.take_in(miss, worker));
-        take::<_, MAX_NOTES>(hits, |hit, _| resolver.credit(hit));
+        inlets.take_misses(resolver);
+        inlets.take_hits(resolver);
         self.validate(clock);
         self.resolver.turn();
         self.carry_out(clock, network);
@@ -106,16 +89,15 @@ impl SlowPath {
     /// Answers the next who wait with SERVFAIL, because the thread is about to end. `true`: nobody waits any more.
     pub(crate) fn drain(&mut self, network: &mut dyn Network, clock: &Clock) -> bool {
         self.resolver.set_time(time(clock));
-        let Self { resolver, misses, .. } = self;
-        let is_drained = resolver.drain();
-        take::<_, MAX_MISSES>(misses, |miss, worker| resolver.turn_away(miss, worker));
+        let is_drained = self.resolver.drain();
+        self.inlets.turn_away(&mut self.resolver);
         self.carry_out(clock, network);
         is_drained
     }
 
     /// Whether no worker can send it a miss any more.
     pub(crate) fn has_ended(&self) -> bool {
-        self.misses.iter().all(RingReceiver::has_ended)
+        self.inlets.have_ended()
     }
 
     fn validate(&mut self, clock: &Clock) {
@@ -260,19 +242,4 @@ fn place(sockets: &mut Vec<Option<Socket>>, slot: usize) -> &mut Option<Socket> 
         sockets.resize(slot + 1, None);
     }
     &mut sockets[slot]
-}
-
-/// The time, as a resolver is told it.
-fn time(clock: &Clock) -> Time {
-    let now = clock.now();
-    Time { context: clock.context(now), now: clock.duration_of(now) }
-}
-
-/// Hands up to so many values from each ring to `take_in`, with the worker they come from.
-fn take<T, const MOST: usize>(rings: &mut [RingReceiver<T>], mut take_in: impl FnMut(T, usize)) {
-    let mut values: ArrayVec<T, MOST> = ArrayVec::new();
-    for (worker, ring) in rings.iter_mut().enumerate() {
-        ring.pop_batch(&mut values, MOST);
-        values.drain(..).for_each(|value| take_in(value, worker));
-    }
 }

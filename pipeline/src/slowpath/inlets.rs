@@ -1,0 +1,78 @@
+//! What the data cores tell one thread of the slow path, and the rules that it is lent. A test that turns a resolver by hand takes
+//! them in as the thread does.
+
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+use pmdns_resolver::{Resolver, Time};
+use pmdns_stages::cache::Hit;
+use pmdns_stages::miss::Miss;
+use pmdns_stages::policy::Ruleset;
+
+use crate::clock::Clock;
+use crate::ring::RingReceiver;
+use crate::rules::RulesInbox;
+
+/// Misses taken from one ring before the next ring's turn.
+const MAX_MISSES: usize = 32;
+/// Notes of hits taken from one ring in a turn.
+const MAX_NOTES: usize = 256;
+
+/// The ends of one thread's rings.
+pub struct Inlets {
+    /// Rings of misses, by worker.
+    pub misses: Vec<RingReceiver<Miss>>,
+    /// Rings of notes of hits, if the workers take any.
+    pub hits: Vec<RingReceiver<Hit>>,
+    /// Where other rules come from.
+    pub rules: RulesInbox<Arc<Ruleset>>,
+}
+
+impl Inlets {
+    /// Has the resolver keep to the newest rules, and take in the next misses. Says how many those were.
+    pub fn take_misses(&mut self, resolver: &mut Resolver) -> usize {
+        self.rules.look(|rules| resolver.swap_rules(rules));
+        take::<_, MAX_MISSES>(&mut self.misses, |miss, worker| resolver.take_in(miss, worker))
+    }
+
+    /// Tells the resolver of the next hits, and says how many there were.
+    pub fn take_hits(&mut self, resolver: &mut Resolver) -> usize {
+        take::<_, MAX_NOTES>(&mut self.hits, |hit, _| resolver.credit(hit))
+    }
+
+    /// Has the resolver refuse the next misses, because the thread is about to end. Says how many those were.
+    pub fn turn_away(&mut self, resolver: &mut Resolver) -> usize {
+        take::<_, MAX_MISSES>(&mut self.misses, |miss, worker| resolver.turn_away(miss, worker))
+    }
+
+    /// Whether no worker can send a miss any more.
+    pub fn have_ended(&self) -> bool {
+        self.misses.iter().all(RingReceiver::has_ended)
+    }
+}
+
+/// The time now, as a resolver is told it.
+pub fn time(clock: &Clock) -> Time {
+    let now = clock.now();
+    Time { context: clock.context(now), now: clock.duration_of(now) }
+}
+
+/// Hands up to so many values from each ring to `take_in`, with the worker they come from, and says how
+/// many there were.
+fn take<T, const MOST: usize>(
+    rings: &mut [RingReceiver<T>],
+    mut take_in: impl FnMut(T, usize),
+) -> usize {
+    let mut taken = 0;
+    let mut values: ArrayVec<T, MOST> = ArrayVec::new();
+    for (worker, ring) in rings.iter_mut().enumerate() {
+        taken += ring.pop_batch(&mut values, MOST);
+        if !values.is_empty() {
+            ring.publish();
+        }
+        for value in values.drain(..) {
+            take_in(value, worker);
+        }
+    }
+    taken
+}
