@@ -29,7 +29,7 @@ lints() { cargo clippy --workspace --all-targets -- -D warnings; }
 
 documentation() { RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items; }
 
-# docs/ as pages with a search, in target/book. config/tests/book.rs checks what mdBook does not.
+# docs/ as pages with a search, in target/book. config/tests/tree/book.rs checks what mdBook does not.
 book() {
     scripts/install.sh --book
     PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin" mdbook build docs --dest-dir "$(realpath "${CARGO_TARGET_DIR:-target}")/book"

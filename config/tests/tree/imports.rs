@@ -3,7 +3,8 @@
 //! Two files may know each other, as a module and its part do. Three that do are one file in pieces.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::path::{Path, PathBuf};
+
+use crate::files::{File, files};
 
 /// A module's path in its crate; the root's is empty.
 type Module = Vec<String>;
@@ -13,18 +14,19 @@ const MAX_STEPS: usize = 8;
 
 #[test]
 fn no_three_files_import_each_other() {
-    let roots = crates(&root());
+    let files = files();
+    let roots = crates(&files);
     assert!(roots.len() >= 8, "there are more crates than {roots:?}");
     let circles: Vec<_> = roots
         .iter()
-        .filter_map(|source| Some((source, circle(&Crate::read(source).imports())?)))
+        .filter_map(|source| Some((source, circle(&Crate::read(&files, source).imports())?)))
         .collect();
     assert!(circles.is_empty(), "these files import each other: {circles:#?}");
 }
 
 #[test]
 fn wire_imports_nothing_above_it() {
-    let stages = Crate::read(&root().join("stages/src"));
+    let stages = Crate::read(&files(), "stages/src");
     let wire =
         stages.files.iter().filter(|(module, _)| module.first().is_some_and(|it| it == "wire"));
     assert!(wire.clone().count() >= 10, "wire consists of more files");
@@ -69,20 +71,23 @@ struct Crate {
 }
 
 impl Crate {
-    fn read(source: &Path) -> Self {
-        let mut files = BTreeMap::new();
-        for path in rust_files(source) {
-            let inside = path.strip_prefix(source).expect("below its crate").with_extension("");
-            let mut module: Module =
-                inside.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+    fn read(files: &[File], source: &str) -> Self {
+        let mut modules = BTreeMap::new();
+        for File { name, text } in files {
+            let Some(inside) = name.strip_prefix(source).and_then(|rest| rest.strip_prefix('/'))
+            else {
+                continue;
+            };
+            let Some(inside) = inside.strip_suffix(".rs") else { continue };
+            let mut module: Module = inside.split('/').map(str::to_owned).collect();
             if matches!(&*module[module.len() - 1], "mod" | "lib" | "main") {
                 module.pop();
             }
             if !module.iter().any(|part| part == "tests" || part == "bin") {
-                files.insert(module, std::fs::read_to_string(&path).expect("a source file"));
+                modules.insert(module, text.clone());
             }
         }
-        Self { files }
+        Self { files: modules }
     }
 
     /// Which other files each file imports. What a file only passes on is its importers' business.
@@ -234,35 +239,13 @@ fn inline(text: &str) -> impl Iterator<Item = Vec<String>> {
     words.map(|word| word.split("::").filter(|it| !it.is_empty()).map(str::to_owned).collect())
 }
 
-/// Where the sources of every crate are, its own programs' included.
-fn crates(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"))
-    {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if entry.path().is_dir() && name != "target" && !name.starts_with('.') {
-            found.extend(crates(&entry.path()));
-        } else if name == "lib.rs" || name == "main.rs" && !folder.join("lib.rs").exists() {
-            found.push(folder.to_path_buf());
-        }
-    }
-    found
-}
-
-fn rust_files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"))
-    {
-        let path = entry.path();
-        if path.is_dir() {
-            found.extend(rust_files(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-    found
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_path_buf()
+/// The folders with the sources of every crate, its own programs' included.
+fn crates(files: &[File]) -> Vec<&str> {
+    let folder_with = |name: &str| {
+        let suffix = format!("/{name}");
+        files.iter().filter_map(move |file| file.name.strip_suffix(&suffix))
+    };
+    let libraries: BTreeSet<&str> = folder_with("lib.rs").collect();
+    let programs = folder_with("main.rs").filter(|folder| !libraries.contains(folder));
+    libraries.iter().copied().chain(programs).collect()
 }

@@ -1,10 +1,10 @@
 //! What every file of the tree keeps to: its length, the length of its lines, its ends, and links that lead somewhere.
 
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
-
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+
+use crate::files::{files, root};
+use crate::markdown::{anchors, links_of};
 
 /// The longest line of code, in characters. rustfmt leaves comments, texts and scripts as they are.
 const MAX_WIDTH: usize = 132;
@@ -21,54 +21,8 @@ const TOO_LONG: [(&str, usize); 8] = [
     ("stages/src/policy/ruleset.rs", 590),
     ("stages/src/policy/tests.rs", 510),
 ];
-/// Folders that hold what programs made, or bytes for fuzzing and replay.
-const NOT_OURS: [&str; 5] =
-    ["target", ".git", "bench/fuzz/seeds", "docs/book", "pipeline/tests/data"];
-/// Files that are text.
-const TEXT: [&str; 9] = ["rs", "sh", "toml", "md", "yml", "c", "h", "awk", "svg"];
 /// Those of them that are code.
 const CODE: [&str; 6] = ["rs", "sh", "toml", "yml", "c", "h"];
-
-struct File {
-    /// From the root of the tree.
-    name: String,
-    text: String,
-}
-
-impl File {
-    fn is(&self, endings: &[&str]) -> bool {
-        endings.iter().any(|ending| self.name.ends_with(&format!(".{ending}")))
-    }
-
-    /// The lines, with their numbers.
-    fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
-        (1..).zip(self.text.lines())
-    }
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
-}
-
-/// Every text file of the tree.
-fn files() -> Vec<File> {
-    let root = root();
-    let (mut folders, mut files) = (vec![root.clone()], Vec::new());
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            let name = path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
-            let is_ours = !NOT_OURS.contains(&&*name);
-            if path.is_dir() && is_ours && !name.ends_with("/target") {
-                folders.push(path);
-            } else if path.is_file() && TEXT.iter().any(|end| name.ends_with(&format!(".{end}"))) {
-                files.push(File { name, text: fs::read_to_string(&path).unwrap() });
-            }
-        }
-    }
-    assert!(files.len() > 400, "only {} files were found", files.len());
-    files
-}
 
 /// Fails with what is wrong, a line each.
 fn none(what: &str, wrong: Vec<String>) {
@@ -154,56 +108,4 @@ fn links_lead_somewhere() {
     }
     none("links that lead nowhere", wrong);
     assert!(links > 10, "only {links} links were found");
-}
-
-/// The targets of the links in a text, with their lines; what stands in code is none.
-fn links_of(text: &str) -> Vec<(usize, String)> {
-    let mut links = Vec::new();
-    for (number, line) in prose(text) {
-        for (at, _) in line.match_indices("](") {
-            let target = line[at + 2..].split(')').next().unwrap_or_default();
-            links.push((number, target.split(' ').next().unwrap_or_default().to_owned()));
-        }
-    }
-    links
-}
-
-/// The lines of a text that are not in a block of code, without what is code in them.
-fn prose(text: &str) -> Vec<(usize, String)> {
-    let (mut lines, mut is_code) = (Vec::new(), false);
-    for (number, line) in (1..).zip(text.lines()) {
-        if line.trim_start().starts_with("```") {
-            is_code = !is_code;
-        } else if !is_code {
-            lines.push((number, line.split('`').step_by(2).collect::<Vec<_>>().join("`")));
-        }
-    }
-    lines
-}
-
-/// The names under which the headings of a text can be linked to, as GitHub and mdBook make them.
-fn anchors(text: &str) -> BTreeSet<String> {
-    let (mut anchors, mut is_code) = (BTreeSet::new(), false);
-    for line in text.lines() {
-        is_code ^= line.trim_start().starts_with("```");
-        let title = line.trim_start_matches('#');
-        if is_code || title.len() == line.len() || !title.starts_with(' ') {
-            continue;
-        }
-        let kept = title.trim().to_lowercase();
-        let kept = kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
-        let name: String = kept.map(|c| if c == ' ' { '-' } else { c }).collect();
-        let again = (1..).map(|number| format!("{name}-{number}"));
-        let free = [name.clone()].into_iter().chain(again).find(|name| !anchors.contains(name));
-        anchors.extend(free);
-    }
-    anchors
-}
-
-#[test]
-fn links_and_anchors_are_found() {
-    let text = "# A `b` c, d\n[one](x.md#y) `[no](z)` ![two](p.svg)\n```\n[no](code)\n# no\n```\n## A `b` c, d\n";
-    let links: Vec<String> = links_of(text).into_iter().map(|(_, target)| target).collect();
-    assert_eq!(links, ["x.md#y", "p.svg"]);
-    assert_eq!(anchors(text).into_iter().collect::<Vec<_>>(), ["a-b-c-d", "a-b-c-d-1"]);
 }

@@ -8,8 +8,11 @@ use std::path::{Component, Path, PathBuf};
 use pmdns_config::Config;
 use toml::Table;
 
-const REFERENCE: &str = include_str!("../../docs/configuration.md");
-const COUNTERS: &str = include_str!("../../docs/counters.md");
+use crate::files::{File, files, root};
+use crate::markdown::{anchors, links_of};
+
+const REFERENCE: &str = include_str!("../../../docs/configuration.md");
+const COUNTERS: &str = include_str!("../../../docs/counters.md");
 
 /// What every configuration needs, for examples that leave it out.
 const LEAST: &str = r#"
@@ -43,8 +46,8 @@ fn every_link_leads_to_a_place_in_the_book() {
             let (path, place) = link.split_once('#').unwrap_or((link, ""));
             let path = if path.is_empty() { page.clone() } else { beside(page, path) };
             let leads = match pages.get(&path) {
-                Some(text) => place.is_empty() || places(text).contains(place),
-                None => place.is_empty() && folder().join(&path).is_file(),
+                Some(text) => place.is_empty() || anchors(text).contains(place),
+                None => place.is_empty() && root().join("docs").join(&path).is_file(),
             };
             if !leads {
                 broken.push(format!("{}: {link}", page.display()));
@@ -117,7 +120,7 @@ fn every_metric_that_a_task_names_is_exported() {
 
 #[test]
 fn every_path_that_guides_a_contributor_exists() {
-    let root = folder().join("..");
+    let root = root();
     let text = fs::read_to_string(root.join("CONTRIBUTING.md")).expect("CONTRIBUTING.md");
     let is_folder =
         |word: &str| word.split_once('/').is_some_and(|(top, _)| root.join(top).is_dir());
@@ -133,25 +136,18 @@ fn every_path_that_guides_a_contributor_exists() {
 
 #[test]
 fn every_page_that_the_code_names_exists() {
-    let root = folder().join("..");
-    let code = ["config", "nics", "stages", "pipeline", "bench", "scripts"];
-    let mut folders: Vec<PathBuf> = code.map(|name| root.join(name)).into();
-    let (mut named, mut missing) = (0, Vec::new());
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).expect("a folder of the code") {
-            let path = entry.expect("an entry").path();
-            if path.is_dir() && !path.ends_with("target") {
-                folders.push(path);
-            } else if path.extension().is_some_and(|it| it == "rs" || it == "sh" || it == "toml") {
-                let text = fs::read_to_string(&path).expect("code is text");
-                let other = |c: char| !(c.is_ascii_alphanumeric() || "/-.".contains(c));
-                let words = text.split(other).filter(|word| word.starts_with("docs/"));
-                for page in words.filter(|word| word.ends_with(".md")) {
-                    named += 1;
-                    if !root.join(page).is_file() {
-                        missing.push(format!("{}: {page}", path.display()));
-                    }
-                }
+    let folders = ["config/", "nics/", "stages/", "pipeline/", "bench/", "scripts/"];
+    let (root, mut named, mut missing) = (root(), 0, Vec::new());
+    for File { name, text } in files().iter().filter(|file| file.is(&["rs", "sh", "toml"])) {
+        if !folders.iter().any(|folder| name.starts_with(folder)) {
+            continue;
+        }
+        let other = |c: char| !(c.is_ascii_alphanumeric() || "/-.".contains(c));
+        let words = text.split(other).filter(|word| word.starts_with("docs/"));
+        for page in words.filter(|word| word.ends_with(".md")) {
+            named += 1;
+            if !root.join(page).is_file() {
+                missing.push(format!("{name}: {page}"));
             }
         }
     }
@@ -159,35 +155,15 @@ fn every_page_that_the_code_names_exists() {
     assert!(missing.is_empty(), "pages that do not exist: {missing:#?}");
 }
 
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs")
-}
-
 /// Every page of the book: its path in `docs/`, and its text.
 fn pages() -> BTreeMap<PathBuf, String> {
-    let (root, mut pages) = (folder(), BTreeMap::new());
-    let mut folders = vec![root.clone()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).expect("a folder of docs/") {
-            let path = entry.expect("an entry").path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "md") {
-                let text = fs::read_to_string(&path).expect("a page");
-                let page = path.strip_prefix(&root).expect("it is below").to_owned();
-                pages.insert(page, text);
-            }
-        }
-    }
-    pages
+    let pages = files().into_iter().filter(|file| file.is(&["md"]));
+    pages.filter_map(|file| Some((file.name.strip_prefix("docs/")?.into(), file.text))).collect()
 }
 
 /// Where the links of a page lead, code left out.
 fn links(text: &str) -> Vec<String> {
-    let prose = text.split("```").step_by(2).collect::<String>();
-    let prose: String = prose.split('`').step_by(2).collect();
-    let target = |rest: &str| rest.split(')').next().unwrap_or_default().to_owned();
-    prose.split("](").skip(1).map(target).collect()
+    links_of(text).into_iter().map(|(_, target)| target).collect()
 }
 
 /// The page that `link` means on `page`.
@@ -200,20 +176,6 @@ fn beside(page: &Path, link: &str) -> PathBuf {
         }
     }
     path
-}
-
-/// What a link to this page may have behind `#`: its headings, as mdBook and GitHub write them.
-fn places(text: &str) -> BTreeSet<String> {
-    let place = |heading: &str| {
-        let kept = |c: char| match c {
-            ' ' => Some('-'),
-            c if c.is_alphanumeric() || c == '-' || c == '_' => Some(c.to_ascii_lowercase()),
-            _ => None,
-        };
-        heading.trim().chars().filter_map(kept).collect()
-    };
-    let headings = text.lines().filter(|line| line.starts_with('#'));
-    headings.map(|line| place(line.trim_start_matches('#'))).collect()
 }
 
 /// The keys of each table of the reference.

@@ -1,0 +1,9 @@
+//! What every file of the tree keeps to, what the book says, and who imports whom.
+
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod book;
+mod files;
+mod imports;
+mod markdown;
+mod tidy;
