@@ -23,8 +23,8 @@ pub(crate) struct Setting {
 /// Seconds for which Unbound asks nobody after a failure (NORR_TTL).
 const PAUSE: u32 = 5;
 
-/// Options that mean nothing to a forwarder, or nothing here: how to iterate, which sections answers have besides what is asked for
-/// (docs/adr/0029), what is logged, extended errors (pmdns always sends them), sizes, and what decides about connections.
+/// Options that mean nothing to a forwarder, or nothing here. They say how to iterate, which further sections answers have
+/// (docs/adr/0029), and what is logged. Others are about sizes, connections, and extended errors, which pmdns always sends.
 const NEUTRAL: [&str; 24] = [
     "aggressive-nsec",
     "discard-timeout",
