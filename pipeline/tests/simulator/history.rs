@@ -1,5 +1,5 @@
-//! One seed is one history. In its storm everything goes wrong. In the calm nothing does, and everybody has to be served. At the end
-//! everything has to be back where it was.
+//! One seed is one history. In its storm everything goes wrong. In the calm nothing does, and everybody has to be served. At the
+//! end everything has to be back where it was.
 
 use std::time::Duration;
 
