@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Fuzzes what reads bytes from outside, guided by coverage: each target of bench/fuzz for SECONDS (60), one on each CPU at a time.
+# Fuzzes the parsers of outside bytes, guided by coverage. Each target of bench/fuzz runs for SECONDS (60), one on each CPU.
+#
 # usage: scripts/fuzz.sh [SECONDS [TARGET...]]
 #
-# Stable Rust does: the compiler is asked for what cargo-fuzz would ask for. AddressSanitizer watches if the toolchain
-# has it. What is learnt stays in target/fuzz/corpus and is where the next run starts, besides bench/fuzz/seeds; what is
-# found is in target/fuzz/found. To see a finding again: the program this script names, with the file as its argument.
+# Stable Rust is enough: the script gives the compiler the flags of cargo-fuzz. AddressSanitizer is on if the toolchain
+# has it. The corpus stays in target/fuzz/corpus; the next run starts from it and from bench/fuzz/seeds. Inputs that failed
+# are in target/fuzz/found. To replay one, run the program that this script names with the file as its argument.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Counts the instructions of the hot path under callgrind and compares them with bench/instructions.toml: unlike
-# times, they are the same on a busy machine. Fails if a case takes over 10 % more than the baseline, or is not in it.
+# Counts the instructions of the hot path under callgrind and compares them with bench/instructions.toml. Unlike
+# times, the counts are the same on a busy machine. Fails if a case takes over 10 % more than the baseline, or is not in it.
+#
 # usage: scripts/instructions.sh [--accept] [CASE]...
-#   --accept   write what was counted into the baseline; say in bench/JOURNEY.md why it changed
+#   --accept   write the counts into the baseline; bench/JOURNEY.md then has to say why they changed
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,7 +11,7 @@ baseline=bench/instructions.toml
 tolerance=10
 accept=no
 [[ ${1-} != --accept ]] || { accept=yes; shift; }
-[[ ${1-} != -* ]] || { sed -n '2,5s/^# //p' scripts/instructions.sh >&2; exit 2; }
+[[ ${1-} != -* ]] || { sed -n '2,6s/^# //p' scripts/instructions.sh >&2; exit 2; }
 
 command -v valgrind > /dev/null || scripts/install.sh --lab
 cargo build --quiet --release --package pmdns-bench --bin instructions

@@ -14,7 +14,7 @@ if [[ ! -e pipeline/tests/vm/$lab.sh || $lab != pci && $lab != bridge ]]; then
 fi
 export PATH=/opt/pmdns-lab/bin:$PATH:/usr/sbin:/sbin
 # Emulation shares the CPUs with everything else: an idle machine needs some three minutes.
-LIMIT=${PMDNS_VM_SECONDS:-1500}
+LIMIT=${PMDNS_VM_SECONDS:-900}
 
 stop() {
     echo "$*" >&2

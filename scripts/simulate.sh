@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Lives through histories of the simulator until one fails or the time is over, and says how many there were.
+# Runs histories of the simulator until one fails or the time is over, and prints how many there were.
+#
 # usage: scripts/simulate.sh HOURS | --seconds SECONDS [--from SEED]
 #
-# It begins at a random seed, which it names, or at SEED. PMDNS_SEED=n replays that one only, with its trace (docs/simulator.md).
+# It begins at SEED, or at a random seed, which it prints. PMDNS_SEED=n replays only that one, with its trace (docs/simulator.md).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 usage() {
-    sed -n '3p' "$0" | sed 's/^# //' >&2
+    sed -n '4p' "$0" | sed 's/^# //' >&2
     exit 2
 }
 

@@ -55,7 +55,8 @@ loom() {
 
 instructions() { scripts/instructions.sh; }
 
-fuzzing() { PMDNS_FUZZ_SEED=1 scripts/fuzz.sh 60; }
+# Half a minute for each target; longer by scripts/fuzz.sh SECONDS.
+fuzzing() { PMDNS_FUZZ_SEED=1 scripts/fuzz.sh 30; }
 
 # Validation beside Unbound.
 validation() { cargo test -p pmdns-validator --test mutation -- --ignored; }
@@ -98,6 +99,7 @@ bridge() { lab_in_a_machine bridge; }
 
 sanitizers() {
     scripts/sanitize.sh address
+    scripts/sanitize.sh lab
     scripts/sanitize.sh thread
 }
 

@@ -1,7 +1,7 @@
 //! The stages one by one: cycles per packet, in batches of 32, with the frames in the first-level cache.
 //!
-//! Packets are brought to the stage by those before it, which does not count; what the stage finds in
-//! the cache or its tables is what a steady state would leave there.
+//! The stages before it prepare the packets, which is not measured. The cache and the tables are filled as in a steady
+//! state.
 
 use criterion::measurement::Measurement;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};

@@ -1,13 +1,14 @@
 //! TSC cycles as criterion's unit of measurement: what the targets are written in.
 //!
-//! The counter runs at a constant rate, which need not be the rate of the core: it is time in units that are
-//! nearly those of the work, and the same on every core.
+//! The counter runs at a constant rate, which is the same on every core. It may differ from the core's clock rate, so
+//! figures are times in units close to cycles.
 
 use std::time::Duration;
 
 use criterion::measurement::{Measurement, ValueFormatter};
 use criterion::{Criterion, Throughput};
 use pmdns::clock::Clock;
+use pmdns_config::narrow::floor_u64;
 
 const WARM_UP: Duration = Duration::from_millis(500);
 const MEASUREMENT: Duration = Duration::from_secs(2);
@@ -50,15 +51,14 @@ pub fn criterion() -> Criterion<Cycles> {
         .measurement_time(MEASUREMENT)
 }
 
-/// Has `once` done so many times, and gives what that typically takes, by the cycles that each says it took: for
-/// work between which something is made ready that does not count.
+/// Calls `once` so many times, and returns the typical cycles of one call, times `iterations`. `once` returns the
+/// cycles of its own work, so that preparation between two measurements does not count.
 pub fn typical(iterations: u64, mut once: impl FnMut() -> u64) -> u64 {
     let mut all: Vec<u64> = (0..iterations).map(|_| once()).collect();
-    ((typical_of(&mut all) * iterations as f64) as u64).max(1)
+    floor_u64(typical_of(&mut all) * iterations as f64).max(1)
 }
 
-/// The mean of all but the slowest in fifty: those are the times when the kernel, or the host of a virtual
-/// machine, took the core away.
+/// The mean of all but the slowest 2 %. In those the kernel, or the host of a virtual machine, took the core away.
 pub fn typical_of(all: &mut [u64]) -> f64 {
     let most = (all.len() - all.len() / 50).max(1);
     if most < all.len() {

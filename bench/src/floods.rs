@@ -2,6 +2,7 @@
 //!
 //! Most of them ask for a name of 127 labels, the dearest there is. Nothing of them is in the cache but the hit.
 
+use pmdns_config::narrow::to_u16;
 use pmdns_stages::testing::{CLIENT_MAC, OUR_IPV4, OUR_MAC, Query};
 use pmdns_stages::wire::checksum::Sum;
 use pmdns_stages::wire::dns::{header, rtype};
@@ -128,7 +129,7 @@ fn long(change: impl Fn(Query) -> Query, records: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let frame = |index: usize| {
         let query = change(long_query(index));
         let mut message = query.message();
-        let count = be16(&message, header::ARCOUNT).unwrap_or(0) + records.len() as u16;
+        let count = be16(&message, header::ARCOUNT).unwrap_or(0) + to_u16(records.len());
         put16(&mut message, header::ARCOUNT, count);
         message.extend(records.concat());
         query.frame_around(&message)
@@ -170,7 +171,7 @@ fn ping(len: usize) -> Vec<u8> {
     let mut message = [[8, 0, 0, 0, 0, 0, 0, 0].to_vec(), vec![0xa5; len]].concat();
     let sum = Sum::default().add_bytes(&message).checksum();
     put16(&mut message, 2, sum);
-    put16(&mut header, 2, (20 + message.len()) as u16);
+    put16(&mut header, 2, to_u16(20 + message.len()));
     seal_ipv4(&mut header);
     [&OUR_MAC[..], &CLIENT_MAC, &TYPE_IPV4.to_be_bytes(), &header, &message].concat()
 }

@@ -1,8 +1,17 @@
 //! What the benches share: traffic that two runs see alike, the line put together from its parts, and
 //! TSC cycles as criterion's unit.
 //!
-//! Whatever of the product the benches call is called here, as far as it goes, so that a change of an
-//! interface is followed in one place.
+//! Benches call the product through this crate where possible, so that a change of an interface is followed in one
+//! place.
+#![cfg_attr(
+    test,
+    allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss,
+        reason = "numbers of tests are small"
+    )
+)]
 
 use std::sync::OnceLock;
 
@@ -12,6 +21,7 @@ pub mod cycles;
 pub mod floods;
 pub mod kit;
 pub mod load;
+pub mod misses;
 pub mod rules;
 pub mod traffic;
 pub mod upstream;
@@ -29,8 +39,8 @@ pub fn short(names: usize) -> String {
     }
 }
 
-/// Whether the filter on the command line, if its first word is one, asks for any case of these: for what is slow
-/// to make ready, and for tables that criterion does not know of.
+/// Whether the filter on the command line, if there is one, matches any of these cases. It is for cases with a slow
+/// preparation, and for tables that criterion does not know.
 pub fn wanted(cases: &[&str]) -> bool {
     match std::env::args().nth(1) {
         Some(filter) if !filter.starts_with('-') => {

@@ -27,8 +27,9 @@ impl Rules {
         Ok(rules)
     }
 
-    /// Everything there is: an access list, both rate limits with exemptions, cookies, special-use names, a local zone with its
-    /// PTR records, a policy zone with rules about names, clients and answers, and a block list of so many names.
+    /// All rules together: an access list, both rate limits with exemptions, cookies and special-use names. There are a
+    /// local zone with its PTR records, a block list of `names` names, and a policy zone with rules about names,
+    /// clients and answers.
     pub fn everything(names: usize) -> io::Result<Self> {
         let mut rules = Self::list(names)?;
         let zone = rules.file("zone", |file| write_local_zone(file))?;

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use pmdns_config::narrow::{low_u16, to_u8, to_u16, to_usize};
 use pmdns_stages::cache::{Entry, Key, Parts};
 use pmdns_stages::testing::{OUR_IPV4, Query, name_of, query};
 use pmdns_stages::wire::dns::{CLASS_IN, Rcode};
@@ -33,8 +34,8 @@ pub fn numbered_query(index: usize, names: usize) -> Query {
     let name = index.wrapping_mul(0x9e37_79b1) % names;
     Query {
         name: name_of(&host(name)),
-        id: index as u16,
-        source: vec![10, 77, 0, 3 + (index % 200) as u8],
+        id: low_u16(index as u64),
+        source: vec![10, 77, 0, 3 + to_u8(index % 200)],
         ..query("x. A")
     }
 }
@@ -44,7 +45,7 @@ pub(crate) fn name_number(number: usize) -> [u8; 21] {
     let mut name = *b"\x0bhost0000000\x07example\0";
     let mut rest = number;
     for digit in name[5..12].iter_mut().rev() {
-        *digit = b'0' + (rest % 10) as u8;
+        *digit = b'0' + to_u8(rest % 10);
         rest /= 10;
     }
     name
@@ -65,7 +66,7 @@ pub fn entry_number(number: usize, seed: Seed) -> Entry {
         flags: 0,
         counts: [1, 0, 0],
         body: &body,
-        optional_at: body.len() as u16,
+        optional_at: to_u16(body.len()),
         ttls: &[6],
     })
 }
@@ -92,7 +93,7 @@ impl Random {
     /// The next number below `limit`.
     #[inline]
     pub fn below(&mut self, limit: usize) -> usize {
-        ((u128::from(self.number()) * limit as u128) >> 64) as usize
+        to_usize(((u128::from(self.number()) * limit as u128) >> 64) as u64)
     }
 }
 

@@ -48,11 +48,11 @@ impl Upstream {
 }
 
 /// Turns the query in the first `len` bytes into its answer, and says where that ends.
-fn answer(message: &mut [u8; MAX_QUERY + RECORD.len()], len: usize) -> Option<usize> {
+pub(crate) fn answer(message: &mut [u8], len: usize) -> Option<usize> {
     let question = message.get(HEADER_LEN..len)?;
     let end = HEADER_LEN + name::length(question)? + QUESTION_FIXED_LEN;
     let flags = be16(message, header::FLAGS)?;
-    if end > len || flags & flag::QR != 0 {
+    if end > len || flags & flag::QR != 0 || message.len() < end + RECORD.len() {
         return None;
     }
     put16(message, header::FLAGS, flag::QR | flag::RA | flags & flag::RD);

@@ -1,8 +1,10 @@
-//! The load generator against the real pmdns over virtio-user, with NSD upstream: every answer must be right.
+//! The load generator against the real pmdns over virtio-user, with NSD upstream: every answer must be right. And against
+//! Unbound on the kernel's end of a TAP, with the generator itself upstream.
 //!
 //! Needs root, huge pages, and both binaries built with the same profile as this test:
-//! `cargo build --release -p pmdns -p pmdns-bench --bins && cargo test --release -p pmdns-bench --test lab --
-//! --ignored --nocapture`. What it stands on is shared with pmdns's own labs.
+//! `cargo build --release -p pmdns -p pmdns-bench --bins`, then
+//! `cargo test --release -p pmdns-bench --test lab -- --ignored --nocapture`.
+//! Its harness is shared with pmdns's own labs.
 
 #![cfg(feature = "dpdk")]
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
@@ -21,7 +23,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use harness::{HUGE_FOLDER, isolated, path, reserve_huge_pages, wait_until};
+use harness::{HUGE_FOLDER, isolated, path, reserve_huge_pages, sh, wait_until};
 use process::Process;
 
 const SOCKET: &str = "/run/lab/vhost.sock";
@@ -112,4 +114,65 @@ fn start_load() -> Process {
         .args(["--device", &format!("net_vhost0,iface={SOCKET},queues=1")])
         .args(["--json", "/run/lab/report.json"]);
     Process::start("load", &mut command)
+}
+
+/// Unbound on the kernel's end of the link, which asks the upstreams that the generator plays.
+const UNBOUND: &str = r#"
+server:
+    interface: 10.77.0.2
+    access-control: 10.77.0.0/16 allow
+    outgoing-interface: 10.77.0.2
+    outgoing-interface: fd77::2
+    username: ""
+    chroot: ""
+    directory: "/run/lab"
+    pidfile: "/run/lab/unbound.pid"
+    use-syslog: no
+    module-config: "iterator"
+    num-threads: 1
+forward-zone:
+    name: "."
+    forward-addr: 10.77.0.9
+    forward-addr: fd77::9
+"#;
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn unbound_gets_right_answers_from_the_upstreams_that_the_generator_plays() {
+    isolated("unbound_gets_right_answers_from_the_upstreams_that_the_generator_plays", || {
+        fs::write(path("unbound.conf"), UNBOUND).unwrap();
+        let mut command = Command::new(binary("pmdns-load"));
+        command
+            .args(["run", "--rate", "500", "--seconds", SECONDS, "--names", "100"])
+            .args(["--mix", "hit=1,miss=4,nxdomain=1,random-prefix=1", "--edns", "1232"])
+            .args(["--checksums", "all", "--timeout-ms", "5000"])
+            .args(["--eal", "--no-pci --no-huge --no-shconf --no-telemetry -m 256"])
+            .args(["--device", "net_tap0,iface=lab0", "--json", "/run/lab/report.json"])
+            .args(["--upstream", "10.77.0.9", "--upstream", "fd77::9"])
+            .args(["--upstream-delay-us", "2000"]);
+        let mut load = Process::start("load", &mut command);
+        wait_until("the generator makes its interface", || {
+            Path::new("/sys/class/net/lab0").exists()
+        });
+        sh("ip addr add 10.77.0.2/16 dev lab0 && ip addr add fd77::2/64 dev lab0 nodad");
+        sh("ip link set lab0 up");
+        let mut unbound = Command::new("/usr/sbin/unbound");
+        let unbound = unbound.args(["-d", "-c", "/run/lab/unbound.conf"]);
+        let _unbound = Process::start("unbound", unbound);
+        let status = load.wait();
+        println!("{}", load.log());
+
+        assert!(matches!(status.code(), Some(0 | 3)), "the generator ended with {status}");
+        let report = fs::read_to_string(path("report.json")).unwrap();
+        let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+        assert_eq!(report["warm_up"]["unanswered"], 0);
+        let phase = &report["phases"][0];
+        assert_eq!((&phase["wrong"], &phase["lost"]), (&0.into(), &0.into()), "{phase}");
+        let upstream = &phase["upstream"];
+        assert_eq!((&upstream["damaged"], &upstream["strange"]), (&0.into(), &0.into()));
+        assert_eq!(upstream["queries"], upstream["answers"]);
+        assert!(upstream["queries"].as_u64() > Some(100), "{upstream}");
+        let latency = |kind: usize| phase["kinds"][kind]["latency_us"]["p50"].as_f64().unwrap();
+        assert!(latency(1) >= 2000.0 && latency(0) < latency(1), "misses wait for the upstream");
+    });
 }

@@ -24,8 +24,28 @@ impl Config {
             let file = file.display();
             format!("`{key}` is {file}, which every user can read; keep secrets: `chmod o= {file}`")
         }));
+        warnings.extend(unused_addresses(self));
         warnings
     }
+}
+
+/// Addresses to ask upstreams from, or through, on ports that no upstream is asked over.
+fn unused_addresses(config: &Config) -> Vec<String> {
+    let asked: Vec<_> = config.upstreams.iter().map(|one| config.upstream_port(one)).collect();
+    let ports = config.ports.iter().enumerate();
+    let unused = ports.filter(|(index, _)| !asked.contains(&Some(*index)));
+    let warnings = unused.flat_map(|(index, port)| {
+        let lists = [("query_sources", &port.query_sources), ("gateways", &port.gateways)];
+        let written = lists.into_iter().filter(|(_, list)| !list.is_empty());
+        let name = &port.name;
+        written.map(move |(key, _)| {
+            format!(
+                "`port[{index}].{key}` has no effect: no upstream is asked over this port; write port = \"{name}\" \
+                 into an [[upstream]], or leave it out"
+            )
+        })
+    });
+    warnings.collect()
 }
 
 /// Whether every user can read the file.
@@ -65,6 +85,25 @@ mod tests {
             "{told:?}"
         );
         std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn addresses_that_no_upstream_is_asked_from_are_warned_of() {
+        let port = |name: &str, n: usize| {
+            format!(
+                "[[port]]\nname = \"{name}\"\ndevice = \"net_tap{n}\"\naddresses = [\"192.0.2.{n}/24\"]\n\
+                 query_sources = [\"192.0.2.6{n}\"]\ngateways = [\"192.0.2.254\"]\n"
+            )
+        };
+        let text = port("used", 1) + &port("idle", 2);
+        let upstream = "[[upstream]]\naddress = \"203.0.113.1:53\"\n";
+        let both = format!("{text}{upstream}port = \"used\"\n");
+        let told = Config::from_toml(&both).unwrap().warnings();
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].starts_with("`port[1].query_sources` has no effect"), "{told:?}");
+        assert!(told[1].contains("`port[1].gateways`") && told[1].contains("port = \"idle\""));
+        let none = Config::from_toml(&format!("{text}{upstream}")).unwrap().warnings();
+        assert_eq!(none.len(), 4, "{none:?}");
     }
 
     #[test]

@@ -1,13 +1,11 @@
-//! What a reload does not take over: which of those keys another version of a file has changed.
-
-use std::path::Path;
+//! The keys that a reload does not take over, and which of them another version of the file has changed.
 
 use toml::{Table, Value};
 
 /// Tables that a reload takes over.
 const RELOADED: [&str; 9] =
     ["acl", "ratelimit", "local", "block", "policy", "zone", "blocklist", "rpz", "tsig"];
-/// Of each `[[view]]`, what a reload takes over.
+/// The keys of a `[[view]]` that a reload takes over.
 const RELOADED_OF_VIEWS: &str = "clients";
 
 /// The keys of a file that need a restart, with their values.
@@ -15,11 +13,6 @@ const RELOADED_OF_VIEWS: &str = "clients";
 pub struct FixedKeys(Table);
 
 impl FixedKeys {
-    /// Those of the file at `path`; none if it cannot be read.
-    pub fn read(path: &Path) -> Self {
-        std::fs::read_to_string(path).map(|text| Self::of(&text)).unwrap_or_default()
-    }
-
     pub(crate) fn of(text: &str) -> Self {
         let mut table: Table = text.parse().unwrap_or_default();
         for name in RELOADED {
@@ -75,17 +68,27 @@ mod tests {
     #[test]
     fn d08_keys_that_need_a_restart_are_told_one_by_one() {
         let before = FixedKeys::of(
-            "[cache]\nsize = \"1MiB\"\n[acl]\nallow = []\n[frames]\nbatch = 8\n[[upstream]]\naddress = \"192.0.2.1:53\"\n\
+            "[[port]]\nname = \"edge\"\n[cache]\nsize = \"1MiB\"\n[acl]\nallow = []\n[frames]\nbatch = 8\n\
+             [[upstream]]\naddress = \"192.0.2.1:53\"\n\
              [[view]]\nname = \"kids\"\nclients = [\"192.0.2.0/24\"]\n[slowpath]\ncores = [1]\n",
         );
         assert_eq!(before.changed(&before), Vec::<String>::new());
         let after = FixedKeys::of(
-            "[cache]\nsize = \"2MiB\"\n[acl]\nallow = [\"192.0.2.7/32\"]\n\
-             [[upstream]]\naddress = \"192.0.2.1:53\"\nsource = \"192.0.2.9\"\n\
+            "[[port]]\nname = \"edge\"\nquery_sources = [\"192.0.2.60\"]\ngateways = [\"192.0.2.254\"]\n\
+             [cache]\nsize = \"2MiB\"\n[acl]\nallow = [\"192.0.2.7/32\"]\n\
+             [[upstream]]\naddress = \"192.0.2.1:53\"\nsource = \"192.0.2.9\"\nport = \"edge\"\n\
              [[upstream]]\naddress = \"192.0.2.2:53\"\n[[view]]\nname = \"kids\"\nclients = []\n[slowpath]\ncores = [1, 2]\n",
         );
-        let expected =
-            ["cache.size", "frames", "slowpath.cores", "upstream[0].source", "upstream[1]"];
+        let expected = [
+            "cache.size",
+            "frames",
+            "port[0].gateways",
+            "port[0].query_sources",
+            "slowpath.cores",
+            "upstream[0].port",
+            "upstream[0].source",
+            "upstream[1]",
+        ];
         assert_eq!(before.changed(&after), expected);
         assert_eq!(after.changed(&before).len(), expected.len());
     }

@@ -95,7 +95,7 @@ mod tests {
         CookieSecret::try_from(text.to_owned())
     }
 
-    /// What a file with this text says.
+    /// The contents of a file with this text.
     fn from_file(name: &str, text: &str) -> Result<CookieSecrets, Problem> {
         let path = std::env::temp_dir().join(format!("pmdns-{}-{name}", std::process::id()));
         std::fs::write(&path, text).unwrap();

@@ -1,6 +1,6 @@
-//! Every bound on what an operator can say, named once.
+//! Every bound on the settings of an operator, named once.
 //!
-//! Other rooms size their arrays and tables by these, so a configuration that loads also fits.
+//! Other crates size their arrays and tables by these, so a configuration that loads also fits.
 
 use crate::size::ByteSize;
 
@@ -15,6 +15,12 @@ pub const MAX_PORTS: usize = 16;
 pub const MAX_NAME: usize = 32;
 /// Addresses of ours on one port.
 pub const MAX_ADDRESSES: usize = 16;
+/// Addresses that one port asks upstreams from.
+pub const MAX_PORT_QUERY_SOURCES: usize = 16;
+/// The same, over all ports: each has a table of 65,536 UDP ports.
+pub const MAX_QUERY_SOURCES: usize = 64;
+/// Gateways of one port.
+pub const MAX_GATEWAYS: usize = 8;
 /// VLANs of a port.
 pub const MAX_VLANS: usize = 64;
 /// VLAN ids: 0 is none, 4095 is reserved (IEEE 802.1Q section 9.6).

@@ -55,7 +55,7 @@ pub struct ConfigText {
     text: String,
     /// The settings; what could not be read has its default.
     pub config: Config,
-    /// What is wrong with them.
+    /// The mistakes.
     pub error: Option<ConfigError>,
 }
 
@@ -93,7 +93,7 @@ impl ConfigText {
     }
 }
 
-/// What could be read of `text`, and what is wrong with it.
+/// The parts of `text` that could be read, and the mistakes.
 fn from_text(text: &str) -> Result<(Config, Option<ConfigError>), ConfigError> {
     let root = DeTable::parse(text).map_err(|error| not_toml(text, &error))?;
     let Gathered { config, mut errors, damaged } = gather(text, root);

@@ -3,8 +3,6 @@
 use std::str::FromStr;
 
 use domain::utils::base64;
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
 
 /// SHA-256 of a certificate's SubjectPublicKeyInfo (RFC 7858 appendix A, RFC 7469 section 2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,12 +25,6 @@ impl FromStr for Pin {
             text.strip_prefix("sha256/").and_then(|text| base64::decode::<Vec<u8>>(text).ok());
         let pin = bytes.and_then(|bytes| bytes.try_into().ok());
         pin.map(Self).ok_or_else(|| PinError(text.to_owned()))
-    }
-}
-
-impl<'de> Deserialize<'de> for Pin {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?.parse().map_err(D::Error::custom)
     }
 }
 

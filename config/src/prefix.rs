@@ -4,9 +4,6 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
-
 /// A network: `192.0.2.0/24`, `2001:db8::/32`, or one address without a length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Prefix {
@@ -44,7 +41,7 @@ pub enum PrefixError {
     HostBits {
         /// What was written.
         text: String,
-        /// What was probably meant.
+        /// The name that was probably meant.
         network: Prefix,
     },
 }
@@ -91,15 +88,11 @@ impl fmt::Display for Prefix {
     }
 }
 
-impl<'de> Deserialize<'de> for Prefix {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?.parse().map_err(D::Error::custom)
-    }
-}
-
-impl<'de> Deserialize<'de> for InterfaceAddress {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?.parse().map_err(D::Error::custom)
+impl InterfaceAddress {
+    /// Whether `address` is in the network that this address is on.
+    pub fn is_on_link(&self, address: IpAddr) -> bool {
+        address.is_ipv4() == self.address.is_ipv4()
+            && mask(address, self.length) == mask(self.address, self.length)
     }
 }
 
@@ -125,6 +118,23 @@ mod tests {
     fn a_prefix_with_host_bits_names_the_network() {
         let error = "192.0.2.7/24".parse::<Prefix>().unwrap_err();
         assert!(error.to_string().contains("192.0.2.0/24"), "{error}");
+    }
+
+    #[test]
+    fn an_address_is_on_link_in_the_network_of_ours_and_no_further() {
+        let is_on_link = |ours: &str, address: &str| {
+            ours.parse::<InterfaceAddress>().unwrap().is_on_link(address.parse().unwrap())
+        };
+        assert!(is_on_link("192.0.2.53/24", "192.0.2.0"));
+        assert!(is_on_link("192.0.2.53/24", "192.0.2.255"));
+        assert!(!is_on_link("192.0.2.53/24", "192.0.3.0"));
+        assert!(is_on_link("192.0.2.53", "192.0.2.53"));
+        assert!(!is_on_link("192.0.2.53", "192.0.2.52"));
+        assert!(is_on_link("192.0.2.53/0", "203.0.113.9"));
+        assert!(!is_on_link("0.0.0.1/0", "::1"), "the other family");
+        assert!(is_on_link("2001:db8::53/64", "2001:db8::ffff:0:0:1"));
+        assert!(!is_on_link("2001:db8::53/64", "2001:db8:0:1::1"));
+        assert!(is_on_link("::1/0", "2001:db8::1"));
     }
 
     #[test]

@@ -81,18 +81,18 @@ pub enum Problem {
     /// A port's address is no address.
     #[error("has mac={0}, which is no MAC address; write six bytes, as in mac=02:00:00:00:00:01")]
     NoMac(String),
-    /// The machine has not what is asked for.
+    /// The machine does not have what is asked for.
     #[error("{0}")]
     Machine(String),
     /// Names of ports and groups become labels.
     #[error("is `{0}`; allowed: 1 to {MAX_NAME} ASCII letters, digits, `-` and `_`")]
     PlainName(String),
-    /// Nobody can send to or from such an address.
+    /// No host can send to or from such an address.
     #[error("is {0}, which no single host can have; write a unicast address")]
     NotUnicast(IpAddr),
     /// Questions would come back to us.
     #[error(
-        "is `{port}` of ours with its dns_port, so misses would come back for ever; write the address of another resolver"
+        "is our own `{port}` with its dns_port, so misses would come back to pmdns for ever; write the address of another resolver"
     )]
     Loop {
         /// Path of the address it equals.
@@ -108,6 +108,62 @@ pub enum Problem {
         /// The resolver's address.
         address: IpAddr,
     },
+    /// Packets between networks bear no such address.
+    #[error(
+        "is {0}, which no packet between networks has; write a unicast address that others can send to"
+    )]
+    NotRoutable(IpAddr),
+    /// A router that cannot be reached without another one.
+    #[error(
+        "is {0}, outside the networks of `{1}`; write a router on the link, and our addresses with their prefix lengths"
+    )]
+    FarGateway(IpAddr, String),
+    /// Replies would not find the way back.
+    #[error(
+        "is {address}, outside the networks of `{port}.addresses`, and `{port}.gateways` has no {} address; \
+         write a router's there",
+        family(address)
+    )]
+    NoGateway {
+        /// What cannot be reached.
+        address: IpAddr,
+        /// Path of the port.
+        port: String,
+    },
+    /// A port that is not configured.
+    #[error("is `{name}`, but there is no [[port]] of that name;{} allowed: {}", meant(nearest), allowed.join(", "))]
+    NoPort {
+        /// The name as written.
+        name: String,
+        /// The name most like it.
+        nearest: Option<String>,
+        /// The names there are.
+        allowed: Vec<String>,
+    },
+    /// A port that has no address to ask from.
+    #[error(
+        "is `{name}`, but `{port}.query_sources` has no {} address to ask {address} from; add one",
+        family(address)
+    )]
+    NoQuerySource {
+        /// The name of the port.
+        name: String,
+        /// Path of the port.
+        port: String,
+        /// The upstream's address.
+        address: IpAddr,
+    },
+    /// Only queries over UDP leave by a port.
+    #[error(
+        "goes with upstreams that are asked over UDP only, as in address = \"192.0.2.53:53\"; leave it out"
+    )]
+    NotOverUdp,
+    /// Queries over a port leave from its own sources.
+    #[error("goes with the kernel's sockets, not with `port`; leave out one of the two")]
+    SourceWithPort,
+    /// Nothing answers there.
+    #[error("is our own `{0}`, where nothing answers; write the address of another resolver")]
+    AsksItself(String),
     /// Nothing is verified over UDP.
     #[error(
         "goes with encrypted upstreams only; write address = \"tls://...\", \"https://...\" or \"quic://...\", or leave it out"
@@ -115,7 +171,7 @@ pub enum Problem {
     NotEncrypted,
     /// A name has to be looked up somewhere.
     #[error(
-        "is a name, and nobody is named who knows its address; \
+        "is a name, but there is no resolver to look it up; \
          write bootstrap = [\"192.0.2.53:53\"] in [slowpath], or an address here and the name in `name`"
     )]
     NoBootstrap,
@@ -131,27 +187,27 @@ pub enum Problem {
         /// Its timeout, in milliseconds.
         timeout: u64,
     },
-    /// A group is asked that nobody belongs to.
+    /// A group without upstreams is asked.
     #[error("is `{0}`, but no [[upstream]] belongs to that group; write group = \"{0}\" into one")]
     EmptyGroup(String),
-    /// Names that no zone claims would have nobody to be asked.
+    /// Names outside the zones of `[[forward]]` would have no upstream.
     #[error(
-        "has nobody in the group `{DEFAULT_GROUP}`, which is asked for all names that no [[forward]] claims; \
+        "has no entry in the group `{DEFAULT_GROUP}`, which is asked for all names outside the zones of [[forward]]; \
          leave `group` out of one, or add a [[forward]] with zone = \".\""
     )]
     NoDefault,
     /// An upstream that would never be asked.
     #[error(
-        "is `{0}`, which is asked for no name; add a [[forward]] or a [[view]] with group = \"{0}\""
+        "is `{0}`, but no name is asked of that group; add a [[forward]] or a [[view]] with group = \"{0}\""
     )]
     IdleGroup(String),
     /// The name that other clients' view has.
     #[error(
-        "is `{DEFAULT_VIEW}`, which is what the view of clients in no [[view]] is called; choose another name"
+        "is `{DEFAULT_VIEW}`, which is the name of the view of clients in no [[view]]; choose another name"
     )]
     DefaultView,
-    /// A view that nobody described.
-    #[error("is `{name}`, which no [[view]] is called;{} allowed: {}", meant(nearest), allowed.join(", "))]
+    /// A view that is not configured.
+    #[error("is `{name}`, but there is no [[view]] of that name;{} allowed: {}", meant(nearest), allowed.join(", "))]
     NoView {
         /// The name as written.
         name: String,
@@ -161,7 +217,7 @@ pub enum Problem {
         allowed: Vec<String>,
     },
     /// A client is in one view.
-    #[error("is {prefix}, which `{other}` claims for another view; keep one of the two")]
+    #[error("is {prefix}, which `{other}` has in another view; keep one of the two")]
     TwoViews {
         /// The prefix.
         prefix: String,
@@ -196,22 +252,22 @@ pub enum Problem {
     )]
     NoBurst(&'static str),
     /// Two keys for one thing.
-    #[error("stands beside `{other}`, which says the same; keep one of the two")]
+    #[error("and `{other}` have the same meaning; keep one of the two")]
     Both {
         /// Path of the other key.
         other: &'static str,
     },
     /// A key that does nothing without another.
-    #[error("means nothing without `{other}`; {fix}")]
+    #[error("has no effect without `{other}`; {fix}")]
     Without {
         /// What has to be there, as it is written.
         other: &'static str,
         /// What to do.
         fix: &'static str,
     },
-    /// Whose answer it is depends on who asks.
+    /// The answer depends on the client, and a prefetch has none.
     #[error(
-        "is \"add\", and [prefetch] asks for nobody; write \"forward\", or enabled = false in [prefetch]"
+        "is \"add\", but a prefetch has no client; write \"forward\", or enabled = false in [prefetch]"
     )]
     PrefetchForNobody,
     /// A file with secrets cannot be used.
@@ -238,7 +294,7 @@ pub enum Problem {
         /// Path of the entry that lists it first.
         other: String,
     },
-    /// The placements do not man the line.
+    /// The placements do not run the line.
     #[error(transparent)]
     Placement(#[from] PlacementError),
     /// A blocked name is no name.
@@ -282,6 +338,11 @@ pub enum Problem {
         /// Path of the first one.
         other: String,
     },
+}
+
+/// The family of an address, as operators call it.
+fn family(address: &IpAddr) -> &'static str {
+    if address.is_ipv4() { "IPv4" } else { "IPv6" }
 }
 
 impl Problem {

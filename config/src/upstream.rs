@@ -4,9 +4,6 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
-
 use crate::name::{NameError, wire_name};
 
 /// The path of a resolver over HTTPS whose address names none (RFC 8484 section 4.1.1).
@@ -69,7 +66,7 @@ pub enum UpstreamError {
     Plain,
     /// The part before `://` is unknown.
     #[error(
-        "no resolver is reached by `{0}://`; allowed: tls://, https://, quic://, or an address and a port alone for UDP and TCP"
+        "`{0}://` is no transport; allowed: tls://, https://, quic://, or an address and a port alone for UDP and TCP"
     )]
     Scheme(String),
     /// What stands between the host and the path is no port.
@@ -82,7 +79,7 @@ pub enum UpstreamError {
     #[error(transparent)]
     Host(#[from] HostError),
     /// Only HTTPS has a path.
-    #[error("`{0}` has no meaning here; only https:// has a path")]
+    #[error("`{0}` is not allowed here; only https:// has a path")]
     NoPath(String),
     /// The path cannot stand in a request.
     #[error(
@@ -243,18 +240,6 @@ impl fmt::Display for UpstreamAddress {
 impl fmt::Debug for UpstreamAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.written.fmt(f)
-    }
-}
-
-impl<'de> Deserialize<'de> for UpstreamAddress {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?.parse().map_err(D::Error::custom)
-    }
-}
-
-impl<'de> Deserialize<'de> for Host {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?.parse().map_err(D::Error::custom)
     }
 }
 

@@ -7,8 +7,9 @@ use std::path::Path;
 use pmdns_config::{Config, Prefix};
 
 /// File name without `.toml`, and how the device of its port begins.
-const DEVICES: [(&str, &str); 6] = [
+const DEVICES: [(&str, &str); 7] = [
     ("af_xdp", "net_af_xdp0,"),
+    ("edge", "0000:"),
     ("memif", "net_memif0,"),
     ("pci", "0000:"),
     ("replay", "replay"),
@@ -87,13 +88,31 @@ fn examples_show_local_records_and_blocked_names() {
 }
 
 #[test]
+fn edge_has_one_port_for_both_sides() {
+    let edge = &examples()["edge"];
+    assert_eq!(edge.ports.len(), 1);
+    let asked: Vec<_> = edge.upstreams.iter().filter_map(|one| edge.upstream_port(one)).collect();
+    assert!(
+        asked.len() > 1 && asked.len() < edge.upstreams.len(),
+        "both ways are shown: {asked:?}"
+    );
+    let port = &edge.ports[0];
+    let is_on_link = |one: &pmdns_config::Upstream| port.is_on_link(one.address.ip().unwrap());
+    assert!(edge.upstreams.iter().any(is_on_link) && !edge.upstreams.iter().all(is_on_link));
+    assert!(port.gateways.len() > 2, "a gateway has another one to stand in for it");
+    assert_eq!(edge.warnings(), Vec::<String>::new());
+}
+
+#[test]
 fn examples_name_nobody_s_address() {
     let harmless = HARMLESS.map(|text| text.parse::<Prefix>().unwrap());
     for (name, config) in examples() {
         let ours = config.ports.iter().flat_map(|port| &port.addresses).map(|ours| ours.address);
         let theirs = config.upstreams.iter().filter_map(|upstream| upstream.address.ip());
         let sources = config.upstreams.iter().filter_map(|upstream| upstream.source);
-        for address in ours.chain(theirs).chain(sources) {
+        let asked_from =
+            config.ports.iter().flat_map(|port| port.query_sources.iter().chain(&port.gateways));
+        for address in ours.chain(theirs).chain(sources).chain(asked_from.copied()) {
             let known = harmless.iter().any(|prefix| is_in(address, prefix));
             assert!(known, "{name}: {address} may be somebody's");
         }

@@ -2,12 +2,18 @@
 //!
 //! Receives bursts from `net_null` and transmits them again, in three ways:
 //!
-//! * `c`: DPDK's inline functions behind the C shim, raw mbuf pointers;
-//! * `rust`: the same functions written in Rust over `rte_eth_fp_ops`, raw mbuf pointers;
+//! * `c`: DPDK's inline functions behind the C shim, raw mbuf pointers.
+//! * `rust`: the same functions written in Rust over `rte_eth_fp_ops`, raw mbuf pointers.
 //! * `frames`: our `RxQueue` and `TxQueue`, with `Frame`s, as a worker uses them.
 //!
 //! The arguments go to the EAL. Pin it, and give it hugepages, or the memory is measured:
 //! `taskset -c 1 cargo run --release -p pmdns-nics --example net_null -- --no-pci --in-memory -m 128`
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "numbers of the example are small"
+)]
 
 use std::error::Error;
 use std::ptr::null_mut;
@@ -114,15 +120,8 @@ fn tsc() -> u64 {
 
 fn settings() -> pmdns_config::Port {
     pmdns_config::Port {
-        name: "null".into(),
-        device: "net_null0,size=64".into(),
-        addresses: Vec::new(),
-        vlans: vec![pmdns_config::Vlan::Untagged],
-        dns_port: 53,
-        rx_descriptors: 1024,
-        tx_descriptors: 1024,
         checksum_offload: false,
-        promiscuous: false,
         link_wait_ms: 0,
+        ..pmdns_config::Port::new("null", "net_null0,size=64")
     }
 }

@@ -11,6 +11,12 @@
 //! Times are of the thread's own CPU clock: time in which it waits for the CPU does not count, time in which it spins does.
 //! The arguments go to the EAL:
 //! `cargo run --release -p pmdns-nics --example pool -- --no-pci --no-huge --no-shconf -m 128 --mbuf-pool-ops-name=ring_mp_mc`
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "numbers of the example are small"
+)]
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};

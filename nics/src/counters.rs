@@ -1,5 +1,5 @@
-//! Tables of counters. Each counter stands in one line, with its kind, below the sentence that says what it means: reports,
-//! metrics and their documentation are made of that line.
+//! Tables of counters. Each counter stands in one line, with its kind, below the sentence that says what it means.
+//! Reports, metrics and their documentation are made of that line.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,8 +16,8 @@ pub struct Counted {
     pub meaning: &'static str,
 }
 
-/// Declares a table of counters. With two names, the first is a table of atomics that anybody may read while it is written, and
-/// the second its plain image, which serde knows.
+/// Declares a table of counters. With two names, the first is a table of atomics that anybody may read while it is
+/// written. The second is its plain image, which serde knows.
 ///
 /// ```
 /// pmdns_nics::counters! {

@@ -1,8 +1,9 @@
 //! A frame: one packet buffer, owned by exactly one holder.
 //!
-//! Under DPDK it is an `rte_mbuf`, in tests a slot of heap memory. Whoever holds a frame cannot tell:
-//! it keeps the address and the length of the bytes itself, so reading them asks no driver. Dropping a
-//! frame gives its buffer back to the pool it came from; [`release`] does it for a whole burst.
+//! Under DPDK it is an `rte_mbuf`, in tests a slot of heap memory. The holder of a frame cannot tell.
+//! The frame keeps the address and the length of the bytes itself, so reading them asks no driver.
+//! Dropping a frame gives its buffer back to the pool it came from; [`release`] does it for a whole
+//! burst.
 
 use std::ptr::NonNull;
 use std::slice;
@@ -97,15 +98,14 @@ impl Frame {
         unsafe { slice::from_raw_parts_mut(self.data.as_ptr(), usize::from(self.len)) }
     }
 
-    /// The whole buffer from the start of the frame on. Beyond the frame's length it holds whatever it held.
+    /// The whole buffer from the start of the frame on. Beyond the frame's length are old bytes.
     #[inline]
     pub fn buffer(&self) -> &[u8] {
         // SAFETY: as in `bytes`: `room` bytes are initialised.
         unsafe { slice::from_raw_parts(self.data.as_ptr(), usize::from(self.room)) }
     }
 
-    /// The whole buffer from the start of the frame on, to be changed. Beyond the frame's length it holds whatever
-    /// it held.
+    /// The whole buffer from the start of the frame on, to be changed. Beyond the frame's length are old bytes.
     #[inline]
     pub fn buffer_mut(&mut self) -> &mut [u8] {
         // SAFETY: `new` was promised `room` initialised bytes at `data`, ours alone, and `&mut self` makes the
@@ -126,7 +126,7 @@ impl Frame {
         usize::from(self.room)
     }
 
-    /// Makes the frame `len` bytes long. Bytes that come into view hold whatever the buffer held.
+    /// Makes the frame `len` bytes long. Bytes that come into view are old ones of the buffer.
     #[inline]
     pub fn resize(&mut self, len: usize) -> Result<(), TooLong> {
         match u16::try_from(len) {

@@ -8,6 +8,8 @@ use std::io::{self, BufWriter, Read, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use pmdns_config::narrow::to_u32;
+
 const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
 const MAGIC_MICROSECONDS: u32 = 0xa1b2_c3d4;
@@ -208,7 +210,7 @@ impl<W: Write> Writer<W> {
     /// Begins a capture.
     pub fn new(mut output: W) -> io::Result<Self> {
         let version: u32 = 2 | 4 << 16;
-        let header = [MAGIC_MICROSECONDS, version, 0, 0, MAX_RECORD as u32, ETHERNET];
+        let header = [MAGIC_MICROSECONDS, version, 0, 0, to_u32(MAX_RECORD), ETHERNET];
         for word in header {
             output.write_all(&word.to_le_bytes())?;
         }
@@ -249,7 +251,7 @@ mod tests {
 
     /// The same capture with each word of its headers turned round, and another magic number.
     fn big_endian_nanoseconds(frame: &[u8]) -> Vec<u8> {
-        let len = frame.len() as u32;
+        let len = to_u32(frame.len());
         let mut bytes = Vec::new();
         for word in [MAGIC_NANOSECONDS, 2 << 16 | 4, 0, 0, 65_535, ETHERNET, 7, 123, len, len + 4] {
             bytes.extend(word.to_be_bytes());

@@ -1,6 +1,12 @@
 //! The DPDK driver over devices of memory: a real EAL, no root, no hugepages, no NIC.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "numbers of tests are small"
+)]
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
@@ -23,16 +29,10 @@ fn eal() -> &'static Eal {
 
 fn settings(device: &str) -> pmdns_config::Port {
     pmdns_config::Port {
-        name: "lab".into(),
-        device: device.into(),
-        addresses: Vec::new(),
-        vlans: vec![pmdns_config::Vlan::Untagged],
-        dns_port: 53,
         rx_descriptors: 256,
         tx_descriptors: 256,
-        checksum_offload: true,
-        promiscuous: false,
         link_wait_ms: 0,
+        ..pmdns_config::Port::new("lab", device)
     }
 }
 

@@ -2,6 +2,12 @@
 //! Needs root; without it, it says so and passes.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "numbers of tests are small"
+)]
 
 use std::net::UdpSocket;
 use std::process::Command;
@@ -80,16 +86,11 @@ fn interface_exists() -> bool {
 
 fn settings() -> pmdns_config::Port {
     pmdns_config::Port {
-        name: "lab".into(),
-        device: "net_tap0,iface=pmtest0,mac=02:00:00:00:00:aa".into(),
-        addresses: Vec::new(),
-        vlans: vec![pmdns_config::Vlan::Untagged],
-        dns_port: 53,
         rx_descriptors: 256,
         tx_descriptors: 256,
-        checksum_offload: true,
         promiscuous: true,
         link_wait_ms: 2000,
+        ..pmdns_config::Port::new("lab", "net_tap0,iface=pmtest0,mac=02:00:00:00:00:aa")
     }
 }
 

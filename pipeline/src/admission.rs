@@ -1,7 +1,8 @@
-//! Which connections are served when more come than there are places.
+//! Which connections are served when there are more than a listener has places for.
 //!
-//! A connection holds a place. Who has said nothing yet gives way to who comes next, the oldest first; who takes long to read
-//! an answer does so after a while. So neither silent nor slow peers keep others out, however many they are.
+//! A connection holds a place. When all places, or all places of one peer, are taken, a new connection takes that of
+//! the oldest one without a request. If there is none, it takes that of one that has been reading its answer for too
+//! long. So neither silent nor slow peers keep others out, however many they are.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,37 +15,30 @@ use pmdns_nics::counters;
 use pmdns_nics::counters::count;
 
 counters! {
-    /// What was counted of a listener's connections.
+    /// The counters of a listener's connections.
     ConnectionCounters,
     /// The counters of a listener's connections, read at one time.
     ConnectionSnapshot {
         /// Connections that were served.
         accepted: counter,
-        /// Of these, those that had to make place: they said nothing, or did not read.
+        /// Of these, connections that lost their place to another: they sent no request, or did not read.
         evicted: counter,
         /// Connections that were closed at once: no place, or no right to connect.
         refused: counter,
     }
 }
 
-/// What is reported of a listener's connections.
+/// The report of a listener's connections.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ConnectionReport {
-    /// What they are for: `control`, `metrics`, `notify`.
+    /// The service: `control`, `metrics` or `notify`.
     pub service: String,
-    /// What was counted.
+    /// The counters.
     #[serde(flatten)]
     pub counters: ConnectionSnapshot,
 }
 
-impl ConnectionReport {
-    /// What `counters` say of a service.
-    pub fn of(service: &str, counters: ConnectionSnapshot) -> Self {
-        Self { service: service.to_owned(), counters }
-    }
-}
-
-/// Who the peer at an address is. With IPv6, one has a whole network of addresses.
+/// The peer that an address belongs to. An IPv6 peer has a whole network of addresses.
 pub(crate) fn peer_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
@@ -59,18 +53,18 @@ pub struct Bounds {
     pub places: usize,
     /// Of one peer.
     pub per_peer: usize,
-    /// How long nobody has to make place who reads an answer.
+    /// How long a connection may read its answer before it can lose its place.
     pub grace: Duration,
 }
 
-/// What a connection is at.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// It has not said what it wants.
+    /// It has not sent its request.
     Asking,
-    /// It waits for us.
+    /// It waits for its answer.
     Waiting,
-    /// It has been reading its answer since.
+    /// It has been reading its answer since this time.
     Reading(Instant),
 }
 
@@ -79,7 +73,7 @@ struct HeldPlace<P, H> {
     number: u64,
     peer: P,
     state: State,
-    /// Who holds it; dropped to end the connection.
+    /// Dropping this ends the connection.
     _hold: H,
 }
 
@@ -87,19 +81,19 @@ struct HeldPlace<P, H> {
 #[derive(Debug)]
 struct Admission<P, H> {
     bounds: Bounds,
-    /// In the order in which they came.
+    /// In order of arrival.
     places: Vec<HeldPlace<P, H>>,
     next: u64,
 }
 
-/// What became of a connection.
+/// The result for a new connection.
 #[derive(Debug, PartialEq, Eq)]
 enum Admitted {
-    /// It has a place of this number.
+    /// It gets the free place of this number.
     Free(u64),
-    /// It has one, and another has none any more.
+    /// It gets this place, and another connection has lost its own.
     Instead(u64),
-    /// There is none.
+    /// There is no place for it.
     Refused,
 }
 
@@ -108,7 +102,7 @@ impl<P: PartialEq, H> Admission<P, H> {
         Self { bounds, places: Vec::new(), next: 0 }
     }
 
-    /// Gives a connection of `peer` a place, if need be another's.
+    /// Gives a connection of `peer` a place, if necessary that of another connection.
     fn admit(&mut self, peer: P, hold: H, now: Instant) -> Admitted {
         let own = self.places.iter().filter(|place| place.peer == peer).count();
         let is_over = own >= self.bounds.per_peer;
@@ -124,7 +118,7 @@ impl<P: PartialEq, H> Admission<P, H> {
         if is_over || is_full { Admitted::Instead(number) } else { Admitted::Free(number) }
     }
 
-    /// Who has to make place first.
+    /// The connection that loses its place first.
     fn dispensable(&self, now: Instant, among: impl Fn(&HeldPlace<P, H>) -> bool) -> Option<usize> {
         let first = |is_due: &dyn Fn(State) -> bool| {
             self.places.iter().position(|place| among(place) && is_due(place.state))
@@ -164,7 +158,7 @@ impl<P: PartialEq> Gate<P> {
         Self { admission: Arc::new(Mutex::new(Admission::new(bounds))), counters }
     }
 
-    /// A place for a connection of `peer`, and what ends when it has to make place.
+    /// A place for a connection of `peer`, and a receiver that ends when the connection loses its place.
     pub(crate) fn enter(&self, peer: P) -> Option<(Pass<P>, oneshot::Receiver<()>)> {
         let (hold, held) = oneshot::channel();
         let admitted = self.lock().admit(peer, hold, Instant::now());
@@ -193,7 +187,7 @@ impl<P: PartialEq> Gate<P> {
     }
 }
 
-/// A place. Dropped, it is free.
+/// A place. Dropping it frees the place.
 #[derive(Debug)]
 pub(crate) struct Pass<P: PartialEq> {
     gate: Gate<P>,
@@ -201,12 +195,12 @@ pub(crate) struct Pass<P: PartialEq> {
 }
 
 impl<P: PartialEq> Pass<P> {
-    /// It has said what it wants, and waits.
+    /// It has sent its request, and waits.
     pub(crate) fn waits(&self) {
         self.gate.lock().note(self.number, State::Waiting);
     }
 
-    /// It is given its answer.
+    /// It begins to read its answer.
     pub(crate) fn reads(&self) {
         self.gate.lock().note(self.number, State::Reading(Instant::now()));
     }

@@ -4,8 +4,9 @@
 
 #[cfg(debug_assertions)]
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
+use pmdns_config::narrow;
 use pmdns_stages::{Context, Tick};
 
 /// How long calibration watches the counter run.
@@ -14,7 +15,8 @@ const CALIBRATION: Duration = Duration::from_millis(20);
 /// Doublings of a pause that count; more are the longest pause in any case.
 const MAX_DOUBLINGS: u64 = 16;
 
-/// The second in which the process starts: so long ago, a week, an answer from before may have expired that is taken from a file.
+/// The second in which the process starts. It leaves room for a week before the start: a snapshot may have answers that
+/// expired up to a week ago.
 pub const FIRST_SECOND: u32 = 7 * 86_400;
 
 /// How long to wait after so many doublings of the first pause.
@@ -22,7 +24,7 @@ pub(crate) fn back_off(first: Duration, doublings: u64, longest: Duration) -> Du
     (first * (1 << doublings.min(MAX_DOUBLINGS))).min(longest)
 }
 
-/// Ticks since an arbitrary point, and what they are worth. Copies read the same time.
+/// Counts ticks since its start, and converts them to durations. Copies read the same time.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Tick,
@@ -41,7 +43,8 @@ impl Clock {
         }
         let (nanoseconds, tick_after) = (before.elapsed().as_nanos(), ticks());
         let ran = u128::from(tick_after.wrapping_sub(tick_before));
-        let ticks_per_second = (ran * 1_000_000_000 / nanoseconds.max(1)).max(1) as u64;
+        let ticks_per_second = (ran * 1_000_000_000 / nanoseconds.max(1)).max(1);
+        let ticks_per_second = u64::try_from(ticks_per_second).unwrap_or(u64::MAX);
         Self {
             start: ticks(),
             ticks_per_second,
@@ -51,13 +54,13 @@ impl Clock {
         }
     }
 
-    /// A clock for tests, of nanoseconds: it stands still until `time` goes on.
+    /// A clock for tests, which counts nanoseconds. It stands still until the test advances `time`.
     #[cfg(debug_assertions)]
     pub fn stepped(time: SteppedTime) -> Self {
         Self { start: 0, ticks_per_second: 1_000_000_000, first_second: 0, stepped: Some(time) }
     }
 
-    /// The same clock, which counts seconds from this one.
+    /// The same clock, with another first second.
     pub fn with_first_second(self, first_second: u32) -> Self {
         Self { first_second, ..self }
     }
@@ -67,12 +70,12 @@ impl Clock {
     pub fn now(&self) -> Tick {
         #[cfg(debug_assertions)]
         if let Some(time) = self.stepped {
-            return time.now().as_nanos() as Tick;
+            return narrow::low_u64(time.now().as_nanos());
         }
         ticks().wrapping_sub(self.start)
     }
 
-    /// How many ticks a second has.
+    /// The number of ticks in a second.
     pub fn ticks_per_second(&self) -> u64 {
         self.ticks_per_second
     }
@@ -89,43 +92,66 @@ impl Clock {
         Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
     }
 
-    /// What the stages see of the time `now`.
+    /// The date, in seconds since 1970: by the clock on the wall, unless tests step the time.
+    pub fn date(&self) -> u64 {
+        #[cfg(debug_assertions)]
+        if let Some(time) = self.stepped {
+            return time.date();
+        }
+        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+    }
+
+    /// The time `now` in the units of the stages.
     #[inline]
     pub fn context(&self, now: Tick) -> Context {
         Context {
             now,
-            seconds: self.first_second.wrapping_add((now / self.ticks_per_second) as u32),
+            seconds: self.first_second.wrapping_add(narrow::low_u32(now / self.ticks_per_second)),
         }
     }
 }
 
-/// The time of a clock that tests step. Release builds have no such clock: a hit reads the clock, and must not ask first
-/// which one it is. Copies are the same time, which is never freed.
+/// The time of a clock that tests step. Release builds have no such clock, because a hit reads the clock and must not
+/// check first which kind it is. Copies share one time, which is never freed.
 #[cfg(debug_assertions)]
 #[derive(Clone, Copy, Debug)]
-pub struct SteppedTime(&'static AtomicU64);
+pub struct SteppedTime {
+    nanoseconds: &'static AtomicU64,
+    /// The date at its start, in seconds since 1970.
+    start: u32,
+}
 
 #[cfg(debug_assertions)]
 impl Default for SteppedTime {
     fn default() -> Self {
-        Self(Box::leak(Box::default()))
+        Self::since(1 << 30)
     }
 }
 
 #[cfg(debug_assertions)]
 impl SteppedTime {
-    /// How far it has come.
-    pub fn now(self) -> Duration {
-        Duration::from_nanos(self.0.load(Ordering::Relaxed))
+    /// A time that starts at this date, in seconds since 1970.
+    pub fn since(start: u32) -> Self {
+        Self { nanoseconds: Box::leak(Box::default()), start }
     }
 
-    /// Lets so much time pass.
+    /// The time that has passed.
+    pub fn now(self) -> Duration {
+        Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed))
+    }
+
+    /// The date, in seconds since 1970.
+    pub fn date(self) -> u64 {
+        u64::from(self.start) + self.now().as_secs()
+    }
+
+    /// Lets `duration` pass.
     pub fn advance(self, duration: Duration) {
-        self.0.fetch_add(duration.as_nanos() as u64, Ordering::Relaxed);
+        self.nanoseconds.fetch_add(narrow::low_u64(duration.as_nanos()), Ordering::Relaxed);
     }
 }
 
-/// The counter. Invariant TSCs run at one rate on every core of every machine DPDK supports.
+/// The counter. On all machines that DPDK supports, the TSC is invariant: it has the same rate on every core.
 #[inline]
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 fn ticks() -> u64 {
@@ -176,6 +202,7 @@ mod tests {
         time.advance(Duration::from_millis(2_500));
         assert_eq!(clock.duration_of(clock.now()), Duration::from_millis(2_500));
         assert_eq!(clock.context(clock.now()).seconds, 7);
+        assert_eq!(clock.date(), SteppedTime::default().date() + 2);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Counters: a core counts in memory of its own and now and then publishes the whole table, which
-//! anybody may read. A packet never touches memory that another core reads.
+//! Counters: a core counts in memory of its own. From time to time it publishes the whole table, which any thread may
+//! read. A packet never touches memory that another core reads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,43 +13,49 @@ use crate::line::Line;
 use crate::station::Meter;
 
 counters! {
-    /// What one worker has counted besides its stations and links.
+    /// The counters of one worker, except those of its stations and links.
     Tally {
-        /// Frames made here: the slow path's answers, and announcements.
+        /// Frames made here: the slow path's answers and queries, and announcements.
         made: counter,
         /// Frames made to announce addresses, and to report multicast groups.
         announced: counter,
         /// Packets that went to the slow path.
         slow_path: counter,
-        /// Frames for this host but not for us.
+        /// Frames for this host, but not for pmdns.
         exceptions: counter,
-        /// Packets dropped by a stage, whatever the reason.
+        /// Packets dropped by a stage, for any reason.
         dropped: counter,
         /// Packets dropped because the ring to the slow path was full.
         miss_full: counter,
-        /// Packets dropped because most of what was in the ring to the slow path came from their client prefix.
+        /// Packets dropped because most misses in the ring to the slow path came from their client prefix.
         miss_share: counter,
         /// Clients told with SERVFAIL that there was no room in the ring to the slow path.
         miss_told: counter,
+        /// Packets that came for queries over a port and went to the slow path: replies, ICMP errors, advertisements.
+        replies: counter,
+        /// Such packets dropped: the ring to their thread was full, or there were too many advertisements.
+        replies_lost: counter,
+        /// Frames made by the slow path to ask upstreams over a port, and next hops for their addresses.
+        queries: counter,
         /// Queries and pings over a rate limit that a dry run has let pass.
         dry_run_passed: counter,
         /// Cookies from clients that were right.
         cookies_right: counter,
         /// Cookies from clients that were wrong: forged, too old, or another address's.
         cookies_wrong: counter,
-        /// Cookies from clients that had none of ours yet.
+        /// Cookies from clients that had no server cookie yet.
         cookies_new: counter,
         /// Answers that were BADCOOKIE.
         cookies_refused: counter,
         /// Notes of hits lost because the slow path did not take them in time.
         notes_lost: counter,
-        /// Poll-loop turns that found work.
+        /// Poll-loop turns with work.
         busy_turns: counter,
-        /// Poll-loop turns that found none.
+        /// Poll-loop turns without work.
         idle_turns: counter,
-        /// Ticks spent in turns that found work.
+        /// Ticks spent in turns with work.
         busy_ticks: counter,
-        /// Ticks spent in turns that found none.
+        /// Ticks spent in turns without work.
         idle_ticks: counter,
         /// Ticks spent on publishing these counters and swapping rules.
         housekeeping_ticks: counter,
@@ -59,7 +65,7 @@ counters! {
 }
 
 impl Tally {
-    /// Notes what clients' cookies were so far.
+    /// Takes over the counts of clients' cookies.
     pub fn note_cookies(&mut self, counts: CookieCounts) {
         let CookieCounts { right, wrong, new, refused } = counts;
         (self.cookies_right, self.cookies_wrong) = (right, wrong);
@@ -67,7 +73,7 @@ impl Tally {
     }
 }
 
-/// What went over one queue or ring, counted by the core at this end of it.
+/// The traffic of one queue or ring, counted by the core at one end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
     /// Packets that went over it.
@@ -76,7 +82,7 @@ pub struct Flow {
     pub refused: u64,
 }
 
-/// Work on whole bursts, beside the stations: batches in which there was some, and ticks spent on them.
+/// Work on whole bursts outside the stations: batches with such work, and ticks spent on them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Handling {
     /// Batches.
@@ -86,7 +92,7 @@ pub struct Handling {
 }
 
 impl Handling {
-    /// Counts a batch that took so many ticks.
+    /// Counts a batch that took `ticks`.
     #[inline]
     pub fn count(&mut self, ticks: u64) {
         self.batches += 1;
@@ -94,7 +100,7 @@ impl Handling {
     }
 }
 
-/// What a worker does before and behind its stretch of the line.
+/// A worker's work before and after its stretch of the line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ends {
     /// Taking packets from RX queues and rings.
@@ -135,7 +141,7 @@ pub struct Published {
 /// A worker's counters, read at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Everything but what follows.
+    /// All counters that have no field below.
     pub tally: Tally,
     /// The driver's work.
     pub ends: Ends,
@@ -209,7 +215,7 @@ impl Published {
 }
 
 impl Counters {
-    /// The sum of what went over the links of a kind.
+    /// The sum of the traffic over the links of a kind.
     pub fn flow(&self, kind: fn(Link) -> bool) -> Flow {
         let flows = self.links.iter().filter(|(link, _)| kind(*link)).map(|(_, flow)| flow);
         flows.fold(Flow::default(), |sum, flow| Flow {
@@ -220,7 +226,7 @@ impl Counters {
 }
 
 impl Flow {
-    /// Counts a handing-over: `passed` packets went, `refused` did not fit.
+    /// Counts a burst: `passed` packets went over the link, `refused` did not fit.
     #[inline]
     pub fn count(&mut self, passed: usize, refused: usize) {
         self.passed += passed as u64;

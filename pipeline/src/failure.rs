@@ -1,4 +1,4 @@
-//! What can go wrong with a command, and what the process exits with.
+//! The errors of a command, and the exit codes of the process.
 
 use std::io;
 
@@ -17,7 +17,7 @@ use pmdns::snapshot::SnapshotError;
 use pmdns::transfer::TransferError;
 use pmdns_config::{ConfigError, told};
 
-/// What went wrong, and so what the process exits with.
+/// An error of a command, which decides the exit code.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error(transparent)]
@@ -53,7 +53,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Whether who read the output has seen enough, as `head` has.
+    /// Whether the reader of the output has closed it, as `head` does.
     pub(crate) fn is_closed_pipe(&self) -> bool {
         let (Self::Print(error) | Self::Top(TopError::Terminal(error))) = self else {
             return false;
@@ -98,7 +98,7 @@ impl Failure {
     }
 }
 
-/// What the files named by the config say, and what the machine has not, is the operator's to change.
+/// Errors in files named by the config, and missing parts of the machine, are for the operator to change.
 fn of_engine(error: &EngineError) -> u8 {
     match error {
         EngineError::Arena(_)

@@ -1,9 +1,11 @@
 //! A histogram of times in ticks: four buckets to each power of two, in a fixed array.
 //!
-//! Recording costs a bit scan and four additions, whatever the count, and never allocates. A bucket is at
-//! most a quarter of its lower bound wide, so a quantile is read at most 25 % too high, never too low.
+//! Recording costs a bit scan and four additions for any count, and never allocates. The width of a bucket is at most a
+//! quarter of its lower bound. So a quantile is read at most 25 % too high, and never too low.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use pmdns_config::narrow::{floor_u64, to_usize};
 
 /// Buckets to a power of two, as a power of two itself.
 const SUB_BITS: u32 = 2;
@@ -16,7 +18,7 @@ pub const BUCKETS: usize = ((MAX_BITS - SUB_BITS + 1) as usize) << SUB_BITS;
 /// Values of a published histogram: the buckets, the sum, the largest value.
 const VALUES: usize = BUCKETS + 2;
 
-/// How often which times were seen.
+/// Counts of times, by bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     counts: [u64; BUCKETS],
@@ -63,8 +65,8 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// What was recorded since `earlier`, an image of the same histogram. The largest value of that time is
-    /// not known: the upper bound of the highest bucket stands for it.
+    /// The values recorded since `earlier`, a copy of the same histogram. The largest of them is not known: the upper
+    /// bound of the highest bucket is used instead.
     pub fn since(&self, earlier: &Self) -> Self {
         let mut recent = Self { sum: self.sum.saturating_sub(earlier.sum), ..Self::default() };
         for (index, count) in recent.counts.iter_mut().enumerate() {
@@ -75,11 +77,10 @@ impl Histogram {
         recent
     }
 
-    /// The value that the share `quantile` (0 to 1) of all values does not exceed, rounded up to the bound of
-    /// its bucket; 0 if nothing was recorded.
+    /// The `quantile` (0 to 1) of all values, rounded up to the bound of its bucket; 0 if nothing was recorded.
     pub fn quantile(&self, quantile: f64) -> u64 {
         let count = self.count();
-        let rank = ((quantile.clamp(0.0, 1.0) * count as f64).ceil() as u64).max(1);
+        let rank = floor_u64((quantile.clamp(0.0, 1.0) * count as f64).ceil()).max(1);
         let mut seen = 0;
         for (index, in_bucket) in self.counts.iter().enumerate() {
             seen += in_bucket;
@@ -146,19 +147,19 @@ impl PublishedHistogram {
     }
 }
 
-/// The bucket of a value: those below [`SUB`] have one of their own; above, the highest bit chooses a group of
-/// [`SUB`] buckets, and the bits behind it one of them.
+/// The bucket of a value. Each value below [`SUB`] has its own bucket. For others the highest bit chooses a group of
+/// [`SUB`] buckets, and the next bits choose one of them.
 #[inline]
 fn bucket_of(value: u64) -> usize {
     if value < SUB {
-        return value as usize;
+        return to_usize(value);
     }
     let octave = value.ilog2();
     if octave >= MAX_BITS {
         return BUCKETS - 1;
     }
     let shift = octave - SUB_BITS;
-    (u64::from(shift + 1) * SUB + ((value >> shift) & (SUB - 1))) as usize
+    to_usize(u64::from(shift + 1) * SUB + ((value >> shift) & (SUB - 1)))
 }
 
 /// The largest value of a bucket.

@@ -1,4 +1,4 @@
-//! What a worker does when nothing comes.
+//! How a worker waits when no packets come.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ const PATIENCE: u32 = 2000;
 /// An adaptive worker's first nap and longest nap.
 const NAPS: (Duration, Duration) = (Duration::from_micros(20), Duration::from_micros(200));
 
-/// What a worker does between turns.
+/// How a worker waits between turns.
 pub(crate) struct Idler {
     idle: Idle,
     idle_turns: u32,
@@ -22,7 +22,7 @@ impl Idler {
         Self { idle, idle_turns: 0 }
     }
 
-    /// After an idle turn an adaptive worker pauses, then naps, longer each time.
+    /// After an idle turn an adaptive worker pauses. After many it sleeps, longer each time.
     #[inline]
     pub(crate) fn after(&mut self, turn: Turn) {
         if self.idle == Idle::Spin {

@@ -1,7 +1,7 @@
-//! How long packets are under way, from the burst they arrived in to the TX queue, by what answered them.
+//! Latency: how long packets take from the RX burst to the TX queue, by what answered them.
 //!
-//! A packet costs a comparison and an addition: those that arrived together are one *run*, and a turn of the
-//! worker ends with one recording a run, at the clock's reading that ends the turn anyway.
+//! A packet costs a comparison and an addition. Packets that arrived together are one *run*. At the end of a turn each
+//! run is recorded once, with the clock reading that ends the turn anyway.
 
 use arrayvec::ArrayVec;
 use pmdns_stages::{Answer, Tick};
@@ -9,7 +9,7 @@ use pmdns_stages::{Answer, Tick};
 use crate::clock::Clock;
 use crate::histogram::{Histogram, PublishedHistogram};
 
-/// Runs that a turn may have before some of them are recorded on the way: one for every miss of a batch.
+/// The most runs of a turn; further ones are recorded at once. A batch of misses may need one for each.
 const RUNS: usize = 64;
 
 /// What answered a packet.
@@ -44,7 +44,7 @@ struct Run {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Latencies([Histogram; Class::COUNT]);
 
-/// Latencies as the worker that owns them last published them.
+/// The latencies last published by their worker.
 #[derive(Debug, Default)]
 pub struct PublishedLatencies([PublishedHistogram; Class::COUNT]);
 
@@ -54,7 +54,7 @@ impl Class {
     /// Every class, in the order of the histograms.
     pub const ALL: [Self; 4] = [Self::Hit, Self::Miss, Self::Local, Self::Other];
 
-    /// The class of a packet that the line itself answers so.
+    /// The class of a packet that the line answers with `answer`.
     #[inline]
     pub fn of(answer: Answer) -> Self {
         match answer {
@@ -76,7 +76,7 @@ impl Class {
 }
 
 impl Latency {
-    /// Notes a packet that arrived at `received` and leaves in this turn.
+    /// Notes a packet that arrived at `received` and is sent in this turn.
     #[inline]
     pub fn note(&mut self, class: Class, received: Tick, clock: &Clock) {
         if let Some(run) = self.runs.last_mut()
@@ -93,9 +93,9 @@ impl Latency {
         self.runs.push(Run { received, counts });
     }
 
-    /// Records everything noted, as gone at `now`. `refused` counts all frames that TX queues ever refused:
-    /// those of this turn are taken for the last ones noted. That is so unless a queue was full in mid-turn; then
-    /// the number is right and the times are those of frames close by.
+    /// Records all noted packets, as sent at `now`. `refused` counts all frames that TX queues ever refused. Those of
+    /// this turn are assumed to be the last ones noted. If a queue was full in the middle of the turn, the number is
+    /// right, but the times are those of neighbouring frames.
     #[inline]
     pub fn settle(&mut self, now: Tick, refused: u64) {
         let mut lost = refused - self.refused;
@@ -119,7 +119,7 @@ impl Latencies {
         &self.0[class as usize]
     }
 
-    /// Adds another worker's.
+    /// Adds the latencies of another worker.
     pub fn merge(&mut self, other: &Self) {
         self.0.iter_mut().zip(&other.0).for_each(|(mine, theirs)| mine.merge(theirs));
     }

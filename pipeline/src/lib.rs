@@ -1,8 +1,17 @@
 //! pmdns: a poll-mode DNS caching forwarder.
 //!
-//! Frames come from NIC queues that dedicated cores poll; a [`line`](mod@line) of stages answers cache hits in the
-//! frame they arrived in; misses go to a [`slowpath`] of their own threads. [`topology`] plans who does
-//! what, [`engine`] builds and runs it, [`worker`] is one core's loop.
+//! Dedicated cores poll NIC queues. A [`line`](mod@line) of stages answers cache hits in the frame they arrived in.
+//! Misses go to the threads of the [`slowpath`]. [`topology`] plans the work of each core, [`engine`] builds and runs
+//! the plan, and [`worker`] is the loop of one core.
+#![cfg_attr(
+    test,
+    allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss,
+        reason = "numbers of tests are small"
+    )
+)]
 
 pub mod admission;
 pub mod clock;
@@ -11,6 +20,7 @@ pub mod counters;
 pub mod engine;
 pub mod histogram;
 mod idler;
+mod inlet;
 pub mod latency;
 pub mod line;
 pub mod log;
@@ -20,6 +30,7 @@ pub mod occupancy;
 pub mod ports;
 pub mod privileges;
 pub mod replay;
+mod reply_rings;
 pub mod ring;
 mod ring_shares;
 pub mod rules;

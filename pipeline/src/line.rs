@@ -4,8 +4,8 @@
 //! parse -> neighbor -> acl -> ratelimit -> lookup -> policy -> encode -> transmit
 //! ```
 //!
-//! A packet only ever goes down: to the next stage that wants it, out of the port, to the slow path, or
-//! nowhere. One core may man the whole line or a stretch of it; a stage cannot tell the difference.
+//! A packet only goes down the line: to a later stage, out of the port, to the slow path, or it is dropped. One core
+//! may run the whole line or a stretch of it. A stage cannot tell the difference.
 
 use std::sync::Arc;
 
@@ -28,36 +28,36 @@ use crate::rules::LineRules;
 use crate::station::line;
 
 line! {
-    /// Is it for us, is it DNS, what does it ask.
+    /// Whether a frame is for us, whether it is DNS, and what it asks.
     parse: Parse,
     /// ARP, neighbour discovery and ping.
     neighbor: Neighbor,
-    /// Who may ask.
+    /// Which clients may ask.
     acl: Acl,
-    /// How fast.
+    /// How fast they may ask.
     ratelimit: RateLimit,
     /// Cached answers.
     lookup: Lookup,
     /// Local records and blocked names.
     policy: Policy,
-    /// The answer itself.
+    /// Writes the answer.
     encode: Encode,
 }
 
-/// What stages are made of.
+/// The parts that stages are made from.
 #[derive(Clone)]
 pub struct StageParts<'c> {
-    /// What the operator says.
+    /// The operator's settings.
     pub config: &'c Config,
-    /// Our addresses.
+    /// The ports, with our addresses.
     pub ports: Ports,
-    /// Where answers are kept.
+    /// The cache.
     pub cache: Arc<Cache>,
-    /// What names are judged by.
+    /// The rules about names.
     pub rules: Arc<Ruleset>,
-    /// What clients' cookies are checked with, if they are.
+    /// The check of clients' cookies, if it is configured.
     pub cookies: Option<Cookies>,
-    /// Ticks of the clock, for rates.
+    /// Ticks of the clock in a second, for rates.
     pub ticks_per_second: u64,
 }
 
@@ -92,7 +92,7 @@ impl Stages {
 }
 
 impl Line {
-    /// Swaps the rules that the stages of this stretch have for others.
+    /// Swaps the rules of the stages of this stretch.
     pub fn swap_rules(&mut self, rules: &mut LineRules) {
         if let Some(parse) = self.parse.stage_mut() {
             parse.swap_rules(&mut rules.dropped);
@@ -129,26 +129,26 @@ impl Line {
         pings + queries + misses + errors
     }
 
-    /// What clients' cookies were.
+    /// Counts of clients' cookies.
     pub fn cookies(&mut self) -> CookieCounts {
         self.parse.stage_mut().map_or_else(Default::default, |stage| stage.cookie_counts())
     }
 
-    /// Announces our addresses on a port whose link came up, if anybody is there for that here.
+    /// Announces our addresses on a port whose link came up, if this core runs the neighbor stage.
     pub fn announce(&mut self, port: usize, now: Tick) {
         if let Some(neighbor) = self.neighbor.stage_mut() {
             neighbor.announce(port, now);
         }
     }
 
-    /// Writes the frames that the neighbor stage has to send unasked, or later than it was asked.
+    /// Writes the frames that the neighbor stage has to send unsolicited, or delayed.
     pub fn write_due(&mut self, now: Tick, pool: &FramePool, frames: &mut Burst) {
         if let Some(neighbor) = self.neighbor.stage_mut() {
             neighbor.write_due(now, pool, frames);
         }
     }
 
-    /// Where lookup takes notes of hits, if it is manned here and anybody wants them.
+    /// Lookup's notes of hits, if this core runs lookup and hits are reported.
     pub fn sampler(&mut self) -> Option<&mut Sampler> {
         self.lookup.stage_mut()?.sampler()
     }

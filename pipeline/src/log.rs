@@ -1,14 +1,14 @@
-//! What is logged, as `PMDNS_LOG` says.
+//! The log filter, set by `PMDNS_LOG`.
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
 /// The variable that sets the level.
 pub const VARIABLE: &str = "PMDNS_LOG";
-/// What is logged unless it says otherwise.
+/// The level without it.
 const DEFAULT: &str = "info";
 
-/// The variable says something else.
+/// The variable has another value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{VARIABLE} is `{0}`; allowed: off, error, warn, info, debug, trace, and levels of a part, as in \
@@ -16,7 +16,7 @@ const DEFAULT: &str = "info";
 )]
 pub struct LogError(String);
 
-/// The filter that the text of [`VARIABLE`] asks for. A word that is no level would silence everything, errors too.
+/// The filter for the text of [`VARIABLE`]. An unknown word is an error: it would silence everything, even errors.
 pub fn filter(text: Option<&str>) -> Result<EnvFilter, LogError> {
     let text = text.map(str::trim).filter(|text| !text.is_empty()).unwrap_or(DEFAULT);
     let wrong = || LogError(text.to_owned());

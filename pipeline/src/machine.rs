@@ -1,31 +1,31 @@
-//! What a configuration asks of the machine, and whether the machine has it. Nothing is started or taken for that.
+//! Checks whether the machine has what a configuration asks for. Nothing is started or allocated for the check.
 
 use std::fs;
 use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use pmdns_config::{ByteSize, Config};
 use pmdns_nics::device::{self, Doubt};
 
-/// What is known of a machine.
+/// The facts of a machine.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// CPUs this process may run on.
     pub cores: Vec<usize>,
     /// Its memory in bytes, if it tells.
     pub memory: Option<usize>,
-    /// Where `proc` and `sys` are.
+    /// The folder that contains `proc` and `sys`.
     pub root: PathBuf,
 }
 
-/// Something that the machine does not have, or should not be asked for.
+/// Something that the machine does not have, or that does not suit it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// Path of the key that asks for it, as in `placement[0].cores[1]`.
     pub key: String,
-    /// What goes on after the key: what is wrong, and what to do.
+    /// The text after the key: what is wrong, and what to do.
     pub problem: String,
     /// Whether `pmdns run` would fail.
     pub is_fatal: bool,
@@ -44,11 +44,12 @@ impl Machine {
         }
     }
 
-    /// What `config` asks for in vain, in the order of its tables.
+    /// The findings for `config`, in the order of its tables.
     pub fn findings(&self, config: &Config) -> Vec<Finding> {
         let mut findings = self.devices(config);
         findings.extend(self.cores(config));
         findings.extend(self.cache(config));
+        findings.extend(self.query_sources(config));
         findings.extend(addresses(config));
         findings
     }
@@ -87,7 +88,7 @@ impl Machine {
         findings
     }
 
-    /// A CPU that is not there.
+    /// The finding for a CPU that does not exist.
     fn core(&self, key: String, core: usize) -> Option<Finding> {
         let there = &self.cores;
         let problem =
@@ -102,11 +103,38 @@ impl Machine {
         let problem = || format!("is {size}, but this machine has {there} of memory; write less");
         (size.0 > memory).then(|| Finding { key, problem: problem(), is_fatal: true })
     }
+
+    /// Query sources that the kernel answers for as well: it would refuse our replies in its own name.
+    fn query_sources(&self, config: &Config) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        for (index, port) in config.ports.iter().enumerate() {
+            for (place, source) in port.query_sources.iter().enumerate() {
+                // Where any address may be bound, a socket tells nothing.
+                if self.binds_any(*source) || UdpSocket::bind((*source, 0)).is_err() {
+                    continue;
+                }
+                let key = format!("port[{index}].query_sources[{place}]");
+                let problem = format!(
+                    "is {source}, which an interface of this machine has as well; remove it there, or write another one"
+                );
+                findings.push(Finding { key, problem, is_fatal: false });
+            }
+        }
+        findings
+    }
+
+    /// Whether sockets may be bound to addresses that no interface has (ip-sysctl, `ip_nonlocal_bind`).
+    fn binds_any(&self, address: IpAddr) -> bool {
+        let family = if address.is_ipv4() { "ipv4" } else { "ipv6" };
+        let setting = self.root.join(format!("proc/sys/net/{family}/ip_nonlocal_bind"));
+        fs::read_to_string(setting).is_ok_and(|text| text.trim() != "0")
+    }
 }
 
-/// Addresses that somebody else has. An instance that runs with this configuration may have them: it is no stranger.
+/// Addresses that another process uses. If an instance with this configuration is running, the addresses may be its
+/// own, so nothing is reported.
 fn addresses(config: &Config) -> Vec<Finding> {
-    // Who may not ask it sees that it is there.
+    // Without permission to ask, the error still shows that an instance is there.
     match UnixStream::connect(&config.control.socket).map_err(|error| error.kind()) {
         Ok(_) | Err(ErrorKind::PermissionDenied) => return Vec::new(),
         Err(_) => {}
@@ -120,7 +148,7 @@ fn addresses(config: &Config) -> Vec<Finding> {
     taken.collect()
 }
 
-/// Why nobody can listen at `address`. Without the rights to, that is not known.
+/// Why `address` cannot be listened at. Without the rights to try, that is not known.
 fn taken(address: SocketAddr) -> Option<String> {
     match TcpListener::bind(address).err()?.kind() {
         ErrorKind::AddrInUse => {
@@ -133,14 +161,14 @@ fn taken(address: SocketAddr) -> Option<String> {
     }
 }
 
-/// The machine's memory in bytes, of the text of `/proc/meminfo` (proc(5)).
+/// The machine's memory in bytes, from the text of `/proc/meminfo` (proc(5)).
 fn total_memory(text: &str) -> Option<usize> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kibibytes: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kibibytes.checked_mul(1024)
 }
 
-/// The first of `ports` whose device is not there, with what to do.
+/// The first port whose device does not exist, with advice.
 pub fn missing_device(root: &Path, config: &Config) -> Option<(String, Doubt)> {
     config.ports.iter().find_map(|port| {
         let doubt = device::doubt(root, &port.device)?;
@@ -190,6 +218,22 @@ mod tests {
             assert!(told.starts_with(start), "{start:?} in {told:?}");
             assert_eq!(*is_fatal, fatal, "{told}");
         }
+        fs::remove_dir_all(machine.root).unwrap();
+    }
+
+    #[test]
+    fn a_query_source_that_the_kernel_has_too_is_found() {
+        let machine = machine("sources");
+        let mut config = config("");
+        config.ports[0].query_sources = vec!["192.0.2.60".parse().unwrap(), [127, 0, 0, 1].into()];
+        let found_now = found(&machine, &config);
+        let start = "port[0].query_sources[1] is 127.0.0.1, which an interface of this machine has";
+        assert_eq!(found_now.len(), 1, "{found_now:?}");
+        assert!(found_now[0].0.starts_with(start) && !found_now[0].1, "{found_now:?}");
+        let settings = machine.root.join("proc/sys/net/ipv4");
+        fs::create_dir_all(&settings).unwrap();
+        fs::write(settings.join("ip_nonlocal_bind"), "1\n").unwrap();
+        assert_eq!(found(&machine, &config), [], "any address can be bound");
         fs::remove_dir_all(machine.root).unwrap();
     }
 

@@ -29,7 +29,7 @@ use pmdns_stages::wire::name::Seed;
 
 use failure::Failure;
 
-/// Where a config file is looked for.
+/// The config file that is read without `--config`.
 const DEFAULT_CONFIG: &str = "/etc/pmdns/pmdns.toml";
 
 /// A poll-mode DNS caching forwarder.
@@ -53,11 +53,11 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Say whether a config file is right and this machine has what it asks for, and if not, what to change.
+    /// Check a config file, and whether this machine has what it asks for. Say what to change.
     Check {
         #[command(flatten)]
         file: ConfigFile,
-        /// The config is for another machine: do not ask this one.
+        /// Do not check this machine: the config is for another one.
         #[arg(long)]
         elsewhere: bool,
     },
@@ -65,7 +65,7 @@ enum Command {
     Replay {
         /// The capture: classic pcap, Ethernet.
         input: PathBuf,
-        /// Where the answers go.
+        /// The capture to write, with the answers.
         #[arg(short, long)]
         output: Option<PathBuf>,
         #[command(flatten)]
@@ -89,12 +89,12 @@ enum Command {
     },
     /// Take answers out of the cache of a running instance.
     Purge {
-        /// The name they are for.
+        /// The name whose answers are taken out.
         name: String,
-        /// Those for names below it too.
+        /// Also take out answers for names below it.
         #[arg(long)]
         suffix: bool,
-        /// Only those of this record type.
+        /// Take out only answers of this record type.
         #[arg(long = "type", value_name = "TYPE")]
         record_type: Option<String>,
         #[command(flatten)]
@@ -107,7 +107,7 @@ enum Command {
         #[command(flatten)]
         instance: Instance,
     },
-    /// Put the answers of such a file into the cache of a running instance.
+    /// Load the answers of a dump into the cache of a running instance.
     Load {
         /// The file.
         file: PathBuf,
@@ -118,7 +118,7 @@ enum Command {
     Top {
         #[command(flatten)]
         instance: Instance,
-        /// Seconds between two looks, 0.1 to 3600.
+        /// Seconds between two updates, 0.1 to 3600.
         #[arg(long, default_value = "1", value_parser = interval)]
         interval: Duration,
         /// Print one frame as text, for files and pipes.
@@ -127,10 +127,10 @@ enum Command {
     },
     /// Watch a running instance for some time and write a page with plots.
     Profile {
-        /// How long, 1 to 3600.
+        /// How many seconds to watch, 1 to 3600.
         #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(profile::SECONDS))]
         seconds: u64,
-        /// The page: one HTML file that needs nothing else.
+        /// The page to write: one HTML file that needs no other files.
         #[arg(short, long)]
         output: PathBuf,
         #[command(flatten)]
@@ -156,7 +156,7 @@ struct Instance {
     socket: PathBuf,
 }
 
-/// Seconds between two looks.
+/// Seconds between two updates.
 fn interval(text: &str) -> Result<Duration, String> {
     let (least, most) = top::INTERVALS;
     let seconds =
@@ -192,10 +192,12 @@ fn set_up_log() -> Result<(), Failure> {
 fn execute(command: Command) -> Result<(), Failure> {
     match command {
         Command::Run { file: ConfigFile { config }, counters, json } => {
-            let settings = Config::load(&config)?;
+            let text = ConfigText::read(&config)?;
+            let fixed = text.fixed_keys();
+            let settings = text.into_config()?;
             #[cfg(feature = "dpdk")]
             {
-                let report = run::run(&settings, &config)?;
+                let report = run::run(&settings, fixed, &config)?;
                 if counters || json {
                     return print_report(&report, json);
                 }
@@ -203,7 +205,7 @@ fn execute(command: Command) -> Result<(), Failure> {
             }
             #[cfg(not(feature = "dpdk"))]
             {
-                let _ = (settings, counters, json);
+                let _ = (settings, fixed, counters, json);
                 Err(Failure::NoDpdk)
             }
         }
@@ -247,7 +249,7 @@ fn execute(command: Command) -> Result<(), Failure> {
     }
 }
 
-/// Says everything that is wrong with a config file, the files that it names, and what it asks of this machine.
+/// Reports all errors of a config file and of the files that it names, and all that this machine does not have.
 fn check(file: &Path, elsewhere: bool) -> Result<(), Failure> {
     let read = ConfigText::read(file)?;
     let settings = &read.config;
@@ -256,7 +258,7 @@ fn check(file: &Path, elsewhere: bool) -> Result<(), Failure> {
     let mut warnings = settings.warnings();
     let mut rules = None;
     if wrong.is_empty() {
-        // Names are hashed with a secret, but nobody asks for these.
+        // No queries come here, so the hash of names needs no secret seed.
         match Ruleset::load(settings, Seed::new([0; 16]), 1) {
             Ok((_, digest)) => {
                 warnings.extend(digest.warnings.iter().cloned());
@@ -287,7 +289,7 @@ fn check(file: &Path, elsewhere: bool) -> Result<(), Failure> {
     }
 }
 
-/// Has a running instance do something, and gives what it says of it.
+/// Sends a request to a running instance, and returns its answer.
 fn order(
     instance: &Instance,
     request: &str,
@@ -302,12 +304,12 @@ fn order(
     }
 }
 
-/// The same, for what is printed as it is said.
+/// The same, and prints the answer.
 fn print_done(instance: &Instance, request: &str, file: Option<&File>) -> Result<(), Failure> {
     Ok(writeln!(io::stdout(), "{}", order(instance, request, file, Failure::Refused)?)?)
 }
 
-/// Makes a file with our own rights, has the instance write it, and gives it its name when that is done.
+/// Creates a file with the user's own rights, has the instance write it, and gives it its name at the end.
 fn dump(instance: &Instance, file: &Path) -> Result<(), Failure> {
     let failed = |source| SnapshotError::Write { path: file.to_owned(), source };
     let whole = snapshot::create(file).map_err(failed)?;
@@ -317,7 +319,7 @@ fn dump(instance: &Instance, file: &Path) -> Result<(), Failure> {
     Ok(writeln!(io::stdout(), "{done}")?)
 }
 
-/// A request with the name of the file that goes with it, for the log and for errors.
+/// A request with the name of its file, which the instance uses for its log and errors.
 fn file_request(word: &str, file: &Path) -> Result<String, Failure> {
     Ok(format!("{word} {}", std::path::absolute(file)?.display()))
 }

@@ -1,7 +1,8 @@
-//! The rings of misses of one data core: what the slow path cannot keep up with is shed here, and the client prefix with
-//! most in a ring loses first.
+//! The rings of misses of one data core. Misses that the slow path cannot keep up with are shed here. The client prefix
+//! with most misses in a ring loses first.
 
 use arrayvec::ArrayVec;
+use pmdns_config::narrow::to_u8;
 use pmdns_stages::cache::{Cache, Key};
 use pmdns_stages::miss::Miss;
 use pmdns_stages::packet::MAX_BATCH;
@@ -31,13 +32,13 @@ impl MissRings {
         Self { rings: rings.into_iter().map(shared).collect(), prefixes, refusals: Refusals::new() }
     }
 
-    /// Lets the slow path know that nothing more comes.
+    /// Drops the senders, so that the slow path sees the end of the rings.
     pub(crate) fn clear(&mut self) {
         self.rings.clear();
     }
 
-    /// Sends the batch's misses to the threads that own their parts of the cache, a whole batch at a time. Some of those that
-    /// are shed are to be told so: they go on to encode. Says whether there are any.
+    /// Sends the batch's misses to the threads that own their parts of the cache. Some clients of shed misses are told:
+    /// these packets continue to encode. Returns whether there are any.
     #[inline]
     pub(crate) fn hand_on(
         &mut self,
@@ -62,7 +63,7 @@ impl MissRings {
                 let prefix = self.prefixes.hash(packet);
                 if shares.has_room_for(prefix) {
                     shares.note(prefix);
-                    handed.push(index as u8);
+                    handed.push(to_u8(index));
                     continue;
                 }
                 refused += usize::from(shares.is_full());

@@ -1,4 +1,4 @@
-//! How full a ring was each time its consumer took something from it.
+//! Occupancy: how full a ring was each time its consumer took something from it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,8 +10,8 @@ pub const BUCKETS: usize = MAX_RING.ilog2() as usize + 1;
 /// Values of a published table.
 const VALUES: usize = BUCKETS + 4;
 
-/// What a consumer found in its ring. Looks that found nothing are not counted, or the mean of a core that
-/// spins would say nothing.
+/// What a consumer found in its ring. Polls that found nothing are not counted: they would hide the mean of a core that
+/// spins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Occupancy {
     /// Times something was taken.
@@ -26,7 +26,7 @@ pub struct Occupancy {
     pub histogram: [u64; BUCKETS],
 }
 
-/// What both ends of a ring have counted, for anybody to read: each end writes its own part.
+/// The counters of both ends of a ring, for any thread to read. Each end writes its own part.
 #[derive(Debug)]
 pub struct RingGauge {
     capacity: usize,
@@ -46,13 +46,13 @@ impl Occupancy {
         self.histogram[(waiting.max(1).ilog2() as usize).min(BUCKETS - 1)] += 1;
     }
 
-    /// How many waited on average when something was taken.
+    /// The mean number of waiting values when some were taken.
     pub fn mean(&self) -> f64 {
         self.waited as f64 / self.pops.max(1) as f64
     }
 
-    /// What was counted since `earlier`. The most that waited in that time is not known: the upper bound of the
-    /// highest bucket stands for it.
+    /// The counts since `earlier`. The maximum of that time is not known: the upper bound of the highest bucket is used
+    /// instead.
     pub fn since(&self, earlier: &Self) -> Self {
         let difference =
             |index: usize| u64::saturating_sub(self.histogram[index], earlier.histogram[index]);
@@ -68,7 +68,7 @@ impl Occupancy {
     }
 }
 
-/// The most values a bucket of the histogram stands for.
+/// The most waiting values that a bucket of the histogram counts.
 pub fn upper_bound(bucket: usize) -> u64 {
     (2 << bucket) - 1
 }

@@ -1,5 +1,5 @@
-//! What the main thread tells the data cores of their ports, and how it finds that out: links that come up, devices
-//! that are taken out of the machine.
+//! Port events: links that come up, and devices that are removed from the machine. The main thread watches for them and
+//! tells the data cores.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 
 use pmdns_nics::Nic;
 
-/// How often the links are looked at: a question to the device each.
+/// How often the links are checked. Each check asks the device.
 const LINK_LOOK: Duration = Duration::from_millis(250);
 
-/// What the data cores are told of a port. They look now and then, and read only.
+/// The news of a port for the data cores, which read it from time to time.
 #[derive(Debug, Default)]
 pub struct PortNews {
     /// How often the link came up.
     ups: AtomicU32,
-    /// The port is to be given up.
+    /// Whether the port is to be given up.
     leaves: AtomicBool,
 }
 
@@ -33,18 +33,18 @@ impl PortNews {
         self.leaves.load(Ordering::Relaxed)
     }
 
-    /// Says that the link came up: addresses are announced.
+    /// Notes that the link came up, so that addresses are announced.
     pub fn link_came_up(&self) {
         self.ups.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Says that the port is to be given up.
+    /// Notes that the port is to be given up.
     pub fn leave(&self) {
         self.leaves.store(true, Ordering::Relaxed);
     }
 }
 
-/// What the main thread knows of the ports.
+/// The main thread's watch over the ports.
 pub struct PortWatch {
     ports: Vec<Watched>,
     next_look: Instant,
@@ -81,7 +81,7 @@ impl PortWatch {
         Self { ports, next_look: now + LINK_LOOK }
     }
 
-    /// Looks at every port; never waits.
+    /// Checks every port; never waits.
     pub fn turn(&mut self, nics: &mut [Box<dyn Nic>], news: &[PortNews], now: Instant) {
         let looks = now >= self.next_look;
         if looks {
@@ -105,7 +105,7 @@ impl PortWatch {
         self.ports.get(port).is_some_and(|port| port.state != State::Serving)
     }
 
-    /// Whether there is nothing left to serve on.
+    /// Whether no port is left to serve on.
     pub fn all_are_gone(&self) -> bool {
         self.ports.iter().all(|port| port.state == State::Gone)
     }
@@ -128,7 +128,7 @@ impl Watched {
         }
     }
 
-    /// Gives up a port whose device is being removed: first the data cores leave its queues, then it is closed.
+    /// Gives up a port whose device is being removed. First the data cores leave its queues, then it is closed.
     fn let_go(&mut self, nic: &mut dyn Nic, news: &PortNews) {
         let name = |nic: &dyn Nic| nic.facts().name.clone();
         if self.state == State::Serving && nic.is_being_removed() {
@@ -153,7 +153,7 @@ mod tests {
 
     use super::*;
 
-    /// A port whose link, device and queues a test holds in its hands.
+    /// A port whose link, device and queues a test controls.
     #[derive(Clone, Default)]
     struct Hands(Arc<[AtomicBool; 3]>);
 

@@ -1,10 +1,9 @@
 //! `pmdns replay`: a capture through the whole line, as an ordinary user.
 //!
-//! The ports are made of memory and this thread is the wire: it spreads the capture's frames over the
-//! RX queues by source address, as RSS would, and writes what the line sends. Nothing is ever full: the wire
-//! has few frames of its own, takes the next one when the line has given one back, and the rings are
-//! long. So a capture has the same answers every time. Everything else is as in `pmdns run`, the slow
-//! path included.
+//! The ports use the memory driver, and this thread takes the role of the wire. It spreads the capture's frames over
+//! the RX queues by source address, as RSS does, and writes the frames that the line sends. No queue or ring overflows:
+//! few frames are on the line at a time, and the rings are long. So a capture gets the same answers every time.
+//! Everything else, including the slow path, is as in `pmdns run`.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,6 +12,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use pmdns_config::Config;
+use pmdns_config::narrow::{to_u8, to_u16, to_usize};
 use pmdns_nics::pcap::{Capture, PcapError, Writer};
 use pmdns_nics::{Burst, FRAME_ROOM, FramePool, HeapPool, MAX_BURST, Nic, Queues, memory};
 
@@ -20,13 +20,13 @@ use crate::control::report::{Report, Totals};
 use crate::engine::{Engine, EngineError, Gauges};
 use crate::topology::{Topology, TopologyError};
 
-/// Frames the wire may have on the line at a time.
+/// The most frames of the capture that are on the line at a time.
 const WINDOW: usize = 64;
 /// Slots of every ring and of each queue of the wire, and frames for the slow path's answers.
 const DEPTH: u32 = 1 << 16;
 /// How long the line may stand still before the replay is given up.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// A look at an empty wire.
+/// The pause when no frame comes.
 const LOOK: Duration = Duration::from_micros(50);
 
 /// Why a capture could not be replayed.
@@ -41,7 +41,7 @@ pub enum ReplayError {
     /// The plan.
     #[error(transparent)]
     Topology(#[from] TopologyError),
-    /// Everything else that is built.
+    /// The engine.
     #[error(transparent)]
     Engine(#[from] EngineError),
     /// A frame of the capture fits no buffer.
@@ -55,19 +55,19 @@ pub enum ReplayError {
     Stuck,
 }
 
-/// Runs `input` through the line of `config`, writes the answers to `output`, gives the counters.
+/// Runs `input` through the line of `config`, writes the answers to `output`, and returns the counters.
 pub fn replay(config: &Config, input: &Path, output: Option<&Path>) -> Result<Report, ReplayError> {
     let capture = Capture::read(input)?;
     let writer = output.map(Writer::create).transpose()?;
     let config = &without_overflow(config);
-    // Threads are not pinned here, so any core number will do.
+    // Threads are not pinned here, so any core number is fine.
     let cores: Vec<usize> =
         config.placements.iter().flat_map(|placement| placement.cores.clone()).chain([0]).collect();
-    let queues = cores.len() as u16;
+    let queues = to_u16(cores.len());
     let (mut nics, mut near, mut far) = (Vec::<Box<dyn Nic>>::new(), Vec::new(), Vec::new());
     for (number, port) in config.ports.iter().enumerate() {
         let (nic, near_end, far_end) =
-            memory::link(&port.name, number as u8, queues, DEPTH as usize);
+            memory::link(&port.name, to_u8(number), queues, DEPTH as usize);
         nics.push(Box::new(nic));
         near.push(near_end);
         far.push(far_end);
@@ -94,7 +94,7 @@ pub fn replay(config: &Config, input: &Path, output: Option<&Path>) -> Result<Re
 /// The same config, with rings and tables too long to overflow.
 fn without_overflow(config: &Config) -> Config {
     let mut config = config.clone();
-    // The slow path's limits are for all its threads together, and one may get all misses.
+    // The slow path's limits are for all its threads together, and one thread may get all misses.
     let limit = DEPTH as usize * config.slowpath.threads;
     config.slowpath.max_pending = limit;
     config.slowpath.max_waiting = limit;
@@ -105,7 +105,7 @@ fn without_overflow(config: &Config) -> Config {
     config
 }
 
-/// The far ends of the ports, and where answers are written.
+/// The far ends of the ports, and the file for the answers.
 struct Wire {
     far: Vec<Queues>,
     pool: HeapPool,
@@ -115,7 +115,7 @@ struct Wire {
 }
 
 impl Wire {
-    /// Sends every frame of the capture into the first port, and waits until all is answered. A miss takes
+    /// Sends every frame of the capture into the first port, and waits until all are dealt with. A miss takes
     /// `deadline` at most.
     fn play(
         &mut self,
@@ -124,7 +124,7 @@ impl Wire {
         deadline: Duration,
     ) -> Result<(), ReplayError> {
         for (index, record) in capture.records().enumerate() {
-            // Misses give their frame back early: now and then let the slow path catch up.
+            // Misses give their frames back early, so from time to time wait for the slow path.
             if index > 0 && index % (DEPTH as usize / 2) == 0 {
                 self.await_quiet(index as u64, deadline)?;
             }
@@ -181,7 +181,7 @@ impl Wire {
         }
     }
 
-    /// Writes what the line has sent.
+    /// Writes the frames that the line has sent.
     fn collect(&mut self) -> Result<(), ReplayError> {
         for queue in self.far.iter_mut().flat_map(|port| &mut port.rx) {
             let mut burst = Burst::new();
@@ -198,11 +198,10 @@ impl Wire {
     }
 }
 
-/// The RX queue of a frame: by the bytes that hold the source address of untagged IP, so that a client
-/// stays on its queue.
+/// The RX queue of a frame. It is chosen by the source address of untagged IP, so that a client stays on its queue.
 fn queue_of(frame: &[u8], queues: usize) -> usize {
     let mut hasher = DefaultHasher::new();
     let source = if frame.get(12..14) == Some(&[0x86, 0xdd]) { 22..38 } else { 26..30 };
     frame.get(source).hash(&mut hasher);
-    (hasher.finish() % queues.max(1) as u64) as usize
+    to_usize(hasher.finish() % queues.max(1) as u64)
 }

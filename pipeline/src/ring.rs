@@ -1,11 +1,11 @@
 //! A ring carries values from one core to the next.
 //!
-//! One core pushes, one core pops; each holds its own end. Nothing blocks: a full ring refuses, an empty
-//! one gives nothing. The ring is `rtrb`'s; this file adds batches and counters.
+//! One core pushes, one core pops; each holds its own end. Nothing blocks: a full ring refuses values, and an empty one
+//! returns none. The ring is that of `rtrb`; this file adds batches and counters.
 //!
-//! The cost of a crossing is the cache lines that come from the other core. The sender avoids some: it reads the
-//! receiver's position only when it does not know enough free slots. After a push it prefetches the lines of
-//! the next slots, which arrive while it works on something else.
+//! The cost of a crossing is the cache lines that come from the other core. The sender saves some of them: it reads the
+//! receiver's position only if it does not know of enough free slots. After a push it prefetches the lines of the next
+//! slots, which arrive while it does other work.
 
 use std::mem::{self, MaybeUninit};
 use std::ptr;
@@ -34,7 +34,7 @@ pub struct RingReceiver<T> {
     gauge: Arc<RingGauge>,
 }
 
-/// A ring with room for `capacity` values. All of its memory is taken now.
+/// A ring with room for `capacity` values. All of its memory is allocated now.
 ///
 /// ```
 /// # use pmdns::ring::ring;
@@ -66,8 +66,8 @@ impl<T> RingSender<T> {
         })
     }
 
-    /// Pushes values from the front of `batch` until the ring is full, and says how many. They become
-    /// visible to the other side together. The others stay in `batch`.
+    /// Pushes values from the front of `batch` until the ring is full, and returns how many. They become visible to the
+    /// other side together. The others stay in `batch`.
     ///
     /// ```
     /// # let (mut sender, _receiver) = pmdns::ring::ring(4);
@@ -87,14 +87,14 @@ impl<T> RingSender<T> {
         copy_into(first, front);
         copy_into(second, back);
         batch.drain(..count).for_each(mem::forget);
-        // SAFETY: all its slots have been written just now, and the batch has forgotten the values in them,
-        // so the ring is their only owner.
+        // SAFETY: all slots of the chunk have been written just now. The batch has forgotten their values, so the ring
+        // is their only owner.
         unsafe { chunk.commit_all() };
         self.prefetch_next(count);
         count
     }
 
-    /// Pushes the first of `count` values, as many as fit, and says how many. They are made in their slots.
+    /// Pushes the first of `count` values, as many as fit, and returns how many. They are constructed in their slots.
     ///
     /// ```
     /// # let (mut sender, mut receiver) = pmdns::ring::ring(4);
@@ -145,7 +145,7 @@ impl<T> RingSender<T> {
         self.gauge.refuse(count);
     }
 
-    /// How many of `asked` values fit; those that do not are counted as refused.
+    /// How many of `asked` values fit. The others are counted as refused.
     #[inline]
     fn room(&self, asked: usize) -> usize {
         let known = self.slots.cached_slots();
@@ -156,8 +156,8 @@ impl<T> RingSender<T> {
         free.min(asked)
     }
 
-    /// Asks for the lines of the next `count` slots, as far as they are known to be free. Values larger than a
-    /// line would ask for more than a core can wait for.
+    /// Prefetches the lines of the next `count` slots, as far as they are known to be free. Values larger than a line
+    /// are not prefetched: they would take more outstanding loads than a core has.
     #[inline]
     fn prefetch_next(&mut self, count: usize) {
         if size_of::<T>() == 0 || size_of::<T>() > LINE_BYTES {
@@ -187,7 +187,7 @@ impl<T> RingReceiver<T> {
         self.slots.pop().ok()
     }
 
-    /// Pops up to `limit` values into `batch`, as far as it has room, and says how many.
+    /// Pops up to `limit` values into `batch`, as far as it has room, and returns how many.
     ///
     /// ```
     /// # let (mut sender, mut receiver) = pmdns::ring::ring(4);
@@ -210,7 +210,7 @@ impl<T> RingReceiver<T> {
         count
     }
 
-    /// Publishes how full the ring was whenever a batch was popped.
+    /// Publishes the ring's occupancy, which was measured whenever a batch was popped.
     ///
     /// ```
     /// # let (mut sender, mut receiver) = pmdns::ring::ring(4);
@@ -271,17 +271,17 @@ impl<T> RingReceiver<T> {
     /// assert!(receiver.has_ended());
     /// ```
     pub fn has_ended(&self) -> bool {
-        // In this order: what was pushed before the sender went is seen by the second look.
+        // The order matters: the second check sees every value that was pushed before the sender was dropped.
         self.slots.is_abandoned() && self.slots.is_empty()
     }
 }
 
-/// Copies values into slots, bit by bit and at once: `fill_from_iter` takes each through the stack. What a slot
-/// holds is nobody's until the ring takes it over, so the values still belong to the caller.
+/// Copies values into slots as one block; `fill_from_iter` copies each through the stack. The caller still owns the
+/// values until the ring commits the slots.
 #[inline]
 fn copy_into<T>(slots: &mut [MaybeUninit<T>], values: &[T]) {
     assert_eq!(slots.len(), values.len());
-    // SAFETY: both are as long as each other, and what is borrowed mutably overlaps nothing else.
+    // SAFETY: both slices have the same length, and a mutable borrow overlaps no other.
     unsafe { ptr::copy_nonoverlapping(values.as_ptr(), slots.as_mut_ptr().cast(), values.len()) };
 }
 

@@ -1,31 +1,33 @@
-//! Shares of a ring: which client prefixes the values that wait in it came from, as the sending core knows it.
+//! Shares of a ring: from which client prefixes its waiting values came, as counted by the sending core.
 //!
-//! A pure count, written by one core only. Each value that is pushed leaves a note; how many have been popped, the ring
-//! itself tells, and so many notes are taken back. Prefixes are counted in two rows of cells by different bits of their
-//! hashes, and the lesser count holds: it is too high only for a prefix that meets a heavy one in both. Every step
-//! takes the same time, and nothing is allocated after the start. docs/adr/0025-shares-by-client-prefix.md says why a
-//! share is as it is.
+//! A pure count, written by one core only. Each pushed value leaves a note. The ring tells how many values have been
+//! popped, and as many notes are taken back. Prefixes are counted in two rows of cells, by different bits of their
+//! hashes, and the lower count is used. It is too high only for a prefix that shares a cell with a heavy one in both
+//! rows. Every step takes constant time, and nothing is allocated after the start.
+//! docs/adr/0025-shares-by-client-prefix.md gives the reasons.
+
+use pmdns_config::narrow::low_u16;
 
 /// Cells in a row; a power of two.
 const CELLS: usize = 4096;
-/// One slot in so many is for prefixes that come later.
+/// One slot in nine is for prefixes that come later.
 const RESERVE: usize = 9;
 
-/// Who has how many of the values in one ring.
+/// How many of the values in one ring each prefix has.
 #[derive(Debug)]
 pub(crate) struct RingShares {
     rows: [Box<[u32]>; 2],
-    /// Cells of the first row that are not zero: about as many prefixes have something in the ring.
+    /// Cells of the first row that are not zero: about the number of prefixes with values in the ring.
     holders: usize,
-    /// The cells of the values in the ring, in their order; as many as it has slots.
+    /// The cells of the values in the ring, in order; one place for each slot.
     notes: Box<[[u16; 2]]>,
-    /// Where the note of the oldest value is, and how many there are.
+    /// The index of the oldest value's note, and the number of notes.
     first: usize,
     len: usize,
 }
 
 impl RingShares {
-    /// The shares of an empty ring with so many slots.
+    /// The shares of an empty ring with `capacity` slots.
     pub(crate) fn new(capacity: usize) -> Self {
         let row = || vec![0; CELLS].into_boxed_slice();
         Self {
@@ -37,7 +39,7 @@ impl RingShares {
         }
     }
 
-    /// Takes back the notes of what has been popped: so many slots are free.
+    /// Takes back the notes of popped values: `free` slots are free.
     pub(crate) fn settle(&mut self, free: usize) {
         while self.len > self.notes.len().saturating_sub(free) {
             let [first, second] = self.notes[self.first].map(usize::from);
@@ -55,7 +57,7 @@ impl RingShares {
         let free = capacity - self.len;
         let [first, second] = cells(prefix).map(usize::from);
         let held = self.rows[0][first].min(self.rows[1][second]) as usize;
-        // No prefix holds more than all of them.
+        // No prefix holds more than all notes together.
         if self.len < free {
             return true;
         }
@@ -63,12 +65,12 @@ impl RingShares {
         free > 0 && held < free.max(part)
     }
 
-    /// Whether nothing fits in.
+    /// Whether the ring is full.
     pub(crate) fn is_full(&self) -> bool {
         self.len >= self.notes.len()
     }
 
-    /// Notes that a prefix with this hash has put a value into the ring, which had room.
+    /// Notes that a prefix with this hash has put a value into the ring. There was room.
     pub(crate) fn note(&mut self, prefix: u64) {
         let cells = cells(prefix);
         let [first, second] = cells.map(usize::from);
@@ -84,10 +86,10 @@ impl RingShares {
 /// The cells of a prefix.
 fn cells(prefix: u64) -> [u16; 2] {
     const { assert!(CELLS.is_power_of_two() && CELLS <= 1 << 16, "a cell's number has 16 bits") };
-    [prefix, prefix >> 32].map(|bits| bits as u16 & (CELLS - 1) as u16)
+    [prefix, prefix >> 32].map(|bits| low_u16(bits & (CELLS as u64 - 1)))
 }
 
-/// Who was told in this second that there is no room.
+/// The refusals sent in this second.
 #[derive(Debug)]
 pub(crate) struct Refusals {
     second: u32,
@@ -101,12 +103,12 @@ impl Refusals {
     /// Refusals to one client prefix in a second.
     const MAX_TO_A_PREFIX: u8 = 20;
 
-    /// Nobody was told yet.
+    /// No refusals yet.
     pub(crate) fn new() -> Self {
         Self { second: 0, all: 0, cells: vec![0; CELLS].into_boxed_slice() }
     }
 
-    /// Whether a client whose prefix has this hash may be told in this second; it counts as told then.
+    /// Whether a client whose prefix has this hash may be told in this second. If so, it counts as told.
     pub(crate) fn may_tell(&mut self, prefix: u64, second: u32) -> bool {
         if self.second != second {
             self.second = second;
@@ -134,7 +136,7 @@ mod tests {
         (prefix as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17)
     }
 
-    /// A ring that nobody empties, after so many prefixes have tried to put in this many values in turns.
+    /// A ring that is never emptied, after `prefixes` prefixes have tried in turns to put `values` values into it.
     fn flooded(capacity: usize, prefixes: usize, values: usize) -> RingShares {
         let mut shares = RingShares::new(capacity);
         for prefix in (0..prefixes).cycle().take(values).map(hash) {

@@ -1,14 +1,14 @@
-//! Rules that replace those in use, while queries are answered.
+//! How new rules replace those in use while queries are answered.
 //!
-//! A data core frees and allocates nothing, so it is not given the news: it is lent them. The
-//! [`Reloader`](crate::control::reload::Reloader) makes everything that a thread needs ready, puts it into that
-//! thread's ring, and the thread exchanges it, between two batches, for what it had. What it had comes back
-//! through a second ring and is freed where it was made. A reload is over when everything has come back; until
-//! then no other is begun, so neither ring is ever full.
+//! A data core frees and allocates nothing, so new rules are lent to it. The
+//! [`Reloader`](crate::control::reload::Reloader) prepares everything that a thread needs and puts it into that
+//! thread's ring. Between two batches the thread swaps it for its old rules. These come back through a second ring and
+//! are freed where they were made. A reload is over when all old rules have come back. Until then no other reload
+//! begins, so neither ring is ever full.
 //!
-//! Threads exchange their rules one after another, not all at once. A packet that was judged by the old rules
-//! may be encoded on a core that has the new ones, or the reverse: encode sees that, and judges again.
-//! What is known of its client, by the rules of the core that mans acl, it keeps.
+//! Threads swap their rules one after another. A packet that was judged by the old rules may be encoded on a core with
+//! the new ones, or the reverse. Encode notices that, and judges again. The facts about the client stay as acl found
+//! them.
 
 use std::sync::Arc;
 
@@ -20,25 +20,25 @@ use pmdns_stages::wire::name::Seed;
 
 use crate::ring::{RingReceiver, RingSender, ring};
 
-/// What rules consist of on a data core.
+/// The rules of a data core.
 pub struct LineRules {
-    /// Who may ask.
+    /// Which clients may ask.
     pub acl: Acl,
-    /// Who gets nothing.
+    /// Clients that get no answer.
     pub dropped: Dropped,
-    /// How fast.
+    /// The rate limit of queries.
     pub queries: Limiter,
-    /// How fast what the cache cannot answer.
+    /// The rate limit of misses.
     pub misses: Limiter,
-    /// How fast errors.
+    /// The rate limit of errors.
     pub errors: Limiter,
-    /// How fast pings.
+    /// The rate limit of pings.
     pub pings: Limiter,
-    /// What the cache's answers have to pass.
+    /// The rules for cached answers.
     pub lookup: Arc<Ruleset>,
-    /// What names are judged by.
+    /// The rules about names.
     pub policy: Arc<Ruleset>,
-    /// What they are answered from.
+    /// The records that encode answers from.
     pub encode: Arc<Ruleset>,
 }
 
@@ -48,7 +48,7 @@ pub struct RulesInbox<T> {
     used: RingSender<Box<T>>,
 }
 
-/// The other end.
+/// The publisher's end.
 struct Lender<T> {
     fresh: RingSender<Box<T>>,
     used: RingReceiver<Box<T>>,
@@ -63,7 +63,7 @@ fn lend<T>() -> (Lender<T>, RulesInbox<T>) {
 }
 
 impl<T> RulesInbox<T> {
-    /// If there are new rules, has them swapped for those in use, and gives these back.
+    /// If there are new rules, `swap` swaps them for those in use, which are then given back.
     #[inline]
     pub fn look(&mut self, swap: impl FnOnce(&mut T)) {
         if let Some(mut rules) = self.fresh.pop() {
@@ -80,7 +80,7 @@ impl<T> Lender<T> {
         debug_assert!(self.lent, "the ring is empty");
     }
 
-    /// Frees what has come back, and says whether anything has not.
+    /// Frees the rules that have come back. Returns whether some have not.
     fn collect(&mut self) -> bool {
         if self.used.pop().is_some() {
             self.lent = false;
@@ -89,13 +89,11 @@ impl<T> Lender<T> {
     }
 }
 
-/// Where rules are lent from.
+/// Lends rules to all threads.
 pub struct RulesPublisher {
     workers: Vec<Lender<LineRules>>,
     slow_path: Vec<Lender<Arc<Ruleset>>>,
-    seed: Seed,
-    ticks_per_second: u64,
-    generation: u16,
+    next: RulesBuilder,
 }
 
 /// The inboxes that go with a publisher.
@@ -120,45 +118,40 @@ pub struct RulesBuilder {
 pub struct RulesUpdate {
     workers: Vec<LineRules>,
     slow_path: Vec<Arc<Ruleset>>,
-    /// What they consist of.
+    /// A summary of them.
     pub digest: Digest,
 }
 
 impl RulesPublisher {
-    /// The generation of the first rules; 0 is for those that are none.
+    /// The generation of the first rules; 0 means no rules.
     pub const FIRST: u16 = 1;
 
-    /// A publisher for so many threads that judge by rules of [`RulesPublisher::FIRST`].
+    /// A publisher and the inboxes of all threads, which begin with rules of [`RulesPublisher::FIRST`].
     pub fn new(
         workers: usize,
         slow_path: usize,
         seed: Seed,
         ticks_per_second: u64,
     ) -> (Self, RulesInboxes) {
+        let generation = Self::FIRST + 1;
+        let next = RulesBuilder { workers, slow_path, seed, ticks_per_second, generation };
         let (workers, worker_inboxes) = (0..workers).map(|_| lend()).unzip();
         let (slow_path, slow_path_inboxes) = (0..slow_path).map(|_| lend()).unzip();
-        let publisher =
-            Self { workers, slow_path, seed, ticks_per_second, generation: Self::FIRST };
-        (publisher, RulesInboxes { workers: worker_inboxes, slow_path: slow_path_inboxes })
+        let inboxes = RulesInboxes { workers: worker_inboxes, slow_path: slow_path_inboxes };
+        (Self { workers, slow_path, next }, inboxes)
     }
 
-    /// What the next rules are made with.
+    /// The builder of the next rules.
     pub fn builder(&self) -> RulesBuilder {
-        RulesBuilder {
-            workers: self.workers.len(),
-            slow_path: self.slow_path.len(),
-            seed: self.seed,
-            ticks_per_second: self.ticks_per_second,
-            // Generations come round after 65,535 reloads. No packet is on its way for so long: a reload ends when
-            // every thread has taken part in it. And no answer in the cache is as it was: the slow path goes over all
-            // of them when rules have changed.
-            generation: self.generation.checked_add(1).unwrap_or(Self::FIRST),
-        }
+        self.next
     }
 
-    /// Lends rules to every thread. Nothing may be lent at the time.
+    /// Lends rules to every thread. No other rules may be lent at the time.
     pub fn lend(&mut self, fresh: RulesUpdate) {
-        self.generation = self.builder().generation;
+        // Generations repeat after 65,535 reloads. No packet is under way for so long: a reload ends when every thread
+        // has taken part. No answer in the cache keeps such an old mark: the slow path judges all of them after a
+        // change of rules.
+        self.next.generation = self.next.generation.checked_add(1).unwrap_or(Self::FIRST);
         for (lender, rules) in self.workers.iter_mut().zip(fresh.workers) {
             lender.lend(rules);
         }
@@ -167,7 +160,7 @@ impl RulesPublisher {
         }
     }
 
-    /// Frees the rules that have come back, and says whether some have not.
+    /// Frees the rules that have come back. Returns whether some have not.
     pub fn collect(&mut self) -> bool {
         let workers = self.workers.iter_mut().map(Lender::collect);
         let slow_path = self.slow_path.iter_mut().map(Lender::collect);
@@ -176,7 +169,7 @@ impl RulesPublisher {
 }
 
 impl RulesBuilder {
-    /// The rules of `config`, for every thread. It reads files, which takes its time.
+    /// Makes the rules of `config` for every thread. Reading files may take long.
     pub fn make(&self, config: &Config) -> Result<RulesUpdate, RulesetError> {
         let (ruleset, digest) = Ruleset::load(config, self.seed, self.generation)?;
         let ruleset = Arc::new(ruleset);

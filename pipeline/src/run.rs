@@ -1,11 +1,13 @@
 //! `pmdns run`: serve until told to stop.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use pmdns_config::{ByteSize, Config};
+use pmdns_config::narrow::to_u8;
+use pmdns_config::{ByteSize, Config, FixedKeys};
 use pmdns_nics::device::Doubt;
 use pmdns_nics::dpdk::{self, Eal, Mempool};
 use pmdns_nics::hugepage::ArenaReport;
@@ -27,7 +29,7 @@ use crate::snapshot::Keeper;
 use crate::topology::{Topology, TopologyError};
 use crate::transfer::{Limits, TransferError, Transfers};
 
-/// How often the main thread looks for signals and control clients.
+/// How often the main thread checks for signals and control clients.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Why serving could not start or did not end well.
@@ -60,7 +62,7 @@ pub enum RunError {
     /// Everything else that is built.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// Zones that come from a primary.
+    /// The transfers of policy zones.
     #[error(transparent)]
     Transfer(#[from] TransferError),
     /// Signals cannot be caught.
@@ -71,16 +73,16 @@ pub enum RunError {
     ThreadEnded,
 }
 
-/// Serves with `config`, which was read from `path`, until SIGINT or SIGTERM, and gives the final counters.
-/// SIGHUP has the rules read anew.
-pub fn run(config: &Config, path: &Path) -> Result<Report, RunError> {
-    // Asked first: the environment would narrow the answer to its main core.
+/// Serves with `config`, which was read from `path` with its `fixed` keys, until SIGINT or SIGTERM. Returns the final
+/// counters. SIGHUP has the rules read anew.
+pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, RunError> {
+    // Asked first, because the EAL pins this thread to its main core.
     let Machine { cores: available, root, .. } = Machine::this();
     let stop = flag_of(&[SIGINT, SIGTERM]).map_err(RunError::Signal)?;
     let hangup = flag_of(&[SIGHUP]).map_err(RunError::Signal)?;
     let control = ControlSocket::open(&config.control)?;
     let metrics = config.metrics.listen.map(MetricsListener::bind).transpose()?;
-    // What DPDK says of it speaks of permissions.
+    // DPDK's own error for a missing device misleads: it speaks of permissions.
     if let Some((port, doubt)) = missing_device(&root, config) {
         return Err(RunError::Device(port, doubt));
     }
@@ -88,11 +90,12 @@ pub fn run(config: &Config, path: &Path) -> Result<Report, RunError> {
     for message in eal.messages() {
         tracing::debug!("EAL: {message}");
     }
-    let ports = config.ports.iter().enumerate().map(|(number, port)| eal.open(port, number as u8));
+    let ports = config.ports.iter().enumerate().map(|(number, port)| eal.open(port, to_u8(number)));
     let closed = ports.collect::<Result<Vec<_>, _>>()?;
     let facts: Vec<_> = closed.iter().map(|port| port.facts().clone()).collect();
     let topology = Topology::plan(config, &facts, &available)?;
-    let pool = Mempool::new("frames", topology.frames as u32, facts[0].numa_node)?;
+    let frames = u32::try_from(topology.frames).unwrap_or(u32::MAX);
+    let pool = Mempool::new("frames", frames, facts[0].numa_node)?;
     let (mut nics, mut queues): (Vec<Box<dyn Nic>>, Vec<_>) = (Vec::new(), Vec::new());
     for (port, plan) in closed.into_iter().zip(&topology.ports) {
         let (nic, own) = port.start(plan, &pool)?;
@@ -107,9 +110,11 @@ pub fn run(config: &Config, path: &Path) -> Result<Report, RunError> {
     announce(config, &topology, &engine, &nics);
     let news = Arc::clone(&engine.news);
     let (gauges, orders) = (engine.gauges.clone(), engine.orders.clone());
-    let mut reloader = Reloader::new(path, config, engine.rules.take().expect("nobody took it"));
-    let metrics_core = spare_core(&available, &topology);
-    // Before our threads start: they are restricted from the beginning.
+    let publisher = engine.rules.take().expect("nobody took it");
+    let mut reloader = Reloader::new(path, config, fixed, publisher);
+    // Slow path threads take the first ones.
+    let metrics_core = topology.spare_cores(&available).next_back();
+    // Before our threads start, so that they are restricted from the beginning.
     let mut transfers = Transfers::start(config, Limits::default(), metrics_core)?;
     let places = Places::of(config, path, &eal.folders());
     let privileges = privileges::restrict(config, &places);
@@ -157,15 +162,15 @@ pub fn run(config: &Config, path: &Path) -> Result<Report, RunError> {
         if reloader.turn(Instant::now())
             && let Err(error) = transfers.follow(reloader.config())
         {
-            tracing::error!("{error}; the zones of before are transferred");
+            tracing::error!("{error}; the same zones as before are transferred");
         }
-        // Not a sleep: that starts over with what is left whenever a signal interrupts it, and net_tap sends this
-        // thread one for each frame. With timer slack, what is left never ends. Parking has a deadline that stays.
+        // Not a sleep. A signal interrupts a sleep, which then starts again with the rest of its time. net_tap sends
+        // this thread a signal for each frame. With timer slack the rest never ends. Parking has a fixed deadline.
         std::thread::park_timeout(LOOK);
     }
     let failed = running.has_failed();
     tracing::info!("stopping");
-    // While the slow path still runs, for its threads hand out what is written.
+    // The slow path must still run, because its threads provide the entries that are written.
     drop(keeper);
     let in_good_order = running.stop();
     let report = Report::read(&gauges, &topology, &nics).watched(&watch);
@@ -181,9 +186,9 @@ pub fn run(config: &Config, path: &Path) -> Result<Report, RunError> {
     if watch.all_are_gone() { Err(RunError::NoPortLeft) } else { Ok(report) }
 }
 
-/// Frees the frames and cleans up DPDK. Every thread has ended and every port is closed, so a frame that is
-/// missing is with a driver that never gives it back: net_af_xdp of DPDK 22.11 keeps those of its fill ring.
-/// Then memory stays mapped until the process ends, which is now.
+/// Frees the frames and cleans up DPDK. Every thread has ended and every port is closed. So a missing frame is held by
+/// a driver that never returns it: net_af_xdp of DPDK 22.11 keeps those of its fill ring. Then the memory stays mapped
+/// until the process ends, which is now.
 fn close(eal: Eal, pool: FramePool) -> Result<(), RunError> {
     let missing = pool.in_use();
     drop(pool);
@@ -201,16 +206,12 @@ pub fn to_json(report: &Report) -> String {
     serde_json::to_string(report).expect("a report holds only strings and numbers")
 }
 
-/// What was counted of connections to the services that are there.
+/// The counters of connections, for the services that exist.
 fn connections(counted: &[(&str, Option<ConnectionSnapshot>)]) -> Vec<ConnectionReport> {
-    let there = counted.iter().filter_map(|(service, counters)| Some((service, (*counters)?)));
-    there.map(|(service, counters)| ConnectionReport::of(service, counters)).collect()
-}
-
-/// A CPU of `available` that no data core uses, if there is one; the last: slow path threads take the first.
-fn spare_core(available: &[usize], topology: &Topology) -> Option<usize> {
-    let is_data = |core: &usize| topology.workers.iter().any(|worker| worker.core == *core);
-    available.iter().copied().rfind(|core| !is_data(core))
+    let report = |(service, counters): &(&str, Option<ConnectionSnapshot>)| {
+        Some(ConnectionReport { service: (*service).to_owned(), counters: (*counters)? })
+    };
+    counted.iter().filter_map(report).collect()
 }
 
 /// A flag that these signals set.
@@ -222,22 +223,33 @@ fn flag_of(signals: &[i32]) -> std::io::Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
-/// Says what was planned and got.
+fn listed(addresses: &[IpAddr]) -> String {
+    addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Logs the plan, and what the machine gave.
 fn announce(config: &Config, topology: &Topology, engine: &Engine, nics: &[Box<dyn Nic>]) {
     for (nic, port) in nics.iter().zip(&config.ports) {
         let facts = nic.facts();
         let [a, b, c, d, e, f] = facts.mac;
         let mac = format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}");
-        let addresses: Vec<String> =
-            port.addresses.iter().map(|address| address.address.to_string()).collect();
+        let addresses: Vec<IpAddr> = port.addresses.iter().map(|address| address.address).collect();
         let link = if nic.link_up() { "up" } else { "down" };
         tracing::info!(
             "port {} {} {mac} link {link}, answers at {} port {}",
             facts.name,
             facts.driver,
-            addresses.join(", "),
+            listed(&addresses),
             port.dns_port,
         );
+        if !port.query_sources.is_empty() {
+            let gateways = match &*port.gateways {
+                [] => "no gateway".to_owned(),
+                gateways => format!("gateways {}", listed(gateways)),
+            };
+            let sources = listed(&port.query_sources);
+            tracing::info!("port {}: upstreams are asked from {sources}, {gateways}", facts.name);
+        }
     }
     for line in topology.to_string().lines() {
         tracing::info!("{line}");

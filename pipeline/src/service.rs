@@ -1,4 +1,4 @@
-//! A thread that serves the connections of one listener, in the places that [`admission`](crate::admission) gives.
+//! A thread that serves the connections of one listener. [`admission`](crate::admission) gives them places.
 
 use std::future::Future;
 use std::io;
@@ -52,7 +52,7 @@ impl Service {
         Ok(Self { counters, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// What was counted of connections.
+    /// The counters of its connections.
     pub(crate) fn counters(&self) -> ConnectionSnapshot {
         self.counters.snapshot()
     }

@@ -1,10 +1,10 @@
-//! A station: a stage at its place on a core's line, with its meter; and how a line of stations is declared.
+//! A station: a stage at its place on a core's line, with its meter. The macro `line!` declares a line of stations.
 
 use pmdns_stages::{Batch, Context, Exits, Stage, Step, Tick};
 
 use crate::clock::Clock;
 
-/// Declares the line: what a core mans, and one of each stage to man it with. No other place lists the stages in order.
+/// Declares the line: the stations of a core, and one of each stage for them. No other place lists the stages in order.
 macro_rules! line {
     ($($(#[doc = $about:literal])* $stage:ident: $Stage:ty,)*) => {
         use pmdns_config::Stretch;
@@ -12,14 +12,14 @@ macro_rules! line {
 
         use $crate::station::{Lap, Meter, Station};
 
-        /// The stretch of the line that one core mans. The other stations are manned elsewhere.
+        /// The stretch of the line that one core runs. Other cores run the other stations.
         #[derive(Debug)]
         pub struct Line {
             $($stage: Station<$Stage>,)*
         }
 
         impl Line {
-            /// Takes every packet of the batch as far down the line as this core's stretch goes.
+            /// Takes every packet of the batch down the line, to the end of this core's stretch.
             #[inline]
             pub fn process(&mut self, batch: &mut Batch, context: &Context, lap: &mut Lap) {
                 $(self.$stage.run(batch, context, lap);)*
@@ -31,14 +31,14 @@ macro_rules! line {
             }
         }
 
-        /// One of each stage, to be put on as many lines as there are cores.
+        /// One of each stage, which is copied to the line of each core.
         #[derive(Clone, Debug)]
         pub struct Stages {
             $($(#[doc = $about])* pub $stage: $Stage,)*
         }
 
         impl Stages {
-            /// The line of a core that mans `stretch`.
+            /// The line of a core that runs `stretch`.
             pub fn man(&self, stretch: Stretch) -> Line {
                 fn station<S: Stage + Clone>(stretch: Stretch, stage: &S) -> Station<S> {
                     Station::new(stretch.contains(S::NAME).then(|| stage.clone()))
@@ -46,8 +46,8 @@ macro_rules! line {
                 Line { $($stage: station(stretch, &self.$stage),)* }
             }
 
-            /// Takes a batch down the line, uncounted, as far as to the stage `end`, which is not done any more. `None`:
-            /// all the way.
+            /// Takes a batch down the line without counting, up to but not including the stage `end`. `None`: all
+            /// stages.
             pub fn process_until(
                 &mut self,
                 end: Option<StageName>,
@@ -61,7 +61,7 @@ macro_rules! line {
             }
         }
 
-        // Who stands where is said by the order of the names.
+        // The order of the stations must be the order of the names.
         const _: () = {
             let names = [$(<$Stage>::NAME as usize,)*];
             let mut index = 0;
@@ -75,14 +75,14 @@ macro_rules! line {
 
 pub(crate) use line;
 
-/// A stage at its place; without a stage, the place is manned elsewhere.
+/// A stage at its place. `None`: another core runs it.
 #[derive(Debug)]
 pub struct Station<S> {
     stage: Option<S>,
     meter: Meter,
 }
 
-/// What a station has done, counted by the core that mans it.
+/// The counters of a station, written by its core.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Meter {
     /// Batches in which at least one packet stood here.
@@ -93,7 +93,7 @@ pub struct Meter {
     pub exits: Exits,
 }
 
-/// Times consecutive pieces of work: the end of one is the start of the next.
+/// Times consecutive pieces of work. The end of one is the start of the next.
 #[derive(Debug)]
 pub struct Lap {
     clock: Clock,
@@ -124,13 +124,13 @@ impl Lap {
 }
 
 impl<S: Stage> Station<S> {
-    /// A station manned by `stage`, or by nobody.
+    /// A station with `stage`, or an empty one.
     pub fn new(stage: Option<S>) -> Self {
         Self { stage, meter: Meter::default() }
     }
 
-    /// Has the stage act on the packets that stand here. Not inlined: a call a batch is nothing, and stages that
-    /// share a function's registers are slower.
+    /// Has the stage act on the packets that are at this station. Not inlined: one call for each batch costs nothing,
+    /// and stages that share the registers of one function are slower.
     #[inline(never)]
     pub fn run(&mut self, batch: &mut Batch, context: &Context, lap: &mut Lap) {
         let Some(stage) = &mut self.stage else { return };
@@ -144,12 +144,12 @@ impl<S: Stage> Station<S> {
         }
     }
 
-    /// The stage, where it is manned.
+    /// The stage, if this core runs it.
     pub fn stage_mut(&mut self) -> Option<&mut S> {
         self.stage.as_mut()
     }
 
-    /// What the station has done so far.
+    /// The counters so far.
     pub fn meter(&self) -> &Meter {
         &self.meter
     }

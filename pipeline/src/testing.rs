@@ -1,4 +1,4 @@
-//! A rig for tests and benches: an engine on memory ports, its workers turned by hand.
+//! A rig for tests and benches: an engine on memory ports. The test calls the workers' turns.
 
 use pmdns_config::Config;
 use pmdns_nics::{Burst, Frame, FramePool, HeapPool, MAX_BURST, Queues, memory};
@@ -43,17 +43,17 @@ pub fn config(more: &str) -> Config {
     Config::from_toml(&text).expect("the test's config is lawful")
 }
 
-/// An engine nobody started, and the far end of its port.
+/// An engine that is not started, and the far end of its port.
 pub struct Rig {
     /// The workers, in the order of the topology.
     pub workers: Vec<Worker>,
-    /// The slow path, which nobody runs either.
+    /// The slow path, which does not run either.
     pub slow_path: Vec<SlowPathParts>,
     /// The counters.
     pub gauges: Gauges,
     /// Where other rules are lent from.
     pub rules: RulesPublisher,
-    /// What the workers are told of the port.
+    /// The news of the port for the workers.
     pub news: AllPortNews,
     /// Where frames come from.
     pub pool: FramePool,
@@ -69,7 +69,7 @@ impl Rig {
         Self::of(config, clock, seed, FRAMES)
     }
 
-    /// The same with a clock that stands still until the time that is given back goes on.
+    /// The same with a clock that stands still until the test advances the returned time.
     #[cfg(debug_assertions)]
     pub fn stepped(config: &Config) -> (Self, SteppedTime) {
         let time = SteppedTime::default();
@@ -78,7 +78,7 @@ impl Rig {
         (Self::of(config, clock, seed, FRAMES), time)
     }
 
-    /// The same with this clock, this seed of all hashes, and so many frames.
+    /// The same with this clock, this seed of all hashes, and this number of frames.
     pub fn of(config: &Config, clock: Clock, seed: Seed, frames: usize) -> Self {
         let all_cores: Vec<usize> = (0..64).collect();
         let queues = 8;

@@ -1,4 +1,4 @@
-//! Where threads run, and how they end.
+//! Threads: pinning, starting and ending.
 
 use std::io;
 use std::thread::JoinHandle;
@@ -6,18 +6,18 @@ use std::time::{Duration, Instant};
 
 use core_affinity::CoreId;
 
-/// Keeps the thread that calls on the CPU `core`, if one is given.
+/// Pins the calling thread to the CPU `core`, if one is given.
 pub(crate) fn pin(core: Option<usize>) {
     if let Some(id) = core
         && !core_affinity::set_for_current(CoreId { id })
     {
         let thread = std::thread::current();
         let name = thread.name().unwrap_or_default();
-        tracing::warn!("cannot pin the {name} thread to core {id}; it runs where it may");
+        tracing::warn!("cannot pin the {name} thread to core {id}; it runs on any core");
     }
 }
 
-/// Starts a thread that works for the one that calls, whose name it bears with a suffix.
+/// Starts a thread that works for the calling one. Its name is the caller's with a suffix.
 pub(crate) fn beside(
     suffix: &str,
     body: impl FnOnce() + Send + 'static,
@@ -26,7 +26,7 @@ pub(crate) fn beside(
     std::thread::Builder::new().name(name).spawn(body)
 }
 
-/// Waits for the end of such a thread, which has nothing left to do.
+/// Waits for the end of such a thread, which has no work left.
 pub(crate) fn join(thread: Option<JoinHandle<()>>) {
     if let Some(thread) = thread {
         let ended = thread.join();
@@ -34,16 +34,16 @@ pub(crate) fn join(thread: Option<JoinHandle<()>>) {
     }
 }
 
-/// How often a thread is looked at that ought to end.
+/// How often a thread that should end is checked.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Waits until a thread has ended, at most for `patience`. Whether it has: one that a disk or a file system holds up ends with
-/// the process.
+/// Waits until a thread has ended, at most for `patience`. Returns whether it has. A thread that hangs on a disk or a
+/// file system ends with the process.
 pub(crate) fn join_within<T>(thread: JoinHandle<T>, patience: Duration) -> bool {
     let start = Instant::now();
     while !thread.is_finished() {
         let Some(left) = patience.checked_sub(start.elapsed()) else { return false };
-        // Parking has a deadline that stays; what is left of a sleep starts over with each signal.
+        // Parking has a fixed deadline. A sleep would start again with each signal.
         std::thread::park_timeout(left.min(LOOK));
     }
     let _ = thread.join();

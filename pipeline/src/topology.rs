@@ -1,16 +1,17 @@
-//! The plan: which core mans what, which queues and rings there are, how many frames they need.
+//! The plan: which stages each core runs, which queues and rings there are, and how many frames they need.
 //!
-//! Pure data, made from the config and the facts of the ports; testable without a machine, printed at
+//! Pure data, made from the config and the facts of the ports. It can be tested without a machine, and is printed at
 //! start.
 
 use std::fmt;
 
+use pmdns_config::narrow::to_u16;
 use pmdns_config::{Config, Idle, Placement, RateLimit, StageName, Stretch};
 use pmdns_nics::{MAX_BURST, POOL_CACHE_FRAMES, PortFacts, PortPlan};
 
 use crate::counters::Link;
 
-/// Frames the slow path may have in hand while it answers.
+/// Frames that the slow path may hold while it answers.
 const SLOW_PATH_FRAMES: usize = 256;
 
 /// The whole plan.
@@ -20,13 +21,15 @@ pub struct Topology {
     pub workers: Vec<WorkerPlan>,
     /// The rings between them.
     pub rings: Vec<RingPlan>,
-    /// What each port is asked for.
+    /// The queues and frames that each port is asked for.
     pub ports: Vec<PortPlan>,
     /// Names of the ports.
     pub port_names: Vec<String>,
     /// Threads of the slow path.
     pub slow_path_threads: usize,
-    /// Frames the pool must have, so that no lawful load can empty it.
+    /// Whether upstreams are asked over ports.
+    pub asks_over_ports: bool,
+    /// Frames in the pool: enough that no load can empty it.
     pub frames: usize,
 }
 
@@ -35,9 +38,9 @@ pub struct Topology {
 pub struct WorkerPlan {
     /// The CPU it is pinned to.
     pub core: usize,
-    /// The stretch of the line it mans.
+    /// The stretch of the line it runs.
     pub stages: Stretch,
-    /// What it does when there is nothing to do.
+    /// How it waits without work.
     pub idle: Idle,
     /// The RX queue it polls, on every port.
     pub rx_queue: Option<u16>,
@@ -63,7 +66,7 @@ pub struct RingPlan {
 /// Why no topology could be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
-    /// A CPU is not there.
+    /// A CPU does not exist.
     #[error(
         "placement uses core {core}, which this process may not run on; it may use {available:?} \
          (change `cores`, or the process's CPU set)"
@@ -76,7 +79,7 @@ pub enum TopologyError {
     },
     /// A port has too few queues.
     #[error(
-        "port `{port}` ({driver}) has at most {max} {direction} queues, but {cores} cores man \
+        "port `{port}` ({driver}) has at most {max} {direction} queues, but {cores} cores run \
          `{stages}`; use fewer cores there, or a port with more queues"
     )]
     TooFewQueues {
@@ -110,13 +113,22 @@ pub enum TopologyError {
 }
 
 impl Topology {
+    /// Those of the `available` CPUs that no data core uses.
+    pub(crate) fn spare_cores(
+        &self,
+        available: &[usize],
+    ) -> impl DoubleEndedIterator<Item = usize> {
+        let is_data = |core: &usize| self.workers.iter().any(|worker| worker.core == *core);
+        available.iter().copied().filter(move |core| !is_data(core))
+    }
+
     /// Plans for `config`, on ports with these facts and on these CPUs.
     pub fn plan(
         config: &Config,
         facts: &[PortFacts],
         available: &[usize],
     ) -> Result<Self, TopologyError> {
-        // With a choice, the last CPU: the first one serves the interrupts of most machines.
+        // The default is the last CPU, because the first one serves the interrupts of most machines.
         let default_core = available.last().copied().unwrap_or(0);
         let mut groups = config.placements_or_default(default_core);
         groups.sort_by_key(|group| group.stages.first);
@@ -125,7 +137,7 @@ impl Topology {
         check_limits(&groups, facts, &config.ratelimit)?;
         let (workers, rings) = man(&groups);
         let queues =
-            |has: fn(&WorkerPlan) -> bool| workers.iter().filter(|w| has(w)).count() as u16;
+            |has: fn(&WorkerPlan) -> bool| to_u16(workers.iter().filter(|w| has(w)).count());
         let port = PortPlan {
             rx_queues: queues(|worker| worker.rx_queue.is_some()),
             tx_queues: queues(|worker| worker.tx_queue.is_some()),
@@ -134,6 +146,7 @@ impl Topology {
             ports: vec![port; config.ports.len()],
             port_names: config.ports.iter().map(|port| port.name.clone()).collect(),
             slow_path_threads: config.slowpath.threads,
+            asks_over_ports: config.upstreams.iter().any(|one| config.upstream_port(one).is_some()),
             frames: 0,
             workers,
             rings,
@@ -142,7 +155,7 @@ impl Topology {
         Ok(topology)
     }
 
-    /// The queues and rings of a worker: what it takes from, then what it gives to.
+    /// The queues and rings of a worker: first its inputs, then its outputs.
     pub fn links(&self, worker: usize) -> impl Iterator<Item = Link> {
         let plan = &self.workers[worker];
         let ports = |queue: Option<u16>| 0..queue.map_or(0, |_| self.ports.len());
@@ -152,7 +165,13 @@ impl Topology {
         inlets.chain(ports(plan.tx_queue).map(Link::Tx)).chain(rings_out)
     }
 
-    /// Frames that can be in queues, rings and hands at the same time.
+    /// The workers that have TX queues.
+    pub(crate) fn transmitters(&self) -> impl Iterator<Item = usize> {
+        let all = self.workers.iter().enumerate();
+        all.filter(|(_, worker)| worker.tx_queue.is_some()).map(|(index, _)| index)
+    }
+
+    /// Frames that can be in queues, in rings and in the hands of threads at the same time.
     fn frames_needed(&self, config: &Config, facts: &[PortFacts]) -> usize {
         if config.frames.count > 0 {
             return config.frames.count as usize;
@@ -166,8 +185,12 @@ impl Topology {
             })
             .sum();
         let ring = config.frames.ring as usize;
-        let transmitters = self.workers.iter().filter(|w| w.tx_queue.is_some()).count();
-        let in_rings = ring * (self.rings.len() + transmitters * self.slow_path_threads);
+        let receivers = self.workers.iter().filter(|w| w.rx_queue.is_some()).count();
+        // A thread has a ring of answers to each core that transmits, one of queries, and one of replies from each core
+        // that receives.
+        let of_ports = if self.asks_over_ports { 1 + 2 * receivers } else { 0 };
+        let of_a_thread = self.transmitters().count() + of_ports;
+        let in_rings = ring * (self.rings.len() + of_a_thread * self.slow_path_threads);
         let threads = self.workers.len() + self.slow_path_threads;
         let in_hands =
             threads * (2 * MAX_BURST + POOL_CACHE_FRAMES as usize * 3 / 2) + SLOW_PATH_FRAMES;
@@ -204,7 +227,8 @@ fn check_queues(groups: &[Placement], facts: &[PortFacts]) -> Result<(), Topolog
     Ok(())
 }
 
-/// Limits are kept by each core, so a client must stay on one: on the port's word, or the operator's.
+/// Each core keeps rate limits of its own, so a client must stay on one core. The port guarantees that, or the operator
+/// accepts limits for each core.
 fn check_limits(
     groups: &[Placement],
     facts: &[PortFacts],
@@ -227,7 +251,7 @@ fn check_limits(
     }
 }
 
-/// Gives every core its work, and lays a ring from each core of one stretch to each of the next.
+/// Gives every core its stages, and plans a ring from each core of one stretch to each core of the next.
 fn man(groups: &[Placement]) -> (Vec<WorkerPlan>, Vec<RingPlan>) {
     let mut workers: Vec<WorkerPlan> = Vec::new();
     let mut rings = Vec::new();
@@ -236,7 +260,7 @@ fn man(groups: &[Placement]) -> (Vec<WorkerPlan>, Vec<RingPlan>) {
         let first = workers.len();
         for (shard, core) in group.cores.iter().enumerate() {
             let worker = workers.len();
-            let queue = shard as u16;
+            let queue = to_u16(shard);
             let rings_in = previous
                 .clone()
                 .map(|from: usize| {

@@ -1,4 +1,4 @@
-//! A worker's end of a TX queue: frames are collected, and given to the queue in bursts.
+//! A worker's end of a TX queue. Frames are collected, and sent in bursts.
 
 use pmdns_nics::{Burst, Frame, TxQueue, release};
 
@@ -12,12 +12,12 @@ pub(crate) struct Transmitter {
 }
 
 impl Transmitter {
-    /// The end of a queue that nothing was given to.
+    /// A transmitter for this queue, without frames.
     pub(crate) fn new(queue: Box<dyn TxQueue>) -> Self {
         Self { queue, burst: Burst::new(), flow: Flow::default() }
     }
 
-    /// What went into the queue, and what it refused.
+    /// Counts of frames that the queue took, and of those that it refused.
     pub(crate) fn flow(&self) -> Flow {
         self.flow
     }
@@ -28,14 +28,14 @@ impl Transmitter {
         self.burst.is_empty()
     }
 
-    /// Gives the queue up: what is sent there from now on is refused and counted.
+    /// Gives the queue up. Frames that are sent to it from now on are refused and counted.
     pub(crate) fn close(&mut self) {
-        // Of no size: nothing is allocated.
+        // `NoQueue` has no size, so nothing is allocated.
         self.queue = Box::new(NoQueue);
     }
 
-    /// Gives the burst to the queue. What the queue refuses is dropped: the client will ask again, and waiting here would
-    /// let the RX queue overflow uncounted.
+    /// Gives the burst to the queue. Frames that the queue refuses are dropped: the client will ask again. Waiting here
+    /// would let the RX queue overflow uncounted.
     #[inline]
     pub(crate) fn flush(&mut self) {
         if self.burst.is_empty() {
@@ -47,7 +47,7 @@ impl Transmitter {
     }
 }
 
-/// Puts a frame into the burst of its port, which is flushed first if it is full.
+/// Puts a frame into the burst of its port. A full burst is flushed first.
 #[inline]
 pub(crate) fn send(transmitters: &mut [Transmitter], frame: Frame) {
     let transmitter = &mut transmitters[usize::from(frame.port())];

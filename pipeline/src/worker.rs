@@ -1,8 +1,8 @@
 //! A worker: one data core's poll loop, turn by turn.
 //!
-//! A turn takes a batch from each inlet (an RX queue or a ring), walks it down the core's stretch of the
-//! line, and hands every packet on. Nothing in it allocates, locks, logs or waits: what is full refuses,
-//! and the newest packet is dropped and counted.
+//! A turn takes a batch from each inlet (an RX queue or a ring) and takes it down the core's stretch of the line. Then
+//! every packet goes to its ring or queue. Nothing here allocates, locks, logs or waits. If a ring or queue is full,
+//! the newest packet is dropped and counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use pmdns_config::Idle;
-use pmdns_nics::{Burst, FramePool, MAX_BURST, RxQueue, TxQueue, release};
+use pmdns_config::narrow::to_usize;
+use pmdns_nics::{Burst, Frame, FramePool, MAX_BURST, RxQueue, TxQueue, release};
 use pmdns_stages::cache::{Cache, Hit};
 use pmdns_stages::miss::Miss;
 use pmdns_stages::ratelimit::ClientPrefixes;
@@ -19,10 +20,12 @@ use pmdns_stages::{Batch, Packet, Step, Tick};
 use crate::clock::Clock;
 use crate::counters::{Counters, Ends, Flow, Published, Tally};
 use crate::idler::Idler;
+use crate::inlet::Inlet;
 use crate::latency::{Class, Latency};
 use crate::line::Line;
 use crate::miss_rings::MissRings;
 use crate::ports::AllPortNews;
+use crate::reply_rings::ReplyRings;
 use crate::ring::{RingReceiver, RingSender};
 use crate::rules::{LineRules, RulesInbox};
 use crate::slowpath::Answered;
@@ -43,6 +46,8 @@ pub struct Worker {
     misses: MissRings,
     hits: Vec<RingSender<Hit>>,
     answers: Vec<RingReceiver<Answered>>,
+    queries: Vec<RingReceiver<Frame>>,
+    replies: ReplyRings,
     cache: Arc<Cache>,
     rules: RulesInbox<LineRules>,
     news: AllPortNews,
@@ -57,9 +62,9 @@ pub struct Worker {
     next_housekeeping: Tick,
 }
 
-/// What a worker is made of.
+/// The parts of a worker.
 pub struct WorkerParts {
-    /// The stretch of the line it mans.
+    /// The stretch of the line it runs.
     pub line: Line,
     /// Frames it takes at a time.
     pub batch: usize,
@@ -73,17 +78,21 @@ pub struct WorkerParts {
     pub rings_out: Vec<RingSender<Packet>>,
     /// Rings to the slow path, by cache shard.
     pub misses: Vec<RingSender<Miss>>,
-    /// Which clients share them.
+    /// The client prefixes that share these rings.
     pub prefixes: ClientPrefixes,
-    /// Rings for notes of hits, by cache shard; none if nobody wants them.
+    /// Rings for notes of hits, by cache shard; empty if hits are not reported.
     pub hits: Vec<RingSender<Hit>>,
     /// Rings from the slow path.
     pub answers: Vec<RingReceiver<Answered>>,
-    /// The cache, which knows which shard a miss belongs to.
+    /// Rings of queries from the slow path that leave by ports.
+    pub queries: Vec<RingReceiver<Frame>>,
+    /// Rings to the slow path for what comes for these queries, by thread.
+    pub replies: Vec<RingSender<Packet>>,
+    /// The cache, which knows the shard of each key.
     pub cache: Arc<Cache>,
     /// Where new rules come from.
     pub rules: RulesInbox<LineRules>,
-    /// What becomes of the ports.
+    /// The news of the ports.
     pub news: AllPortNews,
     /// Whether it announces addresses when a link comes up.
     pub announces: bool,
@@ -95,20 +104,6 @@ pub struct WorkerParts {
     pub published: Arc<Published>,
 }
 
-/// Where packets come from.
-struct Inlet {
-    source: Source,
-    flow: Flow,
-}
-
-/// What is behind an inlet.
-enum Source {
-    Port(Box<dyn RxQueue>),
-    Ring(RingReceiver<Packet>),
-    /// A port that is not polled any more.
-    Closed,
-}
-
 /// A ring to another worker, and the packets to be sent this turn.
 struct Outlet {
     ring: RingSender<Packet>,
@@ -116,7 +111,7 @@ struct Outlet {
     flow: Flow,
 }
 
-/// What a turn did.
+/// The result of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// It found packets.
@@ -129,12 +124,12 @@ impl Worker {
     /// A worker that has not turned yet.
     pub fn new(parts: WorkerParts) -> Self {
         let flow = Flow::default();
-        let ports = parts.receivers.into_iter().map(Source::Port);
-        let rings = parts.rings_in.into_iter().map(Source::Ring);
+        let ports = parts.receivers.into_iter().map(Inlet::port);
+        let rings = parts.rings_in.into_iter().map(Inlet::ring);
         let transmitters = parts.transmitters.into_iter();
         let outlets = parts.rings_out.into_iter();
         Self {
-            inlets: ports.chain(rings).map(|source| Inlet { source, flow }).collect(),
+            inlets: ports.chain(rings).collect(),
             line: parts.line,
             batch: Batch::new(),
             limit: parts.batch,
@@ -143,6 +138,8 @@ impl Worker {
             misses: MissRings::new(parts.misses, parts.prefixes),
             hits: parts.hits,
             answers: parts.answers,
+            queries: parts.queries,
+            replies: ReplyRings::new(parts.replies),
             cache: parts.cache,
             rules: parts.rules,
             announced: parts.announces.then(|| vec![0; parts.news.len()]),
@@ -157,7 +154,7 @@ impl Worker {
         }
     }
 
-    /// Turns until `stop` is set and everything under way has left this core.
+    /// Runs turns until `stop` is set and everything under way has left this core.
     pub fn run(mut self, idle: Idle, stop: &AtomicBool) {
         let mut idler = Idler::new(idle);
         while !stop.load(Ordering::Relaxed) {
@@ -169,24 +166,23 @@ impl Worker {
         }
     }
 
-    /// Takes no more frames from ports: the worker is to end.
+    /// Stops taking frames from ports, because the worker is to end.
     pub fn close_ports(&mut self) {
-        for inlet in &mut self.inlets {
-            if matches!(inlet.source, Source::Port(_)) {
-                inlet.source = Source::Closed;
-            }
-        }
+        self.inlets.iter_mut().for_each(Inlet::close_port);
     }
 
-    /// Whether everything under way has left this core, which no longer polls ports. The rings run dry in the order of the
-    /// line: what feeds this core ends first.
+    /// Whether everything under way has left this core, which no longer polls ports. The rings run dry in the order of
+    /// the line: the cores before this one end first.
     pub fn has_ended(&mut self) -> bool {
-        if !self.inlets.iter().all(|inlet| inlet.source.has_ended()) {
+        if !self.inlets.iter().all(Inlet::has_ended) {
             return false;
         }
-        // The slow path ends when no core can send it a miss any more, and then its answers end.
+        // The slow path ends when no core can send it a miss any more. Then its rings of answers end.
         self.misses.clear();
-        if !self.answers.iter().all(RingReceiver::has_ended) {
+        self.replies.clear();
+        let is_over = self.answers.iter().all(RingReceiver::has_ended)
+            && self.queries.iter().all(RingReceiver::has_ended);
+        if !is_over {
             return false;
         }
         self.tally.published_ticks = self.clock.now();
@@ -199,16 +195,13 @@ impl Worker {
         let flows = self.flows();
         self.published.publish(&self.tally, &self.ends, &self.line, flows, &self.latency);
         self.answers.iter().for_each(RingReceiver::publish);
-        for inlet in &self.inlets {
-            if let Source::Ring(ring) = &inlet.source {
-                ring.publish();
-            }
-        }
+        self.queries.iter().for_each(RingReceiver::publish);
+        self.inlets.iter().for_each(Inlet::publish);
     }
 
-    /// What went over the links, in the order of [`Topology::links`](crate::topology::Topology::links).
+    /// The traffic over the links, in the order of [`Topology::links`](crate::topology::Topology::links).
     fn flows(&self) -> impl Iterator<Item = Flow> {
-        let inlets = self.inlets.iter().map(|inlet| inlet.flow);
+        let inlets = self.inlets.iter().map(Inlet::flow);
         let ports = self.transmitters.iter().map(|transmitter| transmitter.flow());
         inlets.chain(ports).chain(self.rings_out.iter().map(|outlet| outlet.flow))
     }
@@ -219,7 +212,7 @@ impl Worker {
         let mut found = 0;
         for index in 0..self.inlets.len() {
             let now = if index == 0 { start } else { self.clock.now() };
-            found += self.take_batch(index, now);
+            found += self.inlets[index].take(&mut self.batch, self.limit, now);
             if self.batch.is_empty() {
                 continue;
             }
@@ -234,7 +227,7 @@ impl Worker {
             self.tally.note_cookies(self.line.cookies());
             self.hand_on();
         }
-        found += self.take_answers();
+        found += self.take_answers() + self.take_queries();
         let end = self.transmit();
         let refused = self.transmitters.iter().map(|transmitter| transmitter.flow().refused).sum();
         self.latency.settle(end, refused);
@@ -242,6 +235,7 @@ impl Worker {
             self.next_housekeeping = end + self.clock.ticks_of(HOUSEKEEPING);
             self.rules.look(|rules| self.line.swap_rules(rules));
             self.hand_hits_on();
+            self.replies.renew();
             self.look_at_ports(end);
             self.tally.published_ticks = end;
             self.publish();
@@ -258,25 +252,7 @@ impl Worker {
         }
     }
 
-    /// Fills the batch from one inlet.
-    #[inline]
-    fn take_batch(&mut self, index: usize, now: Tick) -> usize {
-        let Inlet { source, flow } = &mut self.inlets[index];
-        let count = match source {
-            Source::Port(queue) => {
-                let mut burst = Burst::new();
-                let count = queue.receive(&mut burst, self.limit);
-                self.batch.extend(burst.drain(..).map(|frame| Packet::arrived(frame, now)));
-                count
-            }
-            Source::Ring(ring) => ring.pop_batch(&mut self.batch, self.limit),
-            Source::Closed => 0,
-        };
-        flow.count(count, 0);
-        count
-    }
-
-    /// Takes the slow path's answers: frames that only need to be sent.
+    /// Takes the slow path's answers, which only need to be sent.
     #[inline]
     fn take_answers(&mut self) -> usize {
         let mut found = 0;
@@ -292,7 +268,23 @@ impl Worker {
         found
     }
 
-    /// Sends every packet of the batch where its step says.
+    /// Takes the slow path's queries to upstreams.
+    #[inline]
+    fn take_queries(&mut self) -> usize {
+        let mut found = 0;
+        for ring in &mut self.queries {
+            let mut queries = Burst::new();
+            found += ring.pop_batch(&mut queries, self.limit);
+            for frame in queries.drain(..) {
+                self.tally.made += 1;
+                self.tally.queries += 1;
+                transmitter::send(&mut self.transmitters, frame);
+            }
+        }
+        found
+    }
+
+    /// Sends every packet of the batch to the destination of its step.
     #[inline]
     fn hand_on(&mut self) {
         let mut dropped = Burst::new();
@@ -304,6 +296,8 @@ impl Worker {
             } else if transmits || packet.step.is_on_the_line() {
                 let shard = shard_of(packet.key, self.rings_out.len());
                 self.rings_out[shard].staged.push(packet);
+            } else if packet.step == Step::REPLY {
+                self.replies.stage(packet, &mut self.tally);
             } else {
                 self.tally.exceptions += u64::from(packet.step.as_exception().is_some());
                 self.tally.dropped += u64::from(packet.step.reason().is_some());
@@ -315,10 +309,11 @@ impl Worker {
             outlet.flow.count(pushed, outlet.staged.len());
             outlet.staged.clear();
         }
+        self.replies.flush(&mut self.tally);
         release(&mut dropped);
     }
 
-    /// Hands the notes of hits to the threads that own their parts of the cache.
+    /// Passes the notes of hits to the threads that own their parts of the cache.
     fn hand_hits_on(&mut self) {
         let shards = self.hits.len();
         let Some(sampler) = self.line.sampler().filter(|_| shards > 0) else { return };
@@ -357,7 +352,7 @@ impl Worker {
         self.transmit();
     }
 
-    /// Gives this turn's frames to the ports, and says when that was done.
+    /// Gives this turn's frames to the ports, and returns the time afterwards.
     #[inline]
     fn transmit(&mut self) -> Tick {
         let start = self.clock.now();
@@ -370,41 +365,28 @@ impl Worker {
         lap.end()
     }
 
-    /// What this worker has counted until now.
+    /// The counters of this worker so far.
     pub fn counters(&self) -> Counters {
         self.publish();
         self.published.read()
     }
 }
 
-impl Source {
-    /// Whether nothing will come from here any more.
-    fn has_ended(&self) -> bool {
-        match self {
-            Self::Port(_) => false,
-            Self::Ring(ring) => ring.has_ended(),
-            Self::Closed => true,
-        }
-    }
-}
-
-/// Gives up the queues of a port: nothing more comes from there, and what is sent there is refused and counted.
+/// Gives up the queues of a port. Nothing more is received from it, and frames sent to it are refused and counted.
 fn leave(inlets: &mut [Inlet], transmitters: &mut [Transmitter], port: usize) {
-    // The inlets begin with the ports, if this core polls any.
-    if let Some(inlet) = inlets.get_mut(port)
-        && matches!(inlet.source, Source::Port(_))
-    {
-        inlet.source = Source::Closed;
+    // If this core polls ports, its first inlets are the ports.
+    if let Some(inlet) = inlets.get_mut(port) {
+        inlet.close_port();
     }
     if let Some(transmitter) = transmitters.get_mut(port) {
         transmitter.close();
     }
 }
 
-/// Which of `shards` cores handles a key: all bits of the hash decide, without a division.
+/// Which of `shards` cores handles a key. All bits of the hash count, and no division is needed.
 #[inline]
 fn shard_of(key: u64, shards: usize) -> usize {
-    ((u128::from(key) * shards as u128) >> 64) as usize
+    to_usize(((u128::from(key) * shards as u128) >> 64) as u64)
 }
 
 #[cfg(test)]

@@ -3,11 +3,15 @@
 //! One test, in a process of its own: descriptors are the process's.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
-#![allow(dead_code, reason = "the rig is shared with tests that use more of it")]
 
-#[path = "slowpath/rig.rs"]
+#[allow(dead_code, reason = "it is shared with tests that use more of it")]
+#[path = "kernel/driver.rs"]
+mod driver;
+#[allow(dead_code, unused_imports, reason = "it is shared with tests that use more of it")]
+#[path = "rig/mod.rs"]
 mod rig;
-#[path = "slowpath/stub.rs"]
+#[allow(dead_code, reason = "it is shared with tests that use more of it")]
+#[path = "kernel/stub.rs"]
 mod stub;
 
 use std::fs::File;
@@ -24,8 +28,11 @@ use pmdns_config::Control;
 use pmdns_stages::testing::query;
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use rig::{Setup, wait_until};
+use rig::Setup;
 use stub::Stub;
+
+/// Whether upstreams are asked over a port.
+pub(crate) const BY_PORT: bool = false;
 
 /// Descriptors the process may have: few, so that they are soon used up.
 const LIMIT: usize = 200;
@@ -47,7 +54,7 @@ fn trap_26_no_listener_dies_of_a_failing_accept() {
     let mut rig = Setup::asking(&[&stub]).hasty(20_000, 500).start();
     assert_eq!(rig.resolve(&query("before.example. A")).records, 1);
     // Its socket may be closed after the client has the answer. Then there would be a descriptor to ask with.
-    wait_until(|| !is_asked(stub.address.port()));
+    rig.wait_until(|_| !is_asked(stub.address.port()));
 
     // Sockets made while that works, for the moment in which nothing can be opened any more.
     let control_client = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
@@ -64,15 +71,15 @@ fn trap_26_no_listener_dies_of_a_failing_accept() {
     drop(held);
 
     rig.answers(1);
-    wait_until(|| rig.resolve(&query("after.example. A")).records == 1);
+    rig.wait_until(|rig| rig.resolve(&query("after.example. A")).records == 1);
     let waiting = std::thread::spawn(move || read_all(control_client));
-    wait_until(|| {
+    rig.wait_until(|_| {
         control.take(|_, client| client.answer("the report"));
         waiting.is_finished()
     });
     assert_eq!(waiting.join().unwrap(), "the report");
     let waiting = std::thread::spawn(move || read_all(metrics_client));
-    wait_until(|| {
+    rig.wait_until(|_| {
         metrics.answer(Report::default);
         waiting.is_finished()
     });

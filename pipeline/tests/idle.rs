@@ -100,8 +100,8 @@ fn scrape(address: SocketAddr) -> String {
     }
 }
 
-/// Raises the limit of open files as far as it goes, and says how many connections that allows: both of their ends are ours,
-/// but few are open at the server's at a time.
+/// Raises the limit of open files as far as possible, and returns how many connections that allows. Both ends of them
+/// are ours, but few are open at the server's end at a time.
 fn raise_limit() -> usize {
     let wanted = IDLE as u64 + OTHERS;
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);

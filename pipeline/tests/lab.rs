@@ -5,6 +5,12 @@
 //! `cargo test --release -p pmdns --test lab -- --ignored --test-threads=1 --nocapture tap`
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "numbers of tests are small"
+)]
 
 // What the labs stand on.
 #[path = "lab/dig.rs"]
@@ -57,6 +63,8 @@ mod lifecycle;
 mod observe;
 #[path = "lab/orders.rs"]
 mod orders;
+#[path = "lab/over_port.rs"]
+mod over_port;
 #[path = "lab/placements.rs"]
 mod placements;
 #[path = "lab/privileges.rs"]

@@ -1,6 +1,6 @@
-//! Access list and rate limits on a whole line, over the memory driver: exact whatever the number of queues, the same
-//! for hits, misses, local and blocked names, and nothing refused goes uncounted. The clock stands still: a client gets its
-//! burst and no more.
+//! Access list and rate limits on a whole line, over the memory driver. They are exact with any number of queues, and
+//! the same for hits, misses, local and blocked names. Every refusal is counted. The clock stands still, so a client
+//! gets its burst and no more.
 
 #![cfg(debug_assertions)]
 
@@ -19,7 +19,7 @@ const LIMIT: &str = "[ratelimit]\nqueries_per_second = 1\nburst = 10\nipv4_prefi
 const KINDS: [&str; 4] =
     ["hit.example. A", "miss.example. A", "local.example. A", "blocked.example. A"];
 
-/// The line manned by so many cores, each with a queue of its own.
+/// The line run by so many cores, each with a queue of its own.
 fn rig(rules: &str, queues: usize) -> Rig {
     let cores: Vec<String> = (1..=queues).map(|core| core.to_string()).collect();
     let text = format!(

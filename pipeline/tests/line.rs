@@ -42,8 +42,8 @@ const POLICY: &str = r#"
     group = "far"
 "#;
 
-/// Misses of a trace: each client's own, the names of the view `lab` but for its five clients, and the cached name twice
-/// for the eight clients of the view `far`, who share no answers with others.
+/// Misses of a trace: one for each client's own name, and the names of the view `lab`, except for its five clients. The
+/// eight clients of the view `far` share no answers with others, so the cached name is a miss twice for each.
 const MISSES: u64 = 40 + 35 + 2 * 8;
 
 /// Every lawful shape: fused, each single cut, two cuts, shards at either end and in the middle.
@@ -168,8 +168,8 @@ fn invariant_1_every_packet_is_in_exactly_one_counter() {
 fn invariant_3_every_placement_gives_the_same_answers() {
     let placements = placements();
     let (expected, totals) = walk(&placements[0]);
-    // Of most clients: 2 hits, 1 over IPv6, local, blocked, refused, FORMERR, ARP; the flood: 40 pass the
-    // limit, every second of the rest is told to use TCP.
+    // Most clients get 2 hits, 1 over IPv6, local, blocked, refused, FORMERR and ARP. Of the flood 40 pass the limit,
+    // and every second one of the rest is told to use TCP.
     assert!(expected.len() > 40 * 8, "{}", expected.len());
     for placement in &placements[1..] {
         let (answers, same) = walk(placement);

@@ -3,11 +3,15 @@
 //! A process of its own: the log is the process's. The lab `replay` shows the same of the whole program.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
-#![allow(dead_code, reason = "the rig is shared with tests that use more of it")]
 
-#[path = "slowpath/rig.rs"]
+#[allow(dead_code, reason = "it is shared with tests that use more of it")]
+#[path = "kernel/driver.rs"]
+mod driver;
+#[allow(dead_code, unused_imports, reason = "it is shared with tests that use more of it")]
+#[path = "rig/mod.rs"]
 mod rig;
-#[path = "slowpath/stub.rs"]
+#[allow(dead_code, reason = "it is shared with tests that use more of it")]
+#[path = "kernel/stub.rs"]
 mod stub;
 
 use std::io::{self, Write};
@@ -21,6 +25,9 @@ use tracing_subscriber::filter::LevelFilter;
 
 use rig::Setup;
 use stub::{Asked, Stub};
+
+/// Whether upstreams are asked over a port.
+pub(crate) const BY_PORT: bool = false;
 
 /// Questions that each end in an error.
 const QUESTIONS: usize = 3000;

@@ -14,7 +14,7 @@ use pmdns::control::socket::{ControlSocket, ORDER_PATIENCE, ask};
 use pmdns::rules::RulesPublisher;
 use pmdns::testing::{Rig, config};
 use pmdns::worker::{Turn, Worker};
-use pmdns_config::{Config, Control};
+use pmdns_config::{Config, ConfigText, Control, FixedKeys};
 use pmdns_nics::Burst;
 use pmdns_stages::testing::{Query, frame_from, query};
 use pmdns_stages::wire::name::Seed;
@@ -273,9 +273,10 @@ fn a_wrong_file_keeps_the_rules_and_says_why() {
     );
     std::fs::write(&file, &text).unwrap();
     std::fs::write(&list, "one.example\n").unwrap();
-    let config = Config::load(&file).unwrap();
+    let read = ConfigText::read(&file).unwrap();
+    let (fixed, config) = (read.fixed_keys(), read.into_config().unwrap());
     let Rig { mut workers, mut slow_path, rules, pool, mut far, .. } = Rig::new(&config);
-    let mut reloader = Reloader::new(&file, &config, rules);
+    let mut reloader = Reloader::new(&file, &config, fixed, rules);
     let path = folder.join("socket");
     let control = Control { socket: path.clone(), ..Control::default() };
     let mut socket = ControlSocket::open(&control).unwrap().serve(None).unwrap();
@@ -340,8 +341,8 @@ fn a_wrong_file_keeps_the_rules_and_says_why() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// A zone that was transferred is a file that is another one now: its rules come in, and nothing else of what an operator may
-/// be changing in the configuration.
+/// A transfer replaces the file of a zone. The rules of that file come into use, but no other change that an operator
+/// may be making to the configuration.
 #[test]
 fn news_of_a_file_are_taken_without_the_configuration() {
     let folder = std::env::temp_dir().join(format!("pmdns-news-{}", std::process::id()));
@@ -353,7 +354,12 @@ fn news_of_a_file_are_taken_without_the_configuration() {
     ));
     let mut rig = Rig::new(&config);
     let (rules, _) = RulesPublisher::new(0, 0, Seed::new([0; 16]), 1);
-    let mut reloader = Reloader::new(&file, &config, std::mem::replace(&mut rig.rules, rules));
+    let mut reloader = Reloader::new(
+        &file,
+        &config,
+        FixedKeys::default(),
+        std::mem::replace(&mut rig.rules, rules),
+    );
     let rcode = |rig: &mut Rig, text: &str| {
         let mut burst = Burst::new();
         burst.push(rig.frame(&query(text).frame_bytes()));

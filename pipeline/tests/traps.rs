@@ -1,5 +1,5 @@
-//! `docs/traps.md` names the tests that keep us out of the traps others fell into, those of what a forwarder must do, and
-//! those of findings and CVEs. Here it is checked that they exist, and that none is missing there.
+//! `docs/traps.md` names the tests for faults of other forwarders, for the duties of a forwarder, and for findings and
+//! CVEs. This test checks that they exist, and that the page names all of them.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2154
-# Frames forwarded by capsule 0.1.5, by our own port loop and by testpmd, on the same virtio-user port under the same generator:
-# with the MAC addresses swapped, and with the headers parsed first. And on net_null, where only the framework costs.
+# Frames forwarded by capsule 0.1.5, by our own port loop and by testpmd, on the same virtio-user port under the same generator.
+# They swap the MAC addresses, with and without parsing the headers first. The same runs on net_null show the framework's cost.
 
 capsule_forward() {
     cat > "$lab/capsule.toml" <<- END

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154
-# XDP on both ends of a veth pair: pmdns on AF_XDP and Knot DNS in XDP mode, asked by kxdpgun at rising rates.
+# XDP on both ends of a veth pair. kxdpgun asks pmdns on AF_XDP and Knot DNS in XDP mode at rising rates.
 
 if [[ $quick == yes ]]; then
     KXDPGUN_RATES=(400000 1200000)

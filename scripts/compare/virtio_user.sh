@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034,SC2154
-# Frames per second over virtio-user: a testpmd generator plays queries into a vhost port, for ever; the program under test
-# sends each frame back, or its answer. Both sides are testpmd's own counters.
+# Frames per second over virtio-user. A testpmd generator plays queries into a vhost port, for ever. The program under test
+# sends each frame back, or its answer. Both figures are testpmd's own counters.
 
 VIRTIO="net_virtio_user0,path=$lab/v.sock,queues=1,queue_size=1024"
 DPDK=(-n 2 --in-memory --huge-dir "$huge" --no-pci)

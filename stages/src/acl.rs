@@ -1,8 +1,8 @@
 //! Stage: who may ask, and what else is known of a client by its address.
 //!
-//! Of the access lists, of the views, of the prefixes that no limit holds for, and of those that policy zones have rules
-//! about, the longest prefix that matches decides; all are looked up in one go. A query that parse has already decided
-//! on comes by here too, so that a client who shall get nothing gets no error either.
+//! Four kinds of prefixes are looked up in one go. They are access lists, views, exemptions from limits, and clients
+//! that policy zones have rules about. Of each kind the longest prefix that matches decides. A query that parse has
+//! already decided on comes by here too, so that a client who shall get nothing gets no error either.
 
 use pmdns_config::{Access, Config};
 
@@ -25,7 +25,7 @@ pub struct Acl {
 }
 
 impl Acl {
-    /// The stage that keeps to the access lists and views of `config`, and notes who is exempt from its limits or
+    /// The stage that keeps to the access lists and views of `config`. It notes who is exempt from its limits or
     /// has `rules` of their own.
     pub fn new(config: &Config, rules: &Ruleset) -> Self {
         let scopes = config.scopes();

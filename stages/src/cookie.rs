@@ -1,5 +1,5 @@
-//! DNS cookies: what a client shows to be at the address it sends from (RFC 7873), made so that servers of
-//! other makes behind the same address know each other's (RFC 9018).
+//! DNS cookies, by which a client shows that it is at the address it sends from (RFC 7873). They are made
+//! so that servers of other makes behind the same address know each other's (RFC 9018).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -168,8 +168,8 @@ fn hash(keyed: &SipHasher24, cookie: &[u8; COOKIE_LEN], client: &[u8]) -> [u8; 8
 
 /// What time it is for people: seconds since 1970, modulo 2^32.
 ///
-/// The stages' clock counts from the start of the process and is a little fast or slow; whoever looks at the
-/// clock on the wall now and then keeps the calendar right. Clones show the same time.
+/// The stages' clock counts from the start of the process and is a little fast or slow. A thread that reads
+/// the system's clock now and then keeps the calendar right. Clones show the same time.
 #[derive(Clone, Debug, Default)]
 pub struct Calendar {
     /// Unix time when the stages' clock showed zero.

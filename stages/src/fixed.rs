@@ -2,6 +2,7 @@
 //! full (RFC 8482). They are made at start, as entries like those of the cache.
 
 use pmdns_config::Answers;
+use pmdns_config::narrow::{to_u8, to_u16};
 
 use crate::answer::{Answer, Fixed};
 use crate::cache::{Entry, Head, Key, Parts};
@@ -31,7 +32,7 @@ impl FixedAnswers {
     pub fn new(settings: &Answers) -> Self {
         let text = |text: &Option<String>| {
             let text = text.as_ref()?.as_bytes();
-            let data = [&[text.len() as u8], text].concat();
+            let data = [&[to_u8(text.len())], text].concat();
             Some(entry(CLASS_CH, rtype::TXT, 0, &data, Head::AUTHORITATIVE))
         };
         let any = || entry(CLASS_IN, rtype::HINFO, ANY_TTL, ANY_DATA, 0);
@@ -73,15 +74,15 @@ impl FixedAnswers {
     }
 }
 
-/// An answer of one record, whose owner is the name in the question, whatever that is.
+/// An answer of one record, whose owner is the name in the question.
 fn entry(class: u16, rtype: u16, ttl: u32, data: &[u8], flags: u8) -> Entry {
     const ROOT: &[u8] = &[0];
     let body = [
-        &[0xc0, HEADER_LEN as u8],
+        &[0xc0, to_u8(HEADER_LEN)],
         rtype.to_be_bytes().as_slice(),
         &class.to_be_bytes(),
         &ttl.to_be_bytes(),
-        &(data.len() as u16).to_be_bytes(),
+        &to_u16(data.len()).to_be_bytes(),
         data,
     ]
     .concat();
@@ -96,7 +97,7 @@ fn entry(class: u16, rtype: u16, ttl: u32, data: &[u8], flags: u8) -> Entry {
         flags,
         counts: [1, 0, 0],
         body: &body,
-        optional_at: body.len() as u16,
+        optional_at: to_u16(body.len()),
         ttls: &[],
     })
 }

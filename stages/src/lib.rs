@@ -4,30 +4,46 @@
 //! it. The loop over a batch, the order of hints and acts, and the counting are written once, in
 //! [`Stage::process`]. No stage knows its core, a ring, a thread, a socket or a clock.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss,
+        reason = "numbers of tests are small"
+    )
+)]
 
 pub mod acl;
 pub mod answer;
+pub mod arrival;
 pub mod cache;
 pub mod cookie;
+pub mod datagram;
 pub mod encode;
 pub mod fixed;
 pub mod lookup;
 mod lpm;
 pub mod miss;
 pub mod neighbor;
+pub mod next_hop;
 pub mod packet;
 pub mod parse;
 pub mod policy;
 pub mod ports;
+pub mod query_sources;
 pub mod ratelimit;
+pub mod reply;
 pub mod step;
 pub mod testing;
 pub mod vlan;
 pub mod wire;
 
 pub use answer::Answer;
+pub use arrival::Arrival;
 pub use packet::{Batch, MAX_BATCH, Packet, Tick};
 pub use pmdns_config::StageName;
+pub use reply::Reply;
 pub use step::{Exception, Exits, Reason, Run, Step};
 
 /// One kind of work, done on one packet at a time.

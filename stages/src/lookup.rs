@@ -1,7 +1,7 @@
 //! Stage: an answer from the cache.
 //!
-//! No rule is passed by: whatever is in the cache bears the generation of the ruleset that lets its question pass. If that
-//! is not ours, or a rule is about the client, the rules are asked here.
+//! No rule is passed by: each entry of the cache bears the generation of the ruleset that lets its question pass. If
+//! that is not ours, or a rule is about the client, the rules are asked here.
 //!
 //! A lookup waits for memory twice, for the bucket and for the entry. So the batch is walked three times:
 //! ask for every bucket, ask for every entry, then compare.

@@ -1,9 +1,10 @@
 //! A miss: a question for the slow path, and all that answering its client takes.
 //!
-//! It keeps the frame's bytes from the Ethernet header to the end of the question, and the answer's cookie and subnet, not
-//! the frame: however many misses wait, the frame pool does not notice. From it the slow path rebuilds the packet in a
-//! fresh frame and has it answered by the same encode that answers hits.
+//! It keeps the frame's bytes from the Ethernet header to the end of the question, and the answer's cookie and subnet.
+//! It does not keep the frame, so waiting misses take nothing from the frame pool. From it the slow path rebuilds the
+//! packet in a fresh frame and has it answered by the same encode that answers hits.
 
+use pmdns_config::narrow::to_u16;
 use pmdns_nics::FramePool;
 
 use crate::answer::Answer;
@@ -67,7 +68,7 @@ impl Miss {
             },
             question_sum: packet.question_sum,
             port: packet.frame.port(),
-            len: len as u16,
+            len: to_u16(len),
             bytes,
         }
     }

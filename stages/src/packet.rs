@@ -26,7 +26,8 @@ pub type Batch = ArrayVec<Packet, MAX_BATCH>;
 pub struct Packet {
     /// The bytes.
     pub frame: Frame,
-    /// Hash of the lower-cased qname, seeded per process; 0 before parse.
+    /// Hash of the lower-cased qname, seeded per process; 0 before parse. Of a packet for the slow path that is no query, an
+    /// [`Arrival`](crate::Arrival).
     pub key: u64,
     /// When it came.
     pub received: Tick,

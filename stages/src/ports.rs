@@ -1,19 +1,21 @@
-//! What the stages need to know of the ports: our own addresses, and what to leave to the hardware.
+//! What the stages need to know of the ports: our own addresses, whom we ask by them, and what to leave to the hardware.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use pmdns_nics::PortFacts;
 
-use crate::vlan::Vlans;
+use crate::query_sources::{Owner, QuerySources, SourceIndex};
+use crate::vlan::{Tags, Vlans};
 
 /// One port, as the stages see it.
 #[derive(Clone, Debug, Default)]
 pub struct Port {
     /// Our hardware address.
     pub mac: [u8; 6],
-    /// Our IPv4 addresses.
+    /// Our IPv4 addresses that queries come to.
     pub ipv4: Vec<[u8; 4]>,
-    /// Our IPv6 addresses.
+    /// Our IPv6 addresses that queries come to.
     pub ipv6: Vec<[u8; 16]>,
     /// The VLANs it is on.
     pub vlans: Vlans,
@@ -23,6 +25,18 @@ pub struct Port {
     pub checksum_offload: bool,
     /// Whether its frames may have an unfinished UDP checksum without saying so.
     pub partial_checksums: bool,
+    /// The addresses that upstreams are asked from.
+    pub sources: PortSources,
+    /// Hosts on the link that queries to upstreams go through, or that are upstreams.
+    pub next_hops: Vec<IpAddr>,
+}
+
+/// The query sources of one port.
+#[derive(Clone, Debug, Default)]
+pub struct PortSources {
+    table: Option<Arc<QuerySources>>,
+    ipv4: Vec<([u8; 4], SourceIndex)>,
+    ipv6: Vec<([u8; 16], SourceIndex)>,
 }
 
 impl Port {
@@ -50,18 +64,99 @@ impl Port {
         }
     }
 
-    /// Whether the IPv4 address is one of ours.
+    /// The same port, from which upstreams are asked: by the sources of `table` on the port of this `number`.
+    pub fn with_query_sources(self, table: Arc<QuerySources>, number: usize) -> Self {
+        Self { sources: PortSources::of(table, number), ..self }
+    }
+
+    /// The same port, whose queries go out by way of these hosts on its link.
+    pub fn with_next_hops(self, next_hops: Vec<IpAddr>) -> Self {
+        Self { next_hops, ..self }
+    }
+
+    /// Whether queries come to this IPv4 address of ours.
     #[inline]
     pub fn is_ours_v4(&self, address: [u8; 4]) -> bool {
         self.ipv4.contains(&address)
     }
 
-    /// Whether the IPv6 address is one of ours.
+    /// Whether queries come to this IPv6 address of ours.
     #[inline]
     pub fn is_ours_v6(&self, address: [u8; 16]) -> bool {
         self.ipv6.contains(&address)
     }
+
+    /// Whether the IPv4 address is one of ours, of either kind.
+    pub(crate) fn has_v4(&self, address: [u8; 4]) -> bool {
+        self.is_ours_v4(address) || self.sources.find_v4(address).is_some()
+    }
+
+    /// Whether the IPv6 address is one of ours, of either kind.
+    pub(crate) fn has_v6(&self, address: [u8; 16]) -> bool {
+        self.is_ours_v6(address) || self.sources.find_v6(address).is_some()
+    }
+
+    /// Whether neighbours that ask for this IPv4 address by `frame` are told that it is here.
+    pub(crate) fn answers_for_v4(&self, address: [u8; 4], frame: &[u8]) -> bool {
+        self.is_ours_v4(address)
+            || self.sources.find_v4(address).is_some() && self.asks_in_vlan_of(frame)
+    }
+
+    /// Whether neighbours that ask for this IPv6 address by `frame` are told that it is here.
+    pub(crate) fn answers_for_v6(&self, address: [u8; 16], frame: &[u8]) -> bool {
+        self.is_ours_v6(address)
+            || self.sources.find_v6(address).is_some() && self.asks_in_vlan_of(frame)
+    }
+
+    /// Whether a frame is in the VLAN that upstreams are asked in: the port's first. Hosts in the others are clients, and
+    /// none of them can pretend to be a next hop or an upstream.
+    pub(crate) fn asks_in_vlan_of(&self, frame: &[u8]) -> bool {
+        let vlan = Tags::read(frame).ok().and_then(|tags| self.vlans.find(tags));
+        vlan.is_some() && vlan.as_ref() == self.vlans.listed().first()
+    }
+}
+
+impl PortSources {
+    fn of(table: Arc<QuerySources>, number: usize) -> Self {
+        let (mut ipv4, mut ipv6) = (Vec::new(), Vec::new());
+        for (index, source) in table.indexes().zip(table.sources()) {
+            match source.address {
+                _ if source.port != number => {}
+                IpAddr::V4(address) => ipv4.push((address.octets(), index)),
+                IpAddr::V6(address) => ipv6.push((address.octets(), index)),
+            }
+        }
+        Self { table: Some(table), ipv4, ipv6 }
+    }
+
+    /// Which source of the port has this IPv4 address.
+    #[inline]
+    pub fn find_v4(&self, address: [u8; 4]) -> Option<SourceIndex> {
+        self.ipv4.iter().find(|source| source.0 == address).map(|source| source.1)
+    }
+
+    /// Which source of the port has this IPv6 address.
+    #[inline]
+    pub fn find_v6(&self, address: [u8; 16]) -> Option<SourceIndex> {
+        self.ipv6.iter().find(|source| source.0 == address).map(|source| source.1)
+    }
+
+    /// Which query waits on a UDP port of a source.
+    #[inline]
+    pub fn owner(&self, source: SourceIndex, udp_port: u16) -> Option<Owner> {
+        self.table.as_ref()?.owner(source, udp_port)
+    }
+
+    /// The port's IPv4 addresses of this kind.
+    pub fn ipv4(&self) -> impl ExactSizeIterator<Item = [u8; 4]> + '_ {
+        self.ipv4.iter().map(|source| source.0)
+    }
+
+    /// The port's IPv6 addresses of this kind.
+    pub fn ipv6(&self) -> impl ExactSizeIterator<Item = [u8; 16]> + '_ {
+        self.ipv6.iter().map(|source| source.0)
+    }
 }
 
 /// Every port, by the number its frames carry ([`Frame::port`](pmdns_nics::Frame::port)).
-pub type Ports = std::sync::Arc<[Port]>;
+pub type Ports = Arc<[Port]>;

@@ -1,6 +1,7 @@
 //! Where a packet goes next, and the table that counts it.
 
 use pmdns_config::StageName;
+use pmdns_config::narrow::to_u8;
 
 /// Where a packet goes next: on to a stage, out of the port, to the slow path, off the line, or nowhere. It is
 /// one number, its place in an [`Exits`] table, because every packet's is compared at every stage.
@@ -43,7 +44,7 @@ reasons! {
     Protocol = "protocol",
     /// Neither IP nor ARP: LLDP, spanning tree.
     Ethertype = "ethertype",
-    /// An ARP reply, which we never ask for.
+    /// An ARP reply of a host that is no next hop.
     Arp = "arp",
     /// ICMP other than an echo request: errors, mostly.
     Icmp = "icmp",
@@ -72,11 +73,11 @@ reasons! {
     Ipv6Fragment = "ipv6_fragment",
     /// An IPv6 extension header other than a fragment header.
     Ipv6Extension = "ipv6_extension",
-    /// The source is one that nobody may have (IP: multicast, loopback, unspecified, our own; MAC: a group).
+    /// The source address is not valid for a sender (IP: multicast, loopback, unspecified, our own; MAC: a group).
     SourceAddress = "source_address",
     /// The destination address is not one of ours.
     NotOurAddress = "not_our_address",
-    /// A query sent to another hardware address, or to a group of them (RFC 1122 section 3.3.6).
+    /// A query or a reply sent to another hardware address, or to a group of them (RFC 1122 section 3.3.6).
     NotOurMac = "not_our_mac",
     /// The UDP length does not fit the IP length, or the source port is zero.
     UdpHeader = "udp_header",
@@ -87,8 +88,15 @@ reasons! {
     UdpChecksum = "udp_checksum",
     /// The UDP payload is shorter than a DNS header.
     DnsHeader = "dns_header",
-    /// A DNS response, which nobody here asked for.
+    /// A DNS response to an address that queries come to. pmdns asks upstreams from other addresses.
     DnsResponse = "dns_response",
+    /// A datagram to a query source, at a UDP port where no query waits for a reply.
+    NoQuery = "no_query",
+    /// A later fragment of a reply to a query source. The first one has the query asked again over TCP.
+    ReplyFragment = "reply_fragment",
+    /// A packet to a query source that is neither a reply nor a sound ICMP error about a query, or is in another VLAN than
+    /// the port's first.
+    QuerySource = "query_source",
     /// ARP, neighbour discovery or echo that asks nothing of us, or is malformed.
     NeighborIgnored = "neighbor_ignored",
     /// A multicast listener query (MLD), which a report of its own answers a little later.
@@ -111,14 +119,16 @@ reasons! {
 
 impl Step {
     /// How many different steps there are, and so the length of an [`Exits`] table.
-    pub const COUNT: usize = StageName::COUNT + 2 + Exception::ALL.len() + Reason::ALL.len();
+    pub const COUNT: usize = StageName::COUNT + 3 + Exception::ALL.len() + Reason::ALL.len();
 
     /// Out of the port it came from.
-    pub const TRANSMIT: Self = Self(StageName::COUNT as u8);
+    pub const TRANSMIT: Self = Self(to_u8(StageName::COUNT));
     /// To the slow path, which asks upstream.
     pub const SLOW_PATH: Self = Self(Self::TRANSMIT.0 + 1);
-    const FIRST_EXCEPTION: u8 = Self::TRANSMIT.0 + 2;
-    const FIRST_REASON: u8 = Self::FIRST_EXCEPTION + Exception::ALL.len() as u8;
+    /// To the slow path, which has asked: the packet's key says what has come ([`Arrival`](crate::Arrival)).
+    pub const REPLY: Self = Self(Self::TRANSMIT.0 + 2);
+    const FIRST_EXCEPTION: u8 = Self::TRANSMIT.0 + 3;
+    const FIRST_REASON: u8 = Self::FIRST_EXCEPTION + to_u8(Exception::ALL.len());
 
     /// To the stage that writes what the packet is answered with.
     pub const ANSWER: Self = Self::at(StageName::Encode);
@@ -129,7 +139,7 @@ impl Step {
         while next < StageName::COUNT && StageName::ALL[next].is_aside() {
             next += 1;
         }
-        Self(next as u8)
+        Self(to_u8(next))
     }
 
     /// At a stage, or on to it, further down the line.
@@ -159,7 +169,7 @@ impl Step {
 
     /// Every step, by index.
     pub fn all() -> impl Iterator<Item = Self> {
-        (0..Self::COUNT).map(|index| Self(index as u8))
+        (0..Self::COUNT).map(|index| Self(to_u8(index)))
     }
 
     /// The stage it leads to, if any.
@@ -198,6 +208,7 @@ impl std::fmt::Display for Step {
         match *self {
             Self::TRANSMIT => f.write_str("transmit"),
             Self::SLOW_PATH => f.write_str("slow_path"),
+            Self::REPLY => f.write_str("reply"),
             step => match (step.stage(), step.as_exception(), step.reason()) {
                 (Some(stage), ..) => f.write_str(stage.name()),
                 (_, Some(what), _) => write!(f, "exception.{}", what.name()),

@@ -1,5 +1,6 @@
 //! Frames and packets for tests and benches: what a client would send, byte by byte.
 
+use pmdns_config::narrow::{to_u8, to_u16};
 use pmdns_nics::{Frame, FramePool, HeapPool};
 
 use crate::cache::{Entry, Head, Key, Lifetimes, Parts};
@@ -49,6 +50,8 @@ pub struct Query {
     pub destination: Vec<u8>,
     /// Source UDP port.
     pub source_port: u16,
+    /// Destination UDP port.
+    pub destination_port: u16,
     /// Bytes behind the IP packet.
     pub padding: usize,
 }
@@ -69,6 +72,7 @@ pub fn query(text: &str) -> Query {
         source: vec![10, 77, 0, 1],
         destination: OUR_IPV4.to_vec(),
         source_port: 40_000,
+        destination_port: 53,
         padding: 0,
     }
 }
@@ -77,7 +81,7 @@ pub fn query(text: &str) -> Query {
 pub fn name_of(text: &str) -> Vec<u8> {
     let mut name = Vec::new();
     for label in text.split('.').filter(|label| !label.is_empty()) {
-        name.push(label.len() as u8);
+        name.push(to_u8(label.len()));
         name.extend_from_slice(label.as_bytes());
     }
     name.push(0);
@@ -118,7 +122,7 @@ impl Query {
     /// The same query with one more option in its OPT record.
     pub fn option(mut self, code: u16, data: &[u8]) -> Self {
         self.options.extend_from_slice(&code.to_be_bytes());
-        self.options.extend_from_slice(&(data.len() as u16).to_be_bytes());
+        self.options.extend_from_slice(&to_u16(data.len()).to_be_bytes());
         self.options.extend_from_slice(data);
         self
     }
@@ -136,7 +140,7 @@ impl Query {
             put16(&mut message, dns::header::ARCOUNT, 1);
             let start = message.len();
             message.extend_from_slice(&edns::opt(size, dns::Rcode::NOERROR, dnssec_ok));
-            put16(&mut message, start + edns::OPT_DATA_LEN, self.options.len() as u16);
+            put16(&mut message, start + edns::OPT_DATA_LEN, to_u16(self.options.len()));
             message.extend_from_slice(&self.options);
         }
         message
@@ -156,7 +160,7 @@ impl Query {
         }
         let ipv6 = self.source.len() == 16;
         frame.extend_from_slice(&(if ipv6 { TYPE_IPV6 } else { TYPE_IPV4 }).to_be_bytes());
-        let udp_len = (UDP_LEN + payload.len()) as u16;
+        let udp_len = to_u16(UDP_LEN + payload.len());
         if ipv6 {
             let at = frame.len();
             frame.resize(at + IPV6_LEN, 0);
@@ -172,7 +176,7 @@ impl Query {
         }
         let mut datagram = vec![0; UDP_LEN];
         put16(&mut datagram, udp::SOURCE, self.source_port);
-        put16(&mut datagram, udp::DESTINATION, 53);
+        put16(&mut datagram, udp::DESTINATION, self.destination_port);
         put16(&mut datagram, udp::LEN, udp_len);
         datagram.extend_from_slice(payload);
         let addresses = [self.source.as_slice(), &self.destination].concat();
@@ -187,8 +191,8 @@ impl Query {
     fn ipv4_header(&self, udp_len: u16) -> Vec<u8> {
         let len = ip::IPV4_MIN_LEN + self.ipv4_options.len();
         let mut header = vec![0; ip::IPV4_MIN_LEN];
-        header[0] = 0x40 | (len / 4) as u8;
-        put16(&mut header, v4::TOTAL_LEN, len as u16 + udp_len);
+        header[0] = 0x40 | to_u8(len / 4);
+        put16(&mut header, v4::TOTAL_LEN, to_u16(len) + udp_len);
         header[v4::TTL] = 64;
         header[v4::PROTOCOL] = PROTOCOL_UDP;
         header[v4::SOURCE..v4::SOURCE + 4].copy_from_slice(&self.source);
@@ -217,11 +221,11 @@ pub fn reply(query: &Query, records: &[Record]) -> Vec<u8> {
     for section in 0..3 {
         let mut count = 0;
         for (_, rtype, ttl, data) in records.iter().filter(|record| record.0 == section) {
-            message.extend_from_slice(&[0xc0, HEADER_LEN as u8]);
+            message.extend_from_slice(&[0xc0, to_u8(HEADER_LEN)]);
             message.extend_from_slice(&rtype.to_be_bytes());
             message.extend_from_slice(&CLASS_IN.to_be_bytes());
             message.extend_from_slice(&ttl.to_be_bytes());
-            message.extend_from_slice(&(data.len() as u16).to_be_bytes());
+            message.extend_from_slice(&to_u16(data.len()).to_be_bytes());
             message.extend_from_slice(data);
             count += 1;
         }
@@ -260,15 +264,15 @@ fn as_they_are(message: &[u8], key: Key<'_>, hash: u64, now: u32, lifetimes: &Li
     for record in Records::new(message).expect("one question").flatten() {
         let ttl = record.ttl.min(lifetimes.max_ttl);
         put32(&mut body, record.ttl_at - start, ttl);
-        ttls.push((record.ttl_at - start) as u16);
+        ttls.push(to_u16(record.ttl_at - start));
         life = life.min(ttl);
         counts[record.section as usize] += 1;
-        ends[record.section as usize..].fill((record.end - start) as u16);
+        ends[record.section as usize..].fill(to_u16(record.end - start));
         has_soa |= record.rtype == dns::rtype::SOA;
         is_answered |= record.section == Section::Answer
             && (record.rtype == key.qtype || key.qtype == dns::rtype::ANY);
     }
-    let mut flags = if message[3] & flag::AD as u8 != 0 { Head::AUTHENTIC } else { 0 };
+    let mut flags = if message[3] & flag::AD.to_be_bytes()[1] != 0 { Head::AUTHENTIC } else { 0 };
     flags |= if is_answered { 0 } else { Head::NEGATIVE };
     let needs_authority = !is_answered || key.flags & Key::DO != 0;
     let mut optional_at = ends[usize::from(needs_authority)];

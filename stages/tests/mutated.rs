@@ -1,5 +1,11 @@
 //! 100,000 replies with random faults: what is passed on of them, hickory, dnspython and ldns can read.
 #![cfg(not(any(loom, miri)))]
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "numbers of tests are small"
+)]
 
 mod zone_text;
 

@@ -1,5 +1,11 @@
 //! Whether data is well-formed: what others say of it, and what is done here.
 #![cfg(not(loom))]
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "numbers of tests are small"
+)]
 
 use hickory_proto::op::Message;
 use pmdns_stages::cache::{Entry, Key, Lifetimes, Unusable};
@@ -34,8 +40,8 @@ fn bytes(hex: &str) -> Vec<u8> {
     digits.chunks(2).map(byte).collect()
 }
 
-/// What BIND, dnspython, ldns and hickory all read is passed on, and nothing that one of them refuses. ldns refuses a compressed
-/// name where there must be none; it is written out before it is passed on.
+/// Data that BIND, dnspython, ldns and hickory all read are passed on, and none that one of them refuses. A compressed
+/// name where there must be none is written out first, because ldns refuses it.
 #[test]
 fn difference_scrub_data_is_taken_if_all_others_can_read_it() {
     let mut wrong = Vec::new();

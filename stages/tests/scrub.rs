@@ -1,5 +1,11 @@
 //! What is kept of a reply: the records of the question's own chain.
 #![cfg(not(loom))]
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "numbers of tests are small"
+)]
 
 mod zone_text;
 

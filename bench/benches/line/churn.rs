@@ -1,8 +1,8 @@
 //! A full cache under random names: what throughput the names in use keep.
 //!
-//! One core answers queries for a hot set; misses go over a ring to the other core, which learns them again, and
-//! spends the rest of its time on random names: so many a second, or without pause. The cache is full all the
-//! time. Throughput is hits per cycle of the line; the ratio is to a cache that nobody writes to.
+//! One core answers queries for a hot set. Misses go over a ring to the other core, which inserts them again. In the
+//! rest of its time it inserts random names, at a given rate or without pause. The cache is full all the time.
+//! Throughput is hits per cycle of the line. The ratio is to a cache without writes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

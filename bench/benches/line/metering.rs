@@ -1,7 +1,7 @@
 //! What metering costs: a station beside the same stage without one.
 //!
-//! The meters cannot be turned off. So a stage that does nothing goes over batches at a station, which times and
-//! counts, and in a bare loop; the difference is the meter's. A hit passes five stations.
+//! The meters cannot be turned off. So a stage that does nothing runs over batches twice: at a station, which times and
+//! counts, and in a bare loop. The difference is the cost of the meter. A hit passes five stations.
 
 use std::hint::black_box;
 

@@ -115,8 +115,8 @@ fn counted(message: &[u8]) -> usize {
     counts.map(|at| usize::from(be16(message, at).unwrap_or(0))).iter().sum()
 }
 
-/// Checks that another library can read `answer`, and that it has only records of the question's own chain, as the message
-/// `upstream` has them, `elapsed` seconds later.
+/// Checks that another library can read `answer`, and that it has only records of the question's own chain of aliases.
+/// They have to be those of the message `upstream`, `elapsed` seconds later.
 pub fn own_records(upstream: &[u8], answer: &[u8], lifetimes: &Lifetimes, elapsed: u32) {
     let ours = Message::from_vec(answer).expect("others can read what is passed on");
     if ours.metadata.truncation {

@@ -1,5 +1,5 @@
-//! One question from client to upstream and back: a miss, the upstream's message made into an entry, the answer for this
-//! client, and the same answer from the cache.
+//! One question from client to upstream and back. A miss gets the upstream's message, which becomes an entry. The
+//! client gets the answer, and then the same answer from the cache.
 
 use pmdns_nics::Verified;
 use pmdns_stages::cache::{Entry, Lifetimes, Unusable};

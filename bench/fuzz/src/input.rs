@@ -44,8 +44,8 @@ impl<'d> Input<'d> {
         self.rest.is_empty()
     }
 
-    /// The query as some client would send it: three bytes say over which IP, in how many VLANs, with which flags and
-    /// EDNS, in which letter case.
+    /// The query of some client. Three bytes choose the IP version, the number of VLANs, the flags, EDNS and the letter
+    /// case.
     pub fn dress(&mut self, query: Query) -> Query {
         let (how, udp_size) = (self.byte(), self.number());
         let bit = |number: u8| how >> number & 1 == 1;

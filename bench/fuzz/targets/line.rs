@@ -1,7 +1,7 @@
 //! Fuzz target: any frame from the wire, through every stage.
 //!
-//! The first byte says what the rest is: a frame as it stands, a frame whose checksums the port has verified (so that
-//! nothing has to add up before other stages see it), or a DNS message from some client, described by three more bytes.
+//! The first byte chooses the kind of the rest. It is a frame, or a frame whose checksums the port has verified, so
+//! that wrong ones reach the other stages. Or it is a DNS message from some client, which three more bytes describe.
 #![no_main]
 
 use std::cell::RefCell;

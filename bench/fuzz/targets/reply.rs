@@ -1,7 +1,7 @@
 //! Fuzz target: any message of an upstream, made into a cache entry, encoded for some client, and read back.
 //!
-//! Five bytes say what the client is like, how long answers are kept, and how old this one is when it is asked for; the rest is the
-//! message. The client asks the message's own question.
+//! Five bytes choose the client's options, the lifetimes of answers, and the age of this one at the second query. The
+//! rest is the message. The client asks the message's own question.
 #![no_main]
 
 use std::cell::RefCell;

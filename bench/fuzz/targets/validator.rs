@@ -1,8 +1,8 @@
 //! Fuzz target: replies and keys that the validator judges, from whoever may tamper with them, of up to 65,535 bytes.
 //!
-//! The first byte says how the rest is read. An even one: as a message, whose own question was asked. An odd one: two bytes
-//! choose a question that the hierarchy of `pmdns-hierarchy` has an answer to, and changes to that answer or to what is
-//! fetched for it follow, a byte for each kind. No change has a signed zone's key, so what passes has to be true.
+//! The first byte says how the rest is read. If it is even, the rest is a message, whose own question was asked. If it
+//! is odd, two bytes choose a question that the hierarchy of `pmdns-hierarchy` can answer. Changes to that answer, or
+//! to records fetched for it, follow. No change has a signed zone's key, so an answer that passes has to be true.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

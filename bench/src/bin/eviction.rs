@@ -2,16 +2,17 @@
 //!
 //! `cargo run --release -p pmdns-bench --bin eviction [NAMES [REQUESTS]]`
 //!
-//! The trace is Zipf 0.9 over NAMES names at a thousand requests a second; through the middle third of it runs a
-//! scan: every fourth request is for a name that nobody asks for again. The cache has room for a tenth of the names.
-//! It is the product's own: index, log, writer, accounts. The bound is Belady's: it knows the future, loses what is
-//! needed last, and does not insert what is needed later still.
+//! The trace is Zipf 0.9 over NAMES names at a thousand requests a second. In its middle third there is a scan: every
+//! fourth request is for a name that is never asked again. The cache has room for a tenth of the names. It is the
+//! product's own, with index, log, writer and popularity counts. The bound is Belady's: it knows the future and evicts
+//! the entry that is needed last. An entry that is needed even later is not inserted.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use pmdns_bench::traffic::{Spread, entry_number};
 use pmdns_config::Eviction;
+use pmdns_config::narrow::to_u32;
 use pmdns_nics::hugepage::Arena;
 use pmdns_stages::cache::{Cache, Hit, Retention, Writer};
 use pmdns_stages::wire::name::Seed;
@@ -77,7 +78,7 @@ fn replay(trace: &[usize], room: usize, eviction: Eviction) -> (usize, f64) {
         let hash = entry.head().hash;
         if cache.find(hash).is_some() {
             hits += 1;
-            writer.credit(Hit { hash, weight: 1 }, (at / RATE) as u32);
+            writer.credit(Hit { hash, weight: 1 }, to_u32(at / RATE));
         } else {
             writer.insert(&entry);
         }

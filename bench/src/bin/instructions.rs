@@ -6,7 +6,9 @@
 use std::hint::black_box;
 
 use pmdns::ring::ring;
+use pmdns::slowpath::SlowPath;
 use pmdns_bench::floods::floods;
+use pmdns_bench::misses::Storm;
 use pmdns_bench::rules::Rules;
 use pmdns_bench::traffic::{Spread, entry_number, query_frames};
 use pmdns_bench::{Feed, Kit, RigFeed};
@@ -24,10 +26,16 @@ const LISTED: usize = 100_000;
 /// Batches of one run: enough to leave the first ones' oddities behind.
 const BATCHES: usize = 128;
 
+/// Misses of one run, and how many are under way at once.
+const MISSES: usize = 20_000;
+const IN_FLIGHT: usize = 200;
+/// Turns for a miss, at most.
+const MOST_TURNS: usize = 10;
+
 /// A case, and the work for it.
 type Case = (&'static str, fn());
 
-const CASES: [Case; 26] = [
+const CASES: [Case; 27] = [
     ("query_read", query_read),
     ("name_hash", name_hash),
     ("parse", || stage(|kit| kit.stages.parse.clone(), queries())),
@@ -54,6 +62,7 @@ const CASES: [Case; 26] = [
     ("insert_new", || insert(4 << 20)),
     ("insert_when_full", || insert(256 << 10)),
     ("ring_hop", ring_hop),
+    ("miss_port", miss_port),
 ];
 
 fn main() -> Result<(), String> {
@@ -220,4 +229,29 @@ fn ring_hop() {
         }
     });
     assert_eq!(batch.len(), BATCH);
+}
+
+/// Misses whose upstream is asked over the port: what they cost the slow path, not the worker or the far end.
+/// Its seed and its clock are those of a real start, so the count differs a little from run to run.
+fn miss_port() {
+    let mut storm = Storm::by_port(MISSES, IN_FLIGHT);
+    let parts = storm.rig.slow_path.remove(0);
+    let mut slow_path = SlowPath::new(parts).expect("the slow path can start");
+    for _ in 0..MISSES * MOST_TURNS {
+        if storm.is_over() {
+            break;
+        }
+        storm.turn();
+        // The first ones find tables and memory that have not been used.
+        let mut turn = || {
+            slow_path.turn();
+        };
+        if storm.answered < MISSES / 2 {
+            turn();
+        } else {
+            measured(turn);
+        }
+    }
+    assert!(storm.is_over(), "every miss is answered");
+    show(MISSES - MISSES / 2);
 }

@@ -1,5 +1,5 @@
-//! What block lists cost: `lists [NAMES]...` makes a list of so many names (100,000, 1,000,000 and 10,000,000),
-//! and says how long it takes to load, what it takes of memory, and what a query for another name costs.
+//! The cost of block lists. `lists [NAMES]...` makes a list of so many names (default 100,000, 1,000,000 and
+//! 10,000,000). It prints the time to load it, its memory, and the cost of a query for another name.
 
 use std::error::Error;
 use std::io::Write as _;

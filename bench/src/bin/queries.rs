@@ -1,5 +1,5 @@
-//! Writes what a bench asks and what it is answered from: `queries NAMES FOLDER` makes FOLDER/queries.pcap, one
-//! A query for each name in a shuffled order, and FOLDER/zone, the zone that has them.
+//! Writes the queries and the zone of a bench. `queries NAMES FOLDER` makes FOLDER/queries.pcap, with one A query for
+//! each name in a random order, and FOLDER/zone, the zone with these names.
 
 use std::error::Error;
 use std::fs::File;

@@ -1,6 +1,6 @@
-//! One query under way: `round_trips SERVER NAME SECONDS` asks the server on port 53 for the A records of NAME, waits for
-//! the answer, asks again, and prints the median nanoseconds from query to answer. A client of one thread: those with a
-//! thread that sends and one that receives measure how these two share a CPU.
+//! Measures round trips with one query under way. `round_trips SERVER NAME SECONDS` asks the server on port 53 for the
+//! A records of NAME, waits for the answer, and asks again. It prints the median nanoseconds from query to answer. The
+//! client has one thread: with a sender and a receiver thread, it would measure how these two share a CPU.
 
 use std::error::Error;
 use std::io::Write;

@@ -55,8 +55,8 @@ pub enum Limit {
     Maximum,
 }
 
-/// Searches for the highest rate at which `offer` passes: doubles from the start on until a rate fails
-/// (or halves, if the first one does), then bisects.
+/// Searches for the highest rate at which `offer` passes. It doubles the rate until one fails. If the first rate fails,
+/// it halves the rate instead. Then it bisects.
 pub fn search(bounds: Bounds, mut offer: impl FnMut(u64) -> Step) -> Ceiling {
     let mut steps = Vec::new();
     let mut attempt = |rate: u64| {

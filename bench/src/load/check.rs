@@ -1,9 +1,9 @@
 //! Checks every answer: id, question, rcode and records.
 //!
-//! The id (with port and client) has already found the query. Here the question's bytes are compared with
-//! the query's, and flags, rcode, counts and records with the image of an answer that was checked in full: byte
-//! for byte, TTLs apart. What differs from the image, and the first answer of each template, is checked in full: parsed
-//! by the `domain` crate and compared, as a set of records, with what the zone says. Nothing is sampled.
+//! The id (with port and client) has already found the query. Here the question's bytes are compared with the query's.
+//! Flags, rcode, counts and records are compared with the image of an answer that was checked in full: byte for byte,
+//! except TTLs. The first answer of each template, and answers that differ from the image, are checked in full. The
+//! `domain` crate parses them, and the set of records is compared with the zone. Every answer is checked.
 
 use domain::base::iana::{Rcode, Rtype};
 use domain::base::name::{ParsedName, ToName as _};
@@ -220,7 +220,7 @@ impl Checker {
 
 /// A malformed query may be answered with an error under its own opcode, if at all.
 fn judge_answer_to_malformed(template: &Template, flags: u16, message: &[u8]) -> AnswerClass {
-    let rcode = Rcode::masked_from_int(flags as u8);
+    let rcode = Rcode::masked_from_int(flags.to_be_bytes()[1]);
     let has_answer = be16(message, header::ANCOUNT) != Some(0);
     if flags & flag::QR == 0 || template.damage.forbids_answer() {
         return AnswerClass::WrongHeader;

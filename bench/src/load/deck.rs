@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use pmdns_config::narrow::{floor_u64, to_usize};
 use rand::distr::{Distribution as _, weighted::WeightedIndex};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
@@ -69,7 +70,7 @@ impl Deck {
                 return random.random_range(pools[kind].clone());
             }
             let rank = match &zipf {
-                Some(zipf) => zipf.sample(&mut random) as usize - 1,
+                Some(zipf) => to_usize(floor_u64(zipf.sample(&mut random))) - 1,
                 None => random.random_range(0..by_rank.len()),
             };
             by_rank[rank.min(by_rank.len() - 1)]

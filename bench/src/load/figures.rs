@@ -78,6 +78,40 @@ pub struct PortCounters {
     pub tx_errors: u64,
 }
 
+/// What upstreams did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct UpstreamCounts {
+    /// Queries that came.
+    pub queries: u64,
+    /// Answers that left.
+    pub answers: u64,
+    /// Queries left without an answer on purpose.
+    pub left_out: u64,
+    /// Queries left without an answer because too many answers were held.
+    pub overflowed: u64,
+    /// Answers that the port did not take.
+    pub refused: u64,
+    /// Queries with a wrong checksum: the server sent them so, or the link damaged them.
+    pub damaged: u64,
+    /// Datagrams to an upstream that are no proper queries.
+    pub strange: u64,
+}
+
+impl UpstreamCounts {
+    /// What was counted after `before`.
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            queries: self.queries - before.queries,
+            answers: self.answers - before.answers,
+            left_out: self.left_out - before.left_out,
+            overflowed: self.overflowed - before.overflowed,
+            refused: self.refused - before.refused,
+            damaged: self.damaged - before.damaged,
+            strange: self.strange - before.strange,
+        }
+    }
+}
+
 impl PortCounters {
     /// What was counted between two readings.
     pub fn between(before: PortStats, after: PortStats) -> Self {

@@ -1,8 +1,9 @@
 //! Queries under way: a table of fixed size in which an answer finds its query without searching.
 //!
-//! Every query has a number. Its low bits choose the slot; 31 of its bits travel as query id and source
-//! port, so an answer says which slot it belongs to, and an answer to a query that held the slot before is known
-//! for what it is.
+//! Every query has a number. Its low bits choose the slot. 31 of its bits are sent as query id and source port. So an
+//! answer tells its slot, and an answer to an earlier query in the same slot is recognized.
+
+use pmdns_config::narrow::to_u32;
 
 /// The lowest source port.
 const FIRST_PORT: u16 = 0x8000;
@@ -44,13 +45,13 @@ impl Tag {
 pub fn port_of(number: u32) -> u16 {
     let low = number & ((1 << PORT_BITS) - 1);
     let round = (number & TAG_MASK) >> (PORT_BITS + ID_BITS);
-    FIRST_PORT | (round << PORT_BITS | low) as u16
+    FIRST_PORT | ((round << PORT_BITS | low) & 0xffff) as u16
 }
 
 /// The query id of query `number`.
 #[inline]
 pub fn id_of(number: u32) -> u16 {
-    (number >> PORT_BITS) as u16
+    ((number >> PORT_BITS) & 0xffff) as u16
 }
 
 /// A query under way.
@@ -83,7 +84,7 @@ impl InFlight {
     pub fn new(slots: usize) -> Self {
         let slots = slots.clamp(MIN_SLOTS, MAX_SLOTS).next_power_of_two();
         let free = Flight { intended: 0, number: 0, template: FREE };
-        Self { slots: vec![free; slots].into(), mask: slots as u32 - 1, next: 0, count: 0 }
+        Self { slots: vec![free; slots].into(), mask: to_u32(slots - 1), next: 0, count: 0 }
     }
 
     /// Queries under way.
@@ -92,8 +93,8 @@ impl InFlight {
         self.count
     }
 
-    /// Notes a query, and gives its number, and the query that was given up for it: one intended before
-    /// `deadline`, or the last of many that stood in the way.
+    /// Notes a query. Returns its number, and the query that was given up for it, if any. That one was intended before
+    /// `deadline`, or was the last of many in the way.
     #[inline]
     pub fn insert(&mut self, intended: u64, template: u32, deadline: u64) -> (u32, Option<Flight>) {
         for _ in 1..MAX_PROBES {

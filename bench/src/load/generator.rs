@@ -1,7 +1,7 @@
 //! The generator: one thread that sends what is due and checks what comes, turn by turn.
 //!
-//! It never waits: a server that stops answering does not stop the offer, and each latency counts from
-//! when its query was due (no coordinated omission).
+//! It never waits. If a server stops answering, the offered load continues. Each latency counts from the time when its
+//! query was due (no coordinated omission).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,16 +9,20 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use pmdns::clock::Clock;
+use pmdns_config::narrow::to_usize;
 use pmdns_nics::{Burst, Frame, FramePool, MAX_BURST, RxQueue, TxQueue, release};
 
 use super::arp::{self, Arp, Host};
 use super::check::{AnswerClass, Checker};
 use super::deck::Deck;
+use super::figures::UpstreamCounts;
 use super::flight::{Flight, InFlight, Tag};
 use super::mix::Kind;
 use super::pace::Pacer;
 use super::path::{Path, has_right_checksums};
+use super::send::send_frame;
 use super::tally::Tally;
+use super::upstreams::{Fate, Upstreams};
 
 /// Due queries that are still sent when the generator has fallen behind: half of a common ring. Those
 /// before them are withheld, or the generator's own hiccup would overflow the server's ring.
@@ -64,6 +68,8 @@ pub struct Parts {
     pub timeout: Duration,
     /// Which checksums are checked.
     pub checksums: Checksums,
+    /// The server's upstreams, if they are played here.
+    pub upstreams: Option<Upstreams>,
     /// Set when the run shall end early.
     pub stop: Arc<AtomicBool>,
 }
@@ -81,7 +87,7 @@ impl Generator {
     pub fn new(parts: Parts) -> Self {
         let flying = InFlight::new(parts.slots);
         let timeout = parts.clock.ticks_of(parts.timeout).max(1);
-        Self { parts, flying, timeout, spare: Vec::with_capacity(SPARE_FRAMES + MAX_BURST) }
+        Self { parts, flying, timeout, spare: Vec::with_capacity(SPARE_FRAMES + 2 * MAX_BURST) }
     }
 
     /// The checker.
@@ -94,6 +100,11 @@ impl Generator {
         self.parts.clock
     }
 
+    /// What the upstreams that are played here did so far.
+    pub fn upstream_counts(&self) -> Option<UpstreamCounts> {
+        self.parts.upstreams.as_ref().map(Upstreams::counts)
+    }
+
     /// Whether the run shall end early.
     #[inline]
     pub fn is_stopped(&self) -> bool {
@@ -102,7 +113,7 @@ impl Generator {
 
     /// Offers `rate` queries per second for `duration`, and waits for the last answers.
     pub fn offer(&mut self, rate: u64, duration: Duration, slice: Duration) -> Tally {
-        let clock = self.parts.clock;
+        let (clock, before) = (self.parts.clock, self.upstream_counts());
         let (ticks, second) = (clock.ticks_of(duration), clock.ticks_per_second());
         let start = clock.now();
         let mut pacer = Pacer::new(rate, second, start, ticks);
@@ -117,7 +128,7 @@ impl Generator {
                 due = CATCH_UP;
             }
             if due > 0 {
-                let count = due.min(MAX_BURST as u64) as usize;
+                let count = to_usize(due.min(MAX_BURST as u64));
                 let sent = self.send(count, now, &mut tally, |deck| (pacer.take(), deck.draw()));
                 let missing = (count - sent) as u64;
                 tally.withheld += missing;
@@ -126,6 +137,7 @@ impl Generator {
         }
         tally.end = clock.now();
         self.drain(&mut tally);
+        tally.upstream = before.zip(self.upstream_counts()).map(|(before, now)| now.since(before));
         tally
     }
 
@@ -231,24 +243,10 @@ impl Generator {
         let received = self.parts.rx.receive(&mut burst, MAX_BURST);
         let now = self.parts.clock.now();
         tally.turn(now, self.flying.count());
-        if received == 0 {
-            return (now, 0);
+        if received > 0 {
+            self.sort(&mut burst, now, tally);
         }
-        burst.iter().for_each(Frame::prefetch);
-        let mut tags = [Tag::NONE; MAX_BURST];
-        for (frame, tag) in burst.iter().zip(&mut tags) {
-            *tag = self.parts.path.tag(frame.bytes());
-            self.flying.prefetch(*tag);
-        }
-        for tag in &tags[..received] {
-            if let Some(template) = self.flying.peek(*tag) {
-                self.parts.checker.templates.prefetch(template);
-            }
-        }
-        for (index, (frame, tag)) in burst.iter().zip(&tags).enumerate() {
-            self.judge(frame, *tag, now, index == 0, tally);
-        }
-        self.spare.extend(burst.drain(..));
+        self.send_upstream_answers(now);
         while self.spare.len() > SPARE_FRAMES {
             let rest = self.spare.len() - MAX_BURST;
             burst.extend(self.spare.drain(rest..));
@@ -257,8 +255,58 @@ impl Generator {
         (now, received)
     }
 
+    /// Checks the answers of a burst, and lets the upstreams have the queries.
     #[inline]
-    fn judge(&mut self, frame: &Frame, tag: Tag, now: u64, is_first: bool, tally: &mut Tally) {
+    fn sort(&mut self, burst: &mut Burst, now: u64, tally: &mut Tally) {
+        burst.iter().for_each(Frame::prefetch);
+        let mut tags = [Tag::NONE; MAX_BURST];
+        for (frame, tag) in burst.iter().zip(&mut tags) {
+            *tag = self.parts.path.tag(frame.bytes());
+            self.flying.prefetch(*tag);
+        }
+        for tag in &tags[..burst.len()] {
+            if let Some(template) = self.flying.peek(*tag) {
+                self.parts.checker.templates.prefetch(template);
+            }
+        }
+        for (index, (mut frame, tag)) in burst.drain(..).zip(tags).enumerate() {
+            let sums = match self.parts.checksums {
+                Checksums::All => true,
+                Checksums::First => index == 0,
+                Checksums::None => false,
+            };
+            if tag == Tag::NONE
+                && let Some(upstreams) = &mut self.parts.upstreams
+            {
+                match upstreams.take(&mut frame, sums) {
+                    Fate::NotOurs => {}
+                    Fate::Answer => {
+                        self.spare.extend(upstreams.hold(frame, now));
+                        continue;
+                    }
+                    Fate::Spare => {
+                        self.spare.push(frame);
+                        continue;
+                    }
+                }
+            }
+            self.judge(&frame, tag, now, sums, tally);
+            self.spare.push(frame);
+        }
+    }
+
+    /// Sends the answers of the upstreams that are due.
+    #[inline]
+    fn send_upstream_answers(&mut self, now: u64) {
+        if let Some(upstreams) = &mut self.parts.upstreams {
+            let mut answers = Burst::new();
+            upstreams.send_due(now, self.parts.tx.as_mut(), &mut answers);
+            self.spare.extend(answers.drain(..));
+        }
+    }
+
+    #[inline]
+    fn judge(&mut self, frame: &Frame, tag: Tag, now: u64, sums: bool, tally: &mut Tally) {
         if tag == Tag::NONE {
             self.meet_stranger(frame.bytes(), tally);
             return;
@@ -267,8 +315,7 @@ impl Generator {
             tally.unexpected += 1;
             return;
         };
-        let Parts { path, checker, checksums, .. } = &mut self.parts;
-        let sums = *checksums == Checksums::All || (is_first && *checksums == Checksums::First);
+        let Parts { path, checker, .. } = &mut self.parts;
         let verdict = match path.message(frame.bytes(), number) {
             None => AnswerClass::WrongAddress,
             Some(_) if sums && !has_right_checksums(frame.bytes()) => AnswerClass::WrongChecksum,
@@ -278,28 +325,22 @@ impl Generator {
         tally.answered(kind, verdict, now.saturating_sub(intended), now);
     }
 
-    /// A frame that answers no query: whoever asks where a client is gets an answer.
+    /// A frame that answers no query: whoever asks where a client or an upstream is gets an answer.
     #[cold]
     fn meet_stranger(&mut self, bytes: &[u8], tally: &mut Tally) {
         tally.strays += 1;
-        let Parts { path, pool, tx, .. } = &mut self.parts;
+        let Parts { path, pool, tx, upstreams, .. } = &mut self.parts;
+        if let Some(upstreams) = upstreams
+            && upstreams.tell_where(bytes, pool, tx.as_mut())
+        {
+            return;
+        }
         if let Some(Arp::Request(asker, wanted)) = Arp::read(bytes)
             && path.is_client(wanted)
         {
             let ours = Host { mac: path.ends().client_mac, address: wanted };
-            send_arp(pool, tx.as_mut(), &arp::reply(ours, asker));
+            send_frame(pool, tx.as_mut(), &arp::reply(ours, asker));
         }
-    }
-}
-
-/// Sends one ARP frame if there is a frame and room for it; whoever asked will ask again.
-pub fn send_arp(pool: &FramePool, tx: &mut dyn TxQueue, bytes: &[u8]) {
-    if let Some(mut frame) = pool.take()
-        && frame.resize(bytes.len()).is_ok()
-    {
-        frame.bytes_mut().copy_from_slice(bytes);
-        let mut burst: Burst = std::iter::once(frame).collect();
-        tx.transmit(&mut burst);
     }
 }
 

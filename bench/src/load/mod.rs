@@ -2,7 +2,8 @@
 //!
 //! [`generator`] is the loop. What it sends: [`questions`] make [`templates`], a [`deck`] orders them, [`pace`]
 //! says when. What comes back: [`flight`] finds the query, [`check`] judges the answer, [`tally`] counts,
-//! [`report`] makes figures and says whether they can be believed. [`phases`] are the programs.
+//! [`report`] makes figures and says whether they can be believed. [`phases`] are the programs. [`upstreams`] plays the
+//! server's upstreams in the same loop.
 
 pub mod arp;
 pub mod ceiling;
@@ -25,9 +26,11 @@ pub mod program;
 pub mod questions;
 pub mod reflector;
 pub mod report;
+pub mod send;
 pub mod table;
 pub mod tally;
 pub mod templates;
+pub mod upstreams;
 pub mod zone;
 
 #[cfg(test)]

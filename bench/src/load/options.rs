@@ -1,6 +1,6 @@
 //! The command line of `pmdns-load`.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -10,6 +10,7 @@ use super::generator::Checksums;
 use super::mix::Mix;
 use super::pace::MAX_RATE;
 use super::path::MAX_CLIENTS;
+use super::upstreams::{MAX_HELD, MIN_HELD};
 
 /// A load generator for DNS servers, over any DPDK port: open loop, every answer checked.
 #[derive(Parser)]
@@ -88,6 +89,9 @@ pub struct Job {
     /// Who asks what.
     #[command(flatten)]
     pub load: Load,
+    /// Who answers the server's own queries.
+    #[command(flatten)]
+    pub upstreams: Upstreams,
     /// Where results go.
     #[command(flatten)]
     pub output: Output,
@@ -179,6 +183,24 @@ pub struct Load {
     pub reflector: bool,
 }
 
+/// The server's upstreams, played by the generator.
+#[derive(Args, Clone, Debug)]
+pub struct Upstreams {
+    /// Play an upstream at this address, `ADDRESS` or `ADDRESS:PORT`, over the same port; repeat it for several. Answers
+    /// come from the zone that answers are checked against.
+    #[arg(long = "upstream", value_name = "ADDRESS[:PORT]", value_parser = upstream)]
+    pub addresses: Vec<SocketAddr>,
+    /// How long each upstream's answer is held, in microseconds.
+    #[arg(long, default_value_t = 0, requires = "addresses", value_parser = clap::value_parser!(u64).range(0..=MAX_DELAY_US))]
+    pub upstream_delay_us: u64,
+    /// The share of the server's queries that get no answer.
+    #[arg(long, default_value_t = 0.0, requires = "addresses", value_parser = part)]
+    pub upstream_loss: f64,
+    /// Answers of upstreams that can be held at once; what is more is left out and counted.
+    #[arg(long, default_value_t = 8192, requires = "addresses", value_parser = held)]
+    pub upstream_held: u32,
+}
+
 /// How to search for the ceiling.
 #[derive(Args, Clone, Debug)]
 pub struct Search {
@@ -219,11 +241,30 @@ pub struct Output {
     pub slice_ms: u64,
 }
 
+/// The longest time that an upstream's answer is held: a second.
+const MAX_DELAY_US: u64 = 1_000_000;
+/// The port that upstreams are asked at.
+const DNS_PORT: u16 = 53;
 /// The longest phase: an hour.
 const MAX_SECONDS: f64 = 3600.0;
 
 fn seconds(text: &str) -> Result<f64, String> {
     number(text, 0.01, MAX_SECONDS)
+}
+
+fn held(text: &str) -> Result<u32, String> {
+    let lawful = text.parse().ok().filter(|held| (MIN_HELD..=MAX_HELD).contains(held));
+    lawful.ok_or_else(|| format!("write a whole number from {MIN_HELD} to {MAX_HELD}"))
+}
+
+fn part(text: &str) -> Result<f64, String> {
+    number(text, 0.0, 1.0)
+}
+
+fn upstream(text: &str) -> Result<SocketAddr, String> {
+    let whole =
+        text.parse().or_else(|_| text.parse().map(|ip: IpAddr| SocketAddr::new(ip, DNS_PORT)));
+    whole.map_err(|_| "write an address, or address:port; [address]:port for IPv6".to_owned())
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -270,6 +311,21 @@ mod tests {
     }
 
     #[test]
+    fn upstreams_are_read() {
+        let line = "pmdns-load run --rate 5 --device net_null0 --upstream 10.77.0.9 --upstream [fd77::9]:5300 \
+                    --upstream-delay-us 500 --upstream-loss 0.01 --upstream-held 100";
+        let arguments = Arguments::try_parse_from(line.split_ascii_whitespace()).unwrap();
+        let Command::Run { job, .. } = arguments.command else { panic!("not run") };
+        let Upstreams { addresses, upstream_delay_us, upstream_loss, upstream_held } =
+            job.upstreams;
+        assert_eq!(
+            addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["10.77.0.9:53", "[fd77::9]:5300"]
+        );
+        assert_eq!((upstream_delay_us, upstream_loss, upstream_held), (500, 0.01, 100));
+    }
+
+    #[test]
     fn bad_values_are_refused() {
         for bad in [
             "--rate 0",
@@ -279,6 +335,10 @@ mod tests {
             "--rate 9 --server-mac 1:2",
             "--rate 9 --names 5 --queries x",
             "--rate 9 --clients 0",
+            "--rate 9 --upstream-loss 0.1",
+            "--rate 9 --upstream 10.77.0 --upstream-loss 0.1",
+            "--rate 9 --upstream 10.77.0.9 --upstream-loss 1.1",
+            "--rate 9 --upstream 10.77.0.9 --upstream-held 9",
         ] {
             let line = format!("pmdns-load run --device net_null0 {bad}");
             assert!(Arguments::try_parse_from(line.split(' ')).is_err(), "{bad}");

@@ -4,6 +4,7 @@
 
 use std::net::Ipv4Addr;
 
+use pmdns_config::narrow::to_u16;
 use pmdns_nics::{Frame, TooLong};
 use pmdns_stages::wire::checksum::Sum;
 use pmdns_stages::wire::ip::{
@@ -112,15 +113,14 @@ impl Path {
             Some(sum) => Sum::default().add16(sum).add16(id),
             None => Sum::default().add_bytes(message),
         };
-        let (total_len, udp_len) = (bytes.len() - L3, bytes.len() - L4);
-        put16(bytes, L3 + v4::TOTAL_LEN, total_len as u16);
+        let (total_len, udp_len) = (to_u16(bytes.len() - L3), to_u16(bytes.len() - L4));
+        put16(bytes, L3 + v4::TOTAL_LEN, total_len);
         bytes[L3 + v4::SOURCE..L3 + v4::DESTINATION].copy_from_slice(&client.to_be_bytes());
         put16(bytes, L4 + udp::SOURCE, port);
-        put16(bytes, L4 + udp::LEN, udp_len as u16);
-        let (high, low) = ((client >> 16) as u16, client as u16);
-        let ip_sum = self.ip_sum.add16(total_len as u16).add16(high).add16(low);
+        put16(bytes, L4 + udp::LEN, udp_len);
+        let (high, low) = ((client >> 16) as u16, (client & 0xffff) as u16);
+        let ip_sum = self.ip_sum.add16(total_len).add16(high).add16(low);
         put16(bytes, L3 + v4::CHECKSUM, ip_sum.checksum());
-        let udp_len = udp_len as u16;
         let sum = self.udp_sum.add16(udp_len).add16(udp_len).add16(high).add16(low).add16(port);
         // RFC 768: a sum of zero is sent as all ones, for zero means no checksum.
         let checksum = match sum.add16(payload_sum.folded()).checksum() {
@@ -171,7 +171,7 @@ pub fn has_right_checksums(bytes: &[u8]) -> bool {
     let (Some(ip), Some(datagram)) = (bytes.get(L3..L4), bytes.get(L4..L3 + total_len)) else {
         return false;
     };
-    let len = datagram.len() as u16;
+    let len = to_u16(datagram.len());
     let pseudo = pseudo_header(&ip[v4::SOURCE..], PROTOCOL_UDP, len);
     let has_sum = be16(datagram, udp::CHECKSUM) != Some(0);
     Sum::default().add_bytes(ip).is_right() && (!has_sum || pseudo.add_bytes(datagram).is_right())

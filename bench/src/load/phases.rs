@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use pmdns::clock::Clock;
+use pmdns_config::narrow::floor_u64;
 use pmdns_nics::Nic;
 
 use super::ceiling::{self, Bounds, Ceiling, MIN_RATE};
@@ -133,7 +134,7 @@ impl Session<'_> {
     pub fn phases(&mut self, search: &Search, seconds: f64, sustained: f64, overload: f64) {
         let ceiling = self.ceiling(search).rate as f64;
         for (name, share) in [("sustained", sustained), ("overload", overload)] {
-            let rate = (ceiling * share) as u64;
+            let rate = floor_u64(ceiling * share);
             if rate > 0 && !self.generator.is_stopped() {
                 self.phase(name, rate, seconds, true);
             }

@@ -9,8 +9,9 @@ use pmdns_nics::dpdk::{self, DpdkNic, Eal, Mempool};
 use pmdns_nics::{Burst, FramePool, MAX_BURST, Nic as _, PortPlan, Queues, release};
 
 use super::arp::{self, Arp, Host};
-use super::generator::send_arp;
 use super::options::Link;
+use super::send::send_frame;
+use super::upstreams::Upstreams;
 
 /// Frames of the pool, besides what the queues hold.
 const FRAMES: u32 = 8191;
@@ -66,24 +67,19 @@ pub enum LinkError {
 }
 
 impl Port {
-    /// Starts DPDK and the port.
-    pub fn open(link: &Link) -> Result<Self, LinkError> {
+    /// Starts DPDK and the port, with so many frames beyond those that every run needs.
+    pub fn open(link: &Link, more_frames: u32) -> Result<Self, LinkError> {
         if let Some(id) = link.core
             && !core_affinity::set_for_current(CoreId { id })
         {
             return Err(LinkError::Core(id));
         }
         let settings = pmdns_config::Port {
-            name: "load".into(),
-            device: link.device.clone(),
-            addresses: Vec::new(),
-            vlans: vec![pmdns_config::Vlan::Untagged],
-            dns_port: 53,
             rx_descriptors: link.descriptors,
             tx_descriptors: link.descriptors,
             checksum_offload: false,
-            promiscuous: false,
             link_wait_ms: 0,
+            ..pmdns_config::Port::new("load", &link.device)
         };
         let mut args: Vec<String> = link.eal.split_whitespace().map(str::to_owned).collect();
         if !link.eal.contains("--log-level") {
@@ -93,7 +89,7 @@ impl Port {
         let ports = [settings];
         let eal = Eal::init("pmdns-load", &dpdk::arguments(&arguments, &ports))?;
         let closed = eal.open(&ports[0], 0)?;
-        let frames = FRAMES + 2 * u32::from(link.descriptors);
+        let frames = FRAMES + 2 * u32::from(link.descriptors) + more_frames;
         let pool = Mempool::new("frames", frames, closed.facts().numa_node)?;
         let (nic, queues) = closed.start(&PortPlan { rx_queues: 1, tx_queues: 1 }, &pool)?;
         Ok(Self { eal, nic, queues, pool: FramePool::Dpdk(pool) })
@@ -119,23 +115,28 @@ impl Port {
         Ok(())
     }
 
-    /// Asks where the server is until it says so.
+    /// Asks where the server is until it says so. Meanwhile the server is told where its upstreams are.
     pub fn resolve(
         &mut self,
         client: Ipv4Addr,
         server: Ipv4Addr,
         patience: Duration,
+        upstreams: Option<&Upstreams>,
         stop: &AtomicBool,
     ) -> Result<[u8; 6], LinkError> {
         let request = arp::request(Host { mac: self.nic.facts().mac, address: client }, server);
         let start = Instant::now();
         let mut burst = Burst::new();
         while start.elapsed() < patience && !stop.load(Ordering::Relaxed) {
-            send_arp(&self.pool, self.queues.tx[0].as_mut(), &request);
+            send_frame(&self.pool, self.queues.tx[0].as_mut(), &request);
             let asked = Instant::now();
             while asked.elapsed() < REPEAT {
                 self.queues.rx[0].receive(&mut burst, MAX_BURST);
                 for frame in &burst {
+                    if let Some(upstreams) = upstreams {
+                        let tx = self.queues.tx[0].as_mut();
+                        upstreams.tell_where(frame.bytes(), &self.pool, tx);
+                    }
                     match Arp::read(frame.bytes()) {
                         Some(Arp::Reply(host)) if host.address == server => return Ok(host.mac),
                         _ => {}

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use pmdns::clock::Clock;
+use pmdns_config::narrow::{low_u16, low_u64, to_usize};
 use pmdns_nics::Nic as _;
 
 use super::arp::Host;
@@ -15,7 +16,7 @@ use super::check::{Authority, Checker};
 use super::deck::{Deck, Popularity};
 use super::generator::{Generator, Parts};
 use super::mix::Kind;
-use super::options::{Arguments, Command, Job, Link, Load};
+use super::options::{self, Arguments, Command, Job, Link, Load};
 use super::path::{Ends, Path};
 use super::phases::{Session, empty_report};
 use super::port::{LinkError, Port};
@@ -23,6 +24,7 @@ use super::questions::{self, Prepared, QuestionError};
 use super::report::{LoadReport, Settings};
 use super::table;
 use super::templates::Edns;
+use super::upstreams::{MAX_UPSTREAMS, Role, Upstreams};
 use super::zone::{Zone, ZoneError};
 
 /// What went wrong, and so what the process exits with.
@@ -46,6 +48,12 @@ pub enum LoadError {
     /// What is right.
     #[error(transparent)]
     Zone(#[from] ZoneError),
+    /// Upstreams without answers.
+    #[error("--upstream answers from a zone: give --names, or --zone beside --queries")]
+    NothingToAnswer,
+    /// Too many upstreams.
+    #[error("at most {MAX_UPSTREAMS} upstreams are played; leave out some --upstream")]
+    TooManyUpstreams,
     /// The port or the server.
     #[error(transparent)]
     Link(#[from] LinkError),
@@ -78,6 +86,7 @@ impl LoadError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Read(..) | Self::Questions(_) | Self::Zone(_) => 2,
+            Self::NothingToAnswer | Self::TooManyUpstreams => 2,
             Self::Link(LinkError::Core(_) | LinkError::Eal(_) | LinkError::Port(_)) => 2,
             _ => 1,
         }
@@ -114,7 +123,7 @@ pub fn execute(arguments: Arguments) -> Result<RunOutcome, LoadError> {
 }
 
 fn reflect(address: std::net::Ipv4Addr, link: &Link, stop: &AtomicBool) -> Result<(), LoadError> {
-    let mut port = Port::open(link)?;
+    let mut port = Port::open(link, 0)?;
     let ours = Host { mac: port.nic.facts().mac, address };
     writeln!(io::stderr(), "pmdns-load: reflecting at {address}")?;
     let reflected = super::reflector::reflect(&mut port.queues, &port.pool, ours, stop);
@@ -130,29 +139,35 @@ fn reflect(address: std::net::Ipv4Addr, link: &Link, stop: &AtomicBool) -> Resul
 
 /// Prepares everything, runs `program`, and reports.
 fn generate(
-    Job { link, load, output }: &Job,
+    Job { link, load, upstreams, output }: &Job,
     stop: &Arc<AtomicBool>,
     program: impl FnOnce(&mut Session<'_>),
 ) -> Result<RunOutcome, LoadError> {
     // All that can be wrong on the command line is found before the port is touched.
     let (prepared, names) = prepare(load)?;
     let authority = authority(load)?;
-    let mut port = Port::open(link)?;
+    let zone = zone_of_upstreams(upstreams, &authority)?;
+    let held = zone.as_ref().map_or(0, |_| upstreams.upstream_held);
+    let mut port = Port::open(link, held)?;
     port.await_link(link, stop)?;
+    let clock = Clock::start();
+    let played = zone.map(|zone| play(upstreams, zone, port.nic.facts().mac, clock, load.seed));
     let server_mac = match load.server_mac {
         Some(mac) => mac,
         None => {
             let patience = Duration::from_secs(link.patience_seconds);
-            port.resolve(load.source, load.server, patience, stop)?
+            port.resolve(load.source, load.server, patience, played.as_ref(), stop)?
         }
     };
-    let clock = Clock::start();
     let settings = settings(load, names, &port, clock, &authority);
     let wanted = (Kind::ALL.into_iter())
         .filter(|kind| matches!(kind, Kind::Hit | Kind::Nxdomain) && load.mix.weight(*kind) > 0)
         .flat_map(|kind| prepared.pools[kind.index()].clone())
         .collect();
-    let parts = parts(load, prepared, authority, clock, server_mac, &mut port, stop);
+    let parts = Parts {
+        upstreams: played,
+        ..parts(load, prepared, authority, clock, server_mac, &mut port, stop)
+    };
     let mut session = Session {
         generator: Generator::new(parts),
         nic: &port.nic,
@@ -188,7 +203,7 @@ fn prepare(load: &Load) -> Result<(Prepared, usize), LoadError> {
     let edns = load.edns.map(|udp_size| Edns { udp_size, dnssec_ok: load.dnssec_ok });
     // The time will do: the salt only has to differ from the last run's.
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let salt = since.as_millis() as u16;
+    let salt = low_u16(low_u64(since.as_millis()));
     Ok((questions::prepare(&list, &load.origin, salt, edns)?, list.len()))
 }
 
@@ -204,6 +219,38 @@ fn authority(load: &Load) -> Result<Authority, LoadError> {
         }
     };
     Ok(Authority::Zone(Box::new(Zone::parse(&text)?)))
+}
+
+/// The zone that upstreams answer from; `None`: none is played.
+fn zone_of_upstreams(
+    upstreams: &options::Upstreams,
+    authority: &Authority,
+) -> Result<Option<Zone>, LoadError> {
+    match authority {
+        _ if upstreams.addresses.is_empty() => Ok(None),
+        _ if upstreams.addresses.len() > MAX_UPSTREAMS => Err(LoadError::TooManyUpstreams),
+        Authority::Zone(zone) => Ok(Some(Zone::clone(zone))),
+        _ => Err(LoadError::NothingToAnswer),
+    }
+}
+
+/// The upstreams that the command line asks for.
+fn play(
+    upstreams: &options::Upstreams,
+    zone: Zone,
+    mac: [u8; 6],
+    clock: Clock,
+    seed: u64,
+) -> Upstreams {
+    Upstreams::new(Role {
+        addresses: upstreams.addresses.clone(),
+        mac,
+        zone,
+        delay: clock.ticks_of(Duration::from_micros(upstreams.upstream_delay_us)),
+        held: to_usize(upstreams.upstream_held.into()),
+        loss: upstreams.upstream_loss,
+        seed,
+    })
 }
 
 fn read(file: &File) -> Result<String, LoadError> {
@@ -266,6 +313,7 @@ fn parts(
         slots: load.slots,
         timeout: Duration::from_millis(load.timeout_ms),
         checksums: load.checksums,
+        upstreams: None,
         stop: Arc::clone(stop),
     }
 }

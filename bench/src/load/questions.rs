@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use domain::base::iana::Rtype;
+use pmdns_config::narrow::to_u32;
 
 use super::malformed;
 use super::mix::{KINDS, Kind};
@@ -110,7 +111,7 @@ pub fn prepare(
     let mut templates = Templates::default();
     let mut pools = [const { 0..0 }; KINDS];
     for kind in Kind::ALL {
-        let start = templates.len() as u32;
+        let start = to_u32(templates.len());
         match kind {
             Kind::Hit => list.iter().for_each(|question| {
                 templates.add_query(kind, &question.name, question.qtype, edns);
@@ -129,7 +130,7 @@ pub fn prepare(
             }
             Kind::RandomPrefix => templates.add_query(kind, &below(&fresh)?, a, edns),
         }
-        pools[kind.index()] = start..templates.len() as u32;
+        pools[kind.index()] = start..to_u32(templates.len());
     }
     Ok(Prepared { templates, pools })
 }

@@ -13,7 +13,7 @@ use pmdns_stages::wire::ip::{
 use pmdns_stages::wire::{be16, put16};
 
 use super::arp::{self, Arp, Host};
-use super::generator::send_arp;
+use super::send::send_frame;
 
 const L4: usize = ETHERNET_LEN + IPV4_MIN_LEN;
 const FLAGS: usize = L4 + UDP_LEN + header::FLAGS;
@@ -51,7 +51,7 @@ pub fn reflect(queues: &mut Queues, pool: &FramePool, ours: Host, stop: &AtomicB
             if let Some(Arp::Request(asker, wanted)) = Arp::read(frame.bytes())
                 && wanted == ours.address
             {
-                send_arp(pool, tx.as_mut(), &arp::reply(ours, asker));
+                send_frame(pool, tx.as_mut(), &arp::reply(ours, asker));
             }
         }
         reflected.sent += tx.transmit(&mut answers) as u64;
@@ -80,7 +80,7 @@ fn turn(frame: &mut [u8], ours: Ipv4Addr) -> bool {
     if let Some(old) = be16(frame, at).filter(|old| *old != 0) {
         let sum = u32::from(!old) + u32::from(!flags) + u32::from(flags | flag::QR);
         let folded = (sum & 0xffff) + (sum >> 16);
-        let checksum = !((folded & 0xffff) + (folded >> 16)) as u16;
+        let checksum = (!((folded & 0xffff) + (folded >> 16)) & 0xffff) as u16;
         put16(frame, at, if checksum == 0 { 0xffff } else { checksum });
     }
     true

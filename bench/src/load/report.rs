@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::ceiling::{Ceiling, Step};
 use super::check::AnswerClass;
 use super::cpu::CpuTime;
-use super::figures::{KindFigures, Latency, PortCounters, SliceRates, UnderWay};
+use super::figures::{KindFigures, Latency, PortCounters, SliceRates, UnderWay, UpstreamCounts};
 use super::mix::Kind;
 use super::tally::Tally;
 
@@ -109,6 +109,8 @@ pub struct Phase {
     pub unexpected: u64,
     /// Frames that were no answers.
     pub strays: u64,
+    /// What the upstreams did that were played here.
+    pub upstream: Option<UpstreamCounts>,
     /// Answers that were checked in full; the others equalled one that was.
     pub full_checks: u64,
     /// Latency of right answers, counted from when their queries were due.
@@ -195,6 +197,7 @@ impl Phase {
             wrong: wrong.map(|verdict| tally.verdicts[*verdict as usize]).sum(),
             unexpected: tally.unexpected,
             strays: tally.strays,
+            upstream: tally.upstream,
             full_checks: around.full_checks,
             latency_us: Latency::of(&latency, us),
             lateness_us: Latency::of(&tally.lateness, us),
@@ -231,6 +234,9 @@ impl Phase {
         if self.wrong > 0 {
             problems.push(format!("{} wrong answers: {:?}", self.wrong, self.answers));
         }
+        if self.damaged() > 0 {
+            problems.push(format!("{} queries to upstreams had a wrong checksum", self.damaged()));
+        }
         problems.extend(self.latency_us.disorder().map(|text| format!("broken: {text}")));
         problems.extend(self.under_way.difference().map(|text| format!("broken: {text}")));
         self.problems =
@@ -238,11 +244,17 @@ impl Phase {
         self
     }
 
-    /// Whether its figures contradict each other, or the server sent wrong answers.
+    /// Whether its figures contradict each other, or the server sent wrong answers or queries.
     pub fn has_failed(&self) -> bool {
         self.wrong > 0
+            || self.damaged() > 0
             || self.latency_us.disorder().is_some()
             || self.under_way.difference().is_some()
+    }
+
+    /// Queries that the server sent upstream with a wrong checksum.
+    fn damaged(&self) -> u64 {
+        self.upstream.map_or(0, |upstream| upstream.damaged)
     }
 
     /// What the run is worth as a step of a search for the ceiling.

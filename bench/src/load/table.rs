@@ -99,6 +99,18 @@ fn details(phase: &Phase, out: &mut impl Write) -> io::Result<()> {
             kind.latency_us.p999
         )?;
     }
+    if let Some(upstream) = phase.upstream {
+        writeln!(
+            out,
+            "  upstream: queries {} ({:.0}/s), answers {}, left out {}, overflowed {}, refused by the port {}",
+            upstream.queries,
+            upstream.queries as f64 / phase.seconds,
+            upstream.answers,
+            upstream.left_out,
+            upstream.overflowed,
+            upstream.refused
+        )?;
+    }
     let cpus = [("server", phase.server_cpu), ("generator", phase.own_cpu)];
     for (who, cpu) in cpus.into_iter().filter_map(|(who, cpu)| Some((who, cpu?))) {
         let (user, system) = (cpu.user_seconds, cpu.system_seconds);

@@ -3,6 +3,7 @@
 use hdrhistogram::Histogram;
 
 use super::check::{AnswerClass, VERDICTS};
+use super::figures::UpstreamCounts;
 use super::mix::{KINDS, Kind};
 
 /// Significant decimal digits of a latency.
@@ -48,6 +49,8 @@ pub struct Tally {
     pub unexpected: u64,
     /// Frames that were no answers at all.
     pub strays: u64,
+    /// What the upstreams did that are played here.
+    pub upstream: Option<UpstreamCounts>,
     /// Time from the intended sending to the right answer, by kind.
     pub latency: [Histogram<u64>; KINDS],
     /// How long after its intended time the first query of each burst left.
@@ -88,6 +91,7 @@ impl Tally {
             lost: [0; KINDS],
             unexpected: 0,
             strays: 0,
+            upstream: None,
             latency: std::array::from_fn(|_| histogram.clone()),
             lateness: histogram,
             slices: vec![Slice::default(); slices],

@@ -1,10 +1,12 @@
 //! Queries prepared ahead of time, and beside each the image of its right answer.
 //!
-//! A template is two cache lines: the payload to send and, once a first answer has been checked in full, what the
-//! next answers must be, byte for byte, TTLs apart. Names too long for that live elsewhere.
+//! A template fills two cache lines. It has the payload to send. After a first answer has been checked in full, it also
+//! has the image of that answer. Later answers must equal the image byte for byte, except TTLs. Names that are too long
+//! for it are kept elsewhere.
 
 use std::collections::HashMap;
 
+use pmdns_config::narrow::{to_u8, to_u16, to_u32};
 use pmdns_stages::wire::checksum::Sum;
 use pmdns_stages::wire::dns::{HEADER_LEN, flag, header, rtype};
 use pmdns_stages::wire::edns::OPT_DO;
@@ -96,8 +98,8 @@ impl Templates {
             false => 0,
         };
         let template = Template {
-            question_len: question_len as u16,
-            fresh_at: fresh_at as u8,
+            question_len: to_u16(question_len),
+            fresh_at: to_u8(fresh_at),
             ..Template::empty(kind)
         };
         self.push(template, payload);
@@ -113,12 +115,12 @@ impl Templates {
         if payload.len() >= 2 {
             put16(&mut payload, header::ID, 0);
         }
-        template.payload_len = payload.len() as u16;
+        template.payload_len = to_u16(payload.len());
         template.sum = Sum::default().add_bytes(&payload).folded();
         match template.bytes.get_mut(..payload.len()) {
             Some(room) => room.copy_from_slice(&payload),
             None => {
-                template.long = self.long.len() as u32;
+                template.long = to_u32(self.long.len());
                 self.long.push(Long { payload: payload.into(), image: Box::default() });
             }
         }
@@ -212,7 +214,7 @@ impl Templates {
             return;
         }
         if template.long == NONE {
-            template.long = self.long.len() as u32;
+            template.long = to_u32(self.long.len());
             self.long.push(Long::default());
         }
         let long = &mut self.long[template.long as usize];
@@ -223,7 +225,7 @@ impl Templates {
         if let Some(number) = self.mask_numbers.get(mask) {
             return *number;
         }
-        let number = self.masks.len() as u32;
+        let number = to_u32(self.masks.len());
         self.masks.push(mask.into());
         self.mask_numbers.insert(mask.into(), number);
         number

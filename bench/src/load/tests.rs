@@ -21,7 +21,7 @@ use super::questions::{self, Prepared};
 use super::tally::Tally;
 use super::zone::Zone;
 
-const NAMES: usize = 20;
+pub(super) const NAMES: usize = 20;
 const CARDS: usize = 10_000;
 
 /// How a server misbehaves.
@@ -114,28 +114,43 @@ fn spoil(frame: &mut Vec<u8>, fault: Fault) {
 }
 
 fn generator(fault: Fault, mix: &Mix, checksums: Checksums) -> (Generator, Vec<u32>) {
-    let list = questions::numbered(NAMES).unwrap();
-    let Prepared { templates, pools } = questions::prepare(&list, "example.", 1, None).unwrap();
-    let mut zone = Vec::new();
-    crate::write_zone(&mut zone, NAMES).unwrap();
-    let zone = Zone::parse(&String::from_utf8(zone).unwrap()).unwrap();
     let (_, mut near, far) = memory::link("load", 0, 1, 4096);
     let rx: Box<dyn RxQueue> = near.rx.remove(0);
     let server = Server { fault, far, near: near.tx.remove(0), pool: HeapPool::new(4096) };
+    let (parts, hits) = parts_over(rx, Box::new(server), mix);
+    (Generator::new(Parts { checksums, ..parts }), hits)
+}
+
+/// The generated zone.
+pub(super) fn zone(names: usize) -> Zone {
+    let mut zone = Vec::new();
+    crate::write_zone(&mut zone, names).unwrap();
+    Zone::parse(&String::from_utf8(zone).unwrap()).unwrap()
+}
+
+/// What a generator is made of that asks over these queues, and the templates of the list.
+pub(super) fn parts_over(
+    rx: Box<dyn RxQueue>,
+    tx: Box<dyn TxQueue>,
+    mix: &Mix,
+) -> (Parts, Vec<u32>) {
+    let list = questions::numbered(NAMES).unwrap();
+    let Prepared { templates, pools } = questions::prepare(&list, "example.", 1, None).unwrap();
     let parts = Parts {
         rx,
-        tx: Box::new(server),
+        tx,
         pool: FramePool::Heap(HeapPool::new(4096)),
         clock: Clock::start(),
         path: path(16),
         deck: Deck::shuffle(mix, &pools, Popularity::Zipf(0.9), CARDS, 1),
-        checker: Checker::new(templates, Authority::Zone(Box::new(zone))),
+        checker: Checker::new(templates, Authority::Zone(Box::new(zone(NAMES)))),
         slots: 1 << 16,
         timeout: Duration::from_millis(20),
-        checksums,
+        checksums: Checksums::All,
+        upstreams: None,
         stop: Arc::new(AtomicBool::new(false)),
     };
-    (Generator::new(parts), pools[Kind::Hit.index()].clone().collect())
+    (parts, pools[Kind::Hit.index()].clone().collect())
 }
 
 /// One tenth of a second at a rate that any machine manages.

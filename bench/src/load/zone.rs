@@ -31,13 +31,28 @@ pub struct Expected {
     pub answer: Vec<Record>,
 }
 
+/// What a zone says of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found<'z> {
+    /// Its records, those of other types among them.
+    Records(&'z [Record]),
+    /// An alias, which is to be followed.
+    Alias,
+    /// No record of the type.
+    NoData,
+    /// The name does not exist.
+    NoName,
+}
+
 /// A zone.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Zone {
     apex: Vec<u8>,
     records: HashMap<Vec<u8>, Vec<Record>>,
     /// Every name that exists, those that only have names below them too.
     names: HashSet<Vec<u8>>,
+    /// Whether parts of it are delegated.
+    has_delegations: bool,
 }
 
 /// Why a zone file cannot be used.
@@ -80,6 +95,9 @@ impl Zone {
                 }
             }
         }
+        zone.has_delegations = zone.records.iter().any(|(owner, records)| {
+            *owner != zone.apex && records.iter().any(|record| record.rtype == Rtype::NS)
+        });
         if zone.apex.is_empty() { Err(ZoneError::NoSoa) } else { Ok(zone) }
     }
 
@@ -95,8 +113,8 @@ impl Zone {
         self.records.entry(record.owner.clone()).or_default().push(record);
     }
 
-    /// The right answer to a question, whose name is in wire format; `None` if the zone cannot tell: the
-    /// name lies outside or in a delegated zone, or the type is a query type.
+    /// The right answer to a question, whose name is in wire format. `None`: the zone cannot tell, because the name
+    /// lies outside or in a delegated zone, or the type is a query type.
     pub fn answer(&self, name: &[u8], rtype: Rtype) -> Option<Expected> {
         let name = name.to_ascii_lowercase();
         if matches!(rtype.to_int(), 128..=255 | 41) || !self.is_inside(&name) {
@@ -132,13 +150,37 @@ impl Zone {
         Some(Expected { rcode, answer })
     }
 
+    /// What the zone says of a name in lower case, as long as no alias is followed: what stands at the name or at its
+    /// wildcard. `None`: the zone cannot tell.
+    pub fn find(&self, name: &[u8], rtype: Rtype) -> Option<Found<'_>> {
+        let is_meta = matches!(rtype.to_int(), 128..=255 | 41);
+        if is_meta || !self.is_inside(name) || self.is_delegated(name) {
+            return None;
+        }
+        let Some(source) = self.source_of(name) else { return Some(Found::NoName) };
+        let there = self.records.get(source).map_or(&[][..], Vec::as_slice);
+        let has = |wanted| there.iter().any(|record| record.rtype == wanted);
+        match (has(rtype), has(Rtype::CNAME)) {
+            (true, _) => Some(Found::Records(there)),
+            (false, true) => Some(Found::Alias),
+            (false, false) => Some(Found::NoData),
+        }
+    }
+
+    /// The zone's own name and the data of its SOA record.
+    pub fn start_of_authority(&self) -> (&[u8], &[u8]) {
+        let at_apex = self.records.get(&self.apex).map_or(&[][..], Vec::as_slice);
+        let soa = at_apex.iter().find(|record| record.rtype == Rtype::SOA);
+        (&self.apex, soa.map_or(&[][..], |soa| &soa.data))
+    }
+
     /// Where the records of a name stand: at the name, or at the wildcard that covers it (RFC 4592 section
     /// 3.3.1). `None`: the name does not exist.
     fn source_of<'a>(&'a self, name: &'a [u8]) -> Option<&'a [u8]> {
         if self.names.contains(name) {
             return Some(name);
         }
-        let encloser = ancestors(name).find(|ancestor| self.names.contains(*ancestor))?;
+        let encloser = ancestors(name).skip(1).find(|ancestor| self.names.contains(*ancestor))?;
         let wildcard = [b"\x01*", encloser].concat();
         self.names.get(&wildcard).map(Vec::as_slice)
     }
@@ -149,10 +191,12 @@ impl Zone {
 
     /// Whether the name lies at or below an NS record that is not the zone's own.
     fn is_delegated(&self, name: &[u8]) -> bool {
-        ancestors(name).take_while(|ancestor| *ancestor != self.apex).any(|ancestor| {
+        let has_ns = |ancestor: &[u8]| {
             let records = self.records.get(ancestor);
             records.is_some_and(|all| all.iter().any(|record| record.rtype == Rtype::NS))
-        })
+        };
+        self.has_delegations
+            && ancestors(name).take_while(|ancestor| *ancestor != self.apex).any(has_ns)
     }
 }
 

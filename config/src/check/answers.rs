@@ -1,7 +1,7 @@
 //! The rules of `[answers]`, `[cookies]` and `[client_subnet]`: what answers say besides their records, and
 //! whom they are for.
 
-use super::{Mistakes, Verdict, broken, in_range};
+use super::{Checked, Mistakes, broken, in_range};
 use crate::limits::{MAX_NSID, MAX_SUBNET_ANSWERS, MAX_TEXT, MAX_UDP_SIZE, MIN_UDP_SIZE};
 use crate::problem::Problem;
 use crate::settings::{Answers, Config, Cookies, SubnetPolicy};
@@ -61,7 +61,7 @@ pub(super) fn check_client_subnet(config: &Config, found: &mut Mistakes) {
 }
 
 /// A text of 1 to `max` bytes, if it is there.
-fn text(key: &str, text: Option<&str>, max: usize) -> Verdict {
+fn text(key: &str, text: Option<&str>, max: usize) -> Checked {
     match text.map(str::len) {
         Some(bytes) if bytes == 0 || bytes > max => broken(key, Problem::TextLength { bytes, max }),
         _ => Ok(()),

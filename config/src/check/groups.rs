@@ -1,8 +1,8 @@
-//! The rules of `[[group]]`, `[[forward]]` and `[health]`: who is asked for what.
+//! The rules of `[[group]]`, `[[forward]]` and `[health]`: which upstreams are asked for which names.
 
 use std::collections::HashMap;
 
-use super::{Mistakes, Verdict, at_most, broken, in_range, plain_name};
+use super::{Checked, Mistakes, at_most, broken, in_range, plain_name, unlike_earlier};
 use crate::limits::{
     MAX_FORWARDS, MAX_IN_A_ROW, MAX_PARALLEL, MAX_PROBE_INTERVAL_MS, MAX_TIMEOUT_MS, MAX_UPSTREAMS,
     MIN_PARALLEL, MIN_PROBE_INTERVAL_MS,
@@ -39,13 +39,9 @@ fn check_groups(config: &Config, found: &mut Mistakes) {
         let key = format!("group[{index}].name");
         found.note(has_members(config, &key, &group.name));
         let same = |other: &Group| other.name == group.name;
-        if let Some(first) = config.groups[..index].iter().position(same) {
-            let (value, other) = (format!("`{}`", group.name), format!("group[{first}].name"));
-            found.note(broken(
-                key,
-                Problem::Twice { value, other, fix: "describe each group once" },
-            ));
-        }
+        let (path, name) = (|at| format!("group[{at}].name"), format!("`{}`", group.name));
+        let fix = "describe each group once";
+        found.note(unlike_earlier(&config.groups, index, same, path, name, fix));
         let key = format!("group[{index}].parallel");
         found.note(in_range(&key, group.parallel, MIN_PARALLEL, MAX_PARALLEL));
     }
@@ -77,7 +73,7 @@ fn check_forwards(config: &Config, found: &mut Mistakes) {
     }
 }
 
-/// Whether every name has somebody to be asked, and every upstream a name to be asked for.
+/// Whether every name has an upstream, and every upstream has a name that it is asked for.
 fn check_use(config: &Config, found: &mut Mistakes) {
     let roots = config.forwards.iter().filter(|forward| forward.zone == ".");
     let roots: Vec<_> = roots.map(|forward| config.view_set(&forward.views)).collect();
@@ -109,7 +105,7 @@ fn check_health(health: &Health, found: &mut Mistakes) {
     found.note(in_range("health.timeout_ms", health.timeout_ms, 1, MAX_TIMEOUT_MS));
 }
 
-pub(super) fn has_members(config: &Config, key: &str, group: &str) -> Verdict {
+pub(super) fn has_members(config: &Config, key: &str, group: &str) -> Checked {
     match config.upstreams.iter().any(|upstream| upstream.group == group) {
         true => Ok(()),
         false => broken(key, Problem::EmptyGroup(group.to_owned())),

@@ -5,13 +5,14 @@ mod dnssec;
 mod groups;
 mod names;
 mod ports;
+mod query_sources;
 mod resolving;
 mod transfer;
 mod views;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Display;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt as _;
 
 use crate::limits::{
@@ -23,9 +24,7 @@ use crate::limits::{
 use crate::placement::check_placements;
 use crate::prefix::Prefix;
 use crate::problem::Problem;
-use crate::settings::{
-    Acl, Cache, Config, Control, Eal, Frames, Metrics, Placement, Prefetch, RateLimit,
-};
+use crate::settings::{Acl, Cache, Config, Control, Eal, Frames, Placement, Prefetch, RateLimit};
 
 /// A rule that is broken, and the path of the key that breaks it.
 #[derive(Debug)]
@@ -34,8 +33,8 @@ pub(crate) struct Mistake {
     pub(crate) problem: Problem,
 }
 
-/// Whether a rule is kept.
-type Verdict = Result<(), Mistake>;
+/// The result of checking one rule.
+type Checked = Result<(), Mistake>;
 
 /// The rules that are broken, as far as they will be told.
 #[derive(Debug, Default)]
@@ -43,8 +42,8 @@ struct Mistakes(Vec<Mistake>);
 
 impl Mistakes {
     /// Notes a mistake: of each key the first.
-    fn note(&mut self, verdict: Verdict) {
-        if let Err(mistake) = verdict
+    fn note(&mut self, checked: Checked) {
+        if let Err(mistake) = checked
             && self.0.len() < MAX_MISTAKES
             && !self.0.iter().any(|other| other.key == mistake.key)
         {
@@ -57,9 +56,10 @@ impl Mistakes {
 type Rules = fn(&Config, &mut Mistakes);
 
 /// The rules, table by table, with the tables they look at.
-const RULES: [(&[&str], Rules); 20] = [
+const RULES: [(&[&str], Rules); 22] = [
     (&["eal"], |config, found| eal(&config.eal, found)),
     (&["port"], |config, found| ports::check(&config.ports, found)),
+    (&["port"], |config, found| query_sources::check(&config.ports, found)),
     (&["placement"], |config, found| placements(&config.placements, found)),
     (&["frames"], |config, found| frames(&config.frames, found)),
     (&["answers"], |config, found| answers::check_answers(&config.answers, found)),
@@ -68,6 +68,7 @@ const RULES: [(&[&str], Rules); 20] = [
     (&["cache"], |config, found| cache(&config.cache, found)),
     (&["prefetch"], |config, found| prefetch(&config.prefetch, found)),
     (&["slowpath", "upstream"], resolving::check),
+    (&["port", "upstream"], query_sources::check_upstreams),
     (&["view", "upstream", "forward", "local", "zone", "blocklist", "rpz"], views::check),
     (&["upstream", "group", "forward", "view", "health"], groups::check),
     (&["dnssec"], |config, found| dnssec::check(&config.dnssec, found)),
@@ -80,7 +81,7 @@ const RULES: [(&[&str], Rules); 20] = [
     (&["control", "metrics"], service),
 ];
 
-/// Checks every rule but those of tables that are `damaged`, and gives those that are broken.
+/// Checks every rule, except those of `damaged` tables, and returns the broken ones.
 pub(crate) fn check(config: &Config, damaged: &BTreeSet<String>) -> Vec<Mistake> {
     let mut found = Mistakes::default();
     for (tables, rules) in RULES {
@@ -216,10 +217,11 @@ fn service(config: &Config, found: &mut Mistakes) {
     if let Some(group) = &config.control.group {
         found.note(plain_name("control.group", group));
     }
-    found.note(metrics(&config.metrics));
+    let fix = "a port other than 0, as in \"127.0.0.1:9153\"";
+    found.note(listen("metrics.listen", config.metrics.listen, fix));
 }
 
-fn control_socket(control: &Control) -> Verdict {
+fn control_socket(control: &Control) -> Checked {
     let length = control.socket.as_os_str().as_bytes().len();
     if length == 0 {
         return broken("control.socket", Problem::Empty("the path of a unix socket"));
@@ -227,15 +229,12 @@ fn control_socket(control: &Control) -> Verdict {
     at_most("control.socket", "bytes", length, MAX_SOCKET_PATH)
 }
 
-fn metrics(metrics: &Metrics) -> Verdict {
-    let Some(listen) = metrics.listen else { return Ok(()) };
-    if listen.port() == 0 {
-        let fix = "a port other than 0, as in \"127.0.0.1:9153\"";
-        return broken("metrics.listen", Problem::Empty(fix));
-    }
-    match listen.ip().is_multicast() {
-        true => broken("metrics.listen", Problem::NotUnicast(listen.ip())),
-        false => Ok(()),
+/// An address and a port that can be listened at.
+fn listen(key: &str, listen: Option<SocketAddr>, fix: &'static str) -> Checked {
+    match listen {
+        Some(listen) if listen.port() == 0 => broken(key, Problem::Empty(fix)),
+        Some(listen) if listen.ip().is_multicast() => broken(key, Problem::NotUnicast(listen.ip())),
+        _ => Ok(()),
     }
 }
 
@@ -247,7 +246,7 @@ fn cores(key: &str, cores: &[usize], found: &mut Mistakes) {
 }
 
 /// A short name that the operator chose.
-fn plain_name(key: &str, name: &str) -> Verdict {
+fn plain_name(key: &str, name: &str) -> Checked {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     match !name.is_empty() && name.len() <= MAX_NAME && name.chars().all(is_plain) {
         true => Ok(()),
@@ -255,7 +254,7 @@ fn plain_name(key: &str, name: &str) -> Verdict {
     }
 }
 
-fn unicast(key: &str, address: IpAddr) -> Verdict {
+fn unicast(key: &str, address: IpAddr) -> Checked {
     let broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
     if address.is_unspecified() || address.is_multicast() || broadcast {
         return broken(key, Problem::NotUnicast(address));
@@ -263,7 +262,7 @@ fn unicast(key: &str, address: IpAddr) -> Verdict {
     Ok(())
 }
 
-fn in_range<T: PartialOrd + Display>(key: &str, value: T, min: T, max: T) -> Verdict {
+fn in_range<T: PartialOrd + Display>(key: &str, value: T, min: T, max: T) -> Checked {
     // Not a number is in no range.
     if !(&min..=&max).contains(&&value) {
         let (value, min, max) = (value.to_string(), min.to_string(), max.to_string());
@@ -272,7 +271,7 @@ fn in_range<T: PartialOrd + Display>(key: &str, value: T, min: T, max: T) -> Ver
     Ok(())
 }
 
-fn power_of_two(key: &str, value: u32, min: u32, max: u32) -> Verdict {
+fn power_of_two(key: &str, value: u32, min: u32, max: u32) -> Checked {
     in_range(key, value, min, max)?;
     if !value.is_power_of_two() {
         // The bounds are powers of two themselves, so the next one is within them.
@@ -282,14 +281,32 @@ fn power_of_two(key: &str, value: u32, min: u32, max: u32) -> Verdict {
     Ok(())
 }
 
-fn at_most(key: &str, what: &'static str, count: usize, max: usize) -> Verdict {
+fn at_most(key: &str, what: &'static str, count: usize, max: usize) -> Checked {
     if count > max {
         return broken(key, Problem::TooMany { count, what, max });
     }
     Ok(())
 }
 
+/// Whether no earlier entry is the `same` as that at `index`; `path` gives the path of an entry's key.
+fn unlike_earlier<T>(
+    entries: &[T],
+    index: usize,
+    same: impl Fn(&T) -> bool,
+    path: impl Fn(usize) -> String,
+    value: impl Display,
+    fix: &'static str,
+) -> Checked {
+    match entries[..index].iter().position(same) {
+        Some(first) => {
+            let (value, other) = (value.to_string(), path(first));
+            broken(path(index), Problem::Twice { value, other, fix })
+        }
+        None => Ok(()),
+    }
+}
+
 /// Says that the key at the path `key` breaks a rule.
-fn broken(key: impl Into<String>, problem: Problem) -> Verdict {
+fn broken(key: impl Into<String>, problem: Problem) -> Checked {
     Err(Mistake { key: key.into(), problem })
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::{Mistakes, Verdict, at_most, broken, in_range};
+use super::{Checked, Mistakes, at_most, broken, in_range};
 use crate::limits::{MAX_BLOCKLISTS, MAX_RPZ, MAX_TTL, MAX_ZONES};
 use crate::local::{Local, LocalRecord};
 use crate::name::{NameError, readable, wire_name};
@@ -53,7 +53,7 @@ pub(super) fn check_files(config: &Config, found: &mut Mistakes) {
     }
 }
 
-fn check_zone(path: &str, file: &Path, origin: Option<&str>) -> Verdict {
+fn check_zone(path: &str, file: &Path, origin: Option<&str>) -> Checked {
     check_file(&format!("{path}.file"), file)?;
     match origin.map(wire_name) {
         Some(Err(error)) => broken(format!("{path}.origin"), Problem::Origin(error)),
@@ -61,7 +61,7 @@ fn check_zone(path: &str, file: &Path, origin: Option<&str>) -> Verdict {
     }
 }
 
-fn check_file(key: &str, file: &Path) -> Verdict {
+fn check_file(key: &str, file: &Path) -> Checked {
     match file.as_os_str().is_empty() {
         true => broken(key, Problem::Empty("the path of a file")),
         false => Ok(()),
@@ -84,7 +84,7 @@ pub(super) fn check_local(config: &Config, found: &mut Mistakes) {
 }
 
 /// Whether two records of one name and view go together; `first` stands before `second` in the file.
-fn check_pair(records: &[Local], first: usize, second: usize) -> Verdict {
+fn check_pair(records: &[Local], first: usize, second: usize) -> Checked {
     let (before, record) = (&records[first].record, &records[second].record);
     let path = |index: usize| format!("local[{index}]");
     if before.rtype == record.rtype && before.data == record.data {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use super::{Mistakes, Verdict, at_most, broken, in_range, plain_name, unicast};
+use super::{Checked, Mistakes, at_most, broken, in_range, plain_name, unicast, unlike_earlier};
 use crate::device::{device_name, mistaken_for, wrong_mac};
 use crate::limits::{
     MAX_ADDRESSES, MAX_DESCRIPTORS, MAX_LINK_WAIT_MS, MAX_PORTS, MAX_VLANS, MIN_DESCRIPTORS,
@@ -51,7 +51,7 @@ fn check_port(path: &str, port: &Port, found: &mut Mistakes) {
     found.note(in_range(&key, port.link_wait_ms, 0, MAX_LINK_WAIT_MS));
 }
 
-fn check_device(key: String, device: &str) -> Verdict {
+fn check_device(key: String, device: &str) -> Checked {
     if device.trim().is_empty() {
         let fix =
             "a PCI address like \"0000:01:00.0\", a vdev like \"net_tap0,iface=pm0\" or \"replay\"";
@@ -77,24 +77,17 @@ fn check_vlans(key: &str, vlans: &[Vlan], found: &mut Mistakes) {
     for (index, vlan) in vlans.iter().enumerate() {
         let (entry, (min, max)) = (format!("{key}[{index}]"), VLAN_IDS);
         found.note(vlan.ids().try_for_each(|id| in_range(&entry, id, min, max)));
-        if let Some(first) = vlans[..index].iter().position(|other| other == vlan) {
-            let (value, other) = (vlan.to_string(), format!("{key}[{first}]"));
-            let problem = Problem::Twice { value, other, fix: "remove one of the two" };
-            found.note(broken(entry, problem));
-        }
+        let (path, fix) = (|at| format!("{key}[{at}]"), "remove one of the two");
+        found.note(unlike_earlier(vlans, index, |other| other == vlan, path, vlan, fix));
     }
 }
 
 fn check_unique_names(ports: &[Port], found: &mut Mistakes) {
     for (index, port) in ports.iter().enumerate() {
-        if let Some(first) = ports[..index].iter().position(|other| other.name == port.name) {
-            let problem = Problem::Twice {
-                value: format!("`{}`", port.name),
-                other: format!("port[{first}].name"),
-                fix: "give each port its own name",
-            };
-            found.note(broken(format!("port[{index}].name"), problem));
-        }
+        let path = |at| format!("port[{at}].name");
+        let (same, name) = (|other: &Port| other.name == port.name, format!("`{}`", port.name));
+        let fix = "give each port its own name";
+        found.note(unlike_earlier(ports, index, same, path, name, fix));
     }
 }
 
@@ -103,15 +96,10 @@ fn check_unique_devices(ports: &[Port], found: &mut Mistakes) {
     let device = |port: &Port| device_name(&port.device);
     for (index, port) in ports.iter().enumerate() {
         let name = device(port);
-        let first = ports[..index].iter().position(|other| device(other) == name);
-        if let Some(first) = first.filter(|_| name != REPLAY) {
-            let problem = Problem::Twice {
-                value: format!("`{name}`"),
-                other: format!("port[{first}].device"),
-                fix: "one device is one port; number vdevs on, as in net_tap0 and net_tap1",
-            };
-            found.note(broken(format!("port[{index}].device"), problem));
-        }
+        let same = |other: &Port| name != REPLAY && device(other) == name;
+        let path = |at| format!("port[{at}].device");
+        let fix = "one device is one port; number vdevs on, as in net_tap0 and net_tap1";
+        found.note(unlike_earlier(ports, index, same, path, format!("`{name}`"), fix));
     }
 }
 

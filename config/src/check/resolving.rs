@@ -2,7 +2,9 @@
 
 use std::net::SocketAddr;
 
-use super::{Mistakes, Verdict, at_most, broken, cores, in_range, power_of_two, unicast};
+use super::{
+    Checked, Mistakes, at_most, broken, cores, in_range, power_of_two, unicast, unlike_earlier,
+};
 use crate::limits::{
     MAX_BOOTSTRAP, MAX_PENDING, MAX_PINS, MAX_QUERIES_PER_PORT, MAX_RING, MAX_SLOWPATH_THREADS,
     MAX_TIMEOUT_MS, MAX_UPSTREAMS, MIN_RING,
@@ -37,11 +39,9 @@ fn check_slowpath(slowpath: &SlowPath, found: &mut Mistakes) {
     found.note(in_range("slowpath.threads", slowpath.threads, 1, MAX_SLOWPATH_THREADS));
     cores("slowpath.cores", &slowpath.cores, found);
     for (index, core) in slowpath.cores.iter().enumerate() {
-        if let Some(first) = slowpath.cores[..index].iter().position(|other| other == core) {
-            let (value, other) = (core.to_string(), format!("slowpath.cores[{first}]"));
-            let problem = Problem::Twice { value, other, fix: "name each CPU once" };
-            found.note(broken(format!("slowpath.cores[{index}]"), problem));
-        }
+        let (same, path) = (|other: &_| other == core, |at| format!("slowpath.cores[{at}]"));
+        let fix = "name each CPU once";
+        found.note(unlike_earlier(&slowpath.cores, index, same, path, core, fix));
     }
     found.note(power_of_two("slowpath.ring", slowpath.ring, MIN_RING, MAX_RING));
     found.note(in_range("slowpath.deadline_ms", slowpath.deadline_ms, 1, MAX_TIMEOUT_MS));
@@ -85,10 +85,10 @@ fn check_upstream(config: &Config, index: usize, found: &mut Mistakes) {
     });
 }
 
-fn check_address(key: String, config: &Config, index: usize) -> Verdict {
+fn check_address(key: String, config: &Config, index: usize) -> Checked {
     let upstream = &config.upstreams[index];
     match upstream.address.endpoint() {
-        Endpoint::Plain(address) => check_plain(key.clone(), *address, &config.ports)?,
+        Endpoint::Plain(address) => check_plain(key, *address, &config.ports)?,
         Endpoint::Encrypted(Server { host: Host::Address(address), .. }) => {
             unicast(&key, *address)?
         }
@@ -98,18 +98,13 @@ fn check_address(key: String, config: &Config, index: usize) -> Verdict {
         Endpoint::Encrypted(_) => {}
     }
     let same = |other: &Upstream| other.address.endpoint() == upstream.address.endpoint();
-    match config.upstreams[..index].iter().position(same) {
-        Some(first) => {
-            let (value, other) =
-                (upstream.address.to_string(), format!("upstream[{first}].address"));
-            broken(key, Problem::Twice { value, other, fix: "name each resolver once" })
-        }
-        None => Ok(()),
-    }
+    let path = |at| format!("upstream[{at}].address");
+    let fix = "name each resolver once";
+    unlike_earlier(&config.upstreams, index, same, path, &upstream.address, fix)
 }
 
 /// A resolver that is asked over UDP.
-fn check_plain(key: String, address: SocketAddr, ports: &[Port]) -> Verdict {
+fn check_plain(key: String, address: SocketAddr, ports: &[Port]) -> Checked {
     unicast(&key, address.ip())?;
     if address.port() == 0 {
         return broken(key, Problem::Empty("a port other than 0, as in \"192.0.2.53:53\""));
@@ -121,7 +116,7 @@ fn check_plain(key: String, address: SocketAddr, ports: &[Port]) -> Verdict {
 }
 
 /// A resolver that has no certificate.
-fn check_unverified(path: &str, upstream: &Upstream) -> Verdict {
+fn check_unverified(path: &str, upstream: &Upstream) -> Checked {
     let keys = [
         ("name", upstream.name.is_some()),
         ("pin", !upstream.pin.is_empty()),

@@ -2,15 +2,16 @@
 
 use std::collections::HashMap;
 
-use super::{Mistakes, Verdict, at_most, broken, unicast};
+use super::{Checked, Mistakes, at_most, broken, listen, unicast};
 use crate::limits::{MAX_PRIMARIES, MAX_TSIG};
 use crate::name::{readable, wire_name};
 use crate::problem::Problem;
-use crate::settings::{Absent, Config, Rpz, Transfer, Tsig};
+use crate::settings::{Absent, Config, Rpz, Tsig};
 
 pub(super) fn check(config: &Config, found: &mut Mistakes) {
     check_keys(&config.tsig, found);
-    found.note(check_listen(&config.transfer));
+    let fix = "a port other than 0, as in \"192.0.2.2:53\"";
+    found.note(listen("transfer.listen", config.transfer.listen, fix));
     let mut zones = HashMap::new();
     for (index, rpz) in config.rpz.iter().enumerate() {
         let path = format!("rpz[{index}]");
@@ -55,7 +56,7 @@ fn check_key_name(
     index: usize,
     name: &str,
     names: &mut HashMap<String, usize>,
-) -> Verdict {
+) -> Checked {
     let name = match wire_name(name) {
         Ok(name) => readable(&name),
         Err(error) => return broken(path, Problem::Key(error)),
@@ -66,19 +67,6 @@ fn check_key_name(
             broken(path, Problem::Twice { value: name, other, fix })
         }
         None => Ok(()),
-    }
-}
-
-fn check_listen(transfer: &Transfer) -> Verdict {
-    match transfer.listen {
-        Some(listen) if listen.port() == 0 => {
-            let fix = "a port other than 0, as in \"192.0.2.2:53\"";
-            broken("transfer.listen", Problem::Empty(fix))
-        }
-        Some(listen) if listen.ip().is_multicast() => {
-            broken("transfer.listen", Problem::NotUnicast(listen.ip()))
-        }
-        _ => Ok(()),
     }
 }
 
@@ -97,7 +85,7 @@ fn check_primaries(path: &str, rpz: &Rpz, keys: &[Tsig], found: &mut Mistakes) {
 }
 
 /// Whether the keys of a zone that is transferred stand together.
-fn check_transferred(path: &str, rpz: &Rpz, keys: &[Tsig]) -> Verdict {
+fn check_transferred(path: &str, rpz: &Rpz, keys: &[Tsig]) -> Checked {
     let fix = "write both, or neither";
     let without =
         |key: &str, other| broken(format!("{path}.{key}"), Problem::Without { other, fix });

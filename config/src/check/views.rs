@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::groups::has_members;
-use super::{Mistakes, Verdict, at_most, broken, plain_name};
+use super::{Checked, Mistakes, at_most, broken, plain_name, unlike_earlier};
 use crate::limits::MAX_VIEWS;
 use crate::nearest::nearest;
 use crate::prefix::Prefix;
@@ -34,19 +34,14 @@ pub(super) fn check(config: &Config, found: &mut Mistakes) {
     }
 }
 
-fn check_name(views: &[View], index: usize) -> Verdict {
+fn check_name(views: &[View], index: usize) -> Checked {
     let (key, name) = (format!("view[{index}].name"), &views[index].name);
     plain_name(&key, name)?;
     if name == DEFAULT_VIEW {
         return broken(key, Problem::DefaultView);
     }
-    match views[..index].iter().position(|other| other.name == *name) {
-        Some(first) => {
-            let (value, other) = (format!("`{name}`"), format!("view[{first}].name"));
-            broken(key, Problem::Twice { value, other, fix: "give each view its own name" })
-        }
-        None => Ok(()),
-    }
+    let (same, path) = (|other: &View| other.name == *name, |at| format!("view[{at}].name"));
+    unlike_earlier(views, index, same, path, format!("`{name}`"), "give each view its own name")
 }
 
 /// Whether a view has clients, and none of another; `claimed` has the prefixes of those before it.
@@ -55,7 +50,7 @@ fn check_clients(
     index: usize,
     view: &View,
     claimed: &mut HashMap<Prefix, (usize, usize)>,
-) -> Verdict {
+) -> Checked {
     if view.clients.is_empty() {
         return broken(key, Problem::Empty("the clients' prefixes, as in [\"192.0.2.0/24\"]"));
     }
@@ -70,7 +65,7 @@ fn check_clients(
 }
 
 /// Whether these are names of views.
-fn check_names(key: &str, names: &[String], views: &[View]) -> Verdict {
+fn check_names(key: &str, names: &[String], views: &[View]) -> Checked {
     for (place, name) in names.iter().enumerate() {
         if number_of(name, views).is_none() {
             let all = || views.iter().map(|view| &*view.name).chain([DEFAULT_VIEW]);

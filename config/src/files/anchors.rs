@@ -1,11 +1,9 @@
 //! Files of trust anchors: DS and DNSKEY records (RFC 4034).
 
-use std::io::Read as _;
 use std::path::Path;
 
-use super::{FileError, open, zone_from};
+use super::{FileError, read_zone};
 use crate::LocalRecord;
-use crate::limits::MAX_LIST_BYTES;
 
 /// DS and DNSKEY (RFC 4034 sections 2 and 5).
 const ALLOWED: [u16; 2] = [43, 48];
@@ -16,10 +14,7 @@ const ALLOWED: [u16; 2] = [43, 48];
 ///
 /// As [`super::read_zone`], and a [`FileError`] if there are other records, or none.
 pub fn read_anchors(path: &Path) -> Result<Vec<LocalRecord>, FileError> {
-    let mut text = Vec::new();
-    let unreadable = |source| FileError::Unreadable { file: path.to_owned(), source };
-    open(path)?.take(MAX_LIST_BYTES).read_to_end(&mut text).map_err(unreadable)?;
-    let records = zone_from(&text, path, None)?;
+    let records = read_zone(path, None)?;
     let whole = |problem| FileError::Whole { file: path.to_owned(), problem };
     if records.is_empty() {
         return Err(whole("has no record; write the DS or DNSKEY records to trust".to_owned()));

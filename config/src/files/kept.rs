@@ -24,7 +24,7 @@ const ZONE_MODE: u32 = 0o640;
 ///
 /// # Errors
 ///
-/// What the system says, or that the file would be larger than what is read.
+/// The error of the system, or that the file would be larger than the limit for reading.
 pub fn keep_zone(path: &Path, records: &[LocalRecord]) -> io::Result<()> {
     let mut out = WholeFile::create(path, ZONE_MODE)?;
     let (mut line, mut bytes) = (String::new(), 0);

@@ -11,9 +11,10 @@ use std::path::Path;
 use super::{FileError, open};
 use crate::limits::{MAX_LIST_BYTES, MAX_LIST_LINE};
 use crate::name::wire_name;
+use crate::narrow::to_u8;
 use crate::settings::ListFormat;
 
-/// Names that every hosts file has, and nobody means to block.
+/// Names that every hosts file has, and that are not meant to be blocked.
 const HOST_ITSELF: [&str; 11] = [
     "localhost",
     "localhost.localdomain",
@@ -232,7 +233,7 @@ fn plain_name(text: &str, wire: &mut [u8; MAX_NAME]) -> Option<usize> {
 /// The length of the label between its length byte and `end`, if a label can be as long.
 fn label_len(start: usize, end: usize) -> Option<u8> {
     let len = end - start - 1;
-    (1..=MAX_LABEL).contains(&len).then_some(len as u8)
+    (1..=MAX_LABEL).contains(&len).then(|| to_u8(len))
 }
 
 #[cfg(test)]

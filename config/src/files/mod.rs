@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 pub use anchors::read_anchors;
 pub use kept::keep_zone;
 pub use list::{ListSummary, Listed, Scope, list_from, read_list};
-pub use whole::WholeFile;
+pub use whole::{WholeFile, folder_of};
 pub use zone::{read_zone, received_record, zone_from};
 
 use crate::limits::MAX_LIST_BYTES;

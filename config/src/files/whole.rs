@@ -19,9 +19,9 @@ const ATTEMPTS: u32 = 8;
 const SUFFIX: &[u8] = b".part";
 /// Bytes of the final name that the other one repeats: a name has at most 255 (`NAME_MAX`).
 const MAX_STEM: usize = 200;
-/// Hexadecimal digits that nobody guesses.
+/// Hexadecimal digits that cannot be guessed.
 const DIGITS: usize = 16;
-/// A file under another name that nobody has written to for so long belongs to a process that was killed.
+/// A file under a temporary name that has not been written for so long belongs to a process that was killed.
 const ABANDONED: Duration = Duration::from_secs(3600);
 /// Entries of a folder that are looked at for such files.
 const MAX_ENTRIES: usize = 4096;
@@ -61,7 +61,7 @@ impl WholeFile {
         &self.path
     }
 
-    /// The file itself, for somebody else to write.
+    /// The file itself, for another process to write.
     pub fn file(&self) -> &File {
         self.out.get_ref()
     }
@@ -100,7 +100,7 @@ impl Drop for WholeFile {
 }
 
 /// The folder that a file is in.
-fn folder_of(path: &Path) -> &Path {
+pub fn folder_of(path: &Path) -> &Path {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     folder.unwrap_or_else(|| Path::new("."))
 }
@@ -246,7 +246,7 @@ mod tests {
         std::fs::write(&path, "planted").unwrap();
         std::fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
         if std::os::unix::fs::chown(&path, Some(65534), None).is_err() {
-            // Only root can plant a file of somebody else's.
+            // Only root can give a file another owner.
             return;
         }
         write(&path, "secret").unwrap();

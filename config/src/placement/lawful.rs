@@ -1,4 +1,4 @@
-//! Whether the placements together man the line, each stage exactly once.
+//! Checks that the placements together run the line, each stage exactly once.
 
 use super::{StageName, Stretch};
 use crate::settings::{Config, Idle, Placement};
@@ -18,12 +18,12 @@ impl Config {
     }
 }
 
-/// Why placements do not man the line, said of one of them, with the way out.
+/// Why placements do not run the whole line. The text follows the name of one of them, and says what to write.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlacementError {
-    /// Nobody would do the work.
+    /// No core would run these stages.
     #[error(
-        "names no core, so nobody would man {stages}; list at least one CPU, as in cores = [1]"
+        "names no core, so no core would run {stages}; list at least one CPU, as in cores = [1]"
     )]
     NoCores {
         /// The stretch left without a worker.
@@ -32,7 +32,7 @@ pub enum PlacementError {
     /// A core runs one poll loop and cannot run a second.
     #[error(
         "names core {core}, which placement[{other}] has already; \
-         every core mans one stretch only, so give this placement another core"
+         every core runs one stretch only, so give this placement another core"
     )]
     CoreTwice {
         /// The CPU.
@@ -42,22 +42,22 @@ pub enum PlacementError {
     },
     /// Stages before this stretch are left out.
     #[error(
-        "begins with {begins}, but nobody before it mans {missing}; \
+        "begins with {begins}, but no placement before it runs {missing}; \
          let it begin with `{from}` (stages = \"{fix}\") or put a placement for \"{missing}\" before it"
     )]
     Gap {
         /// Where the stretch begins.
         begins: StageName,
-        /// The stages that nobody mans.
+        /// The stages that no placement runs.
         missing: Stretch,
         /// The stage it should begin with.
         from: StageName,
         /// The stretch that would close the gap.
         fix: Stretch,
     },
-    /// The missing stages are manned, but by a placement further down the file.
+    /// A placement further down the file runs the missing stages.
     #[error(
-        "mans {stages}, but stands before placement[{other}], which mans {missing}; \
+        "runs {stages}, but stands before placement[{other}], which runs {missing}; \
          write the placements in line order, from parse to encode"
     )]
     OutOfOrder {
@@ -70,7 +70,7 @@ pub enum PlacementError {
     },
     /// Two placements for the same stretch: sharding is said otherwise.
     #[error(
-        "mans {stages} as placement[{other}] does; \
+        "runs {stages} as placement[{other}] does; \
          to share a stretch between cores, list all of them in one placement: cores = {cores:?}"
     )]
     SameStretch {
@@ -83,10 +83,10 @@ pub enum PlacementError {
     },
     /// A stage would be done twice.
     #[error(
-        "mans {stage}, which placement[{other}] mans already; every stage is manned once, so {fix}"
+        "runs {stage}, which placement[{other}] runs already; every stage is run once, so {fix}"
     )]
     Overlap {
-        /// The first stage manned twice.
+        /// The first stage that is run twice.
         stage: StageName,
         /// Index of the earlier placement.
         other: usize,
@@ -95,13 +95,13 @@ pub enum PlacementError {
     },
     /// The line breaks off.
     #[error(
-        "is the last placement and ends with {ends}, so nobody mans {missing}; \
+        "is the last placement and ends with {ends}, so no placement runs {missing}; \
          let it end with `encode` (stages = \"{fix}\") or add a placement for \"{missing}\""
     )]
     Unfinished {
         /// Where the last stretch ends.
         ends: StageName,
-        /// The stages that nobody mans.
+        /// The stages that no placement runs.
         missing: Stretch,
         /// The stretch that would finish the line.
         fix: Stretch,
@@ -115,8 +115,8 @@ impl PlacementError {
     }
 }
 
-/// Checks that `placements` man every stage exactly once, by contiguous stretches in line order, and
-/// no core twice. No placements at all are lawful: one worker mans the line.
+/// Checks that `placements` run every stage exactly once, by contiguous stretches in line order, and
+/// no core twice. No placements at all are lawful: one worker runs the line.
 ///
 /// # Errors
 ///
@@ -149,7 +149,7 @@ fn check_cores(placements: &[Placement], index: usize) -> Result<(), PlacementEr
 fn check_stretch(placements: &[Placement], index: usize) -> Result<(), PlacementError> {
     let stages = placements[index].stages;
     let done = index.checked_sub(1).map(|before| placements[before].stages.last);
-    // `None` once the line is fully manned: then any further placement overlaps.
+    // `None` once the line is complete: then any further placement overlaps.
     let expected = match done {
         None => Some(StageName::Parse),
         Some(last) => last.next(),
@@ -186,7 +186,7 @@ fn gap(placements: &[Placement], index: usize, expected: StageName) -> Placement
     }
 }
 
-/// What to say when the stretch at `index` begins with a stage that is manned already; `free` is the
+/// What to say when the stretch at `index` begins with a stage that is run already; `free` is the
 /// first one that is not.
 fn overlap(placements: &[Placement], index: usize, free: Option<StageName>) -> PlacementError {
     let Placement { stages, cores, .. } = &placements[index];
@@ -252,7 +252,7 @@ mod tests {
     fn a_stretch_needs_a_core() {
         let (index, text) = mistake(&[("all", &[])]);
         assert_eq!(index, 0);
-        assert!(text.contains("nobody would man all; list at least one CPU"), "{text}");
+        assert!(text.contains("no core would run all; list at least one CPU"), "{text}");
     }
 
     #[test]
@@ -269,11 +269,11 @@ mod tests {
     fn the_line_has_no_gaps() {
         let (index, text) = mistake(&[("acl..encode", &[1])]);
         assert_eq!(index, 0);
-        assert!(text.contains("nobody before it mans parse..neighbor"), "{text}");
+        assert!(text.contains("no placement before it runs parse..neighbor"), "{text}");
         assert!(text.contains("stages = \"all\""), "{text}");
         let (index, text) = mistake(&[("parse..acl", &[1]), ("policy..encode", &[2])]);
         assert_eq!(index, 1);
-        assert!(text.contains("mans ratelimit..lookup"), "{text}");
+        assert!(text.contains("runs ratelimit..lookup"), "{text}");
         assert!(text.contains("stages = \"ratelimit..encode\""), "{text}");
     }
 
@@ -281,7 +281,7 @@ mod tests {
     fn the_line_does_not_break_off() {
         let (index, text) = mistake(&[("parse..lookup", &[1])]);
         assert_eq!(index, 0);
-        assert!(text.contains("ends with lookup, so nobody mans policy..encode"), "{text}");
+        assert!(text.contains("ends with lookup, so no placement runs policy..encode"), "{text}");
         assert!(text.contains("stages = \"all\""), "{text}");
     }
 
@@ -289,7 +289,7 @@ mod tests {
     fn placements_stand_in_line_order() {
         let (index, text) = mistake(&[("policy..encode", &[1]), ("parse..lookup", &[2])]);
         assert_eq!(index, 0);
-        assert!(text.contains("stands before placement[1], which mans parse"), "{text}");
+        assert!(text.contains("stands before placement[1], which runs parse"), "{text}");
     }
 
     #[test]
@@ -303,7 +303,7 @@ mod tests {
     fn no_stage_is_manned_twice() {
         let (index, text) = mistake(&[("parse..policy", &[1]), ("lookup..encode", &[2])]);
         assert_eq!(index, 1);
-        assert!(text.contains("mans lookup, which placement[0] mans already"), "{text}");
+        assert!(text.contains("runs lookup, which placement[0] runs already"), "{text}");
         assert!(text.contains("write stages = \"encode\""), "{text}");
         let (index, text) = mistake(&[("all", &[1]), ("lookup", &[2])]);
         assert_eq!(index, 1);

@@ -1,12 +1,11 @@
-//! The line's vocabulary and order, and which core mans which stretch of it.
+//! The line's vocabulary and order, and which core runs which stretch of it.
 
 mod lawful;
 
 use std::fmt;
 use std::str::FromStr;
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Serialize, Serializer};
 
 pub use lawful::PlacementError;
 pub(crate) use lawful::check_placements;
@@ -41,13 +40,13 @@ stages! {
     Parse = "parse",
     /// ARP, neighbour discovery and ping, so that others can find us.
     Neighbor = "neighbor",
-    /// Who may ask.
+    /// The clients that may ask.
     Acl = "acl",
     /// How fast they may ask.
     RateLimit = "ratelimit",
     /// An answer from the cache.
     Lookup = "lookup",
-    /// Local records and blocked names; what is neither is a miss.
+    /// Local records and blocked names; any other name is a miss.
     Policy = "policy",
     /// The answer, written into the frame the query came in.
     Encode = "encode",
@@ -150,12 +149,6 @@ impl fmt::Display for Stretch {
             Self { first, last } if first == last => first.fmt(f),
             Self { first, last } => write!(f, "{first}..{last}"),
         }
-    }
-}
-
-impl<'de> Deserialize<'de> for Stretch {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?.parse().map_err(D::Error::custom)
     }
 }
 

@@ -76,7 +76,7 @@ impl Default for ClientSubnet {
     }
 }
 
-/// What becomes of a client's subnet.
+/// How a client's subnet is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SubnetPolicy {

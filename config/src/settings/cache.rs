@@ -32,9 +32,9 @@ pub struct Cache {
     pub stale_ttl: u32,
     /// How long a client waits for better, in milliseconds.
     pub stale_client_timeout_ms: u64,
-    /// How long nobody is asked again after that was in vain, in seconds.
+    /// How long no upstream is asked again after a failure, in seconds.
     pub stale_backoff_seconds: u32,
-    /// What is kept when there is no room for all.
+    /// Which answers are kept when there is no room for all.
     pub eviction: Eviction,
     /// NXDOMAIN for a name is NXDOMAIN for all below it (RFC 8020).
     pub nxdomain_cut: bool,

@@ -32,7 +32,7 @@ pub struct Config {
     /// The ports to poll, in order. At least one.
     #[serde(rename = "port")]
     pub ports: Vec<Port>,
-    /// Which cores man which stretch of the line. None: one core mans it all.
+    /// Which cores run which stretch of the line. None: one core runs it all.
     #[serde(rename = "placement")]
     pub placements: Vec<Placement>,
     /// Packet buffers and batches.
@@ -62,7 +62,7 @@ pub struct Config {
     pub health: Health,
     /// Whether answers are validated, and from where.
     pub dnssec: Dnssec,
-    /// Who may ask.
+    /// The clients that may ask.
     pub acl: Acl,
     /// Groups of clients with rules and upstreams of their own.
     #[serde(rename = "view")]
@@ -122,7 +122,7 @@ pub struct Process {
     pub privileges: Privileges,
 }
 
-/// What becomes of the privileges that start needs.
+/// How privileges are handled after start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Privileges {

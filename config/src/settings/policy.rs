@@ -1,4 +1,4 @@
-//! Which clients may ask, and what is answered locally.
+//! The clients that may ask, and the local answers.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ pub struct Acl {
 
 impl Default for Acl {
     fn default() -> Self {
-        // A resolver that answers everybody amplifies: who may ask has to be said.
+        // A resolver that answers all clients amplifies attacks, so the operator has to list the clients.
         Self { default: Access::Refuse, allow: Vec::new(), refuse: Vec::new(), drop: Vec::new() }
     }
 }
@@ -78,7 +78,7 @@ pub struct RateLimit {
     pub ipv6_prefix: u8,
     /// Every `slip`-th query over the limit gets an empty answer with TC=1 instead of nothing; 0: none.
     pub slip: u32,
-    /// Clients with a right cookie (RFC 7873) are not limited: nobody else can send in their name.
+    /// Clients with a right cookie (RFC 7873) are not limited: their address cannot be forged.
     pub exempt_valid_cookies: bool,
     /// Client prefixes remembered by each core; a power of two.
     pub table: u32,
@@ -185,7 +185,7 @@ pub struct Rpz {
     pub primaries: Vec<SocketAddr>,
     /// The name of the key that messages to and from them are signed with.
     pub tsig: Option<String>,
-    /// What becomes of queries until a version has been transferred.
+    /// How queries are answered until a version has been transferred.
     #[serde(default)]
     pub absent: Absent,
     /// The views it holds in; none: all.
@@ -196,7 +196,7 @@ pub struct Rpz {
     pub strict: bool,
 }
 
-/// What becomes of queries in the views of a policy zone that was never transferred.
+/// How queries are answered in the views of a policy zone that was never transferred.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Absent {

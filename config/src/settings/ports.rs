@@ -1,4 +1,6 @@
-//! The machine: DPDK, ports, who works where.
+//! The machine: DPDK, ports, and the cores of each stage.
+
+use std::net::IpAddr;
 
 use serde::Deserialize;
 
@@ -36,6 +38,12 @@ pub struct Port {
     /// UDP port that queries come to.
     #[serde(default = "dns_port")]
     pub dns_port: u16,
+    /// Addresses of ours that upstreams are asked from over this port. They are used for nothing else.
+    #[serde(default)]
+    pub query_sources: Vec<IpAddr>,
+    /// Routers on the link, the preferred one first. They forward queries to upstreams outside our networks.
+    #[serde(default)]
+    pub gateways: Vec<IpAddr>,
     /// Descriptors per RX queue.
     #[serde(default = "descriptors")]
     pub rx_descriptors: u16,
@@ -53,6 +61,38 @@ pub struct Port {
     pub link_wait_ms: u64,
 }
 
+impl Port {
+    /// A port without addresses, with the default of everything else.
+    pub fn new(name: &str, device: &str) -> Self {
+        Self {
+            name: name.into(),
+            device: device.into(),
+            addresses: Vec::new(),
+            vlans: untagged(),
+            dns_port: dns_port(),
+            query_sources: Vec::new(),
+            gateways: Vec::new(),
+            rx_descriptors: descriptors(),
+            tx_descriptors: descriptors(),
+            checksum_offload: yes(),
+            promiscuous: false,
+            link_wait_ms: link_wait_ms(),
+        }
+    }
+
+    /// Whether a frame can be sent to `address` without a gateway: it is in the network of one of our addresses.
+    /// Link-local IPv6 addresses always are (RFC 4861 section 5.1).
+    pub fn is_on_link(&self, address: IpAddr) -> bool {
+        let is_link_local = matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
+        is_link_local || self.addresses.iter().any(|ours| ours.is_on_link(address))
+    }
+
+    /// Whether a gateway has the family of `address`.
+    pub fn has_gateway_for(&self, address: IpAddr) -> bool {
+        self.gateways.iter().any(|gateway| gateway.is_ipv4() == address.is_ipv4())
+    }
+}
+
 /// `[[placement]]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -60,7 +100,7 @@ pub struct Placement {
     /// A stretch of the line: `"parse..encode"`, `"parse..ratelimit"`, `"lookup"`.
     #[serde(default = "whole_line")]
     pub stages: Stretch,
-    /// The CPUs that man it, one worker each.
+    /// The CPUs that run it, one worker each.
     pub cores: Vec<usize>,
     /// What a worker does when its queues are empty.
     #[serde(default)]

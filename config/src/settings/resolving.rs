@@ -1,10 +1,11 @@
-//! Who is asked, and how.
+//! The upstreams, and how they are asked.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use super::Config;
 use crate::limits::MAX_QUERIES_PER_PORT;
 use crate::pin::Pin;
 use crate::upstream::{Host, UpstreamAddress};
@@ -64,6 +65,8 @@ pub struct Upstream {
     pub timeout_ms: u64,
     /// Source address of our queries; absent: the kernel chooses.
     pub source: Option<IpAddr>,
+    /// The `[[port]]` that queries over UDP leave by, from its query sources; absent: a socket of the kernel.
+    pub port: Option<String>,
     /// The group it belongs to.
     #[serde(default = "default_group")]
     pub group: String,
@@ -95,6 +98,7 @@ impl Upstream {
             address,
             timeout_ms: upstream_timeout_ms(),
             source: None,
+            port: None,
             group: default_group(),
             mix_case: mix_case(),
             cookies: cookies(),
@@ -104,6 +108,14 @@ impl Upstream {
             pin: Vec::new(),
             ca_file: None,
         }
+    }
+}
+
+impl Config {
+    /// Which of the ports `upstream` is asked over: an index into `ports`. `None`: the kernel's sockets.
+    pub fn upstream_port(&self, upstream: &Upstream) -> Option<usize> {
+        let name = upstream.port.as_ref()?;
+        self.ports.iter().position(|port| port.name == *name)
     }
 }
 

@@ -16,7 +16,7 @@ pub struct Tsig {
     /// How messages are signed with it.
     #[serde(default)]
     pub algorithm: TsigAlgorithm,
-    /// What they are signed with.
+    /// The key that they are signed with.
     pub secret: Option<TsigSecret>,
     /// The file that has the secret instead.
     pub secret_file: Option<PathBuf>,

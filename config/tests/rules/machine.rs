@@ -95,11 +95,11 @@ fn placements_man_the_line() {
     refuses("cores = [2]", "cores = [1]", &key(second, "cores"), &["another core"]);
     refuses("cores = [2]", "cores = [2, 2]", &key(second, "cores"), &["another core"]);
     let stages = "stages = \"lookup..encode\"";
-    let parts = ["nobody mans policy..encode", "stages = \"lookup..encode\""];
+    let parts = ["no placement runs policy..encode", "stages = \"lookup..encode\""];
     refuses(stages, "stages = \"lookup\"", &key(second, "stages"), &parts);
-    let parts = ["mans lookup..policy;", "stages = \"lookup..encode\""];
+    let parts = ["runs lookup..policy;", "stages = \"lookup..encode\""];
     refuses(stages, "stages = \"encode\"", &key(second, "stages"), &parts);
-    let parts = ["mans ratelimit, which placement[0] mans already", "stages = \"lookup..encode\""];
+    let parts = ["runs ratelimit, which placement[0] runs already", "stages = \"lookup..encode\""];
     refuses(stages, "stages = \"ratelimit..encode\"", &key(second, "stages"), &parts);
     let parts = ["list all of them in one placement: cores = [1, 2]"];
     refuses(stages, "stages = \"parse..ratelimit\"", &key(second, "stages"), &parts);
@@ -107,7 +107,7 @@ fn placements_man_the_line() {
     let turned = turned.replacen("\"parse..ratelimit\"", "\"lookup..encode\"", 1);
     let line = line_of(&turned, "stages = \"lookup..encode\"");
     let start =
-        format!("line {line}: `placement[0].stages` mans lookup..encode, but stands before");
+        format!("line {line}: `placement[0].stages` runs lookup..encode, but stands before");
     refuses_text(&turned, &start, &["in line order"]);
 }
 
@@ -179,11 +179,15 @@ fn cookies() {
         refuses_text(&text, &format!("line {line}: `cookies.{key}` "), parts);
     };
     let both = format!("secret = {SECRET}\nsecret_file = \"/nonexistent\"");
-    refuses_cookies(&both, "secret", &["stands beside `cookies.secret_file`", "keep one"]);
+    refuses_cookies(
+        &both,
+        "secret",
+        &["and `cookies.secret_file` have the same meaning", "keep one"],
+    );
     let alone = format!("accepted_secret = {SECRET}");
-    refuses_cookies(&alone, "accepted_secret", &["means nothing without `secret`"]);
+    refuses_cookies(&alone, "accepted_secret", &["has no effect without `secret`"]);
     let off = "enabled = false\nrequire = true";
-    refuses_cookies(off, "require", &["means nothing without `enabled = true`"]);
+    refuses_cookies(off, "require", &["has no effect without `enabled = true`"]);
     let missing = "secret_file = \"/nonexistent/cookies\"";
     refuses_cookies(missing, "secret_file", &["is /nonexistent/cookies: ", "No such file"]);
     let lawful = format!("[cookies]\nsecret = {SECRET}\naccepted_secret = {SECRET}\n[frames]\n");

@@ -1,6 +1,7 @@
 //! Every rule beyond types: the line, the key and the way out that an operator is told.
 
 mod machine;
+mod query_sources;
 mod service;
 mod views;
 
@@ -91,9 +92,15 @@ fn line_of(text: &str, needle: &str) -> usize {
 /// change and the key, and contains all of `parts`.
 #[track_caller]
 fn refuses(from: &str, to: &str, key: &str, parts: &[&str]) {
-    assert!(LAWFUL.contains(from), "`{from}` is in the lawful text");
-    let text = LAWFUL.replacen(from, to, 1);
-    let differs = LAWFUL.bytes().zip(text.bytes()).take_while(|(a, b)| a == b).count();
+    refuses_change(LAWFUL, from, to, key, parts);
+}
+
+/// The same, in the text `lawful`.
+#[track_caller]
+fn refuses_change(lawful: &str, from: &str, to: &str, key: &str, parts: &[&str]) {
+    assert!(lawful.contains(from), "`{from}` is in the lawful text");
+    let text = lawful.replacen(from, to, 1);
+    let differs = lawful.bytes().zip(text.bytes()).take_while(|(a, b)| a == b).count();
     let line = text[..differs].matches('\n').count() + 1;
     refuses_text(&text, &format!("line {line}: `{key}` "), parts);
 }

@@ -41,14 +41,14 @@ fn groups_and_zones_go_together() {
     assert!(Config::from_toml(&near(&forward("Corp.example"))).is_ok());
     let idle = "group = \"near\"";
     let start = format!("line {}: `upstream[1].group` is `near`", line_of(&near(""), idle));
-    refuses_text(&near(""), &start, &["asked for no name", "add a [[forward]]"]);
+    refuses_text(&near(""), &start, &["no name is asked of that group", "add a [[forward]]"]);
     // With a root zone nobody asks the default group.
     let start =
         format!("line {}: `upstream[0].group` is `default`", line_of(LAWFUL, "[[upstream]]"));
-    refuses_text(&near(&forward(".")), &start, &["asked for no name"]);
+    refuses_text(&near(&forward(".")), &start, &["no name is asked of that group"]);
     let all_near = near(&forward("corp.example"))
         .replace("timeout_ms = 800\n\n[[upstream]]", "group = \"near\"\n\n[[upstream]]");
-    let start = format!("line {}: `upstream` has nobody", line_of(LAWFUL, "[[upstream]]"));
+    let start = format!("line {}: `upstream` has no entry", line_of(LAWFUL, "[[upstream]]"));
     refuses_text(&all_near, &start, &["`default`", "zone = \".\""]);
     assert!(Config::from_toml(&all_near.replace("corp.example", ".")).is_ok());
 
@@ -117,11 +117,11 @@ fn upstreams_are_there_and_not_too_many() {
 #[test]
 fn an_upstream_is_somebody_else() {
     let (from, key) = ("\"203.0.113.1:53\"", "upstream[0].address");
-    let parts = ["is `port[0].addresses[0]` of ours", "another resolver"];
+    let parts = ["is our own `port[0].addresses[0]` with", "another resolver"];
     refuses(from, "\"192.0.2.53:53\"", key, &parts);
-    let parts = ["is `port[0].addresses[1]` of ours"];
+    let parts = ["is our own `port[0].addresses[1]` with"];
     refuses(from, "\"[2001:db8::53]:53\"", key, &parts);
-    let parts = ["is `port[1].addresses[0]` of ours"];
+    let parts = ["is our own `port[1].addresses[0]` with"];
     refuses(from, "\"[::ffff:198.51.100.53]:53\"", key, &parts);
     // Our address, but not the port we answer on: that is the kernel's, and somebody may listen.
     accepts(from, "\"192.0.2.53:5353\"");
@@ -194,7 +194,7 @@ fn names_of_upstreams_need_somebody_who_knows_them() {
     let line = line_of(&with(""), "bootstrap");
     for (wrong, part) in [
         ("\"203.0.113.1:0\"", "a port other than 0"),
-        ("\"192.0.2.53:53\"", "of ours with its dns_port"),
+        ("\"192.0.2.53:53\"", "with its dns_port, so misses would come back"),
         ("\"0.0.0.0:53\"", "unicast"),
     ] {
         let start = format!("line {line}: `slowpath.bootstrap[0]` is ");
@@ -291,8 +291,8 @@ fn a_transferred_zone_has_a_name_primaries_and_the_key_it_speaks_of() {
         assert!(lawful.contains(from), "{from}");
         refuses_text(&lawful.replacen(from, to, 1), "line ", &[said]);
     };
-    wrong("zone = \"rpz.example\"\n", "", "`rpz[0].primaries` means nothing without `zone`");
-    wrong("\"192.0.2.1:53\"", "", "`rpz[0].zone` means nothing without `primaries`");
+    wrong("zone = \"rpz.example\"\n", "", "`rpz[0].primaries` has no effect without `zone`");
+    wrong("\"192.0.2.1:53\"", "", "`rpz[0].zone` has no effect without `primaries`");
     wrong("rpz.example", "rpz..example", "`rpz[0].zone` is no zone");
     wrong("192.0.2.1:53", "192.0.2.1:0", "`rpz[0].primaries[0]` is empty; write a port");
     wrong("192.0.2.1:53", "224.0.0.1:53", "`rpz[0].primaries[0]` is 224.0.0.1, which no single");
@@ -304,12 +304,12 @@ fn a_transferred_zone_has_a_name_primaries_and_the_key_it_speaks_of() {
     refuses_text(
         &format!("{LAWFUL}[[rpz]]\nfile = \"f\"\nabsent = \"pass\"\n"),
         "line ",
-        &["`rpz[0].absent` means nothing without `primaries`"],
+        &["`rpz[0].absent` has no effect without `primaries`"],
     );
-    wrong("file =", "origin = \"a\"\nfile =", "`rpz[0].origin` stands beside `zone`");
+    wrong("file =", "origin = \"a\"\nfile =", "`rpz[0].origin` and `zone`");
     wrong(key, &key.repeat(2), "`tsig[1].name` is key, as is `tsig[0].name` already");
     wrong("secret =", "secret_file = \"/nonexistent\"\n#", "`tsig[0].secret_file` is /nonexistent");
-    wrong("secret =", "#", "`tsig[0].name` means nothing without `secret or secret_file`");
+    wrong("secret =", "#", "`tsig[0].name` has no effect without `secret or secret_file`");
     let other = zone.replace("rpz.example", "other.example");
     wrong(
         "[[tsig]]",
@@ -344,7 +344,7 @@ fn metrics_are_served_where_somebody_can_connect() {
 fn subnets_go_to_upstreams_that_are_named_for_it() {
     let told = LAWFUL.replacen("timeout_ms = 800", "client_subnet = true", 1);
     let start = format!("line {}: `upstream[0].client_subnet` ", line_of(&told, "client_subnet"));
-    refuses_text(&told, &start, &["means nothing without `client_subnet.policy`", "\"forward\""]);
+    refuses_text(&told, &start, &["has no effect without `client_subnet.policy`", "\"forward\""]);
     for policy in ["forward", "add"] {
         let table = format!("[client_subnet]\npolicy = \"{policy}\"\n\n");
         let to_nobody = format!("{table}{LAWFUL}");
@@ -353,9 +353,11 @@ fn subnets_go_to_upstreams_that_are_named_for_it() {
         let prefetching = format!("{table}[prefetch]\nenabled = true\n\n{told}");
         match policy {
             "forward" => assert!(Config::from_toml(&prefetching).is_ok()),
-            _ => {
-                refuses_text(&prefetching, "line 2: `client_subnet.policy` ", &["asks for nobody"])
-            }
+            _ => refuses_text(
+                &prefetching,
+                "line 2: `client_subnet.policy` ",
+                &["but a prefetch has no client"],
+            ),
         }
     }
 }

@@ -47,7 +47,7 @@ fn views_have_names_and_clients_of_their_own() {
     refuses_text(&text, "line ", &["`view[2].name` is `guests`, as is `view[1].name` already"]);
     refuses(&view("more", ""), "clients = []", "view[2].clients", &["is empty", "192.0.2.0/24"]);
     let text = with(&view("more", "\"10.9.0.0/16\", \"2001:db8:1::/48\""));
-    let parts = ["`view[2].clients[1]` is 2001:db8:1::/48, which `view[0].clients[1]` claims"];
+    let parts = ["`view[2].clients[1]` is 2001:db8:1::/48, which `view[0].clients[1]` has"];
     refuses_text(&text, "line ", &parts);
     let far = view("more", some).replace("near", "far");
     refuses(&far, "\"far\"", "view[2].group", &["no [[upstream]] belongs to that group"]);
@@ -72,7 +72,7 @@ fn tables_name_views_that_there_are() {
         let table = |views: &str| with(&format!("[[{name}]]\n{keys}\nviews = [{views}]\n"));
         assert!(Config::from_toml(&table("\"default\", \"kids\"")).is_ok(), "{name}");
         let parts = [
-            "is `kid`, which no [[view]] is called; did you mean `kids`? allowed: kids, guests, default",
+            "is `kid`, but there is no [[view]] of that name; did you mean `kids`? allowed: kids, guests, default",
         ];
         refuses_text(&table("\"kid\""), "line ", &parts);
     }
@@ -103,10 +103,14 @@ fn every_view_has_somebody_to_ask() {
         |views: &str| format!("[[forward]]\nzone = \".\"\ngroup = \"near\"\nviews = [{views}]\n");
     assert!(Config::from_toml(&with(&root("\"default\""))).is_ok(), "guests ask the default group");
     let text = with(&root("\"default\", \"guests\""));
-    refuses_text(&text, "line ", &["`upstream[0].group` is `default`, which is asked for no name"]);
+    refuses_text(
+        &text,
+        "line ",
+        &["`upstream[0].group` is `default`, but no name is asked of that group"],
+    );
     let all_near =
         text.replace("timeout_ms = 800\n\n[[upstream]]", "group = \"near\"\n\n[[upstream]]");
     assert!(Config::from_toml(&all_near).is_ok());
     let missing = all_near.replace("views = [\"default\", \"guests\"]", "views = [\"default\"]");
-    refuses_text(&missing, "line ", &["`upstream` has nobody in the group `default`"]);
+    refuses_text(&missing, "line ", &["`upstream` has no entry in the group `default`"]);
 }

@@ -1,5 +1,5 @@
-//! `docs/` is a book (docs/book.toml): every page is in its table of contents, every link leads to one of its pages, and what its
-//! pages say of the configuration and of metrics is true. So are the paths in CONTRIBUTING.md.
+//! Checks `docs/`, which is a book (docs/book.toml). Every page is in its table of contents, and every link leads to
+//! one of its pages. Keys, metrics and paths that its pages and CONTRIBUTING.md name exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

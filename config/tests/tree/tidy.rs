@@ -1,6 +1,5 @@
 //! What every file of the tree keeps to: its length, the length of its lines, its ends, and links that lead somewhere.
 
-use std::collections::BTreeSet;
 use std::fs;
 
 use crate::files::{files, root};
@@ -10,17 +9,6 @@ use crate::markdown::{anchors, links_of};
 const MAX_WIDTH: usize = 132;
 /// The longest Rust file, in lines, tests included.
 const MAX_LINES: usize = 450;
-/// Files that are longer, and how long they may be until they are split. Nothing is added here.
-const TOO_LONG: [(&str, usize); 8] = [
-    ("pipeline/resolver/src/questions/plan.rs", 580),
-    ("pipeline/tests/slowpath/rig.rs", 500),
-    ("pipeline/tests/slowpath/server.rs", 470),
-    ("stages/src/cache/tests.rs", 530),
-    ("stages/src/parse/tests.rs", 460),
-    ("stages/src/policy/rpz.rs", 560),
-    ("stages/src/policy/ruleset.rs", 590),
-    ("stages/src/policy/tests.rs", 510),
-];
 /// Those of them that are code.
 const CODE: [&str; 6] = ["rs", "sh", "toml", "yml", "c", "h"];
 
@@ -41,24 +29,10 @@ fn lines_of_code_are_no_longer_than_132_columns() {
 
 #[test]
 fn rust_files_are_no_longer_than_450_lines() {
-    let mut wrong = Vec::new();
-    let mut excused: BTreeSet<&str> = TOO_LONG.iter().map(|(name, _)| *name).collect();
-    for file in files().iter().filter(|file| file.is(&["rs"])) {
-        let (lines, name) = (file.text.lines().count(), &*file.name);
-        let excuse = TOO_LONG.iter().find(|(other, _)| *other == name);
-        let most = excuse.map_or(MAX_LINES, |(_, most)| *most);
-        if lines > most {
-            wrong.push(format!("{name} has {lines} lines; allowed: {most}"));
-        }
-        if lines > MAX_LINES {
-            excused.remove(name);
-        }
-    }
-    wrong.extend(
-        excused
-            .iter()
-            .map(|name| format!("{name} needs no exception any more: remove it from TOO_LONG")),
-    );
+    let rust = files().into_iter().filter(|file| file.is(&["rs"]));
+    let long =
+        rust.map(|file| (file.text.lines().count(), file)).filter(|(lines, _)| *lines > MAX_LINES);
+    let wrong = long.map(|(lines, file)| format!("{} has {lines} lines", file.name)).collect();
     none("split these", wrong);
 }
 

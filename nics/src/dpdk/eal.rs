@@ -169,7 +169,7 @@ fn c_strings(program: &str, arguments: &[String]) -> Result<Vec<CString>, EalErr
 }
 
 /// The arguments with a core for the EAL, unless the operator chose: the CPU we are on, which we are
-/// certainly allowed to use. It gets lcore number 0, whatever its own is.
+/// certainly allowed to use. It gets lcore number 0, not its own.
 fn with_cores(arguments: &[String]) -> Vec<String> {
     let mut arguments = arguments.to_vec();
     let chosen = |word: &String| CORE_OPTIONS.iter().any(|option| word.starts_with(option));
@@ -264,18 +264,7 @@ mod tests {
     }
 
     fn port(device: &str) -> pmdns_config::Port {
-        pmdns_config::Port {
-            name: "wan".into(),
-            device: device.into(),
-            addresses: Vec::new(),
-            vlans: vec![pmdns_config::Vlan::Untagged],
-            dns_port: 53,
-            rx_descriptors: 64,
-            tx_descriptors: 64,
-            checksum_offload: true,
-            promiscuous: false,
-            link_wait_ms: 0,
-        }
+        pmdns_config::Port::new("wan", device)
     }
 
     #[test]

@@ -70,6 +70,7 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 use dpdk_sys::rte_mbuf;
+use pmdns_config::narrow::to_u32;
 
 pub use advice::EalError;
 pub use eal::{Eal, arguments};
@@ -92,7 +93,7 @@ pub(crate) unsafe fn free(handle: NonNull<()>) {
     unsafe { dpdk_sys::shim_mbuf_free(handle.cast::<rte_mbuf>().as_ptr()) };
 }
 
-/// Gives back all mbufs among the frames of a burst at once, and whatever else is in it.
+/// Gives back all mbufs among the frames of a burst at once, and the other frames too.
 #[inline]
 pub(crate) fn free_bulk(burst: &mut Burst) {
     let mut mbufs = [const { MaybeUninit::<*mut rte_mbuf>::uninit() }; MAX_BURST];
@@ -104,7 +105,7 @@ pub(crate) fn free_bulk(burst: &mut Burst) {
         }
     }
     // SAFETY: the first `count` entries are mbufs that the burst owned and has given up.
-    unsafe { dpdk_sys::rte_pktmbuf_free_bulk(mbufs.as_mut_ptr().cast(), count as u32) };
+    unsafe { dpdk_sys::rte_pktmbuf_free_bulk(mbufs.as_mut_ptr().cast(), to_u32(count)) };
 }
 
 /// What DPDK calls an error number, negative or not.

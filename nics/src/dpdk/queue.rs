@@ -15,6 +15,7 @@ use dpdk_sys::{
     DPDK_RX_L4_CKSUM_NONE, DPDK_TX_IP_CKSUM, DPDK_TX_IPV4, DPDK_TX_IPV6, DPDK_TX_UDP_CKSUM, burst,
     mbuf, rte_mbuf,
 };
+use pmdns_config::narrow::to_u16;
 
 use super::mempool::frame_of;
 use super::start::Started;
@@ -56,10 +57,10 @@ impl RxQueue for Rx {
         }
         let before = burst.len();
         let mut mbufs: Mbufs = [const { MaybeUninit::uninit() }; MAX_BURST];
-        // SAFETY: the port runs while `self.started` lives, the queue is polled by `self` alone, and
+        // SAFETY: the port runs while `self.started` lives, and the queue is polled by `self` alone.
         // `mbufs` has room for the `limit` that a burst can take.
         let received = unsafe {
-            burst::rx_burst(self.id, self.queue, mbufs.as_mut_ptr().cast(), limit as u16)
+            burst::rx_burst(self.id, self.queue, mbufs.as_mut_ptr().cast(), to_u16(limit))
         };
         // SAFETY: the driver filled as many entries with mbufs as it says, and none is null.
         let mbufs = unsafe {
@@ -135,7 +136,7 @@ impl TxQueue for Tx {
         // SAFETY: the port runs while `_started` lives, the queue is used by `self` alone, and the first
         // `count` entries are the mbufs of the burst.
         let sent = unsafe {
-            burst::tx_burst(self.id, self.queue, mbufs.as_mut_ptr().cast(), count as u16)
+            burst::tx_burst(self.id, self.queue, mbufs.as_mut_ptr().cast(), to_u16(count))
         };
         let sent = usize::from(sent).min(count);
         keep_from(burst, sent);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use dpdk_sys::rte_ring;
+use pmdns_config::narrow::to_u32;
 
 use super::eal::{Eal, Environment};
 use super::{error_text, last_error};
@@ -61,7 +62,7 @@ pub fn value_ring<const WORDS: usize>(
     let refused = |reason| RingError::Refused { capacity, reason };
     let name = CString::new(name).map_err(|_| refused("a zero byte in its name".into()))?;
     let count = u32::try_from(capacity).map_err(|_| refused("more than 32 bits".into()))?;
-    let (size, any_node) = (8 * WORDS as u32, -1);
+    let (size, any_node) = (8 * to_u32(WORDS), -1);
     // SAFETY: the name is a C string, which DPDK copies; everything else are numbers that DPDK checks.
     let raw = unsafe {
         dpdk_sys::rte_ring_create_elem(
@@ -86,7 +87,7 @@ impl<const WORDS: usize> ValueSender<WORDS> {
         let ring = self.ring.raw.as_ptr();
         // SAFETY: the ring lives and has values of this size, `values` has as many as it says, and nobody
         // else pushes.
-        let pushed = unsafe { push(ring, values.as_ptr().cast(), values.len() as u32) };
+        let pushed = unsafe { push(ring, values.as_ptr().cast(), to_u32(values.len())) };
         pushed as usize
     }
 }
@@ -100,7 +101,7 @@ impl<const WORDS: usize> ValueReceiver<WORDS> {
         let room = batch.spare_capacity_mut();
         // SAFETY: the ring lives and has values of this size, there is room for as many as asked for, and
         // nobody else pops.
-        let popped = unsafe { pop(ring, room.as_mut_ptr().cast(), room.len() as u32) } as usize;
+        let popped = unsafe { pop(ring, room.as_mut_ptr().cast(), to_u32(room.len())) } as usize;
         // SAFETY: DPDK has written that many behind those that were there.
         unsafe { batch.set_len(before + popped) };
         popped

@@ -361,7 +361,10 @@ impl Nic for DpdkNic {
             unsafe { CStr::from_ptr(name.name.as_ptr()) }.to_string_lossy().into_owned()
         };
         // Values come in the order of the names, and each says its index all the same.
-        let value = |value: &rte_eth_xstat| (names.get(value.id as usize).map(text), value.value);
+        let value = |value: &rte_eth_xstat| {
+            let name = usize::try_from(value.id).ok().and_then(|id| names.get(id));
+            (name.map(text), value.value)
+        };
         values[..filled].iter().map(value).filter_map(|(name, n)| Some((name?, n))).collect()
     }
 

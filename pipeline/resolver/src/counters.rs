@@ -13,13 +13,13 @@ counters! {
     CountersSnapshot {
         /// Misses taken from the data cores.
         misses: counter,
-        /// Misses that the cache could answer by the time they came.
+        /// Misses that the cache could answer when they arrived.
         answered_from_cache_late: counter,
         /// Misses that started a question to the upstreams.
         leaders: counter,
         /// Misses that joined a question already under way.
         coalesced: counter,
-        /// Clients answered with what an upstream said.
+        /// Clients answered with an upstream's answer.
         answered: counter,
         /// Clients answered with an answer kept for their network only.
         answered_for_subnet: counter,
@@ -31,7 +31,7 @@ counters! {
         nxdomain_confirmed: counter,
         /// Clients answered with SERVFAIL.
         servfail: counter,
-        /// Clients that get no answer, because a rule about what is in it says so.
+        /// Clients that get no answer, because a rule about the content of answers says so.
         silenced: counter,
         /// Waiting clients whose deadline passed.
         deadline: counter,
@@ -61,7 +61,7 @@ counters! {
         inserted: counter,
         /// Answers not put into the cache: their TTL is zero, or the cache refused them.
         not_cached: counter,
-        /// Answers taken out of the cache after a reload: rules about what is in them had rewritten them, or would now.
+        /// Answers taken out of the cache after a reload: rules about their content had rewritten them, or would now.
         withdrawn: counter,
         /// Questions put to a second upstream because the first took longer than it usually does.
         hedged: counter,
@@ -75,9 +75,9 @@ counters! {
         prefetch_late: counter,
         /// Answers planned to be asked for again that were not popular any more when their turn came.
         prefetch_dropped: counter,
-        /// Replies whose signatures are right, all the way from a trust anchor.
+        /// Replies whose signatures are right, along the whole chain from a trust anchor.
         secure: counter,
-        /// Replies that are provably not signed, or that nobody shall validate.
+        /// Replies that are provably not signed, or excluded from validation.
         insecure: counter,
         /// Replies refused because they are forged, or their signatures are missing, wrong or expired.
         bogus: counter,
@@ -88,7 +88,7 @@ counters! {
         /// Replies and questions of the validator that were refused. Too many were under way, in all or of one network
         /// or zone, or one network took too much of its time.
         validation_shed: counter,
-        /// Replies refused because to validate them costs more than one may.
+        /// Replies refused because their validation costs more than the limit.
         validation_over_budget: counter,
         /// Replies that might cost less than others, because their zone had used up its budget.
         validation_frugal: counter,
@@ -161,7 +161,7 @@ counters! {
         connect_failures: counter,
         /// Certificates refused: not for the name, not from a trusted root, or none of the pinned keys.
         untrusted: counter,
-        /// Smoothed round-trip time in microseconds, as the thread that measured last sees it.
+        /// Smoothed round-trip time in microseconds, of the thread that measured last.
         srtt_us: gauge,
         /// 0: well. 1: resting after failures, asked after the others.
         state: gauge,
@@ -173,25 +173,25 @@ counters! {
     CacheCounters,
     /// The counters of a shard of the cache, read at one time.
     CacheSnapshot {
-        /// Answers that can be found, expired ones among them.
+        /// Answers in the index, including expired ones.
         entries: gauge,
-        /// Bytes in use: index, and the log as far as it is filled.
+        /// Bytes in use: the index, and the filled part of the log.
         bytes_used: gauge,
         /// Bytes of the shard.
         bytes_total: gauge,
-        /// Answers inserted, replacements among them.
+        /// Answers inserted, including replacements.
         inserted: counter,
         /// Answers that another for the same question replaced.
         replaced: counter,
-        /// Answers lost at the end of the log, to make room.
+        /// Answers evicted at the end of the log, to make room.
         evicted: counter,
-        /// Answers appended again there, because they were worth keeping.
+        /// Answers appended to the log again, because they were worth keeping.
         kept: counter,
-        /// Answers lost because both buckets they could be found by were full.
+        /// Answers evicted because both of their buckets in the index were full.
         index_evicted: counter,
         /// Answers refused because they were larger than the log.
         too_long: counter,
-        /// Negative answers refused because those have their share of the shard already.
+        /// Negative answers refused because their share of the shard is used up.
         negative_refused: counter,
     }
 }

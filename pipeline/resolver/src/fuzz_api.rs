@@ -1,4 +1,4 @@
-//! What the fuzzer may call (`bench/fuzz`): which replies are taken. Only its build has one.
+//! The interface for the fuzzer (`bench/fuzz`): which replies are accepted. Only the fuzzer's build has it.
 
 use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::name::Seed;
@@ -17,7 +17,7 @@ pub struct AskedQuery {
 }
 
 impl AskedQuery {
-    /// The query for this miss, its letters large or small as `letters` has them.
+    /// The query for this miss. The bits of `letters` choose upper or lower case.
     pub fn new(miss: &Miss, seed: Seed, id: u16, letters: u64, edns: bool) -> Self {
         let (question, letter_case) = (Question::of(miss, seed), Some(LetterCase::new(letters)));
         let query = Query::new(&question, id, letter_case, edns);
@@ -34,7 +34,7 @@ impl AskedQuery {
         self.query.padded()
     }
 
-    /// Whether `reply` is taken for its reply. Then its kind is looked at, too.
+    /// Whether `reply` is accepted as its reply. If so, its kind is read as well.
     pub fn takes(&self, reply: &[u8]) -> bool {
         let taken = self.question.is_answered_by(self.id, self.letter_case, reply);
         assert!(

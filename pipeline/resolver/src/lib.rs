@@ -1,4 +1,4 @@
-//! The resolver: what becomes of misses. It decides, and does no I/O.
+//! The resolver handles misses. It makes the decisions, and does no I/O.
 //!
 //! ```text
 //!  misses, hits ──────────────► ┌──────────┐ ──outputs──► sockets and threads of the driver
@@ -6,20 +6,30 @@
 //!  time, chance, jobs, rules ─► └──────────┘ ──entries──► cache
 //! ```
 //!
-//! A driver calls it: on a thread of its own, with kernel sockets, in `pmdns::slowpath`. In a turn it tells the time
-//! ([`Resolver::set_time`]) and what has come, then lets the resolver go on ([`Resolver::turn`]), and does what that wants done
-//! ([`Resolver::next_output`]). The resolver never waits, opens nothing, starts nothing and reads no clock.
+//! A driver calls it. In `pmdns::slowpath` the driver is a thread of its own with kernel sockets. In each turn the
+//! driver sets the time ([`Resolver::set_time`]) and passes in the input. Then it calls [`Resolver::turn`], and carries
+//! out the outputs ([`Resolver::next_output`]). The resolver never waits, opens no sockets, starts no threads and reads
+//! no clock.
 //!
-//! Reading order: [`resolver`] takes misses in, has them asked, and ends questions. It connects the rooms, and no room
-//! knows it. `questions` has the questions under way, and the plans by which they are asked. `upstreams` sends queries
-//! and says what came of them. `answers` reads and writes the cache, and writes what clients get. `cache_jobs` and
-//! `validation` stand beside them. The rooms' arrows go one way: `questions` ◄ `upstreams` ◄ `answers` ◄ `cache_jobs`,
-//! and `questions` ◄ `validation`.
+//! Reading order: [`resolver`] takes misses in, has them asked, and ends questions. It connects the other modules, and
+//! none of them imports it. `questions` holds the questions under way, and the plans by which they are asked.
+//! `upstreams` sends queries and reports their results. `answers` reads and writes the cache, and writes the answers to
+//! clients. Beside these there are `cache_jobs` and `validation`. Imports go one way: `questions` ◄ `upstreams` ◄
+//! `answers` ◄ `cache_jobs`, and `questions` ◄ `validation`.
 //!
-//! Three promises, whatever the upstreams do. A client that is admitted is answered by its deadline or counted. Memory
-//! is bounded by the settings. Once an upstream answers again, so do we.
+//! Three promises hold, whatever the upstreams do. A client that is admitted is answered by its deadline or counted.
+//! Memory is bounded by the settings. When an upstream answers again after an outage, so does the resolver.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss,
+        reason = "numbers of tests are small"
+    )
+)]
 
 mod answers;
 mod cache_jobs;
@@ -33,6 +43,7 @@ mod resolver;
 mod timers;
 mod upstreams;
 pub mod validation;
+mod wheel;
 
 pub use answers::responder::{Answered, Deliver};
 pub use cache_jobs::jobs::{Block, Job, Loaded, NotTaken, TakenIn};
@@ -43,7 +54,8 @@ pub use output::Output;
 pub use questions::prefixes::PrefixLengths;
 pub use random::Random;
 pub use resolver::{Means, Parts, Resolver, Time};
-pub use upstreams::Route;
 pub use upstreams::encrypted;
+pub use upstreams::port_replies::Arrived;
 pub use upstreams::query::Query;
 pub use upstreams::udp_batch::MAX_DATAGRAM;
+pub use upstreams::{Route, Upstreams};

@@ -1,26 +1,27 @@
-//! What the resolver wants done by those who have sockets and threads. They do it in this order, and tell the
-//! resolver what came of it.
+//! Outputs: what the resolver asks its driver to do with sockets and threads. The driver does it in this order, and
+//! reports the results to the resolver.
 
 use std::time::Duration;
 
 use crate::validation::Work;
 
-/// One thing to do. Slots are the resolver's numbers for what it has under way; one that has been closed is used again.
+/// One output. A slot is the resolver's number for a batch, a connection or a query. The number of a closed slot is
+/// used again.
 #[derive(Debug)]
 pub enum Output {
     /// Open a socket for the batch in this slot, and send its queries.
     SendBatch(usize),
     /// The batch in this slot has ended: close its socket.
     CloseBatch(usize),
-    /// Open the connection in this slot, and send what it has to say.
+    /// Open the connection in this slot, and send its outgoing bytes.
     Connect(usize),
-    /// The connection in this slot has more to say.
+    /// The connection in this slot has more bytes to send.
     Write(usize),
     /// The connection in this slot has ended: close it.
     CloseConnection(usize),
     /// Ask an encrypted upstream.
     AskEncrypted(EncryptedQuery),
-    /// Validate a reply, or go on with that.
+    /// Validate a reply, or continue a validation.
     Validate(Work),
 }
 
@@ -33,6 +34,6 @@ pub struct EncryptedQuery {
     pub upstream: usize,
     /// The message, with id 0.
     pub query: Vec<u8>,
-    /// After how long it is late, and after how long it is given up.
+    /// The times after which it is late, and after which it is given up.
     pub patience: (Duration, Duration),
 }

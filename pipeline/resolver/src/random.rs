@@ -1,4 +1,4 @@
-//! Random numbers: the machine's, or in a test those of a seed.
+//! Random numbers: from the operating system, or from a seed in tests.
 
 use std::fmt;
 use std::io;
@@ -8,10 +8,10 @@ use pmdns_config::limits::MAX_QUERIES_PER_PORT;
 use crate::upstreams::letter_case::LetterCase;
 use crate::upstreams::udp_batch::Ids;
 
-/// Fills bytes with what nobody can foretell.
+/// Fills bytes with unpredictable values.
 type Fill = dyn FnMut(&mut [u8]) -> io::Result<()> + Send;
 
-/// A source of random numbers. An error is the machine's: it has no entropy to give.
+/// A source of random numbers. An error comes from the operating system: it has no entropy.
 pub struct Random(Box<Fill>);
 
 impl fmt::Debug for Random {
@@ -21,12 +21,12 @@ impl fmt::Debug for Random {
 }
 
 impl Random {
-    /// One that takes its bytes from `fill`.
+    /// A source that takes its bytes from `fill`.
     pub fn new(fill: impl FnMut(&mut [u8]) -> io::Result<()> + Send + 'static) -> Self {
         Self(Box::new(fill))
     }
 
-    /// So many random bytes.
+    /// `LEN` random bytes.
     pub fn bytes<const LEN: usize>(&mut self) -> io::Result<[u8; LEN]> {
         let mut bytes = [0; LEN];
         (self.0)(&mut bytes)?;
@@ -38,21 +38,19 @@ impl Random {
         self.bytes().map(u16::from_be_bytes)
     }
 
-    /// How to write a name.
+    /// A random letter case for a name.
     pub(crate) fn letter_case(&mut self) -> io::Result<LetterCase> {
         self.bytes().map(|bytes| LetterCase::new(u64::from_be_bytes(bytes)))
     }
 
-    /// Ids for the queries of one batch, all different.
-    pub fn ids(&mut self) -> io::Result<Ids> {
-        let random: [u8; 2 * MAX_QUERIES_PER_PORT] = self.bytes()?;
+    /// Ids for the queries of one batch, all different. A batch has at most [`MAX_QUERIES_PER_PORT`].
+    pub fn ids(&mut self, queries: usize) -> io::Result<Ids> {
         let mut ids = Ids::new();
-        for pair in random.as_chunks().0 {
-            let mut id = u16::from_be_bytes(*pair);
-            while ids.contains(&id) {
-                id = self.u16()?;
+        while ids.len() < queries.min(MAX_QUERIES_PER_PORT) {
+            let id = self.u16()?;
+            if !ids.contains(&id) {
+                ids.push(id);
             }
-            ids.push(id);
         }
         Ok(ids)
     }

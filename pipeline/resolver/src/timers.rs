@@ -1,4 +1,4 @@
-//! Timers: what is due when. Pure; time is an argument, counted from the start of the process.
+//! Timers, ordered by the time when they are due. Pure; time is an argument, counted from the start of the process.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -24,19 +24,7 @@ impl<T: Copy + Ord> Timers<T> {
         self.0.insert((time, timer));
     }
 
-    /// Takes back a timer that would have come due at `time`.
-    pub(crate) fn clear(&mut self, time: Duration, timer: T) {
-        self.0.remove(&(time, timer));
-    }
-
-    /// Moves a timer from `time` to `due`.
-    pub(crate) fn reset(&mut self, time: &mut Duration, due: Duration, timer: T) {
-        self.clear(*time, timer);
-        *time = due;
-        self.set(due, timer);
-    }
-
-    /// Takes out what is due by `now`, the earliest first, a bounded number at a time.
+    /// Takes out the timers that are due by `now`, the earliest first, a bounded number at a time.
     pub(crate) fn due(&mut self, now: Duration) -> ArrayVec<T, MAX_DUE> {
         let mut due = ArrayVec::new();
         while let Some((time, timer)) = self.0.first().copied()
@@ -47,11 +35,6 @@ impl<T: Copy + Ord> Timers<T> {
             due.push(timer);
         }
         due
-    }
-
-    #[cfg(test)]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 }
 
@@ -69,11 +52,7 @@ mod tests {
         timers.set(SECOND * 3, 'c');
         assert!(timers.due(SECOND / 2).is_empty());
         assert_eq!(timers.due(SECOND * 2)[..], ['a', 'b']);
-        let mut time = SECOND * 3;
-        timers.reset(&mut time, SECOND * 5, 'c');
-        assert!(timers.due(SECOND * 4).is_empty());
-        timers.clear(time, 'c');
-        assert!(timers.is_empty());
+        assert_eq!(timers.due(SECOND * 4)[..], ['c']);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Requests that take their time: each on a thread of its own, for the main thread has signals to see.
+//! Requests that take long. Each has a thread of its own, because the main thread has to notice signals.
 
 use std::fs::File;
 use std::io;
@@ -9,14 +9,14 @@ use super::request::CacheJob;
 use super::socket::Client;
 use crate::snapshot::{CacheOrders, SnapshotError};
 
-/// Jobs at a time. They wait for each other anyway.
+/// The most jobs at a time. They wait for each other anyway.
 const MAX_JOBS: usize = 4;
 
 /// Runs jobs on the cache, each in a thread of its own.
 #[derive(Clone, Debug)]
 pub struct CacheJobs {
     orders: CacheOrders,
-    /// Every job under way holds it too.
+    /// Every job under way holds a reference, so the number of references counts the jobs.
     count: Arc<()>,
 }
 
@@ -26,7 +26,7 @@ impl CacheJobs {
         Self { orders, count: Arc::default() }
     }
 
-    /// Runs a job and tells the client.
+    /// Runs a job and sends the client its result.
     pub fn run(&self, job: CacheJob, mut client: Client) {
         if Arc::strong_count(&self.count) > MAX_JOBS {
             return client.answer("error: too much is under way; try again\n");
@@ -62,7 +62,7 @@ impl CacheJobs {
     }
 }
 
-/// The file that who asks has opened with its own rights. The instance opens none for others.
+/// The file that the client has opened with its own rights. The instance opens no files for clients.
 fn handed_over(path: &Path, file: Option<File>) -> Result<File, SnapshotError> {
     let failed = |why: &str| {
         let (path, source) = (path.to_owned(), io::Error::other(why.to_owned()));

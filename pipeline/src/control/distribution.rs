@@ -130,6 +130,8 @@ impl RingReport {
             RingEnds::Misses(worker, thread) => (core(worker), slow_path(thread), "misses"),
             RingEnds::Hits(worker, thread) => (core(worker), slow_path(thread), "hits"),
             RingEnds::Answers(thread, worker) => (slow_path(thread), core(worker), "answers"),
+            RingEnds::Queries(thread, worker) => (slow_path(thread), core(worker), "queries"),
+            RingEnds::Replies(worker, thread) => (core(worker), slow_path(thread), "replies"),
         };
         let occupancy = gauge.occupancy();
         Self {

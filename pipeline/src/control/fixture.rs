@@ -1,8 +1,12 @@
 //! Two reports of an instance that never ran, for tests: one second after its start, and two seconds later.
 
+use pmdns_stages::next_hop::HopCounts;
+
 use super::distribution::{LatencyReport, RingReport, Times};
+use super::next_hops::NextHopReport;
 use super::report::{
     FrameReport, LinkReport, PortReport, Report, StageReport, Totals, UpstreamReport, WorkerReport,
+    by_name,
 };
 use crate::admission::ConnectionReport;
 use crate::histogram::Histogram;
@@ -89,6 +93,14 @@ fn report(seconds: u64, millions: u64, drops: u64) -> Report {
         cache: vec![CacheSnapshot { entries: 10_000, bytes_total: 1 << 26, ..Default::default() }],
         slow_path: vec![CountersSnapshot { misses, shed_client: 4, ..Default::default() }],
         upstreams: vec![upstream("192.0.2.53:53", 10), upstream("192.0.2.54:53", misses)],
+        next_hops: vec![NextHopReport {
+            port: "edge".to_owned(),
+            address: "192.0.2.254".to_owned(),
+            state: "reachable".to_owned(),
+            mac: Some("02:00:00:00:00:fe".to_owned()),
+            age_seconds: Some(seconds),
+            counters: by_name(HopCounts { probes: 4, failures: 2, ..HopCounts::default() }.named()),
+        }],
         policy_zones: vec![ZoneReport { zone: "rpz.example".to_owned(), ..Default::default() }],
         privileges: PrivilegeReport::default(),
         connections: vec![ConnectionReport { service: "metrics".to_owned(), ..Default::default() }],

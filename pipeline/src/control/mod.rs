@@ -1,10 +1,11 @@
-//! Control: what an operator can ask of a running instance.
+//! Control: the requests that an operator can send to a running instance.
 
 pub mod cache_jobs;
 pub mod distribution;
 #[cfg(test)]
 mod fixture;
 pub mod metrics;
+pub mod next_hops;
 pub mod print;
 pub mod profile;
 pub mod rates;

@@ -7,7 +7,7 @@ use super::report::Report;
 use super::top::percent;
 use crate::slowpath::UpstreamSnapshot;
 
-/// Prints what an instance has done in its life, in a few lines.
+/// Prints a summary of an instance's life, in a few lines.
 pub fn summary(report: &Report, out: &mut impl std::io::Write) -> std::io::Result<()> {
     let totals = &report.totals;
     let sum = |counter: fn(&UpstreamSnapshot) -> u64| -> u64 {
@@ -67,12 +67,12 @@ fn print_level(value: &Value, depth: usize, out: &mut impl std::io::Write) -> st
     Ok(())
 }
 
-/// Histograms are for programs: people get their quantiles, and `pmdns top`.
+/// Whether a field is only for programs. Histograms are; people read quantiles and `pmdns top`.
 fn is_for_programs(name: &str) -> bool {
     matches!(name, "buckets" | "histogram")
 }
 
-/// Whether a counter says nothing: zero, or a table without entries.
+/// Whether a counter is zero, or a table without entries.
 fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Number(number) => number.as_f64() == Some(0.0),

@@ -1,8 +1,8 @@
-//! Reload: rules read anew from the configuration, while queries are answered.
+//! Reload: reads the rules anew from the configuration, while queries are answered.
 //!
-//! A thread of its own reads the files and makes the rules, which for millions of names takes seconds. The main
-//! thread then lends them to those who judge by them and waits until what they had has come back. Whoever
-//! asked is told how it ended. A configuration or file that is wrong changes nothing.
+//! A thread of its own reads the files and builds the rules, which for millions of names takes seconds. The main thread
+//! then lends the rules to all threads that use them, and waits until the old ones have come back. The clients that
+//! asked get the result. A wrong configuration or file changes nothing.
 
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
@@ -17,12 +17,12 @@ use crate::rules::{RulesBuilder, RulesPublisher, RulesUpdate};
 
 /// Clients that may wait for reloads.
 const MAX_ASKERS: usize = 16;
-/// The pause after the first reload that failed and owed news; it doubles with each further one.
+/// The pause after the first reload that failed although files had changed. It doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 /// The longest of these pauses.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// Keys that are named when a restart is needed for them.
+/// The most keys that are named when a restart is needed for them.
 const MAX_SHOWN: usize = 10;
 
 /// Why a reload changed nothing.
@@ -31,13 +31,13 @@ pub enum ReloadError {
     /// The configuration is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A file it names is, or the records contradict each other.
+    /// A file that it names is wrong, or records contradict each other.
     #[error(transparent)]
     Rules(#[from] RulesetError),
-    /// Threads that ask upstream, and the cache, know views by their numbers.
+    /// The views have changed. The slow path and the cache know views by their numbers.
     #[error(
-        "the names of views, or which of them share answers (for they have the same group, forward zones and policy zones), \
-         have changed; restart for that"
+        "the names of views, or which of them share answers (views with the same group, forward zones and policy zones do), \
+         have changed; that needs a restart"
     )]
     Views,
     /// No thread could be started for it.
@@ -48,35 +48,35 @@ pub enum ReloadError {
     Ended,
 }
 
-/// What a reload read.
+/// The result of reading.
 struct Read {
     config: Config,
     /// Its keys that need a restart.
     fixed: FixedKeys,
-    /// It was read anew.
+    /// Whether the configuration was read anew.
     is_other: bool,
     fresh: RulesUpdate,
 }
 
-/// How far a reload has come.
+/// The progress of a reload.
 enum Stage {
-    /// Nobody asked for one.
+    /// There is none.
     Idle,
     /// The files are being read.
     Reading(JoinHandle<Result<Read, ReloadError>>),
-    /// Not every thread has given back what it had.
+    /// Not every thread has given its old rules back.
     Lent(String),
 }
 
-/// News of files that the configuration in use names. They are owed until rules have been made of them: nobody tells
-/// of them twice.
+/// News of changed files that the configuration in use names. News comes only once, so it is kept until a reload has
+/// read the files.
 #[derive(Default)]
 struct News {
-    /// Some came since the last reload began.
+    /// News has come since the last reload began.
     is_fresh: bool,
-    /// Some were there when a reload began, and none has succeeded since.
+    /// There was news when a reload began, and no reload has succeeded since.
     is_owed: bool,
-    /// When a reload that failed is made again.
+    /// When a failed reload is repeated.
     due: Option<Instant>,
     /// Pauses since the last success.
     pauses: u32,
@@ -91,7 +91,7 @@ impl News {
         self.due.is_some_and(|due| due <= now)
     }
 
-    /// A reload begins, whoever asked for it: it reads what is news.
+    /// A reload begins. Whatever its cause, it reads the changed files.
     fn begin(&mut self, now: Instant) {
         self.is_owed |= std::mem::take(&mut self.is_fresh);
         if self.is_past_due(now) {
@@ -99,12 +99,12 @@ impl News {
         }
     }
 
-    /// It has succeeded. What came meanwhile it may not have read.
+    /// It has succeeded. It may not have read files that changed meanwhile.
     fn settle(&mut self) {
         *self = Self { is_fresh: self.is_fresh, ..Self::default() };
     }
 
-    /// It has failed. A time that is set already stays: who asks for reloads that fail puts nothing off.
+    /// It has failed. A time that is set already stays, so requests for reloads cannot delay the repetition.
     fn fail(&mut self, now: Instant) {
         if self.is_owed && self.due.is_none() {
             self.due = Some(now + pause(self.pauses));
@@ -113,7 +113,7 @@ impl News {
     }
 }
 
-/// How long to wait after so many pauses.
+/// The length of the next pause, after `pauses` earlier ones.
 fn pause(pauses: u32) -> Duration {
     back_off(FIRST_PAUSE, pauses.into(), LONGEST_PAUSE)
 }
@@ -122,28 +122,28 @@ fn pause(pauses: u32) -> Duration {
 pub struct Reloader {
     path: PathBuf,
     running: Config,
-    /// The keys that it was started with, and keeps.
+    /// The keys of the start, which a reload does not change.
     fixed: FixedKeys,
-    /// What the rules in use were made from.
+    /// The configuration that the rules in use were made from.
     latest: Config,
     publisher: RulesPublisher,
     stage: Stage,
     started: Instant,
-    /// Who waits for the reload under way.
+    /// The clients that wait for the reload under way.
     askers: Vec<Client>,
-    /// Somebody asked since it began, and who of them waits.
+    /// Another reload was requested while this one runs, and the clients that wait for it.
     asked: bool,
     next_askers: Vec<Client>,
     news: News,
 }
 
 impl Reloader {
-    /// A reloader of what `running` was read from.
-    pub fn new(path: &Path, running: &Config, publisher: RulesPublisher) -> Self {
+    /// A reloader for the file at `path`, from which `running` and `fixed` were read.
+    pub fn new(path: &Path, running: &Config, fixed: FixedKeys, publisher: RulesPublisher) -> Self {
         Self {
             path: path.to_owned(),
             running: running.clone(),
-            fixed: FixedKeys::read(path),
+            fixed,
             latest: running.clone(),
             publisher,
             stage: Stage::Idle,
@@ -155,13 +155,13 @@ impl Reloader {
         }
     }
 
-    /// Has the rules read anew, after the reload under way if there is one: its files may have been read before
-    /// they were changed.
+    /// Requests a reload. If one is under way, another follows it, because files may have changed after that one read
+    /// them.
     pub fn ask(&mut self) {
         self.asked = true;
     }
 
-    /// The same, for somebody who wants to know how it ends.
+    /// The same, for a client that waits for the result.
     pub fn ask_for(&mut self, client: Client) {
         if self.next_askers.len() == MAX_ASKERS {
             return client.answer("error: too many wait for a reload already\n");
@@ -170,13 +170,13 @@ impl Reloader {
         self.asked = true;
     }
 
-    /// Has the rules made anew from the configuration in use: one of its files is another one now.
-    /// Should that fail, it is tried again until rules have been made of that file.
+    /// Has the rules made anew from the configuration in use, because one of its files has changed. If that fails, it
+    /// is repeated until a reload has succeeded.
     pub fn note_news(&mut self) {
         self.news.is_fresh = true;
     }
 
-    /// What the rules in use were made from.
+    /// The configuration that the rules in use were made from.
     pub fn config(&self) -> &Config {
         &self.latest
     }
@@ -186,7 +186,7 @@ impl Reloader {
         matches!(&self.stage, Stage::Reading(thread) if !thread.is_finished())
     }
 
-    /// Goes on with what is under way, at this time. Never waits. Whether another configuration is in use from now on.
+    /// Continues the reload under way. Never waits. `true`: another configuration is in use from now on.
     pub fn turn(&mut self, now: Instant) -> bool {
         let mut is_other = false;
         match std::mem::replace(&mut self.stage, Stage::Idle) {
@@ -255,7 +255,7 @@ impl Reloader {
     }
 }
 
-/// Makes rules of the `latest` configuration; without one, of that at `path`.
+/// Makes rules from the `latest` configuration; without one, from the file at `path`.
 fn read(
     path: &Path,
     latest: Option<(Config, FixedKeys)>,
@@ -274,7 +274,7 @@ fn read(
     Ok(Read { config, fixed, is_other, fresh })
 }
 
-/// What is said of keys that have changed and are not taken over.
+/// The message about changed keys that need a restart.
 fn restart_for(changed: &[String]) -> String {
     let (shown, others) = changed.split_at(changed.len().min(MAX_SHOWN));
     match (shown.is_empty(), others.len()) {
@@ -284,7 +284,7 @@ fn restart_for(changed: &[String]) -> String {
     }
 }
 
-/// What rules consist of, in a line.
+/// Describes rules in one line.
 pub fn describe(digest: &Digest) -> String {
     let Digest { local_names, policy_names, skipped_rules, blocked_names, bytes, warnings } =
         digest;
@@ -319,7 +319,7 @@ mod tests {
         }
     }
 
-    /// What tells the rules in use from those before.
+    /// Identifies the rules in use.
     fn rules(reloader: &Reloader) -> String {
         format!("{:?}", reloader.publisher.builder())
     }
@@ -332,8 +332,8 @@ mod tests {
         std::fs::write(&file, "half of a new configurat").unwrap();
         let config = config(&format!("[[blocklist]]\nfile = {list:?}\n"));
         let (publisher, _) = RulesPublisher::new(0, 0, Seed::new([0; 16]), 1);
-        let mut reloader = Reloader::new(&file, &config, publisher);
-        // A block list that is not there at the moment; a configuration that an operator has not finished.
+        let mut reloader = Reloader::new(&file, &config, FixedKeys::default(), publisher);
+        // First a block list is missing for a moment, then a configuration is half written.
         for operator in [false, true] {
             let before = rules(&reloader);
             reloader.note_news();

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use pmdns_config::{Config, StageName};
 use pmdns_nics::Nic;
+use pmdns_nics::counters::Counted;
 use pmdns_stages::Step;
 use serde::{Deserialize, Serialize};
 
 use super::distribution::{LatencyReport, RingReport};
+use super::next_hops::NextHopReport;
 use crate::admission::ConnectionReport;
-use crate::counters::{Counters, Flow, Handling, Link};
+use crate::counters::{Counters, Flow, Handling, Link, Tally};
 use crate::engine::Gauges;
 use crate::latency::Latencies;
 use crate::ports::PortWatch;
@@ -20,15 +22,20 @@ use crate::station::Meter;
 use crate::topology::{Topology, WorkerPlan};
 use crate::transfer::ZoneReport;
 
-/// What the driver does before the first stage and behind the last one, as a station beside theirs.
+/// The driver's work before the first stage and after the last one, reported like stations.
 const RECEIVE: &str = "receive";
 const TRANSMIT: &str = "transmit";
 
 /// Counters by name.
 pub type Named = BTreeMap<String, u64>;
 
-/// Everything that is counted. Its JSON form is what `pmdns stats --json` prints; docs/counters.md says what it
-/// has. What an older instance does not send is read as zero.
+/// A table of counters by name.
+pub(super) fn by_name<const N: usize>(counted: [Counted; N]) -> Named {
+    counted.map(|one| (one.name.to_owned(), one.value)).into()
+}
+
+/// All counters. `pmdns stats --json` prints its JSON form, which docs/counters.md describes. Fields that an older
+/// instance does not send are read as zero.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Report {
@@ -58,11 +65,13 @@ pub struct Report {
     pub slow_path: Vec<CountersSnapshot>,
     /// The upstream resolvers.
     pub upstreams: Vec<UpstreamReport>,
+    /// The next hops of queries that leave by ports.
+    pub next_hops: Vec<NextHopReport>,
     /// The policy zones that are transferred.
     pub policy_zones: Vec<ZoneReport>,
     /// Connections to the control socket, to the metrics, and with notifications.
     pub connections: Vec<ConnectionReport>,
-    /// What the process may still do.
+    /// The privileges that the process still has.
     pub privileges: PrivilegeReport,
 }
 
@@ -72,15 +81,15 @@ pub struct Report {
 pub struct Totals {
     /// Frames taken from RX queues.
     pub received: u64,
-    /// Frames made here: the slow path's answers, and announcements.
+    /// Frames made here: the slow path's answers and queries, and announcements.
     pub made: u64,
     /// Frames given to TX queues.
     pub transmitted: u64,
-    /// Packets dropped, for whatever reason, full queues and rings included.
+    /// Packets dropped, for any reason, including full queues and rings.
     pub dropped: u64,
-    /// Packets that went to the slow path.
+    /// Packets that went to the slow path: misses, and replies of upstreams that are asked over a port.
     pub slow_path: u64,
-    /// Frames for this host but not for us.
+    /// Frames for this host, but not for pmdns.
     pub exceptions: u64,
     /// Packets in rings between cores.
     pub held: u64,
@@ -110,12 +119,12 @@ pub struct PortReport {
 pub struct WorkerReport {
     /// Its CPU.
     pub core: usize,
-    /// Its counters, by the names of [`Tally`](crate::counters::Tally).
+    /// Its counters, by the names of [`Tally`].
     #[serde(flatten)]
     pub counters: Named,
     /// Its queues and rings.
     pub links: Vec<LinkReport>,
-    /// The stations it mans, by stage.
+    /// The stations it runs, by stage.
     pub stages: BTreeMap<String, StageReport>,
 }
 
@@ -148,7 +157,7 @@ pub struct StageReport {
 pub struct FrameReport {
     /// Frames in all.
     pub capacity: usize,
-    /// Frames that somebody holds, RX queues included.
+    /// Frames in use, those in RX queues included.
     pub in_use: usize,
 }
 
@@ -193,13 +202,18 @@ impl Report {
                     counters: counters.snapshot(),
                 })
                 .collect(),
+            next_hops: NextHopReport::all(
+                &gauges.next_hops,
+                &topology.port_names,
+                gauges.clock.duration_of(now),
+            ),
             policy_zones: Vec::new(),
             connections: Vec::new(),
             privileges: PrivilegeReport::default(),
         }
     }
 
-    /// The same, with what is known of the ports' devices.
+    /// The same, with the state of the ports' devices.
     pub fn watched(mut self, watch: &PortWatch) -> Self {
         for (number, port) in self.ports.iter_mut().enumerate() {
             port.removed = watch.is_removed(number);
@@ -225,7 +239,7 @@ impl Report {
         drops
     }
 
-    /// What each stage has done, over all cores, in line order, between the driver's receiving and transmitting.
+    /// The work of each stage, over all cores, in line order, between the driver's receiving and transmitting.
     pub fn stages(&self) -> Vec<(&'static str, StageReport)> {
         let sum = |name| {
             let mut sum = StageReport::default();
@@ -265,14 +279,15 @@ impl Totals {
             totals.received += worker.flow(|link| matches!(link, Link::Rx(_))).passed;
             totals.made += worker.tally.made;
             totals.transmitted += sent.passed;
-            totals.slow_path += worker.tally.slow_path;
+            totals.slow_path += worker.tally.slow_path + worker.tally.replies;
             totals.exceptions += worker.tally.exceptions;
-            let shed = worker.tally.miss_full + worker.tally.miss_share;
+            let Tally { miss_full, miss_share, replies_lost, .. } = worker.tally;
+            let shed = miss_full + miss_share + replies_lost;
             totals.dropped += worker.tally.dropped + shed + sent.refused + ring.refused;
             taken += worker.flow(|link| matches!(link, Link::RingFrom(_))).passed;
             put += ring.passed;
         }
-        // Cores publish at different times, so a running instance may seem to pop before it pushes.
+        // Cores publish at different times, so the counters of a running instance may show a pop before its push.
         totals.held = u64::saturating_sub(put, taken);
         totals
     }
@@ -291,7 +306,7 @@ impl PortReport {
             driver: nic.facts().driver.clone(),
             link_up: nic.link_up(),
             removed: false,
-            stats: nic.stats().named().map(|one| (one.name.to_owned(), one.value)).into(),
+            stats: by_name(nic.stats().named()),
             xstats: nic.xstats().into_iter().collect(),
         }
     }
@@ -316,7 +331,7 @@ impl WorkerReport {
         });
         Self {
             core: plan.core,
-            counters: counters.tally.named().map(|one| (one.name.to_owned(), one.value)).into(),
+            counters: by_name(counters.tally.named()),
             links: links.collect(),
             stages: stations.chain(ends).collect(),
         }
@@ -339,21 +354,22 @@ impl WorkerReport {
 
     /// Packets dropped, for whatever reason, as [`Totals::dropped`] counts them.
     pub fn dropped(&self) -> u64 {
-        let shed = ["dropped", "miss_full", "miss_share"].map(|name| self.counter(name));
+        let shed = ["dropped", "miss_full", "miss_share", "replies_lost"];
+        let shed = shed.map(|name| self.counter(name));
         let into =
             |link: &&LinkReport| !link.link.contains(":rx") && !link.link.starts_with("ring from");
         let refused = self.links.iter().filter(into).map(|link| link.refused);
         shed.into_iter().chain(refused).sum()
     }
 
-    /// A counter of [`Tally`](crate::counters::Tally), or 0.
+    /// A counter of [`Tally`], or 0.
     pub fn counter(&self, name: &str) -> u64 {
         self.counters.get(name).copied().unwrap_or(0)
     }
 }
 
 impl StageReport {
-    /// The driver's work on what went over the links at one end of the line.
+    /// The driver's work at one end of the line.
     fn at_end(handling: Handling, flow: Flow) -> Self {
         let Handling { batches, ticks } = handling;
         Self { batches, packets: flow.passed, ticks, exits: Named::new() }
@@ -370,7 +386,7 @@ impl StageReport {
     }
 }
 
-/// How reports call a link: `tap:rx0`, `ring from core 2`.
+/// The name of a link in reports: `tap:rx0`, `ring from core 2`.
 fn link_name(link: Link, plan: &WorkerPlan, topology: &Topology) -> String {
     let port = |port: usize, direction, queue: Option<u16>| {
         format!("{}:{direction}{}", topology.port_names[port], queue.unwrap_or(0))
@@ -383,7 +399,7 @@ fn link_name(link: Link, plan: &WorkerPlan, topology: &Topology) -> String {
     }
 }
 
-/// What `config` would be reported as having, for `pmdns check`.
+/// A summary of `config` for `pmdns check`.
 pub fn summary(config: &Config) -> String {
     format!(
         "{} port(s), {} upstream(s), {} local record(s), {} zone file(s), {} blocked name(s), {} block \

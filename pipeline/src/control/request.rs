@@ -1,14 +1,14 @@
-//! What a running instance can be asked over its control socket: one line of words.
+//! Requests to a running instance over its control socket: one line of words.
 //!
 //! ```text
-//! stats                             the report, as JSON; so does an empty line, or none
+//! stats                             the report, as JSON; an empty line or none means the same
 //! reload                            read the rules anew
-//! purge NAME [suffix] [type TYPE]   lose answers for the name, or for all below it too
+//! purge NAME [suffix] [type TYPE]   remove answers for the name, with `suffix` also for names below it
 //! dump PATH                         write every answer to the file that comes with the request
-//! load PATH                         take answers from such a file
+//! load PATH                         load answers from the file that comes with the request
 //! ```
 //!
-//! All but the report are answered with one line: `ok` and what was done, or `error:` and why not.
+//! All other requests than `stats` are answered with one line: `ok` and the result, or `error:` and the reason.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -16,7 +16,7 @@ use std::str::FromStr;
 use pmdns_config::{type_number, wire_name};
 use pmdns_stages::cache::Purge;
 
-/// What is asked.
+/// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Every counter.
@@ -27,7 +27,7 @@ pub enum Request {
     CacheJob(CacheJob),
 }
 
-/// What can be done to the cache.
+/// A job on the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CacheJob {
     /// Lose some answers.
@@ -76,7 +76,7 @@ fn purge(words: &str) -> Result<Purge, String> {
     Ok(purge)
 }
 
-/// An absolute path: this process may work elsewhere than who asks.
+/// An absolute path: this process and the client may have different working directories.
 fn path(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text.trim());
     match path.is_absolute() {

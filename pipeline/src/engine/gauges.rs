@@ -1,11 +1,12 @@
 //! What can be read of a running engine.
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
+use pmdns_config::narrow::low_u32;
 use pmdns_config::{Config, UpstreamAddress};
 use pmdns_nics::FramePool;
 use pmdns_stages::cookie::Calendar;
+use pmdns_stages::next_hop::HopTable;
 
 use super::rings::RingGauges;
 use crate::clock::Clock;
@@ -26,13 +27,15 @@ pub struct Gauges {
     pub upstreams: Arc<[UpstreamCounters]>,
     /// The upstreams' addresses, by upstream.
     pub upstream_addresses: Arc<[UpstreamAddress]>,
-    /// The rings, with what lies at their ends.
+    /// The rings, with the threads at their ends.
     pub rings: RingGauges,
+    /// The next hops of queries that leave by ports.
+    pub next_hops: Arc<HopTable>,
     /// The frames.
     pub pool: FramePool,
     /// The clock.
     pub clock: Clock,
-    /// The date, as cookies have it.
+    /// The date for cookies.
     pub calendar: Calendar,
 }
 
@@ -41,6 +44,7 @@ impl Gauges {
         config: &Config,
         topology: &Topology,
         rings: RingGauges,
+        next_hops: Arc<HopTable>,
         pool: FramePool,
         clock: Clock,
     ) -> Self {
@@ -53,6 +57,7 @@ impl Gauges {
             upstreams: config.upstreams.iter().map(|_| UpstreamCounters::default()).collect(),
             upstream_addresses: config.upstreams.iter().map(|one| one.address.clone()).collect(),
             rings,
+            next_hops,
             pool,
             clock,
             calendar: Calendar::default(),
@@ -61,13 +66,11 @@ impl Gauges {
         gauges
     }
 
-    /// Corrects the calendar by the clock on the wall. The process's own clock is a few seconds a day fast or slow,
-    /// which cookies shared with other servers would not forgive for long.
+    /// Corrects the calendar by the system's wall clock. The process's own clock drifts by a few seconds a day. That
+    /// would in time invalidate cookies that are shared with other servers.
     pub fn set_calendar(&self) {
-        let since_1970 =
-            SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let seconds = self.clock.context(self.clock.now()).seconds;
-        // Cookies have its last 32 bits (RFC 9018 section 4.3).
-        self.calendar.set(since_1970.as_secs() as u32, seconds);
+        // Cookies contain its lower 32 bits (RFC 9018 section 4.3).
+        self.calendar.set(low_u32(self.clock.date()), seconds);
     }
 }

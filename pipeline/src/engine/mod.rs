@@ -1,5 +1,6 @@
-//! The engine: everything a topology names, built, started, watched and stopped.
+//! The engine: builds, starts, watches and stops everything that a topology names.
 
+mod asking;
 mod gauges;
 mod rings;
 mod threads;
@@ -8,16 +9,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crossbeam_channel::Sender;
+use pmdns_config::narrow::to_u8;
 use pmdns_config::{Config, Problem, StageName};
 use pmdns_nics::hugepage::{Arena, ArenaError, ArenaReport};
 use pmdns_nics::{FramePool, PortFacts, Queues};
 use pmdns_stages::cache::{Cache, CacheError, Lifetimes, Retention, Writer};
 use pmdns_stages::cookie::{Calendar, Cookies};
 use pmdns_stages::policy::{Digest, Ruleset, RulesetError};
-use pmdns_stages::ports::Port;
 use pmdns_stages::ratelimit::ClientPrefixes;
 use pmdns_stages::wire::name::Seed;
 
+pub use self::asking::Asking;
 pub use self::gauges::Gauges;
 pub use self::rings::{RingEnds, RingGauges};
 use self::rings::{SlowPathRings, WorkerRings, lay_rings};
@@ -27,7 +29,7 @@ use crate::line::{StageParts, Stages};
 use crate::ports::{AllPortNews, PortNews};
 use crate::rules::{LineRules, RulesInbox, RulesPublisher};
 use crate::slowpath::{
-    self, AnchorError, Anchors, Inlets, Order, Parts, SlowPathParts, Trust, TrustError,
+    self, AnchorError, Anchors, Inlets, Order, Parts, PortParts, SlowPathParts, Trust, TrustError,
 };
 use crate::snapshot::CacheOrders;
 use crate::topology::{Topology, WorkerPlan};
@@ -48,10 +50,10 @@ pub enum EngineError {
     /// The file with cookie secrets has changed since it was checked.
     #[error("cookies.secret_file {0}")]
     Cookies(Problem),
-    /// Encrypted upstreams cannot be trusted.
+    /// Certificates of encrypted upstreams cannot be checked.
     #[error(transparent)]
     Trust(#[from] TrustError),
-    /// There is nothing to validate with.
+    /// The trust anchors cannot be used.
     #[error(transparent)]
     Anchors(#[from] AnchorError),
     /// The system gives no random numbers.
@@ -62,23 +64,23 @@ pub enum EngineError {
     Thread(std::io::Error),
 }
 
-/// Everything built, nothing started: tests turn the workers by hand.
+/// Everything is built, nothing is started. Tests call the workers' turns themselves.
 pub struct Engine {
     /// The data cores' work, in the order of the topology.
     pub workers: Vec<Worker>,
     /// The slow path's threads' work.
     pub slow_path: Vec<SlowPathParts>,
-    /// What can be watched while they run.
+    /// The gauges, which can be read while they run.
     pub gauges: Gauges,
-    /// What the data cores are told of the ports.
+    /// The news of the ports for the data cores.
     pub news: AllPortNews,
-    /// What can be done to the cache while they run.
+    /// Jobs on the cache while they run.
     pub orders: CacheOrders,
-    /// Which pages the cache got.
+    /// The pages that the cache got.
     pub arena: ArenaReport,
-    /// What the rules consist of.
+    /// A summary of the rules.
     pub digest: Digest,
-    /// Where other rules are lent from, until somebody takes it.
+    /// Lends new rules to the threads; taken by the reloader.
     pub rules: Option<RulesPublisher>,
     topology: Topology,
     stop: Arc<AtomicBool>,
@@ -97,7 +99,7 @@ impl Engine {
         Self::build_from((clock, random_seed()?), config, topology, facts, queues, pool)
     }
 
-    /// The same with a clock and a seed that a test has chosen.
+    /// The same, with a given clock and seed.
     pub(crate) fn build_from(
         (clock, seed): (Clock, Seed),
         config: &Config,
@@ -108,12 +110,13 @@ impl Engine {
     ) -> Result<Self, EngineError> {
         let (cache, writers, arena) = cache(config, facts, topology.slow_path_threads, seed)?;
         let (worker_rings, slow_path_rings, rings) = lay_rings(config, &topology);
-        let gauges = Gauges::new(config, &topology, rings, pool, clock);
+        let asking = Asking::new(config, facts, seed);
+        let next_hops = Arc::clone(&asking.table);
+        let gauges = Gauges::new(config, &topology, rings, next_hops, pool, clock);
         let (ruleset, digest) = Ruleset::load(config, cache.seed(), RulesPublisher::FIRST)?;
-        let ports = config.ports.iter().zip(facts).map(|(port, facts)| Port::of(port, facts));
         let stages = Stages::new(StageParts {
             config,
-            ports: ports.collect(),
+            ports: Arc::clone(&asking.ports),
             cache: Arc::clone(&cache),
             rules: Arc::new(ruleset),
             cookies: cookies(&config.cookies, &gauges.calendar)?,
@@ -126,7 +129,8 @@ impl Engine {
         let news: AllPortNews = config.ports.iter().map(|_| PortNews::default()).collect();
         let stop = Arc::new(AtomicBool::new(false));
         let shared = Shared { config: Arc::new(config.clone()), cache, stages, gauges, news, stop };
-        let (slow_path, orders) = shared.slow_path(writers, slow_path_rings, inboxes.slow_path)?;
+        let (slow_path, orders) =
+            shared.slow_path(asking, writers, slow_path_rings, inboxes.slow_path)?;
         let workers = shared.workers(&topology, queues, worker_rings, inboxes.workers);
         let Shared { cache, gauges, news, stop, .. } = shared;
         let orders = CacheOrders::new(orders, cache, clock, config.scope_map());
@@ -135,7 +139,7 @@ impl Engine {
     }
 }
 
-/// What every thread has a share in.
+/// The parts that all threads share.
 struct Shared {
     config: Arc<Config>,
     cache: Arc<Cache>,
@@ -146,9 +150,10 @@ struct Shared {
 }
 
 impl Shared {
-    /// The slow path's threads' work, and where each takes orders about the cache from.
+    /// The slow path's threads' work, and the channel for each thread's cache orders.
     fn slow_path(
         &self,
+        mut asking: Asking,
         writers: Vec<Writer>,
         rings: Vec<SlowPathRings>,
         inboxes: Vec<RulesInbox<Arc<Ruleset>>>,
@@ -170,8 +175,20 @@ impl Shared {
                 cache_counters: Arc::clone(&self.gauges.cache[index]),
                 upstream_counters: Arc::clone(&self.gauges.upstreams),
             };
+            let ports = rings.queries.map(|queries| {
+                let parts = PortParts {
+                    thread: to_u8(index),
+                    sources: Arc::clone(&asking.sources),
+                    ports: Arc::clone(&asking.ports),
+                    pool: self.gauges.pool.clone(),
+                    queries,
+                    replies: rings.replies,
+                };
+                (parts, asking.hops(&self.config, &self.news))
+            });
             let parts = SlowPathParts {
                 resolver,
+                ports,
                 trust: trust.clone(),
                 inlets: Inlets { misses: rings.misses, hits: rings.hits, rules },
                 outlets: rings.answers,
@@ -208,6 +225,8 @@ impl Shared {
                 prefixes: ClientPrefixes::new(&self.config.ratelimit, self.cache.seed()),
                 hits: rings.hits,
                 answers: rings.answers,
+                queries: rings.queries,
+                replies: rings.replies,
                 cache: Arc::clone(&self.cache),
                 rules,
                 news: Arc::clone(&self.news),
@@ -216,7 +235,7 @@ impl Shared {
                 clock: self.gauges.clock,
                 published: Arc::clone(&self.gauges.workers[index]),
             };
-            // Queues are handed out in the order of their numbers, as the plan counts them.
+            // Queues are given out in the order of their numbers, as in the plan.
             for port in &mut queues {
                 parts.receivers.extend(plan.rx_queue.map(|_| port.rx.remove(0)));
                 parts.transmitters.extend(plan.tx_queue.map(|_| port.tx.remove(0)));
@@ -242,7 +261,7 @@ fn cache(
     Ok((cache, writers, report))
 }
 
-/// What names are hashed with, so that nobody can foretell where they go.
+/// A random seed for the hashes of names, so that nobody can predict them.
 pub(crate) fn random_seed() -> Result<Seed, EngineError> {
     Ok(Seed::new(random()?))
 }
@@ -258,7 +277,7 @@ fn random() -> Result<[u8; 16], EngineError> {
     Ok(random)
 }
 
-/// Cookies as the config wants them, with a secret of their own if it names none.
+/// Cookies by the configuration, with a random secret if it names none.
 fn cookies(
     settings: &pmdns_config::Cookies,
     calendar: &Calendar,

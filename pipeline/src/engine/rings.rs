@@ -1,8 +1,9 @@
-//! The rings between threads: laid as the topology plans them, each end with its holder.
+//! The rings between threads: made by the topology's plan, with each end given to its thread.
 
 use std::sync::Arc;
 
 use pmdns_config::{Config, StageName};
+use pmdns_nics::Frame;
 use pmdns_stages::Packet;
 use pmdns_stages::cache::{Hit, MAX_SAMPLES, Retention};
 use pmdns_stages::miss::Miss;
@@ -12,7 +13,7 @@ use crate::ring::{RingReceiver, RingSender, ring};
 use crate::slowpath::Answered;
 use crate::topology::Topology;
 
-/// Slots in a ring of notes of hits: what a core notes between two times of handing over, twice.
+/// Slots in a ring of hit notes: twice the most that a core notes between two hand-overs.
 const HIT_SLOTS: usize = 2 * MAX_SAMPLES;
 
 /// Which two threads a ring joins.
@@ -26,9 +27,13 @@ pub enum RingEnds {
     Hits(usize, usize),
     /// Answers, from a thread of the slow path to a worker.
     Answers(usize, usize),
+    /// Queries that leave by a port, from a thread of the slow path to a worker.
+    Queries(usize, usize),
+    /// What came for them, from a worker to a thread of the slow path.
+    Replies(usize, usize),
 }
 
-/// Every ring: what it joins, and what its ends have counted.
+/// Every ring: the threads at its ends, and its counters.
 pub type RingGauges = Arc<[(RingEnds, Arc<RingGauge>)]>;
 
 /// One worker's ends of the rings.
@@ -39,6 +44,8 @@ pub(super) struct WorkerRings {
     pub(super) misses: Vec<RingSender<Miss>>,
     pub(super) hits: Vec<RingSender<Hit>>,
     pub(super) answers: Vec<RingReceiver<Answered>>,
+    pub(super) queries: Vec<RingReceiver<Frame>>,
+    pub(super) replies: Vec<RingSender<Packet>>,
 }
 
 /// The ends of the rings that one thread of the slow path holds.
@@ -48,9 +55,12 @@ pub(super) struct SlowPathRings {
     pub(super) hits: Vec<RingReceiver<Hit>>,
     pub(super) answers: Vec<RingSender<Answered>>,
     pub(super) answers_to: Vec<usize>,
+    /// The ring of queries, if an upstream is asked over a port.
+    pub(super) queries: Option<RingSender<Frame>>,
+    pub(super) replies: Vec<RingReceiver<Packet>>,
 }
 
-/// Lays every ring of the topology and gives each end to its holder.
+/// Makes every ring of the topology and gives each end to its thread.
 pub(super) fn lay_rings(
     config: &Config,
     topology: &Topology,
@@ -79,6 +89,9 @@ pub(super) fn lay_rings(
                 workers[index].answers.push(receiver);
             }
         }
+        if topology.asks_over_ports {
+            lay_port_rings(config, topology, number, &mut thread, &mut workers, &mut gauges);
+        }
         for (index, (worker, plan)) in workers.iter_mut().zip(&topology.workers).enumerate() {
             let (sender, receiver) = ring(config.slowpath.ring as usize);
             gauges.push((RingEnds::Misses(index, number), receiver.gauge()));
@@ -95,4 +108,32 @@ pub(super) fn lay_rings(
         threads.push(thread);
     }
     (workers, threads, gauges.into())
+}
+
+/// Makes the rings by which a thread of the slow path asks upstreams over ports. Its queries leave by one core.
+fn lay_port_rings(
+    config: &Config,
+    topology: &Topology,
+    number: usize,
+    thread: &mut SlowPathRings,
+    workers: &mut [WorkerRings],
+    gauges: &mut Vec<(RingEnds, Arc<RingGauge>)>,
+) {
+    let size = config.frames.ring as usize;
+    let transmitters: Vec<usize> = topology.transmitters().collect();
+    if let Some(worker) = transmitters.get(number % transmitters.len().max(1)) {
+        let (sender, receiver) = ring(size);
+        gauges.push((RingEnds::Queries(number, *worker), receiver.gauge()));
+        thread.queries = Some(sender);
+        workers[*worker].queries.push(receiver);
+    }
+    for (index, plan) in topology.workers.iter().enumerate() {
+        // What comes for queries leaves the line at parse or at neighbor.
+        if plan.stages.contains(StageName::Parse) || plan.stages.contains(StageName::Neighbor) {
+            let (sender, receiver) = ring(size);
+            gauges.push((RingEnds::Replies(index, number), receiver.gauge()));
+            workers[index].replies.push(sender);
+            thread.replies.push(receiver);
+        }
+    }
 }

@@ -68,8 +68,7 @@ impl Running {
         self.threads.iter().any(JoinHandle::is_finished)
     }
 
-    /// Stops taking frames in, lets everything under way leave, and waits for the threads. `true` if
-    /// all of them ended in good order.
+    /// Stops taking frames in, lets everything under way leave, and waits for the threads. `true`: no thread panicked.
     pub fn stop(mut self) -> bool {
         self.end()
     }
@@ -93,8 +92,7 @@ fn slow_path_cores(config: &Config, topology: &Topology, available: &[usize]) ->
     if !config.slowpath.cores.is_empty() {
         return config.slowpath.cores.clone();
     }
-    let is_data = |core: &usize| topology.workers.iter().any(|worker| worker.core == *core);
-    available.iter().copied().filter(|core| !is_data(core)).collect()
+    topology.spare_cores(available).collect()
 }
 
 #[cfg(test)]

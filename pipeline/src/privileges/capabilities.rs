@@ -4,7 +4,7 @@ use pmdns_config::Config;
 
 /// Bits of the capabilities that matter here.
 pub(super) const NET_ADMIN: u32 = 12;
-/// The driver whose program is taken off its interface at the end.
+/// The driver that removes its XDP program from the interface at the end.
 const AF_XDP: &str = "net_af_xdp";
 
 /// By number.
@@ -52,8 +52,8 @@ const NAMES: [&str; 41] = [
     "checkpoint_restore",
 ];
 
-/// What the configured ports need after start. All others need nothing: their devices are open, and the kernel looks at rights
-/// when a device is opened.
+/// The needs of the configured ports after start. Most drivers need nothing: the kernel checks rights when a device is
+/// opened, and the devices are open already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Needs {
     /// Capabilities, as a set of bits.
@@ -64,7 +64,7 @@ pub(super) struct Needs {
 
 impl Needs {
     pub(super) fn of(config: &Config) -> Self {
-        // To take its program off the interface, and its socket out of a map.
+        // AF_XDP removes its program from the interface, and its socket from a map.
         let af_xdp = config.ports.iter().any(|port| port.device.starts_with(AF_XDP));
         Self { capabilities: if af_xdp { 1 << NET_ADMIN } else { 0 }, bpf: af_xdp }
     }

@@ -1,4 +1,4 @@
-//! Landlock (landlock(7)): files that may be used from now on, by the folders they are in. What is open stays open.
+//! Landlock (landlock(7)) limits the files that may be opened from now on, by folder. Files that are open stay usable.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use landlock::{
 
 use super::places::Places;
 
-/// Rights that the kernel knows up to here are restricted, those that it does not know are left out.
+/// The version of Landlock whose rights are restricted. Rights that the kernel does not know are left out.
 const ABI_KNOWN: ABI = ABI::V5;
 
 /// Why there is no ruleset.
@@ -31,7 +31,7 @@ pub(super) fn ruleset(places: &Places) -> Result<OwnedFd, Problem> {
     };
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     let write = read | AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::RemoveFile;
-    // A folder is read to find what is to be removed.
+    // A folder has to be read to find the files to remove.
     let remove = AccessFs::ReadDir | AccessFs::RemoveFile | AccessFs::RemoveDir;
     let created = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)

@@ -1,7 +1,9 @@
-//! What the process gives up once everything is open: capabilities, new privileges, files that are no concern of its, and system
-//! calls that only an intruder needs. docs/adr/0030-privileges-after-start.md says why, and why this way.
+//! Privileges that the process gives up when everything is open. These are capabilities, new privileges, files that it
+//! does not use, and system calls that only an intruder needs. docs/adr/0030-privileges-after-start.md gives the
+//! reasons.
 //!
-//! Every thread gives them up, those of DPDK included: one that kept its own would lend them to all, for they share memory.
+//! Every thread gives them up, including those of DPDK. Threads share memory, so one thread that kept its privileges
+//! would give them to all.
 
 mod capabilities;
 mod landlock;
@@ -20,7 +22,7 @@ use capabilities::Needs;
 pub use places::Places;
 use threads::Restriction;
 
-/// What the process may still do.
+/// The privileges that the process still has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PrivilegeReport {
@@ -36,11 +38,11 @@ pub struct PrivilegeReport {
     pub obstacles: Vec<String>,
 }
 
-/// Gives up what is not needed from now on, as far as the kernel can and the configuration says, and logs what it comes to. What
-/// `config` names is opened already or among `places`.
+/// Gives up the privileges that are not needed from now on, as far as the kernel and the configuration allow, and logs
+/// the result. Everything that `config` names is already open or is in `places`.
 pub fn restrict(config: &Config, places: &Places) -> PrivilegeReport {
     if config.process.privileges == Privileges::Keep {
-        tracing::warn!("privileges are kept: `process.privileges` says so");
+        tracing::warn!("privileges are kept, as set by `process.privileges`");
         return read(false);
     }
     let needs = Needs::of(config);

@@ -1,4 +1,5 @@
-//! What is in the way of a reload or a snapshot: rights of others' files that yielded to root at start, and do not any more.
+//! Obstacles of a later reload or snapshot. At start root could use any file; without its capabilities the files' own
+//! rights count.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -10,7 +11,8 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use super::places::Places;
 
-/// Tries what will be done later, as this thread may do it now, and says for each file or folder that fails what to change.
+/// Tries the later accesses with this thread's rights. For each file or folder that fails, the result says what to
+/// change.
 pub(super) fn find(places: &Places) -> Vec<String> {
     let files = places.files.iter().filter_map(|file| unreadable(file));
     let folders = places.write.iter().filter_map(|folder| unwritable(folder));
@@ -21,7 +23,7 @@ fn unreadable(file: &Path) -> Option<String> {
     let error = open_regular(file).err()?;
     let file = whole(file);
     let why = match error.kind() {
-        // A zone that is still to be transferred.
+        // The file of a zone that has not been transferred yet.
         ErrorKind::NotFound => return None,
         ErrorKind::PermissionDenied => way_into(&file).unwrap_or_else(|| not_allowed(&file)),
         _ => error.to_string(),
@@ -29,10 +31,10 @@ fn unreadable(file: &Path) -> Option<String> {
     Some(format!("{} cannot be read again: {why}", file.display()))
 }
 
-/// Why a file cannot be read that can be reached.
+/// Why a file cannot be read although its folders can be entered.
 fn not_allowed(file: &Path) -> String {
     match may(file, Access::READ_OK) {
-        // Landlock: the folder that its path names is in use, another is not.
+        // Landlock: the folder in its path is in use, but the link leads to another.
         true => "it is a link into a folder that is not in use; name the file it leads to".into(),
         false => refused(file, "read it", "let its group read it"),
     }
@@ -48,18 +50,18 @@ fn unwritable(folder: &Path) -> Option<String> {
     Some(format!("{} cannot be written to again: {why}", folder.display()))
 }
 
-/// A path that shows where the file is.
+/// The absolute path of a file.
 fn whole(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// What is wrong with the first folder on the way to `path` that may not be entered.
+/// The problem with the first folder on the way to `path` that may not be entered.
 fn way_into(path: &Path) -> Option<String> {
     let is_closed = |folder: &&Path| {
         let seen = fs::metadata(folder.join("."));
         seen.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
     };
-    // From inside out: the last of them is the first on the way.
+    // Ancestors come from the inside out, so the last match is the first folder on the way.
     let closed = path.ancestors().skip(1).filter(is_closed).last()?;
     Some(refused(closed, &format!("enter {}", closed.display()), "open it (`chmod a+x`)"))
 }
@@ -68,7 +70,7 @@ fn may(path: &Path, access: Access) -> bool {
     accessat(CWD, path, access, AtFlags::EACCESS).is_ok()
 }
 
-/// Who may not do what, and what to change.
+/// The text of an obstacle: the user, the access, and what to change.
 fn refused(path: &Path, what: &str, remedy: &str) -> String {
     let user = rustix::process::geteuid().as_raw();
     let owner = fs::metadata(path).map(|facts| (facts.uid(), facts.mode() & 0o7777));

@@ -3,25 +3,27 @@
 use std::path::{Path, PathBuf};
 
 use pmdns_config::Config;
+use pmdns_config::files::folder_of;
 
-/// Facts of the kernel and of this process, which threads look at now and then.
+/// Facts of the kernel and of this process, which threads read from time to time.
 const SYSTEM: [&str; 2] = ["/proc", "/sys"];
 
-/// Files, and folders, each once. What is below folders is meant as well.
+/// Files and folders, each once. A folder includes everything below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places {
-    /// These are read again: the configuration and what it names at a reload, and the snapshot.
+    /// Files that are read again: the configuration, the files that it names, and the snapshot.
     pub files: Vec<PathBuf>,
-    /// Files are read there: the configuration's, and those that it names.
+    /// Folders in which files are read: the configuration, and the files that it names.
     pub read: Vec<PathBuf>,
-    /// Files are written there: snapshots, and zones that are transferred.
+    /// Folders in which files are written: snapshots, and transferred zones.
     pub write: Vec<PathBuf>,
-    /// Files are only removed there: sockets, and what DPDK made.
+    /// Folders in which files are only removed: sockets, and files of DPDK.
     pub remove: Vec<PathBuf>,
 }
 
 impl Places {
-    /// The folders that `config`, which was read from `path`, names, and in which DPDK made something.
+    /// The places of a process with `config`, which was read from `path`. `dpdk` has the folders in which DPDK made
+    /// files.
     pub fn of(config: &Config, path: &Path, dpdk: &[PathBuf]) -> Self {
         let zones = config.zones.iter().map(|zone| &zone.file);
         let lists = config.blocklists.iter().map(|list| &list.file);
@@ -40,7 +42,7 @@ impl Places {
             add(&mut this.write, folder_of(file));
         }
         add(&mut this.remove, folder_of(&config.control.socket));
-        // Drivers remove sockets that they made.
+        // Drivers remove the sockets that they made.
         let values = config.ports.iter().flat_map(|port| port.device.split(','));
         let paths =
             values.filter_map(|value| value.split_once('=')).map(|(_, path)| Path::new(path));
@@ -55,11 +57,6 @@ fn add(paths: &mut Vec<PathBuf>, path: &Path) {
     if !paths.iter().any(|known| known == path) {
         paths.push(path.to_owned());
     }
-}
-
-fn folder_of(path: &Path) -> &Path {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    folder.unwrap_or_else(|| Path::new("."))
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! Seccomp (seccomp(2)): system calls that only an intruder needs fail with EPERM, in every thread.
 //!
-//! It is a list of what is denied, not of what is allowed: drivers and libraries differ from machine to machine, and one call
-//! too few on a list of allowed ones would end the process under load. Denied is what leads out of the process or deep into the
-//! kernel: running programs, other processes, mounts, modules, namespaces, keys, tracing, and interfaces with a history of faults.
+//! The filter lists denied calls, not allowed ones. Drivers and libraries differ from machine to machine, and one call
+//! missing from a list of allowed ones would end the process under load. The denied calls reach other processes or deep
+//! into the kernel. They run programs, mount, load modules, enter namespaces, use keys, trace, or belong to interfaces
+//! with a history of faults.
 
 use std::collections::BTreeMap;
 use std::env::consts::ARCH;
@@ -10,7 +11,7 @@ use std::env::consts::ARCH;
 use libc::c_long;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter_all_threads};
 
-/// Denied whatever the ports are.
+/// Denied with any ports.
 const DENIED: &[c_long] = &[
     // Programs.
     libc::SYS_execve,

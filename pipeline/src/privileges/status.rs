@@ -1,15 +1,15 @@
-//! What the kernel says of a process's threads (proc_pid_status(5)).
+//! The rights of a process's threads, as the kernel reports them (proc_pid_status(5)).
 
-/// The rights of one thread, or of all of a process.
+/// The rights of one thread, or of all threads of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Status {
-    /// Capabilities that it has or could take back.
+    /// Capabilities that it has or could regain.
     pub(super) capabilities: u64,
     pub(super) no_new_privileges: bool,
     pub(super) seccomp: bool,
 }
 
-/// Of all threads of this process: capabilities that any has, restrictions that all have.
+/// The status of this process: capabilities that any thread has, and restrictions that all threads have.
 pub(super) fn of_process() -> Status {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let texts = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok());

@@ -1,8 +1,8 @@
-//! Every thread of the process gives up what the calling one does.
+//! Restricts every thread of the process like the calling one.
 //!
-//! Linux keeps capabilities, no-new-privs and Landlock for each thread, and DPDK's threads run before ours. So each thread is sent
-//! a signal, whose handler makes the system calls, as glibc does for setuid(2) and libpsx for capabilities. A handler may only do
-//! what is async-signal-safe (signal-safety(7)): here system calls and atomics.
+//! Linux keeps capabilities, no-new-privs and Landlock for each thread, and DPDK's threads run before ours. So each
+//! thread is sent a signal, and the handler makes the system calls. glibc does the same for setuid(2), and libpsx for
+//! capabilities. A handler must be async-signal-safe (signal-safety(7)): it uses only system calls and atomics.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -12,12 +12,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use libc::{c_int, c_long, c_ulong, pid_t};
+use pmdns_config::narrow::low_u32;
 
-/// How long a thread may take to be interrupted: longer than any lies on a busy core.
+/// How long a thread may take to be interrupted. Even a thread that waits for a busy core needs less.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Threads that are told in all; more than a process has.
+/// The most threads that are signalled in all; more than a process has.
 const MAX_THREADS: usize = 65_536;
-/// Times that the threads are listed: those that were started meanwhile are told as well.
+/// How often the threads are listed, to find threads that were started meanwhile.
 const MAX_ROUNDS: usize = 16;
 /// The version of capabilities with 64 bits (capget(2)).
 const CAPABILITY_VERSION: u32 = 0x2008_0522;
@@ -33,7 +34,7 @@ pub(super) struct Restriction {
     pub(super) ruleset: Option<OwnedFd>,
 }
 
-/// What the handler reads, for it has no arguments; and what it says.
+/// The handler has no arguments, so it reads its input here and writes its results here.
 static KEPT: AtomicU64 = AtomicU64::new(0);
 static RULESET: AtomicI32 = AtomicI32::new(-1);
 static DONE: AtomicU64 = AtomicU64::new(0);
@@ -56,18 +57,18 @@ struct Set {
     inheritable: u32,
 }
 
-/// Restricts every thread of the process, and so all that they start. Says how many threads there were.
+/// Restricts every thread of the process, and so all threads that they start. Returns the number of threads.
 ///
 /// # Errors
 ///
-/// What the system says. Threads that come after one that fails may be unrestricted.
+/// The error of the system. Threads after one that fails may be unrestricted.
 pub(super) fn restrict_all(restriction: &Restriction) -> io::Result<usize> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     KEPT.store(restriction.capabilities, Ordering::SeqCst);
     RULESET.store(restriction.ruleset.as_ref().map_or(-1, |fd| fd.as_raw_fd()), Ordering::SeqCst);
     ERROR.store(0, Ordering::SeqCst);
     let signal = Signal::take()?;
-    // This one first: what it starts from now on is restricted from the beginning.
+    // This thread comes first, so threads that it starts from now on are restricted from the beginning.
     restrict_this();
     let mut told = BTreeSet::from([this_thread()]);
     for _ in 0..MAX_ROUNDS {
@@ -99,7 +100,7 @@ fn this_thread() -> pid_t {
     unsafe { libc::gettid() }
 }
 
-/// A signal that nobody else uses, with our handler; it has none again when this is dropped.
+/// A signal that is otherwise unused, with our handler. Dropping it removes the handler.
 struct Signal(c_int);
 
 impl Signal {
@@ -112,7 +113,7 @@ impl Signal {
             if code != 0 || old.sa_sigaction != libc::SIG_DFL {
                 continue;
             }
-            // What a thread waits for goes on.
+            // System calls of the thread are restarted.
             let handler: extern "C" fn(c_int) = handle;
             set_handler(number, handler as libc::sighandler_t, libc::SA_RESTART)?;
             return Ok(Self(number));
@@ -120,7 +121,7 @@ impl Signal {
         Err(io::Error::other("no real-time signal is free"))
     }
 
-    /// Has a thread restrict itself, and waits until it has, or has ended.
+    /// Has a thread restrict itself, and waits until it has done so or has ended.
     fn tell(&self, id: pid_t) -> io::Result<()> {
         let (before, start) = (DONE.load(Ordering::SeqCst), Instant::now());
         let process = std::process::id();
@@ -143,7 +144,7 @@ impl Signal {
 
 impl Drop for Signal {
     fn drop(&mut self) {
-        // One that comes late, from a thread that did not answer in time, would end the process with SIG_DFL.
+        // With SIG_DFL, a signal that a slow thread takes late would end the process.
         let _ = set_handler(self.0, libc::SIG_IGN, 0);
     }
 }
@@ -172,7 +173,8 @@ extern "C" fn handle(_signal: c_int) {
 
 /// Restricts this thread. Async-signal-safe.
 fn restrict_this() {
-    // Bits of the bounding set go while CAP_SETPCAP is there; without it none can be dropped, and with no-new-privs none is gained.
+    // Bits of the bounding set can be dropped only with CAP_SETPCAP. Without it they stay, but no-new-privs keeps the
+    // thread from gaining them.
     let kept = KEPT.load(Ordering::SeqCst);
     for number in 0..CAPABILITIES {
         if kept & 1 << number == 0 {
@@ -190,7 +192,7 @@ fn restrict_this() {
     }
 }
 
-/// Takes from this thread all capabilities but these.
+/// Takes all capabilities except `kept` from this thread.
 fn keep_capabilities(kept: u64) -> c_long {
     let mut header = Header { version: CAPABILITY_VERSION, pid: 0 };
     let mut sets = [Set::default(); 2];
@@ -199,7 +201,7 @@ fn keep_capabilities(kept: u64) -> c_long {
     if code != 0 {
         return code;
     }
-    for (set, kept) in sets.iter_mut().zip([kept as u32, (kept >> 32) as u32]) {
+    for (set, kept) in sets.iter_mut().zip([low_u32(kept), (kept >> 32) as u32]) {
         let permitted = set.permitted & kept;
         *set = Set { effective: permitted, permitted, inheritable: 0 };
     }

@@ -1,4 +1,4 @@
-//! Where a thread of the slow path is told what to do with its shard of the cache, over channels.
+//! Orders to a slow path thread about its shard of the cache, over channels.
 
 use std::time::Duration;
 
@@ -6,30 +6,30 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, TrySendError};
 use pmdns_resolver::{Block, Job, Loaded, NotTaken, TakenIn};
 use pmdns_stages::cache::{Entry, Purge};
 
-/// Orders that may wait for a thread.
+/// The most orders that may wait for a thread.
 const MAX_ORDERS: usize = 8;
-/// Blocks of entries that may wait for whoever writes them down, and for the thread that takes them in.
+/// The most blocks of entries that may wait for their writer, or for the thread that loads them.
 pub(crate) const MAX_BLOCKS: usize = 4;
-/// How long a thread may take to do what it was told. Only one that has ended takes so long.
+/// How long a thread may take for an order. Only a thread that has ended takes so long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An order.
 #[derive(Debug)]
 pub enum Order {
-    /// Lose these, and say how many there were.
+    /// Remove these answers, and send their number.
     Purge(Purge, Sender<u64>),
-    /// Send every answer that can be found, in blocks, and then an empty one.
+    /// Send all answers, in blocks. An empty block marks the end.
     Dump(Sender<Block>),
-    /// Take in what comes, as far as there is nothing newer, and say in the end what became of it.
+    /// Load answers, unless the cache has newer ones. Send the result at the end.
     Load(Receiver<Vec<Entry>>, Sender<TakenIn>),
 }
 
-/// Where a thread of the slow path is told what to do, and where it hears of it.
+/// The channel of orders to one slow path thread.
 pub fn orders() -> (Sender<Order>, Receiver<Order>) {
     crossbeam_channel::bounded(MAX_ORDERS)
 }
 
-/// Tells every thread to purge, waits until all have, and says how many answers were lost. `None`: a thread has ended.
+/// Has every thread purge, waits for all, and returns how many answers were removed. `None`: a thread has ended.
 pub(crate) fn purge(threads: &[Sender<Order>], purge: &Purge) -> Option<u64> {
     let (done, lost) = crossbeam_channel::bounded(threads.len());
     for thread in threads {
@@ -40,8 +40,8 @@ pub(crate) fn purge(threads: &[Sender<Order>], purge: &Purge) -> Option<u64> {
 }
 
 impl Order {
-    /// The job that carries it out. Whoever gave it may have lost patience; it is carried out all the same.
-    pub(super) fn into_job(self) -> Job {
+    /// The job for this order. It is carried out even if the sender does not wait any more.
+    pub fn into_job(self) -> Job {
         fn tell<T: 'static>(done: Sender<T>) -> Box<dyn FnOnce(T)> {
             Box::new(move |result| {
                 let _ = done.try_send(result);

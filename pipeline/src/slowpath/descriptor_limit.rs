@@ -1,15 +1,15 @@
-//! How many sockets a thread may have open: what would need one more waits.
+//! How many sockets a thread may have open. Queries that would need one more wait.
 //!
-//! A process that runs out of descriptors fails in odd places, and to an exchange it would look as if
-//! the upstream had failed. So the limit is respected, not run into.
+//! A process without free descriptors fails in many places, and a failed query would look like a failure of the
+//! upstream. So pmdns stays below the limit.
 
 use pmdns_config::SlowPath;
 
-/// Descriptors left for everything but the slow path's sockets.
+/// Descriptors reserved for everything except the slow path's sockets.
 const RESERVED: usize = 256;
-/// Sockets a thread can always have.
+/// The fewest sockets that a thread gets.
 const FEWEST: usize = 64;
-/// The limit where the system does not tell it.
+/// The limit that is assumed if the system does not tell it.
 const USUAL_LIMIT: usize = 1024;
 
 /// The share of one thread.
@@ -29,8 +29,7 @@ pub(super) fn share(settings: &SlowPath) -> usize {
     share.max(FEWEST)
 }
 
-/// How many sockets a thread's share of the questions takes when many leave at once, as they do when
-/// that many are pending.
+/// How many sockets a thread's share of the questions needs. With so many pending, many leave in one batch.
 fn wanted(settings: &SlowPath) -> usize {
     let questions = settings.max_pending.div_ceil(settings.threads.max(1));
     questions.div_ceil(settings.queries_per_port)

@@ -1,5 +1,5 @@
-//! What the data cores tell one thread of the slow path, and the rules that it is lent. A test that turns a resolver by hand takes
-//! them in as the thread does.
+//! The inputs of one slow path thread: misses and hits from the data cores, and new rules. Tests that step a resolver
+//! use the same code.
 
 use std::sync::Arc;
 
@@ -13,34 +13,34 @@ use crate::clock::Clock;
 use crate::ring::RingReceiver;
 use crate::rules::RulesInbox;
 
-/// Misses taken from one ring before the next ring's turn.
+/// The most misses taken from one ring before the next ring's turn.
 const MAX_MISSES: usize = 32;
-/// Notes of hits taken from one ring in a turn.
+/// The most notes of hits taken from one ring in a turn.
 const MAX_NOTES: usize = 256;
 
 /// The ends of one thread's rings.
 pub struct Inlets {
     /// Rings of misses, by worker.
     pub misses: Vec<RingReceiver<Miss>>,
-    /// Rings of notes of hits, if the workers take any.
+    /// Rings of notes of hits, if the workers report hits.
     pub hits: Vec<RingReceiver<Hit>>,
     /// Where other rules come from.
     pub rules: RulesInbox<Arc<Ruleset>>,
 }
 
 impl Inlets {
-    /// Has the resolver keep to the newest rules, and take in the next misses. Says how many those were.
+    /// Gives the resolver the newest rules and the next misses. Returns the number of misses.
     pub fn take_misses(&mut self, resolver: &mut Resolver) -> usize {
         self.rules.look(|rules| resolver.swap_rules(rules));
         take::<_, MAX_MISSES>(&mut self.misses, |miss, worker| resolver.take_in(miss, worker))
     }
 
-    /// Tells the resolver of the next hits, and says how many there were.
+    /// Tells the resolver of the next hits. Returns how many there were.
     pub fn take_hits(&mut self, resolver: &mut Resolver) -> usize {
         take::<_, MAX_NOTES>(&mut self.hits, |hit, _| resolver.credit(hit))
     }
 
-    /// Has the resolver refuse the next misses, because the thread is about to end. Says how many those were.
+    /// Has the resolver refuse the next misses, because the thread is about to end. Returns how many there were.
     pub fn turn_away(&mut self, resolver: &mut Resolver) -> usize {
         take::<_, MAX_MISSES>(&mut self.misses, |miss, worker| resolver.turn_away(miss, worker))
     }
@@ -51,14 +51,13 @@ impl Inlets {
     }
 }
 
-/// The time now, as a resolver is told it.
+/// The current time for a resolver.
 pub fn time(clock: &Clock) -> Time {
     let now = clock.now();
     Time { context: clock.context(now), now: clock.duration_of(now) }
 }
 
-/// Hands up to so many values from each ring to `take_in`, with the worker they come from, and says how
-/// many there were.
+/// Passes up to `MOST` values from each ring to `take_in`, with the index of the worker. Returns how many there were.
 fn take<T, const MOST: usize>(
     rings: &mut [RingReceiver<T>],
     mut take_in: impl FnMut(T, usize),

@@ -1,8 +1,8 @@
-//! The kernel's sockets of one slow path thread: what the resolver wants sent goes through them, and what comes from
-//! them goes to the resolver. Nothing is decided here, and nothing waits.
+//! The kernel sockets of one slow path thread. They send the resolver's queries, and pass received bytes to the
+//! resolver. Nothing is decided here, and nothing waits.
 //!
-//! Every batch has a socket of its own on a random port. It is connected as soon as it is bound, so the kernel discards
-//! what does not come from the upstream's address and port before we see it.
+//! Every batch has a socket of its own on a random port. The socket is connected right after bind. So the kernel
+//! discards datagrams that do not come from the upstream's address and port.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -14,12 +14,12 @@ use mio::{Events, Interest, Poll, Token};
 use pmdns_resolver::{MAX_DATAGRAM, Random, Resolver, Route};
 use socket2::{Domain, Socket, Type};
 
-/// Sockets looked at in one turn; each may have replies to a whole batch, and misses wait meanwhile. What else
-/// is ready is so at the next turn.
+use super::random::port_of;
+
+/// The most sockets read in one turn. Each may have replies to a whole batch, and misses wait meanwhile. Other ready
+/// sockets are read in the next turn.
 const MAX_READY: usize = 32;
-/// Ports below are for services (RFC 6056 section 3.2 allows all above).
-const FIRST_PORT: u16 = 1024;
-/// How many random ports are tried before the kernel may choose one.
+/// How many random ports are tried before the kernel chooses one.
 const PORT_TRIES: usize = 16;
 
 /// The sockets of one thread, by the resolver's slots.
@@ -29,13 +29,13 @@ pub(super) struct Kernel {
     events: Events,
     batches: Vec<Option<UdpSocket>>,
     connections: Vec<Option<TcpStream>>,
-    /// How many there are of both.
+    /// The number of open sockets of both kinds.
     open: usize,
     random: Random,
     buffer: Box<[u8; MAX_DATAGRAM]>,
 }
 
-/// A socket with something to tell.
+/// A socket that is ready.
 #[derive(Clone, Copy, Debug)]
 enum Ready {
     Batch(usize),
@@ -43,7 +43,7 @@ enum Ready {
 }
 
 impl Kernel {
-    /// No socket yet. Ports are drawn from `random`.
+    /// No sockets yet. Ports are chosen by `random`.
     pub(super) fn new(random: Random) -> io::Result<Self> {
         Ok(Self {
             poll: Poll::new()?,
@@ -56,13 +56,13 @@ impl Kernel {
         })
     }
 
-    /// Tells `resolver` what has come, and says how many sockets had something to tell.
+    /// Passes received bytes to `resolver`. Returns how many sockets were ready.
     pub(super) fn hear(&mut self, resolver: &mut Resolver) -> usize {
         if self.open == 0 {
             return 0;
         }
         if let Err(error) = self.poll.poll(&mut self.events, Some(Duration::ZERO)) {
-            // Interrupted by a signal: the next turn is soon.
+            // A signal may have interrupted the call. The next turn comes soon.
             tracing::debug!("polling sockets: {error}");
             return 0;
         }
@@ -77,9 +77,9 @@ impl Kernel {
         ready.len()
     }
 
-    /// A batch that ends meanwhile is not looked at any more; its socket is closed when that is carried out.
+    /// If the batch ends meanwhile, reading stops. Its socket is closed with the resolver's output.
     fn hear_batch(&mut self, slot: usize, resolver: &mut Resolver) {
-        while resolver.has_batch(slot)
+        while resolver.upstreams().has_batch(slot)
             && let Some(socket) = self.batches.get(slot).and_then(Option::as_ref)
         {
             match socket.recv(&mut self.buffer[..]) {
@@ -92,7 +92,7 @@ impl Kernel {
 
     fn hear_connection(&mut self, slot: usize, resolver: &mut Resolver) {
         self.write(slot, resolver);
-        while resolver.has_connection(slot)
+        while resolver.upstreams().has_connection(slot)
             && let Some(stream) = self.connections.get_mut(slot).and_then(Option::as_mut)
         {
             match stream.read(&mut self.buffer[..]) {
@@ -107,8 +107,7 @@ impl Kernel {
     }
 
     /// Opens a socket for a batch, and sends its queries.
-    pub(super) fn send_batch(&mut self, slot: usize, resolver: &mut Resolver) {
-        let Some(route) = resolver.route_of_batch(slot) else { return };
+    pub(super) fn send_batch(&mut self, slot: usize, route: Route, resolver: &mut Resolver) {
         let mut socket = match socket(route, &mut self.random) {
             Ok(socket) => socket,
             Err(error) => return resolver.fail_batch(slot, &error),
@@ -117,10 +116,11 @@ impl Kernel {
         let connected = socket
             .connect(route.to)
             .and_then(|()| self.poll.registry().register(&mut socket, token, Interest::READABLE));
-        // A send may report the fate of those before it: what fails has failed for the whole batch.
+        // A send may report the error of an earlier datagram, so an error ends the whole batch.
         let local = || socket.local_addr().ok().map(|local| local.ip());
         let sent = connected.and_then(|()| {
             resolver
+                .upstreams()
                 .messages(slot, local)
                 .try_for_each(|query| socket.send(query.bytes()).map(drop))
         });
@@ -139,7 +139,7 @@ impl Kernel {
 
     /// Begins to connect to an upstream.
     pub(super) fn connect(&mut self, slot: usize, resolver: &mut Resolver) {
-        let Some(route) = resolver.route_of_connection(slot) else { return };
+        let Some(route) = resolver.upstreams().route_of_connection(slot) else { return };
         let begun = match connect(route) {
             Ok(begun) => begun,
             Err(error) => return resolver.fail_connection(slot, &error),
@@ -158,18 +158,18 @@ impl Kernel {
         }
     }
 
-    /// Sends what can be without waiting.
+    /// Sends as many bytes as possible without waiting.
     pub(super) fn write(&mut self, slot: usize, resolver: &mut Resolver) {
         let Some(stream) = self.connections.get_mut(slot).and_then(Option::as_mut) else { return };
         loop {
             let local = || stream.local_addr().ok().map(|local| local.ip());
-            let outgoing = resolver.outgoing(slot, local);
+            let outgoing = resolver.upstreams().outgoing(slot, local);
             if outgoing.is_empty() {
                 return;
             }
             match stream.write(outgoing) {
-                Ok(sent) => resolver.note_sent(slot, sent),
-                // There may be something to receive nevertheless.
+                Ok(sent) => resolver.upstreams().note_sent(slot, sent),
+                // The connection may still have bytes to receive.
                 Err(error) if is_early(&error) => return,
                 Err(error) => return resolver.break_connection(slot, &error),
             }
@@ -199,11 +199,6 @@ impl Ready {
     }
 }
 
-/// The machine's random numbers.
-pub(super) fn random() -> Random {
-    Random::new(|bytes| getrandom::fill(bytes).map_err(|error| io::Error::other(error.to_string())))
-}
-
 /// Puts a socket into a slot, and takes out what was there.
 fn put<T>(sockets: &mut Vec<Option<T>>, slot: usize, socket: Option<T>) -> Option<T> {
     if sockets.len() <= slot {
@@ -212,7 +207,7 @@ fn put<T>(sockets: &mut Vec<Option<T>>, slot: usize, socket: Option<T>) -> Optio
     std::mem::replace(&mut sockets[slot], socket)
 }
 
-/// A socket on a random port, from which queries can go that way.
+/// A socket on a random port, for queries on this route.
 fn socket(route: Route, random: &mut Random) -> io::Result<UdpSocket> {
     let socket = bind(route.from.unwrap_or_else(|| unspecified(route.to)), random)?;
     socket.set_nonblocking(true)?;
@@ -228,18 +223,12 @@ pub(super) fn bind(source: IpAddr, random: &mut Random) -> io::Result<std::net::
             result => return result,
         }
     }
-    // Nearly all ports are taken. The kernel knows which are not, and its choice is random too.
+    // Nearly all ports are taken. The kernel knows the free ones, and its choice is random too.
     std::net::UdpSocket::bind((source, 0))
 }
 
-/// A port from [`FIRST_PORT`] to 65535, all equally likely.
-fn port_of(random: u32) -> u16 {
-    let ports = u64::from(u16::MAX - FIRST_PORT) + 1;
-    FIRST_PORT + ((u64::from(random) * ports) >> 32) as u16
-}
-
-/// Begins a connection. The inner error is the network's, the outer one this machine's.
-fn connect(Route { to, from }: Route) -> io::Result<io::Result<TcpStream>> {
+/// Begins a connection. The inner error comes from the network, the outer one from this machine.
+fn connect(Route { to, from, .. }: Route) -> io::Result<io::Result<TcpStream>> {
     let source = SocketAddr::new(from.unwrap_or_else(|| unspecified(to)), 0);
     let socket = Socket::new(Domain::for_address(source), Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
@@ -252,12 +241,12 @@ fn connect(Route { to, from }: Route) -> io::Result<io::Result<TcpStream>> {
     }
 }
 
-/// Whether there is nothing wrong but that more has to come, or the connection to stand.
+/// Whether an error only means that no more bytes are there, or that the connection is not open yet.
 fn is_early(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::NotConnected)
 }
 
-/// The address that leaves the choice to the kernel.
+/// The unspecified address, with which the kernel chooses.
 pub(super) fn unspecified(upstream: SocketAddr) -> IpAddr {
     match upstream {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -267,33 +256,27 @@ pub(super) fn unspecified(upstream: SocketAddr) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
+    use pmdns_config::limits::MAX_QUERIES_PER_PORT;
+    use pmdns_stages::query_sources::FIRST_PORT;
+
     use super::*;
+    use crate::slowpath::random::random;
 
     /// A way to a server on this machine.
     fn route() -> Route {
-        Route { to: (Ipv4Addr::LOCALHOST, 53).into(), from: None }
-    }
-
-    #[test]
-    fn every_unprivileged_port_may_be_drawn_and_no_other() {
-        assert_eq!(port_of(0), FIRST_PORT);
-        assert_eq!(port_of(u32::MAX), u16::MAX);
-        let mut seen = vec![false; 1 << 16];
-        for step in 0..1 << 20 {
-            seen[usize::from(port_of(step << 12))] = true;
-        }
-        assert!(seen[usize::from(FIRST_PORT)..].iter().all(|drawn| *drawn));
+        Route { upstream: 0, to: (Ipv4Addr::LOCALHOST, 53).into(), from: None, port: None }
     }
 
     #[test]
     fn cve_2025_40780_ids_are_from_the_whole_range_and_nothing_foretells_them() {
-        // The system's generator gives every one of them anew; there is no state of ours to find out.
+        // Every port comes from the operating system's generator, so there is no state here that could be guessed.
         let mut random = random();
         let mut seen = vec![0_u32; 1 << 8];
         let mut previous = None;
         let mut steps = std::collections::HashSet::new();
         for _ in 0..400 {
-            let (socket, ids) = (socket(route(), &mut random).unwrap(), random.ids().unwrap());
+            let (socket, ids) =
+                (socket(route(), &mut random).unwrap(), random.ids(MAX_QUERIES_PER_PORT).unwrap());
             assert!(socket.local_addr().unwrap().port() >= FIRST_PORT);
             for id in ids {
                 seen[usize::from(id >> 8)] += 1;
@@ -302,7 +285,7 @@ mod tests {
                 previous = Some(id);
             }
         }
-        // 25,600 bytes over 256 values, 100 each: 70 more or 60 less happens once in millions of runs.
+        // 25,600 ports in 256 groups: 100 in each on average. 70 more or 60 fewer happens once in millions of runs.
         assert!(seen.iter().all(|count| (40..=170).contains(count)), "{seen:?}");
         assert!(steps.len() > 10_000, "as many steps from one to the next as chance makes");
     }
@@ -313,7 +296,10 @@ mod tests {
             let mut random = random();
             let mut drawn = [[0; 8]; 2];
             for _ in 0..200 {
-                let (socket, ids) = (socket(route(), &mut random).unwrap(), random.ids().unwrap());
+                let (socket, ids) = (
+                    socket(route(), &mut random).unwrap(),
+                    random.ids(MAX_QUERIES_PER_PORT).unwrap(),
+                );
                 drawn[0][usize::from(socket.local_addr().unwrap().port() >> 13)] += 1;
                 drawn[1][usize::from(ids[0] >> 13)] += 1;
             }

@@ -1,21 +1,23 @@
 //! The slow path: misses are resolved here, on threads of their own, through kernel sockets.
 //!
 //! ```text
-//!  data cores ──rings of misses──► loop ──► pmdns_resolver ──► kernel, encrypted, validation ──► upstreams
+//!  data cores ──rings of misses──► loop ──► pmdns_resolver ──► kernel, port, encrypted, validation ──► upstreams
 //!  TX cores   ◄─rings of answers──────────────────┴──► cache writer
 //! ```
 //!
-//! What decides is the crate [`pmdns_resolver`], which does no I/O. Here is what drives it. Each thread has a resolver for a share
-//! of the keys, a shard of the cache to write to, and nothing that another thread touches. On it runs one loop, which never
-//! waits for the network. It takes misses in, and hears sockets ([`kernel`]) and the threads beside it ([`encrypted`],
-//! [`validation`]). Then it lets the resolver go on, and does what that wants done.
-//! docs/adr/0009-queries-fly-together.md says why it is so.
+//! The crate [`pmdns_resolver`] makes the decisions, and does no I/O. This module drives it. Each thread has a resolver
+//! for a share of the keys, a shard of the cache to write to, and nothing that another thread touches. Its loop never
+//! waits for the network. It takes misses in. It reads sockets ([`kernel`]), the rings of replies over ports ([`port`]), and
+//! the reports of the threads beside it ([`encrypted`], [`validation`]). Then it calls the resolver, and carries out its outputs.
+//! docs/adr/0009-queries-fly-together.md gives the reasons.
 
 mod channels;
 mod descriptor_limit;
 mod encrypted;
 mod inlets;
 mod kernel;
+mod port;
+mod random;
 mod validation;
 
 use std::io;
@@ -37,36 +39,41 @@ pub use pmdns_resolver::{
     Answered, CacheCounters, CacheSnapshot, Counters, CountersSnapshot, Parts, PrefixLengths,
     UpstreamCounters, UpstreamSnapshot,
 };
+pub(crate) use port::hex;
+pub use port::{Hops, PortDriver, PortParts, Seeker};
 pub use validation::{AnchorError, Anchors};
 
 use crate::clock::Clock;
 use crate::ring::RingSender;
 use encrypted::EncryptedThread;
 use kernel::Kernel;
+use random::random;
 use validation::ValidationThread;
 
-/// Reports of the threads beside this one taken in one turn; misses wait meanwhile.
+/// The most reports of other threads taken in one turn. Misses wait meanwhile.
 const MAX_REPORTS: usize = 256;
-/// A pause while draining: longer than an idle data core naps.
+/// A pause while draining. It is longer than the sleep of an idle data core.
 const DRAIN_PAUSE: Duration = Duration::from_micros(500);
-/// The nap of a thread that finds nothing to do, and the longest one when it has been so for seconds.
+/// The sleep of a thread without work, and the longest sleep after seconds without work.
 const NAPS: (Duration, Duration) = (Duration::from_micros(50), Duration::from_micros(500));
 
-/// What one slow path thread is made of.
+/// The parts of one slow path thread.
 pub struct SlowPathParts {
-    /// What its resolver is made of.
+    /// The parts of its resolver.
     pub resolver: Parts,
-    /// Whom to trust of the upstreams that are encrypted.
+    /// The trust in encrypted upstreams.
     pub trust: Trust,
-    /// What the workers tell it, and where other rules come from.
+    /// Its inputs: misses, hits and new rules.
     pub inlets: Inlets,
+    /// The driver of queries over ports, if an upstream is asked so.
+    pub ports: Option<(PortParts, Hops)>,
     /// Rings to the workers that transmit.
     pub outlets: Vec<RingSender<Answered>>,
     /// The outlet that answers a worker's misses, by worker.
     pub answers_to: Vec<usize>,
-    /// The clock the misses' arrival was read from.
+    /// The clock with which misses were time-stamped.
     pub clock: Clock,
-    /// What the thread is told to do with its shard of the cache.
+    /// Orders about its shard of the cache.
     pub orders: Receiver<Order>,
     /// Set when the thread shall end.
     pub stop: Arc<AtomicBool>,
@@ -74,11 +81,11 @@ pub struct SlowPathParts {
 
 /// Resolves misses on the calling thread until `stop` is set.
 ///
-/// Then everybody who waits is answered with SERVFAIL at once, and so is what else the workers send until
-/// they drop their ends of the rings; it returns when they have, or a client's deadline later.
+/// Then all waiting clients get SERVFAIL at once, and so do later misses until the workers drop their ends of the
+/// rings. It returns when they have done so, or after a client's deadline.
 pub fn run(parts: SlowPathParts) {
     let stop = Arc::clone(&parts.stop);
-    match open(parts) {
+    match SlowPath::new(parts) {
         Ok(slow_path) => slow_path.serve(&stop),
         Err(error) => tracing::error!(
             "the slow path cannot start: {error}; this process may have too few files open at once \
@@ -87,41 +94,98 @@ pub fn run(parts: SlowPathParts) {
     }
 }
 
-/// A resolver and all that it is told by, on one thread.
-struct SlowPath {
+/// A resolver with its inputs and drivers, on one thread.
+pub struct SlowPath {
     resolver: Resolver,
     kernel: Kernel,
+    ports: Option<PortDriver>,
     encrypted: EncryptedThread,
     validation: ValidationThread,
     clock: Clock,
     inlets: Inlets,
     orders: Receiver<Order>,
+    /// When a question was last under way.
+    idle_since: Duration,
 }
 
 impl SlowPath {
+    /// The thread's resolver and drivers, before the first turn. An error is the machine's: it gives no random numbers, no
+    /// threads, or no files.
+    pub fn new(all: SlowPathParts) -> io::Result<Self> {
+        let SlowPathParts {
+            resolver: parts,
+            trust,
+            inlets,
+            ports,
+            mut outlets,
+            answers_to,
+            clock,
+            orders,
+            stop: _,
+        } = all;
+        let (config, trust_anchors) = (&parts.config, parts.trust_anchors.clone());
+        let (settings, upstreams) = (&config.slowpath, config.upstreams.len());
+        let encrypted = EncryptedThread::start(
+            &config.upstreams,
+            &settings.bootstrap,
+            &trust,
+            &parts.upstream_counters,
+        )?;
+        let ports = ports.map(|(parts, hops)| PortDriver::new(parts, hops, upstreams, random()));
+        let means = Means {
+            time: time(&clock),
+            ticks: &|duration| clock.ticks_of(duration),
+            random: random(),
+            deliver: Box::new(move |worker, answer| outlets[answers_to[worker]].push(answer)),
+            max_sockets: descriptor_limit::share(settings),
+            max_port_queries: ports.as_ref().map_or(0, |ports| ports.max_queries(settings.threads)),
+        };
+        let validation = ValidationThread::start(
+            trust_anchors,
+            Duration::from_millis(settings.deadline_ms),
+            clock,
+        )?;
+        let resolver = Resolver::new(parts, means)?;
+        Ok(Self {
+            idle_since: resolver.now(),
+            resolver,
+            kernel: Kernel::new(random())?,
+            ports,
+            encrypted,
+            validation,
+            clock,
+            inlets,
+            orders,
+        })
+    }
+
+    /// Takes one turn, and returns how much work there was. [`run`] turns until it is stopped; benches turn by hand.
+    pub fn turn(&mut self) -> usize {
+        self.read_clock();
+        let taken = self.inlets.take_misses(&mut self.resolver);
+        let heard = self.hear();
+        let done = heard + self.resolver.turn();
+        self.carry_out();
+        if taken > 0 || !self.resolver.is_idle() {
+            self.idle_since = self.resolver.now();
+        }
+        taken + done
+    }
+
     fn serve(mut self, stop: &AtomicBool) {
-        let mut idle_since = self.resolver.now();
         while !stop.load(Ordering::Relaxed) {
-            self.read_clock();
-            let taken = self.inlets.take_misses(&mut self.resolver);
-            let heard = self.hear();
-            let done = heard + self.resolver.turn();
-            self.carry_out();
-            if taken > 0 || !self.resolver.is_idle() {
-                idle_since = self.resolver.now();
-            }
-            if taken + done == 0 {
-                // Data cores make no system calls, so nobody can wake this thread: it has to look. Waiting
-                // for sockets instead would round its naps up to milliseconds.
-                std::thread::sleep(nap(self.resolver.now().saturating_sub(idle_since)));
+            if self.turn() == 0 {
+                // Data cores make no system calls, so they cannot wake this thread: it has to poll. Waiting for sockets
+                // instead would round the sleep up to milliseconds.
+                std::thread::sleep(nap(self.resolver.now().saturating_sub(self.idle_since)));
             }
         }
         self.end();
     }
 
-    /// Answers everybody with SERVFAIL: those who wait, and those whose misses come until the workers have ended.
+    /// Answers all clients with SERVFAIL: those that wait, and those whose misses come until the workers have ended.
     fn end(mut self) {
-        // It pauses now and then, so that the rings of answers do not overflow.
+        // The pauses keep the rings of answers from overflowing.
         while !self.resolver.drain() {
             std::thread::sleep(DRAIN_PAUSE);
         }
@@ -136,32 +200,44 @@ impl SlowPath {
         }
     }
 
-    /// Reads the clock: once a turn, for all that happens in it.
+    /// Reads the clock, once a turn for everything in it.
     fn read_clock(&mut self) {
         self.resolver.set_time(time(&self.clock));
     }
 
-    /// Tells the resolver what has come, and says how much that was.
+    /// Passes all input to the resolver. Returns how much there was.
     fn hear(&mut self) -> usize {
-        let Self { resolver, kernel, encrypted, validation, inlets, orders, .. } = self;
+        let Self { resolver, kernel, ports, encrypted, validation, inlets, orders, .. } = self;
         if resolver.takes_jobs()
             && let Ok(order) = orders.try_recv()
         {
             resolver.begin_job(order.into_job());
         }
         let mut heard = kernel.hear(resolver);
+        heard += ports.as_mut().map_or(0, |ports| ports.hear(resolver));
         heard += tell(|| encrypted.hear(), |report| resolver.hear_encrypted(report));
         heard += tell(|| validation.hear(), |report| resolver.hear_validation(report));
         heard + inlets.take_hits(resolver)
     }
 
-    /// Does what the resolver wants done.
+    /// Carries out the resolver's outputs.
     fn carry_out(&mut self) {
-        let Self { resolver, kernel, encrypted, validation, .. } = self;
+        let Self { resolver, kernel, ports, encrypted, validation, .. } = self;
         while let Some(output) = resolver.next_output() {
             match output {
-                Output::SendBatch(slot) => kernel.send_batch(slot, resolver),
-                Output::CloseBatch(slot) => kernel.close_batch(slot),
+                Output::SendBatch(slot) => {
+                    match (ports.as_mut(), resolver.upstreams().route_of_batch(slot)) {
+                        (_, None) => {}
+                        (Some(ports), Some(route)) if route.port.is_some() => {
+                            ports.send_batch(slot, route, resolver);
+                        }
+                        (_, Some(route)) => kernel.send_batch(slot, route, resolver),
+                    }
+                }
+                Output::CloseBatch(slot) => {
+                    ports.iter_mut().for_each(|ports| ports.close_batch(slot));
+                    kernel.close_batch(slot);
+                }
                 Output::Connect(slot) => kernel.connect(slot, resolver),
                 Output::Write(slot) => kernel.write(slot, resolver),
                 Output::CloseConnection(slot) => kernel.close_connection(slot),
@@ -176,54 +252,15 @@ impl SlowPath {
     }
 }
 
-/// Hands the next reports to `hear`, a bounded number of them, and says how many there were.
+/// Passes the next reports to `hear`, a bounded number of them. Returns how many there were.
 fn tell<T>(next: impl FnMut() -> Option<T>, hear: impl FnMut(T)) -> usize {
     std::iter::from_fn(next).take(MAX_REPORTS).map(hear).count()
 }
 
-/// How long to nap after having had nothing to do for so long.
+/// How long to sleep after `idle` without work.
 fn nap(idle: Duration) -> Duration {
     let seconds = u32::try_from(idle.as_secs()).unwrap_or(u32::MAX);
     NAPS.0.saturating_mul(seconds.saturating_add(1)).min(NAPS.1)
-}
-
-fn open(all: SlowPathParts) -> io::Result<SlowPath> {
-    let SlowPathParts {
-        resolver: parts,
-        trust,
-        inlets,
-        mut outlets,
-        answers_to,
-        clock,
-        orders,
-        stop: _,
-    } = all;
-    let (config, trust_anchors) = (&parts.config, parts.trust_anchors.clone());
-    let settings = &config.slowpath;
-    let encrypted = EncryptedThread::start(
-        &config.upstreams,
-        &settings.bootstrap,
-        &trust,
-        &parts.upstream_counters,
-    )?;
-    let means = Means {
-        time: time(&clock),
-        ticks: &|duration| clock.ticks_of(duration),
-        random: kernel::random(),
-        deliver: Box::new(move |worker, answer| outlets[answers_to[worker]].push(answer)),
-        max_sockets: descriptor_limit::share(settings),
-    };
-    let validation =
-        ValidationThread::start(trust_anchors, Duration::from_millis(settings.deadline_ms))?;
-    Ok(SlowPath {
-        resolver: Resolver::new(parts, means)?,
-        kernel: Kernel::new(kernel::random())?,
-        encrypted,
-        validation,
-        clock,
-        inlets,
-        orders,
-    })
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The file of a snapshot: blocks, each with its length and a checksum. The first says when it was written, the last
-//! how many entries there are, so that a file that was cut off anywhere is known for it.
+//! The file of a snapshot: blocks, each with its length and a checksum. The first block has the time of writing, the
+//! last one the number of entries. So a truncated file is always detected.
 //!
 //! ```text
 //! block   length of the payload (32 bits), CRC-32 of kind and payload, kind, payload
@@ -9,17 +9,18 @@
 //! 'Z'     number of entries (64 bits)
 //! ```
 //!
-//! All numbers are little-endian. A file is written under another name and takes its own when it is whole.
+//! All numbers are little-endian. A file is written under a temporary name and renamed when it is complete.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use pmdns_config::files::WholeFile;
+use pmdns_config::narrow::to_u32;
 use pmdns_stages::cache::Head;
 use pmdns_stages::wire::name::word;
 
-/// What the first block begins with: a name, and the number of the format.
+/// The begin of the first block: a name, and the number of the format.
 const MAGIC: &[u8; 8] = b"pmdns\0\0\x01";
 /// The longest payload that is read.
 const MAX_PAYLOAD: usize = 16 << 20;
@@ -47,18 +48,18 @@ pub enum SnapshotError {
         /// Why.
         source: io::Error,
     },
-    /// It is not what was written.
-    #[error("the snapshot {path} is damaged ({what}); nothing of it is used")]
+    /// It is damaged.
+    #[error("the snapshot {path} is damaged ({what}); it is not used at all")]
     Damaged {
         /// Where.
         path: PathBuf,
         /// What is wrong.
         what: &'static str,
     },
-    /// Nobody is there to give or take answers.
+    /// The slow path has ended.
     #[error("the slow path has ended")]
     Ended,
-    /// Another order does not come to its end.
+    /// Another job does not end.
     #[error("another purge, dump or load has not ended for a minute: does its disk hang?")]
     Busy,
 }
@@ -73,16 +74,16 @@ impl SnapshotError {
 /// When a snapshot was written, in Unix time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Times {
-    /// When the seconds began that its entries count.
+    /// The second 0 of its entries.
     pub(super) start: u64,
     pub(super) written: u64,
 }
 
-/// A file for a snapshot. Who may read it knows what the clients ask for, so only its owner may.
+/// Creates a file for a snapshot. It shows which names clients ask for, so only its owner may read it.
 ///
 /// # Errors
 ///
-/// What the system says.
+/// The error of the system.
 pub fn create(path: &Path) -> io::Result<WholeFile> {
     WholeFile::create(path, 0o600)
 }
@@ -96,7 +97,7 @@ pub(super) struct SnapshotWriter<W> {
 }
 
 impl<W: Write> SnapshotWriter<W> {
-    /// Begins a snapshot in the file that is called `path`.
+    /// Begins a snapshot in a file; `path` is its name for errors.
     pub(super) fn begin(
         out: W,
         path: &Path,
@@ -119,7 +120,7 @@ impl<W: Write> SnapshotWriter<W> {
         self.block(b'E', &payload)
     }
 
-    /// Ends the snapshot, and says how many entries it has.
+    /// Ends the snapshot, and returns the number of its entries.
     pub(super) fn finish(mut self) -> Result<(W, u64), SnapshotError> {
         self.block(b'Z', &self.entries.to_le_bytes())?;
         Ok((self.out, self.entries))
@@ -127,7 +128,7 @@ impl<W: Write> SnapshotWriter<W> {
 
     fn block(&mut self, kind: u8, payload: &[u8]) -> Result<(), SnapshotError> {
         let mut head = [0; HEAD];
-        head[..4].copy_from_slice(&(payload.len() as u32).to_le_bytes());
+        head[..4].copy_from_slice(&to_u32(payload.len()).to_le_bytes());
         head[4..8].copy_from_slice(&checksum(kind, payload).to_le_bytes());
         head[8] = kind;
         let written = self.out.write_all(&head).and_then(|()| self.out.write_all(payload));
@@ -135,22 +136,22 @@ impl<W: Write> SnapshotWriter<W> {
     }
 }
 
-/// A snapshot that was read to its end once and found whole.
+/// A snapshot that has been read to its end once, and is complete.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     file: BufReader<File>,
     path: PathBuf,
     pub(super) times: Times,
-    /// What the scopes of its keys mean.
+    /// The meaning of the scopes in its keys.
     pub(super) scopes: String,
 }
 
 impl Snapshot {
-    /// Reads the file that is called `path` to its end.
+    /// Reads a file to its end; `path` is its name for errors.
     pub(super) fn read(file: File, path: &Path) -> Result<Self, SnapshotError> {
         let failed = |source| SnapshotError::Read { path: path.to_owned(), source };
         let mut file = BufReader::new(file);
-        // Who has opened it may have read it.
+        // The process that opened it may have read from it.
         file.rewind().map_err(failed)?;
         let times = Times { start: 0, written: 0 };
         let mut snapshot = Self { file, path: path.to_owned(), times, scopes: String::new() };
@@ -164,7 +165,7 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// The words of the next entries; none at the end, which is right after `before` entries.
+    /// The words of the next entries; `None` at the end, which must come after `before` entries.
     pub(super) fn next_entries(&mut self, before: u64) -> Result<Option<Vec<u64>>, SnapshotError> {
         let (kind, payload) = self.block()?;
         let (words, rest) = payload.as_chunks::<8>();
@@ -233,7 +234,7 @@ impl Snapshot {
     }
 }
 
-/// The entries in a block, by their own account of their length. What does not add up ends it.
+/// The entries in a block, split by the length that each contains. A wrong length ends the block.
 pub(super) fn split(mut words: &[u64]) -> impl Iterator<Item = &[u64]> {
     std::iter::from_fn(move || {
         let len = Head::read(&words).words();

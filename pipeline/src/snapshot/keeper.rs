@@ -1,4 +1,4 @@
-//! The thread that keeps a snapshot: it loads the last one, and writes a new one now and then and at the end.
+//! The thread that keeps a snapshot: it loads the last one at start, and writes new ones at intervals and at the end.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::CacheOrders;
 use crate::threads::{join_within, pin};
 
-/// How long the last snapshot may take at a stop. A disk that hangs must not keep the process.
+/// How long the last snapshot may take at a stop, so that a hanging disk does not keep the process.
 const STOP_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The running thread. Dropping it writes the last snapshot and ends it.

@@ -1,8 +1,9 @@
-//! What outlives the process: answers written to a file, and taken back by the next one.
+//! Snapshots: answers are written to a file, and loaded by the next process.
 //!
-//! The slow path's threads hand out the entries of their shards in slices ([`crate::slowpath`]); whoever writes the
-//! file calls from a thread of its own, so that no miss waits for a disk. Seconds and hashes are a process's own:
-//! a file has its start in Unix time with it, ages carry over by that clock, and keys are hashed anew.
+//! The slow path's threads provide the entries of their shards in slices ([`crate::slowpath`]). The file is written by
+//! another thread, so that no miss waits for a disk. The seconds and hashes of entries are valid only in their process.
+//! So a file contains the start of its seconds in Unix time. At a load, times are converted by it, and keys are hashed
+//! anew.
 
 mod file;
 mod keeper;
@@ -14,7 +15,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
 use pmdns_config::files::open_regular;
@@ -28,40 +29,40 @@ use crate::clock::Clock;
 use crate::slowpath::{self, Block, MAX_BLOCKS, Order};
 use file::{Snapshot, SnapshotWriter, Times, split};
 
-/// Entries handed to a thread of the slow path at a time.
+/// Entries given to a thread of the slow path at a time.
 const BATCH: usize = 256;
 /// How long a thread may take for its next block. Only one that has ended takes so long.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often it is asked whether somebody else is done.
+/// How often to check whether the other job has ended.
 const TURN_LOOK: Duration = Duration::from_millis(5);
-/// How far a clock may have gone back since a file was written.
+/// How far the system's clock may have gone back since a file was written.
 const SKEW_SECONDS: u64 = 60;
 
-/// What can be done to the cache as a whole while it is in use, by its threads.
+/// Jobs on the whole cache while it is in use. The slow path's threads carry them out.
 #[derive(Clone, Debug)]
 pub struct CacheOrders {
     threads: Vec<Sender<Order>>,
     cache: Arc<Cache>,
     clock: Clock,
-    /// Whose answers are whose.
+    /// The meaning of the scopes in keys.
     scopes: Arc<str>,
-    /// Held while answers are taken in or lost, or the same file might be written twice.
+    /// Held during a job, so that jobs do not overlap, and no file is written twice at the same time.
     turn: Arc<Mutex<()>>,
 }
 
-/// What was taken from a file.
+/// The result of loading a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loaded {
-    /// What became of the answers that might be taken.
+    /// The results of the answers that could be loaded.
     pub taken: TakenIn,
-    /// Answers for clients in views, which were others when the file was written.
+    /// Answers for clients in views, which have changed since the file was written.
     pub other_views: u64,
     /// Answers that cannot be read.
     pub unreadable: u64,
 }
 
 impl Loaded {
-    /// Adds what one thread did.
+    /// Adds the result of one thread.
     fn add(&mut self, one: TakenIn) {
         let TakenIn { kept, expired, known, rewritten, no_room } = &mut self.taken;
         *kept += one.kept;
@@ -102,7 +103,7 @@ impl fmt::Display for Loaded {
 }
 
 impl CacheOrders {
-    /// Orders to these threads, by shard of `cache`, whose keys have these scopes
+    /// Jobs for these threads, by shard of `cache`. `scopes` describes the scopes of its keys
     /// ([`Config::scope_map`](pmdns_config::Config::scope_map)).
     pub fn new(
         threads: Vec<Sender<Order>>,
@@ -113,13 +114,13 @@ impl CacheOrders {
         Self { threads, cache, clock, scopes: scopes.into(), turn: Arc::default() }
     }
 
-    /// Takes answers out of the cache, and says how many. When it returns, none of them is served any more.
+    /// Removes answers from the cache, and returns how many. When it returns, none of them is served any more.
     pub fn purge(&self, purge: &Purge) -> Result<u64, SnapshotError> {
         let _turn = self.take_turn(PATIENCE)?;
         slowpath::purge(&self.threads, purge).ok_or(SnapshotError::Ended)
     }
 
-    /// Writes every answer to the file `path`, and says how many there were.
+    /// Writes every answer to the file `path`, and returns how many there were.
     pub fn dump(&self, path: &Path) -> Result<u64, SnapshotError> {
         let failed = |source| SnapshotError::Write { path: path.to_owned(), source };
         let (file, count) = self.write(create(path).map_err(failed)?, path)?;
@@ -127,7 +128,7 @@ impl CacheOrders {
         Ok(count)
     }
 
-    /// The same, to a file that somebody else has opened, and calls `path`.
+    /// The same, to a file that the client has opened; `path` is its name for errors.
     pub fn dump_into(&self, file: File, path: &Path) -> Result<u64, SnapshotError> {
         let failed = |source| SnapshotError::Write { path: path.to_owned(), source };
         let (file, count) = self.write(BufWriter::new(file), path)?;
@@ -136,7 +137,7 @@ impl CacheOrders {
         Ok(count)
     }
 
-    /// Writes every answer, and says how many there were.
+    /// Writes every answer, and returns how many there were.
     fn write<W: Write>(&self, out: W, path: &Path) -> Result<(W, u64), SnapshotError> {
         let _turn = self.take_turn(PATIENCE)?;
         let (now, seconds) = self.now();
@@ -148,7 +149,7 @@ impl CacheOrders {
             thread.send_timeout(order, PATIENCE).map_err(|_| SnapshotError::Ended)?;
         }
         drop(give);
-        // A thread that has no more says so by an empty block.
+        // Each thread ends with an empty block.
         let mut busy = self.threads.len();
         while busy > 0 {
             let block: Block = given.recv_timeout(PATIENCE).map_err(|_| SnapshotError::Ended)?;
@@ -160,15 +161,15 @@ impl CacheOrders {
         file.finish()
     }
 
-    /// Takes answers from a file into the cache, as far as they have not expired, or may still be served. If views were
-    /// others when it was written, only answers for clients in none are taken: those of another view might be told to
-    /// the wrong clients.
+    /// Loads answers from a file into the cache. Expired ones are loaded only while they may still be served. If views
+    /// have changed since it was written, only answers for clients without a view are loaded. Others might reach the
+    /// wrong clients.
     pub fn load(&self, path: &Path) -> Result<Loaded, SnapshotError> {
         let failed = |source| SnapshotError::Read { path: path.to_owned(), source };
         self.load_from(open_regular(path).map_err(failed)?, path)
     }
 
-    /// The same, from a file that somebody else has opened, and calls `path`.
+    /// The same, from a file that the client has opened; `path` is its name for errors.
     pub fn load_from(&self, file: File, path: &Path) -> Result<Loaded, SnapshotError> {
         let mut snapshot = Snapshot::read(file, path)?;
         let _turn = self.take_turn(PATIENCE)?;
@@ -214,7 +215,7 @@ impl CacheOrders {
         Ok(loaded)
     }
 
-    /// An entry of a file as it is now.
+    /// An entry of a file, converted to this process.
     fn restored(&self, words: &[u64], times: Times, now: u64, seconds: u32) -> Option<Entry> {
         let learnt = u64::from(pmdns_stages::cache::Head::read(&words).learnt);
         let age = now.saturating_sub(times.start + learnt);
@@ -223,11 +224,10 @@ impl CacheOrders {
 
     /// Unix time, and the process's own seconds.
     fn now(&self) -> (u64, u32) {
-        let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        (unix.as_secs(), self.clock.context(self.clock.now()).seconds)
+        (self.clock.date(), self.clock.context(self.clock.now()).seconds)
     }
 
-    /// Waits for whoever is at it, who may wait for a disk that hangs.
+    /// Waits until no other job runs. That job may wait for a hanging disk.
     fn take_turn(&self, patience: Duration) -> Result<MutexGuard<'_, ()>, SnapshotError> {
         let start = Instant::now();
         loop {
@@ -243,7 +243,7 @@ impl CacheOrders {
     }
 }
 
-/// The way to one shard.
+/// The way of loaded entries to one shard.
 struct Shard {
     give: Sender<Vec<Entry>>,
     batch: Vec<Entry>,

@@ -1,4 +1,4 @@
-//! Questions to a primary, over TCP, signed if there is a key (RFC 8945): for its SOA record, and for the zone.
+//! Queries to a primary over TCP, for its SOA record and for the zone. They are signed if there is a key (RFC 8945).
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,40 +20,42 @@ use super::limits::Limits;
 use super::share::Share;
 use super::version::{Assembly, Soa, Transferred, VersionError};
 
-/// Why a primary's answer is of no use.
+/// Why a primary's answer cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ClientError {
-    /// No connection, or one that ended.
+    /// The connection could not be opened, or ended.
     #[error("{0}")]
     Io(#[from] io::Error),
     /// Nothing came for too long.
-    #[error("nothing comes for {0:?}")]
+    #[error("nothing was received for {0:?}")]
     Silent(Duration),
-    /// It is signed wrongly, or not at all.
+    /// The signature is wrong or missing.
     #[error("the answer's signature is refused: {problem} (rcode {rcode})")]
     Tsig {
         /// What is wrong with it.
         problem: ValidationError,
-        /// What it says besides.
+        /// Its rcode.
         rcode: Rcode,
     },
-    /// The primary does not want to.
+    /// The primary refuses.
     #[error("the primary answers {0}; does it serve the zone, and may this address transfer it?")]
     Rcode(Rcode),
-    /// It is no answer.
-    #[error("the answer is none to what was asked")]
+    /// It does not answer the query.
+    #[error("the answer does not match the query")]
     Mismatched,
     /// It cannot be read.
     #[error("the answer cannot be read: {0}")]
     Malformed(String),
-    /// It makes no zone.
+    /// Its records form no zone.
     #[error(transparent)]
     Version(#[from] VersionError),
-    /// There is more of it than will be taken.
+    /// The zone is larger than the limits.
     #[error("the zone has more than {0}; split it at the primary")]
     TooLarge(String),
-    /// Other zones take what there is.
-    #[error("all transfers under way have more than {0} bytes together; it is asked for again")]
+    /// Other transfers use up the shared limit.
+    #[error(
+        "all transfers under way have more than {0} bytes together; the zone is asked for again"
+    )]
     Crowded(usize),
 }
 
@@ -104,7 +106,7 @@ impl PrimaryConnection {
         found.unwrap_or_else(|| Err(VersionError::NoSoa.into()))
     }
 
-    /// The zone, or what differs from the version `from`.
+    /// The zone, or the differences from the version `from`.
     pub(super) async fn transfer(
         &mut self,
         from: Option<Serial>,
@@ -146,7 +148,7 @@ impl PrimaryConnection {
         builder.push((&self.zone, rtype, Class::IN)).map_err(room)?;
         let mut builder = builder.authority();
         if let Some(serial) = from {
-            // RFC 1995 section 3: our version's SOA record, of which only the serial counts.
+            // RFC 1995 section 3: our version's SOA record. Only its serial is used.
             let zero = Ttl::ZERO;
             let soa =
                 SoaData::new(Name::root_ref(), Name::root_ref(), serial, zero, zero, zero, zero);
@@ -300,7 +302,7 @@ mod tests {
         }
         let (asked, answer) = exchange(Some(key()));
         let (query, sequence) = (asked.query, asked.sequence);
-        // The record that signs has a class and a TTL that are always the same, and not signed (RFC 8945 section 4.3).
+        // The class and TTL of the TSIG record are constants, which are not signed (RFC 8945 section 4.3).
         let record = answer.windows(6).position(|bytes| bytes == b"\x03key\0\0").unwrap();
         let is_unsigned = |place: usize| (record + 7..record + 13).contains(&place);
         for place in (0..answer.len()).filter(|place| !is_unsigned(*place)) {

@@ -11,11 +11,11 @@ counters! {
         serial: gauge,
         /// Records of that version.
         records: gauge,
-        /// When a primary last said or sent what the newest version is, in Unix time.
+        /// When a primary last told or sent the newest version, in Unix time.
         refreshed: gauge,
         /// 1: no primary could be asked for longer than the zone's SOA record allows; its rules still hold.
         expired: gauge,
-        /// Attempts that failed since the last one that did not.
+        /// Attempts that failed since the last successful one.
         failing: gauge,
         /// Times that a primary had nothing new.
         unchanged: counter,
@@ -23,13 +23,13 @@ counters! {
         whole: counter,
         /// New versions transferred as differences from the one before.
         incremental: counter,
-        /// Attempts that failed, whatever the reason.
+        /// Attempts that failed, for any reason.
         failures: counter,
         /// New versions refused because they are no policy zone; each is a failure as well.
         refused: counter,
-        /// Notifications of a new version that were believed.
+        /// Notifications of a new version that were accepted.
         notified: counter,
-        /// Notifications that were not: from somebody who is no primary, or not signed as they have to be.
+        /// Notifications that were not accepted: not from a primary, or not signed with the zone's key.
         disbelieved: counter,
     }
 }

@@ -1,8 +1,8 @@
-//! What a transfer may take.
+//! The limits of transfers.
 
 use std::time::Duration;
 
-/// Bounds of one transfer, and of all together.
+/// Bounds of one transfer, and of all transfers together.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Bytes on the wire.
@@ -11,11 +11,11 @@ pub struct Limits {
     pub records: usize,
     /// Bytes on the wire of all transfers under way together.
     pub bytes_together: usize,
-    /// Transfers under way.
+    /// Transfers under way at a time.
     pub at_once: usize,
-    /// The longest time in which nothing comes.
+    /// The longest time without received bytes.
     pub silence: Duration,
-    /// The longest time in all.
+    /// The longest time of a whole transfer.
     pub patience: Duration,
 }
 

@@ -1,14 +1,14 @@
-//! Policy zones that come from a primary (RFC 5936, RFC 1995), which says when there is a new version (RFC 1996).
+//! Policy zones that are transferred from a primary (RFC 5936, RFC 1995), which notifies us of new versions (RFC 1996).
 //!
 //! ```text
 //!  primary ◄──SOA, IXFR, AXFR──► secondary, one for each zone ──► file ──► reload
 //!          ───NOTIFY──► serve ──wakes──┘
 //! ```
 //!
-//! All of it happens on a thread of its own with a runtime. A new version is checked, and put into the zone's file;
-//! then the rules are made anew, as by any reload, and read that file as any other. So a zone is in the same place
-//! whether the primary is there or not, and whatever was running when it came. docs/adr/0021-zones-are-kept-in-files.md
-//! says why.
+//! Transfers run on a thread of their own with a tokio runtime. A new version is checked and put into the zone's file.
+//! Then the rules are made anew, as by any reload, which reads that file like any other. So a zone is always in the
+//! same place, even when the primary is down or pmdns was restarted. docs/adr/0021-zones-are-kept-in-files.md gives the
+//! reasons.
 
 mod client;
 mod counters;
@@ -46,24 +46,24 @@ use pmdns_nics::counters::count;
 use secondary::{Secondary, Settings, Tools};
 use share::Pool;
 
-/// Orders that may wait for the thread.
+/// The most orders that may wait for the thread.
 const MAX_ORDERS: usize = 16;
-/// Bytes of the longest notification that is looked at.
+/// Bytes of the longest notification that is read.
 const MAX_NOTIFY: usize = 4096;
 /// Connections with notifications at a time, in all and of one primary.
 const BOUNDS: Bounds = Bounds { places: 64, per_peer: 8, grace: Duration::from_secs(1) };
 /// How long a connection with a notification may last.
 const CONNECTION_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long the thread may take to end. It waits for no file, but for a disk that hangs it may.
+/// How long the thread may take to end. Only a hanging disk makes it so slow.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why zones cannot be transferred.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
-    /// Nobody can be heard.
+    /// The address for notifications cannot be used.
     #[error(
-        "cannot listen at transfer.listen = \"{address}\": {source}; it has to be an address of the kernel's, and free"
+        "cannot listen at transfer.listen = \"{address}\": {source}; write an address of the kernel's interfaces and a free port"
     )]
     Listen {
         /// Where.
@@ -74,7 +74,7 @@ pub enum TransferError {
     /// A key has changed in its file since it was checked.
     #[error("tsig.secret_file {0}")]
     Key(Problem),
-    /// A name was not checked.
+    /// A name is no domain name.
     #[error("rpz.zone or tsig.name: `{0}` is no domain name")]
     Name(String),
     /// The thread could not be started.
@@ -92,7 +92,7 @@ pub struct ZoneReport {
     pub counters: ZoneSnapshot,
 }
 
-/// The zones that are transferred. Dropping it ends the thread.
+/// The transferred zones. Dropping it ends the thread.
 pub struct Transfers {
     zones: Followed,
     connections: Arc<ConnectionCounters>,
@@ -101,11 +101,11 @@ pub struct Transfers {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The zones that the thread is told to keep up with, and no others.
+/// The zones that the thread keeps up to date.
 type Followed = Vec<(Settings, Arc<ZoneCounters>)>;
 
 impl Transfers {
-    /// Begins to transfer the zones of `config`, on a thread pinned to the CPU `core` if one is given.
+    /// Starts transferring the zones of `config`, on a thread pinned to the CPU `core` if one is given.
     pub fn start(
         config: &Config,
         limits: Limits,
@@ -122,7 +122,7 @@ impl Transfers {
         let body = move || {
             pin(core);
             LocalSet::new().block_on(&runtime, serve(sockets, gate, followed, limits, told));
-            // What is being read or written may end on its own.
+            // A file that is being read or written may end by itself.
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new().name("transfer".to_owned()).spawn(body);
@@ -133,8 +133,7 @@ impl Transfers {
         Ok(this)
     }
 
-    /// Keeps up with the zones of `config`, and no others. All primaries are asked at once; a transfer under way begins
-    /// anew.
+    /// Changes the zones to those of `config`. All primaries are asked at once, and a transfer under way starts again.
     pub fn follow(&mut self, config: &Config) -> Result<(), TransferError> {
         let zones = config.rpz.iter().filter(|rpz| rpz.zone.is_some());
         let zones = zones.map(|rpz| settings(rpz, &config.tsig));
@@ -147,22 +146,22 @@ impl Transfers {
         self.zones = zones.into_iter().map(|(counters, one)| (one, counters)).collect();
         let told = self.followed.as_ref().map(|follow| follow.try_send(self.zones.clone()));
         if let Some(Err(_)) = told {
-            tracing::warn!("the transfer thread does not take orders; reload once more");
+            tracing::warn!("the transfer thread takes no orders; reload once more");
         }
         Ok(())
     }
 
-    /// Whether there are new versions since this was last asked.
+    /// Whether there are new versions since the last call.
     pub fn has_news(&self) -> bool {
         self.news.swap(false, Ordering::Relaxed)
     }
 
-    /// What was counted of connections with notifications.
+    /// The counters of connections with notifications.
     pub fn connections(&self) -> ConnectionSnapshot {
         self.connections.snapshot()
     }
 
-    /// What was counted of each zone.
+    /// The counters of each zone.
     pub fn report(&self) -> Vec<ZoneReport> {
         let zones = self.zones.iter();
         zones
@@ -176,7 +175,7 @@ impl Transfers {
 
 impl Drop for Transfers {
     fn drop(&mut self) {
-        // The thread ends when nobody can tell it anything any more.
+        // The thread ends when its channel of orders is closed.
         self.followed = None;
         if let Some(thread) = self.thread.take()
             && !join_within(thread, STOP_PATIENCE)
@@ -213,7 +212,7 @@ fn key(tsig: &Tsig) -> Result<Arc<Key>, TransferError> {
     Ok(Arc::new(key.map_err(|_| no_name())?))
 }
 
-/// Where notifications come to.
+/// The sockets for notifications.
 struct Sockets {
     udp: UdpSocket,
     tcp: TcpListener,
@@ -231,7 +230,7 @@ impl Sockets {
     }
 }
 
-/// A zone that is kept up with.
+/// A zone that is kept up to date.
 struct FollowedZone {
     settings: Settings,
     counters: Arc<ZoneCounters>,
@@ -247,7 +246,7 @@ impl Drop for FollowedZone {
 
 type FollowedZones = Rc<RefCell<Vec<FollowedZone>>>;
 
-/// Keeps up with zones and hears notifications, until nobody can say with which zones any more.
+/// Keeps zones up to date and receives notifications, until the channel of orders is closed.
 async fn serve(
     sockets: Option<Sockets>,
     gate: Gate<IpAddr>,
@@ -281,7 +280,7 @@ async fn serve(
     }
 }
 
-/// Takes notice of a message, and says what to answer.
+/// Handles a message, and returns the answer to it.
 fn notice(zones: &FollowedZones, source: IpAddr, message: &[u8]) -> Option<Vec<u8>> {
     let zones = zones.borrow();
     match hear(zones.iter().map(|zone| &zone.settings), source, message) {
@@ -303,18 +302,18 @@ fn notice(zones: &FollowedZones, source: IpAddr, message: &[u8]) -> Option<Vec<u
 async fn hear_udp(socket: UdpSocket, zones: FollowedZones) {
     let socket = match tokio::net::UdpSocket::from_std(socket) {
         Ok(socket) => socket,
-        Err(error) => return tracing::error!("notifications over UDP cannot be heard: {error}"),
+        Err(error) => return tracing::error!("cannot receive notifications over UDP: {error}"),
     };
     let mut buffer = [0; MAX_NOTIFY];
     loop {
         match socket.recv_from(&mut buffer).await {
             Ok((len, source)) => {
                 if let Some(answer) = notice(&zones, source.ip(), &buffer[..len]) {
-                    // Who does not get it notifies again (RFC 1996 section 3.6).
+                    // A primary that does not get the answer notifies again (RFC 1996 section 3.6).
                     let _ = socket.try_send_to(&answer, source);
                 }
             }
-            // An answer that could not be delivered is told to the next who listens.
+            // The kernel reports an answer that could not be delivered at the next receive.
             Err(error) => tracing::debug!("a notification was lost: {error}"),
         }
     }
@@ -323,7 +322,7 @@ async fn hear_udp(socket: UdpSocket, zones: FollowedZones) {
 async fn hear_tcp(listener: TcpListener, gate: Gate<IpAddr>, zones: FollowedZones) {
     let listener = match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => listener,
-        Err(error) => return tracing::error!("notifications over TCP cannot be heard: {error}"),
+        Err(error) => return tracing::error!("cannot receive notifications over TCP: {error}"),
     };
     loop {
         match listener.accept().await {
@@ -336,7 +335,7 @@ async fn hear_tcp(listener: TcpListener, gate: Gate<IpAddr>, zones: FollowedZone
     }
 }
 
-/// Hears a connection of a primary. Others are closed: nothing that they say is believed.
+/// Reads a connection of a primary. Connections of others are closed.
 fn take_in(stream: TcpStream, source: IpAddr, gate: &Gate<IpAddr>, zones: &FollowedZones) {
     if !zones.borrow().iter().any(|zone| zone.settings.has_primary(source)) {
         return gate.refuse();
@@ -349,12 +348,12 @@ fn take_in(stream: TcpStream, source: IpAddr, gate: &Gate<IpAddr>, zones: &Follo
             heard = heard => if !matches!(heard, Ok(Ok(()))) {
                 tracing::debug!("a connection from {source} ended early");
             },
-            _ = told_to_go => tracing::debug!("a connection from {source} had to make place"),
+            _ = told_to_go => tracing::debug!("a connection from {source} lost its place to another"),
         }
     });
 }
 
-/// Hears messages of a connection until it ends, or one of them is none for us.
+/// Reads the messages of a connection, until it ends or one does not concern us.
 async fn hear_stream(
     mut stream: TcpStream,
     source: IpAddr,

@@ -1,5 +1,5 @@
-//! NOTIFY (RFC 1996): a primary says that there may be a new version. It is believed from the zone's primaries only, and
-//! if the zone has a key, only if signed with it; and all that comes of it is that a primary is asked.
+//! NOTIFY (RFC 1996): a primary says that there may be a new version. It is accepted only from the zone's primaries. If
+//! the zone has a key, it must be signed with it. The only effect is that a primary is asked.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,18 +11,19 @@ use domain::tsig::{Key, ServerTransaction};
 
 use super::secondary::Settings;
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Heard {
-    /// News of the zone of this number, and what to answer.
+    /// A notification of the zone of this number, and the answer to it.
     News(usize, Vec<u8>),
-    /// A message about the zone of this number that is not believed.
+    /// A message about the zone of this number that is not accepted.
     Disbelieved(usize),
     /// Nothing that concerns us.
     Nothing,
 }
 
-/// What a message that came from `source` is. Who is not believed is not answered: the address may be another's.
+/// Checks a message that came from `source`. A message that is not accepted gets no answer, because the address may be
+/// forged.
 pub(super) fn hear<'a>(
     zones: impl IntoIterator<Item = &'a Settings>,
     source: IpAddr,
@@ -119,7 +120,7 @@ mod tests {
         let answer = Message::from_octets(answer).unwrap();
         assert!(answer.is_answer(&Message::from_octets(news.clone()).unwrap()));
         assert!(answer.header().aa());
-        // RFC 4291 section 2.5.5.2: the kernel's way to write it on an IPv6 socket.
+        // RFC 4291 section 2.5.5.2: the form of an IPv4 address on an IPv6 socket.
         let mapped = "::ffff:192.0.2.1".parse().unwrap();
         assert!(matches!(hear(&zones, mapped, &news), Heard::News(1, _)));
     }
@@ -140,7 +141,7 @@ mod tests {
         }
     }
 
-    /// It names a zone to ask for, and nothing else: no cache is purged, whatever it is about and however it came.
+    /// A notification only names a zone to ask for. It never purges the cache.
     #[test]
     fn cve_2025_59030_a_notification_of_what_is_no_zone_of_ours_is_nothing() {
         let zones = [zone("a.rpz", None)];
@@ -162,12 +163,12 @@ mod tests {
             assert_eq!(hear(&zones, PRIMARY.into(), &wrong), Heard::Disbelieved(0));
         }
         for place in 0..right.len() {
-            // However it is damaged, nothing panics, and it is not believed.
+            // A damaged message never panics, and is not accepted.
             let mut damaged = right.clone();
             damaged[place] ^= 0x55;
             let heard = hear(&zones, PRIMARY.into(), &damaged);
-            // Not signed are the header's id, for which the record has another, and the record's class and TTL,
-            // which are always the same (RFC 8945 section 4.3).
+            // The header's id is not signed, because the TSIG record has the original one. Its class and TTL are
+            // constants (RFC 8945 section 4.3).
             let is_signed = !matches!(place, 0..2 | 30..36);
             assert!(!is_signed || !matches!(heard, Heard::News(..)), "{place}: {heard:?}");
         }

@@ -1,5 +1,5 @@
-//! One transferred zone: asked for when it is due, transferred when there is a newer version, checked, and kept in its
-//! file (RFC 1034 section 4.3.5).
+//! One transferred zone (RFC 1034 section 4.3.5). The primaries are asked when it is due. A newer version is
+//! transferred, checked, and kept in the zone's file.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -24,24 +24,24 @@ use super::version::{Soa, Transferred, VersionError};
 use crate::clock::back_off;
 use pmdns_nics::counters::count;
 
-/// The shortest time from one attempt to the next, however often somebody asks for one.
+/// The shortest time from one attempt to the next, even with many notifications.
 const BREATH: Duration = Duration::from_millis(500);
 /// The pause after the first failure; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause after a failure while there is no version at all.
+/// The longest pause after a failure while there is no version yet.
 const PAUSE_WITHOUT: Duration = Duration::from_secs(60);
-/// The bounds of what an SOA record can say of refresh and retry.
+/// The bounds of an SOA record's refresh and retry.
 const BOUNDS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(86_400)];
 
-/// What is configured of a zone.
+/// The settings of a zone.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) name: Name<Vec<u8>>,
-    /// Where its last version is kept.
+    /// The file of its last version.
     pub(super) file: PathBuf,
     pub(super) primaries: Vec<SocketAddr>,
     pub(super) key: Option<Arc<Key>>,
-    /// A version with rules that cannot be used is refused.
+    /// Whether a version with rules that cannot be used is refused.
     pub(super) strict: bool,
 }
 
@@ -65,10 +65,10 @@ enum RefreshError {
     )]
     Older { theirs: Serial, ours: Serial, file: PathBuf },
     /// The whole attempt took too long.
-    #[error("it takes longer than {0:?}")]
+    #[error("the attempt took longer than {0:?}")]
     TooSlow(Duration),
     /// It is no policy zone.
-    #[error("version {serial} is refused, and the one before stays: {problem}")]
+    #[error("version {serial} is refused, and the older one stays: {problem}")]
     Refused { serial: Serial, problem: RpzError },
     /// Our version cannot be read.
     #[error(transparent)]
@@ -95,7 +95,7 @@ struct Held {
     refreshed: SystemTime,
 }
 
-/// What came of asking a primary.
+/// The result of asking a primary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RefreshOutcome {
     /// Its version is kept now.
@@ -104,20 +104,21 @@ enum RefreshOutcome {
     Unchanged,
 }
 
-/// What a zone is kept up with.
+/// What the tasks of all zones share.
 #[derive(Clone)]
 pub(super) struct Tools {
     pub(super) limits: Limits,
     pub(super) counters: Arc<ZoneCounters>,
     /// Set when a new version is kept.
     pub(super) news: Arc<AtomicBool>,
-    /// Held while one is written: who is told to stop may be at it, and who comes next writes the same file.
+    /// Held while a version is written. A task that was told to stop may still write the file that its successor
+    /// writes.
     pub(super) writing: Arc<Mutex<()>>,
-    /// What all zones may take together.
+    /// The limits of all transfers together.
     pub(super) pool: Pool,
 }
 
-/// A zone that is kept up with its primaries.
+/// A zone that is kept up to date with its primaries.
 pub(super) struct Secondary {
     settings: Settings,
     tools: Tools,
@@ -129,7 +130,7 @@ impl Secondary {
         Self { settings, tools, held: None }
     }
 
-    /// Keeps up, for ever. Whoever has news wakes it.
+    /// Keeps the zone up to date, for ever. `wake` starts an attempt at once.
     pub(super) async fn run(mut self, wake: Arc<Notify>) {
         self.load().await;
         let mut failures = 0;
@@ -144,7 +145,7 @@ impl Secondary {
         }
     }
 
-    /// Takes up the version in the file.
+    /// Reads the version in the file.
     async fn load(&mut self) {
         let file = self.settings.file.clone();
         let read = off_thread(move || {
@@ -154,7 +155,10 @@ impl Secondary {
         match read.await {
             Ok((records, refreshed)) => self.hold(&records, refreshed),
             Err(error) if !self.settings.file.exists() => {
-                tracing::debug!("policy zone {}: nothing is kept yet: {error}", self.settings.name);
+                tracing::debug!(
+                    "policy zone {}: no version is kept yet: {error}",
+                    self.settings.name
+                );
             }
             Err(error) => tracing::warn!("policy zone {}: {error}", self.settings.name),
         }
@@ -166,8 +170,8 @@ impl Secondary {
         self.publish();
     }
 
-    /// Asks the primaries, one after the other, until one has given a newer version: those before it may lag behind.
-    /// Whether one has, or has at least the version that is kept.
+    /// Asks the primaries, one after the other, until one has given a newer version. Primaries before it may be out of
+    /// date. `true`: at least one has a newer version, or the version that is kept.
     async fn attempt(&mut self) -> bool {
         if !self.settings.file.exists() {
             self.held = None;
@@ -214,7 +218,7 @@ impl Secondary {
             let file = self.settings.file.clone();
             return Err(RefreshError::Older { theirs, ours, file });
         }
-        // Held until the version is kept: so long its records are in memory.
+        // Held until the version is kept, because its records are in memory until then.
         let mut share = self.tools.pool.share().await;
         let kept = match connection.transfer(Some(ours), &mut share).await {
             Ok(transferred) => self.keep(transferred, primary).await,
@@ -222,7 +226,7 @@ impl Secondary {
         };
         match kept {
             Err(RefreshError::Client(error)) => {
-                // RFC 1995 section 4 and RFC 5936 section 6: not every server can or wants to.
+                // RFC 1995 section 4 and RFC 5936 section 6: some servers cannot send differences, or refuse to.
                 tracing::debug!(
                     "policy zone {}: primary {primary}: no differences: {error}",
                     self.settings.name
@@ -239,7 +243,7 @@ impl Secondary {
         PrimaryConnection::open(primary, name.clone(), key.clone(), self.tools.limits).await
     }
 
-    /// Makes a new version of what was transferred, checks it, and keeps it.
+    /// Makes a new version from a transfer, checks it, and keeps it.
     async fn keep(
         &mut self,
         transferred: Transferred,
@@ -256,7 +260,7 @@ impl Secondary {
         let records = off_thread(move || {
             let _alone = writing.lock().unwrap_or_else(PoisonError::into_inner);
             let records = next_version(transferred, name.as_slice(), &file, strict)?;
-            // Here, because who waits for it may be told to stop meanwhile.
+            // Set here, because the waiting task may be told to stop meanwhile.
             news.store(true, Ordering::Relaxed);
             Ok(records)
         });
@@ -272,7 +276,7 @@ impl Secondary {
         Ok(RefreshOutcome::Taken)
     }
 
-    /// The version that is kept is the newest. Its file's time says so to whoever runs next.
+    /// The version that is kept is the newest. The time of its file tells the next process.
     fn note_unchanged(&mut self) {
         let now = SystemTime::now();
         let file = &self.settings.file;
@@ -286,7 +290,7 @@ impl Secondary {
         self.publish();
     }
 
-    /// Says when a version has expired. Its rules hold on: what was to be blocked yesterday better stays blocked.
+    /// Logs and counts an expired version. Its rules stay in use: old rules are better than none.
     fn note_age(&self) {
         let Some(held) = &self.held else { return };
         let age = held.refreshed.elapsed().unwrap_or_default();
@@ -324,7 +328,7 @@ impl Secondary {
     }
 }
 
-/// Makes a version of what was transferred and of the one in the file, checks it, and replaces that file.
+/// Makes a version from a transfer and the version in the file, checks it, and replaces the file.
 fn next_version(
     transferred: Transferred,
     zone: &[u8],
@@ -340,14 +344,14 @@ fn next_version(
     Ok(records)
 }
 
-/// Work that takes its time, on a thread that waits for it.
+/// Slow work, on a blocking thread.
 async fn off_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, RefreshError> + Send + 'static,
 ) -> Result<T, RefreshError> {
     tokio::task::spawn_blocking(work).await.unwrap_or(Err(RefreshError::Ended))
 }
 
-/// How long to wait for the next attempt after so many failures (RFC 1035 section 3.3.13).
+/// How long to wait for the next attempt after `failures` (RFC 1035 section 3.3.13).
 fn pause(soa: Option<Soa>, failures: u64) -> Duration {
     let [min, max] = BOUNDS;
     if let (Some(soa), 0) = (soa, failures) {
@@ -357,10 +361,10 @@ fn pause(soa: Option<Soa>, failures: u64) -> Duration {
     back_off(FIRST_PAUSE, failures.saturating_sub(1), longest)
 }
 
-/// Up to a quarter less, so that zones and secondaries do not ask all at once.
+/// Shortens a pause by up to a quarter, so that zones and secondaries do not all ask at once.
 fn jittered(pause: Duration) -> Duration {
     let mut random = [0; 1];
-    // Without random numbers it is exact.
+    // Without random numbers the pause is not shortened.
     let _ = getrandom::fill(&mut random);
     pause - pause / 4 * u32::from(random[0]) / 256
 }

@@ -1,4 +1,4 @@
-//! What all transfers under way may take together.
+//! The limits of all transfers together.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,17 +12,17 @@ pub(super) struct Pool {
     left: Arc<AtomicUsize>,
 }
 
-/// The share of one zone. Dropped, it is given back.
+/// The share of one zone. Dropping it gives it back.
 #[derive(Debug)]
 pub(super) struct Share {
     pool: Pool,
     taken: usize,
-    /// None only if nobody gives any, which is never.
+    /// `None` only if the semaphore is closed, which never happens.
     _place: Option<OwnedSemaphorePermit>,
 }
 
 impl Pool {
-    /// So many transfers at once, of so many bytes together.
+    /// At most `at_once` transfers at a time, with at most `bytes` together.
     pub(super) fn new(at_once: usize, bytes: usize) -> Self {
         Self { places: Arc::new(Semaphore::new(at_once)), left: Arc::new(AtomicUsize::new(bytes)) }
     }
@@ -35,7 +35,7 @@ impl Pool {
 }
 
 impl Share {
-    /// Takes so many bytes more. Whether they were there.
+    /// Takes `bytes` more. Returns whether they were free.
     pub(super) fn take(&mut self, bytes: usize) -> bool {
         let less = |left: usize| left.checked_sub(bytes);
         let is_there =

@@ -1,4 +1,4 @@
-//! A version of a zone, and how the next one is put together from what a primary sends (RFC 5936, RFC 1995).
+//! A version of a zone, and how the next one is assembled from a primary's transfer (RFC 5936, RFC 1995).
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,28 +11,28 @@ const SOA: u16 = 6;
 /// Bytes of an SOA record's numbers, which are the end of its data.
 const NUMBERS: usize = 20;
 
-/// What is wrong with what a primary sent.
+/// An error in a primary's transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum VersionError {
-    /// A transfer is framed by the SOA record of the version.
+    /// A transfer must begin with the SOA record of the version.
     #[error("the transfer does not begin with the zone's SOA record")]
     NoSoa,
-    /// There is one of it.
-    #[error("an SOA record stands where none belongs")]
+    /// An SOA record is where none may be.
+    #[error("an SOA record is at a wrong place")]
     StraySoa,
-    /// The differences are not from our version to the next, and so on to the last.
+    /// The differences do not lead from our version to the next, and so on to the last.
     #[error("the differences do not lead from one version to the next")]
     Broken,
     /// The differences are from another version than ours, though it has the same serial.
     #[error(
-        "the differences take away what is not there, or add what is; the whole zone is asked for"
+        "the differences remove records that do not exist, or add records that do; the whole zone is asked for"
     )]
     Inexact,
-    /// There is more behind the last record.
-    #[error("the transfer goes on behind its end")]
+    /// There are records after the last one.
+    #[error("the transfer has records after its end")]
     GoesOn,
-    /// There is less than what was announced.
-    #[error("the transfer ends before its end")]
+    /// Records are missing at the end.
+    #[error("the transfer is cut short")]
     CutOff,
 }
 
@@ -64,7 +64,7 @@ impl Soa {
     }
 }
 
-/// What a record is told apart by: owner, type and data.
+/// The identity of a record: owner, type and data.
 type Identity = (Box<[u8]>, u16, Box<[u8]>);
 
 fn apart(record: LocalRecord) -> (Identity, u32) {
@@ -75,21 +75,21 @@ fn together((name, rtype, data): Identity, ttl: u32) -> LocalRecord {
     LocalRecord { name, rtype, ttl, data }
 }
 
-/// Where a record stands in a zone that is sorted.
+/// The sort key of a record in a zone.
 fn place(record: &LocalRecord) -> (bool, &[u8], u16, &[u8]) {
     (record.rtype != SOA, &record.name, record.rtype, &record.data)
 }
 
-/// What became of a record that differences speak of.
+/// The change of one record by differences.
 #[derive(Debug)]
 struct Change {
-    /// Whether our version has it.
+    /// Whether our version has the record.
     was: bool,
-    /// Its TTL in the new one, if it is there.
+    /// Its TTL in the new version, if it has the record.
     is: Option<u32>,
 }
 
-/// What differs between our version and another.
+/// The differences between our version and another.
 #[derive(Debug, Default)]
 pub(super) struct Changes(HashMap<Identity, Change>);
 
@@ -104,7 +104,7 @@ impl Changes {
         self.0.entry(identity).or_insert(Change { was: false, is: None }).is = Some(ttl);
     }
 
-    /// The version that `records` and these changes make.
+    /// Applies the changes to `records`.
     fn apply(self, records: Vec<LocalRecord>) -> Result<Vec<LocalRecord>, VersionError> {
         let Self(changes) = self;
         let (mut next, mut missing) = (Vec::with_capacity(records.len()), 0);
@@ -126,19 +126,19 @@ impl Changes {
     }
 }
 
-/// What a transfer says, when it has ended.
+/// The result of a transfer.
 #[derive(Debug)]
 pub(super) enum Transferred {
     /// There is no newer version.
     Nothing,
     /// The whole zone.
     Whole(Vec<LocalRecord>),
-    /// What differs from our version, and the SOA record of the new one.
+    /// The differences from our version, and the SOA record of the new one.
     Changes(Changes, LocalRecord),
 }
 
 impl Transferred {
-    /// The records of the new version, the SOA record first; `held` has those of ours.
+    /// The records of the new version, the SOA record first. `held` gives the records of our version.
     pub(super) fn records<E: From<VersionError>>(
         self,
         zone: &[u8],
@@ -147,7 +147,7 @@ impl Transferred {
         match self {
             Self::Nothing => held(),
             Self::Whole(mut records) => {
-                // RFC 5936 section 2.2: what comes twice is there once.
+                // RFC 5936 section 2.2: a record that comes twice counts once.
                 records.sort_unstable_by(|a, b| place(a).cmp(&place(b)));
                 records.dedup_by(|a, b| place(a) == place(b));
                 Ok(records)
@@ -162,7 +162,7 @@ impl Transferred {
     }
 }
 
-/// Puts a transfer together, record by record.
+/// Assembles a transfer, record by record.
 #[derive(Debug)]
 pub(super) struct Assembly {
     zone: Box<[u8]>,
@@ -178,13 +178,13 @@ pub(super) struct Assembly {
 enum Part {
     /// The SOA record of the version that is sent.
     First,
-    /// What tells a whole zone from differences.
+    /// The record that tells a whole zone from differences.
     Second,
     /// A record of the whole zone.
     Whole(Vec<LocalRecord>),
-    /// Something to take away from the version `from`.
+    /// A record to remove from the version `from`.
     Deletions { changes: Changes },
-    /// Something to add, for the version `to`.
+    /// A record to add for the version `to`.
     Additions { changes: Changes, to: Serial },
     /// Nothing.
     End(Transferred),
@@ -204,7 +204,7 @@ impl Assembly {
         self.part = match (std::mem::replace(&mut self.part, Part::First), soa) {
             (Part::First, None) => return Err(VersionError::NoSoa),
             (Part::First, Some(soa)) => {
-                // RFC 1995 section 2: who has the newest version already gets its SOA record alone.
+                // RFC 1995 section 2: a secondary that already has the newest version gets only its SOA record.
                 let is_news = self.from.is_none_or(|from| from < soa.serial);
                 self.last = Some((record, soa));
                 if is_news { Part::Second } else { Part::End(Transferred::Nothing) }
@@ -262,7 +262,7 @@ impl Assembly {
         matches!(self.part, Part::End(_))
     }
 
-    /// What was sent, if the last record has come.
+    /// The result, if the last record has come.
     pub(super) fn end(self) -> Result<Transferred, VersionError> {
         match self.part {
             Part::End(transferred) => Ok(transferred),
@@ -287,7 +287,7 @@ mod tests {
         LocalRecord::new(&format!("{name}.{ZONE}"), "CNAME", 60, ".").unwrap()
     }
 
-    /// What these records come to for who has `held`, the first its SOA record.
+    /// The result of these records for a secondary with the version `held`, whose first record is the SOA record.
     fn assemble(
         held: Option<&[LocalRecord]>,
         records: &[LocalRecord],
@@ -368,7 +368,7 @@ mod tests {
     }
 
     proptest! {
-        /// From any version to any later one, in however many steps; and whatever goes missing on the way is noticed or
+        /// Differences lead from any version to any later one, in any number of steps. A missing record is noticed or
         /// harmless.
         #[test]
         fn differences_lead_to_the_last_version(

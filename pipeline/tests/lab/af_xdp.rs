@@ -1,5 +1,5 @@
-//! An AF_XDP port on a veth pair, kxdpgun at the other end in a namespace of its own: what the client
-//! counts and what pmdns counts agree.
+//! An AF_XDP port on a veth pair, with kxdpgun at the other end in a namespace of its own. The client's counts and
+//! those of pmdns agree.
 
 use std::fs;
 use std::path::Path;
@@ -118,9 +118,9 @@ fn lay_cable_with_offloads() {
     wait_until("the cable has carrier", || sh("ip -brief link show vB").contains("LOWER_UP"));
 }
 
-/// Sends queries with kxdpgun, slower and slower until none is lost: then both must have counted the same. A
-/// machine that takes the CPUs away for milliseconds makes the veth pair drop, which neither side can help;
-/// what pmdns answered must lie between what was sent and what came back all the same.
+/// Sends queries with kxdpgun, slower and slower until none is lost. Then both counts must be equal. The veth pair
+/// drops frames when the machine takes the CPUs away for milliseconds. Even then the answers that pmdns counts must lie
+/// between the queries sent and the answers received.
 fn attack(target: &str, pmdns: &Pmdns) {
     let queries = path("queries");
     write_queries(&queries);

@@ -1,5 +1,5 @@
-//! Validation of zones that BIND's tools signed and NSD serves, by way of an Unbound that validates too, by the same
-//! trust anchor: each name has the same rcode and the same AD from both.
+//! Validation of zones that BIND's tools signed and NSD serves. pmdns asks an Unbound, which validates too, by the same
+//! trust anchor. Each name has the same rcode and the same AD from both.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Floods of misses over a TAP port: names that the upstream never answers, from one client prefix, from 64 and from 10,000,
-//! beside one client that asks for new names and for a cached one.
+//! Floods of misses over a TAP port. The upstream never answers the names. They come from one client prefix, from 64
+//! and from 10,000. Beside the flood, one client asks for new names and for a cached one.
 
 use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;

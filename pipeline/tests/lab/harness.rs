@@ -40,9 +40,9 @@ pub(crate) fn isolated_alone(name: &str, body: impl FnOnce()) {
     run_isolated(name, body);
 }
 
-/// The test starts itself again inside them. When the inner process ends, for whatever reason, the
-/// kernel kills all that it started and removes its interfaces, mounts, sockets and files under
-/// `/run`, so an interrupted lab leaves nothing that the next one would have to clean up.
+/// The test starts itself again inside them. When the inner process ends, for any reason, the kernel kills all its
+/// children. It also removes its interfaces, mounts, sockets and files under `/run`. So an interrupted lab leaves
+/// nothing behind.
 fn run_isolated(name: &str, body: impl FnOnce()) {
     if std::env::var_os(INSIDE).is_some() {
         make_private();

@@ -20,7 +20,7 @@ pub(crate) const BULK_NAMES: u32 = 11_000;
 /// Response rate limiting off, or a lab would get 200 answers a second.
 const CONFIG: &str = r#"
 server:
-    ip-address: 127.0.0.1@PORT
+    ip-address: ADDRESS@PORT
     username: ""
     database: ""
     zonesdir: "FOLDER"
@@ -48,19 +48,26 @@ pub(crate) fn start_with(more: &[(&str, &str)]) -> Process {
 
 /// Starts NSD with these zones only.
 pub(crate) fn serve(zones: &[(&str, &str)]) -> Process {
-    launch("nsd", PORT, zones)
+    launch("nsd", ("127.0.0.1", PORT), zones)
+}
+
+/// Starts NSD with `example.test` and `bulk.test` on an address of a link.
+pub(crate) fn start_at(address: &str) -> Process {
+    let example = fs::read_to_string(data("lab-example.test.zone")).unwrap();
+    launch("nsd", (address, PORT), &[("example.test", &example), ("bulk.test", &bulk_zone())])
 }
 
 /// Starts a second NSD, with these zones, beside the first.
 pub(crate) fn serve_second(zones: &[(&str, &str)]) -> Process {
-    launch("second-nsd", SECOND_PORT, zones)
+    launch("second-nsd", ("127.0.0.1", SECOND_PORT), zones)
 }
 
-fn launch(name: &str, port: u16, zones: &[(&str, &str)]) -> Process {
+fn launch(name: &str, (address, port): (&str, u16), zones: &[(&str, &str)]) -> Process {
     let folder = path(name);
     fs::create_dir_all(&folder).unwrap();
     let mut config =
         CONFIG.replace("FOLDER", folder.to_str().unwrap()).replace("PORT", &port.to_string());
+    config = config.replace("ADDRESS", address);
     for (zone, text) in zones {
         fs::write(folder.join(format!("{zone}.zone")), text).unwrap();
         writeln!(config, "zone:\n    name: \"{zone}\"\n    zonefile: \"{zone}.zone\"").unwrap();
@@ -69,7 +76,7 @@ fn launch(name: &str, port: u16, zones: &[(&str, &str)]) -> Process {
     fs::write(&file, config).unwrap();
     let mut command = Command::new("/usr/sbin/nsd");
     let nsd = Process::start(name, command.arg("-d").arg("-c").arg(&file));
-    wait_until("NSD answers", || zones.iter().all(|(zone, _)| answers(port, zone)));
+    wait_until("NSD answers", || zones.iter().all(|(zone, _)| answers((address, port), zone)));
     nsd
 }
 
@@ -89,10 +96,11 @@ fn bulk_zone() -> String {
 }
 
 /// Whether the zone is served at this port.
-fn answers(port: u16, zone: &str) -> bool {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+fn answers((address, port): (&str, u16), zone: &str) -> bool {
+    let any = if address.contains(':') { "[::]:0" } else { "0.0.0.0:0" };
+    let socket = UdpSocket::bind(any).unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-    socket.connect(("127.0.0.1", port)).unwrap();
+    socket.connect((address, port)).unwrap();
     let _ = socket.send(&ask_a(1, zone));
     let mut reply = [0; 512];
     matches!(socket.recv(&mut reply), Ok(length) if length > 12 && reply[3] & 0x0f == 0)

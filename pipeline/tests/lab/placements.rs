@@ -75,7 +75,7 @@ fn every_placement_answers_a_capture_alike() {
         }
     }
     let mut first: Option<Vec<Vec<u8>>> = None;
-    // A replay pins no threads, so it can man more cores than there are.
+    // A replay pins no threads, so it can use more cores than there are.
     for (name, placement) in placements().into_iter().chain(larger_placements()) {
         let (stats, mut answers) = folder.replay(&format!("{CONFIG}{placement}"), &frames);
         stats.assert_balanced();

@@ -115,8 +115,8 @@ const MANNERS: [(Option<(u16, bool)>, u16); 7] = [
     (None, flag::CD | flag::AD),
 ];
 
-/// Everything: each name and type in two manners, both in a letter case of their own, and each host and name that does not
-/// exist in one.
+/// All queries. Each name and type is asked in two ways, each with a letter case of its own. Each host and each name
+/// that does not exist is asked in one way.
 pub(crate) fn all() -> Vec<Query> {
     let mut random = Random(SEED);
     let mut questions = Vec::new();

@@ -1,5 +1,5 @@
-//! Rules are replaced while clients ask as fast as they are answered: no query is lost, and every answer is one that the
-//! old rules give or the new ones.
+//! Rules are replaced while clients ask as fast as they are answered. No query is lost, and every answer follows either
+//! the old rules or the new ones.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -174,8 +174,8 @@ impl Folder {
         let is_root = std::os::unix::fs::MetadataExt::uid(&fs::metadata(&self.0).unwrap()) == 0;
         let binary = if is_root { self.0.join("pmdns") } else { BINARY.into() };
         let mut command = if is_root {
-            // By another process: what this one has open to write, children of other tests have open as well for a
-            // moment, and nobody can run it meanwhile.
+            // Another process copies the file. If this one opened it for writing, children of other tests would inherit
+            // the descriptor for a moment. The program could not be run meanwhile.
             assert!(Command::new("cp").arg(BINARY).arg(&binary).status().unwrap().success());
             std::os::unix::fs::chown(self.0.join("out"), Some(65_534), Some(65_534)).unwrap();
             let mut command = Command::new("setpriv");

@@ -18,6 +18,11 @@ impl Stats {
         value.unwrap_or_else(|| panic!("no number at {pointer} in {:#}", self.0))
     }
 
+    /// The text at a JSON pointer; empty if there is none.
+    pub(crate) fn text(&self, pointer: &str) -> String {
+        self.0.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+    }
+
     /// A number of `totals`.
     pub(crate) fn total(&self, name: &str) -> u64 {
         self.number(&format!("/totals/{name}"))

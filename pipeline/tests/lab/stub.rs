@@ -1,9 +1,9 @@
 //! An upstream that behaves as the name asked for says.
 //!
-//! The first label of the name is `KIND`, `KIND-then` or either with `_` and anything behind it:
-//! `good`, `slow`, `dead`, `tc` (truncated, whole over TCP), `tcdead` (truncated, silent over TCP),
-//! `servfail`, and the lies `wrongid`, `wrongname`, `wrongtype`, `wrongport`, `wrongaddress`, `query`
-//! (a reply with QR=0), `short`. With `-then`, the truth follows the lie.
+//! The first label of the name is `KIND` or `KIND-then`, or either with `_` and any text after it. The kinds are
+//! `good`, `slow`, `dead`, `servfail`, `tc` (truncated, whole over TCP) and `tcdead` (truncated, silent over TCP).
+//! Wrong replies are `wrongid`, `wrongname`, `wrongtype`, `wrongport`, `wrongaddress`, `query` (a reply with QR=0) and
+//! `short`. With `-then`, the right reply follows.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{Read as _, Write as _};

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use crate::harness::{HUGE_FOLDER, wait_until};
 use crate::process::Process;
 
-/// The vhost-user socket it makes.
+/// The socket that it makes, for vhost-user or memif.
 pub(crate) const SOCKET: &str = "/run/lab/vhost.sock";
 
 /// A testpmd that waits for commands.

@@ -1,5 +1,5 @@
-//! Upstreams that are dead, slow, lying or cut short: clients wait a bounded time, get the right rcode,
-//! hits are not held up, and nothing is left over.
+//! Upstreams that are dead or slow, or send wrong or truncated replies. Clients wait a bounded time and get the right
+//! rcode. Hits are not delayed, and nothing is left over.
 
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
@@ -78,8 +78,8 @@ fn dead_and_slow_upstreams_hold_nobody_up() {
         assert_eq!(addresses(&client.ask("good.test")), [TRUTH]);
         let at_rest = pmdns.stats().frames_in_use();
 
-        // Dead: SERVFAIL by the deadline for all of them, and before the first one of those come
-        // the answers to hits that were asked for later.
+        // Dead: all of them get SERVFAIL by the deadline. Hits that are asked for later are answered before the first
+        // SERVFAIL.
         let start = Instant::now();
         for number in 0..CROWD {
             client.send(&ask_a(number, &format!("dead_{number}.test")));

@@ -5,6 +5,12 @@
 
 #![cfg(debug_assertions)]
 #![expect(clippy::expect_used, reason = "in a test a panic is the report")]
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "numbers of tests are small"
+)]
 
 mod client_cache;
 mod comparison;

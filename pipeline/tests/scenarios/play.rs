@@ -167,8 +167,9 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// A message with RD, CD and DO as the first query with its question has them. Unbound keeps one answer for all of them, and
-    /// its files use that; pmdns keeps several apart, and tells nobody without RD what others asked (docs/dns.md).
+    /// A message with RD, CD and DO as in the first query with its question. Unbound keeps one answer for all these
+    /// flags, and its files rely on that. pmdns keeps several answers. A client without RD gets no answers that others
+    /// asked for (docs/dns.md).
     fn with_flags_of_first(&self, mut message: Message) -> Message {
         let mut asked = self.asked.iter();
         let first = asked.find(|query| query.question == message.question);

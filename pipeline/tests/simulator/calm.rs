@@ -50,20 +50,21 @@ impl History {
         Ok(())
     }
 
-    /// The first datagram about each name is lost, and everybody gets an answer nevertheless. That is so while there are
-    /// sockets and no server has been slow; and the keys that validation needs would be lost one after the other.
-    pub(super) fn lose_first_datagrams(&mut self) -> Result<(), String> {
+    /// The first datagram about each name is lost, and all clients get an answer nevertheless. That holds while there
+    /// are sockets, however slow the upstreams were before. It does not hold with validation, whose queries for keys
+    /// would be lost one after the other.
+    pub(super) fn lose_first_datagrams(&mut self, round: &str) -> Result<(), String> {
         let is_hasty = self.start.deadline() < 2 * LONGEST_TIMEOUT;
         let is_sure = self.start.is_roomy && !self.start.is_signed && !is_hasty;
         if !is_sure || self.chance.below(2) > 0 {
             return Ok(());
         }
         self.note(format_args!("each first datagram is lost"));
-        self.diligence = CALM_TURNS;
+        let before = std::mem::replace(&mut self.diligence, CALM_TURNS);
         self.internet.lost_once = Some(BTreeSet::new());
-        self.ask_all("0")?;
+        self.ask_all(round)?;
         self.internet.lost_once = None;
-        self.diligence = 1;
+        self.diligence = before;
         Ok(())
     }
 

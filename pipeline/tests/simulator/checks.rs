@@ -30,7 +30,11 @@ pub(crate) fn check_always(history: &History) -> Result<(), String> {
     }
     let sockets = history.line.slow_path.iter().map(|thread| thread.open_sockets());
     let most = sockets.max().unwrap_or(0);
-    holds(most <= history.start.rig.sockets, || format!("{most} sockets are open"))
+    holds(most <= history.start.rig.sockets, || format!("{most} sockets are open"))?;
+    let mut over_port = history.line.slow_path.iter().map(|thread| thread.over_port());
+    holds(over_port.all(|(queries, most)| queries <= most), || {
+        "too many queries over a port".into()
+    })
 }
 
 /// What holds when nothing is under way any more.
@@ -40,6 +44,8 @@ pub(crate) fn check_quiet(history: &History) -> Result<(), String> {
         holds(thread.resolver.is_idle(), || "questions are under way that nobody asks".into())?;
         let sockets = thread.open_sockets();
         holds(sockets == 0, || format!("{sockets} sockets are left"))?;
+        let (queries, _) = thread.over_port();
+        holds(queries == 0, || format!("{queries} UDP ports are left"))?;
     }
     let sockets = history.internet.open_sockets();
     holds(sockets == 0, || format!("{sockets} sockets are open that nobody knows of"))?;

@@ -36,7 +36,7 @@ pub(crate) struct History {
     pub(super) stalled: Option<(usize, Duration)>,
     /// Frames that nobody gives back.
     pub(super) kept: Vec<Frame>,
-    /// How far the clock has jumped last, in seconds, and in which turn.
+    /// How far the clock has jumped of late, in seconds, and the turn of the last jump.
     pub(super) jump: (u32, u64),
     /// Turns that a worker takes in a step, if it finds something to do.
     pub(super) diligence: usize,
@@ -117,11 +117,12 @@ impl History {
     }
 
     fn live(&mut self) -> Result<Summary, String> {
-        self.lose_first_datagrams()?;
+        self.lose_first_datagrams("0")?;
         self.storm()?;
         // Some are stopped in the middle of it.
         if self.chance.below(6) > 0 {
             self.recover()?;
+            self.lose_first_datagrams("r")?;
             self.calm()?;
             self.come_to_rest()?;
         }
@@ -192,12 +193,15 @@ impl History {
         frames.try_for_each(|frame| self.clients.take(&frame, now, &promise))
     }
 
-    fn promise(&self) -> Promise {
-        // Answers that are made have a way to go.
+    /// How far the clock has jumped of late, in seconds. Answers that are made have a way to go.
+    pub(super) fn jumped(&self) -> u32 {
         let (seconds, turn) = self.jump;
-        let jumped = if self.turns < turn + JUMP_TURNS { seconds } else { 0 };
+        if self.turns < turn + JUMP_TURNS { seconds } else { 0 }
+    }
+
+    fn promise(&self) -> Promise {
         Promise {
-            oldest: self.start.oldest() + jumped,
+            oldest: self.start.oldest() + self.jumped(),
             versions: self.operator.as_ref().map_or((0, 0), |operator| operator.versions),
             is_signed: self.start.is_signed,
             has_lab: self.start.has_lab,

@@ -1,7 +1,7 @@
 //! The simulator: a whole pmdns, its clients, its upstreams, its operator and its machine in one thread, driven by a seed.
 //!
-//! Each seed is a history of its own, and always the same one. docs/simulator.md says what is modelled, what is checked, and how
-//! to replay a history that has failed:
+//! Each seed gives one history, always the same one. docs/simulator.md describes the model and the checks. This replays
+//! a history that has failed:
 //!
 //! ```text
 //! scripts/test.sh simulator
@@ -10,6 +10,12 @@
 
 #![cfg(debug_assertions)]
 #![expect(clippy::expect_used, reason = "in a test a panic is the report")]
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "numbers of tests are small"
+)]
 
 mod cache;
 mod calm;

@@ -1,4 +1,4 @@
-//! An operator, and who transfers zones: rules that are replaced.
+//! An operator and the transfer of zones: both replace rules.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 
 use pmdns::control::reload::Reloader;
 use pmdns::rules::RulesPublisher;
-use pmdns_config::Config;
+use pmdns_config::{Config, ConfigText, FixedKeys};
 use pmdns_hierarchy::Rng;
 use pmdns_stages::wire::name::Seed;
 
 use crate::stepping::Stepping;
 use crate::trace::Trace;
 
-/// Files that a history has for itself.
+/// The files of one history.
 pub(crate) struct Files {
     folder: PathBuf,
 }
 
-/// Who replaces the rules.
+/// Replaces the rules.
 pub(crate) struct Operator {
     files: Files,
     text: String,
@@ -80,8 +80,10 @@ impl Operator {
         let (nobody, _) = RulesPublisher::new(0, 0, Seed::new([0; 16]), 1);
         let publisher = std::mem::replace(&mut line.rig.rules, nobody);
         write(&files.config(), text);
+        let fixed = ConfigText::read(&files.config())
+            .map_or_else(|_| FixedKeys::default(), |text| text.fixed_keys());
         Self {
-            reloader: Reloader::new(&files.config(), config, publisher),
+            reloader: Reloader::new(&files.config(), config, fixed, publisher),
             text: text.to_owned(),
             files,
             began: Instant::now(),

@@ -9,7 +9,7 @@ use pmdns_hierarchy::Rng;
 
 use crate::manners::Manners;
 use crate::servers::Server;
-use crate::signed;
+use crate::signed::AnchorFile;
 use crate::stepping;
 use crate::truth::Realm;
 
@@ -30,6 +30,8 @@ pub(crate) struct Start {
     pub(crate) is_signed: bool,
     /// Whether some clients are in a view with upstreams of its own.
     pub(crate) has_lab: bool,
+    /// The file with the trust anchor; the configuration names it.
+    _anchor: Option<AnchorFile>,
 }
 
 /// Ways to put the line on cores, and how many queues are polled.
@@ -57,6 +59,8 @@ pub(crate) fn is_in_lab(client: IpAddr) -> bool {
 impl Start {
     /// A start that a seed has drawn. The zone file is one that can change.
     pub(crate) fn draw(seed: u64, chance: &mut Rng, zone: Option<&Path>) -> Self {
+        // Every other history asks over the port.
+        let by_port = seed % 2 == 1;
         let is_signed = chance.one_in(12);
         let is_vast = !is_signed && chance.one_in(40);
         let is_roomy = is_vast || chance.below(2) > 0;
@@ -64,11 +68,12 @@ impl Start {
         let mut servers = if is_signed { signed_servers(chance) } else { servers(chance) };
         servers.extend(has_lab.then(|| server(31, Realm::Lab)));
         let (placement, queues) = PLACEMENTS[chance.below(PLACEMENTS.len())];
+        let anchor = is_signed.then(AnchorFile::new);
         let text = [
-            port(),
+            port(by_port),
             placement.to_owned(),
-            upstreams(&servers, chance),
-            if is_signed { validation() } else { forwards() },
+            upstreams(&servers, by_port, chance),
+            anchor.as_ref().map_or_else(forwards, validation),
             if has_lab { LAB.to_owned() } else { String::new() },
             limits(is_roomy, is_vast, chance),
             cache(chance),
@@ -88,7 +93,18 @@ impl Start {
             sockets: if is_roomy { 256 } else { [8, 32, 256][chance.below(3)] },
             date: stepping::DATE,
         };
-        Self { config, text, servers, rig, queues, is_roomy, is_vast, is_signed, has_lab }
+        Self {
+            config,
+            text,
+            servers,
+            rig,
+            queues,
+            is_roomy,
+            is_vast,
+            is_signed,
+            has_lab,
+            _anchor: anchor,
+        }
     }
 
     /// How long a client waits at most.
@@ -119,14 +135,20 @@ fn servers(chance: &mut Rng) -> Vec<Server> {
     public.chain(inner).chain([server(21, Realm::Secret)]).collect()
 }
 
-fn port() -> String {
-    "[control]\nsocket = \"unused\"\n[[port]]\nname = \"p0\"\ndevice = \"memory\"\n\
-     addresses = [\"10.77.0.2/24\", \"fd77::2/64\"]\n[acl]\ndefault = \"allow\"\n"
-        .to_owned()
+fn port(by_port: bool) -> String {
+    let asking = match by_port {
+        true => "query_sources = [\"10.77.0.60\", \"10.77.0.61\"]\ngateways = [\"10.77.0.1\"]\n",
+        false => "",
+    };
+    format!(
+        "[control]\nsocket = \"unused\"\n[[port]]\nname = \"p0\"\ndevice = \"memory\"\n\
+         addresses = [\"10.77.0.2/24\", \"fd77::2/64\"]\n{asking}[acl]\ndefault = \"allow\"\n"
+    )
 }
 
-fn upstreams(servers: &[Server], chance: &mut Rng) -> String {
+fn upstreams(servers: &[Server], by_port: bool, chance: &mut Rng) -> String {
     let mut text = String::new();
+    let port = if by_port { "port = \"p0\"\n" } else { "" };
     let mix_case = chance.below(4) > 0;
     let cookies = chance.below(4) > 0;
     let timeout_ms = [200, 400, 800][chance.below(3)];
@@ -136,7 +158,9 @@ fn upstreams(servers: &[Server], chance: &mut Rng) -> String {
                 let pin = "A".repeat(43);
                 format!("address = \"tls://{}\"\npin = [\"sha256/{pin}=\"]\n", address.ip())
             }
-            _ => format!("address = \"{address}\"\nmix_case = {mix_case}\ncookies = {cookies}\n"),
+            _ => format!(
+                "address = \"{address}\"\n{port}mix_case = {mix_case}\ncookies = {cookies}\n"
+            ),
         };
         text += &format!(
             "[[upstream]]\n{where_to}group = \"{}\"\ntimeout_ms = {timeout_ms}\n",
@@ -158,8 +182,8 @@ fn forwards() -> String {
     [Realm::Inner, Realm::Secret].map(forward).concat()
 }
 
-fn validation() -> String {
-    format!("[dnssec]\nvalidate = true\ntrust_anchor = {:?}\n", signed::anchor())
+fn validation(anchor: &AnchorFile) -> String {
+    format!("[dnssec]\nvalidate = true\ntrust_anchor = {:?}\n", anchor.path())
 }
 
 fn group(realm: Realm) -> &'static str {

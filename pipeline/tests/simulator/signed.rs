@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pmdns_hierarchy::{Message, Name, Record, Rng, Status, World, oracle, rtype};
 
@@ -57,10 +57,13 @@ pub(crate) fn falsify(reply: &mut Message, chance: &mut Rng) {
     }
 }
 
-/// A file with the trust anchor, the same for all histories of a process.
-pub(crate) fn anchor() -> &'static Path {
-    static FILE: OnceLock<PathBuf> = OnceLock::new();
-    FILE.get_or_init(|| {
+/// A file with the trust anchor, for one history. Dropping it removes the file.
+pub(crate) struct AnchorFile(PathBuf);
+
+impl AnchorFile {
+    /// A new file.
+    pub(crate) fn new() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
         let (_, rtype, data) = WORLD.with(World::anchor);
         assert_eq!(rtype, rtype::DS);
         let [high, low, algorithm, digest_type, digest @ ..] = &data[..] else {
@@ -71,9 +74,20 @@ pub(crate) fn anchor() -> &'static Path {
         for byte in digest {
             write!(text, "{byte:02X}").expect("a String takes it");
         }
-        let file = format!("pmdns-simulator-{}-anchor", std::process::id());
-        let file = std::env::temp_dir().join(file);
+        let number = LAST.fetch_add(1, Ordering::Relaxed);
+        let name = format!("pmdns-simulator-{}-anchor-{number}", std::process::id());
+        let file = std::env::temp_dir().join(name);
         std::fs::write(&file, text + "\n").expect("a file can be written");
-        file
-    })
+        Self(file)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for AnchorFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
 }

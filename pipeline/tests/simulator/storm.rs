@@ -59,7 +59,8 @@ impl History {
             }
             2 => {
                 let seconds = 1 + self.chance.below(60) as u32;
-                self.jump = (seconds, self.turns);
+                // An answer may lie in a ring over several jumps.
+                self.jump = (self.jumped() + seconds, self.turns);
                 self.line.time.advance(Duration::from_secs(seconds.into()));
                 self.internet.now = self.line.now();
                 self.internet.lose_all_under_way();

@@ -1,5 +1,5 @@
-//! What happens in a history, line by line: printed if somebody reads it, and hashed in any case, for two runs of one seed to be
-//! compared.
+//! The events of a history, line by line. They are printed on demand, and always hashed, so that two runs of one seed
+//! can be compared.
 
 use std::cell::RefCell;
 use std::fmt;

@@ -1,36 +1,22 @@
 //! Answers that upstreams give.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::net::{IpAddr, Ipv6Addr};
 
 use pmdns_stages::testing::query;
 
-use crate::rig::{Answer, Setup, alike, ids, wait_until};
+use crate::rig::{Answer, Setup, alike, ids};
 use crate::stub::{Send, Stub};
-
-/// A stub that replies `script` once the gate is open.
-fn gated(
-    script: impl Fn(&crate::stub::Asked) -> Vec<u8> + Sync + std::marker::Send + 'static,
-) -> (Stub, Arc<AtomicBool>) {
-    let gate = Arc::new(AtomicBool::new(false));
-    let open = Arc::clone(&gate);
-    let stub = Stub::replying(move |asked| {
-        wait_until(|| open.load(Ordering::Relaxed));
-        script(asked)
-    });
-    (stub, gate)
-}
 
 #[test]
 fn trap_12_fifty_clients_cost_one_query() {
-    let (stub, gate) = gated(|asked| asked.address());
+    let stub = Stub::replying(|asked| asked.address());
+    stub.faults.busy.set(true);
     let mut rig = Setup::asking(&[&stub]).start();
     for client in alike(&query("www.example. A"), 50) {
         rig.ask(&client);
     }
     rig.wait_for(|counters| counters.waiting == 50);
-    gate.store(true, Ordering::Relaxed);
+    stub.faults.busy.set(false);
     let answers = rig.answers(50);
     assert!(answers.iter().all(|answer| answer.rcode == 0 && answer.records == 1));
     assert_eq!(ids(&answers), (1..=50).collect());
@@ -58,13 +44,14 @@ fn an_address_that_a_policy_zone_is_about_is_not_passed_on() {
 
 #[test]
 fn trap_12_a_leader_that_fails_fails_all_who_wait() {
-    let (stub, gate) = gated(|asked| asked.rcode(2));
+    let stub = Stub::replying(|asked| asked.rcode(2));
+    stub.faults.busy.set(true);
     let mut rig = Setup::asking(&[&stub]).start();
     for client in alike(&query("www.example. A"), 50) {
         rig.ask(&client);
     }
     rig.wait_for(|counters| counters.waiting == 50);
-    gate.store(true, Ordering::Relaxed);
+    stub.faults.busy.set(false);
     let answers = rig.answers(50);
     assert!(answers.iter().all(|answer| answer.rcode == 2));
     assert_eq!(ids(&answers), (1..=50).collect());
@@ -182,25 +169,8 @@ fn clients_over_ipv6_are_answered() {
 }
 
 #[test]
-fn queries_leave_from_the_source_the_operator_chose() {
-    let stub = Stub::replying(|asked| match asked.over_tcp {
-        false => asked.truncated(),
-        true => asked.address(),
-    });
-    let source = IpAddr::from([127, 0, 0, 53]);
-    let mut rig = Setup::asking(&[&stub]).from(source).start();
-    rig.resolve(&query("www.example. A"));
-    assert!(stub.asked().iter().all(|asked| asked.from.ip() == source));
-    rig.finish();
-}
-
-#[test]
 fn upstreams_over_ipv6_are_asked() {
-    let address = Ipv6Addr::LOCALHOST.into();
-    if std::net::UdpSocket::bind((address, 0)).is_err() {
-        return; // A machine without IPv6.
-    }
-    let address: IpAddr = address;
+    let address: IpAddr = Ipv6Addr::LOCALHOST.into();
     let stub = Stub::start(address, |asked| {
         vec![Send::Reply(if asked.over_tcp { asked.address() } else { asked.truncated() })]
     });
@@ -208,5 +178,4 @@ fn upstreams_over_ipv6_are_asked() {
     assert_eq!(rig.resolve(&query("www.example. A")).records, 1);
     assert_eq!(stub.asked().len(), 2);
     rig.finish();
-    assert_ne!(stub.address.ip(), IpAddr::from(Ipv4Addr::LOCALHOST));
 }

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use pmdns_stages::testing::query;
 use pmdns_stages::wire::dns::HEADER_LEN;
 
-use crate::rig::{Rig, Setup, wait_until};
+use crate::BY_PORT;
+use crate::rig::{Rig, SECOND, Setup};
 use crate::stub::{Asked, Faults, Send, Stub};
 
 /// Questions at once.
@@ -41,14 +42,14 @@ fn survives(faults: impl Fn(&Faults), timeout_ms: u64) -> (Rig, Stub) {
 
 #[test]
 fn replies_that_are_lost_are_asked_for_again() {
-    let (rig, _stub) = survives(|faults| faults.lose_one_of.store(4, Ordering::Relaxed), 200);
+    let (rig, _stub) = survives(|faults| faults.lose_one_of.set(4), 200);
     assert!(rig.upstream(0).timeouts >= MANY as u64 / 4);
     assert_eq!(rig.finish().servfail, 0);
 }
 
 #[test]
 fn replies_out_of_order_find_their_questions() {
-    let (rig, _stub) = survives(|faults| faults.reorder.store(true, Ordering::Relaxed), 5000);
+    let (rig, _stub) = survives(|faults| faults.reorder.set(true), 5000);
     let upstream = rig.upstream(0);
     assert_eq!((upstream.replies, upstream.mismatched), (MANY as u64, 0));
     rig.finish();
@@ -56,7 +57,7 @@ fn replies_out_of_order_find_their_questions() {
 
 #[test]
 fn replies_that_come_late_come_in_time() {
-    let (rig, _stub) = survives(|faults| faults.delay_ms.store(40, Ordering::Relaxed), 5000);
+    let (rig, _stub) = survives(|faults| faults.delay_ms.set(40), 5000);
     assert!(rig.upstream(0).srtt_us >= 40_000);
     rig.finish();
 }
@@ -64,26 +65,26 @@ fn replies_that_come_late_come_in_time() {
 #[test]
 fn replies_later_than_the_timeout_are_no_use_and_do_no_harm() {
     let slow = Stub::replying(telling);
-    slow.faults.delay_ms.store(400, Ordering::Relaxed);
+    slow.faults.delay_ms.set(400);
     let mut rig = Setup::asking(&[&slow]).hasty(20_000, 200).start();
     // Replies to the first tries find no one; in the end it is fast enough.
     rig.ask(&query("n1.example. A"));
-    wait_until(|| rig.upstream(0).timeouts >= 2);
-    slow.faults.delay_ms.store(0, Ordering::Relaxed);
+    rig.wait_until(|rig| rig.upstream(0).timeouts >= 2);
+    slow.faults.delay_ms.set(0);
     assert_eq!(rig.answers(1)[0].records, 1);
     assert_eq!(rig.finish().inserted, 1);
 }
 
 #[test]
 fn lies_are_not_believed() {
-    let (rig, _stub) = survives(|faults| faults.lie.store(true, Ordering::Relaxed), 5000);
+    let (rig, _stub) = survives(|faults| faults.lie.set(true), 5000);
     assert!(rig.upstream(0).mismatched >= MANY as u64 / 2);
     rig.finish();
 }
 
 #[test]
 fn fwd_tcp_when_every_datagram_is_truncated() {
-    let (rig, _stub) = survives(|faults| faults.truncate.store(true, Ordering::Relaxed), 5000);
+    let (rig, _stub) = survives(|faults| faults.truncate.set(true), 5000);
     let upstream = rig.upstream(0);
     assert_eq!((upstream.queries, upstream.tcp), (MANY as u64, MANY as u64));
     rig.finish();
@@ -98,8 +99,8 @@ fn connections(stub: &Stub) -> HashSet<u16> {
 #[test]
 fn fwd_tcp_queries_share_a_connection_in_whatever_order_replies_come() {
     let faults = |faults: &Faults| {
-        faults.truncate.store(true, Ordering::Relaxed);
-        faults.reorder.store(true, Ordering::Relaxed);
+        faults.truncate.set(true);
+        faults.reorder.set(true);
     };
     let (mut rig, stub) = survives(faults, 5000);
     assert!(connections(&stub).len() <= MANY.div_ceil(32), "as few as hold them");
@@ -112,8 +113,8 @@ fn fwd_tcp_queries_share_a_connection_in_whatever_order_replies_come() {
 #[test]
 fn fwd_tcp_a_server_may_close_after_each_reply() {
     let faults = |faults: &Faults| {
-        faults.truncate.store(true, Ordering::Relaxed);
-        faults.close_after.store(1, Ordering::Relaxed);
+        faults.truncate.set(true);
+        faults.close_after.set(1);
     };
     let (mut rig, stub) = survives(faults, 5000);
     let before = connections(&stub).len();
@@ -128,12 +129,12 @@ fn fwd_tcp_a_server_may_close_after_each_reply() {
 #[test]
 fn fwd_tcp_a_connection_that_went_dead_is_not_used_again() {
     let stub = Stub::replying(telling);
-    stub.faults.truncate.store(true, Ordering::Relaxed);
+    stub.faults.truncate.set(true);
     let mut rig = Setup::asking(&[&stub]).hasty(20_000, 300).start();
     assert_eq!(rig.resolve(&query("n1.example. A")).records, 1);
     let before = connections(&stub);
     // Nothing comes over the connection, and then new ones are served while that one is still open.
-    stub.faults.deaf_to.store(before.iter().copied().next().unwrap().into(), Ordering::Relaxed);
+    stub.faults.deaf_to.set(before.iter().copied().next().unwrap());
     assert_eq!(rig.resolve(&query("n2.example. A")).records, 2);
     assert_eq!(rig.upstream(0).timeouts, 1);
     assert_eq!(connections(&stub).len(), 2);
@@ -143,11 +144,11 @@ fn fwd_tcp_a_connection_that_went_dead_is_not_used_again() {
 #[test]
 fn a_dead_period_ends_and_so_do_its_effects() {
     let stub = Stub::replying(telling);
-    stub.faults.dead.store(true, Ordering::Relaxed);
+    stub.faults.dead.set(true);
     let mut rig = Setup::asking(&[&stub]).hasty(20_000, 200).start();
     rig.ask(&query("n5.example. A"));
-    wait_until(|| rig.upstream(0).state == 1);
-    stub.faults.dead.store(false, Ordering::Relaxed);
+    rig.wait_until(|rig| rig.upstream(0).state == 1);
+    stub.faults.dead.set(false);
     assert_eq!(rig.answers(1)[0].records, 5, "within the same question");
     rig.finish();
 }
@@ -175,7 +176,8 @@ fn fwd_0ttlservfail_an_answer_of_ttl_zero_ends_a_failure() {
     });
     let mut rig = Setup::asking(&[&stub]).start();
     assert_eq!(rig.resolve(&query("www.example. A")).rcode, 2);
-    wait_until(|| rig.resolve(&query("www.example. A")).rcode == 0);
+    rig.pass(SECOND);
+    assert_eq!(rig.resolve(&query("www.example. A")).rcode, 0);
     let asked = stub.asked().len();
     for number in 1..4 {
         assert_eq!(rig.resolve(&query("www.example. A")).records, 1);
@@ -192,7 +194,8 @@ fn fwd_zero_an_empty_datagram_is_no_reply() {
     let mut rig = Setup::asking(&[&stub]).start();
     assert_eq!(rig.resolve(&query("www.example. A")).records, 1);
     let upstream = rig.upstream(0);
-    assert_eq!((upstream.mismatched, upstream.replies, upstream.tcp), (1, 1, 0));
+    let mismatched = if BY_PORT { 0 } else { 1 };
+    assert_eq!((upstream.mismatched, upstream.replies, upstream.tcp), (mismatched, 1, 0));
     rig.finish();
 }
 
@@ -264,10 +267,10 @@ fn fwd_malformed_replies_are_fetched_over_tcp_and_then_from_the_next() {
 #[test]
 fn everything_at_once() {
     let faults = |faults: &Faults| {
-        faults.lose_one_of.store(5, Ordering::Relaxed);
-        faults.reorder.store(true, Ordering::Relaxed);
-        faults.lie.store(true, Ordering::Relaxed);
-        faults.delay_ms.store(5, Ordering::Relaxed);
+        faults.lose_one_of.set(5);
+        faults.reorder.set(true);
+        faults.lie.set(true);
+        faults.delay_ms.set(5);
     };
     let (rig, stub) = survives(faults, 300);
     assert!(stub.asked().len() >= MANY);

@@ -1,10 +1,9 @@
 //! What a forger sends who does not see our queries, and what servers send that looks like it.
 
-use std::collections::HashSet;
-
 use pmdns_config::SubnetPolicy;
 use pmdns_stages::testing::{Query, query};
 
+use crate::BY_PORT;
 use crate::rig::{Rig, Setup};
 use crate::stub::{Asked, Send, Stub};
 
@@ -179,7 +178,8 @@ fn tudoor_what_is_malformed_ends_no_query() {
     assert_eq!((answer.rcode, answer.records), (0, 1));
     let upstream = rig.upstream(0);
     assert_eq!((upstream.queries, upstream.replies, upstream.tcp), (1, 1, 0));
-    assert_eq!(upstream.mismatched, 12);
+    // Parse drops two that have no whole header.
+    assert_eq!(upstream.mismatched, if BY_PORT { 10 } else { 12 });
     rig.finish();
 }
 
@@ -208,16 +208,13 @@ fn cve_2026_33602_ids_beside_the_right_one_belong_to_no_query() {
 #[test]
 fn cve_2025_5994_a_name_is_asked_over_udp_for_a_handful_of_networks_at_once() {
     let stub = Stub::replying(|asked| asked.with_scope(asked.address(), 24));
-    stub.faults.delay_ms.store(300, std::sync::atomic::Ordering::Relaxed);
+    stub.faults.delay_ms.set(300);
     let mut rig = telling(&stub);
     (0..40).for_each(|second| rig.ask(&from(second)));
     assert!(rig.answers(40).iter().all(|answer| answer.records == 1));
-    // One that takes long is asked for again, but it is the same four.
-    let networks = |over_tcp| {
-        let asked = stub.asked().into_iter().filter(move |asked| asked.over_tcp == over_tcp);
-        asked.map(|asked| asked.subnet()).collect::<HashSet<_>>().len()
-    };
-    assert_eq!((networks(false), networks(true)), (4, 36));
+    let (over_tcp, over_udp): (Vec<Asked>, Vec<Asked>) =
+        stub.asked().into_iter().partition(|asked| asked.over_tcp);
+    assert_eq!((over_udp.len(), over_tcp.len()), (4, 36));
     assert_eq!(rig.counters().crowded, 36);
     rig.ask(&from(50));
     assert_eq!(rig.answers(1)[0].records, 1);

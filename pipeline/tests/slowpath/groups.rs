@@ -1,7 +1,5 @@
 //! Which upstreams are asked: zones and strategies.
 
-use std::sync::atomic::Ordering;
-
 use pmdns_config::Strategy;
 use pmdns_stages::testing::query;
 
@@ -56,13 +54,11 @@ fn trap_13_round_robin_uses_all_upstreams() {
 #[test]
 fn the_fastest_is_asked_once_it_is_known() {
     let stubs = [(); 2].map(|()| Stub::replying(|asked| asked.address()));
-    stubs[0].faults.delay_ms.store(100, Ordering::Relaxed);
+    stubs[0].faults.delay_ms.set(100);
     let mut rig = Setup::asking(&[&stubs[0], &stubs[1]]).by(Strategy::Fastest).start();
     resolve(&mut rig, "n", 20);
     let asked = stubs.each_ref().map(|stub| stub.asked().len());
-    assert_eq!(asked.iter().sum::<usize>(), 20);
-    // Once to know it, and once in ten seconds on a machine that is as slow as that.
-    assert!((1..=4).contains(&asked[0]), "{asked:?}");
+    assert_eq!(asked, [1, 19], "once to know it");
     rig.finish();
 }
 
@@ -92,17 +88,15 @@ fn in_parallel_a_failure_does_not_win_and_the_next_is_asked() {
 #[test]
 fn a_hedge_spares_clients_the_timeout_of_one_that_died() {
     let stubs = [(); 2].map(|()| Stub::replying(|asked| asked.address()));
-    stubs[1].faults.delay_ms.store(50, Ordering::Relaxed);
+    stubs[1].faults.delay_ms.set(50);
     let mut rig = Setup::asking(&[&stubs[0], &stubs[1]]).by(Strategy::Hedged).start();
     // The first becomes the fastest, and it is known how long it usually takes.
     resolve(&mut rig, "before", 30);
     let hedged = rig.counters().hedged;
-    stubs[0].faults.dead.store(true, Ordering::Relaxed);
+    stubs[0].faults.dead.set(true);
     resolve(&mut rig, "after", 3);
-    let first = rig.upstream(0);
-    assert_eq!(first.timeouts, 0);
+    assert_eq!((rig.upstream(0).timeouts, rig.upstream(0).late), (0, 0));
     let counters = rig.finish();
-    // On a slow machine what is usual takes so long that the retry timeout passes first, which helps as well.
-    assert!(counters.hedged + first.late >= hedged + 3, "{counters:?}");
+    assert_eq!(counters.hedged, hedged + 3);
     assert!(counters.wasted >= 3);
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pmdns_config::Prefetch;
 use pmdns_stages::testing::query;
 
-use crate::rig::{Setup, wait_until};
+use crate::rig::{SECOND, Setup};
 use crate::stub::Stub;
 
 /// A rig that refreshes what passes the gates at once.
@@ -49,32 +49,21 @@ fn a_refreshed_answer_is_planned_again_only_when_it_is_hit_again() {
 
 #[test]
 fn clients_may_join_a_refresh() {
-    let gate = Arc::new(AtomicBool::new(true));
-    let open = Arc::clone(&gate);
-    let stub = Stub::replying(move |asked| {
-        wait_until(|| open.load(Ordering::Relaxed));
-        asked.addresses(1, 1)
-    });
+    let stub = Stub::replying(|asked| asked.addresses(1, 1));
     let mut rig = eager(&stub).start();
     let popular = query("popular.example. A");
     rig.resolve(&popular);
-    gate.store(false, Ordering::Relaxed);
+    stub.faults.busy.set(true);
     rig.hit(&popular, 10);
     rig.wait_for(|counters| counters.prefetched == 1);
     // Until the answer has expired it is given; then a client waits with the refresh.
-    let mut asked = 1;
-    wait_until(|| {
-        rig.ask(&popular);
-        asked += 1;
-        rig.wait_for(|counters| {
-            (counters.misses, counters.ended() + counters.waiting) == (asked, asked)
-        });
-        let waits = rig.counters().waiting > 0;
-        waits || rig.answers(1).is_empty()
-    });
-    gate.store(true, Ordering::Relaxed);
-    rig.wait_for(|counters| counters.misses == counters.ended());
-    let (counters, _) = rig.stop();
+    assert_eq!(rig.resolve(&popular).ttl, 1);
+    rig.pass(SECOND);
+    rig.ask(&popular);
+    rig.wait_for(|counters| counters.waiting == 1);
+    stub.faults.busy.set(false);
+    assert_eq!(rig.answers(1)[0].ttl, 1);
+    let counters = rig.finish();
     assert_eq!((counters.leaders, counters.coalesced, counters.answered), (1, 1, 2));
 }
 

@@ -1,12 +1,9 @@
 //! Shares by client prefix: a flood of misses takes room from itself.
 
-use std::sync::{Arc, Mutex};
-
 use pmdns_config::Upstream;
 use pmdns_stages::testing::{Query, query};
 
-use crate::rig::{Answer, Rig, Setup, alike, upstream, wait_until};
-use crate::server::{Kind, Manners, Server};
+use crate::rig::{Answer, Rig, Setup, alike, upstream};
 use crate::stub::{Asked, Send, Stub};
 
 /// Names that a client asks for beside a flood.
@@ -93,15 +90,8 @@ fn audit_05_seats_are_shared_as_well() {
 
 #[test]
 fn audit_05_who_is_displaced_is_told_and_its_name_is_no_failure() {
-    let gate = Arc::new(Mutex::new(()));
-    let stub = Stub::replying({
-        let gate = Arc::clone(&gate);
-        move |asked| {
-            drop(gate.lock());
-            asked.address()
-        }
-    });
-    let closed = gate.lock();
+    let stub = Stub::replying(Asked::address);
+    stub.faults.busy.set(true);
     let mut setup = Setup::asking(&[&stub]);
     setup.settings.max_pending = 1;
     let mut rig = setup.start();
@@ -114,7 +104,7 @@ fn audit_05_who_is_displaced_is_told_and_its_name_is_no_failure() {
     assert_eq!((told.id, told.rcode), (1, 2), "the one that came first, with SERVFAIL");
     let counters = rig.counters();
     assert_eq!((counters.shed_displaced, counters.told_busy, counters.servfail), (1, 1, 1));
-    drop(closed);
+    stub.faults.busy.set(false);
     assert_eq!(rig.answers(1).remove(0).id, 2);
     assert_eq!(resolve(&mut rig, &first).rcode, 0, "it is asked again, within a second");
     assert_eq!(rig.finish().failed_recently, 0);
@@ -123,15 +113,8 @@ fn audit_05_who_is_displaced_is_told_and_its_name_is_no_failure() {
 /// Queries held back and then released as one burst hit who is not there (DNSBomb).
 #[test]
 fn cve_2024_33655_no_client_gets_more_answers_at_once_than_it_may_have_queries_waiting() {
-    let gate = Arc::new(Mutex::new(()));
-    let stub = Stub::replying({
-        let gate = Arc::clone(&gate);
-        move |asked| {
-            drop(gate.lock());
-            asked.address()
-        }
-    });
-    let closed = gate.lock();
+    let stub = Stub::replying(Asked::address);
+    stub.faults.busy.set(true);
     let mut setup = Setup { answers: 4096, frames: 4096, ..Setup::asking(&[&stub]) };
     setup.settings.max_waiting_per_client = 16;
     let mut rig = setup.start();
@@ -146,7 +129,7 @@ fn cve_2024_33655_no_client_gets_more_answers_at_once_than_it_may_have_queries_w
         }
     }
     rig.wait_for(|counters| counters.misses == 500);
-    drop(closed);
+    stub.faults.busy.set(false);
     rig.wait_for(|counters| counters.waiting == 0);
     let (counters, _) = rig.stop();
     assert_eq!(counters.answered, 4 * 16);
@@ -160,11 +143,8 @@ fn asking(upstream: Upstream) -> Setup {
 
 #[test]
 fn audit_08_an_encrypted_upstream_keeps_room_for_others_than_who_floods() {
-    let server = Server::start(Manners::good(Kind::Tls), |asked| match is_slow(asked) {
-        true => None,
-        false => Some(asked.address()),
-    });
-    let mut setup = Setup { answers: 4096, ..asking(server.known()) };
+    let stub = stub();
+    let mut setup = Setup { answers: 4096, ..asking(stub.encrypted("tls")) };
     setup.settings.max_waiting_per_client = 4096;
     let mut rig = setup.start();
     assert_eq!(answered_beside_a_flood(&mut rig, 1, 3000, 5), usize::from(NAMES));
@@ -176,31 +156,23 @@ fn audit_08_an_encrypted_upstream_keeps_room_for_others_than_who_floods() {
 /// A query over TLS was once taken out of the table while its reply was on its way.
 #[test]
 fn cve_2026_50046_a_query_over_tls_that_is_displaced_in_flight_ends_once() {
-    let gate = Arc::new(Mutex::new(()));
-    let script = {
-        let gate = Arc::clone(&gate);
-        move |asked: &Asked| {
-            drop(gate.lock());
-            Some(asked.address())
-        }
-    };
-    let server = Server::start(Manners::good(Kind::Tls), script);
-    let closed = gate.lock();
-    let mut setup = asking(server.known());
+    let stub = Stub::replying(Asked::address);
+    stub.faults.busy.set(true);
+    let mut setup = asking(stub.encrypted("tls"));
     setup.settings.max_pending = 1;
     let mut rig = setup.start();
     for (id, prefix) in [(1, 1), (2, 2), (3, 1), (4, 2)] {
         let source = vec![10, 0, prefix, 1];
         rig.ask(&Query { id, source, ..query(&format!("n{id}.example. A")) });
-        wait_until(|| rig.upstream(0).encrypted == u64::from(id));
+        rig.wait_until(|rig| rig.upstream(0).encrypted == u64::from(id));
     }
     assert_eq!(rig.answers(3).iter().map(|told| told.rcode).collect::<Vec<_>>(), [2, 2, 2]);
-    drop(closed);
+    stub.faults.busy.set(false);
     let answer = rig.answers(1).remove(0);
     assert_eq!((answer.id, answer.rcode, answer.records), (4, 0, 1));
-    wait_until(|| rig.upstream(0).replies == 4);
+    rig.wait_until(|rig| rig.upstream(0).replies == 4);
     // The last answer leaves before its question is over.
-    wait_until(|| rig.counters().pending == 0);
+    rig.wait_until(|rig| rig.counters().pending == 0);
     rig.finish();
 }
 

@@ -1,7 +1,6 @@
 //! A signed zone, `signed.`, as its resolver would answer from it: records with signatures (RFC 4034), made on the spot.
 
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use domain::utils::base64;
 use pmdns_config::{Dnssec, wire_name};
@@ -9,6 +8,7 @@ use pmdns_stages::wire::dns::{HEADER_LEN, flag, header};
 use pmdns_stages::wire::{be16, name, put16};
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 
+use crate::driver::Driver;
 use crate::stub::Asked;
 
 const A: u16 = 1;
@@ -49,7 +49,7 @@ impl Zone {
     pub(crate) fn reply(&self, asked: &Asked) -> Vec<u8> {
         let (owner, qtype) = question(asked);
         let address = [192, 0, 2, 1];
-        let (fresh, now) = (TTL, now());
+        let (fresh, now) = (TTL, Driver::date());
         match (&*owner, qtype) {
             ("signed", DNSKEY) => answer(asked, &[self.signed("signed", DNSKEY, &self.dnskey())]),
             ("www.signed" | "short.signed", A) => {
@@ -125,7 +125,7 @@ impl Zone {
     }
 
     fn signed(&self, owner: &str, rtype: u16, data: &[u8]) -> Vec<Vec<u8>> {
-        let now = now();
+        let now = Driver::date();
         self.signed_for(owner, rtype, data, TTL, [now - DAY, now + DAY])
     }
 
@@ -161,10 +161,6 @@ pub(crate) fn question(asked: &Asked) -> (String, u16) {
         rest = after;
     }
     (labels.join("."), qtype)
-}
-
-fn now() -> u32 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as u32
 }
 
 /// RFC 4034 appendix B.

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use pmdns_stages::testing::query;
 
-use crate::rig::{Answer, Rig, Setup, alike, wait_until};
+use crate::rig::{Answer, Rig, SECOND, Setup, alike};
 use crate::stub::{Asked, Send, Stub};
 
 /// What a stub does about its first query, and about all later ones.
 pub(crate) fn first_then(
     first: fn(&Asked) -> Vec<u8>,
-    later: impl Fn(&Asked, u32) -> Option<Vec<u8>> + Sync + std::marker::Send + 'static,
+    later: impl Fn(&Asked, u32) -> Option<Vec<u8>> + 'static,
 ) -> Stub {
     let asked_before = Arc::new(AtomicU32::new(0));
     Stub::start(Ipv4Addr::LOCALHOST.into(), move |asked| {
@@ -29,14 +29,11 @@ fn short_lived(asked: &Asked) -> Vec<u8> {
     asked.addresses(1, 1)
 }
 
-/// Asks until the answer in the cache has expired, and gives the first answer after that.
+/// Asks, and asks again when an answer that lives for a second has expired. The second answer.
 pub(crate) fn ask_when_expired(rig: &mut Rig) -> Answer {
-    let mut answer = rig.resolve(&query("www.example. A"));
-    wait_until(|| {
-        answer = rig.resolve(&query("www.example. A"));
-        answer.ttl != 1
-    });
-    answer
+    rig.resolve(&query("www.example. A"));
+    rig.pass(SECOND);
+    rig.resolve(&query("www.example. A"))
 }
 
 #[test]
@@ -57,19 +54,16 @@ fn an_expired_answer_is_given_when_every_upstream_has_failed() {
 
 #[test]
 fn a_client_does_not_wait_longer_than_it_has_to_and_asking_goes_on() {
-    let gate = Arc::new(AtomicU32::new(0));
-    let opens = Arc::clone(&gate);
-    let stub = first_then(short_lived, move |asked, _| {
-        wait_until(|| opens.load(Ordering::Relaxed) == 1);
-        Some(asked.address())
-    });
+    let stub = first_then(short_lived, |asked, _| Some(asked.address()));
     let mut setup = Setup::asking(&[&stub]);
     setup.keeping.stale_client_timeout_ms = 50;
     let mut rig = setup.start();
+    assert_eq!(rig.resolve(&query("www.example. A")).ttl, 1);
+    stub.faults.busy.set(true);
     assert_eq!(ask_when_expired(&mut rig).ttl, 30);
     rig.wait_for(|counters| (counters.pending, counters.waiting) == (1, 0));
     assert_eq!(rig.resolve(&query("www.example. A")).ttl, 30, "at once, from now on");
-    gate.store(1, Ordering::Relaxed);
+    stub.faults.busy.set(false);
     rig.wait_for(|counters| (counters.pending, counters.inserted) == (0, 2));
     assert_eq!(rig.resolve(&query("www.example. A")).ttl, 300);
     let counters = rig.finish();
@@ -106,7 +100,9 @@ fn what_expired_long_ago_is_not_served() {
     let mut setup = Setup::asking(&[&stub]);
     setup.keeping.stale_window_seconds = 1;
     let mut rig = setup.start();
-    wait_until(|| rig.resolve(&query("www.example. A")).rcode == 2);
+    assert_eq!(ask_when_expired(&mut rig).ttl, 30);
+    rig.pass(SECOND);
+    assert_eq!(rig.resolve(&query("www.example. A")).rcode, 2);
     rig.finish();
 }
 
@@ -119,10 +115,13 @@ fn cve_2026_11622_a_flood_of_one_name_does_not_keep_its_expired_answer_alive() {
     let mut rig = setup.start();
     let asked = query("www.example. A");
     assert_eq!(ask_when_expired(&mut rig).ttl, 30);
-    wait_until(|| {
+    for _ in 0..9 {
+        rig.pass(SECOND / 5);
         rig.hit(&asked, 1000);
-        rig.resolve(&asked).rcode == 2
-    });
+        assert_eq!(rig.resolve(&asked).ttl, 30);
+    }
+    rig.pass(SECOND / 5);
+    assert_eq!(rig.resolve(&asked).rcode, 2);
     assert_eq!(rig.finish().inserted, 1);
 }
 

@@ -1,136 +1,23 @@
-//! An upstream of a test: real sockets on loopback, UDP and TCP on the same port, a script that says what to
-//! reply, and faults that can be turned on and off while it runs.
+//! An upstream of a test: a script that says what it replies, and faults that can be turned on and off meanwhile. Those of a
+//! test's thread are found by their addresses, as on a loopback interface.
 
-use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::rc::{Rc, Weak};
+use std::time::Duration;
 
-use pmdns_stages::wire::dns::{HEADER_LEN, QUESTION_FIXED_LEN, flag, header};
-use pmdns_stages::wire::edns::{option, option_in};
-use pmdns_stages::wire::subnet::SCOPE;
-use pmdns_stages::wire::{be16, name, put16};
+use pmdns_config::{Pin, Upstream};
 
-/// How long a stub waits before it looks whether the test is over.
-const POLL: Duration = Duration::from_millis(10);
-/// How long it waits while replies are on their way.
-const SHORT_POLL: Duration = Duration::from_millis(1);
-/// How often a stub looks for a port that is free for UDP and TCP.
-const BIND_TRIES: usize = 100;
+pub(crate) use crate::rig::Asked;
+use crate::rig::upstream;
 
-/// A query as it reached the stub.
-#[derive(Clone, Debug)]
-pub(crate) struct Asked {
-    pub(crate) message: Vec<u8>,
-    pub(crate) from: SocketAddr,
-    pub(crate) over_tcp: bool,
-}
+/// The port of a test's first stub.
+const FIRST_PORT: u16 = 5300;
+/// How much later than the second the first of two datagrams arrives, where they are reordered.
+const PASSED: Duration = Duration::from_millis(1);
 
-impl Asked {
-    pub(crate) fn id(&self) -> u16 {
-        be16(&self.message, header::ID).unwrap()
-    }
-
-    pub(crate) fn has_edns(&self) -> bool {
-        be16(&self.message, header::ARCOUNT) == Some(1)
-    }
-
-    /// The data of the query's subnet option.
-    pub(crate) fn subnet(&self) -> Option<Vec<u8>> {
-        option_in(&self.message, option::SUBNET).map(<[u8]>::to_vec)
-    }
-
-    /// The data of the query's cookie option.
-    pub(crate) fn cookie(&self) -> Option<Vec<u8>> {
-        option_in(&self.message, option::COOKIE).map(<[u8]>::to_vec)
-    }
-
-    /// `reply` with the query's cookie and this server cookie.
-    pub(crate) fn with_cookie(&self, reply: Vec<u8>, server: [u8; 8]) -> Vec<u8> {
-        let Some(data) = self.cookie() else { return reply };
-        self.with_option(reply, option::COOKIE, &[&data[..8], &server].concat())
-    }
-
-    /// `reply` with an OPT record that has this option.
-    pub(crate) fn with_option(&self, mut reply: Vec<u8>, code: u16, data: &[u8]) -> Vec<u8> {
-        put16(&mut reply, header::ARCOUNT, 1);
-        let (len, all) = (data.len() as u16, data.len() as u16 + 4);
-        reply.extend([0, 0, 41, 4, 208, 0, 0, 0, 0]);
-        reply.extend([all, code, len].map(u16::to_be_bytes).concat());
-        reply.extend(data);
-        reply
-    }
-
-    /// `reply` for so long a prefix of the network that the query is for, if it is for one.
-    pub(crate) fn with_scope(&self, reply: Vec<u8>, scope: u8) -> Vec<u8> {
-        let Some(mut data) = self.subnet() else { return reply };
-        data[SCOPE] = scope;
-        self.with_option(reply, option::SUBNET, &data)
-    }
-
-    /// A response with this rcode and nothing but the question.
-    pub(crate) fn rcode(&self, rcode: u8) -> Vec<u8> {
-        let name_len = name::length(&self.message[HEADER_LEN..]).unwrap();
-        let mut reply = self.message[..HEADER_LEN + name_len + QUESTION_FIXED_LEN].to_vec();
-        put16(&mut reply, header::FLAGS, flag::QR | flag::RD | flag::RA | u16::from(rcode));
-        put16(&mut reply, header::ARCOUNT, 0);
-        reply
-    }
-
-    /// A response with `count` records of this TTL and of the type asked for, each with other data.
-    pub(crate) fn addresses(&self, count: u16, ttl: u32) -> Vec<u8> {
-        let mut reply = self.rcode(0);
-        let qtype = be16(&reply, reply.len() - QUESTION_FIXED_LEN).unwrap();
-        put16(&mut reply, header::ANCOUNT, count);
-        for number in 0..count {
-            reply.extend([0xc0, 12]);
-            reply.extend(qtype.to_be_bytes());
-            reply.extend([0, 1]);
-            reply.extend(ttl.to_be_bytes());
-            reply.extend(data_of(qtype, number));
-        }
-        reply
-    }
-
-    /// A response with one A record.
-    pub(crate) fn address(&self) -> Vec<u8> {
-        self.addresses(1, 300)
-    }
-
-    /// An NXDOMAIN whose SOA allows to keep it for this many seconds.
-    pub(crate) fn nxdomain(&self, ttl: u32) -> Vec<u8> {
-        let mut reply = self.rcode(3);
-        put16(&mut reply, header::NSCOUNT, 1);
-        reply.extend([0, 0, 6, 0, 1]);
-        reply.extend(ttl.to_be_bytes());
-        reply.extend([0, 22, 0, 0]);
-        reply.extend([1, 2, 3, 4].map(u32::to_be_bytes).concat());
-        reply.extend(ttl.to_be_bytes());
-        reply
-    }
-
-    /// A response that says TC=1.
-    pub(crate) fn truncated(&self) -> Vec<u8> {
-        let mut reply = self.rcode(0);
-        reply[2] |= 2;
-        reply
-    }
-}
-
-/// Data of a record of this type with its length: an address, or as much as an address.
-fn data_of(qtype: u16, number: u16) -> Vec<u8> {
-    let [high, low] = number.to_be_bytes();
-    match qtype {
-        28 => [&[0, 16, 32, 1, 13, 184][..], &[0; 10], &[high, low]].concat(),
-        2 | 5 | 12 | 39 => vec![0, 4, 2, b'a' + high, b'a' + low % 26, 0],
-        16 => vec![0, 4, 3, 192, high, low],
-        _ => vec![0, 4, 192, 0, high, low],
-    }
-}
-
-/// What the stub sends.
+/// What a stub sends.
 #[derive(Clone, Debug)]
 pub(crate) enum Send {
     /// From the port the query went to.
@@ -143,46 +30,81 @@ pub(crate) enum Send {
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     /// It takes queries and does not reply.
-    pub(crate) dead: AtomicBool,
-    /// How long a datagram takes to leave, in milliseconds.
-    pub(crate) delay_ms: AtomicU64,
+    pub(crate) dead: Cell<bool>,
+    /// It lets queries wait, and replies when this is over.
+    pub(crate) busy: Cell<bool>,
+    /// How long a datagram takes, in milliseconds.
+    pub(crate) delay_ms: Cell<u64>,
     /// Of so many datagrams one is lost; 0: none.
-    pub(crate) lose_one_of: AtomicU64,
-    /// Of two datagrams the later one leaves first; so do replies to queries that came over TCP together.
-    pub(crate) reorder: AtomicBool,
+    pub(crate) lose_one_of: Cell<u64>,
+    /// Of two datagrams the later one arrives first; so do replies to queries that came over TCP together.
+    pub(crate) reorder: Cell<bool>,
     /// Datagrams say TC=1 and nothing else.
-    pub(crate) truncate: AtomicBool,
+    pub(crate) truncate: Cell<bool>,
     /// Before each datagram comes one that is not true.
-    pub(crate) lie: AtomicBool,
+    pub(crate) lie: Cell<bool>,
     /// TCP connections from this port are not served any more.
-    pub(crate) deaf_to: AtomicU64,
+    pub(crate) deaf_to: Cell<u16>,
     /// After so many replies a TCP connection is closed; 0: never.
-    pub(crate) close_after: AtomicU64,
+    pub(crate) close_after: Cell<u64>,
 }
 
-/// A running stub; it ends when dropped.
+/// What a stub does about a query.
+type Script = dyn Fn(&Asked) -> Vec<Send>;
+
+/// A stub. Nobody listens at its address any more when it is dropped.
 pub(crate) struct Stub {
     pub(crate) address: SocketAddr,
-    pub(crate) faults: Arc<Faults>,
-    asked: Arc<Mutex<Vec<Asked>>>,
-    stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
+    pub(crate) faults: Rc<Faults>,
+    server: Rc<Server>,
+}
+
+/// A stub as the network sees it.
+pub(crate) struct Server {
+    pub(crate) faults: Rc<Faults>,
+    /// Whether it takes connections.
+    pub(crate) has_tcp: bool,
+    script: Box<Script>,
+    asked: RefCell<Vec<Asked>>,
+    /// Datagrams so far.
+    sent: Cell<u64>,
+}
+
+thread_local! {
+    /// Who listens where, in this test.
+    static SERVERS: RefCell<HashMap<SocketAddr, Weak<Server>>> = RefCell::default();
+    /// How many there have been.
+    static COUNT: Cell<u16> = const { Cell::new(0) };
+}
+
+/// Who listens at an address.
+pub(crate) fn server_at(address: SocketAddr) -> Option<Rc<Server>> {
+    SERVERS.with_borrow(|servers| servers.get(&address).and_then(Weak::upgrade))
+}
+
+/// An address at which nobody listens.
+pub(crate) fn unused(address: IpAddr) -> SocketAddr {
+    // Nothing comes from a loopback address over a link.
+    let address = match address {
+        IpAddr::V4(_) if crate::BY_PORT => IpAddr::from([10, 9, 0, 53]),
+        IpAddr::V6(_) if crate::BY_PORT => "fd09::53".parse().unwrap(),
+        address => address,
+    };
+    let number = COUNT.get();
+    COUNT.set(number + 1);
+    (address, FIRST_PORT + number).into()
 }
 
 impl Stub {
     /// A stub that replies to every query with what `script` says.
-    pub(crate) fn replying(
-        script: impl Fn(&Asked) -> Vec<u8> + Sync + std::marker::Send + 'static,
-    ) -> Self {
+    pub(crate) fn replying(script: impl Fn(&Asked) -> Vec<u8> + 'static) -> Self {
         Self::start(Ipv4Addr::LOCALHOST.into(), move |asked| vec![Send::Reply(script(asked))])
     }
 
     /// The same, but it refuses connections.
-    pub(crate) fn without_tcp(
-        script: impl Fn(&Asked) -> Vec<u8> + Sync + std::marker::Send + 'static,
-    ) -> Self {
-        let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        Self::serving(udp, None, move |asked| vec![Send::Reply(script(asked))])
+    pub(crate) fn without_tcp(script: impl Fn(&Asked) -> Vec<u8> + 'static) -> Self {
+        let script = move |asked: &Asked| vec![Send::Reply(script(asked))];
+        Self::serving(Ipv4Addr::LOCALHOST.into(), false, script)
     }
 
     /// A stub that receives and never replies.
@@ -190,238 +112,76 @@ impl Stub {
         Self::start(Ipv4Addr::LOCALHOST.into(), |_| Vec::new())
     }
 
-    /// A stub on an address of this machine that does what `script` says.
-    pub(crate) fn start(
-        address: IpAddr,
-        script: impl Fn(&Asked) -> Vec<Send> + Sync + std::marker::Send + 'static,
-    ) -> Self {
-        let (udp, tcp) = bind(address);
-        Self::serving(udp, Some(tcp), script)
+    /// A stub at a port of this address that does what `script` says.
+    pub(crate) fn start(address: IpAddr, script: impl Fn(&Asked) -> Vec<Send> + 'static) -> Self {
+        Self::serving(address, true, script)
     }
 
     fn serving(
-        udp: UdpSocket,
-        tcp: Option<TcpListener>,
-        script: impl Fn(&Asked) -> Vec<Send> + Sync + std::marker::Send + 'static,
+        address: IpAddr,
+        has_tcp: bool,
+        script: impl Fn(&Asked) -> Vec<Send> + 'static,
     ) -> Self {
-        let stub_address = udp.local_addr().unwrap();
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let stop = Arc::new(AtomicBool::new(false));
-        let faults: Arc<Faults> = Arc::default();
-        let script = Arc::new(script);
-        let record = {
-            let asked = Arc::clone(&asked);
-            move |query: &Asked| {
-                asked.lock().unwrap().push(query.clone());
-                script(query)
-            }
-        };
-        let over_udp = {
-            let (record, faults, stop) = (record.clone(), Arc::clone(&faults), Arc::clone(&stop));
-            move || serve_udp(&udp, record, &faults, &stop)
-        };
-        let over_tcp = tcp.map(|tcp| {
-            let (faults, stop) = (Arc::clone(&faults), Arc::clone(&stop));
-            std::thread::spawn(move || serve_tcp(&tcp, record, &faults, &stop))
+        let (address, faults) = (unused(address), Rc::<Faults>::default());
+        let server = Rc::new(Server {
+            faults: Rc::clone(&faults),
+            has_tcp,
+            script: Box::new(script),
+            asked: RefCell::default(),
+            sent: Cell::default(),
         });
-        let threads = [std::thread::spawn(over_udp)].into_iter().chain(over_tcp).collect();
-        Self { address: stub_address, faults, asked, stop, threads }
+        SERVERS.with_borrow_mut(|servers| servers.insert(address, Rc::downgrade(&server)));
+        Self { address, faults, server }
     }
 
     /// Every query so far.
     pub(crate) fn asked(&self) -> Vec<Asked> {
-        self.asked.lock().unwrap().clone()
+        self.server.asked.borrow().clone()
+    }
+
+    /// The stub as an upstream that is asked over encrypted connections: `tls`, `https` or `quic`.
+    pub(crate) fn encrypted(&self, scheme: &str) -> Upstream {
+        let address = format!("{scheme}://{}", self.address).parse().unwrap();
+        // Nobody looks at its key.
+        Upstream { pin: vec![Pin([0; 32])], ..upstream(address) }
     }
 }
 
-impl Drop for Stub {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            let ended = thread.join();
-            assert!(ended.is_ok() || std::thread::panicking(), "the stub's script panicked");
-        }
-    }
-}
-
-fn bind(address: IpAddr) -> (UdpSocket, TcpListener) {
-    for _ in 0..BIND_TRIES {
-        let udp = UdpSocket::bind((address, 0)).unwrap();
-        if let Ok(tcp) = TcpListener::bind(udp.local_addr().unwrap()) {
-            return (udp, tcp);
-        }
-    }
-    panic!("no port is free for UDP and TCP");
-}
-
-/// Datagrams that have not left yet.
-#[derive(Default)]
-struct Link {
-    /// When each leaves; the first is not the earliest if the delay was lowered.
-    waiting: Vec<(Instant, Send, SocketAddr)>,
-    /// One that waits for a later one to pass it.
-    passed: Option<(Send, SocketAddr)>,
-    sent: u64,
-}
-
-impl Link {
-    /// Takes a reply to `asked`, as the faults have it.
-    fn take(&mut self, send: Send, asked: &Asked, faults: &Faults) {
-        if faults.lie.load(Ordering::Relaxed) {
-            let mut lie = asked.addresses(7, 300);
-            lie[13] ^= 1;
-            self.take_one(Send::Reply(lie), asked.from, faults);
-        }
-        let send = match faults.truncate.load(Ordering::Relaxed) {
-            true => Send::Reply(asked.truncated()),
-            false => send,
-        };
-        self.take_one(send, asked.from, faults);
+impl Server {
+    /// What it does about a query.
+    pub(crate) fn hear(&self, asked: &Asked) -> Vec<Send> {
+        self.asked.borrow_mut().push(asked.clone());
+        (self.script)(asked)
     }
 
-    fn take_one(&mut self, send: Send, to: SocketAddr, faults: &Faults) {
-        self.sent += 1;
-        let lose_one_of = faults.lose_one_of.load(Ordering::Relaxed);
-        if lose_one_of > 0 && self.sent.is_multiple_of(lose_one_of) {
-            return;
+    /// What arrives of these datagrams, and how long each takes, as the faults have it.
+    pub(crate) fn arriving(&self, asked: &Asked, sends: Vec<Send>) -> Vec<(Duration, Send)> {
+        let Faults { dead, lie, truncate, .. } = &*self.faults;
+        if dead.get() {
+            return Vec::new();
         }
-        let leaves =
-            Instant::now() + Duration::from_millis(faults.delay_ms.load(Ordering::Relaxed));
-        let earlier = self.passed.take();
-        if faults.reorder.load(Ordering::Relaxed) && earlier.is_none() {
-            self.passed = Some((send, to));
-        } else {
-            self.waiting.push((leaves, send, to));
-        }
-        self.waiting.extend(earlier.map(|(send, to)| (leaves, send, to)));
-    }
-
-    /// Takes out what leaves now; if nothing comes any more, nothing is passed either.
-    fn leave(&mut self, quiet: bool) -> Vec<(Send, SocketAddr)> {
-        let now = Instant::now();
-        let mut leaving = Vec::new();
-        self.waiting.retain(|(leaves, send, to)| {
-            if *leaves <= now {
-                leaving.push((send.clone(), *to));
-            }
-            *leaves > now
-        });
-        if quiet {
-            leaving.extend(self.passed.take());
-        }
-        leaving
-    }
-
-    fn is_empty(&self) -> bool {
-        self.waiting.is_empty() && self.passed.is_none()
-    }
-}
-
-fn serve_udp(
-    socket: &UdpSocket,
-    script: impl Fn(&Asked) -> Vec<Send>,
-    faults: &Faults,
-    stop: &AtomicBool,
-) {
-    let elsewhere = UdpSocket::bind((socket.local_addr().unwrap().ip(), 0)).unwrap();
-    let mut link = Link::default();
-    let mut buffer = [0; 2048];
-    while !stop.load(Ordering::Relaxed) {
-        let wait = if link.is_empty() { POLL } else { SHORT_POLL };
-        socket.set_read_timeout(Some(wait)).unwrap();
-        let received = socket.recv_from(&mut buffer);
-        if let Ok((len, from)) = received {
-            let asked = Asked { message: buffer[..len].to_vec(), from, over_tcp: false };
-            let sends = script(&asked);
-            if !faults.dead.load(Ordering::Relaxed) {
-                sends.into_iter().for_each(|send| link.take(send, &asked, faults));
-            }
-        }
-        for (send, to) in link.leave(received.is_err()) {
-            // The client may have gone; that is its affair.
-            let _ = match send {
-                Send::Reply(reply) => socket.send_to(&reply, to),
-                Send::FromElsewhere(reply) => elsewhere.send_to(&reply, to),
-            };
-        }
-    }
-}
-
-/// A client's connection.
-struct Client {
-    stream: TcpStream,
-    from: SocketAddr,
-    incoming: Vec<u8>,
-    replies: u64,
-}
-
-impl Client {
-    /// Takes in what has come; `false`: the client has gone.
-    fn receive(&mut self) -> bool {
-        let mut bytes = [0; 4096];
-        match self.stream.read(&mut bytes) {
-            Ok(0) => return false,
-            Ok(len) => self.incoming.extend(&bytes[..len]),
-            Err(error) => return error.kind() == std::io::ErrorKind::WouldBlock,
-        }
-        true
-    }
-
-    /// The next whole query.
-    fn query(&mut self) -> Option<Vec<u8>> {
-        let end = 2 + usize::from(be16(&self.incoming, 0)?);
-        (self.incoming.len() >= end).then(|| self.incoming.drain(..end).skip(2).collect())
-    }
-
-    /// Serves the queries that have come, and says whether to go on with this client.
-    fn serve(&mut self, script: &impl Fn(&Asked) -> Vec<Send>, faults: &Faults) -> bool {
-        if !self.receive() {
-            return false;
-        }
-        let mut sends = Vec::new();
-        while let Some(message) = self.query() {
-            sends.extend(script(&Asked { message, from: self.from, over_tcp: true }));
-        }
-        if faults.reorder.load(Ordering::Relaxed) {
-            sends.reverse();
-        }
+        let mut all = Vec::new();
         for send in sends {
-            let (Send::Reply(reply) | Send::FromElsewhere(reply)) = send;
-            let message = [&(reply.len() as u16).to_be_bytes(), &*reply].concat();
-            self.stream.set_nonblocking(false).unwrap();
-            // The client may have gone.
-            let sent = self.stream.write_all(&message);
-            self.stream.set_nonblocking(true).unwrap();
-            self.replies += 1;
-            if sent.is_err() || self.replies == faults.close_after.load(Ordering::Relaxed) {
-                return false;
+            if lie.get() {
+                let mut lie = asked.addresses(7, 300);
+                lie[13] ^= 1;
+                all.push(Send::Reply(lie));
             }
+            all.push(if truncate.get() { Send::Reply(asked.truncated()) } else { send });
         }
-        true
+        all.into_iter().filter_map(|send| Some((self.trip()?, send))).collect()
     }
-}
 
-fn serve_tcp(
-    listener: &TcpListener,
-    script: impl Fn(&Asked) -> Vec<Send>,
-    faults: &Faults,
-    stop: &AtomicBool,
-) {
-    listener.set_nonblocking(true).unwrap();
-    let mut clients: Vec<Client> = Vec::new();
-    while !stop.load(Ordering::Relaxed) {
-        std::thread::sleep(SHORT_POLL);
-        // What is dead leaves connecting to its kernel.
-        if faults.dead.load(Ordering::Relaxed) {
-            continue;
+    /// How long the next datagram takes; nothing if it is lost.
+    fn trip(&self) -> Option<Duration> {
+        let Faults { delay_ms, lose_one_of, reorder, .. } = &*self.faults;
+        let number = self.sent.get() + 1;
+        self.sent.set(number);
+        if lose_one_of.get() > 0 && number.is_multiple_of(lose_one_of.get()) {
+            return None;
         }
-        while let Ok((stream, from)) = listener.accept() {
-            stream.set_nonblocking(true).unwrap();
-            clients.push(Client { stream, from, incoming: Vec::new(), replies: 0 });
-        }
-        let deaf_to = faults.deaf_to.load(Ordering::Relaxed);
-        clients.retain_mut(|client| {
-            u64::from(client.from.port()) == deaf_to || client.serve(&script, faults)
-        });
+        let is_passed = reorder.get() && number % 2 == 1;
+        let delay = Duration::from_millis(delay_ms.get());
+        Some(if is_passed { delay + PASSED } else { delay })
     }
 }

@@ -6,6 +6,7 @@ use std::net::Ipv4Addr;
 use pmdns_stages::testing::query;
 use pmdns_stages::wire::name;
 
+use crate::BY_PORT;
 use crate::rig::Setup;
 use crate::stub::{Asked, Send, Stub};
 
@@ -83,25 +84,6 @@ fn a_forged_reply_over_tcp_is_no_answer() {
     rig.finish();
 }
 
-#[test]
-fn every_query_has_its_own_port_and_id() {
-    const QUERIES: usize = 200;
-    let stub = Stub::replying(|asked| asked.addresses(1, 0));
-    let mut rig = Setup::asking(&[&stub]).start();
-    for number in 0..QUERIES {
-        rig.resolve(&query(&format!("n{number}.example. A")));
-    }
-    let asked = stub.asked();
-    assert_eq!(asked.len(), QUERIES);
-    let ports: HashSet<u16> = asked.iter().map(|asked| asked.from.port()).collect();
-    let ids: HashSet<u16> = asked.iter().map(Asked::id).collect();
-    // Of 200 draws from 64 thousand some may coincide, but not ten: that happens to nobody.
-    assert!(ports.len() > QUERIES - 10 && ids.len() > QUERIES - 10);
-    let below = |ports: &HashSet<u16>| ports.iter().filter(|port| **port < 32_768).count();
-    assert!((20..QUERIES - 20).contains(&below(&ports)), "from the whole range of ports");
-    rig.finish();
-}
-
 /// Queries that left at once, as the upstream saw them: how many from each port, at most so many
 /// together.
 fn volley(queries_per_port: usize) -> Vec<Vec<u16>> {
@@ -125,17 +107,20 @@ fn volley(queries_per_port: usize) -> Vec<Vec<u16>> {
 #[test]
 fn queries_that_share_a_port_have_different_ids() {
     let ports = volley(4);
-    assert!(ports.len() >= 50, "no more than four leave together");
+    let (count, why) = match BY_PORT {
+        true => (200, "each has a port of its own"),
+        false => (50, "no more than four leave together"),
+    };
+    assert_eq!(ports.len(), count, "{why}");
     for ids in &ports {
         let different: HashSet<_> = ids.iter().collect();
-        // A port that came up twice had its ids drawn twice.
-        assert!(different.len() == ids.len() || ids.len() > 4);
+        assert_eq!(different.len(), ids.len());
     }
 }
 
 #[test]
 fn every_query_has_its_own_port_if_the_operator_says_so() {
-    assert!(volley(1).len() > 190, "of 200 draws some may coincide, but not ten");
+    assert!(volley(1).iter().all(|ids| ids.len() == 1));
 }
 
 /// The name in a query.

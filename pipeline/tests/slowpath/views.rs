@@ -1,15 +1,13 @@
 //! Views with upstreams of their own: nobody gets the answers of others.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use pmdns::control::request::{CacheJob, Request};
 use pmdns_config::Prefetch;
 use pmdns_stages::testing::{Query, query};
 
-use crate::rig::{Rig, Setup, wait_until};
-use crate::stub::{Asked, Stub};
+use crate::rig::{Rig, Setup};
+use crate::stub::Stub;
 
 /// A client of the view `kids`, for which the second stub is asked.
 const KID: &str = "10.77.0.8";
@@ -74,14 +72,8 @@ fn views_that_resolve_alike_share_answers() {
 
 #[test]
 fn nobody_waits_with_clients_of_another_scope() {
-    let gate = Arc::new(AtomicBool::new(false));
-    let stubs = [1, 2].map(|count| {
-        let open = Arc::clone(&gate);
-        Stub::replying(move |asked: &Asked| {
-            wait_until(|| open.load(Ordering::Relaxed));
-            asked.addresses(count, 300)
-        })
-    });
+    let stubs = two_stubs();
+    stubs.iter().for_each(|stub| stub.faults.busy.set(true));
     let mut rig = with_kids(&stubs).start();
     for round in 0..3 {
         for (number, query) in (0..).zip(from_both("www.example. A")) {
@@ -89,7 +81,7 @@ fn nobody_waits_with_clients_of_another_scope() {
         }
     }
     rig.wait_for(|counters| counters.waiting == 6);
-    gate.store(true, Ordering::Relaxed);
+    stubs.iter().for_each(|stub| stub.faults.busy.set(false));
     for answer in rig.answers(6) {
         assert_eq!(answer.records, 1 + answer.id % 2, "{answer:?}");
     }
@@ -161,7 +153,7 @@ fn a_purge_is_of_all_scopes() {
     let Ok(Request::CacheJob(CacheJob::Purge(purge))) = "purge www.example".parse() else {
         panic!()
     };
-    assert_eq!(rig.orders.purge(&purge).unwrap(), 2);
+    assert_eq!(rig.order(|orders| orders.purge(&purge)).unwrap(), 2);
     records(&mut rig, "www.example. A");
     assert_eq!(asked(&stubs), [2, 2]);
     rig.finish();
@@ -177,11 +169,11 @@ fn cve_2026_55708_an_answer_never_comes_back_in_another_view() {
     let stubs = two_stubs();
     let mut rig = with_kids(&stubs).start();
     records(&mut rig, "www.example. A");
-    assert_eq!(rig.orders.dump(&file).unwrap(), 2);
+    assert_eq!(rig.order(|orders| orders.dump(&file)).unwrap(), 2);
     rig.finish();
 
     let mut rig = with_kids(&stubs).start();
-    let loaded = rig.orders.load(&file).unwrap();
+    let loaded = rig.order(|orders| orders.load(&file)).unwrap();
     assert_eq!((loaded.taken.kept, loaded.other_views), (2, 0));
     assert_eq!(records(&mut rig, "www.example. A"), [1, 2]);
     assert_eq!(asked(&stubs), [1, 1], "nothing is asked again");
@@ -189,14 +181,14 @@ fn cve_2026_55708_an_answer_never_comes_back_in_another_view() {
 
     // The same address, in a view of another name: its number is the same, but it is not the same view.
     let mut rig = Setup::asking(&[&stubs[1], &stubs[0]]).view("lab", KID, 1).start();
-    let loaded = rig.orders.load(&file).unwrap();
+    let loaded = rig.order(|orders| orders.load(&file)).unwrap();
     assert_eq!((loaded.taken.kept, loaded.other_views), (1, 1));
     assert_eq!(records(&mut rig, "www.example. A"), [1, 1]);
     assert_eq!(asked(&stubs), [2, 1], "the view has asked its own upstream");
     rig.finish();
 
     let mut rig = Setup::asking(&[&stubs[0]]).start();
-    let loaded = rig.orders.load(&file).unwrap();
+    let loaded = rig.order(|orders| orders.load(&file)).unwrap();
     assert_eq!((loaded.taken.kept, loaded.other_views), (1, 1));
     assert_eq!(records(&mut rig, "www.example. A"), [1, 1]);
     assert_eq!(asked(&stubs), [2, 1]);

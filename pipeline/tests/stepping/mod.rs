@@ -11,6 +11,7 @@
 //! together.
 
 mod network;
+pub(crate) mod port_wire;
 mod slow_path;
 
 use std::time::Duration;
@@ -61,11 +62,10 @@ impl Stepping {
         let mut chance = Rng::new(setup.seed);
         let mut bytes = [0; 16];
         fill(&mut chance, &mut bytes);
-        let time = SteppedTime::default();
+        let time = SteppedTime::since(setup.date);
         let clock = Clock::stepped(time).with_first_second(FIRST_SECOND);
         let seed = Seed::new(bytes);
         let mut rig = Rig::of(config, clock, seed, setup.frames);
-        rig.gauges.calendar.set(setup.date, FIRST_SECOND);
         let parts = rig.slow_path.drain(..).enumerate();
         let slow_path = parts
             .map(|(number, parts)| SlowPath::new(number, parts, Rng::new(chance.number()), setup))

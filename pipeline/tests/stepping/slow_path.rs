@@ -4,13 +4,15 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
-use pmdns::clock::{Clock, FIRST_SECOND};
-use pmdns::slowpath::{Inlets, SlowPathParts, time};
+use crossbeam_channel::Receiver;
+use pmdns::clock::Clock;
+use pmdns::slowpath::{Inlets, Order, SlowPathParts, time};
 use pmdns_hierarchy::Rng;
 use pmdns_resolver::validation::{ValidationReport, Work, Worker};
-use pmdns_resolver::{Job, Means, Output, Random, Resolver};
+use pmdns_resolver::{Job, Means, Output, Random, Resolver, Route};
 
 use super::network::{Arrival, Bytes, Network, Socket, Transport};
+use super::port_wire::{Asked, PortWire};
 use super::{Setup, fill};
 
 /// Steps of validation in a turn.
@@ -24,17 +26,30 @@ pub(crate) struct SlowPath {
     validation: Option<Worker>,
     inlets: Inlets,
     jobs: VecDeque<Job>,
+    orders: Receiver<Order>,
     batches: Vec<Option<Socket>>,
+    /// The link for queries over a port, and the query of each batch that went over it.
+    pub(crate) port: Option<PortWire>,
+    pub(crate) over_port: Vec<Option<Asked>>,
     connections: Vec<Option<Socket>>,
     sockets: u64,
-    /// The date at the start, in seconds since 1970.
-    date: u32,
 }
 
 impl SlowPath {
     /// One that has not turned yet.
-    pub(super) fn new(number: usize, parts: SlowPathParts, mut chance: Rng, setup: &Setup) -> Self {
-        let SlowPathParts { resolver, inlets, mut outlets, answers_to, clock, .. } = parts;
+    pub(crate) fn new(number: usize, parts: SlowPathParts, mut chance: Rng, setup: &Setup) -> Self {
+        let SlowPathParts {
+            resolver, inlets, ports, mut outlets, answers_to, clock, orders, ..
+        } = parts;
+        let port = ports.map(|parts| {
+            let mut draws = Rng::new(chance.number());
+            let random = Random::new(move |bytes| {
+                fill(&mut draws, bytes);
+                Ok(())
+            });
+            PortWire::new(parts, resolver.config.upstreams.len(), random)
+        });
+        let max_port_queries = port.as_ref().map_or(0, PortWire::max_queries);
         let patience = Duration::from_millis(resolver.config.slowpath.deadline_ms);
         let trust = resolver.trust_anchors.clone();
         let means = Means {
@@ -46,6 +61,7 @@ impl SlowPath {
             }),
             deliver: Box::new(move |worker, answer| outlets[answers_to[worker]].push(answer)),
             max_sockets: setup.sockets,
+            max_port_queries,
         };
         Self {
             resolver: Resolver::new(resolver, means).expect("the groups have members"),
@@ -53,10 +69,12 @@ impl SlowPath {
             validation: trust.map(|trust| Worker::new(trust, patience)),
             inlets,
             jobs: VecDeque::new(),
+            orders,
             batches: Vec::new(),
+            port,
+            over_port: Vec::new(),
             connections: Vec::new(),
             sockets: 0,
-            date: setup.date,
         }
     }
 
@@ -67,23 +85,36 @@ impl SlowPath {
 
     /// Sockets that are open.
     pub(crate) fn open_sockets(&self) -> usize {
-        self.batches.iter().chain(&self.connections).flatten().count()
+        let open = self.batches.iter().chain(&self.connections).flatten().count();
+        open - self
+            .over_port
+            .iter()
+            .zip(&self.batches)
+            .filter(|(a, b)| a.is_some() && b.is_some())
+            .count()
     }
 
-    /// Takes one turn.
-    pub(super) fn turn(&mut self, clock: &Clock, network: &mut dyn Network) {
-        let Self { resolver, inlets, jobs, .. } = self;
+    /// Queries over a port that are under way, and how many may be.
+    pub(crate) fn over_port(&self) -> (usize, usize) {
+        let most = self.port.as_ref().map_or(0, PortWire::max_queries);
+        (self.over_port.iter().flatten().count(), most)
+    }
+
+    /// Takes one turn, and says how much there was to do.
+    pub(crate) fn turn(&mut self, clock: &Clock, network: &mut dyn Network) -> usize {
+        let Self { resolver, inlets, jobs, orders, .. } = self;
         resolver.set_time(time(clock));
         if resolver.takes_jobs()
-            && let Some(job) = jobs.pop_front()
+            && let Some(job) =
+                jobs.pop_front().or_else(|| orders.try_recv().ok().map(Order::into_job))
         {
             resolver.begin_job(job);
         }
-        inlets.take_misses(resolver);
-        inlets.take_hits(resolver);
-        self.validate(clock);
-        self.resolver.turn();
+        let taken = inlets.take_misses(resolver) + inlets.take_hits(resolver);
+        let taken = taken + self.port.as_mut().map_or(0, |port| port.hear(resolver));
+        let done = self.validate(clock) + self.resolver.turn();
         self.carry_out(clock, network);
+        taken + done
     }
 
     /// Answers the next who wait with SERVFAIL, because the thread is about to end. `true`: nobody waits any more.
@@ -100,21 +131,22 @@ impl SlowPath {
         self.inlets.have_ended()
     }
 
-    fn validate(&mut self, clock: &Clock) {
-        let Some(worker) = &mut self.validation else { return };
+    fn validate(&mut self, clock: &Clock) -> usize {
+        let Some(worker) = &mut self.validation else { return 0 };
         let time = time(clock);
         while let Some(report) = worker.expire(time.now) {
             self.resolver.hear_validation(report);
         }
-        let seconds = u64::from(self.date) + u64::from(time.context.seconds - FIRST_SECOND);
-        for _ in 0..MAX_STEPS {
+        let date = clock.date();
+        for step in 0..MAX_STEPS {
             if !worker.is_ready() {
-                return;
+                return step;
             }
-            if let Some(report) = worker.step(seconds) {
+            if let Some(report) = worker.step(date) {
                 self.resolver.hear_validation(report);
             }
         }
+        MAX_STEPS
     }
 
     fn begin_validation(&mut self, work: Work, clock: &Clock) -> Option<ValidationReport> {
@@ -127,7 +159,7 @@ impl SlowPath {
         while let Some(output) = self.resolver.next_output() {
             match output {
                 Output::SendBatch(slot) => self.send_batch(slot, network),
-                Output::CloseBatch(slot) => close(&mut self.batches, slot, network),
+                Output::CloseBatch(slot) => self.close_batch(slot, network),
                 Output::Connect(slot) => self.connect(slot, network),
                 Output::Write(slot) => self.write(slot, network),
                 Output::CloseConnection(slot) => close(&mut self.connections, slot, network),
@@ -142,14 +174,17 @@ impl SlowPath {
     }
 
     fn send_batch(&mut self, slot: usize, network: &mut dyn Network) {
-        let Some(route) = self.resolver.route_of_batch(slot) else { return };
+        let Some(route) = self.resolver.upstreams().route_of_batch(slot) else { return };
+        if route.port.is_some() {
+            return self.send_over_port(slot, route, network);
+        }
         let socket = self.socket(Transport::Udp, route.to);
         if let Err(error) = network.open(socket) {
             return self.resolver.fail_batch(slot, &error);
         }
         *place(&mut self.batches, slot) = Some(socket);
         let local = || Some(std::net::Ipv4Addr::new(198, 18, 0, 1).into());
-        let messages: Vec<_> = self.resolver.messages(slot, local).collect();
+        let messages: Vec<_> = self.resolver.upstreams().messages(slot, local).collect();
         let sent =
             messages.iter().try_for_each(|query| network.send(socket, query.bytes()).map(drop));
         if let Err(error) = sent {
@@ -157,8 +192,31 @@ impl SlowPath {
         }
     }
 
+    /// Sends the query of a batch by the real driver. To the network it is a socket that is open for as long as the batch.
+    fn send_over_port(&mut self, slot: usize, route: Route, network: &mut dyn Network) {
+        let Some(port) = &mut self.port else { panic!("the rig has no port for {route:?}") };
+        for asked in port.send(slot, route, &mut self.resolver) {
+            let socket = self.socket(Transport::Udp, asked.to);
+            // A port has no sockets to run out of.
+            let sent = network.open(socket).and_then(|()| network.send(socket, &asked.message));
+            *place(&mut self.batches, slot) = sent.is_ok().then_some(socket);
+            if self.over_port.len() <= slot {
+                self.over_port.resize(slot + 1, None);
+            }
+            self.over_port[slot] = Some(asked);
+        }
+    }
+
+    fn close_batch(&mut self, slot: usize, network: &mut dyn Network) {
+        close(&mut self.batches, slot, network);
+        self.port.iter_mut().for_each(|port| port.close(slot));
+        if let Some(asked) = self.over_port.get_mut(slot) {
+            *asked = None;
+        }
+    }
+
     fn connect(&mut self, slot: usize, network: &mut dyn Network) {
-        let Some(route) = self.resolver.route_of_connection(slot) else { return };
+        let Some(route) = self.resolver.upstreams().route_of_connection(slot) else { return };
         let socket = self.socket(Transport::Tcp, route.to);
         match network.open(socket) {
             Ok(()) => *place(&mut self.connections, slot) = Some(socket),
@@ -170,12 +228,12 @@ impl SlowPath {
         let Some(socket) = self.connections.get(slot).copied().flatten() else { return };
         let local = || Some(std::net::Ipv4Addr::new(198, 18, 0, 1).into());
         loop {
-            let outgoing = self.resolver.outgoing(slot, local);
+            let outgoing = self.resolver.upstreams().outgoing(slot, local);
             if outgoing.is_empty() {
                 return;
             }
             match network.send(socket, outgoing) {
-                Ok(sent) => self.resolver.note_sent(slot, sent),
+                Ok(sent) => self.resolver.upstreams().note_sent(slot, sent),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => return self.resolver.break_connection(slot, &error),
             }
@@ -188,7 +246,7 @@ impl SlowPath {
     }
 
     /// Takes in what has arrived.
-    pub(super) fn hear(&mut self, arrival: Arrival, clock: &Clock, network: &mut dyn Network) {
+    pub(crate) fn hear(&mut self, arrival: Arrival, clock: &Clock, network: &mut dyn Network) {
         self.resolver.set_time(time(clock));
         let Arrival { socket, bytes, .. } = arrival;
         let has = |one: &Option<Socket>| one.is_some_and(|one| one.number == socket);
@@ -203,6 +261,17 @@ impl SlowPath {
     }
 
     fn hear_batch(&mut self, slot: usize, bytes: Bytes) {
+        if let Some(port) = &mut self.port
+            && let Some(asked) = self.over_port.get(slot).cloned().flatten()
+        {
+            match bytes {
+                Bytes::Datagram(from, bytes) => port.arrive(from, asked.from, &bytes),
+                Bytes::Broken(_) => port.refuse(&asked),
+                _ => {}
+            }
+            port.hear(&mut self.resolver);
+            return;
+        }
         let to = self.batches[slot].map(|socket| socket.to);
         match bytes {
             Bytes::Datagram(from, bytes) if Some(from) == to => {
@@ -215,7 +284,7 @@ impl SlowPath {
 
     fn hear_connection(&mut self, slot: usize, bytes: Bytes, network: &mut dyn Network) {
         self.write(slot, network);
-        if !self.resolver.has_connection(slot) {
+        if !self.resolver.upstreams().has_connection(slot) {
             return;
         }
         match bytes {

@@ -3,6 +3,12 @@
 //! Tests wait for what must happen and never measure how long it took.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "numbers of tests are small"
+)]
 
 mod primary;
 

@@ -6,16 +6,33 @@ echo 0 > "$folder/asked"
 failures=0
 
 # boot CPUS MEMORY HUGE_PAGES QEMU_OPTIONS: boots the machine's own root file system, read-only but for $folder.
+# An emulated machine may stop for good while it boots, or while it turns itself off. So it gets a second try, and a bound.
 boot() {
+    power_on "$@"
+    eventually 120 is_up_or_off && is_up && { echo "booted after $SECONDS s"; return; }
+    power_off
+    echo "the machine did not boot within 120 s: once more"
+    power_on "$@"
+    eventually 240 is_up_or_off && is_up && { echo "booted after $SECONDS s"; return; }
+    cat "$folder/console"
+    echo "the machine did not boot" >&2
+    return 1
+}
+
+is_up() { [[ -e $folder/up ]]; }
+is_up_or_off() { is_up || is_off; }
+is_off() { ! kill -0 "$machine" 2> /dev/null; }
+
+power_on() {
     script -qec "vng --run $kernel --disable-kvm --cpus $1 --memory $2 --user root \
         --rwdir=$folder --append 'hugepages=$3 intel_iommu=on iommu=pt' --qemu-opts='$4' \
         --exec 'bash $folder/agent.sh'" /dev/null > "$folder/console" 2>&1 < /dev/null &
     machine=$!
-    until [[ -e $folder/up ]]; do
-        kill -0 "$machine" 2> /dev/null || { cat "$folder/console"; echo "the machine did not boot" >&2; return 1; }
-        sleep 1
-    done
-    echo "booted after $SECONDS s"
+}
+
+power_off() {
+    is_off || pkill -KILL qemu-system || true
+    wait "$machine" || true
 }
 
 # guest COMMANDS: has the machine run them; prints what they print, and returns their exit status.
@@ -60,7 +77,8 @@ eventually() {
 # end: lets the machine end, and says whether everything was right.
 end() {
     touch "$folder/end"
-    wait "$machine" || true
+    eventually 30 is_off || echo "the machine did not turn itself off"
+    power_off
     echo "$failures failure(s), $SECONDS s"
     ((failures == 0))
 }

@@ -1,12 +1,11 @@
-//! Budgets: how much of a validator's time one group may take, over time.
+//! Budgets: how much of a validator's time one group of clients, or one zone, may use over time.
 //!
-//! A pure count; time is an argument. The cost of a group is its debt, which is paid off by one part in so many of the
-//! time that passes. Who owes more than the burst has used up its budget.
+//! A pure count; time is an argument. The cost of a group is added to its debt. The debt falls by a fixed part of the
+//! time that passes. A group whose debt is larger than the burst has used up its budget.
 //!
-//! Debts stand in two rows of cells by different bits of a seeded hash, and the lesser one holds. So no group is ever
-//! forgotten, and nobody gets rid of a debt by bringing others. A debt is too high only for a group that meets one in
-//! both rows. There are few at a time. A thread has one second of work in a second. So it can keep no more groups in debt
-//! than that pays for.
+//! Debts are kept in two rows of cells, by different bits of a seeded hash, and the lower one is used. So no debt is
+//! forgotten, however many other groups come. A debt is too high only for a group that shares a cell with another debt
+//! in both rows. Few groups are in debt at a time, because a thread does one second of work in a second.
 
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::time::Duration;
@@ -17,13 +16,13 @@ const CELLS: usize = 4096;
 /// How much of a thread's time a group may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share {
-    /// Over time, one part in so many.
+    /// Over time, one in `part`.
     pub(crate) part: u64,
     /// At once, before any of it is used up.
     pub(crate) burst: Duration,
 }
 
-/// What groups owe.
+/// The debts of groups.
 #[derive(Debug)]
 pub(crate) struct Budgets {
     share: Share,
@@ -31,16 +30,16 @@ pub(crate) struct Budgets {
     rows: [Box<[Debt]>; 2],
 }
 
-/// What the groups of one cell owe, in microseconds.
+/// The debt of the groups of one cell, in microseconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Debt {
     us: u64,
-    /// When it was so much.
+    /// The time of this debt.
     at: u64,
 }
 
 impl Budgets {
-    /// Nobody owes anything.
+    /// Without debts.
     pub(crate) fn new(share: Share) -> Self {
         let row = || vec![Debt::default(); CELLS].into_boxed_slice();
         Self { share, seed: RandomState::new(), rows: [row(), row()] }
@@ -53,7 +52,7 @@ impl Budgets {
         debts.min().unwrap_or(0) > us(self.share.burst)
     }
 
-    /// Adds the cost of a group's work. It never owes more than two bursts.
+    /// Adds the cost of a group's work. Its debt never exceeds two bursts.
     pub(crate) fn charge(&mut self, group: &impl Hash, cost_us: u32, now: Duration) {
         let most = 2 * us(self.share.burst);
         for (row, cell) in self.cells(group).into_iter().enumerate() {
@@ -71,12 +70,12 @@ impl Budgets {
     fn cells(&self, group: &impl Hash) -> [usize; 2] {
         const { assert!(CELLS.is_power_of_two(), "a cell is found by the bits of a hash") };
         let hash = self.seed.hash_one(group);
-        [hash, hash >> 32].map(|bits| bits as usize & (CELLS - 1))
+        [hash, hash >> 32].map(|bits| usize::try_from(bits & (CELLS as u64 - 1)).unwrap_or(0))
     }
 }
 
 fn us(duration: Duration) -> u64 {
-    duration.as_micros() as u64
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

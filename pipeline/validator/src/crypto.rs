@@ -25,8 +25,8 @@ pub(crate) fn knows_digest(digest_type: u8) -> bool {
     digest_of(digest_type).is_some()
 }
 
-/// About how many microseconds a check with this key takes, so that what zones cost can be added up. Measured on a core of
-/// an AMD EPYC of 2023; RSA with the longest exponent that is taken.
+/// The approximate microseconds of a check with this key, for the budgets of zones. Measured on a core of an AMD EPYC
+/// of 2023; RSA with the longest exponent that is accepted.
 pub(crate) fn check_us(key: &Key) -> u32 {
     const RSA_2048: usize = 8 + 256;
     match key.algorithm {
@@ -62,7 +62,7 @@ pub(crate) fn verify(key: &Key, data: &[u8], signature: &[u8]) -> bool {
 
 fn rsa(parameters: &RsaParameters, public: &[u8], data: &[u8], signature: &[u8]) -> bool {
     let check = || {
-        // RFC 3110 section 2: the exponent's length stands in one octet, or in the two after a zero.
+        // RFC 3110 section 2: the exponent's length is in one octet, or in the two octets after a zero.
         let (length, rest) = match *public.first()? {
             0 => (usize::from(be16(public, 1)?), public.get(3..)?),
             length => (usize::from(length), &public[1..]),
@@ -126,7 +126,8 @@ pub(crate) fn nsec3_hash(name: &[u8], salt: &[u8], iterations: u16) -> [u8; HASH
 /// The cost of one hash: the blocks that SHA-1 takes in.
 pub(crate) fn nsec3_cost(name: &[u8], salt: &[u8], iterations: u16) -> u32 {
     // Nine octets of padding; names and salts have 255 at most.
-    let blocks = |length: usize| ((length + salt.len() + 9).div_ceil(64)) as u32;
+    let blocks =
+        |length: usize| u32::try_from((length + salt.len() + 9).div_ceil(64)).unwrap_or(u32::MAX);
     blocks(name.len()) + u32::from(iterations) * blocks(HASH_LEN)
 }
 

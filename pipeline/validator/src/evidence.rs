@@ -1,4 +1,4 @@
-//! The records of a reply that deny something, once the zone's signatures over them have been checked.
+//! The records of a reply that deny something, with checked signatures of the zone.
 
 use crate::limits::{Halt, Meter};
 use crate::message::{Section, rtype};
@@ -18,13 +18,13 @@ pub(crate) struct Evidence<'m> {
     nsec3: Option<Nsec3<'m>>,
     /// The sets, by their numbers.
     pub(crate) sets: Vec<usize>,
-    /// For how many seconds it holds.
+    /// How many seconds it is valid.
     pub(crate) max_ttl: u32,
-    /// The fault of signatures that do not count, as an extended error.
+    /// The fault of rejected signatures, as an extended error.
     pub(crate) why: Option<u16>,
 }
 
-/// Whether a set may deny something, or says how long that holds.
+/// Whether a set may deny something, or limits the TTL of a denial.
 pub(crate) fn is_denial(set: &Set) -> bool {
     let types = [rtype::SOA, rtype::NSEC, rtype::NSEC3];
     set.section == Section::Authority && types.contains(&set.rtype)

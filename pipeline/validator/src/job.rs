@@ -29,15 +29,15 @@ pub struct Job {
     fetched: u32,
     /// The question.
     wanted: Option<(Name, u16)>,
-    /// What nobody had.
+    /// Records that no upstream had.
     missing: Option<(Name, u16)>,
-    /// What came of sets that were checked: of which reply, which set, by which zone.
+    /// The results of checked sets, by reply, set and zone.
     memo: Vec<(u32, usize, Arc<Zone>, Checked)>,
-    /// Zones that signatures speak of, the next one last.
+    /// Zones that signatures name, the next one last.
     pub(crate) hints: Vec<Name>,
     /// Names that turned out not to be zones.
     pub(crate) tried: Vec<Name>,
-    /// Zones that secure sets are of.
+    /// Zones of secure sets.
     pub(crate) zones: Vec<Arc<Zone>>,
     pub(crate) verdict: Verdict,
     pub(crate) max_ttl: u32,
@@ -91,7 +91,7 @@ impl Job {
         self.meter.cost
     }
 
-    /// Ends it with a verdict that says all.
+    /// Ends it with a final verdict.
     pub(crate) fn end(&mut self, verdict: Verdict) {
         let max_ttl = self.max_ttl;
         let keep = match verdict {
@@ -102,7 +102,7 @@ impl Job {
         self.judgement = Some(Judgement { verdict, max_ttl, keep });
     }
 
-    /// Ends it for a class that nobody signs: all of it is passed on.
+    /// Ends it for a class without signatures: the whole reply is passed on.
     pub(crate) fn pass(&mut self) {
         let (verdict, keep) = (Verdict::Indeterminate, Vec::new());
         self.judgement = Some(Judgement { verdict, max_ttl: self.max_ttl, keep });
@@ -113,7 +113,8 @@ impl Job {
         self.keep(|set| self.kept[set], |record| record.rtype == rtype::OPT)
     }
 
-    /// What is not signed is passed on, but no answer to anything else than the question: it may be about a signed zone.
+    /// Of an unsigned reply, answer records that do not belong to the question are left out. They may be of a signed
+    /// zone.
     fn claimed(&self) -> Vec<bool> {
         if self.claims.contains(&Claim::Signatures) {
             return Vec::new();
@@ -140,7 +141,7 @@ impl Job {
         if keep.iter().all(|is_kept| *is_kept) { Vec::new() } else { keep }
     }
 
-    /// A reply that was fetched, with its number; `Ok(None)`: nobody has it.
+    /// A fetched reply, with its number; `Ok(None)`: no upstream has it.
     pub(crate) fn obtain(
         &mut self,
         name: &[u8],
@@ -162,7 +163,7 @@ impl Job {
         Err(Halt::Fetch(name.into(), qtype))
     }
 
-    /// Takes in what came of a fetch. A reply that cannot be read is none.
+    /// Takes in the result of a fetch. A reply that cannot be read counts as none.
     pub(crate) fn fetched(&mut self, name: &[u8], qtype: u16, reply: Option<&[u8]>) {
         let Some(wanted) = self.wanted.take_if(|(one, other)| **one == *name && *other == qtype)
         else {
@@ -182,7 +183,7 @@ impl Job {
         }
     }
 
-    /// Lets go of a fetched reply: all that it says is known.
+    /// Drops a fetched reply, whose contents are known now.
     pub(crate) fn release(&mut self, name: &[u8], qtype: u16) {
         let is_it = |one: &Name, other: u16| **one == *name && other == qtype;
         let at = self.held.iter().position(|(_, one, other, _)| is_it(one, *other));

@@ -1,4 +1,4 @@
-//! Judges the claims of a reply, each by the zone it is of.
+//! Judges the claims of a reply, each by its zone.
 
 use std::sync::Arc;
 
@@ -25,16 +25,16 @@ pub(crate) struct Judge<'v> {
     pub(crate) now: u64,
 }
 
-/// Where a name belongs.
+/// The zone of a name.
 pub(crate) enum ZoneFound {
-    /// To this zone, or below the name that is next on the way.
+    /// The name is in this zone, or below `next`, the next name on the way down.
     Zone { zone: Arc<Zone>, next: Option<Name> },
-    /// This is the verdict, whatever the records are.
+    /// The verdict does not depend on the records.
     Settled(Verdict),
 }
 
 impl Judge<'_> {
-    /// Goes on until the end, or until others shall come first.
+    /// Continues until the end, or until other jobs should run first.
     pub(crate) fn advance(&mut self) -> Result<Verdict, Halt> {
         while let Some(claim) = self.job.claims.get(self.job.at).cloned() {
             let verdict = self.claim(&claim)?;
@@ -69,7 +69,7 @@ impl Judge<'_> {
         let reply = Arc::clone(&self.job.reply);
         let set = &reply.sets[at];
         let owner = reply.owner(set);
-        // An alias in place of DS records stands where they would: not below the cut.
+        // An alias instead of DS records belongs to the same zone as they would: the one above the cut.
         let is_ds = self.job.qtype == rtype::DS && set.rtype == rtype::CNAME;
         let target = zone_name(owner, if is_ds { rtype::DS } else { set.rtype });
         let (zone, next) = match self.locate(target)? {
@@ -86,7 +86,7 @@ impl Judge<'_> {
             Checked::Bad(why) => return Ok(Verdict::Bogus(why)),
         };
         if labels < name::signed_labels(owner) {
-            // It is of a wildcard, which is right if there is nothing closer (RFC 4035 section 5.3.4).
+            // It was made from a wildcard. That is right if no closer name exists (RFC 4035 section 5.3.4).
             let mut evidence = self.evidence((0, &reply), &zone)?;
             match evidence.denies_closer(owner, labels, &mut self.job.meter)? {
                 Proof::Fails => {
@@ -130,7 +130,7 @@ impl Judge<'_> {
         Ok(Verdict::Bogus(evidence.why.unwrap_or(missing)))
     }
 
-    /// Checks what stands beside the claims, as far as no more zones are needed.
+    /// Checks the sets beside the claims, as long as no more zones are needed.
     fn beside(&mut self) -> Result<(), Halt> {
         let reply = Arc::clone(&self.job.reply);
         let zones = self.job.zones.clone();

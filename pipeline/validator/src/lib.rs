@@ -1,8 +1,8 @@
 //! DNSSEC validation (RFC 4033 to 4035, 5155, 6840) of a reply as a resolver passes it on.
 //!
-//! Pure: no I/O, no threads, and time is an argument. A [`Job`] is one reply under validation. [`Validator::step`]
-//! does a bounded piece of work; it says [`Progress::Fetch`] if it needs DS or DNSKEY records, which the caller asks
-//! upstream (DO=1, CD=1) and hands over with [`Validator::fetched`].
+//! Pure: no I/O, no threads, and time is an argument. A [`Job`] is one reply under validation. [`Validator::step`] does
+//! a bounded piece of work. It returns [`Progress::Fetch`] if it needs DS or DNSKEY records. The caller asks the
+//! upstreams for them (DO=1, CD=1), and hands them over with [`Validator::fetched`].
 //!
 //! ```text
 //! start ─► Job ─► step ─► Working ─► step …
@@ -12,9 +12,18 @@
 //! ```
 //!
 //! The caller decides what runs next, so jobs can be interleaved step by step. All jobs of a validator share a bounded
-//! cache of what is known about zones. A step that asks for what another job has fetched meanwhile finds it there.
+//! cache of zone data. A job finds records there that another job has fetched.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss,
+        reason = "numbers of tests are small"
+    )
+)]
 
 mod budgets;
 mod crypto;
@@ -49,10 +58,10 @@ use judge::Judge;
 use limits::Halt;
 use table::Table;
 
-/// Steps of one job, at most: a net below the budgets, which end every job that makes sense long before.
+/// The most steps of one job. It is a second guard: the budgets end every sensible job long before.
 const MAX_STEPS: u32 = 4096;
 
-/// Validates replies: what is trusted, and what is known about zones.
+/// Validates replies. It holds the trust anchors, and the cache of zones.
 #[derive(Debug)]
 pub struct Validator {
     trust: Trust,
@@ -67,7 +76,7 @@ impl Validator {
         Self::trusting(Trust::new(anchors, negative), limits)
     }
 
-    /// The same, of what is trusted already.
+    /// The same, for trust anchors that are already parsed.
     #[must_use]
     pub fn trusting(trust: Trust, limits: Limits) -> Self {
         Self { trust, table: Table::new(limits), limits }
@@ -94,7 +103,7 @@ impl Validator {
         job
     }
 
-    /// Goes on with a job: a bounded piece of work, which is the signatures of one set, and the proofs that follow from them.
+    /// Continues a job with a bounded piece of work: the signatures of one set, and the proofs that follow from them.
     pub fn step(&mut self, job: &mut Job, now: u64) -> Progress {
         if let Some(judgement) = &job.judgement {
             return Progress::Done(judgement.clone());
@@ -116,7 +125,7 @@ impl Validator {
         job.judgement.clone().map_or(Progress::Working, Progress::Done)
     }
 
-    /// Hands over the reply to what a job asked for; `None`: there is none. What it did not ask for is ignored.
+    /// Hands over the reply that a job asked for; `None`: there is none. A reply that it did not ask for is ignored.
     pub fn fetched(&mut self, job: &mut Job, name: &[u8], qtype: u16, reply: Option<&[u8]>) {
         job.fetched(name, qtype, reply);
     }

@@ -3,7 +3,7 @@
 /// Bounds of one validator. The defaults are what pmdns runs with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Records of one reply. The cache takes no more either.
+    /// Records of one reply. The cache has the same limit.
     pub records: usize,
     /// Signature checks for one set of records (CVE-2023-50387).
     pub checks_per_set: u32,
@@ -11,7 +11,7 @@ pub struct Limits {
     pub checks: u32,
     /// Signature checks for one question that fail; one with a costly key counts as two.
     pub failed_checks: u32,
-    /// Microseconds that the signature checks of one question take, reckoned by algorithm.
+    /// Microseconds of the signature checks for one question, computed from the algorithms.
     pub check_us: u32,
     /// Blocks that SHA-1 takes in for the NSEC3 hashes of one question (CVE-2023-50868).
     pub hash_blocks: u32,
@@ -21,13 +21,13 @@ pub struct Limits {
     pub fetches: u32,
     /// Aliases from the name in question on.
     pub aliases: usize,
-    /// Zones and names that are remembered.
+    /// Zones and names that are cached.
     pub zones: usize,
-    /// Bytes they take.
+    /// Bytes of these.
     pub zone_bytes: usize,
-    /// The longest that one is remembered, in seconds.
+    /// The longest time that one is cached, in seconds.
     pub zone_seconds: u32,
-    /// The same for what could not be found out (RFC 9520 section 3.2).
+    /// The same for failures (RFC 9520 section 3.2).
     pub failure_seconds: u32,
 }
 
@@ -35,8 +35,8 @@ pub struct Limits {
 const COSTLY_US: u32 = 500;
 
 impl Limits {
-    /// The limits for questions of a zone that has used up its budget. They suffice for usually signed zones, also
-    /// with Ed448. What one question learns about zones above stays known, so the next one gets further.
+    /// The limits for questions of a zone that has used up its budget. They suffice for zones with usual signatures,
+    /// even with Ed448. Zones above that one question has learnt stay cached, so the next question gets further.
     #[must_use]
     pub fn frugal(self) -> Self {
         Self { checks: 16, failed_checks: 1, check_us: 8000, hash_blocks: 1024, ..self }
@@ -70,7 +70,7 @@ pub struct Cost {
     pub records: u32,
     /// Signatures checked.
     pub checks: u32,
-    /// Those of them that were wrong; one with a costly key counts as two.
+    /// Checks that failed; one with a costly key counts as two.
     pub failed_checks: u32,
     /// Microseconds that the checks take, reckoned by algorithm.
     pub check_us: u32,
@@ -81,7 +81,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// The sum of it, in microseconds of a thread. It is reckoned, not measured: the same reply always costs the same.
+    /// The total, in microseconds of a thread. It is computed, not measured, so the same reply always costs the same.
     #[must_use]
     pub fn work_us(&self) -> u32 {
         const RECORD: u32 = 1;
@@ -92,10 +92,10 @@ impl Cost {
     }
 }
 
-/// Why a piece of work ends before its time.
+/// Why a piece of work ends early.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Halt {
-    /// Others first.
+    /// Other jobs should run first.
     Pause,
     /// A budget is used up.
     Over,
@@ -117,7 +117,7 @@ impl Meter {
         Self { limits, cost: Cost::default(), is_spent: false }
     }
 
-    /// Before a signature is checked, which takes so many microseconds.
+    /// Before a signature check of `check_us` microseconds.
     pub(crate) fn check(&mut self, check_us: u32) -> Result<(), Halt> {
         let sum = self.cost.check_us + check_us;
         let is_over = self.cost.checks >= self.limits.checks
@@ -146,7 +146,7 @@ impl Meter {
         Ok(())
     }
 
-    /// Before somebody is asked.
+    /// Before an upstream is asked.
     pub(crate) fn fetch(&mut self) -> Result<(), Halt> {
         if self.cost.fetches >= self.limits.fetches {
             return Err(Halt::Over);

@@ -23,7 +23,7 @@ pub(crate) const CLASS_IN: u16 = 1;
 pub(crate) const NOERROR: u8 = 0;
 pub(crate) const NXDOMAIN: u8 = 3;
 
-/// Where a record stands.
+/// The section of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Section {
     Answer,
@@ -41,7 +41,7 @@ pub(crate) struct Record {
     pub(crate) ttl: u32,
     /// In canonical form, names not compressed.
     pub(crate) data: Box<[u8]>,
-    /// Whether the data are what the type says; nothing is proved by others.
+    /// Whether the data fit the type. Records whose data do not fit prove nothing.
     pub(crate) is_sound: bool,
 }
 
@@ -62,7 +62,7 @@ pub(crate) enum Unread {
 }
 
 impl Message {
-    /// Reads a reply of at most `max_records` records. Beyond them nothing is read.
+    /// Reads a reply of at most `max_records` records. Further records are not read.
     pub(crate) fn read(bytes: &[u8], max_records: usize) -> Result<Self, Unread> {
         let count = |at| Some(usize::from(be16(bytes, at)?));
         let counts = || Some((count(4)?, [count(6)?, count(8)?, count(10)?]));
@@ -124,8 +124,8 @@ enum Part {
     Rest,
 }
 
-/// What the data of a type consist of. Types that are not listed here have no name to expand or to lower
-/// (RFC 3597 section 4, RFC 4034 section 6.2, RFC 6840 section 5.1).
+/// The parts of a type's data. Types that are not listed here have no name to expand or to convert to lower case (RFC
+/// 3597 section 4, RFC 4034 section 6.2, RFC 6840 section 5.1).
 fn parts(rtype: u16) -> &'static [Part] {
     use Part::{Bytes, Rest, Text};
     const NAME: Part = Part::Name(Form::Compressed);
@@ -152,7 +152,7 @@ fn parts(rtype: u16) -> &'static [Part] {
     }
 }
 
-/// The data from `start` to the end in canonical form; `None`: they are not what the type says.
+/// The data from `start` to the end in canonical form; `None`: they do not fit the type.
 fn canonical(bytes: &[u8], start: usize, rtype: u16) -> Option<Vec<u8>> {
     let mut target = Vec::with_capacity(bytes.len() - start);
     write_data(bytes, start, rtype, |form| form, &mut target)?;
@@ -160,7 +160,7 @@ fn canonical(bytes: &[u8], start: usize, rtype: u16) -> Option<Vec<u8>> {
     (target.len() <= usize::from(u16::MAX)).then_some(target)
 }
 
-/// Appends the same, but for names, which are not compressed, with their letters as they are.
+/// Appends the data with uncompressed names, whose letter case is kept.
 pub(crate) fn copy_data(
     bytes: &[u8],
     start: usize,

@@ -13,19 +13,19 @@ const MAX_POINTERS: usize = 127;
 /// The root.
 pub(crate) const ROOT: &[u8] = &[0];
 
-/// A name that is kept.
+/// An owned name.
 pub(crate) type Name = Box<[u8]>;
 
 /// How a name may stand in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// With pointers to what stands before it; its letters become small ones.
+    /// With compression pointers; converted to lower case.
     Compressed,
-    /// As that, but its letters stay as they are.
+    /// With compression pointers; the letter case is kept.
     Kept,
-    /// Without pointers; its letters become small ones.
+    /// Without pointers; converted to lower case.
     Plain,
-    /// Without pointers, and its letters stay as they are.
+    /// Without pointers; the letter case is kept.
     Verbatim,
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn read(
     }
 }
 
-/// A name of outside, in small letters; `None`: it is malformed.
+/// A name from outside, in lower case; `None`: it is malformed.
 pub(crate) fn checked(name: &[u8]) -> Option<Name> {
     let mut target = Vec::with_capacity(name.len());
     let end = read(name, 0, Form::Plain, &mut target)?;
@@ -169,12 +169,12 @@ pub(crate) fn compare(left: &[u8], right: &[u8]) -> Ordering {
 
 /// Writes down where each label begins; returns how many there are.
 fn starts(name: &[u8], starts: &mut [u8; MAX_LABELS + 1]) -> usize {
-    let (mut at, mut count) = (0, 0);
-    while name[at] != 0 {
-        // A name has 255 octets and 127 labels at most.
-        starts[count] = at as u8;
+    // A name has 255 octets and 127 labels at most.
+    let (mut at, mut count) = (0u8, 0);
+    while name[usize::from(at)] != 0 {
+        starts[count] = at;
         count += 1;
-        at += 1 + usize::from(name[at]);
+        at += 1 + name[usize::from(at)];
     }
     count
 }

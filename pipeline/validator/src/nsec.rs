@@ -21,9 +21,9 @@ pub(crate) struct Nsec<'m> {
 pub(crate) enum Cut {
     /// A delegation that is not signed.
     Unsigned,
-    /// A name of the zone itself. Names between it and the one that is given are as well.
+    /// A name of the zone itself. If a name below it is given, the names between both are of the zone, too.
     Inside(Option<Name>),
-    /// No such name.
+    /// There is no such name.
     NoName,
 }
 
@@ -42,7 +42,7 @@ impl<'m> Nsec<'m> {
         is_inside.then_some(Self { owner: &record.owner, next, types: Types::read(types)? })
     }
 
-    /// Whether `name` stands between its owner and the next name, where it may speak of it.
+    /// Whether `name` lies between its owner and the next name, and belongs to this zone.
     fn covers(&self, name: &[u8]) -> bool {
         let is_after = name::compare(self.owner, name) == Ordering::Less;
         let is_last = name::compare(self.owner, &self.next) != Ordering::Less;
@@ -76,7 +76,7 @@ pub(crate) fn lacks(types: Types<'_>, name: &[u8], qtype: u16) -> bool {
         rtype::DS => types.has(rtype::SOA) && name != name::ROOT,
         _ => types.is_delegation(),
     };
-    // A name with any record has not none at all.
+    // A name with any record cannot lack all types.
     qtype != rtype::ANY && !is_wrong_side && !types.has(qtype) && !types.has(rtype::CNAME)
 }
 

@@ -33,11 +33,12 @@ struct One<'m> {
 /// A proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Proof {
-    /// The claim.
+    /// The claim is proved.
     Holds,
-    /// It would be, but for delegations that are not signed (opt-out) or too many iterations.
+    /// The claim cannot be proved because of unsigned delegations (opt-out) or too many iterations, so the name counts
+    /// as insecure.
     Insecure,
-    /// Nothing.
+    /// Nothing is proved.
     Fails,
 }
 
@@ -191,7 +192,7 @@ impl<'m> Nsec3<'m> {
     }
 }
 
-/// Of a name without any type nothing is known but that it is there.
+/// Whether a name lacks a type. About a name without any type the record says only that it exists.
 fn is_lacking(types: Types<'_>, name: &[u8], qtype: u16) -> bool {
     if qtype == rtype::ANY { types == Types::default() } else { lacks(types, name, qtype) }
 }

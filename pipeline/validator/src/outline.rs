@@ -13,9 +13,9 @@ pub(crate) enum Claim {
     Follows(usize),
     /// That a name has no records of this type, does not exist, or cannot be resolved.
     Denial(Name, u16, Denial),
-    /// Signatures as such: nobody signs them.
+    /// Signatures as an answer, which are not signed themselves.
     Signatures,
-    /// What no zone would say.
+    /// Something that no zone would answer.
     Nonsense,
 }
 
@@ -67,7 +67,7 @@ enum Next {
     Name(Name),
     /// There is none.
     End,
-    /// To nothing that is claimed.
+    /// To a name without a claim.
     Nowhere,
 }
 
@@ -108,7 +108,7 @@ fn answer(reply: &Reply, name: &[u8], qtype: u16, claims: &mut Vec<Claim>) -> bo
     claims.len() > before
 }
 
-/// Claims the alias at a name, and says where it leads.
+/// Claims the alias at a name, and returns its target.
 fn follow(reply: &Reply, name: &[u8], qtype: u16, claims: &mut Vec<Claim>) -> Next {
     let alias = find(reply, name, rtype::CNAME);
     let above = dname_above(reply, name);
@@ -152,7 +152,7 @@ fn dname_above(reply: &Reply, name: &[u8]) -> Option<usize> {
     name::upwards(name).skip(1).find_map(|owner| find(reply, owner, rtype::DNAME))
 }
 
-/// Whether a set is an alias that a server made of a DNAME above: it has no signature of its own.
+/// Whether a set is an alias that a server made from a DNAME above. It has no signature of its own.
 fn is_made(reply: &Reply, name: &[u8], at: usize) -> bool {
     let set = &reply.sets[at];
     set.rtype == rtype::CNAME && set.signatures.is_empty() && dname_above(reply, name).is_some()
@@ -165,7 +165,7 @@ fn target(reply: &Reply, set: usize) -> Option<Name> {
     records.next().is_none().then(|| only.data.clone())
 }
 
-/// The name that a DNAME makes of a name below it (RFC 6672 section 2.2).
+/// The name that a DNAME makes from a name below it (RFC 6672 section 2.2).
 fn substitute(reply: &Reply, name: &[u8], set: usize) -> Option<Name> {
     let target = target(reply, set)?;
     let above = reply.owner(&reply.sets[set]);

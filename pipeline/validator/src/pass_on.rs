@@ -8,7 +8,7 @@ const AD: u8 = 0x20;
 /// The longest message.
 const MAX_MESSAGE: usize = 65_535;
 /// Offsets that a pointer reaches.
-const MAX_OFFSET: usize = 0x3fff;
+const MAX_OFFSET: u16 = 0x3fff;
 
 /// Whether answer or authority have a signature within the first `limit` records. Names are skipped, not read.
 #[must_use]
@@ -107,8 +107,10 @@ fn copy(
 ) -> Option<()> {
     let mut owner = Vec::new();
     let fixed = name::read(reply, at, Form::Kept, &mut owner)?;
-    if before.0 == owner && before.1 <= MAX_OFFSET {
-        target.extend((0xc000 | before.1 as u16).to_be_bytes());
+    if before.0 == owner
+        && let Ok(offset @ ..=MAX_OFFSET) = u16::try_from(before.1)
+    {
+        target.extend((0xc000 | offset).to_be_bytes());
     } else {
         *before = (owner, target.len());
         target.extend_from_slice(&before.0);

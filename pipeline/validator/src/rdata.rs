@@ -45,8 +45,8 @@ impl<'r> Signature<'r> {
     /// What is wrong with its time, as an extended error, or how many seconds it is good for (RFC 4034 section
     /// 3.1.5: serial number arithmetic).
     pub(crate) fn seconds_left(&self, now: u64) -> Result<u32, u16> {
-        let now = now as u32;
-        let is_before = |one: u32, other: u32| (one.wrapping_sub(other) as i32) < 0;
+        let now = (now & 0xffff_ffff) as u32;
+        let is_before = |one: u32, other: u32| one.wrapping_sub(other).cast_signed() < 0;
         if is_before(self.expiration, self.inception) || is_before(self.expiration, now) {
             return Err(crate::ede::EXPIRED);
         }
@@ -91,7 +91,7 @@ fn tag(data: &[u8]) -> u16 {
         // 64 KiB of data at most: 2^15 times 2^16.
         sum += u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |low| u32::from(*low));
     }
-    (sum + (sum >> 16)) as u16
+    ((sum + (sum >> 16)) & 0xffff) as u16
 }
 
 /// The digest of a key (RFC 4034 section 5).

@@ -63,7 +63,7 @@ impl Reply {
     /// Reads a message.
     pub(crate) fn read(bytes: &[u8], meter: &mut Meter) -> Result<Self, Unread> {
         let message = Message::read(bytes, meter.limits.records)?;
-        meter.cost.records += message.records.len() as u32;
+        meter.cost.records += u32::try_from(message.records.len()).unwrap_or(u32::MAX);
         let sets = group(&message.records);
         Ok(Self { message, sets })
     }
@@ -189,7 +189,8 @@ impl Reply {
             signed.extend(CLASS_IN.to_be_bytes());
             signed.extend(signature.original_ttl.to_be_bytes());
             // Canonical data are no longer than 65535 octets.
-            signed.extend((data.len() as u16).to_be_bytes());
+            let length = u16::try_from(data.len()).unwrap_or(u16::MAX);
+            signed.extend(length.to_be_bytes());
             signed.extend_from_slice(data);
         }
         signed

@@ -16,7 +16,7 @@ pub struct Question<'q> {
 pub enum Verdict {
     /// Signed, all the way from a trust anchor.
     Secure,
-    /// Provably not signed, or spared by a negative trust anchor.
+    /// Provably not signed, or excluded by a negative trust anchor.
     Insecure,
     /// No trust anchor is above it.
     Indeterminate,

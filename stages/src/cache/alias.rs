@@ -3,12 +3,14 @@
 //! The target's answer has names that point to its own question, so all names are written out before they stand
 //! behind another one.
 
+use pmdns_config::narrow::to_u16;
+
 use super::entry::{Entry, Head};
 use super::key::Key;
 use super::reply::{Lifetimes, names_of};
 use crate::wire::dns::{HEADER_LEN, Rcode, flag, header, rtype};
 use crate::wire::name::MAX_NAME;
-use crate::wire::record::{Record, Records, Section, follow_name};
+use crate::wire::record::{Record, Records, Section, take_labels};
 use crate::wire::{put16, put32};
 
 /// The label of a wildcard (RFC 4592 section 2.1.1).
@@ -52,7 +54,7 @@ impl Alias {
                 target = filled_in(&target, qname)?;
             }
             alias.records.extend_from_slice(&message[record.start..record.data_at - 2]);
-            alias.records.extend((target.len() as u16).to_be_bytes());
+            alias.records.extend(to_u16(target.len()).to_be_bytes());
             alias.records.extend_from_slice(&target);
             alias.count += 1;
             target.make_ascii_lowercase();
@@ -71,8 +73,8 @@ impl Alias {
         matches!(qtype, rtype::CNAME | rtype::ANY)
     }
 
-    /// The answer to `key` at second `now`: the alias, and behind it what was found for its target, aged by the time that
-    /// has passed since; `None` without anything found: the alias alone. Nobody signed it, so it is not authentic.
+    /// The answer to `key` at second `now`: the alias, and behind it the answer `found` for its target, aged since
+    /// it was learnt. Without one it is the alias alone. Nobody signed it, so it is not authentic.
     pub fn answer(
         &self,
         key: Key<'_>,
@@ -143,15 +145,9 @@ fn write_out(source: &[u8], record: &Record, age: u32, to: &mut Vec<u8>) -> Opti
 
 /// Writes the name at `at` of a message without pointers, and says where it ends there.
 fn expand(message: &[u8], at: usize, to: &mut Vec<u8>) -> Option<usize> {
-    let parts = std::cell::RefCell::new(to);
-    follow_name(message, at, |part| match message.get(part) {
-        // A pointer.
-        Some([0xc0..=0xff, ..]) => true,
-        Some(label) => {
-            parts.borrow_mut().extend_from_slice(label);
-            true
-        }
-        None => false,
+    take_labels(message, at, |label| {
+        to.extend_from_slice(label);
+        true
     })
 }
 

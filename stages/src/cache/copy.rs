@@ -25,9 +25,9 @@ impl Entry {
         self
     }
 
-    /// An entry of words that were written to a file, by a process that hashed otherwise and counted its seconds from
-    /// another start: it was learnt `age` seconds before `now`. One that has expired is as if learnt when it did; its TTLs do not
-    /// matter, for clients get others. `None` if it expired before second 0, or is no entry.
+    /// An entry of words that another process wrote to a file. That process hashed otherwise, and counted its seconds
+    /// from another start: the entry was learnt `age` seconds before `now`. One that has expired is as if learnt when
+    /// it did; its TTLs do not matter, for clients get others. `None` if it expired before second 0, or is no entry.
     pub fn restored(words: &[u64], seed: Seed, age: u32, now: u32) -> Option<Self> {
         let mut entry = Self { words: words.into() };
         if !entry.is_sound() {

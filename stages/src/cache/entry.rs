@@ -15,6 +15,8 @@
 //! Names in the body may point into header and question, which every client's answer has at the same
 //! place. The same words serve cached, local and fresh answers, so that encode reads one format.
 
+use pmdns_config::narrow::{low_u8, low_u16, low_u32, to_u16};
+
 use super::key::{Key, NameBuffer};
 use crate::wire::dns::Rcode;
 use crate::wire::name::{MAX_NAME, lower, word};
@@ -47,7 +49,7 @@ pub(super) fn with_passed(word: u64, passed: u16) -> u64 {
 pub trait Words {
     /// The words from `at` on, `count` of them or as many as there are. Any range may be asked for; beyond
     /// the entry words mean nothing.
-    fn words(&self, at: usize, count: usize) -> impl Iterator<Item = u64>;
+    fn words(&self, at: usize, count: usize) -> impl ExactSizeIterator<Item = u64>;
 
     /// The first words.
     fn head(&self) -> [u64; HEAD_WORDS];
@@ -64,7 +66,7 @@ pub trait Words {
 
 impl Words for &[u64] {
     #[inline(always)]
-    fn words(&self, at: usize, count: usize) -> impl Iterator<Item = u64> {
+    fn words(&self, at: usize, count: usize) -> impl ExactSizeIterator<Item = u64> {
         part(self, at, count).iter().copied()
     }
 
@@ -79,11 +81,24 @@ impl Words for &[u64] {
     }
 }
 
+/// Words that so many bytes of an entry take. They are counted in 16 bits, so nothing overflows; `div_ceil` would check that.
+#[inline(always)]
+fn words_of(bytes: usize) -> usize {
+    (bytes + 7) >> 3
+}
+
 /// What there is of a range.
 #[inline(always)]
 pub(super) fn part<T>(words: &[T], at: usize, count: usize) -> &[T] {
-    let rest = words.get(at..).unwrap_or_default();
+    let Some(rest) = words.get(at..) else { return nothing() };
     rest.get(..count).unwrap_or(rest)
+}
+
+/// No words. It is a call, so that a branch leads here and nothing is selected.
+#[cold]
+#[inline(never)]
+pub(super) fn nothing<'n, T>() -> &'n [T] {
+    &[]
 }
 
 /// The first words of an entry, taken apart. Read from shared memory they may be torn: nothing in them
@@ -102,8 +117,8 @@ pub struct Head {
     pub flags: u8,
     /// Length of the body in bytes.
     pub body_len: u16,
-    /// Where the records start in the body that may be left out: those of the additional section, and those of the
-    /// authority section if the answer does not need them.
+    /// Where in the body the records start that may be left out. These are the additional section, and the
+    /// authority section if the answer does not need it.
     pub optional_at: u16,
     /// How many TTL fields the body has.
     pub ttl_count: u16,
@@ -143,21 +158,27 @@ impl Head {
     /// Reads the head of an entry.
     #[inline(always)]
     pub fn read(entry: &impl Words) -> Self {
-        let [hash, times, what, sizes, last] = entry.head();
-        let name_len = (what >> 32) as u8;
+        Self::of(&entry.head())
+    }
+
+    /// Takes the first words of an entry apart.
+    #[inline(always)]
+    pub(super) fn of(words: &[u64; HEAD_WORDS]) -> Self {
+        let [hash, times, what, sizes, last] = *words;
+        let name_len = low_u8(what >> 32);
         Self {
             hash,
-            learnt: times as u32,
+            learnt: low_u32(times),
             expires: (times >> 32) as u32,
-            rcode: Rcode((what >> 48) as u8),
+            rcode: Rcode(low_u8(what >> 48)),
             flags: (what >> 56) as u8,
-            body_len: sizes as u16,
-            optional_at: (sizes >> 16) as u16,
-            ttl_count: (sizes >> 32) as u16,
+            body_len: low_u16(sizes),
+            optional_at: low_u16(sizes >> 16),
+            ttl_count: low_u16(sizes >> 32),
             size: (sizes >> 48) as u16,
             counts: last & COUNTS,
             passed: (last >> PASSED) as u16,
-            body_at: HEAD_WORDS + usize::from(name_len).div_ceil(8),
+            body_at: HEAD_WORDS + words_of(name_len.into()),
         }
     }
 
@@ -173,7 +194,7 @@ impl Head {
 
     /// ANCOUNT, NSCOUNT and ARCOUNT.
     pub fn counts(&self) -> [u16; 3] {
-        [32, 16, 0].map(|shift| (self.counts >> shift) as u16)
+        [32, 16, 0].map(|shift| low_u16(self.counts >> shift))
     }
 
     /// Which of the [`Head::counts`] are of records from `optional_at` on; `dnssec_ok` is part of the key.
@@ -186,7 +207,7 @@ impl Head {
     /// Word of the entry where the TTL offsets start.
     #[inline]
     pub fn ttls_at(&self) -> usize {
-        self.body_at + usize::from(self.body_len).div_ceil(8)
+        self.body_at + words_of(self.body_len.into())
     }
 }
 
@@ -194,7 +215,7 @@ impl Head {
 #[inline]
 pub fn ttl_offset(entry: &impl Words, head: &Head, index: usize) -> usize {
     let word = entry.word(head.ttls_at() + index / 4);
-    usize::from((word >> (16 * (index % 4))) as u16)
+    usize::from(low_u16(word >> (16 * (index % 4))))
 }
 
 /// An answer in words of our own: what is inserted into the cache, and what local data consists of.
@@ -289,7 +310,7 @@ impl Entry {
         body: &[u8],
     ) -> Self {
         let Head { hash, learnt, expires, .. } = self.head();
-        let optional_at = body.len() as u16;
+        let optional_at = to_u16(body.len());
         Self::new(&Parts {
             key,
             hash,

@@ -1,5 +1,6 @@
 //! Making room: what is oldest is lost, or appended again if it is worth keeping.
 
+use pmdns_config::narrow::to_u32;
 use pmdns_nics::sync::{Ordering, fence};
 
 use super::entry::Head;
@@ -100,14 +101,14 @@ impl Writer {
             self.published = self.span.tail();
             let tail = self.cache.tail(self.shard);
             tail.store(u64::from(self.published), Ordering::Relaxed);
-            // Whoever sees a word that is stored from here on also sees the new tail.
+            // A reader that sees a word stored from here on also sees the new tail.
             fence(Ordering::Release);
         }
     }
 
     /// Lines by which the tail moves further than needed.
     fn step_lines(&self) -> u32 {
-        STEP_LINES.min(self.cache.geometry.laps.lines() as u32 / 8)
+        STEP_LINES.min(to_u32(self.cache.geometry.laps.lines()) / 8)
     }
 
     /// Whether so many lines are free, and some to spare where entries are kept, so that these can be appended before

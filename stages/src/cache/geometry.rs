@@ -7,9 +7,11 @@
 //!
 //! The index takes an eighth. A typical answer, one or two A records under a name of twenty letters, is
 //! 11 to 13 words: two lines of log, 128 bytes. To that belong 128 / 7 = 18 bytes of index, 2.3 slots, so
-//! buckets are less than half full and one in a thousand spills. Were every entry as small as can be, one
-//! line, buckets would be 7/8 full on average, and the index would still hold nearly all of them.
-//! A million typical answers take 146 MB.
+//! buckets are less than half full and one in a thousand spills. If every entry took one line, the least
+//! it can, buckets would be 7/8 full on average. The index would still hold nearly all of them. A million
+//! typical answers take 146 MB.
+
+use pmdns_config::narrow::{low_u32, to_u32};
 
 use super::index::BUCKET_SLOTS;
 use super::log::Laps;
@@ -117,15 +119,15 @@ impl Geometry {
         }
         let index_lines = (shard_lines / INDEX_PART / PAIR * PAIR).max(PAIR);
         let log_lines = shard_lines - PAIR - index_lines;
-        Ok(Self { shards, shard_lines, index_lines, laps: Laps::of(log_lines as u32) })
+        Ok(Self { shards, shard_lines, index_lines, laps: Laps::of(to_u32(log_lines)) })
     }
 
-    /// Where a hash belongs. Its low half, taken as a fraction of one, chooses the shard, and what is
-    /// left of the fraction the bucket; the tag is in its high half.
+    /// Where a hash belongs. Its low half, taken as a fraction of one, chooses the shard, and the
+    /// rest of the fraction chooses the bucket. The tag is in its high half.
     #[inline]
     pub(super) fn place(&self, hash: u64) -> HomeBucket {
-        let of_shards = u64::from(hash as u32) * self.shards as u64;
-        let of_buckets = u64::from(of_shards as u32) * self.index_lines as u64;
+        let of_shards = u64::from(low_u32(hash)) * self.shards as u64;
+        let of_buckets = u64::from(low_u32(of_shards)) * self.index_lines as u64;
         let shard = (of_shards >> 32) as usize;
         HomeBucket { shard, bucket: self.index_start(shard) + (of_buckets >> 32) as usize }
     }

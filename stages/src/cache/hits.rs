@@ -2,9 +2,9 @@
 //!
 //! A hit writes nothing that another core reads or writes. What prefetch and eviction need to know of hits, a
 //! core therefore notes for itself and hands over now and then. It has room for so many notes between two
-//! such times. While that is enough every hit is noted; beyond it one in two, in four, and so on, and a
-//! note then stands for as many hits. The gaps are random, so that traffic with a rhythm of its own is
-//! sampled as fairly as any.
+//! such times. While that is enough every hit is noted. Beyond it one in two is noted, or one in four, and so
+//! on. A note then stands for two hits, or four. The gaps are random, so that traffic with a rhythm of its
+//! own is sampled as fairly as any.
 
 use arrayvec::ArrayVec;
 

@@ -1,5 +1,7 @@
 //! The records of an answer as they are sent, and when they expire.
 
+use pmdns_config::narrow::to_u16;
+
 use super::entry::MAX_RECORDS;
 use super::reply::Lifetimes;
 use super::scrub::{Kept, Scrubbed, Synthesis};
@@ -19,9 +21,9 @@ const MAX_RECORD_HEAD: usize = MAX_NAME + RECORD_FIXED_LEN;
 
 /// Records in wire format.
 ///
-/// Names are written anew: whatever stood where they pointed need not be there any more. A pointer in the upstream's
-/// message leads to a label, and if that label has been written, a pointer to it is all that is needed. So each label is
-/// written once, names are found without a search, and the image is compressed as well as the message was.
+/// Names are written anew: the bytes that they pointed to need not be there any more. A pointer in the upstream's
+/// message leads to a label. If that label has been written, a pointer to it is enough. So each label is written once,
+/// names are found without a search, and the image is compressed as well as the message was.
 pub(super) struct Image {
     pub(super) body: Vec<u8>,
     pub(super) ttls: Vec<u16>,
@@ -76,7 +78,7 @@ impl Image {
             if label.len() == 1 {
                 return Some(());
             }
-            *self.moved.get_mut(label.start)? = label.start as u16;
+            *self.moved.get_mut(label.start)? = to_u16(label.start);
         }
     }
 
@@ -126,7 +128,7 @@ impl Image {
     fn add_fixed(&mut self, rtype: u16, class: u16, ttl: u32) -> usize {
         self.body.extend_from_slice(&rtype.to_be_bytes());
         self.body.extend_from_slice(&class.to_be_bytes());
-        self.ttls.push(self.body.len() as u16);
+        self.ttls.push(to_u16(self.body.len()));
         self.body.extend_from_slice(&ttl.to_be_bytes());
         self.body.extend_from_slice(&[0; 2]);
         self.body.len()
@@ -154,7 +156,7 @@ impl Image {
                     self.body.extend_from_slice(&(POINTER | *moved).to_be_bytes());
                     return Some(());
                 }
-                *moved = if here < POINTED { here as u16 } else { 0 };
+                *moved = if here < POINTED { to_u16(here) } else { 0 };
             }
             self.body.extend_from_slice(&message[label.clone()]);
             if label.len() == 1 {

@@ -8,6 +8,7 @@
 //! Of entries with the same home and the same tag only the last is found. That is the same key again, or
 //! once in 2^31 another one, which then takes turns with the first in not being cached.
 
+use pmdns_config::narrow::low_u32;
 use pmdns_nics::sync::{AtomicU64, Ordering};
 
 /// Slots in a bucket.
@@ -64,7 +65,7 @@ impl<'c> Index<'c> {
         if found == 0 && is_full(bucket) {
             found = scan(self.bucket(home ^ 1), wanted | AWAY >> 32);
         }
-        (found != 0).then_some(found as u32)
+        (found != 0).then_some(low_u32(found))
     }
 
     /// Makes an entry findable. Only the shard's writer does, after it has written the entry.
@@ -72,7 +73,7 @@ impl<'c> Index<'c> {
         let slot = u64::from(tag) << 32 | u64::from(position);
         let (bucket, buddy) = (self.bucket(home), self.bucket(home ^ 1));
         let put = |bucket: &Bucket, at: usize, slot| {
-            let before = bucket[at].load(Ordering::Relaxed) as u32;
+            let before = low_u32(bucket[at].load(Ordering::Relaxed));
             bucket[at].store(slot, Ordering::Release);
             before
         };
@@ -137,7 +138,7 @@ fn slot_where(bucket: &Bucket, is_it: impl Fn(u64) -> bool) -> Option<usize> {
 
 /// The slot of the entry that is next to the tail.
 fn oldest(bucket: &Bucket, tail: u32) -> usize {
-    let age = |at: &usize| (bucket[*at].load(Ordering::Relaxed) as u32).wrapping_sub(tail);
+    let age = |at: &usize| low_u32(bucket[*at].load(Ordering::Relaxed)).wrapping_sub(tail);
     (0..BUCKET_SLOTS).min_by_key(age).unwrap_or(0)
 }
 
@@ -147,8 +148,8 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Every slot with what bucket it stands in and which is its home, after checking that no entry is
-    /// away while there is room at home.
+    /// Every slot with its bucket and its home, after a check that no entry is away while there is
+    /// room at home.
     pub(in crate::cache) fn check(
         index: Index<'_>,
         lines: std::ops::Range<usize>,

@@ -1,5 +1,7 @@
 //! Keys: what an answer is found by, and whether an entry has it.
 
+use pmdns_config::narrow::{low_u8, low_u16};
+
 use super::entry::{HEAD_WORDS, Words};
 use crate::wire::layout::Flags;
 use crate::wire::name::{MAX_NAME, Seed, lower, word};
@@ -26,7 +28,7 @@ impl<'n> Key<'n> {
     pub const DO: u8 = Flags::DO.of_answer();
     /// The client checks signatures itself (RFC 4035 section 3.2.2).
     pub const CD: u8 = Flags::CD.of_answer();
-    /// The client said which network it is in (RFC 7871): answers that are for all networks are kept apart from those to
+    /// The client said which network it is in (RFC 7871). Answers for all networks are kept apart from answers to
     /// clients that did not say.
     pub const SUBNET: u8 = Flags::SUBNET.of_answer();
 
@@ -74,16 +76,16 @@ impl NameBuffer {
     /// What an entry answers.
     pub fn key_of(&mut self, entry: &impl Words) -> Key<'_> {
         let [_, _, what, ..] = entry.head();
-        let len = usize::from((what >> 32) as u8);
+        let len = usize::from(low_u8(what >> 32));
         let (places, _) = self.0.as_chunks_mut::<8>();
         for (place, word) in places.iter_mut().zip(entry.words(HEAD_WORDS, len.div_ceil(8))) {
             *place = word.to_le_bytes();
         }
         Key {
             name: &self.0[..len],
-            qtype: what as u16,
-            qclass: (what >> 16) as u16,
-            flags: (what >> 40) as u8,
+            qtype: low_u16(what),
+            qclass: low_u16(what >> 16),
+            flags: low_u8(what >> 40),
         }
     }
 }
@@ -97,8 +99,13 @@ impl Default for NameBuffer {
 /// Whether the entry answers `key`.
 #[inline]
 pub fn answers(entry: &impl Words, key: &Key<'_>) -> bool {
-    let [_, _, what, ..] = entry.head();
-    what & KEY_TAIL == key.tail()
+    has_key(entry, &entry.head(), key)
+}
+
+/// The same of an entry whose first words have been read.
+#[inline(always)]
+pub(super) fn has_key(entry: &impl Words, head: &[u64; HEAD_WORDS], key: &Key<'_>) -> bool {
+    head[2] & KEY_TAIL == key.tail()
         && (is_name(entry, key.name) || is_name_in_capitals(entry, key.name))
 }
 
@@ -106,15 +113,15 @@ pub fn answers(entry: &impl Words, key: &Key<'_>) -> bool {
 #[inline(always)]
 fn is_name(entry: &impl Words, name: &[u8]) -> bool {
     let (whole, rest) = name.as_chunks::<8>();
-    let mut stored = entry.words(HEAD_WORDS, whole.len() + 1);
-    let mut difference = 0;
-    for asked in whole {
-        difference |= u64::from_le_bytes(*asked) ^ stored.next().unwrap_or(0);
-    }
+    let stored = entry.words(HEAD_WORDS, whole.len());
+    let are_there = stored.len() == whole.len();
+    let pairs = whole.iter().zip(stored);
+    let mut difference =
+        pairs.fold(0, |all, (asked, stored)| all | u64::from_le_bytes(*asked) ^ stored);
     if !rest.is_empty() {
-        difference |= word(name, name.len() - rest.len()) ^ stored.next().unwrap_or(0);
+        difference |= word(name, name.len() - rest.len()) ^ entry.word(HEAD_WORDS + whole.len());
     }
-    difference == 0
+    are_there && difference == 0
 }
 
 /// The same without regard to letter case.

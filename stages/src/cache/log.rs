@@ -1,9 +1,10 @@
 //! Positions in the log: 32-bit line numbers that only grow, and wrap round.
 //!
 //! A log has any number of lines; a lap of positions is that number rounded up to a power of two. A
-//! position is then a lap and a line, and finding the line is one mask. The positions of a lap that have
-//! no line are passed over, as are lines at its end that an entry did not fit in: entries are never
-//! split.
+//! position is then a lap and a line, and finding the line is one mask. Positions of a lap that have no
+//! line are passed over. So are lines at its end that an entry did not fit in: entries are never split.
+
+use pmdns_config::narrow::to_u32;
 
 /// The tail moves this many lines beyond what is needed at once, so that readers' copies of it are seldom
 /// invalidated.
@@ -109,7 +110,7 @@ impl Span {
 
     /// What is left of the head's lap.
     pub(super) fn left_in_lap(&self) -> u32 {
-        self.laps.lines - self.laps.line(self.head) as u32
+        self.laps.lines - to_u32(self.laps.line(self.head))
     }
 
     /// Moves the head to the next lap. What is left of this one must be free.

@@ -1,15 +1,15 @@
 //! The answer cache: written by the slow path, read by every core, and a hit writes nothing.
 //!
 //! It lives in one arena of atomic words and is split into shards, each with one [`Writer`]. A shard is
-//! an index and a log. The index is buckets of one cache line, eight slots each; a slot holds a tag (bits
-//! of the key's hash) and the position in the log where the entry starts. The log is a ring of cache
-//! lines that entries are appended to; what is oldest makes room for what is new.
+//! an index and a log. The index consists of buckets of one cache line, with eight slots each. A slot
+//! holds a tag (bits of the key's hash) and the position in the log where the entry starts. The log is a
+//! ring of cache lines that entries are appended to; what is oldest makes room for what is new.
 //!
 //! # Why a reader sees whole entries or knows better
 //!
 //! Readers take no lock and leave no trace; the writer does not wait for them. One word per shard, the
-//! *tail*, is the oldest position that is still whole, and is to all entries what the sequence number is
-//! to a seqlock. Every word is an atomic, so there are no data races; what remains to be shown is that
+//! *tail*, is the oldest position that is still whole. It is to all entries what the sequence number is
+//! to a seqlock. Every word is an atomic, so there are no data races. It remains to be shown that
 //! [`EntryView::is_valid`] never says yes to words that were not written together.
 //!
 //! 1. The writer stores an entry's words and then its slot, with release. The reader loads the slot with
@@ -17,20 +17,21 @@
 //! 2. Before the writer stores into lines again, it has stored a tail beyond the entry that was there,
 //!    and then executed a release fence. The reader loads words, executes an acquire fence, and then
 //!    loads the tail. If any of the words was of a *later* entry, the fences synchronise through that
-//!    word, and the reader's load of the tail sees that store or a later one: the position is behind
-//!    the tail, and the reader is told so.
+//!    word. The reader's load of the tail then sees that store or a later one. So the position is
+//!    behind the tail, and the reader is told so.
 //!
-//! What was neither from before nor from after is the entry itself, of which one word changes while it stands: the one that
-//! says which ruleset lets its question pass. It is stored as a whole, and either value is true of the entry. Readers
-//! keep the tail's cache line until the tail moves, which it does in steps of many lines.
+//! All other words are of the entry itself. One of them changes while it stands: the word that says which ruleset lets
+//! its question pass. It is stored as a whole, and either value is true of the entry. Readers keep the tail's cache
+//! line until the tail moves, which it does in steps of many lines.
 //!
-//! Positions have 32 bits and wrap round. A reader would be fooled if it slept between its load of the
-//! slot and its check of the tail while 2^32 positions passed: at least 128 GB of entries, and at least
+//! Positions have 32 bits and wrap round. A reader would be fooled if 2^32 positions passed between its
+//! load of the slot and its check of the tail. These are at least 128 GB of entries, and at least
 //! sixteen laps of the log. A reader holds a position while it works on one batch, or while a packet is
 //! on its way to another core: microseconds.
 //!
-//! What is worth keeping when it has become the oldest is appended again, like any other entry: into lines that
-//! readers take for overwritten already, and before its old lines are given up. A reader finds either copy.
+//! An entry that is worth keeping when it has become the oldest is appended again, like any other. It goes into
+//! lines that readers take for overwritten already, and before its old lines are given up. A reader finds
+//! either copy.
 //!
 //! `tests/cache_loom.rs` has loom try to break the argument on a log of four lines.
 
@@ -56,6 +57,7 @@ mod writer;
 
 use std::sync::Arc;
 
+use pmdns_config::narrow::{low_u32, to_u16};
 use pmdns_nics::hugepage::Arena;
 use pmdns_nics::prefetch;
 use pmdns_nics::sync::{AtomicU64, Ordering, fence};
@@ -146,7 +148,7 @@ impl Cache {
     pub fn probe(&self, hash: u64) -> Probe {
         let HomeBucket { shard, bucket } = self.geometry.place(hash);
         prefetch(self.index().bucket(bucket));
-        Probe { bucket, tag: index::tag(hash), shard: shard as u16 }
+        Probe { bucket, tag: index::tag(hash), shard: to_u16(shard) }
     }
 
     /// The entry whose tag matches that of the probe: most likely the key's, and to be compared with it.
@@ -192,7 +194,10 @@ impl Cache {
     #[inline(always)]
     fn words_from(&self, entry: EntryRef) -> &[AtomicU64] {
         let start = self.geometry.entry(usize::from(entry.shard), entry.position);
-        self.arena.words().get(start..).unwrap_or_default()
+        match self.arena.words().get(start..) {
+            Some(words) => words,
+            None => entry::nothing(),
+        }
     }
 
     /// The word that says which position of a shard's log is the oldest whole one.
@@ -216,14 +221,14 @@ impl EntryView<'_> {
     #[inline]
     pub fn is_valid(&self) -> bool {
         fence(Ordering::Acquire);
-        let tail = self.tail.load(Ordering::Relaxed) as u32;
+        let tail = low_u32(self.tail.load(Ordering::Relaxed));
         self.laps.is_whole(self.position, tail)
     }
 }
 
 impl Words for EntryView<'_> {
     #[inline(always)]
-    fn words(&self, at: usize, count: usize) -> impl Iterator<Item = u64> {
+    fn words(&self, at: usize, count: usize) -> impl ExactSizeIterator<Item = u64> {
         entry::part(self.words, at, count).iter().map(|word| word.load(Ordering::Relaxed))
     }
 

@@ -1,8 +1,10 @@
 //! The share of a shard that negative answers may take.
 //!
-//! A flood of random names brings an NXDOMAIN for each, and every one of them may be cached. What lives of them
-//! is counted in lines of the log, by the span of time in which it expires: what has expired takes no
-//! room from anybody, for it is the next to be overwritten.
+//! A flood of random names brings an NXDOMAIN for each, and every one of them may be cached. Those that live
+//! are counted in lines of the log, by the span of time in which they expire. An expired answer takes no room
+//! from anybody, for it is the next to be overwritten.
+
+use pmdns_config::narrow::to_u32;
 
 /// Spans of time that expiries are told apart by.
 const SPANS: usize = 256;
@@ -22,7 +24,7 @@ pub(super) struct NegativeShare {
 impl NegativeShare {
     /// No answers, of which at most `limit` lines may live, for at most `max_ttl` seconds each.
     pub(super) fn new(limit: u64, max_ttl: u32) -> Self {
-        let span = max_ttl / (SPANS as u32 - 1) + 1;
+        let span = max_ttl / (to_u32(SPANS) - 1) + 1;
         Self { limit, lines: 0, by_span: Box::new([0; SPANS]), span, present: 0 }
     }
 
@@ -53,12 +55,12 @@ impl NegativeShare {
     fn place(&self, expires: u32) -> Option<usize> {
         let span = expires / self.span;
         // What claims to live longer than anything does is counted with what lives longest.
-        let ahead = span.checked_sub(self.present)?.min(SPANS as u32 - 1);
+        let ahead = span.checked_sub(self.present)?.min(to_u32(SPANS) - 1);
         Some(self.present.wrapping_add(ahead) as usize % SPANS)
     }
 
     fn pass_to(&mut self, span: u32) {
-        for _ in 0..span.saturating_sub(self.present).min(SPANS as u32) {
+        for _ in 0..span.saturating_sub(self.present).min(to_u32(SPANS)) {
             let over = std::mem::take(&mut self.by_span[self.present as usize % SPANS]);
             self.lines -= over;
             self.present += 1;

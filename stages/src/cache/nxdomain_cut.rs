@@ -1,5 +1,7 @@
 //! NXDOMAIN for a name is NXDOMAIN for every name below it (RFC 8020).
 
+use pmdns_config::narrow::to_u16;
+
 use super::entry::{Entry, Head, Parts, ttl_offset};
 use super::image::POINTER;
 use super::key::{Key, NameBuffer};
@@ -13,9 +15,9 @@ impl Entry {
     /// it does not say that.
     ///
     /// An NXDOMAIN behind an alias says that the alias's target does not exist; the alias does, and there may be
-    /// names below it (RFC 8020 section 2). The records need not change, not even the proof of a signed
-    /// zone: what is denied is denied to the next closer name, which is the same for all below. Only
-    /// compression pointers do, for everything stands behind a longer question now.
+    /// names below it (RFC 8020 section 2). The records need not change, not even the proof of a signed zone. It
+    /// denies the next closer name, which is the same for all names below. Only compression pointers do, for
+    /// everything stands behind a longer question now.
     pub fn cut_for(&self, key: Key<'_>, hash: u64) -> Option<Self> {
         let head = self.head();
         let mut buffer = NameBuffer::default();
@@ -30,7 +32,7 @@ impl Entry {
         }
         let body = self.moved(u16::try_from(shift).ok()?)?;
         let words = self.words();
-        let ttls = (0..usize::from(head.ttl_count)).map(|at| ttl_offset(&words, &head, at) as u16);
+        let ttls = (0..usize::from(head.ttl_count)).map(|at| to_u16(ttl_offset(&words, &head, at)));
         Some(Self::new(&Parts {
             key,
             hash,

@@ -124,8 +124,8 @@ impl Popularity {
         let account = *self.of(line);
         let score = match self.strategy {
             Eviction::Fifo => return false,
-            // Asked for since it was last appended: to move it to the front of a list at every hit would be
-            // the same order, but for what a lap of the log takes.
+            // It was asked for since it was last appended. A list that moves it to the front at every hit
+            // would have the same order, up to one lap of the log.
             Eviction::Lru => return account.credit > 0,
             Eviction::Lfu => f32::from(account.credit),
             Eviction::HitRate => account.rate(now),

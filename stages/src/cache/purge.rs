@@ -1,5 +1,7 @@
 //! Which answers an operator wants to lose.
 
+use pmdns_config::narrow::{low_u8, low_u16};
+
 use super::entry::Words;
 use super::key::NameBuffer;
 
@@ -18,7 +20,7 @@ impl Purge {
     /// Whether an entry is one of them.
     pub fn matches(&self, entry: &impl Words, buffer: &mut NameBuffer) -> bool {
         let [_, _, what, ..] = entry.head();
-        let (qtype, name_len) = (what as u16, usize::from((what >> 32) as u8));
+        let (qtype, name_len) = (low_u16(what), usize::from(low_u8(what >> 32)));
         let other_type = self.qtype.is_some_and(|wanted| wanted != qtype);
         if other_type || name_len < self.name.len() || (!self.below && name_len > self.name.len()) {
             return false;

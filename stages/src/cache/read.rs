@@ -1,6 +1,7 @@
 //! Reading: the entry under a key, and what its head says. Whether an expired entry is of use is up to the reader, who asks for it.
 
-use super::{Cache, Entry, EntryRef, EntryView, Head, Key, answers};
+use super::key::has_key;
+use super::{Cache, Entry, EntryRef, EntryView, Head, Key, Words};
 
 /// An entry that was whole when it was compared with its key. It may have been overwritten since.
 #[derive(Clone, Copy, Debug)]
@@ -46,8 +47,9 @@ impl EntryView<'_> {
     /// The head, if the entry has this key, has not expired at second `now`, and is whole.
     #[inline(always)]
     pub fn read(&self, key: &Key<'_>, now: u32) -> Option<Head> {
-        let matches = answers(self, key);
-        let head = Head::read(self);
+        let words = self.head();
+        let matches = has_key(self, &words, key);
+        let head = Head::of(&words);
         let is_usable = matches && head.expires > now && self.is_valid();
         is_usable.then_some(head)
     }

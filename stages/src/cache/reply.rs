@@ -2,6 +2,7 @@
 
 use arrayvec::ArrayVec;
 use pmdns_config::Config;
+use pmdns_config::narrow::to_u16;
 
 use super::entry::{Entry, Head, Parts};
 use super::image::Image;
@@ -47,14 +48,15 @@ impl Lifetimes {
 }
 
 impl Entry {
-    /// An answer made of an upstream's message: the records that belong to the question ([`Scrubbed`]), TTLs bounded, and
-    /// those of a negative answer bounded by the SOA's minimum (RFC 2308 section 5). With it comes how many records
-    /// did not belong to the question.
+    /// An answer made of an upstream's message: the records that belong to the question ([`Scrubbed`]), with their TTLs
+    /// bounded. Those of a negative answer are bounded by the SOA's minimum too (RFC 2308 section 5). With it comes how
+    /// many records did not belong to the question.
     ///
     /// What must not be kept (failures, negative answers without SOA) expires at once, at `now`. An
     /// extended rcode (RFC 6891 section 6.1.3) is between the upstream and us; it becomes SERVFAIL.
     ///
-    /// The question is compared without regard to letter case; whoever varied the case compares it first.
+    /// The question is compared without regard to letter case. The code that varied the case compares it
+    /// first.
     pub fn scrub(
         message: &[u8],
         key: Key<'_>,
@@ -97,7 +99,7 @@ impl Entry {
             counts: image.counts,
             body: &image.body,
             // The answer needs all that is kept.
-            optional_at: image.body.len() as u16,
+            optional_at: to_u16(image.body.len()),
             ttls: &image.ttls,
         });
         Ok((entry, scrubbed.dropped))

@@ -1,7 +1,7 @@
 //! Which records of a reply belong to its question. Nothing else is kept or passed on.
 //!
-//! Whoever forges one reply, or runs one zone, has so no say about other names: neither our cache nor a client's cache can
-//! learn name servers, addresses or aliases that were not asked for (CVE-2025-40778).
+//! So a forger of one reply, or the owner of one zone, has no say about other names. Neither our cache nor a client's
+//! can learn name servers, addresses or aliases that were not asked for (CVE-2025-40778).
 
 use super::entry::MAX_RECORDS;
 use super::key::Key;
@@ -123,8 +123,8 @@ impl Scrubbed {
         Some(records)
     }
 
-    /// The SOA record of a negative answer, and for clients that check signatures what proves it, or that a wildcard
-    /// was in its place (RFC 4035 section 3.1.3).
+    /// The SOA record of a negative answer. For clients that check signatures also its proof, or the proof that a
+    /// wildcard was in its place (RFC 4035 section 3.1.3).
     fn proofs(
         &self,
         labels: &mut Labels<'_>,
@@ -201,8 +201,8 @@ struct Chain<'l, 'm, 'k> {
 }
 
 impl Chain<'_, '_, '_> {
-    /// Goes from alias to alias, in whatever order they stand, until what was asked for is there. A circle ends where it
-    /// meets itself.
+    /// Goes from alias to alias, in any order in which they stand, until the records that were asked for are there. A
+    /// circle ends where it meets itself.
     fn follow(&mut self) -> Result<End, Unusable> {
         let mut name: WholeName = self.key.name.iter().copied().collect();
         name.make_ascii_lowercase();
@@ -305,8 +305,9 @@ impl Chain<'_, '_, '_> {
     }
 }
 
-/// Whether records of the type are never passed on: it stands for no data of its own (RFC 6895 section 3.1), signs a
-/// message (RFC 2931), or is long dead and misread by ldns, which refuses the whole message then (NSAP-PTR, SINK).
+/// Whether records of the type are never passed on. Such a type stands for no data of its own (RFC 6895 section
+/// 3.1), or it signs a message (RFC 2931). Two of them (NSAP-PTR, SINK) are long dead: ldns misreads them and
+/// refuses the whole message.
 fn is_meta(rtype: u16) -> bool {
     matches!(rtype, 23 | rtype::SIG | 40 | rtype::FIRST_META..=rtype::ANY)
 }

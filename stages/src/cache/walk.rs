@@ -1,6 +1,7 @@
 //! A look at every entry of a shard, some at a time, so that inserts go on in between.
 
 use arrayvec::ArrayVec;
+use pmdns_config::narrow::to_u16;
 use pmdns_nics::sync::Ordering;
 
 use super::entry::{Head, PASSED_AT, with_passed};
@@ -55,7 +56,7 @@ impl Writer {
             }
             let view = self.view(position);
             let head = Head::read(&view);
-            let found = EntryRef { shard: self.shard as u16, position };
+            let found = EntryRef { shard: to_u16(self.shard), position };
             // Each says where the next one is, so that no processor would load them ahead of itself.
             self.cache
                 .prefetch_entry(EntryRef { position: position.wrapping_add(AHEAD_LINES), ..found });

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pmdns_config::narrow::{floor_u64, to_u16, to_u32};
 use pmdns_config::{Config, Eviction};
 use pmdns_nics::sync::Ordering;
 
@@ -134,7 +135,7 @@ impl Writer {
     pub fn with_retention(mut self, retention: &Retention) -> Self {
         let lines = self.cache.geometry.laps.lines();
         let share = retention.max_negative_share;
-        let limit = if share < 1.0 { (lines as f64 * share) as u64 } else { u64::MAX };
+        let limit = if share < 1.0 { floor_u64(lines as f64 * share) } else { u64::MAX };
         self.negative = NegativeShare::new(limit, retention.max_negative_ttl);
         self.popularity = retention
             .needs_hits()
@@ -279,11 +280,11 @@ impl Writer {
     }
 
     pub(super) fn view(&self, position: u32) -> EntryView<'_> {
-        self.cache.view(EntryRef { shard: self.shard as u16, position })
+        self.cache.view(EntryRef { shard: to_u16(self.shard), position })
     }
 }
 
 /// Lines of the log that an entry takes.
 pub(super) fn lines_of(entry: &Head) -> u32 {
-    entry.words().div_ceil(LINE_WORDS) as u32
+    to_u32(entry.words().div_ceil(LINE_WORDS))
 }

@@ -2,12 +2,14 @@
 //!
 //! Every function is inlined where the offsets of plain frames, which nearly all are, are constants.
 
+use pmdns_config::narrow::to_u16;
+
 use super::records::Outline;
 use crate::wire::checksum::Sum;
 use crate::wire::dns::{HEADER_LEN, flag, header};
 use crate::wire::edns::{OPT_DATA_LEN, OPT_LEN, opt};
 use crate::wire::ip::{
-    ETHERNET_LEN, IPV4_MIN_LEN, IPV6_LEN, PROTOCOL_UDP, UDP_LEN, swap_halves, udp, v4, v6,
+    ETHERNET_LEN, IPV4_MIN_LEN, IPV6_LEN, PROTOCOL_UDP, UDP_LEN, swap_halves, v4, v6,
 };
 use crate::wire::layout::{Flags, Layout};
 use crate::wire::{field16, put16};
@@ -75,7 +77,7 @@ pub(super) fn put_message(
     let (rest, tail) = rest.split_at_mut(rest.len().saturating_sub(options.len()));
     if edns && let Some(place) = rest.last_chunk_mut::<OPT_LEN>() {
         let mut record = opt(udp_size, outline.rcode, layout.flags.has(Flags::DO));
-        put16(&mut record, OPT_DATA_LEN, options.len() as u16);
+        put16(&mut record, OPT_DATA_LEN, to_u16(options.len()));
         *place = record;
         let end = end - options.len();
         sum = sum.add_at(end - OPT_LEN, Sum::default().add_bytes(place));
@@ -92,7 +94,7 @@ pub(super) fn put_message(
     let counts = (u64::from(layout.name_len > 0) << 48) + outline.counts + u64::from(edns);
     put16(header, header::FLAGS, flags);
     header[header::QDCOUNT..].copy_from_slice(&counts.to_be_bytes());
-    sum.add16(field16(header, header::ID)).add16(flags).add64(counts)
+    sum.add16s([field16(header, header::ID), flags]).add64(counts)
 }
 
 /// Writes what an IP header says of our datagram, sends it back where it came from, and gives the sum of
@@ -107,21 +109,24 @@ pub(super) fn put_ip(ip: &mut [u8], ipv6: bool, udp_len: u16, offload: bool) -> 
         swap_halves::<32>(&mut header[v6::SOURCE..]);
         return addresses;
     }
-    let total_len = ip.len() as u16 + udp_len;
+    let total_len = to_u16(ip.len()) + udp_len;
     let Some((header, options)) = ip.split_first_chunk_mut::<IPV4_MIN_LEN>() else {
         return Sum::default();
     };
     let addresses = Sum::default().add_bytes(&header[v4::SOURCE..]);
-    // Identification, fragmentation, TTL and protocol: with the checksum they make eight bytes.
-    let fixed =
-        u64::from(IPV4_DONT_FRAGMENT) << 32 | u64::from(HOPS) << 24 | u64::from(PROTOCOL_UDP) << 16;
+    let hops_and_protocol = u16::from(HOPS) << 8 | u16::from(PROTOCOL_UDP);
     // Of a checksum that the port will write, nothing. Options of zeros add nothing to it either.
     let checksum = match offload {
         true => 0,
-        false => addresses.add16(field16(header, 0)).add16(total_len).add64(fixed).checksum(),
+        false => addresses
+            .add16s([field16(header, 0), total_len, IPV4_DONT_FRAGMENT, hops_and_protocol])
+            .checksum_in_place(),
     };
     put16(header, v4::TOTAL_LEN, total_len);
-    header[v4::ID..v4::SOURCE].copy_from_slice(&(fixed | u64::from(checksum)).to_be_bytes());
+    // Identification, fragmentation, TTL, protocol and checksum make eight bytes.
+    let fixed = u64::from(IPV4_DONT_FRAGMENT) << 32 | u64::from(hops_and_protocol) << 16;
+    let last = fixed.swap_bytes() | u64::from(checksum) << 48;
+    header[v4::ID..v4::SOURCE].copy_from_slice(&last.to_le_bytes());
     swap_halves::<8>(&mut header[v4::SOURCE..]);
     // The client's IP options are not ours to send back (RFC 791 section 3.1: 0 ends the list).
     if !options.is_empty() {
@@ -130,23 +135,25 @@ pub(super) fn put_ip(ip: &mut [u8], ipv6: bool, udp_len: u16, offload: bool) -> 
     addresses
 }
 
-/// Turns the header of a datagram of `len` bytes round. `pseudo` is the sum of the pseudo-header, which is all
-/// there is to write if the port completes the checksum; otherwise `message` is the sum of what follows.
+/// Turns the header of a datagram of `len` bytes round. `pseudo` is the sum of the pseudo-header. If the port
+/// completes the checksum, nothing else is written. Otherwise `message` is the sum of the bytes that follow.
 #[inline(always)]
 pub(super) fn put_udp(udp: &mut [u8], len: u16, pseudo: Sum, message: Option<Sum>) {
     let Some(header) = udp.first_chunk_mut::<UDP_LEN>() else { return };
-    let [source, destination] = [field16(header, udp::SOURCE), field16(header, udp::DESTINATION)];
+    // Source and destination as they stand there. Which of them comes first makes no difference to their sum.
+    let ports = header.first_chunk().map_or(0, |ports| u32::from_le_bytes(*ports));
     let checksum = match message {
-        None => pseudo.folded(),
+        None => pseudo.folded().swap_bytes(),
         Some(message) => {
-            let ports = pseudo.add16(source).add16(destination).add16(len);
+            let sum = pseudo.add_word(u64::from(ports) + u64::from(len.swap_bytes()));
             // RFC 768: a sum of zero is sent as all ones, for zero means no checksum.
-            match ports.add_at(0, message).checksum() {
+            match sum.add_at(0, message).checksum_in_place() {
                 0 => 0xffff,
                 sum => sum,
             }
         }
     };
-    let [source, destination, len, checksum] = [source, destination, len, checksum].map(u64::from);
-    *header = (destination << 48 | source << 32 | len << 16 | checksum).to_be_bytes();
+    let turned = u64::from(ports.rotate_left(16));
+    let len = u64::from(len.swap_bytes());
+    *header = (turned | len << 32 | u64::from(checksum) << 48).to_le_bytes();
 }

@@ -1,13 +1,15 @@
 //! Stage: the answer, written into the frame the query came in.
 //!
 //! The client's question stays where it is, letter case and all. Behind it go the records, each TTL
-//! counted down, and an OPT record if and only if the client sent one; around it the headers turn round.
+//! counted down, and an OPT record if and only if the client sent one. The headers around it turn round.
 
 mod headers;
 mod options;
 mod records;
 
 use std::sync::Arc;
+
+use pmdns_config::narrow::{to_u8, to_u16};
 
 use crate::answer::Answer;
 use crate::cache::{Cache, Entry, Head, Words};
@@ -83,18 +85,16 @@ impl Encode {
         self.answer_from(packet, offsets, options, &entry.words(), context.seconds)
     }
 
-    /// Answers as the packet says. Nearly all answers have no options, and pay for none.
-    #[inline(always)]
-    fn answer(&self, packet: &mut Packet, options: Options<'_>, context: &Context) -> Step {
+    /// Answers as the packet says.
+    #[inline(never)]
+    fn answer_other(&self, packet: &mut Packet, context: &Context) -> Step {
         let offsets = Offsets::of(packet.layout);
+        let mut buffer = Buffer::default();
+        let options = buffer.options_of(packet, &self.nsid);
         match packet.answer {
             Answer::Cached(found) => {
                 let entry = self.cache.view(found);
-                let now = context.seconds;
-                if Offsets::are_plain(packet.layout) {
-                    return self.answer_from(packet, Offsets::PLAIN, options, &entry, now);
-                }
-                self.answer_from(packet, offsets, options, &entry, now)
+                self.answer_from(packet, offsets, options, &entry, context.seconds)
             }
             Answer::Local(found) => match self.rules.entry(found) {
                 Some(entry) => self.answer_from(packet, offsets, options, &entry.words(), 0),
@@ -132,13 +132,6 @@ impl Encode {
             && self.errors.is_exceeded(packet, context.now)
     }
 
-    #[inline(never)]
-    fn answer_with_options(&self, packet: &mut Packet, context: &Context) -> Step {
-        let mut buffer = Buffer::default();
-        let options = buffer.options_of(packet, &self.nsid);
-        self.answer(packet, options, context)
-    }
-
     /// Answers a packet that was judged by another ruleset than ours: the rules were changed while it was on its
     /// way. What ours say holds, and if that is nothing, the query becomes a miss.
     #[cold]
@@ -148,7 +141,7 @@ impl Encode {
             // An alias has to be followed, and then the rules are asked again.
             Some(step) if step != Step::ANSWER => step,
             None if !packet.refuse_unless_recursive() => Step::SLOW_PATH,
-            _ => self.answer_with_options(packet, context),
+            _ => self.answer_other(packet, context),
         }
     }
 
@@ -176,7 +169,7 @@ impl Encode {
             false => options.all,
         };
         let outline = Outline::of(&head, packet, self.room_for_records(layout, options));
-        let Some(body) = open(packet, offsets, outline.body_len, options) else {
+        let Some(body) = open(packet, layout, offsets, outline.body_len, options) else {
             return Step::drop(Reason::AnswerTooLong);
         };
         let elapsed = seconds.saturating_sub(head.learnt);
@@ -185,7 +178,7 @@ impl Encode {
             restore_kept(packet, options);
             return Step::SLOW_PATH;
         }
-        self.close(packet, offsets, &outline, options, sum)
+        self.close(packet, layout, offsets, &outline, options, sum)
     }
 
     /// Bytes that records may take in the answer to this query.
@@ -224,12 +217,13 @@ impl Encode {
         rcode: Rcode,
         flags: u16,
     ) -> Step {
-        match open(packet, offsets, 0, options) {
+        let layout = packet.layout;
+        match open(packet, layout, offsets, 0, options) {
             Some(_) => {
                 // What is not implemented has no recursion either.
                 let available = if rcode == Rcode::NOTIMP { 0 } else { flag::RA };
                 let outline = Outline::bare(rcode, flags | available);
-                self.close(packet, offsets, &outline, options, Sum::default())
+                self.close(packet, layout, offsets, &outline, options, Sum::default())
             }
             None => Step::drop(Reason::AnswerTooLong),
         }
@@ -237,18 +231,19 @@ impl Encode {
 
     /// Writes everything around the records, which are in place, and turns the packet round.
     ///
-    /// The checksums are made of what is written, not read back from where it was written: a load of bytes
+    /// The checksums are made of the values that are written, which are not read back. A load of bytes
     /// that have just been stored in smaller pieces waits for all of them.
     #[inline(always)]
     fn close(
         &self,
         packet: &mut Packet,
+        layout: Layout,
         offsets: Offsets,
         outline: &Outline,
         options: &[u8],
         records: Sum,
     ) -> Step {
-        let Packet { layout, question_sum, .. } = *packet;
+        let question_sum = packet.question_sum;
         let Offsets { l3, l4, dns, ipv6 } = offsets;
         let offload = self.ports[usize::from(packet.frame.port())].checksum_offload;
         let frame = packet.frame.bytes_mut();
@@ -256,7 +251,7 @@ impl Encode {
             swap_halves::<12>(ethernet);
         }
         let (ip, datagram) = frame[l3..].split_at_mut(l4 - l3);
-        let len = datagram.len() as u16;
+        let len = to_u16(datagram.len());
         let addresses = put_ip(ip, ipv6, len, offload);
         let pseudo = addresses.add16(u16::from(PROTOCOL_UDP)).add16(len);
         let (udp, message) = datagram.split_at_mut(dns - l4);
@@ -265,7 +260,7 @@ impl Encode {
         let message = put_message(message, layout, outline, self.max_udp_size, options, body);
         put_udp(udp, len, pseudo, (!offload).then_some(message));
         if offload {
-            packet.frame.offload_checksums(layout.l3, layout.l4 - layout.l3, ipv6);
+            packet.frame.offload_checksums(to_u8(l3), to_u8(l4 - l3), ipv6);
         }
         Step::TRANSMIT
     }
@@ -281,9 +276,14 @@ impl Stage for Encode {
         {
             return Step::drop(Reason::ErrorLimited);
         }
-        match Options::are_none(packet) {
-            true => self.answer(packet, Options::NONE, context),
-            false => self.answer_with_options(packet, context),
+        // Nearly every answer is this one, in a function small enough for the registers there are.
+        if let Answer::Cached(found) = packet.answer
+            && Offsets::are_plain(packet.layout)
+            && Options::are_none(packet)
+        {
+            let (entry, now) = (self.cache.view(found), context.seconds);
+            return self.answer_from(packet, Offsets::PLAIN, Options::NONE, &entry, now);
         }
+        self.answer_other(packet, context)
     }
 }

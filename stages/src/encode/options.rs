@@ -5,6 +5,7 @@
 
 use arrayvec::ArrayVec;
 use pmdns_config::limits::MAX_NSID;
+use pmdns_config::narrow::to_u16;
 
 use crate::packet::Packet;
 use crate::wire::edns::COOKIE_LEN;
@@ -80,7 +81,7 @@ impl Buffer {
 
     fn add(&mut self, code: u16, data: &[u8]) {
         let [code_high, code_low] = code.to_be_bytes();
-        let [len_high, len_low] = (data.len() as u16).to_be_bytes();
+        let [len_high, len_low] = to_u16(data.len()).to_be_bytes();
         for bytes in [&[code_high, code_low, len_high, len_low], data] {
             let fits = self.bytes.try_extend_from_slice(bytes);
             debug_assert!(fits.is_ok(), "there is room for one option of each kind");

@@ -6,7 +6,7 @@ use crate::packet::Packet;
 use crate::wire::checksum::Sum;
 use crate::wire::dns::{HEADER_LEN, Rcode, flag, question_len};
 use crate::wire::edns::{self, OPT_LEN, option};
-use crate::wire::layout::Flags;
+use crate::wire::layout::{Flags, Layout};
 
 /// What an answer consists of besides its records.
 #[derive(Clone, Copy)]
@@ -33,9 +33,9 @@ impl Outline {
             flags |= flag::AA;
         }
         // RFC 6840 section 5.8: AD only for clients that show they understand it.
-        let query = packet.query();
-        if head.flags & Head::AUTHENTIC != 0 && (query.flags() & flag::AD != 0 || query.dnssec_ok())
-        {
+        let dnssec_ok = packet.layout.flags.has(Flags::DO);
+        let wants_ad = || dnssec_ok || packet.query().flags() & flag::AD != 0;
+        if head.flags & Head::AUTHENTIC != 0 && wants_ad() {
             flags |= flag::AD;
         }
         let body_len = usize::from(head.body_len);
@@ -46,7 +46,7 @@ impl Outline {
             Self { rcode: head.rcode, flags, counts: head.counts, body_len }
         } else if least_len <= room {
             // RFC 2181 section 9: leaving out what is not needed is no truncation.
-            let counts = head.counts & !head.optional_counts(query.dnssec_ok());
+            let counts = head.counts & !head.optional_counts(dnssec_ok);
             Self { rcode: head.rcode, flags, counts, body_len: least_len }
         } else {
             Self::bare(head.rcode, flags | flag::TC)
@@ -59,11 +59,11 @@ impl Outline {
 #[inline(always)]
 pub(super) fn open<'p>(
     packet: &'p mut Packet,
+    layout: Layout,
     offsets: Offsets,
     body_len: usize,
     options: &[u8],
 ) -> Option<&'p mut [u8]> {
-    let layout = packet.layout;
     let opt = if layout.flags.has(Flags::EDNS) { OPT_LEN + options.len() } else { 0 };
     let start = offsets.dns + HEADER_LEN + question_len(layout.name_len);
     packet.frame.resize(start + body_len + opt).ok()?;

@@ -5,15 +5,14 @@ use arrayvec::ArrayVec;
 use pmdns_config::Vlan;
 use pmdns_nics::{Burst, Frame, FramePool};
 
-use super::ethernet::address_ethernet;
+use super::ethernet::{BROADCAST, begin};
+use super::icmpv6::group_mac;
 use super::mld::{MldQuery, MldReport};
 use super::{arp, icmpv6};
 use crate::packet::Tick;
 use crate::ports::{Port, Ports};
-use crate::vlan;
-use crate::wire::ip::{ETHERNET_LEN, ETHERNET_SOURCE, TYPE_ARP, TYPE_IPV6};
+use crate::wire::ip::{TYPE_ARP, TYPE_IPV6};
 use crate::wire::name::Seed;
-use crate::wire::put16;
 
 /// How often each announcement is made, a second apart: RFC 4861 section 7.2.6 allows three advertisements, and
 /// RFC 5227 section 3 and RFC 3810 section 9.1 want two of theirs.
@@ -25,7 +24,6 @@ const MAX_FRAMES: usize = 16;
 const MAX_REPORTS: usize = 32;
 /// The longest time a report waits. Queriers may want longer (RFC 3810 section 5.1.3).
 const MAX_DELAY_MS: u32 = 10_000;
-const BROADCAST: [u8; 6] = [0xff; 6];
 
 /// What a core has to tell.
 #[derive(Clone, Debug)]
@@ -54,7 +52,7 @@ struct Round {
 /// A report that an MLD query asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pending {
-    asked: QuerySource,
+    asked: Asked,
     due: Tick,
     /// Of a general query in version 1, which a report for each group answers: the next one.
     next: usize,
@@ -62,7 +60,7 @@ struct Pending {
 
 /// Where an MLD query came from and what it asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct QuerySource {
+struct Asked {
     port: usize,
     vlan: Vlan,
     is_v1: bool,
@@ -112,7 +110,7 @@ impl Announcer {
         if !asks_for_ours {
             return None;
         }
-        let asked = QuerySource { port, vlan, is_v1: query.is_v1, group: query.group };
+        let asked = Asked { port, vlan, is_v1: query.is_v1, group: query.group };
         if self.reports.iter().any(|pending| pending.asked == asked) {
             return Some(());
         }
@@ -142,10 +140,8 @@ impl Announcer {
         let is_due = |round: &Round| round.left > 0 && round.due <= now;
         let number = self.rounds.iter().position(is_due)?;
         let (port, groups) = (&self.ports[number], &self.groups[number]);
-        let each = port.ipv4.len() + port.ipv6.len() + usize::from(!groups.is_empty());
         let round = &mut self.rounds[number];
-        let vlan = port.vlans.listed().get(round.next / each.max(1)).copied();
-        let Some(vlan) = vlan.filter(|_| each > 0) else {
+        let Some((vlan, notice)) = notice_at(port, groups, round.next) else {
             // Every VLAN has been told everything.
             *round = Round {
                 due: round.due + PAUSE_MS * self.ticks_per_ms,
@@ -154,21 +150,14 @@ impl Announcer {
             };
             return self.write_announcement(now, frame);
         };
-        let item = round.next % each;
         round.next += 1;
-        let ipv6 = item.checked_sub(port.ipv4.len());
-        let notice = match (port.ipv4.get(item), ipv6.and_then(|item| port.ipv6.get(item))) {
-            (Some(address), _) => Notice::Ipv4(*address),
-            (None, Some(address)) => Notice::Ipv6(*address),
-            (None, None) => Notice::Groups(MldReport::V2 { groups, is_news: true }),
-        };
         write(frame, number, port, vlan, notice)
     }
 
     fn write_report(&mut self, now: Tick, frame: &mut Frame) -> Option<()> {
         let place = self.reports.iter().position(|pending| pending.due <= now)?;
         let pending = &mut self.reports[place];
-        let QuerySource { port: number, vlan, is_v1, group } = pending.asked;
+        let Asked { port: number, vlan, is_v1, group } = pending.asked;
         let groups = match &group {
             Some(group) => std::slice::from_ref(group),
             None => self.groups[number].as_slice(),
@@ -187,6 +176,28 @@ impl Announcer {
     }
 }
 
+/// What to say in place `number` of a port's round, and in which VLAN. Query sources are in the first VLAN only, so that
+/// is told of them before everything else.
+fn notice_at<'g>(port: &Port, groups: &'g [[u8; 16]], number: usize) -> Option<(Vlan, Notice<'g>)> {
+    let vlans = port.vlans.listed();
+    let ipv4 = port.sources.ipv4().map(Notice::Ipv4);
+    let mut of_sources = ipv4.chain(port.sources.ipv6().map(Notice::Ipv6));
+    let count = port.sources.ipv4().len() + port.sources.ipv6().len();
+    let Some(number) = number.checked_sub(count) else {
+        return Some((*vlans.first()?, of_sources.nth(number)?));
+    };
+    let each = port.ipv4.len() + port.ipv6.len() + usize::from(!groups.is_empty());
+    let vlan = *vlans.get(number.checked_div(each)?)?;
+    let item = number % each;
+    let ipv6 = item.checked_sub(port.ipv4.len());
+    let notice = match (port.ipv4.get(item), ipv6.and_then(|item| port.ipv6.get(item))) {
+        (Some(address), _) => Notice::Ipv4(*address),
+        (None, Some(address)) => Notice::Ipv6(*address),
+        (None, None) => Notice::Groups(MldReport::V2 { groups, is_news: true }),
+    };
+    Some((vlan, notice))
+}
+
 /// Writes the frame that says `notice` in a VLAN of a port. `None`: it does not fit.
 fn write(
     frame: &mut Frame,
@@ -195,21 +206,13 @@ fn write(
     vlan: Vlan,
     notice: Notice<'_>,
 ) -> Option<()> {
-    let tags = vlan::write(vlan);
-    let l3 = ETHERNET_LEN + tags.len();
     let (destination, ethertype, len) = match notice {
         Notice::Ipv4(_) => (BROADCAST, TYPE_ARP, arp::LEN),
         Notice::Ipv6(_) => (icmpv6::ALL_NODES_MAC, TYPE_IPV6, 0),
         Notice::Groups(report) => (group_mac(report.destination()), TYPE_IPV6, report.len()),
     };
-    frame.set_port(u8::try_from(number).ok()?);
-    frame.resize(l3 + len).ok()?;
-    let bytes = frame.bytes_mut();
-    address_ethernet(bytes, destination, port.mac);
-    bytes[2 * ETHERNET_SOURCE..l3 - 2].copy_from_slice(&tags);
-    put16(bytes, l3 - 2, ethertype);
-    let packet = &mut bytes[l3..];
-    packet.fill(0);
+    let l3 = begin(frame, number, port, vlan, destination, ethertype, len)?;
+    let packet = &mut frame.bytes_mut()[l3..];
     match notice {
         Notice::Ipv4(address) => arp::announce(packet, port, address),
         Notice::Ipv6(address) => icmpv6::announce(frame, l3, address, port)?,
@@ -220,17 +223,11 @@ fn write(
 
 /// The groups in which others ask for the port's addresses (RFC 4291 section 2.7.1).
 fn groups_of(port: &Port) -> Vec<[u8; 16]> {
-    let mut groups: Vec<[u8; 16]> =
-        port.ipv6.iter().map(|address| icmpv6::solicited_node(*address)).collect();
+    let addresses = port.ipv6.iter().copied().chain(port.sources.ipv6());
+    let mut groups: Vec<[u8; 16]> = addresses.map(icmpv6::solicited_node).collect();
     groups.sort_unstable();
     groups.dedup();
     groups
-}
-
-/// The MAC address of an IPv6 group (RFC 2464 section 7).
-fn group_mac(group: [u8; 16]) -> [u8; 6] {
-    let [.., a, b, c, d] = group;
-    [0x33, 0x33, a, b, c, d]
 }
 
 /// A link-local address of the port: one of its own, or the one made of its MAC address (RFC 4291 appendix A).
@@ -244,10 +241,12 @@ fn link_local(port: &Port) -> [u8; 16] {
 #[cfg(test)]
 mod tests {
     use std::net::IpAddr;
+    use std::sync::Arc;
 
     use pmdns_nics::HeapPool;
 
     use super::*;
+    use crate::query_sources::{QuerySources, Source};
     use crate::testing::{OUR_IPV4, OUR_IPV6, OUR_MAC};
     use crate::vlan::Vlans;
 
@@ -302,6 +301,35 @@ mod tests {
         assert_eq!(tags[4][..6], [0x81, 0, 0, 7, 8, 6]);
         assert_eq!(tags[8][..10], [0x88, 0xa8, 0, 7, 0x81, 0, 0, 8, 8, 6]);
         assert_eq!(frames.len(), 12);
+    }
+
+    #[test]
+    fn query_sources_are_announced_in_the_first_vlan_only() {
+        let source = |port, address: IpAddr| Source { port, address };
+        let (ipv4, ipv6) = ([10, 77, 0, 60], [0x60; 16]);
+        let sources =
+            [source(0, ipv4.into()), source(1, [10, 77, 0, 61].into()), source(0, ipv6.into())];
+        let sources = Arc::new(QuerySources::new(sources.to_vec()));
+        let vlans = Vlans::of(&[Vlan::Tagged(7), Vlan::Untagged]);
+        let port = Port { vlans, ..Port::new(OUR_MAC, [OUR_IPV4.into(), OUR_IPV6.into()]) };
+        let asking = port.clone().with_query_sources(Arc::clone(&sources), 0);
+        let groups = groups_of(&asking);
+        assert!(groups.contains(&icmpv6::solicited_node(ipv6)), "others can ask for it");
+        let mut announcer = Announcer::new([asking].into(), TICKS, Seed::new([5; 16]));
+        announcer.start_round(0, 0);
+        let frames = due(&mut announcer, 0);
+        let said = |address: &[u8]| {
+            let has = |frame: &&Vec<u8>| frame.windows(address.len()).any(|it| it == address);
+            let tagged = |frame: &Vec<u8>| frame[12..16] == [0x81, 0, 0, 7];
+            frames.iter().filter(has).map(tagged).collect::<Vec<_>>()
+        };
+        assert_eq!((said(&ipv4), said(&ipv6)), (vec![true], vec![true]));
+        assert_eq!((said(&OUR_IPV4), said(&[10, 77, 0, 61])), (vec![true, false], vec![]));
+        assert_eq!(frames.len(), 2 + 2 * 3);
+        let only = Port { ipv4: vec![], ipv6: vec![], ..port }.with_query_sources(sources, 1);
+        let mut announcer = Announcer::new([only].into(), TICKS, Seed::new([5; 16]));
+        announcer.start_round(0, 0);
+        assert_eq!(due(&mut announcer, 0).len(), 1, "a port that is asked nothing");
     }
 
     #[test]

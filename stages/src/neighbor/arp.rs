@@ -1,4 +1,4 @@
-//! ARP requests for our IPv4 addresses (RFC 826).
+//! ARP (RFC 826): requests for our IPv4 addresses, and announcements of them.
 
 use pmdns_nics::Frame;
 
@@ -27,31 +27,62 @@ const SIX_AND_FOUR: u16 = 0x0604;
 const REQUEST: u16 = 1;
 const REPLY: u16 = 2;
 
+/// An ARP packet for Ethernet and IPv4.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arp {
+    operation: u16,
+    pub(super) sender: [u8; 6],
+    pub(super) sender_ip: [u8; 4],
+    pub(super) target: [u8; 6],
+    pub(super) target_ip: [u8; 4],
+}
+
+impl Arp {
+    /// Reads the packet at `l3`. `None`: it is cut off, or about other addresses.
+    pub(super) fn read(frame: &[u8], l3: usize) -> Option<Self> {
+        let arp = frame.get(l3..l3 + LEN)?;
+        let kind = [HARDWARE_TYPE, PROTOCOL_TYPE, ADDRESS_LENGTHS].map(|at| be16(arp, at));
+        if kind != [ETHERNET, TYPE_IPV4, SIX_AND_FOUR].map(Some) {
+            return None;
+        }
+        Some(Self {
+            operation: be16(arp, OPERATION)?,
+            sender: arp[SENDER_MAC..SENDER_IP].try_into().ok()?,
+            sender_ip: arp[SENDER_IP..TARGET_MAC].try_into().ok()?,
+            target: arp[TARGET_MAC..TARGET_IP].try_into().ok()?,
+            target_ip: arp[TARGET_IP..].try_into().ok()?,
+        })
+    }
+
+    pub(super) fn is_request(self) -> bool {
+        self.operation == REQUEST
+    }
+
+    pub(super) fn is_reply(self) -> bool {
+        self.operation == REPLY
+    }
+}
+
 /// Answers the ARP packet at `layout.l3` if it asks for an address of ours.
 pub(super) fn answer(frame: &mut Frame, layout: Layout, port: &Port) -> Option<Step> {
     let l3 = usize::from(layout.l3);
-    let end = l3 + LEN;
-    let arp = frame.bytes().get(l3..end)?;
-    let kind = [HARDWARE_TYPE, PROTOCOL_TYPE, ADDRESS_LENGTHS].map(|at| be16(arp, at));
-    if kind != [ETHERNET, TYPE_IPV4, SIX_AND_FOUR].map(Some) {
-        return None;
-    }
-    let sender: [u8; 6] = arp[SENDER_MAC..SENDER_IP].try_into().ok()?;
-    let sender_ip: [u8; 4] = arp[SENDER_IP..TARGET_MAC].try_into().ok()?;
-    let target_ip: [u8; 4] = arp[TARGET_IP..LEN].try_into().ok()?;
+    let asked = Arp::read(frame.bytes(), l3)?;
+    let Arp { sender, sender_ip, target_ip, .. } = asked;
     // An announcement (RFC 5227 section 3) asks nothing. A probe, whose sender has no address yet (section
     // 2.1.1), does: whether the address is taken.
-    if is_group(sender[0]) || !port.is_ours_v4(target_ip) || port.is_ours_v4(sender_ip) {
+    let is_ours = port.answers_for_v4(target_ip, frame.bytes());
+    if is_group(sender[0]) || !is_ours || port.has_v4(sender_ip) {
         return None;
     }
-    match be16(arp, OPERATION)? {
-        REQUEST => {}
-        // We never ask, so this answers another user of our address, if the kernel has one.
-        REPLY => return Some(Step::exception(Exception::Arp)),
-        _ => return None,
+    if asked.is_reply() {
+        // It answers another user of our address, if the kernel has one: those of next hops do not come here.
+        return Some(Step::exception(Exception::Arp));
+    }
+    if !asked.is_request() {
+        return None;
     }
     // Padding stays behind: what it holds is the sender's, and the port pads again.
-    frame.resize(end).ok()?;
+    frame.resize(l3 + LEN).ok()?;
     let bytes = frame.bytes_mut();
     address_ethernet(bytes, sender, port.mac);
     let arp = &mut bytes[l3..];
@@ -66,6 +97,11 @@ pub(super) fn answer(frame: &mut Frame, layout: Layout, port: &Port) -> Option<S
 /// Writes the announcement of an address of ours over `arp`, which is zero (RFC 5227 section 3). Switches and hosts
 /// that know another place of it learn the new one.
 pub(super) fn announce(arp: &mut [u8], port: &Port, address: [u8; 4]) {
+    ask(arp, port.mac, address, address);
+}
+
+/// Writes over `arp`, which is zero, the request of `from` at `mac`: where is `target`?
+pub(super) fn ask(arp: &mut [u8], mac: [u8; 6], from: [u8; 4], target: [u8; 4]) {
     for (at, value) in [
         (HARDWARE_TYPE, ETHERNET),
         (PROTOCOL_TYPE, TYPE_IPV4),
@@ -74,9 +110,9 @@ pub(super) fn announce(arp: &mut [u8], port: &Port, address: [u8; 4]) {
     ] {
         put16(arp, at, value);
     }
-    arp[SENDER_MAC..SENDER_IP].copy_from_slice(&port.mac);
-    arp[SENDER_IP..TARGET_MAC].copy_from_slice(&address);
-    arp[TARGET_IP..LEN].copy_from_slice(&address);
+    arp[SENDER_MAC..SENDER_IP].copy_from_slice(&mac);
+    arp[SENDER_IP..TARGET_MAC].copy_from_slice(&from);
+    arp[TARGET_IP..LEN].copy_from_slice(&target);
 }
 
 #[cfg(test)]

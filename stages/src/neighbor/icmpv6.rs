@@ -1,5 +1,6 @@
 //! Neighbour discovery (RFC 4861) and ping over IPv6 (RFC 4443 section 4).
 
+use pmdns_config::narrow::to_u16;
 use pmdns_nics::Frame;
 
 use super::ethernet::{HOPS, address_ethernet};
@@ -9,32 +10,35 @@ use crate::wire::ip::{ETHERNET_SOURCE, IPV6_LEN, PROTOCOL_ICMPV6, pseudo_header,
 use crate::wire::layout::Layout;
 use crate::wire::{be16, put16};
 
-const CODE: usize = 1;
+pub(super) const CODE: usize = 1;
 const CHECKSUM: usize = 2;
 /// The shortest ICMPv6 message of any type in use.
 const MIN_LEN: usize = 8;
 
 pub(super) const ECHO_REQUEST: u8 = 128;
 const ECHO_REPLY: u8 = 129;
-const SOLICITATION: u8 = 135;
-const ADVERTISEMENT: u8 = 136;
+pub(crate) const SOLICITATION: u8 = 135;
+pub(crate) const ADVERTISEMENT: u8 = 136;
 
 // Offsets in solicitations and advertisements (RFC 4861 sections 4.3 and 4.4).
-const TARGET: usize = 8;
-const OPTIONS: usize = 24;
+pub(super) const TARGET: usize = 8;
+pub(super) const OPTIONS: usize = 24;
 /// An advertisement with our link-layer address, the only option we send.
 const ADVERTISEMENT_LEN: usize = OPTIONS + OPTION_UNIT;
+
+/// A solicitation of ours with its header. Our link-layer address is the only option.
+pub(super) const QUESTION_LEN: usize = IPV6_LEN + OPTIONS + OPTION_UNIT;
 
 /// Options count their length in units of eight bytes (RFC 4861 section 4.6).
 const OPTION_UNIT: usize = 8;
 const SOURCE_LINK_ADDRESS: u8 = 1;
-const TARGET_LINK_ADDRESS: u8 = 2;
+pub(super) const TARGET_LINK_ADDRESS: u8 = 2;
 
-const SOLICITED: u8 = 0x40;
-const OVERRIDE: u8 = 0x20;
+pub(super) const SOLICITED: u8 = 0x40;
+pub(super) const OVERRIDE: u8 = 0x20;
 
 /// What a hop limit of 255 proves: no router passed it on, so it comes from this link.
-const FROM_THIS_LINK: u8 = 255;
+pub(super) const FROM_THIS_LINK: u8 = 255;
 const UNSPECIFIED: [u8; 16] = [0; 16];
 const LOOPBACK: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 /// ff02::1, and the group MAC address that stands for it (RFC 2464 section 7).
@@ -44,16 +48,18 @@ pub(super) const ALL_NODES_MAC: [u8; 6] = [0x33, 0x33, 0, 0, 0, 1];
 const SOLICITED_NODE: [u8; 13] = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff];
 
 /// An ICMPv6 message whose checksum is right, and the header it came with.
-struct Received<'f> {
-    hop_limit: u8,
+pub(super) struct Received<'f> {
+    frame: &'f [u8],
+    pub(super) hop_limit: u8,
     source: [u8; 16],
-    destination: [u8; 16],
-    message: &'f [u8],
-    sender: [u8; 6],
+    pub(super) destination: [u8; 16],
+    pub(super) message: &'f [u8],
+    pub(super) sender: [u8; 6],
 }
 
 impl<'f> Received<'f> {
-    fn read(frame: &'f [u8], l3: usize) -> Option<Self> {
+    /// Reads the message behind the IPv6 header at `l3`. `None`: it is cut off or damaged.
+    pub(super) fn read(frame: &'f [u8], l3: usize) -> Option<Self> {
         let l4 = l3 + IPV6_LEN;
         let header = frame.get(l3..l4)?;
         let len = be16(header, v6::PAYLOAD_LEN)?;
@@ -63,6 +69,7 @@ impl<'f> Received<'f> {
             return None;
         }
         Some(Self {
+            frame,
             hop_limit: header[v6::HOP_LIMIT],
             source: header[v6::SOURCE..v6::DESTINATION].try_into().ok()?,
             destination: header[v6::DESTINATION..].try_into().ok()?,
@@ -76,13 +83,14 @@ impl<'f> Received<'f> {
         self.source[0] != 0xff
             && self.source != UNSPECIFIED
             && self.source != LOOPBACK
-            && !port.is_ours_v6(self.source)
+            && !port.has_v6(self.source)
     }
 
     /// The address it solicits, if it is a valid solicitation for one of ours (RFC 4861 section 7.1.1).
     fn solicited(&self, port: &Port) -> Option<[u8; 16]> {
         let target: [u8; 16] = self.message.get(TARGET..OPTIONS)?.try_into().ok()?;
-        let has_link_address = read_options(&self.message[OPTIONS..])?;
+        let has_link_address =
+            find_option(&self.message[OPTIONS..], SOURCE_LINK_ADDRESS)?.is_some();
         // A node that makes sure its address is free has none yet (RFC 4862 section 5.4.2).
         let probes = self.source == UNSPECIFIED
             && self.destination.starts_with(&SOLICITED_NODE)
@@ -90,7 +98,7 @@ impl<'f> Received<'f> {
         let valid = self.hop_limit == FROM_THIS_LINK
             && self.message[CODE] == 0
             && (probes || self.is_from_a_host(port))
-            && port.is_ours_v6(target);
+            && port.answers_for_v6(target, self.frame);
         valid.then_some(target)
     }
 }
@@ -151,12 +159,7 @@ fn advertise(
     };
     frame.resize(l3 + IPV6_LEN + ADVERTISEMENT_LEN).ok()?;
     let (header, message) = frame.bytes_mut()[l3..].split_at_mut(IPV6_LEN);
-    header[..v6::PAYLOAD_LEN].copy_from_slice(&[0x60, 0, 0, 0]);
-    put16(header, v6::PAYLOAD_LEN, ADVERTISEMENT_LEN as u16);
-    header[v6::NEXT_HEADER] = PROTOCOL_ICMPV6;
-    header[v6::HOP_LIMIT] = FROM_THIS_LINK;
-    header[v6::SOURCE..v6::DESTINATION].copy_from_slice(&target);
-    header[v6::DESTINATION..].copy_from_slice(&destination);
+    put_header(header, to_u16(ADVERTISEMENT_LEN), target, destination);
     message[..TARGET].copy_from_slice(&[ADVERTISEMENT, 0, 0, 0, flags, 0, 0, 0]);
     message[TARGET..OPTIONS].copy_from_slice(&target);
     message[OPTIONS..OPTIONS + 2].copy_from_slice(&[TARGET_LINK_ADDRESS, 1]);
@@ -170,6 +173,40 @@ pub(super) fn announce(frame: &mut Frame, l3: usize, address: [u8; 16], port: &P
     advertise(frame, l3, address, UNSPECIFIED, port)
 }
 
+/// Writes over `packet`, which is [`QUESTION_LEN`] long, the solicitation of `from` at `mac`: where is `target`? It goes
+/// to the target or to its group (RFC 4861 section 4.3).
+pub(super) fn solicit(
+    packet: &mut [u8],
+    mac: [u8; 6],
+    from: [u8; 16],
+    target: [u8; 16],
+    destination: [u8; 16],
+) {
+    let (header, message) = packet.split_at_mut(IPV6_LEN);
+    put_header(header, to_u16(message.len()), from, destination);
+    message[..TARGET].copy_from_slice(&[SOLICITATION, 0, 0, 0, 0, 0, 0, 0]);
+    message[TARGET..OPTIONS].copy_from_slice(&target);
+    message[OPTIONS..OPTIONS + 2].copy_from_slice(&[SOURCE_LINK_ADDRESS, 1]);
+    message[OPTIONS + 2..].copy_from_slice(&mac);
+    seal(packet);
+}
+
+/// Writes the IPv6 header of a neighbour discovery message of so many bytes.
+fn put_header(header: &mut [u8], len: u16, source: [u8; 16], destination: [u8; 16]) {
+    header[..v6::PAYLOAD_LEN].copy_from_slice(&[0x60, 0, 0, 0]);
+    put16(header, v6::PAYLOAD_LEN, len);
+    header[v6::NEXT_HEADER] = PROTOCOL_ICMPV6;
+    header[v6::HOP_LIMIT] = FROM_THIS_LINK;
+    header[v6::SOURCE..v6::DESTINATION].copy_from_slice(&source);
+    header[v6::DESTINATION..].copy_from_slice(&destination);
+}
+
+/// The MAC address of an IPv6 group (RFC 2464 section 7).
+pub(super) fn group_mac(group: [u8; 16]) -> [u8; 6] {
+    let [.., a, b, c, d] = group;
+    [0x33, 0x33, a, b, c, d]
+}
+
 /// The group in which an address is asked for.
 pub(super) fn solicited_node(address: [u8; 16]) -> [u8; 16] {
     let mut group = address;
@@ -178,26 +215,28 @@ pub(super) fn solicited_node(address: [u8; 16]) -> [u8; 16] {
 }
 
 /// Computes the checksum of the ICMPv6 message in `packet`, which starts with its IPv6 header.
-fn seal(packet: &mut [u8]) {
+pub(super) fn seal(packet: &mut [u8]) {
     let (header, message) = packet.split_at_mut(IPV6_LEN);
     put16(message, CHECKSUM, 0);
-    let pseudo = pseudo_header(&header[v6::SOURCE..], PROTOCOL_ICMPV6, message.len() as u16);
+    let pseudo = pseudo_header(&header[v6::SOURCE..], PROTOCOL_ICMPV6, to_u16(message.len()));
     let sum = pseudo.add_bytes(message).checksum();
     put16(message, CHECKSUM, sum);
 }
 
-/// Whether the sender's link-layer address is among the options; `None`: they are not whole.
-fn read_options(mut options: &[u8]) -> Option<bool> {
-    let mut has_link_address = false;
+/// The first link-layer address of this kind among the options, if there is one; `None`: they are not whole.
+pub(super) fn find_option(mut options: &[u8], wanted: u8) -> Option<Option<[u8; 6]>> {
+    let mut found = None;
     while let Some(kind) = options.first() {
-        has_link_address |= *kind == SOURCE_LINK_ADDRESS;
         let units = usize::from(*options.get(1)?);
-        if units == 0 {
-            return None;
+        let (option, rest) = options.split_at_checked(units * OPTION_UNIT)?;
+        // A length of zero would go on for ever.
+        let address = option.get(2..)?.first_chunk().copied()?;
+        if *kind == wanted && found.is_none() {
+            found = Some(address);
         }
-        options = options.get(units * OPTION_UNIT..)?;
+        options = rest;
     }
-    Some(has_link_address)
+    Some(found)
 }
 
 #[cfg(test)]
@@ -217,9 +256,13 @@ pub(super) mod tests {
         60000000 00203aff fd770000000000000000000000000001 ff0200000000000000000001ff000002 \
         87007be9 00000000 fd770000000000000000000000000002 0101 0200000000c1";
     /// The same without its link-layer address, to fd77::2 alone: is it still there?
-    const UNICAST_SOLICITATION: &str = "020000000001 0200000000c1 86dd \
+    pub(in crate::neighbor) const UNICAST_SOLICITATION: &str = "020000000001 0200000000c1 86dd \
         60000000 00183aff fd770000000000000000000000000001 fd770000000000000000000000000002 \
         87008040 00000000 fd770000000000000000000000000002";
+    /// The same with it, as we write it ourselves.
+    pub(in crate::neighbor) const UNICAST_WITH_ADDRESS: &str = "020000000001 0200000000c1 86dd \
+        60000000 00203aff fd770000000000000000000000000001 fd770000000000000000000000000002 \
+        87007c76 00000000 fd770000000000000000000000000002 0101 0200000000c1";
     const ADVERTISEMENT: &str = "0200000000c1 020000000001 86dd \
         60000000 00203aff fd770000000000000000000000000002 fd770000000000000000000000000001 \
         88001b36 60000000 fd770000000000000000000000000002 0201 020000000001";
@@ -239,7 +282,7 @@ pub(super) mod tests {
     }
 
     /// The frame with the bytes at `at` replaced and the checksum made right again.
-    fn with(text: &str, at: usize, change: &str) -> Vec<u8> {
+    pub(in crate::neighbor) fn with(text: &str, at: usize, change: &str) -> Vec<u8> {
         let mut frame = hex(text);
         let change = hex(change);
         frame[at..at + change.len()].copy_from_slice(&change);
@@ -248,7 +291,7 @@ pub(super) mod tests {
     }
 
     /// The frame with only the first `len` bytes of its message, made right again.
-    fn cut(text: &str, len: usize) -> Vec<u8> {
+    pub(in crate::neighbor) fn cut(text: &str, len: usize) -> Vec<u8> {
         let mut frame = hex(text);
         frame.truncate(MESSAGE + len);
         put16(&mut frame, IP + v6::PAYLOAD_LEN, len as u16);
@@ -293,6 +336,7 @@ pub(super) mod tests {
         assert_eq!(ask(&hex(SOLICITATION)), (Step::TRANSMIT, hex(ADVERTISEMENT)));
         let unicast = hex(UNICAST_SOLICITATION);
         assert_eq!(ask(&unicast), (Step::TRANSMIT, hex(ADVERTISEMENT)), "the frame grows");
+        assert_eq!(ask(&hex(UNICAST_WITH_ADDRESS)), (Step::TRANSMIT, hex(ADVERTISEMENT)));
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! Switches that snoop pass multicast on to listeners that they know of only. Without reports nobody's neighbour
 //! solicitation would reach us.
 
+use pmdns_config::narrow::to_u16;
+
 use crate::wire::ip::{IPV6_LEN, PROTOCOL_ICMPV6, pseudo_header, v6};
 use crate::wire::{be16, put16};
 
@@ -136,7 +138,7 @@ impl MldReport<'_> {
         let (header, payload) = packet.split_at_mut(IPV6_LEN);
         let (options, message) = payload.split_at_mut(UNIT);
         header[0] = 0x60;
-        put16(header, v6::PAYLOAD_LEN, (UNIT + message.len()) as u16);
+        put16(header, v6::PAYLOAD_LEN, to_u16(UNIT + message.len()));
         header[v6::NEXT_HEADER] = HOP_BY_HOP;
         header[v6::HOP_LIMIT] = 1;
         header[v6::SOURCE..v6::DESTINATION].copy_from_slice(&source);
@@ -145,7 +147,7 @@ impl MldReport<'_> {
         match *self {
             Self::V2 { groups, is_news } => {
                 message[0] = REPORT_V2;
-                put16(message, RECORD_COUNT, groups.len() as u16);
+                put16(message, RECORD_COUNT, to_u16(groups.len()));
                 let records = message[RECORDS..].chunks_exact_mut(RECORD_LEN);
                 for (record, group) in records.zip(groups) {
                     record[0] = if is_news { TO_EXCLUDE } else { IS_EXCLUDE };
@@ -157,7 +159,7 @@ impl MldReport<'_> {
                 message[GROUP..].copy_from_slice(&group);
             }
         }
-        let pseudo = pseudo_header(&header[v6::SOURCE..], PROTOCOL_ICMPV6, message.len() as u16);
+        let pseudo = pseudo_header(&header[v6::SOURCE..], PROTOCOL_ICMPV6, to_u16(message.len()));
         let sum = pseudo.add_bytes(message).checksum();
         put16(message, CHECKSUM, sum);
     }

@@ -1,12 +1,15 @@
-//! Stage: ARP, neighbour discovery and ping, so that others can find us.
+//! Stage: ARP, neighbour discovery and ping, so that others can find us, and we can find our next hops.
 //!
 //! Parse sends here ARP frames, ICMP to one of our addresses, ICMPv6 to one of ours or to a multicast group, and MLD
 //! queries. The reply is written into the frame that asked, its VLAN tags left in place. What nobody asked for, or
-//! has to wait, is written into frames of its own ([`Neighbor::write_due`]).
+//! has to wait, is written into frames of its own ([`Neighbor::write_due`]). What next hops say of where they are
+//! ([`heard`](mod@heard)) goes to the slow path.
 
 mod announce;
 mod arp;
+mod ask;
 mod ethernet;
+pub mod heard;
 mod icmpv4;
 mod icmpv6;
 mod mld;
@@ -16,8 +19,12 @@ use std::sync::Arc;
 use pmdns_nics::{Burst, FramePool};
 
 use self::announce::Announcer;
-use self::ethernet::is_group;
+pub(crate) use self::ask::Question;
+pub(crate) use self::ethernet::is_group;
+pub use self::heard::{Heard, heard};
+pub(crate) use self::icmpv6::{ADVERTISEMENT, SOLICITATION};
 pub(crate) use self::mld::{ALL_MLD_ROUTERS, HOP_BY_HOP};
+use crate::arrival::Arrival;
 use crate::packet::{Packet, Tick};
 use crate::ports::Ports;
 use crate::ratelimit::Limiter;
@@ -85,6 +92,10 @@ impl Neighbor {
         if is_group(*bytes.get(ETHERNET_SOURCE)?) {
             return None;
         }
+        if heard::is_of_next_hop(bytes, layout, port) {
+            packet.key = Arrival::Neighbor.key();
+            return Some(Step::REPLY);
+        }
         if asks_for_echo(bytes, layout) {
             // RFC 1122 section 3.2.2.6: what all hosts of the link get is not echoed.
             if !bytes.starts_with(&port.mac) {
@@ -137,12 +148,16 @@ fn asks_for_echo(frame: &[u8], layout: Layout) -> bool {
 mod tests {
     use std::net::IpAddr;
 
+    use pmdns_config::Vlan;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::Exception;
     use crate::parse::Parse;
     use crate::ports::Port;
-    use crate::testing::{OUR_IPV4, OUR_IPV6, OUR_MAC, act_once, at, frame_of};
+    use crate::query_sources::{QuerySources, Source};
+    use crate::testing::{CLIENT_MAC, OUR_IPV4, OUR_IPV6, OUR_MAC, act_once, at, frame_of};
+    use crate::vlan::Vlans;
     use crate::wire::ip::{PROTOCOL_ICMPV6, pseudo_header, seal_ipv4};
     use crate::wire::put16;
 
@@ -160,8 +175,8 @@ mod tests {
         Neighbor::new([Port::new(OUR_MAC, addresses)].into(), 1000, Seed::new([3; 16]))
     }
 
-    /// Lets the stage act on a frame whose IP (or ARP) header starts at `l3` and is `header_len` long, and
-    /// says what becomes of the frame.
+    /// Lets the stage act on a frame whose IP (or ARP) header starts at `l3` and is `header_len` long.
+    /// Says what becomes of the frame.
     pub(super) fn reply(bytes: &[u8], l3: u8, header_len: u8, ipv6: bool) -> (Step, Vec<u8>) {
         let mut packet = Packet::arrived(frame_of(bytes), 0);
         packet.layout = Layout { l3, l4: l3 + header_len, ..Layout::default() };
@@ -289,6 +304,76 @@ mod tests {
             from_a_group[ETHERNET_SOURCE] |= 1;
             assert_eq!(step(&from_a_group), IGNORED);
         }
+    }
+
+    /// A port in VLAN 7 and in none, which asks from 10.77.0.2 and fd77::2 by 10.77.0.1 and fd77::1.
+    fn asking() -> Neighbor {
+        let source = |address| Source { port: 0, address };
+        let sources = vec![source(OUR_IPV4.into()), source(OUR_IPV6.into())];
+        let next_hops = vec![[10, 77, 0, 1].into(), "fd77::1".parse().unwrap()];
+        let vlans = Vlans::of(&[Vlan::Tagged(7), Vlan::Untagged]);
+        let port = Port { vlans, ..Port::new(OUR_MAC, []) }
+            .with_query_sources(Arc::new(QuerySources::new(sources)), 0)
+            .with_next_hops(next_hops);
+        Neighbor::new([port].into(), 1000, Seed::new([3; 16]))
+    }
+
+    /// Where a frame goes that is in VLAN 7.
+    fn step_in_vlan(neighbor: &mut Neighbor, frame: &[u8]) -> Step {
+        let tagged = [&frame[..12], &hex("8100 0007"), &frame[12..]].concat();
+        step_of(neighbor, &tagged, &at(0))
+    }
+
+    #[test]
+    fn who_asks_for_a_query_source_in_its_vlan_is_told() {
+        let mut neighbor = asking();
+        for which in [0, 3, 4] {
+            let (request, ..) = &requests()[which];
+            assert_eq!(step_in_vlan(&mut neighbor, request), Step::TRANSMIT, "{which}");
+            assert_eq!(step_of(&mut neighbor, request, &at(0)), IGNORED, "{which} elsewhere");
+        }
+        let unicast = icmpv6::tests::with(icmpv6::tests::UNICAST_SOLICITATION, 0, "");
+        assert_eq!(step_in_vlan(&mut neighbor, &unicast), Step::TRANSMIT);
+        for which in [1, 2] {
+            let step = step_in_vlan(&mut neighbor, &requests()[which].0);
+            assert_eq!(step, Step::drop(Reason::QuerySource), "pings are for other addresses");
+        }
+    }
+
+    #[test]
+    fn what_a_next_hop_says_of_itself_goes_to_the_slow_path() {
+        use heard::tests::{ADVERTISEMENT, REPLY};
+        let mut neighbor = asking();
+        let reply = hex(REPLY);
+        let mut announcement = reply.clone();
+        announcement[..6].fill(0xff);
+        announcement[38..42].copy_from_slice(&[10, 77, 0, 1]);
+        let advertisement = icmpv6::tests::with(ADVERTISEMENT, 0, "");
+        let to_all = "ff020000000000000000000000000001";
+        let mut unasked = icmpv6::tests::with(ADVERTISEMENT, 38, to_all);
+        (unasked[0], unasked[1], unasked[58]) = (0x33, 0x33, 0xa0);
+        icmpv6::seal(&mut unasked[14..]);
+        for frame in [&reply, &announcement, &advertisement, &unasked] {
+            let tagged = [&frame[..12], &hex("8100 0007"), &frame[12..]].concat();
+            let mut parse = Parse::new(Arc::clone(&neighbor.ports), Seed::new([3; 16]));
+            let packet = act_once(&mut parse, Packet::arrived(frame_of(&tagged), 0), &at(0));
+            let packet = act_once(&mut neighbor, packet, &at(0));
+            assert_eq!(packet.step, Step::REPLY);
+            assert_eq!(Arrival::of_key(packet.key), Some(Arrival::Neighbor));
+            let said = heard(packet.frame.bytes(), packet.layout).map(|heard| heard.mac);
+            assert_eq!(said, Some(CLIENT_MAC));
+            let elsewhere = step_of(&mut neighbor, frame, &at(0));
+            assert_ne!(elsewhere, Step::REPLY, "in another VLAN it is a client that says so");
+            let mut for_another = tagged.clone();
+            for_another[5] ^= 2;
+            let is_asked = frame[0] == OUR_MAC[0];
+            let step = step_of(&mut neighbor, &for_another, &at(0));
+            assert_eq!(step != Step::REPLY, is_asked, "an answer to another host is not ours");
+        }
+        let mut from_another = reply;
+        from_another[31] = 9;
+        let step = step_in_vlan(&mut neighbor, &from_another);
+        assert_eq!(step, Step::exception(Exception::Arp), "it is no next hop");
     }
 
     /// Requests that are answered, with their header lengths.

@@ -3,7 +3,9 @@
 //! Everything later stages rely on is checked here, once: lengths, checksums, addresses, and the whole
 //! query. What is wrong below DNS is dropped with its reason; what is wrong in DNS gets an rcode.
 
+mod plain;
 mod reflectors;
+mod replies;
 #[cfg(test)]
 mod tests;
 mod unusual;
@@ -12,6 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pmdns_config::SubnetPolicy;
+use pmdns_config::narrow::to_u8;
 use pmdns_nics::FRAME_ROOM;
 
 use crate::acl::Dropped;
@@ -25,9 +28,8 @@ use crate::vlan::Tags;
 use crate::wire::checksum::Sum;
 use crate::wire::dns::{HEADER_LEN, PLAIN_UDP_SIZE, flag, header, question_len};
 use crate::wire::ip::{
-    ETHERNET_LEN, ETHERNET_SOURCE, ETHERTYPE, IPV4_MIN_LEN, IPV6_LEN, PROTOCOL_ICMP,
-    PROTOCOL_ICMPV6, PROTOCOL_TCP, PROTOCOL_UDP, TYPE_ARP, TYPE_IPV4, TYPE_IPV6, UDP_LEN, udp, v4,
-    v6,
+    ETHERNET_LEN, ETHERNET_SOURCE, IPV4_MIN_LEN, IPV6_LEN, PROTOCOL_ICMP, PROTOCOL_ICMPV6,
+    PROTOCOL_TCP, PROTOCOL_UDP, TYPE_ARP, TYPE_IPV4, TYPE_IPV6, UDP_LEN, udp, v4, v6,
 };
 use crate::wire::layout::Flags;
 use crate::wire::name::{self, Seed};
@@ -106,26 +108,25 @@ impl Parse {
         self.cookie_counts
     }
 
+    /// Reads a packet that is to none of the addresses that queries come to.
+    #[cold]
+    #[inline(never)]
+    fn read_elsewhere(&self, packet: &mut Packet) -> Step {
+        let port = &self.ports[usize::from(packet.frame.port())];
+        replies::read(packet, port).unwrap_or_else(Step::drop)
+    }
+
     /// Reads Ethernet, then goes by the EtherType.
-    #[inline(always)]
+    #[inline(never)]
     fn read(&self, packet: &mut Packet) -> Result<Step, Reason> {
         let frame = packet.frame.bytes();
         let port = &self.ports[usize::from(packet.frame.port())];
-        // Nearly every query looks like this. The code for it is the code for all others, with offsets that
-        // the compiler knows.
-        if let Some(start) = frame.first_chunk::<{ ETHERNET_LEN + IPV4_MIN_LEN }>()
-            && port.vlans.is_plain_ipv4(field16(start, ETHERTYPE))
-            && start[ETHERNET_LEN] == IPV4_PLAIN
-        {
-            packet.layout.l3 = ETHERNET_LEN as u8;
-            return self.read_ipv4(packet, port, ETHERNET_LEN, IPV4_MIN_LEN);
-        }
         let tags = Tags::read(frame)?;
         if !port.vlans.have(tags) {
             return Err(Reason::Vlan);
         }
         let l3 = tags.l3;
-        packet.layout.l3 = l3 as u8;
+        packet.layout.l3 = to_u8(l3);
         match tags.ethertype {
             TYPE_IPV4 => {
                 let first = frame.get(l3).ok_or(Reason::Ipv4Header)?;
@@ -171,7 +172,7 @@ impl Parse {
         if field16(header, v4::FRAGMENT) & IPV4_FRAGMENTED != 0 {
             return Err(Reason::Ipv4Fragment);
         }
-        packet.layout.l4 = (l3 + header_len) as u8;
+        packet.layout.l4 = to_u8(l3 + header_len);
         match header[v4::PROTOCOL] {
             PROTOCOL_UDP => {
                 let addresses = header.last_chunk::<8>().expect("both stand at its end");
@@ -192,7 +193,7 @@ impl Parse {
         if header[0] >> 4 != 6 || IPV6_LEN + payload_len > ip.len() {
             return Err(Reason::Ipv6Header);
         }
-        packet.layout.l4 = (l3 + IPV6_LEN) as u8;
+        packet.layout.l4 = to_u8(l3 + IPV6_LEN);
         let protocol = header[v6::NEXT_HEADER];
         let source = address_at(header, v6::SOURCE);
         let destination: [u8; 16] = address_at(header, v6::DESTINATION);
@@ -360,9 +361,14 @@ impl Stage for Parse {
 
     #[inline]
     fn act(&mut self, packet: &mut Packet, context: &Context) -> Step {
-        match self.read(packet) {
+        let read = match self.read_plain(packet) {
+            Some(read) => read,
+            None => self.read(packet),
+        };
+        match read {
             Ok(HERE) => self.read_unusual(packet, context.seconds),
             Ok(step) => step,
+            Err(Reason::NotOurAddress) => self.read_elsewhere(packet),
             Err(reason) => Step::drop(reason),
         }
     }
@@ -370,8 +376,8 @@ impl Stage for Parse {
 
 const _: () = assert!(MAX_DNS + HEADER_LEN + name::ROOM <= FRAME_ROOM as usize);
 
-/// Length of the name behind the header of the message at `dns`; 0: there is none. What stands in the buffer behind the frame may
-/// be taken for a part of it, and then the name does not end in the message.
+/// Length of the name behind the header of the message at `dns`; 0: there is none. Bytes in the buffer behind the frame
+/// may be taken for a part of it. Then the name does not end in the message.
 #[inline(always)]
 fn first_name_len(packet: &Packet, dns: usize) -> u8 {
     let room = packet.frame.buffer().get(dns + HEADER_LEN..).and_then(<[u8]>::first_chunk);

@@ -6,9 +6,10 @@
 /// Ports below this one belong to services; clients ask from others (RFC 6056 section 3.2).
 pub(super) const SERVICES_END: u16 = 1024;
 
-/// The services below [`SERVICES_END`] that answer datagrams which are none of their protocol. Port 0 is nobody's and is refused
-/// elsewhere. The rest below 1024 is answered: forwarders ask from port 53, address translators keep ports below 1024 below 1024
-/// (RFC 4787 section 4.2.2), and the bound on error replies ends a loop that nobody knows of yet.
+/// The services below [`SERVICES_END`] that answer datagrams which are none of their protocol. Port 0 is nobody's and
+/// is refused elsewhere. The rest below 1024 is answered. Forwarders ask from port 53, and address translators keep
+/// ports below 1024 below 1024 (RFC 4787 section 4.2.2). The bound on error replies ends a loop that nobody knows of
+/// yet.
 const REFLECTORS: [(u16, &str); 10] = [
     (7, "echo sends everything back (RFC 862)"),
     (9, "discard answers nothing, and nobody asks from it (RFC 863)"),
@@ -22,7 +23,7 @@ const REFLECTORS: [(u16, &str); 10] = [
     (464, "kpasswd answers what it does not know with an error (CVE-2002-2443)"),
 ];
 
-/// Whether what sends from this port would answer our reply, whatever that is.
+/// Whether the service on this port would answer any reply of ours.
 #[cold]
 pub(super) fn answers_anything(port: u16) -> bool {
     REFLECTORS.iter().any(|(reflector, _)| *reflector == port)

@@ -1,14 +1,14 @@
 //! Records nobody wrote down: of special-use names, and of addresses' names.
 //!
-//! Special-use names mean something to hosts only, or to nobody (RFC 6761 and the documents that add to its
-//! list), and reverse names of private addresses have no meaning outside of the network they are in (RFC 6303). Asked
-//! upstream they tell others about that network and burden servers that have no answer. So each such name is
-//! the apex of a zone of its own here, empty but for what the RFC says. `test.` is left to the upstreams: who
-//! serves it does so on purpose.
+//! Special-use names mean something to hosts only, or to nobody (RFC 6761 and the documents that add to its list).
+//! Reverse names of private addresses have no meaning outside of their network (RFC 6303). Asked upstream they tell
+//! others about that network and burden servers that have no answer. So each such name is the apex of a zone of its
+//! own here, empty but for what the RFC says. `test.` is left to the upstreams: who serves it does so on purpose.
 
 use std::collections::HashSet;
 
 use pmdns_config::LocalRecord;
+use pmdns_config::narrow::to_u8;
 
 use super::zone::LocalZone;
 use crate::wire::dns::rtype;
@@ -52,8 +52,9 @@ fn special_names() -> Vec<Vec<u8>> {
     names.map(|text| wire(&text)).collect()
 }
 
-/// The records of special-use names, but for the names that `records` have an SOA record of, and those that
-/// are one of `forwarded` or below it. What is forwarded below one of them is a part that others serve.
+/// The records of special-use names. Left out are names that `records` have an SOA record of, and names
+/// that are one of `forwarded` or below it. What is forwarded below one of them is a part that others
+/// serve.
 pub(super) fn special_use(records: &[LocalRecord], forwarded: &[Box<[u8]>]) -> Vec<LocalRecord> {
     let is_served = |name: &[u8]| {
         let by_file = |record: &LocalRecord| record.rtype == rtype::SOA && *record.name == *name;
@@ -87,7 +88,7 @@ pub(super) fn special_use(records: &[LocalRecord], forwarded: &[Box<[u8]>]) -> V
     all
 }
 
-/// A PTR record for each address, to the first name that has it: a set of all names of one address may be too long for
+/// A PTR record for each address, to the first name that has it. A set of all names of one address may be too long for
 /// an answer. None for an address whose reverse name has PTR records already, or a CNAME record, which stands alone.
 pub(super) fn pointers(records: &[LocalRecord]) -> Vec<LocalRecord> {
     let is_taken = |record: &&LocalRecord| matches!(record.rtype, rtype::PTR | rtype::CNAME);
@@ -130,7 +131,7 @@ fn reverse_name(record: &LocalRecord) -> Option<Vec<u8>> {
 fn wire(text: &str) -> Vec<u8> {
     let mut name = Vec::new();
     for label in text.split('.') {
-        name.push(label.len() as u8);
+        name.push(to_u8(label.len()));
         name.extend_from_slice(label.as_bytes());
     }
     name.push(0);

@@ -1,7 +1,7 @@
 //! Whether any table can have a name, or one above it: a no comes quickly.
 //!
-//! Nearly every query is for a name that no rule is about, so it is asked step by step, each step dearer than
-//! the one before and taken by fewer names:
+//! Nearly every query is for a name that no rule is about. So the question is put in steps; each costs more
+//! than the one before, and fewer names come to it:
 //!
 //! 1. Does any rule's name end in the same two characters? This alone settles the built-in rules.
 //! 2. Does any rule's name end in the same two labels? A Bloom filter says so, one cache line per name.
@@ -12,6 +12,7 @@
 //! compare names.
 
 use arrayvec::ArrayVec;
+use pmdns_config::narrow::{to_u32, to_usize};
 use pmdns_nics::prefetch;
 
 use crate::wire::name::{MAX_NAME, Seed, suffixes};
@@ -203,7 +204,7 @@ impl Endings {
 /// The places in a line that a pattern sets. They come from the lower bits of a hash, its line from the upper ones.
 #[inline(always)]
 fn places(pattern: u64) -> impl Iterator<Item = usize> {
-    (0..BITS).map(move |bit| (pattern >> (bit as u32 * PLACE)) as usize & ((1 << PLACE) - 1))
+    (0..BITS).map(move |bit| to_usize((pattern >> (to_u32(bit) * PLACE)) & ((1 << PLACE) - 1)))
 }
 
 /// The last two characters of a name, five bits of each: a letter's case is another bit. `None`: it is the root.

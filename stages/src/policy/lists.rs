@@ -1,9 +1,9 @@
 //! Blocked names.
 //!
-//! What all lists say of a name is a rule: what the name alone gets, what it gets with everything below it,
-//! and whether it is an exception. An exception of any list beats the blocks of all. Otherwise the longest
-//! listed name decides, the rule for the name alone before the one with everything below it, and of several
-//! lists that have the same name, the first.
+//! A rule joins all that lists say of a name: actions for it alone and with all below it, and whether
+//! it is an exception. An exception of any list beats the blocks of all. Otherwise the longest listed
+//! name decides, and its rule for the name alone comes before the one with everything below it. Of
+//! several lists that have the same name the first decides.
 //!
 //! A list may hold in some views only, so a name may have another rule in each. Few of these combinations are
 //! different ones: a name has the number of its own, and the list of them is short.
@@ -11,14 +11,24 @@
 use std::collections::HashMap;
 
 use pmdns_config::files::Scope;
+use pmdns_config::narrow::to_u32;
 use pmdns_config::{BlockAction, ViewSet};
 
-use super::filter::{Candidate, Filter};
+use super::filter::Candidate;
 use super::names::{Listing, Names};
 use crate::wire::name::Seed;
 
 /// Bits of an action.
 const ACTION: u32 = 0b111;
+/// The actions, by their bits.
+const ACTIONS: [Option<BlockAction>; 6] = [
+    None,
+    Some(BlockAction::Nxdomain),
+    Some(BlockAction::Nodata),
+    Some(BlockAction::Refused),
+    Some(BlockAction::Null),
+    Some(BlockAction::Drop),
+];
 /// Where the action for a name and everything below it stands.
 const BELOW: u32 = 3;
 /// The name and everything below it is not blocked.
@@ -38,7 +48,7 @@ pub(super) struct Lists {
 #[derive(Clone, Debug)]
 pub(super) struct Blocked {
     /// The value of a name is the number of its rules.
-    names: Names,
+    pub(super) names: Names,
     rules: Box<[Rules]>,
 }
 
@@ -82,7 +92,7 @@ impl Combinations {
             return *number;
         }
         // There are no more than names, whose places have 32 bits.
-        let number = self.list.len() as u32;
+        let number = to_u32(self.list.len());
         self.list.push(rules.clone());
         self.numbers.insert(rules, number);
         number
@@ -138,21 +148,6 @@ impl Blocked {
         let rules = self.rules.get(self.names.find(hash, name)? as usize)?;
         rules.iter().find(|(views, _)| views.has(view)).map(|(_, rule)| *rule)
     }
-
-    /// The names, for the filter.
-    pub(super) fn add_to(&self, filter: &mut Filter) {
-        self.names.iter().for_each(|(name, _)| filter.add(name));
-    }
-
-    /// How many names there are.
-    pub(super) fn len(&self) -> usize {
-        self.names.len()
-    }
-
-    /// How many bytes they take.
-    pub(super) fn footprint(&self) -> usize {
-        self.names.footprint()
-    }
 }
 
 /// The rule of two, the earlier before the later.
@@ -165,30 +160,18 @@ fn join(earlier: u32, later: u32) -> u32 {
 }
 
 fn code(action: BlockAction) -> u32 {
-    match action {
-        BlockAction::Nxdomain => 1,
-        BlockAction::Nodata => 2,
-        BlockAction::Refused => 3,
-        BlockAction::Null => 4,
-        BlockAction::Drop => 5,
-    }
+    to_u32(ACTIONS.iter().position(|one| *one == Some(action)).unwrap_or_default())
 }
 
 /// The action in the lowest bits.
 fn action_of(rule: u32) -> Option<BlockAction> {
-    match rule & ACTION {
-        1 => Some(BlockAction::Nxdomain),
-        2 => Some(BlockAction::Nodata),
-        3 => Some(BlockAction::Refused),
-        4 => Some(BlockAction::Null),
-        5 => Some(BlockAction::Drop),
-        _ => None,
-    }
+    ACTIONS.get((rule & ACTION) as usize).copied().flatten()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::filter::Filter;
     use crate::testing::name_of;
 
     fn seed() -> Seed {
@@ -214,7 +197,7 @@ mod tests {
         }
         let blocked = lists.build(seed());
         let mut filter = Filter::with_capacity(rules.len(), seed());
-        blocked.add_to(&mut filter);
+        blocked.names.add_to(&mut filter);
         Both { filter, blocked }
     }
 

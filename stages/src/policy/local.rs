@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use pmdns_config::LocalRecord;
+use pmdns_config::narrow::to_u16;
 
-use super::filter::{Candidate, Filter};
+use super::filter::Candidate;
 use super::names::{Listing, MAX_NAMES, Names};
 use super::zone::{LocalZone, MAX_CNAMES, Reply};
 use crate::cache::{Entry, Head, Key, Parts};
@@ -84,7 +85,7 @@ pub enum LocalError {
 #[derive(Debug)]
 pub(super) struct Local {
     /// The value of a name is the number of its node.
-    names: Names,
+    pub(super) names: Names,
     nodes: Box<[Node]>,
 }
 
@@ -189,16 +190,6 @@ impl Local {
         };
         (entry != NONE).then_some(entry)
     }
-
-    /// The names, for the filter.
-    pub(super) fn add_to(&self, filter: &mut Filter) {
-        self.names.iter().for_each(|(name, _)| filter.add(name));
-    }
-
-    /// How many names there are.
-    pub(super) fn len(&self) -> usize {
-        self.names.len()
-    }
 }
 
 /// Nodes and entries on their way into the table.
@@ -278,7 +269,7 @@ pub(super) fn rule_node(
     }
     let alias = zone.own_answers(owner)?.into_iter().find(|(rtype, _)| *rtype == rtype::CNAME);
     let Some((_, alias)) = alias else { return Ok(Node::of_types(types, Entries::NODATA)) };
-    // A target below a wildcard is made of the name that is asked for, whatever the type.
+    // A target below a wildcard is made of the name that is asked for, for every type.
     if zone.alias(owner).is_some_and(|target| LocalZone::above_wildcard(&target).is_some()) {
         let reply = Reply { leads_on: true, ..alias };
         let entry =
@@ -337,7 +328,7 @@ fn entry(reply: &Reply, flags: u8, seed: Seed) -> Entry {
         flags,
         counts: [reply.answers, reply.authorities, 0],
         body: &reply.bytes,
-        optional_at: reply.bytes.len() as u16,
+        optional_at: to_u16(reply.bytes.len()),
         // These records are not ageing: nothing counts their TTLs down.
         ttls: &[],
     })

@@ -1,8 +1,8 @@
 //! Stage: names that are answered here, names that are not answered, and misses.
 //!
-//! Local records, special-use names and block lists are made into one [`Ruleset`] at load. Almost no query is
-//! about a name that a rule is about, so the stage is a filter that says no quickly, and then a search. It stands behind
-//! the cache, where few packets come: [lookup](crate::lookup) lets by what the ruleset has let pass before.
+//! Local records, special-use names and block lists are made into one [`Ruleset`] at load. Almost no query is about a
+//! name that a rule is about. So the stage is a filter that says no quickly, and then a search. It stands behind the
+//! cache, where few packets come: [lookup](crate::lookup) lets by what the ruleset has let pass before.
 
 mod builtin;
 mod filter;
@@ -65,8 +65,8 @@ impl Policy {
         &mut self.limiter
     }
 
-    /// Where a packet goes that is a miss. What one client's queries for ever new names would cost others is most of
-    /// all room in the rings, so the limit is here and not behind them.
+    /// Where a packet goes that is a miss. One client's queries for ever new names would cost others room in the
+    /// rings most of all. So the limit is here and not behind the rings.
     fn miss(&mut self, packet: &mut Packet, context: &Context) -> Step {
         if packet.refuse_unless_recursive() {
             return Step::ANSWER;

@@ -1,9 +1,12 @@
 //! Names and a value of each, in a table that is built once and then only read.
 //!
-//! A block list has millions of names, so what counts is bytes: a slot has eight, most slots are taken, and
-//! behind each stand the name and its value in one run of bytes. Whether a query needs to look here at all is
-//! for [`Filter`](super::filter::Filter) to say, so a few more steps to a free slot cost nobody.
+//! A block list has millions of names, so bytes count. A slot has eight of them, and most slots are taken.
+//! Each leads to a name and its value, in one run of bytes. Whether a query needs to look here at all is for
+//! [`Filter`] to say, so a few more steps to a free slot cost nobody.
 
+use pmdns_config::narrow::{low_u32, to_u32};
+
+use super::filter::Filter;
 use crate::wire::name::{Seed, equal, length};
 
 /// Names a table can hold, unless all are of the longest: they start at a place of 32 bits.
@@ -71,7 +74,7 @@ impl Listing {
             let at = names.probe(hash).find(|at| names.is_there(*at, hash, name));
             let at = at.expect("there are more slots than names");
             if names.slots[at].start == FREE {
-                names.slots[at] = Slot { tag: hash as u32, start };
+                names.slots[at] = Slot { tag: low_u32(hash), start };
                 names.count += 1;
             } else {
                 let first = names.slots[at].start as usize;
@@ -79,7 +82,7 @@ impl Listing {
                 let earlier = place.first_chunk().map_or(0, |value| u32::from_le_bytes(*value));
                 place.copy_from_slice(&join(earlier, value).to_le_bytes());
             }
-            start += (VALUE + len) as u32;
+            start += to_u32(VALUE + len);
         }
         names
     }
@@ -109,12 +112,17 @@ impl Names {
         records.map(|(value, name)| (name, value))
     }
 
+    /// Adds the names to a filter.
+    pub(super) fn add_to(&self, filter: &mut Filter) {
+        self.iter().for_each(|(name, _)| filter.add(name));
+    }
+
     /// Whether a search for `name` ends at this slot: it is there, or the slot is free.
     #[inline]
     fn is_there(&self, at: usize, hash: u64, name: &[u8]) -> bool {
         let slot = self.slots[at];
         slot.start == FREE
-            || slot.tag == hash as u32
+            || slot.tag == low_u32(hash)
                 && self.record(slot.start).is_some_and(|(_, ours)| equal(ours, name))
     }
 

@@ -1,12 +1,12 @@
 //! Local records by owner, and the wire image of what is answered with them.
 //!
-//! A name that has an SOA record is the apex of a zone: whatever is below it is ours to answer for, and what
-//! is not there does not exist. Without an SOA record above it a local name is an exception among names that
-//! are somebody else's: only itself, and what lies between two local names, is ours.
+//! A name that has an SOA record is the apex of a zone. Every name below it is ours to answer for, and a
+//! name that is not there does not exist. Without an SOA record above it a local name is an exception among
+//! names of somebody else. Only the name itself, and names between two local names, are ours.
 //!
 //! NS records below an apex hand a part of the zone to other servers (RFC 1034 section 4.2.1). A referral is of
-//! no use to those who ask us, so queries for that part go on to the cache and the upstreams, as if the zone
-//! were not here.
+//! no use to our clients. So queries for that part go on to the cache and the upstreams, as if the zone were
+//! not here.
 //!
 //! The owner of the first records of an answer is a pointer to the question, which fits wildcards as well. CNAME
 //! records are followed as far as the local records lead; from there on the slow path resolves the name.
@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pmdns_config::LocalRecord;
 use pmdns_config::limits::MAX_UDP_SIZE;
+use pmdns_config::narrow::to_u8;
 
 use super::local::LocalError;
 use crate::wire::dns::{CLASS_IN, HEADER_LEN, Rcode, question_len, rtype};
@@ -25,7 +26,7 @@ use crate::wire::name::{MAX_NAME, length, suffixes};
 pub(super) const MAX_CNAMES: usize = 8;
 
 /// A compression pointer to the question (RFC 1035 section 4.1.4).
-const QUESTION: [u8; 2] = [0xc0, HEADER_LEN as u8];
+const QUESTION: [u8; 2] = [0xc0, to_u8(HEADER_LEN)];
 
 /// Types that may stand beside a CNAME record, in the order of their numbers: KEY (RFC 3007 section 3), RRSIG and NSEC
 /// (RFC 4034 sections 3 and 4). Every CNAME record of a signed zone has the latter two.
@@ -110,10 +111,10 @@ impl<'r> LocalZone<'r> {
         Ok(zone)
     }
 
-    /// Names that have no records but stand above one that has, as far as they are ours to answer for: below
-    /// another local name, or because `is_ours` says so. They exist (RFC 4592 section 2.2.2), and NXDOMAIN for
-    /// them would deny the local names below (RFC 8020). Those above all our names are the business of
-    /// whoever serves them: a local www.example.com must not hide example.com.
+    /// Names that have no records but stand above one that has, as far as they are ours to answer for. These
+    /// are below another local name, or `is_ours` says so. They exist (RFC 4592 section 2.2.2), and NXDOMAIN
+    /// for them would deny the local names below (RFC 8020). Names above all of ours are the business of
+    /// their own servers: a local www.example.com must not hide example.com.
     fn empty_names(&self, is_ours: impl Fn(&[u8]) -> bool) -> BTreeSet<Vec<u8>> {
         let mut empty = BTreeSet::new();
         for owner in self.owners.keys() {
@@ -339,7 +340,9 @@ impl Reply {
             self.bytes.extend(set.rtype.to_be_bytes());
             self.bytes.extend(CLASS_IN.to_be_bytes());
             self.bytes.extend(set.ttl.to_be_bytes());
-            self.bytes.extend((data.len() as u16).to_be_bytes());
+            // What is longer than that is refused as a whole.
+            let data_len = u16::try_from(data.len()).unwrap_or(u16::MAX);
+            self.bytes.extend(data_len.to_be_bytes());
             self.bytes.extend_from_slice(data);
         }
         u16::try_from(set.data.len()).unwrap_or(u16::MAX)
@@ -350,7 +353,7 @@ impl Reply {
         // A wildcard answers for names of any length.
         let is_wildcard = LocalZone::above_wildcard(owner).is_some();
         let name_len = if is_wildcard { MAX_NAME } else { owner.len() };
-        let room = usize::from(MAX_UDP_SIZE) - HEADER_LEN - question_len(name_len as u8) - OPT_LEN;
+        let room = usize::from(MAX_UDP_SIZE) - HEADER_LEN - question_len(to_u8(name_len)) - OPT_LEN;
         if self.bytes.len() > room {
             let bytes = self.bytes.len();
             return Err(LocalError::TooLong { name: text(owner), rtype, bytes, room });

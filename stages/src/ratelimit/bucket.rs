@@ -1,8 +1,10 @@
 //! A bucket of tokens, kept as the one moment at which it will be full again.
 //!
-//! Each query puts that moment off by the time one token takes to come back, and may pass as long as it
-//! stays no further off than a whole burst takes. That is a token bucket in exact numbers, with a single
-//! field to compare and to write (the virtual scheduling algorithm of ITU-T I.371, GCRA).
+//! Each query puts that moment off by the time one token takes to come back. It may pass if the moment
+//! is then no further off than a whole burst takes. That is a token bucket in exact numbers, with a
+//! single field to compare and to write (the virtual scheduling algorithm of ITU-T I.371, GCRA).
+
+use pmdns_config::narrow::low_u32;
 
 use crate::packet::Tick;
 
@@ -32,7 +34,7 @@ impl Allowance {
             let ticks = u128::from(tokens) * u128::from(ticks_per_second);
             Some(Moment {
                 ticks: Tick::try_from(ticks.checked_div(rate)?).unwrap_or(Tick::MAX),
-                part: (ticks % rate) as u32,
+                part: u32::try_from(ticks % rate).unwrap_or(u32::MAX),
             })
         };
         Some(Self { queries_per_second, token: time_for(1)?, burst: time_for(burst.max(1))? })
@@ -46,7 +48,7 @@ impl Allowance {
         let carry = u64::from(parts >= rate);
         Some(Moment {
             ticks: moment.ticks.checked_add(span.ticks)?.checked_add(carry)?,
-            part: (parts - carry * rate) as u32,
+            part: low_u32(parts - carry * rate),
         })
     }
 }
@@ -80,8 +82,8 @@ impl Bucket {
         let end = Moment { ticks: Tick::MAX, part: u32::MAX };
         let empty = allowance.later(now, allowance.burst).unwrap_or(end);
         let full_at = Moment { ticks: self.full_at_ticks, part: self.full_at_part };
-        // More than empty is a bucket only after the clock went back, say when a virtual machine was
-        // moved: it starts again as empty, so that its client waits for one token and not for ever.
+        // A bucket is more than empty only after the clock went back, say when a virtual machine was
+        // moved. It starts again as empty, so that its client waits for one token and not for ever.
         let full_at = full_at.max(now).min(empty);
         let (passes, full_at) = match allowance.later(full_at, allowance.token) {
             Some(later) if later <= empty => (true, later),

@@ -1,7 +1,7 @@
 //! A limit on what may come from one client prefix.
 //!
 //! Each client prefix has a bucket of tokens. A full bucket holds a burst of them, a query takes one, and so many
-//! come back each second. The buckets stand in a table of fixed size that belongs to one core: a client whose
+//! come back each second. The buckets stand in a table of fixed size that belongs to one core. A client whose
 //! queries come to several cores has a bucket on each.
 
 use super::bucket::Allowance;
@@ -20,7 +20,7 @@ const ERROR_TABLE: u32 = 4096;
 pub enum LimitDecision {
     /// It is within the limit.
     Pass,
-    /// It is not, but is answered with TC=1: whoever can do TCP is really there.
+    /// It is not, but is answered with TC=1: a client that can do TCP is really there.
     Slip,
     /// It is not.
     Drop,
@@ -60,7 +60,7 @@ impl Limiter {
         Self::new(Allowance::new(rate, burst, ticks_per_second), settings, seed)
     }
 
-    /// The limit on error replies, and on ping replies, which holds whatever limits there are besides. Nobody is told to come
+    /// The limit on error replies, and on ping replies, which holds beside all other limits. Nobody is told to come
     /// back over TCP.
     pub fn of_error_replies(
         settings: &pmdns_config::RateLimit,

@@ -1,5 +1,7 @@
 //! What a client is known by: the leading bits of its address.
 
+use pmdns_config::narrow::low_u64;
+
 use crate::packet::Packet;
 use crate::wire::name::Seed;
 
@@ -28,7 +30,7 @@ impl ClientPrefixes {
             (4, u64::from(u32::from_be_bytes(address) & self.ipv4_mask), 0)
         } else if let Ok(address) = client.try_into() {
             let network = u128::from_be_bytes(address) & self.ipv6_mask;
-            (6, (network >> 64) as u64, network as u64)
+            (6, (network >> 64) as u64, low_u64(network))
         } else {
             debug_assert!(false, "an address has 4 or 16 bytes");
             (0, 0, 0)

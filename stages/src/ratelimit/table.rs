@@ -1,11 +1,12 @@
 //! The buckets of one core, in a table that never grows.
 //!
 //! A client prefix may stand in any slot of one set, and a set is one cache line. A prefix without a slot
-//! gets one with a full bucket, so under pressure the table forgets and lets pass rather than dropping the
-//! wrong client. What it forgets is the fullest bucket of the set, the one that says least: clients that
-//! ask once in a while push out each other, and not one that floods. Only as many flooding prefixes as a set
-//! has slots can make it forget one of them.
+//! gets one with a full bucket. So under pressure the table forgets and lets pass, rather than drop the
+//! wrong client. It forgets the fullest bucket of the set, which says least. So clients that ask once in a
+//! while push out each other, and not one that floods. Only as many flooding prefixes as a set has slots can
+//! make it forget one of them.
 
+use pmdns_config::narrow::to_usize;
 use pmdns_nics::prefetch;
 
 use super::bucket::Bucket;
@@ -61,7 +62,7 @@ impl Table {
     /// The slot of the client prefix with this hash, which may have to be another's so far.
     ///
     /// The upper half of the hash stands for the prefix. Two prefixes of one set that agree in it share a
-    /// bucket; the odds are one to 2^32, and the secret seed keeps clients from choosing them.
+    /// bucket. The odds are one to 2^32, and the secret seed keeps clients from choosing them.
     #[inline]
     pub(super) fn place(&mut self, hash: u64) -> TableSlot {
         let set = self.set(hash);
@@ -107,7 +108,7 @@ impl Table {
     /// are one.
     #[inline]
     fn set(&self, hash: u64) -> usize {
-        hash as usize & (self.sets.len() - 1)
+        to_usize(hash & (self.sets.len() as u64 - 1))
     }
 }
 

@@ -1,5 +1,7 @@
 //! The Internet checksum (RFC 1071): one's complement sums of 16-bit words.
 
+use pmdns_config::narrow::to_u32;
+
 use super::name::word;
 
 /// Bytes that are added at once if there are many.
@@ -50,6 +52,12 @@ impl Sum {
         self.add_word(u64::from(number.swap_bytes()))
     }
 
+    /// Adds a few 16-bit numbers. Their sum has no carry out of 64 bits.
+    #[inline(always)]
+    pub fn add16s<const N: usize>(self, numbers: [u16; N]) -> Self {
+        self.add_word(numbers.map(|number| u64::from(number.swap_bytes())).iter().sum())
+    }
+
     /// Adds a 64-bit number, as it would stand in the data.
     #[inline(always)]
     pub fn add64(self, number: u64) -> Self {
@@ -73,7 +81,7 @@ impl Sum {
     /// places (RFC 1071 section 2B).
     #[inline(always)]
     pub fn add_at(self, offset: usize, other: Self) -> Self {
-        self.add_word(other.0.rotate_left(8 * (offset as u32 & 1)))
+        self.add_word(other.0.rotate_left(8 * to_u32(offset & 1)))
     }
 
     /// Takes away what data at `offset` of the checksummed data had added.
@@ -94,6 +102,12 @@ impl Sum {
     fn fold(self) -> u16 {
         let sum = (self.0.wrapping_add(self.0.rotate_left(32)) >> 32) as u32;
         (sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16
+    }
+
+    /// The checksum as it stands in the data: its first byte is the low one.
+    #[inline(always)]
+    pub fn checksum_in_place(self) -> u16 {
+        !self.fold()
     }
 
     /// The checksum: the complement of the sum.

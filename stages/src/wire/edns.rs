@@ -2,6 +2,8 @@
 
 use std::num::NonZeroU8;
 
+use pmdns_config::narrow::to_u16;
+
 use super::dns::{RECORD_FIXED_LEN, Rcode, rtype};
 use super::record::{Records, Section};
 use super::{be16, field16};
@@ -93,7 +95,7 @@ impl Requested {
             let head = data.get(at..)?.first_chunk::<OPTION_HEAD_LEN>()?;
             let len = field16(head, 2);
             at += OPTION_HEAD_LEN;
-            let place = Some(OptionData { at: (start + at) as u16, len });
+            let place = Some(OptionData { at: to_u16(start + at), len });
             match field16(head, 0) {
                 option::NSID => requested.nsid = true,
                 option::COOKIE if requested.cookie.is_none() => requested.cookie = place,
@@ -134,7 +136,8 @@ impl Edns {
 pub fn opt(udp_size: u16, rcode: Rcode, dnssec_ok: bool) -> [u8; OPT_LEN] {
     let [size_high, size_low] = udp_size.to_be_bytes();
     let [flags, _] = if dnssec_ok { OPT_DO } else { 0 }.to_be_bytes();
-    [0, 0, rtype::OPT as u8, size_high, size_low, rcode.0 >> 4, 0, flags, 0, 0, 0]
+    let [type_high, type_low] = rtype::OPT.to_be_bytes();
+    [0, type_high, type_low, size_high, size_low, rcode.0 >> 4, 0, flags, 0, 0, 0]
 }
 
 /// The options in an OPT record's data: code and data of each, as far as they are whole.
@@ -184,8 +187,6 @@ impl ExtendedError {
     pub const DNSSEC_BOGUS: Self = Self::of(6);
     /// The answer's signature was good once.
     pub const SIGNATURE_EXPIRED: Self = Self::of(7);
-    /// The answer's signature is not good yet.
-    pub const SIGNATURE_NOT_YET_VALID: Self = Self::of(8);
     /// The answer has no signatures where there must be some.
     pub const RRSIGS_MISSING: Self = Self::of(10);
     /// The answer is a failure of a moment ago.

@@ -1,7 +1,7 @@
 //! Reading the names of one message, with one budget for all of them.
 //!
-//! Names share their ends by pointers, and a pointer may lead to another name that ends in a pointer. A message of 64 KB can
-//! so have thousands of names of 127 labels each. Whoever reads them all has to stop somewhere.
+//! Names share their ends by pointers, and a pointer may lead to another name that ends in a pointer. A message of 64
+//! KB can so have thousands of names of 127 labels each. A reader of them all has to stop somewhere.
 
 use std::ops::Range;
 

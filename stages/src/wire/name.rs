@@ -1,7 +1,9 @@
 //! Names in wire format: where one ends, and comparing and hashing them without regard to case.
 //!
-//! A label's length byte is at most 63 and so never an ASCII letter: a whole uncompressed name can be
-//! lower-cased eight bytes at a time without looking at its labels.
+//! A label's length byte is at most 63 and so never an ASCII letter. So a whole uncompressed name can
+//! be lower-cased eight bytes at a time, without a look at its labels.
+
+use pmdns_config::narrow::low_u64;
 
 /// Longest name in wire format, root label included (RFC 1035 section 3.1).
 pub const MAX_NAME: usize = 255;
@@ -11,8 +13,8 @@ pub const MAX_LABEL: usize = 63;
 
 /// Labels that are stepped over before a look at how far that has led.
 const LABELS_AT_ONCE: usize = 4;
-/// Bytes that [`length_in`] wants to see, whatever they are: no four labels lead out of them, nor four other bytes
-/// taken for labels.
+/// Bytes that [`length_in`] reads, of any content: no four labels lead out of them, nor four other bytes taken for
+/// labels.
 pub const ROOM: usize = 1024;
 const _: () = assert!(ROOM >= MAX_NAME + (LABELS_AT_ONCE - 1) * (1 + u8::MAX as usize));
 
@@ -70,7 +72,7 @@ impl Seed {
     pub fn new(random: [u8; 16]) -> Self {
         let number = u128::from_le_bytes(random);
         // Odd multipliers keep every input bit; the constants (of pi) make even patterned seeds mix.
-        let first = number as u64 ^ 0x243f_6a88_85a3_08d3;
+        let first = low_u64(number) ^ 0x243f_6a88_85a3_08d3;
         let second = (number >> 64) as u64 ^ 0x1319_8a2e_0370_7344;
         Self { first: first | 1, second: second | 1 }
     }
@@ -166,7 +168,7 @@ pub fn lower(word: u64) -> u64 {
 #[inline]
 fn fold(left: u64, right: u64) -> u64 {
     let product = u128::from(left) * u128::from(right);
-    product as u64 ^ (product >> 64) as u64
+    low_u64(product) ^ (product >> 64) as u64
 }
 
 #[cfg(test)]

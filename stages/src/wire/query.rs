@@ -1,5 +1,7 @@
 //! A query: what it asks, read from the bytes of one datagram, and a view of one that parse has read (RFC 1035 section 4).
 
+use pmdns_config::narrow::to_u8;
+
 use super::dns::{
     CLASS_IN, HEADER_LEN, RECORD_FIXED_LEN, Rcode, flag, header, question_len, rtype,
 };
@@ -83,7 +85,7 @@ fn counts(header: &[u8; HEADER_LEN]) -> u64 {
 /// The length of a name in one byte; 0: there is none.
 #[inline(always)]
 pub fn name_len(length: Option<usize>) -> u8 {
-    length.map_or(0, |length| length as u8)
+    length.map_or(0, to_u8)
 }
 
 /// What a query asks, read from the bytes of one datagram.
@@ -176,7 +178,7 @@ impl ParsedQuery {
             return None;
         }
         let fixed = be32(message, HEADER_LEN + usize::from(name_len))?;
-        let (qtype, qclass) = ((fixed >> 16) as u16, fixed as u16);
+        let (qtype, qclass) = ((fixed >> 16) as u16, (fixed & 0xffff) as u16);
         Some(Self { name_len, qtype, qclass, ..Self::NOTHING })
     }
 
@@ -223,8 +225,8 @@ fn find_opt(message: &[u8], start: usize, before: u32, additional: u16) -> Optio
     (at == message.len()).then_some(edns)
 }
 
-/// Where the name ends that a record of a query belongs to. Nobody reads it, so a pointer ends it and is not followed: to
-/// follow many of them would be work that the sender has not done.
+/// Where the name ends that a record of a query belongs to. Nobody reads it, so a pointer ends it and is not followed.
+/// To follow many of them would be work that the sender has not done.
 fn skip_owner(message: &[u8], start: usize, labels_left: &mut usize) -> Option<usize> {
     let mut at = start;
     loop {

@@ -124,7 +124,7 @@ fn fields(rtype: u16, data: &[u8]) -> Option<&'static [Field]> {
 
 /// Tells `each` the parts of a record's data in their order. `None`: it is malformed, or `each` says so.
 ///
-/// Names are not followed: whoever reads them has a budget for that.
+/// Names are not followed: the code that reads them has a budget for that.
 pub fn parts(
     message: &[u8],
     rtype: u16,

@@ -1,5 +1,5 @@
-//! Walking over the records of a whole message, with every length and count checked. Names are not followed: whoever reads them
-//! does that, with a budget ([`super::labels`]).
+//! Walking over the records of a whole message, with every length and count checked. Names are not followed: the code
+//! that reads them does that, with a budget ([`super::labels`]).
 
 use std::ops::Range;
 
@@ -121,13 +121,26 @@ pub fn skip_name(message: &[u8], at: usize) -> Option<usize> {
     follow_name(message, at, |_| true)
 }
 
-/// Like [`skip_name`]; `may_be` is asked about the bytes of each label and pointer that the name consists of. `None` also if one
-/// may not be.
-#[inline]
-pub fn follow_name(
+/// Like [`skip_name`]; `take` gets each label that the name consists of. `None` also if it refuses one.
+pub fn take_labels(
     message: &[u8],
     at: usize,
-    may_be: impl Fn(Range<usize>) -> bool,
+    mut take: impl FnMut(&[u8]) -> bool,
+) -> Option<usize> {
+    follow_name(message, at, |part| match message.get(part) {
+        // A pointer.
+        Some([0xc0..=0xff, ..]) => true,
+        Some(label) => take(label),
+        None => false,
+    })
+}
+
+/// Like [`skip_name`]; `may_be` is asked about the place of each label and pointer.
+#[inline]
+fn follow_name(
+    message: &[u8],
+    at: usize,
+    mut may_be: impl FnMut(Range<usize>) -> bool,
 ) -> Option<usize> {
     let mut position = at;
     let mut end = None;

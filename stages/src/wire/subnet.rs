@@ -1,6 +1,7 @@
 //! The client subnet option: which network a query comes from, and which one its answer is for (RFC 7871).
 
 use arrayvec::ArrayVec;
+use pmdns_config::narrow::{low_u64, to_u8};
 
 use super::be16;
 
@@ -52,7 +53,7 @@ impl Subnet {
     pub fn of_address(address: &[u8]) -> Self {
         let family = if address.len() == 4 { IPV4 } else { IPV6 };
         let bits = bits_of(address).unwrap_or(0);
-        Self { family, length: (address.len() * 8) as u8, bits }
+        Self { family, length: to_u8(address.len() * 8), bits }
     }
 
     /// The network of this length around it; itself, if it is no longer.
@@ -84,7 +85,7 @@ impl Subnet {
     /// Everything it consists of, in numbers.
     pub fn words(self) -> [u64; 3] {
         let head = u64::from(self.family) << 8 | u64::from(self.length);
-        [head, (self.bits >> 64) as u64, self.bits as u64]
+        [head, (self.bits >> 64) as u64, low_u64(self.bits)]
     }
 
     /// An option's data with it as the source.

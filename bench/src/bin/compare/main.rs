@@ -29,7 +29,7 @@ struct Arguments {
     /// Where the page goes.
     #[arg(long)]
     markdown: PathBuf,
-    /// The folder for the plots.
+    /// The folder for the plots, and for the results they are drawn from: lines like the raw ones.
     #[arg(long)]
     plots: PathBuf,
 }
@@ -51,10 +51,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     fs::create_dir_all(&arguments.plots)?;
     let mut names = Vec::new();
-    for (name, svg) in plots::all(&results) {
+    for (name, svg) in plots::all(&results)? {
         fs::write(arguments.plots.join(format!("{name}.svg")), svg)?;
         names.push(name);
     }
+    fs::write(arguments.plots.join("results.jsonl"), results.text()?)?;
     fs::write(&arguments.markdown, tables::page(&results, &names))?;
     fs::write(&arguments.json, serde_json::to_string_pretty(&ratios::json(&results))? + "\n")?;
     Ok(())

@@ -1,31 +1,37 @@
-//! Plots as SVG: bars with their spread, and curves.
+//! The figures of a comparison, which plotters draws as SVG: bars and curves, with the spread of their rounds.
 
-use std::fmt::Write as _;
+use std::io;
+
+use plotters::coord::Shift;
+use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use pmdns_config::narrow::to_u32;
 
 use crate::raw::{Line, Results, Summary};
 
-const WIDTH: f64 = 720.0;
-const BAR: f64 = 26.0;
-/// Where bars begin, right of their names.
-const NAMES: f64 = 180.0;
-const CURVE_HEIGHT: f64 = 360.0;
-const MARGIN: f64 = 60.0;
-/// Where the axes end, below title and name.
-const TOP: f64 = 56.0;
+/// In pixels, as every size here.
+const WIDTH: u32 = 720;
+const CURVES_HEIGHT: u32 = 380;
+/// A bar and the gap to the next one.
+const BAR: u32 = 26;
+/// Room for the names of programs.
+const NAMES: u32 = 150;
+const TEXT: (&str, i32) = ("sans-serif", 15);
 /// Loads no further apart than this are one.
 const SAME_LOAD: f64 = 1.02;
-/// Distinguishable by people who see red and green alike (Okabe and Ito). A server has one colour in every plot.
-const COLOURS: [(&str, &str); 7] = [
-    ("pmdns", "#0072b2"),
-    ("knot-xdp", "#d55e00"),
-    ("unbound", "#009e73"),
-    ("pdns-recursor", "#cc79a7"),
-    ("dnsdist", "#e69f00"),
-    ("bind", "#56b4e9"),
-    ("knot-resolver", "#000000"),
+/// Distinguishable by people who see red and green alike (Okabe and Ito). A server has one colour in every figure.
+const COLOURS: [(&str, RGBColor); 7] = [
+    ("pmdns", RGBColor(0x00, 0x72, 0xb2)),
+    ("knot-xdp", RGBColor(0xd5, 0x5e, 0x00)),
+    ("unbound", RGBColor(0x00, 0x9e, 0x73)),
+    ("pdns-recursor", RGBColor(0xcc, 0x79, 0xa7)),
+    ("dnsdist", RGBColor(0xe6, 0x9f, 0x00)),
+    ("bind", RGBColor(0x56, 0xb4, 0xe9)),
+    ("knot-resolver", BLACK),
 ];
 /// What is no server: a program that is measured beside them.
-const OTHER: &str = "#999999";
+const OTHER: RGBColor = RGBColor(0x99, 0x99, 0x99);
 
 /// Throughput by group, as bars.
 const BARS: [(&str, &str, &str); 6] = [
@@ -41,245 +47,287 @@ const BARS: [(&str, &str, &str); 6] = [
     ("capsule", "throughput-capsule", "frames a second, forwarded and parsed"),
 ];
 
-/// A line of points for each program: x and y.
-pub(crate) type Curves = Vec<(String, Vec<(f64, f64)>)>;
+/// What came of drawing; in memory it does not fail.
+type Drawn<T> = Result<T, DrawingAreaErrorKind<io::Error>>;
+type Page<'s> = DrawingArea<SVGBackend<'s>, Shift>;
+/// Lines over the load that was offered, by name. At each load: the lowest round, the median, the highest.
+type Curves = Vec<(String, Vec<(f64, [f64; 3])>)>;
 
-/// Every plot there are figures for: file name without its ending, and the SVG.
-pub(crate) fn all(results: &Results) -> Vec<(String, String)> {
-    let mut plots: Vec<(String, String)> = BARS
-        .iter()
-        .map(|(group, file, title)| ((*file).to_owned(), title, results.summaries(group)))
-        .filter(|(_, _, summaries)| !summaries.is_empty())
-        .map(|(file, title, summaries)| (file, bars(title, &summaries)))
-        .collect();
-    let goodput = points(results, &["veth_load", "cached_kxdpgun_load"], |line| line.rate);
-    if !goodput.is_empty() {
-        let svg = curves("goodput past saturation (kxdpgun)", "offered/s", "replies/s", &goodput);
-        plots.push(("goodput".to_owned(), svg));
+/// Every figure there are results for: file name without its ending, and the SVG.
+pub(crate) fn all(results: &Results) -> Drawn<Vec<(&'static str, String)>> {
+    let mut figures = Vec::new();
+    for (group, file, title) in BARS {
+        let summaries = results.summaries(group);
+        if !summaries.is_empty() {
+            figures.push((file, bars(title, &summaries)?));
+        }
     }
-    let latency = points(results, &["cached_latency"], |line| line.figure("latency_us"));
-    if !latency.is_empty() {
-        let svg = curves("mean latency against load (dnsperf)", "offered/s", "us", &latency);
-        plots.push(("latency".to_owned(), svg));
-    }
-    plots.extend(under_load(results));
-    plots
-}
-
-/// Latency and goodput of pmdns alone, by pmdns-load; latency past the ceiling would be the length of a queue.
-fn under_load(results: &Results) -> Vec<(String, String)> {
-    let collect = |figure: &dyn Fn(&Line) -> Option<f64>| {
-        let lines = results.group("load").chain(results.group("load_steps"));
-        thinned(lines.filter_map(|line| Some((line.offered?, figure(line)?))).collect())
-    };
-    let goodput = vec![("pmdns".to_owned(), collect(&|line| line.rate))];
-    if goodput[0].1.is_empty() {
-        return Vec::new();
-    }
+    let load = ["load", "load_steps"];
+    let own = curves(results, &load, Some("pmdns"), |line| line.rate);
+    let goodput = curves(results, &["veth_load", "cached_kxdpgun_load"], None, |line| line.rate);
+    // Without answers there is no latency.
+    let latency = |line: &Line, figure: &str| line.figure(figure).filter(|us| *us > 0.0);
+    let mean = curves(results, &["cached_latency"], None, |line| latency(line, "latency_us"));
     let ceiling = results.group("load").find(|line| line.program.starts_with("ceiling"));
     let ceiling = ceiling.and_then(|line| line.rate).unwrap_or(f64::INFINITY);
-    let percentiles = ["p50", "p99", "p999"].map(|name| {
-        let figure = format!("{name}_us");
-        let points = collect(&|line| line.figure(&figure));
-        (name.to_owned(), points.into_iter().filter(|point| point.0 <= ceiling).collect())
+    let percentiles = [("p50", "p50_us"), ("p99", "p99_us"), ("p99.9", "p999_us")];
+    let percentiles = percentiles.iter().flat_map(|(name, figure)| {
+        curves(results, &load, Some(&format!("pmdns {name}")), |line| {
+            // Past the ceiling latency would be the length of a queue.
+            latency(line, figure).filter(|_| line.offered <= Some(ceiling))
+        })
     });
-    let plot = |file: &str, title: &str, y_name: &str, lines: &Curves| {
-        (file.to_owned(), curves(title, "offered/s", y_name, lines))
-    };
-    vec![
-        plot(
-            "latency-virtio-user",
-            "pmdns over virtio-user: latency against load",
-            "us",
-            &percentiles.to_vec(),
-        ),
-        plot("goodput-virtio-user", "pmdns over virtio-user: goodput", "right answers/s", &goodput),
-    ]
+    for (file, title, unit, curves) in [
+        ("goodput", "goodput past saturation, kxdpgun", "replies/s", goodput),
+        ("latency", "mean latency against load, dnsperf", "us", mean),
+        ("latency-virtio-user", "pmdns over virtio-user: latency", "us", percentiles.collect()),
+        ("goodput-virtio-user", "pmdns over virtio-user: goodput", "right answers/s", own),
+    ] {
+        let values = || curves.iter().flat_map(|(_, points)| points).flat_map(|point| point.1);
+        let Some(most) = values().max_by(f64::total_cmp) else { continue };
+        // Times have an axis of whole decades.
+        let decade = |value: f64| 10_f64.powf(value.log10().floor());
+        let decades = decade(values().fold(most, f64::min))..decade(most) * 10.0;
+        let svg = match unit {
+            "us" => draw(title, unit, &curves, decades.log_scale()),
+            _ => draw(title, unit, &curves, 0.0..most * 1.05),
+        };
+        figures.push((file, svg?));
+    }
+    Ok(figures)
 }
 
-/// What lines of these groups say over what was offered; rounds at about the same load become their median.
-fn points(results: &Results, groups: &[&str], y: impl Fn(&Line) -> Option<f64>) -> Curves {
-    let mut curves: Curves = Vec::new();
+/// The lines of these groups, by their programs if no name is given; rounds at about one load are a point.
+fn curves(
+    results: &Results,
+    groups: &[&str],
+    name: Option<&str>,
+    value: impl Fn(&Line) -> Option<f64>,
+) -> Curves {
+    let mut curves: Vec<(&str, Vec<(f64, f64)>)> = Vec::new();
     for line in groups.iter().flat_map(|group| results.group(group)) {
-        let (Some(offered), Some(value)) = (line.offered, y(line)) else { continue };
-        match curves.iter_mut().find(|(program, _)| *program == line.program) {
-            Some((_, points)) => points.push((offered, value)),
-            None => curves.push((line.program.clone(), vec![(offered, value)])),
+        let (Some(load), Some(value)) = (line.offered, value(line)) else { continue };
+        let name = name.unwrap_or(&line.program);
+        match curves.iter_mut().find(|(other, _)| *other == name) {
+            Some((_, rounds)) => rounds.push((load, value)),
+            None => curves.push((name, vec![(load, value)])),
         }
     }
-    for (_, points) in &mut curves {
-        *points = thinned(std::mem::take(points));
-    }
-    curves
+    let point = |rounds: &[(f64, f64)]| {
+        let mut values: Vec<f64> = rounds.iter().map(|round| round.1).collect();
+        values.sort_by(f64::total_cmp);
+        let (middle, last) = ((rounds.len() - 1) / 2, rounds.len() - 1);
+        (rounds[middle].0, [values[0], values[middle], values[last]])
+    };
+    let points = |(name, mut rounds): (&str, Vec<(f64, f64)>)| {
+        rounds.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let rounds = rounds.chunk_by(|a, b| b.0 <= a.0 * SAME_LOAD);
+        (name.to_owned(), rounds.map(point).collect())
+    };
+    curves.into_iter().map(points).collect()
 }
 
-/// In order, those of about the same load replaced by their median.
-fn thinned(mut points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    points.chunk_by(|a, b| b.0 <= a.0 * SAME_LOAD).map(middle).collect()
-}
-
-/// The point of median height.
-fn middle(points: &[(f64, f64)]) -> (f64, f64) {
-    let mut sorted = points.to_vec();
-    sorted.sort_by(|a, b| a.1.total_cmp(&b.1));
-    sorted[(sorted.len() - 1) / 2]
-}
-
-/// Horizontal bars of medians, a thin line from the lowest to the highest round on each.
-pub(crate) fn bars(title: &str, summaries: &[(String, Summary)]) -> String {
+/// Horizontal bars of medians, on each its spread.
+fn bars(title: &str, summaries: &[(String, Summary)]) -> Drawn<String> {
+    let rows = to_u32(summaries.len());
     let most = summaries.iter().map(|(_, sum)| sum.high).fold(1.0, f64::max);
-    let scale = |value: f64| value / most * (WIDTH - NAMES - 110.0);
-    let mut svg = open(title, 50.0 + BAR * summaries.len() as f64);
-    for (row, (program, sum)) in summaries.iter().enumerate() {
-        let y = 40.0 + BAR * row as f64;
-        let colour = colour_of(program).unwrap_or(OTHER);
-        let (low, high, text_y) = (NAMES + scale(sum.low), NAMES + scale(sum.high), y + 14.0);
-        let _ = writeln!(
-            svg,
-            "<text x=\"{}\" y=\"{text_y}\" text-anchor=\"end\">{}</text>\
-             <rect x=\"{NAMES}\" y=\"{y}\" width=\"{:.1}\" height=\"18\" fill=\"{colour}\"/>\
-             <path d=\"M{low:.1} {}H{high:.1}\" stroke=\"black\"/>\
-             <text x=\"{:.1}\" y=\"{text_y}\">{}</text>",
-            NAMES - 8.0,
-            escape(program),
-            scale(sum.median),
-            y + 9.0,
-            high + 6.0,
-            short(sum.median),
-        );
-    }
-    svg + "</svg>\n"
+    svg(72 + BAR * rows, title, |canvas| {
+        let mut chart = ChartBuilder::on(canvas)
+            .margin_top(6)
+            .margin_left(NAMES)
+            .margin_right(70)
+            .x_label_area_size(30)
+            .build_cartesian_2d(0.0..most, f64::from(rows)..0.0)?;
+        let mut mesh = chart.configure_mesh();
+        mesh.disable_y_mesh().disable_y_axis().light_line_style(TRANSPARENT);
+        mesh.x_labels(8).x_label_formatter(&|value| short(*value)).label_style(TEXT).draw()?;
+        let area = chart.plotting_area();
+        for (row, (program, sum)) in (0..).map(f64::from).zip(summaries) {
+            let (middle, &Summary { low, median, high, .. }) = (row + 0.5, sum);
+            let name = Text::new(program.clone(), (-8, 0), text(HPos::Right));
+            area.draw(&(EmptyElement::at((0.0, middle)) + name))?;
+            let bar = [(0.0, row + 0.15), (median, row + 0.85)];
+            area.draw(&Rectangle::new(bar, colour_of(program).filled()))?;
+            // A white edge keeps the spread visible on a dark bar.
+            for style in [WHITE.stroke_width(3), BLACK.stroke_width(1)] {
+                area.draw(&ErrorBar::new_horizontal(middle, low, median, high, style, 6))?;
+            }
+            let median = Text::new(short(median), (8, 0), text(HPos::Left));
+            area.draw(&(EmptyElement::at((high, middle)) + median))?;
+        }
+        Ok(())
+    })
 }
 
-/// One line for each program, axes from zero.
-pub(crate) fn curves(title: &str, x_name: &str, y_name: &str, curves: &Curves) -> String {
-    let all = || curves.iter().flat_map(|(_, points)| points);
-    let (most_x, most_y) =
-        all().fold((1.0_f64, 1.0_f64), |(x, y), point| (x.max(point.0), y.max(point.1)));
-    let (left, bottom) = (MARGIN, CURVE_HEIGHT - MARGIN);
-    let right = WIDTH - 160.0;
-    let x = |value: f64| left + value / most_x * (right - left);
-    let y = |value: f64| bottom - value / most_y * (bottom - TOP);
-    let mut svg = open(title, CURVE_HEIGHT);
-    let _ = writeln!(
-        svg,
-        "<path d=\"M{left} {TOP}V{bottom}H{right}\" fill=\"none\" stroke=\"black\"/>\
-         <text x=\"{right}\" y=\"{}\" text-anchor=\"end\">{x_name}</text>\
-         <text x=\"12\" y=\"40\">{y_name}</text>",
-        bottom + 36.0
-    );
-    for quarter in 0..=4 {
-        let part = f64::from(quarter) / 4.0;
-        let _ = writeln!(
-            svg,
-            "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>\
-             <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-            x(most_x * part),
-            bottom + 18.0,
-            short(most_x * part),
-            left - 6.0,
-            y(most_y * part) + 4.0,
-            short(most_y * part),
-        );
-    }
-    for (index, (program, points)) in curves.iter().enumerate() {
-        // Curves of something else, of percentiles for example, are told apart by their order.
-        let colour = colour_of(program).unwrap_or(COLOURS[index % COLOURS.len()].1);
-        for point in points {
-            let (x, y) = (x(point.0), y(point.1));
-            let _ =
-                writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>");
+/// Curves on this axis of values; their names stand right of it.
+fn draw<Y>(title: &str, unit: &str, curves: &Curves, values: Y) -> Drawn<String>
+where
+    Y: AsRangedCoord<Value = f64>,
+    Y::CoordDescType: ValueFormatter<f64>,
+{
+    let loads = curves.iter().flat_map(|(_, points)| points).map(|point| point.0);
+    let loads = 0.0..loads.fold(1.0, f64::max) * 1.05;
+    svg(CURVES_HEIGHT, title, |canvas| {
+        let (left, names) = canvas.split_horizontally(WIDTH - NAMES);
+        let mut chart = ChartBuilder::on(&left)
+            .margin(8)
+            .x_label_area_size(44)
+            .y_label_area_size(64)
+            .build_cartesian_2d(loads, values)?;
+        let mut mesh = chart.configure_mesh();
+        mesh.light_line_style(TRANSPARENT).label_style(TEXT).axis_desc_style(TEXT);
+        mesh.x_labels(8).x_label_formatter(&|load| short(*load)).x_desc("offered/s");
+        mesh.y_labels(8).y_label_formatter(&|value| short(*value)).y_desc(unit).draw()?;
+        for (row, (name, points)) in (0..).zip(curves) {
+            // Several curves of one server are shades of its colour.
+            let above = curves.iter().take_while(|curve| curve.0 != *name);
+            let alike = above.filter(|curve| colour_of(&curve.0) == colour_of(name));
+            let colour = colour_of(name).mix(alike.map(|_| 0.65).product());
+            let line = points.iter().map(|(load, values)| (*load, values[1]));
+            chart.draw_series(LineSeries::new(line, colour.stroke_width(2)))?;
+            chart.draw_series(points.iter().map(|(load, [low, median, high])| {
+                ErrorBar::new_vertical(*load, *low, *median, *high, colour.filled(), 8)
+            }))?;
+            names.draw(&Text::new(name.as_str(), (18, 20 + 20 * row), text(HPos::Left)))?;
+            names.draw(&Circle::new((8, 20 + 20 * row), 4, colour.filled()))?;
         }
-        let path: Vec<String> =
-            points.iter().map(|point| format!("{:.1},{:.1}", x(point.0), y(point.1))).collect();
-        let _ = writeln!(
-            svg,
-            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>\
-             <text x=\"{}\" y=\"{}\" fill=\"{colour}\">{}</text>",
-            path.join(" "),
-            right + 10.0,
-            50.0 + 18.0 * index as f64,
-            escape(program),
-        );
-    }
-    svg + "</svg>\n"
+        Ok(())
+    })
+}
+
+/// A white page with a title.
+fn svg(height: u32, title: &str, draw: impl FnOnce(&Page<'_>) -> Drawn<()>) -> Drawn<String> {
+    let mut svg = String::new();
+    let canvas = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
+    canvas.fill(&WHITE)?;
+    draw(&canvas.titled(title, ("sans-serif", 18))?)?;
+    canvas.present()?;
+    drop(canvas);
+    Ok(svg)
+}
+
+/// Text left or right of a point.
+fn text(side: HPos) -> TextStyle<'static> {
+    TextStyle::from(TEXT.into_font()).pos(Pos::new(side, VPos::Center))
 }
 
 /// The colour of a server, whatever it is started with.
-fn colour_of(program: &str) -> Option<&'static str> {
-    COLOURS.iter().find(|(server, _)| program.starts_with(server)).map(|(_, colour)| *colour)
-}
-
-fn open(title: &str, height: f64) -> String {
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
-         font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
-         <text x=\"12\" y=\"20\" font-size=\"14\">{}</text>\n",
-        escape(title)
-    )
+fn colour_of(program: &str) -> RGBColor {
+    let own = COLOURS.iter().find(|(server, _)| program.starts_with(server));
+    own.map_or(OTHER, |(_, colour)| *colour)
 }
 
 /// A number in three digits or so.
 fn short(value: f64) -> String {
     match value {
-        v if v >= 1e6 => format!("{:.2} M", v / 1e6),
-        v if v >= 1e3 => format!("{:.0} k", v / 1e3),
-        v => format!("{v:.0}"),
+        v if v >= 1e6 => format!("{} M", (v / 1e4).round() / 1e2),
+        v if v >= 1e3 => format!("{} k", (v / 1e2).round() / 1e1),
+        v => format!("{}", (v * 1e2).round() / 1e2),
     }
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The programs of a plot with their colours.
-    fn colours(svg: &str) -> Vec<(&str, &str)> {
-        let between = |text: &'static str, at: usize, end: char| {
-            let start = svg[at..].find(text).map(|found| at + found + text.len());
-            start.and_then(|start| svg[start..].split(end).next())
-        };
-        let names = svg.match_indices("</text>").filter_map(|(end, _)| {
-            let start = svg[..end].rfind('>')? + 1;
-            let tag = svg[..start].rfind("<text")?;
-            let own =
-                svg[tag..start].split("fill=\"").nth(1).and_then(|rest| rest.split('"').next());
-            let is_bar = svg[end..].starts_with("</text><rect");
-            let colour = own.or_else(|| between("fill=\"", end, '"').filter(|_| is_bar))?;
-            Some((&svg[start..end], colour))
-        });
-        names.collect()
+    const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/plots");
+
+    fn read(name: &str) -> String {
+        std::fs::read_to_string(format!("{FOLDER}/{name}")).unwrap()
+    }
+
+    /// The book's figures, drawn again.
+    fn figures() -> Vec<(&'static str, String)> {
+        all(&Results::parse(&read("results.jsonl")).unwrap()).unwrap()
+    }
+
+    /// The texts of a figure: the tag, what it says, and what is drawn after it.
+    fn texts(svg: &str) -> impl Iterator<Item = (&str, &str, &str)> {
+        svg.split("<text").skip(1).map(|part| {
+            let (tag, rest) = part.split_once('>').unwrap();
+            let (text, after) = rest.split_once("</text>").unwrap();
+            (tag, text.trim(), after.trim())
+        })
+    }
+
+    fn attribute<'s>(tag: &'s str, name: &str) -> &'s str {
+        let (_, value) = tag.split_once(&format!(" {name}=\"")).unwrap();
+        value.split_once('"').unwrap().0
+    }
+
+    /// The number that `short` wrote.
+    fn number(text: &str) -> Option<f64> {
+        let (digits, unit) = text.split_once(' ').unwrap_or((text, ""));
+        let unit = [("", 1.0), ("k", 1e3), ("M", 1e6)].iter().find(|(name, _)| *name == unit)?;
+        Some(digits.parse::<f64>().ok()? * unit.1)
+    }
+
+    #[test]
+    fn the_book_has_the_figures_of_its_results() {
+        let figures = figures();
+        for (name, svg) in &figures {
+            let kept = read(&format!("{name}.svg"));
+            assert!(kept == *svg, "{name}.svg is not of results.jsonl: docs/benchmarks.md, redraw");
+        }
+        assert_eq!(figures.len() + 1, std::fs::read_dir(FOLDER).unwrap().count());
     }
 
     #[test]
     fn d16_a_server_has_one_colour_in_every_plot() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/plots");
         let mut seen = 0;
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let file = entry.unwrap().path();
-            let svg = std::fs::read_to_string(&file).unwrap();
-            for (program, colour) in colours(&svg) {
-                if let Some(own) = colour_of(program) {
-                    assert_eq!(colour, own, "{program} in {}", file.display());
+        for (figure, svg) in figures() {
+            for (_, program, shape) in texts(&svg) {
+                let own = COLOURS.iter().find(|(server, _)| program.starts_with(server));
+                if let Some((_, RGBColor(r, g, b))) = own
+                    && (shape.starts_with("<rect") || shape.starts_with("<circle"))
+                {
+                    let colour = format!("#{r:02X}{g:02X}{b:02X}");
+                    assert_eq!(attribute(shape, "fill"), colour, "{program} in {figure}");
                     seen += 1;
                 }
             }
         }
-        assert!(seen >= 25, "{seen} servers in the plots");
-        let values: std::collections::BTreeSet<_> =
-            COLOURS.iter().map(|(_, colour)| colour).collect();
+        assert!(seen >= 35, "{seen} servers in the plots");
+        let values: std::collections::BTreeSet<_> = COLOURS.iter().map(|(_, c)| c.rgb()).collect();
         assert_eq!(values.len(), COLOURS.len());
-        let text = r#"{"group":"cached","program":"dnsdist","rate":90}
-{"group":"cached","program":"pmdns-fused","rate":80}"#;
-        let some = Results::parse(text).unwrap().summaries("cached");
-        let bars = bars("bars", &some);
-        assert_eq!(colours(&bars), [("dnsdist", "#e69f00"), ("pmdns-fused", "#0072b2")]);
-        let lines = vec![("dnsdist".to_owned(), vec![(1.0, 1.0)])];
-        assert_eq!(colours(&curves("curves", "x", "y", &lines)), [("dnsdist", "#e69f00")]);
+    }
+
+    #[test]
+    fn ticks_are_round() {
+        for (figure, svg) in figures() {
+            for (axis, anchor) in [("load", "middle"), ("values", "end")] {
+                let ticks: Vec<f64> = texts(&svg)
+                    .filter(|(tag, ..)| attribute(tag, "text-anchor") == anchor)
+                    .filter_map(|(_, text, _)| number(text))
+                    .collect();
+                let step = ticks.iter().copied().filter(|tick| *tick > 0.0).fold(1e9, f64::min);
+                let digit = step / 10_f64.powf(step.log10().floor());
+                let is_latency = axis == "values" && figure.starts_with("latency");
+                let digits: &[f64] = if is_latency { &[1.0] } else { &[1.0, 2.0, 5.0] };
+                assert!(digits.contains(&digit), "{figure}, {axis}: steps of {step}");
+                for (index, tick) in (0_i32..).zip(&ticks) {
+                    let wanted = if is_latency { 10_f64.powi(index) } else { f64::from(index) };
+                    assert_eq!(*tick, step * wanted, "{figure}, {axis}: {ticks:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_text_is_clipped() {
+        for (figure, svg) in figures() {
+            for (tag, text, _) in texts(&svg).filter(|(tag, ..)| !tag.contains("rotate")) {
+                let number = |name| attribute(tag, name).parse::<f64>().unwrap();
+                let width = number("font-size") * 0.6 * text.len() as f64;
+                let left = match attribute(tag, "text-anchor") {
+                    "start" => number("x"),
+                    "middle" => number("x") - width / 2.0,
+                    _ => number("x") - width,
+                };
+                let inside = left >= 0.0 && left + width <= f64::from(WIDTH);
+                assert!(inside, "{text} in {figure}: {left} and {width} wide");
+            }
+        }
     }
 
     #[test]
@@ -289,9 +337,10 @@ mod tests {
 {"group":"veth_load","program":"a","offered":102,"rate":80}
 {"group":"veth_load","program":"a","offered":200,"rate":110}"#;
         let results = Results::parse(text).unwrap();
-        let curves = points(&results, &["veth_load"], |line| line.rate);
-        assert_eq!(curves, [("a".to_owned(), vec![(102.0, 80.0), (200.0, 110.0)])]);
-        let svg = &all(&results)[0].1;
-        assert!(svg.contains("<polyline") && svg.ends_with("</svg>\n"), "{svg}");
+        let curves = curves(&results, &["veth_load"], None, |line| line.rate);
+        let points = vec![(101.0, [70.0, 80.0, 90.0]), (200.0, [110.0, 110.0, 110.0])];
+        assert_eq!(curves, [("a".to_owned(), points)]);
+        let [(name, svg)] = &all(&results).unwrap()[..] else { panic!("one figure") };
+        assert!(*name == "goodput" && svg.ends_with("</svg>\n"), "{name}: {svg}");
     }
 }

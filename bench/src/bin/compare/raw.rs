@@ -1,6 +1,7 @@
 //! The lines that scripts/compare.sh writes: one JSON object for each round of each program, and what they sum up to.
 
 use std::collections::BTreeMap;
+use std::iter::once;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -16,21 +17,21 @@ pub(crate) struct Run {
 }
 
 /// One round of one program. Absent figures were not to be had.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Line {
     pub(crate) group: String,
     pub(crate) program: String,
     /// What was measured, a second: frames, replies or queries.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rate: Option<f64>,
     /// What the client offered a second.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) offered: Option<f64>,
     /// Why there is no rate.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) note: Option<String>,
     /// The counters of pmdns itself at the end of the round.
-    #[serde(default)]
+    #[serde(default, skip_serializing)]
     pub(crate) counters: Option<Value>,
     /// Everything else that is a number, by name.
     #[serde(flatten)]
@@ -89,6 +90,13 @@ impl Results {
             }
         }
         Ok(results)
+    }
+
+    /// JSON lines that parse reads; without the counters of pmdns, which are long.
+    pub(crate) fn text(&self) -> serde_json::Result<String> {
+        let lines = self.lines.iter().map(serde_json::to_string);
+        let all: Result<Vec<_>, _> = once(serde_json::to_string(&self.run)).chain(lines).collect();
+        Ok(all?.join("\n") + "\n")
     }
 
     /// The lines of one group, in order.

@@ -26,7 +26,7 @@ const COLUMNS: [Column; 11] = [
 ];
 
 /// The whole page.
-pub(crate) fn page(results: &Results, plots: &[String]) -> String {
+pub(crate) fn page(results: &Results, plots: &[&str]) -> String {
     let mut out = String::new();
     let run = &results.run;
     out.push_str("# Comparison\n\nWritten by `scripts/compare.sh`; docs/benchmarks.md says how to read it.\n\n");

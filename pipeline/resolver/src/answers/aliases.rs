@@ -1,4 +1,4 @@
-//! Aliases by a rule: what a rule makes of a question, and what is local of where its alias leads.
+//! Aliases that a rule gives: which rule applies to a question, and the local part of the chain behind its alias.
 
 use pmdns_stages::cache::{Alias, Entry, Head, NoAlias, Parts};
 use pmdns_stages::miss::Miss;
@@ -7,7 +7,7 @@ use pmdns_stages::wire::dns::Rcode;
 use super::Answers;
 use crate::questions::question::{Question, Rule};
 
-/// Local aliases on the way from one name to the next that is not local.
+/// The most local aliases that are followed before a name that is not local.
 const MAX_LOCAL: usize = 4;
 
 /// Where an alias leads.
@@ -19,7 +19,7 @@ pub(crate) enum Target {
 }
 
 impl Answers {
-    /// What rules make of the question of a miss.
+    /// The rule that applies to the question of a miss.
     pub(crate) fn rule_of(&self, miss: &Miss) -> Rule {
         let (rules, who) = (self.rules(), miss.query().layout().who);
         let alias = miss.alias().and_then(|found| rules.alias(found, miss));
@@ -30,7 +30,7 @@ impl Answers {
         }
     }
 
-    /// Follows an alias through local records. `None`: it leads nowhere.
+    /// Follows an alias through local records. `None`: the chain of aliases is too long, or has no target.
     pub(crate) fn follow(&self, question: &Question, entry: &Entry) -> Option<Target> {
         match self.local_end(question, entry) {
             Ok(target) => Some(target),
@@ -44,7 +44,7 @@ impl Answers {
         let rules = self.rules();
         let view = match question.rule() {
             Rule::Alias(_, view) => view,
-            // Policy zones hold alike in all views of a scope, and the first of them gave it its number.
+            // All views of a scope have the same policy zones. The scope's number is that of its first view.
             _ => key.scope(),
         };
         let mut alias = Alias::of(entry, key.name)?;
@@ -65,7 +65,7 @@ impl Answers {
         Err(NoAlias::Missing)
     }
 
-    /// The answer to a question: the alias, and what its target was found to be.
+    /// The answer to a question: the alias, followed by the records found for its target.
     pub(crate) fn composed(
         &self,
         question: &Question,
@@ -76,7 +76,7 @@ impl Answers {
         alias.answer(question.key(), question.hash(), found, now, lifetimes)
     }
 
-    /// That a name made of a wildcard target would be too long.
+    /// The answer if a wildcard target would make a name that is too long.
     fn yxdomain(&self, question: &Question) -> Entry {
         Entry::new(&Parts {
             key: question.key(),

@@ -1,4 +1,4 @@
-//! Answers: where they are kept, and what clients get of them. Nobody is asked here.
+//! Answers: where they are stored, and what is sent to clients. No upstream is asked here.
 
 pub(crate) mod aliases;
 pub(crate) mod nxdomain_cut;
@@ -29,7 +29,7 @@ pub(crate) struct Answers {
     pub(crate) subnets: Subnets,
     pub(crate) stale: Stale,
     pub(crate) responder: Responder,
-    /// Whether NXDOMAIN is for all names below.
+    /// Whether NXDOMAIN for a name also denies all names below it.
     pub(crate) cuts_at_nxdomain: bool,
     pub(crate) counters: Arc<Counters>,
     /// The time of this turn, as the stages see it.
@@ -42,12 +42,12 @@ impl Answers {
         self.responder.encode.rules()
     }
 
-    /// Where the answer to a question is in the cache, if it is fresh and may be given to who asks.
+    /// The position of the answer in the cache, if it is fresh and this client may get it.
     pub(crate) fn find(&self, question: &Question) -> Option<EntryRef> {
         self.usable(question).map(|found| found.entry)
     }
 
-    /// A copy of the same.
+    /// A copy of that answer.
     pub(crate) fn known(&self, question: &Question) -> Option<Entry> {
         self.usable(question)?.copy()
     }
@@ -57,7 +57,7 @@ impl Answers {
             return None;
         }
         let found = self.store.get(question)?;
-        // Who is exempt from rules gets what no rule has changed. What is not to be given is no answer.
+        // Clients that are exempt from rules get only answers that no rule has changed.
         let is_changed = found.head.flags & Head::REWRITTEN != 0 && question.rule() != Rule::None;
         let is_usable = found.is_fresh(self.context.seconds) && !is_changed;
         (is_usable && found.head.rcode != Head::SILENT).then_some(found)
@@ -65,7 +65,7 @@ impl Answers {
 
     /// The expired answer to `question`, as clients get it. This is the one place where it is made.
     pub(crate) fn stale_answer(&self, question: &Question) -> Option<Entry> {
-        // What the cache has is not for those whom rules treat otherwise.
+        // The cached answer is not for clients to whom other rules apply.
         if !self.stale.is_served || question.rule() != Rule::None {
             return None;
         }
@@ -82,7 +82,7 @@ impl Answers {
         self.responder.entry(waiter, entry, 0, &self.context, |counters| &counters.stale);
     }
 
-    /// An upstream's answer to a question, and what rules make of that.
+    /// Applies the rules to an upstream's answer to a question.
     pub(crate) fn judged(&self, question: &Question, entry: Entry, reply: &[u8]) -> Entry {
         let (rules, key) = (self.rules(), question.key());
         match question.rule() {
@@ -91,8 +91,8 @@ impl Answers {
         }
     }
 
-    /// Puts an answer into the cache, unless it is for its askers only (TTL 0). What was there for the same
-    /// question is out of date either way. An answer for one network goes elsewhere.
+    /// Puts an answer into the cache. An answer with TTL 0 is not stored: it is only for the clients that wait for it.
+    /// Either way the older answer to the same question is out of date. An answer for one network goes to `subnets`.
     pub(crate) fn keep(&mut self, question: &Question, Answer { entry, network }: &Answer) {
         let Some(entry) = self.to_keep(question, entry) else { return };
         let is_fresh = entry.head().expires > self.context.seconds;
@@ -108,7 +108,8 @@ impl Answers {
         }
     }
 
-    /// What the cache is to keep of the answer to a question; `None`: nothing, for others would get something else.
+    /// The form in which the cache stores the answer. `None`: it stores nothing, because other clients would get
+    /// another answer.
     fn to_keep<'e>(&self, question: &Question, entry: &'e Entry) -> Option<Cow<'e, Entry>> {
         let rules = self.rules();
         match question.rule() {

@@ -1,7 +1,7 @@
-//! NXDOMAIN for a name answers for all names below it, without asking (RFC 8020), where the operator wants that.
+//! NXDOMAIN for a name also answers for all names below it, without asking (RFC 8020). The operator turns this on.
 //!
-//! One forged NXDOMAIN would take away everything below, so it has to be firm. Of one that is not, the upstreams are
-//! asked again over TCP.
+//! One forged NXDOMAIN would deny every name below it, so the NXDOMAIN must be firm (hard to forge). If it is not, the
+//! upstreams are asked again over TCP.
 
 use pmdns_stages::cache::{Entry, Head, Key};
 use pmdns_stages::wire::dns::rtype;
@@ -10,23 +10,24 @@ use pmdns_stages::wire::name::suffixes;
 use super::Answers;
 use crate::questions::question::{Question, Rule};
 
-/// Ancestors looked at, the name itself included: random names are made a label or two below real ones.
+/// The most names that are looked up: the name itself and its ancestors. Floods of random names add one or two labels
+/// to a real name.
 const MAX_ANCESTORS: usize = 16;
 
 /// What cached NXDOMAINs say about a name.
 #[derive(Debug)]
 pub(crate) enum Denial {
-    /// That it does not exist: this is the answer.
+    /// The name does not exist. This is the answer.
     Firm(Entry),
-    /// The same, but this one may be forged.
+    /// The name may not exist, but this NXDOMAIN may be forged.
     Doubtful(Entry),
     /// Nothing.
     None,
 }
 
 impl Answers {
-    /// What follows from cached NXDOMAINs of this name and of those above it, as far as `is_asked_alike` goes: what
-    /// one group of upstreams denies says nothing about names that another is asked for.
+    /// Searches the cache for an NXDOMAIN of this name or of a name above it. The search stops at the first name for
+    /// which `is_asked_alike` is false: another group of upstreams is asked for that name.
     pub(crate) fn denial(
         &self,
         question: &Question,
@@ -36,9 +37,9 @@ impl Answers {
             return Denial::None;
         }
         let asked = question.key();
-        // That the root does not exist is nothing to go by.
+        // An NXDOMAIN for the root is ignored.
         let names = suffixes(asked.name).take_while(|name| name.len() > 1).take(MAX_ANCESTORS);
-        // NXDOMAIN is for all types, but was asked for with one: that of this question, or a usual one.
+        // NXDOMAIN denies all types, but its cache key has one type: that of this question, or a common one.
         let keys = names.flat_map(|name| {
             [asked.qtype, rtype::A, rtype::AAAA].map(|qtype| Key { name, qtype, ..asked })
         });

@@ -1,14 +1,12 @@
-//! The way back: a miss becomes a packet again, encode answers it, and a ring takes its frame to a core
+//! The way back to the client. A miss becomes a packet again, encode answers it, and a ring takes its frame to a core
 //! that transmits.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use pmdns_nics::{Frame, FramePool};
-use pmdns_stages::answer::LocalRef;
-use pmdns_stages::cache::{Entry, EntryRef, Head};
+use pmdns_stages::cache::{Entry, Head};
 use pmdns_stages::encode::Encode;
-use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::dns::Rcode;
 use pmdns_stages::wire::edns::ExtendedError;
 use pmdns_stages::{Answer, Context, Packet, Stage, Step, Tick};
@@ -25,10 +23,10 @@ pub struct Answered {
     pub received: Tick,
 }
 
-/// Takes an answer to a miss of this worker on its way. If there is no room for it, it comes back.
+/// Sends an answer to the core that transmits for this worker. If that ring is full, the answer is returned.
 pub type Deliver = Box<dyn FnMut(usize, Answered) -> Result<(), Answered>>;
 
-/// What is needed to answer clients. Every miss that is not shed earlier is counted here, once.
+/// Answers clients. Every miss that is not shed earlier is counted here exactly once.
 pub(crate) struct Responder {
     /// Writes the answers.
     pub(crate) encode: Encode,
@@ -56,16 +54,15 @@ enum Fate {
 }
 
 impl Responder {
-    /// Answers that there is no answer, and why.
+    /// Answers with SERVFAIL, and with the reason.
     pub(crate) fn servfail(&mut self, waiter: &Waiter, why: ExtendedError, context: &Context) {
-        let Waiter { miss, worker } = waiter;
         let answer = Answer::Rcode(Rcode::SERVFAIL);
-        let fate = self.answer_staged(miss, *worker, answer, Some(why), context);
+        let fate = self.answer_staged(waiter, answer, Some(why), context);
         count(self.counter(fate, |counters| &counters.servfail));
     }
 
-    /// Answers with an entry that need not be in the cache and is for a network of length `scope`, 0 for everybody,
-    /// and counts that as `sent` says. That it has expired is explained.
+    /// Answers with an entry, which need not be in the cache. `scope` is the length of the network it is for; 0:
+    /// everybody. `sent` chooses the counter. An expired entry gets an extended error that says so.
     pub(crate) fn entry(
         &mut self,
         waiter: &Waiter,
@@ -89,41 +86,25 @@ impl Responder {
         count(self.counter(fate, sent));
     }
 
-    /// Answers from the cache; `false`: the entry has gone, and nothing was done.
-    pub(crate) fn cached(
+    /// Answers from the cache or by the rules in use. `sent` chooses the counter. `false`: nothing was sent, because the
+    /// entry has been evicted, or the rules have changed and let the query pass.
+    pub(crate) fn staged(
         &mut self,
-        miss: &Miss,
-        worker: usize,
-        entry: EntryRef,
+        waiter: &Waiter,
+        answer: Answer,
         context: &Context,
+        sent: impl Fn(&Counters) -> &AtomicU64,
     ) -> bool {
-        let fate = self.answer_staged(miss, worker, Answer::Cached(entry), None, context);
+        let fate = self.answer_staged(waiter, answer, None, context);
         if fate != Fate::Evicted {
-            count(self.counter(fate, |counters| &counters.answered_from_cache_late));
-        }
-        fate != Fate::Evicted
-    }
-
-    /// Answers by the rules in use, which are others than those by which the miss was one; `false`: they let it pass, and
-    /// nothing was done.
-    pub(crate) fn anew(
-        &mut self,
-        miss: &Miss,
-        worker: usize,
-        found: LocalRef,
-        context: &Context,
-    ) -> bool {
-        let fate = self.answer_staged(miss, worker, Answer::Local(found), None, context);
-        if fate != Fate::Evicted {
-            count(self.counter(fate, |counters| &counters.answered));
+            count(self.counter(fate, sent));
         }
         fate != Fate::Evicted
     }
 
     fn answer_staged(
         &mut self,
-        miss: &Miss,
-        worker: usize,
+        Waiter { miss, worker }: &Waiter,
         answer: Answer,
         why: Option<ExtendedError>,
         context: &Context,
@@ -131,7 +112,7 @@ impl Responder {
         let Some(mut packet) = miss.packet(&self.pool, answer) else { return Fate::NoFrame };
         packet.extended_error = why;
         let step = self.encode.act(&mut packet, context);
-        self.hand_over(packet, step, worker)
+        self.hand_over(packet, step, *worker)
     }
 
     fn hand_over(&mut self, packet: Packet, step: Step, worker: usize) -> Fate {
@@ -139,7 +120,7 @@ impl Responder {
         match step {
             Step::TRANSMIT => match (self.deliver)(worker, answered) {
                 Ok(()) => Fate::Sent,
-                // Full means drop the newest: the client will ask again, and then hit the cache.
+                // The ring is full, so the newest answer is dropped. The client asks again and hits the cache.
                 Err(_answered) => Fate::RingFull,
             },
             Step::SLOW_PATH => Fate::Evicted,
@@ -147,7 +128,7 @@ impl Responder {
         }
     }
 
-    /// Where an answer is counted: as `sent` says, unless it was not.
+    /// The counter for an answer: the one that `sent` chooses, or the reason why it was not sent.
     fn counter(&self, fate: Fate, sent: impl Fn(&Counters) -> &AtomicU64) -> &AtomicU64 {
         match fate {
             Fate::Sent => sent(&self.counters),
@@ -158,7 +139,7 @@ impl Responder {
     }
 }
 
-/// Why a client gets an answer that has expired.
+/// The extended error for an expired answer.
 fn why_stale(answer: &Head) -> Option<ExtendedError> {
     let is_stale = answer.flags & Head::STALE != 0;
     is_stale.then_some(match answer.rcode {

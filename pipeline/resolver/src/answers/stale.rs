@@ -1,9 +1,9 @@
 //! How expired answers are served while the upstreams fail (RFC 8767).
 //!
-//! An answer that has expired stays in the cache until it is overwritten. Data cores take it for a miss; a client
-//! gets it, with a short TTL, when the upstreams have failed or its patience is over, and never before they were
-//! asked. Asking goes on without the client. Where that does not help either, the question rests: for some seconds
-//! clients get the expired answer at once, and nobody is asked.
+//! An expired answer stays in the cache until it is overwritten. Data cores treat it as a miss. A client gets it, with
+//! a short TTL, when the upstreams have failed or the client timeout has passed. The upstreams are always asked first,
+//! and the query to them goes on without the client. If that fails too, the question rests: for some seconds clients
+//! get the expired answer at once, and no upstream is asked.
 
 use std::time::Duration;
 
@@ -14,16 +14,16 @@ use pmdns_stages::Tick;
 #[derive(Debug)]
 pub(crate) struct Stale {
     pub(crate) is_served: bool,
-    /// Seconds after it has expired that an answer may be served.
+    /// How many seconds after its expiry an answer may be served.
     window: u32,
-    /// Their TTL, in seconds.
+    /// The TTL of expired answers, in seconds.
     pub(crate) ttl: u32,
-    /// Ticks that a client waits for better.
+    /// Ticks that a client waits for a fresh answer.
     pub(crate) patience: Tick,
 }
 
 impl Stale {
-    /// As the settings say; clients wait no longer than `deadline`. A duration is so many `ticks`.
+    /// Reads the settings. Clients wait no longer than `deadline`. `ticks` converts a duration.
     pub(crate) fn new(
         settings: &Settings,
         ticks: impl Fn(Duration) -> Tick,
@@ -38,7 +38,7 @@ impl Stale {
         }
     }
 
-    /// Until when an answer that expires then may be of use.
+    /// Until when an answer may be served that expires at `expires`.
     pub(crate) fn usable_until(&self, expires: u32) -> u32 {
         expires.saturating_add(if self.is_served { self.window } else { 0 })
     }

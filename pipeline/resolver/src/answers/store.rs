@@ -30,23 +30,23 @@ impl Store {
         store
     }
 
-    /// What keys are hashed with.
+    /// The seed of the hash of keys.
     pub(crate) fn seed(&self) -> Seed {
         self.cache.seed()
     }
 
-    /// What the cache has for a question, fresh or expired.
+    /// The cached answer to a question, fresh or expired.
     pub(crate) fn get(&self, question: &Question) -> Option<Found<'_>> {
         self.cache.get(question.hash(), &question.key())
     }
 
-    /// What the cache has under another key.
+    /// The cached answer under any key.
     pub(crate) fn get_key(&self, key: Key<'_>) -> Option<Found<'_>> {
         self.cache.get(key.hash(self.seed(), self.seed().hash(key.name)), &key)
     }
 
-    /// Puts an entry in place of the one before it, or only takes that out. Says whether it is kept; `None`: it belongs to another
-    /// thread, as what the validator asks for may.
+    /// Replaces the entry for a key. If `entry` is not fresh, it only removes the old one. Returns whether the entry is
+    /// kept. `None`: the key belongs to another thread's shard, as a question of the validator may.
     pub(crate) fn keep(&mut self, entry: &Entry, is_fresh: bool) -> Option<bool> {
         let hash = entry.head().hash;
         if !self.writer.owns(hash) {
@@ -60,7 +60,7 @@ impl Store {
         Some(is_kept)
     }
 
-    /// Publishes what is counted of this shard.
+    /// Publishes the counters of this shard.
     pub(crate) fn publish(&self) {
         self.counters.publish(&self.writer.stats());
     }

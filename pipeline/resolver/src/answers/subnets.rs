@@ -1,8 +1,8 @@
-//! Answers that are for one network only (RFC 7871): which network a question is asked for, which one its answer is
-//! for, and where such answers are kept. docs/adr/0019-answers-for-a-network.md says why it is so.
+//! Answers for one client network only (EDNS Client Subnet, RFC 7871). This file chooses the network that upstreams are
+//! told, and stores answers by question and network. docs/adr/0019-answers-for-a-network.md gives the reasons.
 //!
-//! The cache has what is for everybody. Here is the rest, found by question and network: the longest network that has
-//! the client in it counts. Both are looked at by the slow path; data cores see the cache alone.
+//! The cache holds answers for everybody. Answers for one network are stored here; the longest network that contains
+//! the client wins. The slow path reads both. Data cores read only the cache.
 
 use std::hash::BuildHasherDefault;
 use std::num::NonZeroUsize;
@@ -15,7 +15,7 @@ use pmdns_stages::wire::name::Seed;
 use pmdns_stages::wire::subnet::Subnet;
 
 use crate::counters::{Counters, count, lower};
-use crate::questions::pending::AsHashed;
+use crate::questions::hashed::AsHashed;
 use crate::questions::question::Question;
 
 /// The answers that are for one network only.
@@ -23,12 +23,12 @@ pub(crate) struct Subnets {
     settings: Settings,
     seed: Seed,
     answers: LruCache<Question, Entry, BuildHasherDefault<AsHashed>>,
-    /// The lengths that networks have had: IPv4's and IPv6's, length 1 in the lowest bit.
+    /// The prefix lengths of the networks seen so far, IPv4 and IPv6. The lowest bit stands for length 1.
     lengths: [u128; 2],
 }
 
 impl Subnets {
-    /// None yet. Room is for so many threads together.
+    /// Without answers. All `threads` share the room that the settings allow.
     pub(crate) fn new(settings: Settings, threads: usize, seed: Seed) -> Self {
         let room = settings.max_answers / threads.max(1);
         let room = NonZeroUsize::new(room).unwrap_or(NonZeroUsize::MIN);
@@ -36,7 +36,7 @@ impl Subnets {
         Self { settings, seed, answers, lengths: [0; 2] }
     }
 
-    /// The network that upstreams are told the question of `miss` is from, where they are told any.
+    /// The client network that upstreams are told for `miss`, if any.
     pub(crate) fn told(&self, miss: &Miss) -> Option<Subnet> {
         let subnet = match (self.settings.policy, miss.subnet()) {
             (SubnetPolicy::Strip, _) | (SubnetPolicy::Forward, None) => return None,
@@ -46,7 +46,7 @@ impl Subnets {
         Some(subnet.limited(self.settings.ipv4_prefix, self.settings.ipv6_prefix))
     }
 
-    /// The answer to `question` for the longest network that has its own in it, and how long that is.
+    /// The answer to `question` for the longest network that contains the client's, and the length of that network.
     pub(crate) fn find(&mut self, question: &Question, seconds: u32) -> Option<(&Entry, u8)> {
         let subnet = question.subnet()?;
         let mut wanted = question.clone();
@@ -60,8 +60,8 @@ impl Subnets {
         None
     }
 
-    /// Lengths of networks that may have `subnet` in them, the longest first. Answers to those who do not say where
-    /// they are go to nobody else (section 7.3.1), and they get no others.
+    /// The lengths of networks that may contain `subnet`, the longest first. A client that sends a /0 gets only answers
+    /// to /0 queries, and nobody else gets those (section 7.3.1).
     fn lengths_around(&self, subnet: Subnet) -> impl Iterator<Item = u8> + use<> {
         let had = self.lengths[usize::from(subnet.is_ipv6())];
         let shortest = subnet.length().min(1);
@@ -82,13 +82,13 @@ impl Subnets {
         }
         let mut question = question.clone();
         question.ask_for(Some(network), self.seed);
-        // What comes back made room, or was the answer before.
+        // `push` returns the evicted or replaced answer; then the number of answers stays the same.
         if self.answers.push(question, entry).is_none() {
             count(&counters.subnet_answers);
         }
     }
 
-    /// Loses what matches, and says how many answers that were.
+    /// Removes the answers that match, and returns their number.
     pub(crate) fn lose(
         &mut self,
         mut matches: impl FnMut(&Entry) -> bool,
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!([4, 5, 8, 9].map(&mut found), [Some(24), Some(8), Some(8), None]);
     }
 
-    /// Any network, in few bits: many lie in each other.
+    /// Any network. Addresses vary in few bits, so many networks contain each other.
     fn any_network() -> impl Strategy<Value = Subnet> {
         (any::<bool>(), 0u8..4, 0u8..12).prop_map(|(is_ipv6, first, length)| {
             let address = [first << 6 | first << 2; 16];
@@ -154,7 +154,7 @@ mod tests {
             max_answers in 1usize..40,
         ) {
             let (mut subnets, counters) = (subnets(max_answers), Counters::default());
-            // What was kept last for each network.
+            // The newest answer kept for each network.
             let mut kept: Vec<(Subnet, Entry)> = Vec::new();
             for (number, (sent, scope, asks)) in events.into_iter().enumerate() {
                 let asked = question_of(sent);

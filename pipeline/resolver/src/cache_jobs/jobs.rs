@@ -1,6 +1,5 @@
-//! What a thread of the slow path is told to do with its shard of the cache: lose some answers, write all of them
-//! down, take in what was written down. What it does by itself when it gets other rules: judge them again. Each is done
-//! in slices between turns, so that misses never wait long.
+//! Jobs of a slow path thread on its shard of the cache: purge, dump and load. After a change of rules the thread also
+//! judges all answers again. Every job is done in slices, one in each turn, so that misses never wait long.
 
 use pmdns_stages::cache::{Entry, EntryFate, Head, NameBuffer, Purge, Walk, Words};
 use pmdns_stages::policy::Ruleset;
@@ -11,9 +10,9 @@ use crate::counters::add;
 
 /// Entries looked at in one turn.
 const STEPS: usize = 1024;
-/// Entries judged again in one turn, which takes longer.
+/// Entries judged again in one turn. Judging takes longer than looking.
 const JUDGED: usize = 256;
-/// Words of a block of entries, beyond which it is sent.
+/// A block of entries is sent when it has more words than this.
 const BLOCK_WORDS: usize = 8192;
 /// Jobs under way at a time.
 const MAX_UNDER_WAY: usize = 8;
@@ -21,26 +20,26 @@ const MAX_UNDER_WAY: usize = 8;
 /// Entries' words, one after another.
 pub type Block = Vec<u64>;
 
-/// A job on the thread's shard of the cache. What it brings goes through functions, which never wait.
+/// A job on the thread's shard of the cache. Results go through functions, which never wait.
 pub enum Job {
-    /// Lose these, and say how many there were.
+    /// Remove these answers, and report how many there were.
     Purge(Purge, Box<dyn FnOnce(u64)>),
-    /// Give every answer that can be found, in blocks, and then an empty one.
+    /// Write all answers, in blocks. An empty block marks the end.
     Dump(Box<dyn FnMut(Block) -> Result<(), NotTaken>>),
-    /// Take in what comes, as far as there is nothing newer, and say in the end what became of it.
+    /// Load answers, unless the cache has newer ones. Report the result at the end.
     Load(Box<dyn FnMut() -> Loaded>, Box<dyn FnOnce(TakenIn)>),
 }
 
-/// What became of answers that were to be taken in.
+/// The result of loading answers: how many of each kind there were.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TakenIn {
     /// They are in the cache.
     pub kept: u64,
-    /// They have expired, and may not be served any more.
+    /// They have expired, and must not be served any more.
     pub expired: u64,
-    /// The cache has answers to the same questions that are no older.
+    /// The cache already has answers to the same questions that are fresh, or that expire no earlier.
     pub known: u64,
-    /// A rule had rewritten them: what the upstream said is not known any more.
+    /// A rule had rewritten them, so the upstream's own answer is not known any more.
     pub rewritten: u64,
     /// There was no room.
     pub no_room: u64,
@@ -50,11 +49,11 @@ pub struct TakenIn {
 pub enum NotTaken {
     /// There is no room for it now.
     Full(Block),
-    /// Nobody wants it any more.
+    /// The reader has gone.
     Unwanted,
 }
 
-/// What there is to be taken in.
+/// The next part of a load.
 pub enum Loaded {
     /// These answers.
     Entries(Vec<Entry>),
@@ -89,9 +88,9 @@ enum UnderWay {
 #[derive(Default)]
 pub(crate) struct Jobs {
     under_way: Vec<UnderWay>,
-    /// How far the answers have been judged again, if that is under way.
+    /// The position of judging again, if that is under way.
     judging: Option<Walk>,
-    /// Whether there have been other rules since that began.
+    /// Whether the rules have changed since it began.
     rules_changed: bool,
 }
 
@@ -111,7 +110,7 @@ impl Jobs {
         self.under_way.push(UnderWay::new(job));
     }
 
-    /// Goes on with what is under way, and says how much there is.
+    /// Continues the jobs under way, and returns how much work there was.
     pub(crate) fn turn(&mut self, answers: &mut Answers) -> usize {
         let judging = self.judge_again(answers);
         let jobs = self.under_way.len();
@@ -122,15 +121,16 @@ impl Jobs {
         judging + jobs
     }
 
-    /// Judges the next answers in the cache by the rules in use, and takes those out that a rule has rewritten, or would
-    /// rewrite: what an upstream said of the former is not known any more.
+    /// Judges the next answers in the cache by the rules in use. An answer is removed if a rule had rewritten it,
+    /// because the upstream's own answer is not known any more. It is also removed if a rule would rewrite it now.
     fn judge_again(&mut self, answers: &mut Answers) -> usize {
         let Answers { store, subnets, responder, counters, .. } = answers;
-        // A walk is not begun anew before it has ended, or rules that change often would keep it from the newest answers.
+        // A walk ends before a new one begins. Otherwise frequent changes of rules would keep it from the newest
+        // answers.
         let rules = responder.encode.rules();
         if self.judging.is_none() && std::mem::take(&mut self.rules_changed) {
             self.judging = Some(Walk::default());
-            // Those for one network are few: they are judged all at once.
+            // Answers for one network are few, so all of them are judged at once.
             let is_lost = |entry: &Entry| {
                 judge(rules, &entry.words(), || Some(entry.clone())) == EntryFate::Forget
             };
@@ -225,7 +225,7 @@ fn write_down(answers: &mut Answers, walk: &mut Walk, block: &mut Block) -> bool
             && cache.find(head.hash) == Some(found)
             && let Some(mut entry) = Entry::copy_of(entry)
         {
-            // Which rules let it pass means nothing to whoever reads it.
+            // The number of the ruleset that let it pass has no meaning in another process.
             entry.set_passed(0);
             block.extend(entry.words());
         }
@@ -233,8 +233,9 @@ fn write_down(answers: &mut Answers, walk: &mut Walk, block: &mut Block) -> bool
     })
 }
 
-/// Puts an answer of before into the cache by the rules in use, and counts whether it is kept. It is not if there is
-/// one at least as good, if a rule had made it, or if it has expired and may not be served any more.
+/// Loads one saved answer into the cache by the rules in use, and counts the result. It is left out if a rule had
+/// rewritten it, or if it has expired and must not be served any more. It is also left out if the cache has a fresh
+/// one, or one that expires no earlier.
 fn take_back(answers: &mut Answers, entry: Entry, taken: &mut TakenIn) {
     let Head { hash, flags, expires, .. } = entry.head();
     let now = answers.context.seconds;
@@ -257,7 +258,7 @@ fn take_back(answers: &mut Answers, entry: Entry, taken: &mut TakenIn) {
     *count += 1;
 }
 
-/// What becomes of an answer by `rules`, which were not those it was kept by.
+/// Judges an answer by `rules`; it was stored under other rules.
 fn judge(rules: &Ruleset, entry: &impl Words, copy: impl FnOnce() -> Option<Entry>) -> EntryFate {
     let head = Head::read(entry);
     if head.flags & Head::REWRITTEN != 0 {

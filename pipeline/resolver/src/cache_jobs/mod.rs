@@ -1,4 +1,4 @@
-//! Work on the cache that nobody waits for: purge, dump, load, judging again, refreshing.
+//! Work on the cache that no client waits for: purge, dump, load, judging again, prefetch.
 
 pub(crate) mod jobs;
 pub(crate) mod prefetch;

@@ -1,15 +1,16 @@
 //! Asking for popular answers again before they expire.
 //!
-//! Data cores tell of hits; each is credited to its answer. When that passes the gates (often enough, fast
-//! enough, not too long ago) its refresh is planned for when enough of its TTL will have passed. Then the
-//! gates are asked once more, and the upstreams, by the same exchange as for a miss, but nobody waits. Our own cache
-//! is not asked: it has the answer. Refreshes have a budget, and at most half of the pending table.
+//! Data cores report hits, and each hit is credited to its answer. An answer is popular if it has enough hits, at a
+//! high enough rate, and the last one is recent. Its refresh is planned for the time when enough of its TTL has passed.
+//! Then its popularity is checked again, and the upstreams are asked as for a miss, but no client waits. The cache is
+//! not read first: it still has the answer. Refreshes have a budget, and get at most half of the pending table.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use pmdns_config::Prefetch as Settings;
+use pmdns_config::narrow::floor_u64;
 use pmdns_stages::cache::{Head, Hit, Key, Standing};
 
 use crate::answers::Answers;
@@ -39,7 +40,7 @@ pub(crate) struct Prefetch {
 }
 
 impl Prefetch {
-    /// Nothing planned yet. The budget is for so many threads together.
+    /// Nothing planned yet. All `threads` share the budget.
     pub(crate) fn new(settings: Settings, threads: usize) -> Self {
         let rate = f64::from(settings.queries_per_second) / threads.max(1) as f64;
         let burst = (rate * Duration::from_millis(settings.pace_ms).as_secs_f64()).max(1.0);
@@ -47,7 +48,7 @@ impl Prefetch {
         Self { settings, planned, rate, burst, allowed: burst, counted: Duration::ZERO }
     }
 
-    /// Whether an answer that stands so is worth refreshing at second `now`.
+    /// Whether an answer with this record of hits is worth refreshing at second `now`.
     fn is_worth(&self, standing: &Standing, now: u32) -> bool {
         let settings = &self.settings;
         let counted_for = now.saturating_sub(standing.since).max(1);
@@ -61,7 +62,8 @@ impl Prefetch {
     /// When an answer is to be refreshed.
     fn due(&self, answer: &Head) -> u32 {
         let lives = f64::from(answer.expires.saturating_sub(answer.learnt));
-        answer.learnt + (lives * self.settings.cache_refresh_threshold).ceil() as u32
+        let after = floor_u64((lives * self.settings.cache_refresh_threshold).ceil());
+        answer.learnt + u32::try_from(after).unwrap_or(u32::MAX)
     }
 
     /// Plans the refresh of an answer; `false`: too many are planned.
@@ -78,8 +80,8 @@ impl Prefetch {
         has_room
     }
 
-    /// The next answer that is due in this `second`, if the budget allows another query at `now`. The two count from different
-    /// starts.
+    /// The next answer that is due in this `second`, if the budget allows another query at `now`. The two times have
+    /// different epochs.
     pub(crate) fn next(&mut self, second: u32, now: Duration) -> Option<u64> {
         let earned = now.saturating_sub(self.counted).as_secs_f64() * self.rate;
         self.allowed = (self.allowed + earned).min(self.burst);
@@ -97,7 +99,7 @@ impl Prefetch {
         self.allowed -= 1.0;
     }
 
-    /// Credits a hit that a data core tells of to its answer, and plans the refresh of that if it is worth one.
+    /// Credits a hit that a data core reported to its answer. If the answer is popular, plans its refresh.
     pub(crate) fn credit(&mut self, hit: Hit, answers: &mut Answers) {
         let (store, now) = (&mut answers.store, answers.context.seconds);
         let Some(standing) = store.writer.credit(hit, now) else { return };
@@ -113,7 +115,7 @@ impl Prefetch {
         }
     }
 
-    /// A question has failed. If that was a refresh, there is another attempt while the answer lives.
+    /// A question has failed. If it was a refresh, another attempt is planned while the answer lives.
     pub(crate) fn try_again(&mut self, question: &Question, answers: &mut Answers) {
         let Some(found) = answers.store.get(question) else { return };
         let (head, again) = (found.head, answers.context.seconds.saturating_add(RETRY));
@@ -126,7 +128,7 @@ impl Prefetch {
         }
     }
 
-    /// The question that the answer of this hash is to be refreshed by, if it still is to be.
+    /// The question that refreshes the answer with this hash, if the refresh is still wanted.
     pub(crate) fn question(&self, hash: u64, answers: &mut Answers) -> Option<Question> {
         let found = answers.store.cache.get_by_hash(hash);
         let Some(entry) = found.and_then(|found| found.copy()) else {
@@ -141,10 +143,10 @@ impl Prefetch {
         let standing = answers.store.writer.standing(answer.hash, now);
         let is_worth = standing.is_some_and(|standing| self.is_worth(&standing, now));
         if is_worth && now < self.due(&answer) {
-            return None; // Somebody has asked for it meanwhile.
+            return None; // It was asked again meanwhile.
         }
-        // Those who say where they are get answers for their networks, and nobody is where this would be asked from.
-        // What a rule made of an answer is made anew when somebody asks.
+        // Clients that send a client subnet get answers for their network, and a refresh has no client network. An
+        // answer that a rule rewrote is made again when a client asks.
         let is_rewritten = answer.flags & Head::REWRITTEN != 0;
         let question = Question::of_entry(&entry);
         if !is_worth || is_rewritten || question.key().flags & Key::SUBNET != 0 {
@@ -221,7 +223,7 @@ mod tests {
         let mut prefetch = prefetch(|settings| {
             (settings.queries_per_second, settings.pace_ms) = (1000, 50);
         });
-        // All due at the same second but for the last hundred, which are due before.
+        // All are due in the same second, except the last hundred, which are due earlier.
         for number in 0..COUNT {
             let learnt = if number < COUNT - 100 { 1 } else { 0 };
             assert!(prefetch.plan(&answer(number, learnt, 100)));

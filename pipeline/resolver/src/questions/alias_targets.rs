@@ -8,7 +8,7 @@ use pmdns_stages::cache::Alias;
 use super::pending::Ticket;
 use super::question::Question;
 
-/// Who waits for each target, and by which alias. There are no more than questions pending.
+/// The questions that wait for each target, each with its alias. Their number is bounded by the pending table.
 #[derive(Debug, Default)]
 pub(crate) struct AliasTargets(HashMap<Rc<Question>, Vec<(Ticket, Alias)>>);
 

@@ -1,14 +1,15 @@
-//! Questions that failed a moment ago (RFC 9520): a name that nobody can resolve costs its upstreams one
-//! exchange a second, however often clients ask.
+//! Questions that failed a moment ago (RFC 9520). A name that cannot be resolved costs its upstreams one query a
+//! second, however often clients ask.
 //!
 //! A pure state machine; time is an argument.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
 use pmdns_stages::wire::edns::ExtendedError;
 
+use crate::questions::hashed::HashedMap;
 use crate::questions::question::Question;
 
 /// Failures remembered at once. The oldest makes room.
@@ -20,7 +21,7 @@ pub(crate) struct Failures {
     /// How long each is remembered.
     lifetime: Duration,
     /// Until when each is remembered, and why it failed.
-    until: HashMap<Rc<Question>, (Duration, ExtendedError)>,
+    until: HashedMap<Rc<Question>, (Duration, ExtendedError)>,
     /// In the order in which they failed, which is the order in which they are forgotten.
     order: VecDeque<(Duration, Rc<Question>)>,
 }
@@ -28,7 +29,7 @@ pub(crate) struct Failures {
 impl Failures {
     /// No failures; each will be remembered for `lifetime`.
     pub(crate) fn new(lifetime: Duration) -> Self {
-        Self { lifetime, until: HashMap::new(), order: VecDeque::new() }
+        Self { lifetime, until: HashedMap::default(), order: VecDeque::new() }
     }
 
     /// Notes that `question` failed just now, and why.
@@ -60,7 +61,7 @@ impl Failures {
 
     fn forget_first(&mut self) {
         let Some((until, question)) = self.order.pop_front() else { return };
-        // It may have failed again since, and is then remembered for that.
+        // If the question has failed again since, the newer failure is remembered.
         if self.until.get(&question).is_some_and(|(newest, _)| *newest == until) {
             self.until.remove(&question);
         }

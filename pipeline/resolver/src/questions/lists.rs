@@ -1,6 +1,7 @@
-//! Queues whose members can leave from the middle, each in a step: values in slots, and the numbers of the slots
-//! before and after.
+//! Linked lists. A value lies in a slot, and knows the slots before and after it, so it can leave the middle in one
+//! step.
 
+use pmdns_config::narrow::to_u32;
 use slab::Slab;
 
 /// Values, each in at most one [`List`].
@@ -9,7 +10,7 @@ pub(crate) struct Lists<T> {
     nodes: Slab<Node<T>>,
 }
 
-/// A queue of them.
+/// A list of values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct List {
     first: Option<u32>,
@@ -24,12 +25,12 @@ struct Node<T> {
 }
 
 impl List {
-    /// The slot of the value that has stood in it for longest.
+    /// The slot of the oldest value.
     pub(crate) fn first(self) -> Option<u32> {
         self.first
     }
 
-    /// Whether nothing stands in it.
+    /// Whether it is empty.
     pub(crate) fn is_empty(self) -> bool {
         self.first.is_none()
     }
@@ -46,12 +47,12 @@ impl<T> Lists<T> {
         self.nodes.len()
     }
 
-    /// Keeps a value, which stands in no list yet, in the slot that is returned.
+    /// Stores a value, and returns its slot. The value is in no list yet.
     pub(crate) fn keep(&mut self, value: T) -> u32 {
-        self.nodes.insert(Node { value, before: None, after: None }) as u32
+        to_u32(self.nodes.insert(Node { value, before: None, after: None }))
     }
 
-    /// Lets a value go that stands in no list any more.
+    /// Removes a value that is in no list any more.
     pub(crate) fn let_go(&mut self, slot: u32) -> T {
         self.nodes.remove(slot as usize).value
     }
@@ -71,7 +72,7 @@ impl<T> Lists<T> {
         }
     }
 
-    /// Takes the value in `slot` out of `list`, where it stands.
+    /// Takes the value in `slot` out of `list`, which contains it.
     pub(crate) fn unlink(&mut self, list: &mut List, slot: u32) {
         let Node { before, after, .. } = self.nodes[slot as usize];
         match before {

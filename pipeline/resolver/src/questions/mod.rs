@@ -1,7 +1,8 @@
-//! Questions: what clients ask, which are under way, and how what is bounded is shared.
+//! Questions: what clients ask, which questions are under way, and how bounded resources are shared among clients.
 
 pub(crate) mod alias_targets;
 pub(crate) mod failures;
+pub(crate) mod hashed;
 pub(crate) mod lists;
 pub(crate) mod pending;
 pub(crate) mod plan;
@@ -29,15 +30,16 @@ use alias_targets::AliasTargets;
 use failures::Failures;
 use pending::{Admission, Expired, Limits, Pending, Ticket, Waiter};
 use plan::Plan;
-use prefixes::{ClientPrefix, PrefixLengths, client_of};
+use prefixes::{ClientPrefix, PrefixLengths};
 use question::Question;
 use refusals::Refusals;
 use variants::Variants;
 
-/// How long a failure is remembered: as long as RFC 9520 section 3.2 demands and no longer, so that
-/// clients notice the end of an outage within a second.
+/// How long a failure is remembered: the shortest time that RFC 9520 section 3.2 allows. So clients notice the end of
+/// an outage within a second.
 const FAILURE_LIFETIME: Duration = Duration::from_secs(1);
-/// One place of the pending table in so many is kept for questions that no client waits for, where there are any.
+/// One place in eight of the pending table is kept for questions that no client waits for, if the settings need such
+/// questions.
 const KEPT: usize = 8;
 
 /// What a question under way waits for.
@@ -47,7 +49,7 @@ pub(crate) enum Timer {
     Pause(Ticket),
     /// Its first query takes longer than usual.
     Hedge(Ticket),
-    /// It is given up if nobody waits for it.
+    /// It is given up if no client waits for it.
     Abandon(Ticket),
 }
 
@@ -58,21 +60,21 @@ pub(crate) struct Questions {
     pub(crate) alias_targets: AliasTargets,
     variants: Variants,
     failures: Failures,
-    /// Those that nobody could answer a moment ago, and that have an expired answer.
+    /// Questions that no upstream could answer a moment ago, and that have an expired answer.
     resting: Failures,
     refusals: Refusals,
     prefixes: PrefixLengths,
     counters: Arc<Counters>,
-    /// What they are hashed with.
+    /// The seed of their hashes.
     seed: Seed,
-    /// How long one is under way that nobody waits for.
+    /// How long a question may be under way that no client waits for.
     deadline: Duration,
     /// The time of this turn, since the process started.
     pub(crate) now: Duration,
 }
 
 impl Questions {
-    /// None yet. Some will be our own if `asks_for_itself`.
+    /// No questions yet. With `asks_for_itself` some will be our own, without a client.
     pub(crate) fn new(
         config: &Config,
         asks_for_itself: bool,
@@ -81,9 +83,9 @@ impl Questions {
         now: Duration,
     ) -> Self {
         let settings = &config.slowpath;
-        // What the settings allow is for all threads together.
+        // The limits of the settings are for all threads together.
         let share = |limit: usize| (limit / settings.threads.max(1)).max(1);
-        let prefixes = PrefixLengths::of(&config.ratelimit);
+        let prefixes = PrefixLengths::of(&config.ratelimit, seed);
         let limits = Limits {
             questions: share(settings.max_pending),
             kept: if asks_for_itself { share(settings.max_pending) / KEPT } else { 0 },
@@ -136,8 +138,8 @@ impl Questions {
         admission
     }
 
-    /// Opens a question that no client waits for, and for which `prefix` is charged. It is abandoned after a deadline. Whoever
-    /// opens it has it asked.
+    /// Opens a question that no client waits for. `prefix` is charged for it. The question is abandoned after a
+    /// deadline. The caller has it asked.
     pub(crate) fn open(
         &mut self,
         prefix: ClientPrefix,
@@ -152,12 +154,12 @@ impl Questions {
         admission
     }
 
-    /// Gives a question as long as a client waits, without a client.
+    /// Abandons a question after a deadline, as long as a client would wait.
     pub(crate) fn abandon_later(&mut self, ticket: Ticket) {
         self.timers.set(self.now + self.deadline, Timer::Abandon(ticket));
     }
 
-    /// Ends a question: everybody who waits for it leaves through `leave`, with its deadline. `None`: it has ended before.
+    /// Ends a question. Every waiter is passed to `leave` with its deadline. `None`: the question has ended before.
     pub(crate) fn end(
         &mut self,
         ticket: Ticket,
@@ -173,14 +175,14 @@ impl Questions {
         Some(question)
     }
 
-    /// The first waiter leaves whose deadline is not after `tick`.
+    /// Removes the first waiter whose deadline has come at `tick`.
     pub(crate) fn expire(&mut self, tick: Tick) -> Option<Expired> {
         let expired = self.pending.expire(tick)?;
         lower(&self.counters.waiting);
         Some(expired)
     }
 
-    /// Whether a query for a question may go over UDP: not too many variants of it do already.
+    /// Whether a query for a question may go over UDP. If too many variants of it do already, it may not.
     pub(crate) fn may_use_udp(&mut self, question: &Question, ticket: Ticket) -> bool {
         let may = self.variants.may_use_udp(question.key(), ticket, self.seed);
         if !may {
@@ -199,7 +201,7 @@ impl Questions {
         self.failures.remember(question, why, self.now);
     }
 
-    /// Whether a question rests: its clients get its expired answer at once, and nobody is asked.
+    /// Whether a question rests: its clients get its expired answer at once, and no upstream is asked.
     pub(crate) fn is_resting(&self, question: &Question) -> bool {
         self.resting.why(question, self.now).is_some()
     }
@@ -216,9 +218,9 @@ impl Questions {
         self.resting.forget(question);
     }
 
-    /// Whether a client that there is no room for may be told so now.
+    /// Whether a client for which there is no room may be told so now.
     pub(crate) fn may_tell(&mut self, miss: &Miss) -> bool {
-        let prefix = self.prefixes.prefix(client_of(miss));
+        let (_, prefix) = self.prefixes.of_client(miss);
         self.refusals.may_tell(prefix, self.now)
     }
 }

@@ -1,28 +1,30 @@
 //! The pending table: which questions are under way, and which clients wait for each.
 //!
-//! A pure state machine: no I/O, and time is an argument. The first miss of a question leads, which is
-//! to say that its caller starts to ask upstream; later ones wait with it. Whoever is admitted leaves
-//! exactly once, by one of three doors: its question is settled, its own deadline passes, or the whole
-//! table is drained. Nothing else holds a waiter, so none can be forgotten.
+//! A pure state machine: no I/O, and time is an argument. The first miss of a question leads: its caller asks the
+//! upstreams. Later misses of the same question wait with it. Every waiter that is admitted leaves exactly once: when
+//! its question is settled, when its own deadline passes, or when the whole table is drained. Nothing else holds a
+//! waiter, so none can be forgotten.
 //!
-//! A question may also be under way for the cache only, with nobody waiting.
+//! A question may also be under way for the cache only, without a waiter.
 //!
 //! Places are shared by client prefix ([`crate::questions::shares`]). A question is charged to the prefix of the client
 //! that has waited for it for longest. When the table is full, a prefix with few places gets one of the prefix that has
 //! most.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::rc::Rc;
 
+use pmdns_config::narrow::to_u32;
 use pmdns_stages::Tick;
 use pmdns_stages::miss::Miss;
 use slab::Slab;
 
-use crate::questions::prefixes::{ClientPrefix, PrefixLengths, client_of};
+use crate::questions::hashed::HashedMap;
+use crate::questions::prefixes::{ClientPrefix, Hashed, PrefixLengths};
 use crate::questions::question::Question;
 use crate::questions::shares::{Hold, Shares};
+use crate::wheel::Wheel;
 pub(crate) use places::Displaced;
 
 /// Clients of one prefix that may each have as many queries waiting as one client may.
@@ -33,7 +35,7 @@ const CLIENTS_PER_PREFIX: usize = 4;
 pub(crate) struct Limits {
     /// Questions in all.
     pub(crate) questions: usize,
-    /// Questions of these that are kept for those that no client waits for: keys to validate with, refreshes.
+    /// Places among these that are kept for questions without a client: keys for validation, and refreshes.
     pub(crate) kept: usize,
     /// Waiters in all.
     pub(crate) waiting: usize,
@@ -56,18 +58,18 @@ pub(crate) struct Waiter {
     pub(crate) worker: usize,
 }
 
-/// What became of a miss.
+/// The result of admitting a miss.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// It is the first to ask this: the caller asks upstream, and settles the question in the end.
+    /// It is the first with this question. The caller asks upstream, and settles the question in the end.
     Leads(Ticket),
-    /// It waits with those who asked before.
+    /// It waits with the earlier misses of this question.
     Waits,
-    /// A limit is reached: nothing was kept of it.
+    /// A limit is reached, and the miss was not stored.
     Shed(Limit),
 }
 
-/// Names one question under way, and no other one ever: when that has ended it names nothing.
+/// Names one question under way. When that question has ended the ticket names nothing, and it is never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket {
     slot: u32,
@@ -75,7 +77,7 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// Names no question: what is sent for it is sent for its own sake.
+    /// Names no question. It is used for queries that belong to none, such as probes.
     pub(crate) const NONE: Self = Self { slot: u32::MAX, serial: 0 };
 }
 
@@ -83,9 +85,9 @@ impl Ticket {
 #[derive(Debug)]
 pub(crate) struct Expired {
     pub(crate) waiter: Waiter,
-    /// The question it waited for, which is under way until it is settled.
+    /// The question it waited for. That stays under way until it is settled.
     pub(crate) ticket: Ticket,
-    /// Whether nobody waits for it any more.
+    /// Whether it was the last waiter of its question.
     pub(crate) was_last: bool,
 }
 
@@ -98,21 +100,22 @@ pub(crate) enum Limit {
     WaitingPerPrefix,
 }
 
-/// The pending table. With each question it keeps a `T`: how far asking has come.
+/// The pending table. It stores a `T` with each question: the state of asking.
 #[derive(Debug)]
 pub(crate) struct Pending<T> {
     limits: Limits,
-    slots: HashMap<Rc<Question>, u32, BuildHasherDefault<AsHashed>>,
+    slots: HashedMap<Rc<Question>, u32>,
     questions: Slab<UnderWay<T>>,
     serial: u32,
     seats: Vec<Option<Seat>>,
     free: Vec<u32>,
-    deadlines: BTreeSet<(Tick, u32)>,
-    clients: HashMap<IpAddr, usize>,
-    /// Who has which slots, but for those of questions that began without a client: these are so many.
+    /// Of the seats.
+    deadlines: Wheel,
+    clients: HashedMap<Hashed<IpAddr>, usize>,
+    /// Which prefix holds which slots. Questions that began without a client are only counted, in `ours`.
     slot_shares: Shares,
     ours: usize,
-    /// Who has which seats.
+    /// Which prefix holds which seats.
     seat_shares: Shares,
 }
 
@@ -121,43 +124,25 @@ pub(crate) struct Pending<T> {
 struct UnderWay<T> {
     question: Rc<Question>,
     serial: u32,
-    /// Seats, in the order of their arrival.
+    /// The seats of its waiters, in the order of arrival.
     waiting: VecDeque<u32>,
     /// None: no client waited when it began.
     hold: Option<Hold>,
     progress: T,
 }
 
-/// Passes on the hash a question has: it is seeded already.
-#[derive(Debug, Default)]
-pub(crate) struct AsHashed(u64);
-
-impl Hasher for AsHashed {
-    fn write(&mut self, bytes: &[u8]) {
-        debug_assert!(bytes.is_empty(), "questions hash as one number");
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
-/// A waiter in its place.
+/// A place for a waiter.
 #[derive(Debug)]
 struct Seat {
     waiter: Waiter,
     slot: u32,
     deadline: Tick,
-    client: IpAddr,
+    client: Hashed<IpAddr>,
     prefix: ClientPrefix,
     hold: Hold,
 }
 
-/// A waiter who has left.
+/// A waiter that has left.
 struct Left {
     waiter: Waiter,
     slot: u32,
@@ -165,25 +150,25 @@ struct Left {
 }
 
 impl<T> Pending<T> {
-    /// An empty table. Its seats are taken from memory now.
+    /// An empty table. The memory of its seats is allocated now.
     pub(crate) fn new(limits: Limits) -> Self {
         Self {
             limits,
-            slots: HashMap::with_capacity_and_hasher(limits.questions, BuildHasherDefault::new()),
+            slots: HashedMap::with_capacity_and_hasher(limits.questions, Default::default()),
             questions: Slab::with_capacity(limits.questions),
             serial: 0,
             seats: Vec::with_capacity(limits.waiting),
             free: Vec::with_capacity(limits.waiting),
-            deadlines: BTreeSet::new(),
-            clients: HashMap::new(),
+            deadlines: Wheel::default(),
+            clients: HashedMap::default(),
             slot_shares: Shares::new(limits.questions),
             ours: 0,
             seat_shares: Shares::new(limits.waiting),
         }
     }
 
-    /// Lets a client wait for the answer to `question` until so many ticks after its arrival, if the limits
-    /// allow. The first one's question starts with what `begin` returns.
+    /// Lets a client wait for the answer to `question` until `patience` ticks after its arrival, if the limits allow.
+    /// If it is the first, the question starts with the state that `begin` returns.
     pub(crate) fn admit(
         &mut self,
         question: Question,
@@ -192,8 +177,7 @@ impl<T> Pending<T> {
         begin: impl FnOnce(&Question) -> T,
     ) -> Admission {
         let deadline = waiter.miss.received.saturating_add(patience);
-        let client = client_of(&waiter.miss);
-        let prefix = self.limits.prefixes.prefix(client);
+        let (client, prefix) = self.limits.prefixes.of_client(&waiter.miss);
         if let Some(limit) = self.refuses(&question, client, prefix) {
             return Admission::Shed(limit);
         }
@@ -206,8 +190,9 @@ impl<T> Pending<T> {
         Admission::Leads(ticket)
     }
 
-    /// Starts `question` without anybody who waits, unless it is under way. Clients of `prefix` are charged, who wait for another
-    /// question that this one is needed for. Our own may have half of the table: the other half is for clients.
+    /// Starts `question` without a waiter, unless it is under way. It is charged to `prefix`, whose clients wait for
+    /// another question that needs this one. Our own questions may have half of the table. The other half is for
+    /// clients.
     pub(crate) fn begin(
         &mut self,
         prefix: ClientPrefix,
@@ -239,7 +224,7 @@ impl<T> Pending<T> {
         self.serial = self.serial.wrapping_add(1);
         let serial = self.serial;
         let entry = self.questions.vacant_entry();
-        let slot = entry.key() as u32;
+        let slot = to_u32(entry.key());
         entry.insert(UnderWay {
             question: Rc::clone(&question),
             serial,
@@ -259,20 +244,19 @@ impl<T> Pending<T> {
         }
     }
 
-    /// Whether the question is under way and nobody waits for it.
+    /// Whether the question is under way and has no waiter.
     pub(crate) fn is_unattended(&self, ticket: Ticket) -> bool {
         let asked = self.questions.get(ticket.slot as usize);
         asked.is_some_and(|asked| asked.serial == ticket.serial && asked.waiting.is_empty())
     }
 
-    /// The question, and how far asking it has come; `None` once it has ended.
+    /// The question, and its state; `None` once it has ended.
     pub(crate) fn find(&mut self, ticket: Ticket) -> Option<(&Rc<Question>, &mut T)> {
         let asked = self.questions.get_mut(ticket.slot as usize)?;
         (asked.serial == ticket.serial).then_some((&asked.question, &mut asked.progress))
     }
 
-    /// Ends a question: everybody who still waits for it leaves through `leave`, with its deadline.
-    /// `None` if it has ended before.
+    /// Ends a question. Every remaining waiter is passed to `leave` with its deadline. `None` if it has ended before.
     pub(crate) fn settle(
         &mut self,
         ticket: Ticket,
@@ -291,18 +275,15 @@ impl<T> Pending<T> {
 
     /// The first waiter whose deadline has come leaves. Its question stays under way.
     pub(crate) fn expire(&mut self, now: Tick) -> Option<Expired> {
-        let (deadline, number) = self.deadlines.first().copied()?;
-        if deadline > now {
-            return None;
-        }
+        let number = self.deadlines.next_due(now)?;
         Some(self.leave(number))
     }
 
-    /// The waiter in a seat leaves. Its question stays under way, and is charged to those who still wait.
+    /// The waiter in a seat leaves. Its question stays under way, and is charged to a prefix that still waits.
     fn leave(&mut self, number: u32) -> Expired {
         let Left { waiter, slot, .. } = self.vacate(number);
         let asked = self.questions.get_mut(slot as usize).expect("nobody waits for nothing");
-        // Those who came first have the first deadlines, and the oldest seats: it is among the first.
+        // Early waiters have early deadlines and the oldest seats, so this seat is near the front.
         if let Some(at) = asked.waiting.iter().position(|waiting| *waiting == number) {
             asked.waiting.remove(at);
         }
@@ -318,7 +299,7 @@ impl<T> Pending<T> {
         self.seats[number as usize].as_ref().map(|seat| seat.prefix)
     }
 
-    /// Ends every question: everybody leaves through `leave`. Says how many questions there were.
+    /// Ends every question, and passes every waiter to `leave`. Returns the number of questions.
     pub(crate) fn drain(&mut self, mut leave: impl FnMut(Waiter)) -> usize {
         let questions = std::mem::take(&mut self.questions);
         self.slots.clear();
@@ -332,7 +313,7 @@ impl<T> Pending<T> {
         count
     }
 
-    /// Whether half of the table is taken: what is under way for the cache only has to end then.
+    /// Whether half of the table is taken. Then questions for the cache only have to end.
     pub(crate) fn is_half_full(&self) -> bool {
         self.questions.len() >= self.limits.questions / 2
     }
@@ -347,15 +328,15 @@ impl<T> Pending<T> {
         waiter: Waiter,
         slot: u32,
         deadline: Tick,
-        (client, prefix): (IpAddr, ClientPrefix),
+        (client, prefix): (Hashed<IpAddr>, ClientPrefix),
     ) {
         let number = self.free.pop().unwrap_or_else(|| {
             self.seats.push(None);
-            (self.seats.len() - 1) as u32
+            to_u32(self.seats.len() - 1)
         });
         *self.clients.entry(client).or_insert(0) += 1;
         self.questions[slot as usize].waiting.push_back(number);
-        self.deadlines.insert((deadline, number));
+        self.deadlines.set(number, deadline);
         let hold = self.seat_shares.hold(prefix, number);
         self.seats[number as usize] = Some(Seat { waiter, slot, deadline, client, prefix, hold });
     }
@@ -364,7 +345,7 @@ impl<T> Pending<T> {
         let seat = self.seats[number as usize].take().expect("a seat in a queue is taken");
         let Seat { waiter, slot, deadline, client, hold, .. } = seat;
         self.free.push(number);
-        self.deadlines.remove(&(deadline, number));
+        self.deadlines.clear(number);
         self.seat_shares.release(hold);
         if let Some(waiting) = self.clients.get_mut(&client) {
             *waiting -= 1;

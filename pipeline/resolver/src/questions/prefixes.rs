@@ -1,35 +1,66 @@
-//! Client prefixes: clients whose addresses have the same leading bits share what is bounded.
+//! Client prefixes: clients whose addresses have the same leading bits share one part of each bounded resource.
 
+use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use pmdns_config::RateLimit;
+use pmdns_config::narrow::low_u64;
 use pmdns_stages::miss::Miss;
+use pmdns_stages::wire::name::Seed;
 
 /// The network of a client; `None`: there is no client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ClientPrefix(Option<IpAddr>);
+pub(crate) type ClientPrefix = Hashed<Option<IpAddr>>;
 
-impl ClientPrefix {
-    /// Whose the questions are that no client waits for.
-    pub(crate) const OURS: Self = Self(None);
+/// An address with its hash. Several tables find it by that, so it is computed once for a miss. Clients choose their
+/// addresses, so the hash is seeded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hashed<A> {
+    address: A,
+    hash: u64,
 }
 
-/// How many leading bits of an address tell clients apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+impl<A: PartialEq> PartialEq for Hashed<A> {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.address == other.address
+    }
+}
+
+impl<A: Eq> Eq for Hashed<A> {}
+
+impl<A> Hash for Hashed<A> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+impl ClientPrefix {
+    /// Stands for pmdns itself: questions that no client waits for.
+    pub(crate) const OURS: Self = Self { address: None, hash: 0 };
+}
+
+/// How many leading bits of an address make its prefix.
+#[derive(Clone, Copy, Debug)]
 pub struct PrefixLengths {
     ipv4: u8,
     ipv6: u8,
+    seed: Seed,
 }
 
 impl PrefixLengths {
-    /// The lengths that the rate limit has.
-    pub fn of(settings: &RateLimit) -> Self {
-        Self { ipv4: settings.ipv4_prefix, ipv6: settings.ipv6_prefix }
+    /// The prefix lengths of the rate limit. Addresses are hashed with `seed`.
+    pub fn of(settings: &RateLimit, seed: Seed) -> Self {
+        Self { ipv4: settings.ipv4_prefix, ipv6: settings.ipv6_prefix, seed }
+    }
+
+    /// The client of a miss, and its prefix.
+    pub(crate) fn of_client(self, miss: &Miss) -> (Hashed<IpAddr>, ClientPrefix) {
+        let address = client_of(miss);
+        (Hashed { address, hash: self.hash(address) }, self.prefix(address))
     }
 
     /// The prefix of an address.
     pub(crate) fn prefix(self, client: IpAddr) -> ClientPrefix {
-        ClientPrefix(Some(match client {
+        let network = match client {
             IpAddr::V4(address) => {
                 let host = u32::MAX.checked_shr(self.ipv4.into()).unwrap_or(0);
                 Ipv4Addr::from_bits(address.to_bits() & !host).into()
@@ -38,12 +69,23 @@ impl PrefixLengths {
                 let host = u128::MAX.checked_shr(self.ipv6.into()).unwrap_or(0);
                 Ipv6Addr::from_bits(address.to_bits() & !host).into()
             }
-        }))
+        };
+        ClientPrefix { address: Some(network), hash: self.hash(network) }
+    }
+
+    fn hash(self, address: IpAddr) -> u64 {
+        match address {
+            IpAddr::V4(address) => self.seed.mix(4, address.to_bits().into()),
+            IpAddr::V6(address) => {
+                let bits = address.to_bits();
+                self.seed.mix(self.seed.mix(6, (bits >> 64) as u64), low_u64(bits))
+            }
+        }
     }
 }
 
 /// The address of the client that a miss came from.
-pub(crate) fn client_of(miss: &Miss) -> IpAddr {
+fn client_of(miss: &Miss) -> IpAddr {
     let address = miss.client();
     match <[u8; 4]>::try_from(address) {
         Ok(address) => address.into(),
@@ -52,12 +94,17 @@ pub(crate) fn client_of(miss: &Miss) -> IpAddr {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// The usual prefixes.
+    pub(crate) fn lengths() -> PrefixLengths {
+        PrefixLengths::of(&RateLimit::default(), Seed::new([9; 16]))
+    }
 
     #[test]
     fn clients_share_a_prefix_by_their_leading_bits() {
-        let lengths = PrefixLengths::of(&RateLimit::default());
+        let lengths = lengths();
         let prefix = |text: &str| lengths.prefix(text.parse().unwrap());
         assert_eq!(prefix("192.0.2.1"), prefix("192.0.2.255"));
         assert_ne!(prefix("192.0.2.1"), prefix("192.0.3.1"));
@@ -69,7 +116,7 @@ mod tests {
     #[test]
     fn any_length_is_a_length() {
         for (ipv4, ipv6) in [(0, 0), (32, 128), (u8::MAX, u8::MAX)] {
-            let lengths = PrefixLengths { ipv4, ipv6 };
+            let lengths = PrefixLengths { ipv4, ipv6, ..lengths() };
             let prefix = |text: &str| lengths.prefix(text.parse().unwrap());
             let is_one = ipv4 == 0;
             assert_eq!(prefix("192.0.2.1") == prefix("10.0.0.1"), is_one);

@@ -1,4 +1,4 @@
-//! Questions: what clients ask, and what those under way are found by.
+//! Questions: what clients ask, and the keys of the pending table.
 
 use std::hash::{Hash, Hasher};
 
@@ -9,20 +9,20 @@ use pmdns_stages::wire::dns::{CLASS_IN, rtype};
 use pmdns_stages::wire::name::Seed;
 use pmdns_stages::wire::subnet::Subnet;
 
-/// What rules make of a question. Questions that differ in it have different answers.
+/// The rule that applies to a question. Questions with different rules have different answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// It is asked upstream, and rules about answers hold.
+    /// It is asked upstream, and all rules about answers apply.
     #[default]
     None,
-    /// The answer is this alias, and what it leads to in this view.
+    /// The answer is this alias, followed by its target's records in this view.
     Alias(LocalRef, u8),
-    /// It is asked upstream, and no rule about answers holds of policy zones from this number on.
+    /// It is asked upstream. Rules about answers of policy zones from this number on do not apply.
     Exempt(u8),
 }
 
 impl Rule {
-    /// What there is to hash of it.
+    /// Its contribution to the question's hash.
     fn as_number(self) -> Option<u64> {
         match self {
             Self::None => None,
@@ -32,9 +32,10 @@ impl Rule {
     }
 }
 
-/// A question, owned: what pending questions and remembered failures are found by.
+/// A question, owned. It is the key of pending questions and of remembered failures.
 ///
-/// It hashes as its cache key does and the network it is asked for, with the process's seed, and compares in full.
+/// Its hash covers the cache key, the rule and the network it is asked for, with the process's seed. Equality compares
+/// all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Question {
     /// Lower case.
@@ -42,7 +43,7 @@ pub(crate) struct Question {
     qtype: u16,
     qclass: u16,
     flags: u8,
-    /// Whether answers are validated, unless clients say that they do so themselves.
+    /// Whether its answer is validated, unless the client says that it validates itself.
     validates: bool,
     hash: u64,
     /// The network it is asked for (RFC 7871), if for one in particular.
@@ -53,13 +54,13 @@ pub(crate) struct Question {
 }
 
 impl Question {
-    /// What the client of `miss` asks, for no network in particular.
+    /// The question of the client of `miss`, for no network in particular.
     pub(crate) fn of(miss: &Miss, seed: Seed) -> Self {
         let key = miss.key();
         Self::new(key, key.hash(seed, miss.key))
     }
 
-    /// What the cache has under `key`.
+    /// The question that an entry under `key` answers.
     pub(crate) fn of_key(key: Key<'_>, seed: Seed) -> Self {
         Self::new(key, key.hash(seed, seed.hash(key.name)))
     }
@@ -78,7 +79,7 @@ impl Question {
         }
     }
 
-    /// The same where answers are validated, or not.
+    /// The same question, with or without validation.
     pub(crate) fn validating(self, validates: bool) -> Self {
         Self { validates, ..self }
     }
@@ -88,13 +89,13 @@ impl Question {
         self.validates && self.flags & Key::CD == 0
     }
 
-    /// The key, with a name in the zone that is asked.
+    /// The key, with a name in the zone whose upstreams are asked.
     pub(crate) fn zone(&self) -> Key<'_> {
         self.zone_of(self.key())
     }
 
-    /// Another key that is asked as this one is, with a name in the zone that is asked. Who validates asks for a
-    /// delegation's DS records where they are: in the zone above (RFC 4035 section 3.1.4.1).
+    /// As [`Question::zone`], for another key that is asked in the same way. A validator asks for the DS records of a
+    /// delegation in the zone above (RFC 4035 section 3.1.4.1).
     pub(crate) fn zone_of<'k>(&self, key: Key<'k>) -> Key<'k> {
         match key.name.split_first() {
             Some((label @ 1.., rest)) if self.validates && key.qtype == rtype::DS => {
@@ -104,18 +105,18 @@ impl Question {
         }
     }
 
-    /// The flags that it is asked with, as in its key. A validator wants the data even if the upstream's own
-    /// validation refuses them (RFC 6840 section 5.9).
+    /// The flags that it is asked with, as in its key. A validator needs the data even if the upstream's own validation
+    /// refuses them (RFC 6840 section 5.9).
     pub(crate) fn asked_flags(&self) -> u8 {
         if self.is_checked() { self.flags | Key::DO | Key::CD } else { self.flags }
     }
 
-    /// What probes ask: the root's SOA record, which is short, and which every resolver knows.
+    /// The question of probes: the root's SOA record, which is short, and which every resolver knows.
     pub(crate) fn probe() -> Self {
         Self::new(Key { name: &[0], qtype: rtype::SOA, qclass: CLASS_IN, flags: 0 }, 0)
     }
 
-    /// What an entry of the cache answers.
+    /// The question that an entry of the cache answers.
     pub(crate) fn of_entry(entry: &Entry) -> Self {
         let mut buffer = NameBuffer::default();
         Self::new(entry.key(&mut buffer), entry.head().hash)
@@ -127,14 +128,14 @@ impl Question {
         self.hash_again(seed);
     }
 
-    /// The same question where rules make this of it.
+    /// The same question under another rule.
     pub(crate) fn under(mut self, rule: Rule, seed: Seed) -> Self {
         self.rule = rule;
         self.hash_again(seed);
         self
     }
 
-    /// What rules make of it.
+    /// The rule that applies to it.
     pub(crate) fn rule(&self) -> Rule {
         self.rule
     }

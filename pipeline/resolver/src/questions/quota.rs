@@ -1,30 +1,29 @@
-//! Quotas: no client prefix holds so much of a bounded resource that little is left for others.
+//! Quotas: every client prefix leaves enough of a bounded resource for others.
 //!
-//! A pure count, for what cannot be taken back once it is held. A prefix may hold less than what is free: that threshold
-//! moves by itself with how many hold how much (Choudhury and Hahne, "Dynamic queue length thresholds", 1998). And it
-//! may hold its part of all but a reserve, so that one prefix alone gets most. Either way something is left for a prefix
-//! that holds nothing yet.
+//! A pure count, for pieces that cannot be taken back while they are held. A prefix gets another piece if it holds
+//! fewer than are free. This threshold falls as more is held (Choudhury and Hahne, "Dynamic queue length thresholds",
+//! 1998). It also gets one if it holds less than an equal part of all but a reserve, so that one prefix alone gets
+//! most. Either way something is left for a prefix that holds nothing yet.
 
-use std::collections::HashMap;
-
+use crate::questions::hashed::HashedMap;
 use crate::questions::prefixes::ClientPrefix;
 
-/// One piece in so many is for prefixes that come later.
+/// One piece in nine is for prefixes that come later.
 const RESERVE: usize = 9;
 
-/// One resource of so many pieces.
+/// One resource of `capacity` pieces.
 #[derive(Debug)]
 pub(crate) struct Quota {
     capacity: usize,
     held: usize,
-    /// None is zero.
-    by_prefix: HashMap<ClientPrefix, usize>,
+    /// How many pieces each prefix holds; never zero.
+    by_prefix: HashedMap<ClientPrefix, usize>,
 }
 
 impl Quota {
     /// A resource of which nothing is held.
     pub(crate) fn new(capacity: usize) -> Self {
-        Self { capacity, held: 0, by_prefix: HashMap::new() }
+        Self { capacity, held: 0, by_prefix: HashedMap::default() }
     }
 
     /// Whether a prefix may hold one more piece.
@@ -69,7 +68,7 @@ mod tests {
     use super::*;
     use crate::questions::shares::tests::prefix;
 
-    /// As much as these prefixes can get in turns.
+    /// A quota that these prefixes have filled in turns.
     fn filled(capacity: usize, prefixes: u16) -> Quota {
         let mut quota = Quota::new(capacity);
         for _ in 0..capacity {

@@ -1,13 +1,13 @@
-//! Refusals: clients that lose their place are told so with SERVFAIL, a bounded number of them a second.
+//! Refusals: clients that lose their place get SERVFAIL. The number of refusals a second is bounded.
 //!
-//! To answer all of them would cost a frame and a place in a ring each, and tell a flooder how fast to go on. A client
-//! that asks in earnest is told in time, and asks another resolver.
+//! Every refusal costs a frame and a place in a ring, and would tell a flooder how fast to continue. A real client is
+//! told in time, and asks another resolver.
 //!
 //! A pure state machine; time is an argument.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
+use crate::questions::hashed::HashedMap;
 use crate::questions::prefixes::ClientPrefix;
 
 /// Refusals of one thread in a second.
@@ -15,17 +15,17 @@ const MAX_A_SECOND: u32 = 1000;
 /// Refusals to one client prefix in a second.
 const MAX_TO_A_PREFIX: u32 = 20;
 
-/// What was refused in this second.
+/// The refusals of this second.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
     second: u64,
     all: u32,
     /// At most [`MAX_A_SECOND`] prefixes.
-    by_prefix: HashMap<ClientPrefix, u32>,
+    by_prefix: HashedMap<ClientPrefix, u32>,
 }
 
 impl Refusals {
-    /// Whether a client of `prefix` may be told now; it counts as told then.
+    /// Whether a client of `prefix` may be told now. If so, it is counted as told.
     pub(crate) fn may_tell(&mut self, prefix: ClientPrefix, now: Duration) -> bool {
         if self.second != now.as_secs() {
             self.second = now.as_secs();
@@ -49,17 +49,15 @@ impl Refusals {
 mod tests {
     use std::net::Ipv4Addr;
 
-    use pmdns_config::RateLimit;
-
     use super::*;
-    use crate::questions::prefixes::PrefixLengths;
+    use crate::questions::prefixes::tests::lengths;
 
     const START: Duration = Duration::from_secs(100);
 
     fn told(refusals: &mut Refusals, number: u16, times: u32, now: Duration) -> u32 {
         let [high, low] = number.to_be_bytes();
         let client = Ipv4Addr::new(10, high, low, 1);
-        let prefix = PrefixLengths::of(&RateLimit::default()).prefix(client.into());
+        let prefix = lengths().prefix(client.into());
         (0..times).filter(|_| refusals.may_tell(prefix, now)).count() as u32
     }
 

@@ -1,33 +1,42 @@
-//! A queue in which client prefixes, or other groups, take turns: one that has much waiting holds up its own, and not others.
+//! A queue in which client prefixes, or other groups, take turns. A group with many items delays its own items, not
+//! those of others.
 //!
-//! A pure state machine. Every step takes the same time but for groups that may not go, of which a bounded number is
-//! looked at.
+//! A pure state machine. Every step takes constant time, except that a bounded number of groups is skipped that may not
+//! go now.
 
+use std::collections::hash_map::{Entry, OccupiedEntry};
 use std::collections::{HashMap, VecDeque};
-use std::hash::Hash;
+use std::hash::{BuildHasher, BuildHasherDefault, Hash};
 
+use crate::questions::hashed::AsHashed;
 use crate::questions::prefixes::ClientPrefix;
 
-/// Groups looked at for one that may go. The others are looked at the next time.
+/// The most groups that one step looks at. The others are looked at in the next step.
 const MAX_LOOKED_AT: usize = 64;
 
-/// What waits, by group.
+/// The waiting items, by group.
 #[derive(Debug)]
-pub(crate) struct RoundRobin<T, G = ClientPrefix> {
-    /// None is empty.
-    waiting: HashMap<G, VecDeque<T>>,
-    /// Each group that has something waiting, once.
+pub(crate) struct RoundRobin<T, G = ClientPrefix, S = BuildHasherDefault<AsHashed>> {
+    waiting: HashMap<G, Waiting<T>, S>,
+    /// Each group with waiting items, once.
     order: VecDeque<G>,
     len: usize,
 }
 
-impl<T, G> Default for RoundRobin<T, G> {
+/// The items of one group. Most groups have one, which takes no memory of its own.
+#[derive(Debug)]
+struct Waiting<T> {
+    first: T,
+    others: VecDeque<T>,
+}
+
+impl<T, G, S: Default> Default for RoundRobin<T, G, S> {
     fn default() -> Self {
-        Self { waiting: HashMap::new(), order: VecDeque::new(), len: 0 }
+        Self { waiting: HashMap::default(), order: VecDeque::new(), len: 0 }
     }
 }
 
-impl<T, G: Clone + Eq + Hash> RoundRobin<T, G> {
+impl<T, G: Clone + Eq + Hash, S: BuildHasher> RoundRobin<T, G, S> {
     /// How much waits.
     pub(crate) fn len(&self) -> usize {
         self.len
@@ -40,52 +49,60 @@ impl<T, G: Clone + Eq + Hash> RoundRobin<T, G> {
 
     /// Lets one more wait.
     pub(crate) fn push(&mut self, group: G, item: T) {
-        let waiting = self.waiting.entry(group.clone()).or_default();
-        if waiting.is_empty() {
-            self.order.push_back(group);
-        }
-        waiting.push_back(item);
         self.len += 1;
+        match self.waiting.entry(group.clone()) {
+            Entry::Occupied(mut waiting) => waiting.get_mut().others.push_back(item),
+            Entry::Vacant(place) => {
+                place.insert(Waiting { first: item, others: VecDeque::new() });
+                self.order.push_back(group);
+            }
+        }
     }
 
     /// The first of the next group, if it may go.
     pub(crate) fn pop(&mut self, mut may_go: impl FnMut(&G, &T) -> bool) -> Option<(G, T)> {
         for _ in 0..self.order.len().min(MAX_LOOKED_AT) {
             let group = self.order.pop_front()?;
-            let first = self.waiting.get(&group).and_then(VecDeque::front);
-            let may_go = first.is_some_and(|first| may_go(&group, first));
-            let item = may_go.then(|| self.take(&group)).flatten();
-            if self.waiting.contains_key(&group) {
+            let Entry::Occupied(waiting) = self.waiting.entry(group.clone()) else { continue };
+            if !may_go(&group, &waiting.get().first) {
+                self.order.push_back(group);
+                continue;
+            }
+            let (item, rest) = take_first(waiting);
+            self.len -= 1;
+            if rest.is_some() {
                 self.order.push_back(group.clone());
             }
-            if let Some(item) = item {
-                return Some((group, item));
-            }
+            return Some((group, item));
         }
         None
     }
 
-    /// Forgets what need not wait any more, as far as it is next of its group.
+    /// Removes items that need not wait any more, from the front of each group.
     pub(crate) fn forget(&mut self, mut is_over: impl FnMut(&T) -> bool) {
         for _ in 0..self.order.len().min(MAX_LOOKED_AT) {
             let Some(group) = self.order.pop_front() else { return };
-            while self.waiting.get(&group).and_then(VecDeque::front).is_some_and(&mut is_over) {
-                self.take(&group);
+            let Entry::Occupied(waiting) = self.waiting.entry(group.clone()) else { continue };
+            let mut left = Some(waiting);
+            while let Some(waiting) = left.take_if(|waiting| is_over(&waiting.get().first)) {
+                left = take_first(waiting).1;
+                self.len -= 1;
             }
-            if self.waiting.contains_key(&group) {
+            if left.is_some() {
                 self.order.push_back(group);
             }
         }
     }
+}
 
-    fn take(&mut self, group: &G) -> Option<T> {
-        let waiting = self.waiting.get_mut(group)?;
-        let item = waiting.pop_front();
-        if waiting.is_empty() {
-            self.waiting.remove(group);
-        }
-        self.len -= usize::from(item.is_some());
-        item
+/// Takes out the first item of a group. A group without items is removed.
+fn take_first<G, T>(
+    mut group: OccupiedEntry<'_, G, Waiting<T>>,
+) -> (T, Option<OccupiedEntry<'_, G, Waiting<T>>>) {
+    let waiting = group.get_mut();
+    match waiting.others.pop_front() {
+        Some(next) => (std::mem::replace(&mut waiting.first, next), Some(group)),
+        None => (group.remove().first, None),
     }
 }
 
@@ -96,7 +113,7 @@ mod tests {
     use super::*;
     use crate::questions::shares::tests::prefix;
 
-    /// A queue of what these prefixes have sent, numbered as it came.
+    /// A queue of items that these prefixes have sent, numbered in order of arrival.
     fn queue(sent: impl IntoIterator<Item = u16>) -> RoundRobin<usize> {
         let mut queue = RoundRobin::default();
         for (number, of) in sent.into_iter().enumerate() {
@@ -142,7 +159,7 @@ mod tests {
         fn everything_leaves_once_and_in_the_order_of_its_prefix(
             moves in proptest::collection::vec((0..5u16, any::<bool>(), any::<bool>()), 1..200),
         ) {
-            let mut queue = RoundRobin::default();
+            let mut queue = RoundRobin::<(u16, usize)>::default();
             let mut left = vec![Vec::new(); 5];
             let mut pushed = vec![Vec::new(); 5];
             for (number, (of, pushes, only_even)) in moves.into_iter().enumerate() {
@@ -153,7 +170,7 @@ mod tests {
                     prop_assert!(!only_even || of != 1);
                     left[usize::from(of)].push(number);
                 }
-                let waiting: usize = queue.waiting.values().map(VecDeque::len).sum();
+                let waiting: usize = queue.waiting.values().map(|waiting| 1 + waiting.others.len()).sum();
                 prop_assert_eq!(waiting, queue.len());
                 prop_assert_eq!(queue.order.len(), queue.waiting.len());
             }

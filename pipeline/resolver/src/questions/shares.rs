@@ -1,25 +1,23 @@
-//! Shares: how much of a bounded resource each client prefix holds, and whose turn it is to lose some.
+//! Shares: how much of a bounded resource each client prefix holds, and which prefix loses some next.
 //!
-//! A pure state machine. As long as there is room, everybody gets it. When the resource is full, a prefix that holds less
-//! than the one that holds most gets room at that one's expense, and the oldest goes first. So a flood takes
-//! room from itself, however many addresses of its prefix it uses. Every step takes the same time, however much is
-//! held and by however many: prefixes stand in lists by how much they hold. docs/adr/0025-shares-by-client-prefix.md
-//! says why.
+//! A pure state machine. While there is room, every prefix gets it. When the resource is full, the prefix that holds
+//! most loses its oldest piece to a prefix that holds less. So a flood takes room from itself, however many addresses
+//! of its prefix it uses. Every step takes constant time, because prefixes are kept in lists by the number of their
+//! pieces. docs/adr/0025-shares-by-client-prefix.md gives the reasons.
 
-use std::collections::HashMap;
-
+use crate::questions::hashed::HashedMap;
 use crate::questions::lists::{List, Lists};
 use crate::questions::prefixes::ClientPrefix;
 
-/// One resource of so many pieces.
+/// One resource of `capacity` pieces.
 #[derive(Debug)]
 pub(crate) struct Shares {
     capacity: usize,
-    /// What is held: by whom, and which piece it is.
+    /// The pieces that are held, each with its holder and its name.
     pieces: Lists<Piece>,
     holders: Lists<Holder>,
-    by_prefix: HashMap<ClientPrefix, u32>,
-    /// Holders by how many pieces they hold; grows to what the heaviest ever held.
+    by_prefix: HashedMap<ClientPrefix, u32>,
+    /// Lists of holders, indexed by how many pieces they hold. It grows with the heaviest holder.
     by_weight: Vec<List>,
     /// How many pieces the heaviest holds.
     top: usize,
@@ -30,12 +28,12 @@ pub(crate) struct Shares {
 #[must_use = "a piece that is not given back is lost"]
 pub(crate) struct Hold(u32);
 
-/// Who holds most.
+/// The prefix that holds most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Heaviest {
     /// How many pieces.
     pub(crate) held: usize,
-    /// Which it has held for longest.
+    /// The name of its oldest piece.
     pub(crate) oldest: u32,
 }
 
@@ -60,7 +58,7 @@ impl Shares {
             capacity,
             pieces: Lists::new(),
             holders: Lists::new(),
-            by_prefix: HashMap::new(),
+            by_prefix: HashedMap::default(),
             by_weight: vec![List::default()],
             top: 0,
         }
@@ -82,7 +80,8 @@ impl Shares {
         holder.map_or(0, |holder| self.holders.value(holder).held)
     }
 
-    /// Who holds most, if that is more than `prefix` holds. Of several, the one that has held so much for longest.
+    /// The prefix that holds most, if it holds more than `prefix`. Among equals it is the one that has held that many
+    /// for longest.
     pub(crate) fn heavier_than(&mut self, prefix: ClientPrefix) -> Option<Heaviest> {
         if self.top <= self.held_by(prefix) {
             return None;
@@ -93,7 +92,7 @@ impl Shares {
         Some(Heaviest { held, oldest })
     }
 
-    /// Lets a prefix hold one more piece, which is known as `name`. Whether there is room is for the caller to see.
+    /// Lets a prefix hold one more piece, with this `name`. The caller makes sure that there is room.
     pub(crate) fn hold(&mut self, prefix: ClientPrefix, name: u32) -> Hold {
         debug_assert!(!self.is_full(), "there is room");
         let holder = self.by_prefix.get(&prefix).copied().unwrap_or_else(|| {
@@ -126,14 +125,14 @@ impl Shares {
         }
     }
 
-    /// Takes a piece back, and lets `prefix` hold it from now on.
+    /// Moves a piece to `prefix`.
     pub(crate) fn pass_on(&mut self, hold: &mut Hold, prefix: ClientPrefix) {
         let name = self.pieces.value(hold.0).name;
         self.release(Hold(hold.0));
         *hold = self.hold(prefix, name);
     }
 
-    /// Who holds a piece.
+    /// The holder of a piece.
     pub(crate) fn prefix_of(&mut self, Hold(piece): &Hold) -> ClientPrefix {
         let holder = self.pieces.value(*piece).holder;
         self.holders.value(holder).prefix
@@ -149,7 +148,8 @@ impl Shares {
             self.by_weight.push(List::default());
         }
         self.holders.append(&mut self.by_weight[now], holder);
-        // One piece more or less: the heaviest is this one, or still weighs the same.
+        // The holder changed by one piece: either it is now the heaviest, or the heaviest still holds as many as
+        // before.
         if now > self.top || self.by_weight[self.top].is_empty() {
             self.top = now;
         }

@@ -1,29 +1,27 @@
-//! The same name and type may be asked in many variants at once: for each client subnet, with DO or CD or without, for
-//! each scope. A reply does not say which of them it is for, so a forger who has them all asked has that many queries to
-//! hit with each datagram (CVE-2025-5994). Only so many of them are asked over UDP; the others go over TCP.
+//! One name and type may be asked in many variants at once: for each client subnet, each scope, with or without DO and
+//! CD. A reply does not say which variant it is for. So each datagram of a forger could match any of them, if he has
+//! them all asked (CVE-2025-5994). Only [`MAX_OVER_UDP`] variants are asked over UDP; the others go over TCP.
 //!
 //! Pure.
-
-use std::collections::HashMap;
-use std::hash::BuildHasherDefault;
 
 use arrayvec::ArrayVec;
 use pmdns_stages::cache::Key;
 use pmdns_stages::wire::name::Seed;
 
-use crate::questions::pending::{AsHashed, Ticket};
+use crate::questions::hashed::HashedMap;
+use crate::questions::pending::Ticket;
 
 /// Variants of a question asked over UDP at once.
 pub(crate) const MAX_OVER_UDP: usize = 4;
 
-/// The variants asked over UDP now, by a hash of what they have in common. There are no more than questions pending.
+/// The variants asked over UDP now, by a hash of their common part. Their number is bounded by the pending table.
 #[derive(Debug, Default)]
 pub(crate) struct Variants {
-    over_udp: HashMap<u64, ArrayVec<Ticket, MAX_OVER_UDP>, BuildHasherDefault<AsHashed>>,
+    over_udp: HashedMap<u64, ArrayVec<Ticket, MAX_OVER_UDP>>,
 }
 
 impl Variants {
-    /// Whether the question of `ticket` may be asked over UDP. Then it may until [`Variants::end`].
+    /// Whether the question of `ticket` may be asked over UDP. If so, its place is taken until [`Variants::end`].
     pub(crate) fn may_use_udp(&mut self, key: Key<'_>, ticket: Ticket, seed: Seed) -> bool {
         let tickets = self.over_udp.entry(kin(key, seed)).or_default();
         tickets.contains(&ticket) || tickets.try_push(ticket).is_ok()
@@ -40,7 +38,7 @@ impl Variants {
     }
 }
 
-/// Hash of what a reply repeats of its question.
+/// Hash of the part of the question that a reply repeats.
 fn kin(key: Key<'_>, seed: Seed) -> u64 {
     Key { flags: 0, ..key }.hash(seed, seed.hash(key.name))
 }

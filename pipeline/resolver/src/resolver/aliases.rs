@@ -1,9 +1,9 @@
-//! Aliases by a rule: what clients asked is answered with the alias, and with what its target is found to be in the
-//! clients' view, so that stub resolvers reach a walled garden.
+//! Aliases that a rule gives. The answer has the alias, and the records of its target as found in the client's view. So
+//! stub resolvers reach a walled garden.
 //!
-//! A question whose answer is an alias stays pending. Its target is another question, which nobody waits for but this one
-//! (and others with the same target). No rule about answers holds for the target: who wrote the rule wants it, and an alias
-//! that led to itself would have no end.
+//! A question whose answer is an alias stays pending. Its target becomes another question, for which no client waits.
+//! Only the questions whose aliases lead to it wait for it. Rules about answers do not apply to the target. The
+//! operator who wrote the rule chose it, and an alias that leads to itself would never end.
 
 use std::rc::Rc;
 
@@ -18,7 +18,7 @@ use crate::questions::prefixes::ClientPrefix;
 use crate::questions::question::{Question, Rule};
 use crate::upstreams::replies::Answer;
 
-/// Policy zones from which number on rules about answers do not hold: none does.
+/// The number of the policy zone from which on rules about answers do not apply. With 0 none applies.
 const NO_ZONE: u8 = 0;
 
 impl Resolver {
@@ -26,12 +26,12 @@ impl Resolver {
     pub(super) fn begin_alias(&mut self, ticket: Ticket, found: LocalRef) {
         match self.answers.rules().entry(found).cloned() {
             Some(entry) => self.lead_on(ticket, &entry),
-            // The rules have changed since it was admitted.
+            // The rules have changed since the question was admitted.
             None => self.settle(ticket, &Outcome::Failure(ExtendedError::NOT_READY)),
         }
     }
 
-    /// Finds what the alias in `entry`, the answer to a question, leads to, and ends the question with that.
+    /// Finds the target of the alias in `entry`, which is the answer to a question, and ends the question with it.
     pub(super) fn lead_on(&mut self, ticket: Ticket, entry: &Entry) {
         let Some(question) = self.questions.find(ticket) else { return };
         let alias = match self.answers.follow(&question, entry) {
@@ -57,7 +57,7 @@ impl Resolver {
         }
     }
 
-    /// Ends the questions whose aliases lead to one that has ended.
+    /// Ends the questions whose aliases lead to `target`, a question that has ended.
     pub(super) fn lead_on_from(&mut self, target: &Rc<Question>, outcome: &Outcome) {
         for (ticket, alias) in self.questions.alias_targets.take(target) {
             let Some(question) = self.questions.find(ticket) else { continue };

@@ -1,7 +1,6 @@
-//! Asking: what a question's plan says is done, and the plan is told what came of it.
+//! Asking: carries out a question's plan, and tells the plan the results.
 
 use std::io;
-use std::net::IpAddr;
 
 use super::{Outcome, Resolver};
 use crate::counters::count;
@@ -10,9 +9,9 @@ use crate::questions::pending::{Admission, Ticket};
 use crate::questions::plan::{Attempt, Next, Transport, TryFailure};
 use crate::questions::prefixes::ClientPrefix;
 use crate::questions::question::{Question, Rule};
-use crate::upstreams::query::Query;
+use crate::upstreams::port_replies::Arrived;
 use crate::upstreams::replies::Reading;
-use crate::upstreams::{Failed, Replied, Route, encrypted};
+use crate::upstreams::{Failed, Replied, Upstreams, encrypted};
 
 use super::shedding::Reason;
 
@@ -23,7 +22,7 @@ impl Resolver {
         questions.open(prefix, question, |question| upstreams.peers.plan(question))
     }
 
-    /// Does what a question's plan says, until it has to wait. A question that has ended needs nothing.
+    /// Carries out a question's plan until it has to wait. Nothing is done for a question that has ended.
     pub(super) fn advance(&mut self, ticket: Ticket) {
         let Some(question) = self.questions.find(ticket) else { return };
         if let Rule::Alias(found, _) = question.rule() {
@@ -59,7 +58,7 @@ impl Resolver {
         }
     }
 
-    /// A try as its upstream can take it. A question that is asked in many variants already goes over TCP.
+    /// Adapts a try to its upstream. A question that is already asked in many variants goes over TCP.
     fn suited(&mut self, question: &Question, ticket: Ticket, attempt: Attempt) -> Attempt {
         let peers = &self.upstreams.peers;
         let edns = attempt.edns && peers.takes_edns(attempt.upstream);
@@ -70,7 +69,7 @@ impl Resolver {
         Attempt { edns, ..attempt }
     }
 
-    /// Gives up what is due, and goes on after pauses.
+    /// Gives up questions that are due, and continues after pauses.
     pub(super) fn serve_timers(&mut self) {
         self.upstreams.serve_timers();
         self.learn_failures();
@@ -91,14 +90,14 @@ impl Resolver {
         }
     }
 
-    /// Tells plans what tries came to that brought no reply, and goes on.
+    /// Tells plans about tries without a reply, and continues them.
     pub(super) fn learn_failures(&mut self) {
         while let Some(Failed { ticket, attempt, failure }) = self.upstreams.next_failed() {
             self.learn(ticket, attempt, failure);
         }
     }
 
-    /// Tells a question's plan what an attempt came to, and goes on.
+    /// Tells a question's plan why an attempt failed, and continues it.
     pub(super) fn learn(&mut self, ticket: Ticket, attempt: Attempt, failure: TryFailure) {
         self.tell_plan(ticket, attempt, failure);
         self.advance(ticket);
@@ -110,7 +109,7 @@ impl Resolver {
         }
     }
 
-    /// Goes on with a reply: it ends its question, has to be validated, or is no answer.
+    /// Handles a reply: it ends its question, has to be validated, or is no answer.
     fn conclude(&mut self, replied: &Replied, reply: &[u8]) {
         let Replied { ticket, question, attempt, .. } = replied;
         let reading = Reading {
@@ -130,25 +129,11 @@ impl Resolver {
     }
 }
 
-/// What the driver of plain sockets calls. Slots are those of [`crate::Output`].
+/// The calls of the drivers. Slots are those of [`crate::Output`].
 impl Resolver {
-    /// Where a batch goes to, and from where if the operator says so.
-    pub fn route_of_batch(&self, slot: usize) -> Option<Route> {
-        self.upstreams.route_of_batch(slot)
-    }
-
-    /// Whether there is a batch in this slot.
-    pub fn has_batch(&self, slot: usize) -> bool {
-        self.upstreams.has_batch(slot)
-    }
-
-    /// What is to be sent for a batch, whose address at our end is `local`.
-    pub fn messages(
-        &mut self,
-        slot: usize,
-        local: impl FnOnce() -> Option<IpAddr>,
-    ) -> impl Iterator<Item = Query> {
-        self.upstreams.messages(slot, local)
+    /// The queries to send, for the driver for plain sockets.
+    pub fn upstreams(&mut self) -> &mut Upstreams {
+        &mut self.upstreams
     }
 
     /// Takes in a datagram that has come for a batch.
@@ -159,36 +144,31 @@ impl Resolver {
         self.learn_failures();
     }
 
+    /// Takes in what has come over a port for a batch.
+    pub fn hear_port(&mut self, slot: usize, arrived: Arrived<'_>) {
+        if let Some(replied) = self.upstreams.hear_port(slot, arrived)
+            && let Arrived::Datagram { message, .. } = arrived
+        {
+            self.conclude(&replied, message);
+        }
+        self.learn_failures();
+    }
+
+    /// The way to an upstream is open again: if it rests, it is probed at once.
+    pub fn hurry(&mut self, upstream: usize) {
+        self.upstreams.peers.hurry(upstream);
+    }
+
     /// No socket could be opened for a batch.
     pub fn fail_batch(&mut self, slot: usize, error: &io::Error) {
         self.upstreams.fail_batch(slot, error);
         self.learn_failures();
     }
 
-    /// Ends a batch that the network returned an error to.
+    /// Ends a batch whose socket reported an error.
     pub fn break_batch(&mut self, slot: usize, error: &io::Error) {
         self.upstreams.break_batch(slot, error);
         self.learn_failures();
-    }
-
-    /// Whether there is a connection in this slot.
-    pub fn has_connection(&self, slot: usize) -> bool {
-        self.upstreams.has_connection(slot)
-    }
-
-    /// Where the connection in a slot goes to, and from where if the operator says so.
-    pub fn route_of_connection(&self, slot: usize) -> Option<Route> {
-        self.upstreams.route_of_connection(slot)
-    }
-
-    /// What is to be sent over a connection, whose address at our end is `local`.
-    pub fn outgoing(&mut self, slot: usize, local: impl FnOnce() -> Option<IpAddr>) -> &[u8] {
-        self.upstreams.outgoing(slot, local)
-    }
-
-    /// So many bytes of that have been sent.
-    pub fn note_sent(&mut self, slot: usize, len: usize) {
-        self.upstreams.note_sent(slot, len);
     }
 
     /// Takes in what has come over a connection.

@@ -1,4 +1,4 @@
-//! Ending: whoever waits for a question leaves with its answer, with an expired one, or with SERVFAIL.
+//! Ending: the clients that wait for a question get its answer, an expired answer, or SERVFAIL.
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -17,14 +17,14 @@ use crate::questions::question::Question;
 use crate::upstreams::replies::Answer;
 use crate::validation::Fetched;
 
-/// Deadlines served in one turn: a ring of answers holds so many with room to spare. A thousand clients whose deadlines come
-/// at once do not overflow it.
+/// The most deadlines served in one turn. A ring of answers holds more, so a thousand clients whose deadlines come at
+/// once do not overflow it.
 const MAX_EXPIRIES: usize = 256;
-/// Why there is no answer if the upstreams take longer than a client waits.
+/// The error if the upstreams take longer than a client waits.
 const TOO_LATE: ExtendedError = ExtendedError::NO_REACHABLE_AUTHORITY;
 
 impl Resolver {
-    /// Ends a question with what rules make of an upstream's answer.
+    /// Applies the rules to an upstream's answer, and ends the question with the result.
     pub(super) fn answer_by_rules(
         &mut self,
         ticket: Ticket,
@@ -36,20 +36,20 @@ impl Resolver {
         self.answer(ticket, Answer { entry, ..answer });
     }
 
-    /// Ends a question with its answer. Those that others have yet to give are not needed any more.
+    /// Ends a question with its answer. Answers that other upstreams may still send are not needed any more.
     pub(super) fn answer(&mut self, ticket: Ticket, answer: Answer) {
         if answer.entry.head().flags & Head::LEADS_ON != 0 {
             return self.lead_on(ticket, &answer.entry);
         }
         if let Some((_, plan)) = self.questions.pending.find(ticket) {
-            // The one that brought the answer is in the air still.
+            // The query that brought the answer is still counted as under way.
             add(&self.counters.wasted, plan.in_air().saturating_sub(1) as u64);
         }
         self.settle(ticket, &Outcome::Answer(answer));
     }
 
-    /// Ends a question: the answer goes into the cache and to everybody who waits for it. One that has
-    /// ended before is left alone, and so is the cache: an upstream that was late keeps the answer for us.
+    /// Ends a question: the answer goes into the cache and to all its waiters. If the question has ended before,
+    /// nothing is done, and a late answer does not enter the cache: the upstream will have cached it.
     pub(super) fn settle(&mut self, ticket: Ticket, outcome: &Outcome) {
         let Some(question) = self.questions.find(ticket) else { return };
         let stale = match outcome {
@@ -91,7 +91,7 @@ impl Resolver {
         }
     }
 
-    /// Lets those go whose deadline has come, a bounded number at a time.
+    /// Ends waiters whose deadline has come, a bounded number at a time.
     pub(super) fn expire(&mut self) {
         for _ in 0..MAX_EXPIRIES {
             let Some(expired) = self.questions.expire(self.time.context.now) else { return };
@@ -101,9 +101,9 @@ impl Resolver {
 
     /// A waiter's time is up: it gets an expired answer, if there is one, or SERVFAIL.
     ///
-    /// With the last one who waits for it a question ends: a table full of questions nobody waits for is how
-    /// forwarders come to refuse all others (unbound#227). Only if there is an expired answer to replace, and
-    /// room, does it go on for a while.
+    /// A question ends with its last waiter. Otherwise the table could fill with questions that no client waits for,
+    /// and all others would be refused (unbound#227). A question continues for a while only if there is an expired
+    /// answer to replace, and room in the table.
     fn give_up(&mut self, expired: &Expired) {
         let Expired { waiter, ticket, was_last } = expired;
         if self.questions.pending.find(*ticket).is_some_and(|(_, plan)| plan.was_shed()) {
@@ -136,7 +136,7 @@ impl Resolver {
         }
     }
 
-    /// Answers the next who wait with SERVFAIL, as many as a ring of answers holds. `true`: nobody waits any more, and all
+    /// Answers the next waiters with SERVFAIL, as many as a ring of answers holds. `true`: no waiter is left, and all
     /// questions are forgotten.
     pub fn drain(&mut self) -> bool {
         for _ in 0..MAX_EXPIRIES {

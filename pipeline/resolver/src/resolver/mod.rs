@@ -1,8 +1,9 @@
-//! The resolver: what becomes of a miss, from its arrival to its answer. It connects the rooms, which do not know each other's
-//! doings, and which know nothing of it.
+//! The resolver: the way of a miss, from its arrival to its answer. It connects the other modules, which know nothing
+//! of it.
 //!
-//! Clients come in by [`Resolver::take_in`]. `asking` carries plans out, and judges what comes back. `ending` gives the answers.
-//! `shedding` is for those there is no room for. `aliases`, `validating` and `upkeep` begin questions that no client waits for.
+//! Misses come in by [`Resolver::take_in`]. `asking` carries out plans, and judges replies. `ending` gives the answers.
+//! `shedding` handles misses for which there is no room. `aliases`, `validating` and `upkeep` begin questions that no
+//! client waits for.
 
 mod aliases;
 mod asking;
@@ -40,11 +41,12 @@ use crate::questions::question::Question;
 use crate::random::Random;
 use crate::upstreams::Upstreams;
 use crate::upstreams::cookies::CookieSecret;
+use crate::upstreams::medium::Limits;
 use crate::upstreams::peers::Peers;
 use crate::upstreams::replies::Answer;
 use crate::validation::Validation;
 
-/// What one slow path thread works with.
+/// The resolver of one slow path thread.
 pub struct Resolver {
     questions: Questions,
     upstreams: Upstreams,
@@ -56,19 +58,19 @@ pub struct Resolver {
     time: Time,
     /// How long a client waits at most.
     deadline: Duration,
-    /// The same in ticks.
+    /// The same time in ticks.
     client_patience: Tick,
 }
 
-/// What a resolver is made of.
+/// The parts that a resolver is made from.
 pub struct Parts {
-    /// What the operator says.
+    /// The operator's settings.
     pub config: Arc<Config>,
-    /// What replies are validated by; none: they are not.
+    /// The trust anchors for validation; `None`: replies are not validated.
     pub trust_anchors: Option<Trust>,
     /// How long answers are kept.
     pub lifetimes: Lifetimes,
-    /// The cache, to look again before asking.
+    /// The cache, which is read again before an upstream is asked.
     pub cache: Arc<Cache>,
     /// Writes to this resolver's shard of the cache.
     pub writer: Writer,
@@ -76,32 +78,34 @@ pub struct Parts {
     pub encode: Encode,
     /// Gives the frames for them.
     pub pool: FramePool,
-    /// What this resolver counts; several may share them.
+    /// The counters of this resolver; several may share them.
     pub counters: Arc<Counters>,
-    /// What is counted of its shard of the cache.
+    /// The counters of its shard of the cache.
     pub cache_counters: Arc<CacheCounters>,
-    /// What is counted of each upstream; all resolvers share them.
+    /// The counters of each upstream; all resolvers share them.
     pub upstream_counters: Arc<[UpstreamCounters]>,
 }
 
-/// What its driver lends it.
+/// What the driver provides.
 pub struct Means<'t> {
     /// The time of the start.
     pub time: Time,
-    /// How many ticks of the misses' clock a duration is.
+    /// Converts a duration into ticks of the misses' clock.
     pub ticks: &'t dyn Fn(Duration) -> Tick,
-    /// Where ids, letters and the secret of cookies come from.
+    /// The source of ids, letter cases and the cookie secret.
     pub random: Random,
-    /// Takes answers to a core that transmits.
+    /// Passes answers to a core that transmits.
     pub deliver: Deliver,
     /// Sockets that may be open at once.
     pub max_sockets: usize,
+    /// Queries that may be under way over ports at once.
+    pub max_port_queries: usize,
 }
 
-/// A time, as its users count it.
+/// One moment, in each of the units in use.
 #[derive(Clone, Copy, Debug)]
 pub struct Time {
-    /// As the stages see it.
+    /// In the units of the stages.
     pub context: Context,
     /// Since the process started.
     pub now: Duration,
@@ -114,15 +118,18 @@ enum Outcome {
     Answer(Answer),
     /// Without one, for this reason.
     Failure(ExtendedError),
-    /// The same for want of room, which says nothing about the question: it is not remembered.
+    /// Without an answer for want of room. That says nothing about the question, so it is not remembered.
     Shed(ExtendedError),
 }
 
 impl Resolver {
-    /// A resolver with nothing under way. An error is the machine's, or a group's that asks nobody.
+    /// A resolver with nothing under way. An error means that there are no random numbers, or that a group has no
+    /// upstreams.
     pub fn new(parts: Parts, means: Means<'_>) -> io::Result<Self> {
         let Parts { config, counters, .. } = parts;
-        let Means { time, ticks, mut random, deliver, max_sockets } = means;
+        let Means { time, ticks, mut random, deliver, .. } = means;
+        let (sockets, port_queries) = (means.max_sockets, means.max_port_queries);
+        let limits = Limits { sockets, port_queries };
         let (settings, seed, now) = (&config.slowpath, parts.cache.seed(), time.now);
         let deadline = Duration::from_millis(settings.deadline_ms);
         let asks_for_itself = parts.trust_anchors.is_some() || config.prefetch.enabled;
@@ -131,7 +138,7 @@ impl Resolver {
         let (encode, pool) = (parts.encode, parts.pool);
         Ok(Self {
             questions: Questions::new(&config, asks_for_itself, Arc::clone(&counters), seed, now),
-            upstreams: Upstreams::new(&config, peers, Arc::clone(&counters), random, max_sockets),
+            upstreams: Upstreams::new(&config, peers, Arc::clone(&counters), random, limits),
             answers: Answers {
                 subnets: Subnets::new(config.client_subnet.clone(), settings.threads, seed),
                 store: Store::new(parts.cache, parts.writer, parts.cache_counters, parts.lifetimes),
@@ -151,7 +158,7 @@ impl Resolver {
         })
     }
 
-    /// It is so late now: once a turn, for all that happens in it.
+    /// Sets the time: once a turn, for everything that happens in it.
     pub fn set_time(&mut self, time: Time) {
         self.time = time;
         self.questions.now = time.now;
@@ -159,7 +166,7 @@ impl Resolver {
         self.answers.context = time.context;
     }
 
-    /// What is to be done next.
+    /// The next output.
     pub fn next_output(&mut self) -> Option<Output> {
         let output = self.upstreams.next_output();
         output.or_else(|| self.validation.next_work().map(Output::Validate))
@@ -180,7 +187,7 @@ impl Resolver {
         self.questions.pending.is_empty()
     }
 
-    /// Goes on with everything under way, and says how much there was to do.
+    /// Continues everything under way, and returns how much work there was.
     pub fn turn(&mut self) -> usize {
         self.serve_timers();
         self.upstreams.probe();
@@ -193,7 +200,7 @@ impl Resolver {
         carried_out + usize::from(!self.upstreams.is_quiet())
     }
 
-    /// Takes in a miss. The first of its kind is asked upstream.
+    /// Takes in a miss. The first miss of a question has it asked upstream.
     pub fn take_in(&mut self, miss: Miss, worker: usize) {
         count(&self.counters.misses);
         let waiter = Waiter { miss, worker };
@@ -235,22 +242,23 @@ impl Resolver {
         self.servfail(&Waiter { miss, worker }, ExtendedError::NOT_READY);
     }
 
-    /// Answers a miss by a local alias, if that needs nobody to be asked by the rules in use now.
-    fn is_local_now(&mut self, Waiter { miss, worker }: &Waiter) -> bool {
+    /// Answers a miss by a local alias, if the rules in use now can do so without asking an upstream.
+    fn is_local_now(&mut self, waiter: &Waiter) -> bool {
         let Answers { responder, context, .. } = &mut self.answers;
-        miss.alias().is_some_and(|found| {
-            let is_end = responder.encode.rules().alias(found, miss).is_none();
-            is_end && responder.anew(miss, *worker, found, context)
+        waiter.miss.alias().is_some_and(|found| {
+            let is_end = responder.encode.rules().alias(found, &waiter.miss).is_none();
+            let local = pmdns_stages::Answer::Local(found);
+            is_end && responder.staged(waiter, local, context, |counters| &counters.answered)
         })
     }
 
-    /// Answers a miss from what is known. It may have been answered while it was on its way here: the reply came to
-    /// another client.
+    /// Answers a miss from the cache. The answer may have come for another client while the miss was on its way here.
     fn is_known_now(&mut self, question: &Question, waiter: &Waiter) -> bool {
         let found = self.answers.find(question);
         let Answers { subnets, responder, context, .. } = &mut self.answers;
-        if found.is_some_and(|found| responder.cached(&waiter.miss, waiter.worker, found, context))
-        {
+        if found.map(pmdns_stages::Answer::Cached).is_some_and(|cached| {
+            responder.staged(waiter, cached, context, |counters| &counters.answered_from_cache_late)
+        }) {
             return true;
         }
         if let Some((entry, scope)) = subnets.find(question, context.seconds) {
@@ -275,7 +283,7 @@ impl Resolver {
         }
     }
 
-    /// What a client asks, for the network that upstreams will be told, and what rules make of it.
+    /// The question of a client, with the network that upstreams will be told, and the rule that applies.
     fn question(&self, miss: &Miss) -> Question {
         let seed = self.answers.store.seed();
         let question = Question::of(miss, seed).validating(self.validation.is_on());
@@ -294,8 +302,8 @@ impl Resolver {
     }
 }
 
-/// Why a question has no answer that failed for `why` a moment ago. What an upstream said, or validation found, holds
-/// still; that we have found none is not found out again.
+/// The error to report when a remembered failure is served again. Reasons from an upstream or from validation are kept.
+/// Reachability errors become Cached Error.
 fn once_cached(why: ExtendedError) -> ExtendedError {
     match why {
         ExtendedError::NO_REACHABLE_AUTHORITY | ExtendedError::NETWORK_ERROR => {

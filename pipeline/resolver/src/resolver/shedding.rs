@@ -1,5 +1,5 @@
-//! What is done with those it has no room for: the heaviest client prefix loses, and is told, a bounded number of
-//! times a second. That a question is shed says nothing about it: it is no failure that is remembered.
+//! Shedding: how misses lose their place when there is no room. The client prefix that holds most loses first. Its
+//! clients are told, a bounded number of times a second. A question that is shed is not remembered as a failure.
 
 use std::sync::atomic::AtomicU64;
 
@@ -13,15 +13,15 @@ use crate::questions::pending::{Displaced, Expired, Limit, Ticket, Waiter};
 use crate::questions::question::Question;
 use crate::validation::Fetched;
 
-/// What is displaced at most for one client that comes: a waiter, and a question.
+/// The most that is displaced for one new client: a waiter and a question.
 const MAX_DISPLACED: usize = 2;
 
-/// Why there is no room for a client.
+/// The reason why a client is shed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
     /// A limit of the pending table.
     Limit(Limit),
-    /// Its prefix has most, and another one with less has come.
+    /// Its prefix holds most, and a client of a prefix with less has come.
     Displaced,
     /// No upstream takes another query of its prefix.
     Upstream,
@@ -34,7 +34,7 @@ impl From<Limit> for Reason {
 }
 
 impl Reason {
-    /// Where it is counted.
+    /// The counter for it.
     pub(super) fn counter(self, counters: &Counters) -> &AtomicU64 {
         match self {
             Self::Limit(Limit::Questions) => &counters.shed_pending,
@@ -48,7 +48,8 @@ impl Reason {
 }
 
 impl Resolver {
-    /// Makes room for a client that wants to wait for the answer to `question`; otherwise says which limit is reached.
+    /// Makes room for a client that wants to wait for the answer to `question`. Otherwise returns the limit that is
+    /// reached.
     pub(super) fn make_place(&mut self, question: &Question, miss: &Miss) -> Option<Limit> {
         for _ in 0..MAX_DISPLACED {
             match self.questions.pending.displace(question, miss) {
@@ -66,7 +67,7 @@ impl Resolver {
         None
     }
 
-    /// Lets a waiter go that has left, and its question if nobody else waits for that.
+    /// Sheds a waiter that has left the table, and ends its question if it was the last waiter.
     pub(super) fn shed_waiter(&mut self, left: &Expired, reason: Reason) {
         let question = self.questions.find(left.ticket);
         let stale = question.and_then(|question| self.answers.stale_answer(&question));
@@ -89,7 +90,7 @@ impl Resolver {
         }
     }
 
-    /// Lets a client go that there is no room for: with an expired answer if there is one, with SERVFAIL, or with nothing.
+    /// Sheds a client for which there is no room. It gets an expired answer if there is one, SERVFAIL, or nothing.
     pub(super) fn shed(&mut self, waiter: &Waiter, reason: Reason, stale: Option<&Entry>) {
         if let Some(entry) = stale {
             return self.answers.give_stale(waiter, entry);

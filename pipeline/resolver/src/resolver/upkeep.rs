@@ -1,4 +1,4 @@
-//! Upkeep: what is asked for the cache only, and what an operator does to it.
+//! Upkeep: questions for the cache only, and the operator's jobs on the cache.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::questions::prefixes::ClientPrefix;
 use crate::questions::question::Question;
 
 impl Resolver {
-    /// Credits a hit that a data core tells of to its answer.
+    /// Credits a hit, reported by a data core, to its answer.
     pub fn credit(&mut self, hit: Hit) {
         self.prefetch.credit(hit, &mut self.answers);
     }
@@ -38,10 +38,10 @@ impl Resolver {
         }
     }
 
-    /// Asks over TCP for what an entry of this thread's shard answers, because it may be forged.
+    /// Asks the question of a cached NXDOMAIN again over TCP, because that may be forged.
     pub(super) fn confirm(&mut self, entry: &Entry) {
         let question = Question::of_entry(entry).validating(self.validation.is_on());
-        // Those who say where they are get answers for their networks, and nobody is where this would be asked from.
+        // Clients that send a client subnet get answers for their network, and this question has no client network.
         let is_for_networks = question.key().flags & Key::SUBNET != 0;
         if is_for_networks
             || !self.answers.store.writer.owns(question.hash())

@@ -1,4 +1,4 @@
-//! Validating: replies go to the validator and come back as verdicts, and what it asks for is asked upstream.
+//! Validating: replies go to the validator and come back as verdicts. The validator's own questions are asked upstream.
 
 use pmdns_stages::cache::{Entry, Key, Lifetimes};
 use pmdns_stages::wire::dns::CLASS_IN;
@@ -17,7 +17,7 @@ use crate::upstreams::replies::Answer;
 use crate::validation::{Ended, Fetched, Sound, Validated, ValidationReport, Verdict, worker};
 
 impl Resolver {
-    /// Goes on with an answer that validation is about: it has to be judged, or it is what the judge asked for.
+    /// Handles an answer that concerns validation: it has to be judged, or it answers a question of the validator.
     pub(super) fn judge(
         &mut self,
         ticket: Ticket,
@@ -31,7 +31,7 @@ impl Resolver {
         } else if self.questions.pending.is_unattended(ticket)
             && !is_signed(&reply, Limits::default().records)
         {
-            // It is asked for only where a signed zone is: this upstream leaves signatures out.
+            // The validator asks only about signed zones, so this upstream leaves signatures out.
             self.learn(ticket, attempt, TryFailure::Bogus(ExtendedError::RRSIGS_MISSING));
         } else {
             self.validation.fetched(&question, || Fetched::Reply(reply.clone()));
@@ -39,7 +39,7 @@ impl Resolver {
         }
     }
 
-    /// Judges a reply that nothing has to be found out about, or hands it over.
+    /// Judges a reply at once if no keys are needed, or hands it over to the validator.
     fn begin_validation(
         &mut self,
         (ticket, attempt, network): (Ticket, Attempt, Option<Subnet>),
@@ -55,8 +55,8 @@ impl Resolver {
         self.hand_over((ticket, attempt, network), question, reply, None);
     }
 
-    /// Hands a reply over to be judged, for the first of its clients that there is a place for. Those of `shed` had no room for
-    /// all that it takes.
+    /// Hands a reply over to the validator, and charges the first of its client prefixes that has a place. The prefix
+    /// `shed` is left out: it had no room for a question that the validation needs.
     fn hand_over(
         &mut self,
         (ticket, attempt, network): (Ticket, Attempt, Option<Subnet>),
@@ -82,7 +82,8 @@ impl Resolver {
         self.validation.validate(validated, question, reply, dnssec_ok);
     }
 
-    /// Goes on with a reply whose clients had no room for a question that it takes: others may wait for it who have.
+    /// Hands a reply over again after a question for it was shed. Clients of another prefix may wait for it and have
+    /// room.
     fn hand_over_again(&mut self, ended: &Ended, reply: Vec<u8>) {
         let Ended { ticket, attempt, network, was_shed, clients } = *ended;
         let Some(question) = self.questions.find(ticket) else { return };
@@ -92,7 +93,7 @@ impl Resolver {
         self.hand_over((ticket, attempt, network), &question, reply, Some(clients));
     }
 
-    /// Takes in what the validator says.
+    /// Takes in a report of the validator.
     pub fn hear_validation(&mut self, report: ValidationReport) {
         match report {
             ValidationReport::Verdict { slot, verdict, cost } => {
@@ -166,8 +167,8 @@ impl Resolver {
         Ok(self.answers.judged(&question, entry, &sound.reply))
     }
 
-    /// Asks the upstreams for the validator. Nobody waits but that, and only for a while. The question is charged to the
-    /// clients whose reply it is needed for, as their own misses are.
+    /// Asks the upstreams on behalf of the validator. Only the validator waits for the answer, for a bounded time. The
+    /// question is charged to the clients whose reply needs it, like their own misses.
     fn fetch(&mut self, clients: ClientPrefix, name: Box<[u8]>, qtype: u16) {
         let key = Key { name: &name, qtype, qclass: CLASS_IN, flags: Key::DO | Key::CD };
         let question = Question::of_key(key, self.answers.store.seed()).validating(true);

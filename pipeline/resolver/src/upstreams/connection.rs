@@ -1,10 +1,11 @@
-//! Queries over TCP (RFC 7766): many on one connection, which is kept for a while for those to come.
+//! Queries over TCP (RFC 7766): many share one connection, which stays open for a while for later ones.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
+use pmdns_config::narrow::to_u16;
 
 use crate::questions::pending::Ticket;
 use crate::questions::plan::Attempt;
@@ -12,13 +13,13 @@ use crate::questions::question::Question;
 use crate::upstreams::cookies::Sent;
 use crate::upstreams::query::Query;
 
-/// Bytes of the length that precedes every message (RFC 1035 section 4.2.2). It also bounds a reply to
-/// 65,535 bytes; [`crate::upstreams::network`] bounds how many connections there can be at once.
+/// Bytes of the length that precedes every message (RFC 1035 section 4.2.2). It limits a reply to 65,535 bytes.
+/// [`crate::upstreams::network`] limits the number of connections.
 const LENGTH_LEN: usize = 2;
-/// Queries without a reply on one connection. Some servers answer the first and close; then all others are asked
-/// again, so it should not be too many.
+/// The most queries without a reply on one connection. Some servers answer the first and close. Then all others are
+/// asked again, so there should not be too many.
 const MAX_QUERIES: usize = 32;
-/// How long a connection is kept that nobody uses (RFC 7766 section 6.2.3).
+/// How long an idle connection stays open (RFC 7766 section 6.2.3).
 const IDLE: Duration = Duration::from_secs(10);
 
 /// A connection to an upstream.
@@ -31,20 +32,18 @@ pub(crate) struct Connection {
     used: Duration,
     /// When the last reply came.
     heard: Option<Duration>,
-    /// When a query left whose retry timeout has passed; the last such one.
+    /// When the newest query left whose retry timeout has passed.
     late: Option<Duration>,
-    /// Queries without a reply, in the order in which they left; so they expire.
+    /// Queries without a reply, in the order in which they left. They expire in the same order.
     pub(crate) queries: VecDeque<TcpQuery>,
-    /// Queries that were given up, whose replies may come still.
+    /// The number of queries that were given up. Their replies may still come.
     given_up: usize,
     /// How many of `queries`, from the last one on, are not in `outgoing` yet.
     unwritten: usize,
-    /// What is still to be sent.
+    /// Bytes that are still to be sent.
     outgoing: Vec<u8>,
-    /// What came and is not a whole reply.
+    /// Received bytes that are not yet a whole reply.
     incoming: Vec<u8>,
-    /// When its timer comes due.
-    pub(crate) timer: Duration,
 }
 
 /// A query on a connection.
@@ -61,19 +60,19 @@ pub(crate) struct TcpQuery {
     expires: Duration,
 }
 
-/// What has come over a connection.
+/// The next thing that came over a connection.
 #[derive(Debug)]
 pub(crate) enum Next {
     /// The reply to this query.
     Reply(TcpQuery, Vec<u8>),
-    /// A reply to what was never asked.
+    /// A reply to a query that was never sent.
     Senseless,
-    /// Nothing that is whole.
+    /// No whole reply.
     Nothing,
 }
 
 impl Connection {
-    /// A connection that begins to be made.
+    /// A connection that is being opened.
     pub(crate) fn new(upstream: usize, now: Duration) -> Self {
         Self {
             upstream,
@@ -86,20 +85,20 @@ impl Connection {
             unwritten: 0,
             outgoing: Vec::new(),
             incoming: Vec::new(),
-            timer: now + IDLE,
         }
     }
 
-    /// Whether another query may go over it. Those that were given up count too: who does not answer them
-    /// may not answer more.
+    /// Whether another query may go over it. Queries that were given up count too: an upstream that does not answer
+    /// them may not answer others.
     ///
-    /// Nor does one get more that has brought nothing since a query left that is late by now: it may be dead.
+    /// A connection may be dead if a query on it is late, and nothing has come since that query left. It gets no more
+    /// queries.
     pub(crate) fn has_room(&self) -> bool {
         let may_be_dead = self.late.is_some_and(|sent| self.is_deaf_since(sent));
         self.queries.len() + self.given_up < MAX_QUERIES && !may_be_dead
     }
 
-    /// Whether somebody is at the other end.
+    /// Whether a reply has ever come over it.
     pub(crate) fn has_replied(&self) -> bool {
         self.heard.is_some()
     }
@@ -128,7 +127,7 @@ impl Connection {
         self.unwritten > 0
     }
 
-    /// Writes those queries, with this cookie.
+    /// Writes these queries into the bytes to send, with this cookie.
     pub(crate) fn write(&mut self, cookie: Option<&Sent>) {
         let written = self.queries.len() - self.unwritten.min(self.queries.len());
         self.unwritten = 0;
@@ -137,34 +136,34 @@ impl Connection {
             let message = Query::new(&query.question, query.id, None, query.attempt.edns);
             let message =
                 cookie.iter().fold(message, |message, cookie| message.with_cookie(&cookie.data));
-            self.outgoing.extend((message.bytes().len() as u16).to_be_bytes());
+            self.outgoing.extend(to_u16(message.bytes().len()).to_be_bytes());
             self.outgoing.extend(message.bytes());
         }
     }
 
-    /// What is to be sent.
+    /// The bytes to send.
     pub(crate) fn outgoing(&self) -> &[u8] {
         &self.outgoing
     }
 
-    /// So many bytes of it have been sent.
+    /// `len` of these bytes have been sent.
     pub(crate) fn note_sent(&mut self, len: usize) {
         self.outgoing.drain(..len.min(self.outgoing.len()));
     }
 
-    /// Takes in what has come.
+    /// Takes in received bytes.
     pub(crate) fn receive(&mut self, bytes: &[u8]) {
         self.incoming.extend(bytes);
     }
 
-    /// The next reply, if it has come whole.
+    /// The next whole reply, if there is one.
     pub(crate) fn next_reply(&mut self, now: Duration) -> Next {
         while let Some(message) = self.whole_message() {
             (self.heard, self.used) = (Some(now), now);
             if let Some(query) = self.take_tcp_query(&message) {
                 return Next::Reply(query, message);
             }
-            // It must be a reply to one that was given up.
+            // It must be the reply to a query that was given up.
             match self.given_up.checked_sub(1) {
                 Some(fewer) => self.given_up = fewer,
                 None => return Next::Senseless,
@@ -173,7 +172,7 @@ impl Connection {
         Next::Nothing
     }
 
-    /// The first query whose time is up.
+    /// The first query that has expired.
     pub(crate) fn expire(&mut self, now: Duration) -> Option<TcpQuery> {
         if self.queries.front()?.expires > now {
             return None;
@@ -182,7 +181,7 @@ impl Connection {
         self.queries.pop_front()
     }
 
-    /// The tries that become late now, and when each left.
+    /// The tries that become late now, each with the time when it left.
     pub(crate) fn take_late(
         &mut self,
         now: Duration,
@@ -203,15 +202,15 @@ impl Connection {
         self.heard.is_none_or(|heard| heard < time)
     }
 
-    /// When it has to be looked at: a question is to be asked again, its first query expires, or it has been idle for
-    /// too long.
+    /// When its timer is due: a question is to be asked again, its first query expires, or it has been idle for too
+    /// long.
     pub(crate) fn due(&self) -> Duration {
         let Some(first) = self.queries.front() else { return self.used + IDLE };
         let waiting = self.queries.iter().filter(|query| !query.attempt.late);
         waiting.map(|query| query.retry).fold(first.expires, Duration::min)
     }
 
-    /// Takes a message out of what has come.
+    /// Takes a whole message out of the received bytes.
     fn whole_message(&mut self) -> Option<Vec<u8>> {
         let (length, rest) = self.incoming.split_first_chunk::<LENGTH_LEN>()?;
         let message = rest.get(..u16::from_be_bytes(*length).into())?.to_vec();

@@ -1,9 +1,9 @@
-//! DNS cookies towards an upstream (RFC 7873): a query shows 64 bits that only the upstream sees, and its reply must
-//! repeat them. Whoever forges replies without seeing our queries has to guess them beside port, id and letters.
+//! DNS cookies towards an upstream (RFC 7873). A query carries 64 bits that only the upstream sees, and its reply must
+//! repeat them. A forger who does not see our queries has to guess them, beside port, id and letter case.
 //!
-//! An upstream that has sent a cookie is expected to go on with it. A reply without one is then worth no more than a
-//! reply from anybody, and TCP is asked (section 5.3). If there is none over TCP either, the upstream has left cookies
-//! off, and they are not insisted on for a while.
+//! An upstream that has sent a cookie is expected to send one in every reply. A reply without one may come from
+//! anybody, so the question is asked over TCP (section 5.3). If the reply over TCP has none either, the upstream has
+//! stopped using cookies, and they are not required for a while.
 //!
 //! Pure; the secret and time are arguments.
 
@@ -13,6 +13,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
+use pmdns_config::limits::MAX_QUERY_SOURCES;
 use pmdns_stages::wire::edns::{option, option_in};
 use siphasher::sip::SipHasher24;
 
@@ -22,14 +23,16 @@ const CLIENT_LEN: usize = 8;
 const SERVER_LENS: RangeInclusive<usize> = 8..=32;
 /// The longest data of the option.
 pub(crate) const MAX_COOKIE: usize = CLIENT_LEN + *SERVER_LENS.end();
-/// An upstream that has shown no cookie for so long need not know them any more.
+/// After so long without a cookie, an upstream is no longer expected to send one.
 const MEMORY: Duration = Duration::from_secs(24 * 3600);
-/// How long cookies are not insisted on after one was missing over TCP.
+/// The most addresses of ours with a cookie at one upstream: the query sources of a port, and one of the kernel.
+const MAX_STATES: usize = MAX_QUERY_SOURCES + 1;
+/// How long cookies are not required after one was missing over TCP.
 const LENIENCE: Duration = Duration::from_secs(3600);
 
-/// Ours (RFC 7873 section 4.1): another for each upstream and each of our addresses.
+/// The client cookie (RFC 7873 section 4.1). It differs for each upstream and each local address.
 pub(crate) type ClientCookie = [u8; CLIENT_LEN];
-/// The upstream's.
+/// The server cookie, made by the upstream.
 pub(crate) type ServerCookie = ArrayVec<u8, { *SERVER_LENS.end() }>;
 
 /// Makes client cookies.
@@ -37,7 +40,7 @@ pub(crate) type ServerCookie = ArrayVec<u8, { *SERVER_LENS.end() }>;
 pub(crate) struct CookieSecret(SipHasher24);
 
 impl CookieSecret {
-    /// One whose cookies nobody can foretell who does not know `secret`.
+    /// Its cookies cannot be predicted without `secret`.
     pub(crate) fn new(secret: [u8; 16]) -> Self {
         Self(SipHasher24::new_with_key(&secret))
     }
@@ -56,15 +59,24 @@ impl CookieSecret {
     }
 }
 
-/// What is known of an upstream's cookies.
+/// The cookies of one upstream, by the client cookie. Each of our addresses has one of its own, and so has the address
+/// that the kernel chooses.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CookieState {
+pub(crate) struct CookieJar {
+    states: ArrayVec<CookieState, MAX_STATES>,
+    /// The state that makes room next.
+    oldest: usize,
+    lenient_until: Duration,
+}
+
+/// The state of the cookies from one of our addresses.
+#[derive(Clone, Debug, Default)]
+struct CookieState {
     /// The client cookie that `server` came for.
     client: ClientCookie,
     server: ServerCookie,
-    /// When a reply had one last.
-    seen: Option<Duration>,
-    lenient_until: Duration,
+    /// When a reply last had one.
+    seen: Duration,
 }
 
 /// The cookie of a query.
@@ -73,18 +85,18 @@ pub(crate) struct Sent {
     client: ClientCookie,
     /// The data of the option.
     pub(crate) data: ArrayVec<u8, MAX_COOKIE>,
-    /// Whether the reply must have one.
+    /// Whether the reply must have a cookie.
     pub(crate) is_expected: bool,
 }
 
-/// What a reply with the cookie of its query brings for the next ones.
+/// What the next queries use, from a reply with the cookie of its query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Learnt {
     client: ClientCookie,
     server: ServerCookie,
 }
 
-/// What a reply has for a cookie.
+/// The cookie of a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
     /// The query's.
@@ -95,25 +107,36 @@ pub(crate) enum Shown {
     Missing,
 }
 
-impl CookieState {
+impl CookieJar {
     /// The cookie of a query that leaves now.
     pub(crate) fn take(&self, client: ClientCookie, now: Duration) -> Sent {
-        let is_known = self.client == client
-            && self.seen.is_some_and(|seen| now.saturating_sub(seen) < MEMORY);
-        let server = if is_known { &self.server[..] } else { &[] };
+        let is_known = |state: &&CookieState| {
+            state.client == client && now.saturating_sub(state.seen) < MEMORY
+        };
+        let known = self.states.iter().find(is_known);
+        let server = known.map_or(&[][..], |state| &state.server);
         let data = client.iter().chain(server).copied().collect();
-        Sent { client, data, is_expected: is_known && now >= self.lenient_until }
+        Sent { client, data, is_expected: known.is_some() && now >= self.lenient_until }
     }
 
     /// A reply had the cookie of its query.
     pub(crate) fn learn(&mut self, Learnt { client, server }: Learnt, now: Duration) {
-        (self.client, self.server, self.seen) = (client, server, Some(now));
+        let state = CookieState { client, server, seen: now };
+        match self.states.iter().position(|known| known.client == client) {
+            Some(known) => self.states[known] = state,
+            None if !self.states.is_full() => self.states.push(state),
+            None => {
+                self.states[self.oldest] = state;
+                self.oldest = (self.oldest + 1) % MAX_STATES;
+            }
+        }
     }
 
-    /// A reply over a connection, where nobody can forge it, had none. `true`: that is news.
+    /// A reply over a connection had none, and cannot be forged. `true`: cookies were expected until now.
     pub(crate) fn miss(&mut self, now: Duration) -> bool {
-        let is_news = self.seen.take().is_some();
+        let is_news = !self.states.is_empty();
         if is_news {
+            self.states.clear();
             self.lenient_until = now + LENIENCE;
         }
         is_news
@@ -121,11 +144,11 @@ impl CookieState {
 }
 
 impl Sent {
-    /// What the reply to this query has.
+    /// The cookie in the reply to this query.
     pub(crate) fn shown_in(&self, reply: &[u8]) -> Shown {
         let Some(data) = option_in(reply, option::COOKIE) else { return Shown::Missing };
         match data.split_first_chunk::<CLIENT_LEN>() {
-            // Some only repeat ours; it is as hard to guess.
+            // Some servers only repeat the client cookie, which is as hard to guess.
             Some((client, server))
                 if *client == self.client
                     && (server.is_empty() || SERVER_LENS.contains(&server.len())) =>
@@ -161,7 +184,7 @@ mod tests {
     /// What the reply with this option shows to a query with `CLIENT`.
     fn shown(data: &[u8]) -> Shown {
         let reply = query("www.example. A").edns(1232, false).option(option::COOKIE, data);
-        CookieState::default().take(CLIENT, START).shown_in(&reply.message())
+        CookieJar::default().take(CLIENT, START).shown_in(&reply.message())
     }
 
     #[test]
@@ -199,12 +222,12 @@ mod tests {
         assert_eq!(shown(&[]), Shown::Wrong);
         assert_eq!(shown(&CLIENT[..7]), Shown::Wrong);
         let without = query("www.example. A").edns(1232, false).message();
-        assert_eq!(CookieState::default().take(CLIENT, START).shown_in(&without), Shown::Missing);
+        assert_eq!(CookieJar::default().take(CLIENT, START).shown_in(&without), Shown::Missing);
     }
 
     #[test]
     fn who_has_shown_a_cookie_is_sent_it_back_and_expected_to_go_on() {
-        let mut cookies = CookieState::default();
+        let mut cookies = CookieJar::default();
         let first = cookies.take(CLIENT, START);
         assert!(first.data[..] == CLIENT && !first.is_expected);
         cookies.learn(learnt(16), START);
@@ -218,7 +241,7 @@ mod tests {
 
     #[test]
     fn who_leaves_cookies_off_over_tcp_is_not_held_to_them_for_a_while() {
-        let mut cookies = CookieState::default();
+        let mut cookies = CookieJar::default();
         assert!(!cookies.miss(START), "nobody expected one");
         cookies.learn(learnt(8), START);
         assert!(cookies.miss(START) && !cookies.miss(START));

@@ -1,6 +1,6 @@
-//! Queries to upstreams over encrypted connections. A thread beside the resolver's encrypts. It gets requests, and each comes
-//! back as exactly one report, a time-out at the latest. Before that another may say that it is late.
-//! docs/adr/0018-encrypted-upstreams.md says why.
+//! Queries to upstreams over encrypted connections. A thread beside the resolver's does the encryption. It gets
+//! requests, and ends each with exactly one report, at the latest a time-out. Before that, one more report may say that
+//! the query is late. docs/adr/0018-encrypted-upstreams.md gives the reasons.
 
 use std::io;
 use std::rc::Rc;
@@ -23,10 +23,10 @@ use crate::upstreams::{Failed, Replied, Upstreams};
 /// wire as well (RFC 8484 section 4.1, RFC 9250 section 4.2.1).
 const ID: u16 = 0;
 
-/// Queries under way to one upstream. More are shed: they go to the next upstream. So are those of a client prefix
-/// that has its part.
+/// The most queries under way to one upstream. Further ones go to the next upstream, and so do those of a client prefix
+/// that has used up its part.
 pub const MAX_UNDER_WAY: usize = 2048;
-/// What is under way to the encrypted upstreams of one slow path thread.
+/// The queries of one slow path thread to encrypted upstreams.
 pub(crate) struct Encrypted {
     asked: Slab<InFlight>,
     /// Queries under way, by upstream.
@@ -34,8 +34,9 @@ pub(crate) struct Encrypted {
 }
 
 /// A query under way.
+#[derive(Clone)]
 pub(crate) struct InFlight {
-    /// Whom it is charged to.
+    /// The prefix that it is charged to.
     pub(crate) prefix: ClientPrefix,
     pub(crate) ticket: Ticket,
     pub(crate) question: Rc<Question>,
@@ -48,25 +49,10 @@ pub(crate) struct InFlight {
 pub enum EncryptedOutcome {
     /// A reply with id 0, not looked at yet, after so long a time on the wire.
     Reply(Vec<u8>, Duration),
-    /// Nothing, in the time it had.
+    /// No reply in time.
     Silent,
-    /// No connection, or one that ended.
+    /// The connection could not be opened, or ended.
     Broken(io::Error),
-}
-
-/// News of a query.
-pub(crate) enum Heard {
-    /// It is late. There will be more news of it.
-    Late {
-        /// The question.
-        ticket: Ticket,
-        /// The try, when it was not late.
-        attempt: Attempt,
-        /// When it left.
-        sent: Duration,
-    },
-    /// The last.
-    End(InFlight, EncryptedOutcome),
 }
 
 /// What came of a query.
@@ -85,8 +71,9 @@ impl Encrypted {
         Self { asked: Slab::new(), under_way }
     }
 
-    /// The request that asks an encrypted upstream. There is news when the first of these times has passed, and it is
-    /// given up when the second has. Nothing, if too many queries are under way to it, or of this prefix.
+    /// The request that asks an encrypted upstream. When the first of these times has passed, a report says that it is
+    /// late; after the second it is given up. `None`: too many queries are under way to the upstream, or of this
+    /// prefix.
     pub(crate) fn ask(
         &mut self,
         asked: InFlight,
@@ -101,23 +88,24 @@ impl Encrypted {
         Some(EncryptedQuery { slot: self.asked.insert(asked), upstream, query, patience })
     }
 
-    /// Takes in what came of a query.
-    pub(crate) fn hear(&mut self, EncryptedReport { slot, outcome }: EncryptedReport) -> Heard {
-        let Some(outcome) = outcome else {
-            let InFlight { ticket, attempt, sent, .. } = &mut self.asked[slot];
-            let before = *attempt;
-            attempt.late = true;
-            return Heard::Late { ticket: *ticket, attempt: before, sent: *sent };
-        };
+    /// A query is late. Returns it as it was before.
+    pub(crate) fn note_late(&mut self, slot: usize) -> InFlight {
+        let asked = self.asked[slot].clone();
+        self.asked[slot].attempt.late = true;
+        asked
+    }
+
+    /// Takes out a query that has ended.
+    pub(crate) fn end(&mut self, slot: usize) -> InFlight {
         let asked = self.asked.remove(slot);
         self.under_way[asked.attempt.upstream].give_back(asked.prefix);
-        Heard::End(asked, outcome)
+        asked
     }
 }
 
 impl Upstreams {
-    /// Sends a query to an encrypted upstream, for which `prefix` is charged. Its question is asked again after the first of these
-    /// times, and its reply is taken for the second. An error: too many are under way.
+    /// Sends a query to an encrypted upstream, and charges `prefix`. Its question is asked again after the first of
+    /// these times. Its reply is accepted until the second. An error: too many are under way.
     pub(super) fn send_encrypted(
         &mut self,
         prefix: ClientPrefix,
@@ -139,25 +127,18 @@ impl Upstreams {
 
     /// Takes in what came of a query to an encrypted upstream.
     pub(crate) fn hear_encrypted(&mut self, report: EncryptedReport) -> Option<(Replied, Vec<u8>)> {
-        match self.encrypted.hear(report) {
-            Heard::Late { ticket, attempt, sent } => {
-                self.peers.note_retry(attempt.upstream, sent);
-                self.peers.note_timeout(attempt.upstream, sent);
-                self.fail(ticket, attempt, TryFailure::Late);
-                None
-            }
-            Heard::End(asked, outcome) => self.end_encrypted(asked, outcome),
-        }
-    }
-
-    fn end_encrypted(
-        &mut self,
-        asked: InFlight,
-        outcome: EncryptedOutcome,
-    ) -> Option<(Replied, Vec<u8>)> {
-        let InFlight { ticket, question, attempt, sent, .. } = asked;
+        let EncryptedReport { slot, outcome } = report;
+        let Some(outcome) = outcome else {
+            let InFlight { ticket, attempt, sent, .. } = self.encrypted.note_late(slot);
+            self.peers.note_retry(attempt.upstream, sent);
+            self.peers.note_timeout(attempt.upstream, sent);
+            self.fail(ticket, attempt, TryFailure::Late);
+            return None;
+        };
+        let InFlight { ticket, question, attempt, sent, .. } = self.encrypted.end(slot);
         let failure = match outcome {
-            // The connection says who replied; that it is the reply to this question is checked as everywhere.
+            // The connection proves who replied. Whether the reply belongs to the question is checked as for all
+            // transports.
             EncryptedOutcome::Reply(reply, _) if !question.is_answered_by(ID, None, &reply) => {
                 count(&self.peers.counters(attempt.upstream).mismatched);
                 TryFailure::Unreachable
@@ -200,18 +181,8 @@ mod tests {
             .collect();
         assert!(encrypted.ask(asked(), Vec::new(), patience).is_none());
         for EncryptedQuery { slot, .. } in requests {
-            let Heard::Late { attempt, .. } =
-                encrypted.hear(EncryptedReport { slot, outcome: None })
-            else {
-                panic!("it is late");
-            };
-            assert!(!attempt.late);
-            let outcome = Some(EncryptedOutcome::Silent);
-            let Heard::End(asked, outcome) = encrypted.hear(EncryptedReport { slot, outcome })
-            else {
-                panic!("it has ended");
-            };
-            assert!(matches!(outcome, EncryptedOutcome::Silent) && asked.attempt.late);
+            assert!(!encrypted.note_late(slot).attempt.late);
+            assert!(encrypted.end(slot).attempt.late);
         }
         assert_eq!((encrypted.under_way[0].held(), encrypted.asked.len()), (0, 0));
         assert!(encrypted.ask(asked(), Vec::new(), patience).is_some(), "there is room again");

@@ -1,8 +1,9 @@
-//! Whom to ask: which group of upstreams a name goes to, and in which order its members are asked.
+//! Groups of upstreams: which group is asked for a name, and in which order its members are asked.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
+use pmdns_config::narrow::to_u8;
 use pmdns_config::{
     DEFAULT_GROUP, Forward, Group as Settings, NameError, Strategy, Upstream, View, ViewSet,
     group_of,
@@ -17,7 +18,7 @@ use crate::upstreams::health::Health;
 #[derive(Debug)]
 pub(crate) struct Groups {
     groups: Vec<Group>,
-    /// Groups by zone, which is in wire format and lower case, and the views in which each is asked.
+    /// Groups by zone, with the views in which each is asked. Zones are in wire format and lower case.
     zones: HashMap<Box<[u8]>, Vec<(ViewSet, usize)>>,
     /// The group for names that lie in no zone, by view.
     rest: Vec<usize>,
@@ -30,9 +31,9 @@ struct Group {
     members: Vec<usize>,
     strategy: Strategy,
     parallel: usize,
-    /// Whether any of them is told of clients' networks.
+    /// Whether any of them is told the client's network.
     tells_subnets: bool,
-    /// Questions so far: whose turn it is.
+    /// The number of questions so far, for round robin.
     turn: usize,
 }
 
@@ -72,7 +73,7 @@ impl Groups {
             }
         }
         let root = zones.remove(&[0][..]).unwrap_or_default();
-        let rest = (0..=views.len() as u8).map(|view| {
+        let rest = (0..=to_u8(views.len())).map(|view| {
             let of_root = root.iter().find(|(set, _)| set.has(view)).map(|(_, group)| *group);
             of_root.or_else(|| number(group_of(view, views))).unwrap_or(0)
         });
@@ -94,7 +95,7 @@ impl Groups {
         }
     }
 
-    /// Whether anybody who may be asked a question is told of clients' networks.
+    /// Whether any upstream that may be asked this question is told the client's network.
     pub(crate) fn tells_subnets(&self, key: Key<'_>) -> bool {
         self.groups[self.of(key)].tells_subnets
     }
@@ -105,7 +106,7 @@ impl Groups {
         self.of_name(key.name, key.scope())
     }
 
-    /// The group of the longest zone that `name` lies in, of those that hold in a view.
+    /// The group of the longest zone above `name`, among the zones of a view.
     fn of_name(&self, name: &[u8], view: u8) -> usize {
         let mut zones = suffixes(name).filter_map(|zone| self.zones.get(zone)).flatten();
         match zones.find(|(set, _)| set.has(view)) {
@@ -116,8 +117,8 @@ impl Groups {
 }
 
 impl Group {
-    /// All members, in the order in which to ask them now: those that rest come last, first the one that is
-    /// probed next.
+    /// All members, in the order in which to ask them now. Resting ones come last; among them, the one that is probed
+    /// next comes first.
     fn order(&mut self, health: &mut Health, now: Duration) -> VecDeque<usize> {
         let rests = |member: &usize| health.next_probe(*member).is_some();
         let (mut resting, mut well): (Vec<_>, Vec<_>) =
@@ -159,7 +160,7 @@ mod tests {
         Duration::from_millis(count)
     }
 
-    /// A group of three and what is known of them.
+    /// A group of three upstreams, and their health.
     fn three(strategy: Strategy) -> (Group, Health) {
         let group =
             Group { members: vec![0, 1, 2], strategy, parallel: 2, tells_subnets: false, turn: 0 };
@@ -217,14 +218,14 @@ mod tests {
     #[test]
     fn fastest_goes_by_round_trip_time_and_finds_one_that_has_become_faster() {
         let (mut group, mut health) = three(Strategy::Fastest);
-        // At first each is tried once, and nobody waits for the outcome.
+        // At first each is tried once, without waiting for the results.
         let firsts: Vec<_> = (0..4).map(|_| group.order(&mut health, START)[0]).collect();
         assert_eq!(firsts, [0, 1, 2, 0]);
         for (upstream, rtt) in [(0, 30), (1, 20), (2, 10)] {
             health.replied(upstream, ms(rtt), START + ms(rtt));
         }
         assert_eq!(group.order(&mut health, START + ms(30)), [2, 1, 0]);
-        // Later only the one that is asked has been measured.
+        // Later only the upstream that is asked has been measured.
         let later = START + ms(31) + ESTIMATE_LIFETIME;
         health.replied(2, ms(10), later);
         health.replied(1, ms(20), later);

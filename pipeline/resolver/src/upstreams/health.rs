@@ -1,7 +1,7 @@
-//! How the upstreams have been doing: how fast they are, and which of them rest.
+//! The health of the upstreams: how fast they are, and which of them rest.
 //!
-//! An upstream that failed several times in a row rests: it is asked after all others, but it *is* asked, and
-//! probes find out when it is back. Nothing is ever dead for ever (unbound#227, unbound#282).
+//! An upstream that failed several times in a row rests. It is still asked, but after all others, and probes find out
+//! when it is back. No upstream is given up for ever (unbound#227, unbound#282).
 //!
 //! A pure state machine; time is an argument, counted from the start of the process.
 
@@ -14,18 +14,18 @@ use crate::upstreams::retry::RetryTimeout;
 
 /// The longest pause between probes.
 const LONGEST_PAUSE: Duration = Duration::from_millis(MAX_PROBE_INTERVAL_MS);
-/// Round-trip times that differ by less are taken for equal, and the operator's order decides.
+/// Round-trip times that differ by less count as equal. Then the operator's order decides.
 const RTT_BAND: Duration = Duration::from_millis(20);
-/// An estimate older than this is not held against an upstream any more: it may have become faster.
+/// An estimate older than this is ignored, because the upstream may have become faster.
 pub(crate) const ESTIMATE_LIFETIME: Duration = Duration::from_secs(10);
 /// Weight of one measurement: an eighth (RFC 6298 section 2).
 const SMOOTHING: u32 = 8;
-/// Round-trip times that the 95th percentile is taken of.
+/// The number of recent round-trip times kept for the 95th percentile.
 const RECENT: usize = 64;
 /// With fewer there is no percentile.
 const FEWEST_RECENT: usize = 16;
 
-/// What is known of every upstream.
+/// The health of all upstreams.
 #[derive(Debug)]
 pub(crate) struct Health {
     failures: u32,
@@ -34,13 +34,13 @@ pub(crate) struct Health {
     upstreams: Vec<Condition>,
 }
 
-/// What is known of one upstream.
+/// The health of one upstream.
 #[derive(Clone, Debug)]
 struct Condition {
     retry: RetryTimeout,
     srtt: Duration,
     measured: Duration,
-    /// When it was last asked only to be measured.
+    /// When it was last asked only to measure it.
     tried: Option<Duration>,
     /// The last round-trip times in microseconds, the oldest at `replies` modulo their number.
     recent: [u32; RECENT],
@@ -54,14 +54,14 @@ struct Condition {
 struct Rest {
     /// When it is probed next.
     probe: Duration,
-    /// From that probe to the one after it.
+    /// The time from that probe to the one after it.
     pause: Duration,
     /// Replies in a row.
     successes: u32,
 }
 
 impl Health {
-    /// Upstreams of which nothing is known but their first retry timeouts.
+    /// Only the first retry timeouts of the upstreams are known.
     pub(crate) fn new(
         settings: &Settings,
         retries: impl IntoIterator<Item = RetryTimeout>,
@@ -88,7 +88,7 @@ impl Health {
         }
     }
 
-    /// An upstream replied, whatever it said.
+    /// An upstream replied, with any rcode.
     pub(crate) fn replied(&mut self, upstream: usize, rtt: Duration, now: Duration) {
         let condition = &mut self.upstreams[upstream];
         condition.retry.replied(rtt);
@@ -103,7 +103,7 @@ impl Health {
         condition.failures = 0;
         if let Some(rest) = &mut condition.rest {
             rest.successes += 1;
-            // It may be back; the next probe tells at once.
+            // It may be back, so the next probe is due at once.
             (rest.probe, rest.pause) = (now, self.interval);
             if rest.successes >= self.successes {
                 condition.rest = None;
@@ -145,7 +145,7 @@ impl Health {
         estimate.as_micros() / RTT_BAND.as_micros()
     }
 
-    /// The time that 95 of 100 recent replies took at most; `None` while there are too few.
+    /// The 95th percentile of recent round-trip times; `None` while there are too few.
     pub(crate) fn usual_rtt(&self, upstream: usize) -> Option<Duration> {
         let condition = &self.upstreams[upstream];
         let mut recent = condition.recent;
@@ -162,20 +162,30 @@ impl Health {
         self.upstreams[upstream].rest.map(|rest| rest.probe)
     }
 
-    /// An upstream that is to be probed now. The next probe is due after a pause that doubles each time, so
-    /// nothing has to be told if this one is lost.
-    pub(crate) fn take_probe(&mut self, now: Duration) -> Option<usize> {
+    /// An upstream that is to be probed now.
+    pub(crate) fn due_probe(&self, now: Duration) -> Option<usize> {
         let due = |condition: &Condition| condition.rest.is_some_and(|rest| rest.probe <= now);
-        let index = self.upstreams.iter().position(due)?;
-        if let Some(rest) = &mut self.upstreams[index].rest {
+        self.upstreams.iter().position(due)
+    }
+
+    /// A probe leaves now. The next one is due after a pause that doubles each time. So no report is needed if this one
+    /// is lost.
+    pub(crate) fn note_probe(&mut self, upstream: usize, now: Duration) {
+        if let Some(rest) = &mut self.upstreams[upstream].rest {
             rest.probe = now + rest.pause;
             rest.pause = double(rest.pause);
         }
-        Some(index)
     }
 
-    /// Whether this upstream should be asked only because nobody knows how fast it is. It is so for one
-    /// question in a while.
+    /// The way to an upstream is open again, so a probe is due at once.
+    pub(crate) fn hurry(&mut self, upstream: usize, now: Duration) {
+        if let Some(rest) = &mut self.upstreams[upstream].rest {
+            (rest.probe, rest.pause) = (now, self.interval);
+        }
+    }
+
+    /// Whether this upstream should be asked only to measure its speed. That is true for one question from time to
+    /// time.
     pub(crate) fn take_try(&mut self, upstream: usize, now: Duration) -> bool {
         let condition = &mut self.upstreams[upstream];
         let was_tried = condition.tried.is_some_and(|tried| !is_old(tried, now));
@@ -235,7 +245,7 @@ mod tests {
         of(2, &Settings::default())
     }
 
-    /// Fails upstream 0 until it rests, in no time.
+    /// Upstream 0 fails until it rests. No time passes.
     fn resting() -> Health {
         let mut health = health();
         for _ in 0..Settings::default().failures {
@@ -244,6 +254,12 @@ mod tests {
         }
         assert_eq!(health.next_probe(0), Some(START + INTERVAL));
         health
+    }
+
+    fn take_probe(health: &mut Health, now: Duration) -> Option<usize> {
+        let upstream = health.due_probe(now)?;
+        health.note_probe(upstream, now);
+        Some(upstream)
     }
 
     #[test]
@@ -295,9 +311,9 @@ mod tests {
             let due = health.next_probe(0).unwrap();
             pauses.push((due - now).as_secs());
             now = due;
-            assert_eq!(health.take_probe(now - ms(1)), None);
-            assert_eq!(health.take_probe(now), Some(0));
-            assert_eq!(health.take_probe(now), None, "one at a time");
+            assert_eq!(take_probe(&mut health, now - ms(1)), None);
+            assert_eq!(take_probe(&mut health, now), Some(0));
+            assert_eq!(take_probe(&mut health, now), None, "one at a time");
             health.failed(0, now, now + ms(2000));
         }
         assert_eq!(pauses[..6], [30, 60, 120, 240, 300, 300]);
@@ -308,9 +324,9 @@ mod tests {
     fn replies_in_a_row_end_a_rest_and_the_second_probe_follows_at_once() {
         let mut health = resting();
         let now = START + INTERVAL;
-        assert_eq!(health.take_probe(now), Some(0));
+        assert_eq!(take_probe(&mut health, now), Some(0));
         health.replied(0, ms(5), now + ms(5));
-        assert_eq!(health.take_probe(now + ms(5)), Some(0));
+        assert_eq!(take_probe(&mut health, now + ms(5)), Some(0));
         health.failed(0, now + ms(6), now + ms(2000));
         health.replied(0, ms(5), now + ms(3000));
         assert!(health.next_probe(0).is_some(), "not in a row");
@@ -361,7 +377,7 @@ mod tests {
             while let Some(due) = health.next_probe(0) {
                 prop_assert!(due <= now.max(back) + LONGEST_PAUSE);
                 now = due;
-                prop_assert_eq!(health.take_probe(now), Some(0));
+                prop_assert_eq!(take_probe(&mut health, now), Some(0));
                 if now >= back {
                     answered += 1;
                     health.replied(0, ms(9), now + ms(9));

@@ -1,75 +1,36 @@
-//! Letter case as a secret: a query's letters are written large or small at random, and its reply must have them so
-//! (draft-vixie-dnsext-dns0x20). A forger has to guess them beside port and id.
+//! Letter case as a secret (draft-vixie-dnsext-dns0x20). The letters of a query's name are upper or lower case at
+//! random, and its reply must repeat them. A forger has to guess them, beside port and id.
 //!
-//! Some servers do not keep letters as they are. A query whose reply has others goes over TCP, which nobody
-//! can forge from afar; and a server that does it again and again is asked in small letters for a while.
+//! Some servers change the case. A query whose reply has another case goes over TCP, which cannot be forged off the
+//! path. A server that does so again and again is asked in lower case for a while.
 //!
-//! Pure; randomness and time are arguments.
+//! Pure; randomness is an argument.
 
-use std::time::Duration;
-
-use crate::upstreams::fallback::Fallback;
-
-/// Replies in other letters, one after the other, before an upstream is asked in small ones.
-const MISSPELT_BEFORE_PLAIN: u32 = 3;
-/// How long it is.
-const PLAIN_LIFETIME: Duration = Duration::from_secs(3600);
-
-/// Which letters of a name are large: letter number `n` is if bit `n` modulo 64 is set.
+/// Which letters of a name are upper case. Bit `n` modulo 64 decides for the byte at `n`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LetterCase(u64);
 
 impl LetterCase {
-    /// All letters small.
+    /// All letters in lower case.
     pub(crate) const PLAIN: Self = Self(0);
 
-    /// Letters as `random` has them.
+    /// The case of letters is given by the bits of `random`.
     pub(crate) fn new(random: u64) -> Self {
         Self(random)
     }
 
-    /// `name`, which is in wire format and lower case, in these letters.
+    /// `name` in this letter case. It is given in wire format and lower case.
     pub(crate) fn spell(self, name: &[u8]) -> impl Iterator<Item = u8> {
-        // Length octets are at most 63 and thus no letters.
+        // Length octets are at most 63, so they are not letters.
         name.iter().enumerate().map(move |(at, byte)| match self.0 >> (at % 64) & 1 {
             1 => byte.to_ascii_uppercase(),
             _ => *byte,
         })
     }
 
-    /// Whether `written` is `name` in exactly these letters.
+    /// Whether `written` is `name` in exactly this letter case.
     pub(crate) fn is_of(self, name: &[u8], written: &[u8]) -> bool {
         name.len() == written.len() && self.spell(name).eq(written.iter().copied())
-    }
-}
-
-/// How an upstream's queries are spelt.
-#[derive(Clone, Debug)]
-pub(crate) struct CaseMixer {
-    /// Whether the operator wants letters mixed.
-    mixes: bool,
-    in_small: Fallback,
-}
-
-impl CaseMixer {
-    /// One that mixes letters or does not.
-    pub(crate) fn new(mixes: bool) -> Self {
-        Self { mixes, in_small: Fallback::new(MISSPELT_BEFORE_PLAIN, PLAIN_LIFETIME) }
-    }
-
-    /// Whether a query that leaves now has mixed letters.
-    pub(crate) fn mixes(&self, now: Duration) -> bool {
-        self.mixes && !self.in_small.holds(now)
-    }
-
-    /// A reply had the letters of its query.
-    pub(crate) fn kept(&mut self) {
-        self.in_small.note_success();
-    }
-
-    /// A reply had others. `true`: from now on the upstream is asked in small ones.
-    pub(crate) fn misspelt(&mut self, now: Duration) -> bool {
-        self.mixes && self.in_small.note_failure(now)
     }
 }
 
@@ -79,8 +40,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    const START: Duration = Duration::from_secs(1000);
 
     #[test]
     fn letters_are_large_where_a_bit_is_set_and_nothing_else_changes() {
@@ -110,27 +69,5 @@ mod tests {
             written[at] ^= if is_letter { 0x20 } else { 1 };
             prop_assert!(!letter_case.is_of(&name, &written));
         }
-    }
-
-    #[test]
-    fn one_that_never_keeps_letters_is_asked_in_small_ones_for_a_while() {
-        let mut case_mixer = CaseMixer::new(true);
-        for _ in 1..MISSPELT_BEFORE_PLAIN {
-            assert!(case_mixer.mixes(START) && !case_mixer.misspelt(START));
-        }
-        assert!(case_mixer.misspelt(START) && !case_mixer.mixes(START));
-        assert!(!case_mixer.misspelt(START), "it is known");
-        assert!(case_mixer.mixes(START + PLAIN_LIFETIME), "it may have been mended");
-    }
-
-    #[test]
-    fn one_that_keeps_them_now_and_then_is_not_given_up() {
-        let mut case_mixer = CaseMixer::new(true);
-        for _ in 0..100 {
-            case_mixer.misspelt(START);
-            assert!(!case_mixer.misspelt(START));
-            case_mixer.kept();
-        }
-        assert!(case_mixer.mixes(START) && !CaseMixer::new(false).mixes(START));
     }
 }

@@ -1,7 +1,7 @@
-//! Upstreams: what is known of each, the queries on the way to them, and what is believed of their replies.
+//! Upstreams: their health and capabilities, the queries under way to them, and the checks of their replies.
 //!
-//! Questions come in as tries ([`Upstreams::ask`]), and leave in two ways: with a reply that belongs to them ([`Replied`]), or
-//! with what the try came to otherwise ([`Upstreams::next_failed`]). What becomes of a question is not decided here.
+//! A question comes in as a try ([`Upstreams::ask`]). A try ends with a reply that belongs to it ([`Replied`]), or with
+//! a failure ([`Upstreams::next_failed`]). Other modules decide what happens to the question then.
 
 pub(crate) mod capabilities;
 pub(crate) mod connection;
@@ -11,10 +11,12 @@ pub(crate) mod fallback;
 pub(crate) mod groups;
 pub(crate) mod health;
 pub(crate) mod letter_case;
+pub(crate) mod medium;
 pub(crate) mod network;
 #[cfg(test)]
 mod odds;
 pub(crate) mod peers;
+pub(crate) mod port_replies;
 pub(crate) mod query;
 pub(crate) mod replies;
 pub(crate) mod retry;
@@ -40,38 +42,45 @@ use crate::questions::prefixes::ClientPrefix;
 use crate::questions::question::Question;
 use crate::random::Random;
 use encrypted::Encrypted;
+use medium::Limits;
 use network::{Network, Timer};
 use peers::Peers;
 use query::Proof;
 
-/// Between which addresses queries travel.
+/// The addresses of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
+    /// Index of the upstream.
+    pub upstream: usize,
     /// The upstream's.
     pub to: SocketAddr,
     /// Ours, if the operator chose one.
     pub from: Option<IpAddr>,
+    /// The port that the queries leave by; `None`: by a socket of the kernel.
+    pub port: Option<usize>,
 }
 
 /// The upstreams of one thread, and its queries to them.
-pub(crate) struct Upstreams {
+pub struct Upstreams {
     pub(crate) peers: Peers,
     network: Network,
     encrypted: Encrypted,
     random: Random,
-    /// What tries came to that brought no reply, until the questions are told.
+    /// Tries that failed. Their questions have not been told yet.
     failed: VecDeque<Failed>,
-    /// Queries whose connections ended before their replies came: they are sent once more.
+    /// Queries whose connections ended before their replies came. They are sent once more.
     unsent: Vec<(Ticket, Attempt)>,
+    /// The queries of the batch that is about to leave. It is kept for its memory.
+    departing: Vec<(Ticket, Attempt)>,
     counters: Arc<Counters>,
     queries_per_port: usize,
-    /// How long replies are taken.
+    /// How long replies are accepted.
     deadline: Duration,
     /// How long to wait for the reply to a probe.
     probe_timeout: Duration,
 }
 
-/// A try whose reply has come. That it belongs to its query is known.
+/// A try whose reply has come. It has been checked that the reply belongs to the query.
 #[derive(Debug)]
 pub(crate) struct Replied {
     pub(crate) ticket: Ticket,
@@ -81,7 +90,7 @@ pub(crate) struct Replied {
     pub(crate) proof: Proof,
 }
 
-/// A try that came to nothing.
+/// A try that failed.
 #[derive(Debug)]
 pub(crate) struct Failed {
     pub(crate) ticket: Ticket,
@@ -96,14 +105,15 @@ impl Upstreams {
         peers: Peers,
         counters: Arc<Counters>,
         random: Random,
-        max_sockets: usize,
+        limits: Limits,
     ) -> Self {
         Self {
-            network: Network::new(peers.len(), max_sockets),
+            network: Network::new(peers.media(), limits),
             encrypted: Encrypted::new(peers.len()),
             random,
             failed: VecDeque::new(),
             unsent: Vec::new(),
+            departing: Vec::new(),
             counters,
             queries_per_port: config.slowpath.queries_per_port,
             deadline: Duration::from_millis(config.slowpath.deadline_ms),
@@ -117,17 +127,18 @@ impl Upstreams {
         self.network.outputs.pop_front()
     }
 
-    /// A try that came to nothing, and of which its question has not been told.
+    /// The next failed try whose question has not been told.
     pub(crate) fn next_failed(&mut self) -> Option<Failed> {
         self.failed.pop_front()
     }
 
-    /// Whether nothing waits to leave that could.
+    /// Whether no query waits that could leave now.
     pub(crate) fn is_quiet(&self) -> bool {
         self.network.is_quiet()
     }
 
-    /// Asks a question, for which `prefix` is charged. An error: too much is under way to this upstream, and the try has failed.
+    /// Asks a question, and charges `prefix`. An error: too many queries are under way to this upstream, and the try
+    /// has failed.
     pub(crate) fn ask(
         &mut self,
         prefix: ClientPrefix,
@@ -146,7 +157,7 @@ impl Upstreams {
 
     /// Gives up what is due, and counts what is late.
     pub(crate) fn serve_timers(&mut self) {
-        for timer in self.network.timers.due(self.peers.now) {
+        for timer in self.network.due(self.peers.now) {
             match timer {
                 Timer::Batch(slot) => self.serve_batch(slot),
                 Timer::Connection(slot) => self.serve_connection(slot),
@@ -156,9 +167,10 @@ impl Upstreams {
 
     /// Probes the upstreams that rest and whose time has come.
     pub(crate) fn probe(&mut self) {
-        while self.make_room()
-            && let Some(upstream) = self.peers.take_probe()
+        while let Some(upstream) = self.peers.due_probe()
+            && self.make_room(upstream)
         {
+            self.peers.note_probe(upstream);
             let (probe, patience) = (Rc::new(Question::probe()), self.probe_timeout);
             let attempt = Attempt { upstream, transport: Transport::Udp, edns: true, late: false };
             if !self.peers.is_encrypted(upstream) {
@@ -166,21 +178,21 @@ impl Upstreams {
                 continue;
             }
             let query = (Ticket::NONE, probe, attempt);
-            // No room for a probe is no harm: the next one is due soon.
+            // If there is no room for a probe, the next one is due soon.
             let _ = self.send_encrypted(ClientPrefix::OURS, query, (patience, patience));
         }
     }
 
-    /// Sends what waits to be sent, as far as there are sockets for it. What it is sent for is in `pending`.
+    /// Sends the waiting queries, as far as there are sockets. `pending` has their questions.
     pub(crate) fn send_queued(&mut self, pending: &mut Pending<Plan>) {
         for (ticket, attempt) in std::mem::take(&mut self.unsent) {
             if let Some(prefix) = pending.prefix_of(ticket) {
                 self.network.send(prefix, ticket, attempt);
             }
         }
-        // Another upstream is the first each turn: where sockets are short, none has them all.
+        // Each turn begins with another upstream, so that no upstream takes all sockets when they are short.
         let upstreams = self.peers.len();
-        self.network.is_held_back = false;
+        self.network.begin_turn();
         self.network.first = (self.network.first + 1) % upstreams.max(1);
         for offset in 0..upstreams {
             self.send_tcp_queries((self.network.first + offset) % upstreams, pending);
@@ -189,8 +201,8 @@ impl Upstreams {
             let upstream = (self.network.first + offset) % upstreams;
             let mut waiting = self.network.udp_queues[upstream].len();
             while waiting > 0 {
-                if !self.make_room() {
-                    return;
+                if !self.make_room(upstream) {
+                    break;
                 }
                 match self.send_batch(upstream, pending) {
                     0 => break,
@@ -204,13 +216,13 @@ impl Upstreams {
         self.failed.push_back(Failed { ticket, attempt, failure });
     }
 
-    /// A socket could not be opened. It is this machine's fault, and the operator's to know, but not
-    /// a thousand times a second.
+    /// A socket could not be opened. The cause is this machine, so the operator has to know, but not a thousand times a
+    /// second.
     fn note_socket_error(&self, error: &io::Error) {
         let before = self.counters.socket_errors.fetch_add(1, Ordering::Relaxed);
         if before == 0 || before.is_power_of_two() {
             tracing::warn!(
-                "cannot open a socket to ask upstream: {error}; check upstream.source and the limit \
+                "cannot ask upstream: {error}; check upstream.source, port.query_sources and the limit \
                  of open files (this warning is rarer each time, slowpath.socket_errors counts all)"
             );
         }

@@ -1,11 +1,11 @@
-//! What one slow path thread has on the network: batches and connections, the queries that wait to leave, and when each has to be
-//! looked at. Their sockets are in the driver.
+//! The network state of one slow path thread: UDP batches, TCP connections, the queries that wait to leave, and a timer
+//! for each. The sockets are in the driver.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
-use pmdns_config::limits::MAX_QUERIES_PER_PORT;
+use pmdns_config::narrow::{to_u32, to_usize};
 use slab::Slab;
 
 use crate::output::Output;
@@ -14,42 +14,42 @@ use crate::questions::plan::{Attempt, Transport};
 use crate::questions::prefixes::ClientPrefix;
 use crate::questions::quota::Quota;
 use crate::questions::round_robin::RoundRobin;
-use crate::timers::Timers;
+use crate::timers::MAX_DUE;
 use crate::upstreams::connection::Connection;
+use crate::upstreams::medium::{Limits, Medium, Room};
 use crate::upstreams::udp_batch::UdpBatch;
+use crate::wheel::Wheel;
 
-/// TCP connections a thread has open at once; each may hold a reply of 64 kB.
+/// The most TCP connections that a thread has open at once. Each may hold a reply of 64 kB.
 const MAX_TCP: usize = 256;
 
-/// The network of one thread.
+/// The network state of one thread.
 #[derive(Debug)]
 pub(crate) struct Network {
     pub(crate) batches: Slab<UdpBatch>,
     pub(crate) connections: Slab<Connection>,
-    /// Batches all of whose queries are late, and when they left; some have ended since.
-    late: VecDeque<(usize, Duration)>,
-    pub(crate) timers: Timers<Timer>,
+    timers: Wheel,
     /// Queries that wait for the next batch, by upstream.
     pub(crate) udp_queues: Vec<RoundRobin<(Ticket, Attempt)>>,
     /// The upstream whose queries leave first in this turn.
     pub(crate) first: usize,
-    /// Queries that wait for a connection, by upstream: one that keeps its own waiting holds up no others.
+    /// Queries that wait for a connection, by upstream. So a slow upstream does not delay the queries to others.
     pub(crate) tcp_queues: Vec<RoundRobin<(Ticket, Attempt)>>,
-    /// Who has how many sockets for batches, and connections. A batch is its first query's, who takes along others
-    /// as far as there are seats; a connection is that of its first query.
-    batch_quota: Quota,
+    /// What each upstream is asked by.
+    media: Vec<Medium>,
+    /// The batches by medium. Connections need sockets too.
+    rooms: [Room; Medium::COUNT],
+    /// How many connections each prefix holds. A connection is charged to the prefix of its first query.
     connection_quota: Quota,
-    /// Whose each batch is, and each connection, by slot.
-    batches_of: HashMap<usize, ClientPrefix>,
+    /// The prefix that each connection is charged to, by slot.
     connections_of: HashMap<usize, ClientPrefix>,
-    /// What is to be done, in this order.
+    /// The outputs for the driver, in this order.
     pub(crate) outputs: VecDeque<Output>,
-    max_sockets: usize,
-    /// Whether in this turn something could not leave because its prefix has its part of the sockets.
-    pub(crate) is_held_back: bool,
+    /// Whether a query over TCP could not leave in this turn because its prefix has used up its part.
+    is_tcp_held_back: bool,
 }
 
-/// What is to be looked at.
+/// The thing whose timer is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Timer {
     /// The batch in this slot.
@@ -58,36 +58,64 @@ pub(crate) enum Timer {
     Connection(usize),
 }
 
+impl Timer {
+    /// Its name in the wheel.
+    fn name(self) -> u32 {
+        match self {
+            Self::Batch(slot) => to_u32(2 * slot),
+            Self::Connection(slot) => to_u32(2 * slot + 1),
+        }
+    }
+
+    fn of_name(name: u32) -> Self {
+        let slot = to_usize(u64::from(name / 2));
+        if name.is_multiple_of(2) { Self::Batch(slot) } else { Self::Connection(slot) }
+    }
+}
+
 /// A query that leaves over TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NextTcpQuery {
-    /// Whom it is charged to.
+    /// The prefix that it is charged to.
     pub(crate) prefix: ClientPrefix,
     pub(crate) ticket: Ticket,
     pub(crate) attempt: Attempt,
-    /// The connection that it goes over; none: a new one.
+    /// The connection that it goes over; `None`: a new one.
     pub(crate) connection: Option<usize>,
 }
 
 impl Network {
-    /// No socket yet, of `max_sockets` to so many upstreams.
-    pub(crate) fn new(upstreams: usize, max_sockets: usize) -> Self {
+    /// Nothing is under way yet. `media` has an entry for each upstream.
+    pub(crate) fn new(media: Vec<Medium>, limits: Limits) -> Self {
         Self {
             batches: Slab::new(),
             connections: Slab::new(),
-            late: VecDeque::new(),
-            timers: Timers::default(),
-            udp_queues: (0..upstreams).map(|_| RoundRobin::default()).collect(),
+            timers: Wheel::default(),
+            udp_queues: media.iter().map(|_| RoundRobin::default()).collect(),
             first: 0,
-            tcp_queues: (0..upstreams).map(|_| RoundRobin::default()).collect(),
-            batch_quota: Quota::new(max_sockets),
-            connection_quota: Quota::new(max_sockets.min(MAX_TCP)),
-            batches_of: HashMap::new(),
+            tcp_queues: media.iter().map(|_| RoundRobin::default()).collect(),
+            media,
+            rooms: [Room::new(limits.sockets), Room::new(limits.port_queries)],
+            connection_quota: Quota::new(limits.sockets.min(MAX_TCP)),
             connections_of: HashMap::new(),
             outputs: VecDeque::new(),
-            max_sockets,
-            is_held_back: false,
+            is_tcp_held_back: false,
         }
+    }
+
+    /// What an upstream is asked by.
+    pub(crate) fn medium(&self, upstream: usize) -> Medium {
+        self.media[upstream]
+    }
+
+    fn room(&mut self, upstream: usize) -> &mut Room {
+        &mut self.rooms[self.media[upstream] as usize]
+    }
+
+    /// Begins a turn of sending: nobody is held back yet.
+    pub(crate) fn begin_turn(&mut self) {
+        self.rooms.iter_mut().for_each(|room| room.is_held_back = false);
+        self.is_tcp_held_back = false;
     }
 
     /// Lets a query that is charged to `prefix` wait until it can leave.
@@ -100,19 +128,25 @@ impl Network {
         }
     }
 
-    /// Takes out those that wait for a batch to this upstream and may leave in one, at most so many, and says whose it is.
-    /// Prefixes take turns to lead a batch, and to have a seat in it. Nothing, if nobody may lead one.
+    /// Takes out the queries that leave in the next batch to this upstream, and the prefix that is charged for it.
+    /// Prefixes take turns to lead a batch, and to add queries to it. The queries are added to `together`. `None`: no
+    /// prefix may lead one.
     pub(crate) fn take_batch(
         &mut self,
         upstream: usize,
         most: usize,
-    ) -> Option<(ClientPrefix, ArrayVec<(Ticket, Attempt), MAX_QUERIES_PER_PORT>)> {
-        let Self { udp_queues, batch_quota, .. } = self;
+        together: &mut Vec<(Ticket, Attempt)>,
+    ) -> Option<ClientPrefix> {
+        let Self { udp_queues, rooms, media, .. } = self;
+        let medium = media[upstream];
+        let room = &mut rooms[medium as usize];
+        // Over a port every query has a UDP port of its own.
+        let most = if medium == Medium::Port { 1 } else { most };
         let waiting = &mut udp_queues[upstream];
-        let leader = waiting.pop(|prefix, _| batch_quota.has_room_for(*prefix));
-        self.is_held_back |= leader.is_none();
+        let leader = waiting.pop(|prefix, _| room.has_room_for(*prefix));
+        room.is_held_back |= leader.is_none();
         let (prefix, leader) = leader?;
-        let mut together = ArrayVec::from_iter([leader]);
+        together.push(leader);
         let is_alone = |(_, attempt): &(Ticket, Attempt)| attempt.transport == Transport::Alone;
         while together.len() < most
             && !is_alone(&leader)
@@ -120,12 +154,15 @@ impl Network {
         {
             together.push(another);
         }
-        Some((prefix, together))
+        Some(prefix)
     }
 
-    /// Whether a batch may leave. Connections that nobody uses make room for it.
-    pub(crate) fn can_open_socket(&mut self) -> bool {
-        self.has_socket() || self.close_idle()
+    /// Whether a batch may leave to this upstream. Idle connections are closed to make room for it.
+    pub(crate) fn can_open_socket(&mut self, upstream: usize) -> bool {
+        match self.medium(upstream) {
+            Medium::Sockets => self.has_socket() || self.close_idle(),
+            Medium::Port => self.has_udp_port(),
+        }
     }
 
     /// Whether a TCP connection may be opened, as [`Network::can_open_socket`].
@@ -141,8 +178,8 @@ impl Network {
             .map(|(slot, _)| slot)
     }
 
-    /// Takes out the next TCP query to this upstream, and the connection that it may go over; none: a new one. Nothing, if
-    /// no query waits or there is no connection for it.
+    /// Takes out the next TCP query to this upstream, with its connection. `None`: no query waits, or there is no
+    /// connection for it.
     pub(crate) fn take_tcp_query(&mut self, upstream: usize) -> Option<NextTcpQuery> {
         if self.tcp_queues[upstream].is_empty() {
             return None;
@@ -154,20 +191,25 @@ impl Network {
         let quota = &self.connection_quota;
         let may_go = |&prefix: &_, _: &_| connection.is_some() || quota.has_room_for(prefix);
         let next = self.tcp_queues[upstream].pop(may_go);
-        self.is_held_back |= next.is_none();
+        self.is_tcp_held_back |= next.is_none();
         next.map(|(prefix, (ticket, attempt))| NextTcpQuery { prefix, ticket, attempt, connection })
     }
 
-    /// Whether a socket is left. A process that runs out of descriptors fails in odd places.
+    /// Whether a socket is left. The limit keeps the process from running out of file descriptors.
     fn has_socket(&self) -> bool {
-        self.batches.len() + self.connections.len() < self.max_sockets
+        self.rooms[Medium::Sockets as usize].has_room(self.connections.len())
+    }
+
+    /// Whether a UDP port of our own ports is left for a query.
+    fn has_udp_port(&self) -> bool {
+        self.rooms[Medium::Port as usize].has_room(0)
     }
 
     fn has_connection(&self) -> bool {
         self.has_socket() && self.connections.len() < MAX_TCP
     }
 
-    /// Closes the connection that nobody has used for longest; `false`: all are in use.
+    /// Closes the connection that has been idle for longest; `false`: all are in use.
     fn close_idle(&mut self) -> bool {
         let idle = self.connections.iter().filter(|(_, connection)| connection.queries.is_empty());
         let Some((slot, _)) = idle.min_by_key(|(_, connection)| connection.due()) else {
@@ -177,95 +219,105 @@ impl Network {
         true
     }
 
-    /// Whether nothing waits to leave that could.
+    /// Whether no query waits that could leave now.
     pub(crate) fn is_quiet(&self) -> bool {
-        let nothing_departs = self.udp_queues.iter().all(RoundRobin::is_empty);
-        let no_query_waits = self.tcp_queues.iter().all(RoundRobin::is_empty);
-        let may_depart = self.has_socket() && !self.is_held_back;
-        let may_send = self.has_connection() && !self.is_held_back;
-        (nothing_departs || !may_depart) && (no_query_waits || !may_send)
+        let may_leave = |medium: Medium| {
+            let has_room = match medium {
+                Medium::Sockets => self.has_socket(),
+                Medium::Port => self.has_udp_port(),
+            };
+            has_room && !self.rooms[medium as usize].is_held_back
+        };
+        let departs = self.udp_queues.iter().zip(&self.media);
+        let mut departs = departs.filter(|(queue, _)| !queue.is_empty());
+        let may_send = self.has_connection() && !self.is_tcp_held_back;
+        let sends = may_send && self.tcp_queues.iter().any(|queue| !queue.is_empty());
+        let departs = departs.any(|(_, medium)| may_leave(*medium));
+        !(departs || sends)
     }
 
     /// Lets a batch of `prefix` leave.
-    pub(crate) fn begin_batch(&mut self, prefix: ClientPrefix, batch: UdpBatch) {
-        let timer = batch.timer;
+    pub(crate) fn begin_batch(&mut self, prefix: ClientPrefix, mut batch: UdpBatch) {
+        batch.charged = Some(prefix);
+        self.room(batch.upstream).take(prefix);
+        let due = batch.due();
         let slot = self.batches.insert(batch);
-        self.timers.set(timer, Timer::Batch(slot));
-        self.batch_quota.take(prefix);
-        self.batches_of.insert(slot, prefix);
+        self.set_timer(Timer::Batch(slot), due);
         self.outputs.push_back(Output::SendBatch(slot));
     }
 
-    /// Sets a batch's timer to when it has to be looked at.
+    /// Sets a batch's timer.
     pub(crate) fn set_batch_timer(&mut self, slot: usize) {
-        let batch = &mut self.batches[slot];
-        let due = batch.due();
-        self.timers.reset(&mut batch.timer, due, Timer::Batch(slot));
+        self.set_timer(Timer::Batch(slot), self.batches[slot].due());
     }
 
-    /// Some queries of a batch have become late. If all are, it makes room for others where sockets are short.
+    /// Some queries of a batch have become late. If all are late, the batch may be closed when its medium is short.
     pub(crate) fn note_late(&mut self, slot: usize) {
-        if let Some(batch) = self.batches.get(slot).filter(|batch| batch.is_late()) {
-            let late = (slot, batch.sent);
-            self.stop_charging(slot);
-            self.forget_late();
-            self.late.push_back(late);
+        if let Some(batch) = self.batches.get_mut(slot).filter(|batch| batch.is_late()) {
+            let (upstream, sent, charged) = (batch.upstream, batch.sent, batch.charged.take());
+            let room = self.forget_late(upstream);
+            charged.into_iter().for_each(|prefix| room.stop_charging(prefix));
+            room.note_late(slot, sent);
         }
     }
 
-    /// The batch that has been late for longest.
-    pub(crate) fn take_late(&mut self) -> Option<usize> {
-        self.forget_late();
-        self.late.pop_front().map(|(slot, _)| slot)
+    /// The batch that has been late for longest, of those by the medium of this upstream.
+    pub(crate) fn take_late(&mut self, upstream: usize) -> Option<usize> {
+        self.forget_late(upstream).take_late()
     }
 
-    /// Drops the first batches that have ended. Another one may have the slot by now.
-    fn forget_late(&mut self) {
-        let batches = &self.batches;
-        let is_there = |(slot, sent): &(usize, Duration)| {
-            batches.get(*slot).is_some_and(|batch| batch.sent == *sent && batch.is_late())
-        };
-        while self.late.front().is_some_and(|late| !is_there(late)) {
-            self.late.pop_front();
-        }
-    }
-
-    /// Charges nobody for a batch any more: it has ended, or makes room whenever there is need.
-    fn stop_charging(&mut self, slot: usize) {
-        if let Some(prefix) = self.batches_of.remove(&slot) {
-            self.batch_quota.give_back(prefix);
-        }
+    /// Drops batches that have ended from the front of the queue of late ones. Another batch may have the slot by now.
+    fn forget_late(&mut self, upstream: usize) -> &mut Room {
+        let Self { batches, rooms, media, .. } = self;
+        let medium = media[upstream];
+        let room = &mut rooms[medium as usize];
+        room.forget_late(|(slot, sent)| {
+            batches.get(*slot).is_some_and(|batch| {
+                batch.sent == *sent && batch.is_late() && media[batch.upstream] == medium
+            })
+        });
+        room
     }
 
     /// Closes a batch's port.
     pub(crate) fn close_batch(&mut self, slot: usize) -> UdpBatch {
         let batch = self.batches.remove(slot);
-        self.stop_charging(slot);
-        self.timers.clear(batch.timer, Timer::Batch(slot));
+        let room = self.room(batch.upstream);
+        room.end();
+        batch.charged.into_iter().for_each(|prefix| room.stop_charging(prefix));
+        self.timers.clear(Timer::Batch(slot).name());
         self.outputs.push_back(Output::CloseBatch(slot));
         batch
     }
 
-    /// Begins a connection of `prefix`, and says in which slot it is.
+    /// Begins a connection of `prefix`, and returns its slot.
     pub(crate) fn begin_connection(
         &mut self,
         prefix: ClientPrefix,
         connection: Connection,
     ) -> usize {
-        let timer = connection.timer;
+        let due = connection.due();
         let slot = self.connections.insert(connection);
-        self.timers.set(timer, Timer::Connection(slot));
+        self.set_timer(Timer::Connection(slot), due);
         self.connection_quota.take(prefix);
         self.connections_of.insert(slot, prefix);
         self.outputs.push_back(Output::Connect(slot));
         slot
     }
 
-    /// Sets a connection's timer to when it has to be looked at.
-    pub(crate) fn set_timer(&mut self, slot: usize) {
-        let connection = &mut self.connections[slot];
-        let due = connection.due();
-        self.timers.reset(&mut connection.timer, due, Timer::Connection(slot));
+    /// Sets a connection's timer.
+    pub(crate) fn set_connection_timer(&mut self, slot: usize) {
+        self.set_timer(Timer::Connection(slot), self.connections[slot].due());
+    }
+
+    fn set_timer(&mut self, timer: Timer, due: Duration) {
+        self.timers.set(timer.name(), nanos(due));
+    }
+
+    /// Takes out the timers that are due by `now`, the earliest first, a bounded number at a time.
+    pub(crate) fn due(&mut self, now: Duration) -> ArrayVec<Timer, MAX_DUE> {
+        let due = std::iter::from_fn(|| self.timers.next_due(nanos(now)));
+        due.take(MAX_DUE).map(Timer::of_name).collect()
     }
 
     /// Closes a connection.
@@ -274,135 +326,16 @@ impl Network {
         if let Some(prefix) = self.connections_of.remove(&slot) {
             self.connection_quota.give_back(prefix);
         }
-        self.timers.clear(connection.timer, Timer::Connection(slot));
+        self.timers.clear(Timer::Connection(slot).name());
         self.outputs.push_back(Output::CloseConnection(slot));
         connection
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::rc::Rc;
-
-    use super::*;
-    use crate::questions::question::Question;
-    use crate::questions::shares::tests::prefix;
-
-    const START: Duration = Duration::from_secs(100);
-
-    /// A network of so many sockets, and a connection on it.
-    fn connected(max_sockets: usize) -> (Network, usize) {
-        let mut network = Network::new(2, max_sockets);
-        let slot = network.begin_connection(ClientPrefix::OURS, Connection::new(1, START));
-        (network, slot)
-    }
-
-    /// Puts a query on the connection that expires at `expires`.
-    fn call(network: &mut Network, slot: usize, expires: Duration) {
-        let attempt = Attempt { upstream: 1, transport: Transport::Tcp, edns: true, late: false };
-        let call = (Ticket::NONE, Rc::new(Question::probe()), attempt);
-        let patience = expires - START;
-        network.connections[slot].ask(call, 0, START, (patience, patience));
-        network.set_timer(slot);
-    }
-
-    #[test]
-    fn connections_that_nobody_uses_make_room() {
-        let (mut network, slot) = connected(1);
-        assert!(
-            !network.has_socket() && network.can_open_socket() && network.connections.is_empty()
-        );
-        assert!(network.timers.is_empty(), "it took its timer along");
-        let (mut network, slot_in_use) = connected(1);
-        assert_eq!(slot, slot_in_use);
-        call(&mut network, slot, START * 2);
-        assert!(!network.can_open_socket() && !network.can_connect(), "somebody waits for a reply");
-        assert_eq!((network.connection_to(1), network.connection_to(0)), (Some(slot), None));
-    }
-
-    #[test]
-    fn a_connection_is_looked_at_when_its_first_query_expires_or_when_it_has_been_idle() {
-        let (mut network, slot) = connected(8);
-        let idle = network.connections[slot].due();
-        assert!(idle > START);
-        let soon = START + Duration::from_millis(800);
-        call(&mut network, slot, soon);
-        call(&mut network, slot, soon * 2);
-        assert!(network.timers.due(soon - Duration::from_millis(1)).is_empty());
-        assert_eq!(network.timers.due(soon)[..], [Timer::Connection(slot)]);
-        let connection = &mut network.connections[slot];
-        assert!(connection.expire(soon).is_some() && connection.expire(soon).is_none());
-        assert!(connection.is_deaf_since(START));
-        network.set_timer(slot);
-        assert!(network.timers.due(soon).is_empty());
-        assert_eq!(network.timers.due(soon * 2)[..], [Timer::Connection(slot)]);
-        assert!(network.connections[slot].expire(soon * 2).is_some());
-        assert_eq!(network.connections[slot].due(), idle);
-    }
-
-    #[test]
-    fn calls_to_an_upstream_without_a_connection_do_not_hold_up_those_to_another() {
-        let (mut network, slot) = connected(1);
-        call(&mut network, slot, START * 2);
-        let [blocked, connected] = [0, 1].map(|upstream| Attempt {
-            upstream,
-            transport: Transport::Tcp,
-            edns: true,
-            late: false,
-        });
-        let prefix = ClientPrefix::OURS;
-        network.send(prefix, Ticket::NONE, blocked);
-        network.send(prefix, Ticket::NONE, connected);
-        assert_eq!(network.take_tcp_query(0), None, "all sockets are in use");
-        let call = |attempt, connection| NextTcpQuery {
-            prefix,
-            ticket: Ticket::NONE,
-            attempt,
-            connection,
-        };
-        assert_eq!(network.take_tcp_query(1), Some(call(connected, Some(slot))));
-        assert_eq!(network.take_tcp_query(1), None, "nobody else waits");
-        network.close_connection(slot);
-        assert_eq!(network.take_tcp_query(0), Some(call(blocked, None)));
-    }
-
-    #[test]
-    fn audit_08_one_prefix_does_not_take_every_connection() {
-        let mut network = Network::new(1, 18);
-        let attempt = Attempt { upstream: 0, transport: Transport::Tcp, edns: true, late: false };
-        let connect = |network: &mut Network, prefix| {
-            let slot = network.begin_connection(prefix, Connection::new(0, START));
-            while network.connections[slot].has_room() {
-                call(network, slot, START * 2);
-            }
-        };
-        for _ in 0..100 {
-            network.send(prefix(1), Ticket::NONE, attempt);
-        }
-        while network.take_tcp_query(0).is_some() {
-            connect(&mut network, prefix(1));
-        }
-        assert_eq!((network.connections.len(), network.tcp_queues[0].len()), (16, 84));
-        network.send(prefix(2), Ticket::NONE, attempt);
-        let taken = network.take_tcp_query(0).unwrap();
-        assert_eq!(
-            (taken.prefix, taken.connection),
-            (prefix(2), None),
-            "it has a connection of its own"
-        );
-    }
-
-    #[test]
-    fn a_full_connection_is_no_line() {
-        let (mut network, slot) = connected(8);
-        for _ in 0..1000 {
-            if network.connection_to(1).is_none() {
-                break;
-            }
-            call(&mut network, slot, START * 2);
-        }
-        assert_eq!(network.connections[slot].queries.len(), 32);
-        while network.connections[slot].expire(START * 2).is_some() {}
-        assert_eq!(network.connection_to(1), None, "who does not answer gets no more");
-    }
+/// Nanoseconds since the process started, which suffice for five centuries.
+fn nanos(time: Duration) -> u64 {
+    time.as_secs().saturating_mul(1_000_000_000).saturating_add(time.subsec_nanos().into())
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,8 @@
-//! How many datagrams a blind forger needs, by setting: reckoned, and tried out on the code that sorts replies.
+//! How many datagrams a blind forger needs in each setting: calculated, and measured on the code that sorts replies.
 //!
-//! He knows the question and the upstream, and guesses the rest anew with each datagram. The whole space is too large to
-//! try out, so he is told all but some bits of each secret, and his share of hits is compared with what it should be.
-//! `cargo test -p pmdns --lib odds -- --nocapture` prints the table of docs/security.md.
+//! The forger knows the question and the upstream, and guesses the rest anew for each datagram. The whole space is too
+//! large to try. So he is told all but a few bits of each secret, and his share of hits is compared with the calculated
+//! one. `cargo test -p pmdns --lib odds -- --nocapture` prints the table of docs/security.md.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use pmdns_stages::wire::put16;
 use crate::questions::pending::Ticket;
 use crate::questions::plan::{Attempt, Transport};
 use crate::questions::question::Question;
-use crate::upstreams::cookies::{ClientCookie, CookieState};
+use crate::upstreams::cookies::{ClientCookie, CookieJar};
 use crate::upstreams::letter_case::LetterCase;
 use crate::upstreams::query::Query;
 use crate::upstreams::query::tests::question;
@@ -24,7 +24,7 @@ use crate::upstreams::udp_batch::{Received, UdpBatch, UdpQuery};
 /// Ports and ids that a query may have.
 const PORTS: f64 = 64_512.0;
 const IDS: f64 = 65_536.0;
-/// Bits of each that the forger of this test is not told.
+/// Bits of each secret that the forger of this test is not told.
 const PORT_BITS: u32 = 1;
 const ID_BITS: u32 = 5;
 const COOKIE_BITS: u32 = 2;
@@ -33,7 +33,7 @@ const DATAGRAMS: u32 = 100_000;
 
 const CLIENT: ClientCookie = [0; 8];
 
-/// What a forger is up against.
+/// One setting that a forger attacks.
 struct Setting {
     what: &'static str,
     /// Queries for the question that are under way at once, each from a port of its own.
@@ -75,11 +75,11 @@ const SETTINGS: [Setting; 10] = [
     Setting { what: "the same, 4 variants", cookies: true, targets: 4, ..PLAIN },
 ];
 
-/// A small generator: what is drawn is the same every time.
+/// A small random number generator with a fixed sequence.
 struct Random(u64);
 
 impl Random {
-    /// So many random bits (splitmix64).
+    /// `count` random bits (splitmix64).
     fn bits(&mut self, count: u32) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -88,7 +88,7 @@ impl Random {
     }
 }
 
-/// A query for `question` in company, on a port that the forger does not know.
+/// A query for `question`, in a batch with others, on a port that the forger does not know.
 struct Target {
     port: u64,
     batch: UdpBatch,
@@ -100,7 +100,7 @@ impl Setting {
         letters.count() as u32
     }
 
-    /// The share of datagrams that should hit, if the forger has to guess one of so many of each.
+    /// The calculated share of hits, if the forger has to guess among so many ports, ids and cookies.
     fn odds(&self, ports: f64, ids: f64, cookies: f64) -> f64 {
         let ports = if self.is_port_known { 1.0 } else { ports };
         let spellings = if self.mix_case { 2_f64.powi(self.letters() as i32) } else { 1.0 };
@@ -108,13 +108,13 @@ impl Setting {
         self.targets as f64 / (ports * ids * spellings * cookies)
     }
 
-    /// Datagrams until one has hit with a probability of one half.
+    /// The number of datagrams after which one has hit with a probability of one half.
     fn datagrams_needed(&self) -> f64 {
         std::f64::consts::LN_2 / self.odds(PORTS, IDS, 2_f64.powi(64))
     }
 
     fn target(&self, question: &Rc<Question>, random: &mut Random) -> Target {
-        let mut cookie = CookieState::default().take(CLIENT, Duration::ZERO);
+        let mut cookie = CookieJar::default().take(CLIENT, Duration::ZERO);
         cookie.is_expected = true;
         let id = random.bits(ID_BITS) as u16;
         let port = if self.is_port_known { 0 } else { random.bits(PORT_BITS) };
@@ -140,7 +140,7 @@ impl Setting {
         Target { port, batch }
     }
 
-    /// The share of datagrams that are taken for a reply.
+    /// The measured share of datagrams that are accepted as a reply.
     fn tried_out(&self, random: &mut Random) -> f64 {
         let question = Rc::new(question(&query(self.name)));
         let mut targets: Vec<Target> =
@@ -152,7 +152,7 @@ impl Setting {
                 if target.port != port {
                     continue;
                 }
-                // Either way the query goes on elsewhere, and he waits for the next one.
+                // Either way the query continues elsewhere, and the forger waits for the next one.
                 match target.batch.sort(&datagram) {
                     Received::Reply(..) => hits += 1,
                     Received::CaseMismatch(_) => {}
@@ -192,7 +192,7 @@ fn cve_2025_5994_odds_of_a_blind_forger_are_as_reckoned() {
         let tried_out = setting.tried_out(&mut Random(seed as u64));
         let ratio = tried_out / odds;
         println!("| {} | {:.1e} |", setting.what, setting.datagrams_needed());
-        // A hundred hits at least: their number is not that far off once in a thousand seeds.
+        // At least a hundred hits are expected. Fewer than one seed in a thousand is so far off.
         assert!((0.7..1.4).contains(&ratio), "{}: {tried_out} for {odds}", setting.what);
     }
 }

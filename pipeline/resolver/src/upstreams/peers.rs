@@ -1,4 +1,4 @@
-//! What is known of each upstream: what the operator says of it, how it has been doing, and what it can do.
+//! The state of each upstream: its settings, its health and its capabilities.
 
 use std::io;
 use std::net::IpAddr;
@@ -20,25 +20,28 @@ use crate::upstreams::connection::TcpQuery;
 use crate::upstreams::cookies::{CookieSecret, Learnt, Sent, Shown};
 use crate::upstreams::groups::Groups;
 use crate::upstreams::health::Health;
+use crate::upstreams::medium::Medium;
 use crate::upstreams::query::ReplyKind;
 use crate::upstreams::retry::RetryTimeout;
 
 /// The upstreams, by index.
 pub(crate) struct Peers {
     settings: Vec<Upstream>,
+    /// The port by which each is asked; `None`: by sockets of the kernel.
+    ports: Vec<Option<usize>>,
     counters: Arc<[UpstreamCounters]>,
     groups: Groups,
     health: Health,
     capabilities: Vec<Capabilities>,
     cookie_secret: CookieSecret,
-    /// What questions are hashed with.
+    /// The seed of the hashes of questions.
     seed: Seed,
     /// The time of this turn, since the process started.
     pub(crate) now: Duration,
 }
 
 impl Peers {
-    /// Upstreams of which nothing is known yet. An error: a group asks nobody.
+    /// Nothing is known of the upstreams yet. An error: a group has no upstreams.
     pub(crate) fn new(
         config: &Config,
         counters: Arc<[UpstreamCounters]>,
@@ -55,7 +58,8 @@ impl Peers {
             counters,
             groups: groups.map_err(io::Error::other)?,
             health: Health::new(&config.health, retries),
-            capabilities: upstreams.iter().map(|one| Capabilities::new(one.mix_case)).collect(),
+            capabilities: vec![Capabilities::default(); upstreams.len()],
+            ports: upstreams.iter().map(|one| config.upstream_port(one)).collect(),
             settings: upstreams.clone(),
             cookie_secret,
             seed,
@@ -68,12 +72,12 @@ impl Peers {
         self.settings.len()
     }
 
-    /// What the operator says of one.
+    /// The settings of one.
     pub(crate) fn settings(&self, upstream: usize) -> &Upstream {
         &self.settings[upstream]
     }
 
-    /// Where is counted what concerns one.
+    /// The counters of one.
     pub(crate) fn counters(&self, upstream: usize) -> &UpstreamCounters {
         &self.counters[upstream]
     }
@@ -83,10 +87,20 @@ impl Peers {
         self.settings[upstream].address.plain().is_none()
     }
 
+    /// What each is asked by.
+    pub(crate) fn media(&self) -> Vec<Medium> {
+        let medium = |port: &Option<usize>| match port {
+            Some(_) => Medium::Port,
+            None => Medium::Sockets,
+        };
+        self.ports.iter().map(medium).collect()
+    }
+
     /// The way to one that is not encrypted.
     pub(crate) fn route(&self, upstream: usize) -> Option<Route> {
         let to = &self.settings[upstream];
-        Some(Route { to: to.address.plain()?, from: to.source })
+        let (address, port) = (to.address.plain()?, self.ports[upstream]);
+        Some(Route { upstream, to: address, from: to.source, port })
     }
 
     /// The plan of a question.
@@ -99,12 +113,12 @@ impl Peers {
         self.groups.of(key)
     }
 
-    /// Whether anybody who may be asked a question is told of clients' networks.
+    /// Whether any upstream that may be asked this question is told the client's network.
     pub(crate) fn tells_subnets(&self, key: Key<'_>) -> bool {
         self.groups.tells_subnets(key)
     }
 
-    /// The question as it is put to an upstream.
+    /// The question in the form that an upstream is asked.
     pub(crate) fn as_told(&self, question: &Rc<Question>, upstream: usize) -> Rc<Question> {
         if self.settings[upstream].client_subnet || question.subnet().is_none() {
             return Rc::clone(question);
@@ -116,15 +130,17 @@ impl Peers {
 
     /// Whether a query that leaves now has an OPT record.
     pub(crate) fn takes_edns(&self, upstream: usize) -> bool {
-        self.capabilities[upstream].takes_edns(self.now)
+        !self.capabilities[upstream].without_edns.holds(self.now)
     }
 
-    /// Whether the letters of a query that leaves now are mixed.
-    pub(crate) fn mixes_case(&mut self, upstream: usize) -> bool {
-        self.capabilities[upstream].case_mixer.mixes(self.now)
+    /// Whether a query that leaves now has a mixed letter case.
+    pub(crate) fn mixes_case(&self, upstream: usize) -> bool {
+        self.settings[upstream].mix_case
+            && !self.capabilities[upstream].in_lower_case.holds(self.now)
     }
 
-    /// The cookie for queries that leave for this upstream now. Its address is `local` if the operator chose none.
+    /// The cookie for queries that leave for this upstream now. `local` gives the source address if the operator chose
+    /// none.
     pub(crate) fn cookie_for(
         &self,
         upstream: usize,
@@ -142,40 +158,49 @@ impl Peers {
         self.health.retry_timeout(upstream, round)
     }
 
-    /// After how long a query without a reply counts as timed out. An upstream that usually takes longer than the
-    /// operator expects is not to blame for it.
+    /// After how long a query without a reply counts as timed out. An upstream that is usually slower than the setting
+    /// gets more time.
     pub(crate) fn usual_patience(&self, upstream: usize) -> Duration {
         let expected = Duration::from_millis(self.settings[upstream].timeout_ms);
         self.health.retry_timeout(upstream, 0).max(expected)
     }
 
     /// An upstream that rests and is to be probed now.
-    pub(crate) fn take_probe(&mut self) -> Option<usize> {
-        let upstream = self.health.take_probe(self.now)?;
-        count(&self.counters[upstream].probes);
-        Some(upstream)
+    pub(crate) fn due_probe(&self) -> Option<usize> {
+        self.health.due_probe(self.now)
     }
 
-    /// An upstream replied to a query of `sent`.
+    /// A probe leaves for an upstream.
+    pub(crate) fn note_probe(&mut self, upstream: usize) {
+        count(&self.counters[upstream].probes);
+        self.health.note_probe(upstream, self.now);
+    }
+
+    /// The way to an upstream is open again.
+    pub(crate) fn hurry(&mut self, upstream: usize) {
+        self.health.hurry(upstream, self.now);
+    }
+
+    /// An upstream replied to a query sent at `sent`.
     pub(crate) fn note_reply(&mut self, upstream: usize, sent: Duration) {
         count(&self.counters[upstream].replies);
         self.health.replied(upstream, self.now.saturating_sub(sent), self.now);
         self.publish_health(upstream);
     }
 
-    /// A query of `sent` has had no reply in the retry timeout.
+    /// A query sent at `sent` has had no reply in the retry timeout.
     pub(crate) fn note_retry(&mut self, upstream: usize, sent: Duration) {
         count(&self.counters[upstream].late);
         self.health.retried(upstream, sent, self.now);
     }
 
-    /// A query of `sent` has had no reply for as long as its upstream may take.
+    /// A query sent at `sent` counts as timed out.
     pub(crate) fn note_timeout(&mut self, upstream: usize, sent: Duration) {
         count(&self.counters[upstream].timeouts);
         self.note_failure(upstream, sent);
     }
 
-    /// So many queries of `sent` ended with an error of the network.
+    /// Queries sent at `sent` ended with an error of the network.
     pub(crate) fn note_error(
         &mut self,
         upstream: usize,
@@ -188,7 +213,7 @@ impl Peers {
         self.note_failure(upstream, sent);
     }
 
-    /// An upstream did not reply to queries of `sent`, or could not be reached.
+    /// An upstream did not reply to queries sent at `sent`, or could not be reached.
     fn note_failure(&mut self, upstream: usize, sent: Duration) {
         self.health.failed(upstream, sent, self.now);
         self.publish_health(upstream);
@@ -196,23 +221,23 @@ impl Peers {
 
     fn publish_health(&self, upstream: usize) {
         let counters = &self.counters[upstream];
-        let srtt_us = self.health.srtt(upstream).as_micros() as u64;
+        let srtt_us = u64::try_from(self.health.srtt(upstream).as_micros()).unwrap_or(u64::MAX);
         counters.srtt_us.store(srtt_us, Ordering::Relaxed);
         let rests = self.health.next_probe(upstream).is_some();
         counters.state.store(u64::from(rests), Ordering::Relaxed);
     }
 
-    /// A reply over UDP has the letters of its query.
+    /// A reply over UDP has the letter case of its query.
     pub(crate) fn note_case_kept(&mut self, upstream: usize) {
-        self.capabilities[upstream].case_mixer.kept();
+        self.capabilities[upstream].in_lower_case.note_success();
     }
 
-    /// A reply over UDP has other letters than its query, or somebody forged it who knows all but them.
+    /// A reply over UDP differs from its query in letter case. A forger may have sent it who knows all but the case.
     pub(crate) fn note_case_mismatch(&mut self, upstream: usize) {
         let counters = &self.counters[upstream];
         count(&counters.mismatched);
         count(&counters.case_mismatch);
-        if self.capabilities[upstream].case_mixer.misspelt(self.now) {
+        if self.capabilities[upstream].in_lower_case.note_failure(self.now) {
             count(&counters.case_mixing_paused);
             let address = &self.settings[upstream].address;
             tracing::warn!(
@@ -222,13 +247,13 @@ impl Peers {
         }
     }
 
-    /// A reply over UDP has the cookie of its query, and brings this.
+    /// A reply over UDP has the cookie of its query, and this cookie for the next ones.
     pub(crate) fn note_cookie(&mut self, upstream: usize, learnt: Learnt) {
         count(&self.counters[upstream].cookies);
         self.capabilities[upstream].cookies.learn(learnt, self.now);
     }
 
-    /// Learns from a reply over TCP whether its upstream shows cookies.
+    /// Learns from a reply over TCP whether its upstream uses cookies.
     pub(crate) fn note_tcp_cookie(&mut self, query: &TcpQuery, reply: &[u8]) {
         let upstream = query.attempt.upstream;
         let Some(sent) = query.cookie.as_ref().filter(|_| query.attempt.edns) else { return };
@@ -248,10 +273,10 @@ impl Peers {
 
     /// Learns from an answer whether its upstream knows EDNS.
     pub(crate) fn note_edns(&mut self, attempt: Attempt) {
-        let known = &mut self.capabilities[attempt.upstream];
+        let fallback = &mut self.capabilities[attempt.upstream].without_edns;
         if attempt.edns {
-            known.took_edns();
-        } else if known.took_plain(self.now) {
+            fallback.note_success();
+        } else if fallback.note_failure(self.now) {
             count(&self.counters[attempt.upstream].without_edns);
             let address = &self.settings[attempt.upstream].address;
             tracing::warn!(

@@ -1,6 +1,7 @@
 //! Queries: the message sent upstream for a question, and which replies belong to it.
 
 use arrayvec::ArrayVec;
+use pmdns_config::narrow::to_u16;
 use pmdns_stages::cache::Key;
 use pmdns_stages::wire::dns::{HEADER_LEN, QUESTION_FIXED_LEN, Rcode, flag, header};
 use pmdns_stages::wire::edns::{OPT_DATA_LEN, OPT_LEN, OPTION_HEAD_LEN, opt, option};
@@ -12,14 +13,14 @@ use crate::questions::question::Question;
 use crate::upstreams::cookies::MAX_COOKIE;
 use crate::upstreams::letter_case::LetterCase;
 
-/// The UDP size our OPT record announces: replies of that size cross the Internet unfragmented
-/// (DNS flag day 2020).
+/// The UDP size that the OPT record announces. Replies of that size cross the Internet unfragmented (DNS flag day
+/// 2020).
 const OUR_UDP_SIZE: u16 = 1232;
 /// The size of replies to queries without OPT record (RFC 1035 section 4.2.1).
 const PLAIN_UDP_SIZE: u16 = 512;
 
-/// The longest reply over UDP that a query with an OPT record, or without, asks for. A longer one may have come in
-/// fragments, all but the first of which are easily forged.
+/// The longest reply over UDP that a query allows, with an OPT record or without. A longer one may have come in
+/// fragments, and all fragments but the first are easily forged.
 pub(crate) fn announced_size(edns: bool) -> usize {
     usize::from(if edns { OUR_UDP_SIZE } else { PLAIN_UDP_SIZE })
 }
@@ -29,8 +30,8 @@ const PADDING: u16 = 12;
 /// Padded queries are multiples of this long (RFC 8467 section 4.1).
 const PADDING_BLOCK: usize = 128;
 
-/// The lower four bits of BADCOOKIE, 23 (RFC 7873 section 8), as they stand in the header. No other rcode that a query
-/// can have has them: YXRRSET is for updates.
+/// The lower four bits of BADCOOKIE, 23 (RFC 7873 section 8), as in the header. Of other rcodes only YXRRSET has them,
+/// which is for updates.
 const BADCOOKIE_BITS: Rcode = Rcode(7);
 
 /// The longest query we send.
@@ -43,9 +44,9 @@ const MAX_QUERY: usize = HEADER_LEN
     + MAX_COOKIE;
 
 impl Question {
-    /// Whether `reply` answers the query that asked this with that id: the id, a response, a standard query, and the
-    /// question (RFC 5452 section 9.1). Nothing else of a reply is looked at before. Letters must be those of
-    /// `letter_case`; without one, names are compared as RFC 4343 compares them: whatever the letters' case.
+    /// Whether `reply` belongs to the query for this question with this id. It must have the id, QR=1, opcode QUERY,
+    /// and the question (RFC 5452 section 9.1). This is checked before anything else of a reply. The letter case must
+    /// be `letter_case`; without one, names are compared without regard to case (RFC 4343).
     pub(crate) fn is_answered_by(
         &self,
         id: u16,
@@ -69,8 +70,8 @@ impl Question {
         };
         let same_question = match questions {
             1 => self.is_in(&reply[HEADER_LEN.min(reply.len())..], is_name),
-            // Servers that do not know EDNS may not have understood the message at all (RFC 6891
-            // section 7); such a reply only makes us ask again without it.
+            // Servers that do not know EDNS may not have understood the message at all (RFC 6891 section 7). The only
+            // effect of such a reply is that the question is asked again without EDNS.
             0 => reply.len() == HEADER_LEN && flags & flag::RCODE == u16::from(Rcode::FORMERR.0),
             _ => false,
         };
@@ -94,11 +95,12 @@ pub struct Query {
 }
 
 impl Query {
-    /// The message that asks `question` with this id, in these letters or in small ones, with an OPT record or without.
+    /// The message that asks `question` with this id and letter case, with an OPT record or without. The default is
+    /// lower case.
     ///
-    /// The client's letters play no part: many clients share the answer, and it must not depend on who asked
-    /// first. AD is always set (RFC 6840 section 5.7): clients that
-    /// want to know it share answers with clients that do not, and encode tells it to the former only.
+    /// The client's letter case is not used: many clients share the answer, and it must not depend on who asked first.
+    /// AD is always set (RFC 6840 section 5.7), because clients that want AD share answers with clients that do not.
+    /// Encode sets AD only for the former.
     pub(crate) fn new(
         question: &Question,
         id: u16,
@@ -123,25 +125,25 @@ impl Query {
             let data = question.subnet().map(|subnet| subnet.data(0)).unwrap_or_default();
             let options_len = if data.is_empty() { 0 } else { OPTION_HEAD_LEN + data.len() };
             let mut record = opt(OUR_UDP_SIZE, Rcode::NOERROR, asked & Key::DO != 0);
-            put16(&mut record, OPT_DATA_LEN, options_len as u16);
+            put16(&mut record, OPT_DATA_LEN, to_u16(options_len));
             message.extend(record);
             if options_len > 0 {
                 message.extend(option::SUBNET.to_be_bytes());
-                message.extend((data.len() as u16).to_be_bytes());
+                message.extend(to_u16(data.len()).to_be_bytes());
                 message.extend(data);
             }
         }
         Self { message, data_len_at }
     }
 
-    /// The same with this cookie, if it has an OPT record (RFC 7873 section 5.1).
+    /// Adds this cookie if there is an OPT record (RFC 7873 section 5.1).
     pub(crate) fn with_cookie(mut self, data: &[u8]) -> Self {
         if let Some(data_len_at) = self.data_len_at {
             self.message.extend(option::COOKIE.to_be_bytes());
-            self.message.extend((data.len() as u16).to_be_bytes());
+            self.message.extend(to_u16(data.len()).to_be_bytes());
             self.message.extend(data.iter().copied());
             let data_len = self.message.len() - data_len_at - 2;
-            put16(&mut self.message, data_len_at, data_len as u16);
+            put16(&mut self.message, data_len_at, to_u16(data_len));
         }
         self
     }
@@ -151,41 +153,41 @@ impl Query {
         &self.message
     }
 
-    /// The message, padded so that its length tells an onlooker little about the name (RFC 7830, RFC 8467
-    /// section 4.1). Without an OPT record there is no place for that, and it stays as it is.
+    /// The message, padded so that its length tells an observer little about the name (RFC 7830, RFC 8467 section 4.1).
+    /// Without an OPT record it cannot be padded, and stays as it is.
     pub(crate) fn padded(&self) -> Vec<u8> {
         let mut message = self.message.to_vec();
         if let Some(data_len_at) = self.data_len_at {
             let end = (message.len() + OPTION_HEAD_LEN).next_multiple_of(PADDING_BLOCK);
             let padding = end - message.len() - OPTION_HEAD_LEN;
-            put16(&mut message, data_len_at, (end - data_len_at - 2) as u16);
+            put16(&mut message, data_len_at, to_u16(end - data_len_at - 2));
             message.extend(PADDING.to_be_bytes());
-            message.extend((padding as u16).to_be_bytes());
+            message.extend(to_u16(padding).to_be_bytes());
             message.resize(end, 0);
         }
         message
     }
 }
 
-/// How sure it is who sent a reply that belongs to its query.
+/// How well the sender of a reply is proved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Proof {
-    /// It came over UDP: whoever guessed port, id and letters could have sent it.
+    /// It came over UDP. A forger who guessed port, id and letter case could have sent it.
     Guessed,
-    /// It came over a connection, or has the cookie of its query: nobody sends that who is not on the path.
+    /// It came over a connection, or has the cookie of its query. Only a sender on the path can do that.
     Firm,
 }
 
-/// What a reply says on its face.
+/// The kind of a reply, by its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReplyKind {
     /// NOERROR or NXDOMAIN: an answer.
     Answer,
     /// An answer, but not all of it: TC=1.
     Truncated,
-    /// It did not understand the query.
+    /// FORMERR: the upstream did not understand the query.
     FormatError,
-    /// The server cookie that the query had is not right, or too old.
+    /// The server cookie in the query is wrong or too old.
     BadCookie,
     /// Any other rcode.
     Failure,
@@ -206,8 +208,8 @@ impl ReplyKind {
     }
 }
 
-/// Whether a FORMERR shows that the upstream does not know EDNS. One without the question needs only the id, so it has
-/// to be firm. Where replies are validated, a forged one would take the signatures away.
+/// Whether a FORMERR shows that the upstream does not know EDNS. A FORMERR without the question is easy to forge,
+/// because only the id must match, so it has to be firm. With validation, a forged one would remove the signatures.
 pub(crate) fn shows_no_edns(reply: &[u8], proof: Proof, validates: bool) -> bool {
     let has_question = be16(reply, header::QDCOUNT) != Some(0);
     proof == Proof::Firm || (has_question && !validates)

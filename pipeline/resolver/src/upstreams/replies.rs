@@ -1,6 +1,6 @@
-//! Replies: what is believed of one that belongs to its query.
+//! Replies: which parts of a reply are used, once it is known to belong to its query.
 //!
-//! docs/adr/0026-what-is-believed-of-replies.md says what is believed and why.
+//! docs/adr/0026-what-is-believed-of-replies.md gives the reasons.
 
 use std::net::SocketAddr;
 
@@ -15,7 +15,7 @@ use crate::counters::{add, count};
 use crate::questions::plan::{Transport, TryFailure};
 use crate::upstreams::query::{Proof, ReplyKind, shows_no_edns};
 
-/// What an upstream answered.
+/// An upstream's answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) entry: Entry,
@@ -23,7 +23,7 @@ pub(crate) struct Answer {
     pub(crate) network: Option<Subnet>,
 }
 
-/// By what replies are read.
+/// The context in which replies are read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reading {
     /// The second of this turn.
@@ -47,7 +47,7 @@ impl Upstreams {
         let network = match question.subnet().map(|sent| network_of(reply, &entry, sent, *proof)) {
             None => None,
             Some(Ok(network)) => network,
-            // RFC 7871 section 7.3: it is dropped. Whoever forged it cannot do so over TCP.
+            // RFC 7871 section 7.3: the reply is dropped. A forger cannot do the same over TCP.
             Some(Err(OtherSubnet)) => {
                 count(&self.peers.counters(attempt.upstream).other_subnet);
                 return Err(TryFailure::NeedsTcp);
@@ -56,7 +56,8 @@ impl Upstreams {
         if *proof == Proof::Firm {
             entry.vouch();
         }
-        // Who validates believes nobody's AD (RFC 4035 section 4.9.3), and nobody else believes what can be forged.
+        // A validator does not use the AD of others (RFC 4035 section 4.9.3). Without validation, AD that could be
+        // forged is not used.
         if reading.validates || !is_believed(self.peers.settings(attempt.upstream)) {
             entry.distrust();
         }
@@ -65,9 +66,9 @@ impl Upstreams {
 
     /// Makes an entry of a reply.
     ///
-    /// An upstream's SERVFAIL, REFUSED and the like say that *it* has no answer: the next one is asked, and
-    /// if none has any, the client gets SERVFAIL, as from other forwarders. To pass on REFUSED would tell the
-    /// client that we refuse to serve it.
+    /// SERVFAIL, REFUSED and similar rcodes mean that this upstream has no answer, so the next one is asked. If no
+    /// upstream has one, the client gets SERVFAIL, as from other forwarders. REFUSED is not passed on: it would tell
+    /// the client that pmdns refuses to serve it.
     fn read_entry(
         &self,
         replied: &Replied,
@@ -96,7 +97,7 @@ impl Upstreams {
                     }
                 };
                 add(&counters.scrubbed, dropped as u64);
-                // BADVERS and its like show in the OPT record only (RFC 6891 section 6.1.3).
+                // Extended rcodes such as BADVERS are visible only in the OPT record (RFC 6891 section 6.1.3).
                 if !matches!(entry.head().rcode, Rcode::NOERROR | Rcode::NXDOMAIN) {
                     count(&counters.rcode_failures);
                     return Err(refusal(reply));
@@ -123,11 +124,11 @@ impl Upstreams {
     }
 }
 
-/// A reply is about another network than its query, or about none.
+/// A reply names another network than its query, or none.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OtherSubnet;
 
-/// The network that the answer in a reply is for, whose query was for `sent`; none: it is for everybody.
+/// The network that the answer in a reply is for; `None`: it is for everybody. The query was for `sent`.
 pub(crate) fn network_of(
     reply: &[u8],
     entry: &Entry,
@@ -135,8 +136,8 @@ pub(crate) fn network_of(
     proof: Proof,
 ) -> Result<Option<Subnet>, OtherSubnet> {
     let scope = match option_in(reply, option::SUBNET) {
-        // One name may be asked for many networks at once, and a forger need not know which: he leaves the option out,
-        // and has that many queries to hit.
+        // One name may be asked for many networks at once. If replies without the option were accepted over UDP, a
+        // forger need not know the network, and each datagram could match any of these queries.
         None if proof == Proof::Guessed => return Err(OtherSubnet),
         // RFC 7871 section 7.3: as with a scope of zero.
         None => 0,
@@ -146,22 +147,22 @@ pub(crate) fn network_of(
             _ => return Err(OtherSubnet),
         },
     };
-    // RFC 7871 section 7.4: that there is nothing is for everybody.
+    // RFC 7871 section 7.4: a negative answer is for everybody.
     let is_negative = entry.head().flags & Head::NEGATIVE != 0;
-    // Whatever the answer to those who do not say where they are was chosen by, it was not chosen for everybody
-    // (section 7.3.1). A scope longer than the source is for no more than was sent (section 7.3.1 again).
+    // An answer to a /0 query may not suit everybody, so it is kept for /0 clients only (section 7.3.1). A scope longer
+    // than the source prefix counts as the source prefix (also section 7.3.1).
     let is_narrow = scope > 0 || sent.length() == 0;
     Ok((is_narrow && !is_negative).then(|| sent.cut(scope)))
 }
 
-/// That an upstream has no answer, and why, if it says so.
+/// The failure of an upstream without an answer, with its extended error if there is one.
 fn refusal(reply: &[u8]) -> TryFailure {
     let why = option_in(reply, option::EXTENDED_ERROR);
     TryFailure::Refused(why.and_then(ExtendedError::read))
 }
 
-/// Whether it is believed of an upstream that it has checked signatures: nobody between it and us could say so in its
-/// name, or the operator knows better.
+/// Whether AD of an upstream is used. It is if nobody can forge it on the way (encryption or a loopback address), or if
+/// the operator set `trust_ad`.
 fn is_believed(upstream: &Upstream) -> bool {
     let is_near = |address: SocketAddr| address.ip().to_canonical().is_loopback();
     upstream.trust_ad || upstream.address.plain().is_none_or(is_near)
@@ -181,13 +182,13 @@ pub(crate) mod tests {
         Seed::new([7; 16])
     }
 
-    /// An answer that lives until `second` and says `number`.
+    /// An answer that expires at `second` and contains `number`.
     pub(crate) fn entry(number: u8, second: u32) -> Entry {
         let records: [Record; 1] = [(0, 1, second, vec![192, 0, 2, number])];
         entry_of(&query("www.example. A"), &records, 0, seed())
     }
 
-    /// A reply with this subnet option, if with any.
+    /// A reply with this subnet option, or without one.
     pub(crate) fn reply(data: Option<&[u8]>) -> Vec<u8> {
         let asked = query("www.example. A").edns(1232, false);
         let asked = data.into_iter().fold(asked, |asked, data| asked.option(option::SUBNET, data));
@@ -233,7 +234,7 @@ pub(crate) mod tests {
             assert_eq!(of(Some(&other.data(8)), sent), Err(OtherSubnet));
         }
         assert_eq!(of(Some(&[0, 1, 16, 8, 10]), sent), Err(OtherSubnet), "malformed");
-        // Who does not say where he is shares with his like, whatever the upstream makes of it.
+        // Clients that send a /0 share answers with each other, whatever scope the upstream returns.
         for data in [None, Some(&[0, 1, 0, 0][..]), Some(&[0, 2, 0, 5]), Some(&[0, 0, 0, 0])] {
             assert_eq!(of(data, Subnet::NOWHERE), Ok(Some(Subnet::NOWHERE)));
         }

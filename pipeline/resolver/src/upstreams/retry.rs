@@ -1,38 +1,40 @@
-//! How long to wait for an upstream's reply before the question is asked again (RFC 6298). A query that has waited for
-//! so long stays valid: its reply is taken until the client's deadline.
+//! How long to wait for an upstream's reply before the question is asked again (RFC 6298). The first query stays valid:
+//! its reply is accepted until the client's deadline.
 //!
 //! A pure state machine; times are arguments.
 
 use std::time::Duration;
 
-/// The shortest retry timeout: a name that an upstream has to look up itself takes longer than one in its cache.
+/// The shortest retry timeout. An upstream needs more time for a name that it does not have in its cache.
 const SHORTEST: Duration = Duration::from_millis(200);
-/// Granularity of the measurements (RFC 6298 section 2): the slow path thread naps for up to half of that.
+/// Granularity of the measurements (RFC 6298 section 2). The slow path thread sleeps for up to half of that.
 const GRANULARITY: Duration = Duration::from_millis(1);
 
 /// The retry timeout of one upstream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RetryTimeout {
-    /// While nothing is measured.
+    /// The timeout while there is no measurement.
     initial: Duration,
     longest: Duration,
     /// Smoothed round-trip time and its variation, once there is a measurement.
     measured: Option<(Duration, Duration)>,
     /// How often it has doubled since the last reply.
     doublings: u32,
-    /// When it doubled last. Queries that left before that say nothing new.
+    /// When it doubled last. Queries that left before then give no new information.
     doubled: Duration,
 }
 
 impl RetryTimeout {
-    /// That of an upstream of which nothing is known but what the operator expects, up to the clients' deadline.
-    pub(crate) fn new(initial: Duration, longest: Duration) -> Self {
+    /// The timeout of a new upstream is the operator's setting. No timeout is longer than half the clients' deadline. So a
+    /// question whose first query is lost can still be answered in time.
+    pub(crate) fn new(initial: Duration, deadline: Duration) -> Self {
+        let longest = deadline / 2;
         let initial = initial.min(longest);
         Self { initial, longest, measured: None, doublings: 0, doubled: Duration::ZERO }
     }
 
-    /// Takes in the time that a reply took. Each query has its own port and id, so the time is that query's, also if
-    /// the question was asked again (Karn's rule is not needed).
+    /// Takes in the round-trip time of a reply. Each query has its own port and id. So it is known which query the
+    /// reply belongs to, even if the question was asked again; Karn's rule is not needed.
     pub(crate) fn replied(&mut self, rtt: Duration) {
         self.measured = Some(match self.measured {
             None => (rtt, rtt / 2),
@@ -43,8 +45,8 @@ impl RetryTimeout {
         self.doublings = 0;
     }
 
-    /// A query of `sent` has waited for the whole timeout: the next ones wait for twice as long (section 5.5), once
-    /// for all queries that left together.
+    /// A query sent at `sent` has waited for the whole timeout. The next queries wait twice as long (section 5.5). The
+    /// timeout doubles once for all queries that left together.
     pub(crate) fn passed(&mut self, sent: Duration, now: Duration) {
         if sent >= self.doubled {
             self.doublings = self.doublings.saturating_add(1);
@@ -53,11 +55,11 @@ impl RetryTimeout {
     }
 
     /// How long to wait for a reply to a query that leaves now, before its question is asked again. It doubles with
-    /// each `round` in which all upstreams of the question have been asked before.
+    /// each `round`; in a round all upstreams of the question are asked.
     pub(crate) fn get(&self, round: u32) -> Duration {
         let base = match self.measured {
             None => self.initial,
-            // An operator who expects less than the shortest timeout means it.
+            // A setting below the shortest timeout is respected.
             Some((srtt, variation)) => {
                 (srtt + GRANULARITY.max(variation * 4)).max(SHORTEST.min(self.initial))
             }
@@ -76,13 +78,13 @@ mod tests {
     }
 
     fn timeout() -> RetryTimeout {
-        RetryTimeout::new(ms(800), ms(3000))
+        RetryTimeout::new(ms(800), ms(6000))
     }
 
     #[test]
     fn what_the_operator_expects_holds_until_there_is_a_measurement() {
         assert_eq!(timeout().get(0), ms(800));
-        assert_eq!(RetryTimeout::new(ms(800), ms(500)).get(0), ms(500), "the deadline comes first");
+        assert_eq!(RetryTimeout::new(ms(800), ms(500)).get(0), ms(250), "a second query has time");
     }
 
     #[test]
@@ -90,7 +92,7 @@ mod tests {
         let mut fast = timeout();
         (0..50).for_each(|_| fast.replied(ms(2)));
         assert_eq!(fast.get(0), SHORTEST);
-        let mut hasty = RetryTimeout::new(ms(30), ms(3000));
+        let mut hasty = RetryTimeout::new(ms(30), ms(6000));
         (0..50).for_each(|_| hasty.replied(ms(2)));
         assert_eq!(hasty.get(0), ms(30), "the operator wants it shorter");
         let mut slow = timeout();
@@ -99,7 +101,7 @@ mod tests {
         (0..50).for_each(|_| slow.replied(ms(850)));
         assert!(slow.get(0) >= ms(849) && slow.get(0) < ms(900), "{:?}", slow.get(0));
         (0..50).for_each(|_| slow.replied(ms(9000)));
-        assert_eq!(slow.get(0), ms(3000), "never beyond the deadline");
+        assert_eq!(slow.get(0), ms(3000), "never beyond half the deadline");
     }
 
     #[test]

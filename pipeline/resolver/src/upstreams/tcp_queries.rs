@@ -1,4 +1,4 @@
-//! Questions put to an upstream over TCP, because the reply over UDP was cut or could not be trusted.
+//! Questions that are asked over TCP, because the reply over UDP was truncated or could not be trusted.
 
 use std::io;
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ use crate::upstreams::query::Proof;
 impl Upstreams {
     /// Sends the TCP queries to an upstream that wait, as far as there are connections for them.
     pub(super) fn send_tcp_queries(&mut self, upstream: usize, pending: &mut Pending<Plan>) {
-        // The first of those that wait may be for questions that have ended meanwhile.
+        // The first queries in the queue may belong to questions that have ended meanwhile.
         self.network.tcp_queues[upstream].forget(|(ticket, _)| pending.find(*ticket).is_none());
         for _ in 0..self.network.tcp_queues[upstream].len() {
             let Some(next) = self.network.take_tcp_query(upstream) else { return };
@@ -39,20 +39,16 @@ impl Upstreams {
         let slot = connection.unwrap_or_else(|| {
             self.network.begin_connection(prefix, Connection::new(upstream, self.peers.now))
         });
-        // A connection makes up for losses itself: nothing is gained by asking again before the upstream is at fault.
+        // TCP repeats lost segments itself, so the question is not asked again before the upstream counts as late.
         let patience = (self.peers.usual_patience(upstream), self.deadline);
         self.network.connections[slot].ask(query, id, self.peers.now, patience);
-        self.network.set_timer(slot);
+        self.network.set_connection_timer(slot);
         self.network.outputs.push_back(Output::Write(slot));
         count(&self.peers.counters(upstream).tcp);
     }
 
-    /// What is to be sent over a connection, whose address at our end is `local`.
-    pub(crate) fn outgoing(
-        &mut self,
-        slot: usize,
-        local: impl FnOnce() -> Option<IpAddr>,
-    ) -> &[u8] {
+    /// The bytes to send over a connection. `local` gives the local address of its socket.
+    pub fn outgoing(&mut self, slot: usize, local: impl FnOnce() -> Option<IpAddr>) -> &[u8] {
         let Some(connection) = self.network.connections.get(slot) else { return &[] };
         if connection.has_unwritten() {
             let cookie = self.peers.cookie_for(connection.upstream, local);
@@ -61,20 +57,20 @@ impl Upstreams {
         self.network.connections[slot].outgoing()
     }
 
-    /// So many bytes of that have been sent.
-    pub(crate) fn note_sent(&mut self, slot: usize, len: usize) {
+    /// `len` of these bytes have been sent.
+    pub fn note_sent(&mut self, slot: usize, len: usize) {
         if let Some(connection) = self.network.connections.get_mut(slot) {
             connection.note_sent(len);
         }
     }
 
     /// Whether there is a connection in this slot.
-    pub(crate) fn has_connection(&self, slot: usize) -> bool {
+    pub fn has_connection(&self, slot: usize) -> bool {
         self.network.connections.contains(slot)
     }
 
     /// Where the connection in a slot goes to, and from where if the operator says so.
-    pub(crate) fn route_of_connection(&self, slot: usize) -> Option<Route> {
+    pub fn route_of_connection(&self, slot: usize) -> Option<Route> {
         self.peers.route(self.network.connections.get(slot)?.upstream)
     }
 
@@ -85,7 +81,7 @@ impl Upstreams {
         }
     }
 
-    /// The next reply that has come whole over a connection.
+    /// The next whole reply on a connection.
     pub(crate) fn next_tcp_reply(&mut self, slot: usize) -> Option<(Replied, Vec<u8>)> {
         let connection = self.network.connections.get_mut(slot)?;
         let upstream = connection.upstream;
@@ -97,7 +93,7 @@ impl Upstreams {
                 Some((Replied { ticket, question, attempt, proof: Proof::Firm }, reply))
             }
             Next::Nothing => {
-                self.network.set_timer(slot);
+                self.network.set_connection_timer(slot);
                 None
             }
             Next::Senseless => {
@@ -118,8 +114,8 @@ impl Upstreams {
         }
     }
 
-    /// A connection has ended, by itself or because what came over it made no sense. To end one that is idle, or
-    /// that has been of use, is the server's right: its queries are made again over another (RFC 7766 section 6.2.4).
+    /// A connection has ended, by itself or because of a reply that made no sense. A server may close a connection that
+    /// is idle, or that has brought replies. Its queries are sent again over another one (RFC 7766 section 6.2.4).
     pub(crate) fn break_connection(&mut self, slot: usize, error: &io::Error) {
         if !self.network.connections.contains(slot) {
             return;
@@ -140,8 +136,8 @@ impl Upstreams {
         }
     }
 
-    /// Gives up what is due on a connection. If nothing has come since that was sent, nothing more will, and the
-    /// connection is closed; so is one that nobody has used for long.
+    /// Gives up the queries that are due on a connection. If nothing has come since the first of them left, the
+    /// connection is closed. An idle connection is closed as well.
     pub(super) fn serve_connection(&mut self, slot: usize) {
         let Some(connection) = self.network.connections.get_mut(slot) else { return };
         let upstream = connection.upstream;
@@ -153,7 +149,7 @@ impl Upstreams {
             let closed = self.network.close_connection(slot);
             self.send_again(closed.queries);
         } else {
-            self.network.set_timer(slot);
+            self.network.set_connection_timer(slot);
         }
         for (ticket, attempt, sent) in late {
             self.peers.note_retry(upstream, sent);
@@ -167,7 +163,7 @@ impl Upstreams {
 
     fn send_again(&mut self, queries: impl IntoIterator<Item = TcpQuery>) {
         for TcpQuery { ticket, attempt, .. } in queries {
-            // One that is late has been followed by another already.
+            // A late query has already been followed by another.
             match attempt.late {
                 true => self.fail(ticket, attempt, TryFailure::Silent),
                 false => self.unsent.push((ticket, attempt)),

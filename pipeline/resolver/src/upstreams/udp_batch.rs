@@ -1,10 +1,10 @@
-//! Queries over UDP: a batch leaves from one socket, on a random port that no batch had before it.
+//! Queries over UDP: a batch leaves from one socket, on a new random port.
 //!
-//! A forger who cannot see our packets must guess (RFC 5452): the port, drawn anew for every batch from
-//! all unprivileged ones, and the id, drawn for every query. The socket is connected as soon as it is bound, so
-//! the kernel discards what does not come from the upstream's address and port before we see it. Queries share a port only
-//! if they leave in the same moment. When the last of them is answered the port closes.
-//! docs/adr/0009-queries-fly-together.md says why, and what it costs.
+//! A forger who cannot see the packets must guess port and id (RFC 5452). The port is random for every batch, from all
+//! unprivileged ports. The id is random for every query. The socket is connected right after bind. So the kernel
+//! discards datagrams that do not come from the upstream's address and port. Queries share a port only if they leave at
+//! the same moment. When the last of them is answered, the port closes. docs/adr/0009-queries-fly-together.md gives the
+//! reasons and the cost.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -14,16 +14,17 @@ use pmdns_config::limits::MAX_QUERIES_PER_PORT;
 
 use crate::questions::pending::Ticket;
 use crate::questions::plan::Attempt;
+use crate::questions::prefixes::ClientPrefix;
 use crate::questions::question::Question;
 use crate::upstreams::cookies::{Learnt, Sent, Shown};
 use crate::upstreams::letter_case::LetterCase;
 use crate::upstreams::query::Query;
 
-/// The longest datagram taken in; a longer one is cut off. Upstreams are told less, and what is longer than that is asked
-/// for over TCP.
+/// The longest datagram that is received; a longer one is cut off. The OPT record announces less, and a reply longer
+/// than announced is asked for over TCP.
 pub const MAX_DATAGRAM: usize = 4096;
-/// Datagrams that do not match, for one batch. More are an attack, and TCP ends it. A network that
-/// delivers everything twice stays below.
+/// The most datagrams that may not match a query of the batch. More are an attack, and the queries go over TCP. A
+/// network that delivers every datagram twice stays below the limit.
 const MAX_MISMATCHED: usize = MAX_QUERIES_PER_PORT;
 
 /// Queries that left together and have no reply yet.
@@ -32,15 +33,16 @@ pub(crate) struct UdpBatch {
     /// Index of the upstream.
     pub(crate) upstream: usize,
     pub(crate) sent: Duration,
-    /// When those without a reply count as timed out; none: they have been counted.
+    /// When the queries without a reply count as timed out; `None`: they have been counted.
     overdue: Option<Duration>,
-    /// When it is given up: until then every reply is taken.
+    /// When it is given up. Until then every reply is accepted.
     expires: Duration,
-    /// When its timer comes due.
-    pub(crate) timer: Duration,
-    /// The cookie of those that have an OPT record.
+    /// The prefix that it is charged to; `None`: it may be closed at any time.
+    pub(crate) charged: Option<ClientPrefix>,
+    /// The cookie of its queries with an OPT record.
     pub(crate) cookie: Option<Sent>,
-    queries: ArrayVec<UdpQuery, MAX_QUERIES_PER_PORT>,
+    /// Most batches have one, and a thousand batches may be under way, so there is no room for more than there are.
+    queries: Vec<UdpQuery>,
     mismatched: usize,
 }
 
@@ -51,27 +53,27 @@ pub(crate) struct UdpQuery {
     pub(crate) question: Rc<Question>,
     pub(crate) attempt: Attempt,
     pub(crate) id: u16,
-    /// The letters that its reply must have, if any.
+    /// The letter case that its reply must have, if any.
     pub(crate) letter_case: Option<LetterCase>,
-    /// When its question is asked again; none: it has been.
+    /// When its question is asked again; `None`: that has happened.
     pub(crate) retry: Option<Duration>,
 }
 
 /// Ids of the queries of a batch.
 pub(crate) type Ids = ArrayVec<u16, MAX_QUERIES_PER_PORT>;
 
-/// What a datagram is that came for a batch.
+/// A datagram for a batch, after the checks.
 #[derive(Debug)]
 pub(crate) enum Received {
-    /// The reply to this query, and what its cookie brings if it has the right one.
+    /// The reply to this query, and the cookie for the next ones if its own is right.
     Reply(UdpQuery, Option<Learnt>),
-    /// A datagram that would be the reply to this query, but for the case of its letters.
+    /// A datagram that would be the reply to this query, except for the letter case.
     CaseMismatch(UdpQuery),
-    /// A datagram that would be the reply to this query, but for a cookie.
+    /// A datagram that would be the reply to this query, except for the cookie.
     Cookieless(UdpQuery),
-    /// A datagram that answers nothing we asked. It may be forged, or very late.
+    /// A datagram that answers no query of the batch. It may be forged, or very late.
     Mismatch,
-    /// As `Mismatch`, and it is one too many.
+    /// As `Mismatch`, and the limit is reached.
     Flood,
 }
 
@@ -81,24 +83,22 @@ impl UdpBatch {
     pub(crate) fn new(
         upstream: usize,
         [sent, overdue, expires]: [Duration; 3],
-        queries: ArrayVec<UdpQuery, MAX_QUERIES_PER_PORT>,
+        queries: Vec<UdpQuery>,
     ) -> Self {
         let overdue = Some(overdue);
-        let mut this = Self {
+        Self {
             upstream,
             sent,
             overdue,
             expires,
-            timer: expires,
+            charged: None,
             cookie: None,
             queries,
             mismatched: 0,
-        };
-        this.timer = this.due();
-        this
+        }
     }
 
-    /// When it has to be looked at: a question is to be asked again, silence is to be counted, or it is given up.
+    /// When its timer is due: a question is to be asked again, a time-out is to be counted, or the batch is given up.
     pub(crate) fn due(&self) -> Duration {
         let retries = self.queries.iter().filter_map(|query| query.retry);
         retries.chain(self.overdue).fold(self.expires, Duration::min)
@@ -109,7 +109,7 @@ impl UdpBatch {
         self.expires <= now
     }
 
-    /// Whether all its queries are late: it is of little use.
+    /// Whether all its queries are late.
     pub(crate) fn is_late(&self) -> bool {
         self.queries.iter().all(|query| query.retry.is_none())
     }
@@ -133,7 +133,7 @@ impl UdpBatch {
         self.overdue.take_if(|overdue| *overdue <= now).map_or(0, |_| self.queries.len())
     }
 
-    /// What is to be sent.
+    /// The messages to send.
     pub(crate) fn messages(&self) -> impl Iterator<Item = Query> {
         let cookie = self.cookie.as_ref().map(|cookie| &cookie.data);
         self.queries.iter().map(move |UdpQuery { question, attempt, id, letter_case, .. }| {
@@ -142,14 +142,13 @@ impl UdpBatch {
         })
     }
 
-    /// Finds out what a datagram is. One that answers a query takes it out of the batch.
+    /// Checks a datagram. If it answers a query, that query leaves the batch.
     pub(crate) fn sort(&mut self, datagram: &[u8]) -> Received {
-        let is_asked = |query: &UdpQuery| query.question.is_answered_by(query.id, None, datagram);
-        let Some(index) = self.queries.iter().position(is_asked) else { return self.mismatch() };
+        let Some(index) = self.asked_by(datagram) else { return self.mismatch() };
         let UdpQuery { question, attempt, id, letter_case, .. } = &self.queries[index];
         let cookie = self.cookie.as_ref().filter(|_| attempt.edns);
         match cookie.map_or(Shown::Missing, |cookie| cookie.shown_in(datagram)) {
-            // It is harder to guess than letters are, so those do not matter.
+            // A cookie is harder to guess than the letter case, so the case does not matter.
             Shown::Right(learnt) => Received::Reply(self.queries.swap_remove(index), Some(learnt)),
             Shown::Wrong => self.mismatch(),
             Shown::Missing if !question.is_answered_by(*id, *letter_case, datagram) => {
@@ -162,12 +161,31 @@ impl UdpBatch {
         }
     }
 
-    fn mismatch(&mut self) -> Received {
+    /// Takes out the query that this beginning of a datagram would answer.
+    pub(crate) fn take_begun(&mut self, datagram: &[u8]) -> Option<UdpQuery> {
+        let index = self.asked_by(datagram)?;
+        Some(self.queries.swap_remove(index))
+    }
+
+    /// The place of the query that has the id and the question of a datagram.
+    fn asked_by(&self, datagram: &[u8]) -> Option<usize> {
+        let is_asked = |query: &UdpQuery| query.question.is_answered_by(query.id, None, datagram);
+        self.queries.iter().position(is_asked)
+    }
+
+    /// Takes out the query with this id.
+    pub(crate) fn take_quoted(&mut self, id: u16) -> Option<UdpQuery> {
+        let index = self.queries.iter().position(|query| query.id == id)?;
+        Some(self.queries.swap_remove(index))
+    }
+
+    /// Notes a datagram that answers no query of the batch.
+    pub(crate) fn mismatch(&mut self) -> Received {
         self.mismatched += 1;
         if self.mismatched < MAX_MISMATCHED { Received::Mismatch } else { Received::Flood }
     }
 
-    /// The queries that have no reply.
+    /// The queries without a reply.
     pub(crate) fn left(&self) -> &[UdpQuery] {
         &self.queries
     }

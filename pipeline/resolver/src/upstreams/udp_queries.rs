@@ -1,12 +1,9 @@
-//! Queries over UDP: which leave together, what comes for them, and when they are given up.
+//! Queries over UDP: which ones leave together, how datagrams are handled, and when queries are given up.
 
 use std::io;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
-
-use arrayvec::ArrayVec;
-use pmdns_config::limits::MAX_QUERIES_PER_PORT;
 
 use super::{Replied, Route, Upstreams};
 use crate::counters::{add, count};
@@ -17,45 +14,32 @@ use crate::questions::question::Question;
 use crate::upstreams::query::{Proof, Query, announced_size};
 use crate::upstreams::udp_batch::{Received, UdpBatch, UdpQuery};
 
-/// One who leaves in a batch.
-struct BatchedQuery {
-    ticket: Ticket,
-    question: Rc<Question>,
-    attempt: Attempt,
-    /// How long to wait for its reply until its question is asked again.
-    retry: Duration,
-}
-
-/// Those who leave in one batch.
-type BatchedQueries = ArrayVec<BatchedQuery, MAX_QUERIES_PER_PORT>;
-
 impl Upstreams {
-    /// Makes room for a batch, if need be and if it can. Late queries give way to those that have yet to leave.
-    pub(super) fn make_room(&mut self) -> bool {
-        while !self.network.can_open_socket() {
-            let Some(slot) = self.network.take_late() else { return false };
+    /// Makes room for a batch to this upstream, if necessary and possible. Batches whose queries are all late are closed for it.
+    pub(super) fn make_room(&mut self, upstream: usize) -> bool {
+        while !self.network.can_open_socket(upstream) {
+            let Some(slot) = self.network.take_late(upstream) else { return false };
             self.end_batch(slot, TryFailure::Silent);
         }
         true
     }
 
-    /// Sends a batch to this upstream, and says how many were to leave in it.
+    /// Sends a batch to this upstream. Returns how many queries were taken from the queue.
     pub(super) fn send_batch(&mut self, upstream: usize, pending: &mut Pending<Plan>) -> usize {
-        let Self { network, peers, .. } = self;
-        let departing = network.take_batch(upstream, self.queries_per_port);
-        let Some((prefix, waiting)) = departing else { return 0 };
-        let size = waiting.len();
-        // Of some the clients have gone while they waited.
-        let queries: BatchedQueries = waiting
-            .into_iter()
-            .filter_map(|(ticket, attempt)| {
-                let (question, plan) = pending.find(ticket)?;
-                let retry = peers.retry_timeout(upstream, plan.round());
-                let question = peers.as_told(question, upstream);
-                Some(BatchedQuery { ticket, question, attempt, retry })
-            })
-            .collect();
-        if !queries.is_empty() {
+        let mut departing = std::mem::take(&mut self.departing);
+        let leader = self.network.take_batch(upstream, self.queries_per_port, &mut departing);
+        // The clients of some queries have gone while they waited.
+        let mut queries = Vec::with_capacity(departing.len());
+        queries.extend(departing.iter().filter_map(|(ticket, attempt)| {
+            let (question, plan) = pending.find(*ticket)?;
+            let retry = self.peers.retry_timeout(upstream, plan.round());
+            let question = self.peers.as_told(question, upstream);
+            Some(self.query(*ticket, question, *attempt, retry))
+        }));
+        let size = departing.len();
+        departing.clear();
+        self.departing = departing;
+        if let Some(prefix) = leader.filter(|_| !queries.is_empty()) {
             let usual = self.peers.usual_patience(upstream);
             self.launch(upstream, prefix, queries, (usual, self.deadline));
         }
@@ -69,60 +53,70 @@ impl Upstreams {
         attempt: Attempt,
         patience: Duration,
     ) {
-        let query = BatchedQuery { ticket: Ticket::NONE, question, attempt, retry: patience };
-        let queries = [query].into_iter().collect();
-        self.launch(attempt.upstream, ClientPrefix::OURS, queries, (patience, patience));
+        let query = self.query(Ticket::NONE, question, attempt, patience);
+        let patience = (patience, patience);
+        self.launch(attempt.upstream, ClientPrefix::OURS, vec![query], patience);
     }
 
-    /// Sends a batch, which `prefix` is charged for. Its silence counts as the upstream's failure after `usual`; replies
-    /// are taken for `patience`.
+    /// A query whose question is asked again if its reply takes longer than `retry`. It has no id yet.
+    fn query(
+        &self,
+        ticket: Ticket,
+        question: Rc<Question>,
+        attempt: Attempt,
+        retry: Duration,
+    ) -> UdpQuery {
+        let retry = Some(self.peers.now + retry);
+        UdpQuery { ticket, question, attempt, id: 0, letter_case: None, retry }
+    }
+
+    /// Sends a batch, and charges `prefix`. Queries without a reply count as failures of the upstream after `usual`.
+    /// Replies are accepted for `patience`.
     fn launch(
         &mut self,
         upstream: usize,
         prefix: ClientPrefix,
-        queries: BatchedQueries,
+        mut queries: Vec<UdpQuery>,
         (usual, patience): (Duration, Duration),
     ) {
-        let ids = match self.random.ids() {
-            Ok(ids) => ids,
-            Err(error) => {
-                self.note_socket_error(&error);
-                for BatchedQuery { ticket, attempt, .. } in queries {
-                    self.fail(ticket, attempt, TryFailure::Unreachable);
-                }
-                return;
+        if let Err(error) = self.disguise(upstream, &mut queries) {
+            self.note_socket_error(&error);
+            for UdpQuery { ticket, attempt, .. } in queries {
+                self.fail(ticket, attempt, TryFailure::Unreachable);
             }
-        };
-        let mixes = self.peers.mixes_case(upstream);
-        let queries = queries
-            .into_iter()
-            .zip(ids)
-            .map(|(BatchedQuery { ticket, question, attempt, retry }, id)| {
-                let mixes = mixes && attempt.transport == Transport::Udp;
-                // Without random numbers no id would have been drawn either.
-                let letter_case = mixes.then(|| self.random.letter_case().ok()).flatten();
-                let retry = Some(self.peers.now + retry);
-                UdpQuery { ticket, question, attempt, id, letter_case, retry }
-            })
-            .collect();
+            return;
+        }
         let times = [self.peers.now, self.peers.now + usual, self.peers.now + patience];
         let batch = UdpBatch::new(upstream, times, queries);
         add(&self.peers.counters(upstream).queries, batch.left().len() as u64);
         self.network.begin_batch(prefix, batch);
     }
 
+    /// Gives queries what a forger has to guess: ids, no two of them the same, and letter cases.
+    fn disguise(&mut self, upstream: usize, queries: &mut [UdpQuery]) -> io::Result<()> {
+        let ids = self.random.ids(queries.len())?;
+        let mixes = self.peers.mixes_case(upstream);
+        for (query, id) in queries.iter_mut().zip(ids) {
+            query.id = id;
+            if mixes && query.attempt.transport == Transport::Udp {
+                query.letter_case = Some(self.random.letter_case()?);
+            }
+        }
+        Ok(())
+    }
+
     /// Where a batch goes to, and from where if the operator says so.
-    pub(crate) fn route_of_batch(&self, slot: usize) -> Option<Route> {
+    pub fn route_of_batch(&self, slot: usize) -> Option<Route> {
         self.peers.route(self.network.batches.get(slot)?.upstream)
     }
 
     /// Whether there is a batch in this slot.
-    pub(crate) fn has_batch(&self, slot: usize) -> bool {
+    pub fn has_batch(&self, slot: usize) -> bool {
         self.network.batches.contains(slot)
     }
 
-    /// What is to be sent for a batch, whose address at our end is `local`.
-    pub(crate) fn messages(
+    /// The messages to send for a batch. `local` gives the local address of its socket.
+    pub fn messages(
         &mut self,
         slot: usize,
         local: impl FnOnce() -> Option<IpAddr>,
@@ -173,12 +167,25 @@ impl Upstreams {
                 self.fail(query.ticket, query.attempt, TryFailure::NeedsTcp);
             }
             Received::Mismatch => count(&counters.mismatched),
-            Received::Flood => {
-                count(&counters.mismatched);
-                self.end_batch(slot, TryFailure::NeedsTcp);
-            }
+            Received::Flood => self.end_flooded(slot),
         }
         None
+    }
+
+    /// Counts a datagram that answers no query of the batch. Many are an attack.
+    pub(super) fn hear_mismatch(&mut self, slot: usize) {
+        let Some(batch) = self.network.batches.get_mut(slot) else { return };
+        match batch.mismatch() {
+            Received::Flood => self.end_flooded(slot),
+            _ => count(&self.peers.counters(batch.upstream).mismatched),
+        }
+    }
+
+    /// Has the questions of a batch asked over TCP, because somebody guesses its replies.
+    fn end_flooded(&mut self, slot: usize) {
+        let Some(batch) = self.network.batches.get(slot) else { return };
+        count(&self.peers.counters(batch.upstream).mismatched);
+        self.end_batch(slot, TryFailure::NeedsTcp);
     }
 
     /// No socket could be opened for a batch.
@@ -189,14 +196,14 @@ impl Upstreams {
         }
     }
 
-    /// Ends a batch that the network returned an error to.
+    /// Ends a batch whose socket reported an error.
     pub(crate) fn break_batch(&mut self, slot: usize, error: &io::Error) {
         let Some(batch) = self.network.batches.get(slot) else { return };
         self.peers.note_error(batch.upstream, batch.sent, error, batch.left().len());
         self.end_batch(slot, TryFailure::Unreachable);
     }
 
-    /// Says which questions of a batch are to be asked again, counts its silence, and gives it up in the end.
+    /// Serves a batch's timer: has questions asked again, counts time-outs, and gives the batch up in the end.
     pub(super) fn serve_batch(&mut self, slot: usize) {
         let Some(batch) = self.network.batches.get_mut(slot) else { return };
         let (upstream, sent) = (batch.upstream, batch.sent);
@@ -216,7 +223,7 @@ impl Upstreams {
         }
     }
 
-    /// Closes a batch's port. Those without a reply go on otherwise.
+    /// Closes a batch's port. Its queries without a reply fail with `failure`.
     fn end_batch(&mut self, slot: usize, failure: TryFailure) {
         for query in self.network.close_batch(slot).left() {
             self.fail(query.ticket, query.attempt, failure);

@@ -1,10 +1,10 @@
-//! DNSSEC validation (RFC 4033 to 4035), as the resolver sees it: replies and keys go out as work, verdicts and questions
-//! come back as reports. What validates has a thread of its own.
+//! The resolver's side of DNSSEC validation (RFC 4033 to 4035). Replies and keys go out as work; verdicts and questions
+//! come back as reports. The validator has a thread of its own.
 //!
-//! The upstreams are asked with DO=1 and CD=1 (RFC 6840 section 5.9), and their replies go there before they
-//! become entries. What the validator needs to know itself, keys and proofs that there are none, the resolver fetches
-//! for it like anything else that is asked upstream. Names without a trust anchor do not go there at all, and those who wait
-//! share its places fairly. docs/adr/0024-a-validator-of-our-own.md says why.
+//! The upstreams are asked with DO=1 and CD=1 (RFC 6840 section 5.9), and their replies go to the validator before they
+//! become entries. The validator needs DNSKEY and DS records, or proofs of their absence. The resolver asks for them
+//! like for any other question. Replies for names below no trust anchor skip the validator. Waiting clients share its
+//! places fairly. docs/adr/0024-a-validator-of-our-own.md gives the reasons.
 
 mod turns;
 pub(crate) mod worker;
@@ -24,21 +24,23 @@ use crate::questions::plan::Attempt;
 use crate::questions::prefixes::ClientPrefix;
 use crate::questions::question::Question;
 
-/// Replies under validation at once, of one thread. More are shed, first of those who have most.
+/// The most replies of one thread that are under validation at once. More are shed, first those of the prefix that has
+/// most.
 const MAX_UNDER_WAY: usize = 1024;
 
-/// Reports that may be under way at once. A fetch may outlive the validation that wanted it, so there may be as many of either.
+/// The most reports that may be under way at once. A fetch may outlive its validation, so both kinds are counted in
+/// full.
 pub const MAX_REPORTS: usize = MAX_UNDER_WAY + turns::MAX_ASKED;
 
 /// What is under validation for one slow path thread.
 pub(crate) struct Validation {
-    /// Without it nothing is validated.
+    /// The trust anchors; without them nothing is validated.
     trust: Option<Trust>,
     slots: Slots<ClientPrefix>,
     under_way: Slab<Validated>,
-    /// Questions of the validator's own, with its name and type for each.
+    /// The validator's questions, each with the name and type by which the validator knows it.
     pub(crate) fetches: HashMap<Question, (Box<[u8]>, u16)>,
-    /// What is to be handed over.
+    /// Work to be handed over.
     work: VecDeque<Work>,
 }
 
@@ -46,9 +48,9 @@ pub(crate) struct Validation {
 pub(crate) struct Validated {
     pub(crate) ticket: Ticket,
     pub(crate) attempt: Attempt,
-    /// The network it is for; none: it is for everybody.
+    /// The network it is for; `None`: it is for everybody.
     pub(crate) network: Option<Subnet>,
-    /// Whether there was no room before for a question that its validation needed.
+    /// Whether a question that its validation needed has been shed before.
     pub(crate) was_shed: bool,
     pub(crate) place: TakenSlot<ClientPrefix>,
 }
@@ -59,14 +61,14 @@ pub(crate) struct Ended {
     pub(crate) attempt: Attempt,
     pub(crate) network: Option<Subnet>,
     pub(crate) was_shed: bool,
-    /// Who had its place.
+    /// The prefix that had its place.
     pub(crate) clients: ClientPrefix,
 }
 
-/// What the resolver sends.
+/// Work for the validator.
 #[derive(Debug)]
 pub enum Work {
-    /// A reply to a question; whether its records stay as they are, because the client asked for DNSSEC.
+    /// Validate a reply to a question.
     Validate {
         /// The resolver's number for it.
         slot: usize,
@@ -78,43 +80,43 @@ pub enum Work {
         qclass: u16,
         /// The reply.
         reply: Vec<u8>,
-        /// Whether the client asked for DNSSEC.
+        /// Whether the client asked for DNSSEC, so that signatures and proofs stay in the answer.
         dnssec_ok: bool,
-        /// What it may cost.
+        /// The limits of its cost.
         limits: Limits,
     },
-    /// What came of a fetch.
+    /// The result of a fetch.
     Fetched {
         /// The name that was asked for.
         name: Box<[u8]>,
         /// Its type.
         qtype: u16,
-        /// What came.
+        /// The result.
         fetched: Fetched,
     },
 }
 
-/// What comes of a fetch.
+/// The result of a fetch.
 #[derive(Debug)]
 pub enum Fetched {
     /// A reply.
     Reply(Vec<u8>),
-    /// None: no upstream has one.
+    /// No upstream has a reply.
     Nothing,
-    /// There was no room for the question, which says nothing about the name.
+    /// There was no room for the question. That says nothing about the name.
     Shed,
 }
 
-/// What comes back.
+/// A report of the validator.
 #[derive(Debug)]
 pub enum ValidationReport {
-    /// The verdict on a reply, and what that took.
+    /// The verdict on a reply, and its cost.
     Verdict {
         /// The resolver's number for the reply.
         slot: usize,
         /// The verdict.
         verdict: Verdict,
-        /// What it took.
+        /// The cost.
         cost: Cost,
     },
     /// A question to the upstreams for the reply in this slot: its name in lower case, and its type.
@@ -128,18 +130,18 @@ pub enum ValidationReport {
     },
 }
 
-/// What is to be thought of a reply. Reasons are extended errors (RFC 8914 section 4).
+/// The verdict on a reply. Reasons are extended errors (RFC 8914 section 4).
 #[derive(Debug)]
 pub enum Verdict {
     /// It can be passed on.
     Sound(Sound),
     /// It is forged or broken (RFC 4033 section 5), for this reason.
     Bogus(u16),
-    /// To judge it costs more than it may.
+    /// Its validation costs more than the limit.
     OverBudget(u16),
-    /// There was no time.
+    /// There was no time left.
     Late,
-    /// There was no room for a question that it takes. This is the reply.
+    /// There was no room for a question that the validation needs. This is the reply.
     Shed(Vec<u8>),
 }
 
@@ -149,7 +151,7 @@ pub struct Sound {
     /// Secure, insecure or indeterminate.
     pub(crate) standing: pmdns_validator::Verdict,
     pub(crate) reply: Vec<u8>,
-    /// The longest it may be kept, in seconds.
+    /// The longest time it may be kept, in seconds.
     pub(crate) max_ttl: u32,
 }
 
@@ -180,7 +182,7 @@ impl Validation {
         !self.fetches.is_empty() && self.fetches.contains_key(question)
     }
 
-    /// The verdict on a reply that nothing has to be found out about; `None`: it has to be validated.
+    /// The verdict on a reply that can be given at once; `None`: it has to be validated.
     pub(crate) fn verdict(
         &self,
         question: &Question,
@@ -202,7 +204,7 @@ impl Validation {
         self.slots.take(clients, question.key().name, now)
     }
 
-    /// Whose the reply in a slot is.
+    /// The client prefix of the reply in a slot.
     pub(crate) fn clients_of(&self, slot: usize) -> ClientPrefix {
         self.under_way.get(slot).map_or(ClientPrefix::OURS, |one| one.place.clients)
     }
@@ -223,7 +225,7 @@ impl Validation {
         self.work.push_back(validate);
     }
 
-    /// What is known of a reply whose verdict has come, at this cost. Its place is free again.
+    /// Takes out a reply whose verdict has come, and frees its place. `cost` is charged to its clients and zone.
     pub(crate) fn end(&mut self, slot: usize, cost: Cost, now: Duration) -> Option<Ended> {
         let Validated { ticket, attempt, network, was_shed, place } =
             self.under_way.try_remove(slot)?;
@@ -232,7 +234,7 @@ impl Validation {
         Some(ended)
     }
 
-    /// Hands over what came of a question, if the validator waits for that.
+    /// Hands over the result of a question, if the validator waits for it.
     pub(crate) fn fetched(&mut self, question: &Question, fetched: impl FnOnce() -> Fetched) {
         if self.wants(question)
             && let Some((name, qtype)) = self.fetches.remove(question)

@@ -1,6 +1,6 @@
 //! Tests of what the resolver and the thread tell each other.
 
-use pmdns_config::{RateLimit, wire_name};
+use pmdns_config::wire_name;
 use pmdns_stages::testing::query;
 use pmdns_stages::wire::dns::rtype;
 use pmdns_validator::{Job, TrustAnchor, Validator};
@@ -8,7 +8,7 @@ use pmdns_validator::{Job, TrustAnchor, Validator};
 use super::turns::{End, Event, Turns};
 use super::*;
 use crate::questions::plan::Transport;
-use crate::questions::prefixes::PrefixLengths;
+use crate::questions::prefixes::tests::lengths;
 use crate::upstreams::query::tests::question;
 
 /// An unsigned answer of the root's NS record to itself: keys are wanted to judge it.
@@ -24,7 +24,7 @@ fn trust(zone: &str) -> Trust {
 /// Hands over the reply to `question`; `false`: it has no place.
 fn validate(validation: &mut Validation, clients: [u8; 4], question: &Question) -> bool {
     let attempt = Attempt { upstream: 0, transport: Transport::Udp, edns: true, late: false };
-    let clients = PrefixLengths::of(&RateLimit::default()).prefix(clients.into());
+    let clients = lengths().prefix(clients.into());
     let Some(place) = validation.take_place(clients, question, Duration::ZERO) else {
         return false;
     };

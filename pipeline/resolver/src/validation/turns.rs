@@ -1,10 +1,12 @@
-//! Which jobs run, which wait, and for what: zones take turns, a step each, and so do the jobs of a zone.
+//! Which jobs run, and which wait for which records. Zones take turns of one step each, and so do the jobs of a zone.
 //!
-//! Pure: no threads and no channels, and time is an argument. Several jobs that need the same records wait for one reply. The first
-//! works on it; the others go on when the first has made what it can of it, and find it in the validator's memory. If there
-//! was no room for the question, that ends the first, whose clients had none. The next one asks again, for its own.
+//! Pure: no threads and no channels, and time is an argument. Several jobs that need the same records wait for one
+//! reply. The first job works on the reply. Then the others continue, and find the results in the validator's memory.
+//! If there was no room for the question, the first job ends, because its clients had no room. The next job asks again
+//! for its own clients.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::RandomState;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -13,16 +15,16 @@ use pmdns_validator::{Cost, Job, Judgement, Progress, Validator};
 use super::Fetched;
 use crate::questions::round_robin::RoundRobin;
 
-/// Questions to the upstreams that are under way at once, at most: as many as there may be jobs.
+/// The most questions to the upstreams that are under way at once: as many as there may be jobs.
 pub(super) const MAX_ASKED: usize = super::MAX_UNDER_WAY;
 
 /// A question: a name in wire format and lower case, and a type.
 type Wanted = (Box<[u8]>, u16);
 
-/// Names a job, and never another one.
+/// The number of a job. It is never used again.
 type Number = u64;
 
-/// A job and whose it is.
+/// A job and its owner.
 #[derive(Debug)]
 struct Running<T> {
     job: Job,
@@ -30,11 +32,11 @@ struct Running<T> {
     zone: Rc<[u8]>,
     owner: T,
     deadline: Duration,
-    /// Jobs that go on after it.
+    /// Jobs that continue after it.
     behind: Vec<Number>,
 }
 
-/// What comes of a turn.
+/// The result of a turn.
 #[derive(Debug)]
 pub(super) enum Event<T> {
     /// A question to the upstreams, for the job in this slot.
@@ -50,7 +52,7 @@ pub(super) enum End {
     Judged(Judgement),
     /// There was no time.
     Late,
-    /// There was no room for a question of it.
+    /// There was no room for one of its questions.
     Shed,
 }
 
@@ -59,10 +61,10 @@ pub(super) enum End {
 pub(super) struct Turns<T> {
     jobs: HashMap<Number, Running<T>>,
     last: Number,
-    ready: RoundRobin<Number, Rc<[u8]>>,
+    ready: RoundRobin<Number, Rc<[u8]>, RandomState>,
     /// Jobs in the order of their deadlines: all have the same patience.
     deadlines: VecDeque<Number>,
-    /// Who waits for the reply to a question that is under way.
+    /// The jobs that wait for the reply to each question under way.
     asked: HashMap<Wanted, Vec<Number>>,
 }
 
@@ -77,7 +79,7 @@ impl<T> Turns<T> {
         }
     }
 
-    /// Takes in the job of a slot that has to end by `deadline`, which is no earlier than any before.
+    /// Takes in the job of a slot. It has to end by `deadline`. Deadlines never decrease from one job to the next.
     pub(super) fn add(
         &mut self,
         job: Job,
@@ -159,7 +161,7 @@ impl<T> Turns<T> {
         Some(Event::Ask(running.slot, wanted))
     }
 
-    /// Takes in what came of a question.
+    /// Takes in the result of a question.
     pub(super) fn fetched(
         &mut self,
         validator: &mut Validator,
@@ -192,7 +194,7 @@ impl<T> Turns<T> {
         Some(Event::Done(slot, owner, end, job.cost()))
     }
 
-    /// Lets those go on who waited for what a job made of a reply.
+    /// Lets the jobs continue that waited until this job had worked on a reply.
     fn release(&mut self, number: Number) {
         if let Some(running) = self.jobs.get_mut(&number) {
             for behind in std::mem::take(&mut running.behind) {

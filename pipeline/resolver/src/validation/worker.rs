@@ -1,5 +1,5 @@
-//! What validates: it takes work in, goes on with it a step at a time, and gives reports. Pure: the time is an argument, and so is
-//! who calls it, a thread or a test.
+//! The worker that validates: it takes work in, does it step by step, and returns reports. Pure: time is an argument,
+//! and the caller may be a thread or a test.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use pmdns_validator::{Judgement, Limits, Question, Trust, Validator, pass_on};
 use super::turns::{End, Event, Turns};
 use super::{Sound, ValidationReport, Verdict, Work};
 
-/// Replies under validation, and who validates them.
+/// Replies under validation, and their validator.
 pub struct Worker {
     validator: Validator,
     turns: Turns<Owner>,
@@ -23,18 +23,18 @@ struct Owner {
 }
 
 impl Worker {
-    /// Nothing to do yet. A reply is judged within `patience`.
+    /// Without work. A reply is judged within `patience`.
     pub fn new(trust: Trust, patience: Duration) -> Self {
         let validator = Validator::trusting(trust, Limits::default());
         Self { validator, turns: Turns::new(), patience }
     }
 
-    /// Whether there is something to go on with.
+    /// Whether a job can continue.
     pub fn is_ready(&self) -> bool {
         self.turns.is_ready()
     }
 
-    /// When something ends at the latest.
+    /// When the first job has to end.
     pub fn first_deadline(&mut self) -> Option<Duration> {
         self.turns.first_deadline()
     }
@@ -56,12 +56,12 @@ impl Worker {
         }
     }
 
-    /// Ends what has taken too long, one at a time.
+    /// Ends the first job that has taken too long.
     pub fn expire(&mut self, now: Duration) -> Option<ValidationReport> {
         self.turns.expire(now).map(report)
     }
 
-    /// Goes on with the next reply, in this second since 1970.
+    /// Does a step for the next reply. `seconds` is the Unix time.
     pub fn step(&mut self, seconds: u64) -> Option<ValidationReport> {
         self.turns.step(&mut self.validator, seconds).map(report)
     }
@@ -84,7 +84,7 @@ fn report(event: Event<Owner>) -> ValidationReport {
     }
 }
 
-/// What the resolver is to do with a reply.
+/// Turns a judgement into the verdict for the resolver.
 pub(crate) fn verdict(judgement: &Judgement, reply: &[u8], dnssec_ok: bool) -> Verdict {
     use pmdns_validator::Verdict::{Bogus, Indeterminate, Insecure, OverBudget, Secure};
     match judgement.verdict {

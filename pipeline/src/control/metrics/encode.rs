@@ -11,7 +11,7 @@ use super::families::families;
 use super::family::{Family, Kind, Value};
 use crate::control::report::Report;
 
-/// What the text is, for HTTP.
+/// The content type of the text, for HTTP.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The whole report as OpenMetrics text, its end marked.
@@ -44,7 +44,7 @@ impl Collector for Families {
                 let labels: Vec<(&str, &str)> =
                     family.labels.iter().copied().zip(labels.iter().map(String::as_str)).collect();
                 match family.kind {
-                    // The labels are all there is of it.
+                    // An info metric has only labels.
                     Kind::Info => metric.encode_info(&labels)?,
                     kind if labels.is_empty() => encode_value(&mut metric, kind, value)?,
                     kind => encode_value(&mut metric.encode_family(&labels)?, kind, value)?,

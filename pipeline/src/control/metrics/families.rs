@@ -1,20 +1,22 @@
-//! What is exported: every family of metrics, made from a report.
+//! The families of exported metrics, made from a report.
 
 use pmdns_nics::PortStats;
 use pmdns_nics::counters::Counted;
 use pmdns_stages::Reason;
+use pmdns_stages::next_hop::HopCounts;
 use prometheus_client::registry::Unit;
 
 use super::family::{Family, Kind, Value};
 use crate::admission::ConnectionSnapshot;
 use crate::control::distribution::{RingReport, Times};
+use crate::control::next_hops::NextHopReport;
 use crate::control::report::{Report, StageReport, WorkerReport};
 use crate::occupancy;
 use crate::slowpath::{CacheSnapshot, CountersSnapshot, UpstreamSnapshot};
 use crate::transfer::ZoneSnapshot;
 
-/// Upper bounds of the exported latency buckets, in seconds. They are the same for every clock, so that
-/// restarts and machines compare.
+/// Upper bounds of the exported latency buckets, in seconds. They do not depend on the clock, so the figures of several
+/// machines and restarts can be compared.
 const LATENCY_BOUNDS: [f64; 22] = [
     1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2,
     5e-2, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
@@ -35,6 +37,7 @@ pub fn families(report: &Report) -> Vec<Family> {
     let upstreams = report.upstreams.iter();
     let upstreams = upstreams.map(|one| (one.address.clone(), one.counters.named()));
     all.extend(tables("upstream", &["address"], UpstreamSnapshot::default().named(), upstreams));
+    all.extend(next_hops(report));
     let zones = report.policy_zones.iter();
     let zones = zones.map(|one| (one.zone.clone(), one.counters.named()));
     all.extend(tables("policy_zone", &["zone"], ZoneSnapshot::default().named(), zones));
@@ -50,7 +53,6 @@ pub fn families(report: &Report) -> Vec<Family> {
 }
 
 fn instance(report: &Report) -> Vec<Family> {
-    use Kind::{Counter, Gauge, Histogram, Info};
     let totals = &report.totals;
     let drops = report.drops();
     let count = |reason: &Reason| drops.get(reason.name()).copied().unwrap_or(0);
@@ -63,47 +65,38 @@ fn instance(report: &Report) -> Vec<Family> {
         ("exceptions", totals.exceptions),
     ];
     vec![
-        Family::new(Info, "build", "The running program.", &["version"])
-            .of([([report.version.clone()], Value::Count(1))]),
-        Family::new(Gauge, "uptime", "Time since the clock was started.", &[])
+        Family::new(Kind::Info, "build", "The running program.", &["version"])
+            .of([([report.version.clone()], 1)]),
+        Family::gauge("uptime", "Time since the clock was started.", &[])
             .in_unit(Unit::Seconds)
-            .alone(Value::Number(uptime)),
-        Family::new(Counter, "frames_received", "Frames taken from RX queues.", &[])
-            .alone(Value::Count(totals.received)),
-        Family::new(
-            Counter,
+            .alone(uptime),
+        Family::counter("frames_received", "Frames taken from RX queues.", &[])
+            .alone(totals.received),
+        Family::counter(
             "frames_made",
-            "Frames made here: the slow path's answers, and announcements.",
+            "Frames made here: the slow path's answers and queries, and announcements.",
             &[],
         )
-        .alone(Value::Count(totals.made)),
-        Family::new(Counter, "frames_done", "What became of frames received or made.", &["fate"])
-            .of(fates.map(|(fate, count)| ([fate.to_owned()], Value::Count(count)))),
-        Family::new(Gauge, "frames_held", "Packets in rings between cores.", &[])
-            .alone(Value::Count(totals.held)),
-        Family::new(Gauge, "pool_frames", "Frames of the pool.", &[])
-            .alone(Value::Count(report.frames.capacity as u64)),
-        Family::new(
-            Gauge,
-            "pool_frames_in_use",
-            "Frames that somebody holds, RX queues included.",
-            &[],
-        )
-        .alone(Value::Count(report.frames.in_use as u64)),
-        Family::new(Counter, "cache_hits", "Queries answered from the cache by a data core.", &[])
-            .alone(Value::Count(report.exits("lookup", "encode"))),
-        Family::new(
-            Counter,
+        .alone(totals.made),
+        Family::counter("frames_done", "What became of frames received or made.", &["fate"])
+            .of(fates.map(|(fate, count)| ([fate.to_owned()], count))),
+        Family::gauge("frames_held", "Packets in rings between cores.", &[]).alone(totals.held),
+        Family::gauge("pool_frames", "Frames of the pool.", &[])
+            .alone(report.frames.capacity as u64),
+        Family::gauge("pool_frames_in_use", "Frames in use, those in RX queues included.", &[])
+            .alone(report.frames.in_use as u64),
+        Family::counter("cache_hits", "Queries answered from the cache by a data core.", &[])
+            .alone(report.exits("lookup", "encode")),
+        Family::counter(
             "cache_misses",
             "Queries that neither the cache nor a rule had an answer to.",
             &[],
         )
-        .alone(Value::Count(report.exits("policy", "slow_path"))),
-        Family::new(Counter, "drops", "Packets dropped by a stage.", &["reason"]).of(Reason::ALL
-            .iter()
-            .map(|reason| ([reason.name().to_owned()], Value::Count(count(reason))))),
+        .alone(report.exits("policy", "slow_path")),
+        Family::counter("drops", "Packets dropped by a stage.", &["reason"])
+            .of(Reason::ALL.iter().map(|reason| ([reason.name().to_owned()], count(reason)))),
         Family::new(
-            Histogram,
+            Kind::Histogram,
             "latency",
             "From a query's arrival to its answer's TX queue, by what answered.",
             &["answered_by"],
@@ -113,8 +106,7 @@ fn instance(report: &Report) -> Vec<Family> {
     ]
 }
 
-/// The families of a table of counters that knows its names and meanings: one family a counter, one sample a
-/// row.
+/// The families of a table of counters, which has its names and meanings. Each counter is a family, each row a sample.
 fn tables<const N: usize>(
     prefix: &str,
     labels: &'static [&'static str],
@@ -132,18 +124,12 @@ fn tables<const N: usize>(
             "srtt_us" => {
                 new("srtt", "Smoothed round-trip time, as the thread that measured last sees it.")
                     .in_unit(Unit::Seconds)
-                    .of(samples.map(|(label, us)| (label, Value::Number(us as f64 / 1e6))))
+                    .of(samples.map(|(label, us)| (label, us as f64 / 1e6)))
             }
-            "bytes_used" => new("used", help)
-                .in_unit(Unit::Bytes)
-                .of(samples.map(|(label, bytes)| (label, Value::Count(bytes)))),
-            "bytes_total" => new("size", help)
-                .in_unit(Unit::Bytes)
-                .of(samples.map(|(label, bytes)| (label, Value::Count(bytes)))),
-            "state" => {
-                new("resting", help).of(samples.map(|(label, state)| (label, Value::Count(state))))
-            }
-            _ => new(name, help).of(samples.map(|(label, value)| (label, Value::Count(value)))),
+            "bytes_used" => new("used", help).in_unit(Unit::Bytes).of(samples),
+            "bytes_total" => new("size", help).in_unit(Unit::Bytes).of(samples),
+            "state" => new("resting", help).of(samples),
+            _ => new(name, help).of(samples),
         }
     };
     names.into_iter().enumerate().map(family).collect()
@@ -152,19 +138,13 @@ fn tables<const N: usize>(
 fn ports(report: &Report) -> Vec<Family> {
     let each = |value: &dyn Fn(&crate::control::report::PortReport) -> u64| {
         let samples = report.ports.iter();
-        let samples = samples.map(|port| ([port.name.clone()], Value::Count(value(port))));
+        let samples = samples.map(|port| ([port.name.clone()], value(port)));
         samples.collect::<Vec<_>>()
     };
     let mut all = vec![
-        Family::new(
-            Kind::Gauge,
-            "port_link_up",
-            "Whether the port's link is up: 1 or 0.",
-            &["port"],
-        )
-        .of(each(&|port| u64::from(port.link_up))),
-        Family::new(
-            Kind::Gauge,
+        Family::gauge("port_link_up", "Whether the port's link is up: 1 or 0.", &["port"])
+            .of(each(&|port| u64::from(port.link_up))),
+        Family::gauge(
             "port_removed",
             "Whether the port's device was taken out of the machine: 1 or 0.",
             &["port"],
@@ -178,10 +158,9 @@ fn ports(report: &Report) -> Vec<Family> {
             |port: &crate::control::report::PortReport| port.stats.get(name).copied().unwrap_or(0);
         let family = match name.strip_suffix("_bytes") {
             Some(direction) => {
-                Family::new(Kind::Counter, &format!("port_{direction}"), help, &["port"])
-                    .in_unit(Unit::Bytes)
+                Family::counter(&format!("port_{direction}"), help, &["port"]).in_unit(Unit::Bytes)
             }
-            None => Family::new(Kind::Counter, &format!("port_{name}"), help, &["port"]),
+            None => Family::counter(&format!("port_{name}"), help, &["port"]),
         };
         all.push(family.of(each(&value)));
     }
@@ -189,7 +168,7 @@ fn ports(report: &Report) -> Vec<Family> {
 }
 
 fn cores(report: &Report) -> Vec<Family> {
-    let seconds = |ticks: u64| Value::Number(report.duration_of(ticks).as_secs_f64());
+    let seconds = |ticks: u64| report.duration_of(ticks).as_secs_f64();
     let states = |worker: &WorkerReport, suffix: &str, states: &[&str]| {
         let core = worker.core.to_string();
         let of = |state: &&str| {
@@ -207,35 +186,27 @@ fn cores(report: &Report) -> Vec<Family> {
         })
     };
     vec![
-        Family::new(
-            Kind::Counter,
-            "core_turns",
+        Family::counter("core_turns",
             "Turns of a data core's poll loop, by whether they found work.",
             &["core", "state"],
         )
-        .of(turns.map(|(labels, turns)| (labels, Value::Count(turns)))),
-        Family::new(
-            Kind::Counter,
-            "core",
+        .of(turns),
+        Family::counter("core",
             "Time of a data core: turns that found work, turns that found none, publishing counters; the rest it slept.",
             &["core", "state"],
         )
         .in_unit(Unit::Seconds)
         .of(times.map(|(labels, ticks)| (labels, seconds(ticks)))),
-        Family::new(
-            Kind::Counter,
-            "link_passed",
+        Family::counter("link_passed",
             "Packets that went over a core's queue or ring.",
             &["core", "link"],
         )
-        .of(links().map(|(labels, link)| (labels, Value::Count(link.passed)))),
-        Family::new(
-            Kind::Counter,
-            "link_refused",
+        .of(links().map(|(labels, link)| (labels, link.passed))),
+        Family::counter("link_refused",
             "Packets dropped because a core's queue or ring was full.",
             &["core", "link"],
         )
-        .of(links().map(|(labels, link)| (labels, Value::Count(link.refused)))),
+        .of(links().map(|(labels, link)| (labels, link.refused))),
     ]
 }
 
@@ -255,24 +226,22 @@ fn stages(report: &Report) -> Vec<Family> {
             let labels = [core.clone(), name.clone()];
             stage.exits.iter().map(move |(exit, count)| {
                 let [core, stage] = labels.clone();
-                ([core, stage, exit.clone()], Value::Count(*count))
+                ([core, stage, exit.clone()], *count)
             })
         })
     });
     let seconds =
         |stage: &StageReport| Value::Number(report.duration_of(stage.ticks).as_secs_f64());
     vec![
-        Family::new(Kind::Counter, "stage_batches", "Batches with a packet for the stage.", LABELS)
+        Family::counter("stage_batches", "Batches with a packet for the stage.", LABELS)
             .of(each(&|stage| Value::Count(stage.batches))),
-        Family::new(Kind::Counter, "stage_packets", "Packets the stage has handled.", LABELS)
+        Family::counter("stage_packets", "Packets the stage has handled.", LABELS)
             .of(each(&|stage| Value::Count(stage.packets))),
-        Family::new(Kind::Counter, "stage", "Time the stage took for them.", LABELS)
+        Family::counter("stage", "Time the stage took for them.", LABELS)
             .in_unit(Unit::Seconds)
             .of(each(&seconds)),
-        Family::new(
-            Kind::Counter,
-            "stage_exits",
-            "Where the stage sent packets: another stage, transmit, slow_path, exception.KIND, drop.REASON.",
+        Family::counter("stage_exits",
+            "Where the stage sent packets: another stage, transmit, slow_path, reply, exception.KIND, drop.REASON.",
             &["core", "stage", "exit"],
         )
         .of(exits),
@@ -286,11 +255,11 @@ fn rings(report: &Report) -> Vec<Family> {
         report.rings.iter().map(|ring| (labels(ring), value(ring))).collect::<Vec<_>>()
     };
     vec![
-        Family::new(Kind::Gauge, "ring_slots", "Slots of a ring between two threads.", LABELS)
+        Family::gauge("ring_slots", "Slots of a ring between two threads.", LABELS)
             .of(each(&|ring| Value::Count(ring.capacity as u64))),
-        Family::new(Kind::Counter, "ring_taken", "Values taken from the ring.", LABELS)
+        Family::counter("ring_taken", "Values taken from the ring.", LABELS)
             .of(each(&|ring| Value::Count(ring.occupancy.taken))),
-        Family::new(Kind::Counter, "ring_refused", "Values that found the ring full.", LABELS)
+        Family::counter("ring_refused", "Values that found the ring full.", LABELS)
             .of(each(&|ring| Value::Count(ring.refused))),
         Family::new(
             Kind::Histogram,
@@ -299,13 +268,35 @@ fn rings(report: &Report) -> Vec<Family> {
             LABELS,
         )
         .of(each(&occupancy_of)),
-        Family::new(Kind::Gauge, "ring_occupancy_max", "The most values that ever waited.", LABELS)
+        Family::gauge("ring_occupancy_max", "The most values that ever waited.", LABELS)
             .of(each(&|ring| Value::Count(ring.occupancy.max))),
     ]
 }
 
-/// Latencies in the exported buckets. A bucket of ours that an exported bound cuts counts as above it, so
-/// that nothing is claimed to have been faster than it was.
+/// What is known of the next hops, and what was counted of each.
+fn next_hops(report: &Report) -> Vec<Family> {
+    const LABELS: &[&str] = &["port", "address"];
+    let each = |value: &dyn Fn(&NextHopReport) -> Option<u64>| {
+        let labels = |hop: &NextHopReport| [hop.port.clone(), hop.address.clone()];
+        let hops = report.next_hops.iter();
+        hops.filter_map(|hop| Some((labels(hop), value(hop)?))).collect::<Vec<_>>()
+    };
+    let mut all = vec![
+        Family::gauge("next_hop_usable", "Whether queries go there: 1 or 0.", LABELS)
+            .of(each(&|hop| Some(u64::from(hop.is_usable())))),
+        Family::gauge("next_hop_age", "Time since it last answered; absent: never.", LABELS)
+            .in_unit(Unit::Seconds)
+            .of(each(&|hop| hop.age_seconds)),
+    ];
+    all.extend(HopCounts::default().named().map(|Counted { name, meaning, .. }| {
+        Family::counter(&format!("next_hop_{name}"), meaning, LABELS)
+            .of(each(&|hop| Some(hop.counter(name))))
+    }));
+    all
+}
+
+/// Latencies in the exported buckets. If an exported bound lies inside one of our buckets, that bucket counts as above
+/// the bound. So no latency appears shorter than it was.
 fn latency_of(times: &Times, ticks_per_second: u64) -> Value {
     let seconds = |ticks: u64| ticks as f64 / ticks_per_second.max(1) as f64;
     let mut buckets: Vec<(f64, u64)> = LATENCY_BOUNDS.map(|bound| (bound, 0)).into();
@@ -322,7 +313,7 @@ fn occupancy_of(ring: &RingReport) -> Value {
     let mut buckets: Vec<(f64, u64)> =
         counts.map(|(index, count)| (occupancy::upper_bound(index) as f64, *count)).collect();
     buckets.push((f64::INFINITY, 0));
-    // The parts are published one by one, so the sum of the buckets is the count that fits them.
+    // The parts are published one by one, so the count is the sum of the buckets.
     let count = buckets.iter().map(|(_, count)| count).sum();
     Value::Distribution { sum: ring.occupancy.waited as f64, count, buckets }
 }

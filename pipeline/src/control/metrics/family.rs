@@ -11,7 +11,7 @@ pub struct Family {
     pub help: String,
     /// What kind of metric it is.
     pub kind: Kind,
-    /// What it is measured in.
+    /// Its unit.
     pub unit: Option<Unit>,
     /// Names of its labels.
     pub labels: &'static [&'static str],
@@ -39,7 +39,7 @@ pub enum Value {
     Count(u64),
     /// Any number.
     Number(f64),
-    /// A histogram: counts of their own for each upper bound, infinity last.
+    /// A histogram. The counts of the buckets are not cumulative. The last upper bound is infinity.
     Distribution {
         /// Sum of the values.
         sum: f64,
@@ -50,7 +50,27 @@ pub enum Value {
     },
 }
 
+impl From<u64> for Value {
+    fn from(count: u64) -> Self {
+        Self::Count(count)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(number: f64) -> Self {
+        Self::Number(number)
+    }
+}
+
 impl Family {
+    pub(super) fn counter(name: &str, help: &str, labels: &'static [&'static str]) -> Self {
+        Self::new(Kind::Counter, name, help, labels)
+    }
+
+    pub(super) fn gauge(name: &str, help: &str, labels: &'static [&'static str]) -> Self {
+        Self::new(Kind::Gauge, name, help, labels)
+    }
+
     pub(super) fn new(kind: Kind, name: &str, help: &str, labels: &'static [&'static str]) -> Self {
         let (name, help) = (format!("pmdns_{name}"), help.trim().to_owned());
         Self { name, help, kind, unit: None, labels, samples: Vec::new() }
@@ -62,19 +82,20 @@ impl Family {
     }
 
     /// With these samples.
-    pub(super) fn of<L: Into<Vec<String>>>(
+    pub(super) fn of<L: Into<Vec<String>>, V: Into<Value>>(
         mut self,
-        samples: impl IntoIterator<Item = (L, Value)>,
+        samples: impl IntoIterator<Item = (L, V)>,
     ) -> Self {
-        self.samples.extend(samples.into_iter().map(|(labels, value)| (labels.into(), value)));
+        let samples = samples.into_iter().map(|(labels, value)| (labels.into(), value.into()));
+        self.samples.extend(samples);
         self
     }
 
-    pub(super) fn alone(self, value: Value) -> Self {
+    pub(super) fn alone(self, value: impl Into<Value>) -> Self {
         self.of([([], value)])
     }
 
-    /// The name its samples have, a histogram's without `_bucket`, `_sum` and `_count`.
+    /// The name of its samples, for a histogram without `_bucket`, `_sum` and `_count`.
     pub fn exported_name(&self) -> String {
         let unit = self.unit.as_ref().map(|unit| format!("_{}", unit.as_str())).unwrap_or_default();
         let suffix = match self.kind {

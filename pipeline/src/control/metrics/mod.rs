@@ -1,7 +1,7 @@
-//! Metrics for monitoring: the report as OpenMetrics text, or as Prometheus's older one, over HTTP.
+//! Metrics for monitoring: the report over HTTP, as OpenMetrics text or in the older Prometheus text format.
 //!
-//! [`families`] says what is exported and under which name, [`encode`](mod@encode) and [`plain`] write it down,
-//! [`server`] serves it from a thread of its own. docs/counters.md lists every name; a test compares.
+//! [`families`] defines the exported metrics and their names. [`encode`](mod@encode) and [`plain`] write them as text,
+//! and [`server`] serves the text from a thread of its own. docs/counters.md lists every name; a test compares.
 
 pub mod encode;
 pub mod families;
@@ -108,6 +108,9 @@ mod tests {
             ("pmdns_stage_exits_total{core=\"2\",stage=\"policy\",exit=\"slow_path\"}", 40_000.0),
             ("pmdns_ring_refused_total{from=\"core 1\",to=\"core 2\",carries=\"packets\"}", 7.0),
             ("pmdns_upstream_srtt_seconds{address=\"192.0.2.53:53\"}", 0.0015),
+            ("pmdns_next_hop_usable{port=\"edge\",address=\"192.0.2.254\"}", 1.0),
+            ("pmdns_next_hop_age_seconds{port=\"edge\",address=\"192.0.2.254\"}", 3.0),
+            ("pmdns_next_hop_failures_total{port=\"edge\",address=\"192.0.2.254\"}", 2.0),
             ("pmdns_cache_shard_size_bytes{shard=\"0\"}", 67_108_864.0),
         ] {
             assert_eq!(samples.get(sample), Some(&value), "{sample} in\n{text}");
@@ -147,7 +150,7 @@ mod tests {
         samples(&text);
     }
 
-    /// The names of all fields of a JSON value, those of tables keyed by names of the outside left out.
+    /// The names of all fields of a JSON value. Tables whose keys come from outside are left out.
     fn fields(value: &serde_json::Value, names: &mut BTreeSet<String>) {
         match value {
             serde_json::Value::Array(items) => items.iter().for_each(|item| fields(item, names)),

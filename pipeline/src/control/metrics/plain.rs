@@ -1,5 +1,5 @@
 //! From families to the older text format of Prometheus, version 0.0.4
-//! (<https://prometheus.io/docs/instrumenting/exposition_formats/>), and who gets which.
+//! (<https://prometheus.io/docs/instrumenting/exposition_formats/>), and the choice between both formats.
 
 use std::fmt::{self, Write as _};
 
@@ -7,11 +7,11 @@ use super::families::families;
 use super::family::{Family, Kind, Value};
 use crate::control::report::Report;
 
-/// What the text is, for HTTP.
+/// The content type of the text, for HTTP.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Whether who sent this `Accept` header (RFC 9110 section 12.5.1) wants OpenMetrics. It has to be asked for: people
-/// and `promtool check metrics` read the older format.
+/// Whether this `Accept` header (RFC 9110 section 12.5.1) asks for OpenMetrics. Without it the older format is sent,
+/// which people and `promtool check metrics` read.
 pub fn wants_openmetrics(accept: &str) -> bool {
     let quality = |wanted: &[&str]| {
         let ranges = accept.split(',').filter_map(|range| {
@@ -80,7 +80,7 @@ fn sample(
     }
 }
 
-/// A label, its value escaped.
+/// A label with its escaped value.
 fn written(label: &str, value: &str) -> String {
     let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
     format!("{label}=\"{value}\"")

@@ -1,6 +1,6 @@
-//! The HTTP endpoint: a thread of its own, away from the data cores, that asks the main thread for a report.
+//! The HTTP endpoint. It has a thread of its own, away from the data cores, which asks the main thread for reports.
 //!
-//! It holds nothing of the engine: reports come over a channel, so it may end whenever it likes.
+//! It holds no part of the engine. Reports come over a channel, so the thread may end at any time.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -35,7 +35,7 @@ const BACKLOG: i32 = 1024;
 const MAX_REQUESTS: usize = 64;
 /// How long a request's head may take to come.
 const HEAD_PATIENCE: Duration = Duration::from_secs(2);
-/// How long a connection may last, and with it whatever a client may make us wait for.
+/// How long a connection may last in all.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long the main thread may take to give a report.
 const REPORT_PATIENCE: Duration = Duration::from_secs(2);
@@ -63,7 +63,7 @@ pub enum MetricsError {
     Thread(io::Error),
 }
 
-/// An address that is listened at, but not served yet.
+/// A bound address that is not served yet.
 #[derive(Debug)]
 pub struct MetricsListener {
     listener: TcpListener,
@@ -103,17 +103,17 @@ impl MetricsListener {
 }
 
 impl MetricsServer {
-    /// Gives one report to all clients that have asked since the last call. Never waits.
+    /// Sends one report to all clients that have asked since the last call. Never waits.
     pub fn answer(&mut self, report: impl Fn() -> Report) {
         let mut made = None;
         for _ in 0..MAX_REQUESTS {
             let Ok(client) = self.asked.try_recv() else { break };
-            // A client that has gone away meanwhile needs none.
+            // A client that has closed its connection meanwhile needs no report.
             let _ = client.send(Arc::clone(made.get_or_insert_with(|| Arc::new(report()))));
         }
     }
 
-    /// What was counted of connections.
+    /// The counters of its connections.
     pub fn counters(&self) -> ConnectionSnapshot {
         self.service.counters()
     }
@@ -121,7 +121,7 @@ impl MetricsServer {
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-    // As in the standard library: a restart need not wait for connections of before.
+    // As in the standard library: a restart need not wait for connections of the previous process.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
@@ -129,7 +129,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Takes connections in, for ever.
+/// Accepts connections, for ever.
 async fn accept(listener: TcpListener, gate: Gate<IpAddr>, ask: Ask) {
     let listener = match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => listener,
@@ -145,7 +145,7 @@ async fn accept(listener: TcpListener, gate: Gate<IpAddr>, ask: Ask) {
                             served = served => if served.is_err() {
                                 tracing::debug!("a metrics client took more than {PATIENCE:?}");
                             },
-                            _ = told_to_go => tracing::debug!("a metrics client had to make place"),
+                            _ = told_to_go => tracing::debug!("a metrics client lost its place to another"),
                         }
                     });
                 }
@@ -155,7 +155,7 @@ async fn accept(listener: TcpListener, gate: Gate<IpAddr>, ask: Ask) {
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
-        // A request that is there already is read before the next connection may take its place.
+        // A request that has arrived already is read before the next connection can take its place.
         tokio::task::yield_now().await;
     }
 }
@@ -208,7 +208,7 @@ async fn respond(
     Ok(response.expect("every header above is a lawful one"))
 }
 
-/// The report as text; `None` if the main thread gives none any more.
+/// The report as text; `None` if the main thread has stopped giving reports.
 async fn report(ask: Ask, encode: Encode) -> Option<String> {
     let (give, given) = oneshot::channel();
     ask.send(give).await.ok()?;

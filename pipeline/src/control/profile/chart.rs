@@ -126,23 +126,18 @@ fn canvas(width: f64, height: f64) -> Element {
 }
 
 fn rectangle(x: f64, y: f64, width: f64, height: f64) -> Element {
-    let places = [("x", x), ("y", y), ("width", width), ("height", height)];
-    places
-        .into_iter()
-        .fold(Element::new("rect"), |rect, (name, value)| rect.with(name, format!("{value:.1}")))
+    shape("rect", [("x", x), ("y", y), ("width", width), ("height", height)])
 }
 
 fn line(x1: f64, y1: f64, x2: f64, y2: f64) -> Element {
-    let places = [("x1", x1), ("y1", y1), ("x2", x2), ("y2", y2)];
-    places
-        .into_iter()
-        .fold(Element::new("line"), |line, (name, value)| line.with(name, format!("{value:.1}")))
+    shape("line", [("x1", x1), ("y1", y1), ("x2", x2), ("y2", y2)])
+}
+
+fn shape<const N: usize>(name: &'static str, places: [(&str, f64); N]) -> Element {
+    let place = |shape: Element, (name, value)| shape.with(name, format!("{value:.1}"));
+    places.into_iter().fold(Element::new(name), place)
 }
 
 fn label(x: f64, y: f64, anchor: &str, text: &str) -> Element {
-    Element::new("text")
-        .with("x", format!("{x:.1}"))
-        .with("y", format!("{y:.1}"))
-        .with("text-anchor", anchor)
-        .text(text)
+    shape("text", [("x", x), ("y", y)]).with("text-anchor", anchor).text(text)
 }

@@ -16,11 +16,11 @@ use super::top::{TopError, read};
 
 /// How long an instance may be watched, in seconds.
 pub const SECONDS: RangeInclusive<u64> = 1..=3600;
-/// Points of the plot over time at most; a long profile looks less often.
+/// The most points of the plot over time. A long profile reads the counters less often.
 const MAX_POINTS: u32 = 1200;
-/// The least time between two looks: counters are published every 10 ms.
+/// The shortest time between two reports. Counters are published every 10 ms.
 const MIN_INTERVAL: Duration = Duration::from_millis(200);
-/// Looks in a row that may fail before the profile is given up.
+/// The number of failed requests in a row after which the profile is given up.
 const MAX_FAILURES: u32 = 5;
 
 /// Why there is no page.
@@ -30,7 +30,7 @@ pub enum ProfileError {
     #[error(transparent)]
     Ask(TopError),
     /// It was started anew while it was watched.
-    #[error("the instance was started anew while it was watched; try again")]
+    #[error("the instance was restarted while it was watched; try again")]
     Restarted,
     /// The page cannot be written.
     #[error("cannot write {path}: {source}")]
@@ -42,37 +42,22 @@ pub enum ProfileError {
     },
 }
 
-/// What was seen.
+/// The collected reports.
 #[derive(Debug)]
 pub struct Profile {
     /// The first report.
     pub first: Report,
     /// The last one.
     pub last: Report,
-    /// From look to look.
-    pub points: Vec<Point>,
+    /// For each further report the seconds since the first one, and the rates since the one before.
+    pub points: Vec<(f64, Rates)>,
 }
 
-/// Traffic between two looks.
-#[derive(Clone, Copy, Debug)]
-pub struct Point {
-    /// Seconds since the first look.
-    pub seconds: f64,
-    /// Frames received in a second.
-    pub received: f64,
-    /// Frames transmitted in a second.
-    pub transmitted: f64,
-    /// Packets dropped in a second.
-    pub dropped: f64,
-    /// Misses in a second.
-    pub misses: f64,
-}
-
-/// Watches the instance at `socket` for so long and writes the page to `output`.
+/// Watches the instance at `socket` for `length` and writes the page to `output`.
 pub fn run(socket: &Path, length: Duration, output: &Path) -> Result<(), ProfileError> {
     let failed = |source| ProfileError::Write { path: output.to_owned(), source };
     let first = read(socket).map_err(ProfileError::Ask)?;
-    // Opened now: a page that cannot be written should not cost the user the wait. An older page stays until then.
+    // Opened now, so that an error comes before the wait. An older page stays until the new one is written.
     OpenOptions::new().create(true).append(true).open(output).map_err(failed)?;
     let start = Instant::now();
     let wait = |length| {
@@ -83,7 +68,7 @@ pub fn run(socket: &Path, length: Duration, output: &Path) -> Result<(), Profile
     std::fs::write(output, page::page(&profile)).map_err(failed)
 }
 
-/// Looks again and again until `length` has passed. `wait` waits, and says how long ago it began.
+/// Asks for reports until `length` has passed. `wait` waits, and returns the time since the start.
 fn watch(
     first: Report,
     length: Duration,
@@ -93,7 +78,7 @@ fn watch(
     let interval = (length / MAX_POINTS).max(MIN_INTERVAL);
     let mut profile = Profile { last: first.clone(), first, points: Vec::new() };
     let (mut passed, mut failures) = (Duration::ZERO, 0);
-    // The last look must have succeeded: without one there would be nothing to show.
+    // The last request must have succeeded, because the page shows its report.
     while passed < length || failures > 0 {
         passed = wait(interval.min(length.saturating_sub(passed)));
         match look() {
@@ -109,20 +94,14 @@ fn watch(
 }
 
 impl Profile {
-    /// Adds what was seen at another look.
+    /// Adds another report.
     fn add(&mut self, report: Report) -> Result<(), ProfileError> {
         if report.uptime_ticks < self.last.uptime_ticks {
             return Err(ProfileError::Restarted);
         }
         let rates = Rates::between(&self.last, &report);
         let since_start = report.uptime_ticks - self.first.uptime_ticks;
-        self.points.push(Point {
-            seconds: report.duration_of(since_start).as_secs_f64(),
-            received: rates.received,
-            transmitted: rates.transmitted,
-            dropped: rates.dropped,
-            misses: rates.misses,
-        });
+        self.points.push((report.duration_of(since_start).as_secs_f64(), rates));
         self.last = report;
         Ok(())
     }
@@ -186,7 +165,7 @@ mod tests {
         }
     }
 
-    /// dnsdist's page took what a peer had chosen for markup.
+    /// The page of dnsdist treated a name that a peer had chosen as markup.
     #[test]
     fn cve_2026_0396_0397_no_name_is_markup() {
         let hostile = "</td><script>alert(1)</script><img src=x onerror='a' \"b\">&amp;";

@@ -1,8 +1,8 @@
-//! The page: what a profile saw, as plots and tables.
+//! The page: a profile as plots and tables.
 
+use super::Profile;
 use super::chart::{Bar, Series, bars, columns, legend, lines};
 use super::xml::Element;
-use super::{Point, Profile};
 use crate::control::distribution::Times;
 use crate::control::rates::{DropRate, Rates, RingLoad, StageRate};
 use crate::control::top::{amount, percent, time};
@@ -72,16 +72,16 @@ fn figures(rates: &Rates) -> Element {
     ])
 }
 
-fn throughput(points: &[Point]) -> Vec<Element> {
-    let series = |name, value: fn(&Point) -> f64| Series {
+fn throughput(points: &[(f64, Rates)]) -> Vec<Element> {
+    let series = |name, value: fn(&Rates) -> f64| Series {
         name,
-        points: points.iter().map(|point| (point.seconds, value(point))).collect(),
+        points: points.iter().map(|(seconds, rates)| (*seconds, value(rates))).collect(),
     };
     let series = [
-        series("received", |point| point.received),
-        series("transmitted", |point| point.transmitted),
-        series("misses", |point| point.misses),
-        series("dropped", |point| point.dropped),
+        series("received", |rates| rates.received),
+        series("transmitted", |rates| rates.transmitted),
+        series("misses", |rates| rates.misses),
+        series("dropped", |rates| rates.dropped),
     ];
     let names = series.each_ref().map(|one| one.name);
     vec![heading("Throughput, packets in a second"), legend(&names), lines(&series, amount)]

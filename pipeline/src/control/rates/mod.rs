@@ -1,4 +1,4 @@
-//! What happened between two reports, by the second: what `pmdns top` and `pmdns profile` show.
+//! Rates between two reports, as `pmdns top` and `pmdns profile` show them.
 
 mod span;
 
@@ -23,7 +23,7 @@ pub struct Rates {
     pub hits: f64,
     /// Queries in a second that a rule answered: local data, blocked names.
     pub local: f64,
-    /// Queries in a second that upstreams are asked for.
+    /// Queries in a second that became misses.
     pub misses: f64,
     /// The data cores.
     pub cores: Vec<CoreLoad>,
@@ -33,7 +33,7 @@ pub struct Rates {
     pub rings: Vec<RingLoad>,
     /// The ports.
     pub ports: Vec<PortRate>,
-    /// What was dropped and why, most of it first; reasons that never occurred are left out.
+    /// Drops by reason, the most frequent first. Reasons that never occurred are left out.
     pub drops: Vec<DropRate>,
     /// The upstreams, those most asked first.
     pub upstreams: Vec<UpstreamRate>,
@@ -50,7 +50,7 @@ pub struct CoreLoad {
     pub busy: f64,
     /// Publishing counters.
     pub housekeeping: f64,
-    /// The rest: it polled in vain or slept.
+    /// The rest: turns without work, and sleep.
     pub idle: f64,
     /// Packets it took in a second, from queues and rings.
     pub packets: f64,
@@ -205,7 +205,8 @@ mod tests {
         assert_eq!(costs[costs.len() - 2..], [("encode", 55.0), ("transmit", 35.0)]);
     }
 
-    /// Counters of a constant rate, published every 10 ms and looked at every 200, are a constant rate.
+    /// Counters that grow at a constant rate are shown as a constant rate. They are published every 10 ms and read
+    /// every 200 ms.
     #[test]
     fn d14_what_is_constant_has_no_spikes() {
         let (earlier, later) = fixture::reports();
@@ -224,7 +225,7 @@ mod tests {
             report
         };
         let ms = later.ticks_per_second / 1000;
-        // The second look comes just before a publishing, the third just after one.
+        // The second report comes just before a publishing, the third just after one.
         let looks = [at(1000 * ms, 999 * ms), at(1200 * ms, 1190 * ms), at(1400 * ms, 1399 * ms)];
         for pair in looks.windows(2) {
             let rates = Rates::between(&pair[0], &pair[1]);

@@ -1,4 +1,4 @@
-//! Two reports and the time between them, and how rates are made of them.
+//! Two reports, the time between them, and the rates that follow.
 
 use pmdns_nics::counters::Counted;
 use std::cmp::Reverse;
@@ -11,7 +11,7 @@ use crate::slowpath::UpstreamSnapshot;
 /// A stage and what it has done.
 type NamedStage = (&'static str, StageReport);
 
-/// A core that was not there.
+/// The report of a core that was not there.
 static NOBODY: &WorkerReport = &WorkerReport::none();
 
 /// Two reports and the time between them.
@@ -23,8 +23,8 @@ pub(super) struct Span<'r> {
 }
 
 impl Span<'_> {
-    /// How much a counter of the data cores grew in a second, over all of them. Each publishes in its own time, and its
-    /// counters grew from one publishing to another, not from look to look.
+    /// How much a counter grew in a second, over all data cores. Each core publishes at times of its own. So its growth
+    /// is divided by the time between two publishings, not by the time between the reports.
     pub(super) fn rate(&self, counter: impl Fn(&WorkerReport) -> u64) -> f64 {
         let grown = self.workers().map(|(earlier, later)| {
             let grown = counter(later).saturating_sub(counter(earlier));
@@ -40,7 +40,7 @@ impl Span<'_> {
         later.map(|(index, later)| (self.earlier.workers.get(index).unwrap_or(NOBODY), later))
     }
 
-    /// Ticks from one publishing of a core to another; an instance that does not tell published when it was asked.
+    /// Ticks between two publishings of a core. An instance that does not report them published when it was asked.
     fn ticks_between(&self, earlier: &WorkerReport, later: &WorkerReport) -> u64 {
         match later.counter("published_ticks") {
             0 => self.ticks,
@@ -59,7 +59,7 @@ impl Span<'_> {
                 let ticks = later.counter(name).saturating_sub(earlier.counter(name));
                 ticks as f64 / between as f64
             };
-            // What a core is at when it publishes is counted at the next time.
+            // The turn in which a core publishes is counted at the next publishing.
             let busy = share("busy_ticks").min(1.0);
             let housekeeping = share("housekeeping_ticks").min(1.0 - busy);
             let taken = taken_by(later).saturating_sub(taken_by(earlier));

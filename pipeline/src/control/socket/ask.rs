@@ -1,4 +1,4 @@
-//! The other side: asking an instance.
+//! The client side: asking an instance.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use super::{DENIED, SocketError, handover};
 
-/// What the instance that listens at `path` answers to `request`, if it does so in time.
+/// Sends `request` to the instance that listens at `path`, and returns its answer if it comes in time.
 pub fn ask(path: &Path, request: &str, patience: Duration) -> Result<String, SocketError> {
     ask_with(path, request, None, patience)
 }
 
-/// The same, with an open file for the instance to write or read.
+/// The same, with an open file that the instance writes or reads.
 pub fn ask_with(
     path: &Path,
     request: &str,

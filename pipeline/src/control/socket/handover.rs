@@ -1,5 +1,5 @@
-//! Open files that go with a request (unix(7), `SCM_RIGHTS`): who asks opens them with its own rights, so the instance
-//! writes and reads nothing that the asker could not.
+//! Open files that are sent with a request (unix(7), `SCM_RIGHTS`). The client opens them with its own rights. So the
+//! instance writes and reads only files that the client may use.
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -12,7 +12,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
-/// Sends `bytes`, and `file` with them. Says how many of them have gone.
+/// Sends `bytes`, and `file` with them. Returns how many bytes were sent.
 pub(super) fn send(socket: impl AsFd, bytes: &[u8], file: Option<&File>) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);

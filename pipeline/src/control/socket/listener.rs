@@ -1,4 +1,4 @@
-//! The socket's file: who may connect is settled before anybody can.
+//! The socket's file. Its mode and group are set before any client can connect.
 
 use std::fs::Permissions;
 use std::io;
@@ -14,16 +14,16 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use super::SocketError;
 use super::group::number_of;
 
-/// Its owner and its group may connect, nobody else.
+/// Only its owner and its group may connect.
 const MODE: u32 = 0o660;
 /// Connections that wait to be taken in.
 const BACKLOG: i32 = 128;
 
-/// The listening socket; its file goes when it is dropped.
+/// The listening socket. Dropping it removes its file.
 #[derive(Debug)]
 pub struct ControlSocket {
     pub(super) listener: UnixListener,
-    /// Whether others than root and its own user may connect.
+    /// Whether a group is configured whose members may connect.
     pub(super) has_group: bool,
     path: PathBuf,
 }
@@ -36,7 +36,7 @@ impl ControlSocket {
         let failed = |source| SocketError::Open { path: path.to_owned(), source };
         match UnixStream::connect(path) {
             Ok(_) => return Err(SocketError::InUse(path.to_owned())),
-            // Nobody listens. Only a socket is removed: an ordinary file refuses connections as well.
+            // No process listens. Only a socket is removed: connecting to an ordinary file fails in the same way.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 let file = std::fs::symlink_metadata(path).map_err(failed)?;
                 if file.file_type().is_socket() {
@@ -61,10 +61,11 @@ fn find_group(group: &str) -> Result<u32, SocketError> {
     number_of(group, &groups).ok_or_else(|| SocketError::Group(group.to_owned()))
 }
 
-/// Until it listens nobody can connect, so mode and group are right before somebody does.
+/// Sets mode and group before the socket listens. No client can connect before that.
 fn listen(path: &Path, group: Option<u32>) -> io::Result<UnixListener> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    // The kernel gives the file the mode of the socket, less the umask: never more than ours, not even for a moment.
+    // The kernel gives the file the mode of the socket, reduced by the umask. So the file never has more rights than
+    // `MODE`.
     rustix::fs::fchmod(&socket, Mode::from_raw_mode(MODE))?;
     socket.bind(&SockAddr::unix(path)?)?;
     let prepared = set_access(path, group).and_then(|()| socket.listen(BACKLOG));
@@ -76,7 +77,8 @@ fn listen(path: &Path, group: Option<u32>) -> io::Result<UnixListener> {
     Ok(UnixListener::from(OwnedFd::from(socket)))
 }
 
-/// Gives the file its group, and what the umask has taken away. It is held meanwhile, so that nobody puts another in its place.
+/// Gives the file its group, and the rights that the umask has removed. It is held open meanwhile, so that nobody can
+/// replace it.
 fn set_access(path: &Path, group: Option<u32>) -> io::Result<()> {
     let file =
         rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;

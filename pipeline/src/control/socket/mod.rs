@@ -1,5 +1,5 @@
-//! The control socket: a unix stream socket that answers each connection's line with a text. What may be asked is in
-//! [`super::request`].
+//! The control socket: a unix stream socket. Each connection sends one line and gets a text. [`super::request`] has the
+//! requests.
 
 use std::io;
 use std::path::PathBuf;
@@ -17,12 +17,12 @@ pub use ask::{ask, ask_with};
 pub use listener::ControlSocket;
 pub use server::{Client, ControlServer};
 
-/// How long who asks waits for the report: where data cores poll on every CPU, it may be late.
+/// How long a client waits for the report. It may come late if data cores poll on every CPU.
 pub const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
-/// How long who tells an instance to do something waits until it is done: files with millions of names are read,
-/// a large cache is written to a slow disk.
+/// How long a client waits for other requests. Files with millions of names are read, and a large cache is written to a
+/// slow disk.
 pub const ORDER_PATIENCE: Duration = Duration::from_secs(300);
-/// What is said to who may not ask.
+/// The answer to a client without permission.
 const DENIED: &str = "error: permission denied\n";
 
 /// Why the control socket could not be opened or asked.

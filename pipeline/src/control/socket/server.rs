@@ -1,5 +1,5 @@
-//! The thread that talks to those who have connected. Nothing that they do, or leave undone, holds up the main thread: that
-//! takes requests from a bounded queue, and gives answers that others write.
+//! The thread that talks to clients. No client can delay the main thread, which takes requests from a bounded queue and
+//! never writes to a connection itself.
 
 use std::fs::File;
 use std::io;
@@ -19,7 +19,7 @@ use crate::service::Service;
 const BOUNDS: Bounds = Bounds { places: 32, per_peer: 8, grace: Duration::from_secs(1) };
 /// Requests that wait for the main thread, which takes them all at once.
 const MAX_REQUESTS: usize = 16;
-/// How long a request may take to come. Who sends nothing in this time asks for the report.
+/// How long a request may take to come. A client that sends nothing in this time gets the report.
 const REQUEST_PATIENCE: Duration = Duration::from_millis(100);
 /// How long an answer may take to be read, all in all.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -28,7 +28,7 @@ const MAX_REQUEST: usize = 4096 + 16;
 /// A pause after an accept that failed: too many open files, for example.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Somebody who waits for an answer.
+/// A client that waits for an answer.
 #[derive(Debug)]
 pub struct Client {
     answer: oneshot::Sender<String>,
@@ -37,7 +37,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Answers. Never waits; who has gone away meanwhile needs none.
+    /// Answers, and never waits. A client that has closed its connection needs no answer.
     pub fn answer(self, text: &str) {
         let _ = self.answer.send(text.to_owned());
     }
@@ -62,7 +62,7 @@ impl ControlSocket {
 }
 
 impl ControlServer {
-    /// Hands over the requests that have come since the last call, each with who asked. Never waits.
+    /// Passes on the requests that have come since the last call, each with its client. Never waits.
     pub fn take(&mut self, mut answer: impl FnMut(Request, Client)) {
         for _ in 0..MAX_REQUESTS {
             let Ok((request, client)) = self.requests.try_recv() else { break };
@@ -76,7 +76,7 @@ impl ControlServer {
     }
 }
 
-/// Who has connected.
+/// The peer of a connection.
 #[derive(Clone, Copy, Debug)]
 struct Peer {
     user: u32,
@@ -85,7 +85,7 @@ struct Peer {
 
 type Ask = mpsc::Sender<(Request, Client)>;
 
-/// Takes connections in, for ever.
+/// Accepts connections, for ever.
 async fn accept(socket: &ControlSocket, gate: Gate<u32>, ask: Ask) {
     let listener = socket.listener.try_clone().and_then(UnixListener::from_std);
     let listener = match listener {
@@ -100,7 +100,7 @@ async fn accept(socket: &ControlSocket, gate: Gate<u32>, ask: Ask) {
                 sleep(ACCEPT_PAUSE).await;
             }
         }
-        // Those who are in get their turn before the next one comes in.
+        // Existing connections get their turn before the next one is accepted.
         tokio::task::yield_now().await;
     }
 }
@@ -113,7 +113,7 @@ fn enter(stream: UnixStream, has_group: bool, gate: &Gate<u32>, ask: &Ask) {
     if !may_ask(peer.user, rustix::process::geteuid().as_raw(), has_group) {
         gate.refuse();
         tracing::warn!("control: user {} (process {}) is refused", peer.user, peer.process);
-        // It fits the socket's buffer, or is lost.
+        // It fits into the socket's buffer, or is lost.
         let _ = stream.try_write(DENIED.as_bytes());
         return;
     }
@@ -124,12 +124,13 @@ fn enter(stream: UnixStream, has_group: bool, gate: &Gate<u32>, ask: &Ask) {
             served = serve(stream, peer, pass, ask) => if let Err(error) = served {
                 tracing::debug!("a control client went away: {error}");
             },
-            _ = told_to_go => tracing::debug!("a control client had to make place"),
+            _ = told_to_go => tracing::debug!("a control client lost its place to another"),
         }
     });
 }
 
-/// Root and our own user may always ask; others if a group is configured, for then the kernel has let in only its members.
+/// Root and the instance's own user may always ask. Others may if a group is configured, because the kernel lets only
+/// its members connect.
 fn may_ask(user: u32, own: u32, has_group: bool) -> bool {
     user == 0 || user == own || has_group
 }
@@ -150,7 +151,7 @@ async fn serve(mut stream: UnixStream, peer: Peer, pass: Pass<u32>, ask: Ask) ->
             }
             let (answer, answered) = oneshot::channel();
             match ask.try_send((request, Client { answer, file })) {
-                // Nobody answers any more when the instance stops.
+                // There is no answer if the instance stops meanwhile.
                 Ok(()) => answered.await.unwrap_or_default(),
                 Err(_) => "error: too much is asked at once; try again\n".to_owned(),
             }

@@ -14,28 +14,27 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, Ke
 use ratatui::layout::Rect;
 use ratatui::widgets::Widget as _;
 
-use super::rates::Rates;
 use super::report::Report;
 use super::socket::{ANSWER_PATIENCE, SocketError, ask};
 pub use screen::Screen;
 pub(super) use text::{amount, percent, time};
 
-/// What is said while nothing else is.
+/// The text of the note while there is no other.
 const HELP: &str = "q quits, space pauses";
 /// Columns of the frame that `--once` prints.
 const ONCE_WIDTH: u16 = 140;
-/// The shortest and the longest time between two looks.
+/// The shortest and the longest interval.
 pub const INTERVALS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3600));
 
-/// Why there is nothing to see.
+/// Why nothing can be shown.
 #[derive(Debug, thiserror::Error)]
 pub enum TopError {
-    /// Nobody answers.
+    /// The instance does not answer.
     #[error(transparent)]
     Socket(#[from] SocketError),
-    /// What was sent is no report.
+    /// The answer is no report.
     #[error(
-        "the instance at the socket sent no report this pmdns understands: {0}; is it the same version?"
+        "this pmdns cannot read the report of the instance at the socket: {0}; is it the same version?"
     )]
     Report(#[from] serde_json::Error),
     /// The output is a file or a pipe.
@@ -53,7 +52,7 @@ pub fn read(socket: &Path) -> Result<Report, TopError> {
     Ok(serde_json::from_str(&ask(socket, "stats", ANSWER_PATIENCE)?)?)
 }
 
-/// Prints what happened in one `interval`, as text.
+/// Prints the rates of one `interval`, as text.
 pub fn print_once(socket: &Path, interval: Duration, out: &mut impl Write) -> Result<(), TopError> {
     let earlier = read(socket)?;
     std::thread::sleep(interval);
@@ -72,7 +71,7 @@ pub fn run(socket: &Path, interval: Duration) -> Result<(), TopError> {
     if !io::stdout().is_terminal() {
         return Err(TopError::NoTerminal);
     }
-    // Asked before the screen is taken, so that an error stands where the user sees it.
+    // Asked before the screen changes, so that the user sees an error.
     let first = read(socket)?;
     let mut terminal = ratatui::try_init()?;
     let shown = show(&mut terminal, socket, interval, first);
@@ -86,7 +85,7 @@ fn show(
     interval: Duration,
     first: Report,
 ) -> Result<(), TopError> {
-    // Until there are two reports, the mean since the start.
+    // The first screen shows the mean since the start; later ones compare two reports.
     let mut screen = Screen::between(&Report::default(), &first);
     screen.note(HELP, false);
     let mut last = first;
@@ -111,7 +110,7 @@ fn show(
         if paused {
             continue;
         }
-        // An instance that is gone may come back: say so and go on looking.
+        // An instance that does not answer may come back, so say so and ask again.
         match read(socket) {
             Ok(report) => {
                 screen = Screen::between(&last, &report);
@@ -130,11 +129,4 @@ fn ends(key: KeyEvent) -> bool {
 
 fn is_press(key: KeyEvent, code: KeyCode) -> bool {
     key.kind == KeyEventKind::Press && key.code == code
-}
-
-impl Screen {
-    /// What happened between two reports.
-    pub fn between(earlier: &Report, later: &Report) -> Self {
-        Self::new(later, Rates::between(earlier, later))
-    }
 }

@@ -1,9 +1,12 @@
-//! A table whose columns are as wide as what stands in them: no number is ever cut. Where there is too little room,
-//! whole columns are left out, those that matter least first, and the title says how many rows are not shown.
+//! A table whose columns are as wide as their contents, so no number is ever cut. If there is too little room, whole
+//! columns are left out, the least important first. The title says how many rows are not shown.
 
+use pmdns_config::narrow::{floor_u64, to_u16, to_usize};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Style};
+
+use super::text::per_second;
 
 /// The widest bar, in columns of the terminal.
 const MAX_BAR: usize = 16;
@@ -29,11 +32,11 @@ pub(super) struct Column {
 }
 
 enum Cells {
-    /// On the left, cut if need be, which an ellipsis shows.
+    /// Aligned left. A text that is too long ends with an ellipsis.
     Texts(Vec<Cell>),
-    /// On the right, never cut.
+    /// Aligned right, never cut.
     Numbers(Vec<Cell>),
-    /// Shares of what room is left.
+    /// Bars, which share the remaining width.
     Bars(Vec<f64>, Color),
 }
 
@@ -66,6 +69,11 @@ impl Column {
         numbers: impl Iterator<Item = C>,
     ) -> Self {
         Self { head, cells: Cells::Numbers(numbers.map(Into::into).collect()), rank: 0 }
+    }
+
+    /// Rates that stand out while they are not zero.
+    pub(super) fn alarms(head: &'static str, rates: impl Iterator<Item = f64>) -> Self {
+        Self::numbers(head, rates.map(|rate| Cell::alarm(per_second(rate), rate)))
     }
 
     pub(super) fn bars(shares: impl Iterator<Item = f64>, color: Color) -> Self {
@@ -154,7 +162,7 @@ impl Panel {
         let dim = Style::new().dim();
         let mut write = |x: usize, y: usize, text: &str, room: usize, style: Style| {
             if y < usize::from(area.height) && x < usize::from(area.width) {
-                let (x, y) = (area.x + x as u16, area.y + y as u16);
+                let (x, y) = (area.x + to_u16(x), area.y + to_u16(y));
                 buffer.set_stringn(x, y, text, room, style);
             }
         };
@@ -207,7 +215,7 @@ fn elided(text: &str, width: usize) -> String {
 /// A bar that fills this share of its columns, to an eighth of one.
 fn bar(share: f64, columns: usize) -> String {
     const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let eighths = (share.clamp(0.0, 1.0) * (columns * 8) as f64).round() as usize;
+    let eighths = to_usize(floor_u64((share.clamp(0.0, 1.0) * (columns * 8) as f64).round()));
     format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8])
 }
 

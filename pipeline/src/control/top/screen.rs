@@ -1,5 +1,6 @@
-//! What `pmdns top` draws: text, bars and numbers, from rates alone.
+//! The screen of `pmdns top`: text, bars and numbers, made from rates alone.
 
+use pmdns_config::narrow::to_u16;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Style};
@@ -8,6 +9,7 @@ use ratatui::widgets::Widget;
 use super::panel::{Cell, Column, Panel};
 use super::text::{bits, per_second, percent, time, uptime};
 use crate::control::distribution::Times;
+use crate::control::next_hops::NextHopReport;
 use crate::control::rates::{Rates, RingLoad};
 use crate::control::report::Report;
 
@@ -25,23 +27,28 @@ pub struct Screen {
     uptime_seconds: u64,
     frames: String,
     rates: Rates,
-    /// What stands behind the title, and whether it is urgent.
+    /// Those that are not reachable first, so that a small terminal shows them.
+    next_hops: Vec<NextHopReport>,
+    /// The note after the title, and whether it is urgent.
     note: (String, bool),
 }
 
 impl Screen {
-    pub(super) fn new(report: &Report, rates: Rates) -> Self {
-        let frames = format!("{} of {}", report.frames.in_use, report.frames.capacity);
+    /// The screen with the rates between two reports.
+    pub fn between(earlier: &Report, later: &Report) -> Self {
+        let mut next_hops = later.next_hops.clone();
+        next_hops.sort_by_key(NextHopReport::is_reachable);
         Self {
-            version: report.version.clone(),
-            uptime_seconds: report.uptime_seconds,
-            frames,
-            rates,
+            version: later.version.clone(),
+            uptime_seconds: later.uptime_seconds,
+            frames: format!("{} of {}", later.frames.in_use, later.frames.capacity),
+            rates: Rates::between(earlier, later),
+            next_hops,
             note: (String::new(), false),
         }
     }
 
-    /// Says something behind the title.
+    /// Sets the note after the title.
     pub(super) fn note(&mut self, text: impl Into<String>, is_urgent: bool) {
         self.note = (text.into(), is_urgent);
     }
@@ -50,7 +57,7 @@ impl Screen {
     pub fn height(&self, width: u16) -> u16 {
         let width = usize::from(width);
         let tables: usize = self.bands(width).iter().map(Band::height).sum();
-        (self.head(width).len() + tables) as u16
+        to_u16(self.head(width).len() + tables)
     }
 
     /// The lines above the tables, none longer than `width`.
@@ -89,14 +96,15 @@ impl Screen {
         lines
     }
 
-    /// The tables, those that belong together side by side if there is room for both.
+    /// The tables. Two that belong together are drawn side by side if there is room.
     fn bands(&self, width: usize) -> Vec<Band> {
         let pairs = [
             (self.cores(), self.stages()),
             (self.rings(), self.ports()),
             (self.drops(), self.upstreams()),
         ];
-        pairs.into_iter().flat_map(|(left, right)| Band::of(left, right, width)).collect()
+        let bands = pairs.into_iter().flat_map(|(left, right)| Band::of(left, right, width));
+        bands.chain(self.next_hops().map(Band::One)).collect()
     }
 
     fn cores(&self) -> Panel {
@@ -141,10 +149,7 @@ impl Screen {
             Column::numbers("mean", rings().map(|ring| format!("{:.0}", ring.occupancy.mean()))),
             Column::numbers("max", rings().map(|ring| ring.occupancy.max.to_string())).rank(2),
             Column::numbers("of", rings().map(|ring| ring.capacity.to_string())).rank(3),
-            Column::numbers(
-                "refused",
-                rings().map(|ring| Cell::alarm(per_second(ring.refused), ring.refused)),
-            ),
+            Column::alarms("refused", rings().map(|ring| ring.refused)),
         ];
         Panel::new("rings", columns)
     }
@@ -161,10 +166,7 @@ impl Screen {
             Column::numbers("rx bits", ports().map(|port| bits(port.rx_bits))).rank(1),
             Column::numbers("tx", ports().map(|port| per_second(port.tx_frames))),
             Column::numbers("tx bits", ports().map(|port| bits(port.tx_bits))).rank(1),
-            Column::numbers(
-                "lost",
-                ports().map(|port| Cell::alarm(per_second(port.lost), port.lost)),
-            ),
+            Column::alarms("lost", ports().map(|port| port.lost)),
         ];
         Panel::new("ports", columns)
     }
@@ -173,10 +175,7 @@ impl Screen {
         let drops = || self.rates.drops.iter().take(MAX_ROWS);
         let columns = vec![
             Column::texts("reason", drops().map(|drop| drop.reason.clone())),
-            Column::numbers(
-                "now",
-                drops().map(|drop| Cell::alarm(per_second(drop.rate), drop.rate)),
-            ),
+            Column::alarms("now", drops().map(|drop| drop.rate)),
             Column::numbers("since start", drops().map(|drop| drop.total.to_string())).rank(1),
         ];
         Panel::new("drops", columns)
@@ -191,14 +190,32 @@ impl Screen {
             Column::texts("upstream", upstreams().map(|one| one.address.clone())),
             Column::numbers("asked", upstreams().map(|one| per_second(one.queries))),
             Column::numbers("replies", upstreams().map(|one| per_second(one.replies))).rank(2),
-            Column::numbers(
-                "failed",
-                upstreams().map(|one| Cell::alarm(per_second(one.failures), one.failures)),
-            ),
+            Column::alarms("failed", upstreams().map(|one| one.failures)),
             Column::numbers("RTT", upstreams().map(|one| format!("{:.1} ms", one.srtt_ms))).rank(1),
             Column::numbers("state", upstreams().map(|one| state(one.rests))),
         ];
         Panel::new("upstreams", columns)
+    }
+
+    /// The next hops, if an upstream is asked over a port.
+    fn next_hops(&self) -> Option<Panel> {
+        let hops = || self.next_hops.iter().take(MAX_ROWS);
+        let state =
+            |hop: &NextHopReport| Cell::alarm(hop.state.clone(), f64::from(!hop.is_reachable()));
+        let age = |hop: &NextHopReport| hop.age_seconds.map_or_else(|| "never".to_owned(), uptime);
+        let columns = vec![
+            Column::texts("next hop", hops().map(|hop| hop.address.clone())),
+            Column::texts("port", hops().map(|hop| hop.port.clone())).rank(1),
+            Column::numbers("state", hops().map(state)),
+            Column::numbers(
+                "MAC",
+                hops().map(|hop| hop.mac.clone().unwrap_or_else(|| "-".to_owned())),
+            )
+            .rank(3),
+            Column::numbers("answered", hops().map(age)).rank(2),
+            Column::numbers("failures", hops().map(|hop| hop.counter("failures").to_string())),
+        ];
+        (!self.next_hops.is_empty()).then(|| Panel::new("next hops", columns))
     }
 }
 
@@ -214,7 +231,7 @@ impl Band {
         let Some(room) = width.checked_sub(left_least + right_least + GAP) else {
             return vec![Self::One(left), Self::One(right)];
         };
-        // What is beyond the least goes to those who can use it, and then to both.
+        // Width beyond the minimum goes to a table that can use it, then to both.
         let (left_more, right_more) =
             (left_full - left_least.min(left_full), right_full - right_least.min(right_full));
         let both = left_more + right_more;
@@ -236,8 +253,8 @@ impl Band {
         match self {
             Self::One(panel) => panel.draw(area, buffer),
             Self::Two(left, right, width) => {
-                let width = (*width as u16).min(area.width);
-                let at = (width + GAP as u16).min(area.width);
+                let width = to_u16(*width).min(area.width);
+                let at = (width + to_u16(GAP)).min(area.width);
                 left.draw(Rect { width, ..area }, buffer);
                 right.draw(Rect { x: area.x + at, width: area.width - at, ..area }, buffer);
             }
@@ -256,12 +273,12 @@ impl Widget for &Screen {
             }
         }
         let bands = self.bands(width);
-        // Each gets the least that shows something, and the first ones the rest.
+        // Each table gets its minimum height; the first ones get the rest.
         let mut spare = usize::from(bottom - y).saturating_sub(bands.len() * LEAST_HEIGHT);
         for band in bands {
             let more = (band.height() - LEAST_HEIGHT).min(spare);
             spare -= more;
-            let height = ((LEAST_HEIGHT + more) as u16).min(bottom - y);
+            let height = to_u16(LEAST_HEIGHT + more).min(bottom - y);
             band.draw(Rect { y, height, ..area }, buffer);
             y += height;
         }

@@ -1,6 +1,6 @@
-//! Where an upstream's name leads to, asked of the bootstrap resolvers over plain UDP.
+//! Looks up the addresses of an upstream's name, at the bootstrap resolvers over plain UDP.
 //!
-//! Nothing depends on the truth of what they say: the certificate of whoever is found must be for the name.
+//! A forged reply does no harm: the server at the address must have a certificate for the name.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -13,18 +13,18 @@ use tokio::net::UdpSocket;
 use tokio::time::timeout;
 
 use super::super::kernel;
+use super::super::random::random;
 
 /// How long one resolver may take.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Addresses of one name that are tried, of each family.
+/// The most addresses of one name that are tried, for each family.
 const MAX_ADDRESSES: usize = 4;
-/// Datagrams looked at before a resolver is given up; those that are no reply to us are passed over.
+/// The most datagrams that are read before a resolver is given up. Datagrams that do not match the query are skipped.
 const MAX_DATAGRAMS: usize = 16;
-/// The longest reply: our query has no EDNS.
+/// The longest reply, because our query has no EDNS.
 const MAX_REPLY: usize = 512;
 
-/// The addresses of `name`, as the first of `resolvers` has them that has any. With a `source`, only those of its
-/// family.
+/// The addresses of `name` from the first of `resolvers` that has any. With a `source`, only addresses of its family.
 pub(super) async fn look_up(
     name: &str,
     resolvers: &[SocketAddr],
@@ -53,7 +53,7 @@ pub(super) async fn look_up(
 
 /// Asks one resolver for the addresses of one family.
 async fn ask(name: &Name<Vec<u8>>, rtype: Rtype, resolver: SocketAddr) -> io::Result<Vec<IpAddr>> {
-    let mut random = kernel::random();
+    let mut random = random();
     let socket = kernel::bind(kernel::unspecified(resolver), &mut random)?;
     socket.set_nonblocking(true)?;
     let socket = UdpSocket::from_std(socket)?;
@@ -85,7 +85,8 @@ fn addresses(query: &Message<Vec<u8>>, reply: &[u8]) -> Option<Vec<IpAddr>> {
     if !reply.is_answer(query) {
         return None;
     }
-    // Aliases lead to them; whose they are the certificate says.
+    // Addresses are used whatever their owner name is, because aliases may lead to them. The certificate proves the
+    // server.
     let section = reply.answer().ok()?;
     let v4 = section.limit_to::<A>().flatten().map(|one| one.data().addr().into());
     let v6 = section.limit_to::<Aaaa>().flatten().map(|one| one.data().addr().into());
@@ -123,7 +124,7 @@ mod tests {
         let other = query(&name("dns.example"), Rtype::AAAA, 7);
         assert_eq!(addresses(&other, &reply), None, "another question");
         for len in 0..reply.len() {
-            // Cut off, it may have fewer, but it never panics.
+            // A reply that is cut off may have fewer addresses, but never panics.
             assert!(addresses(&asked, &reply[..len]).is_none_or(|found| found.len() <= 4));
         }
     }

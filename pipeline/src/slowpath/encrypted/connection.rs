@@ -1,4 +1,4 @@
-//! One encrypted connection, whatever is spoken over it.
+//! One encrypted connection, over TLS, HTTPS or QUIC.
 
 use std::cell::Cell;
 use std::io;
@@ -22,9 +22,9 @@ pub(super) const MAX_MESSAGE: usize = 65_535;
 /// Why a query got no reply.
 #[derive(Debug)]
 pub(super) enum QueryFailure {
-    /// The server said no to this one; the connection stands.
+    /// The server refused this query; the connection stays open.
     Refused(io::Error),
-    /// The connection has ended, or nothing more is to be expected of it.
+    /// The connection has ended, or cannot be used any more.
     Ended(io::Error),
 }
 
@@ -32,13 +32,14 @@ pub(super) enum QueryFailure {
 pub(super) struct EncryptedConnection {
     spoken: Spoken,
     /// When a query was last sent.
-    used: Cell<Instant>,
-    /// When something was last received.
-    heard: Cell<Instant>,
-    has_replied: Cell<bool>,
+    pub(super) used: Cell<Instant>,
+    /// When it was opened, or last brought a reply.
+    pub(super) heard: Cell<Instant>,
+    /// Whether it has ever brought a reply.
+    pub(super) has_replied: Cell<bool>,
 }
 
-/// What is spoken over it.
+/// The protocol over it.
 enum Spoken {
     Dot(Dot),
     Doh(Doh),
@@ -46,7 +47,7 @@ enum Spoken {
 }
 
 impl EncryptedConnection {
-    /// Opens one to an address of the server.
+    /// Opens a connection to an address of the server.
     pub(super) async fn open(settings: &Settings, to: SocketAddr) -> io::Result<Self> {
         let spoken = match &settings.server.protocol {
             Protocol::Tls => Spoken::Dot(Dot::new(tls(settings, to).await?)),
@@ -60,7 +61,7 @@ impl EncryptedConnection {
         Ok(Self { spoken, used, heard, has_replied: Cell::new(false) })
     }
 
-    /// Sends a query, whose id is 0, and waits for its reply, whose id is 0 as well. Many may do so at once.
+    /// Sends a query with id 0, and waits for its reply, which has id 0 as well. Many queries may be under way at once.
     pub(super) async fn ask(&self, query: &[u8]) -> Result<Vec<u8>, QueryFailure> {
         self.used.set(Instant::now());
         let reply = match &self.spoken {
@@ -73,28 +74,13 @@ impl EncryptedConnection {
         Ok(reply)
     }
 
-    /// Whether a query may be sent. It may have ended all the same: nobody knows before he tries.
+    /// Whether a query may be sent. The connection may have ended without a sign; then sending fails.
     pub(super) fn is_open(&self) -> bool {
         match &self.spoken {
             Spoken::Dot(dot) => dot.is_open(),
             Spoken::Doh(doh) => doh.is_open(),
             Spoken::Doq(doq) => doq.is_open(),
         }
-    }
-
-    /// Whether it has ever brought a reply.
-    pub(super) fn has_replied(&self) -> bool {
-        self.has_replied.get()
-    }
-
-    /// When it was opened, or last brought a reply.
-    pub(super) fn heard(&self) -> Instant {
-        self.heard.get()
-    }
-
-    /// When a query was last sent.
-    pub(super) fn used(&self) -> Instant {
-        self.used.get()
     }
 }
 
@@ -111,7 +97,7 @@ async fn tls(settings: &Settings, to: SocketAddr) -> io::Result<TlsStream<TcpStr
         Host::Name(name) => ServerName::try_from(name.to_string()).map_err(io::Error::other)?,
     };
     let stream = TlsConnector::from(settings.tls.clone()).connect(name, stream).await?;
-    // A server that knows nothing of ALPN may still be right for DNS over TLS, but not for HTTP/2.
+    // A server without ALPN may still be used for DNS over TLS, but not for HTTP/2.
     let wanted = alpn(&settings.server.protocol);
     let chosen = stream.get_ref().1.alpn_protocol();
     let is_needed = matches!(settings.server.protocol, Protocol::Https(_));
@@ -121,7 +107,7 @@ async fn tls(settings: &Settings, to: SocketAddr) -> io::Result<TlsStream<TcpStr
     Ok(stream)
 }
 
-/// The address that leaves the source to the kernel, unless it is set.
+/// The configured source address; otherwise the unspecified address, with which the kernel chooses.
 pub(super) fn source(settings: &Settings, to: SocketAddr) -> IpAddr {
     settings.source.unwrap_or_else(|| super::super::kernel::unspecified(to))
 }

@@ -16,9 +16,9 @@ use tokio_rustls::client::TlsStream;
 use super::connection::{MAX_MESSAGE, QueryFailure};
 use super::trust::Settings;
 
-/// What is sent and received (RFC 8484 section 6).
+/// The media type of queries and replies (RFC 8484 section 6).
 const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/dns-message");
-/// The port that is not written in requests.
+/// The default port, which requests leave out.
 const USUAL_PORT: u16 = 443;
 
 /// A connection.
@@ -28,7 +28,7 @@ pub(super) struct Doh {
 }
 
 impl Doh {
-    /// Speaks HTTP/2 over `stream`, for the resource at `path`.
+    /// Starts HTTP/2 over `stream`, for the resource at `path`.
     pub(super) async fn open(
         stream: TlsStream<TcpStream>,
         settings: &Settings,
@@ -44,12 +44,12 @@ impl Doh {
             .handshake(TokioIo::new(stream))
             .await
             .map_err(io::Error::other)?;
-        // It ends with the connection, or when nobody can send any more.
+        // The task ends with the connection, or when the sender is dropped.
         tokio::task::spawn_local(connection);
         Ok(Self { sender, resource })
     }
 
-    /// Sends a query and waits for its reply. HTTP/2 says which belongs to which.
+    /// Sends a query and waits for its reply. HTTP/2 matches them.
     pub(super) async fn ask(&self, query: &[u8]) -> Result<Vec<u8>, QueryFailure> {
         let mut request = Request::post(self.resource.clone())
             .header(CONTENT_TYPE, MEDIA_TYPE)
@@ -58,7 +58,8 @@ impl Doh {
             .map_err(|error| QueryFailure::Refused(io::Error::other(error)))?;
         *request.version_mut() = hyper::Version::HTTP_2;
         let response = self.sender.clone().send_request(request).await.map_err(failure)?;
-        // A resolver that has no answer says so in DNS; any other status is about the request (section 4.2.1).
+        // A resolver without an answer sends a DNS rcode with status 200. Any other status concerns the request
+        // (section 4.2.1).
         if response.status() != StatusCode::OK {
             return Err(refused(format!("HTTP status {}", response.status())));
         }
@@ -87,8 +88,8 @@ fn authority(host: &Host, port: u16) -> String {
     if port == USUAL_PORT { host } else { format!("{host}:{port}") }
 }
 
-/// What an error says that came instead of a response. A stream that was reset is about its query alone, and says
-/// nothing about those on other streams (RFC 9113 section 5.4.2).
+/// The failure behind an error that came instead of a response. A reset stream concerns only its own query, not those
+/// on other streams (RFC 9113 section 5.4.2).
 fn failure(error: hyper::Error) -> QueryFailure {
     let cause = error.source().and_then(|cause| cause.downcast_ref::<h2::Error>());
     match cause.is_some_and(h2::Error::is_reset) {

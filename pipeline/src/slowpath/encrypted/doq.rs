@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use pmdns_config::narrow::to_u16;
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{
     ClientConfig, Connection, ConnectionError, Endpoint, RecvStream, SendStream, TransportConfig,
@@ -15,9 +16,9 @@ use super::trust::Settings;
 
 /// Bytes of the length before a message (section 4.2).
 const LENGTH_LEN: usize = 2;
-/// DOQ_NO_ERROR: we close because we are done (section 4.3).
+/// DOQ_NO_ERROR: the client closes the connection normally (section 4.3).
 const NO_ERROR: VarInt = VarInt::from_u32(0);
-/// DOQ_REQUEST_CANCELLED: nobody waits for the reply any more.
+/// DOQ_REQUEST_CANCELLED: the client does not wait for the reply any more.
 const REQUEST_CANCELLED: VarInt = VarInt::from_u32(3);
 
 /// A connection, on a UDP port of its own.
@@ -80,13 +81,13 @@ impl Drop for Doq {
 impl Exchange {
     /// One query, one reply, and the end of the stream after each.
     async fn run(&mut self, query: &[u8]) -> io::Result<Vec<u8>> {
-        let message = [&(query.len() as u16).to_be_bytes(), query].concat();
+        let message = [&to_u16(query.len()).to_be_bytes(), query].concat();
         self.send.write_all(&message).await?;
         self.send.finish().map_err(io::Error::other)?;
         let whole = self.receive.read_to_end(LENGTH_LEN + MAX_MESSAGE).await;
         let mut reply = whole.map_err(io::Error::other)?;
         self.done = true;
-        let length = (reply.len().saturating_sub(LENGTH_LEN) as u16).to_be_bytes();
+        let length = to_u16(reply.len().saturating_sub(LENGTH_LEN)).to_be_bytes();
         if !reply.starts_with(&length) {
             return Err(io::Error::other("a message of another length than it says"));
         }
@@ -96,10 +97,10 @@ impl Exchange {
 }
 
 impl Drop for Exchange {
-    /// Tells the server if nobody waits any more.
+    /// Cancels the query at the server if the reply is not needed any more.
     fn drop(&mut self) {
         if !self.done {
-            // Either may have ended already.
+            // Either direction may have ended already.
             let _ = self.send.reset(REQUEST_CANCELLED);
             let _ = self.receive.stop(REQUEST_CANCELLED);
         }

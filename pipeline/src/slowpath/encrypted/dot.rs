@@ -6,6 +6,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
+use pmdns_config::narrow::to_u16;
 use pmdns_stages::wire::dns::{HEADER_LEN, header};
 use pmdns_stages::wire::{be16, put16};
 use tokio::io::{
@@ -19,11 +20,11 @@ use tokio_rustls::client::TlsStream;
 
 use super::connection::QueryFailure;
 
-/// Messages that wait to be written; whoever has one more waits with it.
+/// The most messages that wait to be written. A query beyond that waits for room.
 const QUEUE: usize = 64;
-/// Bytes written at once, if so much is there.
+/// The most bytes that are written at once.
 const WRITE: usize = 16 << 10;
-/// How long a server may take to accept what is written.
+/// How long a server may take to accept written bytes.
 const WRITE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A connection.
@@ -33,12 +34,13 @@ pub(super) struct Dot {
     reader: AbortHandle,
 }
 
-/// Who waits for a reply, by id.
+/// The queries that wait for a reply, by id.
 #[derive(Default)]
 struct Waiting {
     seats: RefCell<HashMap<u16, oneshot::Sender<Vec<u8>>>>,
-    /// Ids are taken one after the other: one that was given up comes again after 65,535 others, and its late
-    /// reply with it. Nobody needs to guess them: what comes over this connection comes from the server.
+    /// Ids are used one after the other. So the id of a query that was given up is used again only after 65,535 others,
+    /// when its late reply can hardly come any more. They need not be random: only the server can send over this
+    /// connection.
     next_id: Cell<u16>,
     ended: RefCell<Option<String>>,
 }
@@ -50,7 +52,7 @@ struct Seat<'w> {
 }
 
 impl Dot {
-    /// Speaks over `stream`.
+    /// Starts DNS over TLS on `stream`.
     pub(super) fn new(stream: TlsStream<TcpStream>) -> Self {
         let (reading, writing) = tokio::io::split(stream);
         let (outgoing, queue) = mpsc::channel(QUEUE);
@@ -65,7 +67,7 @@ impl Dot {
         let (sender, reply) = oneshot::channel();
         let Some(seat) = self.waiting.seat(sender) else { return Err(self.waiting.end()) };
         // RFC 7766 section 8: length and message in one write.
-        let mut message = (query.len() as u16).to_be_bytes().to_vec();
+        let mut message = to_u16(query.len()).to_be_bytes().to_vec();
         message.extend(query);
         put16(&mut message[2..], header::ID, seat.id);
         if self.outgoing.send(message).await.is_err() {
@@ -81,14 +83,14 @@ impl Dot {
 }
 
 impl Drop for Dot {
-    /// The writer ends when nothing can be sent any more, and says good-bye; nobody listens any more.
+    /// Without the sender, the writer ends and closes the stream. The reader is stopped.
     fn drop(&mut self) {
         self.reader.abort();
     }
 }
 
 impl Waiting {
-    /// An id for a query whose reply goes to `sender`; none after the end, or if every id is taken.
+    /// An id for a query whose reply goes to `sender`. `None`: the connection has ended, or every id is taken.
     fn seat(&self, sender: oneshot::Sender<Vec<u8>>) -> Option<Seat<'_>> {
         let mut seats = self.seats.borrow_mut();
         if self.ended.borrow().is_some() || seats.len() > usize::from(u16::MAX) {
@@ -103,16 +105,16 @@ impl Waiting {
         Some(Seat { waiting: self, id })
     }
 
-    /// Hands a message to who waits for it. One that nobody waits for is late.
+    /// Passes a message to the query that waits for it. A message without such a query is late.
     fn deliver(&self, mut message: Vec<u8>) {
         let id = be16(&message, header::ID);
         let Some(seat) = id.and_then(|id| self.seats.borrow_mut().remove(&id)) else { return };
         put16(&mut message, header::ID, 0);
-        // Who waited may have gone in this very moment.
+        // The waiting query may have been given up just now.
         let _ = seat.send(message);
     }
 
-    /// Nothing comes any more: everybody is told.
+    /// No more replies will come, so all waiting queries fail.
     fn close(&self, why: &io::Error) {
         self.ended.borrow_mut().get_or_insert_with(|| why.to_string());
         self.seats.borrow_mut().clear();
@@ -132,7 +134,7 @@ impl Drop for Seat<'_> {
     }
 }
 
-/// Writes what is queued, as much at once as is there.
+/// Writes the queued messages, as many at once as possible.
 async fn write(
     mut stream: WriteHalf<TlsStream<TcpStream>>,
     mut queue: mpsc::Receiver<Vec<u8>>,
@@ -149,7 +151,7 @@ async fn write(
             return waiting.close(&error);
         }
     }
-    // Whatever comes of it, the connection is over.
+    // The result does not matter: the connection is over.
     let _ = timeout(WRITE_PATIENCE, stream.shutdown()).await;
 }
 
@@ -164,7 +166,7 @@ async fn read(stream: ReadHalf<TlsStream<TcpStream>>, waiting: Rc<Waiting>) {
     let mut stream = BufReader::new(stream);
     let error = loop {
         match read_message(&mut stream).await {
-            // Nobody can tell whose it is, and who waits for it would wait in vain.
+            // Its id cannot be read, so its query would wait in vain.
             Ok(message) if message.len() < HEADER_LEN => {
                 break io::Error::new(io::ErrorKind::InvalidData, "a message without a header");
             }

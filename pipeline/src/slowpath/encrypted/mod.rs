@@ -5,11 +5,11 @@
 //!       ◄──EncryptedReport───  (bootstrap, back-off, reuse)    (dot, doh, doq)
 //! ```
 //!
-//! Encryption comes from libraries that are written for tokio, and the slow path's loop never waits. So each slow
-//! path thread with such upstreams has a second one, with a runtime: requests go there over one channel, and each
-//! comes back over another one as exactly one report, a time-out at the latest, and before that perhaps one that
-//! it is late. Both channels have room for all that may be under way, so nobody ever waits for room.
-//! docs/adr/0018-encrypted-upstreams.md says why.
+//! The libraries for encryption are written for tokio, and the slow path's loop never waits. So each slow path thread
+//! with such upstreams has a second thread with a tokio runtime. Requests go there over one channel, and reports come
+//! back over another. Each request ends with exactly one report, at the latest a time-out. Before that, one more report
+//! may say that it is late. Both channels have room for everything that may be under way, so no sender waits.
+//! docs/adr/0018-encrypted-upstreams.md gives the reasons.
 
 mod bootstrap;
 mod connection;
@@ -40,10 +40,10 @@ use peer::Peer;
 
 pub use trust::{Trust, TrustError};
 
-/// How often connections that nobody uses are looked for.
+/// How often idle connections are looked for.
 const UPKEEP: Duration = Duration::from_secs(1);
 
-/// The thread that asks them, if there are any.
+/// The thread that asks encrypted upstreams, if there are any.
 pub(super) struct EncryptedThread {
     requests: Option<mpsc::Sender<EncryptedQuery>>,
     reports: Receiver<EncryptedReport>,
@@ -51,7 +51,7 @@ pub(super) struct EncryptedThread {
 }
 
 impl EncryptedThread {
-    /// Starts it, if any of `upstreams` is encrypted.
+    /// Starts the thread, if any of `upstreams` is encrypted.
     pub(super) fn start(
         upstreams: &[Upstream],
         bootstrap: &[SocketAddr],
@@ -78,7 +78,7 @@ impl EncryptedThread {
         Ok(this)
     }
 
-    /// Carries out a request; otherwise says what came of it.
+    /// Passes a request to the thread. If it cannot, the error is the report for it.
     pub(super) fn ask(&self, request: EncryptedQuery) -> Result<(), EncryptedReport> {
         let slot = request.slot;
         let sent = self.requests.as_ref().map(|requests| requests.try_send(request));
@@ -95,7 +95,7 @@ impl EncryptedThread {
         }
     }
 
-    /// What came of a query, if there is news.
+    /// The next report, if there is one.
     pub(super) fn hear(&self) -> Option<EncryptedReport> {
         self.reports.try_recv().ok()
     }
@@ -103,13 +103,13 @@ impl EncryptedThread {
 
 impl Drop for EncryptedThread {
     fn drop(&mut self) {
-        // The thread ends when nobody can ask it any more.
+        // The thread ends when its channel of requests is closed.
         self.requests = None;
         join(self.thread.take());
     }
 }
 
-/// Carries out requests until nobody can send any.
+/// Carries out requests until the channel is closed.
 async fn serve(
     peers: Rc<[Option<Rc<Peer>>]>,
     mut requests: mpsc::Receiver<EncryptedQuery>,
@@ -123,7 +123,7 @@ async fn serve(
                 let Some(EncryptedQuery { slot, upstream, query, patience }) = request else { return };
                 let (peers, reports) = (Rc::clone(&peers), reports.clone());
                 tokio::task::spawn_local(async move {
-                    // There is room for every report; who asked may have ended.
+                    // There is room for every report; the receiver may have ended.
                     let report = |outcome| drop(reports.try_send(EncryptedReport { slot, outcome }));
                     let outcome = match &peers[upstream] {
                         Some(peer) => ask(peer, &query, patience, || report(None)).await,
@@ -139,8 +139,8 @@ async fn serve(
     }
 }
 
-/// Asks `peer`. When the first time has passed without a reply it says so by `late`, and later queries go over another
-/// connection; when the second has, it gives up.
+/// Asks `peer`. When the first time has passed without a reply it calls `late`, and later queries go over another
+/// connection. When the second time has passed, it gives up.
 async fn ask(
     peer: &Rc<Peer>,
     query: &[u8],
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn as_many_as_may_be_under_way_come_to_something() {
-        // It accepts connections, as kernels do, and never speaks.
+        // The kernel accepts connections to it, but it never sends anything.
         let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = format!("tls://{}", silent.local_addr().unwrap()).parse().unwrap();
         let upstreams = [Upstream { pin: vec![Pin([0; 32])], ..Upstream::at(address) }];

@@ -1,5 +1,5 @@
-//! One encrypted upstream as a thread knows it: one connection, opened when somebody asks, used by all, opened anew
-//! when it has ended.
+//! One encrypted upstream of one thread. It has one connection, which is opened for the first query and shared by all.
+//! After its end it is opened again for the next query.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -18,13 +18,13 @@ use super::trust::Settings;
 use pmdns_nics::counters::count;
 use pmdns_resolver::UpstreamCounters;
 
-/// How long it may take to open a connection to one address.
+/// The longest time to open a connection to one address.
 const OPEN_PATIENCE: Duration = Duration::from_secs(3);
-/// Pause after a connection that could not be opened, or brought nothing; twice as long after each further one.
+/// The pause after a connection that could not be opened, or brought no reply. It doubles after each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-/// The longest such pause: an upstream that is back is noticed by then.
+/// The longest such pause. A returning upstream is noticed within this time.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// A connection that nobody uses for so long is closed (RFC 7766 section 6.2.3).
+/// A connection that is idle for so long is closed (RFC 7766 section 6.2.3).
 const IDLE: Duration = Duration::from_secs(10);
 
 /// One encrypted upstream.
@@ -32,19 +32,19 @@ pub(super) struct Peer {
     settings: Settings,
     state: watch::Sender<State>,
     pause: Cell<Duration>,
-    /// Where its name leads to; empty: to be looked up.
+    /// The addresses of its name; empty: to be looked up.
     found: RefCell<Vec<IpAddr>>,
 }
 
-/// How things stand with its connection.
+/// The state of its connection.
 enum State {
-    /// There is none, and nothing speaks against opening one.
+    /// There is none, and one may be opened.
     Closed,
     /// One is being opened.
     Opening,
     /// There is one.
     Open(Rc<EncryptedConnection>),
-    /// There is none, and until then none is opened.
+    /// There is none, and none is opened before this time.
     Failed(String, Instant),
 }
 
@@ -59,11 +59,11 @@ impl Peer {
         }
     }
 
-    /// Asks it, and says how long the reply took on the connection.
+    /// Asks the upstream. Returns the reply, and the time it took on the connection.
     ///
-    /// Servers close connections when they like (RFC 7766 section 6.2.4). What was under way then is asked again on
-    /// the next one, unless the connection ended without a single reply. So every round has brought
-    /// somebody a reply, and there are no more rounds than queries under way.
+    /// Servers may close connections at any time (RFC 7766 section 6.2.4). Queries under way are then asked again on
+    /// the next one, unless the connection ended without a single reply. So every round has brought at least one reply,
+    /// and there are no more rounds than queries under way.
     pub(super) async fn ask(self: &Rc<Self>, query: &[u8]) -> io::Result<(Vec<u8>, Duration)> {
         loop {
             let connection = self.connection().await?;
@@ -74,7 +74,9 @@ impl Peer {
                     return Ok((reply, asked.elapsed()));
                 }
                 Err(QueryFailure::Refused(error)) => return Err(error),
-                Err(QueryFailure::Ended(_)) if connection.has_replied() => self.retire(&connection),
+                Err(QueryFailure::Ended(_)) if connection.has_replied.get() => {
+                    self.retire(&connection)
+                }
                 Err(QueryFailure::Ended(error)) => {
                     if self.is_in_use(&connection) {
                         self.fail(&error);
@@ -85,11 +87,13 @@ impl Peer {
         }
     }
 
-    /// A query that has been under way since then has had no reply in the time it had. If the connection has
-    /// brought nothing at all since then it may be dead without saying so: later queries get another one.
+    /// A query that left at `since` has timed out. If the connection has brought nothing since then, it may be dead.
+    /// Later queries use another connection.
     pub(super) fn note_silence(&self, since: Instant) {
         let silent = match &*self.state.borrow() {
-            State::Open(connection) if connection.heard() < since => Some(Rc::clone(connection)),
+            State::Open(connection) if connection.heard.get() < since => {
+                Some(Rc::clone(connection))
+            }
             _ => None,
         };
         if let Some(connection) = silent {
@@ -97,11 +101,11 @@ impl Peer {
         }
     }
 
-    /// Closes a connection that nobody has used for a while.
+    /// Closes the connection if it is idle.
     pub(super) fn close_if_idle(&self) {
         let idle = match &*self.state.borrow() {
             State::Open(connection) => {
-                Rc::strong_count(connection) == 1 && connection.used().elapsed() >= IDLE
+                Rc::strong_count(connection) == 1 && connection.used.get().elapsed() >= IDLE
             }
             _ => false,
         };
@@ -126,7 +130,7 @@ impl Peer {
             };
             if !opening {
                 self.state.send_replace(State::Opening);
-                // A task of its own: who asked first may not wait for the end.
+                // A task of its own, because the first query may time out before the connection is open.
                 tokio::task::spawn_local(Rc::clone(self).open());
             }
             if state.changed().await.is_err() {
@@ -135,7 +139,7 @@ impl Peer {
         }
     }
 
-    /// Opens a connection and says what came of it.
+    /// Opens a connection and reports the result.
     async fn open(self: Rc<Self>) {
         match self.connect().await {
             Ok(connection) => {
@@ -148,7 +152,7 @@ impl Peer {
         }
     }
 
-    /// Connects to the first of its addresses where that works.
+    /// Connects to the first of its addresses that works.
     async fn connect(&self) -> io::Result<EncryptedConnection> {
         let mut last = None;
         for address in self.addresses().await? {
@@ -188,7 +192,7 @@ impl Peer {
         Ok(found)
     }
 
-    /// Connects to this address first the next time.
+    /// Moves this address to the front for the next time.
     fn prefer(&self, address: IpAddr) {
         let mut found = self.found.borrow_mut();
         if let Some(place) = found.iter().position(|one| *one == address) {
@@ -196,7 +200,7 @@ impl Peer {
         }
     }
 
-    /// Gives later queries another connection. Those on this one may still get their replies.
+    /// Makes later queries use another connection. Queries on this one may still get their replies.
     fn retire(&self, connection: &Rc<EncryptedConnection>) {
         if self.is_in_use(connection) {
             self.state.send_replace(State::Closed);

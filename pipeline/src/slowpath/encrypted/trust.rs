@@ -1,4 +1,4 @@
-//! Whom to trust: certificates to roots, names, and pinned keys (RFC 7858 section 4, RFC 8310).
+//! Trust in servers: root certificates, names, and pinned keys (RFC 7858 section 4, RFC 8310).
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -23,7 +23,7 @@ use rustls::{
 use pmdns_nics::counters::count;
 use pmdns_resolver::UpstreamCounters;
 
-/// The roots that certificates must lead to, by upstream; none where a pinned key alone decides.
+/// The root certificates by upstream; none if a pinned key alone decides.
 #[derive(Clone, Debug, Default)]
 pub struct Trust {
     roots: Arc<[Option<Arc<RootCertStore>>]>,
@@ -61,17 +61,17 @@ pub enum TrustError {
     },
 }
 
-/// What a peer is made of.
+/// The settings of a peer.
 pub(super) struct Settings {
     /// Index of the upstream.
     pub(super) upstream: usize,
     pub(super) server: Server,
-    /// What the certificate must be for.
+    /// The name that the certificate must have.
     pub(super) name: Host,
     pub(super) source: Option<IpAddr>,
     pub(super) bootstrap: Arc<[SocketAddr]>,
     pub(super) tls: Arc<ClientConfig>,
-    /// How many certificates were looked at so far. A resumed session shows none.
+    /// How many certificates have been checked. A resumed session has none.
     pub(super) verified: Arc<AtomicU64>,
     pub(super) counters: Arc<[UpstreamCounters]>,
 }
@@ -101,7 +101,7 @@ impl Trust {
         Ok(Self { roots: roots.into() })
     }
 
-    /// What the peers are made of, by upstream; none for those that are not encrypted.
+    /// The settings of the peers, by upstream; none for upstreams without encryption.
     pub(super) fn settings(
         &self,
         upstreams: &[Upstream],
@@ -163,7 +163,7 @@ fn read(upstream: usize, file: &Path) -> Result<RootCertStore, TrustError> {
     Ok(roots)
 }
 
-/// The certificates that this system trusts. Single ones that cannot be read are passed over.
+/// The certificates that this system trusts. Certificates that cannot be read are skipped.
 fn system(upstream: usize) -> Result<RootCertStore, TrustError> {
     let found = rustls_native_certs::load_native_certs();
     for error in &found.errors {
@@ -174,7 +174,7 @@ fn system(upstream: usize) -> Result<RootCertStore, TrustError> {
     if roots.is_empty() { Err(TrustError::NoRoots { upstream }) } else { Ok(roots) }
 }
 
-/// TLS as a client, with a memory of sessions to resume.
+/// A TLS client configuration that remembers sessions for resumption.
 fn client(
     provider: &Arc<CryptoProvider>,
     verifier: Verifier,
@@ -189,7 +189,7 @@ fn client(
     Ok(config)
 }
 
-/// The name of what is spoken (RFC 7301).
+/// The ALPN name of a protocol (RFC 7301).
 pub(super) fn alpn(protocol: &Protocol) -> &'static [u8] {
     match protocol {
         Protocol::Tls => b"dot",
@@ -198,13 +198,13 @@ pub(super) fn alpn(protocol: &Protocol) -> &'static [u8] {
     }
 }
 
-/// Decides whether a server is the one that was meant. Library code checks chains and signatures; added are
-/// pins and the account of what was refused.
+/// Decides whether a server is the right one. The library checks chains and signatures. This adds pinned keys, and
+/// counts and logs refusals.
 #[derive(Debug)]
 struct Verifier {
     written: String,
     upstream: usize,
-    /// None: a pinned key alone decides.
+    /// `None`: a pinned key alone decides.
     chain: Option<Arc<WebPkiServerVerifier>>,
     pins: Box<[Pin]>,
     algorithms: WebPkiSupportedAlgorithms,
@@ -213,7 +213,8 @@ struct Verifier {
 }
 
 impl Verifier {
-    /// The server's own key is what it proves to have, so that one is compared and no issuer's.
+    /// Compares the server's own key, because that is the key which the server proves to have. Keys of issuers do not
+    /// count.
     fn check_pins(&self, certificate: &CertificateDer<'_>) -> Result<(), rustls::Error> {
         if self.pins.is_empty() {
             return Ok(());
@@ -226,7 +227,7 @@ impl Verifier {
         }
     }
 
-    /// A server that is refused is the operator's to know, but not a thousand times a second.
+    /// Counts and logs a refusal. The operator has to know, but not a thousand times a second.
     fn refuse(&self, error: &rustls::Error) {
         let refused = &self.counters[self.upstream].untrusted;
         count(refused);

@@ -1,4 +1,4 @@
-//! Trust anchors, and the names they say nothing about.
+//! Trust anchors, and names that are excluded from validation.
 
 use std::path::Path;
 
@@ -12,17 +12,17 @@ const ROOT: &str = "\
 . 0 IN DS 38696 8 2 683D2D0ACB8C9B712A1948B27F741219298D0A450D612C483AF444A4C0FB2B16
 ";
 
-/// What validation starts from: keys that are trusted, and names that are not validated.
+/// The start of validation: trusted keys, and names that are not validated.
 #[derive(Clone, Debug)]
 pub struct Anchors(Trust);
 
-/// Why there is nothing to start from.
+/// Why the anchors cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum AnchorError {
     /// The file of trust anchors cannot be used.
     #[error("dnssec.trust_anchor: {0}")]
     File(#[from] FileError),
-    /// A record of it cannot be.
+    /// A record of it cannot be an anchor.
     #[error(
         "dnssec.trust_anchor: {}: a record of type {rtype} is no anchor; \
          a DNSKEY record needs flag 256, protocol 3, and no flag 128",
@@ -40,7 +40,7 @@ pub enum AnchorError {
 }
 
 impl Anchors {
-    /// What the settings say; `None`: nothing is validated.
+    /// The anchors of the settings; `None`: nothing is validated.
     ///
     /// # Errors
     ///
@@ -67,7 +67,7 @@ impl Anchors {
         Ok(Some(Self(Trust::new(&anchors, &negative))))
     }
 
-    /// Where trust begins and ends.
+    /// The trusted keys and excluded names.
     pub fn trust(&self) -> &Trust {
         &self.0
     }

@@ -5,8 +5,8 @@
 //!       ◄──ValidationReport: a verdict, a fetch──         ◄── (signatures, proofs, chain of trust)
 //! ```
 //!
-//! Every reply that goes there comes back as one verdict, late in the worst case. Both channels have room for all that may
-//! be under way, so nobody ever waits for room. docs/adr/0024-a-validator-of-our-own.md says why.
+//! Every reply gets exactly one verdict, in the worst case that it was late. Both channels have room for everything
+//! that may be under way, so no sender waits. docs/adr/0024-a-validator-of-our-own.md gives the reasons.
 
 mod anchors;
 mod thread;
@@ -19,6 +19,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use pmdns_resolver::validation::{MAX_REPORTS, ValidationReport, Work, Worker};
 use pmdns_validator::Trust;
 
+use crate::clock::Clock;
 use crate::threads::{beside, join};
 
 pub use anchors::{AnchorError, Anchors};
@@ -31,13 +32,17 @@ pub(super) struct ValidationThread {
 }
 
 impl ValidationThread {
-    /// Starts it, if there are trust anchors. A reply is judged within `patience`.
-    pub(super) fn start(trust: Option<Trust>, patience: Duration) -> io::Result<Self> {
+    /// Starts the thread, if there are trust anchors. A reply is judged within `patience`, by the date of `clock`.
+    pub(super) fn start(
+        trust: Option<Trust>,
+        patience: Duration,
+        clock: Clock,
+    ) -> io::Result<Self> {
         let (report, reports) = bounded(MAX_REPORTS);
         let mut this = Self { work: None, reports, thread: None };
         let Some(trust) = trust else { return Ok(this) };
         let (sender, work) = bounded(MAX_REPORTS);
-        let body = move || thread::serve(Worker::new(trust, patience), &work, &report);
+        let body = move || thread::serve(Worker::new(trust, patience), &work, &report, clock);
         this.thread = Some(beside("sec", body)?);
         this.work = Some(sender);
         Ok(this)
@@ -49,7 +54,7 @@ impl ValidationThread {
         debug_assert!(sent, "the channel has room for all that may be under way");
     }
 
-    /// What comes back, if there is news.
+    /// The next report, if there is one.
     pub(super) fn hear(&self) -> Option<ValidationReport> {
         self.reports.try_recv().ok()
     }
@@ -57,7 +62,7 @@ impl ValidationThread {
 
 impl Drop for ValidationThread {
     fn drop(&mut self) {
-        // The thread ends when nobody can ask it any more.
+        // The thread ends when its channel of work is closed.
         self.work = None;
         join(self.thread.take());
     }
@@ -69,7 +74,8 @@ mod tests {
 
     #[test]
     fn who_does_not_validate_has_no_thread() {
-        let validation = ValidationThread::start(None, Duration::from_secs(1)).unwrap();
+        let (patience, clock) = (Duration::from_secs(1), Clock::start());
+        let validation = ValidationThread::start(None, patience, clock).unwrap();
         assert!(validation.thread.is_none());
     }
 }

@@ -1,17 +1,24 @@
 //! The thread that validates.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use pmdns_resolver::validation::{ValidationReport, Work, Worker};
 
-/// Pieces of work taken in before the next step; there are no more in the channel anyway.
+use crate::clock::Clock;
+
+/// The most pieces of work taken in before the next step. The channel does not hold more.
 const MAX_TAKEN: usize = 64;
 
-/// Validates replies until nobody can send any.
-pub(super) fn serve(mut worker: Worker, work: &Receiver<Work>, reports: &Sender<ValidationReport>) {
+/// Validates replies until the channel is closed.
+pub(super) fn serve(
+    mut worker: Worker,
+    work: &Receiver<Work>,
+    reports: &Sender<ValidationReport>,
+    clock: Clock,
+) {
     let started = Instant::now();
-    // There is room for every report; who asked may have ended.
+    // There is room for every report; the receiver may have ended.
     let report = |report| drop(reports.try_send(report));
     loop {
         for taken in 0..MAX_TAKEN {
@@ -32,13 +39,8 @@ pub(super) fn serve(mut worker: Worker, work: &Receiver<Work>, reports: &Sender<
         while let Some(expired) = worker.expire(now) {
             report(expired);
         }
-        if let Some(done) = worker.step(seconds()) {
+        if let Some(done) = worker.step(clock.date()) {
             report(done);
         }
     }
-}
-
-/// Seconds since 1970. A clock that stands before that finds no signature good.
-fn seconds() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

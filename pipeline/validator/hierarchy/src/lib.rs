@@ -1,10 +1,16 @@
-//! A signed DNS hierarchy in memory, for tests of validation: a root, zones of every algorithm, NSEC and NSEC3, wildcards,
-//! aliases, and delegations that are secure, insecure or broken.
+//! A signed DNS hierarchy in memory, for tests of validation. It has a root, zones of every algorithm, NSEC and NSEC3,
+//! wildcards and aliases. Its delegations are secure, insecure or broken.
 //!
-//! [`World::new`] makes it, always the same. [`World::reply`] answers a question as a resolver would that a forwarder asks
-//! with DO and CD. [`World::truth`] says what is true of a name, and [`oracle`] whether an answer is. [`NOW`] is the
-//! time at which signatures are good. Nothing here shares code with the validator: who signs and who checks must not
-//! make the same mistake.
+//! [`World::new`] always makes the same hierarchy. [`World::reply`] answers a question as a resolver answers a
+//! forwarder that sets DO and CD. [`World::truth`] says what is true of a name, and [`oracle`] whether an answer is
+//! right. At the time [`NOW`] the signatures are valid. Nothing here shares code with the validator, so that both
+//! cannot have the same mistake.
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "it is for tests, whose zones are small"
+)]
 
 mod authority;
 mod content;

@@ -5,6 +5,12 @@
 //! `PMDNS_MUTANTS` is the number of mutants, `PMDNS_MUTANT_SEED` the first of their seeds: 1 and that seed repeat one mutant.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "numbers of tests are small"
+)]
 
 mod beside;
 mod changes;

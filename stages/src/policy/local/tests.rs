@@ -1,6 +1,7 @@
 //! Local data, up to the entries that queries are answered with.
 
 use super::*;
+use crate::policy::filter::Filter;
 use crate::testing::name_of;
 use crate::wire::dns::Rcode;
 use crate::wire::record::Records;
@@ -31,8 +32,8 @@ struct Served {
 fn local(records: &[LocalRecord]) -> Served {
     let mut entries = Entries::new(seed());
     let local = Local::new(records, |_| false, &mut entries).unwrap();
-    let mut filter = Filter::with_capacity(local.len(), seed());
-    local.add_to(&mut filter);
+    let mut filter = Filter::with_capacity(local.names.len(), seed());
+    local.names.add_to(&mut filter);
     Served { local, filter, entries }
 }
 

@@ -1,3 +1,4 @@
+use super::build::DNSSEC;
 use super::*;
 use crate::testing::{name_of, query, reply};
 use crate::wire::dns::Rcode;

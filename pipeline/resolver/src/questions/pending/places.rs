@@ -1,16 +1,16 @@
-//! Who gets a place in the pending table, and who loses one for it.
+//! Which client gets a place in the pending table, and which one loses its place for it.
 
 use std::net::IpAddr;
 
 use pmdns_stages::miss::Miss;
 
 use super::{Expired, Limit, Pending, Ticket};
-use crate::questions::prefixes::{ClientPrefix, client_of};
+use crate::questions::prefixes::{ClientPrefix, Hashed};
 use crate::questions::question::Question;
 
-/// Waiters of a question among whom one of another prefix is looked for.
+/// The most waiters of a question that are searched for one of another prefix.
 const MAX_LOOKED_AT: usize = 32;
-/// Questions that are charged to another prefix in a search for one to end.
+/// The most questions that are charged to another prefix while the search looks for one to end.
 const MAX_PASSED_ON: usize = 8;
 
 /// What has to go to make room.
@@ -23,15 +23,14 @@ pub(crate) enum Displaced {
 }
 
 impl<T> Pending<T> {
-    /// Says what has to go before a client can wait for the answer to `question`, or which limit keeps it out. Neither: it
-    /// can.
+    /// Returns what has to go before a client can wait for the answer to `question`; `None`: nothing has to go. An
+    /// error is the limit that keeps the client out.
     pub(crate) fn displace(
         &mut self,
         question: &Question,
         miss: &Miss,
     ) -> Result<Option<Displaced>, Limit> {
-        let client = client_of(miss);
-        let prefix = self.limits.prefixes.prefix(client);
+        let (client, prefix) = self.limits.prefixes.of_client(miss);
         let Some(limit) = self.refuses(question, client, prefix) else { return Ok(None) };
         let displaced = match limit {
             Limit::Waiting => {
@@ -44,17 +43,18 @@ impl<T> Pending<T> {
         displaced.map(Some).ok_or(limit)
     }
 
-    /// Whom the question in `slot` is charged to.
+    /// The prefix that the question in `slot` is charged to.
     fn charged_for(&mut self, slot: u32) -> ClientPrefix {
         let hold = &self.questions[slot as usize].hold;
         hold.as_ref().map_or(ClientPrefix::OURS, |hold| self.slot_shares.prefix_of(hold))
     }
 
-    /// Which limit keeps a client out: its own come first, since nobody makes room for who has reached those.
+    /// The limit that keeps a client out. A client's own limits come first: nobody else makes room for a client beyond
+    /// those.
     pub(crate) fn refuses(
         &mut self,
         question: &Question,
-        client: IpAddr,
+        client: Hashed<IpAddr>,
         prefix: ClientPrefix,
     ) -> Option<Limit> {
         if self.clients.get(&client).copied().unwrap_or(0) >= self.limits.waiting_per_client {
@@ -69,19 +69,20 @@ impl<T> Pending<T> {
         (self.is_full() && !self.slots.contains_key(question)).then_some(Limit::Questions)
     }
 
-    /// Whether clients have all questions that they may.
+    /// Whether clients have all the questions that they may have.
     pub(crate) fn is_full(&self) -> bool {
         self.slot_shares.held() + self.ours.max(self.limits.kept) >= self.limits.questions
     }
 
-    /// Says which question has to go before another can begin for clients of `prefix`, who wait already. None: it
-    /// can begin, or nobody holds more than they do.
+    /// The question that has to go before another can begin for clients of `prefix`, who wait already. `None`: it can
+    /// begin, or no prefix holds more than theirs.
     pub(crate) fn displace_for(&mut self, prefix: ClientPrefix) -> Option<Ticket> {
         let is_charged = prefix != ClientPrefix::OURS && self.is_full();
         if is_charged { self.displaceable(prefix) } else { None }
     }
 
-    /// The question to end for one of `prefix`. Questions that others wait for as well are charged to those instead.
+    /// The question to end for one of `prefix`. A question that another prefix also waits for is charged to that one
+    /// instead.
     fn displaceable(&mut self, prefix: ClientPrefix) -> Option<Ticket> {
         for _ in 0..MAX_PASSED_ON {
             let slot = self.slot_shares.heavier_than(prefix)?.oldest;

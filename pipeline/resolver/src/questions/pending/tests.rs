@@ -1,15 +1,15 @@
 //! Who leads, who waits, who is shed, and that nobody is forgotten.
 
-use pmdns_config::RateLimit;
 use pmdns_stages::testing::{Query, query};
 use proptest::prelude::*;
 
 use super::*;
+use crate::questions::prefixes::tests::lengths;
 use crate::upstreams::query::tests;
 
 /// Limits by the usual prefixes.
 pub(crate) fn limits(questions: usize, waiting: usize, waiting_per_client: usize) -> Limits {
-    let prefixes = PrefixLengths::of(&RateLimit::default());
+    let prefixes = lengths();
     Limits { questions, kept: 0, waiting, waiting_per_client, prefixes }
 }
 
@@ -221,7 +221,7 @@ fn audit_05_what_others_wait_for_is_not_ended_with_the_flood_that_asked_it_first
     ask(&mut table, 2, 1, 0, 12);
     let prefix = |client| {
         let miss = tests::miss(&query_of(0, client));
-        PrefixLengths::of(&RateLimit::default()).prefix(client_of(&miss))
+        lengths().of_client(&miss).1
     };
     assert_eq!(table.prefix_of(shared), Some(prefix(1)));
     let (admitted, gone) = push_in(&mut table, 3, 3, 0, 30);

@@ -3,16 +3,17 @@
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 
-use pmdns_config::RateLimit;
 use proptest::prelude::*;
 
+use std::collections::HashMap;
+
 use super::*;
-use crate::questions::prefixes::PrefixLengths;
+use crate::questions::prefixes::tests::lengths;
 
 /// A client prefix of this number.
 pub(crate) fn prefix(number: u16) -> ClientPrefix {
     let [high, low] = number.to_be_bytes();
-    PrefixLengths::of(&RateLimit::default()).prefix(Ipv4Addr::new(10, high, low, 1).into())
+    lengths().prefix(Ipv4Addr::new(10, high, low, 1).into())
 }
 
 #[test]

@@ -47,6 +47,12 @@ fn loaded() -> Screen {
         (8001.0, 7999.0, 1234.0);
     rates.upstreams[0].address = "[2001:db8:1234:5678:9abc:def0:1234:5678]:53".to_owned();
     rates.upstreams[0].srtt_ms = 1234.5;
+    let hop = screen.next_hops[0].clone();
+    screen.next_hops = ["fd00:1234:5678:9abc:def0:1234:5678:9abc", "203.0.113.254"]
+        .map(|address| NextHopReport { address: address.to_owned(), ..hop.clone() })
+        .into();
+    let lost = &mut screen.next_hops[0];
+    (lost.state, lost.mac, lost.age_seconds) = ("failed".to_owned(), None, Some(8_000_000));
     (rates.received, rates.transmitted, rates.dropped, rates.misses) =
         (9_999_000.0, 8001.0, 4321.0, 1001.0);
     screen
@@ -78,9 +84,17 @@ fn d02_no_digit_is_ever_cut() {
 #[test]
 fn d02_the_smallest_terminal_shows_every_table() {
     let lines = shown(&loaded(), 80, 24).join("\n");
-    for part in
-        ["100.0 %", "8765.4", "8001/s", "core 127 → slow path 15", "7999/s", "1234/s", "acl_drop"]
-    {
+    for part in [
+        "100.0 %",
+        "8765.4",
+        "8001/s",
+        "core 127 → slow path 15",
+        "7999/s",
+        "1234/s",
+        "acl_drop",
+        "fd00:1234:5678:9abc:def0:1234:5678:9abc",
+        "failed",
+    ] {
         assert!(lines.contains(part), "no {part:?} in\n{lines}");
     }
     let lines = shown(&screen(), 80, 24).join("\n");
@@ -94,6 +108,8 @@ fn d02_the_smallest_terminal_shows_every_table() {
         "core 1 → core 2",
         "acl_drop",
         "192.0.2.54:53",
+        "192.0.2.254",
+        "reachable",
     ] {
         assert!(lines.contains(part), "no {part:?} in\n{lines}");
     }
@@ -115,9 +131,50 @@ fn everything_is_on_the_screen() {
     has(&["lookup", "████████████████", "70.0"]);
     has(&["core 1 → core 2", "packets", "100", "edge", "up", "320.0 Mb/s"]);
     has(&["acl_drop", "100/s", "300", "192.0.2.54:53", "10.0 k/s", "1.5 ms", "well"]);
-    for title in ["cores", "stages: cycles per packet", "rings", "ports", "drops", "upstreams"] {
+    has(&["192.0.2.254", "edge", "reachable", "02:00:00:00:00:fe", "0:00:03", "2"]);
+    let titles = ["cores", "stages: cycles per packet", "rings", "ports", "drops", "upstreams"];
+    for title in titles.into_iter().chain(["next hops"]) {
         has(&[&format!("{title} ─")]);
     }
+}
+
+#[test]
+fn next_hops_are_red_unless_reachable_and_lost_ones_come_first() {
+    let (earlier, mut later) = fixture::reports();
+    let well = later.next_hops[0].clone();
+    for state in ["stale", "failed", "incomplete"] {
+        let (state, address) = (state.to_owned(), format!("192.0.2.{}", later.next_hops.len()));
+        later.next_hops.push(NextHopReport { state, address, ..well.clone() });
+    }
+    let screen = Screen::between(&earlier, &later);
+    let mut terminal = Terminal::new(TestBackend::new(140, screen.height(140))).unwrap();
+    terminal.draw(|frame| frame.render_widget(&screen, frame.area())).unwrap();
+    let cells: Vec<_> = terminal.backend().buffer().content().chunks(140).collect();
+    let text = |line: &[ratatui::buffer::Cell]| -> String {
+        line.iter().map(|cell| cell.symbol()).collect()
+    };
+    let title = cells.iter().position(|line| text(line).starts_with("next hops ─")).unwrap();
+    let states: Vec<(String, bool)> = cells[title + 2..]
+        .iter()
+        .map(|line| {
+            let red = line.iter().filter(|cell| cell.fg == Color::Red);
+            let red: String = red.map(|cell| cell.symbol()).collect();
+            let state = text(line).split_whitespace().nth(2).unwrap().to_owned();
+            let is_red = red.contains(&*state);
+            (state, is_red)
+        })
+        .collect();
+    let wanted = [("stale", true), ("failed", true), ("incomplete", true), ("reachable", false)];
+    assert_eq!(states, wanted.map(|(state, is_red)| (state.to_owned(), is_red)));
+}
+
+#[test]
+fn without_upstreams_over_ports_there_is_no_panel_of_next_hops() {
+    let (earlier, mut later) = fixture::reports();
+    later.next_hops.clear();
+    let screen = Screen::between(&earlier, &later);
+    let lines = shown(&screen, 140, screen.height(140)).join("\n");
+    assert!(!lines.contains("next hop"), "{lines}");
 }
 
 #[test]

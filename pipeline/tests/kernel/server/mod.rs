@@ -1,9 +1,10 @@
 //! An encrypted upstream of a test: the libraries' servers on loopback, with certificates made for the test.
 
+mod identity;
+
 use std::future::Future;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,10 +19,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use pmdns_config::{Pin, Upstream};
 use quinn::crypto::rustls::QuicServerConfig;
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, PublicKeyData as _};
 use rustls::ServerConfig;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ServerSessionMemoryCache, StoresServerSessions};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Barrier, Notify, mpsc, oneshot};
@@ -30,6 +28,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::rig::upstream;
 use crate::stub::Asked;
+use identity::{Authority, Identity, tls};
 
 /// The name every server's certificate is for, beside 127.0.0.1.
 pub(crate) const NAME: &str = "dns.example";
@@ -80,11 +79,6 @@ pub(crate) struct Server {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Who signs a server's certificate, in a file.
-pub(crate) struct Authority {
-    file: PathBuf,
-}
-
 /// What a server says to a query; nothing if it keeps silent.
 type Script = dyn Fn(&Asked) -> Option<Vec<u8>> + Send + Sync;
 
@@ -131,20 +125,9 @@ impl Server {
         manners: Manners,
         script: impl Fn(&Asked) -> Option<Vec<u8>> + Send + Sync + 'static,
     ) -> Self {
-        let authority_key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let authority = Authority::write(&params.self_signed(&authority_key).unwrap().pem());
-        let issuer = Issuer::new(params, authority_key);
-        let key = KeyPair::generate().unwrap();
-        let names = [NAME.to_owned(), "127.0.0.1".to_owned()];
-        let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &issuer).unwrap();
-        let digest = ring::digest::digest(&ring::digest::SHA256, &key.subject_public_key_info());
-        let pin = Pin(digest.as_ref().try_into().unwrap());
-
         let seen: Arc<Seen> = Arc::default();
-        let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
-        let tls = tls(&manners, certificate.der().clone(), key, &seen);
+        let Identity { authority, certificate, key, pin } = Identity::new();
+        let tls = tls(&manners, certificate, key, &seen);
         let (stop, stopped) = oneshot::channel();
         let (tell, told) = std::sync::mpsc::channel();
         let house = House {
@@ -210,79 +193,6 @@ impl Drop for Server {
         let ended = self.thread.take().unwrap().join();
         assert!(ended.is_ok() || std::thread::panicking(), "the server panicked");
     }
-}
-
-impl Authority {
-    fn write(pem: &str) -> Self {
-        static NUMBER: AtomicUsize = AtomicUsize::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("pmdns-test-{}-{number}.pem", std::process::id());
-        let file = std::env::temp_dir().join(name);
-        std::fs::write(&file, pem).unwrap();
-        Self { file }
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.file
-    }
-}
-
-impl Drop for Authority {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.file);
-    }
-}
-
-/// Remembers sessions, and counts those that come back.
-#[derive(Debug)]
-struct Sessions {
-    cache: Arc<ServerSessionMemoryCache>,
-    seen: Arc<Seen>,
-}
-
-impl StoresServerSessions for Sessions {
-    fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
-        self.cache.put(key, value)
-    }
-
-    fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
-        self.cache.get(key)
-    }
-
-    fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
-        let found = self.cache.take(key);
-        self.seen.resumed.fetch_add(usize::from(found.is_some()), Ordering::Relaxed);
-        found
-    }
-
-    fn can_cache(&self) -> bool {
-        true
-    }
-}
-
-impl std::fmt::Debug for Seen {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Seen")
-    }
-}
-
-fn tls(
-    manners: &Manners,
-    certificate: CertificateDer<'static>,
-    key: PrivateKeyDer<'static>,
-    seen: &Arc<Seen>,
-) -> Arc<ServerConfig> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate], key)
-        .unwrap();
-    config.alpn_protocols = manners.alpn.iter().map(|alpn| alpn.to_vec()).collect();
-    let cache = ServerSessionMemoryCache::new(64);
-    config.session_storage = Arc::new(Sessions { cache, seen: Arc::clone(seen) });
-    Arc::new(config)
 }
 
 /// What all connections of a server share.

@@ -1,13 +1,17 @@
-//! One slow path thread with a test at both ends of its rings.
+//! One slow path with a test at both ends of its rings: what it is told, and what clients get of it.
+//!
+//! `crate::driver` says how it goes on. In `slowpath/` it is turned by hand, with a clock that stands still and a model of a
+//! network. In `kernel/` it is a thread with the kernel's sockets. `crate::stub` has the upstreams.
+
+mod asked;
+mod over_port;
+mod setup;
 
 use std::collections::HashSet;
-use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use pmdns::clock::{Clock, FIRST_SECOND};
+use pmdns::clock::Clock;
 use pmdns::ring::{RingReceiver, RingSender, ring};
 use pmdns::rules::{LineRules, RulesInbox, RulesPublisher};
 use pmdns::slowpath::{
@@ -15,10 +19,7 @@ use pmdns::slowpath::{
     UpstreamCounters, UpstreamSnapshot,
 };
 use pmdns::snapshot::CacheOrders;
-use pmdns_config::{
-    Config, DEFAULT_GROUP, Dnssec, Forward, Group, Health, Local, LocalRecord, Rpz, SlowPath,
-    Strategy, Upstream, UpstreamAddress, View,
-};
+use pmdns_config::{Config, Local, LocalRecord, Rpz};
 use pmdns_nics::hugepage::Arena;
 use pmdns_nics::{Frame, FramePool, HeapPool};
 use pmdns_stages::Step;
@@ -34,115 +35,21 @@ use pmdns_stages::wire::dns::{HEADER_LEN, flag, header};
 use pmdns_stages::wire::name::Seed;
 use pmdns_stages::wire::{be16, be32, ip, name};
 
-use crate::stub::Stub;
+pub(crate) use asked::Asked;
+pub(crate) use setup::{Setup, upstream};
 
-/// How long a test waits for what must happen; only a broken program takes so long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+use crate::driver::Driver;
+use setup::SEED;
 
-/// What a rig shall be like.
-pub(crate) struct Setup {
-    pub(crate) settings: SlowPath,
-    pub(crate) keeping: pmdns_config::Cache,
-    pub(crate) prefetch: pmdns_config::Prefetch,
-    pub(crate) client_subnet: pmdns_config::ClientSubnet,
-    /// What keys are hashed with.
-    pub(crate) seed: [u8; 16],
-    pub(crate) upstreams: Vec<Upstream>,
-    pub(crate) groups: Vec<Group>,
-    pub(crate) forwards: Vec<Forward>,
-    pub(crate) views: Vec<View>,
-    pub(crate) health: Health,
-    pub(crate) dnssec: Dnssec,
-    /// Frames in the pool.
-    pub(crate) frames: usize,
-    /// Slots in the ring of answers.
-    pub(crate) answers: usize,
-    /// Workers that send misses; the first transmits for all.
-    pub(crate) workers: usize,
-}
+/// A second.
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+/// How long a test waits for what must happen, by the clock of its driver; only a broken program takes so long.
+const PATIENCE: Duration = Duration::from_secs(30);
 
-impl Setup {
-    /// A rig that asks these stubs in this order, with a deadline no test comes near.
-    pub(crate) fn asking(stubs: &[&Stub]) -> Self {
-        Self {
-            settings: SlowPath { deadline_ms: 20_000, ..SlowPath::default() },
-            keeping: pmdns_config::Cache::default(),
-            prefetch: pmdns_config::Prefetch::default(),
-            client_subnet: pmdns_config::ClientSubnet::default(),
-            seed: SEED,
-            upstreams: stubs.iter().map(|stub| upstream(stub.address.into())).collect(),
-            groups: Vec::new(),
-            forwards: Vec::new(),
-            views: Vec::new(),
-            health: Health::default(),
-            dnssec: Dnssec::default(),
-            frames: 1024,
-            answers: 512,
-            workers: 1,
-        }
-    }
-
-    /// The same with deadline and timeouts of some milliseconds.
-    pub(crate) fn hasty(mut self, deadline_ms: u64, timeout_ms: u64) -> Self {
-        self.settings.deadline_ms = deadline_ms;
-        for upstream in &mut self.upstreams {
-            upstream.timeout_ms = timeout_ms;
-        }
-        self
-    }
-
-    /// The same, asking by this strategy.
-    pub(crate) fn by(mut self, strategy: Strategy) -> Self {
-        self.groups = vec![Group { name: DEFAULT_GROUP.into(), strategy, parallel: 2 }];
-        self
-    }
-
-    /// The same, but names in `zone` are asked of upstream `index` only.
-    pub(crate) fn forward(mut self, zone: &str, index: usize) -> Self {
-        let group = format!("only{index}");
-        self.upstreams[index].group.clone_from(&group);
-        self.forwards.push(Forward { zone: zone.into(), group, views: Vec::new() });
-        self
-    }
-
-    /// The same, but the client with this address is in a view of this name, for which upstream `index` is asked.
-    pub(crate) fn view(mut self, name: &str, client: &str, index: usize) -> Self {
-        let group = format!("only{index}");
-        self.upstreams[index].group.clone_from(&group);
-        let clients = vec![client.parse().unwrap()];
-        self.views.push(View { name: name.into(), clients, group: Some(group) });
-        self
-    }
-
-    /// The same with letters in mixed case.
-    pub(crate) fn mixed(mut self) -> Self {
-        for upstream in &mut self.upstreams {
-            upstream.mix_case = true;
-        }
-        self
-    }
-
-    /// Sends queries from this address.
-    pub(crate) fn from(mut self, source: IpAddr) -> Self {
-        for upstream in &mut self.upstreams {
-            upstream.source = Some(source);
-        }
-        self
-    }
-
-    /// Starts it.
-    pub(crate) fn start(self) -> Rig {
-        Rig::start(self)
-    }
-}
-
-/// What keys are hashed with, unless a test says otherwise.
-const SEED: [u8; 16] = [9; 16];
-
-/// A running slow path thread.
+/// A slow path that runs.
 pub(crate) struct Rig {
     pub(crate) pool: FramePool,
-    pub(crate) orders: CacheOrders,
+    orders: CacheOrders,
     misses: Vec<RingSender<Miss>>,
     notes: RingSender<Hit>,
     answers: RingReceiver<Answered>,
@@ -157,8 +64,7 @@ pub(crate) struct Rig {
     rules: RulesPublisher,
     /// Where the line is lent rules.
     line: RulesInbox<LineRules>,
-    stop: Arc<AtomicBool>,
-    thread: JoinHandle<()>,
+    pub(crate) driver: Driver,
 }
 
 /// A client's answer, as far as tests ask.
@@ -198,7 +104,8 @@ fn message(frame: &Frame) -> &[u8] {
 
 impl Rig {
     fn start(setup: Setup) -> Self {
-        let clock = Clock::start().with_first_second(FIRST_SECOND);
+        let mut driver = Driver::default();
+        let clock = driver.clock();
         let policy = setup.client_subnet.policy;
         let seed = Seed::new(setup.seed);
         let (cache, mut writers) = Cache::new(Arena::heap(1 << 17), 1, seed).unwrap();
@@ -217,9 +124,8 @@ impl Rig {
         let counters: Arc<Counters> = Arc::default();
         let upstreams: Arc<[UpstreamCounters]> =
             setup.upstreams.iter().map(|_| UpstreamCounters::default()).collect();
-        let stop = Arc::new(AtomicBool::new(false));
         let (give, taken) = slowpath::orders();
-        let config = Config {
+        let mut config = Config {
             slowpath: setup.settings,
             upstreams: setup.upstreams,
             groups: setup.groups,
@@ -232,6 +138,9 @@ impl Rig {
             acl: pmdns_config::Acl::open(),
             ..Config::default()
         };
+        if crate::BY_PORT {
+            over_port::ask(&mut config);
+        }
         let orders = CacheOrders::new(vec![give], Arc::clone(&cache), clock, config.scope_map());
         let anchors = Anchors::load(&setup.dnssec).unwrap();
         // A test wrote it for this rig only.
@@ -261,13 +170,14 @@ impl Rig {
                 hits: vec![note_receiver],
                 rules: inboxes.slow_path.remove(0),
             },
+            ports: crate::BY_PORT.then(|| over_port::parts(&config, &pool, seed)),
             outlets: vec![outlet],
             answers_to: vec![0; setup.workers],
             clock,
             orders: taken,
-            stop: Arc::clone(&stop),
+            stop: Arc::default(),
         };
-        let thread = std::thread::spawn(move || slowpath::run(parts));
+        driver.start(parts);
         let parse = Parse::new(ports, seed).with_subnet_policy(policy);
         Self {
             pool,
@@ -284,8 +194,7 @@ impl Rig {
             policy: None,
             rules: publisher,
             line: inboxes.workers.remove(0),
-            stop,
-            thread,
+            driver,
         }
     }
 
@@ -297,8 +206,8 @@ impl Rig {
     /// Sends a client's query as a miss of a worker.
     pub(crate) fn ask_by(&mut self, worker: usize, query: &Query) {
         let mut miss = Some(self.miss(query));
-        wait_until(|| {
-            miss = miss.take().and_then(|miss| self.misses[worker].push(miss).err());
+        self.wait_until(|rig| {
+            miss = miss.take().and_then(|miss| rig.misses[worker].push(miss).err());
             miss.is_none()
         });
     }
@@ -376,7 +285,7 @@ impl Rig {
             ruleset = Some(Arc::clone(&rules.policy));
         });
         self.policy = None;
-        wait_until(|| !self.rules.collect());
+        self.wait_until(|rig| !rig.rules.collect());
         ruleset.expect("the line is lent them as well")
     }
 
@@ -389,9 +298,9 @@ impl Rig {
     /// Waits for so many answers.
     pub(crate) fn answers(&mut self, count: usize) -> Vec<Answer> {
         let mut answers = Vec::new();
-        wait_until(|| {
+        self.wait_until(|rig| {
             while answers.len() < count
-                && let Some(answered) = self.answers.pop()
+                && let Some(answered) = rig.answers.pop()
             {
                 answers.push(Answer::of(&answered.frame));
             }
@@ -404,8 +313,8 @@ impl Rig {
     pub(crate) fn resolve_frame(&mut self, query: &Query) -> Frame {
         self.ask(query);
         let mut answered = None;
-        wait_until(|| {
-            answered = self.answers.pop();
+        self.wait_until(|rig| {
+            answered = rig.answers.pop();
             answered.is_some()
         });
         answered.expect("it came").frame
@@ -417,8 +326,43 @@ impl Rig {
     }
 
     /// Waits until the counters are as they should be.
-    pub(crate) fn wait_for(&self, as_it_should: impl Fn(&CountersSnapshot) -> bool) {
-        wait_until(|| as_it_should(&self.counters()));
+    pub(crate) fn wait_for(&mut self, as_it_should: impl Fn(&CountersSnapshot) -> bool) {
+        self.wait_until(|rig| as_it_should(&rig.counters()));
+    }
+
+    /// Waits for something that must happen.
+    pub(crate) fn wait_until(&mut self, mut happened: impl FnMut(&mut Self) -> bool) {
+        let start = self.driver.now();
+        while !happened(self) {
+            assert!(self.driver.now().saturating_sub(start) < PATIENCE, "it did not happen");
+            self.driver.go_on();
+        }
+    }
+
+    /// Lets so much time pass.
+    pub(crate) fn pass(&mut self, duration: Duration) {
+        let end = self.driver.now() + duration;
+        while self.driver.now() < end {
+            self.driver.go_on();
+        }
+    }
+
+    /// Has something done to the whole cache, by another thread, as the control socket does. Time does not pass meanwhile.
+    pub(crate) fn order<T: Send>(&mut self, give: impl FnOnce(&CacheOrders) -> T + Send) -> T {
+        let orders = self.orders.clone();
+        std::thread::scope(|threads| {
+            let given = threads.spawn(move || give(&orders));
+            while !given.is_finished() {
+                self.driver.turn();
+                std::thread::yield_now();
+            }
+            given.join().expect("it does not panic")
+        })
+    }
+
+    /// Where orders about the cache are given, also when this has ended.
+    pub(crate) fn orders(&self) -> CacheOrders {
+        self.orders.clone()
     }
 
     /// The counters of the thread.
@@ -432,13 +376,13 @@ impl Rig {
     }
 
     /// Tells the thread to stop, and goes on as a worker would that has yet to notice.
-    pub(crate) fn say_stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
+    pub(crate) fn say_stop(&mut self) {
+        self.driver.say_stop();
     }
 
     /// Whether the thread has ended.
     pub(crate) fn has_ended(&self) -> bool {
-        self.thread.is_finished()
+        self.driver.has_ended()
     }
 
     /// Stops the thread as the engine does, and returns its counters. Whatever the test did, nobody
@@ -451,9 +395,9 @@ impl Rig {
 
     /// Like [`Rig::finish`] where answers may be left over.
     pub(crate) fn stop(mut self) -> (CountersSnapshot, Vec<Answer>) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.driver.say_stop();
         self.misses.clear();
-        self.thread.join().expect("the slow path does not panic");
+        self.driver.end();
         let mut leftover = Vec::new();
         while let Some(answered) = self.answers.pop() {
             leftover.push(Answer::of(&answered.frame));
@@ -463,20 +407,6 @@ impl Rig {
         assert_eq!(counters.misses, counters.ended());
         assert_eq!(self.pool.in_use(), 0);
         (counters, leftover)
-    }
-}
-
-/// An upstream at this address, asked in small letters: so scripts know names.
-pub(crate) fn upstream(address: UpstreamAddress) -> Upstream {
-    Upstream { timeout_ms: 5_000, mix_case: false, ..Upstream::at(address) }
-}
-
-/// Waits for something that must happen.
-pub(crate) fn wait_until(mut happened: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !happened() {
-        assert!(start.elapsed() < PATIENCE, "it did not happen");
-        std::thread::sleep(Duration::from_micros(200));
     }
 }
 

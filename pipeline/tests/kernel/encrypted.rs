@@ -5,20 +5,22 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use hyper::StatusCode;
-use pmdns_config::{Health, Pin, Upstream};
-use pmdns_stages::testing::query;
+use pmdns::slowpath::UpstreamSnapshot;
+use pmdns_config::{Health, Pin, SubnetPolicy, Upstream};
+use pmdns_stages::testing::{Query, query};
+use pmdns_stages::wire::subnet::Subnet;
 
-use crate::rig::{Rig, Setup, alike, ids, upstream, wait_until};
-use crate::server::{Kind, Manners, NAME, Server};
+use crate::rig::{Rig, Setup, alike, ids, upstream};
+use crate::server::{Kind, Manners, Server};
 use crate::stub::{Asked, Stub};
 
 /// A rig that asks these upstreams in this order.
-fn asking(upstreams: impl Into<Vec<Upstream>>) -> Setup {
+pub(crate) fn asking(upstreams: impl Into<Vec<Upstream>>) -> Setup {
     Setup { upstreams: upstreams.into(), ..Setup::asking(&[]) }
 }
 
 /// Asks for so many names at once, and waits for the answers.
-fn ask_many(rig: &mut Rig, count: usize) {
+pub(crate) fn ask_many(rig: &mut Rig, count: usize) {
     for number in 0..count {
         rig.ask(&query(&format!("n{number}.example. A")));
     }
@@ -80,7 +82,7 @@ fn a_connection_that_nobody_uses_is_closed_and_another_opened_later() {
         ask_many(rig, 3);
     }
     // After ten seconds; that is all the same to this test.
-    wait_until(|| servers.iter().all(|one| one.seen.ended.load(Ordering::Relaxed) == 1));
+    rigs[0].wait_until(|_| servers.iter().all(|one| one.seen.ended.load(Ordering::Relaxed) == 1));
     for (mut rig, server) in rigs.into_iter().zip(&servers) {
         assert_eq!(rig.resolve(&query("later.example. A")).records, 1);
         assert_eq!((server.connections(), rig.upstream(0).errors), (2, 0));
@@ -120,6 +122,17 @@ fn sessions_are_resumed() {
     }
 }
 
+/// Asks an upstream that has no answer for anybody, and says what was counted of it when it was so.
+fn counted_when(upstream: Upstream, is_so: impl Fn(&UpstreamSnapshot) -> bool) -> UpstreamSnapshot {
+    let mut rig = asking([upstream]).start();
+    rig.ask(&query("www.example. A"));
+    rig.wait_until(|rig| is_so(&rig.upstream(0)));
+    let counted = rig.upstream(0);
+    let (_, answers) = rig.stop();
+    assert!(answers.len() == 1 && answers[0].rcode == 2, "{answers:?}");
+    counted
+}
+
 #[test]
 fn a_server_is_not_used_unless_it_is_the_one_that_was_meant() {
     for kind in Kind::ALL {
@@ -138,12 +151,9 @@ fn a_server_is_not_used_unless_it_is_the_one_that_was_meant() {
             ("the right key, another root", Upstream { ca_file: other.known().ca_file, ..pinned }),
         ];
         for (what, upstream) in cases {
-            let mut rig = asking([upstream]).hasty(500, 500).start();
-            assert_eq!(rig.resolve(&query("www.example. A")).rcode, 2, "{kind:?}: {what}");
-            let counted = rig.upstream(0);
-            assert!(counted.untrusted >= 1 && counted.errors >= 1, "{kind:?}: {what}");
+            let counted =
+                counted_when(upstream, |counted| counted.untrusted >= 1 && counted.errors >= 1);
             assert_eq!(counted.connections, 0, "{kind:?}: {what}");
-            rig.finish();
         }
         assert_eq!(server.asked().len(), 0, "nothing was said to it");
     }
@@ -159,10 +169,7 @@ fn the_system_s_roots_are_asked_if_nothing_else_is_known() {
             "{error}"
         );
     }
-    let mut rig = asking([server.unknown()]).hasty(500, 500).start();
-    assert_eq!(rig.resolve(&query("www.example. A")).rcode, 2);
-    assert!(rig.upstream(0).untrusted >= 1);
-    rig.finish();
+    counted_when(server.unknown(), |counted| counted.untrusted >= 1);
 }
 
 #[test]
@@ -203,11 +210,8 @@ fn alpn() {
     for (kind, alpn) in kinds {
         let server =
             Server::start(Manners { alpn, ..Manners::good(kind) }, |asked| Some(asked.address()));
-        let mut rig = asking([server.known()]).hasty(500, 500).start();
-        assert_eq!(rig.resolve(&query("www.example. A")).rcode, 2, "{kind:?} {alpn:?}");
+        counted_when(server.known(), |counted| counted.connect_failures >= 1);
         assert_eq!(server.asked().len(), 0, "{kind:?} {alpn:?}");
-        assert!(rig.upstream(0).connect_failures >= 1, "{kind:?} {alpn:?}");
-        rig.finish();
     }
 }
 
@@ -261,7 +265,7 @@ fn after_an_outage_a_connection_is_opened_again() {
         };
         let server = Server::start(Manners::good(kind), script);
         let mut rig = asking([server.known()]).hasty(2_000, 100).start();
-        wait_until(|| rig.resolve(&query("www.example. A")).records == 1);
+        rig.wait_until(|rig| rig.resolve(&query("www.example. A")).records == 1);
         assert!(rig.upstream(0).timeouts >= 2, "{kind:?}");
         assert!(server.connections() >= 2, "{kind:?}: a silent connection is not used again");
         rig.finish();
@@ -281,14 +285,14 @@ fn a_probe_finds_out_that_an_upstream_is_back() {
         setup.health = Health { interval_ms: 100, timeout_ms: 100, ..Health::default() };
         let mut rig = setup.start();
         let mut number = 0;
-        wait_until(|| {
+        rig.wait_until(|rig| {
             number += 1;
             rig.resolve(&query(&format!("n{number}.example. A")));
             rig.upstream(0).state == 1
         });
         up.store(true, Ordering::Relaxed);
         // Nobody asks meanwhile.
-        wait_until(|| rig.upstream(0).state == 0);
+        rig.wait_until(|rig| rig.upstream(0).state == 0);
         assert!(rig.upstream(0).probes >= 2, "{kind:?}");
         rig.finish();
     }
@@ -364,56 +368,6 @@ fn a_server_without_edns_is_asked_without_it() {
     rig.finish();
 }
 
-/// A resolver that knows one address of every name: each question leads to the next of these.
-fn bootstrap(addresses: &'static [[u8; 4]]) -> Stub {
-    let asked_before = AtomicUsize::new(0);
-    Stub::replying(move |asked| {
-        let qtype = asked.message[asked.message.len() - 3];
-        let mut reply = asked.rcode(0);
-        if qtype == 1 {
-            let number = asked_before.fetch_add(1, Ordering::Relaxed).min(addresses.len() - 1);
-            reply[7] = 1;
-            reply.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 1, 0, 4]);
-            reply.extend(addresses[number]);
-        }
-        reply
-    })
-}
-
-/// The server as an upstream that is known by its name only.
-fn by_name(server: &Server, kind: Kind) -> Upstream {
-    let text = format!("{}://{NAME}:{}", kind.scheme(), server.address.port());
-    Upstream { address: text.parse().unwrap(), name: None, ..server.known() }
-}
-
-#[test]
-fn names_are_looked_up_at_the_bootstrap_resolvers() {
-    for kind in Kind::ALL {
-        let server = Server::good(kind);
-        let (dead, alive) = (Stub::silent(), bootstrap(&[[127, 0, 0, 1]]));
-        let mut setup = asking([by_name(&server, kind)]);
-        setup.settings.bootstrap = vec![dead.address, alive.address];
-        let mut rig = setup.start();
-        ask_many(&mut rig, 10);
-        assert_eq!(server.connections(), 1, "{kind:?}");
-        assert_eq!((dead.asked().len(), alive.asked().len()), (2, 2), "A and AAAA, once");
-        rig.finish();
-    }
-}
-
-#[test]
-fn a_name_that_leads_nowhere_is_looked_up_again() {
-    let server = Server::good(Kind::Tls);
-    let stub = bootstrap(&[[127, 0, 0, 2], [127, 0, 0, 1]]);
-    let mut setup = asking([by_name(&server, Kind::Tls)]);
-    setup.settings.bootstrap = vec![stub.address];
-    let mut rig = setup.start();
-    assert_eq!(rig.resolve(&query("www.example. A")).records, 1);
-    assert_eq!(stub.asked().len(), 4);
-    assert_eq!(rig.upstream(0).connect_failures, 1);
-    rig.finish();
-}
-
 #[test]
 fn a_question_that_is_shed_pauses_before_it_is_asked_again() {
     /// As many as may be under way to one upstream.
@@ -436,9 +390,27 @@ fn a_question_that_is_shed_pauses_before_it_is_asked_again() {
     for number in 0..=UNDER_WAY {
         rig.ask(&query(&format!("n{number}.example. A")));
     }
-    wait_until(|| rig.upstream(0).shed >= 1);
+    rig.wait_until(|rig| rig.upstream(0).shed >= 1);
     drop(closed);
     let answers = rig.answers(UNDER_WAY + 1);
     assert!(answers.iter().all(|answer| answer.records == 1), "by then there was room");
+    rig.finish();
+}
+
+#[test]
+fn over_tls_the_option_goes_before_the_padding() {
+    let server = Server::start(Manners::good(Kind::Tls), |asked| {
+        assert_eq!(asked.message.len() % 128, 0, "padded");
+        Some(asked.with_scope(asked.address(), 16))
+    });
+    let mut setup = Setup::asking(&[]);
+    setup.client_subnet.policy = SubnetPolicy::Add;
+    setup.upstreams = vec![Upstream { client_subnet: true, ..server.pinned() }];
+    let mut rig = setup.start();
+    let source = vec![10, 1, 0, 1];
+    let asked = Query { source, ..query("www.example. A").edns(1232, false) };
+    assert_eq!(rig.resolve(&asked).records, 1);
+    let network = Subnet::of_address(&[10, 1, 0, 1]).cut(24).data(0);
+    assert_eq!(server.asked()[0].subnet(), Some(network.to_vec()));
     rig.finish();
 }

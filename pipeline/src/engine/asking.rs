@@ -1,0 +1,74 @@
+//! What the threads share that ask upstreams over ports: the addresses they ask from, and the next hops.
+
+use std::sync::Arc;
+
+use pmdns_config::Config;
+use pmdns_nics::PortFacts;
+use pmdns_stages::next_hop::{HopTable, Link, NextHops, Routes};
+use pmdns_stages::ports::{Port, Ports};
+use pmdns_stages::query_sources::{QuerySources, Source};
+use pmdns_stages::wire::name::Seed;
+
+use crate::ports::AllPortNews;
+use crate::slowpath::{Hops, Seeker};
+
+/// The ports and the ways to upstreams over them.
+pub struct Asking {
+    /// The ports, as the stages see them.
+    pub ports: Ports,
+    /// The addresses that queries leave from.
+    pub sources: Arc<QuerySources>,
+    /// Over which next hop each upstream is asked.
+    pub routes: Arc<Routes>,
+    /// Where the next hops are.
+    pub table: Arc<HopTable>,
+    /// Taken by the thread that looks for them.
+    seeker: Option<NextHops>,
+}
+
+impl Asking {
+    /// The ports of a configuration, whose devices have these facts.
+    pub fn new(config: &Config, facts: &[PortFacts], seed: Seed) -> Self {
+        let upstream = |one| Some((config.upstream_port(one)?, one.address.ip()?));
+        let upstreams: Vec<_> = config.upstreams.iter().map(upstream).collect();
+        let links: Vec<Link> = config.ports.iter().map(link).collect();
+        let routes = Routes::new(&links, &upstreams);
+        let asked: Vec<bool> = (0..config.ports.len())
+            .map(|port| upstreams.iter().flatten().any(|(over, _)| *over == port))
+            .collect();
+        let numbered = config.ports.iter().enumerate().filter(|(port, _)| asked[*port]);
+        let sources = numbered.flat_map(|(port, settings)| {
+            settings.query_sources.iter().map(move |address| Source { port, address: *address })
+        });
+        let sources = Arc::new(QuerySources::new(sources.collect()));
+        let ports = config.ports.iter().zip(facts).enumerate().map(|(number, (port, facts))| {
+            let hops = routes.plans().iter().filter(|plan| plan.port == number);
+            Port::of(port, facts)
+                .with_query_sources(Arc::clone(&sources), number)
+                .with_next_hops(hops.map(|plan| plan.address).collect())
+        });
+        let ports: Ports = ports.collect();
+        let seeker = NextHops::new(routes.plans(), Arc::clone(&ports), seed);
+        let table = Arc::clone(seeker.table());
+        Self { ports, sources, routes: Arc::new(routes), table, seeker: Some(seeker) }
+    }
+
+    /// The next hops for the next thread. The first one looks for them.
+    pub fn hops(&mut self, config: &Config, news: &AllPortNews) -> Hops {
+        let seeker = self.seeker.take().map(|hops| Seeker {
+            hops,
+            news: Arc::clone(news),
+            names: config.ports.iter().map(|port| port.name.clone()).collect(),
+        });
+        let (routes, table) = (Arc::clone(&self.routes), Arc::clone(&self.table));
+        Hops { routes, table, seeker }
+    }
+}
+
+fn link(port: &pmdns_config::Port) -> Link {
+    Link {
+        addresses: port.addresses.clone(),
+        query_sources: port.query_sources.clone(),
+        gateways: port.gateways.clone(),
+    }
+}

@@ -1,0 +1,147 @@
+//! The next hops of queries over ports, as one slow path thread sees them. Thread 0 looks for them, and publishes where they
+//! are. All threads choose among them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pmdns_nics::{Burst, FramePool};
+use pmdns_stages::Packet;
+use pmdns_stages::neighbor::heard::heard;
+use pmdns_stages::next_hop::{Change, HopPlan, HopTable, NextHops, Place, Routes};
+
+use crate::ports::AllPortNews;
+
+/// How often a thread looks at the links, and whether the way to an upstream is open again.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// The next hops, for one thread.
+pub struct Hops {
+    /// Over which next hop each upstream is asked.
+    pub routes: Arc<Routes>,
+    /// Where the next hops are.
+    pub table: Arc<HopTable>,
+    /// Looks for them; only thread 0 has it.
+    pub seeker: Option<Seeker>,
+}
+
+/// What looks for next hops.
+pub struct Seeker {
+    /// Their states.
+    pub hops: NextHops,
+    /// The news of the ports.
+    pub news: AllPortNews,
+    /// The ports' names, for the log.
+    pub names: Vec<String>,
+}
+
+/// The next hops of a thread that runs.
+pub(super) struct HopWatch {
+    parts: Hops,
+    next_look: Duration,
+    /// How often each link had come up at the last look.
+    ups: Vec<u32>,
+    /// Whether each upstream had a next hop at the last look.
+    open: Vec<bool>,
+}
+
+impl HopWatch {
+    /// Nothing has been looked at yet.
+    pub(super) fn new(parts: Hops, upstreams: usize) -> Self {
+        let ups = parts.seeker.iter().flat_map(|seeker| seeker.news.iter().map(|_| 0)).collect();
+        Self { parts, next_look: Duration::ZERO, ups, open: vec![false; upstreams] }
+    }
+
+    /// Where the queries to an upstream go now.
+    pub(super) fn choose(&self, upstream: usize) -> Option<Place> {
+        self.parts.routes.choose(upstream, &self.parts.table).map(|hop| hop.place)
+    }
+
+    /// Takes in what a data core has heard of a next hop.
+    pub(super) fn hear(&mut self, packet: &Packet, now: Duration) {
+        if let Some(seeker) = &mut self.parts.seeker
+            && let Some(heard) = heard(packet.frame.bytes(), packet.layout)
+        {
+            seeker.hops.hear(usize::from(packet.frame.port()), &heard, now);
+        }
+    }
+
+    /// Writes the questions for next hops that are due. From time to time it also looks for upstreams whose way is open
+    /// again, and passes them to `opened`.
+    pub(super) fn turn(
+        &mut self,
+        now: Duration,
+        pool: &FramePool,
+        frames: &mut Burst,
+        mut opened: impl FnMut(usize),
+    ) {
+        if let Some(seeker) = &mut self.parts.seeker {
+            seeker.hops.turn(now, pool, frames);
+        }
+        if now < self.next_look {
+            return;
+        }
+        self.next_look = now + LOOK;
+        if let Some(seeker) = &mut self.parts.seeker {
+            seeker.look(&mut self.ups, now);
+        }
+        for upstream in 0..self.open.len() {
+            let is_open = self.choose(upstream).is_some();
+            if is_open && !self.open[upstream] {
+                opened(upstream);
+            }
+            self.open[upstream] = is_open;
+        }
+    }
+}
+
+impl Seeker {
+    /// Asks anew on links that have come up, and tells what has changed.
+    fn look(&mut self, ups: &mut [u32], now: Duration) {
+        for (port, (news, before)) in self.news.iter().zip(ups).enumerate() {
+            if std::mem::replace(before, news.ups()) != *before {
+                self.hops.note_link_up(port, now);
+            }
+        }
+        let names = &self.names;
+        self.hops.tell_changes(|plan, change| tell(names, plan, change));
+    }
+}
+
+/// Logs what has become of a next hop.
+fn tell(names: &[String], plan: &HopPlan, change: Change) {
+    let (port, address) = (names.get(plan.port).map_or("", String::as_str), plan.address);
+    match change {
+        Change::Found(mac) => {
+            tracing::info!("port {port}: the next hop {address} is at {}", hex(mac));
+        }
+        Change::Moved { from, to } => tracing::warn!(
+            "port {port}: the next hop {address} has moved from {} to {}; if nobody replaced it, somebody on the link \
+             claims to be it",
+            hex(from),
+            hex(to)
+        ),
+        Change::Lost => tracing::warn!(
+            "port {port}: the next hop {address} does not answer any more; queries through it fail until it does"
+        ),
+        Change::Missing => tracing::warn!(
+            "port {port}: nobody answers for the next hop {address}; queries through it fail until somebody does. Check \
+             port.gateways, upstream.address, the first of port.vlans, and the link"
+        ),
+    }
+}
+
+/// A hardware address as it is usually written.
+pub(crate) fn hex(mac: [u8; 6]) -> String {
+    let bytes = mac.map(|byte| format!("{byte:02x}"));
+    bytes.join(":")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hardware_addresses_are_written_as_ip_link_does() {
+        assert_eq!(hex([2, 0, 0, 0, 0x0a, 0xff]), "02:00:00:00:0a:ff");
+    }
+}

@@ -1,0 +1,208 @@
+//! Queries over ports of ours (`upstream.port`), for one slow path thread. A query is written into a frame here, and a data
+//! core sends it. What comes for it is brought by data cores. No system call and no descriptor is needed for a miss.
+//!
+//! Every query leaves from a UDP port of its own, drawn from all ports of all query sources, whichever thread asks
+//! ([`QuerySources`]). Nothing is decided here about replies: the resolver compares them with its queries.
+
+mod hops;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrayvec::ArrayVec;
+use pmdns_config::limits::MAX_QUERY_SOURCES;
+use pmdns_config::narrow::{to_u32, to_usize};
+use pmdns_nics::{Burst, Frame, FramePool, release};
+use pmdns_resolver::{Arrived, Random, Resolver, Route};
+use pmdns_stages::Packet;
+use pmdns_stages::arrival::Arrival;
+use pmdns_stages::datagram::{self, Ends};
+use pmdns_stages::ports::Ports;
+use pmdns_stages::query_sources::{FIRST_PORT, Owner, QuerySources, SourceIndex};
+use pmdns_stages::reply::Reply;
+
+use self::hops::HopWatch;
+pub(crate) use self::hops::hex;
+pub use self::hops::{Hops, Seeker};
+use super::random::port_of;
+use crate::ring::{RingReceiver, RingSender};
+
+/// How many UDP ports are tried for a query. At most half of them are in use, so all are once in 2^32 queries.
+const PORT_TRIES: usize = 32;
+/// The most packets taken from one ring before the next ring's turn.
+const MAX_REPLIES: usize = 32;
+/// ICMP errors that a thread believes in a second. More are an attack, or a path that is down: then queries time out.
+const ICMP_PER_SECOND: u32 = 100;
+
+/// The parts of the driver of one thread.
+pub struct PortParts {
+    /// The thread's number.
+    pub thread: u8,
+    /// The UDP ports of all query sources.
+    pub sources: Arc<QuerySources>,
+    /// The ports, as the stages see them.
+    pub ports: Ports,
+    /// Where frames come from.
+    pub pool: FramePool,
+    /// The ring to the core that sends queries.
+    pub queries: RingSender<Frame>,
+    /// The rings from the cores that receive.
+    pub replies: Vec<RingReceiver<Packet>>,
+}
+
+/// The queries of one thread over ports.
+pub struct PortDriver {
+    parts: PortParts,
+    hops: HopWatch,
+    /// The query sources of each port, by family: IPv4, IPv6.
+    sources: Vec<[ArrayVec<SourceIndex, MAX_QUERY_SOURCES>; 2]>,
+    /// The place that the query in each slot left from.
+    sent: Vec<Option<Place>>,
+    random: Random,
+    /// The second of the last ICMP errors, and how many were believed in it.
+    believed: (u64, u32),
+}
+
+/// Our end of a query.
+type Place = (SourceIndex, u16);
+
+impl PortDriver {
+    /// No query is under way yet. There are so many `upstreams`, and UDP ports are drawn by `random`.
+    pub fn new(parts: PortParts, hops: Hops, upstreams: usize, random: Random) -> Self {
+        let mut sources: Vec<[ArrayVec<_, MAX_QUERY_SOURCES>; 2]> =
+            parts.ports.iter().map(|_| Default::default()).collect();
+        for (index, source) in parts.sources.indexes().zip(parts.sources.sources()) {
+            let family = usize::from(source.address.is_ipv6());
+            let _ = sources[source.port][family].try_push(index);
+        }
+        let hops = HopWatch::new(hops, upstreams);
+        Self { parts, hops, sources, sent: Vec::new(), random, believed: (0, 0) }
+    }
+
+    /// How many queries may be under way at once: half of what the UDP ports suffice for, shared by so many threads. Then
+    /// free ones are found at once.
+    pub fn max_queries(&self, threads: usize) -> usize {
+        let sources = self.sources.iter().flatten().map(ArrayVec::len);
+        let fewest = sources.filter(|count| *count > 0).min().unwrap_or(0);
+        fewest * usize::from(u16::MAX - FIRST_PORT) / 2 / threads.max(1)
+    }
+
+    /// Sends the query of a batch, from a random UDP port of a random source.
+    pub fn send_batch(&mut self, slot: usize, route: Route, resolver: &mut Resolver) {
+        let Some(place) = self.hops.choose(route.upstream) else {
+            return resolver.break_batch(slot, &io::ErrorKind::HostUnreachable.into());
+        };
+        let number = usize::from(place.port);
+        let (source, port) = match self.claim(slot, number, route.to.ip()) {
+            Ok(place) => place,
+            Err(error) => return resolver.fail_batch(slot, &error),
+        };
+        let Some(from) = self.parts.sources.source(source) else { return };
+        let from = SocketAddr::new(from.address, port);
+        let ends = Ends { next_hop: place.mac, from, to: route.to };
+        for query in resolver.upstreams().messages(slot, || Some(from.ip())) {
+            // Without a frame, or with a full ring, the query counts as lost on its way, and is sent again.
+            let Some(mut frame) = self.parts.pool.take() else { return };
+            frame.set_port(place.port);
+            if datagram::write(&mut frame, &self.parts.ports[number], ends, query.bytes()).is_ok() {
+                let _ = self.parts.queries.push(frame);
+            }
+        }
+    }
+
+    /// Draws a UDP port for the query in this slot, which leaves by this port for `upstream`.
+    fn claim(&mut self, slot: usize, number: usize, upstream: IpAddr) -> io::Result<Place> {
+        let sources = &self.sources[number][usize::from(upstream.is_ipv6())];
+        let owner = Owner { thread: self.parts.thread, slot: to_u32(slot) };
+        for _ in 0..PORT_TRIES {
+            let [source, port] = self.random.bytes::<4>().map(halves)?;
+            let Some(source) = sources.get(usize::from(source) % sources.len().max(1)) else {
+                break;
+            };
+            let port = port_of(u32::from(port) << 16);
+            if self.parts.sources.claim(*source, port, owner) {
+                if self.sent.len() <= slot {
+                    self.sent.resize(slot + 1, None);
+                }
+                self.sent[slot] = Some((*source, port));
+                return Ok((*source, port));
+            }
+        }
+        Err(io::Error::new(
+            io::ErrorKind::AddrInUse,
+            format!("no free UDP port of port[{number}].query_sources for {upstream}"),
+        ))
+    }
+
+    /// Gives back the UDP port of a query.
+    pub fn close_batch(&mut self, slot: usize) {
+        if let Some((source, port)) = self.sent.get_mut(slot).and_then(Option::take) {
+            self.parts.sources.release(source, port);
+        }
+    }
+
+    /// Passes what has come to `resolver`, and asks for the addresses of next hops. Returns how much came.
+    pub fn hear(&mut self, resolver: &mut Resolver) -> usize {
+        let mut heard = 0;
+        for ring in 0..self.parts.replies.len() {
+            let mut packets: ArrayVec<Packet, MAX_REPLIES> = ArrayVec::new();
+            heard += self.parts.replies[ring].pop_batch(&mut packets, MAX_REPLIES);
+            if packets.is_empty() {
+                continue;
+            }
+            self.parts.replies[ring].publish();
+            packets.iter().for_each(|packet| packet.frame.prefetch());
+            for packet in &packets {
+                self.hear_packet(packet, resolver);
+            }
+            let mut frames: Burst = packets.drain(..).map(|packet| packet.frame).collect();
+            release(&mut frames);
+        }
+        let mut probes = Burst::new();
+        let now = resolver.now();
+        let opened = |upstream| resolver.hurry(upstream);
+        self.hops.turn(now, &self.parts.pool, &mut probes, opened);
+        self.parts.queries.push_batch(&mut probes);
+        heard
+    }
+
+    fn hear_packet(&mut self, packet: &Packet, resolver: &mut Resolver) {
+        let Some(reply) = Reply::read(packet, &self.parts.sources) else {
+            return self.hops.hear(packet, resolver.now());
+        };
+        let slot = to_usize(reply.owner.slot.into());
+        // The UDP port may belong to another query by now.
+        if self.sent.get(slot).copied().flatten() != Some((reply.source, reply.udp_port)) {
+            return;
+        }
+        let Reply { upstream, message, .. } = reply;
+        let arrived = match reply.arrival {
+            Arrival::Reply(_) => Arrived::Datagram { from: upstream, message },
+            Arrival::Fragment(_) => Arrived::Fragment { from: upstream, message },
+            Arrival::Unreachable(_) | Arrival::TooBig(_) => {
+                if !self.believes_another(resolver.now()) {
+                    return;
+                }
+                let is_too_long = matches!(reply.arrival, Arrival::TooBig(_));
+                Arrived::Undelivered { to: upstream, id: reply.id(), is_too_long }
+            }
+            Arrival::Neighbor => return,
+        };
+        resolver.hear_port(slot, arrived);
+    }
+
+    /// Whether one more ICMP error is believed in this second.
+    fn believes_another(&mut self, now: Duration) -> bool {
+        let (second, count) = self.believed;
+        let count = if second == now.as_secs() { count + 1 } else { 1 };
+        self.believed = (now.as_secs(), count);
+        count <= ICMP_PER_SECOND
+    }
+}
+
+/// Two random numbers of 16 bits.
+fn halves([a, b, c, d]: [u8; 4]) -> [u16; 2] {
+    [u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])]
+}

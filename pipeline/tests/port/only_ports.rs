@@ -1,0 +1,213 @@
+//! What only queries over ports have to withstand: links on which nobody answers, and whatever can be sent to a query source.
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use pmdns_stages::testing::{Query, query};
+use pmdns_stages::wire::dns::header;
+use pmdns_stages::wire::{be16, put16};
+
+use crate::rig::{Rig, SECOND, Setup};
+use crate::stepping::port_wire::{Asked as Sent, PortWire};
+use crate::stub::{Asked, Send, Stub};
+
+/// The query sources of a rig with IPv4 addresses, by their last byte.
+const SOURCES: [u8; 2] = [60, 61];
+/// UDP ports that queries leave from.
+const PORTS: std::ops::RangeInclusive<u16> = 1024..=65535;
+/// ICMP errors that a thread believes in a second.
+const BELIEVED: u64 = 100;
+
+/// The link of a rig.
+fn link(rig: &mut Rig) -> &mut PortWire {
+    let slow_path = rig.driver.slow_path.as_mut().unwrap();
+    slow_path.port.as_mut().expect("upstreams are asked over it")
+}
+
+/// The queries that are under way.
+fn under_way(rig: &Rig) -> Vec<Sent> {
+    let slow_path = rig.driver.slow_path.as_ref().unwrap();
+    slow_path.over_port.iter().flatten().cloned().collect()
+}
+
+/// Asks so many names, and waits until their queries have left.
+fn send(rig: &mut Rig, queries: u64) -> Vec<Sent> {
+    for number in 0..queries {
+        rig.ask(&Query { id: number as u16, ..query(&format!("n{number}.example. A")) });
+        rig.driver.turn();
+    }
+    rig.wait_until(|rig| rig.upstream(0).queries == queries);
+    under_way(rig)
+}
+
+/// A rig that asks this stub, in which no client and no query loses patience.
+fn patient(stub: &Stub, queries: usize) -> Rig {
+    let mut setup = Setup::asking(&[stub]).hasty(60_000, 60_000);
+    setup.settings.max_pending = queries;
+    setup.settings.max_waiting = queries;
+    setup.settings.max_waiting_per_client = queries;
+    setup.start()
+}
+
+#[test]
+fn without_a_next_hop_clients_are_told_in_time_and_served_as_soon_as_it_answers() {
+    let stub = Stub::replying(Asked::address);
+    let mut rig = Setup::asking(&[&stub]).hasty(2_000, 800).start();
+    link(&mut rig).is_deaf = true;
+    for number in 0..20 {
+        let begun = rig.driver.now();
+        assert_eq!(rig.resolve(&query(&format!("n{number}.example. A"))).rcode, 2);
+        assert!(rig.driver.now() - begun <= 2 * SECOND, "the deadline holds");
+        rig.pass(SECOND);
+    }
+    assert_eq!(stub.asked().len(), 0, "nothing leaves without an address to send it to");
+    let questions = link(&mut rig).questions;
+    assert!((3..=20).contains(&questions), "{questions} ARP requests in 20 s or more");
+
+    link(&mut rig).is_deaf = false;
+    rig.wait_until(|rig| link(rig).questions > questions);
+    rig.pass(Duration::from_millis(10));
+    let begun = rig.driver.now();
+    assert_eq!(rig.resolve(&query("found.example. A")).records, 1);
+    assert!(rig.driver.now() - begun < Duration::from_millis(5), "it is not waited for again");
+    rig.finish();
+}
+
+#[test]
+fn a_client_that_waits_for_a_next_hop_is_served_when_it_answers() {
+    let stub = Stub::replying(Asked::address);
+    let mut rig = Setup::asking(&[&stub]).start();
+    link(&mut rig).is_deaf = true;
+    rig.pass(Duration::from_millis(500));
+    rig.ask(&query("www.example. A"));
+    rig.pass(Duration::from_millis(10));
+    link(&mut rig).is_deaf = false;
+    let answer = rig.answers(1).remove(0);
+    assert_eq!(answer.records, 1);
+    assert!(rig.driver.now() < 2 * SECOND, "the next question for it comes after a second");
+    rig.finish();
+}
+
+#[test]
+fn cve_2026_50252_queries_leave_from_all_ports_of_all_sources() {
+    const QUERIES: u64 = 4000;
+    let stub = Stub::silent();
+    let mut rig = patient(&stub, QUERIES as usize);
+    let sent = send(&mut rig, QUERIES);
+    let places: HashSet<SocketAddr> = sent.iter().map(|sent| sent.from).collect();
+    assert_eq!(places.len(), QUERIES as usize, "each query has a port of its own");
+    for source in SOURCES {
+        let ports =
+            sent.iter().filter(|sent| sent.from.ip().to_string() == format!("10.9.0.{source}"));
+        let mut parts = [0; 16];
+        ports.for_each(|sent| parts[usize::from((sent.from.port() - 1024) / 4032).min(15)] += 1);
+        // 125 on average; a range of its own for each thread would leave parts empty.
+        assert!(parts.iter().all(|part| (80..=170).contains(part)), "{source}: {parts:?}");
+    }
+    rig.stop();
+}
+
+#[test]
+fn forged_replies_to_every_port_hurt_no_query_and_cost_each_one_mismatch() {
+    const QUERIES: u64 = 200;
+    let stub = Stub::start([127, 0, 0, 1].into(), |asked| vec![Send::Reply(asked.address())]);
+    stub.faults.busy.set(true);
+    let mut rig = patient(&stub, QUERIES as usize);
+    let sent = send(&mut rig, QUERIES);
+    let upstream = sent[0].to;
+    for port in PORTS {
+        let forged = [&[0xff; 2][..], &sent[0].message[2..]].concat();
+        let to = SocketAddr::new([10, 9, 0, SOURCES[0]].into(), port);
+        link(&mut rig).arrive(upstream, to, &forged);
+        if port.is_multiple_of(1024) {
+            rig.driver.turn();
+        }
+    }
+    rig.driver.turn();
+    let attacked = sent.iter().filter(|sent| sent.from.ip().to_string() == "10.9.0.60").count();
+    assert!(attacked > 50);
+    assert_eq!(
+        rig.upstream(0).mismatched,
+        attacked as u64,
+        "what no query waits for ends in parse"
+    );
+    assert_eq!((rig.upstream(0).tcp, rig.upstream(0).replies), (0, 0));
+    stub.faults.busy.set(false);
+    let answers = rig.answers(QUERIES as usize);
+    assert!(answers.iter().all(|answer| (answer.rcode, answer.records) == (0, 1)));
+    rig.finish();
+}
+
+#[test]
+fn a_query_that_forgers_have_found_goes_to_tcp_and_no_other_does() {
+    const QUERIES: u64 = 50;
+    let stub = Stub::replying(|asked| asked.addresses(1 + u16::from(asked.over_tcp), 300));
+    stub.faults.busy.set(true);
+    let mut rig = patient(&stub, QUERIES as usize);
+    let sent = send(&mut rig, QUERIES);
+    let victim = &sent[7];
+    for id in 0..5000_u16 {
+        let mut forged = victim.message.clone();
+        forged[..2].copy_from_slice(&id.to_be_bytes());
+        forged[2] |= 0x80;
+        if forged[..2] != victim.message[..2] {
+            link(&mut rig).arrive(victim.to, victim.from, &forged);
+        }
+        if id % 16 == 0 {
+            rig.driver.turn();
+        }
+    }
+    let strangers: SocketAddr = "192.0.2.1:53".parse().unwrap();
+    for sent in &sent {
+        link(&mut rig).arrive(strangers, sent.from, &sent.message);
+    }
+    rig.driver.turn();
+    stub.faults.busy.set(false);
+    let answers = rig.answers(QUERIES as usize);
+    let records: Vec<u16> = answers.iter().map(|answer| answer.records).collect();
+    let over_tcp = answers.iter().filter(|answer| answer.records == 2).count();
+    assert!(answers.iter().all(|answer| answer.rcode == 0), "{answers:?}");
+    assert_eq!(over_tcp, 1, "{records:?}");
+    assert_eq!(rig.upstream(0).tcp, 1);
+    rig.finish();
+}
+
+#[test]
+fn of_a_flood_of_icmp_errors_a_hundred_a_second_are_believed() {
+    const QUERIES: u64 = 1000;
+    let stub = Stub::silent();
+    let mut rig = patient(&stub, QUERIES as usize);
+    let sent = send(&mut rig, QUERIES);
+    let start = rig.driver.now();
+    rig.pass(Duration::from_secs(start.as_secs() + 1) - start);
+    for second in 1..=3 {
+        for sent in &sent {
+            link(&mut rig).refuse(sent);
+        }
+        rig.pass(Duration::from_millis(500));
+        assert_eq!(rig.upstream(0).errors, BELIEVED * second);
+        rig.pass(Duration::from_millis(500));
+    }
+    rig.stop();
+}
+
+#[test]
+fn icmp_errors_that_quote_another_id_end_nothing() {
+    let stub = Stub::replying(Asked::address);
+    stub.faults.busy.set(true);
+    let mut rig = patient(&stub, 8);
+    let sent = send(&mut rig, 1).remove(0);
+    for id in 1..=50_u16 {
+        let mut wrong = sent.clone();
+        let at = wrong.packet.len() - wrong.message.len() + header::ID;
+        let right = be16(&wrong.packet, at).unwrap();
+        put16(&mut wrong.packet, at, right ^ id);
+        link(&mut rig).refuse(&wrong);
+    }
+    rig.pass(Duration::from_millis(10));
+    assert_eq!((rig.upstream(0).errors, rig.upstream(0).mismatched), (0, 50));
+    stub.faults.busy.set(false);
+    assert_eq!(rig.answers(1)[0].records, 1);
+    rig.finish();
+}

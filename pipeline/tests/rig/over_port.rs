@@ -1,0 +1,42 @@
+//! A rig whose upstreams are asked over a port.
+
+use std::sync::Arc;
+
+use pmdns::engine::Asking;
+use pmdns::ports::PortNews;
+use pmdns::ring::ring;
+use pmdns::slowpath::{Hops, PortParts};
+use pmdns_config::Config;
+use pmdns_nics::{FramePool, Nic as _, memory};
+use pmdns_stages::wire::name::Seed;
+
+/// Has all upstreams asked over a port whose link they are on, as far as they can be.
+pub(super) fn ask(config: &mut Config) {
+    let port = pmdns_config::Port::new("p0", "memory");
+    config.ports = vec![pmdns_config::Port {
+        addresses: ["10.9.0.2/24", "fd09::2/64"].map(|one| one.parse().unwrap()).into(),
+        query_sources: ["10.9.0.60", "10.9.0.61", "fd09::60"]
+            .map(|one| one.parse().unwrap())
+            .into(),
+        ..port
+    }];
+    let upstreams = config.upstreams.iter_mut();
+    for upstream in upstreams.filter(|one| one.address.plain().is_some() && one.source.is_none()) {
+        upstream.port = Some("p0".into());
+    }
+}
+
+/// What the driver of queries over ports is made from. Whoever turns it gives it rings.
+pub(super) fn parts(config: &Config, pool: &FramePool, seed: Seed) -> (PortParts, Hops) {
+    let (nic, ..) = memory::link("p0", 0, 1, 1);
+    let mut asking = Asking::new(config, &[nic.facts().clone()], seed);
+    let parts = PortParts {
+        thread: 0,
+        sources: Arc::clone(&asking.sources),
+        ports: Arc::clone(&asking.ports),
+        pool: pool.clone(),
+        queries: ring(1).0,
+        replies: Vec::new(),
+    };
+    (parts, asking.hops(config, &[PortNews::default()].into()))
+}

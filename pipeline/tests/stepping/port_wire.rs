@@ -1,0 +1,222 @@
+//! A link for queries over a port: the real driver writes and reads frames, which become datagrams of the test's network. The far
+//! end answers for the addresses of all next hops, as hosts would.
+
+use std::net::{IpAddr, SocketAddr};
+
+use pmdns::ring::{RingReceiver, RingSender, ring};
+use pmdns::slowpath::{Hops, PortDriver, PortParts};
+use pmdns_nics::Frame;
+use pmdns_resolver::{Random, Resolver, Route};
+use pmdns_stages::datagram::{self, Ends};
+use pmdns_stages::neighbor::Neighbor;
+use pmdns_stages::packet::Packet;
+use pmdns_stages::parse::Parse;
+use pmdns_stages::ports::{Port, Ports};
+use pmdns_stages::testing::{act_once, at, frame_of};
+use pmdns_stages::wire::checksum::Sum;
+use pmdns_stages::wire::name::Seed;
+use pmdns_stages::wire::{be16, ip, put16};
+use pmdns_stages::{Stage as _, Step};
+
+/// The hardware address of all next hops.
+const FAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0xfa];
+/// Slots of each ring.
+const SLOTS: usize = 4096;
+
+/// The driver, and the ends of its rings that data cores would have.
+pub(crate) struct PortWire {
+    driver: PortDriver,
+    queries: RingReceiver<Frame>,
+    replies: RingSender<Packet>,
+    near: Hosts,
+    far: Hosts,
+    /// Whether nobody answers for the next hops.
+    pub(crate) is_deaf: bool,
+    /// Questions for next hops that left so far.
+    pub(crate) questions: usize,
+}
+
+/// A query as the far end gets it.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    /// Our end.
+    pub(crate) from: SocketAddr,
+    /// The upstream.
+    pub(crate) to: SocketAddr,
+    /// The query.
+    pub(crate) message: Vec<u8>,
+    /// All of the packet, which ICMP errors quote.
+    pub(crate) packet: Vec<u8>,
+}
+
+/// The stages that stand at one end of the link.
+struct Hosts {
+    ports: Ports,
+    parse: Parse,
+    neighbor: Neighbor,
+}
+
+impl Hosts {
+    fn new(ports: Ports) -> Self {
+        let seed = Seed::new([5; 16]);
+        let parse = Parse::new(Ports::clone(&ports), seed);
+        let neighbor = Neighbor::new(Ports::clone(&ports), 1_000_000, seed);
+        Self { ports, parse, neighbor }
+    }
+
+    /// What becomes of a frame here.
+    fn take(&mut self, bytes: &[u8]) -> Packet {
+        let packet = act_once(&mut self.parse, Packet::arrived(frame_of(bytes), 0), &at(0));
+        match packet.step == Step::at(Neighbor::NAME) {
+            true => act_once(&mut self.neighbor, packet, &at(0)),
+            false => packet,
+        }
+    }
+}
+
+impl PortWire {
+    /// A link to so many upstreams, or to the gateways to them.
+    pub(crate) fn new((parts, hops): (PortParts, Hops), upstreams: usize, random: Random) -> Self {
+        let ((queries_in, queries), (replies, replies_out)) = (ring(SLOTS), ring(SLOTS));
+        let near = Hosts::new(Ports::clone(&parts.ports));
+        let hosts = hops.routes.plans().iter().map(|plan| plan.address);
+        let far = Hosts::new([Port::new(FAR_MAC, hosts)].into());
+        let parts = PortParts { queries: queries_in, replies: vec![replies_out], ..parts };
+        let driver = PortDriver::new(parts, hops, upstreams, random);
+        Self { driver, queries, replies, near, far, is_deaf: false, questions: 0 }
+    }
+
+    /// Queries that may be under way at once.
+    pub(crate) fn max_queries(&self) -> usize {
+        self.driver.max_queries(1)
+    }
+
+    /// Sends what is in a batch, and returns the queries that reach the far end.
+    pub(crate) fn send(
+        &mut self,
+        slot: usize,
+        route: Route,
+        resolver: &mut Resolver,
+    ) -> Vec<Asked> {
+        self.driver.send_batch(slot, route, resolver);
+        self.carry()
+    }
+
+    /// A batch has ended.
+    pub(crate) fn close(&mut self, slot: usize) {
+        self.driver.close_batch(slot);
+    }
+
+    /// Has the driver read what has arrived, and ask for next hops.
+    pub(crate) fn hear(&mut self, resolver: &mut Resolver) -> usize {
+        let heard = self.driver.hear(resolver);
+        assert!(self.carry().is_empty(), "only next hops are asked for");
+        heard + self.driver.hear(resolver)
+    }
+
+    /// A datagram of an upstream arrives.
+    pub(crate) fn arrive(&mut self, from: SocketAddr, to: SocketAddr, message: &[u8]) {
+        let mut frame = frame_of(&[0; 64]);
+        let ends = Ends { next_hop: self.near.ports[0].mac, from, to };
+        if datagram::write(&mut frame, &self.far.ports[0], ends, message).is_ok() {
+            self.feed(frame.bytes().to_vec());
+        }
+    }
+
+    /// The upstream's host says by ICMP that nobody listens there.
+    pub(crate) fn refuse(&mut self, asked: &Asked) {
+        let frame = unreachable(asked, self.near.ports[0].mac);
+        self.feed(frame);
+    }
+
+    /// Carries what the driver has sent to the far end, which answers for the upstreams' addresses at once.
+    fn carry(&mut self) -> Vec<Asked> {
+        let mut asked = Vec::new();
+        while let Some(frame) = self.queries.pop() {
+            let bytes = frame.bytes().to_vec();
+            drop(frame);
+            if let Some(query) = read(&bytes) {
+                asked.push(query);
+                continue;
+            }
+            self.questions += 1;
+            if self.is_deaf {
+                continue;
+            }
+            let packet = self.far.take(&bytes);
+            assert_eq!(packet.step, Step::TRANSMIT, "nobody answers {bytes:02x?}");
+            self.feed(packet.frame.bytes().to_vec());
+        }
+        asked
+    }
+
+    /// A frame arrives at the port.
+    fn feed(&mut self, bytes: Vec<u8>) {
+        let packet = self.near.take(&bytes);
+        if packet.step == Step::REPLY {
+            let _ = self.replies.push(packet);
+        }
+    }
+}
+
+/// The query in a frame.
+fn read(frame: &[u8]) -> Option<Asked> {
+    let packet = &frame[ip::ETHERNET_LEN..];
+    let address = |at: usize, len: usize| -> Option<IpAddr> {
+        let bytes = packet.get(at..at + len)?;
+        match len {
+            4 => Some(IpAddr::from(<[u8; 4]>::try_from(bytes).ok()?)),
+            _ => Some(IpAddr::from(<[u8; 16]>::try_from(bytes).ok()?)),
+        }
+    };
+    let (l4, protocol, from, to) = match be16(frame, ip::ETHERTYPE)? {
+        ip::TYPE_IPV4 => (20, packet[9], address(12, 4)?, address(16, 4)?),
+        ip::TYPE_IPV6 => (40, packet[6], address(8, 16)?, address(24, 16)?),
+        _ => return None,
+    };
+    if protocol != ip::PROTOCOL_UDP {
+        return None;
+    }
+    let [from_port, to_port] = [be16(packet, l4)?, be16(packet, l4 + 2)?];
+    Some(Asked {
+        from: (from, from_port).into(),
+        to: (to, to_port).into(),
+        message: packet[l4 + ip::UDP_LEN..].to_vec(),
+        packet: packet.to_vec(),
+    })
+}
+
+/// Port unreachable (RFC 792, RFC 4443 section 3.1), with the whole query quoted.
+fn unreachable(asked: &Asked, to_mac: [u8; 6]) -> Vec<u8> {
+    let len = (8 + asked.packet.len()) as u16;
+    let mut icmp = match asked.to.ip() {
+        IpAddr::V4(_) => vec![3, 3, 0, 0, 0, 0, 0, 0],
+        IpAddr::V6(_) => vec![1, 4, 0, 0, 0, 0, 0, 0],
+    };
+    icmp.extend(&asked.packet);
+    let mut frame = [&to_mac[..], &FAR_MAC].concat();
+    let header = match (asked.to.ip(), asked.from.ip()) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            let checksum = Sum::default().add_bytes(&icmp).checksum();
+            put16(&mut icmp, 2, checksum);
+            let mut header = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, ip::PROTOCOL_ICMP, 0, 0];
+            header.extend(from.octets().iter().chain(&to.octets()));
+            put16(&mut header, ip::v4::TOTAL_LEN, 20 + len);
+            ip::seal_ipv4(&mut header);
+            frame.extend(ip::TYPE_IPV4.to_be_bytes());
+            header
+        }
+        (IpAddr::V6(from), IpAddr::V6(to)) => {
+            let mut header = vec![0x60, 0, 0, 0, 0, 0, ip::PROTOCOL_ICMPV6, 64];
+            header.extend(from.octets().iter().chain(&to.octets()));
+            put16(&mut header, ip::v6::PAYLOAD_LEN, len);
+            let pseudo = ip::pseudo_header(&header[8..], ip::PROTOCOL_ICMPV6, len);
+            let checksum = pseudo.add_bytes(&icmp).checksum();
+            put16(&mut icmp, 2, checksum);
+            frame.extend(ip::TYPE_IPV6.to_be_bytes());
+            header
+        }
+        _ => panic!("a query has addresses of one family"),
+    };
+    [frame, header, icmp].concat()
+}
