@@ -25,7 +25,7 @@ scripts() {
     fi
 }
 
-lints() { cargo clippy --workspace --all-targets -- -D warnings; }
+lints() { cargo clippy --workspace --all-targets --features pmdns-bench/rte-ring -- -D warnings; }
 
 documentation() { RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items; }
 
@@ -69,7 +69,7 @@ labs() {
 }
 
 # What the last two labs run: built by one command, so that it is built once.
-programs() { cargo build --release -p pmdns -p pmdns-bench --bins; }
+programs() { cargo build --release -p pmdns -p pmdns-bench --bin pmdns --bin pmdns-load; }
 
 load-lab() {
     programs

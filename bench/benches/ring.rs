@@ -78,7 +78,7 @@ impl<T: Send> Pop<T> for crossbeam_channel::Receiver<T> {
     }
 }
 
-#[cfg(feature = "dpdk")]
+#[cfg(feature = "rte-ring")]
 mod rte {
     use arrayvec::ArrayVec;
     use pmdns_nics::dpdk::{Eal, ValueReceiver, ValueSender};
@@ -215,7 +215,7 @@ fn sized<const WORDS: usize>(group: &mut Group<'_>) {
 }
 
 fn benches(c: &mut Criterion<Cycles>) {
-    #[cfg(feature = "dpdk")]
+    #[cfg(feature = "rte-ring")]
     let eal = rte::eal();
     pin(0);
     let mut group = c.benchmark_group("ring");
@@ -223,7 +223,7 @@ fn benches(c: &mut Criterion<Cycles>) {
     sized::<1>(&mut group);
     sized::<8>(&mut group);
     kind(&mut group, "ours/416B", [7_u64; 52], || ring(CAPACITY));
-    #[cfg(feature = "dpdk")]
+    #[cfg(feature = "rte-ring")]
     if let Some(eal) = &eal {
         rte_rings::<1>(&mut group, eal);
         rte_rings::<8>(&mut group, eal);
@@ -231,7 +231,7 @@ fn benches(c: &mut Criterion<Cycles>) {
     group.finish();
 }
 
-#[cfg(feature = "dpdk")]
+#[cfg(feature = "rte-ring")]
 fn rte_rings<const WORDS: usize>(group: &mut Group<'_>, eal: &pmdns_nics::dpdk::Eal) {
     let made = std::cell::Cell::new(0);
     kind(group, &format!("rte_ring/{}B", 8 * WORDS), [7_u64; WORDS], || {

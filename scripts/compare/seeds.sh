@@ -122,7 +122,7 @@ seeds_not_run() {
     not_run seeds M10 "no query log to switch on; names by Zipf: pmdns-load"
     not_run seeds M11 "in the group cold: cold_memory"
     not_run seeds M12 "there is no REST API and no pair of servers yet; random misses: the group cold"
-    not_run seeds M14 "cargo run --release -p pmdns-bench --bin eviction"
+    not_run seeds M14 "cargo run --release -p pmdns-bench --example eviction"
     not_run seeds M15 "cargo bench -p pmdns-bench --bench cache"
     not_run seeds "Blocky, AdGuard Home, Pi-hole, Runbound, ferrous-dns, rDNS" "no package in Debian"
     not_run seeds "real NICs, several hosts, 64 cores" "one machine with virtual links"

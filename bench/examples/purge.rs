@@ -1,4 +1,4 @@
-//! How long a purge takes: `cargo run --release -p pmdns-bench --bin purge [NAMES]`, 5 million unless said otherwise.
+//! How long a purge takes: `cargo run --release -p pmdns-bench --example purge [NAMES]`, 5 million unless said otherwise.
 //!
 //! The walk is the product's, in its slices, without misses in between: with them it takes as much longer as they do.
 

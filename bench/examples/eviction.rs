@@ -1,6 +1,6 @@
 //! Hit ratios of the eviction strategies on one trace, beside the best there can be.
 //!
-//! `cargo run --release -p pmdns-bench --bin eviction [NAMES [REQUESTS]]`
+//! `cargo run --release -p pmdns-bench --example eviction [NAMES [REQUESTS]]`
 //!
 //! The trace is Zipf 0.9 over NAMES names at a thousand requests a second. In its middle third there is a scan: every
 //! fourth request is for a name that is never asked again. The cache has room for a tenth of the names. It is the
