@@ -107,7 +107,8 @@ impl PortDriver {
         };
         let number = usize::from(place.port);
         let (source, port) = match self.claim(slot, number, route.to.ip()) {
-            Ok(place) => place,
+            Ok(Some(place)) => place,
+            Ok(None) => return resolver.shed_batch(slot),
             Err(error) => return resolver.fail_batch(slot, &error),
         };
         if self.sent.len() <= slot {
@@ -128,8 +129,9 @@ impl PortDriver {
         }
     }
 
-    /// Draws a UDP port for the query in this slot, which leaves by this port for `upstream`.
-    fn claim(&mut self, slot: usize, number: usize, upstream: IpAddr) -> io::Result<Place> {
+    /// Draws a UDP port for the query in this slot, which leaves by this port for `upstream`. `None`: all that were drawn are
+    /// in use. An error: there are no random numbers.
+    fn claim(&mut self, slot: usize, number: usize, upstream: IpAddr) -> io::Result<Option<Place>> {
         let sources = &self.sources[number][usize::from(upstream.is_ipv6())];
         let owner = Owner { thread: self.parts.thread, slot: to_u32(slot) };
         for _ in 0..PORT_TRIES {
@@ -139,13 +141,10 @@ impl PortDriver {
             };
             let port = port_of(u32::from(port) << 16);
             if self.parts.sources.claim(*source, port, owner) {
-                return Ok((*source, port));
+                return Ok(Some((*source, port)));
             }
         }
-        Err(io::Error::new(
-            io::ErrorKind::AddrInUse,
-            format!("no free UDP port of port[{number}].query_sources for {upstream}"),
-        ))
+        Ok(None)
     }
 
     /// Gives back the UDP port of a query.
