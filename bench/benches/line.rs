@@ -18,6 +18,8 @@ mod churn;
 mod metering;
 #[path = "line/policy.rs"]
 mod policy;
+#[path = "line/scale.rs"]
+mod scale;
 #[path = "line/split.rs"]
 mod split;
 
@@ -116,6 +118,9 @@ fn others(c: &mut Criterion<Cycles>) {
     metering::bench(c);
     if wanted(&["line/split"]) {
         split::report();
+    }
+    if wanted(&["line/scale"]) {
+        scale::report();
     }
     if wanted(&["line/policy"]) {
         policy::report();

@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let eal = Eal::init("net_null", &arguments)?;
     let pool = Mempool::new("frames", 16_383, None)?;
     let port = eal.open(&settings(), 0)?;
-    let plan = PortPlan { rx_queues: 1, tx_queues: 1 };
+    let plan = PortPlan { rx_queues: 1, tx_queues: 1, interrupts: false };
     let (nic, mut queues) = port.start(&plan, &pool)?;
     println!("{}, {RUNS} runs of {FRAMES_PER_RUN} frames", eal.version());
     for burst in BURSTS {

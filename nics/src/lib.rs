@@ -11,13 +11,19 @@ mod frame;
 mod heap;
 pub mod hugepage;
 pub mod memory;
+mod pause;
 pub mod pcap;
+mod sleeper;
 pub mod sync;
 mod thread;
 
 pub use frame::{Burst, Frame, MAX_BURST, TooLong, Verified, release};
 pub use heap::{FRAME_ROOM, HeapPool};
+pub use pause::Pause;
+pub use sleeper::Sleeper;
 pub use thread::{DataThread, ThreadError, adopt_data_thread};
+
+use std::sync::Arc;
 
 /// Frames of a DPDK pool that each core caches; it may hold one and a half times as many. A pool needs that
 /// many frames beyond those in use.
@@ -27,6 +33,19 @@ pub const POOL_CACHE_FRAMES: u32 = 256;
 pub trait RxQueue: Send {
     /// Takes up to `limit` frames from the queue into `burst` and says how many. Never waits.
     fn receive(&mut self, burst: &mut Burst, limit: usize) -> usize;
+
+    /// From now on packets of this queue wake `sleeper` while the queue is [armed](Self::arm). `false`: they cannot, because
+    /// the driver has no interrupts. It is called by the thread that polls.
+    fn wake(&mut self, sleeper: &Arc<Sleeper>) -> bool {
+        let _ = sleeper;
+        false
+    }
+
+    /// From now on a packet ends a sleep. One that came before may not.
+    fn arm(&mut self) {}
+
+    /// Packets end no sleep any more.
+    fn disarm(&mut self) {}
 }
 
 /// A transmit queue of a port.
@@ -52,6 +71,8 @@ pub struct PortPlan {
     pub rx_queues: u16,
     /// Transmit queues.
     pub tx_queues: u16,
+    /// Whether packets are to wake the cores that receive, if the device can.
+    pub interrupts: bool,
 }
 
 /// A started port: its facts and counters, while its queues are polled elsewhere.

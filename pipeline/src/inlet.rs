@@ -1,6 +1,8 @@
 //! Where a worker takes packets from: the RX queues of ports, and rings.
 
-use pmdns_nics::{Burst, RxQueue};
+use std::sync::Arc;
+
+use pmdns_nics::{Burst, RxQueue, Sleeper};
 use pmdns_stages::{Batch, Packet, Tick};
 
 use crate::counters::Flow;
@@ -46,6 +48,28 @@ impl Inlet {
         };
         self.flow.count(count, 0);
         count
+    }
+
+    /// Has packets that come here wake `sleeper`. `false`: they cannot.
+    pub(crate) fn wake(&mut self, sleeper: &Arc<Sleeper>) -> bool {
+        match &mut self.source {
+            Source::Port(queue) => queue.wake(sleeper),
+            Source::Ring(_) | Source::Closed => false,
+        }
+    }
+
+    /// From now on a packet wakes.
+    pub(crate) fn arm(&mut self) {
+        if let Source::Port(queue) = &mut self.source {
+            queue.arm();
+        }
+    }
+
+    /// Packets wake nobody any more.
+    pub(crate) fn disarm(&mut self) {
+        if let Source::Port(queue) = &mut self.source {
+            queue.disarm();
+        }
     }
 
     /// Takes nothing from its port any more, if it has one.

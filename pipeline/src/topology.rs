@@ -141,6 +141,9 @@ impl Topology {
         let port = PortPlan {
             rx_queues: queues(|worker| worker.rx_queue.is_some()),
             tx_queues: queues(|worker| worker.tx_queue.is_some()),
+            interrupts: workers
+                .iter()
+                .any(|worker| worker.rx_queue.is_some() && worker.idle == Idle::Adaptive),
         };
         let mut topology = Self {
             ports: vec![port; config.ports.len()],

@@ -57,6 +57,8 @@ mod dnssec;
 mod encrypted;
 #[path = "lab/floods.rs"]
 mod floods;
+#[path = "lab/idle.rs"]
+mod idle;
 #[path = "lab/lifecycle.rs"]
 mod lifecycle;
 #[path = "lab/observe.rs"]

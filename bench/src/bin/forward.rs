@@ -30,7 +30,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let port = eal.open(settings, 0)?;
     let addresses = settings.addresses.iter().map(|prefix| prefix.address);
     let ours = Port::new(port.facts().mac, addresses);
-    let (_nic, queues) = port.start(&PortPlan { rx_queues: 1, tx_queues: 1 }, &pool)?;
+    let (_nic, queues) =
+        port.start(&PortPlan { rx_queues: 1, tx_queues: 1, interrupts: false }, &pool)?;
     match way.as_str() {
         "swap" => poll(queues, |_| ()),
         "parse" => {

@@ -91,7 +91,8 @@ impl Port {
         let closed = eal.open(&ports[0], 0)?;
         let frames = FRAMES + 2 * u32::from(link.descriptors) + more_frames;
         let pool = Mempool::new("frames", frames, closed.facts().numa_node)?;
-        let (nic, queues) = closed.start(&PortPlan { rx_queues: 1, tx_queues: 1 }, &pool)?;
+        let (nic, queues) =
+            closed.start(&PortPlan { rx_queues: 1, tx_queues: 1, interrupts: false }, &pool)?;
         Ok(Self { eal, nic, queues, pool: FramePool::Dpdk(pool) })
     }
 

@@ -10,8 +10,10 @@
 
 #include <rte_dev.h>
 #include <rte_eal.h>
+#include <rte_epoll.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
+#include <rte_interrupts.h>
 #include <rte_lcore.h>
 #include <rte_log.h>
 #include <rte_mbuf.h>
@@ -67,6 +69,10 @@ static const uint32_t DPDK_MQ_RX_RSS = RTE_ETH_MQ_RX_RSS;
 /* Events that say a device is being removed, or is gone. */
 static const uint32_t DPDK_DEV_EVENT_REMOVE = RTE_DEV_EVENT_REMOVE;
 static const uint32_t DPDK_ETH_EVENT_REMOVED = RTE_ETH_EVENT_INTR_RMV;
+
+/* What to do with the file of an RX interrupt. */
+static const int DPDK_INTR_ADD = RTE_INTR_EVENT_ADD;
+static const int DPDK_INTR_REMOVE = RTE_INTR_EVENT_DEL;
 
 /* Limits and special values. */
 static const uint16_t DPDK_MAX_PORTS = RTE_MAX_ETHPORTS;

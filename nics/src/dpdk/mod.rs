@@ -9,7 +9,7 @@
 //! let pool = Mempool::new("frames", 16_383, None)?;
 //! let port = eal.open(&config.ports[0], 0)?; // a device, found or plugged in
 //! println!("{:?}", port.facts()); // what the topology is planned from
-//! let (nic, queues) = port.start(&PortPlan { rx_queues: 2, tx_queues: 2 }, &pool)?;
+//! let (nic, queues) = port.start(&PortPlan { rx_queues: 2, tx_queues: 2, interrupts: false }, &pool)?;
 //! // Each worker, once it has pinned itself to its core:
 //! let adopted = adopt_data_thread()?;
 //! // At the end, in any order:
@@ -39,9 +39,10 @@
 //!    link.
 //! 5. `queue.rs`: `Rx::receive` and `Tx::transmit`, the only code here that a data core runs for
 //!    each burst.
-//! 6. `thread.rs`, [`adopt_thread`]: registers a worker's thread, so that it has a cache of free
+//! 6. `interrupts.rs`: how packets wake a core that sleeps. `start.rs` asks once whether they can.
+//! 7. `thread.rs`, [`adopt_thread`]: registers a worker's thread, so that it has a cache of free
 //!    frames.
-//! 7. [`DpdkNic`] in `start.rs`: counters, link, removal. `Device` in `port.rs`: its drop stops
+//! 8. [`DpdkNic`] in `start.rs`: counters, link, removal. `Device` in `port.rs`: its drop stops
 //!    the port and unplugs the device.
 //!
 //! # Ownership
@@ -55,6 +56,7 @@
 
 mod advice;
 mod eal;
+mod interrupts;
 mod log;
 mod mempool;
 mod port;
@@ -65,6 +67,7 @@ mod ring;
 mod start;
 mod thread;
 
+pub(crate) use interrupts::acknowledge;
 use std::ffi::{CStr, c_int};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;

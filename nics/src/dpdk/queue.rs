@@ -17,10 +17,11 @@ use dpdk_sys::{
 };
 use pmdns_config::narrow::to_u16;
 
+use super::interrupts::Interrupt;
 use super::mempool::frame_of;
 use super::start::Started;
 use crate::frame::{Burst, Frame, MAX_BURST, Offload, Verified};
-use crate::{RxQueue, TxQueue};
+use crate::{RxQueue, Sleeper, TxQueue};
 
 /// Room for the mbufs of one burst.
 type Mbufs = [MaybeUninit<*mut rte_mbuf>; MAX_BURST];
@@ -31,11 +32,12 @@ pub(super) struct Rx {
     queue: u16,
     port: u8,
     started: Arc<Started>,
+    interrupt: Option<Interrupt>,
 }
 
 impl Rx {
     pub(super) fn new(started: Arc<Started>, queue: u16, port: u8) -> Self {
-        Self { id: started.device.id, queue, port, started }
+        Self { id: started.device.id, queue, port, started, interrupt: None }
     }
 
     /// Counts and gives back an mbuf that cannot be a frame. Ports are set up so that none comes.
@@ -93,6 +95,19 @@ impl RxQueue for Rx {
         // SAFETY: that many frames have been written.
         unsafe { burst.set_len(before + kept) };
         kept
+    }
+
+    fn wake(&mut self, sleeper: &Arc<Sleeper>) -> bool {
+        self.interrupt = Interrupt::new(&self.started, self.queue, sleeper);
+        self.interrupt.is_some()
+    }
+
+    fn arm(&mut self) {
+        self.interrupt.iter().for_each(Interrupt::arm);
+    }
+
+    fn disarm(&mut self) {
+        self.interrupt.iter().for_each(Interrupt::disarm);
     }
 }
 

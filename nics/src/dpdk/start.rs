@@ -18,7 +18,7 @@ use pmdns_config::Vlan;
 use super::mempool::{FastFree, Mempool};
 use super::port::{CHECKSUMS, ClosedPort, Device, PortError};
 use super::queue::{Rx, Tx};
-use super::{advice, error_text, log};
+use super::{advice, error_text, interrupts, log};
 use crate::{Nic, PortFacts, PortPlan, PortStats, Queues};
 
 /// How often the link is looked at while it comes up.
@@ -43,6 +43,8 @@ pub(super) struct Started {
     _pool: Mempool,
     /// Received mbufs that cannot be frames: of more than one segment, or with a foreign buffer.
     pub(super) unfit: AtomicU64,
+    /// Whether its RX queues have interrupts.
+    pub(super) has_interrupts: bool,
 }
 
 impl ClosedPort {
@@ -57,13 +59,14 @@ impl ClosedPort {
             detail: advice::detail(&lines),
             advice: step_advice(step),
         };
-        let Setup { fast_free, mut warnings } = outcome.map_err(refused)?;
+        let Setup { fast_free, mut warnings, has_interrupts } = outcome.map_err(refused)?;
         let Self { mut device, settings, number, facts, mut messages } = self;
         messages.extend(lines);
         device.started = true;
         device.watch_removal();
         let unfit = AtomicU64::new(0);
-        let started = Started { device, _fast_free: fast_free, _pool: pool.clone(), unfit };
+        let _pool = pool.clone();
+        let started = Started { device, _fast_free: fast_free, _pool, unfit, has_interrupts };
         let started = Arc::new(started);
         let queues = queues(&started, &facts, plan, number);
         let (last, started) = (PortStats::default(), Some(started));
@@ -92,16 +95,19 @@ impl ClosedPort {
         let info = self.device.info().map_err(|code| ("ask what the port can do", code))?;
         let mut setup = Setup::default();
         setup.warnings.extend(self.descriptors_refused());
-        let (conf, fast_free) = self.configuration(plan, &info, &mut setup.warnings);
+        let (mut conf, fast_free) = self.configuration(plan, &info, &mut setup.warnings);
         setup.fast_free = fast_free;
-        // SAFETY: the port is ours and stopped; `conf` outlives the call.
-        let code = unsafe {
-            dpdk_sys::rte_eth_dev_configure(id, plan.rx_queues, plan.tx_queues, &raw const conf)
-        };
-        check("configure the port", code)?;
-        self.set_up_queues(plan, pool, &info, &conf)?;
-        // SAFETY: the port is ours, configured, and all its queues are set up.
-        check("start the port", unsafe { dpdk_sys::rte_eth_dev_start(id) })?;
+        let mut is_started = false;
+        if plan.interrupts {
+            conf.intr_conf.set_rxq(1);
+            is_started = self.start_configured(plan, pool, &info, &conf).is_ok();
+            conf.intr_conf.set_rxq(0);
+            setup.has_interrupts = is_started && interrupts::work(id, &self.facts.driver);
+        }
+        // Some drivers refuse to start if they have no interrupts.
+        if !is_started {
+            self.start_configured(plan, pool, &info, &conf)?;
+        }
         self.choose_what_to_hear(&mut setup.warnings);
         if conf.rxmode.offloads & DPDK_RX_OFFLOAD_VLAN_FILTER != 0 {
             self.let_vlans_in(&mut setup.warnings);
@@ -109,6 +115,23 @@ impl ClosedPort {
         // SAFETY: the port is ours. A driver that cannot reset its counters starts them at zero.
         let _best_effort = unsafe { dpdk_sys::rte_eth_stats_reset(id) };
         Ok(setup)
+    }
+
+    fn start_configured(
+        &self,
+        plan: &PortPlan,
+        pool: &Mempool,
+        info: &rte_eth_dev_info,
+        conf: &rte_eth_conf,
+    ) -> Result<(), (&'static str, c_int)> {
+        let id = self.device.id;
+        // SAFETY: the port is ours and stopped; `conf` outlives the call.
+        let code =
+            unsafe { dpdk_sys::rte_eth_dev_configure(id, plan.rx_queues, plan.tx_queues, conf) };
+        check("configure the port", code)?;
+        self.set_up_queues(plan, pool, info, conf)?;
+        // SAFETY: the port is ours, configured, and all its queues are set up.
+        check("start the port", unsafe { dpdk_sys::rte_eth_dev_start(id) })
     }
 
     /// Which numbers of descriptors the port does not have.
@@ -261,6 +284,7 @@ fn vlan_ids(vlans: &[Vlan]) -> BTreeSet<u16> {
 struct Setup {
     fast_free: Option<FastFree>,
     warnings: Vec<String>,
+    has_interrupts: bool,
 }
 
 fn check(step: &'static str, code: c_int) -> Result<(), (&'static str, c_int)> {

@@ -1,6 +1,6 @@
 //! What the slow path counts. Its threads write, anybody may read: relaxed atomics.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pmdns_nics::counters;
 pub use pmdns_nics::counters::{add, count, lower};
@@ -94,6 +94,8 @@ counters! {
         validation_frugal: counter,
         /// Queries sent over TCP because the same name and type was asked for over UDP in too many variants already.
         crowded: counter,
+        /// Queries over ports that found no UDP port: all were in use, or the share of their client prefix was.
+        no_udp_port: counter,
         /// Sockets that could not be opened.
         socket_errors: counter,
         /// Answers kept for one network only, expired ones among them.
@@ -151,7 +153,8 @@ counters! {
         scrubbed: counter,
         /// Replies with an rcode other than NOERROR and NXDOMAIN.
         rcode_failures: counter,
-        /// Queries not sent because too many to the same encrypted upstream were under way, or too many of their client prefix.
+        /// Queries not sent because too many to the same encrypted upstream or over ports were under way, or too many of their
+        /// client prefix.
         shed: counter,
         /// Encrypted connections opened.
         connections: counter,
@@ -239,6 +242,12 @@ impl CountersSnapshot {
             + self.shed_too_long
             - self.told_busy
     }
+}
+
+/// Counts one more, and says whether it is one of the few to tell about: the first, second, third, fifth, ninth and so on.
+pub(crate) fn counts_rarely(counter: &AtomicU64) -> bool {
+    let before = counter.fetch_add(1, Ordering::Relaxed);
+    before == 0 || before.is_power_of_two()
 }
 
 #[cfg(test)]

@@ -347,6 +347,13 @@ impl WorkerReport {
         self.links.iter().filter(|link| is_meant(&link.link)).map(|link| link.passed).sum()
     }
 
+    /// The RX queues of a port that it polls, by their numbers.
+    pub fn rx_queues(&self, port: &str) -> impl Iterator<Item = (&str, &LinkReport)> {
+        self.links.iter().filter_map(move |link| {
+            Some((link.link.strip_prefix(port)?.strip_prefix(":rx")?, link))
+        })
+    }
+
     /// Packets that left `stage` by `exit`.
     pub fn exits(&self, stage: &str, exit: &str) -> u64 {
         self.stages.get(stage).and_then(|stage| stage.exits.get(exit)).copied().unwrap_or(0)

@@ -22,6 +22,7 @@ mod bounds;
 mod dnssec;
 #[path = "../slowpath/driver.rs"]
 mod driver;
+mod exhausted;
 #[path = "../slowpath/explained.rs"]
 mod explained;
 #[path = "../slowpath/faults.rs"]

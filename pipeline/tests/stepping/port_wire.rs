@@ -2,6 +2,7 @@
 //! end answers for the addresses of all next hops, as hosts would.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use pmdns::ring::{RingReceiver, RingSender, ring};
 use pmdns::slowpath::{Hops, PortDriver, PortParts};
@@ -9,9 +10,11 @@ use pmdns_nics::Frame;
 use pmdns_resolver::{Random, Resolver, Route};
 use pmdns_stages::datagram::{self, Ends};
 use pmdns_stages::neighbor::Neighbor;
+use pmdns_stages::next_hop::HopTable;
 use pmdns_stages::packet::Packet;
 use pmdns_stages::parse::Parse;
 use pmdns_stages::ports::{Port, Ports};
+use pmdns_stages::query_sources::QuerySources;
 use pmdns_stages::testing::{act_once, at, frame_of};
 use pmdns_stages::wire::checksum::Sum;
 use pmdns_stages::wire::name::Seed;
@@ -30,6 +33,10 @@ pub(crate) struct PortWire {
     replies: RingSender<Packet>,
     near: Hosts,
     far: Hosts,
+    /// The UDP ports of all query sources.
+    pub(crate) sources: Arc<QuerySources>,
+    /// What is known of the next hops.
+    pub(crate) table: Arc<HopTable>,
     /// Whether nobody answers for the next hops.
     pub(crate) is_deaf: bool,
     /// Questions for next hops that left so far.
@@ -81,14 +88,15 @@ impl PortWire {
         let near = Hosts::new(Ports::clone(&parts.ports));
         let hosts = hops.routes.plans().iter().map(|plan| plan.address);
         let far = Hosts::new([Port::new(FAR_MAC, hosts)].into());
+        let (sources, table) = (Arc::clone(&parts.sources), Arc::clone(&hops.table));
         let parts = PortParts { queries: queries_in, replies: vec![replies_out], ..parts };
         let driver = PortDriver::new(parts, hops, upstreams, random);
-        Self { driver, queries, replies, near, far, is_deaf: false, questions: 0 }
+        Self { driver, queries, replies, near, far, sources, table, is_deaf: false, questions: 0 }
     }
 
-    /// Queries that may be under way at once.
-    pub(crate) fn max_queries(&self) -> usize {
-        self.driver.max_queries(1)
+    /// Queries that may be under way at once, with so many threads.
+    pub(crate) fn max_queries(&self, threads: usize) -> usize {
+        self.driver.max_queries(threads)
     }
 
     /// Sends what is in a batch, and returns the queries that reach the far end.

@@ -31,6 +31,7 @@ pub(crate) struct SlowPath {
     /// The link for queries over a port, and the query of each batch that went over it.
     pub(crate) port: Option<PortWire>,
     pub(crate) over_port: Vec<Option<Asked>>,
+    max_port_queries: usize,
     connections: Vec<Option<Socket>>,
     sockets: u64,
 }
@@ -49,7 +50,8 @@ impl SlowPath {
             });
             PortWire::new(parts, resolver.config.upstreams.len(), random)
         });
-        let max_port_queries = port.as_ref().map_or(0, PortWire::max_queries);
+        let threads = resolver.config.slowpath.threads;
+        let max_port_queries = port.as_ref().map_or(0, |port| port.max_queries(threads));
         let patience = Duration::from_millis(resolver.config.slowpath.deadline_ms);
         let trust = resolver.trust_anchors.clone();
         let means = Means {
@@ -72,6 +74,7 @@ impl SlowPath {
             orders,
             batches: Vec::new(),
             port,
+            max_port_queries,
             over_port: Vec::new(),
             connections: Vec::new(),
             sockets: 0,
@@ -96,8 +99,7 @@ impl SlowPath {
 
     /// Queries over a port that are under way, and how many may be.
     pub(crate) fn over_port(&self) -> (usize, usize) {
-        let most = self.port.as_ref().map_or(0, PortWire::max_queries);
-        (self.over_port.iter().flatten().count(), most)
+        (self.over_port.iter().flatten().count(), self.max_port_queries)
     }
 
     /// Takes one turn, and says how much there was to do.

@@ -17,6 +17,9 @@ pub(super) const REFRESH_SPREAD: Duration = Duration::from_secs(5);
 pub(super) const USABLE: Duration = Duration::from_secs(90);
 /// The shortest time between two probes of it (RFC 4861 section 10, RETRANS_TIMER).
 pub(super) const RETRANSMIT: Duration = Duration::from_secs(1);
+/// How long after an answer doubts are not heeded (RFC 4861 section 10, DELAY_FIRST_PROBE_TIME). Whoever makes upstreams keep
+/// silent makes us ask no faster.
+pub(super) const TRUSTED: Duration = Duration::from_secs(5);
 /// The longest time between two probes of it, but for the spread, which is a quarter of it.
 const MAX_RETRANSMIT: Duration = Duration::from_secs(24);
 /// Doublings of the shortest time that reach beyond the longest.
@@ -180,6 +183,13 @@ impl Hop {
         let pause = (RETRANSMIT * (1 << doublings)).min(MAX_RETRANSMIT);
         self.asked_at = Some(now);
         self.next_probe = now + pause + spread.up_to(pause / 4);
+    }
+
+    /// Queries over it get no replies, or cannot leave without it: it is asked soon, unless it has answered just now.
+    pub(super) fn doubt(&mut self, now: Duration) {
+        if self.row.confirmed_at.is_none_or(|at| now >= at + TRUSTED) {
+            self.ask_soon(now);
+        }
     }
 
     /// Something casts doubt on what is known: it is asked as soon as it may be.

@@ -118,11 +118,13 @@ impl NextHops {
         }
     }
 
-    /// Queries over a next hop get no replies: whether it is there is found out at once, or at least soon.
-    pub fn doubt(&mut self, hop: usize, now: Duration) {
-        if let Some(hop) = self.hops.get_mut(hop) {
-            hop.ask_soon(now);
-            self.next_due = self.next_due.min(hop.next_probe());
+    /// Takes in the doubts of all threads ([`HopTable::doubt`]): these next hops are asked at once, or at least soon.
+    pub fn heed_doubts(&mut self, now: Duration) {
+        for (number, hop) in self.hops.iter_mut().enumerate() {
+            if self.table.take_doubt(number) {
+                hop.doubt(now);
+                self.next_due = self.next_due.min(hop.next_probe());
+            }
         }
     }
 

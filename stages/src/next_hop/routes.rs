@@ -75,6 +75,12 @@ impl Routes {
         stale
     }
 
+    /// No query to this upstream can leave: all its next hops are doubted.
+    pub fn doubt_all(&self, upstream: usize, table: &HopTable) {
+        let candidates = self.candidates.get(upstream).into_iter().flatten();
+        candidates.for_each(|hop| table.doubt(*hop));
+    }
+
     /// The numbers of the next hops to `address`, which are added if they are new.
     fn find(&mut self, links: &[Link], port: usize, address: IpAddr) -> Vec<usize> {
         let Some(link) = links.get(port) else { return Vec::new() };
@@ -205,6 +211,16 @@ mod tests {
         assert_eq!(two.plans().len(), 2, "an address on two ports is two next hops");
         assert_eq!([0, 1, 2].map(|port| two.on_port(port).len()), [1, 1, 0]);
         assert_eq!(routes.on_port(0).last(), Some(&ip("10.9.0.9")));
+    }
+
+    #[test]
+    fn an_upstream_without_a_way_doubts_all_its_next_hops() {
+        let upstreams = ["192.0.2.1", "10.9.0.9"].map(|text| Some((0, ip(text))));
+        let routes = Routes::new(&[link()], &upstreams);
+        let table = HopTable::new(routes.plans().to_vec());
+        routes.doubt_all(0, &table);
+        routes.doubt_all(9, &table);
+        assert_eq!([0, 1, 2].map(|hop| table.take_doubt(hop)), [true, true, false]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Where the next hops are, as all threads see it: one writes, many read.
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use pmdns_config::narrow::low_u8;
@@ -129,6 +129,8 @@ struct Published {
     /// Milliseconds since start, plus one; zero: never.
     confirmed_ms: AtomicU64,
     counts: [AtomicU64; HopCounts::COUNT],
+    /// Set by any thread, and cleared by the owner.
+    is_doubted: AtomicBool,
 }
 
 impl HopTable {
@@ -145,6 +147,24 @@ impl HopTable {
         let [_, port, mac @ ..] = word.to_be_bytes();
         let place = Place { port, mac, is_fresh: word & FRESH != 0 };
         (word & USABLE != 0).then_some(place)
+    }
+
+    /// Says that queries over a next hop get no replies, or that none can leave because it is not found. Its owner then asks
+    /// for it soon. Any thread may say so.
+    pub fn doubt(&self, hop: usize) {
+        if let Some(published) = self.published.get(hop)
+            && !published.is_doubted.load(Ordering::Relaxed)
+        {
+            published.is_doubted.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether somebody doubts a next hop. The owner asks, and each doubt is told once.
+    pub(super) fn take_doubt(&self, hop: usize) -> bool {
+        self.published.get(hop).is_some_and(|published| {
+            published.is_doubted.load(Ordering::Relaxed)
+                && published.is_doubted.swap(false, Ordering::Relaxed)
+        })
     }
 
     /// All of them, at this time since start.
@@ -218,6 +238,17 @@ mod tests {
             assert_eq!(table.find(0), place, "{state:?}");
             assert_eq!(table.report(Duration::ZERO).next().unwrap().state, state);
         }
+    }
+
+    #[test]
+    fn a_doubt_is_told_once() {
+        let table = table();
+        assert!(!table.take_doubt(0));
+        table.doubt(0);
+        table.doubt(0);
+        table.doubt(1);
+        assert!(table.take_doubt(0) && !table.take_doubt(0));
+        assert!(!table.take_doubt(1), "no such");
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub(crate) enum TryFailure {
     Silent,
     /// It could not be reached, which was clear at once.
     Unreachable,
-    /// It was not asked: too many queries to it are under way, or too many of the same client prefix.
+    /// It was not asked: too many queries to it or over our ports are under way, or too many of the same client prefix.
     Busy,
 }
 

@@ -165,6 +165,12 @@ impl Resolver {
         self.learn_failures();
     }
 
+    /// No UDP port of ours was free for a batch.
+    pub fn shed_batch(&mut self, slot: usize) {
+        self.upstreams.shed_batch(slot);
+        self.learn_failures();
+    }
+
     /// Ends a batch whose socket reported an error.
     pub fn break_batch(&mut self, slot: usize, error: &io::Error) {
         self.upstreams.break_batch(slot, error);

@@ -29,12 +29,11 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pmdns_config::Config;
 
-use crate::counters::Counters;
+use crate::counters::{Counters, counts_rarely};
 use crate::output::Output;
 use crate::questions::pending::{Pending, Ticket};
 use crate::questions::plan::{Attempt, Plan, Transport, TryFailure};
@@ -183,7 +182,8 @@ impl Upstreams {
         }
     }
 
-    /// Sends the waiting queries, as far as there are sockets. `pending` has their questions.
+    /// Sends the waiting queries, as far as there are sockets. Those over ports do not wait for a UDP port: without one they
+    /// are shed. `pending` has their questions.
     pub(crate) fn send_queued(&mut self, pending: &mut Pending<Plan>) {
         for (ticket, attempt) in std::mem::take(&mut self.unsent) {
             if let Some(prefix) = pending.prefix_of(ticket) {
@@ -209,6 +209,9 @@ impl Upstreams {
                     size => waiting = waiting.saturating_sub(size),
                 }
             }
+            while let Some((ticket, attempt)) = self.network.take_without_port(upstream) {
+                self.shed_over_port(ticket, attempt);
+            }
         }
     }
 
@@ -219,8 +222,7 @@ impl Upstreams {
     /// A socket could not be opened. The cause is this machine, so the operator has to know, but not a thousand times a
     /// second.
     fn note_socket_error(&self, error: &io::Error) {
-        let before = self.counters.socket_errors.fetch_add(1, Ordering::Relaxed);
-        if before == 0 || before.is_power_of_two() {
+        if counts_rarely(&self.counters.socket_errors) {
             tracing::warn!(
                 "cannot ask upstream: {error}; check upstream.source, port.query_sources and the limit \
                  of open files (this warning is rarer each time, slowpath.socket_errors counts all)"

@@ -157,6 +157,16 @@ impl Network {
         Some(prefix)
     }
 
+    /// Takes out a query to this upstream that waits and finds no UDP port, because its prefix holds its share of them.
+    pub(crate) fn take_without_port(&mut self, upstream: usize) -> Option<(Ticket, Attempt)> {
+        let Self { udp_queues, rooms, media, .. } = self;
+        if media[upstream] != Medium::Port {
+            return None;
+        }
+        let room = &rooms[Medium::Port as usize];
+        udp_queues[upstream].pop(|prefix, _| !room.has_room_for(*prefix)).map(|(_, query)| query)
+    }
+
     /// Whether a batch may leave to this upstream. Idle connections are closed to make room for it.
     pub(crate) fn can_open_socket(&mut self, upstream: usize) -> bool {
         match self.medium(upstream) {

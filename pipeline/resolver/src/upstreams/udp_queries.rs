@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::{Replied, Route, Upstreams};
-use crate::counters::{add, count};
+use crate::counters::{add, count, counts_rarely};
 use crate::questions::pending::{Pending, Ticket};
 use crate::questions::plan::{Attempt, Plan, Transport, TryFailure};
 use crate::questions::prefixes::ClientPrefix;
@@ -194,6 +194,28 @@ impl Upstreams {
             self.note_socket_error(error);
             self.end_batch(slot, TryFailure::Unreachable);
         }
+    }
+
+    /// No UDP port was free for a query over a port.
+    pub(crate) fn shed_batch(&mut self, slot: usize) {
+        if !self.network.batches.contains(slot) {
+            return;
+        }
+        for UdpQuery { ticket, attempt, .. } in self.network.close_batch(slot).left() {
+            self.shed_over_port(*ticket, *attempt);
+        }
+    }
+
+    /// A query over a port is not sent for want of a UDP port.
+    pub(super) fn shed_over_port(&mut self, ticket: Ticket, attempt: Attempt) {
+        count(&self.peers.counters(attempt.upstream).shed);
+        if counts_rarely(&self.counters.no_udp_port) {
+            tracing::warn!(
+                "queries over ports find no UDP port; add an address to port.query_sources, unless a few clients flood (this \
+                 warning is rarer each time, slowpath.no_udp_port counts all)"
+            );
+        }
+        self.fail(ticket, attempt, TryFailure::Busy);
     }
 
     /// Ends a batch whose socket reported an error.

@@ -150,6 +150,15 @@ fn ports(report: &Report) -> Vec<Family> {
             &["port"],
         )
         .of(each(&|port| u64::from(port.removed))),
+        Family::counter(
+            "port_queue_frames",
+            "Frames that a core has taken from an RX queue of the port.",
+            &["port", "queue"],
+        )
+        .of(report.ports.iter().flat_map(|port| {
+            let queues = report.workers.iter().flat_map(|worker| worker.rx_queues(&port.name));
+            queues.map(|(queue, link)| ([port.name.clone(), queue.to_owned()], link.passed))
+        })),
     ];
     let names = PortStats::default().named().map(|one| (one.name, one.meaning));
     let links = ("link_changes", "How often the port's link went up or down.");

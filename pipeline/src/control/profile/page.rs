@@ -5,7 +5,7 @@ use super::chart::{Bar, Series, bars, columns, legend, lines};
 use super::xml::Element;
 use crate::control::distribution::Times;
 use crate::control::rates::{DropRate, Rates, RingLoad, StageRate};
-use crate::control::top::{amount, percent, time};
+use crate::control::top::{amount, percent, time, uneven};
 use crate::occupancy;
 
 const STYLE: &str = "\
@@ -223,12 +223,13 @@ fn ports(rates: &Rates) -> Vec<Element> {
             format!("{}, link {link}", port.port),
             per_second(port.rx_frames),
             bits(port.rx_bits),
+            uneven(port.imbalance),
             per_second(port.tx_frames),
             bits(port.tx_bits),
             per_second(port.lost),
         ]
     });
-    let head = ["port", "received", "", "sent", "", "lost"];
+    let head = ["port", "received", "", "uneven", "sent", "", "lost"];
     vec![heading("Ports"), table(&head, rows)]
 }
 

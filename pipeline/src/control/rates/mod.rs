@@ -101,6 +101,8 @@ pub struct PortRate {
     pub tx_frames: f64,
     /// Bits sent in a second.
     pub tx_bits: f64,
+    /// How much its busiest RX queue got beside the mean of all, from 1 to their number; `None`: it has one, or nothing came.
+    pub imbalance: Option<f64>,
     /// Frames lost in a second: missed, damaged, without a buffer, not sent.
     pub lost: f64,
 }
@@ -171,6 +173,7 @@ impl Rates {
 mod tests {
     use super::*;
     use crate::control::fixture;
+    use crate::control::report::LinkReport;
 
     fn close(one: f64, other: f64) -> bool {
         (one - other).abs() < 1e-9 * other.abs().max(1.0)
@@ -249,6 +252,27 @@ mod tests {
         assert!(rates.local > 0.0 && close(rates.hit_ratio().unwrap(), 1.0));
         let kinds: Vec<&str> = rates.latency.iter().map(|(kind, _)| *kind).collect();
         assert_eq!(kinds, ["hit", "miss", "local", "other"]);
+    }
+
+    #[test]
+    fn the_busiest_queue_of_a_port_is_compared_with_the_mean() {
+        let (earlier, later) = fixture::reports();
+        assert_eq!(Rates::between(&earlier, &later).ports[0].imbalance, None, "one queue");
+        let with = |report: &Report, link: &str, passed| {
+            let mut report = report.clone();
+            report.workers[1].links.push(LinkReport { link: link.to_owned(), passed, refused: 0 });
+            report
+        };
+        let imbalance = |link: &str, grown: u64| {
+            let [earlier, later] = [with(&earlier, link, 7), with(&later, link, 7 + grown)];
+            Rates::between(&earlier, &later).ports[0].imbalance
+        };
+        assert!(close(imbalance("edge:rx1", 1_000_000).unwrap(), 1.0));
+        assert!(close(imbalance("edge:rx1", 3_000_000).unwrap(), 1.5));
+        assert!(close(imbalance("edge:rx1", 0).unwrap(), 2.0), "one of two gets all");
+        assert_eq!(imbalance("edge2:rx1", 1_000_000), None, "of another port");
+        let idle = with(&later, "edge:rx1", 7);
+        assert_eq!(Rates::between(&idle, &idle).ports[0].imbalance, None, "nothing came");
     }
 
     #[test]

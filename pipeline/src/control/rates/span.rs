@@ -125,10 +125,26 @@ impl Span<'_> {
                 rx_bits: grown("rx_bytes") * 8.0,
                 tx_frames: grown("tx_frames"),
                 tx_bits: grown("tx_bytes") * 8.0,
+                imbalance: self.imbalance(&port.name),
                 lost: lost.into_iter().map(grown).sum(),
             }
         };
         self.later.ports.iter().enumerate().map(rate).collect()
+    }
+
+    /// The packets of a port's busiest RX queue, beside the mean of its queues.
+    fn imbalance(&self, port: &str) -> Option<f64> {
+        let rates = self.workers().flat_map(|(earlier, later)| {
+            let ticks = self.ticks_between(earlier, later).max(1);
+            later.rx_queues(port).map(move |(_, link)| {
+                let grown = link.passed.saturating_sub(earlier.passed(|name| name == link.link));
+                grown as f64 / ticks as f64
+            })
+        });
+        let (queues, sum, most) = rates.fold((0_u32, 0.0, 0.0), |(queues, sum, most), rate| {
+            (queues + 1, sum + rate, f64::max(most, rate))
+        });
+        (queues > 1 && sum > 0.0).then(|| most * f64::from(queues) / sum)
     }
 
     pub(super) fn drops(&self) -> Vec<DropRate> {

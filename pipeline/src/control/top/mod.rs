@@ -17,7 +17,7 @@ use ratatui::widgets::Widget as _;
 use super::report::Report;
 use super::socket::{ANSWER_PATIENCE, SocketError, ask};
 pub use screen::Screen;
-pub(super) use text::{amount, percent, time};
+pub(super) use text::{amount, percent, time, uneven};
 
 /// The text of the note while there is no other.
 const HELP: &str = "q quits, space pauses";

@@ -7,7 +7,7 @@ use ratatui::style::{Color, Style};
 use ratatui::widgets::Widget;
 
 use super::panel::{Cell, Column, Panel};
-use super::text::{bits, per_second, percent, time, uptime};
+use super::text::{bits, per_second, percent, time, uneven, uptime};
 use crate::control::distribution::Times;
 use crate::control::next_hops::NextHopReport;
 use crate::control::rates::{Rates, RingLoad};
@@ -164,6 +164,7 @@ impl Screen {
             Column::numbers("link", ports().map(|port| link(port.link_up))),
             Column::numbers("rx", ports().map(|port| per_second(port.rx_frames))),
             Column::numbers("rx bits", ports().map(|port| bits(port.rx_bits))).rank(1),
+            Column::numbers("uneven", ports().map(|port| uneven(port.imbalance))).rank(2),
             Column::numbers("tx", ports().map(|port| per_second(port.tx_frames))),
             Column::numbers("tx bits", ports().map(|port| bits(port.tx_bits))).rank(1),
             Column::alarms("lost", ports().map(|port| port.lost)),

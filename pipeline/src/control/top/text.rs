@@ -28,6 +28,11 @@ pub(super) fn per_second(rate: f64) -> String {
     format!("{}/s", amount(rate))
 }
 
+/// How much the busiest of several got beside the mean.
+pub(in crate::control) fn uneven(imbalance: Option<f64>) -> String {
+    imbalance.map_or_else(|| "-".to_owned(), |times| format!("{times:.1} x"))
+}
+
 pub(super) fn bits(rate: f64) -> String {
     format!("{}b/s", amount(rate))
 }

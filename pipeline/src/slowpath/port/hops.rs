@@ -7,11 +7,13 @@ use std::time::Duration;
 use pmdns_nics::{Burst, FramePool};
 use pmdns_stages::Packet;
 use pmdns_stages::neighbor::heard::heard;
-use pmdns_stages::next_hop::{Change, HopPlan, HopTable, NextHops, Place, Routes};
+use pmdns_stages::next_hop::{Change, HopPlan, HopTable, NextHop, NextHops, Routes};
 
 use crate::ports::AllPortNews;
 
-/// How often a thread looks at the links, and whether the way to an upstream is open again.
+/// How long no query over a next hop is answered until it is doubted.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How often a thread looks at the links, for next hops in doubt, and whether the way to an upstream is open again.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The next hops, for one thread.
@@ -42,18 +44,41 @@ pub(super) struct HopWatch {
     ups: Vec<u32>,
     /// Whether each upstream had a next hop at the last look.
     open: Vec<bool>,
+    /// When the first query left over each next hop since the last reply over it, or since the last doubt.
+    unanswered: Vec<Option<Duration>>,
 }
 
 impl HopWatch {
     /// Nothing has been looked at yet.
     pub(super) fn new(parts: Hops, upstreams: usize) -> Self {
         let ups = parts.seeker.iter().flat_map(|seeker| seeker.news.iter().map(|_| 0)).collect();
-        Self { parts, next_look: Duration::ZERO, ups, open: vec![false; upstreams] }
+        let unanswered = vec![None; parts.routes.plans().len()];
+        let open = vec![false; upstreams];
+        Self { parts, next_look: Duration::ZERO, ups, open, unanswered }
     }
 
-    /// Where the queries to an upstream go now.
-    pub(super) fn choose(&self, upstream: usize) -> Option<Place> {
-        self.parts.routes.choose(upstream, &self.parts.table).map(|hop| hop.place)
+    /// Where a query to an upstream goes. If there is nobody to send it to, all who might be are looked for.
+    pub(super) fn choose(&self, upstream: usize) -> Option<NextHop> {
+        let Hops { routes, table, .. } = &self.parts;
+        let chosen = routes.choose(upstream, table);
+        if chosen.is_none() {
+            routes.doubt_all(upstream, table);
+        }
+        chosen
+    }
+
+    /// A query leaves over a next hop.
+    pub(super) fn note_query(&mut self, hop: usize, now: Duration) {
+        if let Some(unanswered) = self.unanswered.get_mut(hop) {
+            unanswered.get_or_insert(now);
+        }
+    }
+
+    /// A query over a next hop has got a reply.
+    pub(super) fn note_reply(&mut self, hop: usize) {
+        if let Some(unanswered) = self.unanswered.get_mut(hop) {
+            *unanswered = None;
+        }
     }
 
     /// Takes in what a data core has heard of a next hop.
@@ -65,8 +90,8 @@ impl HopWatch {
         }
     }
 
-    /// Writes the questions for next hops that are due. From time to time it also looks for upstreams whose way is open
-    /// again, and passes them to `opened`.
+    /// Writes the questions for next hops that are due. From time to time it also doubts next hops over which no query is
+    /// answered, looks for upstreams whose way is open again, and passes them to `opened`.
     pub(super) fn turn(
         &mut self,
         now: Duration,
@@ -81,11 +106,16 @@ impl HopWatch {
             return;
         }
         self.next_look = now + LOOK;
+        for (hop, unanswered) in self.unanswered.iter_mut().enumerate() {
+            if unanswered.take_if(|since| now >= *since + PATIENCE).is_some() {
+                self.parts.table.doubt(hop);
+            }
+        }
         if let Some(seeker) = &mut self.parts.seeker {
             seeker.look(&mut self.ups, now);
         }
         for upstream in 0..self.open.len() {
-            let is_open = self.choose(upstream).is_some();
+            let is_open = self.parts.routes.choose(upstream, &self.parts.table).is_some();
             if is_open && !self.open[upstream] {
                 opened(upstream);
             }
@@ -95,13 +125,14 @@ impl HopWatch {
 }
 
 impl Seeker {
-    /// Asks anew on links that have come up, and tells what has changed.
+    /// Asks anew on links that have come up, and for next hops in doubt, and tells what has changed.
     fn look(&mut self, ups: &mut [u32], now: Duration) {
         for (port, (news, before)) in self.news.iter().zip(ups).enumerate() {
             if std::mem::replace(before, news.ups()) != *before {
                 self.hops.note_link_up(port, now);
             }
         }
+        self.hops.heed_doubts(now);
         let names = &self.names;
         self.hops.tell_changes(|plan, change| tell(names, plan, change));
     }

@@ -13,12 +13,13 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use pmdns_config::limits::MAX_QUERY_SOURCES;
-use pmdns_config::narrow::{to_u32, to_usize};
+use pmdns_config::narrow::{to_u8, to_u32, to_usize};
 use pmdns_nics::{Burst, Frame, FramePool, release};
 use pmdns_resolver::{Arrived, Random, Resolver, Route};
 use pmdns_stages::Packet;
 use pmdns_stages::arrival::Arrival;
 use pmdns_stages::datagram::{self, Ends};
+use pmdns_stages::next_hop::{MAX_HOPS, NextHop};
 use pmdns_stages::ports::Ports;
 use pmdns_stages::query_sources::{FIRST_PORT, Owner, QuerySources, SourceIndex};
 use pmdns_stages::reply::Reply;
@@ -58,8 +59,8 @@ pub struct PortDriver {
     hops: HopWatch,
     /// The query sources of each port, by family: IPv4, IPv6.
     sources: Vec<[ArrayVec<SourceIndex, MAX_QUERY_SOURCES>; 2]>,
-    /// The place that the query in each slot left from.
-    sent: Vec<Option<Place>>,
+    /// What the query in each slot left by.
+    sent: Vec<Option<Sent>>,
     random: Random,
     /// The second of the last ICMP errors, and how many were believed in it.
     believed: (u64, u32),
@@ -67,6 +68,16 @@ pub struct PortDriver {
 
 /// Our end of a query.
 type Place = (SourceIndex, u16);
+
+/// What a query left by.
+#[derive(Clone, Copy)]
+struct Sent {
+    from: Place,
+    /// The number of its next hop.
+    hop: u8,
+}
+
+const _: () = assert!(MAX_HOPS <= 1 << u8::BITS);
 
 impl PortDriver {
     /// No query is under way yet. There are so many `upstreams`, and UDP ports are drawn by `random`.
@@ -91,14 +102,20 @@ impl PortDriver {
 
     /// Sends the query of a batch, from a random UDP port of a random source.
     pub fn send_batch(&mut self, slot: usize, route: Route, resolver: &mut Resolver) {
-        let Some(place) = self.hops.choose(route.upstream) else {
+        let Some(NextHop { hop, place }) = self.hops.choose(route.upstream) else {
             return resolver.break_batch(slot, &io::ErrorKind::HostUnreachable.into());
         };
         let number = usize::from(place.port);
         let (source, port) = match self.claim(slot, number, route.to.ip()) {
-            Ok(place) => place,
+            Ok(Some(place)) => place,
+            Ok(None) => return resolver.shed_batch(slot),
             Err(error) => return resolver.fail_batch(slot, &error),
         };
+        if self.sent.len() <= slot {
+            self.sent.resize(slot + 1, None);
+        }
+        self.sent[slot] = Some(Sent { from: (source, port), hop: to_u8(hop) });
+        self.hops.note_query(hop, resolver.now());
         let Some(from) = self.parts.sources.source(source) else { return };
         let from = SocketAddr::new(from.address, port);
         let ends = Ends { next_hop: place.mac, from, to: route.to };
@@ -112,8 +129,9 @@ impl PortDriver {
         }
     }
 
-    /// Draws a UDP port for the query in this slot, which leaves by this port for `upstream`.
-    fn claim(&mut self, slot: usize, number: usize, upstream: IpAddr) -> io::Result<Place> {
+    /// Draws a UDP port for the query in this slot, which leaves by this port for `upstream`. `None`: all that were drawn are
+    /// in use. An error: there are no random numbers.
+    fn claim(&mut self, slot: usize, number: usize, upstream: IpAddr) -> io::Result<Option<Place>> {
         let sources = &self.sources[number][usize::from(upstream.is_ipv6())];
         let owner = Owner { thread: self.parts.thread, slot: to_u32(slot) };
         for _ in 0..PORT_TRIES {
@@ -123,22 +141,17 @@ impl PortDriver {
             };
             let port = port_of(u32::from(port) << 16);
             if self.parts.sources.claim(*source, port, owner) {
-                if self.sent.len() <= slot {
-                    self.sent.resize(slot + 1, None);
-                }
-                self.sent[slot] = Some((*source, port));
-                return Ok((*source, port));
+                return Ok(Some((*source, port)));
             }
         }
-        Err(io::Error::new(
-            io::ErrorKind::AddrInUse,
-            format!("no free UDP port of port[{number}].query_sources for {upstream}"),
-        ))
+        Ok(None)
     }
 
     /// Gives back the UDP port of a query.
     pub fn close_batch(&mut self, slot: usize) {
-        if let Some((source, port)) = self.sent.get_mut(slot).and_then(Option::take) {
+        if let Some(Sent { from: (source, port), .. }) =
+            self.sent.get_mut(slot).and_then(Option::take)
+        {
             self.parts.sources.release(source, port);
         }
     }
@@ -174,8 +187,14 @@ impl PortDriver {
         };
         let slot = to_usize(reply.owner.slot.into());
         // The UDP port may belong to another query by now.
-        if self.sent.get(slot).copied().flatten() != Some((reply.source, reply.udp_port)) {
+        let sent = self.sent.get(slot).copied().flatten();
+        let Some(Sent { hop, .. }) =
+            sent.filter(|sent| sent.from == (reply.source, reply.udp_port))
+        else {
             return;
+        };
+        if matches!(reply.arrival, Arrival::Reply(_) | Arrival::Fragment(_)) {
+            self.hops.note_reply(hop.into());
         }
         let Reply { upstream, message, .. } = reply;
         let arrived = match reply.arrival {

@@ -51,7 +51,7 @@ proptest! {
                     link.hear(&heard);
                 }
                 Event::LinkUp => link.hops.note_link_up(0, link.now),
-                Event::Doubt(hop) => link.hops.doubt(hop, link.now),
+                Event::Doubt(hop) => link.doubt(hop),
             }
             link.turn();
             for hop in link.hops.table().report(link.now) {
