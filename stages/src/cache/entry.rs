@@ -87,6 +87,11 @@ fn words_of(bytes: usize) -> usize {
     (bytes + 7) >> 3
 }
 
+/// Bytes as the words of an entry.
+fn words_in(bytes: &[u8]) -> impl Iterator<Item = u64> {
+    (0..bytes.len()).step_by(8).map(|at| word(bytes, at))
+}
+
 /// What there is of a range.
 #[inline(always)]
 pub(super) fn part<T>(words: &[T], at: usize, count: usize) -> &[T] {
@@ -274,8 +279,8 @@ impl Entry {
         );
         let [answers, authorities, additionals] = parts.counts.map(u64::from);
         words.push(answers << 32 | authorities << 16 | additionals);
-        words.extend(parts.key.name.chunks(8).map(|chunk| lower(word(chunk, 0))));
-        words.extend(parts.body.chunks(8).map(|chunk| word(chunk, 0)));
+        words.extend(words_in(parts.key.name).map(lower));
+        words.extend(words_in(parts.body));
         words.extend(
             parts
                 .ttls

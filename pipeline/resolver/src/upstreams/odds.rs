@@ -154,7 +154,7 @@ impl Setting {
                 }
                 // Either way the query continues elsewhere, and the forger waits for the next one.
                 match target.batch.sort(&datagram) {
-                    Received::Reply(..) => hits += 1,
+                    Received::Reply { .. } => hits += 1,
                     Received::CaseMismatch(_) => {}
                     _ => continue,
                 }

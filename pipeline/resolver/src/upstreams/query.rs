@@ -5,7 +5,7 @@ use pmdns_config::narrow::to_u16;
 use pmdns_stages::cache::Key;
 use pmdns_stages::wire::dns::{HEADER_LEN, QUESTION_FIXED_LEN, Rcode, flag, header};
 use pmdns_stages::wire::edns::{OPT_DATA_LEN, OPT_LEN, OPTION_HEAD_LEN, opt, option};
-use pmdns_stages::wire::name::MAX_NAME;
+use pmdns_stages::wire::name::{MAX_NAME, equal};
 use pmdns_stages::wire::subnet::SUBNET_LEN;
 use pmdns_stages::wire::{be16, put16};
 
@@ -53,13 +53,11 @@ impl Question {
         letter_case: Option<LetterCase>,
         reply: &[u8],
     ) -> bool {
-        self.is_met_by(id, reply, |written| match letter_case {
-            Some(letter_case) => letter_case.is_of(self.key().name, written),
-            None => self.key().name.eq_ignore_ascii_case(written),
-        })
+        self.is_asked_in(id, reply) && self.is_spelt_in(letter_case, reply)
     }
 
-    fn is_met_by(&self, id: u16, reply: &[u8], is_name: impl Fn(&[u8]) -> bool) -> bool {
+    /// The same, whatever the letter case.
+    pub(crate) fn is_asked_in(&self, id: u16, reply: &[u8]) -> bool {
         if be16(reply, header::ID) != Some(id) {
             return false;
         }
@@ -69,7 +67,7 @@ impl Question {
             return false;
         };
         let same_question = match questions {
-            1 => self.is_in(&reply[HEADER_LEN.min(reply.len())..], is_name),
+            1 => self.is_in(&reply[HEADER_LEN.min(reply.len())..]),
             // Servers that do not know EDNS may not have understood the message at all (RFC 6891 section 7). The only
             // effect of such a reply is that the question is asked again without EDNS.
             0 => reply.len() == HEADER_LEN && flags & flag::RCODE == u16::from(Rcode::FORMERR.0),
@@ -78,11 +76,19 @@ impl Question {
         flags & (flag::QR | flag::OPCODE) == flag::QR && same_question
     }
 
+    /// Whether the name in a reply that is known to have the question is in this letter case.
+    pub(crate) fn is_spelt_in(&self, letter_case: Option<LetterCase>, reply: &[u8]) -> bool {
+        let Some(letter_case) = letter_case else { return true };
+        let name = self.key().name;
+        let written = reply.get(HEADER_LEN..HEADER_LEN + name.len());
+        written.is_none_or(|written| letter_case.is_of(name, written))
+    }
+
     /// Whether `bytes` begin with this question.
-    fn is_in(&self, bytes: &[u8], is_name: impl Fn(&[u8]) -> bool) -> bool {
+    fn is_in(&self, bytes: &[u8]) -> bool {
         let key = self.key();
         let Some((name, rest)) = bytes.split_at_checked(key.name.len()) else { return false };
-        is_name(name) && be16(rest, 0) == Some(key.qtype) && be16(rest, 2) == Some(key.qclass)
+        equal(name, key.name) && be16(rest, 0) == Some(key.qtype) && be16(rest, 2) == Some(key.qclass)
     }
 }
 
@@ -115,33 +121,47 @@ impl Query {
         put16(&mut head, header::FLAGS, flag::RD | flag::AD | checking_disabled);
         put16(&mut head, header::QDCOUNT, 1);
         put16(&mut head, header::ARCOUNT, u16::from(edns));
-        let mut message = ArrayVec::new();
-        message.extend(head);
-        message.extend(letter_case.unwrap_or(LetterCase::PLAIN).spell(key.name));
-        message.extend(key.qtype.to_be_bytes());
-        message.extend(key.qclass.to_be_bytes());
-        let data_len_at = edns.then(|| message.len() + OPT_DATA_LEN);
+        let mut this = Self { message: ArrayVec::new(), data_len_at: None };
+        this.put(&head);
+        this.put_name(key.name, letter_case);
+        this.put(&key.qtype.to_be_bytes());
+        this.put(&key.qclass.to_be_bytes());
         if edns {
+            this.data_len_at = Some(this.message.len() + OPT_DATA_LEN);
             let data = question.subnet().map(|subnet| subnet.data(0)).unwrap_or_default();
             let options_len = if data.is_empty() { 0 } else { OPTION_HEAD_LEN + data.len() };
             let mut record = opt(OUR_UDP_SIZE, Rcode::NOERROR, asked & Key::DO != 0);
             put16(&mut record, OPT_DATA_LEN, to_u16(options_len));
-            message.extend(record);
+            this.put(&record);
             if options_len > 0 {
-                message.extend(option::SUBNET.to_be_bytes());
-                message.extend(to_u16(data.len()).to_be_bytes());
-                message.extend(data);
+                this.put_option(option::SUBNET, &data);
             }
         }
-        Self { message, data_len_at }
+        this
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        let put = self.message.try_extend_from_slice(bytes);
+        put.expect("there is room for the longest query");
+    }
+
+    fn put_name(&mut self, name: &[u8], letter_case: Option<LetterCase>) {
+        let Some(letter_case) = letter_case else { return self.put(name) };
+        let end = self.message.len() + name.len();
+        letter_case.spell(name).for_each(|word| self.put(&word.to_le_bytes()));
+        self.message.truncate(end);
+    }
+
+    fn put_option(&mut self, code: u16, data: &[u8]) {
+        self.put(&code.to_be_bytes());
+        self.put(&to_u16(data.len()).to_be_bytes());
+        self.put(data);
     }
 
     /// Adds this cookie if there is an OPT record (RFC 7873 section 5.1).
     pub(crate) fn with_cookie(mut self, data: &[u8]) -> Self {
         if let Some(data_len_at) = self.data_len_at {
-            self.message.extend(option::COOKIE.to_be_bytes());
-            self.message.extend(to_u16(data.len()).to_be_bytes());
-            self.message.extend(data.iter().copied());
+            self.put_option(option::COOKIE, data);
             let data_len = self.message.len() - data_len_at - 2;
             put16(&mut self.message, data_len_at, to_u16(data_len));
         }

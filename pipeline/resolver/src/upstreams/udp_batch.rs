@@ -65,8 +65,14 @@ pub(crate) type Ids = ArrayVec<u16, MAX_QUERIES_PER_PORT>;
 /// A datagram for a batch, after the checks.
 #[derive(Debug)]
 pub(crate) enum Received {
-    /// The reply to this query, and the cookie for the next ones if its own is right.
-    Reply(UdpQuery, Option<Learnt>),
+    /// The reply to this query.
+    Reply {
+        query: UdpQuery,
+        /// The cookie for the next queries, if its own is right.
+        learnt: Option<Learnt>,
+        /// Whether it has the letter case of its query.
+        is_spelt: bool,
+    },
     /// A datagram that would be the reply to this query, except for the letter case.
     CaseMismatch(UdpQuery),
     /// A datagram that would be the reply to this query, except for the cookie.
@@ -145,19 +151,26 @@ impl UdpBatch {
     /// Checks a datagram. If it answers a query, that query leaves the batch.
     pub(crate) fn sort(&mut self, datagram: &[u8]) -> Received {
         let Some(index) = self.asked_by(datagram) else { return self.mismatch() };
-        let UdpQuery { question, attempt, id, letter_case, .. } = &self.queries[index];
+        let UdpQuery { question, attempt, letter_case, .. } = &self.queries[index];
+        let is_spelt = question.is_spelt_in(*letter_case, datagram);
         let cookie = self.cookie.as_ref().filter(|_| attempt.edns);
         match cookie.map_or(Shown::Missing, |cookie| cookie.shown_in(datagram)) {
             // A cookie is harder to guess than the letter case, so the case does not matter.
-            Shown::Right(learnt) => Received::Reply(self.queries.swap_remove(index), Some(learnt)),
+            Shown::Right(learnt) => {
+                let query = self.queries.swap_remove(index);
+                Received::Reply { query, learnt: Some(learnt), is_spelt }
+            }
             Shown::Wrong => self.mismatch(),
-            Shown::Missing if !question.is_answered_by(*id, *letter_case, datagram) => {
+            Shown::Missing if !is_spelt => {
                 Received::CaseMismatch(self.queries.swap_remove(index))
             }
             Shown::Missing if cookie.is_some_and(|cookie| cookie.is_expected) => {
                 Received::Cookieless(self.queries.swap_remove(index))
             }
-            Shown::Missing => Received::Reply(self.queries.swap_remove(index), None),
+            Shown::Missing => {
+                let query = self.queries.swap_remove(index);
+                Received::Reply { query, learnt: None, is_spelt }
+            }
         }
     }
 
@@ -169,7 +182,7 @@ impl UdpBatch {
 
     /// The place of the query that has the id and the question of a datagram.
     fn asked_by(&self, datagram: &[u8]) -> Option<usize> {
-        let is_asked = |query: &UdpQuery| query.question.is_answered_by(query.id, None, datagram);
+        let is_asked = |query: &UdpQuery| query.question.is_asked_in(query.id, datagram);
         self.queries.iter().position(is_asked)
     }
 

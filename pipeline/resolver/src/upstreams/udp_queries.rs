@@ -140,10 +140,10 @@ impl Upstreams {
         }
         let counters = self.peers.counters(upstream);
         match received {
-            Received::Reply(query, learnt) => {
+            Received::Reply { query, learnt, is_spelt } => {
                 self.peers.note_reply(upstream, sent);
-                let UdpQuery { ticket, question, attempt, id, letter_case, .. } = query;
-                if letter_case.is_some() && question.is_answered_by(id, letter_case, datagram) {
+                let UdpQuery { ticket, question, attempt, letter_case, .. } = query;
+                if letter_case.is_some() && is_spelt {
                     self.peers.note_case_kept(upstream);
                 }
                 let proof = if learnt.is_some() { Proof::Firm } else { Proof::Guessed };
