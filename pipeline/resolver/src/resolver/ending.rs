@@ -61,16 +61,16 @@ impl Resolver {
         questions.end(ticket, |waiter, deadline| match (outcome, &stale) {
             (Outcome::Answer(Answer { entry, network }), _) => {
                 let scope = network.map_or(0, Subnet::length);
-                responder.entry(&waiter, entry, scope, context, |counters| &counters.answered);
+                responder.entry(waiter, entry, scope, context, |counters| &counters.answered);
             }
             (Outcome::Failure(_) | Outcome::Shed(_), Some(entry)) => {
-                responder.entry(&waiter, entry, 0, context, |counters| &counters.stale);
+                responder.entry(waiter, entry, 0, context, |counters| &counters.stale);
             }
             (Outcome::Failure(why) | Outcome::Shed(why), None) => {
                 if deadline <= context.now {
                     count(&counters.deadline);
                 }
-                responder.servfail(&waiter, *why, context);
+                responder.servfail(waiter, *why, context);
             }
         });
         self.validation.fetched(&question, || Fetched::Nothing);

@@ -37,6 +37,7 @@ use crate::counters::{CacheCounters, Counters, UpstreamCounters, count};
 use crate::output::Output;
 use crate::questions::Questions;
 use crate::questions::pending::{Admission, Waiter};
+use crate::questions::prefixes::Client;
 use crate::questions::question::Question;
 use crate::random::Random;
 use crate::upstreams::Upstreams;
@@ -224,16 +225,31 @@ impl Resolver {
             count(&self.counters.failed_recently);
             return self.servfail(&waiter, once_cached(why));
         }
-        if let Some(limit) = self.make_place(&question, &waiter.miss) {
-            return self.shed(&waiter, limit.into(), stale.as_ref());
+        let client = self.questions.client(&waiter.miss);
+        let mut admission = self.admit(&question, &waiter, client, patience);
+        if let Admission::Shed(_) = admission {
+            if let Some(limit) = self.make_place(&question, client) {
+                return self.shed(&waiter, limit.into(), stale.as_ref());
+            }
+            admission = self.admit(&question, &waiter, client, patience);
         }
-        let Self { questions, upstreams, .. } = self;
-        let plan = |question: &Question| upstreams.peers.plan(question);
-        match questions.admit(question, waiter, patience, plan) {
+        match admission {
             Admission::Leads(ticket) => self.advance(ticket),
             Admission::Waits => {}
             Admission::Shed(limit) => count(shedding::Reason::from(limit).counter(&self.counters)),
         }
+    }
+
+    fn admit(
+        &mut self,
+        question: &Question,
+        waiter: &Waiter,
+        client: Client,
+        patience: Tick,
+    ) -> Admission {
+        let Self { questions, upstreams, .. } = self;
+        let plan = |question: &Question| upstreams.peers.plan(question);
+        questions.admit(question, waiter, client, patience, plan)
     }
 
     /// Refuses a miss, because the thread is about to end.

@@ -90,7 +90,7 @@ impl Upstreams {
 
     fn close_if_done(&mut self, slot: usize) {
         if self.network.batches.get(slot).is_some_and(|batch| batch.left().is_empty()) {
-            self.network.close_batch(slot);
+            self.close_done(slot);
         }
     }
 }

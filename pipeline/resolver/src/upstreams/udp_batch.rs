@@ -198,6 +198,12 @@ impl UdpBatch {
         if self.mismatched < MAX_MISMATCHED { Received::Mismatch } else { Received::Flood }
     }
 
+    /// The memory of its queries, if none is left.
+    pub(crate) fn into_queries(self) -> Vec<UdpQuery> {
+        debug_assert!(self.queries.is_empty(), "every query has ended");
+        self.queries
+    }
+
     /// The queries without a reply.
     pub(crate) fn left(&self) -> &[UdpQuery] {
         &self.queries

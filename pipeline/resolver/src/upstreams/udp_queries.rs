@@ -14,6 +14,9 @@ use crate::questions::question::Question;
 use crate::upstreams::query::{Proof, Query, announced_size};
 use crate::upstreams::udp_batch::{Received, UdpBatch, UdpQuery};
 
+/// Batches that have ended whose memory is kept for the next ones.
+const MAX_SPARE: usize = 4096;
+
 impl Upstreams {
     /// Makes room for a batch to this upstream, if necessary and possible. Batches whose queries are all late are closed for it.
     pub(super) fn make_room(&mut self, upstream: usize) -> bool {
@@ -29,7 +32,7 @@ impl Upstreams {
         let mut departing = std::mem::take(&mut self.departing);
         let leader = self.network.take_batch(upstream, self.queries_per_port, &mut departing);
         // The clients of some queries have gone while they waited.
-        let mut queries = Vec::with_capacity(departing.len());
+        let mut queries = self.spare.pop().unwrap_or_default();
         queries.extend(departing.iter().filter_map(|(ticket, attempt)| {
             let (question, plan) = pending.find(*ticket)?;
             let retry = self.peers.retry_timeout(upstream, plan.round());
@@ -136,7 +139,7 @@ impl Upstreams {
         let (upstream, sent) = (batch.upstream, batch.sent);
         let received = batch.sort(datagram);
         if batch.left().is_empty() {
-            self.network.close_batch(slot);
+            self.close_done(slot);
         }
         let counters = self.peers.counters(upstream);
         match received {
@@ -220,6 +223,14 @@ impl Upstreams {
         for (ticket, attempt) in late {
             self.peers.note_retry(upstream, sent);
             self.fail(ticket, attempt, TryFailure::Late);
+        }
+    }
+
+    /// Closes the port of a batch that has no queries any more. Its memory is kept for another.
+    pub(super) fn close_done(&mut self, slot: usize) {
+        let queries = self.network.close_batch(slot).into_queries();
+        if self.spare.len() < MAX_SPARE {
+            self.spare.push(queries);
         }
     }
 
