@@ -1,13 +1,32 @@
 //! What the slow path counts. Its threads write, anybody may read: relaxed atomics.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pmdns_nics::counters;
-pub use pmdns_nics::counters::{add, count, lower};
 use pmdns_stages::cache::CacheStats;
 
+/// Counts one. Only the thread of these counters writes them, so this takes no locked instruction.
+pub(crate) fn count(counter: &AtomicU64) {
+    add(counter, 1);
+}
+
+/// Counts so many.
+pub(crate) fn add(counter: &AtomicU64, number: u64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(number), Ordering::Relaxed);
+}
+
+/// Lowers a gauge by one.
+pub(crate) fn lower(gauge: &AtomicU64) {
+    gauge.store(gauge.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
+}
+
+/// The same for counters that threads share, which are those of the upstreams.
+pub(crate) mod shared {
+    pub(crate) use pmdns_nics::counters::{add, count};
+}
+
 counters! {
-    /// The counters of the slow path. Threads may share them.
+    /// The counters of one thread of the slow path, which alone writes them.
     Counters,
     /// The counters of the slow path, read at one time.
     CountersSnapshot {

@@ -8,7 +8,7 @@ use super::key::Key;
 use super::reply::Lifetimes;
 use crate::wire::dns::{HEADER_LEN, RECORD_FIXED_LEN, flag, header, rtype};
 use crate::wire::edns::{OPT_DATA_LEN, OPT_LEN};
-use crate::wire::{be16, be32, put32};
+use crate::wire::{be16, be32};
 
 /// Addresses of a plain reply, at most.
 const MAX_ADDRESSES: usize = 16;
@@ -18,24 +18,24 @@ const BEFORE_DATA: usize = 2 + RECORD_FIXED_LEN;
 const TTL_AT: usize = 6;
 /// Where the length of the data stands in a record.
 const LEN_AT: usize = 10;
-/// The longest record: an IPv6 address.
-const MAX_RECORD: usize = BEFORE_DATA + 16;
 /// An owner that points to the question's name.
 const POINTER: [u8; 2] = [0xc0, HEADER_LEN as u8];
 
 /// What is kept of a plain reply.
-pub(super) struct Plain {
-    pub(super) body: ArrayVec<u8, { MAX_ADDRESSES * MAX_RECORD }>,
+pub(super) struct Plain<'m> {
+    /// The records, as they came.
+    pub(super) body: &'m [u8],
     /// Offsets of the TTL fields in the body.
     pub(super) ttls: ArrayVec<u16, MAX_ADDRESSES>,
     /// The least TTL, in seconds.
     pub(super) ttl: u32,
 }
 
-impl Plain {
-    /// Reads the reply to `key`, whose question ends at `start`. `None`: it is not plain, and may be malformed.
+impl<'m> Plain<'m> {
+    /// Reads the reply to `key`, whose question ends at `start`. `None`: it is not plain, may be malformed, or has TTLs that
+    /// are out of bounds.
     pub(super) fn read(
-        message: &[u8],
+        message: &'m [u8],
         key: &Key<'_>,
         start: usize,
         lifetimes: &Lifetimes,
@@ -60,15 +60,14 @@ impl Plain {
         }
         let [[a, b], [c, d]] = [key.qtype, key.qclass].map(u16::to_be_bytes);
         let head = [POINTER[0], POINTER[1], a, b, c, d];
-        let mut this = Self { body: ArrayVec::new(), ttls: ArrayVec::new(), ttl: u32::MAX };
-        this.body.try_extend_from_slice(records).ok()?;
-        for (at, record) in (0..).step_by(len).zip(this.body.chunks_exact_mut(len)) {
+        let mut this = Self { body: records, ttls: ArrayVec::new(), ttl: u32::MAX };
+        for (at, record) in (0..).step_by(len).zip(records.chunks_exact(len)) {
             let has_head = record.first_chunk() == Some(&head);
-            if !has_head || record[LEN_AT..BEFORE_DATA] != [0, to_u8(data_len)] {
+            let ttl = be32(record, TTL_AT)?;
+            let is_bounded = lifetimes.bound(ttl) == ttl;
+            if !has_head || !is_bounded || record[LEN_AT..BEFORE_DATA] != [0, to_u8(data_len)] {
                 return None;
             }
-            let ttl = lifetimes.bound(be32(record, TTL_AT)?);
-            put32(record, TTL_AT, ttl);
             this.ttl = this.ttl.min(ttl);
             this.ttls.push(to_u16(at + TTL_AT));
         }
@@ -128,13 +127,15 @@ mod tests {
     fn addresses_of_the_name_are_plain() {
         let key = |name, qtype| Key { name, qtype, qclass: 1, flags: 0 };
         let name = name_of("www.example.");
-        for (ttls, opt) in [(&[9, 7][..], None), (&[7], Some(0)), (&[7, 90_000], Some(12))] {
+        for (ttls, opt) in [(&[9, 7][..], None), (&[7], Some(0)), (&[86_400, 7], Some(12))] {
             let (message, start) = reply("www.example.", true, ttls, opt);
             let plain = Plain::read(&message, &key(&name, 28), start, &LIFETIMES).unwrap();
             assert_eq!((plain.ttl, plain.ttls.len()), (7, ttls.len()));
         }
-        let (message, start) = reply("www.example.", false, &[7; 13], None);
-        assert!(Plain::read(&message, &key(&name, 1), start, &LIFETIMES).is_none(), "too long");
+        for ttls in [&[7; 13][..], &[7, 86_401], &[4]] {
+            let (message, start) = reply("www.example.", false, ttls, None);
+            assert!(Plain::read(&message, &key(&name, 1), start, &LIFETIMES).is_none(), "{ttls:?}");
+        }
     }
 
     proptest! {
@@ -142,7 +143,7 @@ mod tests {
         fn what_is_plain_is_kept_as_by_the_code_for_any_reply(
             name in prop_oneof![Just("."), Just("a."), Just("www.example.")],
             is_ipv6 in any::<bool>(),
-            ttls in proptest::collection::vec(any::<u32>(), 0..18),
+            ttls in proptest::collection::vec(prop_oneof![9 => 5..86_401_u32, 1 => any::<u32>()], 0..18),
             opt in proptest::option::of(0..20_u8),
             damage in proptest::option::of((any::<proptest::sample::Index>(), any::<u8>())),
             cut in 0..3_usize,
@@ -159,7 +160,7 @@ mod tests {
             let key = Key { name: &name, qtype, qclass: 1, flags: 0 };
             if let Some(plain) = Plain::read(&message, &key, start, &LIFETIMES) {
                 let any = Entry::scrub_any(&message, start, key, 99, 1000, &LIFETIMES);
-                prop_assert_eq!(Ok((Entry::of_plain(&plain, &message, key, 99, 1000), 0)), any);
+                prop_assert_eq!(Ok((Entry::of_plain(&plain, &message, key, 99, 1000, Vec::new()), 0)), any);
             }
         }
     }

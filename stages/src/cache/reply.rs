@@ -57,34 +57,45 @@ impl Entry {
     /// extended rcode (RFC 6891 section 6.1.3) is between the upstream and us; it becomes SERVFAIL.
     ///
     /// The question is compared without regard to letter case. The code that varied the case compares it
-    /// first.
+    /// first. An entry of addresses is made in this `memory` ([`Entry::into_memory`]).
     pub fn scrub(
         message: &[u8],
         key: Key<'_>,
         hash: u64,
         now: u32,
         lifetimes: &Lifetimes,
+        memory: Vec<u64>,
     ) -> Result<(Self, usize), Unusable> {
         let question_end = check_question(message, &key)?;
         if let Some(plain) = Plain::read(message, &key, question_end, lifetimes) {
-            return Ok((Self::of_plain(&plain, message, key, hash, now), 0));
+            return Ok((Self::of_plain(&plain, message, key, hash, now, memory), 0));
         }
         Self::scrub_any(message, question_end, key, hash, now, lifetimes)
     }
 
-    pub(super) fn of_plain(plain: &Plain, message: &[u8], key: Key<'_>, hash: u64, now: u32) -> Self {
-        Self::new(&Parts {
-            key,
-            hash,
-            learnt: now,
-            expires: now.saturating_add(plain.ttl),
-            rcode: Rcode::NOERROR,
-            flags: authentic(message),
-            counts: [to_u16(plain.ttls.len()), 0, 0],
-            body: &plain.body,
-            optional_at: to_u16(plain.body.len()),
-            ttls: &plain.ttls,
-        })
+    pub(super) fn of_plain(
+        plain: &Plain<'_>,
+        message: &[u8],
+        key: Key<'_>,
+        hash: u64,
+        now: u32,
+        memory: Vec<u64>,
+    ) -> Self {
+        Self::new_in(
+            memory,
+            &Parts {
+                key,
+                hash,
+                learnt: now,
+                expires: now.saturating_add(plain.ttl),
+                rcode: Rcode::NOERROR,
+                flags: authentic(message),
+                counts: [to_u16(plain.ttls.len()), 0, 0],
+                body: plain.body,
+                optional_at: to_u16(plain.body.len()),
+                ttls: &plain.ttls,
+            },
+        )
     }
 
     /// [`Entry::scrub`], for any reply whose question, which is the right one, ends at `question_end`.
@@ -144,7 +155,7 @@ impl Entry {
         now: u32,
         lifetimes: &Lifetimes,
     ) -> Result<Self, Unusable> {
-        Self::scrub(message, key, hash, now, lifetimes).map(|(entry, _)| entry)
+        Self::scrub(message, key, hash, now, lifetimes, Vec::new()).map(|(entry, _)| entry)
     }
 }
 

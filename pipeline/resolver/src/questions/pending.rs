@@ -53,10 +53,22 @@ impl Limits {
 }
 
 /// A client's query that waits, and the worker it came from.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Waiter {
     pub(crate) miss: Miss,
     pub(crate) worker: usize,
+}
+
+impl Clone for Waiter {
+    fn clone(&self) -> Self {
+        Self { miss: self.miss.clone(), worker: self.worker }
+    }
+
+    /// Copies no more of the miss than there is.
+    fn clone_from(&mut self, other: &Self) {
+        self.miss.clone_from(&other.miss);
+        self.worker = other.worker;
+    }
 }
 
 /// The result of admitting a miss.
@@ -111,6 +123,8 @@ pub(crate) struct Pending<T> {
     /// The memory of questions that have ended. Nobody else has them.
     spare: Vec<Rc<Question>>,
     seats: Lists<Seat>,
+    /// Their waiters, by seat. They stay where they are, because they are large; what waits no more is overwritten.
+    waiters: Vec<Waiter>,
     /// Of the seats.
     deadlines: Wheel,
     clients: HashedMap<Hashed<IpAddr>, usize>,
@@ -136,7 +150,6 @@ struct UnderWay<T> {
 /// A place for a waiter.
 #[derive(Debug)]
 struct Seat {
-    waiter: Waiter,
     slot: u32,
     deadline: Tick,
     client: Client,
@@ -153,6 +166,7 @@ impl<T> Pending<T> {
             serial: 0,
             spare: Vec::new(),
             seats: Lists::with_capacity(limits.waiting),
+            waiters: Vec::with_capacity(limits.waiting),
             deadlines: Wheel::default(),
             clients: HashedMap::default(),
             slot_shares: Shares::new(limits.questions),
@@ -260,14 +274,13 @@ impl<T> Pending<T> {
     pub(crate) fn settle(
         &mut self,
         ticket: Ticket,
-        mut leave: impl FnMut(&Waiter, Tick),
+        leave: impl FnMut(&Waiter, Tick),
     ) -> Option<Rc<Question>> {
         self.find(ticket)?;
-        let UnderWay { question, waiting, hold, .. } =
-            self.questions.remove(ticket.slot as usize);
+        let UnderWay { question, waiting, hold, .. } = self.questions.remove(ticket.slot as usize);
         self.slots.remove(&question);
         self.release(hold);
-        self.empty(waiting, |seat| leave(&seat.waiter, seat.deadline));
+        self.empty(waiting, leave);
         Some(question)
     }
 
@@ -290,7 +303,8 @@ impl<T> Pending<T> {
         let asked = self.questions.get_mut(slot as usize).expect("nobody waits for nothing");
         self.seats.unlink(&mut asked.waiting, number);
         let (serial, waiting) = (asked.serial, asked.waiting);
-        let waiter = self.vacate(number);
+        self.vacate(number);
+        let waiter = self.waiters[number as usize].clone();
         if let Some(first) = waiting.first() {
             let prefix = self.seats.value(first).client.prefix;
             self.charge(slot, prefix);
@@ -305,17 +319,17 @@ impl<T> Pending<T> {
         let count = questions.len();
         for (_, asked) in questions {
             self.release(asked.hold);
-            self.empty(asked.waiting, |seat| leave(&seat.waiter));
+            self.empty(asked.waiting, |waiter, _| leave(waiter));
         }
         count
     }
 
     /// All waiters of a list leave.
-    fn empty(&mut self, mut waiting: List, mut leave: impl FnMut(&Seat)) {
+    fn empty(&mut self, mut waiting: List, mut leave: impl FnMut(&Waiter, Tick)) {
         while let Some(number) = waiting.first() {
             self.seats.unlink(&mut waiting, number);
-            leave(self.seats.value(number));
-            self.vacate(number);
+            let deadline = self.vacate(number);
+            leave(&self.waiters[number as usize], deadline);
         }
     }
 
@@ -332,17 +346,20 @@ impl<T> Pending<T> {
     fn seat(&mut self, waiter: &Waiter, slot: u32, deadline: Tick, client: Client) {
         *self.clients.entry(client.address).or_insert(0) += 1;
         let hold = self.seat_shares.hold(client.prefix, self.seats.next());
-        let waiter = waiter.clone();
-        let number = self.seats.keep(Seat { waiter, slot, deadline, client, hold });
+        let number = self.seats.keep(Seat { slot, deadline, client, hold });
+        match self.waiters.get_mut(number as usize) {
+            Some(place) => place.clone_from(waiter),
+            None => self.waiters.push(waiter.clone()),
+        }
         self.seats.append(&mut self.questions[slot as usize].waiting, number);
         self.deadlines.set(number, deadline);
     }
 
     /// Gives up a seat that is in no list any more.
-    #[inline]
-    fn vacate(&mut self, number: u32) -> Waiter {
+    /// Returns the waiter's deadline.
+    fn vacate(&mut self, number: u32) -> Tick {
         self.deadlines.clear(number);
-        let Seat { waiter, client, hold, .. } = self.seats.let_go(number);
+        let Seat { deadline, client, hold, .. } = self.seats.let_go(number);
         if let Entry::Occupied(mut waiting) = self.clients.entry(client.address) {
             *waiting.get_mut() -= 1;
             if *waiting.get() == 0 {
@@ -350,7 +367,7 @@ impl<T> Pending<T> {
             }
         }
         self.seat_shares.release(hold);
-        waiter
+        deadline
     }
 }
 

@@ -8,7 +8,7 @@ use pmdns_stages::answer::LocalRef;
 use pmdns_stages::cache::{Entry, Key, NameBuffer};
 use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::dns::{CLASS_IN, rtype};
-use pmdns_stages::wire::name::{MAX_NAME, Seed};
+use pmdns_stages::wire::name::{MAX_NAME, Seed, lower};
 use pmdns_stages::wire::subnet::Subnet;
 
 /// The rule that applies to a question. Questions with different rules have different answers.
@@ -34,21 +34,26 @@ impl Rule {
     }
 }
 
+/// Room for a name, in whole words.
+const NAME_ROOM: usize = MAX_NAME.next_multiple_of(8);
+
 /// A name in wire format and lower case, which takes no memory of its own.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Name {
     len: u8,
     /// Zeros behind the name.
-    bytes: [u8; MAX_NAME],
+    bytes: [u8; NAME_ROOM],
 }
 
 impl Name {
     fn new(name: &[u8]) -> Self {
-        let mut bytes = [0; MAX_NAME];
+        let mut bytes = [0; NAME_ROOM];
         let len = name.len().min(MAX_NAME);
         debug_assert_eq!(len, name.len(), "names are short");
         bytes[..len].copy_from_slice(&name[..len]);
-        bytes.make_ascii_lowercase();
+        for word in &mut bytes.as_chunks_mut::<8>().0[..len.div_ceil(8)] {
+            *word = lower(u64::from_le_bytes(*word)).to_le_bytes();
+        }
         Self { len: to_u8(len), bytes }
     }
 

@@ -45,7 +45,11 @@ impl Resolver {
             // The query that brought the answer is still counted as under way.
             add(&self.counters.wasted, plan.in_air().saturating_sub(1) as u64);
         }
-        self.settle(ticket, &Outcome::Answer(answer));
+        let outcome = Outcome::Answer(answer);
+        self.settle(ticket, &outcome);
+        if let Outcome::Answer(Answer { entry, .. }) = outcome {
+            self.upstreams.recycle(entry);
+        }
     }
 
     /// Ends a question: the answer goes into the cache and to all its waiters. If the question has ended before,

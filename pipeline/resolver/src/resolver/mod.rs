@@ -12,6 +12,7 @@ mod shedding;
 mod upkeep;
 mod validating;
 
+use std::cell::LazyCell;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,7 +80,7 @@ pub struct Parts {
     pub encode: Encode,
     /// Gives the frames for them.
     pub pool: FramePool,
-    /// The counters of this resolver; several may share them.
+    /// The counters of this resolver, which nobody else writes.
     pub counters: Arc<Counters>,
     /// The counters of its shard of the cache.
     pub cache_counters: Arc<CacheCounters>,
@@ -201,6 +202,11 @@ impl Resolver {
         carried_out + usize::from(!self.upstreams.is_quiet())
     }
 
+    /// Starts loading what [`Resolver::take_in`] reads first of the cache, which is in no near memory.
+    pub fn expect(&self, miss: &Miss) {
+        self.answers.store.prefetch(miss);
+    }
+
     /// Takes in a miss. The first miss of a question has it asked upstream.
     pub fn take_in(&mut self, miss: Miss, worker: usize) {
         count(&self.counters.misses);
@@ -283,8 +289,8 @@ impl Resolver {
             return true;
         }
         let peers = &self.upstreams.peers;
-        let group = peers.group_of(question.zone());
-        let is_asked_alike = |key: Key<'_>| peers.group_of(question.zone_of(key)) == group;
+        let group = LazyCell::new(|| peers.group_of(question.zone()));
+        let is_asked_alike = |key: Key<'_>| peers.group_of(question.zone_of(key)) == *group;
         match self.answers.denial(question, is_asked_alike) {
             Denial::Firm(entry) => {
                 let Answers { responder, context, .. } = &mut self.answers;

@@ -80,7 +80,8 @@ impl Resolver {
     /// Ends a question for want of room.
     pub(super) fn shed_question(&mut self, ticket: Ticket, reason: Reason) {
         let mut waiters = Vec::new();
-        let Some(question) = self.questions.end(ticket, |waiter, _| waiters.push(waiter.clone())) else {
+        let Some(question) = self.questions.end(ticket, |waiter, _| waiters.push(waiter.clone()))
+        else {
             return;
         };
         self.validation.fetched(&question, || Fetched::Shed);

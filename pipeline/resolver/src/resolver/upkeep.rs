@@ -40,7 +40,8 @@ impl Resolver {
 
     /// Asks the question of a cached NXDOMAIN again over TCP, because that may be forged.
     pub(super) fn confirm(&mut self, entry: &Entry) {
-        let question = Question::of_entry(entry, self.answers.store.seed()).validating(self.validation.is_on());
+        let question = Question::of_entry(entry, self.answers.store.seed())
+            .validating(self.validation.is_on());
         // Clients that send a client subnet get answers for their network, and this question has no client network.
         let is_for_networks = question.key().flags & Key::SUBNET != 0;
         if is_for_networks

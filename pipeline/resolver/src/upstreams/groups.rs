@@ -56,7 +56,9 @@ impl Groups {
             let is_member = |index: &u8| upstreams[usize::from(*index)].group == *name;
             let members: Order = (0..to_u8(upstreams.len())).filter(is_member).collect();
             Group {
-                tells_subnets: members.iter().any(|index| upstreams[usize::from(*index)].client_subnet),
+                tells_subnets: members
+                    .iter()
+                    .any(|index| upstreams[usize::from(*index)].client_subnet),
                 members,
                 strategy: settings.map(|group| group.strategy).unwrap_or_default(),
                 parallel: settings.map_or(1, |group| group.parallel),
@@ -108,7 +110,8 @@ impl Groups {
 
     /// The group of the longest zone above `name`, among the zones of a view.
     fn of_name(&self, name: &[u8], view: u8) -> usize {
-        let mut zones = suffixes(name).filter_map(|zone| self.zones.get(zone)).flatten();
+        let suffixes = suffixes(name).take_while(|_| !self.zones.is_empty());
+        let mut zones = suffixes.filter_map(|zone| self.zones.get(zone)).flatten();
         match zones.find(|(set, _)| set.has(view)) {
             Some((_, group)) => *group,
             None => self.rest.get(usize::from(view)).copied().unwrap_or(0),
@@ -133,11 +136,12 @@ impl Group {
                 well.rotate_left(turn);
             }
             Strategy::Fastest | Strategy::Parallel | Strategy::Hedged => {
-                let srtt = |member: &u8| {
-                    health.estimate((*member).into(), now).unwrap_or(Duration::MAX)
-                };
+                let srtt =
+                    |member: &u8| health.estimate((*member).into(), now).unwrap_or(Duration::MAX);
                 well.sort_by_key(srtt);
-                if let Some(at) = well.iter().position(|member| health.take_try((*member).into(), now)) {
+                if let Some(at) =
+                    well.iter().position(|member| health.take_try((*member).into(), now))
+                {
                     well[..=at].rotate_right(1);
                 }
             }
@@ -166,8 +170,13 @@ mod tests {
 
     /// A group of three upstreams, and their health.
     fn three(strategy: Strategy) -> (Group, Health) {
-        let group =
-            Group { members: [0, 1, 2].into_iter().collect(), strategy, parallel: 2, tells_subnets: false, turn: 0 };
+        let group = Group {
+            members: [0, 1, 2].into_iter().collect(),
+            strategy,
+            parallel: 2,
+            tells_subnets: false,
+            turn: 0,
+        };
         let retry = RetryTimeout::new(ms(800), ms(3000));
         (group, Health::new(&HealthSettings::default(), [retry; 3]))
     }

@@ -27,21 +27,21 @@ impl LetterCase {
     /// and lower case.
     pub(crate) fn spell(self, name: &[u8]) -> impl Iterator<Item = u64> {
         // Length octets are at most 63, so they are not letters.
-        words(name).zip((0..64).step_by(8).cycle()).map(move |(word, shift)| {
-            let chosen = spread(self.0 >> shift);
-            word ^ (letters(word) & chosen) >> 2
-        })
+        (0..name.len()).step_by(8).map(move |at| self.spell_word(word(name, at), at))
+    }
+
+    /// The word at this place of a name.
+    fn spell_word(self, word: u64, at: usize) -> u64 {
+        let chosen = spread(self.0 >> (at % 64));
+        word ^ (letters(word) & chosen) >> 2
     }
 
     /// Whether `written` is `name` in exactly this letter case.
     pub(crate) fn is_of(self, name: &[u8], written: &[u8]) -> bool {
-        name.len() == written.len() && self.spell(name).eq(words(written))
+        let mut places = (0..name.len()).step_by(8);
+        name.len() == written.len()
+            && places.all(|at| self.spell_word(word(name, at), at) == word(written, at))
     }
-}
-
-/// The bytes as words of eight, filled up with zeros.
-fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
-    (0..bytes.len()).step_by(8).map(|at| word(bytes, at))
 }
 
 /// The highest bit of each byte that is a letter in lower case.

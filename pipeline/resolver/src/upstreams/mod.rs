@@ -75,6 +75,8 @@ pub struct Upstreams {
     departing: Vec<(Ticket, Attempt)>,
     /// The memory of batches that have ended.
     spare: Vec<Vec<UdpQuery>>,
+    /// The memory of the last answer.
+    entry_memory: Vec<u64>,
     counters: Arc<Counters>,
     queries_per_port: usize,
     /// How long replies are accepted.
@@ -118,6 +120,7 @@ impl Upstreams {
             unsent: Vec::new(),
             departing: Vec::new(),
             spare: Vec::new(),
+            entry_memory: Vec::new(),
             counters,
             queries_per_port: config.slowpath.queries_per_port,
             deadline: Duration::from_millis(config.slowpath.deadline_ms),

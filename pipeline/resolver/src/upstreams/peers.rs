@@ -11,7 +11,8 @@ use pmdns_config::{Config, Upstream};
 use pmdns_stages::cache::Key;
 use pmdns_stages::wire::name::Seed;
 
-use crate::counters::{UpstreamCounters, add, count};
+use crate::counters::UpstreamCounters;
+use crate::counters::shared::{add, count};
 use crate::questions::plan::{Attempt, Plan};
 use crate::questions::question::Question;
 use crate::upstreams::Route;

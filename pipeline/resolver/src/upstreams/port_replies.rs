@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use super::{Replied, Upstreams};
-use crate::counters::count;
+use crate::counters::shared::count;
 use crate::questions::plan::TryFailure;
 
 /// What came for the batch in a slot.

@@ -7,7 +7,7 @@ use pmdns_stages::wire::dns::{HEADER_LEN, QUESTION_FIXED_LEN, Rcode, flag, heade
 use pmdns_stages::wire::edns::{OPT_DATA_LEN, OPT_LEN, OPTION_HEAD_LEN, opt, option};
 use pmdns_stages::wire::name::{MAX_NAME, equal};
 use pmdns_stages::wire::subnet::SUBNET_LEN;
-use pmdns_stages::wire::{be16, put16};
+use pmdns_stages::wire::{be16, field16, put16};
 
 use crate::questions::question::Question;
 use crate::upstreams::cookies::MAX_COOKIE;
@@ -43,6 +43,17 @@ const MAX_QUERY: usize = HEADER_LEN
     + SUBNET_LEN
     + MAX_COOKIE;
 
+/// How a reply matches a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Match {
+    /// It has the question in the right letter case, or any if that does not matter.
+    Spelt,
+    /// It has the question, but in another letter case.
+    Misspelt,
+    /// It does not belong to the query.
+    None,
+}
+
 impl Question {
     /// Whether `reply` belongs to the query for this question with this id. It must have the id, QR=1, opcode QUERY,
     /// and the question (RFC 5452 section 9.1). This is checked before anything else of a reply. The letter case must
@@ -53,42 +64,49 @@ impl Question {
         letter_case: Option<LetterCase>,
         reply: &[u8],
     ) -> bool {
-        self.is_asked_in(id, reply) && self.is_spelt_in(letter_case, reply)
+        self.match_reply(id, letter_case, reply) == Match::Spelt
     }
 
-    /// The same, whatever the letter case.
-    pub(crate) fn is_asked_in(&self, id: u16, reply: &[u8]) -> bool {
-        if be16(reply, header::ID) != Some(id) {
-            return false;
+    /// The same, and whether only the letter case is another.
+    pub(crate) fn match_reply(
+        &self,
+        id: u16,
+        letter_case: Option<LetterCase>,
+        reply: &[u8],
+    ) -> Match {
+        let Some(head) = reply.first_chunk::<HEADER_LEN>() else { return Match::None };
+        let flags = field16(head, header::FLAGS);
+        if field16(head, header::ID) != id || flags & (flag::QR | flag::OPCODE) != flag::QR {
+            return Match::None;
         }
-        let (Some(flags), Some(questions)) =
-            (be16(reply, header::FLAGS), be16(reply, header::QDCOUNT))
-        else {
-            return false;
-        };
-        let same_question = match questions {
-            1 => self.is_in(&reply[HEADER_LEN.min(reply.len())..]),
+        match field16(head, header::QDCOUNT) {
+            1 => self.match_question(letter_case, &reply[HEADER_LEN..]),
             // Servers that do not know EDNS may not have understood the message at all (RFC 6891 section 7). The only
             // effect of such a reply is that the question is asked again without EDNS.
-            0 => reply.len() == HEADER_LEN && flags & flag::RCODE == u16::from(Rcode::FORMERR.0),
-            _ => false,
-        };
-        flags & (flag::QR | flag::OPCODE) == flag::QR && same_question
-    }
-
-    /// Whether the name in a reply that is known to have the question is in this letter case.
-    pub(crate) fn is_spelt_in(&self, letter_case: Option<LetterCase>, reply: &[u8]) -> bool {
-        let Some(letter_case) = letter_case else { return true };
-        let name = self.key().name;
-        let written = reply.get(HEADER_LEN..HEADER_LEN + name.len());
-        written.is_none_or(|written| letter_case.is_of(name, written))
+            0 if reply.len() == HEADER_LEN
+                && flags & flag::RCODE == u16::from(Rcode::FORMERR.0) =>
+            {
+                Match::Spelt
+            }
+            _ => Match::None,
+        }
     }
 
     /// Whether `bytes` begin with this question.
-    fn is_in(&self, bytes: &[u8]) -> bool {
+    fn match_question(&self, letter_case: Option<LetterCase>, bytes: &[u8]) -> Match {
         let key = self.key();
-        let Some((name, rest)) = bytes.split_at_checked(key.name.len()) else { return false };
-        equal(name, key.name) && be16(rest, 0) == Some(key.qtype) && be16(rest, 2) == Some(key.qclass)
+        let Some((name, rest)) = bytes.split_at_checked(key.name.len()) else {
+            return Match::None;
+        };
+        if be16(rest, 0) != Some(key.qtype) || be16(rest, 2) != Some(key.qclass) {
+            return Match::None;
+        }
+        match letter_case {
+            Some(letter_case) if letter_case.is_of(key.name, name) => Match::Spelt,
+            _ if !equal(name, key.name) => Match::None,
+            Some(_) => Match::Misspelt,
+            None => Match::Spelt,
+        }
     }
 }
 
@@ -159,13 +177,12 @@ impl Query {
     }
 
     /// Adds this cookie if there is an OPT record (RFC 7873 section 5.1).
-    pub(crate) fn with_cookie(mut self, data: &[u8]) -> Self {
+    pub(crate) fn add_cookie(&mut self, data: &[u8]) {
         if let Some(data_len_at) = self.data_len_at {
             self.put_option(option::COOKIE, data);
             let data_len = self.message.len() - data_len_at - 2;
             put16(&mut self.message, data_len_at, to_u16(data_len));
         }
-        self
     }
 
     /// The message.

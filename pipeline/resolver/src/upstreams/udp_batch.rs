@@ -18,7 +18,7 @@ use crate::questions::prefixes::ClientPrefix;
 use crate::questions::question::Question;
 use crate::upstreams::cookies::{Learnt, Sent, Shown};
 use crate::upstreams::letter_case::LetterCase;
-use crate::upstreams::query::Query;
+use crate::upstreams::query::{Match, Query};
 
 /// The longest datagram that is received; a longer one is cut off. The OPT record announces less, and a reply longer
 /// than announced is asked for over TCP.
@@ -143,17 +143,16 @@ impl UdpBatch {
     pub(crate) fn messages(&self) -> impl Iterator<Item = Query> {
         let cookie = self.cookie.as_ref().map(|cookie| &cookie.data);
         self.queries.iter().map(move |UdpQuery { question, attempt, id, letter_case, .. }| {
-            let query = Query::new(question, *id, *letter_case, attempt.edns);
-            cookie.into_iter().fold(query, |query, data| query.with_cookie(data))
+            let mut query = Query::new(question, *id, *letter_case, attempt.edns);
+            cookie.into_iter().for_each(|data| query.add_cookie(data));
+            query
         })
     }
 
     /// Checks a datagram. If it answers a query, that query leaves the batch.
     pub(crate) fn sort(&mut self, datagram: &[u8]) -> Received {
-        let Some(index) = self.asked_by(datagram) else { return self.mismatch() };
-        let UdpQuery { question, attempt, letter_case, .. } = &self.queries[index];
-        let is_spelt = question.is_spelt_in(*letter_case, datagram);
-        let cookie = self.cookie.as_ref().filter(|_| attempt.edns);
+        let Some((index, is_spelt)) = self.asked_by(datagram) else { return self.mismatch() };
+        let cookie = self.cookie.as_ref().filter(|_| self.queries[index].attempt.edns);
         match cookie.map_or(Shown::Missing, |cookie| cookie.shown_in(datagram)) {
             // A cookie is harder to guess than the letter case, so the case does not matter.
             Shown::Right(learnt) => {
@@ -161,9 +160,7 @@ impl UdpBatch {
                 Received::Reply { query, learnt: Some(learnt), is_spelt }
             }
             Shown::Wrong => self.mismatch(),
-            Shown::Missing if !is_spelt => {
-                Received::CaseMismatch(self.queries.swap_remove(index))
-            }
+            Shown::Missing if !is_spelt => Received::CaseMismatch(self.queries.swap_remove(index)),
             Shown::Missing if cookie.is_some_and(|cookie| cookie.is_expected) => {
                 Received::Cookieless(self.queries.swap_remove(index))
             }
@@ -176,14 +173,20 @@ impl UdpBatch {
 
     /// Takes out the query that this beginning of a datagram would answer.
     pub(crate) fn take_begun(&mut self, datagram: &[u8]) -> Option<UdpQuery> {
-        let index = self.asked_by(datagram)?;
+        let (index, _) = self.asked_by(datagram)?;
         Some(self.queries.swap_remove(index))
     }
 
-    /// The place of the query that has the id and the question of a datagram.
-    fn asked_by(&self, datagram: &[u8]) -> Option<usize> {
-        let is_asked = |query: &UdpQuery| query.question.is_asked_in(query.id, datagram);
-        self.queries.iter().position(is_asked)
+    /// The place of the query that has the id and the question of a datagram, and whether it has the letter case.
+    fn asked_by(&self, datagram: &[u8]) -> Option<(usize, bool)> {
+        let mut queries = self.queries.iter().enumerate();
+        queries.find_map(|(index, UdpQuery { question, id, letter_case, .. })| {
+            match question.match_reply(*id, *letter_case, datagram) {
+                Match::Spelt => Some((index, true)),
+                Match::Misspelt => Some((index, false)),
+                Match::None => None,
+            }
+        })
     }
 
     /// Takes out the query with this id.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::{Replied, Route, Upstreams};
-use crate::counters::{add, count};
+use crate::counters::shared::{add, count};
 use crate::questions::pending::{Pending, Ticket};
 use crate::questions::plan::{Attempt, Plan, Transport, TryFailure};
 use crate::questions::prefixes::ClientPrefix;
