@@ -355,8 +355,7 @@ impl<T> Pending<T> {
         self.deadlines.set(number, deadline);
     }
 
-    /// Gives up a seat that is in no list any more.
-    /// Returns the waiter's deadline.
+    /// Gives up a seat that is in no list any more, and returns the deadline of its waiter.
     fn vacate(&mut self, number: u32) -> Tick {
         self.deadlines.clear(number);
         let Seat { deadline, client, hold, .. } = self.seats.let_go(number);
