@@ -58,24 +58,25 @@ impl Storm {
         if let Some(number) = queries_per_port {
             settings.slowpath.queries_per_port = number;
         }
-        Ok(Self::new(&settings, misses, in_flight, FarEnd::Sockets(upstream)))
+        Ok(Self::new(Rig::new(&settings), misses, in_flight, FarEnd::Sockets(upstream)))
     }
 
     /// The same with an upstream that is asked over the port.
     pub fn by_port(misses: usize, in_flight: usize) -> Self {
-        let mut settings = settings();
-        let port = &mut settings.ports[0];
-        port.query_sources = QUERY_SOURCES.map(Into::into).into();
-        let upstream = &mut settings.upstreams[0];
-        upstream.port = Some(port.name.clone());
-        upstream.address = SocketAddr::from((ON_LINK.address, DNS_PORT)).into();
-        Self::new(&settings, misses, in_flight, FarEnd::Port)
+        Self::new(Rig::new(&port_settings()), misses, in_flight, FarEnd::Port)
     }
 
-    fn new(settings: &Config, misses: usize, in_flight: usize, far_end: FarEnd) -> Self {
+    /// The same, and the node's clock stands still, so that nothing is late however slow the machine is.
+    #[cfg(debug_assertions)]
+    pub fn by_port_timeless(misses: usize, in_flight: usize) -> Self {
+        let (rig, _) = Rig::stepped(&port_settings());
+        Self::new(rig, misses, in_flight, FarEnd::Port)
+    }
+
+    fn new(rig: Rig, misses: usize, in_flight: usize, far_end: FarEnd) -> Self {
         let numbers = 0..misses;
         let queries = numbers.map(|index| numbered_query(index, misses).frame_bytes()).collect();
-        let (rig, has_been_found) = (Rig::new(settings), matches!(far_end, FarEnd::Sockets(_)));
+        let has_been_found = matches!(far_end, FarEnd::Sockets(_));
         Self { rig, far_end, queries, in_flight, sent: 0, answered: 0, has_been_found }
     }
 
@@ -127,6 +128,17 @@ impl Storm {
 
 fn settings() -> Config {
     config("[cache]\nsize = \"512MiB\"\n")
+}
+
+/// With an upstream that is asked over the port.
+fn port_settings() -> Config {
+    let mut settings = settings();
+    let port = &mut settings.ports[0];
+    port.query_sources = QUERY_SOURCES.map(Into::into).into();
+    let upstream = &mut settings.upstreams[0];
+    upstream.port = Some(port.name.clone());
+    upstream.address = SocketAddr::from((ON_LINK.address, DNS_PORT)).into();
+    settings
 }
 
 /// Makes the frame a reply, if it is a query to the upstream.

@@ -35,7 +35,6 @@ pub const MAX_MISS: usize = ETHERNET_LEN
     + SUBNET_LEN;
 
 /// A question for the slow path.
-#[derive(Clone)]
 pub struct Miss {
     /// Hash of the name alone, as in [`Packet::key`].
     pub key: u64,
@@ -120,6 +119,21 @@ impl Miss {
             question_sum: self.question_sum,
             step: Step::ANSWER,
         })
+    }
+}
+
+impl Clone for Miss {
+    fn clone(&self) -> Self {
+        Self { ..*self }
+    }
+
+    /// Copies no more bytes than are kept.
+    fn clone_from(&mut self, other: &Self) {
+        let Self { key, received, layout, alias, question_sum, port, len, ref bytes } = *other;
+        let kept = usize::from(len);
+        self.bytes[..kept].copy_from_slice(&bytes[..kept]);
+        (self.key, self.received, self.layout, self.alias) = (key, received, layout, alias);
+        (self.question_sum, self.port, self.len) = (question_sum, port, len);
     }
 }
 

@@ -40,7 +40,7 @@ fn told(
     let name = name_of("www.example.");
     let message = reply(&name, qtype, rcode, records);
     let key = Key { name: &name, qtype, qclass: 1, flags };
-    let (entry, dropped) = Entry::scrub(&message, key, 0, 0, &LIFETIMES)?;
+    let (entry, dropped) = Entry::scrub(&message, key, 0, 0, &LIFETIMES, Vec::new())?;
     Ok((Message::from_vec(&entry.message()).expect("others can read it"), entry.head(), dropped))
 }
 

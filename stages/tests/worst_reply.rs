@@ -227,7 +227,8 @@ fn cases() -> Vec<(&'static str, Reply)> {
 fn measured(reply: &Reply, flags: u8) -> usize {
     let Reply { bytes, name, qtype, .. } = reply;
     let key = Key { name, qtype: *qtype, qclass: 1, flags };
-    Entry::scrub(bytes, key, 0, 0, &LIFETIMES).map_or(0, |(entry, _)| entry.message().len())
+    Entry::scrub(bytes, key, 0, 0, &LIFETIMES, Vec::new())
+        .map_or(0, |(entry, _)| entry.message().len())
 }
 
 #[test]

@@ -3,11 +3,30 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pmdns_nics::counters;
-pub use pmdns_nics::counters::{add, count, lower};
 use pmdns_stages::cache::CacheStats;
 
+/// Counts one. Only the thread of these counters writes them, so this takes no locked instruction.
+pub(crate) fn count(counter: &AtomicU64) {
+    add(counter, 1);
+}
+
+/// Counts so many.
+pub(crate) fn add(counter: &AtomicU64, number: u64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(number), Ordering::Relaxed);
+}
+
+/// Lowers a gauge by one.
+pub(crate) fn lower(gauge: &AtomicU64) {
+    gauge.store(gauge.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
+}
+
+/// The same for counters that threads share, which are those of the upstreams.
+pub(crate) mod shared {
+    pub(crate) use pmdns_nics::counters::{add, count};
+}
+
 counters! {
-    /// The counters of the slow path. Threads may share them.
+    /// The counters of one thread of the slow path, which alone writes them.
     Counters,
     /// The counters of the slow path, read at one time.
     CountersSnapshot {
@@ -246,7 +265,8 @@ impl CountersSnapshot {
 
 /// Counts one more, and says whether it is one of the few to tell about: the first, second, third, fifth, ninth and so on.
 pub(crate) fn counts_rarely(counter: &AtomicU64) -> bool {
-    let before = counter.fetch_add(1, Ordering::Relaxed);
+    let before = counter.load(Ordering::Relaxed);
+    count(counter);
     before == 0 || before.is_power_of_two()
 }
 

@@ -32,17 +32,18 @@ impl Inlets {
     /// Gives the resolver the newest rules and the next misses. Returns the number of misses.
     pub fn take_misses(&mut self, resolver: &mut Resolver) -> usize {
         self.rules.look(|rules| resolver.swap_rules(rules));
-        take::<_, MAX_MISSES>(&mut self.misses, |miss, worker| resolver.take_in(miss, worker))
+        take::<_, MAX_MISSES>(&mut self.misses, resolver, Resolver::expect, Resolver::take_in)
     }
 
     /// Tells the resolver of the next hits. Returns how many there were.
     pub fn take_hits(&mut self, resolver: &mut Resolver) -> usize {
-        take::<_, MAX_NOTES>(&mut self.hits, |hit, _| resolver.credit(hit))
+        let credit = |resolver: &mut Resolver, hit, _| resolver.credit(hit);
+        take::<_, MAX_NOTES>(&mut self.hits, resolver, |_, _| {}, credit)
     }
 
     /// Has the resolver refuse the next misses, because the thread is about to end. Returns how many there were.
     pub fn turn_away(&mut self, resolver: &mut Resolver) -> usize {
-        take::<_, MAX_MISSES>(&mut self.misses, |miss, worker| resolver.turn_away(miss, worker))
+        take::<_, MAX_MISSES>(&mut self.misses, resolver, |_, _| {}, Resolver::turn_away)
     }
 
     /// Whether no worker can send a miss any more.
@@ -57,10 +58,13 @@ pub fn time(clock: &Clock) -> Time {
     Time { context: clock.context(now), now: clock.duration_of(now) }
 }
 
-/// Passes up to `MOST` values from each ring to `take_in`, with the index of the worker. Returns how many there were.
+/// Passes up to `MOST` values from each ring to `take_in`, with the index of the worker. Before, each is shown to `expect`.
+/// Returns how many there were.
 fn take<T, const MOST: usize>(
     rings: &mut [RingReceiver<T>],
-    mut take_in: impl FnMut(T, usize),
+    resolver: &mut Resolver,
+    expect: impl Fn(&Resolver, &T),
+    take_in: impl Fn(&mut Resolver, T, usize),
 ) -> usize {
     let mut taken = 0;
     let mut values: ArrayVec<T, MOST> = ArrayVec::new();
@@ -69,8 +73,9 @@ fn take<T, const MOST: usize>(
         if !values.is_empty() {
             ring.publish();
         }
+        values.iter().for_each(|value| expect(resolver, value));
         for value in values.drain(..) {
-            take_in(value, worker);
+            take_in(resolver, value, worker);
         }
     }
     taken

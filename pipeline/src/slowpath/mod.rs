@@ -16,11 +16,14 @@ mod descriptor_limit;
 mod encrypted;
 mod inlets;
 mod kernel;
+mod outlets;
 mod port;
 mod random;
 mod validation;
 
+use std::cell::RefCell;
 use std::io;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -47,6 +50,7 @@ use crate::clock::Clock;
 use crate::ring::RingSender;
 use encrypted::EncryptedThread;
 use kernel::Kernel;
+use outlets::Outlets;
 use random::random;
 use validation::ValidationThread;
 
@@ -103,6 +107,7 @@ pub struct SlowPath {
     validation: ValidationThread,
     clock: Clock,
     inlets: Inlets,
+    outlets: Rc<RefCell<Outlets>>,
     orders: Receiver<Order>,
     /// When a question was last under way.
     idle_since: Duration,
@@ -117,13 +122,15 @@ impl SlowPath {
             trust,
             inlets,
             ports,
-            mut outlets,
+            outlets,
             answers_to,
             clock,
             orders,
             stop: _,
         } = all;
         let (config, trust_anchors) = (&parts.config, parts.trust_anchors.clone());
+        let outlets = Rc::new(RefCell::new(Outlets::new(outlets, answers_to)));
+        let delivering = Rc::clone(&outlets);
         let (settings, upstreams) = (&config.slowpath, config.upstreams.len());
         let encrypted = EncryptedThread::start(
             &config.upstreams,
@@ -136,7 +143,7 @@ impl SlowPath {
             time: time(&clock),
             ticks: &|duration| clock.ticks_of(duration),
             random: random(),
-            deliver: Box::new(move |worker, answer| outlets[answers_to[worker]].push(answer)),
+            deliver: Box::new(move |worker, answer| delivering.borrow_mut().push(worker, answer)),
             max_sockets: descriptor_limit::share(settings),
             max_port_queries: ports.as_ref().map_or(0, |ports| ports.max_queries(settings.threads)),
         };
@@ -155,6 +162,7 @@ impl SlowPath {
             validation,
             clock,
             inlets,
+            outlets,
             orders,
         })
     }
@@ -164,8 +172,10 @@ impl SlowPath {
         self.read_clock();
         let taken = self.inlets.take_misses(&mut self.resolver);
         let heard = self.hear();
+        self.outlets.borrow_mut().flush();
         let done = heard + self.resolver.turn();
         self.carry_out();
+        self.outlets.borrow_mut().flush();
         if taken > 0 || !self.resolver.is_idle() {
             self.idle_since = self.resolver.now();
         }
@@ -186,7 +196,7 @@ impl SlowPath {
     /// Answers all clients with SERVFAIL: those that wait, and those whose misses come until the workers have ended.
     fn end(mut self) {
         // The pauses keep the rings of answers from overflowing.
-        while !self.resolver.drain() {
+        while !self.drain() {
             std::thread::sleep(DRAIN_PAUSE);
         }
         let stopped = self.resolver.now();
@@ -194,10 +204,19 @@ impl SlowPath {
             && self.resolver.now().saturating_sub(stopped) < self.resolver.deadline()
         {
             self.read_clock();
-            if self.inlets.turn_away(&mut self.resolver) == 0 {
+            let turned_away = self.inlets.turn_away(&mut self.resolver);
+            self.outlets.borrow_mut().flush();
+            if turned_away == 0 {
                 std::thread::sleep(NAPS.0);
             }
         }
+    }
+
+    /// Answers the next waiting clients. `true`: none is left.
+    fn drain(&mut self) -> bool {
+        let is_done = self.resolver.drain();
+        self.outlets.borrow_mut().flush();
+        is_done
     }
 
     /// Reads the clock, once a turn for everything in it.
@@ -249,6 +268,7 @@ impl SlowPath {
                 Output::Validate(work) => validation.begin(work),
             }
         }
+        ports.iter_mut().for_each(PortDriver::flush);
     }
 }
 

@@ -107,6 +107,7 @@ impl PortWire {
         resolver: &mut Resolver,
     ) -> Vec<Asked> {
         self.driver.send_batch(slot, route, resolver);
+        self.driver.flush();
         self.carry()
     }
 

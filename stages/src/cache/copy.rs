@@ -11,7 +11,7 @@ impl Entry {
     /// A copy of an entry in the cache; `None` if it was overwritten meanwhile.
     pub fn copy_of(view: &EntryView<'_>) -> Option<Self> {
         let len = Head::read(view).words();
-        let words: Box<[u64]> = view.words(0, len).collect();
+        let words: Vec<u64> = view.words(0, len).collect();
         (view.is_valid() && words.len() == len).then_some(Self { words })
     }
 

@@ -87,6 +87,16 @@ fn words_of(bytes: usize) -> usize {
     (bytes + 7) >> 3
 }
 
+/// Adds bytes as words, each as `change` makes it.
+#[inline]
+fn put_words(words: &mut Vec<u64>, bytes: &[u8], change: impl Fn(u64) -> u64) {
+    let (whole, rest) = bytes.as_chunks::<8>();
+    words.extend(whole.iter().map(|word| change(u64::from_le_bytes(*word))));
+    if !rest.is_empty() {
+        words.push(change(word(bytes, bytes.len() - rest.len())));
+    }
+}
+
 /// What there is of a range.
 #[inline(always)]
 pub(super) fn part<T>(words: &[T], at: usize, count: usize) -> &[T] {
@@ -221,7 +231,7 @@ pub fn ttl_offset(entry: &impl Words, head: &Head, index: usize) -> usize {
 /// An answer in words of our own: what is inserted into the cache, and what local data consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    pub(super) words: Box<[u64]>,
+    pub(super) words: Vec<u64>,
 }
 
 /// The parts an entry is made of.
@@ -255,27 +265,35 @@ impl Entry {
     /// # Panics
     /// If the body has more than 65535 bytes, more than [`MAX_RECORDS`] TTLs, or the name is not one.
     pub fn new(parts: &Parts<'_>) -> Self {
+        Self::new_in(Vec::new(), parts)
+    }
+
+    /// The same in the memory of an entry that is not needed any more ([`Entry::into_memory`]).
+    ///
+    /// # Panics
+    /// As [`Entry::new`].
+    pub(super) fn new_in(mut words: Vec<u64>, parts: &Parts<'_>) -> Self {
         assert!((1..=MAX_NAME).contains(&parts.key.name.len()), "a name has 1 to 255 bytes");
         assert!(parts.body.len() <= usize::from(u16::MAX), "lengths have 16 bits");
         assert!(parts.ttls.len() <= MAX_RECORDS, "too many records for an entry");
         let name_words = parts.key.name.len().div_ceil(8);
         let body_words = parts.body.len().div_ceil(8);
         let total = HEAD_WORDS + name_words + body_words + parts.ttls.len().div_ceil(4);
-        let mut words = Vec::with_capacity(total);
-        words.push(parts.hash);
-        words.push(u64::from(parts.learnt) | u64::from(parts.expires) << 32);
-        words
-            .push(parts.key.tail() | u64::from(parts.rcode.0) << 48 | u64::from(parts.flags) << 56);
-        words.push(
+        words.clear();
+        words.reserve_exact(total);
+        let [answers, authorities, additionals] = parts.counts.map(u64::from);
+        words.extend_from_slice(&[
+            parts.hash,
+            u64::from(parts.learnt) | u64::from(parts.expires) << 32,
+            parts.key.tail() | u64::from(parts.rcode.0) << 48 | u64::from(parts.flags) << 56,
             parts.body.len() as u64
                 | u64::from(parts.optional_at) << 16
                 | (parts.ttls.len() as u64) << 32
                 | (total as u64) << 48,
-        );
-        let [answers, authorities, additionals] = parts.counts.map(u64::from);
-        words.push(answers << 32 | authorities << 16 | additionals);
-        words.extend(parts.key.name.chunks(8).map(|chunk| lower(word(chunk, 0))));
-        words.extend(parts.body.chunks(8).map(|chunk| word(chunk, 0)));
+            answers << 32 | authorities << 16 | additionals,
+        ]);
+        put_words(&mut words, parts.key.name, lower);
+        put_words(&mut words, parts.body, |word| word);
         words.extend(
             parts
                 .ttls
@@ -283,7 +301,7 @@ impl Entry {
                 .map(|chunk| chunk.iter().rev().fold(0, |word, ttl| word << 16 | u64::from(*ttl))),
         );
         debug_assert_eq!(words.len(), total);
-        Self { words: words.into() }
+        Self { words }
     }
 
     /// The answer to the same question, learnt and forgotten when this one is, but without records: rewritten.
@@ -333,6 +351,11 @@ impl Entry {
     /// The entry's words.
     pub fn words(&self) -> &[u64] {
         &self.words
+    }
+
+    /// Its memory, for another entry.
+    pub fn into_memory(self) -> Vec<u64> {
+        self.words
     }
 
     /// Sets when it was learnt and when it expires.

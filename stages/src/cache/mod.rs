@@ -47,6 +47,7 @@ mod key;
 mod log;
 mod negative;
 mod nxdomain_cut;
+mod plain;
 mod popularity;
 mod purge;
 mod read;

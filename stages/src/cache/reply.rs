@@ -7,6 +7,7 @@ use pmdns_config::narrow::to_u16;
 use super::entry::{Entry, Head, Parts};
 use super::image::Image;
 use super::key::Key;
+use super::plain::Plain;
 use super::scrub::{Scrubbed, Unusable};
 use crate::wire::be16;
 use crate::wire::dns::{HEADER_LEN, QUESTION_FIXED_LEN, Rcode, flag, header};
@@ -56,15 +57,56 @@ impl Entry {
     /// extended rcode (RFC 6891 section 6.1.3) is between the upstream and us; it becomes SERVFAIL.
     ///
     /// The question is compared without regard to letter case. The code that varied the case compares it
-    /// first.
+    /// first. An entry of addresses is made in this `memory` ([`Entry::into_memory`]).
     pub fn scrub(
         message: &[u8],
         key: Key<'_>,
         hash: u64,
         now: u32,
         lifetimes: &Lifetimes,
+        memory: Vec<u64>,
     ) -> Result<(Self, usize), Unusable> {
         let question_end = check_question(message, &key)?;
+        if let Some(plain) = Plain::read(message, &key, question_end, lifetimes) {
+            return Ok((Self::of_plain(&plain, message, key, hash, now, memory), 0));
+        }
+        Self::scrub_any(message, question_end, key, hash, now, lifetimes)
+    }
+
+    pub(super) fn of_plain(
+        plain: &Plain<'_>,
+        message: &[u8],
+        key: Key<'_>,
+        hash: u64,
+        now: u32,
+        memory: Vec<u64>,
+    ) -> Self {
+        Self::new_in(
+            memory,
+            &Parts {
+                key,
+                hash,
+                learnt: now,
+                expires: now.saturating_add(plain.ttl),
+                rcode: Rcode::NOERROR,
+                flags: authentic(message),
+                counts: [to_u16(plain.ttls.len()), 0, 0],
+                body: plain.body,
+                optional_at: to_u16(plain.body.len()),
+                ttls: &plain.ttls,
+            },
+        )
+    }
+
+    /// [`Entry::scrub`], for any reply whose question, which is the right one, ends at `question_end`.
+    pub(super) fn scrub_any(
+        message: &[u8],
+        question_end: usize,
+        key: Key<'_>,
+        hash: u64,
+        now: u32,
+        lifetimes: &Lifetimes,
+    ) -> Result<(Self, usize), Unusable> {
         let mut labels = Labels::new(message);
         let scrubbed = Scrubbed::read(&mut labels, &key)?;
         let flags = be16(message, header::FLAGS).unwrap_or(0);
@@ -81,7 +123,7 @@ impl Entry {
         let is_negative =
             rcode == Rcode::NXDOMAIN || (rcode == Rcode::NOERROR && !scrubbed.is_answered);
         let ttl = image.settle_ttl(rcode, is_negative, lifetimes);
-        let mut entry_flags = if flags & flag::AD != 0 { Head::AUTHENTIC } else { 0 };
+        let mut entry_flags = authentic(message);
         if is_negative {
             entry_flags |= Head::NEGATIVE;
         }
@@ -113,8 +155,14 @@ impl Entry {
         now: u32,
         lifetimes: &Lifetimes,
     ) -> Result<Self, Unusable> {
-        Self::scrub(message, key, hash, now, lifetimes).map(|(entry, _)| entry)
+        Self::scrub(message, key, hash, now, lifetimes, Vec::new()).map(|(entry, _)| entry)
     }
+}
+
+/// The entry's flag for what the upstream says of signatures.
+fn authentic(message: &[u8]) -> u8 {
+    let says_so = be16(message, header::FLAGS).unwrap_or(0) & flag::AD != 0;
+    if says_so { Head::AUTHENTIC } else { 0 }
 }
 
 /// Checks that `message` is a response with exactly the question of `key`, and says where that ends.
@@ -125,14 +173,19 @@ fn check_question(message: &[u8], key: &Key<'_>) -> Result<usize, Unusable> {
     if !is_response || message.len() > usize::from(u16::MAX) {
         return Err(Unusable::Malformed);
     }
+    // No name begins with another whole one, so the right name has the right length.
+    let name_end = HEADER_LEN + key.name.len();
     let asked = message.get(HEADER_LEN..).ok_or(Unusable::Malformed)?;
-    let name_len = length(asked).ok_or(Unusable::Malformed)?;
-    let name_end = HEADER_LEN + name_len;
     let same = be16(message, header::QDCOUNT) == Some(1)
-        && equal(&asked[..name_len], key.name)
+        && !key.name.is_empty()
+        && asked.get(..key.name.len()).is_some_and(|name| equal(name, key.name))
         && be16(message, name_end) == Some(key.qtype)
         && be16(message, name_end + 2) == Some(key.qclass);
-    if same { Ok(name_end + QUESTION_FIXED_LEN) } else { Err(Unusable::OtherQuestion) }
+    if same {
+        return Ok(name_end + QUESTION_FIXED_LEN);
+    }
+    let is_name = length(asked).is_some();
+    Err(if is_name { Unusable::OtherQuestion } else { Unusable::Malformed })
 }
 
 /// Where names start in a record that may be compressed: its owner, and those in its data.

@@ -4,7 +4,7 @@ use std::num::NonZeroU8;
 
 use pmdns_config::narrow::to_u16;
 
-use super::dns::{RECORD_FIXED_LEN, Rcode, rtype};
+use super::dns::{RECORD_FIXED_LEN, Rcode, header, rtype};
 use super::record::{Records, Section};
 use super::{be16, field16};
 
@@ -168,6 +168,9 @@ impl<'m> Iterator for Options<'m> {
 
 /// The data of the first option of this kind in the OPT record of a response.
 pub fn option_in(message: &[u8], code: u16) -> Option<&[u8]> {
+    if be16(message, header::ARCOUNT) == Some(0) {
+        return None;
+    }
     let mut records = Records::new(message).ok()?.map_while(Result::ok);
     let opt = records.find(|one| one.rtype == rtype::OPT && one.section == Section::Additional)?;
     let mut options = Options::new(message.get(opt.data_at..opt.end)?);

@@ -133,9 +133,13 @@ impl std::fmt::Debug for Seed {
 /// Whether two names are equal, letter case apart.
 #[inline]
 pub fn equal(left: &[u8], right: &[u8]) -> bool {
-    let lowered = |name: &'_ [u8], at| lower(word(name, at));
+    let same = |left, right| left == right || lower(left) == lower(right);
+    let (whole, rest) = left.as_chunks::<8>();
+    let mut pairs = whole.iter().zip(right.as_chunks::<8>().0);
+    let last = left.len() - rest.len();
     left.len() == right.len()
-        && (0..left.len()).step_by(8).all(|at| lowered(left, at) == lowered(right, at))
+        && pairs.all(|(left, right)| same(u64::from_le_bytes(*left), u64::from_le_bytes(*right)))
+        && (rest.is_empty() || same(word(left, last), word(right, last)))
 }
 
 /// The eight bytes at `at` as a little-endian number, zeros beyond the end.

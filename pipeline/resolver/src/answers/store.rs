@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pmdns_stages::cache::{Cache, Entry, Found, Key, Lifetimes, Writer};
+use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::name::Seed;
 
 use crate::counters::CacheCounters;
@@ -33,6 +34,11 @@ impl Store {
     /// The seed of the hash of keys.
     pub(crate) fn seed(&self) -> Seed {
         self.cache.seed()
+    }
+
+    /// Starts loading the place of the answer to a miss.
+    pub(crate) fn prefetch(&self, miss: &Miss) {
+        self.cache.probe(miss.key().hash(self.seed(), miss.key));
     }
 
     /// The cached answer to a question, fresh or expired.

@@ -148,7 +148,7 @@ impl Prefetch {
         // Clients that send a client subnet get answers for their network, and a refresh has no client network. An
         // answer that a rule rewrote is made again when a client asks.
         let is_rewritten = answer.flags & Head::REWRITTEN != 0;
-        let question = Question::of_entry(&entry);
+        let question = Question::of_entry(&entry, answers.store.seed());
         if !is_worth || is_rewritten || question.key().flags & Key::SUBNET != 0 {
             count(&answers.counters.prefetch_dropped);
             return None;

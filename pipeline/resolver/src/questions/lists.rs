@@ -42,9 +42,19 @@ impl<T> Lists<T> {
         Self { nodes: Slab::new() }
     }
 
+    /// No values yet, and room for so many.
+    pub(crate) fn with_capacity(capacity: usize) -> Self {
+        Self { nodes: Slab::with_capacity(capacity) }
+    }
+
     /// How many values there are.
     pub(crate) fn len(&self) -> usize {
         self.nodes.len()
+    }
+
+    /// The slot of the next value.
+    pub(crate) fn next(&self) -> u32 {
+        to_u32(self.nodes.vacant_key())
     }
 
     /// Stores a value, and returns its slot. The value is in no list yet.
@@ -55,6 +65,15 @@ impl<T> Lists<T> {
     /// Removes a value that is in no list any more.
     pub(crate) fn let_go(&mut self, slot: u32) -> T {
         self.nodes.remove(slot as usize).value
+    }
+
+    /// The values of a list, each with its slot, the oldest first.
+    pub(crate) fn iter(&self, list: List) -> impl Iterator<Item = (u32, &T)> {
+        let node = |slot: u32| self.nodes.get(slot as usize).map(|node| (slot, node));
+        let nodes = std::iter::successors(list.first.and_then(node), move |(_, before)| {
+            before.after.and_then(node)
+        });
+        nodes.map(|(slot, node)| (slot, &node.value))
     }
 
     /// The value in a slot.
@@ -111,6 +130,8 @@ mod tests {
                 prop_assert_eq!(list.first(), model.front().map(|(slot, _)| *slot));
                 prop_assert_eq!(list.last, model.back().map(|(slot, _)| *slot));
                 prop_assert_eq!(list.is_empty(), model.is_empty());
+                let there: Vec<(u32, usize)> = lists.iter(list).map(|(slot, number)| (slot, *number)).collect();
+                prop_assert!(model.iter().copied().eq(there));
                 prop_assert_eq!(lists.len(), model.len());
             }
         }

@@ -30,7 +30,7 @@ use alias_targets::AliasTargets;
 use failures::Failures;
 use pending::{Admission, Expired, Limits, Pending, Ticket, Waiter};
 use plan::Plan;
-use prefixes::{ClientPrefix, PrefixLengths};
+use prefixes::{Client, ClientPrefix, PrefixLengths};
 use question::Question;
 use refusals::Refusals;
 use variants::Variants;
@@ -65,8 +65,6 @@ pub(crate) struct Questions {
     refusals: Refusals,
     prefixes: PrefixLengths,
     counters: Arc<Counters>,
-    /// The seed of their hashes.
-    seed: Seed,
     /// How long a question may be under way that no client waits for.
     deadline: Duration,
     /// The time of this turn, since the process started.
@@ -91,7 +89,6 @@ impl Questions {
             kept: if asks_for_itself { share(settings.max_pending) / KEPT } else { 0 },
             waiting: share(settings.max_waiting),
             waiting_per_client: share(settings.max_waiting_per_client),
-            prefixes,
         };
         Self {
             pending: Pending::new(limits),
@@ -103,7 +100,6 @@ impl Questions {
             refusals: Refusals::default(),
             prefixes,
             counters,
-            seed,
             deadline: Duration::from_millis(settings.deadline_ms),
             now,
         }
@@ -117,12 +113,13 @@ impl Questions {
     /// Lets a client wait for the answer to `question`, which begins with this plan if it is the first to ask.
     pub(crate) fn admit(
         &mut self,
-        question: Question,
-        waiter: Waiter,
+        question: &Question,
+        waiter: &Waiter,
+        client: Client,
         patience: Tick,
         plan: impl FnOnce(&Question) -> Plan,
     ) -> Admission {
-        let admission = self.pending.admit(question, waiter, patience, plan);
+        let admission = self.pending.admit(question, waiter, client, patience, plan);
         match admission {
             Admission::Leads(_) => {
                 count(&self.counters.leaders);
@@ -143,7 +140,7 @@ impl Questions {
     pub(crate) fn open(
         &mut self,
         prefix: ClientPrefix,
-        question: Question,
+        question: &Question,
         plan: impl FnOnce(&Question) -> Plan,
     ) -> Admission {
         let admission = self.pending.begin(prefix, question, plan);
@@ -163,7 +160,7 @@ impl Questions {
     pub(crate) fn end(
         &mut self,
         ticket: Ticket,
-        mut leave: impl FnMut(Waiter, Tick),
+        mut leave: impl FnMut(&Waiter, Tick),
     ) -> Option<Rc<Question>> {
         let Self { pending, counters, .. } = self;
         let question = pending.settle(ticket, |waiter, deadline| {
@@ -171,7 +168,7 @@ impl Questions {
             leave(waiter, deadline);
         })?;
         lower(&counters.pending);
-        self.variants.end(question.key(), ticket, self.seed);
+        self.variants.end(question.kin(), ticket);
         Some(question)
     }
 
@@ -184,7 +181,7 @@ impl Questions {
 
     /// Whether a query for a question may go over UDP. If too many variants of it do already, it may not.
     pub(crate) fn may_use_udp(&mut self, question: &Question, ticket: Ticket) -> bool {
-        let may = self.variants.may_use_udp(question.key(), ticket, self.seed);
+        let may = self.variants.may_use_udp(question.kin(), ticket);
         if !may {
             count(&self.counters.crowded);
         }
@@ -220,7 +217,12 @@ impl Questions {
 
     /// Whether a client for which there is no room may be told so now.
     pub(crate) fn may_tell(&mut self, miss: &Miss) -> bool {
-        let (_, prefix) = self.prefixes.of_client(miss);
-        self.refusals.may_tell(prefix, self.now)
+        let client = self.client(miss);
+        self.refusals.may_tell(client.prefix, self.now)
+    }
+
+    /// The client of a miss.
+    pub(crate) fn client(&self, miss: &Miss) -> Client {
+        self.prefixes.client(miss)
     }
 }

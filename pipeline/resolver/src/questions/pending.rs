@@ -11,7 +11,7 @@
 //! that has waited for it for longest. When the table is full, a prefix with few places gets one of the prefix that has
 //! most.
 
-use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 use std::rc::Rc;
 
@@ -21,7 +21,8 @@ use pmdns_stages::miss::Miss;
 use slab::Slab;
 
 use crate::questions::hashed::HashedMap;
-use crate::questions::prefixes::{ClientPrefix, Hashed, PrefixLengths};
+use crate::questions::lists::{List, Lists};
+use crate::questions::prefixes::{Client, ClientPrefix, Hashed};
 use crate::questions::question::Question;
 use crate::questions::shares::{Hold, Shares};
 use crate::wheel::Wheel;
@@ -29,6 +30,8 @@ pub(crate) use places::Displaced;
 
 /// Clients of one prefix that may each have as many queries waiting as one client may.
 const CLIENTS_PER_PREFIX: usize = 4;
+/// Questions that have ended whose memory is kept for the next ones.
+const MAX_SPARE: usize = 4096;
 
 /// How much may be pending.
 #[derive(Clone, Copy, Debug)]
@@ -41,8 +44,6 @@ pub(crate) struct Limits {
     pub(crate) waiting: usize,
     /// Waiters with the same client address. A client prefix may have [`CLIENTS_PER_PREFIX`] times as many.
     pub(crate) waiting_per_client: usize,
-    /// Which clients share a prefix.
-    pub(crate) prefixes: PrefixLengths,
 }
 
 impl Limits {
@@ -52,10 +53,22 @@ impl Limits {
 }
 
 /// A client's query that waits, and the worker it came from.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Waiter {
     pub(crate) miss: Miss,
     pub(crate) worker: usize,
+}
+
+impl Clone for Waiter {
+    fn clone(&self) -> Self {
+        Self { miss: self.miss.clone(), worker: self.worker }
+    }
+
+    /// Copies no more of the miss than there is.
+    fn clone_from(&mut self, other: &Self) {
+        self.miss.clone_from(&other.miss);
+        self.worker = other.worker;
+    }
 }
 
 /// The result of admitting a miss.
@@ -107,8 +120,11 @@ pub(crate) struct Pending<T> {
     slots: HashedMap<Rc<Question>, u32>,
     questions: Slab<UnderWay<T>>,
     serial: u32,
-    seats: Vec<Option<Seat>>,
-    free: Vec<u32>,
+    /// The memory of questions that have ended. Nobody else has them.
+    spare: Vec<Rc<Question>>,
+    seats: Lists<Seat>,
+    /// Their waiters, by seat. They stay where they are, because they are large; what waits no more is overwritten.
+    waiters: Vec<Waiter>,
     /// Of the seats.
     deadlines: Wheel,
     clients: HashedMap<Hashed<IpAddr>, usize>,
@@ -125,7 +141,7 @@ struct UnderWay<T> {
     question: Rc<Question>,
     serial: u32,
     /// The seats of its waiters, in the order of arrival.
-    waiting: VecDeque<u32>,
+    waiting: List,
     /// None: no client waited when it began.
     hold: Option<Hold>,
     progress: T,
@@ -134,19 +150,10 @@ struct UnderWay<T> {
 /// A place for a waiter.
 #[derive(Debug)]
 struct Seat {
-    waiter: Waiter,
     slot: u32,
     deadline: Tick,
-    client: Hashed<IpAddr>,
-    prefix: ClientPrefix,
+    client: Client,
     hold: Hold,
-}
-
-/// A waiter that has left.
-struct Left {
-    waiter: Waiter,
-    slot: u32,
-    deadline: Tick,
 }
 
 impl<T> Pending<T> {
@@ -157,8 +164,9 @@ impl<T> Pending<T> {
             slots: HashedMap::with_capacity_and_hasher(limits.questions, Default::default()),
             questions: Slab::with_capacity(limits.questions),
             serial: 0,
-            seats: Vec::with_capacity(limits.waiting),
-            free: Vec::with_capacity(limits.waiting),
+            spare: Vec::new(),
+            seats: Lists::with_capacity(limits.waiting),
+            waiters: Vec::with_capacity(limits.waiting),
             deadlines: Wheel::default(),
             clients: HashedMap::default(),
             slot_shares: Shares::new(limits.questions),
@@ -171,22 +179,22 @@ impl<T> Pending<T> {
     /// If it is the first, the question starts with the state that `begin` returns.
     pub(crate) fn admit(
         &mut self,
-        question: Question,
-        waiter: Waiter,
+        question: &Question,
+        waiter: &Waiter,
+        client: Client,
         patience: Tick,
         begin: impl FnOnce(&Question) -> T,
     ) -> Admission {
         let deadline = waiter.miss.received.saturating_add(patience);
-        let (client, prefix) = self.limits.prefixes.of_client(&waiter.miss);
-        if let Some(limit) = self.refuses(&question, client, prefix) {
+        if let Some(limit) = self.refuses(question, client) {
             return Admission::Shed(limit);
         }
-        if let Some(slot) = self.slots.get(&question).copied() {
-            self.seat(waiter, slot, deadline, (client, prefix));
+        if let Some(slot) = self.slots.get(question).copied() {
+            self.seat(waiter, slot, deadline, client);
             return Admission::Waits;
         }
-        let ticket = self.open(question, Some(prefix), begin);
-        self.seat(waiter, ticket.slot, deadline, (client, prefix));
+        let ticket = self.open(question, Some(client.prefix), begin);
+        self.seat(waiter, ticket.slot, deadline, client);
         Admission::Leads(ticket)
     }
 
@@ -196,10 +204,10 @@ impl<T> Pending<T> {
     pub(crate) fn begin(
         &mut self,
         prefix: ClientPrefix,
-        question: Question,
+        question: &Question,
         begin: impl FnOnce(&Question) -> T,
     ) -> Admission {
-        if self.slots.contains_key(&question) {
+        if self.slots.contains_key(question) {
             return Admission::Waits;
         }
         let is_ours = prefix == ClientPrefix::OURS;
@@ -216,11 +224,17 @@ impl<T> Pending<T> {
 
     fn open(
         &mut self,
-        question: Question,
+        question: &Question,
         prefix: Option<ClientPrefix>,
         begin: impl FnOnce(&Question) -> T,
     ) -> Ticket {
-        let question = Rc::new(question);
+        let question = match self.spare.pop() {
+            Some(mut spare) => {
+                Rc::make_mut(&mut spare).clone_from(question);
+                spare
+            }
+            None => Rc::new(question.clone()),
+        };
         self.serial = self.serial.wrapping_add(1);
         let serial = self.serial;
         let entry = self.questions.vacant_entry();
@@ -228,7 +242,7 @@ impl<T> Pending<T> {
         entry.insert(UnderWay {
             question: Rc::clone(&question),
             serial,
-            waiting: VecDeque::new(),
+            waiting: List::default(),
             hold: prefix.map(|prefix| self.slot_shares.hold(prefix, slot)),
             progress: begin(&question),
         });
@@ -260,17 +274,21 @@ impl<T> Pending<T> {
     pub(crate) fn settle(
         &mut self,
         ticket: Ticket,
-        mut leave: impl FnMut(Waiter, Tick),
+        leave: impl FnMut(&Waiter, Tick),
     ) -> Option<Rc<Question>> {
         self.find(ticket)?;
-        let asked = self.questions.remove(ticket.slot as usize);
-        self.slots.remove(&asked.question);
-        self.release(asked.hold);
-        for number in asked.waiting {
-            let left = self.vacate(number);
-            leave(left.waiter, left.deadline);
+        let UnderWay { question, waiting, hold, .. } = self.questions.remove(ticket.slot as usize);
+        self.slots.remove(&question);
+        self.release(hold);
+        self.empty(waiting, leave);
+        Some(question)
+    }
+
+    /// Keeps the memory of a question that has ended, unless somebody still has it.
+    pub(crate) fn recycle(&mut self, mut question: Rc<Question>) {
+        if self.spare.len() < MAX_SPARE && Rc::get_mut(&mut question).is_some() {
+            self.spare.push(question);
         }
-        Some(asked.question)
     }
 
     /// The first waiter whose deadline has come leaves. Its question stays under way.
@@ -281,36 +299,38 @@ impl<T> Pending<T> {
 
     /// The waiter in a seat leaves. Its question stays under way, and is charged to a prefix that still waits.
     fn leave(&mut self, number: u32) -> Expired {
-        let Left { waiter, slot, .. } = self.vacate(number);
+        let slot = self.seats.value(number).slot;
         let asked = self.questions.get_mut(slot as usize).expect("nobody waits for nothing");
-        // Early waiters have early deadlines and the oldest seats, so this seat is near the front.
-        if let Some(at) = asked.waiting.iter().position(|waiting| *waiting == number) {
-            asked.waiting.remove(at);
-        }
-        let (serial, first) = (asked.serial, asked.waiting.front().copied());
-        if let Some(prefix) = first.and_then(|first| self.prefix_in(first)) {
+        self.seats.unlink(&mut asked.waiting, number);
+        let (serial, waiting) = (asked.serial, asked.waiting);
+        self.vacate(number);
+        let waiter = self.waiters[number as usize].clone();
+        if let Some(first) = waiting.first() {
+            let prefix = self.seats.value(first).client.prefix;
             self.charge(slot, prefix);
         }
-        Expired { waiter, ticket: Ticket { slot, serial }, was_last: first.is_none() }
-    }
-
-    /// The prefix of the client in a seat.
-    fn prefix_in(&self, number: u32) -> Option<ClientPrefix> {
-        self.seats[number as usize].as_ref().map(|seat| seat.prefix)
+        Expired { waiter, ticket: Ticket { slot, serial }, was_last: waiting.is_empty() }
     }
 
     /// Ends every question, and passes every waiter to `leave`. Returns the number of questions.
-    pub(crate) fn drain(&mut self, mut leave: impl FnMut(Waiter)) -> usize {
+    pub(crate) fn drain(&mut self, mut leave: impl FnMut(&Waiter)) -> usize {
         let questions = std::mem::take(&mut self.questions);
         self.slots.clear();
         let count = questions.len();
         for (_, asked) in questions {
             self.release(asked.hold);
-            for number in asked.waiting {
-                leave(self.vacate(number).waiter);
-            }
+            self.empty(asked.waiting, |waiter, _| leave(waiter));
         }
         count
+    }
+
+    /// All waiters of a list leave.
+    fn empty(&mut self, mut waiting: List, mut leave: impl FnMut(&Waiter, Tick)) {
+        while let Some(number) = waiting.first() {
+            self.seats.unlink(&mut waiting, number);
+            let deadline = self.vacate(number);
+            leave(&self.waiters[number as usize], deadline);
+        }
     }
 
     /// Whether half of the table is taken. Then questions for the cache only have to end.
@@ -323,37 +343,30 @@ impl<T> Pending<T> {
         self.questions.is_empty()
     }
 
-    fn seat(
-        &mut self,
-        waiter: Waiter,
-        slot: u32,
-        deadline: Tick,
-        (client, prefix): (Hashed<IpAddr>, ClientPrefix),
-    ) {
-        let number = self.free.pop().unwrap_or_else(|| {
-            self.seats.push(None);
-            to_u32(self.seats.len() - 1)
-        });
-        *self.clients.entry(client).or_insert(0) += 1;
-        self.questions[slot as usize].waiting.push_back(number);
+    fn seat(&mut self, waiter: &Waiter, slot: u32, deadline: Tick, client: Client) {
+        *self.clients.entry(client.address).or_insert(0) += 1;
+        let hold = self.seat_shares.hold(client.prefix, self.seats.next());
+        let number = self.seats.keep(Seat { slot, deadline, client, hold });
+        match self.waiters.get_mut(number as usize) {
+            Some(place) => place.clone_from(waiter),
+            None => self.waiters.push(waiter.clone()),
+        }
+        self.seats.append(&mut self.questions[slot as usize].waiting, number);
         self.deadlines.set(number, deadline);
-        let hold = self.seat_shares.hold(prefix, number);
-        self.seats[number as usize] = Some(Seat { waiter, slot, deadline, client, prefix, hold });
     }
 
-    fn vacate(&mut self, number: u32) -> Left {
-        let seat = self.seats[number as usize].take().expect("a seat in a queue is taken");
-        let Seat { waiter, slot, deadline, client, hold, .. } = seat;
-        self.free.push(number);
+    /// Gives up a seat that is in no list any more, and returns the deadline of its waiter.
+    fn vacate(&mut self, number: u32) -> Tick {
         self.deadlines.clear(number);
-        self.seat_shares.release(hold);
-        if let Some(waiting) = self.clients.get_mut(&client) {
-            *waiting -= 1;
-            if *waiting == 0 {
-                self.clients.remove(&client);
+        let Seat { deadline, client, hold, .. } = self.seats.let_go(number);
+        if let Entry::Occupied(mut waiting) = self.clients.entry(client.address) {
+            *waiting.get_mut() -= 1;
+            if *waiting.get() == 0 {
+                waiting.remove();
             }
         }
-        Left { waiter, slot, deadline }
+        self.seat_shares.release(hold);
+        deadline
     }
 }
 

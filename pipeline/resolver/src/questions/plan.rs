@@ -6,8 +6,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use arrayvec::ArrayVec;
 use pmdns_config::limits::MAX_UPSTREAMS;
-use pmdns_config::narrow::to_u32;
+use pmdns_config::narrow::{to_u8, to_u32};
 use pmdns_stages::wire::edns::ExtendedError;
 
 /// Tries for one question, in all and over all upstreams.
@@ -75,11 +76,15 @@ pub(crate) enum TryFailure {
     Busy,
 }
 
+/// Indexes of upstreams, in the order in which they are asked.
+pub(crate) type Order = ArrayVec<u8, MAX_UPSTREAMS>;
+
 /// The plan of one exchange.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// Upstreams still worth asking; the front is next.
-    queue: VecDeque<usize>,
+    /// Upstreams still worth asking; the front is next. One that has let its timeout pass is put back, so it may stand
+    /// here once for each try.
+    queue: ArrayVec<u8, { MAX_UPSTREAMS + MAX_TRIES as usize }>,
     /// How many of them are to be asked before the next pause.
     left_in_round: usize,
     /// The same upstream again, another way.
@@ -115,16 +120,16 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// A plan that asks `upstreams` in this order, one at a time.
-    pub(crate) fn new(upstreams: VecDeque<usize>) -> Self {
+    pub(crate) fn new(upstreams: Order) -> Self {
         Self::in_parallel(upstreams, 1)
     }
 
     /// A plan that asks so many at a time.
-    pub(crate) fn in_parallel(upstreams: VecDeque<usize>, width: usize) -> Self {
+    pub(crate) fn in_parallel(upstreams: Order, width: usize) -> Self {
         Self {
             left_in_round: upstreams.len(),
             upstreams: upstreams.len(),
-            queue: upstreams,
+            queue: upstreams.into_iter().collect(),
             again: VecDeque::new(),
             transport: Transport::Udp,
             in_air: 0,
@@ -162,7 +167,7 @@ impl Plan {
     }
 
     /// A plan that asks one at a time, but a second one if the first takes longer than `usual`.
-    pub(crate) fn hedged(upstreams: VecDeque<usize>, usual: Option<Duration>) -> Self {
+    pub(crate) fn hedged(upstreams: Order, usual: Option<Duration>) -> Self {
         Self { hedge_after: usual, ..Self::new(upstreams) }
     }
 
@@ -191,7 +196,9 @@ impl Plan {
                 return Next::Pause(pause);
             }
         }
-        let Some(upstream) = self.queue.pop_front() else { return self.rest_in_air() };
+        let Some(upstream) = self.queue.pop_at(0).map(usize::from) else {
+            return self.rest_in_air();
+        };
         self.left_in_round -= 1;
         self.send(Attempt { upstream, transport: self.transport, edns: true, late: false })
     }
@@ -275,7 +282,7 @@ impl Plan {
             _ if attempt.late => {}
             TryFailure::Silent => self.ask_later(attempt.upstream),
             TryFailure::Unreachable | TryFailure::Busy | TryFailure::NeedsTcp => {
-                self.queue.push_back(attempt.upstream)
+                self.put_back(attempt.upstream);
             }
         }
     }
@@ -283,12 +290,17 @@ impl Plan {
     /// Puts back an upstream that took its time: nobody has to pause before it is asked again.
     fn ask_later(&mut self, upstream: usize) {
         self.pause_is_due = false;
-        self.queue.push_back(upstream);
+        self.put_back(upstream);
+    }
+
+    fn put_back(&mut self, upstream: usize) {
+        let put = self.queue.try_push(to_u8(upstream));
+        debug_assert!(put.is_ok(), "a try puts back one upstream");
     }
 
     /// An upstream has given its last word. If a query to it was late before, it was to be asked again.
     fn forget(&mut self, upstream: usize) {
-        if let Some(at) = self.queue.iter().position(|queued| *queued == upstream) {
+        if let Some(at) = self.queue.iter().position(|queued| usize::from(*queued) == upstream) {
             self.queue.remove(at);
             self.left_in_round -= usize::from(at < self.left_in_round);
         }

@@ -11,6 +11,13 @@ use pmdns_stages::wire::name::Seed;
 /// The network of a client; `None`: there is no client.
 pub(crate) type ClientPrefix = Hashed<Option<IpAddr>>;
 
+/// A client, as tables know it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Client {
+    pub(crate) address: Hashed<IpAddr>,
+    pub(crate) prefix: ClientPrefix,
+}
+
 /// An address with its hash. Several tables find it by that, so it is computed once for a miss. Clients choose their
 /// addresses, so the hash is seeded.
 #[derive(Clone, Copy, Debug)]
@@ -52,10 +59,11 @@ impl PrefixLengths {
         Self { ipv4: settings.ipv4_prefix, ipv6: settings.ipv6_prefix, seed }
     }
 
-    /// The client of a miss, and its prefix.
-    pub(crate) fn of_client(self, miss: &Miss) -> (Hashed<IpAddr>, ClientPrefix) {
+    /// The client of a miss.
+    pub(crate) fn client(self, miss: &Miss) -> Client {
         let address = client_of(miss);
-        (Hashed { address, hash: self.hash(address) }, self.prefix(address))
+        let prefix = self.prefix(address);
+        Client { address: Hashed { address, hash: self.hash(address) }, prefix }
     }
 
     /// The prefix of an address.

@@ -1,12 +1,14 @@
 //! Questions: what clients ask, and the keys of the pending table.
 
+use std::fmt;
 use std::hash::{Hash, Hasher};
 
+use pmdns_config::narrow::to_u8;
 use pmdns_stages::answer::LocalRef;
 use pmdns_stages::cache::{Entry, Key, NameBuffer};
 use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::dns::{CLASS_IN, rtype};
-use pmdns_stages::wire::name::Seed;
+use pmdns_stages::wire::name::{MAX_NAME, Seed, lower};
 use pmdns_stages::wire::subnet::Subnet;
 
 /// The rule that applies to a question. Questions with different rules have different answers.
@@ -32,20 +34,55 @@ impl Rule {
     }
 }
 
+/// Room for a name, in whole words.
+const NAME_ROOM: usize = MAX_NAME.next_multiple_of(8);
+
+/// A name in wire format and lower case, which takes no memory of its own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Name {
+    len: u8,
+    /// Zeros behind the name.
+    bytes: [u8; NAME_ROOM],
+}
+
+impl Name {
+    fn new(name: &[u8]) -> Self {
+        let mut bytes = [0; NAME_ROOM];
+        let len = name.len().min(MAX_NAME);
+        debug_assert_eq!(len, name.len(), "names are short");
+        bytes[..len].copy_from_slice(&name[..len]);
+        for word in &mut bytes.as_chunks_mut::<8>().0[..len.div_ceil(8)] {
+            *word = lower(u64::from_le_bytes(*word)).to_le_bytes();
+        }
+        Self { len: to_u8(len), bytes }
+    }
+
+    fn get(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.get().escape_ascii().fmt(f)
+    }
+}
+
 /// A question, owned. It is the key of pending questions and of remembered failures.
 ///
 /// Its hash covers the cache key, the rule and the network it is asked for, with the process's seed. Equality compares
 /// all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Question {
-    /// Lower case.
-    name: Box<[u8]>,
+    name: Name,
     qtype: u16,
     qclass: u16,
     flags: u8,
     /// Whether its answer is validated, unless the client says that it validates itself.
     validates: bool,
     hash: u64,
+    /// Hash of the part that replies repeat: name, type and class.
+    kin: u64,
     /// The network it is asked for (RFC 7871), if for one in particular.
     subnet: Option<Subnet>,
     rule: Rule,
@@ -56,23 +93,28 @@ pub(crate) struct Question {
 impl Question {
     /// The question of the client of `miss`, for no network in particular.
     pub(crate) fn of(miss: &Miss, seed: Seed) -> Self {
-        let key = miss.key();
-        Self::new(key, key.hash(seed, miss.key))
+        Self::of_hashed(miss.key(), miss.key, seed)
     }
 
     /// The question that an entry under `key` answers.
     pub(crate) fn of_key(key: Key<'_>, seed: Seed) -> Self {
-        Self::new(key, key.hash(seed, seed.hash(key.name)))
+        Self::of_hashed(key, seed.hash(key.name), seed)
     }
 
-    fn new(key: Key<'_>, hash: u64) -> Self {
+    fn of_hashed(key: Key<'_>, name_hash: u64, seed: Seed) -> Self {
+        let kin = Key { flags: 0, ..key }.hash(seed, name_hash);
+        Self::new(key, key.hash(seed, name_hash), kin)
+    }
+
+    fn new(key: Key<'_>, hash: u64, kin: u64) -> Self {
         Self {
-            name: key.name.to_ascii_lowercase().into(),
+            name: Name::new(key.name),
             qtype: key.qtype,
             qclass: key.qclass,
             flags: key.flags,
             validates: false,
             hash,
+            kin,
             subnet: None,
             rule: Rule::None,
             full_hash: hash,
@@ -113,13 +155,13 @@ impl Question {
 
     /// The question of probes: the root's SOA record, which is short, and which every resolver knows.
     pub(crate) fn probe() -> Self {
-        Self::new(Key { name: &[0], qtype: rtype::SOA, qclass: CLASS_IN, flags: 0 }, 0)
+        Self::new(Key { name: &[0], qtype: rtype::SOA, qclass: CLASS_IN, flags: 0 }, 0, 0)
     }
 
     /// The question that an entry of the cache answers.
-    pub(crate) fn of_entry(entry: &Entry) -> Self {
+    pub(crate) fn of_entry(entry: &Entry, seed: Seed) -> Self {
         let mut buffer = NameBuffer::default();
-        Self::new(entry.key(&mut buffer), entry.head().hash)
+        Self::of_key(entry.key(&mut buffer), seed)
     }
 
     /// Makes it the same question for this network, or for none in particular.
@@ -152,7 +194,12 @@ impl Question {
 
     /// The cache key.
     pub(crate) fn key(&self) -> Key<'_> {
-        Key { name: &self.name, qtype: self.qtype, qclass: self.qclass, flags: self.flags }
+        Key { name: self.name.get(), qtype: self.qtype, qclass: self.qclass, flags: self.flags }
+    }
+
+    /// Hash of what it has in common with its variants, to which the same reply might belong.
+    pub(crate) fn kin(&self) -> u64 {
+        self.kin
     }
 
     /// Hash of the cache key.

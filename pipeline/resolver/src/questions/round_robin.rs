@@ -4,11 +4,11 @@
 //! A pure state machine. Every step takes constant time, except that a bounded number of groups is skipped that may not
 //! go now.
 
-use std::collections::hash_map::{Entry, OccupiedEntry};
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash};
 
 use crate::questions::hashed::AsHashed;
+use crate::questions::lists::{List, Lists};
 use crate::questions::prefixes::ClientPrefix;
 
 /// The most groups that one step looks at. The others are looked at in the next step.
@@ -17,92 +17,108 @@ const MAX_LOOKED_AT: usize = 64;
 /// The waiting items, by group.
 #[derive(Debug)]
 pub(crate) struct RoundRobin<T, G = ClientPrefix, S = BuildHasherDefault<AsHashed>> {
-    waiting: HashMap<G, Waiting<T>, S>,
-    /// Each group with waiting items, once.
-    order: VecDeque<G>,
-    len: usize,
+    items: Lists<T>,
+    /// The groups with waiting items.
+    groups: Lists<Group<G>>,
+    /// All of these, in the order of their turns.
+    order: List,
+    by_name: HashMap<G, u32, S>,
 }
 
-/// The items of one group. Most groups have one, which takes no memory of its own.
+/// A group.
 #[derive(Debug)]
-struct Waiting<T> {
-    first: T,
-    others: VecDeque<T>,
+struct Group<G> {
+    name: G,
+    /// At least one.
+    items: List,
 }
 
 impl<T, G, S: Default> Default for RoundRobin<T, G, S> {
     fn default() -> Self {
-        Self { waiting: HashMap::default(), order: VecDeque::new(), len: 0 }
+        let (items, groups) = (Lists::new(), Lists::new());
+        Self { items, groups, order: List::default(), by_name: HashMap::default() }
     }
 }
 
 impl<T, G: Clone + Eq + Hash, S: BuildHasher> RoundRobin<T, G, S> {
     /// How much waits.
     pub(crate) fn len(&self) -> usize {
-        self.len
+        self.items.len()
     }
 
     /// Whether nothing waits.
     pub(crate) fn is_empty(&self) -> bool {
-        self.len == 0
+        self.order.is_empty()
     }
 
     /// Lets one more wait.
     pub(crate) fn push(&mut self, group: G, item: T) {
-        self.len += 1;
-        match self.waiting.entry(group.clone()) {
-            Entry::Occupied(mut waiting) => waiting.get_mut().others.push_back(item),
-            Entry::Vacant(place) => {
-                place.insert(Waiting { first: item, others: VecDeque::new() });
-                self.order.push_back(group);
-            }
-        }
+        let Self { items, groups, order, by_name } = self;
+        let slot = *by_name.entry(group).or_insert_with_key(|name| {
+            let slot = groups.keep(Group { name: name.clone(), items: List::default() });
+            groups.append(order, slot);
+            slot
+        });
+        let item = items.keep(item);
+        items.append(&mut groups.value(slot).items, item);
     }
 
     /// The first of the next group, if it may go.
     pub(crate) fn pop(&mut self, mut may_go: impl FnMut(&G, &T) -> bool) -> Option<(G, T)> {
-        for _ in 0..self.order.len().min(MAX_LOOKED_AT) {
-            let group = self.order.pop_front()?;
-            let Entry::Occupied(waiting) = self.waiting.entry(group.clone()) else { continue };
-            if !may_go(&group, &waiting.get().first) {
-                self.order.push_back(group);
+        for _ in 0..self.groups.len().min(MAX_LOOKED_AT) {
+            let slot = self.order.first()?;
+            let Group { name, items } = self.groups.value(slot);
+            let first = items.first()?;
+            if !may_go(name, self.items.value(first)) {
+                self.take_turn(slot);
                 continue;
             }
-            let (item, rest) = take_first(waiting);
-            self.len -= 1;
-            if rest.is_some() {
-                self.order.push_back(group.clone());
-            }
-            return Some((group, item));
+            let name = name.clone();
+            let item = self.take_first(slot, first);
+            return Some((name, item));
         }
         None
     }
 
     /// Removes items that need not wait any more, from the front of each group.
     pub(crate) fn forget(&mut self, mut is_over: impl FnMut(&T) -> bool) {
-        for _ in 0..self.order.len().min(MAX_LOOKED_AT) {
-            let Some(group) = self.order.pop_front() else { return };
-            let Entry::Occupied(waiting) = self.waiting.entry(group.clone()) else { continue };
-            let mut left = Some(waiting);
-            while let Some(waiting) = left.take_if(|waiting| is_over(&waiting.get().first)) {
-                left = take_first(waiting).1;
-                self.len -= 1;
+        for _ in 0..self.groups.len().min(MAX_LOOKED_AT) {
+            let Some(slot) = self.order.first() else { return };
+            self.take_turn(slot);
+            let mut items = self.groups.value(slot).items;
+            while let Some(first) = items.first()
+                && is_over(self.items.value(first))
+            {
+                self.items.unlink(&mut items, first);
+                self.items.let_go(first);
             }
-            if left.is_some() {
-                self.order.push_back(group);
-            }
+            self.keep_rest(slot, items);
         }
     }
-}
 
-/// Takes out the first item of a group. A group without items is removed.
-fn take_first<G, T>(
-    mut group: OccupiedEntry<'_, G, Waiting<T>>,
-) -> (T, Option<OccupiedEntry<'_, G, Waiting<T>>>) {
-    let waiting = group.get_mut();
-    match waiting.others.pop_front() {
-        Some(next) => (std::mem::replace(&mut waiting.first, next), Some(group)),
-        None => (group.remove().first, None),
+    /// The group had its turn.
+    fn take_turn(&mut self, slot: u32) {
+        self.groups.unlink(&mut self.order, slot);
+        self.groups.append(&mut self.order, slot);
+    }
+
+    /// Takes out the first item of a group, which had its turn then.
+    fn take_first(&mut self, slot: u32, first: u32) -> T {
+        self.take_turn(slot);
+        let mut items = self.groups.value(slot).items;
+        self.items.unlink(&mut items, first);
+        self.keep_rest(slot, items);
+        self.items.let_go(first)
+    }
+
+    /// Leaves these items to a group. A group without items is removed.
+    fn keep_rest(&mut self, slot: u32, items: List) {
+        self.groups.value(slot).items = items;
+        if items.is_empty() {
+            self.groups.unlink(&mut self.order, slot);
+            let Group { name, .. } = self.groups.let_go(slot);
+            self.by_name.remove(&name);
+        }
     }
 }
 
@@ -131,7 +147,7 @@ mod tests {
         let mut queue = queue([1, 1, 1, 1, 2, 3, 2]);
         let order: Vec<usize> = std::iter::from_fn(|| next(&mut queue)).collect();
         assert_eq!(order, [0, 4, 5, 1, 6, 2, 3]);
-        assert!(queue.is_empty() && queue.order.is_empty() && queue.waiting.is_empty());
+        assert!(queue.is_empty() && queue.len() == 0 && queue.by_name.is_empty());
     }
 
     #[test]
@@ -170,9 +186,10 @@ mod tests {
                     prop_assert!(!only_even || of != 1);
                     left[usize::from(of)].push(number);
                 }
-                let waiting: usize = queue.waiting.values().map(|waiting| 1 + waiting.others.len()).sum();
-                prop_assert_eq!(waiting, queue.len());
-                prop_assert_eq!(queue.order.len(), queue.waiting.len());
+                let groups: Vec<List> = queue.groups.iter(queue.order).map(|(_, group)| group.items).collect();
+                let waiting: usize = groups.iter().map(|items| queue.items.iter(*items).count()).sum();
+                prop_assert_eq!((waiting, groups.len()), (queue.len(), queue.by_name.len()));
+                prop_assert!(groups.iter().all(|items| !items.is_empty()));
             }
             while let Some((_, (of, number))) = queue.pop(|_, _| true) {
                 left[usize::from(of)].push(number);

@@ -112,6 +112,10 @@ impl Shares {
 
     /// Takes a piece back.
     pub(crate) fn release(&mut self, Hold(piece): Hold) {
+        self.release_piece(piece);
+    }
+
+    fn release_piece(&mut self, piece: u32) {
         let holder = self.pieces.value(piece).holder;
         let mut pieces = self.holders.value(holder).pieces;
         self.pieces.unlink(&mut pieces, piece);
@@ -128,7 +132,7 @@ impl Shares {
     /// Moves a piece to `prefix`.
     pub(crate) fn pass_on(&mut self, hold: &mut Hold, prefix: ClientPrefix) {
         let name = self.pieces.value(hold.0).name;
-        self.release(Hold(hold.0));
+        self.release_piece(hold.0);
         *hold = self.hold(prefix, name);
     }
 

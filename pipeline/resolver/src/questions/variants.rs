@@ -4,9 +4,9 @@
 //!
 //! Pure.
 
+use std::collections::hash_map::Entry;
+
 use arrayvec::ArrayVec;
-use pmdns_stages::cache::Key;
-use pmdns_stages::wire::name::Seed;
 
 use crate::questions::hashed::HashedMap;
 use crate::questions::pending::Ticket;
@@ -14,7 +14,7 @@ use crate::questions::pending::Ticket;
 /// Variants of a question asked over UDP at once.
 pub(crate) const MAX_OVER_UDP: usize = 4;
 
-/// The variants asked over UDP now, by a hash of their common part. Their number is bounded by the pending table.
+/// The variants asked over UDP now, by the hash of their common part ([`super::question::Question::kin`]). Their number is bounded by the pending table.
 #[derive(Debug, Default)]
 pub(crate) struct Variants {
     over_udp: HashedMap<u64, ArrayVec<Ticket, MAX_OVER_UDP>>,
@@ -22,30 +22,24 @@ pub(crate) struct Variants {
 
 impl Variants {
     /// Whether the question of `ticket` may be asked over UDP. If so, its place is taken until [`Variants::end`].
-    pub(crate) fn may_use_udp(&mut self, key: Key<'_>, ticket: Ticket, seed: Seed) -> bool {
-        let tickets = self.over_udp.entry(kin(key, seed)).or_default();
+    pub(crate) fn may_use_udp(&mut self, kin: u64, ticket: Ticket) -> bool {
+        let tickets = self.over_udp.entry(kin).or_default();
         tickets.contains(&ticket) || tickets.try_push(ticket).is_ok()
     }
 
     /// The question of `ticket` has ended.
-    pub(crate) fn end(&mut self, key: Key<'_>, ticket: Ticket, seed: Seed) {
-        let kin = kin(key, seed);
-        let Some(tickets) = self.over_udp.get_mut(&kin) else { return };
-        tickets.retain(|other| *other != ticket);
-        if tickets.is_empty() {
-            self.over_udp.remove(&kin);
+    pub(crate) fn end(&mut self, kin: u64, ticket: Ticket) {
+        let Entry::Occupied(mut tickets) = self.over_udp.entry(kin) else { return };
+        tickets.get_mut().retain(|other| *other != ticket);
+        if tickets.get().is_empty() {
+            tickets.remove();
         }
     }
 }
 
-/// Hash of the part of the question that a reply repeats.
-fn kin(key: Key<'_>, seed: Seed) -> u64 {
-    Key { flags: 0, ..key }.hash(seed, seed.hash(key.name))
-}
-
 #[cfg(test)]
 mod tests {
-    use pmdns_stages::testing::{name_of, query};
+    use pmdns_stages::testing::query;
 
     use super::*;
     use crate::questions::pending::{Admission, Pending, tests::limits};
@@ -55,7 +49,7 @@ mod tests {
         let mut pending = Pending::new(limits(2 * count, 1, 1));
         let mut ticket = |number| match pending.begin(
             crate::questions::prefixes::ClientPrefix::OURS,
-            question(&query(&format!("n{number}.example. A"))),
+            &question(&query(&format!("n{number}.example. A"))),
             |_| (),
         ) {
             Admission::Leads(ticket) => ticket,
@@ -66,24 +60,24 @@ mod tests {
 
     #[test]
     fn cve_2025_5994_a_handful_of_variants_is_asked_over_udp_at_once() {
-        let (seed, mut variants) = (Seed::new([3; 16]), Variants::default());
-        let name = name_of("www.example");
-        let key = |qtype, flags| Key { name: &name, qtype, qclass: 1, flags };
+        let mut variants = Variants::default();
+        let plain = question(&query("www.example. A"));
+        let validated = question(&query("www.example. A").edns(1232, true));
+        assert!(plain.kin() == validated.kin() && plain.hash() != validated.hash());
+        let (kin, of_other_type) = (plain.kin(), question(&query("www.example. AAAA")).kin());
         let tickets = tickets(20);
-        let over_udp: Vec<bool> = (0..)
-            .zip(&tickets)
-            .map(|(flags, ticket)| variants.may_use_udp(key(1, flags), *ticket, seed))
-            .collect();
+        let over_udp: Vec<bool> =
+            tickets.iter().map(|ticket| variants.may_use_udp(kin, *ticket)).collect();
         let first = |count: usize| (0..20).map(|at| at < count).collect::<Vec<_>>();
         assert_eq!(over_udp, first(MAX_OVER_UDP));
-        assert!(variants.may_use_udp(key(1, 0), tickets[0], seed), "once it may, it may");
-        assert!(variants.may_use_udp(key(28, 0), tickets[19], seed), "another type");
-        variants.end(key(1, 2), tickets[2], seed);
-        assert!(variants.may_use_udp(key(1, 9), tickets[9], seed));
-        assert!(!variants.may_use_udp(key(1, 10), tickets[10], seed));
+        assert!(variants.may_use_udp(kin, tickets[0]), "once it may, it may");
+        assert!(variants.may_use_udp(of_other_type, tickets[19]), "another type");
+        variants.end(kin, tickets[2]);
+        assert!(variants.may_use_udp(kin, tickets[9]));
+        assert!(!variants.may_use_udp(kin, tickets[10]));
         for ticket in tickets {
-            variants.end(key(1, 0), ticket, seed);
-            variants.end(key(28, 0), ticket, seed);
+            variants.end(kin, ticket);
+            variants.end(of_other_type, ticket);
         }
         assert!(variants.over_udp.is_empty());
     }

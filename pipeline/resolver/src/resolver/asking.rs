@@ -19,7 +19,7 @@ impl Resolver {
     /// Opens a question that no client waits for, and for which `prefix` is charged. The caller advances it.
     pub(super) fn open(&mut self, prefix: ClientPrefix, question: Question) -> Admission {
         let Self { questions, upstreams, .. } = self;
-        questions.open(prefix, question, |question| upstreams.peers.plan(question))
+        questions.open(prefix, &question, |question| upstreams.peers.plan(question))
     }
 
     /// Carries out a question's plan until it has to wait. Nothing is done for a question that has ended.
@@ -109,8 +109,14 @@ impl Resolver {
         }
     }
 
-    /// Handles a reply: it ends its question, has to be validated, or is no answer.
-    fn conclude(&mut self, replied: &Replied, reply: &[u8]) {
+    /// Handles a reply. Its question has mostly ended then.
+    fn conclude(&mut self, replied: Replied, reply: &[u8]) {
+        self.judge_reply(&replied, reply);
+        self.questions.pending.recycle(replied.question);
+    }
+
+    /// A reply ends its question, has to be validated, or is no answer.
+    fn judge_reply(&mut self, replied: &Replied, reply: &[u8]) {
         let Replied { ticket, question, attempt, .. } = replied;
         let reading = Reading {
             now: self.time.context.seconds,
@@ -139,7 +145,7 @@ impl Resolver {
     /// Takes in a datagram that has come for a batch.
     pub fn hear_batch(&mut self, slot: usize, datagram: &[u8]) {
         if let Some(replied) = self.upstreams.hear_batch(slot, datagram) {
-            self.conclude(&replied, datagram);
+            self.conclude(replied, datagram);
         }
         self.learn_failures();
     }
@@ -149,7 +155,7 @@ impl Resolver {
         if let Some(replied) = self.upstreams.hear_port(slot, arrived)
             && let Arrived::Datagram { message, .. } = arrived
         {
-            self.conclude(&replied, message);
+            self.conclude(replied, message);
         }
         self.learn_failures();
     }
@@ -181,7 +187,7 @@ impl Resolver {
     pub fn hear_connection(&mut self, slot: usize, bytes: &[u8]) {
         self.upstreams.receive(slot, bytes);
         while let Some((replied, reply)) = self.upstreams.next_tcp_reply(slot) {
-            self.conclude(&replied, &reply);
+            self.conclude(replied, &reply);
         }
         self.learn_failures();
     }
@@ -201,7 +207,7 @@ impl Resolver {
     /// Takes in what came of a query to an encrypted upstream.
     pub fn hear_encrypted(&mut self, report: encrypted::EncryptedReport) {
         if let Some((replied, reply)) = self.upstreams.hear_encrypted(report) {
-            self.conclude(&replied, &reply);
+            self.conclude(replied, &reply);
         }
         self.learn_failures();
     }

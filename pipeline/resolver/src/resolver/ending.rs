@@ -45,7 +45,11 @@ impl Resolver {
             // The query that brought the answer is still counted as under way.
             add(&self.counters.wasted, plan.in_air().saturating_sub(1) as u64);
         }
-        self.settle(ticket, &Outcome::Answer(answer));
+        let outcome = Outcome::Answer(answer);
+        self.settle(ticket, &outcome);
+        if let Outcome::Answer(Answer { entry, .. }) = outcome {
+            self.upstreams.recycle(entry);
+        }
     }
 
     /// Ends a question: the answer goes into the cache and to all its waiters. If the question has ended before,
@@ -61,16 +65,16 @@ impl Resolver {
         questions.end(ticket, |waiter, deadline| match (outcome, &stale) {
             (Outcome::Answer(Answer { entry, network }), _) => {
                 let scope = network.map_or(0, Subnet::length);
-                responder.entry(&waiter, entry, scope, context, |counters| &counters.answered);
+                responder.entry(waiter, entry, scope, context, |counters| &counters.answered);
             }
             (Outcome::Failure(_) | Outcome::Shed(_), Some(entry)) => {
-                responder.entry(&waiter, entry, 0, context, |counters| &counters.stale);
+                responder.entry(waiter, entry, 0, context, |counters| &counters.stale);
             }
             (Outcome::Failure(why) | Outcome::Shed(why), None) => {
                 if deadline <= context.now {
                     count(&counters.deadline);
                 }
-                responder.servfail(&waiter, *why, context);
+                responder.servfail(waiter, *why, context);
             }
         });
         self.validation.fetched(&question, || Fetched::Nothing);

@@ -12,6 +12,7 @@ mod shedding;
 mod upkeep;
 mod validating;
 
+use std::cell::LazyCell;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +38,7 @@ use crate::counters::{CacheCounters, Counters, UpstreamCounters, count};
 use crate::output::Output;
 use crate::questions::Questions;
 use crate::questions::pending::{Admission, Waiter};
+use crate::questions::prefixes::Client;
 use crate::questions::question::Question;
 use crate::random::Random;
 use crate::upstreams::Upstreams;
@@ -78,7 +80,7 @@ pub struct Parts {
     pub encode: Encode,
     /// Gives the frames for them.
     pub pool: FramePool,
-    /// The counters of this resolver; several may share them.
+    /// The counters of this resolver, which nobody else writes.
     pub counters: Arc<Counters>,
     /// The counters of its shard of the cache.
     pub cache_counters: Arc<CacheCounters>,
@@ -200,6 +202,11 @@ impl Resolver {
         carried_out + usize::from(!self.upstreams.is_quiet())
     }
 
+    /// Starts loading what [`Resolver::take_in`] reads first of the cache, which is in no near memory.
+    pub fn expect(&self, miss: &Miss) {
+        self.answers.store.prefetch(miss);
+    }
+
     /// Takes in a miss. The first miss of a question has it asked upstream.
     pub fn take_in(&mut self, miss: Miss, worker: usize) {
         count(&self.counters.misses);
@@ -224,16 +231,31 @@ impl Resolver {
             count(&self.counters.failed_recently);
             return self.servfail(&waiter, once_cached(why));
         }
-        if let Some(limit) = self.make_place(&question, &waiter.miss) {
-            return self.shed(&waiter, limit.into(), stale.as_ref());
+        let client = self.questions.client(&waiter.miss);
+        let mut admission = self.admit(&question, &waiter, client, patience);
+        if let Admission::Shed(_) = admission {
+            if let Some(limit) = self.make_place(&question, client) {
+                return self.shed(&waiter, limit.into(), stale.as_ref());
+            }
+            admission = self.admit(&question, &waiter, client, patience);
         }
-        let Self { questions, upstreams, .. } = self;
-        let plan = |question: &Question| upstreams.peers.plan(question);
-        match questions.admit(question, waiter, patience, plan) {
+        match admission {
             Admission::Leads(ticket) => self.advance(ticket),
             Admission::Waits => {}
             Admission::Shed(limit) => count(shedding::Reason::from(limit).counter(&self.counters)),
         }
+    }
+
+    fn admit(
+        &mut self,
+        question: &Question,
+        waiter: &Waiter,
+        client: Client,
+        patience: Tick,
+    ) -> Admission {
+        let Self { questions, upstreams, .. } = self;
+        let plan = |question: &Question| upstreams.peers.plan(question);
+        questions.admit(question, waiter, client, patience, plan)
     }
 
     /// Refuses a miss, because the thread is about to end.
@@ -267,8 +289,8 @@ impl Resolver {
             return true;
         }
         let peers = &self.upstreams.peers;
-        let group = peers.group_of(question.zone());
-        let is_asked_alike = |key: Key<'_>| peers.group_of(question.zone_of(key)) == group;
+        let group = LazyCell::new(|| peers.group_of(question.zone()));
+        let is_asked_alike = |key: Key<'_>| peers.group_of(question.zone_of(key)) == *group;
         match self.answers.denial(question, is_asked_alike) {
             Denial::Firm(entry) => {
                 let Answers { responder, context, .. } = &mut self.answers;

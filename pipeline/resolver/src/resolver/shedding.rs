@@ -4,12 +4,12 @@
 use std::sync::atomic::AtomicU64;
 
 use pmdns_stages::cache::Entry;
-use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::edns::ExtendedError;
 
 use super::Resolver;
 use crate::counters::{Counters, count, lower};
 use crate::questions::pending::{Displaced, Expired, Limit, Ticket, Waiter};
+use crate::questions::prefixes::Client;
 use crate::questions::question::Question;
 use crate::validation::Fetched;
 
@@ -50,9 +50,9 @@ impl Reason {
 impl Resolver {
     /// Makes room for a client that wants to wait for the answer to `question`. Otherwise returns the limit that is
     /// reached.
-    pub(super) fn make_place(&mut self, question: &Question, miss: &Miss) -> Option<Limit> {
+    pub(super) fn make_place(&mut self, question: &Question, client: Client) -> Option<Limit> {
         for _ in 0..MAX_DISPLACED {
-            match self.questions.pending.displace(question, miss) {
+            match self.questions.pending.displace(question, client) {
                 Ok(None) => return None,
                 Ok(Some(Displaced::Question(ticket))) => {
                     self.shed_question(ticket, Reason::Displaced);
@@ -80,7 +80,8 @@ impl Resolver {
     /// Ends a question for want of room.
     pub(super) fn shed_question(&mut self, ticket: Ticket, reason: Reason) {
         let mut waiters = Vec::new();
-        let Some(question) = self.questions.end(ticket, |waiter, _| waiters.push(waiter)) else {
+        let Some(question) = self.questions.end(ticket, |waiter, _| waiters.push(waiter.clone()))
+        else {
             return;
         };
         self.validation.fetched(&question, || Fetched::Shed);

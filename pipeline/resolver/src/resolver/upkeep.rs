@@ -40,7 +40,8 @@ impl Resolver {
 
     /// Asks the question of a cached NXDOMAIN again over TCP, because that may be forged.
     pub(super) fn confirm(&mut self, entry: &Entry) {
-        let question = Question::of_entry(entry).validating(self.validation.is_on());
+        let question = Question::of_entry(entry, self.answers.store.seed())
+            .validating(self.validation.is_on());
         // Clients that send a client subnet get answers for their network, and this question has no client network.
         let is_for_networks = question.key().flags & Key::SUBNET != 0;
         if is_for_networks
@@ -51,7 +52,7 @@ impl Resolver {
         }
         let Self { questions, upstreams, .. } = self;
         let plan = |question: &Question| upstreams.peers.plan(question).over_tcp();
-        if let Admission::Leads(ticket) = questions.open(ClientPrefix::OURS, question, plan) {
+        if let Admission::Leads(ticket) = questions.open(ClientPrefix::OURS, &question, plan) {
             count(&self.counters.nxdomain_confirmed);
             self.advance(ticket);
         }

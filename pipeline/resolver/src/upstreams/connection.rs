@@ -133,9 +133,8 @@ impl Connection {
         self.unwritten = 0;
         for query in self.queries.iter_mut().skip(written) {
             query.cookie = cookie.cloned();
-            let message = Query::new(&query.question, query.id, None, query.attempt.edns);
-            let message =
-                cookie.iter().fold(message, |message, cookie| message.with_cookie(&cookie.data));
+            let mut message = Query::new(&query.question, query.id, None, query.attempt.edns);
+            cookie.into_iter().for_each(|cookie| message.add_cookie(&cookie.data));
             self.outgoing.extend(to_u16(message.bytes().len()).to_be_bytes());
             self.outgoing.extend(message.bytes());
         }

@@ -64,6 +64,8 @@ impl CookieSecret {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CookieJar {
     states: ArrayVec<CookieState, MAX_STATES>,
+    /// The client cookies that have been made, by the address they are for.
+    clients: ArrayVec<(IpAddr, ClientCookie), MAX_STATES>,
     /// The state that makes room next.
     oldest: usize,
     lenient_until: Duration,
@@ -108,6 +110,22 @@ pub(crate) enum Shown {
 }
 
 impl CookieJar {
+    /// The client cookie for an address of ours. It is made once.
+    pub(crate) fn client(
+        &mut self,
+        source: IpAddr,
+        make: impl FnOnce() -> ClientCookie,
+    ) -> ClientCookie {
+        let known = self.clients.iter().find(|(address, _)| *address == source);
+        if let Some((_, client)) = known {
+            return *client;
+        }
+        let client = make();
+        // An address that finds no room has its cookie made for each query.
+        let _ = self.clients.try_push((source, client));
+        client
+    }
+
     /// The cookie of a query that leaves now.
     pub(crate) fn take(&self, client: ClientCookie, now: Duration) -> Sent {
         let is_known = |state: &&CookieState| {
@@ -115,7 +133,9 @@ impl CookieJar {
         };
         let known = self.states.iter().find(is_known);
         let server = known.map_or(&[][..], |state| &state.server);
-        let data = client.iter().chain(server).copied().collect();
+        let mut data = ArrayVec::new();
+        let both = [&client, server].map(|part| data.try_extend_from_slice(part));
+        debug_assert!(both.iter().all(Result::is_ok), "there is room for both");
         Sent { client, data, is_expected: known.is_some() && now >= self.lenient_until }
     }
 

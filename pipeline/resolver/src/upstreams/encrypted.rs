@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use slab::Slab;
 
-use crate::counters::count;
+use crate::counters::shared::count;
 pub use crate::output::EncryptedQuery;
 use crate::output::Output;
 use crate::questions::pending::Ticket;

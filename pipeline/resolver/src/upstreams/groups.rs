@@ -1,6 +1,6 @@
 //! Groups of upstreams: which group is asked for a name, and in which order its members are asked.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use pmdns_config::narrow::to_u8;
@@ -11,7 +11,7 @@ use pmdns_config::{
 use pmdns_stages::cache::Key;
 use pmdns_stages::wire::name::suffixes;
 
-use crate::questions::plan::Plan;
+use crate::questions::plan::{Order, Plan};
 use crate::upstreams::health::Health;
 
 /// The groups of upstreams, and the names that each is asked for.
@@ -28,7 +28,7 @@ pub(crate) struct Groups {
 #[derive(Debug)]
 struct Group {
     /// Indexes, in the operator's order.
-    members: Vec<usize>,
+    members: Order,
     strategy: Strategy,
     parallel: usize,
     /// Whether any of them is told the client's network.
@@ -53,10 +53,12 @@ impl Groups {
         }
         let group = |name: &&str| {
             let settings = settings.iter().find(|group| group.name == *name);
-            let is_member = |index: &usize| upstreams[*index].group == *name;
-            let members: Vec<_> = (0..upstreams.len()).filter(is_member).collect();
+            let is_member = |index: &u8| upstreams[usize::from(*index)].group == *name;
+            let members: Order = (0..to_u8(upstreams.len())).filter(is_member).collect();
             Group {
-                tells_subnets: members.iter().any(|index| upstreams[*index].client_subnet),
+                tells_subnets: members
+                    .iter()
+                    .any(|index| upstreams[usize::from(*index)].client_subnet),
                 members,
                 strategy: settings.map(|group| group.strategy).unwrap_or_default(),
                 parallel: settings.map_or(1, |group| group.parallel),
@@ -88,7 +90,7 @@ impl Groups {
         match group.strategy {
             Strategy::Parallel => Plan::in_parallel(order, group.parallel),
             Strategy::Hedged => {
-                let usual = order.front().and_then(|first| health.usual_rtt(*first));
+                let usual = order.first().and_then(|first| health.usual_rtt((*first).into()));
                 Plan::hedged(order, usual)
             }
             Strategy::Failover | Strategy::RoundRobin | Strategy::Fastest => Plan::new(order),
@@ -108,7 +110,8 @@ impl Groups {
 
     /// The group of the longest zone above `name`, among the zones of a view.
     fn of_name(&self, name: &[u8], view: u8) -> usize {
-        let mut zones = suffixes(name).filter_map(|zone| self.zones.get(zone)).flatten();
+        let suffixes = suffixes(name).take_while(|_| !self.zones.is_empty());
+        let mut zones = suffixes.filter_map(|zone| self.zones.get(zone)).flatten();
         match zones.find(|(set, _)| set.has(view)) {
             Some((_, group)) => *group,
             None => self.rest.get(usize::from(view)).copied().unwrap_or(0),
@@ -119,28 +122,33 @@ impl Groups {
 impl Group {
     /// All members, in the order in which to ask them now. Resting ones come last; among them, the one that is probed
     /// next comes first.
-    fn order(&mut self, health: &mut Health, now: Duration) -> VecDeque<usize> {
-        let rests = |member: &usize| health.next_probe(*member).is_some();
-        let (mut resting, mut well): (Vec<_>, Vec<_>) =
-            self.members.iter().copied().partition(rests);
-        resting.sort_by_key(|member| health.next_probe(*member));
+    fn order(&mut self, health: &mut Health, now: Duration) -> Order {
+        let rest = |member: &u8| health.next_probe((*member).into());
+        let (mut resting, mut well): (Order, Order) =
+            self.members.iter().copied().partition(|member| rest(member).is_some());
+        resting.sort_by_key(rest);
         match self.strategy {
-            Strategy::Failover => well.sort_by_key(|member| health.band(*member, now)),
+            Strategy::Failover => {
+                well.sort_by_key(|member| health.band((*member).into(), now));
+            }
             Strategy::RoundRobin => {
                 let turn = self.turn % well.len().max(1);
                 well.rotate_left(turn);
             }
             Strategy::Fastest | Strategy::Parallel | Strategy::Hedged => {
-                let srtt = |member: &usize| health.estimate(*member, now).unwrap_or(Duration::MAX);
+                let srtt =
+                    |member: &u8| health.estimate((*member).into(), now).unwrap_or(Duration::MAX);
                 well.sort_by_key(srtt);
-                if let Some(at) = well.iter().position(|member| health.take_try(*member, now)) {
+                if let Some(at) =
+                    well.iter().position(|member| health.take_try((*member).into(), now))
+                {
                     well[..=at].rotate_right(1);
                 }
             }
         }
         self.turn = self.turn.wrapping_add(1);
         well.extend(resting);
-        well.into()
+        well
     }
 }
 
@@ -162,8 +170,13 @@ mod tests {
 
     /// A group of three upstreams, and their health.
     fn three(strategy: Strategy) -> (Group, Health) {
-        let group =
-            Group { members: vec![0, 1, 2], strategy, parallel: 2, tells_subnets: false, turn: 0 };
+        let group = Group {
+            members: [0, 1, 2].into_iter().collect(),
+            strategy,
+            parallel: 2,
+            tells_subnets: false,
+            turn: 0,
+        };
         let retry = RetryTimeout::new(ms(800), ms(3000));
         (group, Health::new(&HealthSettings::default(), [retry; 3]))
     }
@@ -177,15 +190,15 @@ mod tests {
     #[test]
     fn failover_keeps_the_operators_order_unless_one_is_clearly_faster() {
         let (mut group, mut health) = three(Strategy::Failover);
-        assert_eq!(group.order(&mut health, START), [0, 1, 2]);
+        assert_eq!(group.order(&mut health, START)[..], [0, 1, 2]);
         health.replied(0, ms(19), START);
         health.replied(1, ms(2), START);
         health.replied(2, ms(1), START);
-        assert_eq!(group.order(&mut health, START), [0, 1, 2]);
+        assert_eq!(group.order(&mut health, START)[..], [0, 1, 2]);
         health.replied(0, ms(200), START);
-        assert_eq!(group.order(&mut health, START), [1, 2, 0]);
+        assert_eq!(group.order(&mut health, START)[..], [1, 2, 0]);
         let later = START + ESTIMATE_LIFETIME * 2;
-        assert_eq!(group.order(&mut health, later), [0, 1, 2], "estimates grow old");
+        assert_eq!(group.order(&mut health, later)[..], [0, 1, 2], "estimates grow old");
     }
 
     #[test]
@@ -198,7 +211,7 @@ mod tests {
             assert_eq!(group.order(&mut health, START)[2], 0);
             rest(&mut health, 1);
             rest(&mut health, 2);
-            assert_eq!(group.order(&mut health, START), [0, 1, 2]);
+            assert_eq!(group.order(&mut health, START)[..], [0, 1, 2]);
         }
     }
 
@@ -207,7 +220,7 @@ mod tests {
         let (mut group, mut health) = three(Strategy::RoundRobin);
         let firsts = |group: &mut Group, health: &mut Health| {
             let mut firsts = [0; 3];
-            (0..600).for_each(|_| firsts[group.order(health, START)[0]] += 1);
+            (0..600).for_each(|_| firsts[usize::from(group.order(health, START)[0])] += 1);
             firsts
         };
         assert_eq!(firsts(&mut group, &mut health), [200; 3]);
@@ -224,15 +237,15 @@ mod tests {
         for (upstream, rtt) in [(0, 30), (1, 20), (2, 10)] {
             health.replied(upstream, ms(rtt), START + ms(rtt));
         }
-        assert_eq!(group.order(&mut health, START + ms(30)), [2, 1, 0]);
+        assert_eq!(group.order(&mut health, START + ms(30))[..], [2, 1, 0]);
         // Later only the upstream that is asked has been measured.
         let later = START + ms(31) + ESTIMATE_LIFETIME;
         health.replied(2, ms(10), later);
         health.replied(1, ms(20), later);
-        assert_eq!(group.order(&mut health, later), [0, 2, 1], "one question tries it");
-        assert_eq!(group.order(&mut health, later), [2, 1, 0]);
+        assert_eq!(group.order(&mut health, later)[..], [0, 2, 1], "one question tries it");
+        assert_eq!(group.order(&mut health, later)[..], [2, 1, 0]);
         health.replied(0, ms(1), later + ms(1));
-        assert_eq!(group.order(&mut health, later + ms(1)), [0, 2, 1], "and it is found");
+        assert_eq!(group.order(&mut health, later + ms(1))[..], [0, 2, 1], "and it is found");
     }
 
     fn upstream(number: u16, group: &str) -> Upstream {

@@ -45,6 +45,7 @@ use medium::Limits;
 use network::{Network, Timer};
 use peers::Peers;
 use query::Proof;
+use udp_batch::UdpQuery;
 
 /// The addresses of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +72,10 @@ pub struct Upstreams {
     unsent: Vec<(Ticket, Attempt)>,
     /// The queries of the batch that is about to leave. It is kept for its memory.
     departing: Vec<(Ticket, Attempt)>,
+    /// The memory of batches that have ended.
+    spare: Vec<Vec<UdpQuery>>,
+    /// The memory of the last answer.
+    entry_memory: Vec<u64>,
     counters: Arc<Counters>,
     queries_per_port: usize,
     /// How long replies are accepted.
@@ -113,6 +118,8 @@ impl Upstreams {
             failed: VecDeque::new(),
             unsent: Vec::new(),
             departing: Vec::new(),
+            spare: Vec::new(),
+            entry_memory: Vec::new(),
             counters,
             queries_per_port: config.slowpath.queries_per_port,
             deadline: Duration::from_millis(config.slowpath.deadline_ms),

@@ -154,7 +154,7 @@ impl Setting {
                 }
                 // Either way the query continues elsewhere, and the forger waits for the next one.
                 match target.batch.sort(&datagram) {
-                    Received::Reply(..) => hits += 1,
+                    Received::Reply { .. } => hits += 1,
                     Received::CaseMismatch(_) => {}
                     _ => continue,
                 }
@@ -169,10 +169,11 @@ impl Setting {
         let port = if self.is_port_known { 0 } else { random.bits(PORT_BITS) };
         let id = random.bits(ID_BITS) as u16;
         let letter_case = self.mix_case.then(|| LetterCase::new(random.bits(63)));
-        let query = Query::new(question, id, letter_case, true);
+        let mut query = Query::new(question, id, letter_case, true);
         let mut cookie = [CLIENT, *b"anything"].concat();
         cookie[0] = random.bits(COOKIE_BITS) as u8;
-        let mut forged = query.with_cookie(&cookie).bytes().to_vec();
+        query.add_cookie(&cookie);
+        let mut forged = query.bytes().to_vec();
         if !self.cookies {
             forged.truncate(forged.len() - OPT_LEN - OPTION_HEAD_LEN - cookie.len());
             put16(&mut forged, header::ARCOUNT, 0);

@@ -11,7 +11,8 @@ use pmdns_config::{Config, Upstream};
 use pmdns_stages::cache::Key;
 use pmdns_stages::wire::name::Seed;
 
-use crate::counters::{UpstreamCounters, add, count};
+use crate::counters::UpstreamCounters;
+use crate::counters::shared::{add, count};
 use crate::questions::plan::{Attempt, Plan};
 use crate::questions::question::Question;
 use crate::upstreams::Route;
@@ -142,15 +143,16 @@ impl Peers {
     /// The cookie for queries that leave for this upstream now. `local` gives the source address if the operator chose
     /// none.
     pub(crate) fn cookie_for(
-        &self,
+        &mut self,
         upstream: usize,
         local: impl FnOnce() -> Option<IpAddr>,
     ) -> Option<Sent> {
         let to = &self.settings[upstream];
         let address = to.address.plain().filter(|_| to.cookies)?;
         let source = to.source.or_else(local)?;
-        let client = self.cookie_secret.cookie(address, source);
-        Some(self.capabilities[upstream].cookies.take(client, self.now))
+        let cookies = &mut self.capabilities[upstream].cookies;
+        let client = cookies.client(source, || self.cookie_secret.cookie(address, source));
+        Some(cookies.take(client, self.now))
     }
 
     /// How long to wait for a reply to a query that leaves now, before its question is asked again.

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use super::{Replied, Upstreams};
-use crate::counters::count;
+use crate::counters::shared::count;
 use crate::questions::plan::TryFailure;
 
 /// What came for the batch in a slot.
@@ -90,7 +90,7 @@ impl Upstreams {
 
     fn close_if_done(&mut self, slot: usize) {
         if self.network.batches.get(slot).is_some_and(|batch| batch.left().is_empty()) {
-            self.network.close_batch(slot);
+            self.close_done(slot);
         }
     }
 }

@@ -5,9 +5,9 @@ use pmdns_config::narrow::to_u16;
 use pmdns_stages::cache::Key;
 use pmdns_stages::wire::dns::{HEADER_LEN, QUESTION_FIXED_LEN, Rcode, flag, header};
 use pmdns_stages::wire::edns::{OPT_DATA_LEN, OPT_LEN, OPTION_HEAD_LEN, opt, option};
-use pmdns_stages::wire::name::MAX_NAME;
+use pmdns_stages::wire::name::{MAX_NAME, equal};
 use pmdns_stages::wire::subnet::SUBNET_LEN;
-use pmdns_stages::wire::{be16, put16};
+use pmdns_stages::wire::{be16, field16, put16};
 
 use crate::questions::question::Question;
 use crate::upstreams::cookies::MAX_COOKIE;
@@ -43,6 +43,17 @@ const MAX_QUERY: usize = HEADER_LEN
     + SUBNET_LEN
     + MAX_COOKIE;
 
+/// How a reply matches a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Match {
+    /// It has the question in the right letter case, or any if that does not matter.
+    Spelt,
+    /// It has the question, but in another letter case.
+    Misspelt,
+    /// It does not belong to the query.
+    None,
+}
+
 impl Question {
     /// Whether `reply` belongs to the query for this question with this id. It must have the id, QR=1, opcode QUERY,
     /// and the question (RFC 5452 section 9.1). This is checked before anything else of a reply. The letter case must
@@ -53,36 +64,49 @@ impl Question {
         letter_case: Option<LetterCase>,
         reply: &[u8],
     ) -> bool {
-        self.is_met_by(id, reply, |written| match letter_case {
-            Some(letter_case) => letter_case.is_of(self.key().name, written),
-            None => self.key().name.eq_ignore_ascii_case(written),
-        })
+        self.match_reply(id, letter_case, reply) == Match::Spelt
     }
 
-    fn is_met_by(&self, id: u16, reply: &[u8], is_name: impl Fn(&[u8]) -> bool) -> bool {
-        if be16(reply, header::ID) != Some(id) {
-            return false;
+    /// The same, and whether only the letter case is another.
+    pub(crate) fn match_reply(
+        &self,
+        id: u16,
+        letter_case: Option<LetterCase>,
+        reply: &[u8],
+    ) -> Match {
+        let Some(head) = reply.first_chunk::<HEADER_LEN>() else { return Match::None };
+        let flags = field16(head, header::FLAGS);
+        if field16(head, header::ID) != id || flags & (flag::QR | flag::OPCODE) != flag::QR {
+            return Match::None;
         }
-        let (Some(flags), Some(questions)) =
-            (be16(reply, header::FLAGS), be16(reply, header::QDCOUNT))
-        else {
-            return false;
-        };
-        let same_question = match questions {
-            1 => self.is_in(&reply[HEADER_LEN.min(reply.len())..], is_name),
+        match field16(head, header::QDCOUNT) {
+            1 => self.match_question(letter_case, &reply[HEADER_LEN..]),
             // Servers that do not know EDNS may not have understood the message at all (RFC 6891 section 7). The only
             // effect of such a reply is that the question is asked again without EDNS.
-            0 => reply.len() == HEADER_LEN && flags & flag::RCODE == u16::from(Rcode::FORMERR.0),
-            _ => false,
-        };
-        flags & (flag::QR | flag::OPCODE) == flag::QR && same_question
+            0 if reply.len() == HEADER_LEN
+                && flags & flag::RCODE == u16::from(Rcode::FORMERR.0) =>
+            {
+                Match::Spelt
+            }
+            _ => Match::None,
+        }
     }
 
     /// Whether `bytes` begin with this question.
-    fn is_in(&self, bytes: &[u8], is_name: impl Fn(&[u8]) -> bool) -> bool {
+    fn match_question(&self, letter_case: Option<LetterCase>, bytes: &[u8]) -> Match {
         let key = self.key();
-        let Some((name, rest)) = bytes.split_at_checked(key.name.len()) else { return false };
-        is_name(name) && be16(rest, 0) == Some(key.qtype) && be16(rest, 2) == Some(key.qclass)
+        let Some((name, rest)) = bytes.split_at_checked(key.name.len()) else {
+            return Match::None;
+        };
+        if be16(rest, 0) != Some(key.qtype) || be16(rest, 2) != Some(key.qclass) {
+            return Match::None;
+        }
+        match letter_case {
+            Some(letter_case) if letter_case.is_of(key.name, name) => Match::Spelt,
+            _ if !equal(name, key.name) => Match::None,
+            Some(_) => Match::Misspelt,
+            None => Match::Spelt,
+        }
     }
 }
 
@@ -115,37 +139,50 @@ impl Query {
         put16(&mut head, header::FLAGS, flag::RD | flag::AD | checking_disabled);
         put16(&mut head, header::QDCOUNT, 1);
         put16(&mut head, header::ARCOUNT, u16::from(edns));
-        let mut message = ArrayVec::new();
-        message.extend(head);
-        message.extend(letter_case.unwrap_or(LetterCase::PLAIN).spell(key.name));
-        message.extend(key.qtype.to_be_bytes());
-        message.extend(key.qclass.to_be_bytes());
-        let data_len_at = edns.then(|| message.len() + OPT_DATA_LEN);
+        let mut this = Self { message: ArrayVec::new(), data_len_at: None };
+        this.put(&head);
+        this.put_name(key.name, letter_case);
+        this.put(&key.qtype.to_be_bytes());
+        this.put(&key.qclass.to_be_bytes());
         if edns {
+            this.data_len_at = Some(this.message.len() + OPT_DATA_LEN);
             let data = question.subnet().map(|subnet| subnet.data(0)).unwrap_or_default();
             let options_len = if data.is_empty() { 0 } else { OPTION_HEAD_LEN + data.len() };
             let mut record = opt(OUR_UDP_SIZE, Rcode::NOERROR, asked & Key::DO != 0);
             put16(&mut record, OPT_DATA_LEN, to_u16(options_len));
-            message.extend(record);
+            this.put(&record);
             if options_len > 0 {
-                message.extend(option::SUBNET.to_be_bytes());
-                message.extend(to_u16(data.len()).to_be_bytes());
-                message.extend(data);
+                this.put_option(option::SUBNET, &data);
             }
         }
-        Self { message, data_len_at }
+        this
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        let put = self.message.try_extend_from_slice(bytes);
+        put.expect("there is room for the longest query");
+    }
+
+    fn put_name(&mut self, name: &[u8], letter_case: Option<LetterCase>) {
+        let Some(letter_case) = letter_case else { return self.put(name) };
+        let end = self.message.len() + name.len();
+        letter_case.spell(name).for_each(|word| self.put(&word.to_le_bytes()));
+        self.message.truncate(end);
+    }
+
+    fn put_option(&mut self, code: u16, data: &[u8]) {
+        self.put(&code.to_be_bytes());
+        self.put(&to_u16(data.len()).to_be_bytes());
+        self.put(data);
     }
 
     /// Adds this cookie if there is an OPT record (RFC 7873 section 5.1).
-    pub(crate) fn with_cookie(mut self, data: &[u8]) -> Self {
+    pub(crate) fn add_cookie(&mut self, data: &[u8]) {
         if let Some(data_len_at) = self.data_len_at {
-            self.message.extend(option::COOKIE.to_be_bytes());
-            self.message.extend(to_u16(data.len()).to_be_bytes());
-            self.message.extend(data.iter().copied());
+            self.put_option(option::COOKIE, data);
             let data_len = self.message.len() - data_len_at - 2;
             put16(&mut self.message, data_len_at, to_u16(data_len));
         }
-        self
     }
 
     /// The message.

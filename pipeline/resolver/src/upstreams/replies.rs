@@ -11,7 +11,7 @@ use pmdns_stages::wire::edns::{ExtendedError, option, option_in};
 use pmdns_stages::wire::subnet::Subnet;
 
 use super::{Replied, Upstreams};
-use crate::counters::{add, count};
+use crate::counters::shared::{add, count};
 use crate::questions::plan::{Transport, TryFailure};
 use crate::upstreams::query::{Proof, ReplyKind, shows_no_edns};
 
@@ -35,9 +35,14 @@ pub(crate) struct Reading {
 }
 
 impl Upstreams {
+    /// Keeps the memory of an answer that everybody has got, for the next one.
+    pub(crate) fn recycle(&mut self, entry: Entry) {
+        self.entry_memory = entry.into_memory();
+    }
+
     /// Makes an answer of a reply.
     pub(crate) fn read(
-        &self,
+        &mut self,
         replied: &Replied,
         reply: &[u8],
         reading: &Reading,
@@ -70,12 +75,13 @@ impl Upstreams {
     /// upstream has one, the client gets SERVFAIL, as from other forwarders. REFUSED is not passed on: it would tell
     /// the client that pmdns refuses to serve it.
     fn read_entry(
-        &self,
+        &mut self,
         replied: &Replied,
         reply: &[u8],
         reading: &Reading,
     ) -> Result<Entry, TryFailure> {
         let Replied { question, attempt, proof, .. } = replied;
+        let memory = std::mem::take(&mut self.entry_memory);
         let counters = self.peers.counters(attempt.upstream);
         let kind = ReplyKind::of(reply);
         if !matches!(kind, ReplyKind::Answer | ReplyKind::Truncated) {
@@ -84,7 +90,8 @@ impl Upstreams {
         match kind {
             ReplyKind::Answer => {
                 let (key, hash) = (question.key(), question.hash());
-                let scrubbed = Entry::scrub(reply, key, hash, reading.now, &reading.lifetimes);
+                let scrubbed =
+                    Entry::scrub(reply, key, hash, reading.now, &reading.lifetimes, memory);
                 let (entry, dropped) = match scrubbed {
                     Ok(scrubbed) => scrubbed,
                     Err(Unusable::NoAnswer) => {

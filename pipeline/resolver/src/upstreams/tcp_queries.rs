@@ -4,7 +4,7 @@ use std::io;
 use std::net::IpAddr;
 
 use super::{Replied, Route, Upstreams};
-use crate::counters::count;
+use crate::counters::shared::count;
 use crate::output::Output;
 use crate::questions::pending::Pending;
 use crate::questions::plan::{Plan, TryFailure};

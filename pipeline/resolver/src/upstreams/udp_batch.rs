@@ -18,7 +18,7 @@ use crate::questions::prefixes::ClientPrefix;
 use crate::questions::question::Question;
 use crate::upstreams::cookies::{Learnt, Sent, Shown};
 use crate::upstreams::letter_case::LetterCase;
-use crate::upstreams::query::Query;
+use crate::upstreams::query::{Match, Query};
 
 /// The longest datagram that is received; a longer one is cut off. The OPT record announces less, and a reply longer
 /// than announced is asked for over TCP.
@@ -65,8 +65,14 @@ pub(crate) type Ids = ArrayVec<u16, MAX_QUERIES_PER_PORT>;
 /// A datagram for a batch, after the checks.
 #[derive(Debug)]
 pub(crate) enum Received {
-    /// The reply to this query, and the cookie for the next ones if its own is right.
-    Reply(UdpQuery, Option<Learnt>),
+    /// The reply to this query.
+    Reply {
+        query: UdpQuery,
+        /// The cookie for the next queries, if its own is right.
+        learnt: Option<Learnt>,
+        /// Whether it has the letter case of its query.
+        is_spelt: bool,
+    },
     /// A datagram that would be the reply to this query, except for the letter case.
     CaseMismatch(UdpQuery),
     /// A datagram that would be the reply to this query, except for the cookie.
@@ -137,40 +143,50 @@ impl UdpBatch {
     pub(crate) fn messages(&self) -> impl Iterator<Item = Query> {
         let cookie = self.cookie.as_ref().map(|cookie| &cookie.data);
         self.queries.iter().map(move |UdpQuery { question, attempt, id, letter_case, .. }| {
-            let query = Query::new(question, *id, *letter_case, attempt.edns);
-            cookie.into_iter().fold(query, |query, data| query.with_cookie(data))
+            let mut query = Query::new(question, *id, *letter_case, attempt.edns);
+            cookie.into_iter().for_each(|data| query.add_cookie(data));
+            query
         })
     }
 
     /// Checks a datagram. If it answers a query, that query leaves the batch.
     pub(crate) fn sort(&mut self, datagram: &[u8]) -> Received {
-        let Some(index) = self.asked_by(datagram) else { return self.mismatch() };
-        let UdpQuery { question, attempt, id, letter_case, .. } = &self.queries[index];
-        let cookie = self.cookie.as_ref().filter(|_| attempt.edns);
+        let Some((index, is_spelt)) = self.asked_by(datagram) else { return self.mismatch() };
+        let cookie = self.cookie.as_ref().filter(|_| self.queries[index].attempt.edns);
         match cookie.map_or(Shown::Missing, |cookie| cookie.shown_in(datagram)) {
             // A cookie is harder to guess than the letter case, so the case does not matter.
-            Shown::Right(learnt) => Received::Reply(self.queries.swap_remove(index), Some(learnt)),
-            Shown::Wrong => self.mismatch(),
-            Shown::Missing if !question.is_answered_by(*id, *letter_case, datagram) => {
-                Received::CaseMismatch(self.queries.swap_remove(index))
+            Shown::Right(learnt) => {
+                let query = self.queries.swap_remove(index);
+                Received::Reply { query, learnt: Some(learnt), is_spelt }
             }
+            Shown::Wrong => self.mismatch(),
+            Shown::Missing if !is_spelt => Received::CaseMismatch(self.queries.swap_remove(index)),
             Shown::Missing if cookie.is_some_and(|cookie| cookie.is_expected) => {
                 Received::Cookieless(self.queries.swap_remove(index))
             }
-            Shown::Missing => Received::Reply(self.queries.swap_remove(index), None),
+            Shown::Missing => {
+                let query = self.queries.swap_remove(index);
+                Received::Reply { query, learnt: None, is_spelt }
+            }
         }
     }
 
     /// Takes out the query that this beginning of a datagram would answer.
     pub(crate) fn take_begun(&mut self, datagram: &[u8]) -> Option<UdpQuery> {
-        let index = self.asked_by(datagram)?;
+        let (index, _) = self.asked_by(datagram)?;
         Some(self.queries.swap_remove(index))
     }
 
-    /// The place of the query that has the id and the question of a datagram.
-    fn asked_by(&self, datagram: &[u8]) -> Option<usize> {
-        let is_asked = |query: &UdpQuery| query.question.is_answered_by(query.id, None, datagram);
-        self.queries.iter().position(is_asked)
+    /// The place of the query that has the id and the question of a datagram, and whether it has the letter case.
+    fn asked_by(&self, datagram: &[u8]) -> Option<(usize, bool)> {
+        let mut queries = self.queries.iter().enumerate();
+        queries.find_map(|(index, UdpQuery { question, id, letter_case, .. })| {
+            match question.match_reply(*id, *letter_case, datagram) {
+                Match::Spelt => Some((index, true)),
+                Match::Misspelt => Some((index, false)),
+                Match::None => None,
+            }
+        })
     }
 
     /// Takes out the query with this id.
@@ -183,6 +199,12 @@ impl UdpBatch {
     pub(crate) fn mismatch(&mut self) -> Received {
         self.mismatched += 1;
         if self.mismatched < MAX_MISMATCHED { Received::Mismatch } else { Received::Flood }
+    }
+
+    /// The memory of its queries, if none is left.
+    pub(crate) fn into_queries(self) -> Vec<UdpQuery> {
+        debug_assert!(self.queries.is_empty(), "every query has ended");
+        self.queries
     }
 
     /// The queries without a reply.

@@ -6,13 +6,17 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::{Replied, Route, Upstreams};
-use crate::counters::{add, count, counts_rarely};
+use crate::counters::counts_rarely;
+use crate::counters::shared::{add, count};
 use crate::questions::pending::{Pending, Ticket};
 use crate::questions::plan::{Attempt, Plan, Transport, TryFailure};
 use crate::questions::prefixes::ClientPrefix;
 use crate::questions::question::Question;
 use crate::upstreams::query::{Proof, Query, announced_size};
 use crate::upstreams::udp_batch::{Received, UdpBatch, UdpQuery};
+
+/// Batches that have ended whose memory is kept for the next ones.
+const MAX_SPARE: usize = 4096;
 
 impl Upstreams {
     /// Makes room for a batch to this upstream, if necessary and possible. Batches whose queries are all late are closed for it.
@@ -29,7 +33,7 @@ impl Upstreams {
         let mut departing = std::mem::take(&mut self.departing);
         let leader = self.network.take_batch(upstream, self.queries_per_port, &mut departing);
         // The clients of some queries have gone while they waited.
-        let mut queries = Vec::with_capacity(departing.len());
+        let mut queries = self.spare.pop().unwrap_or_default();
         queries.extend(departing.iter().filter_map(|(ticket, attempt)| {
             let (question, plan) = pending.find(*ticket)?;
             let retry = self.peers.retry_timeout(upstream, plan.round());
@@ -136,14 +140,14 @@ impl Upstreams {
         let (upstream, sent) = (batch.upstream, batch.sent);
         let received = batch.sort(datagram);
         if batch.left().is_empty() {
-            self.network.close_batch(slot);
+            self.close_done(slot);
         }
         let counters = self.peers.counters(upstream);
         match received {
-            Received::Reply(query, learnt) => {
+            Received::Reply { query, learnt, is_spelt } => {
                 self.peers.note_reply(upstream, sent);
-                let UdpQuery { ticket, question, attempt, id, letter_case, .. } = query;
-                if letter_case.is_some() && question.is_answered_by(id, letter_case, datagram) {
+                let UdpQuery { ticket, question, attempt, letter_case, .. } = query;
+                if letter_case.is_some() && is_spelt {
                     self.peers.note_case_kept(upstream);
                 }
                 let proof = if learnt.is_some() { Proof::Firm } else { Proof::Guessed };
@@ -242,6 +246,14 @@ impl Upstreams {
         for (ticket, attempt) in late {
             self.peers.note_retry(upstream, sent);
             self.fail(ticket, attempt, TryFailure::Late);
+        }
+    }
+
+    /// Closes the port of a batch that has no queries any more. Its memory is kept for another.
+    pub(super) fn close_done(&mut self, slot: usize) {
+        let queries = self.network.close_batch(slot).into_queries();
+        if self.spare.len() < MAX_SPARE {
+            self.spare.push(queries);
         }
     }
 

@@ -59,6 +59,8 @@ pub struct PortDriver {
     hops: HopWatch,
     /// The query sources of each port, by family: IPv4, IPv6.
     sources: Vec<[ArrayVec<SourceIndex, MAX_QUERY_SOURCES>; 2]>,
+    /// Queries that leave together.
+    departing: Burst,
     /// What the query in each slot left by.
     sent: Vec<Option<Sent>>,
     random: Random,
@@ -89,7 +91,8 @@ impl PortDriver {
             let _ = sources[source.port][family].try_push(index);
         }
         let hops = HopWatch::new(hops, upstreams);
-        Self { parts, hops, sources, sent: Vec::new(), random, believed: (0, 0) }
+        let (departing, sent) = (Burst::new(), Vec::new());
+        Self { parts, hops, sources, departing, sent, random, believed: (0, 0) }
     }
 
     /// How many queries may be under way at once: half of what the UDP ports suffice for, shared by so many threads. Then
@@ -119,14 +122,23 @@ impl PortDriver {
         let Some(from) = self.parts.sources.source(source) else { return };
         let from = SocketAddr::new(from.address, port);
         let ends = Ends { next_hop: place.mac, from, to: route.to };
-        for query in resolver.upstreams().messages(slot, || Some(from.ip())) {
+        resolver.upstreams().messages(slot, || Some(from.ip())).for_each(|query| {
             // Without a frame, or with a full ring, the query counts as lost on its way, and is sent again.
             let Some(mut frame) = self.parts.pool.take() else { return };
             frame.set_port(place.port);
             if datagram::write(&mut frame, &self.parts.ports[number], ends, query.bytes()).is_ok() {
-                let _ = self.parts.queries.push(frame);
+                self.departing.push(frame);
             }
-        }
+            if self.departing.is_full() {
+                self.flush();
+            }
+        });
+    }
+
+    /// Hands over the queries that wait to leave together.
+    pub fn flush(&mut self) {
+        self.parts.queries.push_batch(&mut self.departing);
+        release(&mut self.departing);
     }
 
     /// Draws a UDP port for the query in this slot, which leaves by this port for `upstream`. `None`: all that were drawn are

@@ -1,11 +1,7 @@
 //! Which client gets a place in the pending table, and which one loses its place for it.
 
-use std::net::IpAddr;
-
-use pmdns_stages::miss::Miss;
-
 use super::{Expired, Limit, Pending, Ticket};
-use crate::questions::prefixes::{ClientPrefix, Hashed};
+use crate::questions::prefixes::{Client, ClientPrefix};
 use crate::questions::question::Question;
 
 /// The most waiters of a question that are searched for one of another prefix.
@@ -28,16 +24,15 @@ impl<T> Pending<T> {
     pub(crate) fn displace(
         &mut self,
         question: &Question,
-        miss: &Miss,
+        client: Client,
     ) -> Result<Option<Displaced>, Limit> {
-        let (client, prefix) = self.limits.prefixes.of_client(miss);
-        let Some(limit) = self.refuses(question, client, prefix) else { return Ok(None) };
+        let Some(limit) = self.refuses(question, client) else { return Ok(None) };
         let displaced = match limit {
             Limit::Waiting => {
-                let heaviest = self.seat_shares.heavier_than(prefix);
+                let heaviest = self.seat_shares.heavier_than(client.prefix);
                 heaviest.map(|heaviest| Displaced::Waiter(Box::new(self.leave(heaviest.oldest))))
             }
-            Limit::Questions => self.displaceable(prefix).map(Displaced::Question),
+            Limit::Questions => self.displaceable(client.prefix).map(Displaced::Question),
             Limit::WaitingPerClient | Limit::WaitingPerPrefix => None,
         };
         displaced.map(Some).ok_or(limit)
@@ -54,10 +49,9 @@ impl<T> Pending<T> {
     pub(crate) fn refuses(
         &mut self,
         question: &Question,
-        client: Hashed<IpAddr>,
-        prefix: ClientPrefix,
+        Client { address, prefix }: Client,
     ) -> Option<Limit> {
-        if self.clients.get(&client).copied().unwrap_or(0) >= self.limits.waiting_per_client {
+        if self.clients.get(&address).copied().unwrap_or(0) >= self.limits.waiting_per_client {
             return Some(Limit::WaitingPerClient);
         }
         if self.seat_shares.held_by(prefix) >= self.limits.waiting_per_prefix() {
@@ -89,10 +83,10 @@ impl<T> Pending<T> {
             let charged = self.charged_for(slot);
             let asked = &self.questions[slot as usize];
             let ticket = Ticket { slot, serial: asked.serial };
-            let mut waiting = asked.waiting.iter().take(MAX_LOOKED_AT);
-            let others =
-                waiting.find_map(|seat| self.prefix_in(*seat).filter(|prefix| *prefix != charged));
-            match others {
+            let other = (self.seats.iter(asked.waiting).take(MAX_LOOKED_AT))
+                .map(|(_, seat)| seat.client.prefix)
+                .find(|prefix| *prefix != charged);
+            match other {
                 Some(other) => self.charge(slot, other),
                 None => return Some(ticket),
             }
@@ -110,9 +104,11 @@ impl<T> Pending<T> {
     pub(crate) fn prefixes_of(&mut self, ticket: Ticket) -> Vec<ClientPrefix> {
         let mut prefixes: Vec<_> = self.prefix_of(ticket).into_iter().collect();
         let Some(asked) = self.questions.get(ticket.slot as usize) else { return prefixes };
-        for seat in asked.waiting.iter().take(MAX_LOOKED_AT) {
-            let prefix = self.prefix_in(*seat);
-            prefixes.extend(prefix.filter(|prefix| !prefixes.contains(prefix)));
+        for (_, seat) in self.seats.iter(asked.waiting).take(MAX_LOOKED_AT) {
+            let prefix = seat.client.prefix;
+            if !prefixes.contains(&prefix) {
+                prefixes.push(prefix);
+            }
         }
         prefixes
     }

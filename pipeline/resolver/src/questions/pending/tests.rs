@@ -7,10 +7,9 @@ use super::*;
 use crate::questions::prefixes::tests::lengths;
 use crate::upstreams::query::tests;
 
-/// Limits by the usual prefixes.
+/// Limits without places that are kept.
 pub(crate) fn limits(questions: usize, waiting: usize, waiting_per_client: usize) -> Limits {
-    let prefixes = lengths();
-    Limits { questions, kept: 0, waiting, waiting_per_client, prefixes }
+    Limits { questions, kept: 0, waiting, waiting_per_client }
 }
 
 /// A table that is full soon.
@@ -36,7 +35,8 @@ fn ask(table: &mut Pending<()>, name: u8, client: u8, now: Tick, worker: usize) 
 fn admit(table: &mut Pending<()>, query: &Query, now: Tick, worker: usize) -> Admission {
     let mut miss = tests::miss(query);
     miss.received = now;
-    table.admit(tests::question(query), Waiter { miss, worker }, PATIENCE, |_| ())
+    let client = lengths().client(&miss);
+    table.admit(&tests::question(query), &Waiter { miss, worker }, client, PATIENCE, |_| ())
 }
 
 /// The same, and makes room first. Says who left for it.
@@ -48,9 +48,9 @@ fn push_in(
     worker: usize,
 ) -> (Admission, Vec<usize>) {
     let query = query_of(name, client);
-    let (miss, mut gone) = (tests::miss(&query), Vec::new());
+    let (asker, mut gone) = (lengths().client(&tests::miss(&query)), Vec::new());
     for _ in 0..2 {
-        match table.displace(&tests::question(&query), &miss) {
+        match table.displace(&tests::question(&query), asker) {
             Ok(Some(Displaced::Question(ticket))) => {
                 table.settle(ticket, |waiter, _| gone.push(waiter.worker));
             }
@@ -89,8 +89,7 @@ fn expired(table: &mut Pending<()>, now: Tick) -> Vec<usize> {
 fn assert_empty(table: &Pending<()>) {
     assert!(table.is_empty() && table.deadlines.is_empty() && table.clients.is_empty());
     assert!(table.slots.is_empty());
-    assert!(table.seats.iter().all(Option::is_none));
-    assert_eq!(table.free.len(), table.seats.len());
+    assert_eq!(table.seats.len(), 0);
     assert_eq!((table.slot_shares.held(), table.ours, table.seat_shares.held()), (0, 0, 0));
 }
 
@@ -171,7 +170,7 @@ fn audit_05_one_prefix_has_as_many_places_as_four_clients_whatever_their_address
     }
     assert_eq!(shed, [Limit::WaitingPerPrefix; 4]);
     assert!(matches!(ask(&mut table, 99, 2, 0, 0), Admission::Leads(_)), "another prefix");
-    table.drain(drop);
+    table.drain(|_| ());
     assert_empty(&table);
 }
 
@@ -188,7 +187,7 @@ fn audit_05_when_the_table_is_full_the_heaviest_prefix_makes_room() {
     assert!(matches!(admitted, Admission::Leads(_)));
     assert_eq!(gone, [10], "the oldest of the heaviest");
     assert_eq!(push_in(&mut table, 3, 2, 0, 21), (Admission::Waits, vec![]), "no question more");
-    table.drain(drop);
+    table.drain(|_| ());
     assert_empty(&table);
 }
 
@@ -207,7 +206,7 @@ fn audit_05_when_the_seats_are_full_the_heaviest_prefix_makes_room() {
         (Admission::Waits, vec![20]),
         "all have one: the oldest"
     );
-    table.drain(drop);
+    table.drain(|_| ());
     assert_empty(&table);
 }
 
@@ -221,14 +220,14 @@ fn audit_05_what_others_wait_for_is_not_ended_with_the_flood_that_asked_it_first
     ask(&mut table, 2, 1, 0, 12);
     let prefix = |client| {
         let miss = tests::miss(&query_of(0, client));
-        lengths().of_client(&miss).1
+        lengths().client(&miss).prefix
     };
     assert_eq!(table.prefix_of(shared), Some(prefix(1)));
     let (admitted, gone) = push_in(&mut table, 3, 3, 0, 30);
     assert!(matches!(admitted, Admission::Leads(_)));
     assert_eq!(gone, [11], "not the one that client 2 waits for");
     assert_eq!(table.prefix_of(shared), Some(prefix(2)), "who is charged for it now");
-    table.drain(drop);
+    table.drain(|_| ());
     assert_eq!(table.prefix_of(shared), None);
     assert_empty(&table);
 }
@@ -255,17 +254,17 @@ fn cve_2026_42534_retransmits_do_not_make_a_question_younger() {
 fn a_question_without_clients_leaves_half_of_the_table_to_them() {
     let mut table = small();
     let question = |name: u8| tests::question(&query(&format!("n{name}.example. A")));
-    let Admission::Leads(first) = table.begin(ClientPrefix::OURS, question(0), |_| ()) else {
+    let Admission::Leads(first) = table.begin(ClientPrefix::OURS, &question(0), |_| ()) else {
         panic!()
     };
     assert!(table.is_unattended(first));
     assert_eq!(
-        table.begin(ClientPrefix::OURS, question(0), |_| ()),
+        table.begin(ClientPrefix::OURS, &question(0), |_| ()),
         Admission::Waits,
         "it is under way"
     );
     assert_eq!(
-        table.begin(ClientPrefix::OURS, question(1), |_| ()),
+        table.begin(ClientPrefix::OURS, &question(1), |_| ()),
         Admission::Shed(Limit::Questions)
     );
     assert_eq!(ask(&mut table, 0, 0, 0, 7), Admission::Waits, "a client joins");
@@ -281,7 +280,7 @@ fn a_question_without_clients_leaves_half_of_the_table_to_them() {
 fn audit_03_places_are_kept_for_questions_without_clients() {
     let mut table = Pending::new(Limits { kept: 2, ..limits(6, 100, 100) });
     let begin = |table: &mut Pending<()>, name| {
-        table.begin(ClientPrefix::OURS, tests::question(&query_of(name, 0)), |_| ())
+        table.begin(ClientPrefix::OURS, &tests::question(&query_of(name, 0)), |_| ())
     };
     for name in 0..9 {
         ask(&mut table, name, name % 4, 0, 0);
@@ -293,7 +292,7 @@ fn audit_03_places_are_kept_for_questions_without_clients() {
     assert_eq!(begin(&mut table, 12), Admission::Shed(Limit::Questions));
     let (_, gone) = push_in(&mut table, 20, 9, 0, 77);
     assert_eq!(gone.len(), 1, "clients make room for each other");
-    table.drain(drop);
+    table.drain(|_| ());
     assert_empty(&table);
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 
 fn plan(upstreams: usize) -> Plan {
-    Plan::new((0..upstreams).collect())
+    Plan::new((0..upstreams as u8).collect())
 }
 
 fn udp(upstream: usize) -> Attempt {
@@ -201,7 +201,7 @@ fn a_second_one_is_asked_if_the_first_takes_long_and_only_then() {
     assert!(!failing.hedge(), "the second has just been asked");
     assert_eq!(failing.next(), Next::Wait);
 
-    let mut alone = Plan::hedged([0].into(), Some(usual));
+    let mut alone = Plan::hedged([0].into_iter().collect(), Some(usual));
     assert_eq!(alone.next(), Next::Try(udp(0)));
     assert!(!alone.hedge(), "there is nobody else");
 }

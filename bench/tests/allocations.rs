@@ -1,0 +1,64 @@
+//! A miss whose upstream is asked over the port allocates nothing, once every table has its size. An allocator that counts
+//! watches the slow path. It is unsafe code only because `GlobalAlloc` is an unsafe trait.
+#![cfg(debug_assertions)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use pmdns::slowpath::SlowPath;
+use pmdns_bench::misses::Storm;
+
+struct Counting;
+
+thread_local! {
+    /// Allocations of this thread.
+    static CALLS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: every call goes to the system allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        CALLS.with(|calls| calls.set(calls.get() + 1));
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Misses, how many of them give every table its size, and how many are under way at once.
+const MISSES: usize = 4000;
+const FIRST: usize = 2000;
+const IN_FLIGHT: usize = 200;
+/// Turns for a miss, at most.
+const MOST_TURNS: usize = 10;
+
+#[test]
+fn a_miss_over_a_port_allocates_nothing() {
+    let mut storm = Storm::by_port_timeless(MISSES, IN_FLIGHT);
+    let parts = storm.rig.slow_path.remove(0);
+    let mut slow_path = SlowPath::new(parts).expect("the slow path can start");
+    let mut allocations = 0;
+    for _ in 0..MISSES * MOST_TURNS {
+        if storm.is_over() {
+            break;
+        }
+        storm.turn();
+        let before = CALLS.with(Cell::get);
+        slow_path.turn();
+        if storm.answered >= FIRST {
+            allocations += CALLS.with(Cell::get) - before;
+        }
+    }
+    assert!(storm.is_over(), "every miss is answered");
+    assert_eq!(allocations, 0, "of {} misses", MISSES - FIRST);
+    let before = CALLS.with(Cell::get);
+    drop(vec![0_u8; 100]);
+    assert_eq!(CALLS.with(Cell::get) - before, 1, "the allocator does count");
+}
