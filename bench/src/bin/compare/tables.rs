@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::ratios::{GROUPS, ratios};
+use crate::ratios::{GROUPS, Target, ratios};
 use crate::raw::{Results, Summary};
 
 /// A figure's name, its heading, and how it is written.
 type Column = (&'static str, &'static str, fn(f64) -> String);
 
 /// Figures that get a column of their own, where a group has them.
-const COLUMNS: [Column; 11] = [
+const COLUMNS: [Column; 13] = [
     ("offered", "offered/s", whole),
     ("latency_us", "mean latency, us", whole),
     ("p50_us", "p50, us", tenths),
@@ -22,6 +22,8 @@ const COLUMNS: [Column; 11] = [
     ("client_cpu", "client process", share),
     ("client_side_busy", "client's CPU", share),
     ("server_drops", "server drops", whole),
+    ("upstream_queries", "asked upstream", whole),
+    ("upstream_drops", "upstream drops", whole),
     ("client_drops", "lost by client", whole),
 ];
 
@@ -60,7 +62,11 @@ fn ratio_table(results: &Results) -> String {
     let mut out = "| ratio | value | target | what |\n|---|---|---|---|\n".to_owned();
     for ratio in ratios(results) {
         let value = ratio.value.map_or_else(|| "not measured".to_owned(), |v| format!("{v:.2}"));
-        let target = ratio.target.map_or_else(String::new, |t| format!(">= {t}"));
+        let target = match ratio.target {
+            None => String::new(),
+            Some(Target::AtLeast(least)) => format!(">= {least}"),
+            Some(Target::AtMost(most)) => format!("<= {most}"),
+        };
         let (group, name, meaning) = (ratio.group, ratio.name, &ratio.meaning);
         let _ = writeln!(out, "| `{group}.{name}` | {value} | {target} | {meaning} |");
     }
