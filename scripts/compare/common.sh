@@ -155,8 +155,8 @@ describe_machine() {
     local commit cpu
     commit=$(git describe --always --dirty 2> /dev/null || echo unknown)
     cpu=$(awk -F': ' '/^model name/ { print $2; exit }' /proc/cpuinfo)
-    printf '{"machine":"%s, %s CPUs, %s GiB; kernel %s; DPDK %s","commit":"%s","rounds":%s,"seconds":%s,"quick":%s}\n' \
+    printf '{"machine":"%s, %s CPUs, %s GiB; kernel %s; DPDK %s","commit":"%s","rounds":%s,"seconds":%s,"quick":%s,"spread":%s,"most_spread":%s}\n' \
         "$cpu" "$(nproc)" "$(awk '/^MemTotal/ { print int($2 / 1048576 + 0.5) }' /proc/meminfo)" "$(uname -r | sed 's/-.*//')" \
         "$(pkg-config --modversion libdpdk)" "$commit" "$rounds" "$seconds" \
-        "$([[ $quick == yes ]] && echo true || echo false)" >> "$raw"
+        "$([[ $quick == yes ]] && echo true || echo false)" "${spread:-null}" "$QUIET_SPREAD" >> "$raw"
 }

@@ -14,6 +14,12 @@ pub(crate) struct Run {
     pub(crate) rounds: u32,
     pub(crate) seconds: u32,
     pub(crate) quick: bool,
+    /// How much the seconds of testpmd differed before all else, as a share of their median. Not known of older runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) spread: Option<f64>,
+    /// The most that may be written into the book.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) most_spread: Option<f64>,
 }
 
 /// One round of one program. Absent figures were not to be had.

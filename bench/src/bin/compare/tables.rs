@@ -35,7 +35,16 @@ pub(crate) fn page(results: &Results, plots: &[&str]) -> String {
     // Writing to a String cannot fail.
     let quick = if run.quick { "; a quick run" } else { "" };
     let _ = writeln!(out, "Machine: {}. Commit {}.", run.machine, run.commit);
-    let _ = writeln!(out, "Rounds: {}, of {} seconds{quick}.\n", run.rounds, run.seconds);
+    let _ = writeln!(out, "Rounds: {}, of {} seconds{quick}.", run.rounds, run.seconds);
+    if let (Some(spread), Some(most)) = (run.spread, run.most_spread) {
+        let (quiet, spread) = (if spread > most { "busy" } else { "quiet" }, share(spread));
+        let _ = writeln!(
+            out,
+            "The machine was {quiet} at the start: the seconds of testpmd macswap differed by {spread} of their median; up to {} is quiet.",
+            share(most)
+        );
+    }
+    out.push('\n');
     out.push_str(&ratio_table(results));
     for (group, title, unit) in GROUPS {
         let summaries = results.summaries(group);
