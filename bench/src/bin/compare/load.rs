@@ -1,4 +1,5 @@
-//! What pmdns-load reported, as lines of the group `load`; the steps of its search for the ceiling as `load_steps`.
+//! What pmdns-load reported, as lines of the group `load`; the steps of its search for the ceiling as `load_steps`, and what
+//! our plain loop did in place of pmdns as `load_forward`.
 
 use serde::Deserialize;
 use serde_json::json;
@@ -40,9 +41,15 @@ struct Latency {
 const RUN: &str = "run";
 const STEP: &str = "step";
 
-/// A line for each phase; the invalid ones have their problems in place of figures. A single run is called `name`.
-pub(crate) fn lines(report: &str, name: &str) -> Result<Vec<Line>, serde_json::Error> {
+/// A line for each phase; the invalid ones have their problems in place of figures. A single run is called by the share of the
+/// ceiling in its file's name, without the ending: load-80-1 is pmdns's first round at 80 %, load-forward-80-1 the plain loop's.
+pub(crate) fn lines(report: &str, file: &str) -> Result<Vec<Line>, serde_json::Error> {
     let report: ParsedReport = serde_json::from_str(report)?;
+    let of_forward = file.strip_prefix("load-forward-");
+    let run = of_forward.unwrap_or_else(|| file.trim_start_matches("load-"));
+    let share = run.rsplit_once('-').map_or(run, |(share, _)| share);
+    let name = format!("{share} % of the ceiling");
+    let group = if of_forward.is_some() { "load_forward" } else { "load" };
     let ceiling = report.ceiling.map(|ceiling| Line {
         group: "load".to_owned(),
         program: format!("ceiling, limited by the {}", ceiling.limited_by),
@@ -51,12 +58,12 @@ pub(crate) fn lines(report: &str, name: &str) -> Result<Vec<Line>, serde_json::E
     });
     Ok(ceiling
         .into_iter()
-        .chain(report.phases.into_iter().map(|phase| line(phase, name)))
+        .chain(report.phases.into_iter().map(|phase| line(phase, group, &name)))
         .collect())
 }
 
-fn line(phase: Phase, name: &str) -> Line {
-    let group = if phase.name == STEP { "load_steps" } else { "load" };
+fn line(phase: Phase, group: &str, name: &str) -> Line {
+    let group = if phase.name == STEP { "load_steps" } else { group };
     let program = if phase.name == RUN { name.to_owned() } else { phase.name };
     let line = Line { group: group.to_owned(), program, ..Line::default() };
     if !phase.valid {
@@ -89,11 +96,24 @@ mod tests {
             })
         };
         let report = json!({ "phases": [phase(true), phase(false)] }).to_string();
-        let lines = lines(&report, "50 %").unwrap();
+        let lines = lines(&report, "load-phases-1").unwrap();
         assert_eq!((lines[0].rate, lines[0].figure("p99_us")), (Some(990.0), Some(2.0)));
         assert_eq!(
             (lines[1].rate, lines[1].note.as_deref()),
             (None, Some("invalid: offered 90 %"))
         );
+    }
+
+    #[test]
+    fn a_run_is_called_by_its_file() {
+        let report = json!({ "phases": [{
+            "name": "run", "offered_rate": 1000.0, "goodput": 990.0, "lost": 10, "valid": true,
+            "problems": [], "latency_us": {"p50": 1.0, "p99": 2.0, "p999": 3.0}
+        }] });
+        for (file, group) in [("load-80-2", "load"), ("load-forward-80-2", "load_forward")] {
+            let lines = lines(&report.to_string(), file).unwrap();
+            let line = &lines[0];
+            assert_eq!((&*line.group, &*line.program), (group, "80 % of the ceiling"));
+        }
     }
 }

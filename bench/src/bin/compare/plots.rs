@@ -79,10 +79,13 @@ pub(crate) fn all(results: &Results) -> Drawn<Vec<(&'static str, String)>> {
     let ceiling = results.group("load").find(|line| line.program.starts_with("ceiling"));
     let ceiling = ceiling.and_then(|line| line.rate).unwrap_or(f64::INFINITY);
     let percentiles = [("p50", "p50_us"), ("p99", "p99_us"), ("p99.9", "p999_us")];
-    let percentiles = percentiles.iter().flat_map(|(name, figure)| {
-        curves(results, &load, Some(&format!("pmdns {name}")), |line| {
-            // Past the ceiling latency would be the length of a queue.
-            latency(line, figure).filter(|_| line.offered <= Some(ceiling))
+    let servers = [("load", "pmdns"), ("load_forward", "forward")];
+    let percentiles = servers.iter().flat_map(|(group, server)| {
+        percentiles.iter().flat_map(move |(name, figure)| {
+            curves(results, &[group], Some(&format!("{server} {name}")), |line| {
+                // Past the ceiling latency would be the length of a queue.
+                latency(line, figure).filter(|_| line.offered < Some(ceiling))
+            })
         })
     });
     for (file, title, unit, curves) in [
@@ -90,7 +93,7 @@ pub(crate) fn all(results: &Results) -> Drawn<Vec<(&'static str, String)>> {
         ("latency", "mean latency against load, dnsperf", "us", mean),
         (
             "latency-virtio-user",
-            "pmdns over virtio-user: latency",
+            "latency over virtio-user, pmdns and our plain loop",
             "us",
             percentiles.collect(),
         ),
