@@ -2,10 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::raw::Results;
+use crate::load::STORM_BESIDE;
+use crate::raw::{Results, Summary};
 
 /// The groups of the comparison, in the order of the report, with what their rates count.
-pub(crate) const GROUPS: [(&str, &str, &str); 18] = [
+pub(crate) const GROUPS: [(&str, &str, &str); 19] = [
     ("virtio_user", "Frames over virtio-user, one core", "frames/s"),
     ("veth", "XDP on a veth pair, asked by kxdpgun", "replies/s"),
     ("cached", "Cached answers, one CPU each, asked by dnsperf", "answers/s"),
@@ -23,6 +24,7 @@ pub(crate) const GROUPS: [(&str, &str, &str); 18] = [
     ("seeds_latency", "One query in flight", "ns"),
     ("seeds_upstream", "Fifty clients ask one new name at once", "questions upstream"),
     ("load", "pmdns-load over virtio-user", "right answers/s"),
+    ("storm", "Misses and hits over virtio-user, all of pmdns on one CPU", "right answers/s"),
     ("load_forward", "The same rates, answered by our plain loop", "answers/s"),
 ];
 
@@ -48,6 +50,7 @@ pub(crate) fn ratios(results: &Results) -> Vec<Ratio> {
     all.extend(against_peers(results));
     all.extend(of_misses(results));
     all.push(of_latency(results));
+    all.push(of_storm(results));
     all
 }
 
@@ -180,6 +183,19 @@ fn of_latency(results: &Results) -> Ratio {
             "load.p99_over_forward",
             quotient(p99("load"), p99("load_forward")),
             "p99 at 80 % of the ceiling, pmdns against our plain loop at the same rate",
+        )
+    }
+}
+
+/// How many hits are lost beside twice as many misses as can be resolved.
+fn of_storm(results: &Results) -> Ratio {
+    let lost = |line: Summary| line.figures.get("lost_share").copied();
+    Ratio {
+        target: Some(Target::AtMost(0.05)),
+        ..ratio(
+            "storm.hits_lost",
+            results.sum("storm", STORM_BESIDE).and_then(lost),
+            "the share of hits lost beside a storm of misses, all of pmdns on one CPU",
         )
     }
 }

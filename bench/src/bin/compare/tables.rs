@@ -11,7 +11,7 @@ use crate::raw::{Results, Summary};
 type Column = (&'static str, &'static str, fn(f64) -> String);
 
 /// Figures that get a column of their own, where a group has them.
-const COLUMNS: [Column; 13] = [
+const COLUMNS: [Column; 14] = [
     ("offered", "offered/s", whole),
     ("latency_us", "mean latency, us", whole),
     ("p50_us", "p50, us", tenths),
@@ -25,6 +25,7 @@ const COLUMNS: [Column; 13] = [
     ("upstream_queries", "asked upstream", whole),
     ("upstream_drops", "upstream drops", whole),
     ("client_drops", "lost by client", whole),
+    ("lost_share", "lost", share),
 ];
 
 /// The whole page.
