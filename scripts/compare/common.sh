@@ -50,8 +50,8 @@ reserve_huge_pages() {
     [[ $free -ge $((HUGE_MIB / 2)) ]] || { say "the machine can spare only $free huge pages of 2 MB"; exit 1; }
 }
 
-# NSD runs with -d: a daemon would have a session of its own, and by that a share of the CPU of its own (sched_autogroup).
-# nsd_config FOLDER ADDRESS@PORT...: NSD with the lab's zone.
+# nsd_config FOLDER ADDRESS@PORT...: NSD with the lab's zone. It is run with -d: a daemon has a session of its own, and with it
+# a share of the CPU of its own (sched_autogroup).
 nsd_config() {
     local folder=$1
     shift
@@ -155,8 +155,9 @@ describe_machine() {
     local commit cpu
     commit=$(git describe --always --dirty 2> /dev/null || echo unknown)
     cpu=$(awk -F': ' '/^model name/ { print $2; exit }' /proc/cpuinfo)
-    printf '{"machine":"%s, %s CPUs, %s GiB; kernel %s; DPDK %s","commit":"%s","rounds":%s,"seconds":%s,"quick":%s,"spread":%s,"most_spread":%s}\n' \
+    printf '{"machine":"%s, %s CPUs, %s GiB; kernel %s; DPDK %s","commit":"%s",' \
         "$cpu" "$(nproc)" "$(awk '/^MemTotal/ { print int($2 / 1048576 + 0.5) }' /proc/meminfo)" "$(uname -r | sed 's/-.*//')" \
-        "$(pkg-config --modversion libdpdk)" "$commit" "$rounds" "$seconds" \
+        "$(pkg-config --modversion libdpdk)" "$commit" >> "$raw"
+    printf '"rounds":%s,"seconds":%s,"quick":%s,"spread":%s,"most_spread":%s}\n' "$rounds" "$seconds" \
         "$([[ $quick == yes ]] && echo true || echo false)" "${spread:-null}" "$QUIET_SPREAD" >> "$raw"
 }

@@ -36,7 +36,8 @@ reflect() { our_forward reflect; }
 # The ceiling that a report tells of; nothing if it has none.
 ceiling_of() { grep -A 3 '"ceiling": *{' "$1" | grep -o '"rate": *[0-9]*' | grep -o '[0-9]*$' || true; }
 
-# Phases first, in the first round: the ceiling that they find is what the shares are of. At each share our plain loop answers as well.
+# Phases first, in the first round: the ceiling that they find is what the shares are of. At each share our plain loop
+# answers as well.
 group_load() {
     local share
     if [[ $round -eq 1 ]]; then

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034,SC2153,SC2154
-# New names, and one new name beside nine that are cached. All of the server under test on one CPU; client and upstream on the other.
-# One NSD for all, in the client's namespace. pmdns by port asks it over the cable of the clients, everybody else over a second cable.
+# New names, and one new name beside nine that are cached. All of the server is on one CPU, client and upstream on the other.
+# One NSD for all, in the client's namespace. pmdns by port asks it over the clients' cable, everybody else over a second one.
 
 UPSTREAM_ON_LINK=10.98.0.9
 UPSTREAM_BEHIND=10.99.0.9
@@ -18,8 +18,8 @@ set_up_misses() {
     ip -n client link set uA up
     nsd_config "$lab/nsd-behind" "$UPSTREAM_ON_LINK@$upstream_port" "$UPSTREAM_BEHIND@$upstream_port"
     in_client nsd -d -c "$lab/nsd-behind/nsd.conf" 2> /dev/null &
-    new_names c "$COLD_NAMES" > "$lab/miss"
-    new_names c "$COLD_NAMES" | beside_hits > "$lab/mixed"
+    ln "$lab/cold" "$lab/miss"
+    beside_hits < "$lab/cold" > "$lab/mixed"
     local rate
     for rate in "${MISS_RATES[@]}"; do new_names "r$rate-" $((rate * KXDPGUN_SECONDS)) > "$lab/miss-$rate"; done
     for rate in "${MIXED_RATES[@]}"; do
@@ -31,8 +31,11 @@ set_up_misses() {
 new_names() { seq -f "$1%07.0f.cold.example. A" 1 "$2"; }
 
 # Each line behind nine of the names that all have been asked before.
-beside_hits() { awk -v names="$lab/names" '{ for (i = 0; i < 9; i++) { if ((getline hit < names) < 1) { close(names); getline hit < names }
-    print hit } print }'; }
+beside_hits() {
+    awk -v names="$lab/names" '
+        function hit() { if ((getline line < names) < 1) { close(names); getline line < names } return line }
+        { for (i = 0; i < 9; i++) print hit(); print }'
+}
 
 group_miss() { ask_new_names miss "${MISS_RATES[@]}"; }
 
@@ -48,7 +51,7 @@ ask_new_names() {
     for program in pmdns-by-port pmdns-by-sockets "${CACHES[@]:1}"; do
         start "$program" || { not_run "$group" "$program" "it does not start here"; continue; }
         [[ $group == miss ]] || warm
-        ask "$group" "$program" -d "$lab/$group" -n 1 -l "$seconds" -c "$DNSPERF_CLIENTS" -q "$DNSPERF_OUTSTANDING"
+        ask_once "$group" "$program"
         sweep "${group}_kxdpgun" "$program"
         stop
     done
@@ -57,5 +60,10 @@ ask_new_names() {
 # What client and upstream do together without a server between them, on the one CPU that they share.
 most_of_client_and_upstream() {
     local SERVER=$UPSTREAM_BEHIND server_pid=$$ server_name=nsd
-    ask "${group}_limit" "dnsperf at NSD" -p "$upstream_port" -d "$lab/$group" -n 1 -l "$seconds" -c "$DNSPERF_CLIENTS" -q "$DNSPERF_OUTSTANDING"
+    ask_once "${group}_limit" "dnsperf at NSD" -p "$upstream_port"
+}
+
+# ask_once GROUP PROGRAM ARGUMENTS...: dnsperf asks for the names of the list once.
+ask_once() {
+    ask "$@" -d "$lab/$list" -n 1 -l "$seconds" -c "$DNSPERF_CLIENTS" -q "$DNSPERF_OUTSTANDING"
 }

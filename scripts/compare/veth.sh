@@ -9,8 +9,8 @@ else
     KXDPGUN_SECONDS=3
 fi
 
-# One run of kxdpgun at a rate; sets sent, replies (the right ones) and client_time (its CPU seconds). It asks for the lab's names, or
-# for those of a list that is made for this rate.
+# One run of kxdpgun at a rate; sets sent, replies (the right ones) and client_time (its CPU seconds). It asks for the lab's
+# names, or for those of a list that is made for this rate.
 kxdpgun_once() {
     local TIMEFORMAT='%U %S' asked=$lab/names
     [[ -z ${list-} ]] || asked=$lab/$list-$1

@@ -41,7 +41,7 @@ pub(crate) fn page(results: &Results, plots: &[&str]) -> String {
         let (quiet, spread) = (if spread > most { "busy" } else { "quiet" }, share(spread));
         let _ = writeln!(
             out,
-            "The machine was {quiet} at the start: the seconds of testpmd macswap differed by {spread} of their median; up to {} is quiet.",
+            "The machine was {quiet} at the start: seconds of testpmd macswap differed by {spread}; up to {} is quiet.",
             share(most)
         );
     }
