@@ -158,6 +158,6 @@ describe_machine() {
     printf '{"machine":"%s, %s CPUs, %s GiB; kernel %s; DPDK %s","commit":"%s",' \
         "$cpu" "$(nproc)" "$(awk '/^MemTotal/ { print int($2 / 1048576 + 0.5) }' /proc/meminfo)" "$(uname -r | sed 's/-.*//')" \
         "$(pkg-config --modversion libdpdk)" "$commit" >> "$raw"
-    printf '"rounds":%s,"seconds":%s,"quick":%s,"spread":%s,"most_spread":%s}\n' "$rounds" "$seconds" \
-        "$([[ $quick == yes ]] && echo true || echo false)" "${spread:-null}" "$QUIET_SPREAD" >> "$raw"
+    printf '"rounds":%s,"seconds":%s,"quick":%s,"quiet":%s}\n' "$rounds" "$seconds" \
+        "$([[ $quick == yes ]] && echo true || echo false)" "$quiet_facts" >> "$raw"
 }

@@ -37,12 +37,15 @@ pub(crate) fn page(results: &Results, plots: &[&str]) -> String {
     let quick = if run.quick { "; a quick run" } else { "" };
     let _ = writeln!(out, "Machine: {}. Commit {}.", run.machine, run.commit);
     let _ = writeln!(out, "Rounds: {}, of {} seconds{quick}.", run.rounds, run.seconds);
-    if let (Some(spread), Some(most)) = (run.spread, run.most_spread) {
-        let (quiet, spread) = (if spread > most { "busy" } else { "quiet" }, share(spread));
+    if let Some(quiet) = &run.quiet {
         let _ = writeln!(
             out,
-            "The machine was {quiet} at the start: seconds of testpmd macswap differed by {spread}; up to {} is quiet.",
-            share(most)
+            "The machine was {}: testpmd macswap had {} of its CPU (at least {}), its seconds differed by {} (at most {}).",
+            if quiet.is_quiet { "quiet" } else { "busy" },
+            share(quiet.cpu),
+            share(quiet.least_cpu),
+            share(quiet.spread),
+            share(quiet.most_spread),
         );
     }
     out.push('\n');
@@ -189,5 +192,13 @@ mod tests {
         assert!(page.contains("| cached | bind | it does not start here |"), "{page}");
         assert!(page.contains("| unbound | 1,000 | 1,000 – 1,000 | 50 % | 3 |"), "{page}");
         assert!(page.contains("| `cold.over_best_peer` | not measured | >= 3 |"), "{page}");
+    }
+
+    #[test]
+    fn the_page_says_whether_the_machine_was_quiet() {
+        let text = r#"{"machine":"m","commit":"c","rounds":1,"seconds":4,"quick":true,"quiet":
+{"is_quiet":false,"spread":0.2,"most_spread":0.25,"cpu":0.65,"least_cpu":0.95}}"#;
+        let page = page(&Results::parse(&text.replace('\n', "")).unwrap(), &[]);
+        assert!(page.contains("was busy: testpmd macswap had 65 % of its CPU"), "{page}");
     }
 }
