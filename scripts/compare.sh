@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-GROUPS_KNOWN=(virtio_user veth cached cold capsule load seeds)
+GROUPS_KNOWN=(virtio_user veth cached cold miss mixed capsule load storm seeds)
 
 usage() {
     cat >&2 <<- 'TEXT'
@@ -12,8 +12,8 @@ usage() {
 	  --quick   short runs of fewer programs, one round unless --rounds says otherwise: 5 minutes
 	  --rounds  how often each program runs; programs take turns (3)
 	  --json    where the ratios and the raw figures go (target/compare/compare.json)
-	  --write   also write docs/comparison.md and docs/plots; without it they go to target/compare
-	  GROUP     virtio_user veth cached cold capsule load seeds; all of them if none is named
+	  --write   also write docs/comparison.md and docs/plots; without it they go to target/compare. On a busy machine it refuses
+	  GROUP     virtio_user veth cached cold miss mixed capsule load storm seeds; all of them if none is named
 	TEXT
     exit 2
 }
@@ -66,7 +66,7 @@ if [[ ${PMDNS_COMPARE_ISOLATED-} != yes ]]; then
     run_isolated
     exit
 fi
-for part in common servers virtio_user veth kernel capsule load seeds; do
+for part in common servers virtio_user quiet veth kernel misses capsule load storm seeds; do
     # shellcheck source=/dev/null
     . "scripts/compare/$part.sh"
 done
@@ -76,6 +76,7 @@ raw=$output/raw.jsonl
 rm -f "$output"/load-*.json
 shopt -s nullglob
 set_up_lab
+measure_quiet
 describe_machine
 for group in "${groups[@]}"; do
     for ((round = 1; round <= rounds; round++)); do

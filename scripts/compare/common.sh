@@ -12,6 +12,8 @@ if [[ $(nproc) -ge 3 ]]; then second_cpu=2; else second_cpu=$client_cpu; fi
 HUGE_MIB=2048
 NAMES=10000
 COLD_NAMES=1000000
+# Where queries for new names go, and the folder of the NSD that serves there.
+upstream=127.0.0.1 upstream_port=5300 upstream_folder=$lab/nsd
 if [[ $quick == yes ]]; then seconds=4; else seconds=8; fi
 
 say() { printf '%s\n' "$*" >&2; }
@@ -33,7 +35,8 @@ set_up_lab() {
     # Any name below cold exists, so that each can be asked for once.
     echo '*.cold A 192.0.2.1' >> "$lab/zone"
     seeds_zone >> "$lab/zone"
-    start_upstream
+    nsd_config "$upstream_folder" 127.0.0.1@5300
+    taskset -c "$client_cpu" nsd -d -c "$upstream_folder/nsd.conf" 2> /dev/null &
     ip netns add client
     ip -n client link set lo up
 }
@@ -47,26 +50,39 @@ reserve_huge_pages() {
     [[ $free -ge $((HUGE_MIB / 2)) ]] || { say "the machine can spare only $free huge pages of 2 MB"; exit 1; }
 }
 
-start_upstream() {
-    cat > "$lab/nsd.conf" <<- END
+# nsd_config FOLDER ADDRESS@PORT...: NSD with the lab's zone. It is run with -d: a daemon has a session of its own, and with it
+# a share of the CPU of its own (sched_autogroup).
+nsd_config() {
+    local folder=$1
+    shift
+    mkdir -p "$folder"
+    cat > "$folder/nsd.conf" <<- END
 	server:
-	  ip-address: 127.0.0.1@5300
+	$(printf '  ip-address: %s\n' "$@")
+	  ip-transparent: yes
 	  server-count: 1
 	  rrl-ratelimit: 0
 	  zonesdir: "$lab"
 	  database: ""
-	  pidfile: "$lab/nsd.pid"
-	  xfrdfile: "$lab/xfrd"
-	  zonelistfile: "$lab/zonelist"
-	  logfile: "$lab/nsd.log"
+	  pidfile: "$folder/nsd.pid"
+	  xfrdfile: "$folder/xfrd"
+	  zonelistfile: "$folder/zonelist"
+	  logfile: "$folder/nsd.log"
 	  username: ""
 	remote-control:
-	  control-enable: no
+	  control-enable: yes
+	  control-interface: "$folder/control"
 	zone:
 	  name: example
 	  zonefile: zone
 	END
-    taskset -c "$client_cpu" nsd -c "$lab/nsd.conf"
+}
+
+# Queries that the upstream has had so far, and datagrams that its socket had no room for.
+upstream_queries() { nsd-control -c "$upstream_folder/nsd.conf" stats_noreset | awk -F= '$1 == "num.queries" { print $2 }'; }
+upstream_drops() {
+    { cat /proc/net/udp; in_client cat /proc/net/udp; } |
+        awk -v port="$(printf ':%04X$' "$upstream_port")" '$2 ~ port { drops += $NF } END { print drops + 0 }'
 }
 
 # vB is the server's end, vA the client's, in a namespace of its own. A new pair for each server: some leave their XDP program.
@@ -79,7 +95,7 @@ lay_cable() {
     ip link set vB up
     ip -n client link set vA up
     local host
-    for host in 1 11 12 13 14 15 16 17 18; do ip -n client address add "10.98.0.$host/24" dev vA; done
+    for host in 1 9 11 12 13 14 15 16 17 18; do ip -n client address add "10.98.0.$host/24" dev vA; done
 }
 
 in_client() { ip netns exec client taskset -c "$client_cpu" "$@"; }
@@ -139,8 +155,9 @@ describe_machine() {
     local commit cpu
     commit=$(git describe --always --dirty 2> /dev/null || echo unknown)
     cpu=$(awk -F': ' '/^model name/ { print $2; exit }' /proc/cpuinfo)
-    printf '{"machine":"%s, %s CPUs, %s GiB; kernel %s; DPDK %s","commit":"%s","rounds":%s,"seconds":%s,"quick":%s}\n' \
+    printf '{"machine":"%s, %s CPUs, %s GiB; kernel %s; DPDK %s","commit":"%s",' \
         "$cpu" "$(nproc)" "$(awk '/^MemTotal/ { print int($2 / 1048576 + 0.5) }' /proc/meminfo)" "$(uname -r | sed 's/-.*//')" \
-        "$(pkg-config --modversion libdpdk)" "$commit" "$rounds" "$seconds" \
-        "$([[ $quick == yes ]] && echo true || echo false)" >> "$raw"
+        "$(pkg-config --modversion libdpdk)" "$commit" >> "$raw"
+    printf '"rounds":%s,"seconds":%s,"quick":%s,"quiet":%s}\n' "$rounds" "$seconds" \
+        "$([[ $quick == yes ]] && echo true || echo false)" "$quiet_facts" >> "$raw"
 }

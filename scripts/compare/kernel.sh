@@ -30,21 +30,20 @@ dnsperf_run() {
 
 # ask GROUP PROGRAM ARGUMENTS...: one run of dnsperf, recorded with what the server used, dropped and asked upstream.
 ask() {
-    local group=$1 program=$2 drops upstream seen usage
+    local group=$1 program=$2 drops asked upstream_full seen usage
     shift 2
     drops=$(socket_drops)
-    upstream=$(upstream_datagrams)
+    asked=$(upstream_queries)
+    upstream_full=$(upstream_drops)
     mark_usage
     seen=$(dnsperf_run "$@")
     usage=$(usage_since_mark)
     still_runs || { not_run "$group" "$program" "it ended while it was measured"; return 0; }
     # shellcheck disable=SC2086,SC2046 # fields, each a word
     record "$group" "$program" $seen $usage $(drops_since "$drops") $(counters_now) \
-        "upstream_queries=$((($(upstream_datagrams) - upstream) / 2))" ${more-}
+        "upstream_queries=$(($(upstream_queries) - asked))" \
+        "upstream_drops=$(($(upstream_drops) - upstream_full))" ${more-}
 }
-
-# Queries and replies to the upstream are all that crosses loopback.
-upstream_datagrams() { awk '$1 == "lo:" { print $3 }' /proc/net/dev; }
 
 group_cached() {
     local program

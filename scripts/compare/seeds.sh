@@ -87,9 +87,9 @@ eight_sources() {
 # M13: fifty clients ask the same new name at once; how often upstream was asked.
 coalescing() {
     local before
-    before=$(upstream_datagrams)
+    before=$(upstream_queries)
     in_client dnsperf -s "$SERVER" -d "$lab/m13" -n 1 -c 50 -q 50 > "$lab/dnsperf" 2>&1 || true
-    record seeds_upstream "M13 $1" "rate=$((($(upstream_datagrams) - before) / 2))" \
+    record seeds_upstream "M13 $1" "rate=$(($(upstream_queries) - before))" \
         "completed=$(awk '/Queries completed/ { print $3 }' "$lab/dnsperf")"
 }
 

@@ -76,7 +76,8 @@ pmdns_config() {
 	size = "${cache_size:-64MiB}"
 	pages = "normal"
 	[[upstream]]
-	address = "127.0.0.1:5300"
+	address = "$upstream:$upstream_port"
+	${by_port-}
 	[acl]
 	allow = ["10.0.0.0/8"]
 	[control]
@@ -89,6 +90,8 @@ VETH_PORT='[[port]]
 name = "veth"
 device = "net_af_xdp0,iface=vB,start_queue=0,queue_count=1"
 addresses = ["10.98.0.2/24"]'
+# Another address of ours on that port, for nothing but questions to an upstream on the link.
+VETH_QUERY_SOURCE=10.98.0.60
 
 run_pmdns() {
     pmdns_config "$1" > "$lab/pmdns.toml"
@@ -112,6 +115,16 @@ start_pmdns() { run_pmdns_on_cable spin "$client_cpu"; }
 
 # Everything on the one server CPU; the data core naps when nothing comes, or the slow path would starve.
 start_pmdns_one_cpu() { run_pmdns_on_cable adaptive "$server_cpu"; }
+
+# The same, as the group `miss` has it beside pmdns-by-port.
+start_pmdns_by_sockets() { start_pmdns_one_cpu; }
+
+# Upstreams are asked over the port that clients come in by.
+start_pmdns_by_port() {
+    local by_port='port = "veth"' upstream=$UPSTREAM_ON_LINK VETH_PORT="$VETH_PORT
+query_sources = [\"$VETH_QUERY_SOURCE\"]"
+    start_pmdns_one_cpu
+}
 
 start_knot_xdp() {
     cat > "$1/knot.conf" <<- END
@@ -157,7 +170,7 @@ start_unbound() {
 	  use-syslog: no
 	forward-zone:
 	  name: "."
-	  forward-addr: 127.0.0.1@5300
+	  forward-addr: $upstream@$upstream_port
 	remote-control:
 	  control-enable: no
 	END
@@ -170,7 +183,7 @@ start_pdns_recursor() {
 	allow-from=10.98.0.0/24
 	threads=1
 	pdns-distributes-queries=no
-	forward-zones-recurse=.=127.0.0.1:5300
+	forward-zones-recurse=.=$upstream:$upstream_port
 	dont-query=
 	dnssec=off
 	max-mthreads=8192
@@ -193,7 +206,7 @@ start_dnsdist() {
 	setACL('10.98.0.0/24')
 	setSecurityPollSuffix('')
 	setMaxUDPOutstanding(65535)
-	newServer({address='127.0.0.1:5300', checkName='ns.example.'})
+	newServer({address='$upstream:$upstream_port', checkName='ns.example.'})
 	getPool(''):setCache(newPacketCache(2000000, {maxTTL=86400}))
 	END
     on_server_cpu dnsdist --supervised --disable-syslog -C "$1/dnsdist.conf"
@@ -208,7 +221,7 @@ start_bind() {
 	  allow-query { any; };
 	  allow-recursion { any; };
 	  forward only;
-	  forwarders { 127.0.0.1 port 5300; };
+	  forwarders { $upstream port $upstream_port; };
 	  dnssec-validation no;
 	  empty-zones-enable no;
 	  minimal-responses yes;
@@ -229,7 +242,7 @@ start_knot_resolver() {
 	net.ipv6 = false
 	trust_anchors.remove('.')
 	cache.open(1 * GB, 'lmdb://$1/cache')
-	policy.add(policy.all(policy.STUB({'127.0.0.1@5300'})))
+	policy.add(policy.all(policy.STUB({'$upstream@$upstream_port'})))
 	END
     on_server_cpu kresd -n -q -c "$1/kresd.conf" "$1"
 }

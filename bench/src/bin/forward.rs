@@ -1,14 +1,19 @@
-//! Sends every frame back with its MAC addresses swapped, over our own port queues: `forward swap|parse CONFIG`.
+//! Sends every frame back with its MAC addresses swapped, over our own port queues: `forward swap|parse|reflect CONFIG`.
 //!
 //! The config is one of pmdns; its `[eal]` and its first `[[port]]` count. `parse` puts our parse stage before the swap, which
-//! checks the whole query, checksums and name included. For scripts/compare.sh; SIGTERM ends it.
+//! checks the whole query, checksums and name included. `reflect` makes each query its own empty response, so that pmdns-load
+//! can tell the latency of the link. For scripts/compare.sh; SIGTERM ends it.
 
 use std::error::Error;
+use std::net::IpAddr;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
+use pmdns_bench::load::arp::Host;
+use pmdns_bench::load::reflector::reflect;
 use pmdns_config::Config;
 use pmdns_nics::dpdk::{self, Eal, Mempool};
-use pmdns_nics::{Burst, PortPlan, Queues, release};
+use pmdns_nics::{Burst, FramePool, PortPlan, Queues, release};
 use pmdns_stages::parse::Parse;
 use pmdns_stages::ports::Port;
 use pmdns_stages::wire::ip::swap_halves;
@@ -21,24 +26,33 @@ const FRAMES: u32 = 16_383;
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [way, file] = arguments.as_slice() else {
-        return Err("usage: forward swap|parse CONFIG".into());
+        return Err("usage: forward swap|parse|reflect CONFIG".into());
     };
     let config = Config::load(Path::new(file))?;
     let settings = &config.ports[0];
     let eal = Eal::init("forward", &dpdk::arguments(&config.eal, &config.ports))?;
     let pool = Mempool::new("frames", FRAMES, None)?;
     let port = eal.open(settings, 0)?;
+    let mac = port.facts().mac;
     let addresses = settings.addresses.iter().map(|prefix| prefix.address);
-    let ours = Port::new(port.facts().mac, addresses);
-    let (_nic, queues) =
-        port.start(&PortPlan { rx_queues: 1, tx_queues: 1, interrupts: false }, &pool)?;
+    let ours = Port::new(mac, addresses.clone());
+    let plan = PortPlan { rx_queues: 1, tx_queues: 1, interrupts: false };
+    let (_nic, mut queues) = port.start(&plan, &pool)?;
     match way.as_str() {
         "swap" => poll(queues, |_| ()),
         "parse" => {
             let mut parse = Parse::new([ours].into(), Seed::new([0; 16]));
             poll(queues, move |burst| parse_all(&mut parse, burst))
         }
-        _ => Err("swap or parse?".into()),
+        "reflect" => {
+            let IpAddr::V4(address) = settings.addresses[0].address else {
+                return Err("the port's first address is not of IPv4".into());
+            };
+            let never = AtomicBool::new(false);
+            reflect(&mut queues, &FramePool::Dpdk(pool), Host { mac, address }, &never);
+            Ok(())
+        }
+        _ => Err("swap, parse or reflect?".into()),
     }
 }
 

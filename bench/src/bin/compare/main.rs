@@ -42,11 +42,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let mut results = Results::parse(&text)?;
     for file in &arguments.load {
-        // load-50.json is the run at 50 % of the ceiling.
-        let name = file.file_stem().unwrap_or_default().to_string_lossy();
-        let name = format!("{} % of the ceiling", name.trim_start_matches("load-"));
+        let stem = file.file_stem().unwrap_or_default().to_string_lossy();
         let lines =
-            load::lines(&read(file)?, &name).map_err(|e| format!("{}: {e}", file.display()))?;
+            load::lines(&read(file)?, &stem).map_err(|e| format!("{}: {e}", file.display()))?;
         results.lines.extend(lines);
     }
     fs::create_dir_all(&arguments.plots)?;

@@ -34,7 +34,7 @@ const COLOURS: [(&str, RGBColor); 7] = [
 const OTHER: RGBColor = RGBColor(0x99, 0x99, 0x99);
 
 /// Throughput by group, as bars.
-const BARS: [(&str, &str, &str); 6] = [
+const BARS: [(&str, &str, &str); 10] = [
     ("virtio_user", "throughput-virtio-user", "frames a second over virtio-user, one core"),
     ("veth", "throughput-veth", "replies a second, XDP on veth, kxdpgun"),
     ("cached", "throughput-cached", "cached answers a second, one CPU each, dnsperf"),
@@ -44,6 +44,14 @@ const BARS: [(&str, &str, &str); 6] = [
         "cached answers a second, kernel sockets, kxdpgun",
     ),
     ("cold", "throughput-cold", "answers a second, cold cache, dnsperf"),
+    ("miss", "throughput-miss", "new names a second, one CPU each, dnsperf"),
+    ("miss_kxdpgun", "throughput-miss-kxdpgun", "new names a second, one CPU each, kxdpgun"),
+    (
+        "mixed",
+        "throughput-mixed",
+        "one new name beside nine cached ones, answers a second, dnsperf",
+    ),
+    ("mixed_kxdpgun", "throughput-mixed-kxdpgun", "the same mix, answers a second, kxdpgun"),
     ("capsule", "throughput-capsule", "frames a second, forwarded and parsed"),
 ];
 
@@ -71,16 +79,24 @@ pub(crate) fn all(results: &Results) -> Drawn<Vec<(&'static str, String)>> {
     let ceiling = results.group("load").find(|line| line.program.starts_with("ceiling"));
     let ceiling = ceiling.and_then(|line| line.rate).unwrap_or(f64::INFINITY);
     let percentiles = [("p50", "p50_us"), ("p99", "p99_us"), ("p99.9", "p999_us")];
-    let percentiles = percentiles.iter().flat_map(|(name, figure)| {
-        curves(results, &load, Some(&format!("pmdns {name}")), |line| {
-            // Past the ceiling latency would be the length of a queue.
-            latency(line, figure).filter(|_| line.offered <= Some(ceiling))
+    let servers = [("load", "pmdns"), ("load_forward", "forward")];
+    let percentiles = servers.iter().flat_map(|(group, server)| {
+        percentiles.iter().flat_map(move |(name, figure)| {
+            curves(results, &[group], Some(&format!("{server} {name}")), |line| {
+                // Past the ceiling latency would be the length of a queue.
+                latency(line, figure).filter(|_| line.offered < Some(ceiling))
+            })
         })
     });
     for (file, title, unit, curves) in [
         ("goodput", "goodput past saturation, kxdpgun", "replies/s", goodput),
         ("latency", "mean latency against load, dnsperf", "us", mean),
-        ("latency-virtio-user", "pmdns over virtio-user: latency", "us", percentiles.collect()),
+        (
+            "latency-virtio-user",
+            "latency over virtio-user, pmdns and our plain loop",
+            "us",
+            percentiles.collect(),
+        ),
         ("goodput-virtio-user", "pmdns over virtio-user: goodput", "right answers/s", own),
     ] {
         let values = || curves.iter().flat_map(|(_, points)| points).flat_map(|point| point.1);

@@ -2,21 +2,30 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::raw::Results;
+use crate::load::STORM_BESIDE;
+use crate::raw::{Results, Summary};
 
 /// The groups of the comparison, in the order of the report, with what their rates count.
-pub(crate) const GROUPS: [(&str, &str, &str); 11] = [
+pub(crate) const GROUPS: [(&str, &str, &str); 19] = [
     ("virtio_user", "Frames over virtio-user, one core", "frames/s"),
     ("veth", "XDP on a veth pair, asked by kxdpgun", "replies/s"),
     ("cached", "Cached answers, one CPU each, asked by dnsperf", "answers/s"),
     ("cached_kxdpgun", "The same servers, asked by kxdpgun", "replies/s"),
     ("cold", "Cold cache: each name once, asked by dnsperf", "answers/s"),
     ("cold_memory", "What the process grew by for each answer learnt", "bytes"),
+    ("miss", "New names, all of the server on one CPU, asked by dnsperf", "answers/s"),
+    ("miss_kxdpgun", "The same, asked by kxdpgun", "answers/s"),
+    ("miss_limit", "What client and upstream do without a server between them", "answers/s"),
+    ("mixed", "One new name beside nine cached ones, asked by dnsperf", "answers/s"),
+    ("mixed_kxdpgun", "The same mix, asked by kxdpgun", "answers/s"),
+    ("mixed_limit", "What client and upstream do with the mix", "answers/s"),
     ("capsule", "capsule 0.1.5 beside our ports and testpmd, over virtio-user", "frames/s"),
     ("seeds", "The methods of other projects, on this machine", "queries/s"),
     ("seeds_latency", "One query in flight", "ns"),
     ("seeds_upstream", "Fifty clients ask one new name at once", "questions upstream"),
     ("load", "pmdns-load over virtio-user", "right answers/s"),
+    ("storm", "Misses and hits over virtio-user, all of pmdns on one CPU", "right answers/s"),
+    ("load_forward", "The same rates, answered by our plain loop", "answers/s"),
 ];
 
 /// A ratio: its path in the JSON, what it compares, and the target if there is one.
@@ -24,14 +33,24 @@ pub(crate) struct Ratio {
     pub(crate) group: &'static str,
     pub(crate) name: &'static str,
     pub(crate) value: Option<f64>,
-    pub(crate) target: Option<f64>,
+    pub(crate) target: Option<Target>,
     pub(crate) meaning: String,
+}
+
+/// What a ratio should be.
+#[derive(Clone, Copy)]
+pub(crate) enum Target {
+    AtLeast(f64),
+    AtMost(f64),
 }
 
 /// Every ratio; one whose figures were not measured has no value.
 pub(crate) fn ratios(results: &Results) -> Vec<Ratio> {
     let mut all = on_one_link(results);
     all.extend(against_peers(results));
+    all.extend(of_misses(results));
+    all.push(of_latency(results));
+    all.push(of_storm(results));
     all
 }
 
@@ -44,7 +63,7 @@ fn on_one_link(results: &Results) -> Vec<Ratio> {
     let parse = "the same with the headers parsed";
     vec![
         Ratio {
-            target: Some(0.90),
+            target: Some(Target::AtLeast(0.90)),
             ..ratio(
                 "virtio_user.fused_over_macswap",
                 over("virtio_user", "pmdns-fused", "macswap"),
@@ -57,7 +76,7 @@ fn on_one_link(results: &Results) -> Vec<Ratio> {
             "against testpmd 5tswap",
         ),
         Ratio {
-            target: Some(1.2),
+            target: Some(Target::AtLeast(1.2)),
             ..ratio(
                 "veth.pmdns_over_knot_xdp",
                 over("veth", "pmdns", "knot-xdp"),
@@ -80,7 +99,7 @@ fn against_peers(results: &Results) -> Vec<Ratio> {
     let pmdns = |group, program| rate(results, group, program);
     vec![
         Ratio {
-            target: Some(25.0),
+            target: Some(Target::AtLeast(25.0)),
             ..ratio(
                 "cached.virtio_over_best_peer",
                 quotient(pmdns("virtio_user", "pmdns-fused"), cached),
@@ -88,7 +107,7 @@ fn against_peers(results: &Results) -> Vec<Ratio> {
             )
         },
         Ratio {
-            target: Some(1.5),
+            target: Some(Target::AtLeast(1.5)),
             ..ratio(
                 "cached.af_xdp_over_best_peer",
                 quotient(pmdns("veth", "pmdns"), cached),
@@ -96,7 +115,7 @@ fn against_peers(results: &Results) -> Vec<Ratio> {
             )
         },
         Ratio {
-            target: Some(3.0),
+            target: Some(Target::AtLeast(3.0)),
             ..ratio(
                 "cold.over_best_peer",
                 quotient(pmdns("cold", "pmdns"), cold),
@@ -114,6 +133,76 @@ fn against_peers(results: &Results) -> Vec<Ratio> {
             "against dnsdist, which passes queries on and verifies no replies as a resolver must",
         ),
     ]
+}
+
+/// Ratios of new names, pmdns by port: each program with the client that it did better with.
+fn of_misses(results: &Results) -> Vec<Ratio> {
+    let (miss, mixed) = (["miss", "miss_kxdpgun"], ["mixed", "mixed_kxdpgun"]);
+    let over = |groups: &[&str], other: Option<f64>| {
+        quotient(better(results, groups, "pmdns-by-port"), other)
+    };
+    let over_program = |groups: &[&str], program| over(groups, better(results, groups, program));
+    let (miss_peer, miss_best) = best_peer(results, &miss);
+    let (mixed_peer, mixed_best) = best_peer(results, &mixed);
+    vec![
+        Ratio {
+            target: Some(Target::AtLeast(3.0)),
+            ..ratio(
+                "miss.port_over_best_peer",
+                over(&miss, miss_best),
+                &format!("new names, pmdns by port against {miss_peer}, each on one CPU"),
+            )
+        },
+        Ratio {
+            target: Some(Target::AtLeast(2.0)),
+            ..ratio(
+                "miss.port_over_sockets",
+                over_program(&miss, "pmdns-by-sockets"),
+                "the same against pmdns by sockets of the kernel",
+            )
+        },
+        ratio("miss.port_over_dnsdist", over_program(&miss, RELAY), "the same against dnsdist"),
+        Ratio {
+            target: Some(Target::AtLeast(10.0)),
+            ..ratio(
+                "mixed.port_over_best_peer",
+                over(&mixed, mixed_best),
+                &format!("nine cached names and a new one, against {mixed_peer}"),
+            )
+        },
+        ratio("mixed.port_over_dnsdist", over_program(&mixed, RELAY), "the same against dnsdist"),
+    ]
+}
+
+/// The slowest answer in a hundred, at a load that pmdns bears. What the machine itself does is in both figures.
+fn of_latency(results: &Results) -> Ratio {
+    let p99 = |group| results.sum(group, "80 % of the ceiling")?.figures.get("p99_us").copied();
+    Ratio {
+        target: Some(Target::AtMost(3.0)),
+        ..ratio(
+            "load.p99_over_forward",
+            quotient(p99("load"), p99("load_forward")),
+            "p99 at 80 % of the ceiling, pmdns against our plain loop at the same rate",
+        )
+    }
+}
+
+/// How many hits are lost beside twice as many misses as can be resolved.
+fn of_storm(results: &Results) -> Ratio {
+    let lost = |line: Summary| line.figures.get("lost_share").copied();
+    Ratio {
+        target: Some(Target::AtMost(0.05)),
+        ..ratio(
+            "storm.hits_lost",
+            results.sum("storm", STORM_BESIDE).and_then(lost),
+            "the share of hits lost beside a storm of misses, all of pmdns on one CPU",
+        )
+    }
+}
+
+/// A program's rate with the client that it did better with.
+fn better(results: &Results, groups: &[&str], program: &str) -> Option<f64> {
+    groups.iter().filter_map(|group| rate(results, group, program)).max_by(f64::total_cmp)
 }
 
 /// A ratio without a target; `path` is its place in the JSON: group and name.
@@ -139,7 +228,7 @@ fn best_peer(results: &Results, groups: &[&str]) -> (String, Option<f64>) {
         .iter()
         .flat_map(|group| results.summaries(group))
         .filter(|(program, _)| !program.starts_with("pmdns"))
-        .filter(|(program, _)| !groups.contains(&"cold") || program != RELAY)
+        .filter(|(program, _)| groups.contains(&"cached") || program != RELAY)
         .max_by(|a, b| a.1.median.total_cmp(&b.1.median))
         .map_or_else(
             || ("the best peer".to_owned(), None),
@@ -203,5 +292,22 @@ mod tests {
         // A peer counts with its better client; pmdns is no peer of itself.
         assert_eq!(json.pointer("/cached/virtio_over_best_peer"), Some(&json!(2.0)));
         assert_eq!(json.pointer("/cold/over_best_peer"), Some(&Value::Null));
+    }
+
+    #[test]
+    fn misses_are_compared_with_who_verifies_replies() {
+        let json = json(&results(&[
+            ("miss", "pmdns-by-port", 8.0),
+            ("miss_kxdpgun", "pmdns-by-port", 6.0),
+            ("miss", "pmdns-by-sockets", 2.0),
+            ("miss", "unbound", 1.0),
+            ("miss_kxdpgun", "bind", 2.0),
+            ("miss", "dnsdist", 16.0),
+            ("miss_limit", "dnsperf at NSD", 32.0),
+        ]));
+        assert_eq!(json.pointer("/miss/port_over_best_peer"), Some(&json!(4.0)));
+        assert_eq!(json.pointer("/miss/port_over_sockets"), Some(&json!(4.0)));
+        assert_eq!(json.pointer("/miss/port_over_dnsdist"), Some(&json!(0.5)));
+        assert_eq!(json.pointer("/miss_limit/programs/dnsperf at NSD/median"), Some(&json!(32.0)));
     }
 }

@@ -14,6 +14,21 @@ pub(crate) struct Run {
     pub(crate) rounds: u32,
     pub(crate) seconds: u32,
     pub(crate) quick: bool,
+    /// Not known of older runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) quiet: Option<Quiet>,
+}
+
+/// What testpmd macswap met before all else, and what may be written into the book.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Quiet {
+    pub(crate) is_quiet: bool,
+    /// Between its slowest second and its fastest, as a share of the median.
+    pub(crate) spread: f64,
+    pub(crate) most_spread: f64,
+    /// Its share of its CPU.
+    pub(crate) cpu: f64,
+    pub(crate) least_cpu: f64,
 }
 
 /// One round of one program. Absent figures were not to be had.

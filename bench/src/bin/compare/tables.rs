@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::ratios::{GROUPS, ratios};
+use crate::ratios::{GROUPS, Target, ratios};
 use crate::raw::{Results, Summary};
 
 /// A figure's name, its heading, and how it is written.
 type Column = (&'static str, &'static str, fn(f64) -> String);
 
 /// Figures that get a column of their own, where a group has them.
-const COLUMNS: [Column; 11] = [
+const COLUMNS: [Column; 14] = [
     ("offered", "offered/s", whole),
     ("latency_us", "mean latency, us", whole),
     ("p50_us", "p50, us", tenths),
@@ -22,7 +22,10 @@ const COLUMNS: [Column; 11] = [
     ("client_cpu", "client process", share),
     ("client_side_busy", "client's CPU", share),
     ("server_drops", "server drops", whole),
+    ("upstream_queries", "asked upstream", whole),
+    ("upstream_drops", "upstream drops", whole),
     ("client_drops", "lost by client", whole),
+    ("lost_share", "lost", share),
 ];
 
 /// The whole page.
@@ -33,7 +36,19 @@ pub(crate) fn page(results: &Results, plots: &[&str]) -> String {
     // Writing to a String cannot fail.
     let quick = if run.quick { "; a quick run" } else { "" };
     let _ = writeln!(out, "Machine: {}. Commit {}.", run.machine, run.commit);
-    let _ = writeln!(out, "Rounds: {}, of {} seconds{quick}.\n", run.rounds, run.seconds);
+    let _ = writeln!(out, "Rounds: {}, of {} seconds{quick}.", run.rounds, run.seconds);
+    if let Some(quiet) = &run.quiet {
+        let _ = writeln!(
+            out,
+            "The machine was {}: testpmd macswap had {} of its CPU (at least {}), its seconds differed by {} (at most {}).",
+            if quiet.is_quiet { "quiet" } else { "busy" },
+            share(quiet.cpu),
+            share(quiet.least_cpu),
+            share(quiet.spread),
+            share(quiet.most_spread),
+        );
+    }
+    out.push('\n');
     out.push_str(&ratio_table(results));
     for (group, title, unit) in GROUPS {
         let summaries = results.summaries(group);
@@ -60,7 +75,11 @@ fn ratio_table(results: &Results) -> String {
     let mut out = "| ratio | value | target | what |\n|---|---|---|---|\n".to_owned();
     for ratio in ratios(results) {
         let value = ratio.value.map_or_else(|| "not measured".to_owned(), |v| format!("{v:.2}"));
-        let target = ratio.target.map_or_else(String::new, |t| format!(">= {t}"));
+        let target = match ratio.target {
+            None => String::new(),
+            Some(Target::AtLeast(least)) => format!(">= {least}"),
+            Some(Target::AtMost(most)) => format!("<= {most}"),
+        };
         let (group, name, meaning) = (ratio.group, ratio.name, &ratio.meaning);
         let _ = writeln!(out, "| `{group}.{name}` | {value} | {target} | {meaning} |");
     }
@@ -173,5 +192,13 @@ mod tests {
         assert!(page.contains("| cached | bind | it does not start here |"), "{page}");
         assert!(page.contains("| unbound | 1,000 | 1,000 – 1,000 | 50 % | 3 |"), "{page}");
         assert!(page.contains("| `cold.over_best_peer` | not measured | >= 3 |"), "{page}");
+    }
+
+    #[test]
+    fn the_page_says_whether_the_machine_was_quiet() {
+        let text = r#"{"machine":"m","commit":"c","rounds":1,"seconds":4,"quick":true,"quiet":
+{"is_quiet":false,"spread":0.2,"most_spread":0.25,"cpu":0.65,"least_cpu":0.95}}"#;
+        let page = page(&Results::parse(&text.replace('\n', "")).unwrap(), &[]);
+        assert!(page.contains("was busy: testpmd macswap had 65 % of its CPU"), "{page}");
     }
 }
