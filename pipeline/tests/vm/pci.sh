@@ -48,6 +48,14 @@ tagged() {
     [ "${what#*.}" = "$what" ] || $x link del outer
     return $status
 }
+
+# over_port N: starts an upstream beside NIC N, and prints it as two that are asked over the port.
+over_port() {
+    sed -e "s/127.0.0.1@5300/10.9$1.0.1@5300\n ip-address: fd9$1::1@5300/" -e "s#/run/nsd\.[a-z]*#&$1#" \
+        /run/nsd.conf > "/run/nsd$1.conf"
+    ip netns exec "n$1" nsd -c "/run/nsd$1.conf" >&2
+    printf '[[upstream]]\naddress = "%s"\nport = "p%s"\n' "10.9$1.0.1:5300" "$1" "[fd9$1::1]:5300" "$1"
+}
 G
 echo '. ./nic.sh' >> "$folder/guest.sh"
 
@@ -86,10 +94,24 @@ ok "frames of other VLANs are counted" guest \
     '. ./guest.sh; [ "$(stats "r[\"workers\"][0][\"stages\"][\"parse\"][\"exits\"].get(\"drop.vlan\", 0)")" -gt 0 ]'
 
 guest 'kill -9 $(cat /run/pmdns.pid); sleep 1'
-ok "pmdns starts again after SIGKILL" guest '. ./guest.sh; serve /run/c.toml second'
+# The same ports, and upstreams beside them in place of the one on loopback.
+guest '. ./guest.sh
+sed -e "s/^addresses = .\"10\.9\(.\).*/&\nquery_sources = [\"10.9\1.0.60\", \"fd9\1::60\"]/" \
+    -e "/^\[\[upstream\]\]/d" -e "/^address = \"127/d" /run/c.toml > /run/edge.toml
+printf "[[group]]\nname = \"default\"\nstrategy = \"round_robin\"\n" >> /run/edge.toml
+for n in 0 1 2; do over_port $n; done >> /run/edge.toml
+cat /run/edge.toml'
+ok "pmdns starts again after SIGKILL" guest '. ./guest.sh; serve /run/edge.toml second'
+cat "$folder/said"
+found() { guest '. ./guest.sh; stats "all(hop[\"state\"] == \"reachable\" for hop in r[\"next_hops\"]) or sys.exit(1)"' > "$folder/found"; }
+ok "all next hops are found" eventually 60 found
 for n in 0 1 2; do
-    ok "${models[n]%%,*}: answers after SIGKILL" in_nic "$n" "asks 10.9$n.0.53 b 2"
+    for number in $(seq 600); do echo "p$n-$number.test A"; done > "$folder/queries$n"
+    ok "${models[n]%%,*}: 600 new names by upstreams over all ports, none lost" in_nic "$n" \
+        "timeout 120 dnsperf -s 10.9$n.0.53 -d ./queries$n -n 1 -q 20 -t 20 | tee /dev/stderr | grep -q \"lost: *0 \""
 done
+ok "each upstream was asked over its port" guest \
+    '. ./guest.sh; stats "[u[\"queries\"] for u in r[\"upstreams\"]] if all(u[\"queries\"] >= 100 for u in r[\"upstreams\"]) else sys.exit(str(r[\"upstreams\"]))"'
 ok "pmdns ends in good order" guest '. ./guest.sh; kill $(cat /run/pmdns.pid); gone && balanced second.json'
 ok "nothing of DPDK's is logged as it stops" guest '! grep -q EAL: second.log'
 
