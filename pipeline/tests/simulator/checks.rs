@@ -46,6 +46,11 @@ pub(crate) fn check_quiet(history: &History) -> Result<(), String> {
         holds(sockets == 0, || format!("{sockets} sockets are left"))?;
         let (queries, _) = thread.over_port();
         holds(queries == 0, || format!("{queries} UDP ports are left"))?;
+        let Some(port) = &thread.port else { continue };
+        let claimed = port.sources.claimed();
+        holds(claimed == 0, || format!("{claimed} UDP ports have an owner"))?;
+        let mut hops = port.table.report(history.line.now());
+        holds(hops.all(|hop| hop.state.is_usable()), || "a next hop is not usable".into())?;
     }
     let sockets = history.internet.open_sockets();
     holds(sockets == 0, || format!("{sockets} sockets are open that nobody knows of"))?;
