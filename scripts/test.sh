@@ -53,7 +53,7 @@ loom() {
         cargo test --release -p pmdns-stages --no-default-features --test cache_loom
 }
 
-instructions() { scripts/instructions.sh && cargo run --quiet --release -p pmdns-bench --bin shared-lines; }
+instructions() { scripts/instructions.sh; }
 
 # Half a minute for each target; longer by scripts/fuzz.sh SECONDS.
 fuzzing() { PMDNS_FUZZ_SEED=1 scripts/fuzz.sh 30; }
