@@ -6,7 +6,7 @@ use std::{mem, ptr};
 
 use dpdk_sys::{DPDK_INTR_ADD, DPDK_INTR_REMOVE, rte_epoll_event};
 
-use super::start::Started;
+use super::started::Started;
 use crate::Sleeper;
 
 /// Queues that are acknowledged at once. Further ones follow at the next sleep.

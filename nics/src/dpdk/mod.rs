@@ -65,6 +65,7 @@ mod removal;
 #[cfg(feature = "rte-ring")]
 mod ring;
 mod start;
+mod started;
 mod thread;
 
 pub(crate) use interrupts::acknowledge;

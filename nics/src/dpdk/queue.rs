@@ -19,7 +19,7 @@ use pmdns_config::narrow::to_u16;
 
 use super::interrupts::Interrupt;
 use super::mempool::frame_of;
-use super::start::Started;
+use super::started::Started;
 use crate::frame::{Burst, Frame, MAX_BURST, Offload, Verified};
 use crate::{RxQueue, Sleeper, TxQueue};
 

@@ -4,20 +4,21 @@ use std::collections::BTreeSet;
 use std::ffi::{CStr, c_int};
 use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use dpdk_sys::{
     DPDK_MQ_RX_NONE, DPDK_MQ_RX_RSS, DPDK_RSS_IP, DPDK_RX_OFFLOAD_IPV4_CKSUM,
     DPDK_RX_OFFLOAD_UDP_CKSUM, DPDK_RX_OFFLOAD_VLAN_FILTER, DPDK_TX_OFFLOAD_FAST_FREE,
-    rte_eth_conf, rte_eth_dev_info, rte_eth_stats, rte_eth_xstat, rte_eth_xstat_name,
+    rte_eth_conf, rte_eth_dev_info, rte_eth_xstat, rte_eth_xstat_name,
 };
 
 use pmdns_config::Vlan;
 
 use super::mempool::{FastFree, Mempool};
-use super::port::{CHECKSUMS, ClosedPort, Device, PortError};
+use super::port::{CHECKSUMS, ClosedPort, PortError};
 use super::queue::{Rx, Tx};
+use super::started::Started;
 use super::{advice, error_text, interrupts, log};
 use crate::{Nic, PortFacts, PortPlan, PortStats, Queues};
 
@@ -33,18 +34,6 @@ pub struct DpdkNic {
     facts: PortFacts,
     warnings: Vec<String>,
     messages: Vec<String>,
-}
-
-/// The part that a running port and its queues share. The port stops when the last of them goes.
-pub(super) struct Started {
-    // Dropped in this order: the device gives its frames back before the pool goes.
-    pub(super) device: Device,
-    _fast_free: Option<FastFree>,
-    _pool: Mempool,
-    /// Received mbufs that cannot be frames: of more than one segment, or with a foreign buffer.
-    pub(super) unfit: AtomicU64,
-    /// Whether its RX queues have interrupts.
-    pub(super) has_interrupts: bool,
 }
 
 impl ClosedPort {
@@ -309,25 +298,6 @@ fn queues(started: &Arc<Started>, facts: &PortFacts, plan: &PortPlan, number: u8
         queues.tx.push(Box::new(Tx::new(Arc::clone(started), queue, facts.checksum_offload)));
     }
     queues
-}
-
-impl Started {
-    fn stats(&self) -> PortStats {
-        // SAFETY: the struct is numbers.
-        let mut stats: rte_eth_stats = unsafe { mem::zeroed() };
-        // SAFETY: `stats` can be written; what a driver cannot tell stays zero.
-        let _best_effort = unsafe { dpdk_sys::rte_eth_stats_get(self.device.id, &raw mut stats) };
-        PortStats {
-            rx_frames: stats.ipackets,
-            rx_bytes: stats.ibytes,
-            rx_missed: stats.imissed,
-            rx_errors: stats.ierrors + self.unfit.load(Ordering::Relaxed),
-            rx_no_buffer: stats.rx_nombuf,
-            tx_frames: stats.opackets,
-            tx_bytes: stats.obytes,
-            tx_errors: stats.oerrors,
-        }
-    }
 }
 
 impl DpdkNic {

@@ -103,7 +103,9 @@ for n in 0 1 2; do over_port $n; done >> /run/edge.toml
 cat /run/edge.toml'
 ok "pmdns starts again after SIGKILL" guest '. ./guest.sh; serve /run/edge.toml second'
 cat "$folder/said"
-found() { guest '. ./guest.sh; stats "all(hop[\"state\"] == \"reachable\" for hop in r[\"next_hops\"]) or sys.exit(1)"' > "$folder/found"; }
+found() {
+    guest '. ./guest.sh; stats "all(hop[\"state\"] == \"reachable\" for hop in r[\"next_hops\"]) or sys.exit(1)"' > "$folder/found"
+}
 ok "all next hops are found" eventually 60 found
 for n in 0 1 2; do
     for number in $(seq 600); do echo "p$n-$number.test A"; done > "$folder/queries$n"
@@ -111,7 +113,8 @@ for n in 0 1 2; do
         "timeout 120 dnsperf -s 10.9$n.0.53 -d ./queries$n -n 1 -q 20 -t 20 | tee /dev/stderr | grep -q \"lost: *0 \""
 done
 ok "each upstream was asked over its port" guest \
-    '. ./guest.sh; stats "[u[\"queries\"] for u in r[\"upstreams\"]] if all(u[\"queries\"] >= 100 for u in r[\"upstreams\"]) else sys.exit(str(r[\"upstreams\"]))"'
+    '. ./guest.sh; queries=$(stats "[u[\"queries\"] for u in r[\"upstreams\"]]")
+    echo "$queries"; python3 -c "import sys; sys.exit(min($queries) < 100)"'
 ok "pmdns ends in good order" guest '. ./guest.sh; kill $(cat /run/pmdns.pid); gone && balanced second.json'
 ok "nothing of DPDK's is logged as it stops" guest '! grep -q EAL: second.log'
 

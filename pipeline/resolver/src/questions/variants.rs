@@ -14,7 +14,8 @@ use crate::questions::pending::Ticket;
 /// Variants of a question asked over UDP at once.
 pub(crate) const MAX_OVER_UDP: usize = 4;
 
-/// The variants asked over UDP now, by the hash of their common part ([`super::question::Question::kin`]). Their number is bounded by the pending table.
+/// The variants asked over UDP now, by the hash of their common part ([`Question::kin`](super::question::Question::kin)). Their
+/// number is bounded by the pending table.
 #[derive(Debug, Default)]
 pub(crate) struct Variants {
     over_udp: HashedMap<u64, ArrayVec<Ticket, MAX_OVER_UDP>>,
