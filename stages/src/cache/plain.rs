@@ -19,7 +19,7 @@ const TTL_AT: usize = 6;
 /// Where the length of the data stands in a record.
 const LEN_AT: usize = 10;
 /// An owner that points to the question's name.
-const POINTER: [u8; 2] = [0xc0, HEADER_LEN as u8];
+const POINTER: [u8; 2] = [0xc0, to_u8(HEADER_LEN)];
 
 /// What is kept of a plain reply.
 pub(super) struct Plain<'m> {

@@ -147,7 +147,8 @@ mod tests {
         let mut queue = queue([1, 1, 1, 1, 2, 3, 2]);
         let order: Vec<usize> = std::iter::from_fn(|| next(&mut queue)).collect();
         assert_eq!(order, [0, 4, 5, 1, 6, 2, 3]);
-        assert!(queue.is_empty() && queue.len() == 0 && queue.by_name.is_empty());
+        assert_eq!((queue.len(), queue.is_empty()), (0, true));
+        assert!(queue.by_name.is_empty());
     }
 
     #[test]
