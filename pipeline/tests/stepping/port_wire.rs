@@ -34,10 +34,8 @@ pub(crate) struct PortWire {
     near: Hosts,
     far: Hosts,
     /// The UDP ports of all query sources.
-    #[allow(dead_code, reason = "only the tests of ports look at it")]
     pub(crate) sources: Arc<QuerySources>,
     /// What is known of the next hops.
-    #[allow(dead_code, reason = "only the tests of ports look at it")]
     pub(crate) table: Arc<HopTable>,
     /// Whether nobody answers for the next hops.
     pub(crate) is_deaf: bool,
