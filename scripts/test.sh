@@ -4,13 +4,13 @@
 #
 # Installs what is missing. --fast leaves out the labs, the simulator, the model check, the instruction counts and the fuzzing.
 # Steps: formatting scripts lints documentation book tests without-dpdk simulator loom instructions fuzzing
-# validation labs load-lab pci
+# validation labs pci
 # Only by name: bridge (the second lab on bound NICs), vm (pci and bridge), sanitizers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 FAST=(formatting scripts lints documentation book tests without-dpdk)
-SLOW=(simulator loom instructions fuzzing validation labs load-lab pci)
+SLOW=(simulator loom instructions fuzzing validation labs pci)
 
 formatting() {
     cargo fmt --all --check
@@ -61,19 +61,13 @@ fuzzing() { PMDNS_FUZZ_SEED=1 scripts/fuzz.sh 30; }
 # Validation beside Unbound.
 validation() { cargo test -p pmdns-validator --test mutation -- --ignored; }
 
+# All labs and the programs they run: one command, so that everything is built once, with the same features.
+LABS=(cargo test --release -p pmdns -p pmdns-bench --test lab)
+
 labs() {
-    local lab_tests=(cargo test --release -p pmdns --test lab)
-    "${lab_tests[@]}" --no-run
+    "${LABS[@]}" --no-run
     # Side by side, but for those that take the machine for themselves (pipeline/tests/lab/harness.rs).
-    as_root "${lab_tests[@]}" -- --include-ignored --test-threads=2 --nocapture
-}
-
-# What the last two labs run: built by one command, so that it is built once.
-programs() { cargo build --release -p pmdns -p pmdns-bench --bin pmdns --bin pmdns-load; }
-
-load-lab() {
-    programs
-    as_root cargo test --release -p pmdns-bench --test lab -- --include-ignored --test-threads=1 --nocapture
+    as_root "${LABS[@]}" -- --include-ignored --test-threads=2 --nocapture
 }
 
 # Only the labs need root: the built test is run by sudo, not cargo.
@@ -91,7 +85,7 @@ lab_in_a_machine() {
         echo "not on $(uname -m)"
         return
     fi
-    programs
+    "${LABS[@]}" --no-run
     if [[ $(id -u) -eq 0 ]]; then scripts/lab-vm.sh "$1"; else sudo -E scripts/lab-vm.sh "$1"; fi
 }
 pci() { lab_in_a_machine pci; }

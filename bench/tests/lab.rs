@@ -1,9 +1,8 @@
 //! The load generator against the real pmdns over virtio-user, with NSD upstream: every answer must be right. And against
 //! Unbound on the kernel's end of a TAP, with the generator itself upstream.
 //!
-//! Needs root, huge pages, and both binaries built with the same profile as this test:
-//! `cargo build --release -p pmdns -p pmdns-bench --bins`, then
-//! `cargo test --release -p pmdns-bench --test lab -- --ignored --nocapture`.
+//! Needs root, huge pages, and pmdns built with the same profile as this test:
+//! `cargo test --release -p pmdns -p pmdns-bench --test lab -- --ignored --nocapture`.
 //! Its harness is shared with pmdns's own labs.
 
 #![cfg(feature = "dpdk")]
@@ -23,7 +22,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use harness::{HUGE_FOLDER, isolated, path, reserve_huge_pages, sh, wait_until};
+use harness::{HUGE_FOLDER, isolated_alone, path, reserve_huge_pages, sh, wait_until};
 use process::Process;
 
 const SOCKET: &str = "/run/lab/vhost.sock";
@@ -70,7 +69,7 @@ fn binary(name: &str) -> PathBuf {
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
 fn every_answer_of_pmdns_is_right() {
-    isolated("every_answer_of_pmdns_is_right", || {
+    isolated_alone("every_answer_of_pmdns_is_right", || {
         reserve_huge_pages(512);
         let mut zone = Vec::new();
         pmdns_bench::write_zone(&mut zone, NAMES).unwrap();
@@ -138,8 +137,8 @@ forward-zone:
 
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
-fn unbound_gets_right_answers_from_the_upstreams_that_the_generator_plays() {
-    isolated("unbound_gets_right_answers_from_the_upstreams_that_the_generator_plays", || {
+fn unbound_gets_right_answers_from_the_generator() {
+    isolated_alone("unbound_gets_right_answers_from_the_generator", || {
         fs::write(path("unbound.conf"), UNBOUND).unwrap();
         let mut command = Command::new(binary("pmdns-load"));
         command
