@@ -1,36 +1,13 @@
 //! A miss whose upstream is asked over the port takes no memory of its own: only tables grow. An allocator that counts
-//! watches the slow path. It is unsafe code only because `GlobalAlloc` is an unsafe trait.
+//! watches the slow path.
 #![cfg(debug_assertions)]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+#[path = "../../pipeline/tests/allocator/mod.rs"]
+mod allocator;
 
+use allocator::{calls, check_that_it_counts};
 use pmdns::slowpath::SlowPath;
 use pmdns_bench::misses::Storm;
-
-struct Counting;
-
-thread_local! {
-    /// Allocations of this thread.
-    static CALLS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: every call goes to the system allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        CALLS.with(|calls| calls.set(calls.get() + 1));
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Misses, how many of them give every table its size, and how many are under way at once.
 const MISSES: usize = 4000;
@@ -52,16 +29,14 @@ fn a_miss_over_a_port_takes_no_memory_of_its_own() {
             break;
         }
         storm.turn();
-        let before = CALLS.with(Cell::get);
+        let [before, _] = calls();
         slow_path.turn();
         if storm.answered >= FIRST {
-            allocations += CALLS.with(Cell::get) - before;
+            allocations += calls()[0] - before;
         }
     }
     assert!(storm.is_over(), "every miss is answered");
     let most = ((MISSES - FIRST) / MISSES_AN_ALLOCATION) as u64;
     assert!(allocations <= most, "{allocations} of {} misses", MISSES - FIRST);
-    let before = CALLS.with(Cell::get);
-    drop(vec![0_u8; 100]);
-    assert_eq!(CALLS.with(Cell::get) - before, 1, "the allocator does count");
+    check_that_it_counts();
 }

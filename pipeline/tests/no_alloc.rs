@@ -1,38 +1,12 @@
 //! Invariant 2: after start, a data core allocates nothing. An allocator that counts watches a worker.
-//! It is unsafe code only because `GlobalAlloc` is an unsafe trait.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+mod allocator;
 
+use allocator::{calls, check_that_it_counts};
 use pmdns::testing::{Rig, config};
 use pmdns::worker::Turn;
 use pmdns_nics::Burst;
 use pmdns_stages::testing::{Query, query};
-
-struct Counting;
-
-thread_local! {
-    /// Allocations and frees of this thread.
-    static CALLS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: every call goes to the system allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        CALLS.with(|calls| calls.set(calls.get() + 1));
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        CALLS.with(|calls| calls.set(calls.get() + 1));
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn invariant_2_a_turning_worker_does_not_allocate() {
@@ -64,13 +38,10 @@ fn invariant_2_a_turning_worker_does_not_allocate() {
     rig.rules.lend(fresh);
     rig.slow_path[0].inlets.rules.look(|_| {});
     std::thread::sleep(std::time::Duration::from_millis(15));
-    let before = CALLS.with(Cell::get);
+    let before = calls();
     while rig.workers[0].turn() == Turn::Busy {}
-    assert_eq!(CALLS.with(Cell::get) - before, 0);
+    assert_eq!(calls(), before);
     assert!(!rig.rules.collect(), "the rules were exchanged");
     assert!(rig.sent().len() > 1000, "the turns did real work");
-
-    let before = CALLS.with(Cell::get);
-    drop(vec![0u8; 100]);
-    assert_eq!(CALLS.with(Cell::get) - before, 2, "the allocator does count");
+    check_that_it_counts();
 }
