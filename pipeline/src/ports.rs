@@ -146,12 +146,22 @@ impl Watched {
     }
 }
 
+/// A hardware address as it is usually written.
+pub(crate) fn mac_text(mac: [u8; 6]) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
+}
+
 #[cfg(test)]
 mod tests {
 
     use pmdns_nics::{PortFacts, PortStats, memory};
 
     use super::*;
+
+    #[test]
+    fn hardware_addresses_are_written_as_ip_link_does() {
+        assert_eq!(mac_text([2, 0, 0, 0, 0x0a, 0xff]), "02:00:00:00:0a:ff");
+    }
 
     /// A port whose link, device and queues a test controls.
     #[derive(Clone, Default)]

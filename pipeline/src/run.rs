@@ -23,7 +23,7 @@ use crate::control::request::Request;
 use crate::control::socket::{ControlSocket, SocketError};
 use crate::engine::{Engine, EngineError};
 use crate::machine::{Machine, missing_device};
-use crate::ports::PortWatch;
+use crate::ports::{PortWatch, mac_text};
 use crate::privileges::{self, Places};
 use crate::snapshot::Keeper;
 use crate::topology::{Topology, TopologyError};
@@ -231,8 +231,7 @@ fn listed(addresses: &[IpAddr]) -> String {
 fn announce(config: &Config, topology: &Topology, engine: &Engine, nics: &[Box<dyn Nic>]) {
     for (nic, port) in nics.iter().zip(&config.ports) {
         let facts = nic.facts();
-        let [a, b, c, d, e, f] = facts.mac;
-        let mac = format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}");
+        let mac = mac_text(facts.mac);
         let addresses: Vec<IpAddr> = port.addresses.iter().map(|address| address.address).collect();
         let link = if nic.link_up() { "up" } else { "down" };
         tracing::info!(

@@ -6,7 +6,7 @@ use pmdns_stages::next_hop::{HopReport, HopState, HopTable};
 use serde::{Deserialize, Serialize};
 
 use super::report::{Named, by_name};
-use crate::slowpath::hex;
+use crate::ports::mac_text;
 
 /// A next hop.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,7 +39,7 @@ impl NextHopReport {
             port: port_names.get(plan.port).cloned().unwrap_or_default(),
             address: plan.address.to_string(),
             state: state.name().to_owned(),
-            mac: mac.map(hex),
+            mac: mac.map(mac_text),
             age_seconds: age.map(|age| age.as_secs()),
             counters: by_name(counts.named()),
         }

@@ -42,7 +42,6 @@ pub use pmdns_resolver::{
     Answered, CacheCounters, CacheSnapshot, Counters, CountersSnapshot, Parts, PrefixLengths,
     UpstreamCounters, UpstreamSnapshot,
 };
-pub(crate) use port::hex;
 pub use port::{Hops, PortDriver, PortParts, Seeker};
 pub use validation::{AnchorError, Anchors};
 

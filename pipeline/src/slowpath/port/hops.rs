@@ -9,7 +9,7 @@ use pmdns_stages::Packet;
 use pmdns_stages::neighbor::heard::heard;
 use pmdns_stages::next_hop::{Change, HopPlan, HopTable, NextHop, NextHops, Routes};
 
-use crate::ports::AllPortNews;
+use crate::ports::{AllPortNews, mac_text};
 
 /// How long no query over a next hop is answered until it is doubted.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -143,13 +143,13 @@ fn tell(names: &[String], plan: &HopPlan, change: Change) {
     let (port, address) = (names.get(plan.port).map_or("", String::as_str), plan.address);
     match change {
         Change::Found(mac) => {
-            tracing::info!("port {port}: the next hop {address} is at {}", hex(mac));
+            tracing::info!("port {port}: the next hop {address} is at {}", mac_text(mac));
         }
         Change::Moved { from, to } => tracing::warn!(
             "port {port}: the next hop {address} has moved from {} to {}; if nobody replaced it, somebody on the link \
              claims to be it",
-            hex(from),
-            hex(to)
+            mac_text(from),
+            mac_text(to)
         ),
         Change::Lost => tracing::warn!(
             "port {port}: the next hop {address} does not answer any more; queries through it fail until it does"
@@ -158,21 +158,5 @@ fn tell(names: &[String], plan: &HopPlan, change: Change) {
             "port {port}: nobody answers for the next hop {address}; queries through it fail until somebody does. Check \
              port.gateways, upstream.address, the first of port.vlans, and the link"
         ),
-    }
-}
-
-/// A hardware address as it is usually written.
-pub(crate) fn hex(mac: [u8; 6]) -> String {
-    let bytes = mac.map(|byte| format!("{byte:02x}"));
-    bytes.join(":")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hardware_addresses_are_written_as_ip_link_does() {
-        assert_eq!(hex([2, 0, 0, 0, 0x0a, 0xff]), "02:00:00:00:0a:ff");
     }
 }

@@ -25,7 +25,6 @@ use pmdns_stages::query_sources::{FIRST_PORT, Owner, QuerySources, SourceIndex};
 use pmdns_stages::reply::Reply;
 
 use self::hops::HopWatch;
-pub(crate) use self::hops::hex;
 pub use self::hops::{Hops, Seeker};
 use super::random::port_of;
 use crate::ring::{RingReceiver, RingSender};
