@@ -14,6 +14,7 @@
 )]
 
 pub mod admission;
+pub mod arguments;
 pub mod clock;
 pub mod control;
 pub mod counters;
@@ -40,6 +41,7 @@ mod service;
 pub mod slowpath;
 pub mod snapshot;
 pub mod station;
+pub mod supervisor;
 pub mod testing;
 mod threads;
 pub mod topology;

@@ -26,6 +26,7 @@ use crate::machine::{Machine, missing_device};
 use crate::ports::{PortWatch, mac_text};
 use crate::privileges::{self, Places};
 use crate::snapshot::Keeper;
+use crate::supervisor::{Supervisor, stuck_worker};
 use crate::topology::{Topology, TopologyError};
 use crate::transfer::{Limits, TransferError, Transfers};
 
@@ -129,11 +130,15 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
     let cache_jobs = CacheJobs::new(orders.clone());
     let mut control = control.serve(metrics_core)?;
     let mut watch = PortWatch::new(&nics, &news, Instant::now());
+    let mut supervisor = Supervisor::from_environment();
     tracing::info!("ready");
+    supervisor.ready();
 
     while !stop.load(Ordering::Relaxed) && !running.has_failed() && !watch.all_are_gone() {
         watch.turn(&mut nics, &news, Instant::now());
         gauges.set_calendar();
+        supervisor
+            .watch(Instant::now(), || stuck_worker(gauges.published(), &gauges.clock).is_none());
         let counted = [
             ("control", Some(control.counters())),
             ("metrics", metrics.as_ref().map(MetricsServer::counters)),
@@ -170,6 +175,7 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
     }
     let failed = running.has_failed();
     tracing::info!("stopping");
+    supervisor.stopping();
     // The slow path must still run, because its threads provide the entries that are written.
     drop(keeper);
     let in_good_order = running.stop();

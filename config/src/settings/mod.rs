@@ -135,6 +135,6 @@ pub enum Privileges {
 
 impl Default for Control {
     fn default() -> Self {
-        Self { socket: "/run/pmdns.sock".into(), group: None }
+        Self { socket: "/run/pmdns/control.sock".into(), group: None }
     }
 }

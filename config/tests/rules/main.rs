@@ -76,7 +76,7 @@ data = "192.0.2.2"
 names = ["ads.example", "x.example"]
 
 [control]
-socket = "/run/pmdns.sock"
+socket = "/run/pmdns/control.sock"
 
 [metrics]
 listen = "127.0.0.1:9153"

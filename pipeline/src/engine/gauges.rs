@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pmdns_config::narrow::low_u32;
 use pmdns_config::{Config, UpstreamAddress};
 use pmdns_nics::FramePool;
+use pmdns_stages::Tick;
 use pmdns_stages::cookie::Calendar;
 use pmdns_stages::next_hop::HopTable;
 
@@ -64,6 +65,11 @@ impl Gauges {
         };
         gauges.set_calendar();
         gauges
+    }
+
+    /// When each worker has published its counters last.
+    pub fn published(&self) -> impl Iterator<Item = Tick> {
+        self.workers.iter().map(|worker| worker.read().tally.published_ticks)
     }
 
     /// Corrects the calendar by the system's wall clock. The process's own clock drifts by a few seconds a day. That
