@@ -25,7 +25,7 @@ fn trap_23_one_cpu_is_enough() {
     assert_eq!(cores(&topology), [0]);
     let stages = topology.workers[0].stages;
     assert_eq!((stages.first, stages.last), (StageName::Parse, StageName::Encode));
-    assert_eq!(topology.slow_path_threads, 1, "which shares the CPU");
+    assert_eq!(topology.slow_path_shards, 1, "which shares the CPU");
     // The only CPU of a container need not be number 0.
     assert_eq!(cores(&plan("", &[5]).expect("one CPU is enough")), [5]);
 }

@@ -108,7 +108,7 @@ impl Engine {
         queues: Vec<Queues>,
         pool: FramePool,
     ) -> Result<Self, EngineError> {
-        let (cache, writers, arena) = cache(config, facts, topology.slow_path_threads, seed)?;
+        let (cache, writers, arena) = cache(config, facts, topology.slow_path_shards, seed)?;
         let (worker_rings, slow_path_rings, rings) = lay_rings(config, &topology);
         let asking = Asking::new(config, facts, seed);
         let next_hops = Arc::clone(&asking.table);
@@ -122,7 +122,7 @@ impl Engine {
             cookies: cookies(&config.cookies, &gauges.calendar)?,
             ticks_per_second: clock.ticks_per_second(),
         });
-        let (workers, threads) = (topology.workers.len(), topology.slow_path_threads);
+        let (workers, threads) = (topology.workers.len(), topology.slow_path_shards);
         let ticks_per_second = clock.ticks_per_second();
         let (rules, inboxes) =
             RulesPublisher::new(workers, threads, cache.seed(), ticks_per_second);

@@ -50,7 +50,7 @@ impl SlowPath {
             });
             PortWire::new(parts, resolver.config.upstreams.len(), random)
         });
-        let threads = resolver.config.slowpath.threads;
+        let threads = resolver.config.slow_path_shards();
         let max_port_queries = port.as_ref().map_or(0, |port| port.max_queries(threads));
         let patience = Duration::from_millis(resolver.config.slowpath.deadline_ms);
         let trust = resolver.trust_anchors.clone();
