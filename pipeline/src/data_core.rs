@@ -141,10 +141,14 @@ impl Shift {
         }
         let done = shard.turn();
         let end = self.clock.now();
+        if done == 0 {
+            self.due = end + self.poll;
+            return turn;
+        }
         let taken = end.saturating_sub(start);
+        self.due = end + taken;
         worker.note_resolving(taken);
-        self.due = end + if done > 0 { taken } else { self.poll };
-        if done > 0 { Turn::Busy } else { turn }
+        Turn::Busy
     }
 }
 
@@ -160,4 +164,101 @@ pub fn end_turn(worker: &mut Worker, shard: &mut Option<impl Shard>) -> bool {
         *shard = None;
     }
     worker.has_ended()
+}
+
+#[cfg(all(test, debug_assertions))]
+mod tests {
+    use pmdns_nics::Burst;
+
+    use super::*;
+    use crate::clock::SteppedTime;
+    use crate::slowpath::SlowPathParts;
+    use crate::testing::{Rig, config};
+
+    const STEP: Duration = Duration::from_micros(10);
+
+    /// A shard whose turns all take the same time.
+    struct Fake {
+        time: SteppedTime,
+        takes: Duration,
+        /// How much work it says there was.
+        work: usize,
+        turns: usize,
+        /// Turns that its end takes.
+        left: usize,
+        /// The ends of its rings.
+        _rings: SlowPathParts,
+    }
+
+    impl Shard for Fake {
+        fn turn(&mut self) -> usize {
+            self.turns += 1;
+            self.time.advance(self.takes);
+            self.work
+        }
+
+        fn is_idle(&self) -> bool {
+            self.work == 0
+        }
+
+        fn end(&mut self) -> bool {
+            self.left -= 1;
+            self.left == 0
+        }
+    }
+
+    /// A core that resolves, and a shard with so much work.
+    fn core(work: usize) -> (Rig, Shift, Fake) {
+        let (mut rig, time) =
+            Rig::stepped(&config("[[placement]]\ncores = [1]\nresolver = true\n"));
+        let rings = rig.slow_path.remove(0);
+        let shift = Shift::new(rings.clock);
+        let takes = if work > 0 { 3 * STEP } else { Duration::ZERO };
+        (rig, shift, Fake { time, takes, work, turns: 0, left: 3, _rings: rings })
+    }
+
+    /// In which of these turns the shard had one too. A packet comes before each, if they come.
+    fn turns_of(core: (Rig, Shift, Fake), turns: usize, packets_come: bool) -> Vec<usize> {
+        let (mut rig, mut shift, mut shard) = core;
+        let mut had = Vec::new();
+        for number in 0..turns {
+            if packets_come {
+                let mut frames: Burst = std::iter::once(rig.frame(&[0; 60])).collect();
+                rig.offer(0, &mut frames);
+            }
+            let before = shard.turns;
+            let turn = shift.turn(&mut rig.workers[0], &mut shard);
+            had.extend((shard.turns > before).then_some(number));
+            let is_busy = packets_come || shard.work > 0;
+            assert_eq!(turn, if is_busy { Turn::Busy } else { Turn::Idle });
+            shard.time.advance(STEP);
+        }
+        had
+    }
+
+    #[test]
+    fn while_packets_come_the_line_has_as_much_time_as_the_misses() {
+        assert_eq!(turns_of(core(1), 10, true), [0, 3, 6, 9]);
+    }
+
+    #[test]
+    fn a_shard_without_work_is_asked_now_and_then() {
+        assert_eq!(turns_of(core(0), 11, true), [0, 5, 10]);
+    }
+
+    #[test]
+    fn without_packets_the_shard_always_has_its_turn() {
+        for work in [0, 1] {
+            assert_eq!(turns_of(core(work), 4, false), [0, 1, 2, 3]);
+        }
+    }
+
+    #[test]
+    fn the_core_ends_when_its_shard_has() {
+        let (mut rig, _, shard) = core(1);
+        let (worker, mut shard) = (&mut rig.workers[0], Some(shard));
+        worker.close_ports();
+        assert_eq!([(); 3].map(|()| end_turn(worker, &mut shard)), [false, false, true]);
+        assert!(shard.is_none(), "its rings have ended");
+    }
 }

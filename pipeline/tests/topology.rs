@@ -31,6 +31,21 @@ fn trap_23_one_cpu_is_enough() {
 }
 
 #[test]
+fn cores_that_resolve_have_a_shard_each() {
+    let topology =
+        plan("[[placement]]\ncores = [1, 3]\nresolver = true\n", &[0, 1, 3]).expect("a plan");
+    assert_eq!((topology.slow_path_shards, topology.cores_resolve), (2, true));
+    let answered_by: Vec<usize> = topology.workers.iter().map(|one| one.answered_by).collect();
+    assert_eq!(answered_by, [0, 1], "each sends the answers to its own misses");
+    let printed = topology.to_string();
+    assert!(printed.contains("slow path  2 shard(s), turned by the workers"), "{printed}");
+    let apart = plan("[[placement]]\ncores = [1, 3]\n[slowpath]\nthreads = 3\n", &[0, 1, 3]);
+    let apart = apart.expect("a plan");
+    assert_eq!((apart.slow_path_shards, apart.cores_resolve), (3, false));
+    assert!(apart.to_string().contains("slow path  3 thread(s)"), "{apart}");
+}
+
+#[test]
 fn trap_23_smt_siblings_and_gaps_are_the_operator_s_to_choose() {
     // Siblings are numbered 0 and 1 on some machines, 0 and 4 on others: a placement means the CPUs it says.
     for pair in [[0, 1], [0, 4], [1, 3]] {

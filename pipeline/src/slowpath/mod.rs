@@ -34,7 +34,7 @@ use pmdns_resolver::{Means, Output, Resolver};
 pub(crate) use channels::{MAX_BLOCKS, purge};
 pub use channels::{Order, orders};
 pub use encrypted::{Trust, TrustError};
-pub use inlets::{Inlets, time};
+pub use inlets::{Inlets, burst, time};
 pub(crate) use pmdns_resolver::Block;
 #[cfg(fuzzing)]
 pub use pmdns_resolver::fuzz_api;

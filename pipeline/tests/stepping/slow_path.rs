@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 use pmdns::clock::Clock;
+use pmdns::data_core::Shard;
 use pmdns::slowpath::{Inlets, Order, SlowPathParts, time};
 use pmdns_hierarchy::Rng;
 use pmdns_resolver::validation::{ValidationReport, Work, Worker};
@@ -297,6 +298,27 @@ impl SlowPath {
             Bytes::Broken(kind) => self.resolver.break_connection(slot, &kind.into()),
             _ => {}
         }
+    }
+}
+
+/// A thread's work as a core that resolves does it.
+pub(super) struct AtWork<'a> {
+    pub(super) slow_path: &'a mut SlowPath,
+    pub(super) clock: &'a Clock,
+    pub(super) network: &'a mut dyn Network,
+}
+
+impl Shard for AtWork<'_> {
+    fn turn(&mut self) -> usize {
+        self.slow_path.turn(self.clock, self.network)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.slow_path.resolver.is_idle()
+    }
+
+    fn end(&mut self) -> bool {
+        self.slow_path.drain(self.network, self.clock) && self.slow_path.has_ended()
     }
 }
 

@@ -48,6 +48,8 @@ pub struct CoreLoad {
     pub core: usize,
     /// Turns that found work.
     pub busy: f64,
+    /// Misses, if it resolves.
+    pub resolving: f64,
     /// Publishing counters.
     pub housekeeping: f64,
     /// The rest: turns without work, and sleep.
@@ -192,7 +194,10 @@ mod tests {
             "{parse:?}"
         );
         let core = &rates.cores[0];
-        assert!(close(core.busy, 0.6) && close(core.housekeeping, 0.01) && close(core.idle, 0.39));
+        assert!(
+            close(core.busy, 0.6) && close(core.resolving, 0.05) && close(core.housekeeping, 0.01)
+        );
+        assert!(close(core.idle, 0.34), "{core:?}");
         assert_eq!(rates.drops[0].reason, "acl_drop", "what grows comes first");
         assert_eq!(rates.upstreams[0].address, "192.0.2.54:53", "whom we ask most comes first");
         assert_eq!(rates.latency[0].1.count, 980_000);

@@ -113,6 +113,7 @@ impl Screen {
             Column::numbers("core", cores().map(|core| core.core.to_string())),
             Column::bars(cores().map(|core| core.busy), Color::Green),
             Column::numbers("busy", cores().map(|core| percent(core.busy))),
+            Column::numbers("misses", cores().map(|core| percent(core.resolving))).rank(2),
             Column::numbers("housek.", cores().map(|core| percent(core.housekeeping))).rank(2),
             Column::numbers("idle", cores().map(|core| percent(core.idle))).rank(1),
             Column::numbers("packets", cores().map(|core| per_second(core.packets))),
