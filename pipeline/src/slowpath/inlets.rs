@@ -72,8 +72,8 @@ pub fn time(clock: &Clock) -> Time {
     Time { context: clock.context(now), now: clock.duration_of(now) }
 }
 
-/// Passes up to `burst` values, and no more than `MOST`, from each ring to `take_in`, with the index of the worker. Before, each is shown to `expect`.
-/// Returns how many there were.
+/// Passes up to `burst` values, and no more than `MOST`, from each ring to `take_in`, with the index of the worker. Before,
+/// each is shown to `expect`. Returns how many there were.
 fn take<T, const MOST: usize>(
     rings: &mut [RingReceiver<T>],
     burst: usize,
