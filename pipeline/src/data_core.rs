@@ -1,5 +1,5 @@
-//! The thread of a data core: turns of its worker, turns of a shard of the slow path if the core resolves, and waits
-//! between them.
+//! The thread of a data core: turns of its worker, and waits between them. If the core resolves, it takes turns of a
+//! shard of the slow path as well.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

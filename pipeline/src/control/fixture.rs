@@ -41,7 +41,6 @@ fn report(seconds: u64, millions: u64, drops: u64) -> Report {
         let ticks = [
             ("busy_ticks", ticks / 100 * busy),
             ("idle_ticks", ticks / 100 * 20),
-            ("resolving_ticks", ticks / 20),
             ("housekeeping_ticks", ticks / 100),
         ];
         let all = turns.into_iter().chain(ticks).chain([("dropped", drops / 2)]);

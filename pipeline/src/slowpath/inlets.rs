@@ -60,8 +60,8 @@ impl Inlets {
     }
 }
 
-/// What a shard takes from each of its rings in a turn. Hits wait for the turns of a shard whose core runs the line too, so
-/// there the rings of all `workers` share what one ring has otherwise.
+/// What a shard takes from each of its rings in a turn. Hits wait for the turns of a shard whose core runs the line too. So
+/// there the rings of all `workers` share the burst of one.
 pub fn burst(cores_resolve: bool, workers: usize) -> usize {
     if cores_resolve { (MAX_TAKEN / workers.max(1)).max(1) } else { MAX_TAKEN }
 }

@@ -194,13 +194,19 @@ mod tests {
             "{parse:?}"
         );
         let core = &rates.cores[0];
-        assert!(
-            close(core.busy, 0.6) && close(core.resolving, 0.05) && close(core.housekeeping, 0.01)
-        );
-        assert!(close(core.idle, 0.34), "{core:?}");
+        assert!(close(core.busy, 0.6) && close(core.housekeeping, 0.01) && close(core.idle, 0.39));
         assert_eq!(rates.drops[0].reason, "acl_drop", "what grows comes first");
         assert_eq!(rates.upstreams[0].address, "192.0.2.54:53", "whom we ask most comes first");
         assert_eq!(rates.latency[0].1.count, 980_000);
+    }
+
+    #[test]
+    fn time_spent_on_misses_is_shown_apart() {
+        let (earlier, mut later) = fixture::reports();
+        let span = later.uptime_ticks - earlier.uptime_ticks;
+        later.workers[0].counters.insert("resolving_ticks".to_owned(), span / 20);
+        let core = &Rates::between(&earlier, &later).cores[0];
+        assert!(close(core.resolving, 0.05) && close(core.idle, 0.34), "{core:?}");
     }
 
     #[test]
