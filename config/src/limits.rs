@@ -88,8 +88,8 @@ pub const MAX_HIT_RATE: f64 = 1e9;
 /// The largest budget of prefetching, in queries per second.
 pub const MAX_PREFETCH_RATE: u32 = 1_000_000;
 
-/// Slow-path threads.
-pub const MAX_SLOWPATH_THREADS: usize = 64;
+/// Slow-path threads. All cores may resolve.
+pub const MAX_SLOWPATH_THREADS: usize = MAX_WORKERS;
 /// The longest a client may be kept waiting, and the longest wait for one upstream, in milliseconds.
 pub const MAX_TIMEOUT_MS: u64 = 60_000;
 /// Questions or queries that may wait for upstream: the tables are taken at start.

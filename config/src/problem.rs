@@ -294,6 +294,15 @@ pub enum Problem {
         /// Path of the entry that lists it first.
         other: String,
     },
+    /// The slow path has threads, but cores of the line do their work.
+    #[error(
+        "has no meaning here, because the cores of placement[{placement}] resolve misses; \
+         remove this key, or `resolver` there"
+    )]
+    CoresResolve {
+        /// The index of the placement.
+        placement: usize,
+    },
     /// The placements do not run the line.
     #[error(transparent)]
     Placement(#[from] PlacementError),

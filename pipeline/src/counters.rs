@@ -57,6 +57,8 @@ counters! {
         busy_ticks: counter,
         /// Ticks spent in turns without work.
         idle_ticks: counter,
+        /// Ticks spent on the misses of its shard, if the core resolves.
+        resolving_ticks: counter,
         /// Ticks spent on publishing these counters and swapping rules.
         housekeeping_ticks: counter,
         /// The clock when these counters were published.

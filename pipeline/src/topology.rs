@@ -25,8 +25,10 @@ pub struct Topology {
     pub ports: Vec<PortPlan>,
     /// Names of the ports.
     pub port_names: Vec<String>,
-    /// Threads of the slow path.
-    pub slow_path_threads: usize,
+    /// Shards of the slow path.
+    pub slow_path_shards: usize,
+    /// Whether each core turns one of them, in the order of the workers. Else each has a thread of its own.
+    pub cores_resolve: bool,
     /// Whether upstreams are asked over ports.
     pub asks_over_ports: bool,
     /// Frames in the pool: enough that no load can empty it.
@@ -148,7 +150,8 @@ impl Topology {
         let mut topology = Self {
             ports: vec![port; config.ports.len()],
             port_names: config.ports.iter().map(|port| port.name.clone()).collect(),
-            slow_path_threads: config.slowpath.threads,
+            slow_path_shards: config.slow_path_shards(),
+            cores_resolve: groups.iter().any(|group| group.resolver),
             asks_over_ports: config.upstreams.iter().any(|one| config.upstream_port(one).is_some()),
             frames: 0,
             workers,
@@ -193,8 +196,8 @@ impl Topology {
         // that receives.
         let of_ports = if self.asks_over_ports { 1 + 2 * receivers } else { 0 };
         let of_a_thread = self.transmitters().count() + of_ports;
-        let in_rings = ring * (self.rings.len() + of_a_thread * self.slow_path_threads);
-        let threads = self.workers.len() + self.slow_path_threads;
+        let in_rings = ring * (self.rings.len() + of_a_thread * self.slow_path_shards);
+        let threads = self.workers.len() + self.slow_path_shards;
         let in_hands =
             threads * (2 * MAX_BURST + POOL_CACHE_FRAMES as usize * 3 / 2) + SLOW_PATH_FRAMES;
         // A pool of 2^n - 1 uses its memory best (rte_mempool_create).
@@ -314,6 +317,7 @@ impl fmt::Display for Topology {
             }
             writeln!(f)?;
         }
-        write!(f, "slow path  {} thread(s)    frames  {}", self.slow_path_threads, self.frames)
+        let of = if self.cores_resolve { "shard(s), turned by the workers" } else { "thread(s)" };
+        write!(f, "slow path  {} {of}    frames  {}", self.slow_path_shards, self.frames)
     }
 }

@@ -5,13 +5,12 @@
 //! the newest packet is dropped and counted.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use pmdns_config::Idle;
 use pmdns_config::narrow::to_usize;
-use pmdns_nics::{Burst, Frame, FramePool, MAX_BURST, Pause, RxQueue, Sleeper, TxQueue, release};
+use pmdns_nics::{Burst, Frame, FramePool, MAX_BURST, RxQueue, Sleeper, TxQueue, release};
 use pmdns_stages::cache::{Cache, Hit};
 use pmdns_stages::miss::Miss;
 use pmdns_stages::ratelimit::ClientPrefixes;
@@ -19,7 +18,6 @@ use pmdns_stages::{Batch, Packet, Step, Tick};
 
 use crate::clock::Clock;
 use crate::counters::{Counters, Ends, Flow, Published, Tally};
-use crate::idler::{Idler, Wait};
 use crate::inlet::Inlet;
 use crate::latency::{Class, Latency};
 use crate::line::Line;
@@ -154,38 +152,15 @@ impl Worker {
         }
     }
 
-    /// Runs turns until `stop` is set and everything under way has left this core.
-    pub fn run(mut self, idle: Idle, stop: &AtomicBool) {
-        let sleeper = self.sleeper(idle);
-        let (mut idler, pause) = (Idler::new(idle, sleeper.is_some()), Pause::of_this_processor());
-        idler.tell(pause);
-        let mut turn = |worker: &mut Self| match idler.after(worker.turn()) {
-            Wait::None => {}
-            Wait::Pause => pause.pause(),
-            Wait::Nap(most) => {
-                if worker.nap(most, sleeper.as_deref()) == Turn::Busy {
-                    idler.after(Turn::Busy);
-                }
-            }
-        };
-        while !stop.load(Ordering::Relaxed) {
-            turn(&mut self);
-        }
-        self.close_ports();
-        while !self.has_ended() {
-            turn(&mut self);
-        }
-    }
-
     /// What its RX queues wake. `None`: it polls something else too, or a driver has no interrupts.
-    fn sleeper(&mut self, idle: Idle) -> Option<Arc<Sleeper>> {
+    pub(crate) fn sleeper(&mut self, idle: Idle) -> Option<Arc<Sleeper>> {
         let sleeper = Arc::new(Sleeper::new().ok().filter(|_| idle == Idle::Adaptive)?);
         let is_woken = self.inlets.iter_mut().all(|inlet| inlet.wake(&sleeper));
         is_woken.then_some(sleeper)
     }
 
     /// Sleeps for so long, or until a packet comes. Busy: one had come before it could sleep.
-    fn nap(&mut self, most: Duration, sleeper: Option<&Sleeper>) -> Turn {
+    pub(crate) fn nap(&mut self, most: Duration, sleeper: Option<&Sleeper>) -> Turn {
         let Some(sleeper) = sleeper else {
             std::thread::sleep(most);
             return Turn::Idle;
@@ -397,6 +372,11 @@ impl Worker {
         let mut lap = Lap::start(self.clock, start);
         self.ends.transmit.count(lap.split());
         lap.end()
+    }
+
+    /// Counts the time that its core has spent on a shard of the slow path.
+    pub(crate) fn note_resolving(&mut self, ticks: Tick) {
+        self.tally.resolving_ticks += ticks;
     }
 
     /// The counters of this worker so far.

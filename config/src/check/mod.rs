@@ -56,7 +56,7 @@ impl Mistakes {
 type Rules = fn(&Config, &mut Mistakes);
 
 /// The rules, table by table, with the tables they look at.
-const RULES: [(&[&str], Rules); 22] = [
+const RULES: [(&[&str], Rules); 23] = [
     (&["eal"], |config, found| eal(&config.eal, found)),
     (&["port"], |config, found| ports::check(&config.ports, found)),
     (&["port"], |config, found| query_sources::check(&config.ports, found)),
@@ -68,6 +68,7 @@ const RULES: [(&[&str], Rules); 22] = [
     (&["cache"], |config, found| cache(&config.cache, found)),
     (&["prefetch"], |config, found| prefetch(&config.prefetch, found)),
     (&["slowpath", "upstream"], resolving::check),
+    (&["slowpath", "placement"], resolving::check_cores_that_resolve),
     (&["port", "upstream"], query_sources::check_upstreams),
     (&["view", "upstream", "forward", "local", "zone", "blocklist", "rpz"], views::check),
     (&["upstream", "group", "forward", "view", "health"], groups::check),
@@ -110,11 +111,7 @@ fn eal(eal: &Eal, found: &mut Mistakes) {
 
 fn placements(placements: &[Placement], found: &mut Mistakes) {
     if let Err((index, error)) = check_placements(placements) {
-        let key = match error.is_about_cores() {
-            true => format!("placement[{index}].cores"),
-            false => format!("placement[{index}].stages"),
-        };
-        found.note(broken(key, error.into()));
+        found.note(broken(format!("placement[{index}].{}", error.key()), error.into()));
     }
     for (index, placement) in placements.iter().enumerate() {
         cores(&format!("placement[{index}].cores"), &placement.cores, found);

@@ -105,6 +105,9 @@ pub struct Placement {
     /// What a worker does when its queues are empty.
     #[serde(default)]
     pub idle: Idle,
+    /// Each of its cores resolves misses too, instead of a slow path thread.
+    #[serde(default)]
+    pub resolver: bool,
 }
 
 /// What a worker does when its queues are empty.

@@ -50,7 +50,7 @@ impl Gauges {
         clock: Clock,
     ) -> Self {
         let links = (0..topology.workers.len()).map(|worker| topology.links(worker));
-        let threads = topology.slow_path_threads;
+        let threads = topology.slow_path_shards;
         let gauges = Self {
             workers: links.map(|links| Arc::new(Published::new(links))).collect(),
             slow_path: (0..threads).map(|_| Arc::default()).collect(),

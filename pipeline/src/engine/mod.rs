@@ -108,7 +108,7 @@ impl Engine {
         queues: Vec<Queues>,
         pool: FramePool,
     ) -> Result<Self, EngineError> {
-        let (cache, writers, arena) = cache(config, facts, topology.slow_path_threads, seed)?;
+        let (cache, writers, arena) = cache(config, facts, topology.slow_path_shards, seed)?;
         let (worker_rings, slow_path_rings, rings) = lay_rings(config, &topology);
         let asking = Asking::new(config, facts, seed);
         let next_hops = Arc::clone(&asking.table);
@@ -122,7 +122,8 @@ impl Engine {
             cookies: cookies(&config.cookies, &gauges.calendar)?,
             ticks_per_second: clock.ticks_per_second(),
         });
-        let (workers, threads) = (topology.workers.len(), topology.slow_path_threads);
+        let (workers, threads) = (topology.workers.len(), topology.slow_path_shards);
+        let burst = slowpath::burst(topology.cores_resolve, workers);
         let ticks_per_second = clock.ticks_per_second();
         let (rules, inboxes) =
             RulesPublisher::new(workers, threads, cache.seed(), ticks_per_second);
@@ -130,7 +131,7 @@ impl Engine {
         let stop = Arc::new(AtomicBool::new(false));
         let shared = Shared { config: Arc::new(config.clone()), cache, stages, gauges, news, stop };
         let (slow_path, orders) =
-            shared.slow_path(asking, writers, slow_path_rings, inboxes.slow_path)?;
+            shared.slow_path(asking, writers, slow_path_rings, burst, inboxes.slow_path)?;
         let workers = shared.workers(&topology, queues, worker_rings, inboxes.workers);
         let Shared { cache, gauges, news, stop, .. } = shared;
         let orders = CacheOrders::new(orders, cache, clock, config.scope_map());
@@ -156,6 +157,7 @@ impl Shared {
         mut asking: Asking,
         writers: Vec<Writer>,
         rings: Vec<SlowPathRings>,
+        burst: usize,
         inboxes: Vec<RulesInbox<Arc<Ruleset>>>,
     ) -> Result<(Vec<SlowPathParts>, Vec<Sender<Order>>), EngineError> {
         let trust = Trust::load(&self.config.upstreams)?;
@@ -183,6 +185,7 @@ impl Shared {
                     pool: self.gauges.pool.clone(),
                     queries,
                     replies: rings.replies,
+                    burst,
                 };
                 (parts, asking.hops(&self.config, &self.news))
             });
@@ -190,7 +193,7 @@ impl Shared {
                 resolver,
                 ports,
                 trust: trust.clone(),
-                inlets: Inlets { misses: rings.misses, hits: rings.hits, rules },
+                inlets: Inlets { misses: rings.misses, hits: rings.hits, burst, rules },
                 outlets: rings.answers,
                 answers_to: rings.answers_to,
                 clock: self.gauges.clock,

@@ -77,7 +77,7 @@ pub(super) fn lay_rings(
         workers[plan.to].packets_in.push(receiver);
     }
     let mut threads = Vec::new();
-    for number in 0..topology.slow_path_threads {
+    for number in 0..topology.slow_path_shards {
         let mut thread = SlowPathRings::default();
         let mut outlet_of = vec![0; workers.len()];
         for (index, plan) in topology.workers.iter().enumerate() {

@@ -12,12 +12,12 @@ const FEWEST: usize = 64;
 /// The limit that is assumed if the system does not tell it.
 const USUAL_LIMIT: usize = 1024;
 
-/// The share of one thread.
-pub(super) fn share(settings: &SlowPath) -> usize {
+/// The share of one of so many shards of the slow path.
+pub(super) fn share(settings: &SlowPath, shards: usize) -> usize {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let open_files = open_files(&limits).unwrap_or(USUAL_LIMIT);
-    let share = open_files.saturating_sub(RESERVED) / settings.threads.max(1);
-    let wanted = wanted(settings);
+    let share = open_files.saturating_sub(RESERVED) / shards.max(1);
+    let wanted = wanted(settings, shards);
     if share < wanted {
         tracing::warn!(
             "each slow path thread opens at most {share} sockets, and slowpath.max_pending = {} asks for \
@@ -29,9 +29,9 @@ pub(super) fn share(settings: &SlowPath) -> usize {
     share.max(FEWEST)
 }
 
-/// How many sockets a thread's share of the questions needs. With so many pending, many leave in one batch.
-fn wanted(settings: &SlowPath) -> usize {
-    let questions = settings.max_pending.div_ceil(settings.threads.max(1));
+/// How many sockets a shard's part of the questions needs. With so many pending, many leave in one batch.
+fn wanted(settings: &SlowPath, shards: usize) -> usize {
+    let questions = settings.max_pending.div_ceil(shards.max(1));
     questions.div_ceil(settings.queries_per_port)
 }
 
@@ -60,14 +60,13 @@ mod tests {
 
     #[test]
     fn flights_are_shared_and_so_are_questions() {
-        let settings = |threads, queries_per_port| SlowPath {
+        let settings = |queries_per_port| SlowPath {
             max_pending: 1000,
-            threads,
             queries_per_port,
             ..SlowPath::default()
         };
-        assert_eq!(wanted(&settings(1, 1)), 1000);
-        assert_eq!(wanted(&settings(2, 1)), 500);
-        assert_eq!(wanted(&settings(2, 32)), 16);
+        assert_eq!(wanted(&settings(1), 1), 1000);
+        assert_eq!(wanted(&settings(1), 2), 500);
+        assert_eq!(wanted(&settings(32), 2), 16);
     }
 }

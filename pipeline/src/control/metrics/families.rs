@@ -186,7 +186,7 @@ fn cores(report: &Report) -> Vec<Family> {
         states.iter().map(of).collect::<Vec<_>>()
     };
     let turns = report.workers.iter().flat_map(|worker| states(worker, "turns", &["busy", "idle"]));
-    let times = ["busy", "idle", "housekeeping"];
+    let times = ["busy", "idle", "resolving", "housekeeping"];
     let times = report.workers.iter().flat_map(|worker| states(worker, "ticks", &times));
     let links = || {
         report.workers.iter().flat_map(|worker| {
@@ -201,7 +201,7 @@ fn cores(report: &Report) -> Vec<Family> {
         )
         .of(turns),
         Family::counter("core",
-            "Time of a data core: turns that found work, turns that found none, publishing counters; the rest it slept.",
+            "Time of a data core: turns with work, turns without, misses if it resolves, publishing counters; the rest it slept.",
             &["core", "state"],
         )
         .in_unit(Unit::Seconds)
