@@ -25,6 +25,10 @@ pub const MAX_GATEWAYS: usize = 8;
 pub const MAX_VLANS: usize = 64;
 /// VLAN ids: 0 is none, 4095 is reserved (IEEE 802.1Q section 9.6).
 pub const VLAN_IDS: (u16, u16) = (1, 4094);
+/// Characters in the name of an interface (`IFNAMSIZ` without the closing zero).
+pub const MAX_INTERFACE_NAME: usize = 15;
+/// The highest rate of packets for the kernel, in packets a second.
+pub const MAX_EXCEPTION_RATE: u32 = 100_000_000;
 /// The fewest descriptors in a queue: one full batch.
 pub const MIN_DESCRIPTORS: u16 = 64;
 /// The most descriptors in a queue.

@@ -30,17 +30,23 @@ impl Sleeper {
     /// Sleeps until a packet comes to a queue that is [armed](crate::RxQueue::arm), but for so long at most. Says whether
     /// something came. It allocates nothing.
     pub fn sleep(&self, most: Duration) -> bool {
-        let mut file = libc::pollfd { fd: self.fd(), events: libc::POLLIN, revents: 0 };
-        let seconds = libc::time_t::try_from(most.as_secs()).unwrap_or(libc::time_t::MAX);
-        let time = libc::timespec { tv_sec: seconds, tv_nsec: most.subsec_nanos().into() };
-        // SAFETY: both structs outlive the call, and there is one file. No mask of signals is given.
-        let ready = unsafe { libc::ppoll(&raw mut file, 1, &raw const time, std::ptr::null()) };
-        if ready > 0 {
+        let is_ready = poll_file(self.fd(), most);
+        if is_ready {
             #[cfg(feature = "dpdk")]
             crate::dpdk::acknowledge(self);
         }
-        ready > 0
+        is_ready
     }
+}
+
+/// Waits until a file can be read, but for so long at most, and says whether it can. It allocates nothing.
+pub(crate) fn poll_file(fd: RawFd, most: Duration) -> bool {
+    let mut file = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let seconds = libc::time_t::try_from(most.as_secs()).unwrap_or(libc::time_t::MAX);
+    let time = libc::timespec { tv_sec: seconds, tv_nsec: most.subsec_nanos().into() };
+    // SAFETY: both structs outlive the call, and there is one file. No mask of signals is given.
+    let ready = unsafe { libc::ppoll(&raw mut file, 1, &raw const time, std::ptr::null()) };
+    ready > 0
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ pub mod control;
 pub mod counters;
 pub mod data_core;
 pub mod engine;
+pub mod exceptions;
 pub mod histogram;
 mod idler;
 mod inlet;

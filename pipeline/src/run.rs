@@ -22,6 +22,7 @@ use crate::control::report::Report;
 use crate::control::request::Request;
 use crate::control::socket::{ControlSocket, SocketError};
 use crate::engine::{Engine, EngineError};
+use crate::exceptions::interface::{self, TapError};
 use crate::machine::{Machine, missing_device};
 use crate::ports::{PortWatch, mac_text};
 use crate::privileges::{self, Places};
@@ -60,6 +61,9 @@ pub enum RunError {
     /// The devices of all ports were taken out of the machine.
     #[error("every port's device was removed, so there is nothing left to serve on")]
     NoPortLeft,
+    /// The kernel's end of a port.
+    #[error(transparent)]
+    Tap(#[from] TapError),
     /// Everything else that is built.
     #[error(transparent)]
     Engine(#[from] EngineError),
@@ -108,6 +112,12 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
     }
     let pool = FramePool::Dpdk(pool);
     let mut engine = Engine::build(config, topology.clone(), &facts, queues, pool.clone())?;
+    for tap in &mut engine.taps {
+        let port = tap.port();
+        if let Some(kernel) = interface::open(&config.ports[port], &facts[port])? {
+            tap.attach(kernel);
+        }
+    }
     announce(config, &topology, &engine, &nics);
     let news = Arc::clone(&engine.news);
     let (gauges, orders) = (engine.gauges.clone(), engine.orders.clone());

@@ -18,6 +18,7 @@ use pmdns_stages::{Batch, Packet, Step, Tick};
 
 use crate::clock::Clock;
 use crate::counters::{Counters, Ends, Flow, Published, Tally};
+use crate::exceptions::KernelOutlets;
 use crate::inlet::Inlet;
 use crate::latency::{Class, Latency};
 use crate::line::Line;
@@ -46,6 +47,8 @@ pub struct Worker {
     answers: Vec<RingReceiver<Answered>>,
     queries: Vec<RingReceiver<Frame>>,
     replies: ReplyRings,
+    to_kernel: KernelOutlets,
+    from_kernel: Vec<RingReceiver<Frame>>,
     cache: Arc<Cache>,
     rules: RulesInbox<LineRules>,
     news: AllPortNews,
@@ -86,6 +89,10 @@ pub struct WorkerParts {
     pub queries: Vec<RingReceiver<Frame>>,
     /// Rings to the slow path for what comes for these queries, by thread.
     pub replies: Vec<RingSender<Packet>>,
+    /// Rings to the TAPs for exceptions.
+    pub to_kernel: KernelOutlets,
+    /// Rings of frames that the kernel sends by the TAPs.
+    pub from_kernel: Vec<RingReceiver<Frame>>,
     /// The cache, which knows the shard of each key.
     pub cache: Arc<Cache>,
     /// Where new rules come from.
@@ -138,6 +145,8 @@ impl Worker {
             answers: parts.answers,
             queries: parts.queries,
             replies: ReplyRings::new(parts.replies),
+            to_kernel: parts.to_kernel,
+            from_kernel: parts.from_kernel,
             cache: parts.cache,
             rules: parts.rules,
             announced: parts.announces.then(|| vec![0; parts.news.len()]),
@@ -189,8 +198,10 @@ impl Worker {
         // The slow path ends when no core can send it a miss any more. Then its rings of answers end.
         self.misses.clear();
         self.replies.clear();
-        let is_over = self.answers.iter().all(RingReceiver::has_ended)
-            && self.queries.iter().all(RingReceiver::has_ended);
+        self.to_kernel.clear();
+        let mut frames = self.queries.iter().chain(&self.from_kernel);
+        let is_over =
+            self.answers.iter().all(RingReceiver::has_ended) && frames.all(RingReceiver::has_ended);
         if !is_over {
             return false;
         }
@@ -204,7 +215,7 @@ impl Worker {
         let flows = self.flows();
         self.published.publish(&self.tally, &self.ends, &self.line, flows, &self.latency);
         self.answers.iter().for_each(RingReceiver::publish);
-        self.queries.iter().for_each(RingReceiver::publish);
+        self.queries.iter().chain(&self.from_kernel).for_each(RingReceiver::publish);
         self.inlets.iter().for_each(Inlet::publish);
     }
 
@@ -236,7 +247,7 @@ impl Worker {
             self.tally.note_cookies(self.line.cookies());
             self.hand_on();
         }
-        found += self.take_answers() + self.take_queries();
+        found += self.take_answers() + self.take_frames();
         let end = self.transmit();
         let refused = self.transmitters.iter().map(|transmitter| transmitter.flow().refused).sum();
         self.latency.settle(end, refused);
@@ -277,20 +288,15 @@ impl Worker {
         found
     }
 
-    /// Takes the slow path's queries to upstreams.
+    /// Takes the slow path's queries to upstreams, and what the kernel sends.
     #[inline]
-    fn take_queries(&mut self) -> usize {
-        let mut found = 0;
-        for ring in &mut self.queries {
-            let mut queries = Burst::new();
-            found += ring.pop_batch(&mut queries, self.limit);
-            for frame in queries.drain(..) {
-                self.tally.made += 1;
-                self.tally.queries += 1;
-                transmitter::send(&mut self.transmitters, frame);
-            }
-        }
-        found
+    fn take_frames(&mut self) -> usize {
+        let queries = take(&mut self.queries, &mut self.transmitters, self.limit);
+        let from_kernel = take(&mut self.from_kernel, &mut self.transmitters, self.limit);
+        self.tally.queries += queries as u64;
+        self.tally.from_kernel += from_kernel as u64;
+        self.tally.made += (queries + from_kernel) as u64;
+        queries + from_kernel
     }
 
     /// Sends every packet of the batch to the destination of its step.
@@ -306,9 +312,12 @@ impl Worker {
                 let shard = shard_of(packet.key, self.rings_out.len());
                 self.rings_out[shard].staged.push(packet);
             } else if packet.step == Step::REPLY {
+                self.to_kernel.pass_copy(&packet, &mut self.tally);
                 self.replies.stage(packet, &mut self.tally);
+            } else if packet.step.as_exception().is_some() {
+                self.tally.exceptions += 1;
+                dropped.extend(self.to_kernel.pass(packet, &mut self.tally));
             } else {
-                self.tally.exceptions += u64::from(packet.step.as_exception().is_some());
                 self.tally.dropped += u64::from(packet.step.reason().is_some());
                 dropped.push(packet.frame);
             }
@@ -384,6 +393,22 @@ impl Worker {
         self.publish();
         self.published.read()
     }
+}
+
+/// Takes frames from rings to their ports, up to `limit` from each, and returns how many.
+#[inline]
+fn take(
+    rings: &mut [RingReceiver<Frame>],
+    transmitters: &mut [Transmitter],
+    limit: usize,
+) -> usize {
+    let mut found = 0;
+    for ring in rings {
+        let mut frames = Burst::new();
+        found += ring.pop_batch(&mut frames, limit);
+        frames.drain(..).for_each(|frame| transmitter::send(transmitters, frame));
+    }
+    found
 }
 
 /// Gives up the queues of a port. Nothing more is received from it, and frames sent to it are refused and counted.

@@ -37,6 +37,8 @@ pub struct Config {
     pub placements: Vec<Placement>,
     /// Packet buffers and batches.
     pub frames: Frames,
+    /// How much goes from ports to the kernel.
+    pub exceptions: Exceptions,
     /// What the answers look like.
     pub answers: Answers,
     /// How clients show that they are at the address they send from.

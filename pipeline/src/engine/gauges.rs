@@ -12,6 +12,7 @@ use pmdns_stages::next_hop::HopTable;
 use super::rings::RingGauges;
 use crate::clock::Clock;
 use crate::counters::Published;
+use crate::exceptions::TapCounters;
 use crate::slowpath::{CacheCounters, Counters as SlowPathCounters, UpstreamCounters};
 use crate::topology::Topology;
 
@@ -28,6 +29,8 @@ pub struct Gauges {
     pub upstreams: Arc<[UpstreamCounters]>,
     /// The upstreams' addresses, by upstream.
     pub upstream_addresses: Arc<[UpstreamAddress]>,
+    /// The TAPs' counters, by port with a TAP.
+    pub taps: Arc<[(usize, Arc<TapCounters>)]>,
     /// The rings, with the threads at their ends.
     pub rings: RingGauges,
     /// The next hops of queries that leave by ports.
@@ -57,6 +60,7 @@ impl Gauges {
             cache: (0..threads).map(|_| Arc::default()).collect(),
             upstreams: config.upstreams.iter().map(|_| UpstreamCounters::default()).collect(),
             upstream_addresses: config.upstreams.iter().map(|one| one.address.clone()).collect(),
+            taps: topology.taps.iter().map(|port| (*port, Arc::default())).collect(),
             rings,
             next_hops,
             pool,

@@ -9,6 +9,7 @@ use pmdns_nics::{DataThread, adopt_data_thread};
 
 use super::{Engine, EngineError};
 use crate::data_core;
+use crate::exceptions::{self, TapThread};
 use crate::slowpath::{self, SlowPath, SlowPathParts};
 use crate::threads::pin;
 use crate::topology::Topology;
@@ -37,6 +38,15 @@ impl Engine {
             running.spawn(format!("slowpath-{index}"), move || {
                 let _adopted = settle(core);
                 slowpath::run(parts);
+            })?;
+        }
+        // A TAP without an interface has no thread: its rings end with it.
+        for tap in self.taps.into_iter().filter(TapThread::has_interface) {
+            let name = format!("tap-{}", self.topology.port_names[tap.port()]);
+            let core = slow_path_cores.last().copied().filter(|_| pin);
+            running.spawn(name, move || {
+                let _adopted = settle(core);
+                exceptions::run(tap);
             })?;
         }
         let mut shards = on_cores.into_iter();
