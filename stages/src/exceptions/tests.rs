@@ -136,7 +136,7 @@ fn an_unfinished_checksum_is_finished_for_the_kernel_and_no_other_is_touched() {
         let whole = sent(ipv6, is_tcp);
         let (l4, at) = (usize::from(whole.layout.l4), if is_tcp { TCP_CHECKSUM } else { 6 });
         let right = whole.frame.bytes().to_vec();
-        let mut finish = |change: &dyn Fn(&mut [u8]), may_be_partial, verified| {
+        let finish = |change: &dyn Fn(&mut [u8]), may_be_partial, verified| {
             let mut packet = sent(ipv6, is_tcp);
             change(packet.frame.bytes_mut());
             packet.frame.set_verified(verified);

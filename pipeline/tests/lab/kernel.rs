@@ -1,0 +1,287 @@
+//! The kernel behind an AF_XDP port: ping, TCP and UDP through the TAP, tags, the link, and a BGP session of two BIRDs beside
+//! a flood of SYNs. The client's offloads are on, so its frames come with unfinished checksums.
+
+use std::fs;
+use std::process::Command;
+
+use crate::harness::{HUGE_FOLDER, isolated_alone, path, reserve_huge_pages, sh, wait_until};
+use crate::nsd::{self, BULK_NAMES};
+use crate::pmdns::{COMMON, Pmdns};
+use crate::process::Process;
+use crate::stats::Stats;
+
+const OURS: &str = "10.98.0.2";
+const OURS_V6: &str = "fd98::2";
+const CLIENT: &str = "10.98.0.1";
+const CLIENT_V6: &str = "fd98::1";
+/// SYNs that the flood sends, and microseconds between two of them: more than ten thousand a second.
+const SYNS: u32 = 100_000;
+const SYN_PAUSE_US: u32 = 60;
+
+/// The port `vB` with a TAP; `more` are further keys of the port.
+fn config(more: &str) -> String {
+    format!(
+        "[eal]\nargs = [\"--no-pci\", \"--in-memory\", \"-m\", \"256\", \"--huge-dir\", \"{HUGE_FOLDER}\"]\n\
+         [[port]]\nname = \"edge\"\ndevice = \"net_af_xdp0,iface=vB,start_queue=0,queue_count=1\"\n\
+         addresses = [\"{OURS}/24\", \"{OURS_V6}/64\"]\ntap = \"pm-edge\"\n{more}{COMMON}\
+         [[upstream]]\naddress = \"{OURS}:{}\"\n",
+        nsd::PORT
+    )
+}
+
+/// A veth pair: `vB` here, which is the port, and `vA` in the namespace `client`.
+fn lay_cable() {
+    reserve_huge_pages(512);
+    sh("ip netns add client && ip link add vB type veth peer name vA netns client");
+    // XDP sees no tag that stands beside the frame.
+    sh(
+        "ethtool -K vB rxvlan off txvlan off && ip netns exec client ethtool -K vA rxvlan off txvlan off",
+    );
+    sh("ip link set vB up && ip -n client link set lo up && ip -n client link set vA up");
+    wait_until("the cable has carrier", || sh("ip -brief link show vB").contains("LOWER_UP"));
+}
+
+/// Gives the client its addresses on this interface.
+fn address_client(interface: &str) {
+    sh(&format!("ip -n client address add {CLIENT}/24 dev {interface}"));
+    sh(&format!("ip -n client address add {CLIENT_V6}/64 dev {interface} nodad"));
+}
+
+/// Runs a command at the client, which must succeed.
+fn at_client(command: &str) -> String {
+    sh(&format!("ip netns exec client {command}"))
+}
+
+/// The counter of the only TAP.
+fn tap(stats: &Stats, name: &str) -> u64 {
+    stats.number(&format!("/taps/0/{name}"))
+}
+
+/// Pings from the kernel behind the port, which has to find the client first.
+fn ping_client() {
+    sh(&format!("ping -c 2 -W 5 {CLIENT}"));
+    sh(&format!("ping -6 -c 2 -W 5 {CLIENT_V6}"));
+}
+
+/// Asks NSD behind the port, by UDP, by TCP, and for a whole zone by TCP.
+fn ask_kernel() {
+    for ours in [OURS, OURS_V6] {
+        let dig = |more: &str| {
+            at_client(&format!("dig +tries=1 +time=10 -p {} @{ours} {more}", nsd::PORT))
+        };
+        for transport in ["+notcp", "+tcp"] {
+            let answer = dig(&format!("{transport} +short n7.bulk.test"));
+            assert_eq!(answer.trim(), nsd::bulk_address(7), "{ours} {transport}");
+        }
+        let zone = dig("+tcp +noall +answer bulk.test AXFR");
+        assert!(
+            zone.lines().count() > BULK_NAMES as usize,
+            "the whole zone: {}",
+            zone.lines().count()
+        );
+    }
+}
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn the_kernel_is_reached_and_reaches_others() {
+    isolated_alone("kernel::the_kernel_is_reached_and_reaches_others", || {
+        lay_cable();
+        address_client("vA");
+        let pmdns = Pmdns::start(&config(""));
+        let interface = sh("ip address show pm-edge");
+        assert!(interface.contains("LOWER_UP") && interface.contains(OURS_V6), "{interface}");
+        assert!(!interface.contains("fe80") && !interface.contains("tentative"), "{interface}");
+        let mac = |device: &str| sh(&format!("cat /sys/class/net/{device}/address"));
+        assert_eq!(mac("pm-edge"), mac("vB"));
+        ping_client();
+        let neighbours = sh("ip neighbour show dev pm-edge");
+        assert!(neighbours.contains(CLIENT) && neighbours.contains(CLIENT_V6), "{neighbours}");
+        assert!(!neighbours.contains("FAILED"), "{neighbours}");
+        let _nsd = nsd::start_at_all(&[OURS, OURS_V6]);
+        ask_kernel();
+        // A closed port is refused at once.
+        let closed = at_client(&format!("dig +tries=1 +time=9 -p 9 @{OURS} . || true"));
+        assert!(closed.contains("connection refused"), "{closed}");
+        // Queries do not go there, and pmdns alone answers for its addresses.
+        let answer = at_client(&format!("dig +tries=1 +time=9 +short @{OURS} n8.bulk.test"));
+        assert_eq!(answer.trim(), nsd::bulk_address(8));
+        let duplicates = at_client(&format!("ping -c 20 -i 0.01 {OURS}"));
+        assert!(!duplicates.contains("DUP!"), "{duplicates}");
+        let stats = pmdns.stop();
+        assert_eq!(tap(&stats, "refused") + tap(&stats, "too_long"), 0);
+        assert!(tap(&stats, "to_kernel") > 100 && tap(&stats, "from_kernel") > 100);
+        println!(
+            "to the kernel {}, from it {}",
+            tap(&stats, "to_kernel"),
+            tap(&stats, "from_kernel")
+        );
+    });
+}
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn tags_pass_in_both_directions() {
+    isolated_alone("kernel::tags_pass_in_both_directions", || {
+        lay_cable();
+        sh("ip -n client link add link vA name vA7 type vlan id 7 && ip -n client link set vA7 up");
+        address_client("vA7");
+        let pmdns = Pmdns::start(&config("vlans = [7]\n"));
+        assert!(!sh("ip address show pm-edge").contains("inet"), "the addresses are of VLAN 7");
+        sh("ip link add link pm-edge name pm-edge.7 type vlan id 7");
+        sh("echo 0 > /proc/sys/net/ipv6/conf/pm-edge.7/accept_dad && ip link set pm-edge.7 up");
+        sh(&format!(
+            "ip address add {OURS}/24 dev pm-edge.7 && ip address add {OURS_V6}/64 dev pm-edge.7 nodad"
+        ));
+        let _nsd = nsd::start_at_all(&[OURS, OURS_V6]);
+        ping_client();
+        ask_kernel();
+        pmdns.stop();
+        println!("ping, UDP and TCP in VLAN 7, to the kernel and from it");
+    });
+}
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn the_tap_has_the_link_of_its_port() {
+    isolated_alone("kernel::the_tap_has_the_link_of_its_port", || {
+        lay_cable();
+        address_client("vA");
+        let pmdns = Pmdns::start(&config(""));
+        let is_up = || sh("ip -brief link show pm-edge").contains("LOWER_UP");
+        wait_until("the TAP is up", is_up);
+        for _ in 0..2 {
+            sh("ip -n client link set vA down");
+            wait_until("the TAP is down", || !is_up());
+            sh("ip -n client link set vA up");
+            wait_until("the TAP is up again", is_up);
+        }
+        ping_client_soon();
+        pmdns.stop();
+        assert!(!std::path::Path::new("/sys/class/net/pm-edge").exists(), "it ends with pmdns");
+        println!("down and up twice, as the port");
+    });
+}
+
+/// IPv4 alone: a link that went down has lost the client's IPv6 address.
+fn ping_client_soon() {
+    wait_until("the client answers", || {
+        sh(&format!("ping -c 1 -W 1 {CLIENT} || true")).contains(" 0% packet loss")
+    });
+}
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn a_flood_of_syns_breaks_neither_bgp_nor_hits() {
+    isolated_alone("kernel::a_flood_of_syns_breaks_neither_bgp_nor_hits", || {
+        lay_cable();
+        address_client("vA");
+        let pmdns = Pmdns::start(&config(""));
+        let _nsd = nsd::start_at(OURS);
+        let _here = bird("here", &[], OURS, CLIENT);
+        let _there = bird("there", &["ip", "netns", "exec", "client"], CLIENT, OURS);
+        wait_until("BGP is up", || protocols("here").contains("Established"));
+        wait_until("BFD is up", || sessions("here").contains("Up"));
+        let ask = || at_client(&format!("dig +tries=1 +time=9 +short @{OURS} n9.bulk.test"));
+        assert_eq!(ask().trim(), nsd::bulk_address(9));
+        let since = protocols("here");
+
+        let flood = |port: u16| {
+            let command =
+                format!("-q -S -p {port} --rand-source -i u{SYN_PAUSE_US} -c {SYNS} {OURS}");
+            let mut hping = Command::new("ip");
+            hping.args(["netns", "exec", "client", "hping3"]).args(command.split(' '));
+            Process::start(&format!("hping3-{port}"), &mut hping)
+        };
+        let mut floods = [flood(179), flood(22)];
+        let names = path("names");
+        fs::write(&names, "n9.bulk.test A\n").unwrap();
+        let report =
+            at_client(&format!("dnsperf -s {OURS} -d {} -Q 2000 -l 5 -t 5", names.display()));
+        assert!(report.contains("Queries lost:         0 (0.00%)"), "hits lose nothing: {report}");
+        floods.iter_mut().for_each(|flood| drop(flood.wait()));
+
+        assert_eq!(protocols("here"), since, "the session is that from before");
+        assert!(sessions("here").contains("Up"), "{}", sessions("here"));
+        let stats = pmdns.stop();
+        let [passed, limited] = ["kernel_rest", "kernel_rest_limited"]
+            .map(|name| stats.number(&format!("/workers/0/{name}")));
+        let control = ["kernel_control_limited", "kernel_control_full"]
+            .map(|name| stats.number(&format!("/workers/0/{name}")));
+        assert!(limited > 0, "the flood is beyond the limit: {passed} passed");
+        assert_eq!(control, [0, 0], "nothing of BGP and BFD was dropped");
+        println!(
+            "of {} SYNs {passed} reached the kernel; BGP and BFD stayed up, hits lost nothing",
+            2 * SYNS
+        );
+    });
+}
+
+/// BIRD in the namespace that `prefix` enters, with a BGP session under BFD.
+fn bird(name: &str, prefix: &[&str], local: &str, peer: &str) -> Process {
+    let (config, socket) = (path(&format!("{name}.conf")), path(&format!("{name}.ctl")));
+    let text = format!(
+        "router id {local};\nprotocol device {{}}\n\
+         protocol bfd {{ interface \"*\" {{ min rx interval 100 ms; min tx interval 100 ms; multiplier 10; }}; }}\n\
+         protocol bgp peer {{ local {local} as 65001; neighbor {peer} as 65001; direct; bfd on; hold time 9; \
+         connect delay time 1; connect retry time 2; ipv4 {{ import all; export all; }}; }}\n"
+    );
+    fs::write(&config, text).unwrap();
+    let mut words = prefix.iter().copied().chain(["/usr/sbin/bird", "-f", "-c"]);
+    let mut command = Command::new(words.next().unwrap());
+    command
+        .args(words)
+        .arg(&config)
+        .arg("-s")
+        .arg(&socket)
+        .arg("-P")
+        .arg(path(&format!("{name}.pid")));
+    let bird = Process::start(&format!("bird-{name}"), &mut command);
+    wait_until("BIRD listens", || socket.exists());
+    bird
+}
+
+/// The state of the session, and since when.
+fn protocols(name: &str) -> String {
+    birdc(name, "show protocols peer")
+}
+
+fn sessions(name: &str) -> String {
+    birdc(name, "show bfd sessions")
+}
+
+fn birdc(name: &str, words: &str) -> String {
+    sh(&format!("birdc -s {} {words}", path(&format!("{name}.ctl")).display()))
+}
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn what_passes_is_measured() {
+    isolated_alone("kernel::what_passes_is_measured", || {
+        lay_cable();
+        address_client("vA");
+        let pmdns = Pmdns::start(&format!(
+            "{}[exceptions]\nrest_per_second = 0\nstreams_per_second = 0\n",
+            config("")
+        ));
+        let _nsd = nsd::start_at(OURS);
+        let _server = Process::start("iperf3", Command::new("iperf3").args(["-s", "-B", OURS]));
+        wait_until("iperf3 listens", || sh("ss -Htln sport = :5201").contains("5201"));
+        for (what, more) in [("to the kernel", ""), ("from the kernel", "-R")] {
+            let report = at_client(&format!("iperf3 -c {OURS} -t 3 -f m {more}"));
+            let line = report.lines().find(|line| line.contains("receiver")).unwrap_or_default();
+            println!("iperf3 {what}: {line}");
+        }
+        let names = path("names");
+        fs::write(&names, "n9.bulk.test A\n").unwrap();
+        let report = at_client(&format!(
+            "dnsperf -m tcp -s {OURS} -p {} -d {} -c 8 -q 200 -l 3 -t 5",
+            nsd::PORT,
+            names.display()
+        ));
+        let line =
+            report.lines().find(|line| line.contains("Queries per second")).unwrap_or_default();
+        println!("DNS over TCP to NSD: {line}");
+        pmdns.stop();
+    });
+}
