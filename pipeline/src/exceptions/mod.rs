@@ -5,6 +5,8 @@
 //! them. Data cores make no system call for this. [`interface`] makes the TAP and gives it the port's addresses.
 
 mod counters;
+#[cfg(test)]
+mod fake;
 pub mod interface;
 mod netlink;
 mod outlet;
@@ -17,3 +19,6 @@ pub use self::thread::{TapThread, run};
 
 /// Slots in each ring to and from the thread of a TAP.
 pub const SLOTS: usize = 512;
+
+#[cfg(test)]
+mod tests;
