@@ -40,6 +40,7 @@ pub mod rules;
 #[cfg(feature = "dpdk")]
 pub mod run;
 mod service;
+mod shard;
 pub mod slowpath;
 pub mod snapshot;
 pub mod station;

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use pmdns_config::Idle;
-use pmdns_config::narrow::to_usize;
 use pmdns_nics::{Burst, Frame, FramePool, MAX_BURST, RxQueue, Sleeper, TxQueue, release};
 use pmdns_stages::cache::{Cache, Hit};
 use pmdns_stages::miss::Miss;
@@ -27,6 +26,7 @@ use crate::ports::AllPortNews;
 use crate::reply_rings::ReplyRings;
 use crate::ring::{RingReceiver, RingSender};
 use crate::rules::{LineRules, RulesInbox};
+use crate::shard::shard_of;
 use crate::slowpath::Answered;
 use crate::station::Lap;
 use crate::transmitter::{self, Transmitter};
@@ -291,8 +291,9 @@ impl Worker {
     /// Takes the slow path's queries to upstreams, and what the kernel sends.
     #[inline]
     fn take_frames(&mut self) -> usize {
-        let queries = take(&mut self.queries, &mut self.transmitters, self.limit);
-        let from_kernel = take(&mut self.from_kernel, &mut self.transmitters, self.limit);
+        let queries = transmitter::send_from(&mut self.queries, &mut self.transmitters, self.limit);
+        let from_kernel =
+            transmitter::send_from(&mut self.from_kernel, &mut self.transmitters, self.limit);
         self.tally.queries += queries as u64;
         self.tally.from_kernel += from_kernel as u64;
         self.tally.made += (queries + from_kernel) as u64;
@@ -395,22 +396,6 @@ impl Worker {
     }
 }
 
-/// Takes frames from rings to their ports, up to `limit` from each, and returns how many.
-#[inline]
-fn take(
-    rings: &mut [RingReceiver<Frame>],
-    transmitters: &mut [Transmitter],
-    limit: usize,
-) -> usize {
-    let mut found = 0;
-    for ring in rings {
-        let mut frames = Burst::new();
-        found += ring.pop_batch(&mut frames, limit);
-        frames.drain(..).for_each(|frame| transmitter::send(transmitters, frame));
-    }
-    found
-}
-
 /// Gives up the queues of a port. Nothing more is received from it, and frames sent to it are refused and counted.
 fn leave(inlets: &mut [Inlet], transmitters: &mut [Transmitter], port: usize) {
     // If this core polls ports, its first inlets are the ports.
@@ -419,27 +404,5 @@ fn leave(inlets: &mut [Inlet], transmitters: &mut [Transmitter], port: usize) {
     }
     if let Some(transmitter) = transmitters.get_mut(port) {
         transmitter.close();
-    }
-}
-
-/// Which of `shards` cores handles a key. All bits of the hash count, and no division is needed.
-#[inline]
-fn shard_of(key: u64, shards: usize) -> usize {
-    to_usize(((u128::from(key) * shards as u128) >> 64) as u64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_spread_over_all_shards() {
-        for shards in 1..5 {
-            let mut seen = vec![0; shards];
-            for key in 0..1000u64 {
-                seen[shard_of(key.wrapping_mul(0x9e37_79b9_7f4a_7c15), shards)] += 1;
-            }
-            assert!(seen.iter().all(|count| *count > 1000 / shards / 2), "{seen:?}");
-        }
     }
 }

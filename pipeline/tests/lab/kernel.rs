@@ -1,4 +1,4 @@
-//! The kernel behind an AF_XDP port: ping, TCP and UDP through the TAP, tags, the link, and a BGP session of two BIRDs beside
+//! The kernel behind an AF_XDP port: ping, TCP and UDP through the TAP, tags and the link. Two BIRDs keep a BGP session beside
 //! a flood of SYNs. The client's offloads are on, so its frames come with unfinished checksums.
 
 use std::fs;

@@ -32,7 +32,7 @@ pub(super) fn step_of(packet: &mut Packet, ports: &Ports, reason: Reason) -> Ste
         Reason::Ipv6Extension => extension(packet),
         _ => None,
     };
-    exception.map_or(Step::drop(reason), Step::exception)
+    exception.map_or_else(|| Step::drop(reason), Step::exception)
 }
 
 fn fragment_v4(packet: &mut Packet, port: &Port) -> Option<Exception> {
