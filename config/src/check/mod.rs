@@ -7,6 +7,7 @@ mod names;
 mod ports;
 mod query_sources;
 mod resolving;
+mod streams;
 mod transfer;
 mod views;
 
@@ -56,7 +57,7 @@ impl Mistakes {
 type Rules = fn(&Config, &mut Mistakes);
 
 /// The rules, table by table, with the tables they look at.
-const RULES: [(&[&str], Rules); 22] = [
+const RULES: [(&[&str], Rules); 23] = [
     (&["eal"], |config, found| eal(&config.eal, found)),
     (&["port"], |config, found| ports::check(&config.ports, found)),
     (&["port"], |config, found| query_sources::check(&config.ports, found)),
@@ -78,6 +79,7 @@ const RULES: [(&[&str], Rules); 22] = [
     (&["block"], |config, found| names::check_block(&config.block, found)),
     (&["zone", "blocklist", "rpz"], names::check_files),
     (&["tsig", "transfer", "rpz"], transfer::check),
+    (&["streams"], streams::check),
     (&["control", "metrics"], service),
 ];
 
