@@ -5,6 +5,7 @@
 
 pub mod counters;
 pub mod device;
+mod doorbell;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
 mod frame;
@@ -14,9 +15,11 @@ pub mod memory;
 mod pause;
 pub mod pcap;
 mod sleeper;
+pub mod stream;
 pub mod sync;
 mod thread;
 
+pub use doorbell::Doorbell;
 pub use frame::{Burst, Frame, MAX_BURST, TooLong, Verified, release};
 pub use heap::{FRAME_ROOM, HeapPool};
 pub use pause::Pause;
