@@ -40,6 +40,8 @@ mod service;
 pub mod slowpath;
 pub mod snapshot;
 pub mod station;
+#[cfg(feature = "dpdk")]
+pub mod streams;
 pub mod testing;
 mod threads;
 pub mod topology;

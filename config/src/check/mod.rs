@@ -145,6 +145,7 @@ fn cache(cache: &Cache, found: &mut Mistakes) {
     }
     found.note(in_range("cache.max_ttl", cache.max_ttl, 0, MAX_TTL));
     found.note(in_range("cache.max_negative_ttl", cache.max_negative_ttl, 0, MAX_TTL));
+    found.note(in_range("cache.max_long_share", cache.max_long_share, 0.0, 1.0));
     found.note(in_range("cache.max_negative_share", cache.max_negative_share, 0.0, 1.0));
     found.note(in_range("cache.stale_window_seconds", cache.stale_window_seconds, 1, MAX_TTL));
     found.note(in_range("cache.stale_ttl", cache.stale_ttl, 1, MAX_STALE_SECONDS));

@@ -21,6 +21,7 @@ use crate::slowpath::{CacheSnapshot, CountersSnapshot, UpstreamSnapshot};
 use crate::station::Meter;
 use crate::topology::{Topology, WorkerPlan};
 use crate::transfer::ZoneReport;
+use pmdns_streams::counters::StreamReport;
 
 /// The driver's work before the first stage and after the last one, reported like stations.
 const RECEIVE: &str = "receive";
@@ -71,6 +72,8 @@ pub struct Report {
     pub policy_zones: Vec<ZoneReport>,
     /// Connections to the control socket, to the metrics, and with notifications.
     pub connections: Vec<ConnectionReport>,
+    /// Clients over streams, by transport.
+    pub streams: Vec<StreamReport>,
     /// The privileges that the process still has.
     pub privileges: PrivilegeReport,
 }
@@ -209,6 +212,7 @@ impl Report {
             ),
             policy_zones: Vec::new(),
             connections: Vec::new(),
+            streams: Vec::new(),
             privileges: PrivilegeReport::default(),
         }
     }

@@ -254,7 +254,7 @@ impl Collector {
     /// Collects for ever. An error: the doorbell cannot be waited for.
     pub async fn run(mut self) -> io::Result<()> {
         let exit = Arc::clone(&self.exit);
-        let doorbell = AsyncFd::new(exit.doorbell.as_fd())?;
+        let doorbell = AsyncFd::register(exit.doorbell.as_fd())?;
         let mut expiry = interval(EXPIRY);
         loop {
             if self.collect() > 0 {

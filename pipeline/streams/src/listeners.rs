@@ -68,8 +68,13 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 /// A socket bound to `address`, of its family only: an IPv4 client never looks like one of IPv6.
 fn socket(address: SocketAddr, kind: Type) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), kind, None)?;
-    if address.is_ipv6() {
-        socket.set_only_v6(true)?;
+    // An address may come later, with the interface of a port or by an anycast announcement.
+    match address {
+        SocketAddr::V4(_) => socket.set_freebind_v4(true)?,
+        SocketAddr::V6(_) => {
+            socket.set_only_v6(true)?;
+            socket.set_freebind_v6(true)?;
+        }
     }
     if kind == Type::STREAM {
         // A restart need not wait for connections of the previous process.
