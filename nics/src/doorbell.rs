@@ -2,17 +2,17 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd as _, OwnedFd, RawFd};
 
 /// An eventfd. It can be read once it has rung, until it is silenced.
 #[derive(Debug)]
-pub struct Doorbell {
+pub(crate) struct Doorbell {
     file: File,
 }
 
 impl Doorbell {
     /// It has not rung yet.
-    pub fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         // SAFETY: takes numbers, and gives a new descriptor or -1.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if fd < 0 {
@@ -23,21 +23,15 @@ impl Doorbell {
     }
 
     /// Wakes the sleeper. It allocates nothing and never waits.
-    pub fn ring(&self) {
+    pub(crate) fn ring(&self) {
         // It fails only after 2^64 rings that nobody has heard, and then it still rings.
         let _ = (&self.file).write(&1u64.to_ne_bytes());
     }
 
     /// Takes note of all rings so far.
-    pub fn silence(&self) {
+    pub(crate) fn silence(&self) {
         // It fails if it has not rung.
         let _ = (&self.file).read(&mut [0; 8]);
-    }
-}
-
-impl AsFd for Doorbell {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
     }
 }
 

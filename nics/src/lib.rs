@@ -19,7 +19,6 @@ pub mod stream;
 pub mod sync;
 mod thread;
 
-pub use doorbell::Doorbell;
 pub use frame::{Burst, Frame, MAX_BURST, TooLong, Verified, release};
 pub use heap::{FRAME_ROOM, HeapPool};
 pub use pause::Pause;

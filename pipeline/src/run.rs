@@ -194,8 +194,8 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
     drop(keeper);
     let in_good_order = running.stop();
     // Their last answers have come by now.
-    drop(streams);
-    let report = Report::read(&gauges, &topology, &nics).watched(&watch);
+    let streams = streams.map(StreamClients::end).unwrap_or_default();
+    let report = Report { streams, ..Report::read(&gauges, &topology, &nics).watched(&watch) };
     if !report.totals.balance() || report.totals.held > 0 {
         tracing::error!("the counters do not balance: {:?}; please report this", report.totals);
     }

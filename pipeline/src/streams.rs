@@ -78,6 +78,12 @@ impl StreamClients {
         Ok(())
     }
 
+    /// Closes the connections, and returns the last counters.
+    pub fn end(self) -> Vec<StreamReport> {
+        drop(self.servers);
+        self.counters.report()
+    }
+
     /// The counters of each transport.
     pub fn report(&self) -> Vec<StreamReport> {
         self.counters.report()

@@ -3,8 +3,8 @@
 //! A query goes by the ring of the data core that serves its client's prefix. Its answer comes back by the ring between the
 //! core that sends and the thread that serves the client. No ring has fewer slots than there are frames, so none is ever full.
 
-use std::io;
-use std::os::fd::AsFd as _;
+use std::io::{self, Write as _};
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,11 +14,10 @@ use pmdns_config::{Config, Streams};
 use pmdns_nics::counters::count;
 use pmdns_nics::stream::{STREAM_MESSAGE, STREAM_ROOM, StreamHeader};
 use pmdns_nics::{
-    Burst, Doorbell, Frame, FramePool, HeapPool, MAX_BURST, Nic, PortFacts, PortPlan, PortStats,
-    Queues, RxQueue, Sleeper, TxQueue,
+    Burst, Frame, FramePool, HeapPool, MAX_BURST, Nic, PortFacts, PortPlan, PortStats, Queues,
+    RxQueue, Sleeper, TxQueue,
 };
 use rtrb::{Consumer, Producer, RingBuffer};
-use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, interval};
 
 use crate::answer::Answer;
@@ -34,12 +33,14 @@ use crate::table::{SharedTable, Table};
 pub const PORT_NAME: &str = "streams";
 /// How often queries whose time has passed are looked for.
 const EXPIRY: Duration = Duration::from_millis(250);
+/// Rings of the doorbell that are heard at once.
+const RINGS: usize = 64;
 /// A query waits longer than the line takes at most, so that the line's own SERVFAIL comes first.
 const EXTRA_PATIENCE: Duration = Duration::from_millis(500);
 
 /// How a thread that waits for answers is woken. A data core rings, which is all it ever does for it.
 struct Exit {
-    doorbell: Doorbell,
+    doorbell: UnixStream,
     is_waiting: AtomicBool,
 }
 
@@ -136,8 +137,10 @@ fn exits(
     let budget = Budget::new(settings.max_buffered_bytes_in_all.bytes());
     let capacity = settings.max_queries.div_ceil(settings.threads);
     for thread in 0..settings.threads {
-        let exit = Exit { doorbell: Doorbell::new()?, is_waiting: AtomicBool::new(false) };
-        let exit = Arc::new(exit);
+        let (doorbell, heard) = UnixStream::pair()?;
+        doorbell.set_nonblocking(true)?;
+        heard.set_nonblocking(true)?;
+        let exit = Arc::new(Exit { doorbell, is_waiting: AtomicBool::new(false) });
         let mut rings = Vec::new();
         for queue in &mut queues {
             let (producer, consumer) = RingBuffer::new(frames);
@@ -147,7 +150,8 @@ fn exits(
         let table: SharedTable = Arc::new(Mutex::new(Table::new(to_u8(thread), capacity)));
         let door = Door::new(Arc::clone(entrances), Arc::clone(&table));
         let counters = entrances.counters.clone();
-        let collector = Collector { rings, exit, table, budget: budget.clone(), counters };
+        let budget = budget.clone();
+        let collector = Collector { rings, exit, heard, table, budget, counters };
         threads.push(ThreadEnds { door, collector });
     }
     Ok((queues, threads))
@@ -234,7 +238,8 @@ impl TxQueue for Tx {
             if exit.is_waiting.load(Ordering::Relaxed)
                 && exit.is_waiting.swap(false, Ordering::Relaxed)
             {
-                exit.doorbell.ring();
+                // It fails if it has rung so often that nobody can miss it.
+                let _ = (&exit.doorbell).write(&[1]);
             }
         }
         count
@@ -245,6 +250,7 @@ impl TxQueue for Tx {
 pub struct Collector {
     rings: Vec<Consumer<Frame>>,
     exit: Arc<Exit>,
+    heard: UnixStream,
     table: SharedTable,
     budget: Budget,
     counters: AllCounters,
@@ -253,8 +259,7 @@ pub struct Collector {
 impl Collector {
     /// Collects for ever. An error: the doorbell cannot be waited for.
     pub async fn run(mut self) -> io::Result<()> {
-        let exit = Arc::clone(&self.exit);
-        let doorbell = AsyncFd::register(exit.doorbell.as_fd())?;
+        let doorbell = tokio::net::UnixStream::from_std(self.heard.try_clone()?)?;
         let mut expiry = interval(EXPIRY);
         loop {
             if self.collect() > 0 {
@@ -268,8 +273,9 @@ impl Collector {
             }
             tokio::select! {
                 ready = doorbell.readable() => {
-                    self.exit.doorbell.silence();
-                    ready?.clear_ready();
+                    ready?;
+                    // It fails if it has not rung.
+                    let _ = doorbell.try_read(&mut [0; RINGS]);
                 }
                 _ = expiry.tick() => self.expire(),
             }

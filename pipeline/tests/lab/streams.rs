@@ -185,7 +185,7 @@ fn connections_are_reused_and_answers_come_out_of_order() {
             .output()
             .unwrap();
         let keepalive = String::from_utf8_lossy(&keepalive.stdout).into_owned();
-        assert!(keepalive.contains("TCP-KEEPALIVE: 30.0 secs"), "{keepalive}");
+        assert!(keepalive.contains("TCP KEEPALIVE: 30.0 secs"), "{keepalive}");
         let names = (0..BULK_NAMES).map(|number| format!("n{number}.bulk.test A\n"));
         fs::write(path("names"), names.collect::<String>()).unwrap();
         let file = path("names");
