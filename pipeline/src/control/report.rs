@@ -7,6 +7,7 @@ use pmdns_config::{Config, StageName};
 use pmdns_nics::Nic;
 use pmdns_nics::counters::Counted;
 use pmdns_stages::Step;
+use pmdns_streams::counters::StreamReport;
 use serde::{Deserialize, Serialize};
 
 use super::distribution::{LatencyReport, RingReport};
@@ -21,7 +22,6 @@ use crate::slowpath::{CacheSnapshot, CountersSnapshot, UpstreamSnapshot};
 use crate::station::Meter;
 use crate::topology::{Topology, WorkerPlan};
 use crate::transfer::ZoneReport;
-use pmdns_streams::counters::StreamReport;
 
 /// The driver's work before the first stage and after the last one, reported like stations.
 const RECEIVE: &str = "receive";

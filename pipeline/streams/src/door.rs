@@ -62,9 +62,10 @@ impl Door {
     }
 }
 
-/// An answer that is under way. Resolves to the whole DNS message (without length prefix), or None if the line drops the query
-/// (access list, limit) or gives no answer before the client deadline. Dropping it forgets the query; its answer is then
-/// discarded.
+/// An answer that is under way: a future of the whole DNS message, without length prefix.
+///
+/// It is `None` if the line drops the query (access list, limit), or gives no answer before the client deadline. Dropping it
+/// forgets the query; its answer is then discarded.
 #[derive(Debug)]
 pub struct Pending {
     answer: oneshot::Receiver<Answer>,
