@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::counters::StreamCounters;
 use crate::door::{Answer, Pending};
 use crate::load::Load;
-use crate::server::{Limits, Service};
+use crate::service::{Limits, Service};
 
 /// The longest query that is read. Queries have less than a kilobyte; longer messages are other operations.
 const MAX_QUERY: usize = 4096;

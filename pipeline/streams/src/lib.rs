@@ -24,6 +24,7 @@ mod lock;
 pub mod places;
 pub mod prefix;
 pub mod server;
+pub mod service;
 mod table;
 mod tcp;
 #[cfg(test)]

@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::framing;
 use crate::places::Place;
-use crate::server::Service;
+use crate::service::Service;
 
 /// A pause after an accept that failed, for want of file descriptors for example. Trying again at once would take a whole CPU.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
