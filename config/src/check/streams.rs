@@ -8,6 +8,9 @@ use crate::limits::{
 use crate::problem::Problem;
 use crate::settings::{Config, Streams};
 
+/// The name of the port in reports that stream clients come by.
+const PORT_NAME: &str = "streams";
+
 pub(super) fn check(config: &Config, found: &mut Mistakes) {
     let streams = &config.streams;
     let listed = [
@@ -48,6 +51,13 @@ pub(super) fn check(config: &Config, found: &mut Mistakes) {
             let problem = Problem::Twice { value: address.to_string(), other: other.clone(), fix };
             found.note(broken(path, problem));
         }
+    }
+    if let Some(index) = config.ports.iter().position(|port| port.name == PORT_NAME)
+        && streams.are_configured()
+    {
+        let fix = "clients over streams have a port of this name in reports, so choose another";
+        let (value, other) = (format!("`{PORT_NAME}`"), PORT_NAME.to_owned());
+        found.note(broken(format!("port[{index}].name"), Problem::Twice { value, other, fix }));
     }
     check_certificate(streams, found);
     check_limits(streams, found);
