@@ -130,6 +130,8 @@ pub const MAX_STREAM_THREADS: usize = 16;
 pub const MAX_CONNECTIONS: usize = 1 << 20;
 /// Queries under way of all connections: each has a buffer of 64 KiB.
 pub const MAX_STREAM_QUERIES: usize = 65_536;
+/// Queries under way of one connection: each is looked at when another ends.
+pub const MAX_IN_FLIGHT: usize = 1024;
 /// Queries of one connection.
 pub const MAX_CONNECTION_QUERIES: u64 = 1 << 40;
 /// The fewest bytes that answers may wait in: the longest answer and its length.

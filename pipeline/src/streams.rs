@@ -12,6 +12,7 @@ use pmdns_streams::listeners::{ListenError, Listeners};
 use pmdns_streams::server::{ServerParts, Servers};
 
 use crate::engine::EngineStreams;
+use crate::slowpath::descriptor_limit;
 use crate::threads::pin;
 use crate::topology::Topology;
 
@@ -74,7 +75,9 @@ impl StreamClients {
         let cores = Servers::cores(&config.streams, spare.into_iter());
         let begin = move |thread: usize| pin(cores.get(thread % cores.len().max(1)).copied());
         let parts = self.parts.take().expect("it starts once");
-        self.servers = Some(Servers::start(config, parts, begin)?);
+        let mut config = config.clone();
+        config.streams.max_connections = descriptor_limit::max_connections(&config);
+        self.servers = Some(Servers::start(&config, parts, begin)?);
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use pmdns::control::report::Totals;
 use pmdns::testing::{Rig, config};
+use pmdns_config::narrow::{to_u8, to_u16};
 use pmdns_nics::Burst;
 use pmdns_stages::testing::{Query, query};
 use pmdns_streams::{Answer, Pending, Transport};
@@ -61,7 +62,7 @@ fn rcode(message: &[u8]) -> u8 {
 /// The data of an option at the end of a message, if it stands there.
 fn option_at_end(message: &[u8], code: u16, len: usize) -> Option<&[u8]> {
     let start = message.len().checked_sub(4 + len)?;
-    let [code, length] = [code, len as u16].map(u16::to_be_bytes);
+    let [code, length] = [code, to_u16(len)].map(u16::to_be_bytes);
     message[start..].starts_with(&[code, length].concat()).then(|| &message[start + 4..])
 }
 
@@ -110,7 +111,7 @@ fn a_stream_client_gets_what_a_udp_client_gets_in_every_placement() {
 fn a_long_answer_is_whole_over_a_stream() {
     let mut rig = Rig::new(&config(STREAMS));
     let texts = |records: usize| -> Vec<_> {
-        let text = |number: usize| [vec![249], vec![number as u8; 249]].concat();
+        let text = |number: usize| [vec![249], vec![to_u8(number); 249]].concat();
         (0..records).map(|number| (0, 16, 60, text(number))).collect()
     };
     for (name, records) in [("middle.example. TXT", 12), ("long.example. TXT", 240)] {

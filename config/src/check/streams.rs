@@ -2,8 +2,8 @@
 
 use super::{Mistakes, at_most, broken, cores, in_range, listen, unlike_earlier};
 use crate::limits::{
-    MAX_CONNECTION_QUERIES, MAX_CONNECTIONS, MAX_LISTENERS, MAX_STREAM_BUFFER, MAX_STREAM_QUERIES,
-    MAX_STREAM_THREADS, MAX_TIMEOUT_MS, MIN_STREAM_BUFFER,
+    MAX_CONNECTION_QUERIES, MAX_CONNECTIONS, MAX_IN_FLIGHT, MAX_LISTENERS, MAX_STREAM_BUFFER,
+    MAX_STREAM_QUERIES, MAX_STREAM_THREADS, MAX_TIMEOUT_MS, MIN_STREAM_BUFFER,
 };
 use crate::problem::Problem;
 use crate::settings::{Config, Streams};
@@ -87,7 +87,7 @@ fn check_limits(streams: &Streams, found: &mut Mistakes) {
         ("max_connections", streams.max_connections, MAX_CONNECTIONS),
         ("max_connections_per_prefix", streams.max_connections_per_prefix, MAX_CONNECTIONS),
         ("max_queries", streams.max_queries, MAX_STREAM_QUERIES),
-        ("max_queries_in_flight", streams.max_queries_in_flight, MAX_STREAM_QUERIES),
+        ("max_queries_in_flight", streams.max_queries_in_flight, MAX_IN_FLIGHT),
     ] {
         found.note(in_range(&format!("streams.{key}"), value, 1, max));
     }

@@ -112,7 +112,7 @@ struct Connection<'s> {
 impl Connection<'_> {
     async fn run(mut self, stream: impl AsyncRead + AsyncWrite) -> End {
         let (mut reader, mut writer) = split(stream);
-        let mut load = self.service.places.load();
+        let (mut load, mut arrived) = (self.service.places.load(), Vec::new());
         loop {
             if let Err(end) = self.ask() {
                 return end;
@@ -125,8 +125,9 @@ impl Connection<'_> {
             let (reads, takes) = (self.may_read(), self.may_take());
             tokio::select! {
                 biased;
-                answer = poll_fn(|context| poll_any(&mut self.pending, context)), if takes => {
-                    self.queue(answer);
+                () = poll_fn(|context| poll_all(&mut self.pending, &mut arrived, context)), if takes => {
+                    arrived.drain(..).for_each(|answer| self.queue(answer));
+                    arrived = Vec::new();
                 }
                 written = writer.write(first(&self.answers, self.written)), if !self.answers.is_empty() => {
                     match written {
@@ -223,8 +224,7 @@ impl Connection<'_> {
         }
     }
 
-    fn queue(&mut self, answer: Option<Answer>) {
-        let Some(answer) = answer else { return };
+    fn queue(&mut self, answer: Answer) {
         self.buffered += answer.framed().len();
         self.queued_in_all += answer.framed().len() as u64;
         self.answers.push_back(answer);
@@ -274,15 +274,21 @@ fn first(answers: &VecDeque<Answer>, written: usize) -> &[u8] {
     answers.front().and_then(|answer| answer.framed().get(written..)).unwrap_or_default()
 }
 
-/// The first of the queries that is answered. There are few of them.
-fn poll_any(pending: &mut Vec<Pending>, context: &mut Context<'_>) -> Poll<Option<Answer>> {
-    for index in 0..pending.len() {
-        if let Poll::Ready(answer) = Pin::new(&mut pending[index]).poll(context) {
-            pending.swap_remove(index);
-            return Poll::Ready(answer);
+/// Moves the answers that have come to `arrived`. Ready: at least one query has ended. There are few of them.
+fn poll_all(
+    pending: &mut Vec<Pending>,
+    arrived: &mut Vec<Answer>,
+    context: &mut Context<'_>,
+) -> Poll<()> {
+    let before = pending.len();
+    pending.retain_mut(|query| match Pin::new(query).poll(context) {
+        Poll::Ready(answer) => {
+            arrived.extend(answer);
+            false
         }
-    }
-    Poll::Pending
+        Poll::Pending => true,
+    });
+    if pending.len() < before { Poll::Ready(()) } else { Poll::Pending }
 }
 
 /// Reads what there is behind the bytes of `unread`, and says how much that was. 0: there will be no more.
