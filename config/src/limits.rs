@@ -126,6 +126,23 @@ pub const MIN_RATE_TABLE: u32 = 16;
 /// The most client prefixes in a core's rate-limit table.
 pub const MAX_RATE_TABLE: u32 = 1 << 24;
 
+/// Addresses of one transport of streams.
+pub const MAX_LISTENERS: usize = 64;
+/// Threads that serve connections.
+pub const MAX_STREAM_THREADS: usize = 16;
+/// Connections of clients.
+pub const MAX_CONNECTIONS: usize = 1 << 20;
+/// Queries under way of all connections: each has a buffer of 64 KiB.
+pub const MAX_STREAM_QUERIES: usize = 65_536;
+/// Queries under way of one connection: each is looked at when another ends.
+pub const MAX_IN_FLIGHT: usize = 1024;
+/// Queries of one connection.
+pub const MAX_CONNECTION_QUERIES: u64 = 1 << 40;
+/// The fewest bytes that answers may wait in: the longest answer and its length.
+pub const MIN_STREAM_BUFFER: ByteSize = ByteSize(64 << 10);
+/// The most.
+pub const MAX_STREAM_BUFFER: ByteSize = ByteSize::mebibytes(1 << 14);
+
 /// Bytes in a unix socket's path, without the closing zero (`sockaddr_un`).
 pub const MAX_SOCKET_PATH: usize = 107;
 

@@ -230,9 +230,10 @@ fn trap_27_no_key_is_dead() {
 /// something else.
 fn sources_that_use_settings() -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut folders: Vec<_> = ["nics/src", "stages/src", "pipeline/resolver/src", "pipeline/src"]
-        .map(|it| root.join(it))
-        .into();
+    let mut folders: Vec<_> =
+        ["nics/src", "stages/src", "pipeline/resolver/src", "pipeline/streams/src", "pipeline/src"]
+            .map(|it| root.join(it))
+            .into();
     let mut sources = [include_str!("../src/local.rs"), include_str!("../src/cookies.rs")]
         .map(str::to_owned)
         .to_vec();

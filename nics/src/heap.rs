@@ -21,44 +21,59 @@ struct Shared {
     free: Receiver<Slot>,
     give_back: Sender<Slot>,
     capacity: usize,
+    room: u16,
 }
 
-/// A buffer and the way back to its pool.
-#[repr(C)]
-struct Buffer {
-    bytes: [u8; FRAME_ROOM as usize],
+/// What stands before the bytes of a buffer: the way back to its pool.
+#[repr(C, align(16))]
+struct Head {
     /// Set while a frame holds the buffer: keeps the pool alive until the frame is dropped.
     home: Option<Arc<Shared>>,
+    room: u16,
 }
 
 /// An unused buffer that its holder owns.
-struct Slot(NonNull<Buffer>);
+struct Slot(NonNull<Head>);
 
 // SAFETY: a slot is the only owner of its buffer.
 unsafe impl Send for Slot {}
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        // SAFETY: the buffer was allocated with this layout by `HeapPool::new`, and is ours.
-        unsafe { dealloc(self.0.as_ptr().cast(), Layout::new::<Buffer>()) };
+        // SAFETY: the head was written by `HeapPool::with_room`, and is ours.
+        let room = unsafe { (*self.0.as_ptr()).room };
+        // SAFETY: the buffer was allocated with this layout by `HeapPool::with_room`, and is ours.
+        unsafe { dealloc(self.0.as_ptr().cast(), layout_of(room)) };
     }
+}
+
+/// The layout of a buffer for so many bytes.
+fn layout_of(room: u16) -> Layout {
+    let size = size_of::<Head>() + usize::from(room);
+    Layout::from_size_align(size, align_of::<Head>()).expect("64 KiB are no size too large")
 }
 
 impl HeapPool {
     /// A pool of `capacity` frames.
     pub fn new(capacity: usize) -> Self {
+        Self::with_room(capacity, FRAME_ROOM)
+    }
+
+    /// A pool of `capacity` frames, each of which can hold `room` bytes. Pages that no frame has used take no memory.
+    pub fn with_room(capacity: usize, room: u16) -> Self {
         let (give_back, free) = bounded(capacity);
         for _ in 0..capacity {
-            let layout = Layout::new::<Buffer>();
+            let layout = layout_of(room);
             // SAFETY: the layout is not empty.
             let memory = unsafe { alloc_zeroed(layout) };
-            let Some(buffer) = NonNull::new(memory.cast::<Buffer>()) else {
+            let Some(buffer) = NonNull::new(memory.cast::<Head>()) else {
                 handle_alloc_error(layout)
             };
-            // All-zero bytes are a valid `Buffer`: an array, and `None` of a nullable pointer.
+            // SAFETY: the memory has room for a head, and all-zero bytes are one: `None` of a nullable pointer, and a number.
+            unsafe { (*buffer.as_ptr()).room = room };
             give_back.try_send(Slot(buffer)).expect("the channel has room for every slot");
         }
-        Self { shared: Arc::new(Shared { free, give_back, capacity }) }
+        Self { shared: Arc::new(Shared { free, give_back, capacity, room }) }
     }
 
     /// A frame, `None` when all are in use. Its length is zero.
@@ -69,12 +84,11 @@ impl HeapPool {
         let raw = buffer.as_ptr();
         // SAFETY: the slot owned a valid buffer; nobody else refers to it.
         unsafe { (*raw).home = Some(Arc::clone(&self.shared)) };
-        // SAFETY: the buffer is live, so a field's address can be taken.
-        let bytes = unsafe { &raw mut (*raw).bytes };
-        // SAFETY: the buffer is not null, and neither is a field's address.
-        let data = unsafe { NonNull::new_unchecked(bytes.cast::<u8>()) };
+        // SAFETY: `room` bytes stand behind the head, in the same allocation.
+        let data = unsafe { buffer.add(1) };
+        let room = self.shared.room;
         // SAFETY: the buffer is ours to give away, its bytes were zeroed when it was made.
-        Some(unsafe { Frame::new(Origin::Heap, buffer.cast(), data, 0, FRAME_ROOM) })
+        Some(unsafe { Frame::new(Origin::Heap, buffer.cast(), data.cast(), 0, room) })
     }
 
     /// Frames that somebody holds.
@@ -93,7 +107,7 @@ impl HeapPool {
 /// # Safety
 /// `handle` must come from [`HeapPool::take`] and must not be used afterwards.
 pub(crate) unsafe fn free(handle: NonNull<()>) {
-    let buffer: NonNull<Buffer> = handle.cast();
+    let buffer: NonNull<Head> = handle.cast();
     // SAFETY: the caller owns the buffer.
     let home = unsafe { (*buffer.as_ptr()).home.take() };
     if let Some(home) = home {
@@ -118,6 +132,18 @@ mod tests {
         drop(two);
         assert_eq!(pool.in_use(), 1);
         drop(one);
+        assert_eq!(pool.in_use(), 0);
+    }
+
+    #[test]
+    fn long_frames_can_be_filled_to_the_last_byte() {
+        let pool = HeapPool::with_room(1, u16::MAX);
+        for round in 1..3 {
+            let mut frame = pool.take().unwrap();
+            frame.resize(usize::from(u16::MAX)).unwrap();
+            frame.bytes_mut().fill(round);
+            assert!(frame.bytes().iter().all(|byte| *byte == round));
+        }
         assert_eq!(pool.in_use(), 0);
     }
 

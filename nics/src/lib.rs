@@ -5,6 +5,7 @@
 
 pub mod counters;
 pub mod device;
+mod doorbell;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
 mod frame;
@@ -15,6 +16,7 @@ pub mod memory;
 mod pause;
 pub mod pcap;
 mod sleeper;
+pub mod stream;
 pub mod sync;
 mod tap;
 mod thread;

@@ -4,10 +4,14 @@ use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::time::Duration;
 
+use crate::doorbell::Doorbell;
+
 /// What the RX queues of one core wake. A queue tells it by a file, which the driver writes to or reads from.
 #[derive(Debug)]
 pub struct Sleeper {
     epoll: OwnedFd,
+    /// For queues that other threads of ours fill.
+    doorbell: Doorbell,
 }
 
 impl Sleeper {
@@ -19,7 +23,13 @@ impl Sleeper {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: the descriptor is open, and nobody else has it.
-        Ok(Self { epoll: unsafe { OwnedFd::from_raw_fd(fd) } })
+        let epoll = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Self { epoll, doorbell: Doorbell::new()? })
+    }
+
+    /// Ends a sleep, or the next one. For drivers whose queues another thread fills.
+    pub fn wake(&self) {
+        self.doorbell.ring();
     }
 
     /// The epoll instance, for drivers.
@@ -30,8 +40,9 @@ impl Sleeper {
     /// Sleeps until a packet comes to a queue that is [armed](crate::RxQueue::arm), but for so long at most. Says whether
     /// something came. It allocates nothing.
     pub fn sleep(&self, most: Duration) -> bool {
-        let is_ready = poll_file(self.fd(), most);
+        let is_ready = poll_files([self.fd(), self.doorbell.as_raw_fd()], most);
         if is_ready {
+            self.doorbell.silence();
             #[cfg(feature = "dpdk")]
             crate::dpdk::acknowledge(self);
         }
@@ -39,13 +50,15 @@ impl Sleeper {
     }
 }
 
-/// Waits until a file can be read, but for so long at most, and says whether it can. It allocates nothing.
-pub(crate) fn poll_file(fd: RawFd, most: Duration) -> bool {
-    let mut file = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+/// Waits until one of the files can be read, but for so long at most, and says whether one can. It allocates nothing.
+pub(crate) fn poll_files<const N: usize>(files: [RawFd; N], most: Duration) -> bool {
+    let mut files = files.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
     let seconds = libc::time_t::try_from(most.as_secs()).unwrap_or(libc::time_t::MAX);
     let time = libc::timespec { tv_sec: seconds, tv_nsec: most.subsec_nanos().into() };
-    // SAFETY: both structs outlive the call, and there is one file. No mask of signals is given.
-    let ready = unsafe { libc::ppoll(&raw mut file, 1, &raw const time, std::ptr::null()) };
+    // SAFETY: both structs outlive the call, and there are as many files as it is told. No mask of signals is given.
+    let ready = unsafe {
+        libc::ppoll(files.as_mut_ptr(), N as libc::nfds_t, &raw const time, std::ptr::null())
+    };
     ready > 0
 }
 
@@ -58,5 +71,13 @@ mod tests {
         let sleeper = Sleeper::new().unwrap();
         assert!(!sleeper.sleep(Duration::from_micros(50)));
         assert!(!sleeper.sleep(Duration::ZERO));
+    }
+
+    #[test]
+    fn a_sleeper_that_was_woken_before_does_not_sleep() {
+        let sleeper = Sleeper::new().unwrap();
+        sleeper.wake();
+        assert!(sleeper.sleep(Duration::from_secs(60)));
+        assert!(!sleeper.sleep(Duration::ZERO), "and sleeps again afterwards");
     }
 }

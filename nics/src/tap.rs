@@ -69,7 +69,7 @@ impl KernelEnd for Tap {
     }
 
     fn wait(&self, most: Duration) {
-        crate::sleeper::poll_file(self.file.as_raw_fd(), most);
+        crate::sleeper::poll_files([self.file.as_raw_fd()], most);
     }
 }
 

@@ -14,6 +14,8 @@ use pmdns::replay::ReplayError;
 use pmdns::run::RunError;
 use pmdns::snapshot::SnapshotError;
 #[cfg(feature = "dpdk")]
+use pmdns::streams::StreamsError;
+#[cfg(feature = "dpdk")]
 use pmdns::transfer::TransferError;
 use pmdns_config::{ConfigError, told};
 
@@ -77,9 +79,11 @@ impl Failure {
                 | RunError::NoPortLeft => 4,
                 RunError::Socket(_)
                 | RunError::Metrics(MetricsError::Listen { .. })
+                | RunError::Streams(StreamsError::Listen(_))
                 | RunError::Transfer(TransferError::Listen { .. }) => 5,
                 RunError::Metrics(MetricsError::Thread(_))
                 | RunError::Transfer(TransferError::Thread(_))
+                | RunError::Streams(StreamsError::System(_))
                 | RunError::Signal(_)
                 | RunError::ThreadEnded => 1,
             },

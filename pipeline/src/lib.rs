@@ -44,6 +44,8 @@ mod shard;
 pub mod slowpath;
 pub mod snapshot;
 pub mod station;
+#[cfg(feature = "dpdk")]
+pub mod streams;
 pub mod supervisor;
 pub mod testing;
 mod threads;

@@ -75,7 +75,7 @@ pub fn replay(config: &Config, input: &Path, output: Option<&Path>) -> Result<Re
     let facts: Vec<_> = nics.iter().map(|nic| nic.facts().clone()).collect();
     let topology = Topology::plan(config, &facts, &cores)?;
     let pool = FramePool::Heap(HeapPool::new(topology.frames));
-    let engine = Engine::build(config, topology.clone(), &facts, near, pool)?;
+    let engine = Engine::build(config, topology.clone(), &facts, near, pool, None)?;
     let gauges = engine.gauges.clone();
     let running = engine.start(config, false)?;
     let rx_queues = usize::from(topology.ports[0].rx_queues);

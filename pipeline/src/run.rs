@@ -27,6 +27,7 @@ use crate::machine::{Machine, missing_device};
 use crate::ports::{PortWatch, mac_text};
 use crate::privileges::{self, Places};
 use crate::snapshot::Keeper;
+use crate::streams::{StreamClients, StreamsError};
 use crate::supervisor::{Supervisor, stuck_worker};
 use crate::topology::{Topology, TopologyError};
 use crate::transfer::{Limits, TransferError, Transfers};
@@ -70,6 +71,9 @@ pub enum RunError {
     /// The transfers of policy zones.
     #[error(transparent)]
     Transfer(#[from] TransferError),
+    /// Clients over streams.
+    #[error(transparent)]
+    Streams(#[from] StreamsError),
     /// Signals cannot be caught.
     #[error("cannot catch signals: {0}")]
     Signal(std::io::Error),
@@ -87,6 +91,7 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
     let hangup = flag_of(&[SIGHUP]).map_err(RunError::Signal)?;
     let control = ControlSocket::open(&config.control)?;
     let metrics = config.metrics.listen.map(MetricsListener::bind).transpose()?;
+    let listeners = StreamClients::bind(config)?;
     // DPDK's own error for a missing device misleads: it speaks of permissions.
     if let Some((port, doubt)) = missing_device(&root, config) {
         return Err(RunError::Device(port, doubt));
@@ -97,7 +102,8 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
     }
     let ports = config.ports.iter().enumerate().map(|(number, port)| eal.open(port, to_u8(number)));
     let closed = ports.collect::<Result<Vec<_>, _>>()?;
-    let facts: Vec<_> = closed.iter().map(|port| port.facts().clone()).collect();
+    let mut facts: Vec<_> = closed.iter().map(|port| port.facts().clone()).collect();
+    facts.extend(listeners.is_some().then(pmdns_streams::driver::facts));
     let topology = Topology::plan(config, &facts, &available)?;
     let frames = u32::try_from(topology.frames).unwrap_or(u32::MAX);
     let pool = Mempool::new("frames", frames, facts[0].numa_node)?;
@@ -111,7 +117,17 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
         queues.push(own);
     }
     let pool = FramePool::Dpdk(pool);
-    let mut engine = Engine::build(config, topology.clone(), &facts, queues, pool.clone())?;
+    let mut streams =
+        listeners.map(|sockets| StreamClients::open(config, &topology, sockets)).transpose()?;
+    let mut engine_streams = None;
+    if let Some(streams) = &mut streams {
+        let (nic, own, parts) = streams.take_port();
+        nics.push(nic);
+        queues.push(own);
+        engine_streams = Some(parts);
+    }
+    let mut engine =
+        Engine::build(config, topology.clone(), &facts, queues, pool.clone(), engine_streams)?;
     for tap in &mut engine.taps {
         let port = tap.port();
         if let Some(kernel) = interface::open(&config.ports[port], &facts[port])? {
@@ -130,6 +146,9 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
     let places = Places::of(config, path, &eal.folders());
     let privileges = privileges::restrict(config, &places);
     let running = engine.start(config, true)?;
+    if let Some(streams) = &mut streams {
+        streams.start(config, topology.spare_cores(&available).rev().collect())?;
+    }
     let mut metrics = metrics.map(|listener| listener.serve(metrics_core)).transpose()?;
     let keep = |path: &PathBuf| {
         let interval = Duration::from_secs(config.cache.snapshot_interval_seconds);
@@ -157,6 +176,7 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
         let report = || Report {
             policy_zones: transfers.report(),
             connections: connections(&counted),
+            streams: streams.as_ref().map(StreamClients::report).unwrap_or_default(),
             privileges: privileges.clone(),
             ..Report::read(&gauges, &topology, &nics).watched(&watch)
         };
@@ -189,7 +209,9 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
     // The slow path must still run, because its threads provide the entries that are written.
     drop(keeper);
     let in_good_order = running.stop();
-    let report = Report::read(&gauges, &topology, &nics).watched(&watch);
+    // Their last answers have come by now.
+    let streams = streams.map(StreamClients::end).unwrap_or_default();
+    let report = Report { streams, ..Report::read(&gauges, &topology, &nics).watched(&watch) };
     if !report.totals.balance() || report.totals.held > 0 {
         tracing::error!("the counters do not balance: {:?}; please report this", report.totals);
     }

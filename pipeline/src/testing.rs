@@ -1,15 +1,17 @@
 //! A rig for tests and benches: an engine on memory ports. The test calls the workers' turns.
 
 use pmdns_config::Config;
+use pmdns_nics::stream::IdleTime;
 use pmdns_nics::{Burst, Frame, FramePool, HeapPool, MAX_BURST, Queues, memory};
 use pmdns_stages::cache::Entry;
 use pmdns_stages::testing::{Query, Record, entry_of, frame_from};
 use pmdns_stages::wire::name::Seed;
+use pmdns_streams::driver::{self, ThreadEnds};
 
 #[cfg(debug_assertions)]
 use crate::clock::SteppedTime;
 use crate::clock::{Clock, FIRST_SECOND};
-use crate::engine::{Engine, Gauges, random_seed};
+use crate::engine::{Engine, EngineStreams, Gauges, random_seed};
 use crate::exceptions::TapThread;
 use crate::ports::AllPortNews;
 use crate::rules::RulesPublisher;
@@ -62,6 +64,8 @@ pub struct Rig {
     pub pool: FramePool,
     /// The far end of the port.
     pub far: Queues,
+    /// The ends of the port of clients over streams, if there are any.
+    pub ends: Vec<ThreadEnds>,
 }
 
 impl Rig {
@@ -86,16 +90,25 @@ impl Rig {
         let all_cores: Vec<usize> = (0..64).collect();
         let queues = 8;
         let (nic, near, far) = memory::link("p0", 0, queues, DEPTH);
-        let facts = [pmdns_nics::Nic::facts(&nic).clone()];
+        let mut facts = vec![pmdns_nics::Nic::facts(&nic).clone()];
+        facts.extend(config.streams.are_configured().then(driver::facts));
         let topology = Topology::plan(config, &facts, &all_cores).expect("a lawful placement");
         let pool = FramePool::Heap(HeapPool::new(frames));
-        let queues = vec![near];
+        let mut queues = vec![near];
+        let (mut ends, mut streams) = (Vec::new(), None);
+        if let Some(plan) = topology.ports.get(1) {
+            let port = driver::open(config, plan, 1, [0; 16]).expect("the streams' port");
+            queues.push(port.queues);
+            ends = port.threads;
+            streams = Some(EngineStreams { pool: port.pool, idle_time: IdleTime::default() });
+        }
+        let parts = (clock, seed);
         let engine =
-            Engine::build_from((clock, seed), config, topology, &facts, queues, pool.clone())
+            Engine::build_from(parts, config, topology, &facts, queues, pool.clone(), streams)
                 .expect("the engine can be built");
         let Engine { workers, slow_path, taps, gauges, rules, news, .. } = engine;
         let rules = rules.expect("nobody took them");
-        Self { workers, slow_path, taps, gauges, rules, news, pool, far }
+        Self { workers, slow_path, taps, gauges, rules, news, pool, far, ends }
     }
 
     /// Puts an answer to `query` into the cache.

@@ -152,8 +152,8 @@ impl Topology {
                 .any(|worker| worker.rx_queue.is_some() && worker.idle == Idle::Adaptive),
         };
         let mut topology = Self {
-            ports: vec![port; config.ports.len()],
-            port_names: config.ports.iter().map(|port| port.name.clone()).collect(),
+            ports: vec![port; facts.len()],
+            port_names: facts.iter().map(|port| port.name.clone()).collect(),
             slow_path_shards: config.slow_path_shards(),
             cores_resolve: groups.iter().any(|group| group.resolver),
             asks_over_ports: config.upstreams.iter().any(|one| config.upstream_port(one).is_some()),

@@ -78,6 +78,17 @@ impl Miss {
         ClientQuery::new(&self.bytes[self.layout.dns()..usize::from(self.len)], self.layout)
     }
 
+    /// Whether the client asks over a stream.
+    pub fn is_from_stream(&self) -> bool {
+        self.layout.is_stream()
+    }
+
+    /// The port that it came by, and its answer leaves by.
+    #[inline]
+    pub fn port(&self) -> u8 {
+        self.port
+    }
+
     /// What the cache knows the question by.
     #[inline]
     pub fn key(&self) -> Key<'_> {

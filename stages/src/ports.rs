@@ -31,6 +31,8 @@ pub struct Port {
     pub sources: PortSources,
     /// Hosts on the link that queries to upstreams go through, or that are upstreams.
     pub next_hops: Vec<IpAddr>,
+    /// Whether its frames are queries of stream clients, without headers of a wire.
+    pub is_streams: bool,
 }
 
 /// The query sources of one port.
@@ -52,6 +54,11 @@ impl Port {
             }
         }
         port
+    }
+
+    /// The port of clients over streams. It is on no VLAN, so no frame of it looks like one from a wire.
+    pub fn streams() -> Self {
+        Self { vlans: Vlans::of(&[]), is_streams: true, ..Self::default() }
     }
 
     /// The port that the config describes, with what it can do.

@@ -7,6 +7,7 @@ mod names;
 mod ports;
 mod query_sources;
 mod resolving;
+mod streams;
 mod taps;
 mod transfer;
 mod views;
@@ -57,7 +58,7 @@ impl Mistakes {
 type Rules = fn(&Config, &mut Mistakes);
 
 /// The rules, table by table, with the tables they look at.
-const RULES: [(&[&str], Rules); 25] = [
+const RULES: [(&[&str], Rules); 26] = [
     (&["eal"], |config, found| eal(&config.eal, found)),
     (&["port"], |config, found| ports::check(&config.ports, found)),
     (&["port"], |config, found| query_sources::check(&config.ports, found)),
@@ -82,6 +83,7 @@ const RULES: [(&[&str], Rules); 25] = [
     (&["block"], |config, found| names::check_block(&config.block, found)),
     (&["zone", "blocklist", "rpz"], names::check_files),
     (&["tsig", "transfer", "rpz"], transfer::check),
+    (&["streams"], streams::check),
     (&["control", "metrics"], service),
 ];
 
@@ -143,6 +145,7 @@ fn cache(cache: &Cache, found: &mut Mistakes) {
     }
     found.note(in_range("cache.max_ttl", cache.max_ttl, 0, MAX_TTL));
     found.note(in_range("cache.max_negative_ttl", cache.max_negative_ttl, 0, MAX_TTL));
+    found.note(in_range("cache.max_long_share", cache.max_long_share, 0.0, 1.0));
     found.note(in_range("cache.max_negative_share", cache.max_negative_share, 0.0, 1.0));
     found.note(in_range("cache.stale_window_seconds", cache.stale_window_seconds, 1, MAX_TTL));
     found.note(in_range("cache.stale_ttl", cache.stale_ttl, 1, MAX_STALE_SECONDS));

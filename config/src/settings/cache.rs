@@ -24,6 +24,8 @@ pub struct Cache {
     pub max_negative_ttl: u32,
     /// The share of the cache that live negative answers may take, 0 to 1.
     pub max_negative_share: f64,
+    /// The share of the cache that live answers may take that are too long for UDP, 0 to 1.
+    pub max_long_share: f64,
     /// Answer with what has expired while the upstreams fail (RFC 8767).
     pub serve_stale: bool,
     /// How long after it has expired an answer may be served, in seconds.
@@ -54,6 +56,7 @@ impl Default for Cache {
             max_ttl: 86_400,
             max_negative_ttl: 300,
             max_negative_share: 0.25,
+            max_long_share: 0.1,
             serve_stale: true,
             stale_window_seconds: 86_400,
             stale_ttl: 30,

@@ -13,6 +13,7 @@ mod dnssec;
 mod policy;
 mod ports;
 mod resolving;
+mod streams;
 mod transfer;
 
 pub use answers::*;
@@ -21,6 +22,7 @@ pub use dnssec::*;
 pub use policy::*;
 pub use ports::*;
 pub use resolving::*;
+pub use streams::*;
 pub use transfer::*;
 
 /// Everything an operator can say.
@@ -90,6 +92,8 @@ pub struct Config {
     pub tsig: Vec<Tsig>,
     /// Where primaries tell of new versions of their zones.
     pub transfer: Transfer,
+    /// Clients over TCP, TLS, HTTPS and QUIC.
+    pub streams: Streams,
     /// How to talk to a running instance.
     pub control: Control,
     /// Where monitoring reads the counters.

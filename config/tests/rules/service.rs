@@ -361,3 +361,26 @@ fn subnets_go_to_upstreams_that_are_named_for_it() {
         }
     }
 }
+
+#[test]
+fn streams_have_addresses_of_their_own_and_a_certificate_where_they_need_one() {
+    let refuses = |text: &str, key: &str, parts: &[&str]| {
+        let error = Config::from_toml(&format!("{LAWFUL}\n[streams]\n{text}\n")).expect_err(text);
+        let told = error.to_string();
+        let parts = parts.iter().chain([&key]);
+        parts.for_each(|part| assert!(told.contains(*part), "{part} in {told}"));
+    };
+    refuses("tcp = [\"192.0.2.53:0\"]", "streams.tcp[0]", &["a port other than 0"]);
+    refuses("tcp = [\"[ff02::1]:53\"]", "streams.tcp[0]", &["unicast"]);
+    let twice = "tcp = [\"192.0.2.53:53\", \"192.0.2.53:53\"]";
+    refuses(twice, "streams.tcp[1]", &["`streams.tcp[0]`", "name each address once"]);
+    let shared =
+        "tcp = [\"192.0.2.53:853\"]\ntls = [\"192.0.2.53:853\"]\ncertificate = \"a\"\nkey = \"b\"";
+    refuses(shared, "streams.tls[0]", &["`streams.tcp[0]`", "a port of its own"]);
+    let bare = "quic = [\"192.0.2.53:853\"]\nkey = \"b\"";
+    refuses(bare, "streams.certificate", &["is missing", "the path of a PEM file"]);
+    let empty = "tls = [\"192.0.2.53:853\"]\ncertificate = \"\"\nkey = \"b\"";
+    refuses(empty, "streams.certificate", &["is empty"]);
+    refuses("threads = 17", "streams.threads", &["allowed: 1 to 16"]);
+    refuses("max_buffered_bytes = \"1KiB\"", "streams.max_buffered_bytes", &["64KiB to 16GiB"]);
+}

@@ -215,6 +215,8 @@ counters! {
         too_long: counter,
         /// Negative answers refused because their share of the shard is used up.
         negative_refused: counter,
+        /// Long answers of which only the time is kept, because their share of the shard is used up.
+        long_refused: counter,
     }
 }
 
@@ -232,6 +234,7 @@ impl CacheCounters {
             (&self.index_evicted, stats.index_evicted),
             (&self.too_long, stats.too_long),
             (&self.negative_refused, stats.negative_refused),
+            (&self.long_refused, stats.long_refused),
         ];
         for (counter, value) in values {
             counter.store(value, Ordering::Relaxed);

@@ -1,6 +1,7 @@
 //! Two reports of an instance that never ran, for tests: one second after its start, and two seconds later.
 
 use pmdns_stages::next_hop::HopCounts;
+use pmdns_streams::counters::StreamReport;
 
 use super::distribution::{LatencyReport, RingReport, Times};
 use super::next_hops::NextHopReport;
@@ -109,6 +110,7 @@ fn report(seconds: u64, millions: u64, drops: u64) -> Report {
         policy_zones: vec![ZoneReport { zone: "rpz.example".to_owned(), ..Default::default() }],
         privileges: PrivilegeReport::default(),
         connections: vec![ConnectionReport { service: "metrics".to_owned(), ..Default::default() }],
+        streams: vec![StreamReport { transport: "tcp".to_owned(), ..Default::default() }],
     }
 }
 

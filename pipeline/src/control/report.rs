@@ -7,6 +7,7 @@ use pmdns_config::{Config, StageName};
 use pmdns_nics::Nic;
 use pmdns_nics::counters::Counted;
 use pmdns_stages::Step;
+use pmdns_streams::counters::StreamReport;
 use serde::{Deserialize, Serialize};
 
 use super::distribution::{LatencyReport, RingReport};
@@ -74,6 +75,8 @@ pub struct Report {
     pub policy_zones: Vec<ZoneReport>,
     /// Connections to the control socket, to the metrics, and with notifications.
     pub connections: Vec<ConnectionReport>,
+    /// Clients over streams, by transport.
+    pub streams: Vec<StreamReport>,
     /// The privileges that the process still has.
     pub privileges: PrivilegeReport,
 }
@@ -230,6 +233,7 @@ impl Report {
             ),
             policy_zones: Vec::new(),
             connections: Vec::new(),
+            streams: Vec::new(),
             privileges: PrivilegeReport::default(),
         }
     }

@@ -47,7 +47,9 @@ impl Asking {
                 .with_query_sources(Arc::clone(&sources), number)
                 .with_next_hops(hops.map(|plan| plan.address).collect())
         });
-        let ports: Ports = ports.collect();
+        // Behind the configured ports there may be that of clients over streams.
+        let streams = facts.get(config.ports.len()).map(|_| Port::streams());
+        let ports: Ports = ports.chain(streams).collect();
         let seeker = NextHops::new(routes.plans(), Arc::clone(&ports), seed);
         let table = Arc::clone(seeker.table());
         Self { ports, sources, routes: Arc::new(routes), table, seeker: Some(seeker) }

@@ -12,6 +12,7 @@ use crossbeam_channel::Sender;
 use pmdns_config::narrow::to_u8;
 use pmdns_config::{Config, Problem, StageName};
 use pmdns_nics::hugepage::{Arena, ArenaError, ArenaReport};
+use pmdns_nics::stream::IdleTime;
 use pmdns_nics::{FramePool, PortFacts, Queues};
 use pmdns_stages::Packet;
 use pmdns_stages::cache::{Cache, CacheError, Lifetimes, Retention, Writer};
@@ -69,6 +70,15 @@ pub enum EngineError {
     Thread(std::io::Error),
 }
 
+/// What the engine needs for clients over streams, whose port comes behind the configured ones.
+#[derive(Clone)]
+pub struct EngineStreams {
+    /// Where frames for them come from.
+    pub pool: FramePool,
+    /// How long an idle connection lasts, which they are told.
+    pub idle_time: IdleTime,
+}
+
 /// Everything is built, nothing is started. Tests call the workers' turns themselves.
 pub struct Engine {
     /// The data cores' work, in the order of the topology.
@@ -94,16 +104,17 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Builds what `topology` names over the started ports' queues.
+    /// Builds what `topology` names over the started ports' queues. With `streams`, the last port is theirs.
     pub fn build(
         config: &Config,
         topology: Topology,
         facts: &[PortFacts],
         queues: Vec<Queues>,
         pool: FramePool,
+        streams: Option<EngineStreams>,
     ) -> Result<Self, EngineError> {
         let clock = Clock::start().with_first_second(FIRST_SECOND);
-        Self::build_from((clock, random_seed()?), config, topology, facts, queues, pool)
+        Self::build_from((clock, random_seed()?), config, topology, facts, queues, pool, streams)
     }
 
     /// The same, with a given clock and seed.
@@ -114,6 +125,7 @@ impl Engine {
         facts: &[PortFacts],
         queues: Vec<Queues>,
         pool: FramePool,
+        streams: Option<EngineStreams>,
     ) -> Result<Self, EngineError> {
         let (cache, writers, arena) = cache(config, facts, topology.slow_path_shards, seed)?;
         let rings = lay_rings(config, &topology);
@@ -121,7 +133,7 @@ impl Engine {
         let next_hops = Arc::clone(&asking.table);
         let gauges = Gauges::new(config, &topology, rings.gauges, next_hops, pool, clock);
         let (ruleset, digest) = Ruleset::load(config, cache.seed(), RulesPublisher::FIRST)?;
-        let stages = Stages::new(StageParts {
+        let mut stages = Stages::new(StageParts {
             config,
             ports: Arc::clone(&asking.ports),
             cache: Arc::clone(&cache),
@@ -131,13 +143,20 @@ impl Engine {
         });
         let (workers, threads) = (topology.workers.len(), topology.slow_path_shards);
         let burst = slowpath::burst(topology.cores_resolve, workers);
+        if let Some(streams) = &streams {
+            stages.encode = stages.encode.with_idle_time(streams.idle_time.clone());
+        }
+        let stream_pool = streams.map(|streams| (to_u8(config.ports.len()), streams.pool));
         let ticks_per_second = clock.ticks_per_second();
         let (rules, inboxes) =
             RulesPublisher::new(workers, threads, cache.seed(), ticks_per_second);
         let news: AllPortNews = config.ports.iter().map(|_| PortNews::default()).collect();
         let stop = Arc::new(AtomicBool::new(false));
-        let (config_shared, ports) = (Arc::new(config.clone()), Arc::clone(&asking.ports));
-        let shared = Shared { config: config_shared, ports, cache, stages, gauges, news, stop };
+        let ports = Arc::clone(&asking.ports);
+        let shared = {
+            let config = Arc::new(config.clone());
+            Shared { config, ports, cache, stages, gauges, stream_pool, news, stop }
+        };
         let (slow_path, orders) =
             shared.slow_path(asking, writers, rings.slow_path, burst, inboxes.slow_path)?;
         let workers = shared.workers(&topology, queues, rings.workers, inboxes.workers);
@@ -168,6 +187,7 @@ struct Shared {
     cache: Arc<Cache>,
     stages: Stages,
     gauges: Gauges,
+    stream_pool: Option<(u8, FramePool)>,
     news: AllPortNews,
     stop: Arc<AtomicBool>,
 }
@@ -195,6 +215,7 @@ impl Shared {
                 writer,
                 encode: self.stages.encode.clone(),
                 pool: self.gauges.pool.clone(),
+                stream_pool: self.stream_pool.clone(),
                 counters: Arc::clone(&self.gauges.slow_path[index]),
                 cache_counters: Arc::clone(&self.gauges.cache[index]),
                 upstream_counters: Arc::clone(&self.gauges.upstreams),

@@ -30,6 +30,8 @@ impl Places {
         let policies = config.rpz.iter().map(|rpz| &rpz.file);
         let secrets = config.tsig.iter().filter_map(|key| key.secret_file.as_ref());
         let named = zones.chain(lists).chain(policies).chain(secrets);
+        let certificates = config.streams.certificate.iter().chain(&config.streams.key);
+        let named = named.chain(certificates);
         let files = named.chain(&config.cookies.secret_file).chain(&config.cache.snapshot);
         let mut this = Self::default();
         for file in files.map(PathBuf::as_path).chain([path]) {

@@ -1,9 +1,10 @@
-//! How many sockets a thread may have open. Queries that would need one more wait.
+//! How many sockets a thread may have open, and how many connections clients over streams may have. Queries that would need one
+//! more socket wait.
 //!
 //! A process without free descriptors fails in many places, and a failed query would look like a failure of the
-//! upstream. So pmdns stays below the limit.
+//! upstream. So pmdns stays below the limit. Clients over streams get at most half of it, so that they leave room for misses.
 
-use pmdns_config::SlowPath;
+use pmdns_config::{Config, SlowPath};
 
 /// Descriptors reserved for everything except the slow path's sockets.
 const RESERVED: usize = 256;
@@ -13,10 +14,10 @@ const FEWEST: usize = 64;
 const USUAL_LIMIT: usize = 1024;
 
 /// The share of one of so many shards of the slow path.
-pub(super) fn share(settings: &SlowPath, shards: usize) -> usize {
-    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    let open_files = open_files(&limits).unwrap_or(USUAL_LIMIT);
-    let share = open_files.saturating_sub(RESERVED) / shards.max(1);
+pub(super) fn share(config: &Config, shards: usize) -> usize {
+    let (settings, open_files) = (&config.slowpath, limit());
+    let free = open_files.saturating_sub(RESERVED);
+    let share = (free - share_of_streams(config, open_files)) / shards.max(1);
     let wanted = wanted(settings, shards);
     if share < wanted {
         tracing::warn!(
@@ -27,6 +28,31 @@ pub(super) fn share(settings: &SlowPath, shards: usize) -> usize {
         );
     }
     share.max(FEWEST)
+}
+
+/// The most connections that clients over streams may have at a time.
+pub(crate) fn max_connections(config: &Config) -> usize {
+    let (open_files, wanted) = (limit(), config.streams.max_connections);
+    let share = share_of_streams(config, open_files);
+    if share < wanted {
+        tracing::warn!(
+            "clients over streams have at most {share} connections, fewer than streams.max_connections = {wanted}, \
+             because this process may have {open_files} files open; raise that limit (ulimit -n, LimitNOFILE=)"
+        );
+    }
+    share.max(1)
+}
+
+/// What they have of so many descriptors.
+fn share_of_streams(config: &Config, open_files: usize) -> usize {
+    let half = open_files.saturating_sub(RESERVED) / 2;
+    if config.streams.are_configured() { config.streams.max_connections.min(half) } else { 0 }
+}
+
+/// The descriptors that this process may have.
+fn limit() -> usize {
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    open_files(&limits).unwrap_or(USUAL_LIMIT)
 }
 
 /// How many sockets a shard's part of the questions needs. With so many pending, many leave in one batch.
@@ -56,6 +82,17 @@ mod tests {
         assert_eq!(open_files(text), Some(1024));
         assert_eq!(open_files("Max open files            unlimited   unlimited"), Some(usize::MAX));
         assert_eq!(open_files(""), None);
+    }
+
+    #[test]
+    fn clients_over_streams_leave_half_of_the_descriptors() {
+        let streams =
+            |max| format!("[streams]\ntcp = [\"192.0.2.53:53\"]\nmax_connections = {max}\n");
+        let share = |text: &str, limit| share_of_streams(&crate::testing::config(text), limit);
+        assert_eq!(share("", 1024), 0);
+        assert_eq!(share(&streams(4096), 1024), (1024 - RESERVED) / 2);
+        assert_eq!(share(&streams(100), 1024), 100);
+        assert_eq!(share(&streams(100), 10), 0);
     }
 
     #[test]

@@ -12,7 +12,7 @@
 //! docs/adr/0009-queries-fly-together.md gives the reasons.
 
 mod channels;
-mod descriptor_limit;
+pub(crate) mod descriptor_limit;
 mod encrypted;
 mod inlets;
 mod kernel;
@@ -153,7 +153,7 @@ impl SlowPath {
             ticks: &|duration| clock.ticks_of(duration),
             random: random(),
             deliver: Box::new(move |worker, answer| delivering.borrow_mut().push(worker, answer)),
-            max_sockets: descriptor_limit::share(settings, shards),
+            max_sockets: descriptor_limit::share(config, shards),
             max_port_queries: ports.as_ref().map_or(0, |ports| ports.max_queries(shards)),
         };
         let validation = ValidationThread::start(

@@ -12,6 +12,11 @@ impl Stats {
         Self(serde_json::from_str(text).unwrap_or_else(|error| panic!("{error} in {text:?}")))
     }
 
+    /// A counter of clients over TCP.
+    pub(crate) fn over_tcp(&self, name: &str) -> u64 {
+        self.number(&format!("/streams/0/{name}"))
+    }
+
     /// The number at a JSON pointer, which must exist.
     pub(crate) fn number(&self, pointer: &str) -> u64 {
         let value = self.0.pointer(pointer).and_then(Value::as_u64);

@@ -158,6 +158,7 @@ impl Rig {
             encode: Encode::new(Arc::clone(&cache), rules, Arc::clone(&ports), 1232),
             cache,
             pool: pool.clone(),
+            stream_pool: None,
             counters: Arc::clone(&counters),
             cache_counters: Arc::default(),
             upstream_counters: Arc::clone(&upstreams),

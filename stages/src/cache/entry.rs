@@ -149,7 +149,7 @@ impl Head {
     pub const AUTHENTIC: u8 = 1;
     /// The answer is ours (AA).
     pub const AUTHORITATIVE: u8 = 2;
-    /// The answer has no body here, because no client could take it over UDP: TC=1.
+    /// No client can take the answer over UDP: TC=1. Clients over streams get the records, if it has some here.
     pub const TOO_LONG: u8 = 4;
     /// The answer says that there is none: NXDOMAIN or NODATA (RFC 2308).
     pub const NEGATIVE: u8 = 8;
@@ -200,6 +200,11 @@ impl Head {
     /// Whether its alias's target begins with a wildcard label, in whose place the name that is asked for is to be put.
     pub fn is_template(&self) -> bool {
         self.size & TEMPLATE != 0
+    }
+
+    /// Whether the records are not here, so that a client over a stream has to have them asked for again.
+    pub fn has_to_be_asked(&self) -> bool {
+        self.flags & Self::TOO_LONG != 0 && self.body_len == 0
     }
 
     /// ANCOUNT, NSCOUNT and ARCOUNT.
@@ -307,6 +312,34 @@ impl Entry {
     /// The answer to the same question, learnt and forgotten when this one is, but without records: rewritten.
     pub fn without_records(&self, key: Key<'_>, rcode: Rcode, flags: u8) -> Self {
         self.replaced(key, rcode, flags, [0; 3], &[])
+    }
+
+    /// The same answer, which only clients over streams get: a rule wants that, so it is rewritten.
+    pub fn only_over_streams(mut self) -> Self {
+        self.set_flags(self.head().flags | Head::TOO_LONG | Head::REWRITTEN);
+        self
+    }
+
+    /// The same answer without the records, for which there is no room: clients over streams have to ask again.
+    pub fn shortened(&self) -> Self {
+        let Head { hash, learnt, expires, rcode, flags, passed, .. } = self.head();
+        let (mut buffer, flags) = (NameBuffer::default(), flags | Head::TOO_LONG);
+        let (key, counts) = (self.key(&mut buffer), [0; 3]);
+        let parts = Parts {
+            key,
+            hash,
+            learnt,
+            expires,
+            rcode,
+            flags,
+            counts,
+            body: &[],
+            optional_at: 0,
+            ttls: &[],
+        };
+        let mut shortened = Self::new(&parts);
+        shortened.set_passed(passed);
+        shortened
     }
 
     /// The same, but with the records of another entry, whose TTLs do not count down.

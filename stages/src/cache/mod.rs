@@ -45,7 +45,6 @@ mod image;
 mod index;
 mod key;
 mod log;
-mod negative;
 mod nxdomain_cut;
 mod plain;
 mod popularity;
@@ -53,6 +52,7 @@ mod purge;
 mod read;
 mod reply;
 mod scrub;
+mod share;
 mod walk;
 mod writer;
 

@@ -36,7 +36,10 @@ impl Lifetimes {
             min_ttl: config.cache.min_ttl,
             max_ttl: config.cache.max_ttl,
             max_negative_ttl: config.cache.max_negative_ttl,
-            max_body: usize::from(config.answers.max_udp_size),
+            max_body: match config.streams.are_configured() {
+                true => usize::from(u16::MAX),
+                false => usize::from(config.answers.max_udp_size),
+            },
         }
     }
 

@@ -11,8 +11,8 @@ use super::geometry::{LINE_BYTES, LINE_WORDS};
 use super::hits::Hit;
 use super::index::{Put, tag};
 use super::log::Span;
-use super::negative::NegativeShare;
 use super::popularity::{Popularity, Standing};
+use super::share::Share;
 use super::{Cache, EntryRef, EntryView};
 
 /// What became of an entry that was inserted.
@@ -26,6 +26,8 @@ pub enum Inserted {
     TooLong,
     /// It is negative, and those have their share of the shard already. It was not inserted.
     TooManyNegative,
+    /// It is too long for UDP, and such answers have their share of the shard already. It was not inserted.
+    TooManyLong,
 }
 
 impl Inserted {
@@ -42,6 +44,12 @@ pub struct Retention {
     pub max_negative_share: f64,
     /// The longest a negative answer lives, in seconds.
     pub max_negative_ttl: u32,
+    /// The share of a shard that live answers may take that are too long for UDP, 0 to 1.
+    pub max_long_share: f64,
+    /// The longest an answer lives, in seconds.
+    pub max_ttl: u32,
+    /// The longest body of an answer over UDP, in bytes.
+    pub max_udp_body: usize,
     /// What is kept when there is no room for all.
     pub eviction: Eviction,
     /// Whether hits are credited even if eviction does not ask for them.
@@ -56,6 +64,9 @@ impl Retention {
         Self {
             max_negative_share: config.cache.max_negative_share,
             max_negative_ttl: config.cache.max_negative_ttl,
+            max_long_share: config.cache.max_long_share,
+            max_ttl: config.cache.max_ttl,
+            max_udp_body: config.answers.max_udp_size.into(),
             eviction: config.cache.eviction,
             counts_hits: config.prefetch.enabled,
             access_window: config.prefetch.cache_access_window_seconds,
@@ -74,6 +85,9 @@ impl Default for Retention {
         Self {
             max_negative_share: 1.0,
             max_negative_ttl: u32::MAX,
+            max_long_share: 1.0,
+            max_ttl: u32::MAX,
+            max_udp_body: usize::MAX,
             eviction: Eviction::Fifo,
             counts_hits: false,
             access_window: u32::MAX,
@@ -104,6 +118,8 @@ pub struct CacheStats {
     pub too_long: u64,
     /// Negative entries refused, because those have their share of the shard already.
     pub negative_refused: u64,
+    /// Long entries refused, because those have their share of the shard already.
+    pub long_refused: u64,
 }
 
 /// The one who may write to a shard.
@@ -114,7 +130,9 @@ pub struct Writer {
     pub(super) span: Span,
     /// The tail that readers know of.
     pub(super) published: u32,
-    negative: NegativeShare,
+    negative: Share,
+    long: Share,
+    max_udp_body: usize,
     pub(super) popularity: Option<Popularity>,
     /// The latest time anybody has told, in seconds.
     pub(super) now: u32,
@@ -126,17 +144,29 @@ impl Writer {
     pub(super) fn new(cache: Arc<Cache>, shard: usize, start: u32) -> Self {
         let span = Span::new(cache.geometry.laps, start);
         cache.tail(shard).store(u64::from(start), Ordering::Relaxed);
-        let negative = NegativeShare::new(u64::MAX, u32::MAX);
-        let stats = CacheStats::default();
-        Self { cache, shard, span, published: start, negative, popularity: None, now: 0, stats }
+        Self {
+            cache,
+            shard,
+            span,
+            published: start,
+            negative: Share::new(u64::MAX, u32::MAX),
+            long: Share::new(u64::MAX, u32::MAX),
+            max_udp_body: usize::MAX,
+            popularity: None,
+            now: 0,
+            stats: CacheStats::default(),
+        }
     }
 
     /// The writer of a shard that is still empty, told what to keep.
     pub fn with_retention(mut self, retention: &Retention) -> Self {
         let lines = self.cache.geometry.laps.lines();
-        let share = retention.max_negative_share;
-        let limit = if share < 1.0 { floor_u64(lines as f64 * share) } else { u64::MAX };
-        self.negative = NegativeShare::new(limit, retention.max_negative_ttl);
+        let limit =
+            |share: f64| if share < 1.0 { floor_u64(lines as f64 * share) } else { u64::MAX };
+        let negative = limit(retention.max_negative_share);
+        self.negative = Share::new(negative, retention.max_negative_ttl);
+        self.long = Share::new(limit(retention.max_long_share), retention.max_ttl);
+        self.max_udp_body = retention.max_udp_body;
         self.popularity = retention
             .needs_hits()
             .then(|| Popularity::new(lines, retention.eviction, retention.access_window));
@@ -170,11 +200,19 @@ impl Writer {
             self.stats.negative_refused += 1;
             return Inserted::TooManyNegative;
         }
+        let is_long = self.is_long(&head);
+        if is_long && !self.long.has_room(lines.into(), head.learnt) {
+            self.stats.long_refused += 1;
+            return Inserted::TooManyLong;
+        }
         let position = self.reserve(lines);
         self.write(position, words);
         self.stats.inserted += 1;
         if is_negative {
             self.negative.add(lines.into(), head.expires);
+        }
+        if is_long {
+            self.long.add(lines.into(), head.expires);
         }
         let bucket = self.cache.geometry.place(head.hash).bucket;
         let put = self.cache.index().put(bucket, tag(head.hash), position, self.span.tail());
@@ -192,6 +230,11 @@ impl Writer {
             }
         }
         Inserted::New
+    }
+
+    /// Whether an entry is kept only for clients over streams.
+    pub fn is_long(&self, entry: &Head) -> bool {
+        usize::from(entry.body_len) > self.max_udp_body
     }
 
     /// Takes the entry of this hash out of the cache, and says whether there was one.
@@ -268,6 +311,9 @@ impl Writer {
     fn discount(&mut self, entry: &Head) {
         if entry.flags & Head::NEGATIVE != 0 {
             self.negative.take_away(lines_of(entry).into(), entry.expires);
+        }
+        if self.is_long(entry) {
+            self.long.take_away(lines_of(entry).into(), entry.expires);
         }
     }
 

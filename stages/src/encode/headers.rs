@@ -3,6 +3,7 @@
 //! Every function is inlined where the offsets of plain frames, which nearly all are, are constants.
 
 use pmdns_config::narrow::to_u16;
+use pmdns_nics::stream::STREAM_UDP;
 
 use super::records::Outline;
 use crate::wire::checksum::Sum;
@@ -48,6 +49,12 @@ impl Offsets {
             dns: layout.dns(),
             ipv6: layout.flags.has(Flags::IPV6),
         }
+    }
+
+    /// Whether there are no headers, because the client asks over a stream.
+    #[inline(always)]
+    pub(super) fn is_stream(self) -> bool {
+        self.l4 == STREAM_UDP as usize
     }
 
     #[inline(always)]

@@ -6,10 +6,12 @@
 mod headers;
 mod options;
 mod records;
+mod stream;
 
 use std::sync::Arc;
 
 use pmdns_config::narrow::{to_u8, to_u16};
+use pmdns_nics::stream::IdleTime;
 
 use crate::answer::Answer;
 use crate::cache::{Cache, Entry, Head, Words};
@@ -41,6 +43,8 @@ pub struct Encode {
     nsid: Box<[u8]>,
     /// How fast one client may provoke errors.
     errors: Limiter,
+    /// How long an idle connection of a client lasts.
+    idle_time: IdleTime,
 }
 
 impl Encode {
@@ -48,7 +52,13 @@ impl Encode {
     /// UDP payload at most.
     pub fn new(cache: Arc<Cache>, rules: Arc<Ruleset>, ports: Ports, max_udp_size: u16) -> Self {
         let errors = Limiter::off(cache.seed());
-        Self { cache, rules, fixed: None, ports, max_udp_size, nsid: Box::default(), errors }
+        let (nsid, idle_time) = (Box::default(), IdleTime::default());
+        Self { cache, rules, fixed: None, ports, max_udp_size, nsid, errors, idle_time }
+    }
+
+    /// The same stage, which tells clients over streams how long an idle connection lasts.
+    pub fn with_idle_time(self, idle_time: IdleTime) -> Self {
+        Self { idle_time, ..self }
     }
 
     /// The same stage, with a limit on error replies.
@@ -82,7 +92,11 @@ impl Encode {
         let offsets = Offsets::of(packet.layout);
         let mut buffer = Buffer::default();
         let options = buffer.options_of(packet, &self.nsid);
-        self.answer_from(packet, offsets, options, &entry.words(), context.seconds)
+        match self.answer_from(packet, offsets, options, &entry.words(), context.seconds) {
+            // It has no records even for a client over a stream, who cannot be sent elsewhere.
+            Step::SLOW_PATH => self.answer_bare(packet, options, Rcode::SERVFAIL, 0),
+            step => step,
+        }
     }
 
     /// Answers as the packet says.
@@ -162,13 +176,20 @@ impl Encode {
             return Step::SLOW_PATH;
         }
         let layout = packet.layout;
+        if offsets.is_stream() && head.has_to_be_asked() {
+            return Step::SLOW_PATH;
+        }
+        let room_beside = |options| match offsets.is_stream() {
+            true => stream::room_for_records(packet, options),
+            false => self.room_for_records(layout, options),
+        };
         let options = match options.has_more_than_essential()
-            && usize::from(head.body_len) > self.room_for_records(layout, options.all)
+            && usize::from(head.body_len) > room_beside(options.all)
         {
             true => options.essential,
             false => options.all,
         };
-        let outline = Outline::of(&head, packet, self.room_for_records(layout, options));
+        let outline = Outline::of(&head, packet, room_beside(options));
         let Some(body) = open(packet, layout, offsets, outline.body_len, options) else {
             return Step::drop(Reason::AnswerTooLong);
         };
@@ -243,6 +264,9 @@ impl Encode {
         options: &[u8],
         records: Sum,
     ) -> Step {
+        if offsets.is_stream() {
+            return self.close_stream(packet, layout, outline, options);
+        }
         let question_sum = packet.question_sum;
         let Offsets { l3, l4, dns, ipv6 } = offsets;
         let offload = self.ports[usize::from(packet.frame.port())].checksum_offload;

@@ -40,7 +40,7 @@ impl Outline {
         }
         let body_len = usize::from(head.body_len);
         let least_len = usize::from(head.optional_at);
-        if head.flags & Head::TOO_LONG != 0 {
+        if head.flags & Head::TOO_LONG != 0 && !packet.layout.is_stream() {
             Self::bare(head.rcode, flags | flag::TC)
         } else if body_len <= room {
             Self { rcode: head.rcode, flags, counts: head.counts, body_len }

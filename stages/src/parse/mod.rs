@@ -7,6 +7,7 @@ mod for_kernel;
 mod plain;
 mod reflectors;
 mod replies;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod unusual;
@@ -122,6 +123,9 @@ impl Parse {
     fn read(&self, packet: &mut Packet) -> Result<Step, Reason> {
         let frame = packet.frame.bytes();
         let port = &self.ports[usize::from(packet.frame.port())];
+        if port.is_streams {
+            return self.read_stream(packet);
+        }
         let tags = Tags::read(frame)?;
         if !port.vlans.have(tags) {
             return Err(Reason::Vlan);

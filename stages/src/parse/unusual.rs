@@ -4,6 +4,8 @@
 //! as we are concerned (RFC 6891 section 6.1.2). The client's subnet (RFC 7871) is one of them, unless the operator
 //! wants it passed on.
 
+use pmdns_nics::stream::{Request, note_request};
+
 use super::{Parse, first_name_len};
 use crate::Stage;
 use crate::answer::Answer;
@@ -84,7 +86,9 @@ impl Parse {
             let asks_nothing = message[header::QDCOUNT..header::ARCOUNT] == [0; 6];
             match cookies.check(cookie, client, seconds) {
                 Some(checked) => {
-                    take_cookie(packet, &checked, cookies.is_required(), asks_nothing);
+                    // Over a stream the client is where it says (RFC 7873 section 5.2.3).
+                    let is_required = cookies.is_required() && !packet.layout.is_stream();
+                    take_cookie(packet, &checked, is_required, asks_nothing);
                     let is_refused = packet.answer == Answer::Rcode(Rcode::BADCOOKIE);
                     self.cookie_counts.count(checked.sent, is_refused);
                 }
@@ -98,6 +102,13 @@ impl Parse {
         }
         if requested.nsid {
             packet.layout.flags.set(Flags::NSID);
+        }
+        if packet.layout.is_stream() {
+            let wanted =
+                [(requested.keepalive, Request::Keepalive), (requested.padding, Request::Padding)];
+            for (_, request) in wanted.into_iter().filter(|(is_wanted, _)| *is_wanted) {
+                note_request(packet.frame.bytes_mut(), request);
+            }
         }
     }
 }

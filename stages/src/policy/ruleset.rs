@@ -85,6 +85,8 @@ impl Ruleset {
         let client = packet.layout.client(packet.frame.bytes());
         packet.answer = match self.verdict_on(packet.query(), client) {
             RuleDecision::Pass => return None,
+            // It has come over a stream, as the rule wants it.
+            RuleDecision::Truncated if packet.layout.is_stream() => return None,
             RuleDecision::Drop => return Some(Step::drop(Reason::Blocked)),
             RuleDecision::Truncated => Answer::Truncated,
             RuleDecision::Rcode(rcode) => {

@@ -153,7 +153,8 @@ impl Limiter {
             self.dry_run_passed += 1;
             return LimitDecision::Pass;
         }
-        match self.table.slips(place, self.slip) {
+        // A client over a stream has come by the way that others would be sent.
+        match !packet.layout.is_stream() && self.table.slips(place, self.slip) {
             true => LimitDecision::Slip,
             false => LimitDecision::Drop,
         }

@@ -36,6 +36,10 @@ pub mod option {
     pub const SUBNET: u16 = 8;
     /// Cookie (RFC 7873).
     pub const COOKIE: u16 = 10;
+    /// How long an idle connection lasts (RFC 7828).
+    pub const KEEPALIVE: u16 = 11;
+    /// Padding (RFC 7830).
+    pub const PADDING: u16 = 12;
     /// Extended DNS error (RFC 8914).
     pub const EXTENDED_ERROR: u16 = 15;
 }
@@ -63,6 +67,10 @@ pub struct Requested {
     pub cookie: Option<OptionData>,
     /// The subnet's data.
     pub subnet: Option<OptionData>,
+    /// How long an idle connection lasts (RFC 7828).
+    pub keepalive: bool,
+    /// A padded answer (RFC 7830).
+    pub padding: bool,
 }
 
 /// Where an option's data stands in its message.
@@ -100,6 +108,8 @@ impl Requested {
                 option::NSID => requested.nsid = true,
                 option::COOKIE if requested.cookie.is_none() => requested.cookie = place,
                 option::SUBNET if requested.subnet.is_none() => requested.subnet = place,
+                option::KEEPALIVE => requested.keepalive = true,
+                option::PADDING => requested.padding = true,
                 _ => {}
             }
             at += usize::from(len);

@@ -1,5 +1,7 @@
 //! Where the headers of a frame are, and what parse has found out of it and of its client.
 
+use pmdns_nics::stream::STREAM_UDP;
+
 use super::dns::{HEADER_LEN, question_len};
 use super::edns::COOKIE_LEN;
 use super::ip::{UDP_LEN, v4, v6};
@@ -49,6 +51,12 @@ impl Layout {
     #[inline(always)]
     pub fn subnet_at(self) -> usize {
         self.question_end() + if self.flags.has(Flags::COOKIE) { COOKIE_LEN } else { 0 }
+    }
+
+    /// Whether the client asks over a stream. No header of a frame from a wire ends as early.
+    #[inline(always)]
+    pub fn is_stream(self) -> bool {
+        self.l4 == STREAM_UDP
     }
 
     /// The client's IP address in the frame that this layout describes: 4 or 16 bytes.

@@ -98,7 +98,10 @@ impl Answers {
         let is_fresh = entry.head().expires > self.context.seconds;
         if let Some(network) = *network {
             if is_fresh {
-                self.subnets.keep(question, network, entry.into_owned(), &self.counters);
+                // There is no share for them here.
+                let is_long = self.store.writer.is_long(&entry.head());
+                let entry = if is_long { entry.shortened() } else { entry.into_owned() };
+                self.subnets.keep(question, network, entry, &self.counters);
             }
             return;
         }

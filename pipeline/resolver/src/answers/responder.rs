@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU64;
 use pmdns_nics::{Frame, FramePool};
 use pmdns_stages::cache::{Entry, Head};
 use pmdns_stages::encode::Encode;
+use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::dns::Rcode;
 use pmdns_stages::wire::edns::ExtendedError;
 use pmdns_stages::{Answer, Context, Packet, Stage, Step, Tick};
@@ -32,6 +33,8 @@ pub(crate) struct Responder {
     pub(crate) encode: Encode,
     /// Gives the frames for them.
     pub(crate) pool: FramePool,
+    /// Gives them for clients over streams, whose port has this number.
+    pub(crate) stream_pool: Option<(u8, FramePool)>,
     /// Takes them to a core that transmits.
     pub(crate) deliver: Deliver,
     /// Where answers are counted.
@@ -74,7 +77,7 @@ impl Responder {
         if entry.head().rcode == Head::SILENT {
             return count(&self.counters.silenced);
         }
-        let fate = match waiter.miss.packet(&self.pool, Answer::None) {
+        let fate = match self.packet(&waiter.miss, Answer::None) {
             Some(mut packet) => {
                 packet.extended_error = why_stale(&entry.head());
                 packet.set_scope(scope);
@@ -109,10 +112,16 @@ impl Responder {
         why: Option<ExtendedError>,
         context: &Context,
     ) -> Fate {
-        let Some(mut packet) = miss.packet(&self.pool, answer) else { return Fate::NoFrame };
+        let Some(mut packet) = self.packet(miss, answer) else { return Fate::NoFrame };
         packet.extended_error = why;
         let step = self.encode.act(&mut packet, context);
         self.hand_over(packet, step, *worker)
+    }
+
+    /// The packet of a miss, in a frame of the port that it leaves by.
+    fn packet(&self, miss: &Miss, answer: Answer) -> Option<Packet> {
+        let stream_pool = self.stream_pool.as_ref().filter(|(port, _)| *port == miss.port());
+        miss.packet(stream_pool.map_or(&self.pool, |(_, pool)| pool), answer)
     }
 
     fn hand_over(&mut self, packet: Packet, step: Step, worker: usize) -> Fate {

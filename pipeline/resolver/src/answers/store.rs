@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pmdns_stages::cache::{Cache, Entry, Found, Key, Lifetimes, Writer};
+use pmdns_stages::cache::{Cache, Entry, Found, Inserted, Key, Lifetimes, Writer};
 use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::name::Seed;
 
@@ -58,7 +58,11 @@ impl Store {
         if !self.writer.owns(hash) {
             return None;
         }
-        let is_kept = is_fresh && self.writer.insert(entry).is_kept();
+        let is_kept = is_fresh
+            && match self.writer.insert(entry) {
+                Inserted::TooManyLong => self.writer.insert(&entry.shortened()).is_kept(),
+                inserted => inserted.is_kept(),
+            };
         if !is_kept {
             self.writer.remove(hash);
         }

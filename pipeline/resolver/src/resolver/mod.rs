@@ -80,6 +80,8 @@ pub struct Parts {
     pub encode: Encode,
     /// Gives the frames for them.
     pub pool: FramePool,
+    /// Gives them for clients over streams, whose port has this number.
+    pub stream_pool: Option<(u8, FramePool)>,
     /// The counters of this resolver, which nobody else writes.
     pub counters: Arc<Counters>,
     /// The counters of its shard of the cache.
@@ -137,7 +139,7 @@ impl Resolver {
         let asks_for_itself = parts.trust_anchors.is_some() || config.prefetch.enabled;
         let secret = CookieSecret::new(random.bytes()?);
         let peers = Peers::new(&config, parts.upstream_counters, secret, seed, now)?;
-        let (encode, pool) = (parts.encode, parts.pool);
+        let (encode, pool, stream_pool) = (parts.encode, parts.pool, parts.stream_pool);
         Ok(Self {
             questions: Questions::new(&config, asks_for_itself, Arc::clone(&counters), seed, now),
             upstreams: Upstreams::new(&config, peers, Arc::clone(&counters), random, limits),
@@ -145,7 +147,13 @@ impl Resolver {
                 subnets: Subnets::new(config.client_subnet.clone(), shards, seed),
                 store: Store::new(parts.cache, parts.writer, parts.cache_counters, parts.lifetimes),
                 stale: Stale::new(&config.cache, ticks, deadline),
-                responder: Responder { encode, pool, deliver, counters: Arc::clone(&counters) },
+                responder: Responder {
+                    encode,
+                    pool,
+                    stream_pool,
+                    deliver,
+                    counters: Arc::clone(&counters),
+                },
                 cuts_at_nxdomain: config.cache.nxdomain_cut,
                 counters: Arc::clone(&counters),
                 context: time.context,
@@ -283,7 +291,12 @@ impl Resolver {
         }) {
             return true;
         }
-        if let Some((entry, scope)) = subnets.find(question, context.seconds) {
+        let usable = |entry: &pmdns_stages::cache::Entry| {
+            !(waiter.miss.is_from_stream() && entry.head().has_to_be_asked())
+        };
+        if let Some((entry, scope)) =
+            subnets.find(question, context.seconds).filter(|found| usable(found.0))
+        {
             responder
                 .entry(waiter, entry, scope, context, |counters| &counters.answered_for_subnet);
             return true;

@@ -7,6 +7,8 @@ use pmdns_stages::next_hop::HopCounts;
 use prometheus_client::registry::Unit;
 
 use super::family::{Family, Kind, Value};
+use pmdns_streams::counters::StreamSnapshot;
+
 use crate::admission::ConnectionSnapshot;
 use crate::control::distribution::{RingReport, Times};
 use crate::control::next_hops::NextHopReport;
@@ -53,6 +55,9 @@ pub fn families(report: &Report) -> Vec<Family> {
         ConnectionSnapshot::default().named(),
         services,
     ));
+    let transports = report.streams.iter();
+    let transports = transports.map(|one| (one.transport.clone(), one.counters.named()));
+    all.extend(tables("stream", &["transport"], StreamSnapshot::default().named(), transports));
     all
 }
 

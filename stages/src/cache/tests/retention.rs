@@ -136,3 +136,25 @@ fn negative_answers_have_their_share_and_no_more() {
         "what has expired counts no more"
     );
 }
+
+#[test]
+fn long_answers_have_their_share_and_the_time_of_others_is_kept() {
+    let retention = Retention {
+        max_long_share: 0.25,
+        max_udp_body: 300,
+        max_ttl: 2000,
+        ..Retention::default()
+    };
+    let (cache, mut writer) = cache_keeping(1000, 0, &retention);
+    let room = cache.geometry.laps.lines() / 4 / 8;
+    let long = |number: u32| entry(number, hash(number), 8, 10);
+    let kept = (0..100).filter(|number| writer.insert(&long(*number)).is_kept()).count();
+    assert_eq!((kept, writer.stats().long_refused), (room, 100 - room as u64));
+    let shortened = long(99).shortened();
+    assert!(shortened.head().has_to_be_asked() && writer.insert(&shortened).is_kept());
+    assert_eq!(shortened.head().expires, long(99).head().expires);
+    assert!(writer.insert(&entry(500, hash(500), 2, 10)).is_kept(), "what is short is kept");
+    assert!(writer.remove(hash(0)));
+    assert_eq!(writer.insert(&long(50)), Inserted::New, "in its place");
+    assert_eq!(writer.insert(&long(51)), Inserted::TooManyLong);
+}

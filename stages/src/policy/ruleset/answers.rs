@@ -8,7 +8,7 @@ use crate::answer::LocalRef;
 use crate::cache::{Entry, Head, Key, NameBuffer};
 use crate::policy::filter::Candidates;
 use crate::policy::rpz::{Action, PolicyZone, WholeName, alias_targets};
-use crate::wire::dns::{Rcode, rtype};
+use crate::wire::dns::rtype;
 
 /// Aliases of one answer that are looked at.
 const MAX_ALIASES: usize = 16;
@@ -80,7 +80,7 @@ impl Ruleset {
         match self.verdict_on_answer(key, candidates, message, end) {
             // No answer is judged by a zone that is not here.
             RuleDecision::Pass | RuleDecision::NotReady => entry,
-            RuleDecision::Truncated => entry.without_records(key, Rcode::NOERROR, Head::TOO_LONG),
+            RuleDecision::Truncated => entry.only_over_streams(),
             RuleDecision::Rcode(rcode) => entry.without_records(key, rcode, 0),
             RuleDecision::Drop => entry.without_records(key, Head::SILENT, 0),
             RuleDecision::Entry(number) => match self.entries.get(number) {

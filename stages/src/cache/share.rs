@@ -1,6 +1,6 @@
-//! The share of a shard that negative answers may take.
+//! The share of a shard that answers of one kind may take: negative ones, or long ones.
 //!
-//! A flood of random names brings an NXDOMAIN for each, and every one of them may be cached. Those that live
+//! A flood of random names brings an NXDOMAIN for each, and every one of them may be cached. Answers of the kind that live
 //! are counted in lines of the log, by the span of time in which they expire. An expired answer takes no room
 //! from anybody, for it is the next to be overwritten.
 
@@ -9,19 +9,19 @@ use pmdns_config::narrow::to_u32;
 /// Spans of time that expiries are told apart by.
 const SPANS: usize = 256;
 
-/// Lines that live negative answers take, and may take.
+/// Lines that live answers of the kind take, and may take.
 #[derive(Debug)]
-pub(super) struct NegativeShare {
+pub(super) struct Share {
     limit: u64,
     lines: u64,
     by_span: Box<[u64; SPANS]>,
-    /// Seconds of a span; all of them together are longer than any negative answer lives.
+    /// Seconds of a span; all of them together are longer than any such answer lives.
     span: u32,
     /// The present span: what expires in an earlier one has been taken away.
     present: u32,
 }
 
-impl NegativeShare {
+impl Share {
     /// No answers, of which at most `limit` lines may live, for at most `max_ttl` seconds each.
     pub(super) fn new(limit: u64, max_ttl: u32) -> Self {
         let span = max_ttl / (to_u32(SPANS) - 1) + 1;
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn what_has_expired_makes_room() {
-        let mut share = NegativeShare::new(10, 300);
+        let mut share = Share::new(10, 300);
         assert!(share.has_room(10, 0));
         share.add(6, 100);
         share.add(4, 300);
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn what_is_lost_makes_room_once() {
-        let mut share = NegativeShare::new(10, 86_400);
+        let mut share = Share::new(10, 86_400);
         share.add(10, 500);
         share.take_away(4, 500);
         assert!(share.has_room(4, 0) && !share.has_room(5, 0));
@@ -101,7 +101,7 @@ mod tests {
     fn no_lifetime_is_beyond_the_spans() {
         for max_ttl in [0, 1, 254, 255, 256, 300, 86_400, i32::MAX as u32] {
             for now in [0, 1, 77, 1_000_000] {
-                let mut share = NegativeShare::new(1, max_ttl);
+                let mut share = Share::new(1, max_ttl);
                 share.has_room(0, now);
                 share.add(1, now + max_ttl);
                 assert!(!share.has_room(1, now + max_ttl), "{max_ttl}");

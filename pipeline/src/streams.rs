@@ -1,0 +1,94 @@
+//! Clients over streams: their sockets, their port, and the threads that serve them.
+
+use std::io;
+
+use pmdns_config::Config;
+use pmdns_config::narrow::to_u8;
+use pmdns_nics::stream::IdleTime;
+use pmdns_nics::{Nic, Queues};
+use pmdns_streams::counters::{AllCounters, StreamReport};
+use pmdns_streams::driver::{self, Port, ThreadEnds};
+use pmdns_streams::listeners::{ListenError, Listeners};
+use pmdns_streams::server::{ServerParts, Servers};
+
+use crate::engine::EngineStreams;
+use crate::slowpath::descriptor_limit;
+use crate::threads::pin;
+use crate::topology::Topology;
+
+/// Clients over streams cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum StreamsError {
+    /// An address cannot be listened at.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The system gives no threads, no files, or no random numbers.
+    #[error("cannot serve clients over streams: {0}")]
+    System(#[from] io::Error),
+}
+
+/// Clients over streams. Dropping it closes their connections.
+pub struct StreamClients {
+    port: Option<(Box<dyn Nic>, Queues, EngineStreams)>,
+    parts: Option<ServerParts>,
+    counters: AllCounters,
+    servers: Option<Servers>,
+}
+
+impl StreamClients {
+    /// The sockets that clients come to, if there are any.
+    pub fn bind(config: &Config) -> Result<Option<Listeners>, StreamsError> {
+        let are_configured = config.streams.are_configured();
+        Ok(are_configured.then(|| Listeners::bind(&config.streams)).transpose()?)
+    }
+
+    /// Opens the port, which is the last one of the topology.
+    pub fn open(
+        config: &Config,
+        topology: &Topology,
+        listeners: Listeners,
+    ) -> Result<Self, StreamsError> {
+        let number = config.ports.len();
+        let mut seed = [0; 16];
+        getrandom::fill(&mut seed).map_err(io::Error::other)?;
+        let port = driver::open(config, &topology.ports[number], to_u8(number), seed)?;
+        let Port { nic, queues, threads, pool, counters } = port;
+        let idle_time = IdleTime::default();
+        let engine = EngineStreams { pool, idle_time: idle_time.clone() };
+        let ends: Vec<ThreadEnds> = threads;
+        let parts = ServerParts { listeners, ends, counters: counters.clone(), idle_time };
+        Ok(Self {
+            port: Some((Box::new(nic), queues, engine)),
+            parts: Some(parts),
+            counters,
+            servers: None,
+        })
+    }
+
+    /// The port: for reports, for the data cores, and for the engine.
+    pub fn take_port(&mut self) -> (Box<dyn Nic>, Queues, EngineStreams) {
+        self.port.take().expect("nobody took it")
+    }
+
+    /// Starts to serve. Threads are pinned to the CPUs that the config names, else to `spare` ones.
+    pub fn start(&mut self, config: &Config, spare: Vec<usize>) -> Result<(), StreamsError> {
+        let cores = Servers::cores(&config.streams, spare.into_iter());
+        let begin = move |thread: usize| pin(cores.get(thread % cores.len().max(1)).copied());
+        let parts = self.parts.take().expect("it starts once");
+        let mut config = config.clone();
+        config.streams.max_connections = descriptor_limit::max_connections(&config);
+        self.servers = Some(Servers::start(&config, parts, begin)?);
+        Ok(())
+    }
+
+    /// Closes the connections, and returns the last counters.
+    pub fn end(self) -> Vec<StreamReport> {
+        drop(self.servers);
+        self.counters.report()
+    }
+
+    /// The counters of each transport.
+    pub fn report(&self) -> Vec<StreamReport> {
+        self.counters.report()
+    }
+}

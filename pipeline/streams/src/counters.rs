@@ -1,0 +1,75 @@
+//! The counters of stream clients, for each transport.
+
+use std::sync::Arc;
+
+use pmdns_nics::counters;
+use pmdns_nics::stream::Transport;
+use serde::{Deserialize, Serialize};
+
+counters! {
+    /// The counters of one transport.
+    StreamCounters,
+    /// The counters of one transport, read at one time.
+    StreamSnapshot {
+        /// Connections that are open.
+        open: gauge,
+        /// Connections that were accepted.
+        accepted: counter,
+        /// Connections that were closed at once, because all places were taken.
+        refused_full: counter,
+        /// Connections that were closed at once, because the places of the client's prefix were taken.
+        refused_prefix: counter,
+        /// Connections that the kernel could not hand over, for want of file descriptors for example.
+        accept_errors: counter,
+        /// Queries given to the line.
+        queries: counter,
+        /// Answers given to clients' connections.
+        answers: counter,
+        /// Queries without an answer in time. The line dropped them, or their client has to ask again.
+        unanswered: counter,
+        /// Queries not given to the line, because too many were under way in all or of the client's prefix.
+        no_room: counter,
+        /// Answers dropped, because too many bytes waited for clients to read.
+        no_memory: counter,
+        /// Connections closed for a message that is no query.
+        malformed: counter,
+        /// Connections closed after a time without a query.
+        idle: counter,
+        /// Connections closed because the rest of a query, or a handshake, did not come in time.
+        slow_queries: counter,
+        /// Connections closed because the client did not read its answers in time.
+        slow_readers: counter,
+        /// Connections closed after as many queries as one may have.
+        exhausted: counter,
+    }
+}
+
+/// The counters of all transports.
+#[derive(Clone, Debug, Default)]
+pub struct AllCounters(Arc<[StreamCounters; 4]>);
+
+/// The report of one transport.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamReport {
+    /// The transport: `tcp`, `tls`, `https` or `quic`.
+    pub transport: String,
+    /// The counters.
+    #[serde(flatten)]
+    pub counters: StreamSnapshot,
+}
+
+impl AllCounters {
+    /// Those of one transport.
+    pub fn of(&self, transport: Transport) -> &StreamCounters {
+        &self.0[transport as usize]
+    }
+
+    /// Reads those of all transports.
+    pub fn report(&self) -> Vec<StreamReport> {
+        let report = |transport: Transport| StreamReport {
+            transport: transport.name().to_owned(),
+            counters: self.of(transport).snapshot(),
+        };
+        Transport::ALL.map(report).into()
+    }
+}

@@ -1,0 +1,310 @@
+//! DNS over a stream of bytes (RFC 7766), encrypted or not: each message behind its length.
+//!
+//! One task serves a connection. It reads queries while few are under way and few bytes wait to be written. It writes answers in
+//! the order in which they come, each with its length in one write. A client that is slow to send or to read is closed.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::AtomicU64;
+use std::task::{Context, Poll};
+
+use pmdns_nics::counters::count;
+use pmdns_nics::stream::Transport;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf, split};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use crate::counters::StreamCounters;
+use crate::door::{Answer, Pending};
+use crate::load::Load;
+use crate::service::{Limits, Service};
+
+/// The longest query that is read. Queries have less than a kilobyte; longer messages are other operations.
+const MAX_QUERY: usize = 4096;
+/// Bytes of a DNS header.
+const HEADER: usize = 12;
+/// The bit of a message's third byte that says that it is a response.
+const RESPONSE: u8 = 0x80;
+/// Bytes that are read at a time.
+const READ: usize = 4096;
+
+thread_local! {
+    /// Where bytes are read to, so that a connection without a query holds no memory for one.
+    static SCRATCH: RefCell<[u8; READ]> = const { RefCell::new([0; READ]) };
+}
+
+/// Why a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The client closed it, or the network did.
+    Gone,
+    /// A message is no query.
+    Malformed,
+    /// No query came for some time.
+    Idle,
+    /// The rest of a query did not come in time.
+    SlowQuery,
+    /// The client does not read.
+    SlowReader,
+    /// It had as many queries as it may have.
+    Exhausted,
+}
+
+/// Serves a connection until it ends, and counts why it did.
+pub(crate) async fn serve(
+    stream: impl AsyncRead + AsyncWrite,
+    client: SocketAddr,
+    transport: Transport,
+    service: &Service,
+) {
+    let connection = Connection {
+        client,
+        transport,
+        service,
+        limits: service.limits,
+        unread: Vec::new(),
+        asked: 0,
+        pending: Vec::new(),
+        answers: VecDeque::new(),
+        written: 0,
+        buffered: 0,
+        is_read: false,
+        last_query: Instant::now(),
+        query_due: None,
+        write_due: None,
+        written_in_all: 0,
+        queued_in_all: 0,
+    };
+    let end = connection.run(stream).await;
+    if let Some(counter) = end.counter(service.counters.of(transport)) {
+        count(counter);
+    }
+}
+
+struct Connection<'s> {
+    client: SocketAddr,
+    transport: Transport,
+    service: &'s Service,
+    limits: Limits,
+    /// What was read and is not a whole query yet, or has to wait.
+    unread: Vec<u8>,
+    asked: u64,
+    pending: Vec<Pending>,
+    answers: VecDeque<Answer>,
+    /// Bytes of the first answer that were written.
+    written: usize,
+    /// Bytes of all answers that wait.
+    buffered: usize,
+    /// Whether the client will send no more.
+    is_read: bool,
+    last_query: Instant,
+    /// When the query must be whole of which a part has come.
+    query_due: Option<Instant>,
+    /// When the bytes must be written that are waiting, and how many bytes have been written then.
+    write_due: Option<(Instant, u64)>,
+    written_in_all: u64,
+    queued_in_all: u64,
+}
+
+impl Connection<'_> {
+    async fn run(mut self, stream: impl AsyncRead + AsyncWrite) -> End {
+        let (mut reader, mut writer) = split(stream);
+        let (mut load, mut arrived) = (self.service.places.load(), Vec::new());
+        loop {
+            if let Err(end) = self.ask() {
+                return end;
+            }
+            let is_done = self.is_read && self.pending.is_empty() && self.answers.is_empty();
+            if is_done {
+                return if self.is_exhausted() { End::Exhausted } else { End::Gone };
+            }
+            let (due, late) = self.due(&mut load);
+            let (reads, takes) = (self.may_read(), self.may_take());
+            tokio::select! {
+                biased;
+                () = poll_fn(|context| poll_all(&mut self.pending, &mut arrived, context)), if takes => {
+                    arrived.drain(..).for_each(|answer| self.queue(answer));
+                    arrived = Vec::new();
+                }
+                written = writer.write(first(&self.answers, self.written)), if !self.answers.is_empty() => {
+                    match written {
+                        Ok(1..) => self.note_written(written.unwrap_or(0)),
+                        _ => return End::Gone,
+                    }
+                }
+                read = poll_fn(|context| poll_read(Pin::new(&mut reader), &mut self.unread, context)), if reads => {
+                    match read {
+                        Ok(0) => self.is_read = true,
+                        Ok(_) => self.note_read(),
+                        Err(_) => return End::Gone,
+                    }
+                }
+                () = sleep_until(due) => return late,
+                news = load.changed() => if news.is_err() { return End::Gone },
+            }
+        }
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.asked >= self.limits.max_queries_per_connection
+    }
+
+    fn may_read(&self) -> bool {
+        !self.is_read && self.may_ask()
+    }
+
+    fn may_ask(&self) -> bool {
+        self.pending.len() < self.limits.max_queries_in_flight
+            && self.buffered < self.limits.max_buffered_bytes
+    }
+
+    /// Answers that are not taken stay where they are, and count against the same bound of all connections.
+    fn may_take(&self) -> bool {
+        !self.pending.is_empty() && self.buffered < self.limits.max_buffered_bytes
+    }
+
+    /// When the connection ends if nothing happens before, and why.
+    fn due(&self, load: &mut watch::Receiver<Load>) -> (Instant, End) {
+        let load = *load.borrow_and_update();
+        if let Some((due, _)) = self.write_due {
+            return (due, End::SlowReader);
+        }
+        if let Some(due) = self.query_due {
+            return (due, End::SlowQuery);
+        }
+        let calm = self.limits.idle_timeout;
+        let idle = if self.asked == 0 { load.first_time(calm) } else { load.idle_time(calm) };
+        match self.pending.is_empty() {
+            true => (self.last_query + idle, End::Idle),
+            // Every query under way ends by itself.
+            false => (Instant::now() + self.limits.longest_wait, End::Idle),
+        }
+    }
+
+    /// Gives the whole queries that were read to the line, as many as may be under way.
+    fn ask(&mut self) -> Result<(), End> {
+        let mut start = 0;
+        while self.may_ask()
+            && !self.is_read
+            && let Some(length) = self.unread.get(start..start + 2)
+        {
+            let length = usize::from(u16::from_be_bytes([length[0], length[1]]));
+            if !(HEADER..=MAX_QUERY).contains(&length) {
+                return Err(End::Malformed);
+            }
+            let Some(message) = self.unread.get(start + 2..start + 2 + length) else { break };
+            if message[2] & RESPONSE != 0 {
+                return Err(End::Malformed);
+            }
+            // A query that finds no room is not answered; the client asks again.
+            self.pending.extend(self.service.door.ask(self.client, self.transport, message));
+            self.asked += 1;
+            self.is_read = self.is_exhausted();
+            self.last_query = Instant::now();
+            start += 2 + length;
+        }
+        self.unread.drain(..start);
+        if self.unread.is_empty() {
+            self.unread = Vec::new();
+            self.query_due = None;
+        } else if start > 0 {
+            self.query_due = None;
+            self.note_read();
+        }
+        Ok(())
+    }
+
+    /// The rest of a query must come in time, however many pieces it comes in.
+    fn note_read(&mut self) {
+        if self.query_due.is_none() && self.may_ask() {
+            self.query_due = Some(Instant::now() + self.limits.io_timeout);
+        }
+    }
+
+    fn queue(&mut self, answer: Answer) {
+        self.buffered += answer.framed().len();
+        self.queued_in_all += answer.framed().len() as u64;
+        self.answers.push_back(answer);
+        self.set_write_due();
+    }
+
+    fn note_written(&mut self, bytes: usize) {
+        self.written += bytes;
+        self.written_in_all += bytes as u64;
+        if let Some(first) = self.answers.front()
+            && self.written >= first.framed().len()
+        {
+            self.buffered -= first.framed().len();
+            self.written = 0;
+            self.answers.pop_front();
+        }
+        self.last_query = Instant::now();
+        if self.write_due.is_some_and(|(_, goal)| self.written_in_all >= goal) {
+            self.write_due = None;
+        }
+        self.set_write_due();
+    }
+
+    /// All that waits now must be written in time. What comes later has its own time.
+    fn set_write_due(&mut self) {
+        if self.write_due.is_none() && !self.answers.is_empty() {
+            self.write_due = Some((Instant::now() + self.limits.io_timeout, self.queued_in_all));
+        }
+    }
+}
+
+impl End {
+    fn counter(self, counters: &StreamCounters) -> Option<&AtomicU64> {
+        match self {
+            Self::Gone => None,
+            Self::Malformed => Some(&counters.malformed),
+            Self::Idle => Some(&counters.idle),
+            Self::SlowQuery => Some(&counters.slow_queries),
+            Self::SlowReader => Some(&counters.slow_readers),
+            Self::Exhausted => Some(&counters.exhausted),
+        }
+    }
+}
+
+/// The bytes of the first answer that are not written yet.
+fn first(answers: &VecDeque<Answer>, written: usize) -> &[u8] {
+    answers.front().and_then(|answer| answer.framed().get(written..)).unwrap_or_default()
+}
+
+/// Moves the answers that have come to `arrived`. Ready: at least one query has ended. There are few of them.
+fn poll_all(
+    pending: &mut Vec<Pending>,
+    arrived: &mut Vec<Answer>,
+    context: &mut Context<'_>,
+) -> Poll<()> {
+    let before = pending.len();
+    pending.retain_mut(|query| match Pin::new(query).poll(context) {
+        Poll::Ready(answer) => {
+            arrived.extend(answer);
+            false
+        }
+        Poll::Pending => true,
+    });
+    if pending.len() < before { Poll::Ready(()) } else { Poll::Pending }
+}
+
+/// Reads what there is behind the bytes of `unread`, and says how much that was. 0: there will be no more.
+fn poll_read(
+    reader: Pin<&mut impl AsyncRead>,
+    unread: &mut Vec<u8>,
+    context: &mut Context<'_>,
+) -> Poll<std::io::Result<usize>> {
+    SCRATCH.with_borrow_mut(|scratch| {
+        let mut buffer = ReadBuf::new(scratch);
+        reader.poll_read(context, &mut buffer).map_ok(|()| {
+            unread.extend_from_slice(buffer.filled());
+            buffer.filled().len()
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! Connections over loopback, with a thread in place of the line.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+
+use crate::testing::Rig;
+
+/// A query with this id, of which nothing but the length matters here.
+fn query(id: u16) -> Vec<u8> {
+    let mut message = vec![0; 29];
+    message[..2].copy_from_slice(&id.to_be_bytes());
+    message
+}
+
+fn framed(message: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(message.len()).unwrap();
+    [&length.to_be_bytes()[..], message].concat()
+}
+
+fn read_message(stream: &mut TcpStream) -> Vec<u8> {
+    let mut length = [0; 2];
+    stream.read_exact(&mut length).unwrap();
+    let mut message = vec![0; usize::from(u16::from_be_bytes(length))];
+    stream.read_exact(&mut message).unwrap();
+    message
+}
+
+/// Whether the server has closed the connection, and sent nothing before.
+fn is_closed(stream: &mut TcpStream) -> bool {
+    match stream.read(&mut [0; 64]) {
+        Ok(read) => read == 0,
+        Err(error) => matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe),
+    }
+}
+
+fn echo(query: &[u8]) -> Option<Vec<u8>> {
+    Some(query.to_vec())
+}
+
+/// The longest answer that a frame can hold.
+fn long(query: &[u8]) -> Option<Vec<u8>> {
+    Some([query, &vec![7; 65_000]].concat())
+}
+
+#[test]
+fn queries_may_come_together_and_in_pieces() {
+    let rig = Rig::start("", echo);
+    let mut stream = TcpStream::connect(rig.tcp).unwrap();
+    let queries: Vec<u8> = (0..200).flat_map(|id| framed(&query(id))).collect();
+    let pieces = queries.chunks(7);
+    let mut writer = stream.try_clone().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || pieces.for_each(|piece| writer.write_all(piece).unwrap()));
+        let mut ids: Vec<u16> = (0..200)
+            .map(|_| read_message(&mut stream))
+            .map(|answer| u16::from_be_bytes([answer[0], answer[1]]))
+            .collect();
+        ids.sort_unstable();
+        assert_eq!(ids, (0..200).collect::<Vec<u16>>());
+    });
+    let counted = rig.counted();
+    assert_eq!((counted.queries, counted.answers, counted.open), (200, 200, 1));
+}
+
+#[test]
+fn a_client_that_sends_no_more_still_gets_its_answers() {
+    let rig = Rig::start("", echo);
+    let mut stream = TcpStream::connect(rig.tcp).unwrap();
+    stream.write_all(&framed(&query(1))).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(read_message(&mut stream), query(1));
+    assert!(is_closed(&mut stream));
+    rig.wait_until(|counted| counted.open == 0);
+}
+
+#[test]
+fn what_is_no_query_ends_the_connection() {
+    let rig = Rig::start("", echo);
+    let mut response = query(1);
+    response[2] = 0x80;
+    let wrong = [vec![0, 0], framed(&[0; 11]), framed(&response), vec![0xff, 0xff, 0]];
+    for (number, bytes) in wrong.iter().enumerate() {
+        let mut stream = TcpStream::connect(rig.tcp).unwrap();
+        stream.write_all(bytes).unwrap();
+        assert!(is_closed(&mut stream), "{bytes:?}");
+        rig.wait_until(|counted| counted.malformed == number as u64 + 1);
+    }
+    assert_eq!(rig.counted().queries, 0);
+}
+
+#[test]
+fn idle_connections_and_half_queries_are_closed() {
+    let rig = Rig::start("idle_timeout_ms = 50\nio_timeout_ms = 20", echo);
+    let mut idle = TcpStream::connect(rig.tcp).unwrap();
+    assert!(is_closed(&mut idle));
+    rig.wait_until(|counted| counted.idle == 1);
+    let mut slow = TcpStream::connect(rig.tcp).unwrap();
+    slow.write_all(&framed(&query(1))[..9]).unwrap();
+    assert!(is_closed(&mut slow));
+    rig.wait_until(|counted| counted.slow_queries == 1);
+}
+
+#[test]
+fn cve_2024_0760_a_client_that_never_reads_is_closed_and_others_are_served() {
+    let rig = Rig::start("io_timeout_ms = 200\nmax_buffered_bytes = \"64KiB\"", long);
+    let mut deaf = TcpStream::connect(rig.tcp).unwrap();
+    let queries: Vec<u8> = (0..500).flat_map(|id| framed(&query(id))).collect();
+    // The server takes no more queries than it may have answers for.
+    let writing = std::thread::spawn({
+        let mut deaf = deaf.try_clone().unwrap();
+        move || (0..1000).all(|_| deaf.write_all(&queries).is_ok())
+    });
+    let mut other = TcpStream::connect(rig.tcp).unwrap();
+    other.write_all(&framed(&query(1))).unwrap();
+    assert_eq!(read_message(&mut other).len(), 29 + 65_000);
+    rig.wait_until(|counted| counted.slow_readers == 1);
+    assert!(!writing.join().unwrap(), "the connection was closed under its queries");
+    // What the kernel still has of the answers may be read.
+    while !is_closed(&mut deaf) {}
+}
+
+#[test]
+fn cve_2025_30193_queries_on_one_connection_come_to_an_end() {
+    let rig = Rig::start("max_queries_per_connection = 3", echo);
+    let mut stream = TcpStream::connect(rig.tcp).unwrap();
+    let queries: Vec<u8> = (0..5).flat_map(|id| framed(&query(id))).collect();
+    stream.write_all(&queries).unwrap();
+    for _ in 0..3 {
+        read_message(&mut stream);
+    }
+    assert!(is_closed(&mut stream));
+    rig.wait_until(|counted| counted.exhausted == 1);
+    assert_eq!(rig.counted().queries, 3);
+}
+
+#[test]
+fn connections_beyond_those_of_a_prefix_are_refused() {
+    let rig = Rig::start("max_connections_per_prefix = 2", echo);
+    let mut streams: Vec<TcpStream> =
+        (0..3).map(|_| TcpStream::connect(rig.tcp).unwrap()).collect();
+    rig.wait_until(|counted| counted.refused_prefix == 1);
+    assert!(is_closed(&mut streams[2]));
+    streams[0].write_all(&framed(&query(1))).unwrap();
+    assert_eq!(read_message(&mut streams[0]), query(1));
+}
+
+#[test]
+fn a_query_that_the_line_drops_is_given_up() {
+    let rig = Rig::start("", |_| None);
+    let mut stream = TcpStream::connect(rig.tcp).unwrap();
+    stream.write_all(&framed(&query(1))).unwrap();
+    rig.wait_until(|counted| counted.unanswered == 1);
+    assert_eq!(rig.counted().open, 1, "the connection stays");
+}

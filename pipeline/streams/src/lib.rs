@@ -1,0 +1,33 @@
+//! Clients over streams: TCP, TLS, HTTPS and QUIC. Their queries take the same line as frames from a wire.
+//!
+//! ```text
+//!  connections ─► Door ─► rings ─► RX queue of each data core ─► line
+//!      ▲                                                          │
+//!      └── Pending ◄─ Collector ◄─ rings ◄─ TX queues ◄───────────┘
+//! ```
+//!
+//! Threads of their own serve the connections ([`server`]). A data core sees one more port, whose queues are rings ([`driver`]).
+//! This crate knows sockets and the framing of messages. It does not know what the line does.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may end"))]
+
+mod answer;
+mod budget;
+pub mod counters;
+pub mod door;
+pub mod driver;
+mod entrances;
+mod framing;
+pub mod listeners;
+mod load;
+mod lock;
+pub mod places;
+pub mod prefix;
+pub mod server;
+pub mod service;
+mod table;
+mod tcp;
+#[cfg(test)]
+mod testing;
+
+pub use door::{Answer, Door, Full, Pending, Transport};

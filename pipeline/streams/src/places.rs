@@ -1,0 +1,161 @@
+//! The places that connections hold: so many in all, and so many for the clients of one prefix, over all transports.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use pmdns_config::Config;
+use pmdns_nics::counters::count;
+use pmdns_nics::stream::{IdleTime, Transport};
+use tokio::sync::watch;
+
+use crate::counters::AllCounters;
+use crate::load::Load;
+use crate::lock::lock;
+use crate::prefix::{ClientPrefix, PrefixLengths};
+
+/// The places of all connections. Cloning it gives another handle to the same places.
+#[derive(Clone, Debug)]
+pub struct Places(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    held: Mutex<Held>,
+    most: usize,
+    most_of_prefix: usize,
+    lengths: PrefixLengths,
+    load: watch::Sender<Load>,
+    calm: Duration,
+    /// What clients are told.
+    told: IdleTime,
+    counters: AllCounters,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    all: usize,
+    by_prefix: HashMap<ClientPrefix, usize>,
+}
+
+/// A place of a connection. Dropping it gives it back.
+#[derive(Debug)]
+pub struct Place {
+    places: Arc<Shared>,
+    prefix: ClientPrefix,
+    transport: Transport,
+}
+
+impl Places {
+    /// All places are free. `told` is what clients are told of how long an idle connection lasts.
+    pub fn new(config: &Config, counters: AllCounters, told: IdleTime) -> Self {
+        let settings = &config.streams;
+        let calm = Duration::from_millis(settings.idle_timeout_ms);
+        told.set(calm);
+        Self(Arc::new(Shared {
+            held: Mutex::default(),
+            most: settings.max_connections,
+            most_of_prefix: settings.max_connections_per_prefix,
+            lengths: PrefixLengths::of(&config.ratelimit),
+            load: watch::Sender::new(Load::Low),
+            calm,
+            told,
+            counters,
+        }))
+    }
+
+    /// A place for a new connection of `client`, or `None` if there is none. Either is counted.
+    pub fn enter(&self, client: IpAddr, transport: Transport) -> Option<Place> {
+        let (places, counters) = (&self.0, self.0.counters.of(transport));
+        let prefix = places.lengths.prefix(client);
+        let mut held = lock(&places.held);
+        if held.all >= places.most {
+            count(&counters.refused_full);
+            return None;
+        }
+        let of_prefix = held.by_prefix.entry(prefix).or_default();
+        if *of_prefix >= places.most_of_prefix {
+            count(&counters.refused_prefix);
+            return None;
+        }
+        *of_prefix += 1;
+        held.all += 1;
+        places.note_load(held.all);
+        drop(held);
+        count(&counters.accepted);
+        count(&counters.open);
+        Some(Place { places: Arc::clone(places), prefix, transport })
+    }
+
+    /// The load, and news of it.
+    pub fn load(&self) -> watch::Receiver<Load> {
+        self.0.load.subscribe()
+    }
+}
+
+impl Shared {
+    fn note_load(&self, taken: usize) {
+        let load = Load::of(taken, self.most);
+        let is_news = |known: &mut Load| std::mem::replace(known, load) != load;
+        if self.load.send_if_modified(is_news) {
+            self.told.set(load.idle_time(self.calm));
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut held = lock(&self.places.held);
+        held.all -= 1;
+        if let Some(of_prefix) = held.by_prefix.get_mut(&self.prefix) {
+            *of_prefix -= 1;
+            if *of_prefix == 0 {
+                held.by_prefix.remove(&self.prefix);
+            }
+        }
+        self.places.note_load(held.all);
+        drop(held);
+        let open: &AtomicU64 = &self.places.counters.of(self.transport).open;
+        open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::config;
+
+    #[test]
+    fn places_are_counted_in_all_and_of_a_prefix_over_all_transports() {
+        let config = config("max_connections = 4\nmax_connections_per_prefix = 2");
+        let counters = AllCounters::default();
+        let places = Places::new(&config, counters.clone(), IdleTime::default());
+        let enter = |host: u8, transport| places.enter([10, 0, host, 1].into(), transport);
+        let first = enter(1, Transport::Tcp).unwrap();
+        let second = enter(1, Transport::Quic).unwrap();
+        assert!(enter(1, Transport::Https).is_none());
+        let (third, fourth) = (enter(2, Transport::Tls), enter(3, Transport::Tls));
+        assert!(third.is_some() && fourth.is_some() && enter(4, Transport::Tls).is_none());
+        drop((first, second));
+        assert!(enter(1, Transport::Https).is_some());
+        let report = counters.report();
+        let refused =
+            |at: usize| (report[at].counters.refused_full, report[at].counters.refused_prefix);
+        assert_eq!([refused(0), refused(1), refused(2)], [(0, 0), (1, 0), (0, 1)]);
+        assert_eq!(report.iter().map(|one| one.counters.open).sum::<u64>(), 2);
+    }
+
+    #[test]
+    fn news_of_the_load_is_told_to_connections_and_clients() {
+        let config = config("max_connections = 10\nidle_timeout_ms = 30000");
+        let told = IdleTime::default();
+        let places = Places::new(&config, AllCounters::default(), told.clone());
+        assert_eq!((*places.load().borrow(), told.tenths()), (Load::Low, 300));
+        let enter = |_| places.enter([10, 0, 0, 1].into(), Transport::Tcp).unwrap();
+        let held: Vec<Place> = (0..9).map(enter).collect();
+        assert_eq!((*places.load().borrow(), told.tenths()), (Load::Full, 0));
+        drop(held);
+        assert_eq!((*places.load().borrow(), told.tenths()), (Load::Low, 300));
+    }
+}

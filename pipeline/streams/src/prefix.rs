@@ -1,0 +1,82 @@
+//! Which clients count as one: those that share the leading bits of their addresses.
+
+use std::hash::{Hash, Hasher as _};
+use std::net::IpAddr;
+
+use pmdns_config::RateLimit;
+use siphasher::sip::SipHasher13;
+
+/// The leading bits of a client's address, in the family of the address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ClientPrefix {
+    is_ipv6: bool,
+    bits: u128,
+}
+
+/// How many bits of an address make a prefix: those of the rate limits.
+#[derive(Clone, Copy, Debug)]
+pub struct PrefixLengths {
+    ipv4: u32,
+    ipv6: u32,
+}
+
+impl PrefixLengths {
+    /// The lengths that `settings` say.
+    pub fn of(settings: &RateLimit) -> Self {
+        Self { ipv4: settings.ipv4_prefix.into(), ipv6: settings.ipv6_prefix.into() }
+    }
+
+    /// The prefix of a client.
+    pub fn prefix(self, client: IpAddr) -> ClientPrefix {
+        match client.to_canonical() {
+            IpAddr::V4(v4) => {
+                let host = u32::MAX.checked_shr(self.ipv4).unwrap_or(0);
+                ClientPrefix { is_ipv6: false, bits: (v4.to_bits() & !host).into() }
+            }
+            IpAddr::V6(v6) => {
+                let host = u128::MAX.checked_shr(self.ipv6).unwrap_or(0);
+                ClientPrefix { is_ipv6: true, bits: v6.to_bits() & !host }
+            }
+        }
+    }
+}
+
+impl ClientPrefix {
+    /// Which of `count` queues takes the queries of these clients. With another `seed` it is another one.
+    pub fn queue(&self, seed: &[u8; 16], count: usize) -> usize {
+        let mut hasher = SipHasher13::new_with_key(seed);
+        self.hash(&mut hasher);
+        usize::try_from(hasher.finish() % count.max(1) as u64).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_of_one_prefix_count_as_one_and_mapped_addresses_are_ipv4() {
+        let lengths = PrefixLengths { ipv4: 24, ipv6: 56 };
+        let prefix = |text: &str| lengths.prefix(text.parse().unwrap());
+        assert_eq!(prefix("192.0.2.1"), prefix("192.0.2.255"));
+        assert_eq!(prefix("192.0.2.1"), prefix("::ffff:192.0.2.9"));
+        assert_ne!(prefix("192.0.2.1"), prefix("192.0.3.1"));
+        assert_eq!(prefix("2001:db8::1"), prefix("2001:db8:0:ff::2"));
+        assert_ne!(prefix("2001:db8::1"), prefix("2001:db8:0:100::1"));
+        let all = PrefixLengths { ipv4: 0, ipv6: 0 };
+        assert_eq!(all.prefix([1, 2, 3, 4].into()), all.prefix([9, 9, 9, 9].into()));
+        assert_ne!(all.prefix([0, 0, 0, 0].into()), all.prefix("::".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_client_stays_on_its_queue_and_clients_spread() {
+        let lengths = PrefixLengths { ipv4: 32, ipv6: 64 };
+        let mut seen = [0; 4];
+        for host in 0..=255 {
+            let prefix = lengths.prefix([10, 0, 0, host].into());
+            assert_eq!(prefix.queue(&[1; 16], 4), prefix.queue(&[1; 16], 4));
+            seen[prefix.queue(&[1; 16], 4)] += 1;
+        }
+        assert!(seen.iter().all(|count| *count > 20), "{seen:?}");
+    }
+}

@@ -1,0 +1,91 @@
+//! The threads that serve clients.
+
+use std::io;
+use std::thread::JoinHandle;
+
+use pmdns_config::{Config, Streams};
+use pmdns_nics::stream::IdleTime;
+use tokio::sync::watch;
+
+use crate::counters::AllCounters;
+use crate::driver::ThreadEnds;
+use crate::listeners::Listeners;
+use crate::places::Places;
+use crate::service::{Limits, Service};
+use crate::tcp;
+
+/// The running threads. Dropping it ends them.
+#[derive(Debug)]
+pub struct Servers {
+    stop: watch::Sender<()>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// The parts of the servers.
+pub struct ServerParts {
+    /// The sockets that clients come to.
+    pub listeners: Listeners,
+    /// The ends of the port, one for each thread.
+    pub ends: Vec<ThreadEnds>,
+    /// Where clients are counted.
+    pub counters: AllCounters,
+    /// What clients are told of how long an idle connection lasts.
+    pub idle_time: IdleTime,
+}
+
+impl Servers {
+    /// Starts a thread for each pair of ends. `begin` is called on each first, with its number: to pin it, for example.
+    pub fn start(
+        config: &Config,
+        parts: ServerParts,
+        begin: impl Fn(usize) + Clone + Send + 'static,
+    ) -> io::Result<Self> {
+        let ServerParts { listeners, ends, counters, idle_time } = parts;
+        let places = Places::new(config, counters.clone(), idle_time);
+        let mut servers = Self { stop: watch::Sender::new(()), threads: Vec::new() };
+        for (number, ThreadEnds { door, collector }) in ends.into_iter().enumerate() {
+            let (places, counters) = (places.clone(), counters.clone());
+            let service = Service { door, places, counters, limits: Limits::of(config) };
+            let tcp = listeners.tcp.iter().map(std::net::TcpListener::try_clone);
+            let tcp = tcp.collect::<io::Result<Vec<_>>>()?;
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let mut stop = servers.stop.subscribe();
+            let begin = begin.clone();
+            let body = move || {
+                begin(number);
+                runtime.block_on(async {
+                    for listener in tcp {
+                        tokio::spawn(tcp::serve(listener, service.clone()));
+                    }
+                    tokio::select! {
+                        ended = collector.run() => if let Err(error) = ended {
+                            tracing::error!("clients over streams get no answers: {error}");
+                        },
+                        _ = stop.changed() => {}
+                    }
+                });
+            };
+            let name = format!("streams-{number}");
+            servers.threads.push(std::thread::Builder::new().name(name).spawn(body)?);
+        }
+        Ok(servers)
+    }
+
+    /// The CPUs for the threads: those the settings name, else the `spare` ones.
+    pub fn cores(settings: &Streams, spare: impl Iterator<Item = usize>) -> Vec<usize> {
+        match &settings.cores[..] {
+            [] => spare.collect(),
+            named => named.to_vec(),
+        }
+    }
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        let _ = self.stop.send(());
+        for thread in self.threads.drain(..) {
+            let ended = thread.join();
+            debug_assert!(ended.is_ok() || std::thread::panicking(), "its panic is reported above");
+        }
+    }
+}

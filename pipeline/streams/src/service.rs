@@ -1,0 +1,57 @@
+//! What the servers of all transports share.
+
+use std::time::Duration;
+
+use pmdns_config::Config;
+
+use crate::counters::AllCounters;
+use crate::door::Door;
+use crate::places::Places;
+
+/// A connection with queries under way lasts at least this much longer than any of them.
+const MARGIN: Duration = Duration::from_secs(5);
+
+/// What the servers of all transports use on one thread. Cheap to clone.
+#[derive(Clone)]
+pub struct Service {
+    /// Where queries go in.
+    pub door: Door,
+    /// The places of connections.
+    pub places: Places,
+    /// Where they are counted.
+    pub counters: AllCounters,
+    /// What one connection may take.
+    pub limits: Limits,
+}
+
+/// What one connection may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Queries under way.
+    pub max_queries_in_flight: usize,
+    /// Queries in all.
+    pub max_queries_per_connection: u64,
+    /// Bytes of answers that wait for the client to read.
+    pub max_buffered_bytes: usize,
+    /// The time without a query, under a low load.
+    pub idle_timeout: Duration,
+    /// The time for the rest of a query, for a handshake, and to read what was sent.
+    pub io_timeout: Duration,
+    /// A time after which no query is under way any more.
+    pub longest_wait: Duration,
+}
+
+impl Limits {
+    /// What the config says.
+    pub fn of(config: &Config) -> Self {
+        let settings = &config.streams;
+        Self {
+            max_queries_in_flight: settings.max_queries_in_flight,
+            max_queries_per_connection: settings.max_queries_per_connection,
+            max_buffered_bytes: settings.max_buffered_bytes.bytes(),
+            idle_timeout: Duration::from_millis(settings.idle_timeout_ms),
+            io_timeout: Duration::from_millis(settings.io_timeout_ms),
+            longest_wait: Duration::from_millis(config.slowpath.deadline_ms) + MARGIN,
+        }
+    }
+}

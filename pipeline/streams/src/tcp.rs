@@ -1,0 +1,65 @@
+//! Clients over TCP (RFC 7766).
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use pmdns_nics::counters::count;
+use pmdns_nics::stream::Transport;
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::framing;
+use crate::places::Place;
+use crate::service::Service;
+
+/// A pause after an accept that failed, for want of file descriptors for example. Trying again at once would take a whole CPU.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Serves a listener's clients over TCP, for ever.
+pub(crate) async fn serve(listener: std::net::TcpListener, service: Service) {
+    accept(listener, Transport::Tcp, service, |stream, client, place, service| async move {
+        framing::serve(stream, client, Transport::Tcp, &service).await;
+        drop(place);
+    })
+    .await;
+}
+
+/// Accepts connections for ever, and has `serve` serve each that gets a place, on a task of its own.
+pub(crate) async fn accept<F>(
+    listener: std::net::TcpListener,
+    transport: Transport,
+    service: Service,
+    serve: impl Fn(TcpStream, SocketAddr, Place, Service) -> F,
+) where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let listener = match TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => {
+            return tracing::error!("streams over {} cannot be served: {error}", transport.name());
+        }
+    };
+    loop {
+        match listener.accept().await {
+            Ok((stream, client)) => {
+                // Answers are written whole. None of them waits for more to be sent with it.
+                let _best_effort = stream.set_nodelay(true);
+                if let Some(place) = service.places.enter(client.ip(), transport) {
+                    tokio::spawn(serve(stream, client, place, service.clone()));
+                }
+            }
+            Err(error) => {
+                count(&service.counters.of(transport).accept_errors);
+                tracing::debug!("a connection over {} was lost: {error}", transport.name());
+                if !is_of_one_connection(&error) {
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+/// Whether the next connection may be accepted all the same.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset)
+}

@@ -1,0 +1,108 @@
+//! What tests share: a config, and a thread that answers instead of the line.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use pmdns_config::{Config, Streams};
+use pmdns_nics::stream::{IdleTime, STREAM_MESSAGE};
+use pmdns_nics::{Burst, MAX_BURST, PortPlan};
+
+use crate::counters::{AllCounters, StreamSnapshot};
+use crate::door::Transport;
+use crate::driver::{self, Port};
+use crate::listeners::Listeners;
+use crate::server::{ServerParts, Servers};
+
+/// A config whose table `[streams]` has these keys, and an address over TCP.
+pub(crate) fn config(streams: &str) -> Config {
+    let text = format!(
+        r#"
+        [[port]]
+        name = "p0"
+        device = "memory"
+        addresses = ["10.77.0.2/24"]
+        [[upstream]]
+        address = "127.0.0.1:5353"
+        [acl]
+        default = "allow"
+        [slowpath]
+        deadline_ms = 1500
+        [streams]
+        {streams}
+        "#
+    );
+    Config::from_toml(&text).expect("the test's config is lawful")
+}
+
+/// Turns a query's message into its answer's. `None`: it is dropped.
+pub(crate) type Handler = fn(&[u8]) -> Option<Vec<u8>>;
+
+/// Servers on a loopback address, and a thread in place of the line.
+pub(crate) struct Rig {
+    /// Where TCP clients come to.
+    pub(crate) tcp: SocketAddr,
+    counters: AllCounters,
+    _servers: Servers,
+    stop: Arc<AtomicBool>,
+    line: Option<JoinHandle<()>>,
+}
+
+impl Rig {
+    /// Servers with these settings, whose queries `handler` answers.
+    pub(crate) fn start(streams: &str, handler: Handler) -> Self {
+        let config = config(streams);
+        let plan = PortPlan { rx_queues: 1, tx_queues: 1, interrupts: false };
+        let Port { queues, threads, counters, .. } =
+            driver::open(&config, &plan, 0, [7; 16]).expect("the port can be opened");
+        let tcp = vec!["127.0.0.1:0".parse().expect("an address")];
+        let settings = Streams { tcp, ..config.streams.clone() };
+        let listeners = Listeners::bind(&settings).expect("a free port");
+        let tcp = listeners.tcp[0].local_addr().expect("it is bound");
+        let idle_time = IdleTime::default();
+        let parts = ServerParts { listeners, ends: threads, counters: counters.clone(), idle_time };
+        let servers = Servers::start(&config, parts, |_| {}).expect("threads can be started");
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let line = std::thread::spawn(move || answer_all(queues, handler, &stopped));
+        Self { tcp, counters, _servers: servers, stop, line: Some(line) }
+    }
+
+    /// The counters over TCP.
+    pub(crate) fn counted(&self) -> StreamSnapshot {
+        self.counters.of(Transport::Tcp).snapshot()
+    }
+
+    /// Waits until the counters are as `is` wants them.
+    pub(crate) fn wait_until(&self, is: impl Fn(&StreamSnapshot) -> bool) {
+        while !is(&self.counted()) {
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let ended = self.line.take().map(JoinHandle::join);
+        assert!(matches!(ended, Some(Ok(()))) || std::thread::panicking());
+    }
+}
+
+fn answer_all(mut queues: pmdns_nics::Queues, handler: Handler, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        let (mut burst, mut answers) = (Burst::new(), Burst::new());
+        if queues.rx[0].receive(&mut burst, MAX_BURST) == 0 {
+            std::thread::yield_now();
+        }
+        for mut frame in burst.drain(..) {
+            if let Some(answer) = handler(&frame.bytes()[STREAM_MESSAGE..]) {
+                frame.resize(STREAM_MESSAGE + answer.len()).expect("a short answer");
+                frame.bytes_mut()[STREAM_MESSAGE..].copy_from_slice(&answer);
+                answers.push(frame);
+            }
+        }
+        queues.tx[0].transmit(&mut answers);
+    }
+}
