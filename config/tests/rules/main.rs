@@ -3,6 +3,7 @@
 mod machine;
 mod query_sources;
 mod service;
+mod streams;
 mod views;
 
 use pmdns_config::{Config, ConfigError};
