@@ -13,21 +13,30 @@
 
 mod answer;
 mod budget;
+mod client;
 pub mod counters;
 pub mod door;
+mod doq;
 pub mod driver;
+pub mod encrypted;
 mod entrances;
 mod framing;
+mod https;
 pub mod listeners;
 mod load;
 mod lock;
 pub mod places;
 pub mod prefix;
+mod proxy;
 pub mod server;
 pub mod service;
+#[cfg(test)]
+mod stub;
 mod table;
 mod tcp;
 #[cfg(test)]
 mod testing;
+pub mod tls;
+mod written;
 
 pub use door::{Answer, Door, Full, Pending, Transport};
