@@ -56,6 +56,11 @@ impl Encryption {
         Ok(Some(Self { certificate, tls, https, site }))
     }
 
+    /// The certificate that clients get.
+    pub fn certificate(&self) -> &Certificate {
+        &self.certificate
+    }
+
     /// Uses the files again when they have changed, for ever. Old connections keep what they have.
     pub(crate) async fn keep_fresh(self) {
         loop {
