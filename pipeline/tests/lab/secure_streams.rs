@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::process::Command;
 
 use rcgen::{CertificateParams, KeyPair};
 
@@ -48,7 +49,10 @@ fn kdig(arguments: &str) -> Vec<String> {
     let authority = path("certificate.pem");
     let trust = format!("+tls-ca={} +tls-hostname={NAME}", authority.display());
     let printed = sh(&format!("kdig @{SERVER} {trust} +noall +answer +timeout=5 {arguments}"));
-    printed.lines().map(|line| line.split_whitespace().last().unwrap_or_default().to_owned()).collect()
+    printed
+        .lines()
+        .map(|line| line.split_whitespace().last().unwrap_or_default().to_owned())
+        .collect()
 }
 
 #[test]
@@ -61,24 +65,46 @@ fn clients_of_others_get_the_same_answers() {
             let name = format!("n{number}.bulk.test A");
             let address = nsd::bulk_address(number);
             assert_eq!(dig(TAP_V4, &name).data(), [address.clone()]);
-            for transport in ["+tls", "+https", "+https-get", "+https-plain=no +https"] {
-                if transport.starts_with("+https-plain") {
-                    continue;
-                }
+            for transport in ["+tls", "+https", "+https-get"] {
                 assert_eq!(dig(SERVER, &format!("{transport} {name}")).data(), [address.clone()]);
             }
             for transport in ["+tls", "+https", "+https-get", "+quic"] {
                 assert_eq!(kdig(&format!("{transport} {name}")), [address.clone()], "{transport}");
             }
         }
-        let curl = |version: &str| {
-            sh(&format!(
-                "curl --silent --insecure {version} --doh-insecure --doh-url https://{SERVER}/dns-query \
-                 --max-time 5 --write-out %{{remote_ip}} http://n1.bulk.test:9/ || true"
-            ))
-        };
-        // curl looks the name up, and then nobody listens at its address.
-        assert_eq!(curl("--http2").trim_matches(char::is_whitespace), "");
+        // curl looks up the name of a page there, and fetches it from the address.
+        for version in ["--http1.1", "--http2"] {
+            let body = path("answer");
+            let status = sh(&format!(
+                "curl --silent --cacert {} {version} --resolve {NAME}:443:{SERVER} --output {} \
+                 --write-out '%{{http_code}} %{{http_version}} %{{content_type}}' \
+                 'https://{NAME}/dns-query?dns={}'",
+                path("certificate.pem").display(),
+                body.display(),
+                // n1.bulk.test, type A.
+                "AAABAAABAAAAAAAAAm4xBGJ1bGsEdGVzdAAAAQAB"
+            ));
+            let spoken = if version == "--http2" { "2" } else { "1.1" };
+            assert_eq!(status.trim(), format!("200 {spoken} application/dns-message"));
+            let address: std::net::Ipv4Addr = nsd::bulk_address(1).parse().unwrap();
+            let answer = fs::read(body).unwrap();
+            assert!(answer.ends_with(&address.octets()), "{answer:?}");
+        }
+        // curl as a client of DNS over HTTPS finds the address, at which nobody listens.
+        let fetched = Command::new("curl")
+            .args([
+                "--verbose",
+                "--silent",
+                "--doh-insecure",
+                "--connect-timeout",
+                "2",
+                "--doh-url",
+            ])
+            .args([&format!("https://{SERVER}/dns-query"), "http://n1.bulk.test:9/"])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&fetched.stderr).into_owned();
+        assert!(said.contains(&nsd::bulk_address(1)), "{said}");
         let found = dig(SERVER, "+tls _dns.resolver.arpa TYPE64");
         assert_eq!(found.answers.len(), 3, "{found:?}");
         let stats = pmdns.stop();
@@ -102,19 +128,29 @@ fn load_of_reused_connections_is_answered() {
         }
         fs::write(path("names"), names).unwrap();
         let file = path("names");
-        for mode in ["dot", "doh"] {
+        // Over HTTPS dnsperf loses an answer where two come in one record of TLS (its issue 240), so it asks one at a time there.
+        for (mode, connections, under_way) in [("dot", 8, 100), ("doh", 1, 1)] {
             let report = sh(&format!(
-                "dnsperf -m {mode} -O doh-uri=https://{SERVER}/dns-query -s {SERVER} -d {} -l 3 -c 8 -q 100 -Q 2000 -t 5",
+                "dnsperf -m {mode} -O doh-uri=https://{SERVER}/dns-query -s {SERVER} -d {} \
+                 -l 2 -c {connections} -q {under_way} -Q 2000 -t 5",
                 file.display()
             ));
             assert!(report.contains("Queries lost:         0"), "{mode}: {report}");
             assert!(report.contains("(100.00%)"), "{mode}: {report}");
         }
+        // n1.bulk.test, type A.
+        let query = b"\0\0\x01\0\0\x01\0\0\0\0\0\0\x02n1\x04bulk\x04test\0\0\x01\0\x01";
+        fs::write(path("query"), query).unwrap();
+        let report = sh(&format!(
+            "h2load -n 5000 -c 8 -m 32 -d {} -H 'content-type: application/dns-message' https://{SERVER}/dns-query",
+            path("query").display()
+        ));
+        assert!(report.contains("status codes: 5000 2xx"), "{report}");
         let stats = pmdns.stop();
         for transport in 1..3 {
             let number = |name: &str| stats.number(&format!("/streams/{transport}/{name}"));
             assert_eq!(number("queries"), number("answers"));
-            assert!(number("accepted") <= 16, "connections are reused");
+            assert!(number("accepted") <= 20, "connections are reused");
         }
     });
 }
@@ -122,24 +158,27 @@ fn load_of_reused_connections_is_answered() {
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
 fn cve_2026_24029_the_access_list_holds_over_encrypted_transports() {
-    isolated("secure_streams::cve_2026_24029_the_access_list_holds_over_encrypted_transports", || {
-        let _nsd = nsd::start();
-        let pmdns = start(
-            "",
-            &format!(
-                "[acl]\nallow = [\"10.0.0.0/8\"]\nrefuse = [\"{REFUSED}/32\"]\ndrop = [\"{DROPPED}/32\"]\n"
-            ),
-        );
-        for transport in ["+tls", "+https", "+https-get"] {
-            let ask = |client: &str| format!("{transport} -b {client} n1.bulk.test A");
-            assert_eq!(dig(SERVER, &ask(SERVER)).data(), [nsd::bulk_address(1)]);
-            assert_eq!(dig(SERVER, &ask(REFUSED)).status, "REFUSED", "{transport}");
-        }
-        assert!(dig_is_unanswered(SERVER, &format!("+tls -b {DROPPED} n1.bulk.test A")));
-        let refused = sh(&format!("kdig @{SERVER} +quic -b {REFUSED} n1.bulk.test A"));
-        assert!(refused.contains("REFUSED"), "{refused}");
-        pmdns.stop();
-    });
+    isolated(
+        "secure_streams::cve_2026_24029_the_access_list_holds_over_encrypted_transports",
+        || {
+            let _nsd = nsd::start();
+            let pmdns = start(
+                "",
+                &format!(
+                    "[acl]\nallow = [\"10.0.0.0/8\"]\nrefuse = [\"{REFUSED}/32\"]\ndrop = [\"{DROPPED}/32\"]\n"
+                ),
+            );
+            for transport in ["+tls", "+https", "+https-get"] {
+                let ask = |client: &str| format!("{transport} -b {client} n1.bulk.test A");
+                assert_eq!(dig(SERVER, &ask(SERVER)).data(), [nsd::bulk_address(1)]);
+                assert_eq!(dig(SERVER, &ask(REFUSED)).status, "REFUSED", "{transport}");
+            }
+            assert!(dig_is_unanswered(SERVER, &format!("+tls -b {DROPPED} n1.bulk.test A")));
+            let refused = sh(&format!("kdig @{SERVER} +quic -b {REFUSED} n1.bulk.test A"));
+            assert!(refused.contains("REFUSED"), "{refused}");
+            pmdns.stop();
+        },
+    );
 }
 
 #[test]

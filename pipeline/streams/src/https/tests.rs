@@ -98,6 +98,30 @@ async fn http2_and_http1_1_have_the_same_answers() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn requests_at_the_same_time_get_each_its_own_answer() {
+    let rig = connect(Line::new("", long_answer), H2).await;
+    let (sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(rig.stream))
+            .await
+            .unwrap();
+    tokio::spawn(connection);
+    let ask = |number: u8| {
+        let mut sender = sender.clone();
+        async move {
+            let query = [&[number, 9][..], &QUERY[2..]].concat();
+            let request = post().map(|_| Full::new(Bytes::from(query)));
+            let answer =
+                message(sender.send_request(request).await.unwrap(), Version::HTTP_2).await;
+            assert_eq!((&answer[..2], answer.len()), ([number, 9].as_slice(), 65_535));
+        }
+    };
+    let asked: Vec<_> = (0..3).map(|number| tokio::spawn(ask(number))).collect();
+    for one in asked {
+        one.await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn idle_connections_end_and_so_do_those_that_had_their_share() {
     let rig = connect(silent(), H2).await;
     rig.served.await.unwrap();
