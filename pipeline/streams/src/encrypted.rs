@@ -171,3 +171,6 @@ async fn dot(stream: TlsStream<TcpStream>, client: SocketAddr, service: &Service
     // The client sees by it that nothing was cut off (RFC 8446 section 6.1).
     drop(timeout(service.limits.io_timeout, stream.shutdown()).await);
 }
+
+#[cfg(test)]
+mod tests;

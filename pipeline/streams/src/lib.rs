@@ -9,7 +9,14 @@
 //! Threads of their own serve the connections ([`server`]). A data core sees one more port, whose queues are rings ([`driver`]).
 //! This crate knows sockets and the framing of messages. It does not know what the line does.
 #![forbid(unsafe_code)]
-#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may end"))]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::cast_possible_truncation,
+        clippy::unwrap_used,
+        reason = "numbers of tests are small, and a test may end"
+    )
+)]
 
 mod answer;
 mod budget;

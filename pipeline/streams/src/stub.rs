@@ -1,7 +1,7 @@
 //! What the tests of encrypted transports share: a line that is a function, and certificates.
 
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use pmdns_nics::{Frame, FramePool, HeapPool};
 use rcgen::{CertificateParams, KeyPair, PublicKeyData as _};
 use rtrb::{Consumer, RingBuffer};
 use rustls::pki_types::CertificateDer;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 
 use crate::answer::Answer;
 use crate::budget::Budget;
@@ -55,11 +55,19 @@ pub(crate) fn long_answer(query: &[u8]) -> Option<Vec<u8>> {
     Some(answer)
 }
 
+/// The queries that a line has been asked.
+pub(crate) type Asked = Arc<Mutex<Vec<(Transport, Vec<u8>)>>>;
+
+/// Where an IPv4 header has the source address, and so the header of a query.
+const IPV4_SOURCE: usize = 12;
+
 /// A line that answers by a function.
 pub(crate) struct Line {
     pub(crate) service: Service,
     /// What it has been asked.
-    pub(crate) asked: Arc<Mutex<Vec<(Transport, Vec<u8>)>>>,
+    pub(crate) asked: Asked,
+    /// The IPv4 addresses of who asked.
+    pub(crate) clients: Arc<Mutex<Vec<Ipv4Addr>>>,
     table: SharedTable,
 }
 
@@ -106,9 +114,10 @@ impl Line {
             limits: Limits::of(&config),
             proxies: config.streams.proxy_protocol.clone().into(),
         };
-        let asked = Arc::default();
-        tokio::spawn(run(queries, Arc::clone(&table), answer, Arc::clone(&asked)));
-        Self { service, asked, table }
+        let (asked, clients) = (Asked::default(), Arc::default());
+        let seen = (Arc::clone(&asked), Arc::clone(&clients));
+        tokio::spawn(run(queries, Arc::clone(&table), answer, seen.0, seen.1));
+        Self { service, asked, clients, table }
     }
 
     /// A client of this line.
@@ -136,7 +145,8 @@ async fn run(
     mut queries: Consumer<Frame>,
     table: SharedTable,
     answer: impl Fn(&[u8]) -> Option<Vec<u8>>,
-    asked: Arc<Mutex<Vec<(Transport, Vec<u8>)>>>,
+    asked: Asked,
+    clients: Arc<Mutex<Vec<Ipv4Addr>>>,
 ) {
     let budget = Budget::new(64 << 20);
     loop {
@@ -144,6 +154,8 @@ async fn run(
         while let Ok(frame) = queries.pop() {
             let header = StreamHeader::read(frame.bytes()).unwrap();
             let message = &frame.bytes()[STREAM_MESSAGE..];
+            let source = frame.bytes()[IPV4_SOURCE..].first_chunk::<4>().unwrap();
+            lock(&clients).push(Ipv4Addr::from(*source));
             lock(&asked).push((header.transport(), message.to_vec()));
             if let Some(answer) = answer(message)
                 && let Some(waiting) = lock(&table).close(header.token())
@@ -186,11 +198,20 @@ impl Pem {
 
     /// A client that trusts this certificate.
     pub(crate) fn client(&self, alpn: &[&[u8]]) -> ClientConfig {
+        self.client_of(rustls::ALL_VERSIONS, alpn)
+    }
+
+    /// The same, for these versions of TLS.
+    pub(crate) fn client_of(
+        &self,
+        versions: &[&'static SupportedProtocolVersion],
+        alpn: &[&[u8]],
+    ) -> ClientConfig {
         let mut roots = RootCertStore::empty();
         roots.add(self.der.clone()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(versions)
             .unwrap()
             .with_root_certificates(roots)
             .with_no_client_auth();

@@ -63,13 +63,13 @@ fn clients_of_others_get_the_same_answers() {
         let pmdns = start(&format!("name = \"{NAME}\""), "");
         for number in 0..3 {
             let name = format!("n{number}.bulk.test A");
-            let address = nsd::bulk_address(number);
-            assert_eq!(dig(TAP_V4, &name).data(), [address.clone()]);
+            let address = [nsd::bulk_address(number)];
+            assert_eq!(dig(TAP_V4, &name).data(), address);
             for transport in ["+tls", "+https", "+https-get"] {
-                assert_eq!(dig(SERVER, &format!("{transport} {name}")).data(), [address.clone()]);
+                assert_eq!(dig(SERVER, &format!("{transport} {name}")).data(), address);
             }
             for transport in ["+tls", "+https", "+https-get", "+quic"] {
-                assert_eq!(kdig(&format!("{transport} {name}")), [address.clone()], "{transport}");
+                assert_eq!(kdig(&format!("{transport} {name}")), address, "{transport}");
             }
         }
         // curl looks up the name of a page there, and fetches it from the address.

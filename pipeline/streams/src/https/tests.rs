@@ -166,7 +166,7 @@ async fn cve_2025_30194_a_stream_that_is_reset_takes_its_query_along() {
     tokio::spawn(connection);
     for _ in 0..8 {
         let request = sender.send_request(post());
-        drop(timeout(Duration::from_secs(1), request).await.unwrap_err());
+        timeout(Duration::from_secs(1), request).await.unwrap_err();
     }
     timeout(Duration::from_secs(1), std::future::pending::<()>()).await.unwrap_err();
     assert_eq!((line.asked(), line.under_way()), (8, 0));
