@@ -9,6 +9,7 @@ mod changes;
 mod check;
 mod cookies;
 mod device;
+mod discovery;
 mod error;
 mod explain;
 pub mod files;

@@ -126,6 +126,10 @@ pub const MIN_RATE_TABLE: u32 = 16;
 /// The most client prefixes in a core's rate-limit table.
 pub const MAX_RATE_TABLE: u32 = 1 << 24;
 
+/// Characters in the path of DNS over HTTPS: the length of a parameter of SVCB records that it is a part of has a bound.
+pub const MAX_HTTPS_PATH: usize = 128;
+/// Prefixes of proxies in front of streams.
+pub const MAX_PROXIES: usize = 64;
 /// Addresses of one transport of streams.
 pub const MAX_LISTENERS: usize = 64;
 /// Threads that serve connections.

@@ -1,5 +1,6 @@
 //! The fingerprint of a server's public key, as written in `pin = ["sha256/..."]`.
 
+use std::fmt;
 use std::str::FromStr;
 
 use domain::utils::base64;
@@ -28,6 +29,12 @@ impl FromStr for Pin {
     }
 }
 
+impl fmt::Display for Pin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sha256/{}", base64::encode_string(&self.0))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -36,6 +43,7 @@ mod tests {
     fn a_pin_is_32_bytes_in_base64() {
         let text = format!("sha256/{}=", "A".repeat(43));
         assert_eq!(text.parse(), Ok(Pin([0; 32])));
+        assert_eq!(Pin([0; 32]).to_string(), text);
         let short = format!("sha256/{}==", "A".repeat(42));
         for wrong in [&text[7..], &short, "sha256/", "sha256/*", "sha1/AAAA"] {
             assert_eq!(wrong.parse::<Pin>(), Err(PinError(wrong.to_owned())));

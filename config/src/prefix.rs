@@ -88,6 +88,14 @@ impl fmt::Display for Prefix {
     }
 }
 
+impl Prefix {
+    /// Whether `address` is in this network.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let Self { network: of, length } = *self;
+        InterfaceAddress { address: of, length }.is_on_link(address)
+    }
+}
+
 impl InterfaceAddress {
     /// Whether `address` is in the network that this address is on.
     pub fn is_on_link(&self, address: IpAddr) -> bool {

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use crate::error::meant;
-use crate::limits::MAX_NAME;
+use crate::limits::{MAX_HTTPS_PATH, MAX_NAME};
 use crate::name::NameError;
 use crate::placement::PlacementError;
 use crate::settings::DEFAULT_GROUP;
@@ -246,6 +246,14 @@ pub enum Problem {
     /// A forward zone is no name.
     #[error("is no zone: {0}")]
     Zone(NameError),
+    /// Our name in a certificate is no name.
+    #[error("cannot be in a certificate: {0}")]
+    ServerName(NameError),
+    /// The path of a resource over HTTPS cannot stand in a request.
+    #[error(
+        "is `{0}`; write a path of at most {MAX_HTTPS_PATH} characters, as in \"/dns-query\", without {{?dns}} and #"
+    )]
+    HttpsPath(String),
     /// The name of a key is no name.
     #[error("cannot name a key: {0}")]
     Key(NameError),

@@ -230,13 +230,15 @@ fn trap_27_no_key_is_dead() {
 /// something else.
 fn sources_that_use_settings() -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut folders: Vec<_> =
-        ["nics/src", "stages/src", "pipeline/resolver/src", "pipeline/streams/src", "pipeline/src"]
-            .map(|it| root.join(it))
-            .into();
-    let mut sources = [include_str!("../src/local.rs"), include_str!("../src/cookies.rs")]
-        .map(str::to_owned)
-        .to_vec();
+    let folders =
+        ["nics/src", "stages/src", "pipeline/resolver/src", "pipeline/streams/src", "pipeline/src"];
+    let mut folders: Vec<_> = folders.map(|it| root.join(it)).into();
+    let makers = [
+        include_str!("../src/local.rs"),
+        include_str!("../src/cookies.rs"),
+        include_str!("../src/discovery.rs"),
+    ];
+    let mut sources = makers.map(str::to_owned).to_vec();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).expect("a folder of sources") {
             let path = entry.expect("an entry").path();

@@ -71,6 +71,7 @@ impl Failure {
             Self::Run(error) => match error {
                 RunError::Engine(error) => of_engine(error),
                 RunError::Topology(_)
+                | RunError::Streams(StreamsError::Certificate(_))
                 | RunError::Transfer(TransferError::Key(_) | TransferError::Name(_)) => 2,
                 RunError::Eal(_) | RunError::Pool(_) => 3,
                 RunError::Port(_)

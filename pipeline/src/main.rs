@@ -24,9 +24,11 @@ use pmdns::run;
 use pmdns::slowpath::Anchors;
 use pmdns::snapshot::{self, SnapshotError};
 use pmdns_config::files::open_regular;
-use pmdns_config::{Config, ConfigError, ConfigText};
+use pmdns_config::{Config, ConfigError, ConfigText, Pin, Streams};
 use pmdns_stages::policy::Ruleset;
 use pmdns_stages::wire::name::Seed;
+use pmdns_streams::encrypted::Encryption;
+use pmdns_streams::tls::CertificateError;
 
 use failure::Failure;
 
@@ -113,7 +115,7 @@ fn check(file: &Path, elsewhere: bool) -> Result<(), Failure> {
     let mut wrong: Vec<String> =
         read.error.iter().flat_map(ConfigError::mistakes).map(ToString::to_string).collect();
     let mut warnings = settings.warnings();
-    let mut rules = None;
+    let (mut rules, mut pin) = (None, None);
     if wrong.is_empty() {
         // No queries come here, so the hash of names needs no secret seed.
         match Ruleset::load(settings, Seed::new([0; 16]), 1) {
@@ -124,6 +126,10 @@ fn check(file: &Path, elsewhere: bool) -> Result<(), Failure> {
             Err(error) => wrong.push(error.to_string()),
         }
         wrong.extend(Anchors::load(&settings.dnssec).err().map(|error| error.to_string()));
+        match spki_pin(&settings.streams) {
+            Ok(found) => pin = found,
+            Err(error) => wrong.push(error.to_string()),
+        }
     }
     let findings = match elsewhere {
         true => Vec::new(),
@@ -140,10 +146,19 @@ fn check(file: &Path, elsewhere: bool) -> Result<(), Failure> {
     match rules {
         Some(rules) if wrong.is_empty() => {
             writeln!(out, "{}: {}, {rules}", file.display(), report::summary(settings))?;
+            if let Some(pin) = pin {
+                writeln!(out, "streams.certificate: its key has the pin {pin}")?;
+            }
             Ok(())
         }
         _ => Err(Failure::Wrong(wrong)),
     }
+}
+
+/// The pin of the certificate that encrypted clients get, if there is one.
+fn spki_pin(streams: &Streams) -> Result<Option<Pin>, CertificateError> {
+    let encryption = Encryption::load(streams)?;
+    encryption.map(|encryption| encryption.certificate().spki_pin()).transpose()
 }
 
 /// Sends a request to a running instance, and returns its answer.

@@ -8,8 +8,10 @@ use pmdns_nics::stream::IdleTime;
 use pmdns_nics::{Nic, Queues};
 use pmdns_streams::counters::{AllCounters, StreamReport};
 use pmdns_streams::driver::{self, Port, ThreadEnds};
+use pmdns_streams::encrypted::Encryption;
 use pmdns_streams::listeners::{ListenError, Listeners};
 use pmdns_streams::server::{ServerParts, Servers};
+use pmdns_streams::tls::CertificateError;
 
 use crate::engine::EngineStreams;
 use crate::slowpath::descriptor_limit;
@@ -22,10 +24,16 @@ pub enum StreamsError {
     /// An address cannot be listened at.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// The certificate cannot be used.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
     /// The system gives no threads, no files, or no random numbers.
     #[error("cannot serve clients over streams: {0}")]
     System(#[from] io::Error),
 }
+
+/// Bound sockets, and what encryption needs if one of them is for encrypted clients.
+pub type Entry = (Listeners, Option<Encryption>);
 
 /// Clients over streams. Dropping it closes their connections.
 pub struct StreamClients {
@@ -36,17 +44,20 @@ pub struct StreamClients {
 }
 
 impl StreamClients {
-    /// The sockets that clients come to, if there are any.
-    pub fn bind(config: &Config) -> Result<Option<Listeners>, StreamsError> {
-        let are_configured = config.streams.are_configured();
-        Ok(are_configured.then(|| Listeners::bind(&config.streams)).transpose()?)
+    /// The sockets that clients come to, if there are any, and what encryption needs.
+    pub fn bind(config: &Config) -> Result<Option<Entry>, StreamsError> {
+        let settings = &config.streams;
+        if !settings.are_configured() {
+            return Ok(None);
+        }
+        Ok(Some((Listeners::bind(settings)?, Encryption::load(settings)?)))
     }
 
     /// Opens the port, which is the last one of the topology.
     pub fn open(
         config: &Config,
         topology: &Topology,
-        listeners: Listeners,
+        (listeners, encryption): Entry,
     ) -> Result<Self, StreamsError> {
         let number = config.ports.len();
         let mut seed = [0; 16];
@@ -56,7 +67,8 @@ impl StreamClients {
         let idle_time = IdleTime::default();
         let engine = EngineStreams { pool, idle_time: idle_time.clone() };
         let ends: Vec<ThreadEnds> = threads;
-        let parts = ServerParts { listeners, ends, counters: counters.clone(), idle_time };
+        let counted = counters.clone();
+        let parts = ServerParts { listeners, ends, counters: counted, idle_time, encryption };
         Ok(Self {
             port: Some((Box::new(nic), queues, engine)),
             parts: Some(parts),

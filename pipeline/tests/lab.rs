@@ -77,6 +77,8 @@ mod privileges;
 mod reload;
 #[path = "lab/replay.rs"]
 mod replay;
+#[path = "lab/secure_streams.rs"]
+mod secure_streams;
 #[path = "lab/streams.rs"]
 mod streams;
 #[path = "lab/subnets.rs"]

@@ -14,7 +14,7 @@ const OF_A_FORWARDER: &str = "## What Unbound tests of a forwarder";
 const FINDINGS: &str = "## Findings and CVEs";
 
 /// How the names begin of tests that the third table has.
-const OF_FINDINGS: [&str; 5] = ["audit_", "bound_", "cve_", "difference_", "tudoor_"];
+const OF_FINDINGS: [&str; 6] = ["audit_", "bound_", "cve_", "difference_", "rustsec_", "tudoor_"];
 
 /// Versions of libraries below which an advisory holds, by the number of the advisory.
 const FLOORS: [(&str, &str, [u32; 3]); 5] = [

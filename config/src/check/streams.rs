@@ -2,9 +2,11 @@
 
 use super::{Mistakes, at_most, broken, cores, in_range, listen, unlike_earlier};
 use crate::limits::{
-    MAX_CONNECTION_QUERIES, MAX_CONNECTIONS, MAX_IN_FLIGHT, MAX_LISTENERS, MAX_STREAM_BUFFER,
-    MAX_STREAM_QUERIES, MAX_STREAM_THREADS, MAX_TIMEOUT_MS, MIN_STREAM_BUFFER,
+    MAX_CONNECTION_QUERIES, MAX_CONNECTIONS, MAX_HTTPS_PATH, MAX_IN_FLIGHT, MAX_LISTENERS,
+    MAX_PROXIES, MAX_STREAM_BUFFER, MAX_STREAM_QUERIES, MAX_STREAM_THREADS, MAX_TIMEOUT_MS,
+    MIN_STREAM_BUFFER,
 };
+use crate::name::wire_name;
 use crate::problem::Problem;
 use crate::settings::{Config, Streams};
 
@@ -60,6 +62,7 @@ pub(super) fn check(config: &Config, found: &mut Mistakes) {
         found.note(broken(format!("port[{index}].name"), Problem::Twice { value, other, fix }));
     }
     check_certificate(streams, found);
+    check_names(streams, found);
     check_limits(streams, found);
 }
 
@@ -78,6 +81,21 @@ fn check_certificate(streams: &Streams, found: &mut Mistakes) {
             _ => {}
         }
     }
+}
+
+fn check_names(streams: &Streams, found: &mut Mistakes) {
+    let path = &streams.https_path;
+    let is_lawful = path.starts_with('/')
+        && path.len() <= MAX_HTTPS_PATH
+        && path.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#{}".contains(&byte));
+    if !is_lawful {
+        found.note(broken("streams.https_path", Problem::HttpsPath(path.clone())));
+    }
+    if let Some(Err(error)) = streams.name.as_deref().map(wire_name) {
+        found.note(broken("streams.name", Problem::ServerName(error)));
+    }
+    let proxies = streams.proxy_protocol.len();
+    found.note(at_most("streams.proxy_protocol", "prefixes", proxies, MAX_PROXIES));
 }
 
 fn check_limits(streams: &Streams, found: &mut Mistakes) {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use crate::prefix::Prefix;
 use crate::size::ByteSize;
 
 /// `[streams]`
@@ -23,6 +24,12 @@ pub struct Streams {
     pub certificate: Option<PathBuf>,
     /// The PEM file of its private key.
     pub key: Option<PathBuf>,
+    /// The path of the resource over HTTPS.
+    pub https_path: String,
+    /// Our name in the certificate, by which clients discover the encrypted transports (RFC 9462); absent: they do not.
+    pub name: Option<String>,
+    /// Proxies that begin each connection but those of QUIC with a PROXY header, which says who the client is.
+    pub proxy_protocol: Vec<Prefix>,
     /// Threads that serve the connections.
     pub threads: usize,
     /// CPUs those threads may run on; empty: every CPU no data core uses, or all if none is left.
@@ -68,6 +75,9 @@ impl Default for Streams {
             quic: Vec::new(),
             certificate: None,
             key: None,
+            https_path: "/dns-query".to_owned(),
+            name: None,
+            proxy_protocol: Vec::new(),
             threads: 1,
             cores: Vec::new(),
             max_connections: 4096,

@@ -29,9 +29,8 @@ impl Places {
         let lists = config.blocklists.iter().map(|list| &list.file);
         let policies = config.rpz.iter().map(|rpz| &rpz.file);
         let secrets = config.tsig.iter().filter_map(|key| key.secret_file.as_ref());
-        let named = zones.chain(lists).chain(policies).chain(secrets);
-        let certificates = config.streams.certificate.iter().chain(&config.streams.key);
-        let named = named.chain(certificates);
+        let certificate = config.streams.certificate.iter().chain(&config.streams.key);
+        let named = zones.chain(lists).chain(policies).chain(secrets).chain(certificate);
         let files = named.chain(&config.cookies.secret_file).chain(&config.cache.snapshot);
         let mut this = Self::default();
         for file in files.map(PathBuf::as_path).chain([path]) {
@@ -72,7 +71,8 @@ mod tests {
             "[[blocklist]]\nfile = \"/etc/lists/ads\"\n[[blocklist]]\nfile = \"/etc/lists/games\"\n\
              [[zone]]\nfile = \"lan.zone\"\n[[rpz]]\nfile = \"/srv/own.zone\"\n\
              [[rpz]]\nzone = \"rpz\"\nprimaries = [\"192.0.2.1:53\"]\nfile = \"/var/lib/pmdns/rpz\"\n\
-             [cache]\nsnapshot = \"/var/cache/pmdns/s\"\n",
+             [cache]\nsnapshot = \"/var/cache/pmdns/s\"\n\
+             [streams]\ncertificate = \"/etc/tls/own.pem\"\nkey = \"/etc/tls/own.key\"\n",
         );
         config.ports[0].device = "net_memif0,role=server,socket=/run/m/m.sock,id=1".to_owned();
         config.control.socket = "/run/pmdns/control.sock".into();
@@ -89,6 +89,8 @@ mod tests {
                 "/etc/lists/games",
                 "/srv/own.zone",
                 "/var/lib/pmdns/rpz",
+                "/etc/tls/own.pem",
+                "/etc/tls/own.key",
                 "/var/cache/pmdns/s",
                 "/etc/pmdns.toml"
             ]
@@ -100,6 +102,7 @@ mod tests {
                 "/etc/lists",
                 "/srv",
                 "/var/lib/pmdns",
+                "/etc/tls",
                 "/var/cache/pmdns",
                 "/etc",
                 "/proc",

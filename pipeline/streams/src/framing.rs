@@ -23,7 +23,7 @@ use crate::load::Load;
 use crate::service::{Limits, Service};
 
 /// The longest query that is read. Queries have less than a kilobyte; longer messages are other operations.
-const MAX_QUERY: usize = 4096;
+pub(crate) const MAX_QUERY: usize = 4096;
 /// Bytes of a DNS header.
 const HEADER: usize = 12;
 /// The bit of a message's third byte that says that it is a response.
@@ -196,7 +196,7 @@ impl Connection<'_> {
                 return Err(End::Malformed);
             }
             let Some(message) = self.unread.get(start + 2..start + 2 + length) else { break };
-            if message[2] & RESPONSE != 0 {
+            if !is_query(message) {
                 return Err(End::Malformed);
             }
             // A query that finds no room is not answered; the client asks again.
@@ -267,6 +267,11 @@ impl End {
             Self::Exhausted => Some(&counters.exhausted),
         }
     }
+}
+
+/// Whether a message has a header, which does not say that it is a response.
+pub(crate) fn is_query(message: &[u8]) -> bool {
+    message.len() >= HEADER && message[2] & RESPONSE == 0
 }
 
 /// The bytes of the first answer that are not written yet.

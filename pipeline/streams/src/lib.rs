@@ -9,25 +9,41 @@
 //! Threads of their own serve the connections ([`server`]). A data core sees one more port, whose queues are rings ([`driver`]).
 //! This crate knows sockets and the framing of messages. It does not know what the line does.
 #![forbid(unsafe_code)]
-#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may end"))]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::cast_possible_truncation,
+        clippy::unwrap_used,
+        reason = "numbers of tests are small, and a test may end"
+    )
+)]
 
 mod answer;
 mod budget;
+mod client;
 pub mod counters;
 pub mod door;
+mod doq;
 pub mod driver;
+pub mod encrypted;
 mod entrances;
 mod framing;
+mod https;
 pub mod listeners;
 mod load;
 mod lock;
 pub mod places;
 pub mod prefix;
+mod proxy;
 pub mod server;
 pub mod service;
+#[cfg(test)]
+mod stub;
 mod table;
 mod tcp;
 #[cfg(test)]
 mod testing;
+pub mod tls;
+mod written;
 
 pub use door::{Answer, Door, Full, Pending, Transport};

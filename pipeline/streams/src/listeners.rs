@@ -48,6 +48,22 @@ impl Listeners {
     }
 }
 
+impl Listeners {
+    /// The sockets of one of the threads. All threads accept connections of each address, and one has the packets of QUIC.
+    pub(crate) fn of_thread(&self, number: usize) -> io::Result<Self> {
+        let share = |all: &[TcpListener]| -> io::Result<Vec<_>> {
+            all.iter().map(TcpListener::try_clone).collect()
+        };
+        let quic = if number == 0 { &self.quic[..] } else { &[] };
+        Ok(Self {
+            tcp: share(&self.tcp)?,
+            tls: share(&self.tls)?,
+            https: share(&self.https)?,
+            quic: quic.iter().map(UdpSocket::try_clone).collect::<io::Result<_>>()?,
+        })
+    }
+}
+
 fn bind_all<T>(
     transport: &'static str,
     addresses: &[SocketAddr],

@@ -104,16 +104,46 @@ impl Shared {
     }
 }
 
+impl Place {
+    /// How its client asks.
+    pub(crate) fn transport(&self) -> Transport {
+        self.transport
+    }
+
+    /// Makes it the place of `client`, for whom a proxy has connected. `false`: the client's prefix has no place left, which is
+    /// counted.
+    pub(crate) fn move_to(&mut self, client: IpAddr) -> bool {
+        let places = &self.places;
+        let prefix = places.lengths.prefix(client);
+        let mut held = lock(&places.held);
+        held.leave(self.prefix);
+        let of_prefix = held.by_prefix.entry(prefix).or_default();
+        *of_prefix += 1;
+        self.prefix = prefix;
+        let has_place = *of_prefix <= places.most_of_prefix;
+        if !has_place {
+            count(&places.counters.of(self.transport).refused_prefix);
+        }
+        has_place
+    }
+}
+
+impl Held {
+    fn leave(&mut self, prefix: ClientPrefix) {
+        if let Some(of_prefix) = self.by_prefix.get_mut(&prefix) {
+            *of_prefix -= 1;
+            if *of_prefix == 0 {
+                self.by_prefix.remove(&prefix);
+            }
+        }
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         let mut held = lock(&self.places.held);
         held.all -= 1;
-        if let Some(of_prefix) = held.by_prefix.get_mut(&self.prefix) {
-            *of_prefix -= 1;
-            if *of_prefix == 0 {
-                held.by_prefix.remove(&self.prefix);
-            }
-        }
+        held.leave(self.prefix);
         self.places.note_load(held.all);
         drop(held);
         let open: &AtomicU64 = &self.places.counters.of(self.transport).open;

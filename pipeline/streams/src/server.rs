@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use crate::counters::AllCounters;
 use crate::driver::ThreadEnds;
+use crate::encrypted::Encryption;
 use crate::listeners::Listeners;
 use crate::places::Places;
 use crate::service::{Limits, Service};
@@ -31,6 +32,8 @@ pub struct ServerParts {
     pub counters: AllCounters,
     /// What clients are told of how long an idle connection lasts.
     pub idle_time: IdleTime,
+    /// What the encrypted transports need; `None`: there are none.
+    pub encryption: Option<Encryption>,
 }
 
 impl Servers {
@@ -40,23 +43,26 @@ impl Servers {
         parts: ServerParts,
         begin: impl Fn(usize) + Clone + Send + 'static,
     ) -> io::Result<Self> {
-        let ServerParts { listeners, ends, counters, idle_time } = parts;
+        let ServerParts { listeners, ends, counters, idle_time, encryption } = parts;
         let places = Places::new(config, counters.clone(), idle_time);
         let mut servers = Self { stop: watch::Sender::new(()), threads: Vec::new() };
         for (number, ThreadEnds { door, collector }) in ends.into_iter().enumerate() {
             let (places, counters) = (places.clone(), counters.clone());
-            let service = Service { door, places, counters, limits: Limits::of(config) };
-            let tcp = listeners.tcp.iter().map(std::net::TcpListener::try_clone);
-            let tcp = tcp.collect::<io::Result<Vec<_>>>()?;
+            let proxies = config.streams.proxy_protocol.clone().into();
+            let limits = Limits::of(config);
+            let service = Service { door, places, counters, limits, proxies };
+            let listeners = listeners.of_thread(number)?;
+            let encryption = encryption.clone();
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             let mut stop = servers.stop.subscribe();
             let begin = begin.clone();
             let body = move || {
                 begin(number);
                 runtime.block_on(async {
-                    for listener in tcp {
-                        tokio::spawn(tcp::serve(listener, service.clone()));
+                    if let Some(encryption) = encryption.clone().filter(|_| number == 0) {
+                        tokio::spawn(encryption.keep_fresh());
                     }
+                    serve(listeners, encryption, &service);
                     tokio::select! {
                         ended = collector.run() => if let Err(error) = ended {
                             tracing::error!("clients over streams get no answers: {error}");
@@ -77,6 +83,23 @@ impl Servers {
             [] => spare.collect(),
             named => named.to_vec(),
         }
+    }
+}
+
+/// Serves the clients of all transports, on the runtime that this is called in.
+fn serve(listeners: Listeners, encryption: Option<Encryption>, service: &Service) {
+    for listener in listeners.tcp {
+        tokio::spawn(tcp::serve(listener, service.clone()));
+    }
+    let Some(encryption) = encryption else { return };
+    for listener in listeners.tls {
+        tokio::spawn(encryption.clone().serve_tls(listener, service.clone()));
+    }
+    for listener in listeners.https {
+        tokio::spawn(encryption.clone().serve_https(listener, service.clone()));
+    }
+    for socket in listeners.quic {
+        tokio::spawn(encryption.clone().serve_quic(socket, service.clone()));
     }
 }
 

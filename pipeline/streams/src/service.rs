@@ -1,8 +1,9 @@
 //! What the servers of all transports share.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use pmdns_config::Config;
+use pmdns_config::{Config, Prefix};
 
 use crate::counters::AllCounters;
 use crate::door::Door;
@@ -22,6 +23,8 @@ pub struct Service {
     pub counters: AllCounters,
     /// What one connection may take.
     pub limits: Limits,
+    /// The proxies that tell who their clients are.
+    pub(crate) proxies: Arc<[Prefix]>,
 }
 
 /// What one connection may take.

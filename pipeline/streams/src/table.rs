@@ -82,6 +82,12 @@ impl Table {
         Some(waiting)
     }
 
+    /// Queries that wait.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
     /// Takes out all queries whose time has passed.
     pub(crate) fn expire(&mut self, now: Instant) -> Vec<Waiting> {
         let expired = |(place, entry): (usize, &Place)| {

@@ -8,9 +8,9 @@ use pmdns_nics::counters::count;
 use pmdns_nics::stream::Transport;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::framing;
 use crate::places::Place;
 use crate::service::Service;
+use crate::{framing, proxy};
 
 /// A pause after an accept that failed, for want of file descriptors for example. Trying again at once would take a whole CPU.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -29,7 +29,7 @@ pub(crate) async fn accept<F>(
     listener: std::net::TcpListener,
     transport: Transport,
     service: Service,
-    serve: impl Fn(TcpStream, SocketAddr, Place, Service) -> F,
+    serve: impl Fn(TcpStream, SocketAddr, Place, Service) -> F + Clone + Send + 'static,
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -45,7 +45,13 @@ pub(crate) async fn accept<F>(
                 // Answers are written whole. None of them waits for more to be sent with it.
                 let _best_effort = stream.set_nodelay(true);
                 if let Some(place) = service.places.enter(client.ip(), transport) {
-                    tokio::spawn(serve(stream, client, place, service.clone()));
+                    let (serve, service) = (serve.clone(), service.clone());
+                    tokio::spawn(async move {
+                        let told = proxy::client(stream, client, place, &service).await;
+                        if let Some((stream, client, place)) = told {
+                            serve(stream, client, place, service).await;
+                        }
+                    });
                 }
             }
             Err(error) => {

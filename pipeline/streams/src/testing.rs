@@ -60,8 +60,14 @@ impl Rig {
         let settings = Streams { tcp, ..config.streams.clone() };
         let listeners = Listeners::bind(&settings).expect("a free port");
         let tcp = listeners.tcp[0].local_addr().expect("it is bound");
-        let idle_time = IdleTime::default();
-        let parts = ServerParts { listeners, ends: threads, counters: counters.clone(), idle_time };
+        let (idle_time, encryption) = (IdleTime::default(), None);
+        let parts = ServerParts {
+            listeners,
+            ends: threads,
+            counters: counters.clone(),
+            idle_time,
+            encryption,
+        };
         let servers = Servers::start(&config, parts, |_| {}).expect("threads can be started");
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);

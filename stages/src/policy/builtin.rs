@@ -19,11 +19,10 @@ const TTL: u32 = 10_800;
 const TIMERS: [u32; 5] = [1, 3600, 1200, 604_800, TTL];
 
 /// Names without any records, and the document that says so.
-const EMPTY: [&str; 14] = [
+const EMPTY: [&str; 13] = [
     "invalid",        // RFC 6761 section 6.4
     "onion",          // RFC 7686 section 2
     "home.arpa",      // RFC 8375 section 4
-    "resolver.arpa",  // RFC 9462 section 8.2
     "service.arpa",   // RFC 9665 section 9.1
     "0.in-addr.arpa", // RFC 6303 section 4.2, as those below
     "254.169.in-addr.arpa",
@@ -35,6 +34,9 @@ const EMPTY: [&str; 14] = [
     "8.b.d.0.1.0.0.2.ip6.arpa", // RFC 6303 section 4.6
     "10.in-addr.arpa",          // RFC 6303 section 4.1
 ];
+
+/// Where clients discover encrypted transports (RFC 9462 section 8.2): a zone of its own in any case.
+const RESOLVER: &str = "resolver.arpa";
 
 /// `::` and `::1` (RFC 6303 section 4.3): 31 digits and a last one.
 const ZEROS: &str = "0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.ip6.arpa";
@@ -56,13 +58,28 @@ fn special_names() -> Vec<Vec<u8>> {
 /// that are one of `forwarded` or below it. What is forwarded below one of them is a part that others
 /// serve.
 pub(super) fn special_use(records: &[LocalRecord], forwarded: &[Box<[u8]>]) -> Vec<LocalRecord> {
+    empty_zones(special_names(), records, forwarded)
+}
+
+/// The records of `resolver.arpa`, by which clients discover our encrypted transports. Nothing below it is ever forwarded
+/// (RFC 9462 section 8.2).
+pub(super) fn resolver_arpa(records: &[LocalRecord]) -> Vec<LocalRecord> {
+    empty_zones(vec![wire(RESOLVER)], records, &[])
+}
+
+/// The records of `names`, with the exceptions of [`special_use`].
+fn empty_zones(
+    names: Vec<Vec<u8>>,
+    records: &[LocalRecord],
+    forwarded: &[Box<[u8]>],
+) -> Vec<LocalRecord> {
     let is_served = |name: &[u8]| {
         let by_file = |record: &LocalRecord| record.rtype == rtype::SOA && *record.name == *name;
         let by_others = suffixes(name).any(|name| forwarded.iter().any(|one| **one == *name));
         records.iter().any(by_file) || by_others
     };
     let mut all = Vec::new();
-    for name in special_names().into_iter().filter(|name| !is_served(name)) {
+    for name in names.into_iter().filter(|name| !is_served(name)) {
         let timers = TIMERS.map(u32::to_be_bytes).concat();
         let soa = [name.as_slice(), &wire("nobody.invalid"), &timers].concat();
         let mut add = |owner: &[u8], rtype: u16, data: &[u8]| {
@@ -159,7 +176,6 @@ mod tests {
             "invalid.",
             "onion.",
             "home.arpa.",
-            "resolver.arpa.",
             "10.in-addr.arpa.",
             "16.172.in-addr.arpa.",
             "31.172.in-addr.arpa.",
@@ -177,6 +193,16 @@ mod tests {
         assert!(has(&records, "*.localhost.", rtype::AAAA));
         assert!(has(&records, "1.0.0.127.in-addr.arpa.", rtype::PTR));
         assert_eq!(wire(&format!("1.{ZEROS}")).len(), 2 * 32 + 10, "32 digits");
+    }
+
+    #[test]
+    fn resolver_arpa_is_a_zone_of_its_own_whatever_is_forwarded() {
+        let records = resolver_arpa(&[]);
+        assert!(has(&records, "resolver.arpa.", rtype::SOA));
+        assert!(has(&records, "resolver.arpa.", rtype::NS));
+        assert_eq!(records.len(), 2);
+        let own = address("resolver.arpa.", rtype::SOA, &[0; 22]);
+        assert!(resolver_arpa(&[own]).is_empty(), "an operator's own zone takes its place");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use pmdns_config::files::read_zone;
 use pmdns_config::{Config, LocalRecord, ViewSet};
 
-use super::builtin::{pointers, special_use};
+use super::builtin::{pointers, resolver_arpa, special_use};
 use super::ruleset::RulesetError;
 
 /// The sources, read.
@@ -48,6 +48,11 @@ impl LocalSources {
             all.iter().filter(|(views, _)| views.has(view)).map(|(_, one)| one.clone()).collect()
         }
         let mut records = in_view(&self.records, view);
+        let discovery = config.streams.discovery();
+        if config.policy.special_use || !discovery.is_empty() {
+            records.extend(resolver_arpa(&records));
+        }
+        records.extend(discovery);
         if config.policy.special_use {
             records.extend(special_use(&records, &in_view(&self.forwarded, view)));
         }

@@ -287,6 +287,30 @@ fn special_use_names_are_answered_by_default_and_can_be_overridden() {
     assert_eq!(local(&mut policy, "x.home.arpa. A"), Some((Rcode::NXDOMAIN, [0, 1, 0])));
 }
 
+#[test]
+fn nothing_below_resolver_arpa_is_forwarded_and_our_transports_are_discovered_there() {
+    let forward =
+        |zone: &str| Forward { zone: zone.into(), group: "corp".into(), views: Vec::new() };
+    let forwards = ["resolver.arpa.", "_dns.resolver.arpa.", "."].map(forward).into();
+    let mut config = Config { forwards, ..Config::default() };
+    let nodata = Some((Rcode::NOERROR, [0, 1, 0]));
+    let nxdomain = Some((Rcode::NXDOMAIN, [0, 1, 0]));
+    let mut policy = self::policy(&config);
+    assert_eq!(local(&mut policy, "_dns.resolver.arpa. TYPE64"), nxdomain);
+    assert_eq!(local(&mut policy, "x.y.resolver.arpa. A"), nxdomain);
+    config.streams.tls = vec!["192.0.2.53:853".parse().unwrap()];
+    config.streams.https = vec!["192.0.2.53:443".parse().unwrap()];
+    config.streams.name = Some("dns.example".to_owned());
+    for special_use in [true, false] {
+        config.policy.special_use = special_use;
+        let mut policy = self::policy(&config);
+        let found = local(&mut policy, "_dns.resolver.arpa. TYPE64");
+        assert_eq!(found, Some((Rcode::NOERROR, [2, 0, 0])), "two transports");
+        assert_eq!(local(&mut policy, "_dns.resolver.arpa. A"), nodata);
+        assert_eq!(local(&mut policy, "_dns.dns.example.resolver.arpa. TYPE64"), nxdomain);
+    }
+}
+
 /// A stage with these policy zones and these names blocked.
 fn with_policies(zones: &[&Written], blocked: &[&str]) -> Policy {
     let mut config = bare();

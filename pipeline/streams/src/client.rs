@@ -1,0 +1,210 @@
+//! A client whose queries come on streams of their own, over HTTPS or QUIC: what it has under way, what it has not read, and
+//! when its connection has to end.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use pmdns_nics::counters::count;
+use pmdns_nics::stream::Transport;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+use crate::door::Answer;
+use crate::framing::is_query;
+use crate::load::Load;
+use crate::lock::lock;
+use crate::service::{Limits, Service};
+
+/// A client on its connection. The connection's tasks share it.
+pub(crate) struct Client {
+    pub(crate) service: Service,
+    address: SocketAddr,
+    transport: Transport,
+    state: Mutex<State>,
+    /// The connection may have to end sooner than it seemed.
+    over: Notify,
+}
+
+/// What a connection has done.
+struct State {
+    queries: u64,
+    in_flight: usize,
+    /// Bytes of answers.
+    unread: usize,
+    /// When a query last came or was answered.
+    active: Instant,
+    /// When the client last read something, or had nothing to read.
+    read: Instant,
+}
+
+/// Why a query has no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unanswered {
+    /// It is no query.
+    Malformed,
+    /// There is no room for it.
+    Full,
+    /// The line dropped it, or gave no answer in time.
+    Dropped,
+}
+
+/// Why a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// No query came for some time.
+    Idle,
+    /// It had as many queries as it may have.
+    Exhausted,
+    /// The client does not read.
+    SlowReader,
+}
+
+impl Client {
+    pub(crate) fn new(address: SocketAddr, transport: Transport, service: Service) -> Arc<Self> {
+        let now = Instant::now();
+        let state = State { queries: 0, in_flight: 0, unread: 0, active: now, read: now };
+        let (state, over) = (Mutex::new(state), Notify::new());
+        Arc::new(Self { service, address, transport, state, over })
+    }
+
+    /// The line's answer to a query. Dropping the future forgets the query.
+    pub(crate) async fn ask(&self, query: &[u8]) -> Result<Answer, Unanswered> {
+        let counters = self.service.counters.of(self.transport);
+        if !is_query(query) {
+            count(&counters.malformed);
+            return Err(Unanswered::Malformed);
+        }
+        let Some(_in_flight) = self.begin() else {
+            count(&counters.no_room);
+            return Err(Unanswered::Full);
+        };
+        let pending = self.service.door.ask(self.address, self.transport, query);
+        pending.map_err(|_| Unanswered::Full)?.await.ok_or(Unanswered::Dropped)
+    }
+
+    /// The bytes of an answer, which is unread until they have been sent and are dropped. `None`: too much is unread.
+    pub(crate) fn send(self: &Arc<Self>, answer: Answer, part: Part) -> Option<Bytes> {
+        let mut state = lock(&self.state);
+        if state.unread == 0 {
+            state.read = Instant::now();
+        }
+        state.unread += answer.framed().len();
+        let is_too_much = state.unread > self.service.limits.max_buffered_bytes;
+        drop(state);
+        self.over.notify_one();
+        let unread = Unread { client: Arc::clone(self), answer, part };
+        (!is_too_much).then(|| Bytes::from_owner(unread))
+    }
+
+    /// Waits until the connection has to end, and counts why.
+    pub(crate) async fn end(&self) -> End {
+        let mut load = self.service.places.load();
+        let end = loop {
+            let now = *load.borrow_and_update();
+            let (end, due) = lock(&self.state).end(&self.service.limits, now, Instant::now());
+            if let Some(end) = end {
+                break end;
+            }
+            tokio::select! {
+                () = sleep_until(due) => {}
+                () = self.over.notified() => {}
+                _ = load.changed() => {}
+            }
+        };
+        let counters = self.service.counters.of(self.transport);
+        count(match end {
+            End::Idle => &counters.idle,
+            End::Exhausted => &counters.exhausted,
+            End::SlowReader => &counters.slow_readers,
+        });
+        end
+    }
+
+    /// Bytes of answers that were not sent.
+    #[cfg(test)]
+    pub(crate) fn unread_bytes(&self) -> usize {
+        lock(&self.state).unread
+    }
+
+    /// Counts a query as under way. `None`: the connection has as many as it may have.
+    fn begin(&self) -> Option<InFlight<'_>> {
+        let mut state = lock(&self.state);
+        let limits = &self.service.limits;
+        let is_exhausted = state.queries >= limits.max_queries_per_connection;
+        if is_exhausted || state.in_flight >= limits.max_queries_in_flight {
+            return None;
+        }
+        state.queries += 1;
+        state.in_flight += 1;
+        if state.queries >= limits.max_queries_per_connection {
+            self.over.notify_one();
+        }
+        Some(InFlight(self))
+    }
+}
+
+impl State {
+    /// Why the connection has to end now; otherwise when to look again.
+    fn end(&self, limits: &Limits, load: Load, now: Instant) -> (Option<End>, Instant) {
+        let calm = limits.idle_timeout;
+        let idle = if self.queries == 0 { load.first_time(calm) } else { load.idle_time(calm) };
+        // Every query under way ends by itself.
+        let idle = if self.in_flight == 0 { self.active + idle } else { now + limits.longest_wait };
+        let slow = if self.unread == 0 { idle } else { self.read + limits.io_timeout };
+        let end = match self.unread {
+            0 if now >= idle => Some(End::Idle),
+            1.. if now >= slow || self.unread > limits.max_buffered_bytes => Some(End::SlowReader),
+            _ if self.queries >= limits.max_queries_per_connection => Some(End::Exhausted),
+            _ => None,
+        };
+        (end, slow)
+    }
+}
+
+/// A query under way.
+struct InFlight<'c>(&'c Client);
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.0.state);
+        state.in_flight -= 1;
+        state.active = Instant::now();
+        self.0.over.notify_one();
+    }
+}
+
+/// Which bytes of an answer are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The message.
+    Message,
+    /// The message behind its length.
+    Framed,
+}
+
+/// An answer that the client has not read.
+struct Unread {
+    client: Arc<Client>,
+    answer: Answer,
+    part: Part,
+}
+
+impl AsRef<[u8]> for Unread {
+    fn as_ref(&self) -> &[u8] {
+        match self.part {
+            Part::Message => &self.answer,
+            Part::Framed => self.answer.framed(),
+        }
+    }
+}
+
+impl Drop for Unread {
+    fn drop(&mut self) {
+        let now = Instant::now();
+        let mut state = lock(&self.client.state);
+        state.unread -= self.answer.framed().len();
+        (state.read, state.active) = (now, now);
+        self.client.over.notify_one();
+    }
+}

@@ -1,0 +1,161 @@
+//! DNS over QUIC (RFC 9250): each query on a stream of its own.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use domain::base::Message;
+use domain::base::opt::UnknownOptData;
+use pmdns_config::narrow::to_u32;
+use quinn::crypto::rustls::QuicServerConfig;
+use quinn::{
+    Connection, IdleTimeout, RecvStream, SendStream, ServerConfig, TransportConfig, VarInt,
+};
+use tokio::time::timeout;
+
+use crate::client::{Client, End, Part, Unanswered};
+use crate::framing::MAX_QUERY;
+use crate::service::Limits;
+use crate::tls::{Certificate, CertificateError, DOQ};
+
+/// Error codes (section 4.3).
+const NO_ERROR: VarInt = VarInt::from_u32(0);
+const INTERNAL_ERROR: VarInt = VarInt::from_u32(1);
+const PROTOCOL_ERROR: VarInt = VarInt::from_u32(2);
+const EXCESSIVE_LOAD: VarInt = VarInt::from_u32(4);
+const UNSPECIFIED_ERROR: VarInt = VarInt::from_u32(5);
+
+/// Bytes of the length before a message (section 4.2).
+const LENGTH_LEN: usize = 2;
+/// Bytes that a client may send ahead, on each stream and on all.
+const STREAM_WINDOW: u32 = 8 << 10;
+const CONNECTION_WINDOW: u32 = 64 << 10;
+/// Connections that wait for us to look at them, and the bytes that they may have sent so far, each and together.
+const MAX_INCOMING: usize = 1024;
+const MAX_INCOMING_BYTES: u64 = 16 << 10;
+const MAX_INCOMING_BYTES_IN_ALL: u64 = 1 << 20;
+/// Bytes of a handshake that came out of order.
+const MAX_CRYPTO_BYTES: usize = 16 << 10;
+/// The EDNS option that QUIC has no use for (section 5.5.2).
+const TCP_KEEPALIVE: u16 = 11;
+
+/// How an endpoint treats its connections.
+pub(crate) fn config(
+    certificate: &Certificate,
+    limits: &Limits,
+) -> Result<ServerConfig, CertificateError> {
+    let tls = certificate.server(&[DOQ])?;
+    let tls =
+        QuicServerConfig::try_from(tls).expect("the provider has the suite that QUIC begins with");
+    let mut transport = TransportConfig::default();
+    transport
+        .max_concurrent_bidi_streams(VarInt::from_u32(to_u32(limits.max_queries_in_flight)))
+        // Only clients open streams, and all are for a query and its answer (section 4.2).
+        .max_concurrent_uni_streams(VarInt::from_u32(0))
+        .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
+        .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
+        .send_window(limits.max_buffered_bytes as u64)
+        .crypto_buffer_size(MAX_CRYPTO_BYTES)
+        .max_idle_timeout(IdleTimeout::try_from(limits.idle_timeout).ok())
+        .datagram_receive_buffer_size(None);
+    let mut config = ServerConfig::with_crypto(Arc::new(tls));
+    config
+        .transport_config(Arc::new(transport))
+        // A connection keeps the address that its place was given to.
+        .migration(false)
+        .max_incoming(MAX_INCOMING)
+        .incoming_buffer_size(MAX_INCOMING_BYTES)
+        .incoming_buffer_size_total(MAX_INCOMING_BYTES_IN_ALL);
+    Ok(config)
+}
+
+/// Serves the queries of a connection until it ends.
+pub(crate) async fn serve(connection: Connection, client: &Arc<Client>) {
+    let mut end = std::pin::pin!(client.end());
+    let code = loop {
+        tokio::select! {
+            stream = connection.accept_bi() => {
+                let Ok((send, receive)) = stream else { return };
+                let exchange = Exchange { connection: connection.clone(), client: Arc::clone(client), send };
+                tokio::spawn(exchange.run(receive));
+            }
+            end = &mut end => break if end == End::SlowReader { EXCESSIVE_LOAD } else { NO_ERROR },
+        }
+    };
+    connection.close(code, b"");
+}
+
+/// One query and its answer.
+struct Exchange {
+    connection: Connection,
+    client: Arc<Client>,
+    send: SendStream,
+}
+
+impl Exchange {
+    async fn run(mut self, mut receive: RecvStream) {
+        let whole = receive.read_to_end(LENGTH_LEN + MAX_QUERY);
+        let whole = match timeout(self.client.service.limits.io_timeout, whole).await {
+            Ok(Ok(whole)) => whole,
+            // The client has reset the stream or lost the connection, so nobody waits.
+            Ok(Err(quinn::ReadToEndError::Read(_))) => return,
+            Ok(Err(quinn::ReadToEndError::TooLong)) => return self.close(),
+            Err(_) => {
+                // Either direction may have ended already.
+                let _ = receive.stop(UNSPECIFIED_ERROR);
+                return self.reset(UNSPECIFIED_ERROR);
+            }
+        };
+        let Some(query) = query(&whole) else { return self.close() };
+        let stopped = self.send.stopped();
+        let answer = tokio::select! {
+            answer = self.client.ask(query) => answer,
+            // The client has cancelled the query (section 4.2.1), which is forgotten.
+            _ = stopped => return,
+        };
+        match answer {
+            Ok(answer) => match self.client.send(answer, Part::Framed) {
+                Some(answer) => self.answer(answer).await,
+                None => self.reset(EXCESSIVE_LOAD),
+            },
+            Err(Unanswered::Malformed) => self.close(),
+            Err(Unanswered::Full) => self.reset(EXCESSIVE_LOAD),
+            Err(Unanswered::Dropped) => self.reset(INTERNAL_ERROR),
+        }
+    }
+
+    async fn answer(&mut self, answer: Bytes) {
+        // An error means that the client has stopped the stream, or that the connection has ended.
+        if self.send.write_chunk(answer).await.is_ok() {
+            let _ = self.send.finish();
+        }
+    }
+
+    fn reset(&mut self, code: VarInt) {
+        let _ = self.send.reset(code);
+    }
+
+    /// Ends the connection, because the client does not keep to the protocol (section 4.3.3).
+    fn close(&self) {
+        self.connection.close(PROTOCOL_ERROR, b"");
+    }
+}
+
+/// The one message on a stream, unless the client broke a rule of sections 4.2, 4.2.1 or 5.5.2.
+fn query(whole: &[u8]) -> Option<&[u8]> {
+    let (length, query) = whole.split_first_chunk::<LENGTH_LEN>()?;
+    let is_whole = usize::from(u16::from_be_bytes(*length)) == query.len();
+    let has_id = !query.starts_with(&[0, 0]);
+    (is_whole && !has_id && !has_keepalive(query)).then_some(query)
+}
+
+/// Whether a query has the option edns-tcp-keepalive.
+fn has_keepalive(query: &[u8]) -> bool {
+    let option = Message::from_octets(query).ok().and_then(|message| message.opt());
+    option.is_some_and(|opt| {
+        let mut options = opt.opt().iter::<UnknownOptData<&[u8]>>().flatten();
+        options.any(|option| option.code().to_int() == TCP_KEEPALIVE)
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! The servers of encrypted transports: they make a connection secure, and give it to what speaks its protocol.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pmdns_config::Streams;
+use pmdns_nics::counters::count;
+use pmdns_nics::stream::Transport;
+use quinn::{Endpoint, EndpointConfig, Incoming, TokioRuntime};
+use rustls::ServerConfig;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::client::Client;
+use crate::https::Site;
+use crate::load::Load;
+use crate::service::Service;
+use crate::tcp::accept;
+use crate::tls::{Certificate, CertificateError, DOT, H2, HTTP_1_1};
+use crate::written::Written;
+use crate::{doq, framing, https};
+
+/// How often the files of the certificate are looked at.
+const REFRESH: Duration = Duration::from_secs(5);
+
+/// What the encrypted transports need. Cheap to clone.
+#[derive(Clone)]
+pub struct Encryption {
+    certificate: Certificate,
+    tls: Arc<ServerConfig>,
+    https: Arc<ServerConfig>,
+    site: Site,
+}
+
+impl Encryption {
+    /// What `settings` say; `None`: no transport is encrypted.
+    ///
+    /// # Errors
+    ///
+    /// The certificate or its key cannot be used. The error names the key of the configuration, and what to change.
+    pub fn load(settings: &Streams) -> Result<Option<Self>, CertificateError> {
+        let (Some(certificate), Some(key), true) =
+            (&settings.certificate, &settings.key, settings.are_encrypted())
+        else {
+            return Ok(None);
+        };
+        let certificate = Certificate::load(certificate, key)?;
+        let tls = Arc::new(certificate.server(&[DOT])?);
+        let https = Arc::new(certificate.server(&[H2, HTTP_1_1])?);
+        let site = Site { path: settings.https_path.as_str().into() };
+        Ok(Some(Self { certificate, tls, https, site }))
+    }
+
+    /// The certificate that clients get.
+    pub fn certificate(&self) -> &Certificate {
+        &self.certificate
+    }
+
+    /// Uses the files again when they have changed, for ever. Old connections keep what they have.
+    pub(crate) async fn keep_fresh(self) {
+        loop {
+            tokio::time::sleep(REFRESH).await;
+            match self.certificate.refresh() {
+                Ok(false) => {}
+                Ok(true) => tracing::info!("new connections get the changed certificate"),
+                Err(error) => tracing::warn!("the certificate in use stays: {error}"),
+            }
+        }
+    }
+
+    /// Serves clients over TLS, for ever.
+    pub(crate) async fn serve_tls(self, listener: TcpListener, service: Service) {
+        accept(listener, Transport::Tls, service, move |stream, client, place, service| {
+            let tls = Arc::clone(&self.tls);
+            async move {
+                if let Some(stream) = handshake(tls, stream, Transport::Tls, &service).await {
+                    dot(stream, client, &service).await;
+                }
+                drop(place);
+            }
+        })
+        .await;
+    }
+
+    /// Serves clients over HTTPS, for ever.
+    pub(crate) async fn serve_https(self, listener: TcpListener, service: Service) {
+        accept(listener, Transport::Https, service, move |stream, client, place, service| {
+            let (tls, site) = (Arc::clone(&self.https), self.site.clone());
+            async move {
+                if let Some(stream) = handshake(tls, stream, Transport::Https, &service).await {
+                    let is_http2 = stream.get_ref().1.alpn_protocol() == Some(H2);
+                    let client = Client::new(client, Transport::Https, service);
+                    https::serve(stream, is_http2, &site, &client).await;
+                }
+                drop(place);
+            }
+        })
+        .await;
+    }
+
+    /// Serves clients over QUIC, for ever. One endpoint has all packets of its socket.
+    pub(crate) async fn serve_quic(self, socket: UdpSocket, service: Service) {
+        let endpoint = doq::config(&self.certificate, &service.limits)
+            .map_err(io::Error::other)
+            .and_then(|config| {
+                let runtime = Arc::new(TokioRuntime);
+                Endpoint::new(EndpointConfig::default(), Some(config), socket, runtime)
+            });
+        let endpoint = match endpoint {
+            Ok(endpoint) => endpoint,
+            Err(error) => return tracing::error!("streams over quic cannot be served: {error}"),
+        };
+        while let Some(incoming) = endpoint.accept().await {
+            take(incoming, &service);
+        }
+    }
+}
+
+/// Gives a new QUIC connection a place. While fewer than half of the places are free, its client first has to show that it is
+/// at its address (RFC 9000 section 8.1.2), because a forged address would take a place of somebody else's prefix.
+fn take(incoming: Incoming, service: &Service) {
+    let address = incoming.remote_address();
+    if !incoming.remote_address_validated() && *service.places.load().borrow() != Load::Low {
+        // It can be asked to, as it is not validated.
+        let _ = incoming.retry();
+        return;
+    }
+    let Some(place) = service.places.enter(address.ip(), Transport::Quic) else {
+        return incoming.refuse();
+    };
+    let service = service.clone();
+    tokio::spawn(async move {
+        let limit = service.limits.io_timeout;
+        let connecting = async { incoming.accept()?.await };
+        match timeout(limit, connecting).await {
+            Ok(Ok(connection)) => {
+                let client = Client::new(address, Transport::Quic, service);
+                doq::serve(connection, &client).await;
+            }
+            Ok(Err(error)) => tracing::debug!("a connection over quic was lost: {error}"),
+            Err(_) => count(&service.counters.of(Transport::Quic).slow_queries),
+        }
+        drop(place);
+    });
+}
+
+/// Makes a connection secure. `None`: that failed, or took too long.
+async fn handshake(
+    tls: Arc<ServerConfig>,
+    stream: TcpStream,
+    transport: Transport,
+    service: &Service,
+) -> Option<TlsStream<TcpStream>> {
+    match timeout(service.limits.io_timeout, TlsAcceptor::from(tls).accept(stream)).await {
+        Ok(Ok(stream)) => return Some(stream),
+        Ok(Err(error)) => tracing::debug!("no handshake over {}: {error}", transport.name()),
+        Err(_) => count(&service.counters.of(transport).slow_queries),
+    }
+    None
+}
+
+/// DNS over TLS (RFC 7858): the same messages as over TCP.
+async fn dot(stream: TlsStream<TcpStream>, client: SocketAddr, service: &Service) {
+    let mut stream = Written::new(stream);
+    framing::serve(&mut stream, client, Transport::Tls, service).await;
+    // The client sees by it that nothing was cut off (RFC 8446 section 6.1).
+    drop(timeout(service.limits.io_timeout, stream.shutdown()).await);
+}
+
+#[cfg(test)]
+mod tests;

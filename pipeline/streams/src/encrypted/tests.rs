@@ -1,0 +1,197 @@
+//! The servers on loopback: handshakes, DNS over TLS, proxies, and QUIC clients that have to show their address.
+
+use std::net::Ipv4Addr;
+
+use quinn::crypto::rustls::QuicClientConfig;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, HandshakeKind};
+use tokio::io::AsyncReadExt as _;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client;
+
+use super::*;
+use crate::listeners::Listeners;
+use crate::stub::{Line, NAME, Pem, QUERY, answer, long_answer};
+use crate::tls::DOQ;
+
+/// All encrypted transports of a line.
+struct Rig {
+    pem: Pem,
+    tls: SocketAddr,
+    https: SocketAddr,
+    quic: SocketAddr,
+    line: Line,
+}
+
+fn quick(query: &[u8]) -> Option<Vec<u8>> {
+    Some(answer(query, 60))
+}
+
+impl Rig {
+    fn new(line: Line) -> Self {
+        let pem = Pem::new();
+        let any = || vec!["127.0.0.1:0".parse().unwrap()];
+        let settings = Streams {
+            tls: any(),
+            https: any(),
+            quic: any(),
+            certificate: Some(pem.certificate.clone()),
+            key: Some(pem.key.clone()),
+            ..Streams::default()
+        };
+        let encryption = Encryption::load(&settings).unwrap().unwrap();
+        let Listeners { mut tls, mut https, mut quic, .. } = Listeners::bind(&settings).unwrap();
+        let (tls, https, quic) = (tls.remove(0), https.remove(0), quic.remove(0));
+        let rig = Self {
+            pem,
+            tls: tls.local_addr().unwrap(),
+            https: https.local_addr().unwrap(),
+            quic: quic.local_addr().unwrap(),
+            line,
+        };
+        let service = || rig.line.service.clone();
+        tokio::spawn(encryption.clone().serve_tls(tls, service()));
+        tokio::spawn(encryption.clone().serve_https(https, service()));
+        tokio::spawn(encryption.serve_quic(quic, service()));
+        rig
+    }
+
+    fn counted(&self, transport: Transport) -> crate::counters::StreamSnapshot {
+        self.line.counted(transport)
+    }
+}
+
+/// A TLS connection over which `begin` was sent before.
+async fn connect(
+    to: SocketAddr,
+    settings: &Arc<ClientConfig>,
+    begin: &[u8],
+) -> io::Result<client::TlsStream<TcpStream>> {
+    let mut stream = TcpStream::connect(to).await?;
+    stream.write_all(begin).await?;
+    let name = ServerName::try_from(NAME).unwrap();
+    TlsConnector::from(Arc::clone(settings)).connect(name, stream).await
+}
+
+fn framed(message: &[u8]) -> Vec<u8> {
+    [&(message.len() as u16).to_be_bytes(), message].concat()
+}
+
+/// Asks over a connection, and reads the answer.
+async fn ask(stream: &mut client::TlsStream<TcpStream>) -> io::Result<Vec<u8>> {
+    stream.write_all(&framed(QUERY)).await?;
+    stream.flush().await?;
+    let length = usize::from(stream.read_u16().await?);
+    let mut message = vec![0; length];
+    stream.read_exact(&mut message).await?;
+    Ok(message)
+}
+
+#[tokio::test]
+async fn queries_over_tls_are_answered_with_and_without_alpn() {
+    let rig = Rig::new(Line::new("", long_answer));
+    for alpn in [&[DOT][..], &[]] {
+        let settings = Arc::new(rig.pem.client(alpn));
+        let mut stream = connect(rig.tls, &settings, b"").await.unwrap();
+        for _ in 0..3 {
+            assert_eq!(ask(&mut stream).await.unwrap().len(), 65_535);
+        }
+    }
+    assert_eq!(rig.line.asked.lock().unwrap()[0], (Transport::Tls, QUERY.to_vec()));
+    for (to, alpn) in [(rig.tls, H2), (rig.https, DOT), (rig.https, b"h3")] {
+        let settings = Arc::new(rig.pem.client(&[alpn]));
+        assert!(connect(to, &settings, b"").await.is_err(), "another protocol's name");
+    }
+}
+
+#[tokio::test]
+async fn sessions_are_resumed_in_tls_1_2_and_1_3_and_nothing_is_sent_early() {
+    let rig = Rig::new(Line::new("", quick));
+    for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+        let mut settings = rig.pem.client_of(&[version], &[DOT]);
+        settings.enable_early_data = true;
+        let settings = Arc::new(settings);
+        for kind in [HandshakeKind::Full, HandshakeKind::Resumed] {
+            let mut stream = connect(rig.tls, &settings, b"").await.unwrap();
+            ask(&mut stream).await.unwrap();
+            let (_, connection) = stream.get_ref();
+            assert_eq!(connection.handshake_kind(), Some(kind), "{version:?}");
+            assert!(!connection.is_early_data_accepted());
+        }
+    }
+}
+
+#[tokio::test]
+async fn cve_2024_0760_a_client_over_tls_that_never_reads_is_dropped() {
+    let rig = Rig::new(Line::new("io_timeout_ms = 200", long_answer));
+    let settings = Arc::new(rig.pem.client(&[DOT]));
+    let mut stream = connect(rig.tls, &settings, b"").await.unwrap();
+    let queries = framed(QUERY).repeat(100);
+    while stream.write_all(&queries).await.is_ok() && stream.flush().await.is_ok() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    while rig.counted(Transport::Tls).open > 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(rig.counted(Transport::Tls).slow_readers, 1);
+}
+
+#[tokio::test]
+async fn a_handshake_that_does_not_come_in_time_ends_the_connection() {
+    let rig = Rig::new(Line::new("io_timeout_ms = 100", quick));
+    for (to, transport) in [(rig.tls, Transport::Tls), (rig.https, Transport::Https)] {
+        let mut stream = TcpStream::connect(to).await.unwrap();
+        stream.write_all(b"\x16\x03\x01\x02\0").await.unwrap();
+        assert_eq!(stream.read(&mut [0; 1]).await.unwrap_or(0), 0);
+        assert_eq!(rig.counted(transport).slow_queries, 1);
+        assert_eq!(rig.counted(transport).open, 0, "its place is free");
+    }
+}
+
+/// A PROXY header of a TCP connection over IPv4 from this address.
+fn proxied(client: [u8; 4]) -> Vec<u8> {
+    let begin = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c".as_slice();
+    [begin, &client, &[127, 0, 0, 1], &[0x10, 0, 3, 0x55]].concat()
+}
+
+#[tokio::test]
+async fn cve_2026_54478_the_client_behind_a_proxy_is_who_asks() {
+    let settings =
+        "proxy_protocol = [\"127.0.0.1\"]\nmax_connections_per_prefix = 1\nio_timeout_ms = 500";
+    let rig = Rig::new(Line::new(settings, quick));
+    let settings = Arc::new(rig.pem.client(&[DOT]));
+    let mut first = connect(rig.tls, &settings, &proxied([192, 0, 2, 7])).await.unwrap();
+    ask(&mut first).await.unwrap();
+    assert_eq!(*rig.line.clients.lock().unwrap(), [Ipv4Addr::new(192, 0, 2, 7)]);
+    // The proxy's own prefix has its place again, and each client's prefix has one.
+    let again = connect(rig.tls, &settings, &proxied([192, 0, 2, 9])).await;
+    assert!(again.is_err(), "the prefix has its connection");
+    let mut other = connect(rig.tls, &settings, &proxied([198, 51, 100, 7])).await.unwrap();
+    ask(&mut other).await.unwrap();
+    assert_eq!(rig.counted(Transport::Tls).refused_prefix, 1);
+    // Without a header the TLS handshake stands in its place.
+    assert!(connect(rig.tls, &settings, b"").await.is_err());
+    assert_eq!(rig.counted(Transport::Tls).malformed, 1);
+}
+
+#[tokio::test]
+async fn a_quic_client_shows_its_address_while_few_places_are_free() {
+    let rig = Rig::new(Line::new("max_connections = 4\nmax_connections_per_prefix = 4", quick));
+    let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+    let tls = QuicClientConfig::try_from(rig.pem.client(&[DOQ])).unwrap();
+    let settings = quinn::ClientConfig::new(Arc::new(tls));
+    let mut held = Vec::new();
+    for _ in 0..4 {
+        let connecting = endpoint.connect_with(settings.clone(), rig.quic, NAME).unwrap();
+        let connection = connecting.await.unwrap();
+        held.push(connection);
+    }
+    // Who is told to come again begins its handshake a second time.
+    let begun = |at: usize| held[at].stats().frame_tx.crypto;
+    assert_eq!([begun(1), begun(2)], [begun(0); 2]);
+    assert_eq!(begun(3), begun(0) + 1);
+    let fifth = endpoint.connect_with(settings, rig.quic, NAME).unwrap().await;
+    assert!(fifth.is_err(), "all places are taken");
+    assert_eq!(rig.counted(Transport::Quic).refused_full, 1);
+    assert_eq!(rig.counted(Transport::Quic).accepted, 4);
+}

@@ -1,0 +1,228 @@
+//! What the tests of encrypted transports share: a line that is a function, and certificates.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use pmdns_config::Pin;
+use pmdns_nics::stream::{IdleTime, STREAM_MESSAGE, STREAM_ROOM, StreamHeader, Transport};
+use pmdns_nics::{Frame, FramePool, HeapPool};
+use rcgen::{CertificateParams, KeyPair, PublicKeyData as _};
+use rtrb::{Consumer, RingBuffer};
+use rustls::pki_types::CertificateDer;
+use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
+
+use crate::answer::Answer;
+use crate::budget::Budget;
+use crate::client::Client;
+use crate::counters::{AllCounters, StreamSnapshot};
+use crate::door::Door;
+use crate::entrances::{Entrance, Entrances};
+use crate::lock::lock;
+use crate::places::Places;
+use crate::prefix::PrefixLengths;
+use crate::service::{Limits, Service};
+use crate::table::{SharedTable, Table};
+use crate::testing::config;
+
+/// The name in the certificates.
+pub(crate) const NAME: &str = "dns.example";
+
+/// A query for `example.`, type A, with id 0.
+pub(crate) const QUERY: &[u8] = b"\0\0\x01\0\0\x01\0\0\0\0\0\0\x07example\0\0\x01\0\x01";
+
+/// Queries that the line can hold. One client has a part of them.
+const CAPACITY: usize = 1024;
+
+/// An answer to [`QUERY`]: one address with this TTL.
+pub(crate) fn answer(query: &[u8], ttl: u32) -> Vec<u8> {
+    let mut answer = query.to_vec();
+    answer[2] |= 0x80;
+    answer[7] = 1;
+    answer.extend(b"\xc0\x0c\0\x01\0\x01");
+    answer.extend(ttl.to_be_bytes());
+    answer.extend(b"\0\x04\xc0\0\x02\x01");
+    answer
+}
+
+/// The longest answer that there is.
+pub(crate) fn long_answer(query: &[u8]) -> Option<Vec<u8>> {
+    let mut answer = answer(query, 60);
+    answer.resize(65_535, 0);
+    Some(answer)
+}
+
+/// The queries that a line has been asked.
+pub(crate) type Asked = Arc<Mutex<Vec<(Transport, Vec<u8>)>>>;
+
+/// Where an IPv4 header has the source address, and so the header of a query.
+const IPV4_SOURCE: usize = 12;
+
+/// A line that answers by a function.
+pub(crate) struct Line {
+    pub(crate) service: Service,
+    /// What it has been asked.
+    pub(crate) asked: Asked,
+    /// The IPv4 addresses of who asked.
+    pub(crate) clients: Arc<Mutex<Vec<Ipv4Addr>>>,
+    table: SharedTable,
+}
+
+impl Line {
+    /// A line with these keys of `[streams]`. Where `answer` has none the query is dropped, and its client waits.
+    pub(crate) fn new(
+        streams: &str,
+        answer: impl Fn(&[u8]) -> Option<Vec<u8>> + Send + 'static,
+    ) -> Self {
+        Self::with_capacity(streams, CAPACITY, answer)
+    }
+
+    /// A line that has no room.
+    pub(crate) fn full() -> Self {
+        let line = Self::with_capacity("", 1, |_| None);
+        let client = SocketAddr::from(([192, 0, 2, 9], 9));
+        let pending = line.service.door.ask(client, Transport::Tcp, QUERY);
+        std::mem::forget(pending.unwrap());
+        line
+    }
+
+    fn with_capacity(
+        streams: &str,
+        capacity: usize,
+        answer: impl Fn(&[u8]) -> Option<Vec<u8>> + Send + 'static,
+    ) -> Self {
+        let config = config(streams);
+        let counters = AllCounters::default();
+        let pool = HeapPool::with_room(capacity, STREAM_ROOM);
+        let (ring, queries) = RingBuffer::new(capacity);
+        let entrances = Entrances {
+            pool: FramePool::Heap(pool),
+            lengths: PrefixLengths::of(&config.ratelimit),
+            patience: Duration::from_secs(2),
+            counters: counters.clone(),
+            queues: Box::new([Entrance { ring: Mutex::new(ring), bell: Arc::default() }]),
+            seed: [7; 16],
+        };
+        let table: SharedTable = Arc::new(Mutex::new(Table::new(0, capacity)));
+        let service = Service {
+            door: Door::new(Arc::new(entrances), Arc::clone(&table)),
+            places: Places::new(&config, counters.clone(), IdleTime::default()),
+            counters,
+            limits: Limits::of(&config),
+            proxies: config.streams.proxy_protocol.clone().into(),
+        };
+        let (asked, clients) = (Asked::default(), Arc::default());
+        let seen = (Arc::clone(&asked), Arc::clone(&clients));
+        tokio::spawn(run(queries, Arc::clone(&table), answer, seen.0, seen.1));
+        Self { service, asked, clients, table }
+    }
+
+    /// A client of this line.
+    pub(crate) fn client(&self, transport: Transport) -> Arc<Client> {
+        let address = "192.0.2.7:4000".parse().unwrap();
+        Client::new(address, transport, self.service.clone())
+    }
+
+    pub(crate) fn counted(&self, transport: Transport) -> StreamSnapshot {
+        self.service.counters.of(transport).snapshot()
+    }
+
+    pub(crate) fn asked(&self) -> usize {
+        lock(&self.asked).len()
+    }
+
+    /// Queries that wait for an answer.
+    pub(crate) fn under_way(&self) -> usize {
+        lock(&self.table).len()
+    }
+}
+
+/// Answers every query, as a data core and the thread's collector would.
+async fn run(
+    mut queries: Consumer<Frame>,
+    table: SharedTable,
+    answer: impl Fn(&[u8]) -> Option<Vec<u8>>,
+    asked: Asked,
+    clients: Arc<Mutex<Vec<Ipv4Addr>>>,
+) {
+    let budget = Budget::new(64 << 20);
+    loop {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        while let Ok(frame) = queries.pop() {
+            let header = StreamHeader::read(frame.bytes()).unwrap();
+            let message = &frame.bytes()[STREAM_MESSAGE..];
+            let source = frame.bytes()[IPV4_SOURCE..].first_chunk::<4>().unwrap();
+            lock(&clients).push(Ipv4Addr::from(*source));
+            lock(&asked).push((header.transport(), message.to_vec()));
+            if let Some(answer) = answer(message)
+                && let Some(waiting) = lock(&table).close(header.token())
+            {
+                // The client may have gone.
+                let _ = waiting.give.send(Answer::new(&answer, &budget).unwrap());
+            }
+        }
+        drop(lock(&table).expire(tokio::time::Instant::now()));
+    }
+}
+
+/// A certificate and its key, in files.
+pub(crate) struct Pem {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+    pub(crate) pin: Pin,
+    der: CertificateDer<'static>,
+}
+
+impl Pem {
+    /// One that nobody has had.
+    pub(crate) fn new() -> Self {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let file = |what: &str| {
+            let name = format!("pmdns-streams-{}-{number}-{what}.pem", std::process::id());
+            std::env::temp_dir().join(name)
+        };
+        let pair = KeyPair::generate().unwrap();
+        let params = CertificateParams::new([NAME.to_owned()]).unwrap();
+        let made = params.self_signed(&pair).unwrap();
+        let digest = ring::digest::digest(&ring::digest::SHA256, &pair.subject_public_key_info());
+        let (certificate, key) = (file("certificate"), file("key"));
+        fs::write(&certificate, made.pem()).unwrap();
+        fs::write(&key, pair.serialize_pem()).unwrap();
+        let pin = Pin(digest.as_ref().try_into().unwrap());
+        Self { certificate, key, pin, der: made.der().clone() }
+    }
+
+    /// A client that trusts this certificate.
+    pub(crate) fn client(&self, alpn: &[&[u8]]) -> ClientConfig {
+        self.client_of(rustls::ALL_VERSIONS, alpn)
+    }
+
+    /// The same, for these versions of TLS.
+    pub(crate) fn client_of(
+        &self,
+        versions: &[&'static SupportedProtocolVersion],
+        alpn: &[&[u8]],
+    ) -> ClientConfig {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.der.clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(versions)
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+        config
+    }
+}
+
+impl Drop for Pem {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.certificate);
+        let _ = fs::remove_file(&self.key);
+    }
+}
