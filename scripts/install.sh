@@ -8,7 +8,7 @@ set -euo pipefail
 BUILD=(dpdk dpdk-dev libdpdk-dev libclang-dev clang pkg-config libpcap-dev libnuma-dev build-essential)
 RUN=(iproute2 iputils-ping bind9-dnsutils)
 LAB=(nsd unbound python3-dnspython libldns3 knot knot-module-geoip knot-dnsutils dnsperf bind9-utils
-    ethtool tshark util-linux gzip shellcheck valgrind)
+    ethtool tshark util-linux gzip shellcheck valgrind bird2 iperf3 hping3)
 VM=(qemu-system-x86 linux-image-amd64 busybox-static kmod tcpdump python3-venv python3-pip)
 # From PyPI, into a folder of its own: Debian has no package of it.
 VIRTME=virtme-ng==1.42
@@ -20,7 +20,7 @@ PEERS=(pdns-recursor dnsdist bind9)
 IF_THERE=(knot-resolver)
 # Packages whose daemon Debian starts as soon as it is installed, and its service.
 declare -A SERVICES=([nsd]=nsd [unbound]=unbound [knot]=knot [pdns-recursor]=pdns-recursor [dnsdist]=dnsdist
-    [bind9]=named [knot-resolver]=kresd@1)
+    [bind9]=named [bird2]=bird [knot-resolver]=kresd@1)
 
 usage() {
     echo "usage: scripts/install.sh [--lab|--vm|--peers|--book]" >&2

@@ -142,7 +142,7 @@ if [[ $selftest == yes ]]; then
     if ask_all; then stop 0; else stop 1; fi
 fi
 asked=${upstreams[*]}
-socket_note=" (its control socket is /run/pmdns.sock)"
+socket_note=" (its control socket is /run/pmdns/control.sock)"
 if [[ -n $given_config ]]; then
     asked="the upstreams of $given_config"
     socket_note=" (--socket if the config sets control.socket)"

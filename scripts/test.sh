@@ -5,7 +5,7 @@
 # Installs what is missing. --fast leaves out the labs, the simulator, the model check, the instruction counts and the fuzzing.
 # Steps: formatting scripts lints documentation book tests without-dpdk simulator loom instructions fuzzing
 # validation labs pci
-# Only by name: bridge (the second lab on bound NICs), vm (pci and bridge), sanitizers.
+# Only by name: bridge (the second lab on bound NICs), vm (pci and bridge), package (the Debian package), sanitizers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,7 +19,7 @@ formatting() {
 
 scripts() {
     if command -v shellcheck > /dev/null; then
-        shellcheck -x scripts/*.sh scripts/compare/*.sh pipeline/tests/vm/*.sh .ci/run
+        shellcheck -x scripts/*.sh scripts/compare/*.sh scripts/package/post* pipeline/tests/vm/*.sh .ci/run
     else
         echo "shellcheck is not installed"
     fi
@@ -91,6 +91,14 @@ lab_in_a_machine() {
 pci() { lab_in_a_machine pci; }
 bridge() { lab_in_a_machine bridge; }
 
+# The Debian package, twice: the second one is an upgrade.
+package() {
+    local first newer
+    first=$(scripts/package.sh | tail -n 1)
+    newer=$(cargo deb --no-build --package pmdns --deb-revision 2 | tail -n 1)
+    as_root scripts/lab-package.sh "$first" "$newer"
+}
+
 sanitizers() {
     scripts/sanitize.sh address
     scripts/sanitize.sh lab
@@ -102,7 +110,7 @@ for argument in "$@"; do
     case "$argument" in
         --fast) steps+=("${FAST[@]}") ;;
         vm) steps+=(pci bridge) ;;
-        bridge | sanitizers) steps+=("$argument") ;;
+        bridge | package | sanitizers) steps+=("$argument") ;;
         *)
             if [[ " ${FAST[*]} ${SLOW[*]} " != *" $argument "* ]]; then
                 sed -n '3,8s/^# \{0,1\}//p' "$0" >&2

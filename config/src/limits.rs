@@ -25,6 +25,10 @@ pub const MAX_GATEWAYS: usize = 8;
 pub const MAX_VLANS: usize = 64;
 /// VLAN ids: 0 is none, 4095 is reserved (IEEE 802.1Q section 9.6).
 pub const VLAN_IDS: (u16, u16) = (1, 4094);
+/// Characters in the name of an interface (`IFNAMSIZ` without the closing zero).
+pub const MAX_INTERFACE_NAME: usize = 15;
+/// The highest rate of packets for the kernel, in packets a second.
+pub const MAX_EXCEPTION_RATE: u32 = 100_000_000;
 /// The fewest descriptors in a queue: one full batch.
 pub const MIN_DESCRIPTORS: u16 = 64;
 /// The most descriptors in a queue.
@@ -88,8 +92,8 @@ pub const MAX_HIT_RATE: f64 = 1e9;
 /// The largest budget of prefetching, in queries per second.
 pub const MAX_PREFETCH_RATE: u32 = 1_000_000;
 
-/// Slow-path threads.
-pub const MAX_SLOWPATH_THREADS: usize = 64;
+/// Slow-path threads. All cores may resolve.
+pub const MAX_SLOWPATH_THREADS: usize = MAX_WORKERS;
 /// The longest a client may be kept waiting, and the longest wait for one upstream, in milliseconds.
 pub const MAX_TIMEOUT_MS: u64 = 60_000;
 /// Questions or queries that may wait for upstream: the tables are taken at start.

@@ -68,6 +68,20 @@ pub enum Problem {
     /// DPDK takes C strings.
     #[error("has a zero byte in it, which no DPDK argument can have; leave it out")]
     ZeroByte,
+    /// The kernel takes no such name for an interface.
+    #[error(
+        "is `{0}`; an interface has a name of 1 to {max} letters, digits, `-` and `_`, so write one, as in \"pm-edge\"",
+        max = crate::limits::MAX_INTERFACE_NAME
+    )]
+    InterfaceName(String),
+    /// A file has no host behind it.
+    #[error(
+        "is `{0}`, but the device `replay` reads a file, and no host is behind it; remove the key"
+    )]
+    TapOfReplay(String),
+    /// There is nothing that the route could lead by, or to.
+    #[error("is true, but {0}")]
+    NoTapRoute(&'static str),
     /// DPDK compares the beginnings of names only.
     #[error(
         "is `{name}`, which DPDK takes for {driver}; write the driver's name and a number, as in {driver}0"
@@ -293,6 +307,15 @@ pub enum Problem {
         prefix: String,
         /// Path of the entry that lists it first.
         other: String,
+    },
+    /// The slow path has threads, but cores of the line do their work.
+    #[error(
+        "has no meaning here, because the cores of placement[{placement}] resolve misses; \
+         remove this key, or `resolver` there"
+    )]
+    CoresResolve {
+        /// The index of the placement.
+        placement: usize,
     },
     /// The placements do not run the line.
     #[error(transparent)]

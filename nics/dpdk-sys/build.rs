@@ -14,7 +14,7 @@ const LIBRARIES: [&str; 5] = ["rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring
 const FUNCTIONS: &str = "rte_(eal_(init|cleanup|get_runtime_dir)|strerror|version\
     |thread_(register|unregister)|dev_(probe|remove|name|event_callback_(register|unregister))\
     |ring_(create_elem|free)\
-    |pktmbuf_(pool_create_by_ops|free_bulk)|mbuf_(best|user)_mempool_ops|mempool_(free|in_use_count)\
+    |pktmbuf_free_bulk|mbuf_(best|user)_mempool_ops|mempool_(free|in_use_count)\
     |eth_call_[rt]x_callbacks\
     |eth_dev_(adjust_nb_rx_tx_desc|callback_(register|unregister)|close|configure|get_port_by_name|info_get|socket_id\
     |rx_intr_(ctl_q|disable|enable)|start|stop|vlan_filter)|epoll_wait\

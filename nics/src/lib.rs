@@ -11,18 +11,22 @@ pub mod dpdk;
 mod frame;
 mod heap;
 pub mod hugepage;
+mod kernel;
 pub mod memory;
 mod pause;
 pub mod pcap;
 mod sleeper;
 pub mod stream;
 pub mod sync;
+mod tap;
 mod thread;
 
 pub use frame::{Burst, Frame, MAX_BURST, TooLong, Verified, release};
 pub use heap::{FRAME_ROOM, HeapPool};
+pub use kernel::KernelEnd;
 pub use pause::Pause;
 pub use sleeper::Sleeper;
+pub use tap::{TUN, Tap};
 pub use thread::{DataThread, ThreadError, adopt_data_thread};
 
 use std::sync::Arc;

@@ -40,23 +40,26 @@ impl Sleeper {
     /// Sleeps until a packet comes to a queue that is [armed](crate::RxQueue::arm), but for so long at most. Says whether
     /// something came. It allocates nothing.
     pub fn sleep(&self, most: Duration) -> bool {
-        let mut files = [self.fd(), self.doorbell.as_raw_fd()].map(|fd| libc::pollfd {
-            fd,
-            events: libc::POLLIN,
-            revents: 0,
-        });
-        let seconds = libc::time_t::try_from(most.as_secs()).unwrap_or(libc::time_t::MAX);
-        let time = libc::timespec { tv_sec: seconds, tv_nsec: most.subsec_nanos().into() };
-        // SAFETY: both structs outlive the call, and there are two files. No mask of signals is given.
-        let ready =
-            unsafe { libc::ppoll(files.as_mut_ptr(), 2, &raw const time, std::ptr::null()) };
-        if ready > 0 {
+        let is_ready = poll_files([self.fd(), self.doorbell.as_raw_fd()], most);
+        if is_ready {
             self.doorbell.silence();
             #[cfg(feature = "dpdk")]
             crate::dpdk::acknowledge(self);
         }
-        ready > 0
+        is_ready
     }
+}
+
+/// Waits until one of the files can be read, but for so long at most, and says whether one can. It allocates nothing.
+pub(crate) fn poll_files<const N: usize>(files: [RawFd; N], most: Duration) -> bool {
+    let mut files = files.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+    let seconds = libc::time_t::try_from(most.as_secs()).unwrap_or(libc::time_t::MAX);
+    let time = libc::timespec { tv_sec: seconds, tv_nsec: most.subsec_nanos().into() };
+    // SAFETY: the files and the time outlive the call, and there are `N` files. No mask of signals is given.
+    let ready = unsafe {
+        libc::ppoll(files.as_mut_ptr(), N as libc::nfds_t, &raw const time, std::ptr::null())
+    };
+    ready > 0
 }
 
 #[cfg(test)]

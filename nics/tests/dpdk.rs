@@ -57,6 +57,21 @@ fn filled(pool: &Mempool, number: usize) -> Frame {
 }
 
 #[test]
+fn frames_without_pci_devices_lie_side_by_side() {
+    let pool = pool("gapless", 511);
+    let frames: Vec<Frame> = std::iter::from_fn(|| pool.take()).collect();
+    let mut places: Vec<usize> = frames.iter().map(|frame| frame.bytes().as_ptr().addr()).collect();
+    places.sort_unstable();
+    let step = places[1] - places[0];
+    let gaps = places.windows(2).filter(|pair| pair[1] - pair[0] != step).count();
+    assert_eq!(
+        (frames.len(), gaps),
+        (511, 0),
+        "net_af_xdp shares as much memory as frames take without gaps"
+    );
+}
+
+#[test]
 fn frames_flow_through_a_ring_with_their_bytes_intact() {
     let pool = pool("intact", 512);
     assert_eq!((pool.capacity(), pool.in_use()), (512, 0));

@@ -15,7 +15,7 @@ use crate::station::Meter;
 counters! {
     /// The counters of one worker, except those of its stations and links.
     Tally {
-        /// Frames made here: the slow path's answers and queries, and announcements.
+        /// Frames made here: the slow path's answers and queries, announcements, and those of TAPs.
         made: counter,
         /// Frames made to announce addresses, and to report multicast groups.
         announced: counter,
@@ -23,6 +23,26 @@ counters! {
         slow_path: counter,
         /// Frames for this host, but not for pmdns.
         exceptions: counter,
+        /// Exceptions that went to a TAP's thread: ARP, neighbour discovery, BFD, and BGP except new connections.
+        kernel_control: counter,
+        /// Such exceptions dropped: more than `exceptions.control_per_second`, or than a client prefix's share of it.
+        kernel_control_limited: counter,
+        /// Such exceptions dropped because the ring to the TAP's thread was full.
+        kernel_control_full: counter,
+        /// Exceptions that went to a TAP's thread: DNS over TCP, TLS, HTTPS and QUIC.
+        kernel_streams: counter,
+        /// Such exceptions dropped: more than `exceptions.streams_per_second`, or than a client prefix's share of it.
+        kernel_streams_limited: counter,
+        /// Such exceptions dropped because the ring to the TAP's thread was full.
+        kernel_streams_full: counter,
+        /// Exceptions that went to a TAP's thread: all others.
+        kernel_rest: counter,
+        /// Such exceptions dropped: more than `exceptions.rest_per_second`, or than a client prefix's share of it.
+        kernel_rest_limited: counter,
+        /// Such exceptions dropped because the ring to the TAP's thread was full.
+        kernel_rest_full: counter,
+        /// Frames that the kernel sent by a TAP, to leave by its port.
+        from_kernel: counter,
         /// Packets dropped by a stage, for any reason.
         dropped: counter,
         /// Packets dropped because the ring to the slow path was full.
@@ -57,6 +77,8 @@ counters! {
         busy_ticks: counter,
         /// Ticks spent in turns without work.
         idle_ticks: counter,
+        /// Ticks spent on the misses of its shard, if the core resolves.
+        resolving_ticks: counter,
         /// Ticks spent on publishing these counters and swapping rules.
         housekeeping_ticks: counter,
         /// The clock when these counters were published.

@@ -73,7 +73,10 @@ impl Failure {
                 RunError::Topology(_)
                 | RunError::Transfer(TransferError::Key(_) | TransferError::Name(_)) => 2,
                 RunError::Eal(_) | RunError::Pool(_) => 3,
-                RunError::Port(_) | RunError::Device(..) | RunError::NoPortLeft => 4,
+                RunError::Port(_)
+                | RunError::Device(..)
+                | RunError::Tap(_)
+                | RunError::NoPortLeft => 4,
                 RunError::Socket(_)
                 | RunError::Metrics(MetricsError::Listen { .. })
                 | RunError::Streams(StreamsError::Listen(_))

@@ -14,10 +14,13 @@
 )]
 
 pub mod admission;
+pub mod arguments;
 pub mod clock;
 pub mod control;
 pub mod counters;
+pub mod data_core;
 pub mod engine;
+pub mod exceptions;
 pub mod histogram;
 mod idler;
 mod inlet;
@@ -37,11 +40,13 @@ pub mod rules;
 #[cfg(feature = "dpdk")]
 pub mod run;
 mod service;
+mod shard;
 pub mod slowpath;
 pub mod snapshot;
 pub mod station;
 #[cfg(feature = "dpdk")]
 pub mod streams;
+pub mod supervisor;
 pub mod testing;
 mod threads;
 pub mod topology;

@@ -1,25 +1,115 @@
-//! The log filter, set by `PMDNS_LOG`.
+//! The log on standard error: which lines, set by `PMDNS_LOG`, and in which form, set by `PMDNS_LOG_FORMAT`.
 
+use std::fmt::{self, Display};
+use std::io;
+use std::str::FromStr;
+
+use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::FmtContext;
+use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
+use tracing_subscriber::registry::LookupSpan;
 
 /// The variable that sets the level.
 pub const VARIABLE: &str = "PMDNS_LOG";
 /// The level without it.
 const DEFAULT: &str = "info";
 
-/// The variable has another value.
+/// The variable that sets the form.
+pub const FORMAT_VARIABLE: &str = "PMDNS_LOG_FORMAT";
+/// systemd sets it where standard error goes to its journal (systemd.exec(5)).
+const JOURNAL_VARIABLE: &str = "JOURNAL_STREAM";
+
+/// The form of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// For people: time, level, text.
+    Text,
+    /// For the journal: a priority, text.
+    Journal,
+    /// One JSON object each.
+    Json,
+}
+
+impl FromStr for Format {
+    type Err = LogError;
+
+    fn from_str(text: &str) -> Result<Self, LogError> {
+        match text.trim() {
+            "text" => Ok(Self::Text),
+            "journal" => Ok(Self::Journal),
+            "json" => Ok(Self::Json),
+            _ => Err(LogError::Format(text.to_owned())),
+        }
+    }
+}
+
+/// A variable has a value that is not allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{VARIABLE} is `{0}`; allowed: off, error, warn, info, debug, trace, and levels of a part, as in \
-     `info,pmdns::transfer=debug`"
-)]
-pub struct LogError(String);
+pub enum LogError {
+    /// The level.
+    #[error(
+        "{VARIABLE} is `{0}`; allowed: off, error, warn, info, debug, trace, and levels of a part, as in \
+         `info,pmdns::transfer=debug`"
+    )]
+    Level(String),
+    /// The form.
+    #[error("{FORMAT_VARIABLE} is `{0}`; allowed: text, journal, json")]
+    Format(String),
+}
+
+/// Sets the log up by the values of its variables.
+pub fn set_up(variable: impl Fn(&str) -> Option<String>) -> Result<(), LogError> {
+    let filter = filter(variable(VARIABLE).as_deref())?;
+    let format = match variable(FORMAT_VARIABLE).filter(|text| !text.trim().is_empty()) {
+        Some(text) => text.parse()?,
+        None if variable(JOURNAL_VARIABLE).is_some() => Format::Journal,
+        None => Format::Text,
+    };
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    match format {
+        Format::Text => log.with_target(false).init(),
+        Format::Journal => log.event_format(JournalLine).init(),
+        Format::Json => log.json().flatten_event(true).init(),
+    }
+    Ok(())
+}
+
+/// A line for the journal, which has the time itself.
+struct JournalLine;
+
+impl<S, N> FormatEvent<S, N> for JournalLine
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        write!(writer, "<{}>", priority(*event.metadata().level()))?;
+        context.format_fields(writer.by_ref(), event)?;
+        writeln!(writer)
+    }
+}
+
+/// The priority of a level, as in sd-daemon(3).
+fn priority(level: Level) -> impl Display {
+    match level {
+        Level::ERROR => 3,
+        Level::WARN => 4,
+        Level::INFO => 6,
+        _ => 7,
+    }
+}
 
 /// The filter for the text of [`VARIABLE`]. An unknown word is an error: it would silence everything, even errors.
 pub fn filter(text: Option<&str>) -> Result<EnvFilter, LogError> {
     let text = text.map(str::trim).filter(|text| !text.is_empty()).unwrap_or(DEFAULT);
-    let wrong = || LogError(text.to_owned());
+    let wrong = || LogError::Level(text.to_owned());
     if !text.split(',').all(is_directive) {
         return Err(wrong());
     }
@@ -51,5 +141,12 @@ mod tests {
                 "{told}"
             );
         }
+    }
+
+    #[test]
+    fn a_wrong_form_is_refused_with_those_there_are() {
+        assert_eq!("json".parse(), Ok(Format::Json));
+        let told = "xml".parse::<Format>().unwrap_err().to_string();
+        assert!(told.contains("`xml`; allowed: text, journal, json"), "{told}");
     }
 }

@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use pmdns_config::{ByteSize, Config};
+use pmdns_nics::TUN;
 use pmdns_nics::device::{self, Doubt};
 
 /// The facts of a machine.
@@ -47,6 +48,7 @@ impl Machine {
     /// The findings for `config`, in the order of its tables.
     pub fn findings(&self, config: &Config) -> Vec<Finding> {
         let mut findings = self.devices(config);
+        findings.extend(self.taps(config));
         findings.extend(self.cores(config));
         findings.extend(self.cache(config));
         findings.extend(self.query_sources(config));
@@ -64,6 +66,20 @@ impl Machine {
             Some(Finding { key, problem, is_fatal })
         });
         doubts.collect()
+    }
+
+    /// The first TAP that cannot be made, and why.
+    fn taps(&self, config: &Config) -> Option<Finding> {
+        let index = config.ports.iter().position(|port| port.tap.is_some())?;
+        let status = fs::read_to_string(self.root.join("proc/self/status")).unwrap_or_default();
+        let problem = if !self.root.join(TUN.trim_start_matches('/')).exists() {
+            format!("needs {TUN}, which this machine has not; load the module (`modprobe tun`)")
+        } else if may_administer(&status) == Some(false) {
+            "needs the capability CAP_NET_ADMIN, which this process has not; start it as root, or add the capability".to_owned()
+        } else {
+            return None;
+        };
+        Some(Finding { key: format!("port[{index}].tap"), problem, is_fatal: true })
     }
 
     fn cores(&self, config: &Config) -> Vec<Finding> {
@@ -161,6 +177,14 @@ fn taken(address: SocketAddr) -> Option<String> {
     }
 }
 
+/// Whether the process with this text of `/proc/self/status` has `CAP_NET_ADMIN` (proc(5)); `None`: it does not say.
+fn may_administer(status: &str) -> Option<bool> {
+    const CAP_NET_ADMIN: u32 = 12;
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+    let capabilities = u64::from_str_radix(line.trim(), 16).ok()?;
+    Some(capabilities & 1 << CAP_NET_ADMIN != 0)
+}
+
 /// The machine's memory in bytes, from the text of `/proc/meminfo` (proc(5)).
 fn total_memory(text: &str) -> Option<usize> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
@@ -218,6 +242,28 @@ mod tests {
             assert!(told.starts_with(start), "{start:?} in {told:?}");
             assert_eq!(*is_fatal, fatal, "{told}");
         }
+        fs::remove_dir_all(machine.root).unwrap();
+    }
+
+    #[test]
+    fn a_tap_that_cannot_be_made_is_found() {
+        let machine = machine("taps");
+        let mut config = config("");
+        assert_eq!(found(&machine, &config), [], "nobody wants one");
+        config.ports[0].tap = Some("pm-edge".to_owned());
+        let expect = |start: &str| {
+            let found = found(&machine, &config);
+            assert!(found.len() == 1 && found[0].1, "{found:?}");
+            assert!(found[0].0.starts_with(&format!("port[0].tap needs {start}")), "{found:?}");
+        };
+        expect("/dev/net/tun, which");
+        fs::create_dir_all(machine.root.join("dev/net")).unwrap();
+        fs::write(machine.root.join("dev/net/tun"), "").unwrap();
+        let status = machine.root.join("proc/self/status");
+        fs::write(&status, "Name:\tpmdns\nCapEff:\t000001ffffffefff\n").unwrap();
+        expect("the capability CAP_NET_ADMIN");
+        fs::write(&status, "CapEff:\t0000000000001000\n").unwrap();
+        assert_eq!(found(&machine, &config), []);
         fs::remove_dir_all(machine.root).unwrap();
     }
 

@@ -4,11 +4,12 @@ mod failure;
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::Parser;
+use pmdns::arguments::{Arguments, Command, ConfigFile, Instance};
 use pmdns::control::print;
 use pmdns::control::profile;
 use pmdns::control::reload;
@@ -23,148 +24,11 @@ use pmdns::run;
 use pmdns::slowpath::Anchors;
 use pmdns::snapshot::{self, SnapshotError};
 use pmdns_config::files::open_regular;
-use pmdns_config::{Config, ConfigError, ConfigText, Control};
+use pmdns_config::{Config, ConfigError, ConfigText};
 use pmdns_stages::policy::Ruleset;
 use pmdns_stages::wire::name::Seed;
 
 use failure::Failure;
-
-/// The config file that is read without `--config`.
-const DEFAULT_CONFIG: &str = "/etc/pmdns/pmdns.toml";
-
-/// A poll-mode DNS caching forwarder.
-#[derive(Parser)]
-#[command(name = "pmdns", version, arg_required_else_help = true)]
-struct Arguments {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    /// Serve until SIGINT or SIGTERM.
-    Run {
-        #[command(flatten)]
-        file: ConfigFile,
-        /// Print all counters at the end, not a summary.
-        #[arg(long)]
-        counters: bool,
-        /// Print them as JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Check a config file, and whether this machine has what it asks for. Say what to change.
-    Check {
-        #[command(flatten)]
-        file: ConfigFile,
-        /// Do not check this machine: the config is for another one.
-        #[arg(long)]
-        elsewhere: bool,
-    },
-    /// Run a capture through the line, as an ordinary user, and print the counters.
-    Replay {
-        /// The capture: classic pcap, Ethernet.
-        input: PathBuf,
-        /// The capture to write, with the answers.
-        #[arg(short, long)]
-        output: Option<PathBuf>,
-        #[command(flatten)]
-        file: ConfigFile,
-        /// Print the counters as JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Have a running instance read its rules anew: access, rate limits, local records, zones, blocked names.
-    Reload {
-        #[command(flatten)]
-        instance: Instance,
-    },
-    /// Print the counters of a running instance.
-    Stats {
-        #[command(flatten)]
-        instance: Instance,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Take answers out of the cache of a running instance.
-    Purge {
-        /// The name whose answers are taken out.
-        name: String,
-        /// Also take out answers for names below it.
-        #[arg(long)]
-        suffix: bool,
-        /// Take out only answers of this record type.
-        #[arg(long = "type", value_name = "TYPE")]
-        record_type: Option<String>,
-        #[command(flatten)]
-        instance: Instance,
-    },
-    /// Write the cache of a running instance to a file.
-    Dump {
-        /// The file.
-        file: PathBuf,
-        #[command(flatten)]
-        instance: Instance,
-    },
-    /// Load the answers of a dump into the cache of a running instance.
-    Load {
-        /// The file.
-        file: PathBuf,
-        #[command(flatten)]
-        instance: Instance,
-    },
-    /// Show a running instance on the terminal, second by second; q quits, space pauses.
-    Top {
-        #[command(flatten)]
-        instance: Instance,
-        /// Seconds between two updates, 0.1 to 3600.
-        #[arg(long, default_value = "1", value_parser = interval)]
-        interval: Duration,
-        /// Print one frame as text, for files and pipes.
-        #[arg(long)]
-        once: bool,
-    },
-    /// Watch a running instance for some time and write a page with plots.
-    Profile {
-        /// How many seconds to watch, 1 to 3600.
-        #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(profile::SECONDS))]
-        seconds: u64,
-        /// The page to write: one HTML file that needs no other files.
-        #[arg(short, long)]
-        output: PathBuf,
-        #[command(flatten)]
-        instance: Instance,
-    },
-    /// Print the version.
-    Version,
-}
-
-/// Which configuration.
-#[derive(Args)]
-struct ConfigFile {
-    /// The config file.
-    #[arg(short, long, default_value = DEFAULT_CONFIG)]
-    config: PathBuf,
-}
-
-/// Which running instance.
-#[derive(Args)]
-struct Instance {
-    /// Its control socket: `control.socket` of its config.
-    #[arg(long, default_value_os_t = Control::default().socket)]
-    socket: PathBuf,
-}
-
-/// Seconds between two updates.
-fn interval(text: &str) -> Result<Duration, String> {
-    let (least, most) = top::INTERVALS;
-    let seconds =
-        text.parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    seconds
-        .filter(|seconds| (least..=most).contains(seconds))
-        .ok_or_else(|| format!("write seconds, {} to {}", least.as_secs_f64(), most.as_secs()))
-}
 
 fn main() -> ExitCode {
     let done = set_up_log().and_then(|()| execute(Arguments::parse().command));
@@ -179,14 +43,7 @@ fn main() -> ExitCode {
 }
 
 fn set_up_log() -> Result<(), Failure> {
-    let text = std::env::var_os(log::VARIABLE).map(|text| text.to_string_lossy().into_owned());
-    let filter = log::filter(text.as_deref())?;
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .with_target(false)
-        .init();
-    Ok(())
+    Ok(log::set_up(|name| std::env::var_os(name).map(|text| text.to_string_lossy().into_owned()))?)
 }
 
 fn execute(command: Command) -> Result<(), Failure> {

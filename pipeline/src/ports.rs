@@ -15,6 +15,8 @@ const LINK_LOOK: Duration = Duration::from_millis(250);
 pub struct PortNews {
     /// How often the link came up.
     ups: AtomicU32,
+    /// Whether it is up.
+    is_up: AtomicBool,
     /// Whether the port is to be given up.
     leaves: AtomicBool,
 }
@@ -33,13 +35,25 @@ impl PortNews {
         self.leaves.load(Ordering::Relaxed)
     }
 
+    /// Whether the link is up, as far as is known.
+    pub fn is_up(&self) -> bool {
+        self.is_up.load(Ordering::Relaxed)
+    }
+
     /// Notes that the link came up, so that addresses are announced.
     pub fn link_came_up(&self) {
+        self.is_up.store(true, Ordering::Relaxed);
         self.ups.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that the link went down.
+    pub fn link_went_down(&self) {
+        self.is_up.store(false, Ordering::Relaxed);
     }
 
     /// Notes that the port is to be given up.
     pub fn leave(&self) {
+        self.link_went_down();
         self.leaves.store(true, Ordering::Relaxed);
     }
 }
@@ -124,6 +138,7 @@ impl Watched {
             news.link_came_up();
             tracing::info!("port {name}: the link is up");
         } else {
+            news.link_went_down();
             tracing::warn!("port {name}: the link is down");
         }
     }

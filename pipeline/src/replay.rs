@@ -95,7 +95,7 @@ pub fn replay(config: &Config, input: &Path, output: Option<&Path>) -> Result<Re
 fn without_overflow(config: &Config) -> Config {
     let mut config = config.clone();
     // The slow path's limits are for all its threads together, and one thread may get all misses.
-    let limit = DEPTH as usize * config.slowpath.threads;
+    let limit = DEPTH as usize * config.slow_path_shards();
     config.slowpath.max_pending = limit;
     config.slowpath.max_waiting = limit;
     config.slowpath.max_waiting_per_client = limit;

@@ -22,11 +22,13 @@ use crate::control::report::Report;
 use crate::control::request::Request;
 use crate::control::socket::{ControlSocket, SocketError};
 use crate::engine::{Engine, EngineError};
+use crate::exceptions::interface::{self, TapError};
 use crate::machine::{Machine, missing_device};
 use crate::ports::{PortWatch, mac_text};
 use crate::privileges::{self, Places};
 use crate::snapshot::Keeper;
 use crate::streams::{StreamClients, StreamsError};
+use crate::supervisor::{Supervisor, stuck_worker};
 use crate::topology::{Topology, TopologyError};
 use crate::transfer::{Limits, TransferError, Transfers};
 
@@ -60,6 +62,9 @@ pub enum RunError {
     /// The devices of all ports were taken out of the machine.
     #[error("every port's device was removed, so there is nothing left to serve on")]
     NoPortLeft,
+    /// The kernel's end of a port.
+    #[error(transparent)]
+    Tap(#[from] TapError),
     /// Everything else that is built.
     #[error(transparent)]
     Engine(#[from] EngineError),
@@ -123,6 +128,12 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
     }
     let mut engine =
         Engine::build(config, topology.clone(), &facts, queues, pool.clone(), engine_streams)?;
+    for tap in &mut engine.taps {
+        let port = tap.port();
+        if let Some(kernel) = interface::open(&config.ports[port], &facts[port])? {
+            tap.attach(kernel);
+        }
+    }
     announce(config, &topology, &engine, &nics);
     let news = Arc::clone(&engine.news);
     let (gauges, orders) = (engine.gauges.clone(), engine.orders.clone());
@@ -148,11 +159,15 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
     let cache_jobs = CacheJobs::new(orders.clone());
     let mut control = control.serve(metrics_core)?;
     let mut watch = PortWatch::new(&nics, &news, Instant::now());
+    let mut supervisor = Supervisor::from_environment();
     tracing::info!("ready");
+    supervisor.ready();
 
     while !stop.load(Ordering::Relaxed) && !running.has_failed() && !watch.all_are_gone() {
         watch.turn(&mut nics, &news, Instant::now());
         gauges.set_calendar();
+        supervisor
+            .watch(Instant::now(), || stuck_worker(gauges.published(), &gauges.clock).is_none());
         let counted = [
             ("control", Some(control.counters())),
             ("metrics", metrics.as_ref().map(MetricsServer::counters)),
@@ -190,6 +205,7 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
     }
     let failed = running.has_failed();
     tracing::info!("stopping");
+    supervisor.stopping();
     // The slow path must still run, because its threads provide the entries that are written.
     drop(keeper);
     let in_good_order = running.stop();

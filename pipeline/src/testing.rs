@@ -12,6 +12,7 @@ use pmdns_streams::driver::{self, ThreadEnds};
 use crate::clock::SteppedTime;
 use crate::clock::{Clock, FIRST_SECOND};
 use crate::engine::{Engine, EngineStreams, Gauges, random_seed};
+use crate::exceptions::TapThread;
 use crate::ports::AllPortNews;
 use crate::rules::RulesPublisher;
 use crate::slowpath::{Parts, SlowPathParts};
@@ -51,6 +52,8 @@ pub struct Rig {
     pub workers: Vec<Worker>,
     /// The slow path, which does not run either.
     pub slow_path: Vec<SlowPathParts>,
+    /// The threads of TAPs, which do not run either.
+    pub taps: Vec<TapThread>,
     /// The counters.
     pub gauges: Gauges,
     /// Where other rules are lent from.
@@ -103,9 +106,9 @@ impl Rig {
         let engine =
             Engine::build_from(parts, config, topology, &facts, queues, pool.clone(), streams)
                 .expect("the engine can be built");
-        let Engine { workers, slow_path, gauges, rules, news, .. } = engine;
+        let Engine { workers, slow_path, taps, gauges, rules, news, .. } = engine;
         let rules = rules.expect("nobody took them");
-        Self { workers, slow_path, gauges, rules, news, pool, far, ends }
+        Self { workers, slow_path, taps, gauges, rules, news, pool, far, ends }
     }
 
     /// Puts an answer to `query` into the cache.

@@ -8,8 +8,10 @@ use std::fmt;
 use pmdns_config::narrow::to_u16;
 use pmdns_config::{Config, Idle, Placement, RateLimit, StageName, Stretch};
 use pmdns_nics::{MAX_BURST, POOL_CACHE_FRAMES, PortFacts, PortPlan};
+use pmdns_stages::exceptions::ExceptionClass;
 
 use crate::counters::Link;
+use crate::exceptions;
 
 /// Frames that the slow path may hold while it answers.
 const SLOW_PATH_FRAMES: usize = 256;
@@ -25,10 +27,14 @@ pub struct Topology {
     pub ports: Vec<PortPlan>,
     /// Names of the ports.
     pub port_names: Vec<String>,
-    /// Threads of the slow path.
-    pub slow_path_threads: usize,
+    /// Shards of the slow path.
+    pub slow_path_shards: usize,
+    /// Whether each core turns one of them, in the order of the workers. Else each has a thread of its own.
+    pub cores_resolve: bool,
     /// Whether upstreams are asked over ports.
     pub asks_over_ports: bool,
+    /// Ports with a TAP, by number.
+    pub taps: Vec<usize>,
     /// Frames in the pool: enough that no load can empty it.
     pub frames: usize,
 }
@@ -148,8 +154,12 @@ impl Topology {
         let mut topology = Self {
             ports: vec![port; facts.len()],
             port_names: facts.iter().map(|port| port.name.clone()).collect(),
-            slow_path_threads: config.slowpath.threads,
+            slow_path_shards: config.slow_path_shards(),
+            cores_resolve: groups.iter().any(|group| group.resolver),
             asks_over_ports: config.upstreams.iter().any(|one| config.upstream_port(one).is_some()),
+            taps: (0..config.ports.len())
+                .filter(|port| config.ports[*port].tap.is_some())
+                .collect(),
             frames: 0,
             workers,
             rings,
@@ -174,6 +184,15 @@ impl Topology {
         all.filter(|(_, worker)| worker.tx_queue.is_some()).map(|(index, _)| index)
     }
 
+    /// The workers at which packets leave the line that are for the slow path or for the kernel: those of parse and neighbor.
+    pub(crate) fn passers(&self) -> impl Iterator<Item = usize> {
+        let passes = |plan: &WorkerPlan| {
+            plan.stages.contains(StageName::Parse) || plan.stages.contains(StageName::Neighbor)
+        };
+        let all = self.workers.iter().enumerate();
+        all.filter(move |(_, worker)| passes(worker)).map(|(index, _)| index)
+    }
+
     /// Frames that can be in queues, in rings and in the hands of threads at the same time.
     fn frames_needed(&self, config: &Config, facts: &[PortFacts]) -> usize {
         if config.frames.count > 0 {
@@ -193,8 +212,10 @@ impl Topology {
         // that receives.
         let of_ports = if self.asks_over_ports { 1 + 2 * receivers } else { 0 };
         let of_a_thread = self.transmitters().count() + of_ports;
-        let in_rings = ring * (self.rings.len() + of_a_thread * self.slow_path_threads);
-        let threads = self.workers.len() + self.slow_path_threads;
+        let of_a_tap = 1 + ExceptionClass::ALL.len() * self.passers().count();
+        let in_rings = ring * (self.rings.len() + of_a_thread * self.slow_path_shards)
+            + exceptions::SLOTS * of_a_tap * self.taps.len();
+        let threads = self.workers.len() + self.slow_path_shards + self.taps.len();
         let in_hands =
             threads * (2 * MAX_BURST + POOL_CACHE_FRAMES as usize * 3 / 2) + SLOW_PATH_FRAMES;
         // A pool of 2^n - 1 uses its memory best (rte_mempool_create).
@@ -314,6 +335,7 @@ impl fmt::Display for Topology {
             }
             writeln!(f)?;
         }
-        write!(f, "slow path  {} thread(s)    frames  {}", self.slow_path_threads, self.frames)
+        let of = if self.cores_resolve { "shard(s), turned by the workers" } else { "thread(s)" };
+        write!(f, "slow path  {} {of}    frames  {}", self.slow_path_shards, self.frames)
     }
 }

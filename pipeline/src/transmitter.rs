@@ -3,6 +3,7 @@
 use pmdns_nics::{Burst, Frame, TxQueue, release};
 
 use crate::counters::Flow;
+use crate::ring::RingReceiver;
 
 /// A TX queue, and the frames to be sent this turn.
 pub(crate) struct Transmitter {
@@ -55,6 +56,22 @@ pub(crate) fn send(transmitters: &mut [Transmitter], frame: Frame) {
         transmitter.flush();
     }
     transmitter.burst.push(frame);
+}
+
+/// Puts frames from rings into the bursts of their ports, up to `limit` from each ring, and returns how many.
+#[inline]
+pub(crate) fn send_from(
+    rings: &mut [RingReceiver<Frame>],
+    transmitters: &mut [Transmitter],
+    limit: usize,
+) -> usize {
+    let mut found = 0;
+    for ring in rings {
+        let mut frames = Burst::new();
+        found += ring.pop_batch(&mut frames, limit);
+        frames.drain(..).for_each(|frame| send(transmitters, frame));
+    }
+    found
 }
 
 /// The TX queue of a port that was given up.

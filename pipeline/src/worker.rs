@@ -5,13 +5,11 @@
 //! the newest packet is dropped and counted.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use pmdns_config::Idle;
-use pmdns_config::narrow::to_usize;
-use pmdns_nics::{Burst, Frame, FramePool, MAX_BURST, Pause, RxQueue, Sleeper, TxQueue, release};
+use pmdns_nics::{Burst, Frame, FramePool, MAX_BURST, RxQueue, Sleeper, TxQueue, release};
 use pmdns_stages::cache::{Cache, Hit};
 use pmdns_stages::miss::Miss;
 use pmdns_stages::ratelimit::ClientPrefixes;
@@ -19,7 +17,7 @@ use pmdns_stages::{Batch, Packet, Step, Tick};
 
 use crate::clock::Clock;
 use crate::counters::{Counters, Ends, Flow, Published, Tally};
-use crate::idler::{Idler, Wait};
+use crate::exceptions::KernelOutlets;
 use crate::inlet::Inlet;
 use crate::latency::{Class, Latency};
 use crate::line::Line;
@@ -28,6 +26,7 @@ use crate::ports::AllPortNews;
 use crate::reply_rings::ReplyRings;
 use crate::ring::{RingReceiver, RingSender};
 use crate::rules::{LineRules, RulesInbox};
+use crate::shard::shard_of;
 use crate::slowpath::Answered;
 use crate::station::Lap;
 use crate::transmitter::{self, Transmitter};
@@ -48,6 +47,8 @@ pub struct Worker {
     answers: Vec<RingReceiver<Answered>>,
     queries: Vec<RingReceiver<Frame>>,
     replies: ReplyRings,
+    to_kernel: KernelOutlets,
+    from_kernel: Vec<RingReceiver<Frame>>,
     cache: Arc<Cache>,
     rules: RulesInbox<LineRules>,
     news: AllPortNews,
@@ -88,6 +89,10 @@ pub struct WorkerParts {
     pub queries: Vec<RingReceiver<Frame>>,
     /// Rings to the slow path for what comes for these queries, by thread.
     pub replies: Vec<RingSender<Packet>>,
+    /// Rings to the TAPs for exceptions.
+    pub to_kernel: KernelOutlets,
+    /// Rings of frames that the kernel sends by the TAPs.
+    pub from_kernel: Vec<RingReceiver<Frame>>,
     /// The cache, which knows the shard of each key.
     pub cache: Arc<Cache>,
     /// Where new rules come from.
@@ -140,6 +145,8 @@ impl Worker {
             answers: parts.answers,
             queries: parts.queries,
             replies: ReplyRings::new(parts.replies),
+            to_kernel: parts.to_kernel,
+            from_kernel: parts.from_kernel,
             cache: parts.cache,
             rules: parts.rules,
             announced: parts.announces.then(|| vec![0; parts.news.len()]),
@@ -154,38 +161,15 @@ impl Worker {
         }
     }
 
-    /// Runs turns until `stop` is set and everything under way has left this core.
-    pub fn run(mut self, idle: Idle, stop: &AtomicBool) {
-        let sleeper = self.sleeper(idle);
-        let (mut idler, pause) = (Idler::new(idle, sleeper.is_some()), Pause::of_this_processor());
-        idler.tell(pause);
-        let mut turn = |worker: &mut Self| match idler.after(worker.turn()) {
-            Wait::None => {}
-            Wait::Pause => pause.pause(),
-            Wait::Nap(most) => {
-                if worker.nap(most, sleeper.as_deref()) == Turn::Busy {
-                    idler.after(Turn::Busy);
-                }
-            }
-        };
-        while !stop.load(Ordering::Relaxed) {
-            turn(&mut self);
-        }
-        self.close_ports();
-        while !self.has_ended() {
-            turn(&mut self);
-        }
-    }
-
     /// What its RX queues wake. `None`: it polls something else too, or a driver has no interrupts.
-    fn sleeper(&mut self, idle: Idle) -> Option<Arc<Sleeper>> {
+    pub(crate) fn sleeper(&mut self, idle: Idle) -> Option<Arc<Sleeper>> {
         let sleeper = Arc::new(Sleeper::new().ok().filter(|_| idle == Idle::Adaptive)?);
         let is_woken = self.inlets.iter_mut().all(|inlet| inlet.wake(&sleeper));
         is_woken.then_some(sleeper)
     }
 
     /// Sleeps for so long, or until a packet comes. Busy: one had come before it could sleep.
-    fn nap(&mut self, most: Duration, sleeper: Option<&Sleeper>) -> Turn {
+    pub(crate) fn nap(&mut self, most: Duration, sleeper: Option<&Sleeper>) -> Turn {
         let Some(sleeper) = sleeper else {
             std::thread::sleep(most);
             return Turn::Idle;
@@ -214,8 +198,10 @@ impl Worker {
         // The slow path ends when no core can send it a miss any more. Then its rings of answers end.
         self.misses.clear();
         self.replies.clear();
-        let is_over = self.answers.iter().all(RingReceiver::has_ended)
-            && self.queries.iter().all(RingReceiver::has_ended);
+        self.to_kernel.clear();
+        let mut frames = self.queries.iter().chain(&self.from_kernel);
+        let is_over =
+            self.answers.iter().all(RingReceiver::has_ended) && frames.all(RingReceiver::has_ended);
         if !is_over {
             return false;
         }
@@ -229,7 +215,7 @@ impl Worker {
         let flows = self.flows();
         self.published.publish(&self.tally, &self.ends, &self.line, flows, &self.latency);
         self.answers.iter().for_each(RingReceiver::publish);
-        self.queries.iter().for_each(RingReceiver::publish);
+        self.queries.iter().chain(&self.from_kernel).for_each(RingReceiver::publish);
         self.inlets.iter().for_each(Inlet::publish);
     }
 
@@ -261,7 +247,7 @@ impl Worker {
             self.tally.note_cookies(self.line.cookies());
             self.hand_on();
         }
-        found += self.take_answers() + self.take_queries();
+        found += self.take_answers() + self.take_frames();
         let end = self.transmit();
         let refused = self.transmitters.iter().map(|transmitter| transmitter.flow().refused).sum();
         self.latency.settle(end, refused);
@@ -302,20 +288,16 @@ impl Worker {
         found
     }
 
-    /// Takes the slow path's queries to upstreams.
+    /// Takes the slow path's queries to upstreams, and what the kernel sends.
     #[inline]
-    fn take_queries(&mut self) -> usize {
-        let mut found = 0;
-        for ring in &mut self.queries {
-            let mut queries = Burst::new();
-            found += ring.pop_batch(&mut queries, self.limit);
-            for frame in queries.drain(..) {
-                self.tally.made += 1;
-                self.tally.queries += 1;
-                transmitter::send(&mut self.transmitters, frame);
-            }
-        }
-        found
+    fn take_frames(&mut self) -> usize {
+        let queries = transmitter::send_from(&mut self.queries, &mut self.transmitters, self.limit);
+        let from_kernel =
+            transmitter::send_from(&mut self.from_kernel, &mut self.transmitters, self.limit);
+        self.tally.queries += queries as u64;
+        self.tally.from_kernel += from_kernel as u64;
+        self.tally.made += (queries + from_kernel) as u64;
+        queries + from_kernel
     }
 
     /// Sends every packet of the batch to the destination of its step.
@@ -331,9 +313,12 @@ impl Worker {
                 let shard = shard_of(packet.key, self.rings_out.len());
                 self.rings_out[shard].staged.push(packet);
             } else if packet.step == Step::REPLY {
+                self.to_kernel.pass_copy(&packet, &mut self.tally);
                 self.replies.stage(packet, &mut self.tally);
+            } else if packet.step.as_exception().is_some() {
+                self.tally.exceptions += 1;
+                dropped.extend(self.to_kernel.pass(packet, &mut self.tally));
             } else {
-                self.tally.exceptions += u64::from(packet.step.as_exception().is_some());
                 self.tally.dropped += u64::from(packet.step.reason().is_some());
                 dropped.push(packet.frame);
             }
@@ -399,6 +384,11 @@ impl Worker {
         lap.end()
     }
 
+    /// Counts the time that its core has spent on a shard of the slow path.
+    pub(crate) fn note_resolving(&mut self, ticks: Tick) {
+        self.tally.resolving_ticks += ticks;
+    }
+
     /// The counters of this worker so far.
     pub fn counters(&self) -> Counters {
         self.publish();
@@ -414,27 +404,5 @@ fn leave(inlets: &mut [Inlet], transmitters: &mut [Transmitter], port: usize) {
     }
     if let Some(transmitter) = transmitters.get_mut(port) {
         transmitter.close();
-    }
-}
-
-/// Which of `shards` cores handles a key. All bits of the hash count, and no division is needed.
-#[inline]
-fn shard_of(key: u64, shards: usize) -> usize {
-    to_usize(((u128::from(key) * shards as u128) >> 64) as u64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_spread_over_all_shards() {
-        for shards in 1..5 {
-            let mut seen = vec![0; shards];
-            for key in 0..1000u64 {
-                seen[shard_of(key.wrapping_mul(0x9e37_79b9_7f4a_7c15), shards)] += 1;
-            }
-            assert!(seen.iter().all(|count| *count > 1000 / shards / 2), "{seen:?}");
-        }
     }
 }

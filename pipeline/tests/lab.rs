@@ -59,6 +59,8 @@ mod encrypted;
 mod floods;
 #[path = "lab/idle.rs"]
 mod idle;
+#[path = "lab/kernel.rs"]
+mod kernel;
 #[path = "lab/lifecycle.rs"]
 mod lifecycle;
 #[path = "lab/observe.rs"]

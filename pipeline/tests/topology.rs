@@ -25,9 +25,24 @@ fn trap_23_one_cpu_is_enough() {
     assert_eq!(cores(&topology), [0]);
     let stages = topology.workers[0].stages;
     assert_eq!((stages.first, stages.last), (StageName::Parse, StageName::Encode));
-    assert_eq!(topology.slow_path_threads, 1, "which shares the CPU");
+    assert_eq!(topology.slow_path_shards, 1, "which shares the CPU");
     // The only CPU of a container need not be number 0.
     assert_eq!(cores(&plan("", &[5]).expect("one CPU is enough")), [5]);
+}
+
+#[test]
+fn cores_that_resolve_have_a_shard_each() {
+    let topology =
+        plan("[[placement]]\ncores = [1, 3]\nresolver = true\n", &[0, 1, 3]).expect("a plan");
+    assert_eq!((topology.slow_path_shards, topology.cores_resolve), (2, true));
+    let answered_by: Vec<usize> = topology.workers.iter().map(|one| one.answered_by).collect();
+    assert_eq!(answered_by, [0, 1], "each sends the answers to its own misses");
+    let printed = topology.to_string();
+    assert!(printed.contains("slow path  2 shard(s), turned by the workers"), "{printed}");
+    let apart = plan("[[placement]]\ncores = [1, 3]\n[slowpath]\nthreads = 3\n", &[0, 1, 3]);
+    let apart = apart.expect("a plan");
+    assert_eq!((apart.slow_path_shards, apart.cores_resolve), (3, false));
+    assert!(apart.to_string().contains("slow path  3 thread(s)"), "{apart}");
 }
 
 #[test]

@@ -98,23 +98,39 @@ run_pmdns() {
     exec "$target/pmdns" run -c "$lab/pmdns.toml" --json
 }
 
-# run_pmdns_on_cable IDLE SLOW_PATH_CPU
-run_pmdns_on_cable() {
+# The slow path takes turns with the client and the upstream, as every forwarder's kernel work does.
+start_pmdns() {
     run_pmdns "$VETH_PORT
 [[placement]]
 cores = [$server_cpu]
-idle = \"$1\"
+idle = \"spin\"
 [slowpath]
-cores = [$2]
+cores = [$client_cpu]
 max_waiting_per_client = 65536
 ${pmdns_extra-}"
 }
 
-# The slow path takes turns with the client and the upstream, as every forwarder's kernel work does.
-start_pmdns() { run_pmdns_on_cable spin "$client_cpu"; }
+# Everything on the one server CPU, in one thread. PMDNS_RESOLVER=thread: the slow path has a thread of its own there, and the
+# data core naps when nothing comes, or the slow path would starve.
+on_one_cpu() {
+    local of_placement='resolver = true' of_slow_path=
+    [[ ${PMDNS_RESOLVER-core} == core ]] || of_placement='' of_slow_path="cores = [$server_cpu]"
+    cat <<- END
+	[[placement]]
+	cores = [$server_cpu]
+	idle = "adaptive"
+	$of_placement
+	[slowpath]
+	$of_slow_path
+	max_waiting_per_client = 65536
+	END
+}
 
-# Everything on the one server CPU; the data core naps when nothing comes, or the slow path would starve.
-start_pmdns_one_cpu() { run_pmdns_on_cable adaptive "$server_cpu"; }
+start_pmdns_one_cpu() {
+    run_pmdns "$VETH_PORT
+$(on_one_cpu)
+${pmdns_extra-}"
+}
 
 # The same, as the group `miss` has it beside pmdns-by-port.
 start_pmdns_by_sockets() { start_pmdns_one_cpu; }

@@ -9,12 +9,7 @@ STORM_UPSTREAM=10.77.0.9
 storm_pmdns() {
     local upstream=$STORM_UPSTREAM upstream_port=53 by_port='port = "virtio"' cache_size=1GiB
     virtio_pmdns "query_sources = [\"10.77.0.60\", \"10.77.0.61\"]
-[[placement]]
-cores = [$server_cpu]
-idle = \"adaptive\"
-[slowpath]
-cores = [$server_cpu]
-max_waiting_per_client = 65536"
+$(on_one_cpu)"
 }
 
 # First the most misses, then hits alone, then the same hits beside twice as many misses as can be resolved.

@@ -21,6 +21,7 @@ pub mod cache;
 pub mod cookie;
 pub mod datagram;
 pub mod encode;
+pub mod exceptions;
 pub mod fixed;
 pub mod lookup;
 mod lpm;

@@ -25,6 +25,8 @@ pub struct Port {
     pub checksum_offload: bool,
     /// Whether its frames may have an unfinished UDP checksum without saying so.
     pub partial_checksums: bool,
+    /// Whether an interface of the kernel stands for it, which gets what is not for us.
+    pub has_tap: bool,
     /// The addresses that upstreams are asked from.
     pub sources: PortSources,
     /// Hosts on the link that queries to upstreams go through, or that are upstreams.
@@ -67,6 +69,7 @@ impl Port {
             dns_port: settings.dns_port,
             checksum_offload: settings.checksum_offload && facts.checksum_offload,
             partial_checksums: facts.partial_checksums,
+            has_tap: settings.tap.is_some(),
             ..Self::new(facts.mac, addresses)
         }
     }

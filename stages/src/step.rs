@@ -42,9 +42,11 @@ reasons! {
     UdpPort = "udp_port",
     /// Another protocol over IP.
     Protocol = "protocol",
+    /// A fragment to an address of ours, on a port with a TAP.
+    Fragment = "fragment",
     /// Neither IP nor ARP: LLDP, spanning tree.
     Ethertype = "ethertype",
-    /// An ARP reply of a host that is no next hop.
+    /// An ARP reply of a host that is no next hop; on a port with a TAP announcements as well.
     Arp = "arp",
     /// ICMP other than an echo request: errors, mostly.
     Icmp = "icmp",
@@ -148,8 +150,7 @@ impl Step {
         Self(stage as u8)
     }
 
-    /// Off the line: it is for this host, but not DNS. It is counted and dropped, as long as there is no
-    /// exception port to pass it to.
+    /// Off the line: it is for this host, but not DNS. It goes to the port's TAP. Without one it is counted and dropped.
     #[inline(always)]
     pub const fn exception(what: Exception) -> Self {
         Self(Self::FIRST_EXCEPTION + what as u8)

@@ -8,6 +8,7 @@ mod ports;
 mod query_sources;
 mod resolving;
 mod streams;
+mod taps;
 mod transfer;
 mod views;
 
@@ -57,10 +58,12 @@ impl Mistakes {
 type Rules = fn(&Config, &mut Mistakes);
 
 /// The rules, table by table, with the tables they look at.
-const RULES: [(&[&str], Rules); 23] = [
+const RULES: [(&[&str], Rules); 26] = [
     (&["eal"], |config, found| eal(&config.eal, found)),
     (&["port"], |config, found| ports::check(&config.ports, found)),
     (&["port"], |config, found| query_sources::check(&config.ports, found)),
+    (&["port"], |config, found| taps::check_ports(&config.ports, found)),
+    (&["exceptions"], |config, found| taps::check_rates(&config.exceptions, found)),
     (&["placement"], |config, found| placements(&config.placements, found)),
     (&["frames"], |config, found| frames(&config.frames, found)),
     (&["answers"], |config, found| answers::check_answers(&config.answers, found)),
@@ -69,6 +72,7 @@ const RULES: [(&[&str], Rules); 23] = [
     (&["cache"], |config, found| cache(&config.cache, found)),
     (&["prefetch"], |config, found| prefetch(&config.prefetch, found)),
     (&["slowpath", "upstream"], resolving::check),
+    (&["slowpath", "placement"], resolving::check_cores_that_resolve),
     (&["port", "upstream"], query_sources::check_upstreams),
     (&["view", "upstream", "forward", "local", "zone", "blocklist", "rpz"], views::check),
     (&["upstream", "group", "forward", "view", "health"], groups::check),
@@ -112,11 +116,7 @@ fn eal(eal: &Eal, found: &mut Mistakes) {
 
 fn placements(placements: &[Placement], found: &mut Mistakes) {
     if let Err((index, error)) = check_placements(placements) {
-        let key = match error.is_about_cores() {
-            true => format!("placement[{index}].cores"),
-            false => format!("placement[{index}].stages"),
-        };
-        found.note(broken(key, error.into()));
+        found.note(broken(format!("placement[{index}].{}", error.key()), error.into()));
     }
     for (index, placement) in placements.iter().enumerate() {
         cores(&format!("placement[{index}].cores"), &placement.cores, found);

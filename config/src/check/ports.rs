@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use super::taps::REPLAY;
 use super::{Checked, Mistakes, at_most, broken, in_range, plain_name, unicast, unlike_earlier};
 use crate::device::{device_name, mistaken_for, wrong_mac};
 use crate::limits::{
@@ -12,9 +13,6 @@ use crate::limits::{
 use crate::problem::Problem;
 use crate::settings::Port;
 use crate::vlan::Vlan;
-
-/// The device of a port that frames are played into from a file; there may be several.
-const REPLAY: &str = "replay";
 
 pub(super) fn check(ports: &[Port], found: &mut Mistakes) {
     if ports.is_empty() {
@@ -96,6 +94,7 @@ fn check_unique_devices(ports: &[Port], found: &mut Mistakes) {
     let device = |port: &Port| device_name(&port.device);
     for (index, port) in ports.iter().enumerate() {
         let name = device(port);
+        // Frames may be played into several ports.
         let same = |other: &Port| name != REPLAY && device(other) == name;
         let path = |at| format!("port[{at}].device");
         let fix = "one device is one port; number vdevs on, as in net_tap0 and net_tap1";

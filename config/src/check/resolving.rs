@@ -35,8 +35,22 @@ pub(super) fn check(config: &Config, found: &mut Mistakes) {
     }
 }
 
+/// Where cores resolve, the slow path has no threads of its own.
+pub(super) fn check_cores_that_resolve(config: &Config, found: &mut Mistakes) {
+    let Some(placement) = config.placements.iter().position(|one| one.resolver) else { return };
+    let written = [
+        ("slowpath.threads", config.slowpath.threads.is_some()),
+        ("slowpath.cores", !config.slowpath.cores.is_empty()),
+    ];
+    for (key, _) in written.into_iter().filter(|(_, is_written)| *is_written) {
+        found.note(broken(key, Problem::CoresResolve { placement }));
+    }
+}
+
 fn check_slowpath(slowpath: &SlowPath, found: &mut Mistakes) {
-    found.note(in_range("slowpath.threads", slowpath.threads, 1, MAX_SLOWPATH_THREADS));
+    if let Some(threads) = slowpath.threads {
+        found.note(in_range("slowpath.threads", threads, 1, MAX_SLOWPATH_THREADS));
+    }
     cores("slowpath.cores", &slowpath.cores, found);
     for (index, core) in slowpath.cores.iter().enumerate() {
         let (same, path) = (|other: &_| other == core, |at| format!("slowpath.cores[{at}]"));

@@ -11,6 +11,7 @@ impl Config {
                 stages: Stretch::ALL,
                 cores: vec![default_core],
                 idle: Idle::default(),
+                resolver: false,
             };
             return vec![whole];
         }
@@ -106,12 +107,25 @@ pub enum PlacementError {
         /// The stretch that would finish the line.
         fix: Stretch,
     },
+    /// A core resolves, but other cores receive or send.
+    #[error(
+        "is true, but the placement runs {stages} only; a core that resolves runs the whole line: \
+         write stages = \"all\", or remove `resolver`"
+    )]
+    ResolvesInPart {
+        /// The stretch.
+        stages: Stretch,
+    },
 }
 
 impl PlacementError {
-    /// Whether `cores` is the key to change, rather than `stages`.
-    pub(crate) fn is_about_cores(&self) -> bool {
-        matches!(self, Self::NoCores { .. } | Self::CoreTwice { .. })
+    /// The key to change.
+    pub(crate) fn key(&self) -> &'static str {
+        match self {
+            Self::NoCores { .. } | Self::CoreTwice { .. } => "cores",
+            Self::ResolvesInPart { .. } => "resolver",
+            _ => "stages",
+        }
     }
 }
 
@@ -125,6 +139,7 @@ pub(crate) fn check_placements(placements: &[Placement]) -> Result<(), (usize, P
     for index in 0..placements.len() {
         check_cores(placements, index).map_err(|error| (index, error))?;
         check_stretch(placements, index).map_err(|error| (index, error))?;
+        check_resolver(&placements[index]).map_err(|error| (index, error))?;
     }
     Ok(())
 }
@@ -168,6 +183,15 @@ fn check_stretch(placements: &[Placement], index: usize) -> Result<(), Placement
             fix: Stretch { first: stages.first, last: StageName::Encode },
         }),
         _ => Ok(()),
+    }
+}
+
+/// A core that resolves receives and sends by itself.
+fn check_resolver(placement: &Placement) -> Result<(), PlacementError> {
+    let stages = placement.stages;
+    match placement.resolver && stages != Stretch::ALL {
+        true => Err(PlacementError::ResolvesInPart { stages }),
+        false => Ok(()),
     }
 }
 
@@ -215,6 +239,7 @@ mod tests {
             stages: stages.parse().unwrap(),
             cores: cores.to_vec(),
             idle: Idle::Spin,
+            resolver: false,
         };
         lines.iter().map(placement).collect()
     }
@@ -297,6 +322,20 @@ mod tests {
         let (index, text) = mistake(&[("all", &[1]), ("all", &[2])]);
         assert_eq!(index, 1);
         assert!(text.contains("cores = [1, 2]"), "{text}");
+    }
+
+    #[test]
+    fn a_core_that_resolves_runs_the_whole_line() {
+        let mut placements = placed(&[("parse..lookup", &[1]), ("policy..encode", &[2])]);
+        placements[1].resolver = true;
+        let (index, error) = check_placements(&placements).unwrap_err();
+        assert_eq!((index, error.key()), (1, "resolver"));
+        let text = error.to_string();
+        assert!(text.contains("runs policy..encode only"), "{text}");
+        assert!(text.contains("write stages = \"all\", or remove `resolver`"), "{text}");
+        let mut placements = placed(&[("all", &[1, 2])]);
+        placements[0].resolver = true;
+        assert_eq!(check_placements(&placements), Ok(()));
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub struct Config {
     pub placements: Vec<Placement>,
     /// Packet buffers and batches.
     pub frames: Frames,
+    /// How much goes from ports to the kernel.
+    pub exceptions: Exceptions,
     /// What the answers look like.
     pub answers: Answers,
     /// How clients show that they are at the address they send from.
@@ -139,6 +141,6 @@ pub enum Privileges {
 
 impl Default for Control {
     fn default() -> Self {
-        Self { socket: "/run/pmdns.sock".into(), group: None }
+        Self { socket: "/run/pmdns/control.sock".into(), group: None }
     }
 }

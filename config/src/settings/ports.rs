@@ -44,6 +44,11 @@ pub struct Port {
     /// Routers on the link, the preferred one first. They forward queries to upstreams outside our networks.
     #[serde(default)]
     pub gateways: Vec<IpAddr>,
+    /// The interface of the kernel that stands for this port, as in `pm-edge`; absent: none.
+    pub tap: Option<String>,
+    /// The kernel sends by that interface, to the first gateway of each family, what it has no other route for.
+    #[serde(default)]
+    pub tap_default_route: bool,
     /// Descriptors per RX queue.
     #[serde(default = "descriptors")]
     pub rx_descriptors: u16,
@@ -72,6 +77,8 @@ impl Port {
             dns_port: dns_port(),
             query_sources: Vec::new(),
             gateways: Vec::new(),
+            tap: None,
+            tap_default_route: false,
             rx_descriptors: descriptors(),
             tx_descriptors: descriptors(),
             checksum_offload: yes(),
@@ -105,6 +112,9 @@ pub struct Placement {
     /// What a worker does when its queues are empty.
     #[serde(default)]
     pub idle: Idle,
+    /// Each of its cores resolves misses too, instead of a slow path thread.
+    #[serde(default)]
+    pub resolver: bool,
 }
 
 /// What a worker does when its queues are empty.
@@ -133,6 +143,24 @@ pub struct Frames {
 impl Default for Frames {
     fn default() -> Self {
         Self { count: 0, batch: 32, ring: 1024 }
+    }
+}
+
+/// `[exceptions]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Exceptions {
+    /// ARP, neighbour discovery, BGP and BFD that one core passes from one port to its TAP in a second; 0: no limit.
+    pub control_per_second: u32,
+    /// The same of DNS over streams: TCP to the ports 53, 443 and 853, UDP to 443 and 853.
+    pub streams_per_second: u32,
+    /// The same of everything else.
+    pub rest_per_second: u32,
+}
+
+impl Default for Exceptions {
+    fn default() -> Self {
+        Self { control_per_second: 10_000, streams_per_second: 50_000, rest_per_second: 10_000 }
     }
 }
 

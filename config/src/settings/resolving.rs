@@ -17,8 +17,8 @@ pub const DEFAULT_GROUP: &str = "default";
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SlowPath {
-    /// Threads that resolve misses; each owns a share of the keys.
-    pub threads: usize,
+    /// Threads that resolve misses; each owns a share of the keys. Absent: one. Cores that resolve replace them.
+    pub threads: Option<usize>,
     /// CPUs those threads may run on; empty: every CPU no data core uses, or all if none is left.
     pub cores: Vec<usize>,
     /// Slots in the ring of misses of each data core; a power of two.
@@ -40,7 +40,7 @@ pub struct SlowPath {
 impl Default for SlowPath {
     fn default() -> Self {
         Self {
-            threads: 1,
+            threads: None,
             cores: Vec::new(),
             ring: 4096,
             deadline_ms: 3000,
@@ -112,6 +112,15 @@ impl Upstream {
 }
 
 impl Config {
+    /// The shards of the slow path: one for each core that resolves, else one for each of its threads.
+    pub fn slow_path_shards(&self) -> usize {
+        let resolving = self.placements.iter().filter(|placement| placement.resolver);
+        match resolving.map(|placement| placement.cores.len()).sum() {
+            0 => self.slowpath.threads.unwrap_or(1),
+            cores => cores,
+        }
+    }
+
     /// Which of the ports `upstream` is asked over: an index into `ports`. `None`: the kernel's sockets.
     pub fn upstream_port(&self, upstream: &Upstream) -> Option<usize> {
         let name = upstream.port.as_ref()?;

@@ -112,6 +112,23 @@ fn placements_man_the_line() {
 }
 
 #[test]
+fn cores_that_resolve_run_the_line_and_replace_the_slow_path_s_threads() {
+    let parts = ["runs parse..ratelimit only", "write stages = \"all\", or remove `resolver`"];
+    refuses("cores = [1]\n", "cores = [1]\nresolver = true\n", "placement[0].resolver", &parts);
+    let first = LAWFUL.find("[[placement]]").unwrap();
+    let rest = LAWFUL.find("[frames]").unwrap();
+    let placement = "[[placement]]\ncores = [1, 2]\nresolver = true\n\n";
+    let text = format!("{}{placement}{}", &LAWFUL[..first], &LAWFUL[rest..]);
+    let parts = ["the cores of placement[0] resolve misses", "remove this key, or `resolver`"];
+    let line = line_of(&text, "threads = 1");
+    refuses_text(&text, &format!("line {line}: `slowpath.threads` "), &parts);
+    let text = text.replace("threads = 1", "cores = [1]");
+    refuses_text(&text, &format!("line {line}: `slowpath.cores` "), &parts);
+    let config = Config::from_toml(&text.replace("cores = [1]\n", "")).unwrap();
+    assert_eq!(config.slow_path_shards(), 2);
+}
+
+#[test]
 fn cores_are_cpus_and_not_too_many() {
     refuses("cores = [1]", "cores = [1024]", "placement[0].cores[0]", &["allowed: 0 to 1023"]);
     let cores = |n: usize| format!("cores = {:?}", (3..3 + n).collect::<Vec<_>>());

@@ -3,6 +3,7 @@
 mod machine;
 mod query_sources;
 mod service;
+mod taps;
 mod views;
 
 use pmdns_config::{Config, ConfigError};
@@ -76,7 +77,7 @@ data = "192.0.2.2"
 names = ["ads.example", "x.example"]
 
 [control]
-socket = "/run/pmdns.sock"
+socket = "/run/pmdns/control.sock"
 
 [metrics]
 listen = "127.0.0.1:9153"

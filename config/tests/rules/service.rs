@@ -327,7 +327,7 @@ fn a_transferred_zone_has_a_name_primaries_and_the_key_it_speaks_of() {
 
 #[test]
 fn the_control_socket_has_a_path_the_kernel_takes() {
-    let from = "socket = \"/run/pmdns.sock\"";
+    let from = "socket = \"/run/pmdns/control.sock\"";
     refuses(from, "socket = \"\"", "control.socket", &["path of a unix socket"]);
     let to = format!("socket = \"/{}\"", "a".repeat(107));
     refuses(from, &to, "control.socket", &["has 108 bytes; allowed: at most 107"]);

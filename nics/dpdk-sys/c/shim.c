@@ -24,6 +24,31 @@ uint16_t shim_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, u
 	return rte_eth_tx_burst(port, queue, mbufs, count);
 }
 
+struct rte_mempool *shim_pktmbuf_pool_create(const char *name, unsigned int count, unsigned int cache, uint16_t room,
+					     int node, const char *ops)
+{
+	struct rte_pktmbuf_pool_private private = { .mbuf_data_room_size = room };
+	unsigned int flags = rte_eal_has_pci() ? 0 : RTE_MEMPOOL_F_NO_IOVA_CONTIG;
+	struct rte_mempool *pool = rte_mempool_create_empty(name, count, sizeof(struct rte_mbuf) + room, cache,
+							    sizeof(private), node, flags);
+	int error;
+
+	if (pool == NULL)
+		return NULL;
+	error = rte_mempool_set_ops_byname(pool, ops, NULL);
+	if (error == 0) {
+		rte_pktmbuf_pool_init(pool, &private);
+		error = rte_mempool_populate_default(pool);
+	}
+	if (error < 0) {
+		rte_mempool_free(pool);
+		rte_errno = -error;
+		return NULL;
+	}
+	rte_mempool_obj_iter(pool, rte_pktmbuf_init, NULL);
+	return pool;
+}
+
 struct rte_mbuf *shim_mbuf_alloc(struct rte_mempool *pool)
 {
 	return rte_pktmbuf_alloc(pool);

@@ -91,6 +91,12 @@ unsigned int shim_lcore_id(void);
 uint16_t shim_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count);
 uint16_t shim_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count);
 
+/* A pool of mbufs as rte_pktmbuf_pool_create_by_ops makes it, but without gaps between them at the ends of pages if there
+ * are no PCI devices. Only these need a buffer whose IO addresses are contiguous, and net_af_xdp shares no gaps with the
+ * kernel: it computes the length of the shared memory from the number of mbufs. */
+struct rte_mempool *shim_pktmbuf_pool_create(const char *name, unsigned int count, unsigned int cache, uint16_t room,
+					     int node, const char *ops);
+
 /* One mbuf, reset; NULL when the pool is empty. */
 struct rte_mbuf *shim_mbuf_alloc(struct rte_mempool *pool);
 

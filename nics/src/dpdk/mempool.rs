@@ -77,7 +77,7 @@ impl Mempool {
         let c_name = c_name.as_ptr();
         // SAFETY: the environment runs, and both names are C strings.
         let raw = unsafe {
-            dpdk_sys::rte_pktmbuf_pool_create_by_ops(c_name, frames, cache, 0, room, node, keeper)
+            dpdk_sys::shim_pktmbuf_pool_create(c_name, frames, cache, room, node, keeper)
         };
         let raw = NonNull::new(raw).ok_or_else(|| pool_error(name, frames))?;
         pools.live += 1;

@@ -125,6 +125,7 @@ impl RingReport {
     pub(super) fn of(ends: RingEnds, gauge: &RingGauge, topology: &Topology) -> Self {
         let core = |worker: usize| format!("core {}", topology.workers[worker].core);
         let slow_path = |thread: usize| format!("slow path {thread}");
+        let tap = |port: usize| format!("TAP of {}", topology.port_names[port]);
         let (from, to, carries) = match ends {
             RingEnds::Packets(from, to) => (core(from), core(to), "packets"),
             RingEnds::Misses(worker, thread) => (core(worker), slow_path(thread), "misses"),
@@ -132,6 +133,8 @@ impl RingReport {
             RingEnds::Answers(thread, worker) => (slow_path(thread), core(worker), "answers"),
             RingEnds::Queries(thread, worker) => (slow_path(thread), core(worker), "queries"),
             RingEnds::Replies(worker, thread) => (core(worker), slow_path(thread), "replies"),
+            RingEnds::Exceptions(worker, port, class) => (core(worker), tap(port), class.name()),
+            RingEnds::FromKernel(port, worker) => (tap(port), core(worker), "frames of the kernel"),
         };
         let occupancy = gauge.occupancy();
         Self {

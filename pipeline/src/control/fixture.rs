@@ -6,10 +6,11 @@ use pmdns_streams::counters::StreamReport;
 use super::distribution::{LatencyReport, RingReport, Times};
 use super::next_hops::NextHopReport;
 use super::report::{
-    FrameReport, LinkReport, PortReport, Report, StageReport, Totals, UpstreamReport, WorkerReport,
-    by_name,
+    FrameReport, LinkReport, PortReport, Report, StageReport, TapReport, Totals, UpstreamReport,
+    WorkerReport, by_name,
 };
 use crate::admission::ConnectionReport;
+use crate::exceptions::TapSnapshot;
 use crate::histogram::Histogram;
 use crate::occupancy::Occupancy;
 use crate::privileges::PrivilegeReport;
@@ -88,6 +89,10 @@ fn report(seconds: u64, millions: u64, drops: u64) -> Report {
             other: Times::default(),
         },
         ports: vec![port(packets, hits)],
+        taps: vec![TapReport {
+            port: "edge".to_owned(),
+            counters: TapSnapshot { to_kernel: 30, from_kernel: 20, ..TapSnapshot::default() },
+        }],
         workers: vec![front, back],
         rings: vec![ring(packets)],
         frames: FrameReport { capacity: 8191, in_use: 1100 },

@@ -15,6 +15,7 @@ use super::next_hops::NextHopReport;
 use crate::admission::ConnectionReport;
 use crate::counters::{Counters, Flow, Handling, Link, Tally};
 use crate::engine::Gauges;
+use crate::exceptions::TapSnapshot;
 use crate::latency::Latencies;
 use crate::ports::PortWatch;
 use crate::privileges::PrivilegeReport;
@@ -54,6 +55,8 @@ pub struct Report {
     pub latency: LatencyReport,
     /// The ports' own counters.
     pub ports: Vec<PortReport>,
+    /// The kernel's ends of ports.
+    pub taps: Vec<TapReport>,
     /// The data cores.
     pub workers: Vec<WorkerReport>,
     /// The rings between threads.
@@ -84,7 +87,7 @@ pub struct Report {
 pub struct Totals {
     /// Frames taken from RX queues.
     pub received: u64,
-    /// Frames made here: the slow path's answers and queries, and announcements.
+    /// Frames made here: the slow path's answers and queries, announcements, and those of TAPs.
     pub made: u64,
     /// Frames given to TX queues.
     pub transmitted: u64,
@@ -115,6 +118,16 @@ pub struct PortReport {
     pub stats: Named,
     /// The driver's extended counters.
     pub xstats: Named,
+}
+
+/// The kernel's end of a port.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct TapReport {
+    /// The port's name in the config.
+    pub port: String,
+    /// What was counted.
+    #[serde(flatten)]
+    pub counters: TapSnapshot,
 }
 
 /// One data core.
@@ -192,6 +205,14 @@ impl Report {
             totals: Totals::of(&counters),
             latency: LatencyReport::of(&latencies, ticks_per_second),
             ports: nics.iter().map(|nic| PortReport::read(nic.as_ref())).collect(),
+            taps: gauges
+                .taps
+                .iter()
+                .map(|(port, counters)| TapReport {
+                    port: topology.port_names[*port].clone(),
+                    counters: counters.snapshot(),
+                })
+                .collect(),
             workers: workers
                 .map(|(plan, counters)| WorkerReport::of(plan, counters, topology))
                 .collect(),

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use pmdns_config::narrow::low_u32;
 use pmdns_config::{Config, UpstreamAddress};
 use pmdns_nics::FramePool;
+use pmdns_stages::Tick;
 use pmdns_stages::cookie::Calendar;
 use pmdns_stages::next_hop::HopTable;
 
 use super::rings::RingGauges;
 use crate::clock::Clock;
 use crate::counters::Published;
+use crate::exceptions::TapCounters;
 use crate::slowpath::{CacheCounters, Counters as SlowPathCounters, UpstreamCounters};
 use crate::topology::Topology;
 
@@ -27,6 +29,8 @@ pub struct Gauges {
     pub upstreams: Arc<[UpstreamCounters]>,
     /// The upstreams' addresses, by upstream.
     pub upstream_addresses: Arc<[UpstreamAddress]>,
+    /// The TAPs' counters, by port with a TAP.
+    pub taps: Arc<[(usize, Arc<TapCounters>)]>,
     /// The rings, with the threads at their ends.
     pub rings: RingGauges,
     /// The next hops of queries that leave by ports.
@@ -49,13 +53,14 @@ impl Gauges {
         clock: Clock,
     ) -> Self {
         let links = (0..topology.workers.len()).map(|worker| topology.links(worker));
-        let threads = topology.slow_path_threads;
+        let threads = topology.slow_path_shards;
         let gauges = Self {
             workers: links.map(|links| Arc::new(Published::new(links))).collect(),
             slow_path: (0..threads).map(|_| Arc::default()).collect(),
             cache: (0..threads).map(|_| Arc::default()).collect(),
             upstreams: config.upstreams.iter().map(|_| UpstreamCounters::default()).collect(),
             upstream_addresses: config.upstreams.iter().map(|one| one.address.clone()).collect(),
+            taps: topology.taps.iter().map(|port| (*port, Arc::default())).collect(),
             rings,
             next_hops,
             pool,
@@ -64,6 +69,11 @@ impl Gauges {
         };
         gauges.set_calendar();
         gauges
+    }
+
+    /// When each worker has published its counters last.
+    pub fn published(&self) -> impl Iterator<Item = Tick> {
+        self.workers.iter().map(|worker| worker.read().tally.published_ticks)
     }
 
     /// Corrects the calendar by the system's wall clock. The process's own clock drifts by a few seconds a day. That

@@ -14,20 +14,25 @@ use pmdns_config::{Config, Problem, StageName};
 use pmdns_nics::hugepage::{Arena, ArenaError, ArenaReport};
 use pmdns_nics::stream::IdleTime;
 use pmdns_nics::{FramePool, PortFacts, Queues};
+use pmdns_stages::Packet;
 use pmdns_stages::cache::{Cache, CacheError, Lifetimes, Retention, Writer};
 use pmdns_stages::cookie::{Calendar, Cookies};
+use pmdns_stages::exceptions::ClassLimit;
 use pmdns_stages::policy::{Digest, Ruleset, RulesetError};
+use pmdns_stages::ports::Ports;
 use pmdns_stages::ratelimit::ClientPrefixes;
 use pmdns_stages::wire::name::Seed;
 
 pub use self::asking::Asking;
 pub use self::gauges::Gauges;
 pub use self::rings::{RingEnds, RingGauges};
-use self::rings::{SlowPathRings, WorkerRings, lay_rings};
+use self::rings::{SlowPathRings, TapRings, WorkerRings, lay_rings};
 pub use self::threads::Running;
 use crate::clock::{Clock, FIRST_SECOND};
+use crate::exceptions::{KernelOutlets, PortOutlet, TapThread};
 use crate::line::{StageParts, Stages};
 use crate::ports::{AllPortNews, PortNews};
+use crate::ring::RingSender;
 use crate::rules::{LineRules, RulesInbox, RulesPublisher};
 use crate::slowpath::{
     self, AnchorError, Anchors, Inlets, Order, Parts, PortParts, SlowPathParts, Trust, TrustError,
@@ -80,6 +85,8 @@ pub struct Engine {
     pub workers: Vec<Worker>,
     /// The slow path's threads' work.
     pub slow_path: Vec<SlowPathParts>,
+    /// The work of the TAPs' threads. One without an interface is not started.
+    pub taps: Vec<TapThread>,
     /// The gauges, which can be read while they run.
     pub gauges: Gauges,
     /// The news of the ports for the data cores.
@@ -120,11 +127,11 @@ impl Engine {
         pool: FramePool,
         streams: Option<EngineStreams>,
     ) -> Result<Self, EngineError> {
-        let (cache, writers, arena) = cache(config, facts, topology.slow_path_threads, seed)?;
-        let (worker_rings, slow_path_rings, rings) = lay_rings(config, &topology);
+        let (cache, writers, arena) = cache(config, facts, topology.slow_path_shards, seed)?;
+        let rings = lay_rings(config, &topology);
         let asking = Asking::new(config, facts, seed);
         let next_hops = Arc::clone(&asking.table);
-        let gauges = Gauges::new(config, &topology, rings, next_hops, pool, clock);
+        let gauges = Gauges::new(config, &topology, rings.gauges, next_hops, pool, clock);
         let (ruleset, digest) = Ruleset::load(config, cache.seed(), RulesPublisher::FIRST)?;
         let mut stages = Stages::new(StageParts {
             config,
@@ -138,28 +145,43 @@ impl Engine {
             stages.encode = stages.encode.with_idle_time(streams.idle_time.clone());
         }
         let stream_pool = streams.map(|streams| (to_u8(config.ports.len()), streams.pool));
-        let (workers, threads) = (topology.workers.len(), topology.slow_path_threads);
+        let (workers, threads) = (topology.workers.len(), topology.slow_path_shards);
+        let burst = slowpath::burst(topology.cores_resolve, workers);
         let ticks_per_second = clock.ticks_per_second();
         let (rules, inboxes) =
             RulesPublisher::new(workers, threads, cache.seed(), ticks_per_second);
         let news: AllPortNews = config.ports.iter().map(|_| PortNews::default()).collect();
         let stop = Arc::new(AtomicBool::new(false));
-        let config_of_threads = Arc::new(config.clone());
+        let (config_shared, ports) = (Arc::new(config.clone()), Arc::clone(&asking.ports));
         let shared =
-            Shared { config: config_of_threads, cache, stages, gauges, stream_pool, news, stop };
+            Shared { config: config_shared, ports, cache, stages, gauges, stream_pool, news, stop };
         let (slow_path, orders) =
-            shared.slow_path(asking, writers, slow_path_rings, inboxes.slow_path)?;
-        let workers = shared.workers(&topology, queues, worker_rings, inboxes.workers);
+            shared.slow_path(asking, writers, rings.slow_path, burst, inboxes.slow_path)?;
+        let workers = shared.workers(&topology, queues, rings.workers, inboxes.workers);
+        let taps = shared.taps(rings.taps);
         let Shared { cache, gauges, news, stop, .. } = shared;
         let orders = CacheOrders::new(orders, cache, clock, config.scope_map());
         let rules = Some(rules);
-        Ok(Self { workers, slow_path, gauges, news, orders, arena, digest, rules, topology, stop })
+        Ok(Self {
+            workers,
+            slow_path,
+            taps,
+            gauges,
+            news,
+            orders,
+            arena,
+            digest,
+            rules,
+            topology,
+            stop,
+        })
     }
 }
 
 /// The parts that all threads share.
 struct Shared {
     config: Arc<Config>,
+    ports: Ports,
     cache: Arc<Cache>,
     stages: Stages,
     gauges: Gauges,
@@ -175,6 +197,7 @@ impl Shared {
         mut asking: Asking,
         writers: Vec<Writer>,
         rings: Vec<SlowPathRings>,
+        burst: usize,
         inboxes: Vec<RulesInbox<Arc<Ruleset>>>,
     ) -> Result<(Vec<SlowPathParts>, Vec<Sender<Order>>), EngineError> {
         let trust = Trust::load(&self.config.upstreams)?;
@@ -203,6 +226,7 @@ impl Shared {
                     pool: self.gauges.pool.clone(),
                     queries,
                     replies: rings.replies,
+                    burst,
                 };
                 (parts, asking.hops(&self.config, &self.news))
             });
@@ -210,7 +234,7 @@ impl Shared {
                 resolver,
                 ports,
                 trust: trust.clone(),
-                inlets: Inlets { misses: rings.misses, hits: rings.hits, rules },
+                inlets: Inlets { misses: rings.misses, hits: rings.hits, burst, rules },
                 outlets: rings.answers,
                 answers_to: rings.answers_to,
                 clock: self.gauges.clock,
@@ -220,6 +244,34 @@ impl Shared {
             (parts, give)
         });
         Ok(threads.unzip())
+    }
+
+    /// The work of the TAPs' threads.
+    fn taps(&self, rings: Vec<TapRings>) -> Vec<TapThread> {
+        let threads = rings.into_iter().zip(&*self.gauges.taps);
+        let threads = threads.map(|(rings, (_, counters))| TapThread {
+            port: rings.port,
+            kernel: None,
+            exceptions: rings.exceptions,
+            frames: rings.frames,
+            pool: self.gauges.pool.clone(),
+            partial_checksums: self.ports[rings.port].partial_checksums,
+            news: Arc::clone(&self.news),
+            counters: Arc::clone(counters),
+            stop: Arc::clone(&self.stop),
+        });
+        threads.collect()
+    }
+
+    /// The ways of one data core to the TAPs.
+    fn to_kernel(&self, rings: Vec<(usize, Vec<RingSender<Packet>>)>) -> KernelOutlets {
+        let (ticks, seed) = (self.gauges.clock.ticks_per_second(), self.cache.seed());
+        let outlets = rings.into_iter().map(|(port, rings)| {
+            let limits = ClassLimit::of_all(&self.config, ticks, seed);
+            PortOutlet { port, classes: rings.into_iter().zip(limits).collect() }
+        });
+        let pool = self.gauges.pool.clone();
+        KernelOutlets::new(outlets.collect(), Arc::clone(&self.ports), pool)
     }
 
     /// The data cores' work, in the order of the topology.
@@ -247,6 +299,8 @@ impl Shared {
                 answers: rings.answers,
                 queries: rings.queries,
                 replies: rings.replies,
+                to_kernel: self.to_kernel(rings.to_kernel),
+                from_kernel: rings.from_kernel,
                 cache: Arc::clone(&self.cache),
                 rules,
                 news: Arc::clone(&self.news),

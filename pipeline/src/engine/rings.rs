@@ -6,8 +6,10 @@ use pmdns_config::{Config, StageName};
 use pmdns_nics::Frame;
 use pmdns_stages::Packet;
 use pmdns_stages::cache::{Hit, MAX_SAMPLES, Retention};
+use pmdns_stages::exceptions::ExceptionClass;
 use pmdns_stages::miss::Miss;
 
+use crate::exceptions;
 use crate::occupancy::RingGauge;
 use crate::ring::{RingReceiver, RingSender, ring};
 use crate::slowpath::Answered;
@@ -31,6 +33,10 @@ pub enum RingEnds {
     Queries(usize, usize),
     /// What came for them, from a worker to a thread of the slow path.
     Replies(usize, usize),
+    /// Exceptions of a class, from a worker to the TAP of a port.
+    Exceptions(usize, usize, ExceptionClass),
+    /// Frames of the kernel, from the TAP of a port to a worker.
+    FromKernel(usize, usize),
 }
 
 /// Every ring: the threads at its ends, and its counters.
@@ -46,6 +52,17 @@ pub(super) struct WorkerRings {
     pub(super) answers: Vec<RingReceiver<Answered>>,
     pub(super) queries: Vec<RingReceiver<Frame>>,
     pub(super) replies: Vec<RingSender<Packet>>,
+    /// By port with a TAP, a ring for each class of exceptions.
+    pub(super) to_kernel: Vec<(usize, Vec<RingSender<Packet>>)>,
+    pub(super) from_kernel: Vec<RingReceiver<Frame>>,
+}
+
+/// The ends of the rings that the thread of a TAP holds.
+pub(super) struct TapRings {
+    pub(super) port: usize,
+    /// From each worker, a ring for each class of exceptions.
+    pub(super) exceptions: Vec<Vec<RingReceiver<Packet>>>,
+    pub(super) frames: Option<RingSender<Frame>>,
 }
 
 /// The ends of the rings that one thread of the slow path holds.
@@ -60,11 +77,16 @@ pub(super) struct SlowPathRings {
     pub(super) replies: Vec<RingReceiver<Packet>>,
 }
 
+/// Every ring, with each end at its thread.
+pub(super) struct Rings {
+    pub(super) workers: Vec<WorkerRings>,
+    pub(super) slow_path: Vec<SlowPathRings>,
+    pub(super) taps: Vec<TapRings>,
+    pub(super) gauges: RingGauges,
+}
+
 /// Makes every ring of the topology and gives each end to its thread.
-pub(super) fn lay_rings(
-    config: &Config,
-    topology: &Topology,
-) -> (Vec<WorkerRings>, Vec<SlowPathRings>, RingGauges) {
+pub(super) fn lay_rings(config: &Config, topology: &Topology) -> Rings {
     let needs_hits = Retention::of(config).needs_hits();
     let mut gauges = Vec::new();
     let mut workers: Vec<WorkerRings> =
@@ -77,7 +99,7 @@ pub(super) fn lay_rings(
         workers[plan.to].packets_in.push(receiver);
     }
     let mut threads = Vec::new();
-    for number in 0..topology.slow_path_threads {
+    for number in 0..topology.slow_path_shards {
         let mut thread = SlowPathRings::default();
         let mut outlet_of = vec![0; workers.len()];
         for (index, plan) in topology.workers.iter().enumerate() {
@@ -107,7 +129,8 @@ pub(super) fn lay_rings(
         }
         threads.push(thread);
     }
-    (workers, threads, gauges.into())
+    let taps = lay_tap_rings(topology, &mut workers, &mut gauges);
+    Rings { workers, slow_path: threads, taps, gauges: gauges.into() }
 }
 
 /// Makes the rings by which a thread of the slow path asks upstreams over ports. Its queries leave by one core.
@@ -127,13 +150,43 @@ fn lay_port_rings(
         thread.queries = Some(sender);
         workers[*worker].queries.push(receiver);
     }
-    for (index, plan) in topology.workers.iter().enumerate() {
-        // What comes for queries leaves the line at parse or at neighbor.
-        if plan.stages.contains(StageName::Parse) || plan.stages.contains(StageName::Neighbor) {
-            let (sender, receiver) = ring(size);
-            gauges.push((RingEnds::Replies(index, number), receiver.gauge()));
-            workers[index].replies.push(sender);
-            thread.replies.push(receiver);
-        }
+    for index in topology.passers() {
+        let (sender, receiver) = ring(size);
+        gauges.push((RingEnds::Replies(index, number), receiver.gauge()));
+        workers[index].replies.push(sender);
+        thread.replies.push(receiver);
     }
+}
+
+/// Makes the rings to and from the TAPs. The frames of each leave by one core.
+fn lay_tap_rings(
+    topology: &Topology,
+    workers: &mut [WorkerRings],
+    gauges: &mut Vec<(RingEnds, Arc<RingGauge>)>,
+) -> Vec<TapRings> {
+    let transmitters: Vec<usize> = topology.transmitters().collect();
+    let mut taps = Vec::new();
+    for (number, port) in topology.taps.iter().enumerate() {
+        let mut tap = TapRings { port: *port, exceptions: Vec::new(), frames: None };
+        if let Some(worker) = transmitters.get(number % transmitters.len().max(1)) {
+            let (sender, receiver) = ring(exceptions::SLOTS);
+            gauges.push((RingEnds::FromKernel(*port, *worker), receiver.gauge()));
+            tap.frames = Some(sender);
+            workers[*worker].from_kernel.push(receiver);
+        }
+        for index in topology.passers() {
+            let (senders, receivers): (Vec<_>, Vec<_>) = ExceptionClass::ALL
+                .iter()
+                .map(|class| {
+                    let (sender, receiver) = ring(exceptions::SLOTS);
+                    gauges.push((RingEnds::Exceptions(index, *port, *class), receiver.gauge()));
+                    (sender, receiver)
+                })
+                .unzip();
+            workers[index].to_kernel.push((*port, senders));
+            tap.exceptions.push(receivers);
+        }
+        taps.push(tap);
+    }
+    taps
 }

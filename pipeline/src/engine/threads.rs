@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use pmdns_config::Config;
-use pmdns_nics::adopt_data_thread;
+use pmdns_config::{Config, Idle};
+use pmdns_nics::{DataThread, adopt_data_thread};
 
 use super::{Engine, EngineError};
-use crate::slowpath;
+use crate::data_core;
+use crate::exceptions::{self, TapThread};
+use crate::slowpath::{self, SlowPath, SlowPathParts};
 use crate::threads::pin;
 use crate::topology::Topology;
+use crate::worker::Worker;
 
 /// An engine whose threads run.
 pub struct Running {
@@ -25,17 +28,37 @@ impl Engine {
         let available = core_affinity::get_core_ids().unwrap_or_default();
         let available: Vec<usize> = available.into_iter().map(|core| core.id).collect();
         let slow_path_cores = slow_path_cores(config, &self.topology, &available);
-        for (index, parts) in self.slow_path.into_iter().enumerate() {
+        let (on_cores, on_threads) = match self.topology.cores_resolve {
+            true => (self.slow_path, Vec::new()),
+            false => (Vec::new(), self.slow_path),
+        };
+        for (index, parts) in on_threads.into_iter().enumerate() {
             let core = slow_path_cores.get(index % slow_path_cores.len().max(1)).copied();
-            running.spawn(format!("slowpath-{index}"), core.filter(|_| pin), move || {
+            let core = core.filter(|_| pin);
+            running.spawn(format!("slowpath-{index}"), move || {
+                let _adopted = settle(core);
                 slowpath::run(parts);
             })?;
         }
+        // A TAP without an interface has no thread: its rings end with it.
+        for tap in self.taps.into_iter().filter(TapThread::has_interface) {
+            let name = format!("tap-{}", self.topology.port_names[tap.port()]);
+            let core = slow_path_cores.last().copied().filter(|_| pin);
+            running.spawn(name, move || {
+                let _adopted = settle(core);
+                exceptions::run(tap);
+            })?;
+        }
+        let mut shards = on_cores.into_iter();
         for (worker, plan) in self.workers.into_iter().zip(&self.topology.workers) {
-            let (idle, stop) = (plan.idle, Arc::clone(&self.stop));
-            let name = format!("worker-{}", plan.core);
-            running.spawn(name, Some(plan.core).filter(|_| pin), move || {
-                worker.run(idle, &stop);
+            let (shard, idle, stop) = (shards.next(), plan.idle, Arc::clone(&self.stop));
+            let core = Some(plan.core).filter(|_| pin);
+            running.spawn(format!("worker-{}", plan.core), move || match shard {
+                None => {
+                    let _adopted = settle(core);
+                    data_core::run(worker, idle, &stop);
+                }
+                Some(parts) => resolve(worker, parts, core, idle),
             })?;
         }
         Ok(running)
@@ -46,18 +69,8 @@ impl Running {
     fn spawn(
         &mut self,
         name: String,
-        core: Option<usize>,
-        work: impl FnOnce() + Send + 'static,
+        body: impl FnOnce() + Send + 'static,
     ) -> Result<(), EngineError> {
-        let body = move || {
-            pin(core);
-            // Held until the thread ends: DPDK keeps a share of the frame pool for it.
-            let adopted = adopt_data_thread();
-            if let Err(error) = &adopted {
-                tracing::warn!("{error}; this thread takes frames more slowly");
-            }
-            work();
-        };
         let thread = std::thread::Builder::new().name(name).spawn(body);
         self.threads.push(thread.map_err(EngineError::Thread)?);
         Ok(())
@@ -85,6 +98,26 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// Pins the calling thread, and makes it known to DPDK, which keeps a share of the frame pool for it until the result is
+/// dropped.
+fn settle(core: Option<usize>) -> Option<DataThread> {
+    pin(core);
+    let adopted = adopt_data_thread();
+    let adopted = adopted.inspect_err(|error| {
+        tracing::warn!("{error}; this thread takes frames more slowly");
+    });
+    adopted.ok()
+}
+
+/// Runs a worker and a shard of the slow path on the calling thread.
+fn resolve(worker: Worker, parts: SlowPathParts, core: Option<usize>, idle: Idle) {
+    let (clock, stop) = (parts.clock, Arc::clone(&parts.stop));
+    // The threads that it starts beside it stay on the CPUs of the process.
+    let Some(shard) = SlowPath::start(parts) else { return };
+    let _adopted = settle(core);
+    data_core::run_resolving(worker, shard, idle, clock, &stop);
 }
 
 /// CPUs for the slow path: those the config names, else those of `available` that no data core uses; none: any CPU.

@@ -75,7 +75,7 @@ mod tests {
              [cache]\nsnapshot = \"/var/cache/pmdns/s\"\n",
         );
         config.ports[0].device = "net_memif0,role=server,socket=/run/m/m.sock,id=1".to_owned();
-        config.control.socket = "/run/pmdns.sock".into();
+        config.control.socket = "/run/pmdns/control.sock".into();
         let dpdk = ["/run/dpdk/pmdns".into()];
         let places = Places::of(&config, Path::new("/etc/pmdns.toml"), &dpdk);
         let texts = |folders: &[PathBuf]| {
@@ -107,6 +107,6 @@ mod tests {
             ]
         );
         assert_eq!(texts(&places.write), ["/var/lib/pmdns", "/var/cache/pmdns"]);
-        assert_eq!(texts(&places.remove), ["/run", "/run/m", "/run/dpdk/pmdns"]);
+        assert_eq!(texts(&places.remove), ["/run/pmdns", "/run/m", "/run/dpdk/pmdns"]);
     }
 }

@@ -13,12 +13,12 @@ const FEWEST: usize = 64;
 /// The limit that is assumed if the system does not tell it.
 const USUAL_LIMIT: usize = 1024;
 
-/// The share of one thread of the slow path.
-pub(super) fn share(config: &Config) -> usize {
+/// The share of one of so many shards of the slow path.
+pub(super) fn share(config: &Config, shards: usize) -> usize {
     let (settings, open_files) = (&config.slowpath, limit());
     let free = open_files.saturating_sub(RESERVED);
-    let share = (free - share_of_streams(config, open_files)) / settings.threads.max(1);
-    let wanted = wanted(settings);
+    let share = (free - share_of_streams(config, open_files)) / shards.max(1);
+    let wanted = wanted(settings, shards);
     if share < wanted {
         tracing::warn!(
             "each slow path thread opens at most {share} sockets, and slowpath.max_pending = {} asks for \
@@ -55,9 +55,9 @@ fn limit() -> usize {
     open_files(&limits).unwrap_or(USUAL_LIMIT)
 }
 
-/// How many sockets a thread's share of the questions needs. With so many pending, many leave in one batch.
-fn wanted(settings: &SlowPath) -> usize {
-    let questions = settings.max_pending.div_ceil(settings.threads.max(1));
+/// How many sockets a shard's part of the questions needs. With so many pending, many leave in one batch.
+fn wanted(settings: &SlowPath, shards: usize) -> usize {
+    let questions = settings.max_pending.div_ceil(shards.max(1));
     questions.div_ceil(settings.queries_per_port)
 }
 
@@ -97,14 +97,13 @@ mod tests {
 
     #[test]
     fn flights_are_shared_and_so_are_questions() {
-        let settings = |threads, queries_per_port| SlowPath {
+        let settings = |queries_per_port| SlowPath {
             max_pending: 1000,
-            threads,
             queries_per_port,
             ..SlowPath::default()
         };
-        assert_eq!(wanted(&settings(1, 1)), 1000);
-        assert_eq!(wanted(&settings(2, 1)), 500);
-        assert_eq!(wanted(&settings(2, 32)), 16);
+        assert_eq!(wanted(&settings(1), 1), 1000);
+        assert_eq!(wanted(&settings(1), 2), 500);
+        assert_eq!(wanted(&settings(32), 2), 16);
     }
 }

@@ -13,8 +13,8 @@ use crate::clock::Clock;
 use crate::ring::RingReceiver;
 use crate::rules::RulesInbox;
 
-/// The most misses taken from one ring before the next ring's turn.
-const MAX_MISSES: usize = 32;
+/// The most misses, and the most replies over ports, taken from one ring before the next ring's turn.
+pub(super) const MAX_TAKEN: usize = 32;
 /// The most notes of hits taken from one ring in a turn.
 const MAX_NOTES: usize = 256;
 
@@ -24,6 +24,8 @@ pub struct Inlets {
     pub misses: Vec<RingReceiver<Miss>>,
     /// Rings of notes of hits, if the workers report hits.
     pub hits: Vec<RingReceiver<Hit>>,
+    /// The most misses taken from each ring in a turn: [`burst`].
+    pub burst: usize,
     /// Where other rules come from.
     pub rules: RulesInbox<Arc<Ruleset>>,
 }
@@ -32,18 +34,24 @@ impl Inlets {
     /// Gives the resolver the newest rules and the next misses. Returns the number of misses.
     pub fn take_misses(&mut self, resolver: &mut Resolver) -> usize {
         self.rules.look(|rules| resolver.swap_rules(rules));
-        take::<_, MAX_MISSES>(&mut self.misses, resolver, Resolver::expect, Resolver::take_in)
+        take::<_, MAX_TAKEN>(
+            &mut self.misses,
+            self.burst,
+            resolver,
+            Resolver::expect,
+            Resolver::take_in,
+        )
     }
 
     /// Tells the resolver of the next hits. Returns how many there were.
     pub fn take_hits(&mut self, resolver: &mut Resolver) -> usize {
         let credit = |resolver: &mut Resolver, hit, _| resolver.credit(hit);
-        take::<_, MAX_NOTES>(&mut self.hits, resolver, |_, _| {}, credit)
+        take::<_, MAX_NOTES>(&mut self.hits, MAX_NOTES, resolver, |_, _| {}, credit)
     }
 
     /// Has the resolver refuse the next misses, because the thread is about to end. Returns how many there were.
     pub fn turn_away(&mut self, resolver: &mut Resolver) -> usize {
-        take::<_, MAX_MISSES>(&mut self.misses, resolver, |_, _| {}, Resolver::turn_away)
+        take::<_, MAX_TAKEN>(&mut self.misses, self.burst, resolver, |_, _| {}, Resolver::turn_away)
     }
 
     /// Whether no worker can send a miss any more.
@@ -52,16 +60,23 @@ impl Inlets {
     }
 }
 
+/// What a shard takes from each of its rings in a turn. Hits wait for the turns of a shard whose core runs the line too. So
+/// there the rings of all `workers` share the burst of one.
+pub fn burst(cores_resolve: bool, workers: usize) -> usize {
+    if cores_resolve { (MAX_TAKEN / workers.max(1)).max(1) } else { MAX_TAKEN }
+}
+
 /// The current time for a resolver.
 pub fn time(clock: &Clock) -> Time {
     let now = clock.now();
     Time { context: clock.context(now), now: clock.duration_of(now) }
 }
 
-/// Passes up to `MOST` values from each ring to `take_in`, with the index of the worker. Before, each is shown to `expect`.
-/// Returns how many there were.
+/// Passes up to `burst` values, and no more than `MOST`, from each ring to `take_in`, with the index of the worker. Before,
+/// each is shown to `expect`. Returns how many there were.
 fn take<T, const MOST: usize>(
     rings: &mut [RingReceiver<T>],
+    burst: usize,
     resolver: &mut Resolver,
     expect: impl Fn(&Resolver, &T),
     take_in: impl Fn(&mut Resolver, T, usize),
@@ -69,7 +84,7 @@ fn take<T, const MOST: usize>(
     let mut taken = 0;
     let mut values: ArrayVec<T, MOST> = ArrayVec::new();
     for (worker, ring) in rings.iter_mut().enumerate() {
-        taken += ring.pop_batch(&mut values, MOST);
+        taken += ring.pop_batch(&mut values, burst);
         if !values.is_empty() {
             ring.publish();
         }

@@ -34,7 +34,7 @@ use pmdns_resolver::{Means, Output, Resolver};
 pub(crate) use channels::{MAX_BLOCKS, purge};
 pub use channels::{Order, orders};
 pub use encrypted::{Trust, TrustError};
-pub use inlets::{Inlets, time};
+pub use inlets::{Inlets, burst, time};
 pub(crate) use pmdns_resolver::Block;
 #[cfg(fuzzing)]
 pub use pmdns_resolver::fuzz_api;
@@ -55,8 +55,8 @@ use validation::ValidationThread;
 
 /// The most reports of other threads taken in one turn. Misses wait meanwhile.
 const MAX_REPORTS: usize = 256;
-/// A pause while draining. It is longer than the sleep of an idle data core.
-const DRAIN_PAUSE: Duration = Duration::from_micros(500);
+/// A pause between turns of the end. It is longer than the sleep of an idle data core.
+const END_PAUSE: Duration = Duration::from_micros(500);
 /// The sleep of a thread without work, and the longest sleep after seconds without work.
 const NAPS: (Duration, Duration) = (Duration::from_micros(50), Duration::from_micros(500));
 
@@ -88,12 +88,8 @@ pub struct SlowPathParts {
 /// rings. It returns when they have done so, or after a client's deadline.
 pub fn run(parts: SlowPathParts) {
     let stop = Arc::clone(&parts.stop);
-    match SlowPath::new(parts) {
-        Ok(slow_path) => slow_path.serve(&stop),
-        Err(error) => tracing::error!(
-            "the slow path cannot start: {error}; this process may have too few files open at once \
-             (ulimit -n, LimitNOFILE=)"
-        ),
+    if let Some(slow_path) = SlowPath::start(parts) {
+        slow_path.serve(&stop);
     }
 }
 
@@ -110,9 +106,22 @@ pub struct SlowPath {
     orders: Receiver<Order>,
     /// When a question was last under way.
     idle_since: Duration,
+    /// When no client waited any more after the stop.
+    drained: Option<Duration>,
 }
 
 impl SlowPath {
+    /// As [`SlowPath::new`]. `None`: it cannot start, and the log says why.
+    pub(crate) fn start(parts: SlowPathParts) -> Option<Self> {
+        let started = Self::new(parts).inspect_err(|error| {
+            tracing::error!(
+                "the slow path cannot start: {error}; this process may have too few files open at once \
+                 (ulimit -n, LimitNOFILE=)"
+            );
+        });
+        started.ok()
+    }
+
     /// The thread's resolver and drivers, before the first turn. An error is the machine's: it gives no random numbers, no
     /// threads, or no files.
     pub fn new(all: SlowPathParts) -> io::Result<Self> {
@@ -131,6 +140,7 @@ impl SlowPath {
         let outlets = Rc::new(RefCell::new(Outlets::new(outlets, answers_to)));
         let delivering = Rc::clone(&outlets);
         let (settings, upstreams) = (&config.slowpath, config.upstreams.len());
+        let shards = config.slow_path_shards();
         let encrypted = EncryptedThread::start(
             &config.upstreams,
             &settings.bootstrap,
@@ -143,8 +153,8 @@ impl SlowPath {
             ticks: &|duration| clock.ticks_of(duration),
             random: random(),
             deliver: Box::new(move |worker, answer| delivering.borrow_mut().push(worker, answer)),
-            max_sockets: descriptor_limit::share(config),
-            max_port_queries: ports.as_ref().map_or(0, |ports| ports.max_queries(settings.threads)),
+            max_sockets: descriptor_limit::share(config, shards),
+            max_port_queries: ports.as_ref().map_or(0, |ports| ports.max_queries(shards)),
         };
         let validation = ValidationThread::start(
             trust_anchors,
@@ -163,6 +173,7 @@ impl SlowPath {
             inlets,
             outlets,
             orders,
+            drained: None,
         })
     }
 
@@ -189,33 +200,30 @@ impl SlowPath {
                 std::thread::sleep(nap(self.resolver.now().saturating_sub(self.idle_since)));
             }
         }
-        self.end();
-    }
-
-    /// Answers all clients with SERVFAIL: those that wait, and those whose misses come until the workers have ended.
-    fn end(mut self) {
         // The pauses keep the rings of answers from overflowing.
-        while !self.drain() {
-            std::thread::sleep(DRAIN_PAUSE);
-        }
-        let stopped = self.resolver.now();
-        while !self.inlets.have_ended()
-            && self.resolver.now().saturating_sub(stopped) < self.resolver.deadline()
-        {
-            self.read_clock();
-            let turned_away = self.inlets.turn_away(&mut self.resolver);
-            self.outlets.borrow_mut().flush();
-            if turned_away == 0 {
-                std::thread::sleep(NAPS.0);
-            }
+        while !self.end_turn() {
+            std::thread::sleep(END_PAUSE);
         }
     }
 
-    /// Answers the next waiting clients. `true`: none is left.
-    fn drain(&mut self) -> bool {
-        let is_done = self.resolver.drain();
+    /// Whether no question is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.resolver.is_idle()
+    }
+
+    /// Takes one turn of the end. Clients get SERVFAIL: those that wait, then those whose misses come until the workers have
+    /// ended. `true`: they have, or a client's deadline has passed meanwhile.
+    pub(crate) fn end_turn(&mut self) -> bool {
+        self.read_clock();
+        let now = self.resolver.now();
+        let Some(drained) = self.drained else {
+            self.drained = self.resolver.drain().then_some(now);
+            self.outlets.borrow_mut().flush();
+            return false;
+        };
+        self.inlets.turn_away(&mut self.resolver);
         self.outlets.borrow_mut().flush();
-        is_done
+        self.inlets.have_ended() || now.saturating_sub(drained) >= self.resolver.deadline()
     }
 
     /// Reads the clock, once a turn for everything in it.

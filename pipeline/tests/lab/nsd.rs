@@ -20,7 +20,6 @@ pub(crate) const BULK_NAMES: u32 = 11_000;
 /// Response rate limiting off, or a lab would get 200 answers a second.
 const CONFIG: &str = r#"
 server:
-    ip-address: ADDRESS@PORT
     username: ""
     database: ""
     zonesdir: "FOLDER"
@@ -48,35 +47,42 @@ pub(crate) fn start_with(more: &[(&str, &str)]) -> Process {
 
 /// Starts NSD with these zones only.
 pub(crate) fn serve(zones: &[(&str, &str)]) -> Process {
-    launch("nsd", ("127.0.0.1", PORT), zones)
+    launch("nsd", (&["127.0.0.1"], PORT), zones)
 }
 
 /// Starts NSD with `example.test` and `bulk.test` on an address of a link.
 pub(crate) fn start_at(address: &str) -> Process {
+    start_at_all(&[address])
+}
+
+/// The same on several addresses.
+pub(crate) fn start_at_all(addresses: &[&str]) -> Process {
     let example = fs::read_to_string(data("lab-example.test.zone")).unwrap();
-    launch("nsd", (address, PORT), &[("example.test", &example), ("bulk.test", &bulk_zone())])
+    launch("nsd", (addresses, PORT), &[("example.test", &example), ("bulk.test", &bulk_zone())])
 }
 
 /// Starts a second NSD, with these zones, beside the first.
 pub(crate) fn serve_second(zones: &[(&str, &str)]) -> Process {
-    launch("second-nsd", ("127.0.0.1", SECOND_PORT), zones)
+    launch("second-nsd", (&["127.0.0.1"], SECOND_PORT), zones)
 }
 
-fn launch(name: &str, (address, port): (&str, u16), zones: &[(&str, &str)]) -> Process {
+fn launch(name: &str, (addresses, port): (&[&str], u16), zones: &[(&str, &str)]) -> Process {
     let folder = path(name);
     fs::create_dir_all(&folder).unwrap();
-    let mut config =
-        CONFIG.replace("FOLDER", folder.to_str().unwrap()).replace("PORT", &port.to_string());
-    config = config.replace("ADDRESS", address);
+    let mut config = CONFIG.replace("FOLDER", folder.to_str().unwrap());
+    for address in addresses {
+        writeln!(config, "server:\n    ip-address: {address}@{port}").unwrap();
+    }
     for (zone, text) in zones {
         fs::write(folder.join(format!("{zone}.zone")), text).unwrap();
         writeln!(config, "zone:\n    name: \"{zone}\"\n    zonefile: \"{zone}.zone\"").unwrap();
+        config += "    provide-xfr: 0.0.0.0/0 NOKEY\n    provide-xfr: ::/0 NOKEY\n";
     }
     let file = folder.join("nsd.conf");
     fs::write(&file, config).unwrap();
     let mut command = Command::new("/usr/sbin/nsd");
     let nsd = Process::start(name, command.arg("-d").arg("-c").arg(&file));
-    wait_until("NSD answers", || zones.iter().all(|(zone, _)| answers((address, port), zone)));
+    wait_until("NSD answers", || zones.iter().all(|(zone, _)| answers((addresses[0], port), zone)));
     nsd
 }
 

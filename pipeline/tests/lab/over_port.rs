@@ -2,13 +2,15 @@
 //! needs no hardware.
 
 use std::fs;
+use std::net::UdpSocket;
 use std::thread;
 use std::time::Duration;
 
 use crate::dig::dig;
 use crate::harness::{
-    HUGE_FOLDER, isolated, isolated_alone, path, reserve_huge_pages, sh, wait_until,
+    HUGE_FOLDER, PATIENCE, isolated, isolated_alone, path, reserve_huge_pages, sh, wait_until,
 };
+use crate::messages::{Query, SERVFAIL, id, rcode};
 use crate::nsd::{self, BULK_NAMES};
 use crate::pmdns::{COMMON, Pmdns, TAP_PORT, TAP_V4, TAP_V6, set_up_tap};
 use crate::stats::Stats;
@@ -18,6 +20,8 @@ use crate::testpmd::{SOCKET, Testpmd};
 const TAP_EAL: &str = "\"--no-pci\", \"--no-huge\", \"-m\", \"512\", \"--no-shconf\"";
 /// Questions a second that dnsperf sends: far below what one core can answer.
 const DNSPERF_RATE: u32 = 5000;
+/// Queries that wait for an upstream when pmdns is stopped.
+const WAITING: u16 = 200;
 
 /// A config whose only upstream is asked over the TAP port.
 fn config(upstream: &str, more_of_port: &str) -> String {
@@ -37,6 +41,48 @@ fn clients_and_an_upstream_on_one_link() {
             serve(&pmdns, upstream);
             assert_eq!(stop(pmdns, upstream).upstream(0, "timeouts"), 0);
         }
+    });
+}
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn one_core_runs_the_line_and_resolves() {
+    isolated("over_port::one_core_runs_the_line_and_resolves", || {
+        let upstream = "10.97.0.1";
+        let resolves = "[[placement]]\ncores = [1]\nresolver = true\n";
+        let config = config(&with_port(upstream), "") + resolves;
+        let pmdns = Pmdns::start(&config);
+        set_up_tap();
+        serve(&pmdns, upstream);
+        let threads = sh(&format!("cat /proc/{}/task/*/comm", pmdns.id()));
+        assert!(threads.contains("worker-1") && !threads.contains("slowpath"), "{threads}");
+        let stats = stop(pmdns, upstream);
+        assert_eq!(stats.upstream(0, "timeouts"), 0);
+        assert!(stats.number("/workers/0/resolving_ticks") > 0);
+
+        let pmdns = Pmdns::start(&config);
+        set_up_tap();
+        // It takes what it is asked, and keeps silent.
+        let _upstream = UdpSocket::bind((upstream, nsd::PORT)).unwrap();
+        let client = UdpSocket::bind((upstream, 0)).unwrap();
+        client.connect((TAP_V4, 53)).unwrap();
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        for id in 0..WAITING {
+            let name = &format!("n{id}.bulk.test");
+            client.send(&Query { id, name, qtype: 1, udp_size: None }.message()).unwrap();
+        }
+        wait_until("all of them wait", || {
+            pmdns.stats().number("/slow_path/0/waiting") == u64::from(WAITING)
+        });
+        pmdns.stop();
+        let mut told = [false; WAITING as usize];
+        let mut reply = [0; 512];
+        for _ in 0..WAITING {
+            client.recv(&mut reply).unwrap();
+            assert_eq!(rcode(&reply), SERVFAIL);
+            told[usize::from(id(&reply))] = true;
+        }
+        assert!(told.iter().all(|told| *told), "each is answered at the stop");
     });
 }
 

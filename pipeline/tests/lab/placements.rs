@@ -93,7 +93,7 @@ fn every_placement_answers_a_capture_alike() {
     }
 }
 
-/// Every placement by name: fused, cut in two at every point, and sharded.
+/// Every placement by name: fused, cut in two at every point, sharded, and with the resolver.
 fn placements() -> Vec<(String, String)> {
     let mut placements = vec![("fused".to_owned(), "\n[[placement]]\ncores = [1]\n".to_owned())];
     for pair in StageName::ALL.windows(2) {
@@ -105,7 +105,13 @@ fn placements() -> Vec<(String, String)> {
         }
         placements.push((format!("split {head} | {tail}"), text));
     }
-    placements.push(("sharded".to_owned(), "\n[[placement]]\ncores = [0, 1]\n".to_owned()));
+    for (name, text) in [
+        ("sharded", "cores = [0, 1]\n"),
+        ("resolving", "cores = [1]\nresolver = true\n"),
+        ("sharded and resolving", "cores = [0, 1]\nresolver = true\n"),
+    ] {
+        placements.push((name.to_owned(), format!("\n[[placement]]\n{text}")));
+    }
     placements
 }
 

@@ -18,7 +18,7 @@ const SHARE: u64 = 16;
 /// A rig with so little room, which has found its next hop. No client and no query loses patience.
 fn narrow(stub: &Stub) -> Rig {
     let mut setup = Setup::asking(&[stub]).hasty(60_000, 60_000);
-    setup.settings.threads = THREADS;
+    setup.settings.threads = Some(THREADS);
     // There is room for all questions of a test.
     setup.settings.max_pending = 1000 * THREADS;
     setup.settings.max_waiting = 1000 * THREADS;

@@ -169,6 +169,7 @@ impl Rig {
             inlets: Inlets {
                 misses: inlets,
                 hits: vec![note_receiver],
+                burst: pmdns::slowpath::burst(false, setup.workers),
                 rules: inboxes.slow_path.remove(0),
             },
             ports: crate::BY_PORT.then(|| over_port::parts(&config, &pool, seed)),

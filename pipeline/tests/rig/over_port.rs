@@ -37,6 +37,7 @@ pub(super) fn parts(config: &Config, pool: &FramePool, seed: Seed) -> (PortParts
         pool: pool.clone(),
         queries: ring(1).0,
         replies: Vec::new(),
+        burst: pmdns::slowpath::burst(false, 1),
     };
     (parts, asking.hops(config, &[PortNews::default()].into()))
 }

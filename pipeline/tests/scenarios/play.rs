@@ -244,8 +244,8 @@ impl<'a> Play<'a> {
         while quiet < QUIET_TURNS {
             quiet += 1;
             self.upstreams.now = self.line.now();
-            self.line.turn_worker(0, 1);
-            self.line.turn_slow_path(0, &mut self.upstreams);
+            (0..self.line.threads())
+                .for_each(|thread| self.line.turn(thread, 1, &mut self.upstreams));
             if self.upstreams.is_busy() {
                 self.line.hear(&mut self.upstreams);
                 quiet = 0;

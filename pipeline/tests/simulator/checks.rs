@@ -20,7 +20,8 @@ pub(crate) fn check_always(history: &History) -> Result<(), String> {
     })?;
     let settings = &history.start.config.slowpath;
     for (number, thread) in history.line.counters().enumerate() {
-        let share = |limit: usize| (limit / settings.threads).max(1) as u64;
+        let shards = history.start.config.slow_path_shards();
+        let share = |limit: usize| (limit / shards).max(1) as u64;
         let (pending, waiting) = (thread.pending, thread.waiting);
         let is_bound =
             pending <= share(settings.max_pending) && waiting <= share(settings.max_waiting);

@@ -165,19 +165,15 @@ impl History {
         }
         self.stalled = self.stalled.filter(|(_, until)| *until > now);
         let stalled = self.stalled.map(|(thread, _)| thread);
-        let workers = self.line.rig.workers.len();
-        if stalled.is_none_or(|thread| thread < workers) {
+        if stalled.is_none_or(|thread| !self.line.resolves(thread)) {
             self.line.hear(&mut self.internet);
         }
         // Any of them may be the first.
-        let threads = workers + self.line.slow_path.len();
+        let threads = self.line.threads();
         let first = self.chance.below(threads);
         let threads = (0..threads).map(|number| (first + number) % threads);
         for thread in threads.filter(|one| Some(*one) != stalled) {
-            match thread.checked_sub(workers) {
-                None => self.line.turn_worker(thread, self.diligence),
-                Some(thread) => self.line.turn_slow_path(thread, &mut self.internet),
-            }
+            self.line.turn(thread, self.diligence, &mut self.internet);
         }
         self.turns += u64::from(stalled.is_none());
         self.take_answers()?;

@@ -35,9 +35,11 @@ pub(crate) struct Start {
 }
 
 /// Ways to put the line on cores, and how many queues are polled.
-const PLACEMENTS: [(&str, usize); 4] = [
+const PLACEMENTS: [(&str, usize); 6] = [
     ("[[placement]]\nstages = \"all\"\ncores = [1]\n", 1),
     ("[[placement]]\nstages = \"all\"\ncores = [1, 2]\n", 2),
+    ("[[placement]]\ncores = [1]\nresolver = true\n", 1),
+    ("[[placement]]\ncores = [1, 2]\nresolver = true\n", 2),
     (
         "[[placement]]\nstages = \"parse..acl\"\ncores = [1]\n[[placement]]\nstages = \"ratelimit..encode\"\ncores = [2, 3]\n",
         1,
@@ -75,7 +77,7 @@ impl Start {
             upstreams(&servers, by_port, chance),
             anchor.as_ref().map_or_else(forwards, validation),
             if has_lab { LAB.to_owned() } else { String::new() },
-            limits(is_roomy, is_vast, chance),
+            limits(is_roomy, is_vast, placement.contains("resolver"), chance),
             cache(chance),
             zone.map_or_else(String::new, |zone| format!("[[zone]]\nfile = {zone:?}\n")),
         ]
@@ -195,7 +197,7 @@ fn group(realm: Realm) -> &'static str {
     }
 }
 
-fn limits(is_roomy: bool, is_vast: bool, chance: &mut Rng) -> String {
+fn limits(is_roomy: bool, is_vast: bool, cores_resolve: bool, chance: &mut Rng) -> String {
     let mut of = |roomy: usize, narrow: [usize; 3]| match is_roomy {
         true => roomy,
         false => narrow[chance.below(3)],
@@ -210,18 +212,23 @@ fn limits(is_roomy: bool, is_vast: bool, chance: &mut Rng) -> String {
         of(if is_vast { 8192 } else { 4096 }, [64, 256, 1024]),
         of(256, [4, 16, 64]),
     );
+    let threads = match cores_resolve {
+        true => String::new(),
+        false => format!("threads = {}\n", 1 + chance.below(2)),
+    };
     let rates = match !is_roomy && chance.one_in(4) {
         true => {
             "[ratelimit]\nqueries_per_second = 20\nburst = 40\nmiss_queries_per_second = 20\nmiss_burst = 40\n"
         }
         false => "",
     };
-    text + &format!(
-        "threads = {}\ndeadline_ms = {}\nqueries_per_port = {}\n",
-        1 + chance.below(2),
-        [1000, 2000, 3000][chance.below(3)],
-        [1, 4, 32][chance.below(3)],
-    ) + rates
+    text + &threads
+        + &format!(
+            "deadline_ms = {}\nqueries_per_port = {}\n",
+            [1000, 2000, 3000][chance.below(3)],
+            [1, 4, 32][chance.below(3)],
+        )
+        + rates
 }
 
 fn cache(chance: &mut Rng) -> String {

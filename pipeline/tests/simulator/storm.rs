@@ -52,7 +52,7 @@ impl History {
         match self.chance.below(6) {
             0 => self.internet.has_sockets = !self.internet.has_sockets,
             1 => {
-                let threads = self.line.rig.workers.len() + self.line.slow_path.len();
+                let threads = self.line.threads();
                 let until = now + Duration::from_millis(20 + self.chance.below(700) as u64);
                 self.stalled = Some((self.chance.below(threads), until));
                 self.note(format_args!("stalled: {:?}", self.stalled));

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use pmdns::clock::{Clock, FIRST_SECOND, SteppedTime};
 use pmdns::control::report::Totals;
+use pmdns::data_core::{Shift, end_turn};
 use pmdns::slowpath::CountersSnapshot;
 use pmdns::testing::Rig;
 use pmdns::worker::{Turn, Worker};
@@ -27,6 +28,7 @@ use pmdns_nics::{Burst, Frame, MAX_BURST};
 use pmdns_stages::wire::name::Seed;
 
 pub(crate) use network::{Arrival, Bytes, Network, Socket, Transport};
+use slow_path::AtWork;
 pub(crate) use slow_path::SlowPath;
 
 /// A date, in seconds since 1970: when the test hierarchy's signatures are good.
@@ -52,6 +54,8 @@ pub(crate) struct Stepping {
     pub(crate) slow_path: Vec<SlowPath>,
     /// The time.
     pub(crate) time: SteppedTime,
+    /// If its cores resolve: how each divides its time.
+    shifts: Vec<Shift>,
     clock: Clock,
     seed: Seed,
 }
@@ -70,7 +74,10 @@ impl Stepping {
         let slow_path = parts
             .map(|(number, parts)| SlowPath::new(number, parts, Rng::new(chance.number()), setup))
             .collect();
-        Self { rig, slow_path, time, clock, seed }
+        let resolving = config.placements.iter().filter(|placement| placement.resolver);
+        let cores = resolving.flat_map(|placement| &placement.cores);
+        let shifts = cores.map(|_| Shift::new(clock)).collect();
+        Self { rig, slow_path, time, shifts, clock, seed }
     }
 
     /// How far the time has come.
@@ -87,18 +94,37 @@ impl Stepping {
         self.rig.far.tx[queue].transmit(&mut burst) == 1
     }
 
-    /// Takes turns of a worker, so many at most, until it finds nothing to do.
-    pub(crate) fn turn_worker(&mut self, worker: usize, most: usize) {
+    /// How many threads it has: the workers, and those of the slow path behind them, unless the cores resolve.
+    pub(crate) fn threads(&self) -> usize {
+        let own = if self.shifts.is_empty() { self.slow_path.len() } else { 0 };
+        self.rig.workers.len() + own
+    }
+
+    /// Whether a thread works on misses.
+    pub(crate) fn resolves(&self, thread: usize) -> bool {
+        thread >= self.rig.workers.len() || !self.shifts.is_empty()
+    }
+
+    /// Takes one turn of a thread of the slow path, or up to `most` turns of a core, until it finds nothing to do.
+    pub(crate) fn turn(&mut self, thread: usize, most: usize, network: &mut dyn Network) {
+        let Self { rig, slow_path, shifts, clock, .. } = self;
+        if let Some(thread) = thread.checked_sub(rig.workers.len()) {
+            slow_path[thread].turn(clock, network);
+            return;
+        }
+        let worker = &mut rig.workers[thread];
         for _ in 0..most {
-            if self.rig.workers[worker].turn() == Turn::Idle {
+            let turn = match shifts.get_mut(thread) {
+                None => worker.turn(),
+                Some(shift) => {
+                    let slow_path = &mut slow_path[thread];
+                    shift.turn(worker, &mut AtWork { slow_path, clock, network: &mut *network })
+                }
+            };
+            if turn == Turn::Idle {
                 return;
             }
         }
-    }
-
-    /// Takes one turn of a thread of the slow path.
-    pub(crate) fn turn_slow_path(&mut self, thread: usize, network: &mut dyn Network) {
-        self.slow_path[thread].turn(&self.clock, network);
     }
 
     /// Tells the threads of the slow path what has arrived.
@@ -118,6 +144,13 @@ impl Stepping {
     /// ended in so many turns.
     pub(crate) fn stop(&mut self, turns: usize, network: &mut dyn Network) -> bool {
         self.rig.workers.iter_mut().for_each(Worker::close_ports);
+        match self.shifts.is_empty() {
+            true => self.stop_threads(turns, network),
+            false => self.stop_cores(turns, network),
+        }
+    }
+
+    fn stop_threads(&mut self, turns: usize, network: &mut dyn Network) -> bool {
         for _ in 0..turns {
             for worker in &mut self.rig.workers {
                 worker.turn();
@@ -134,6 +167,27 @@ impl Stepping {
             }
         }
         false
+    }
+
+    fn stop_cores(&mut self, turns: usize, network: &mut dyn Network) -> bool {
+        let Self { rig, slow_path, clock, .. } = self;
+        let mut shards: Vec<_> = slow_path.drain(..).map(Some).collect();
+        (0..turns).any(|_| {
+            let cores = rig.workers.iter_mut().zip(&mut shards);
+            let left = cores.filter_map(|(worker, shard)| {
+                let mut at_work = shard.as_mut().map(|slow_path| AtWork {
+                    slow_path,
+                    clock,
+                    network: &mut *network,
+                });
+                let has_ended = end_turn(worker, &mut at_work);
+                if at_work.is_none() {
+                    *shard = None;
+                }
+                (!has_ended).then_some(())
+            });
+            left.count() == 0
+        })
     }
 
     /// Takes every frame that was sent.

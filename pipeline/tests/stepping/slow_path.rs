@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 use pmdns::clock::Clock;
+use pmdns::data_core::Shard;
 use pmdns::slowpath::{Inlets, Order, SlowPathParts, time};
 use pmdns_hierarchy::Rng;
 use pmdns_resolver::validation::{ValidationReport, Work, Worker};
@@ -50,7 +51,7 @@ impl SlowPath {
             });
             PortWire::new(parts, resolver.config.upstreams.len(), random)
         });
-        let threads = resolver.config.slowpath.threads;
+        let threads = resolver.config.slow_path_shards();
         let max_port_queries = port.as_ref().map_or(0, |port| port.max_queries(threads));
         let patience = Duration::from_millis(resolver.config.slowpath.deadline_ms);
         let trust = resolver.trust_anchors.clone();
@@ -297,6 +298,27 @@ impl SlowPath {
             Bytes::Broken(kind) => self.resolver.break_connection(slot, &kind.into()),
             _ => {}
         }
+    }
+}
+
+/// A thread's work as a core that resolves does it.
+pub(super) struct AtWork<'a> {
+    pub(super) slow_path: &'a mut SlowPath,
+    pub(super) clock: &'a Clock,
+    pub(super) network: &'a mut dyn Network,
+}
+
+impl Shard for AtWork<'_> {
+    fn turn(&mut self) -> usize {
+        self.slow_path.turn(self.clock, self.network)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.slow_path.resolver.is_idle()
+    }
+
+    fn end(&mut self) -> bool {
+        self.slow_path.drain(self.network, self.clock) && self.slow_path.has_ended()
     }
 }
 

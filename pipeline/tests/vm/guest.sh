@@ -63,7 +63,7 @@ size = "16MiB"
 [[upstream]]
 address = "127.0.0.1:5300"
 [control]
-socket = "/run/pmdns.sock"
+socket = "/run/pmdns/control.sock"
 C
 }
 
@@ -72,7 +72,7 @@ serve() {
     setsid "$T/pmdns" run -c "$1" --json > "$T/$2.json" 2> "$T/$2.log" < /dev/null &
     echo $! > /run/pmdns.pid
     local tries=0
-    until "$T/pmdns" stats --socket /run/pmdns.sock > /dev/null 2>&1; do
+    until "$T/pmdns" stats --socket /run/pmdns/control.sock > /dev/null 2>&1; do
         kill -0 "$(cat /run/pmdns.pid)" 2> /dev/null || { cat "$T/$2.log"; return 1; }
         tries=$((tries + 1))
         [ $tries -lt 200 ] || return 1
@@ -106,7 +106,7 @@ figure() {
 
 # stats EXPRESSION: the same of the running instance.
 stats() {
-    "$T/pmdns" stats --json --socket /run/pmdns.sock | figure "$1"
+    "$T/pmdns" stats --json --socket /run/pmdns/control.sock | figure "$1"
 }
 
 # balanced FILE: whether every frame of the report is accounted for.

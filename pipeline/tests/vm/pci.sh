@@ -69,7 +69,7 @@ ok "a config with PCI addresses in any form is right" guest './pmdns check -c /r
 ok "pmdns serves on three bound NICs" guest '. ./guest.sh; serve /run/c.toml first'
 ok "audit_12: none of its threads has privileges" guest '. ./guest.sh; restricted'
 cat "$folder/said"
-ok "audit_12: reload reads the configuration again" guest './pmdns reload --socket /run/pmdns.sock'
+ok "audit_12: reload reads the configuration again" guest './pmdns reload --socket /run/pmdns/control.sock'
 
 # Commands in the namespace of NIC N.
 in_nic() { guest ". ./guest.sh; ip netns exec n$1 bash -c '. ./guest.sh; $2'"; }

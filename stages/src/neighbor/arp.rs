@@ -61,6 +61,11 @@ impl Arp {
     pub(super) fn is_reply(self) -> bool {
         self.operation == REPLY
     }
+
+    /// Whether the sender tells everybody where it is (RFC 5227 section 3).
+    fn announces(self) -> bool {
+        self.sender_ip == self.target_ip
+    }
 }
 
 /// Answers the ARP packet at `layout.l3` if it asks for an address of ours.
@@ -71,14 +76,14 @@ pub(super) fn answer(frame: &mut Frame, layout: Layout, port: &Port) -> Option<S
     // An announcement (RFC 5227 section 3) asks nothing. A probe, whose sender has no address yet (section
     // 2.1.1), does: whether the address is taken.
     let is_ours = port.answers_for_v4(target_ip, frame.bytes());
-    if is_group(sender[0]) || !is_ours || port.has_v4(sender_ip) {
+    if is_group(sender[0]) || port.has_v4(sender_ip) {
         return None;
     }
-    if asked.is_reply() {
-        // It answers another user of our address, if the kernel has one: those of next hops do not come here.
+    if is_ours && asked.is_reply() || port.has_tap && asked.announces() {
+        // It answers the kernel, or tells it a new place: what next hops say does not come here.
         return Some(Step::exception(Exception::Arp));
     }
-    if !asked.is_request() {
+    if !is_ours || !asked.is_request() {
         return None;
     }
     // Padding stays behind: what it holds is the sender's, and the port pads again.

@@ -3,6 +3,7 @@
 //! Everything later stages rely on is checked here, once: lengths, checksums, addresses, and the whole
 //! query. What is wrong below DNS is dropped with its reason; what is wrong in DNS gets an rcode.
 
+mod for_kernel;
 mod plain;
 mod reflectors;
 mod replies;
@@ -373,7 +374,7 @@ impl Stage for Parse {
             Ok(HERE) => self.read_unusual(packet, context.seconds),
             Ok(step) => step,
             Err(Reason::NotOurAddress) => self.read_elsewhere(packet),
-            Err(reason) => Step::drop(reason),
+            Err(reason) => for_kernel::step_of(packet, &self.ports, reason),
         }
     }
 }

@@ -72,6 +72,16 @@ impl Limiter {
         Self::new(Allowance::new(rate, rate, ticks_per_second), &settings, seed)
     }
 
+    /// A limit of so many a second and so many at once (`rate`), for each client prefix of `settings`; a rate of 0 is none.
+    pub fn of_rate(
+        rate: (u32, u32),
+        settings: &pmdns_config::RateLimit,
+        ticks_per_second: u64,
+        seed: Seed,
+    ) -> Self {
+        Self::new(Allowance::new(rate.0, rate.1, ticks_per_second), settings, seed)
+    }
+
     /// No limit.
     pub fn off(seed: Seed) -> Self {
         Self::new(None, &pmdns_config::RateLimit::default(), seed)

@@ -4,6 +4,7 @@
 //! misses, encode a third for error replies, neighbor a fourth for pings.
 
 mod bucket;
+mod budget;
 mod limiter;
 mod prefixes;
 mod table;
@@ -14,6 +15,7 @@ use crate::step::{Exits, Reason, Run, Step};
 use crate::wire::layout::Flags;
 use crate::wire::name::Seed;
 use crate::{Context, Stage, StageName};
+pub use budget::Budget;
 pub use limiter::{LimitDecision, Limiter};
 pub use prefixes::ClientPrefixes;
 

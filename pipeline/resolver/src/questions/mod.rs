@@ -81,8 +81,9 @@ impl Questions {
         now: Duration,
     ) -> Self {
         let settings = &config.slowpath;
-        // The limits of the settings are for all threads together.
-        let share = |limit: usize| (limit / settings.threads.max(1)).max(1);
+        // The limits of the settings are for all shards together.
+        let shards = config.slow_path_shards().max(1);
+        let share = |limit: usize| (limit / shards).max(1);
         let prefixes = PrefixLengths::of(&config.ratelimit, seed);
         let limits = Limits {
             questions: share(settings.max_pending),

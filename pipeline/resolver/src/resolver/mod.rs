@@ -134,8 +134,8 @@ impl Resolver {
         let Means { time, ticks, mut random, deliver, .. } = means;
         let (sockets, port_queries) = (means.max_sockets, means.max_port_queries);
         let limits = Limits { sockets, port_queries };
-        let (settings, seed, now) = (&config.slowpath, parts.cache.seed(), time.now);
-        let deadline = Duration::from_millis(settings.deadline_ms);
+        let (shards, seed, now) = (config.slow_path_shards(), parts.cache.seed(), time.now);
+        let deadline = Duration::from_millis(config.slowpath.deadline_ms);
         let asks_for_itself = parts.trust_anchors.is_some() || config.prefetch.enabled;
         let secret = CookieSecret::new(random.bytes()?);
         let peers = Peers::new(&config, parts.upstream_counters, secret, seed, now)?;
@@ -144,7 +144,7 @@ impl Resolver {
             questions: Questions::new(&config, asks_for_itself, Arc::clone(&counters), seed, now),
             upstreams: Upstreams::new(&config, peers, Arc::clone(&counters), random, limits),
             answers: Answers {
-                subnets: Subnets::new(config.client_subnet.clone(), settings.threads, seed),
+                subnets: Subnets::new(config.client_subnet.clone(), shards, seed),
                 store: Store::new(parts.cache, parts.writer, parts.cache_counters, parts.lifetimes),
                 stale: Stale::new(&config.cache, ticks, deadline),
                 responder: Responder {
@@ -160,7 +160,7 @@ impl Resolver {
             },
             validation: Validation::new(parts.trust_anchors),
             jobs: Jobs::default(),
-            prefetch: Prefetch::new(config.prefetch.clone(), settings.threads),
+            prefetch: Prefetch::new(config.prefetch.clone(), shards),
             counters,
             time,
             client_patience: ticks(deadline),

@@ -13,6 +13,7 @@ use crate::admission::ConnectionSnapshot;
 use crate::control::distribution::{RingReport, Times};
 use crate::control::next_hops::NextHopReport;
 use crate::control::report::{Report, StageReport, WorkerReport};
+use crate::exceptions::TapSnapshot;
 use crate::occupancy;
 use crate::slowpath::{CacheSnapshot, CountersSnapshot, UpstreamSnapshot};
 use crate::transfer::ZoneSnapshot;
@@ -27,6 +28,9 @@ const LATENCY_BOUNDS: [f64; 22] = [
 pub fn families(report: &Report) -> Vec<Family> {
     let mut all = instance(report);
     all.extend(ports(report));
+    let taps = report.taps.iter().map(|one| (one.port.clone(), one.counters.named()));
+    all.extend(tables("tap", &["port"], TapSnapshot::default().named(), taps));
+    all.extend(kernel_exceptions(report));
     all.extend(cores(report));
     all.extend(stages(report));
     all.extend(rings(report));
@@ -79,7 +83,7 @@ fn instance(report: &Report) -> Vec<Family> {
             .alone(totals.received),
         Family::counter(
             "frames_made",
-            "Frames made here: the slow path's answers and queries, and announcements.",
+            "Frames made here: the slow path's answers and queries, announcements, and those of TAPs.",
             &[],
         )
         .alone(totals.made),
@@ -191,7 +195,7 @@ fn cores(report: &Report) -> Vec<Family> {
         states.iter().map(of).collect::<Vec<_>>()
     };
     let turns = report.workers.iter().flat_map(|worker| states(worker, "turns", &["busy", "idle"]));
-    let times = ["busy", "idle", "housekeeping"];
+    let times = ["busy", "idle", "resolving", "housekeeping"];
     let times = report.workers.iter().flat_map(|worker| states(worker, "ticks", &times));
     let links = || {
         report.workers.iter().flat_map(|worker| {
@@ -206,7 +210,7 @@ fn cores(report: &Report) -> Vec<Family> {
         )
         .of(turns),
         Family::counter("core",
-            "Time of a data core: turns that found work, turns that found none, publishing counters; the rest it slept.",
+            "Time of a data core: turns with work, turns without, misses if it resolves, publishing counters; the rest it slept.",
             &["core", "state"],
         )
         .in_unit(Unit::Seconds)
@@ -284,6 +288,23 @@ fn rings(report: &Report) -> Vec<Family> {
         .of(each(&occupancy_of)),
         Family::gauge("ring_occupancy_max", "The most values that ever waited.", LABELS)
             .of(each(&|ring| Value::Count(ring.occupancy.max))),
+    ]
+}
+
+/// Exceptions on ports with a TAP, by class and by what became of them.
+fn kernel_exceptions(report: &Report) -> Vec<Family> {
+    const FATES: [(&str, &str); 3] = [("passed", ""), ("limited", "_limited"), ("full", "_full")];
+    let sum = |name: &str| report.workers.iter().map(|worker| worker.counter(name)).sum::<u64>();
+    let samples = ["control", "streams", "rest"].into_iter().flat_map(|class| {
+        FATES.map(|(fate, suffix)| {
+            ([class.to_owned(), fate.to_owned()], sum(&format!("kernel_{class}{suffix}")))
+        })
+    });
+    let help =
+        "Exceptions on ports with a TAP: passed to its thread, over a limit, or the ring was full.";
+    vec![
+        Family::counter("kernel_exceptions", help, &["class", "fate"])
+            .of(samples.collect::<Vec<_>>()),
     ]
 }
 

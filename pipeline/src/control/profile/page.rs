@@ -114,7 +114,7 @@ fn cores(rates: &Rates) -> Vec<Element> {
         .iter()
         .map(|core| Bar {
             name: format!("core {}", core.core),
-            parts: vec![core.busy, core.housekeeping],
+            parts: vec![core.busy, core.resolving, core.housekeeping],
             value: format!("{} busy", percent(core.busy)),
         })
         .collect();
@@ -122,13 +122,14 @@ fn cores(rates: &Rates) -> Vec<Element> {
         vec![
             core.core.to_string(),
             percent(core.busy),
+            percent(core.resolving),
             percent(core.housekeeping),
             percent(core.idle),
             per_second(core.packets),
         ]
     });
-    let head = ["core", "busy", "housekeeping", "idle", "packets"];
-    let legend = legend(&["busy", "housekeeping"]);
+    let head = ["core", "busy", "misses", "housekeeping", "idle", "packets"];
+    let legend = legend(&["busy", "misses", "housekeeping"]);
     vec![heading("Cores"), legend, bars(&all, 1.0), table(&head, rows)]
 }
 

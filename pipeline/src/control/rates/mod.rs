@@ -48,6 +48,8 @@ pub struct CoreLoad {
     pub core: usize,
     /// Turns that found work.
     pub busy: f64,
+    /// Misses, if it resolves.
+    pub resolving: f64,
     /// Publishing counters.
     pub housekeeping: f64,
     /// The rest: turns without work, and sleep.
@@ -196,6 +198,15 @@ mod tests {
         assert_eq!(rates.drops[0].reason, "acl_drop", "what grows comes first");
         assert_eq!(rates.upstreams[0].address, "192.0.2.54:53", "whom we ask most comes first");
         assert_eq!(rates.latency[0].1.count, 980_000);
+    }
+
+    #[test]
+    fn time_spent_on_misses_is_shown_apart() {
+        let (earlier, mut later) = fixture::reports();
+        let span = later.uptime_ticks - earlier.uptime_ticks;
+        later.workers[0].counters.insert("resolving_ticks".to_owned(), span / 20);
+        let core = &Rates::between(&earlier, &later).cores[0];
+        assert!(close(core.resolving, 0.05) && close(core.idle, 0.34), "{core:?}");
     }
 
     #[test]

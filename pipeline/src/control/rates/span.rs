@@ -61,14 +61,16 @@ impl Span<'_> {
             };
             // The turn in which a core publishes is counted at the next publishing.
             let busy = share("busy_ticks").min(1.0);
-            let housekeeping = share("housekeeping_ticks").min(1.0 - busy);
+            let resolving = share("resolving_ticks").min(1.0 - busy);
+            let housekeeping = share("housekeeping_ticks").min(1.0 - busy - resolving);
             let taken = taken_by(later).saturating_sub(taken_by(earlier));
             let packets = taken as f64 / self.later.seconds_of(between);
             CoreLoad {
                 core: later.core,
                 busy,
+                resolving,
                 housekeeping,
-                idle: 1.0 - busy - housekeeping,
+                idle: 1.0 - busy - resolving - housekeeping,
                 packets,
             }
         };

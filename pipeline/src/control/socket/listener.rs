@@ -45,6 +45,7 @@ impl ControlSocket {
             }
             Err(_) => {}
         }
+        make_folder(path).map_err(failed)?;
         let listener = listen(path, group).map_err(failed)?;
         Ok(Self { listener, has_group: group.is_some(), path: path.to_owned() })
     }
@@ -53,6 +54,16 @@ impl ControlSocket {
 impl Drop for ControlSocket {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Makes the socket's folder if only that is missing: `/run` is empty after a boot.
+fn make_folder(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() && !folder.exists() => {
+            std::fs::create_dir(folder)
+        }
+        _ => Ok(()),
     }
 }
 

@@ -162,6 +162,17 @@ fn audit_12_only_owner_and_group_may_connect() {
 }
 
 #[test]
+fn the_folder_of_the_socket_is_made_but_not_those_above() {
+    let above = std::env::temp_dir().join(format!("pmdns-test-{}-folder", std::process::id()));
+    let control = |path: &str| Control { socket: above.join(path), group: None };
+    assert!(ControlSocket::open(&control("run/control.sock")).is_err());
+    let socket = ControlSocket::open(&control("control.sock")).unwrap();
+    assert!(above.join("control.sock").exists());
+    drop(socket);
+    std::fs::remove_dir(&above).unwrap();
+}
+
+#[test]
 fn an_ordinary_file_is_left_alone() {
     let control = control("file");
     std::fs::write(&control.socket, "precious").unwrap();

@@ -109,7 +109,7 @@ impl Screen {
 
     fn cores(&self) -> Panel {
         let cores = || self.rates.cores.iter();
-        let columns = vec![
+        let mut columns = vec![
             Column::numbers("core", cores().map(|core| core.core.to_string())),
             Column::bars(cores().map(|core| core.busy), Color::Green),
             Column::numbers("busy", cores().map(|core| percent(core.busy))),
@@ -117,6 +117,10 @@ impl Screen {
             Column::numbers("idle", cores().map(|core| percent(core.idle))).rank(1),
             Column::numbers("packets", cores().map(|core| per_second(core.packets))),
         ];
+        if cores().any(|core| core.resolving > 0.0) {
+            let resolving = cores().map(|core| percent(core.resolving));
+            columns.insert(3, Column::numbers("misses", resolving).rank(2));
+        }
         Panel::new("cores", columns)
     }
 

@@ -26,13 +26,12 @@ use pmdns_stages::reply::Reply;
 
 use self::hops::HopWatch;
 pub use self::hops::{Hops, Seeker};
+use super::inlets::MAX_TAKEN;
 use super::random::port_of;
 use crate::ring::{RingReceiver, RingSender};
 
 /// How many UDP ports are tried for a query. At most half of them are in use, so all are once in 2^32 queries.
 const PORT_TRIES: usize = 32;
-/// The most packets taken from one ring before the next ring's turn.
-const MAX_REPLIES: usize = 32;
 /// ICMP errors that a thread believes in a second. More are an attack, or a path that is down: then queries time out.
 const ICMP_PER_SECOND: u32 = 100;
 
@@ -50,6 +49,8 @@ pub struct PortParts {
     pub queries: RingSender<Frame>,
     /// The rings from the cores that receive.
     pub replies: Vec<RingReceiver<Packet>>,
+    /// The most packets taken from each of them in a turn: [`burst`](super::burst).
+    pub burst: usize,
 }
 
 /// The queries of one thread over ports.
@@ -171,8 +172,8 @@ impl PortDriver {
     pub fn hear(&mut self, resolver: &mut Resolver) -> usize {
         let mut heard = 0;
         for ring in 0..self.parts.replies.len() {
-            let mut packets: ArrayVec<Packet, MAX_REPLIES> = ArrayVec::new();
-            heard += self.parts.replies[ring].pop_batch(&mut packets, MAX_REPLIES);
+            let mut packets: ArrayVec<Packet, MAX_TAKEN> = ArrayVec::new();
+            heard += self.parts.replies[ring].pop_batch(&mut packets, self.parts.burst);
             if packets.is_empty() {
                 continue;
             }

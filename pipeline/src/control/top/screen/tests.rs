@@ -196,7 +196,10 @@ fn a_small_terminal_and_an_empty_report_are_no_harm() {
 #[test]
 fn a_note_is_shown_to_its_end() {
     let mut screen = screen();
-    screen.note("no running instance answers at /run/pmdns.sock: Connection refused (os error 111); start one", true);
+    screen.note(
+        "no running instance answers at /run/pmdns.sock: Connection refused (os error 111); start one",
+        true,
+    );
     let lines = shown(&screen, 80, 24);
     assert!(
         lines[1].contains("no running instance") && lines[2].contains("start one"),

@@ -1,0 +1,125 @@
+//! The interface of a port: made, named, addressed. All of this needs `CAP_NET_ADMIN`, so it is done before privileges are
+//! given up.
+
+use std::fs;
+use std::io;
+
+use pmdns_config::{Port, Vlan};
+use pmdns_nics::{KernelEnd, PortFacts, TUN, Tap};
+
+use super::netlink::{Message, Netlink, Request};
+
+/// The MTU of an Ethernet port. A frame of that length and two tags fit a packet buffer.
+const MTU: u32 = 1500;
+/// Settings of the interface (ip-sysctl.rst): the family, the name, the value.
+///
+/// Strict filters of sources would drop what comes by another port than its answer leaves by. ARP asks in the name of an
+/// address that the neighbor stage answers for. Addresses are the configured ones and no others.
+const SETTINGS: [(&str, &str, &str); 5] = [
+    ("ipv4", "rp_filter", "2"),
+    ("ipv4", "arp_announce", "2"),
+    ("ipv6", "accept_ra", "0"),
+    ("ipv6", "autoconf", "0"),
+    ("ipv6", "addr_gen_mode", "1"),
+];
+
+/// Why a port has no interface of the kernel.
+#[derive(Debug, thiserror::Error)]
+pub enum TapError {
+    /// It cannot be made.
+    #[error(
+        "port {port}: no TAP {tap} from {TUN}: {error}; load the module `tun`, and start with CAP_NET_ADMIN"
+    )]
+    Open {
+        /// The port's name.
+        port: String,
+        /// The interface's.
+        tap: String,
+        /// The kernel's reason.
+        error: io::Error,
+    },
+    /// It cannot be set up.
+    #[error("port {port}: the TAP {tap} does not take {what}: {error}; {fix}")]
+    SetUp {
+        /// The port's name.
+        port: String,
+        /// The interface's.
+        tap: String,
+        /// What it was to get.
+        what: String,
+        /// The kernel's reason.
+        error: io::Error,
+        /// What to change.
+        fix: &'static str,
+    },
+}
+
+/// The interface that `port` asks for, if any.
+///
+/// # Errors
+///
+/// The kernel does not make it, or does not take its addresses.
+pub fn open(port: &Port, facts: &PortFacts) -> Result<Option<Box<dyn KernelEnd>>, TapError> {
+    let Some(name) = &port.tap else { return Ok(None) };
+    let failed = |error| TapError::Open { port: port.name.clone(), tap: name.clone(), error };
+    let mut tap = Tap::open(name).map_err(failed)?;
+    tap.set_link(false).map_err(failed)?;
+    SETTINGS.iter().for_each(|setting| set(name, setting));
+    let mut netlink = Netlink::open().map_err(failed)?;
+    let index = rustix::net::netdevice::name_to_index(netlink.socket(), name)
+        .map_err(|error| failed(error.into()))?;
+    for (message, what, fix) in messages(port, facts, index) {
+        netlink.ask(&message).map_err(|error| TapError::SetUp {
+            port: port.name.clone(),
+            tap: name.clone(),
+            what,
+            error,
+            fix,
+        })?;
+    }
+    Ok(Some(Box::new(tap)))
+}
+
+/// Writes a setting. Where there is none, the kernel lacks the family.
+fn set(tap: &str, (family, name, value): &(&str, &str, &str)) {
+    let file = format!("/proc/sys/net/{family}/conf/{tap}/{name}");
+    match fs::write(&file, value) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!("{file} stays as it is: {error}; write {value} to it");
+        }
+        _ => {}
+    }
+}
+
+/// What the kernel is told of the interface, with words for it, and what to do if it refuses.
+fn messages(port: &Port, facts: &PortFacts, index: u32) -> Vec<(Message, String, &'static str)> {
+    let mut all = vec![(
+        Request::Link { index, mac: facts.mac, mtu: MTU }.message(),
+        "the port's MAC address".to_owned(),
+        "delete an interface of this name that is left over (`ip link delete`)",
+    )];
+    // With tags only, the operator's VLAN interfaces get the addresses: here they would be in no VLAN.
+    if !port.vlans.contains(&Vlan::Untagged) {
+        return all;
+    }
+    for ours in &port.addresses {
+        let (address, prefix) = (ours.address, ours.length);
+        all.push((
+            Request::Address { index, address, prefix }.message(),
+            format!("the address {address}/{prefix}"),
+            "remove the address from the other interface",
+        ));
+    }
+    let routed = port.tap_default_route;
+    for is_ipv4 in [true, false] {
+        let gateway = port.gateways.iter().find(|one| one.is_ipv4() == is_ipv4);
+        if let Some(gateway) = gateway.filter(|_| routed) {
+            all.push((
+                Request::DefaultRoute { index, gateway: *gateway }.message(),
+                format!("the default route via {gateway}"),
+                "remove the other default route, or `tap_default_route`",
+            ));
+        }
+    }
+    all
+}

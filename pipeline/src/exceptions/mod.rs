@@ -1,0 +1,24 @@
+//! The kernel behind the ports: what is for this host but not for us, and what the host sends.
+//!
+//! Each port may have a TAP, an interface of the kernel that stands for it. Data cores pass exceptions over rings to the
+//! TAP's thread ([`thread`]), which writes them. It reads the kernel's frames and passes them to a data core, which sends
+//! them. Data cores make no system call for this. [`interface`] makes the TAP and gives it the port's addresses.
+
+mod counters;
+#[cfg(test)]
+mod fake;
+pub mod interface;
+mod netlink;
+mod outlet;
+mod thread;
+
+pub use self::counters::{TapCounters, TapSnapshot};
+pub use self::outlet::KernelOutlets;
+pub(crate) use self::outlet::PortOutlet;
+pub use self::thread::{TapThread, run};
+
+/// Slots in each ring to and from the thread of a TAP.
+pub const SLOTS: usize = 512;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! A data core's rings to the threads of the TAPs. They carry exceptions, by port and class.
+
+use pmdns_nics::{Frame, FramePool};
+use pmdns_stages::exceptions::{ClassLimit, ExceptionClass};
+use pmdns_stages::ports::Ports;
+use pmdns_stages::{Arrival, Exception, Packet, Step};
+
+use crate::counters::Tally;
+use crate::ring::RingSender;
+
+/// The way of one core to the TAP of one port.
+pub(crate) struct PortOutlet {
+    /// The port's number.
+    pub(crate) port: usize,
+    /// For each class a ring, and how much passes.
+    pub(crate) classes: Vec<(RingSender<Packet>, ClassLimit)>,
+}
+
+/// The ways of one core to all TAPs.
+pub struct KernelOutlets {
+    /// By port; `None`: the port has no TAP.
+    by_port: Vec<Option<PortOutlet>>,
+    ports: Ports,
+    pool: FramePool,
+}
+
+impl KernelOutlets {
+    /// These ways. Copies are made in frames of `pool`.
+    pub(crate) fn new(outlets: Vec<PortOutlet>, ports: Ports, pool: FramePool) -> Self {
+        let mut by_port: Vec<Option<PortOutlet>> = ports.iter().map(|_| None).collect();
+        for outlet in outlets {
+            let port = outlet.port;
+            by_port[port] = Some(outlet);
+        }
+        Self { by_port, ports, pool }
+    }
+
+    /// Drops the rings, so that the threads see their end.
+    pub(crate) fn clear(&mut self) {
+        self.by_port.clear();
+    }
+
+    /// Passes an exception to the TAP of its port. What does not pass is given back, to be released with others.
+    pub(crate) fn pass(&mut self, packet: Packet, tally: &mut Tally) -> Option<Frame> {
+        let port = usize::from(packet.frame.port());
+        let Some(Some(outlet)) = self.by_port.get_mut(port) else { return Some(packet.frame) };
+        // Only a port that receives for every MAC address has frames for others. They are none of the kernel's business.
+        let bytes = packet.frame.bytes();
+        let is_for_us = bytes.starts_with(&self.ports[port].mac) || bytes[0] & 1 != 0;
+        if !is_for_us {
+            return Some(packet.frame);
+        }
+        let class = ExceptionClass::of(&packet);
+        let (ring, limit) = &mut outlet.classes[class as usize];
+        if !limit.passes(&packet) {
+            *limited(tally, class) += 1;
+            return Some(packet.frame);
+        }
+        match ring.push(packet) {
+            Ok(()) => {
+                *passed(tally, class) += 1;
+                None
+            }
+            Err(packet) => {
+                *full(tally, class) += 1;
+                Some(packet.frame)
+            }
+        }
+    }
+
+    /// Passes a copy of what a next hop says of itself: the kernel may have asked as well.
+    pub(crate) fn pass_copy(&mut self, packet: &Packet, tally: &mut Tally) {
+        let port = usize::from(packet.frame.port());
+        let has_tap = self.by_port.get(port).is_some_and(Option::is_some);
+        if !has_tap || Arrival::of_key(packet.key) != Some(Arrival::Neighbor) {
+            return;
+        }
+        let Some(mut frame) = self.pool.take() else { return };
+        let bytes = packet.frame.bytes();
+        if frame.resize(bytes.len()).is_err() {
+            return;
+        }
+        frame.bytes_mut().copy_from_slice(bytes);
+        frame.set_port(packet.frame.port());
+        let copy = Packet {
+            layout: packet.layout,
+            // ICMPv6 would be read for its type; here it is known.
+            step: Step::exception(Exception::Arp),
+            ..Packet::arrived(frame, packet.received)
+        };
+        (tally.made, tally.exceptions) = (tally.made + 1, tally.exceptions + 1);
+        drop(self.pass(copy, tally));
+    }
+}
+
+fn passed(tally: &mut Tally, class: ExceptionClass) -> &mut u64 {
+    match class {
+        ExceptionClass::Control => &mut tally.kernel_control,
+        ExceptionClass::Streams => &mut tally.kernel_streams,
+        ExceptionClass::Rest => &mut tally.kernel_rest,
+    }
+}
+
+fn limited(tally: &mut Tally, class: ExceptionClass) -> &mut u64 {
+    match class {
+        ExceptionClass::Control => &mut tally.kernel_control_limited,
+        ExceptionClass::Streams => &mut tally.kernel_streams_limited,
+        ExceptionClass::Rest => &mut tally.kernel_rest_limited,
+    }
+}
+
+fn full(tally: &mut Tally, class: ExceptionClass) -> &mut u64 {
+    match class {
+        ExceptionClass::Control => &mut tally.kernel_control_full,
+        ExceptionClass::Streams => &mut tally.kernel_streams_full,
+        ExceptionClass::Rest => &mut tally.kernel_rest_full,
+    }
+}

@@ -1,0 +1,170 @@
+//! The thread of a TAP. It moves frames between the kernel and the data cores, and tells the kernel of the port's link.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use pmdns_config::narrow::to_u8;
+use pmdns_nics::counters::{add, count};
+use pmdns_nics::{Burst, Frame, FramePool, KernelEnd, MAX_BURST};
+use pmdns_stages::Packet;
+use pmdns_stages::exceptions::{ExceptionClass, finish_checksum};
+
+use super::counters::TapCounters;
+use crate::ports::AllPortNews;
+use crate::ring::{RingReceiver, RingSender};
+
+/// The wait of a thread that found nothing to do grows by this much each time, up to the most. Data cores make no system
+/// calls, so they cannot wake it.
+const WAIT: Duration = Duration::from_micros(100);
+const MAX_WAITS: u32 = 10;
+
+/// What the thread of one TAP works with.
+pub struct TapThread {
+    /// The port's number.
+    pub(crate) port: usize,
+    /// The interface. `None`: nobody made one, and the thread is not started.
+    pub(crate) kernel: Option<Box<dyn KernelEnd>>,
+    /// From each core, a ring for each class.
+    pub(crate) exceptions: Vec<Vec<RingReceiver<Packet>>>,
+    /// To the core that sends what the kernel sends; `None` at the end.
+    pub(crate) frames: Option<RingSender<Frame>>,
+    /// Where its frames come from.
+    pub(crate) pool: FramePool,
+    /// Whether frames of the port may have unfinished checksums without saying so.
+    pub(crate) partial_checksums: bool,
+    /// The news of the ports.
+    pub(crate) news: AllPortNews,
+    /// What it counts.
+    pub(crate) counters: Arc<TapCounters>,
+    /// Whether it is to end.
+    pub(crate) stop: Arc<AtomicBool>,
+}
+
+/// Works until `stop` is set and the data cores have ended.
+pub fn run(mut thread: TapThread) {
+    let Some(mut kernel) = thread.kernel.take() else { return };
+    let mut idle_turns = 0;
+    loop {
+        if thread.stop.load(Ordering::Relaxed) {
+            // The cores end when no more frames can come.
+            thread.frames = None;
+            if thread.exceptions.iter().flatten().all(RingReceiver::has_ended) {
+                return;
+            }
+        }
+        if thread.turn(kernel.as_mut()) > 0 {
+            idle_turns = 0;
+            continue;
+        }
+        idle_turns = (idle_turns + 1).min(MAX_WAITS);
+        thread.exceptions.iter().flatten().for_each(RingReceiver::publish);
+        thread.wait(kernel.as_ref(), WAIT * idle_turns);
+    }
+}
+
+impl TapThread {
+    /// The number of its port.
+    pub fn port(&self) -> usize {
+        self.port
+    }
+
+    /// Whether it has been given an interface.
+    pub fn has_interface(&self) -> bool {
+        self.kernel.is_some()
+    }
+
+    /// Gives it its interface.
+    pub fn attach(&mut self, kernel: Box<dyn KernelEnd>) {
+        self.kernel = Some(kernel);
+    }
+
+    /// One pass: news, frames to the kernel, frames from it. Returns how many frames it moved.
+    pub(crate) fn turn(&mut self, kernel: &mut dyn KernelEnd) -> usize {
+        self.follow_link(kernel);
+        self.write(kernel) + self.read(kernel)
+    }
+
+    fn follow_link(&self, kernel: &mut dyn KernelEnd) {
+        let is_up = u64::from(self.news[self.port].is_up());
+        if self.counters.link_up.swap(is_up, Ordering::Relaxed) != is_up
+            && let Err(error) = kernel.set_link(is_up != 0)
+        {
+            self.note(&error);
+        }
+    }
+
+    /// Writes what waits: a burst of each ring, those of the first class first.
+    fn write(&mut self, kernel: &mut dyn KernelEnd) -> usize {
+        let mut moved = 0;
+        for class in 0..ExceptionClass::ALL.len() {
+            for core in 0..self.exceptions.len() {
+                let mut packets = pmdns_stages::Batch::new();
+                moved += self.exceptions[core][class].pop_batch(&mut packets, MAX_BURST);
+                for mut packet in packets {
+                    finish_checksum(&mut packet, self.partial_checksums);
+                    match kernel.write(packet.frame.bytes()) {
+                        Ok(()) => count(&self.counters.to_kernel),
+                        Err(error) => {
+                            count(&self.counters.refused);
+                            self.note(&error);
+                        }
+                    }
+                }
+            }
+        }
+        moved
+    }
+
+    /// Reads a burst, as far as the ring has room: what stays with the kernel slows its senders down.
+    fn read(&mut self, kernel: &mut dyn KernelEnd) -> usize {
+        let Some(ring) = &mut self.frames else { return 0 };
+        let mut burst = Burst::new();
+        for _ in 0..ring.free(MAX_BURST).min(MAX_BURST) {
+            let Some(mut frame) = self.pool.take() else { break };
+            let room = frame.room();
+            let read = kernel.read(&mut frame.buffer_mut()[..room]);
+            match read {
+                // The rest of a longer one is lost, so it might be cut off.
+                Ok(len) if len < room && frame.resize(len).is_ok() => {
+                    frame.set_port(to_u8(self.port));
+                    burst.push(frame);
+                }
+                Ok(_) => count(&self.counters.too_long),
+                Err(error) => {
+                    note(&self.counters, &error);
+                    break;
+                }
+            }
+        }
+        let passed = ring.push_batch(&mut burst);
+        add(&self.counters.from_kernel, passed as u64);
+        passed
+    }
+
+    /// Waits for the kernel, unless it could wake this thread for nothing.
+    fn wait(&self, kernel: &dyn KernelEnd, time: Duration) {
+        let has_room = self.frames.as_ref().is_some_and(|ring| ring.free(1) > 0);
+        let is_gone = self.counters.gone.load(Ordering::Relaxed) != 0;
+        if has_room && !is_gone && self.pool.in_use() < self.pool.capacity() {
+            kernel.wait(time);
+        } else {
+            std::thread::sleep(time);
+        }
+    }
+
+    fn note(&self, error: &io::Error) {
+        note(&self.counters, error);
+    }
+}
+
+/// Notes the end of the interface. Other errors pass: it is down, or it has no room.
+fn note(counters: &TapCounters, error: &io::Error) {
+    if error.raw_os_error() == Some(libc::EBADFD) && counters.gone.swap(1, Ordering::Relaxed) == 0 {
+        tracing::error!("a TAP was deleted; nothing passes between its port and the kernel");
+    }
+}
+
+#[cfg(test)]
+mod tests;

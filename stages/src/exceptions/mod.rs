@@ -1,0 +1,191 @@
+//! What goes to the kernel behind a port: classes of packets with rates of their own, and checksums that the kernel believes.
+//!
+//! A packet is an exception if it is for this host, but not for us ([`Exception`]). Classes keep floods apart: a flood of
+//! one class takes nothing from another. Within a class no client prefix gets more than a share.
+
+use pmdns_config::narrow::to_u16;
+
+use crate::packet::Packet;
+use crate::ratelimit::{Budget, Limiter};
+use crate::step::Exception;
+use crate::wire::ip::{
+    IPV4_MIN_LEN, IPV6_LEN, PROTOCOL_TCP, PROTOCOL_UDP, pseudo_header, udp, v4, v6,
+};
+use crate::wire::layout::Flags;
+use crate::wire::name::Seed;
+use crate::wire::{be16, put16};
+
+/// Port of BGP (RFC 4271 section 1).
+const BGP: u16 = 179;
+/// Ports of BFD over one hop, of its echoes, and over several hops (RFC 5881 section 4, RFC 5883 section 5).
+const BFD: [u16; 3] = [3784, 3785, 4784];
+/// TCP ports of DNS: plain, over HTTPS, over TLS (RFC 7766, RFC 8484, RFC 7858).
+const TCP_STREAMS: [u16; 3] = [53, 443, 853];
+/// UDP ports of DNS over QUIC: with HTTP/3, and alone (RFC 9114, RFC 9250).
+const UDP_STREAMS: [u16; 2] = [443, 853];
+/// ICMPv6 types of router and neighbour discovery, redirects among them (RFC 4861 section 4).
+const DISCOVERY: std::ops::RangeInclusive<u8> = 133..=137;
+
+/// Offsets in a TCP header (RFC 9293 section 3.1): its flags, and its checksum.
+const TCP_FLAGS: usize = 13;
+const TCP_CHECKSUM: usize = 16;
+const SYN: u8 = 1 << 1;
+const ACK: u8 = 1 << 4;
+
+/// No client prefix gets more than this part of a class.
+const SHARE: u32 = 4;
+/// A burst is what comes in this part of a second.
+const BURST_PART: u32 = 10;
+/// The shortest burst.
+const MIN_BURST: u32 = 32;
+/// Client prefixes that a core remembers of each port and class.
+const SHARE_TABLE: u32 = 1024;
+
+/// A class of packets for the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExceptionClass {
+    /// ARP, neighbour discovery, BFD, and BGP except new connections.
+    Control,
+    /// DNS over TCP, TLS, HTTPS and QUIC.
+    Streams,
+    /// Everything else.
+    Rest,
+}
+
+impl ExceptionClass {
+    /// All of them; the first are served first.
+    pub const ALL: [Self; 3] = [Self::Control, Self::Streams, Self::Rest];
+
+    /// What a ring of the class carries.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Control => "control exceptions",
+            Self::Streams => "stream exceptions",
+            Self::Rest => "other exceptions",
+        }
+    }
+
+    /// The class of an exception. Without reading beyond its headers.
+    pub fn of(packet: &Packet) -> Self {
+        let l4 = packet.frame.bytes().get(usize::from(packet.layout.l4)..).unwrap_or_default();
+        match packet.step.as_exception() {
+            Some(Exception::Arp) => Self::Control,
+            Some(Exception::Icmpv6) if l4.first().is_some_and(|it| DISCOVERY.contains(it)) => {
+                Self::Control
+            }
+            Some(Exception::Tcp) => Self::of_tcp(l4),
+            Some(Exception::UdpPort) => Self::of_udp(l4),
+            _ => Self::Rest,
+        }
+    }
+
+    fn of_tcp(header: &[u8]) -> Self {
+        let ports = [udp::SOURCE, udp::DESTINATION].map(|at| be16(header, at));
+        let flags = header.get(TCP_FLAGS).copied().unwrap_or(SYN);
+        // Anybody can send a SYN. A session that is up must not share with them.
+        if ports.contains(&Some(BGP)) && flags & (SYN | ACK) != SYN {
+            return Self::Control;
+        }
+        match ports[1] {
+            Some(to) if TCP_STREAMS.contains(&to) => Self::Streams,
+            _ => Self::Rest,
+        }
+    }
+
+    fn of_udp(header: &[u8]) -> Self {
+        match be16(header, udp::DESTINATION) {
+            Some(to) if BFD.contains(&to) => Self::Control,
+            Some(to) if UDP_STREAMS.contains(&to) => Self::Streams,
+            _ => Self::Rest,
+        }
+    }
+
+    fn rate(self, rates: &pmdns_config::Exceptions) -> u32 {
+        match self {
+            Self::Control => rates.control_per_second,
+            Self::Streams => rates.streams_per_second,
+            Self::Rest => rates.rest_per_second,
+        }
+    }
+}
+
+/// How much of one class one core passes from one port.
+#[derive(Clone, Debug)]
+pub struct ClassLimit {
+    all: Budget,
+    shares: Limiter,
+}
+
+impl ClassLimit {
+    /// The limits of all classes, on a clock with that many ticks a second.
+    pub fn of_all(config: &pmdns_config::Config, ticks_per_second: u64, seed: Seed) -> [Self; 3] {
+        let burst = |rate: u32| (rate / BURST_PART).max(MIN_BURST);
+        ExceptionClass::ALL.map(|class| {
+            let rate = class.rate(&config.exceptions);
+            let share = rate.div_ceil(SHARE);
+            let prefixes = pmdns_config::RateLimit {
+                slip: 0,
+                table: SHARE_TABLE,
+                dry_run: false,
+                ..config.ratelimit.clone()
+            };
+            let shares = (share, burst(share));
+            Self {
+                all: Budget::new(rate, burst(rate), ticks_per_second),
+                shares: Limiter::of_rate(shares, &prefixes, ticks_per_second, seed),
+            }
+        })
+    }
+
+    /// Counts a packet of the class, and says whether it may pass. What a share refuses takes nothing from the class.
+    pub fn passes(&mut self, packet: &Packet) -> bool {
+        let exceeds_share = has_client(packet) && self.shares.is_exceeded(packet, packet.received);
+        !exceeds_share && self.all.take(packet.received)
+    }
+}
+
+/// Whether the packet has an IP header, and so a client.
+fn has_client(packet: &Packet) -> bool {
+    let is_ip = |what| !matches!(what, Exception::Arp | Exception::Ethertype);
+    packet.step.as_exception().is_some_and(is_ip)
+}
+
+/// Completes the TCP or UDP checksum of an exception, if its sender left that to hardware. The sender is on this machine,
+/// and has written the sum of the pseudo-header. `may_be_partial`: the port has such senders and does not say which
+/// frames are theirs. A checksum that is wrong otherwise stays wrong: the kernel drops the packet and counts it.
+pub fn finish_checksum(packet: &mut Packet, may_be_partial: bool) {
+    if may_be_partial || packet.frame.verified().udp {
+        let _ = finish(packet);
+    }
+}
+
+fn finish(packet: &mut Packet) -> Option<()> {
+    let at = match packet.step.as_exception()? {
+        Exception::Tcp => TCP_CHECKSUM,
+        Exception::UdpPort => udp::CHECKSUM,
+        _ => return None,
+    };
+    let (l3, l4) = (usize::from(packet.layout.l3), usize::from(packet.layout.l4));
+    let bytes = packet.frame.bytes_mut();
+    let (addresses, len) = match packet.layout.flags.has(Flags::IPV6) {
+        true => (l3 + v6::SOURCE..l3 + IPV6_LEN, be16(bytes, l3 + v6::PAYLOAD_LEN)?),
+        false => {
+            let total = usize::from(be16(bytes, l3 + v4::TOTAL_LEN)?);
+            (l3 + v4::SOURCE..l3 + IPV4_MIN_LEN, to_u16((l3 + total).checked_sub(l4)?))
+        }
+    };
+    let protocol = if at == TCP_CHECKSUM { PROTOCOL_TCP } else { PROTOCOL_UDP };
+    let pseudo = pseudo_header(bytes.get(addresses)?, protocol, len);
+    let segment = bytes.get_mut(l4..l4 + usize::from(len))?;
+    let is_partial = be16(segment, at)? == pseudo.folded();
+    if is_partial && !pseudo.add_bytes(segment).is_right() {
+        put16(segment, at, 0);
+        let sum = pseudo.add_bytes(segment).checksum();
+        // Zero would mean that there is no UDP checksum (RFC 768). In TCP both stand for the same number.
+        put16(segment, at, if sum == 0 { u16::MAX } else { sum });
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests;
