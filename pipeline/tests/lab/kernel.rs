@@ -113,7 +113,8 @@ fn the_kernel_is_reached_and_reaches_others() {
         assert!(!duplicates.contains("DUP!"), "{duplicates}");
         let stats = pmdns.stop();
         assert_eq!(tap(&stats, "refused") + tap(&stats, "too_long"), 0);
-        assert!(tap(&stats, "to_kernel") > 100 && tap(&stats, "from_kernel") > 100);
+        // Two zones in segments; how many acknowledgements answer them is up to the client.
+        assert!(tap(&stats, "from_kernel") > 200 && tap(&stats, "to_kernel") > 14);
         println!(
             "to the kernel {}, from it {}",
             tap(&stats, "to_kernel"),
