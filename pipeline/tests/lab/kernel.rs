@@ -125,6 +125,27 @@ fn the_kernel_is_reached_and_reaches_others() {
 
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn one_address_answers_over_udp_and_tcp() {
+    isolated_alone("kernel::one_address_answers_over_udp_and_tcp", || {
+        lay_cable();
+        address_client("vA");
+        let streams = format!("[streams]\ntcp = [\"{OURS}:53\", \"[{OURS_V6}]:53\"]\n");
+        let pmdns = Pmdns::start(&format!("{}{streams}", config("")));
+        let _nsd = nsd::start_at_all(&[OURS]);
+        for ours in [OURS, OURS_V6] {
+            for transport in ["+notcp", "+tcp"] {
+                let query = format!("dig +tries=1 +time=9 +short {transport} @{ours} n9.bulk.test");
+                assert_eq!(at_client(&query).trim(), nsd::bulk_address(9), "{query}");
+            }
+        }
+        let stats = pmdns.stop();
+        assert_eq!((stats.over_tcp("queries"), stats.over_tcp("answers")), (2, 2));
+        assert_eq!(stats.total("slow_path"), 1, "both transports share the cache");
+    });
+}
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
 fn tags_pass_in_both_directions() {
     isolated_alone("kernel::tags_pass_in_both_directions", || {
         lay_cable();
