@@ -31,6 +31,7 @@ pub(super) fn share(config: &Config, shards: usize) -> usize {
 }
 
 /// The most connections that clients over streams may have at a time.
+#[cfg(feature = "dpdk")]
 pub(crate) fn max_connections(config: &Config) -> usize {
     let (open_files, wanted) = (limit(), config.streams.max_connections);
     let share = share_of_streams(config, open_files);
