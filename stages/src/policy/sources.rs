@@ -48,11 +48,8 @@ impl LocalSources {
             all.iter().filter(|(views, _)| views.has(view)).map(|(_, one)| one.clone()).collect()
         }
         let mut records = in_view(&self.records, view);
-        let discovery = config.streams.discovery();
-        if config.policy.special_use || !discovery.is_empty() {
-            records.extend(resolver_arpa(&records));
-        }
-        records.extend(discovery);
+        records.extend(resolver_arpa(&records));
+        records.extend(config.streams.discovery());
         if config.policy.special_use {
             records.extend(special_use(&records, &in_view(&self.forwarded, view)));
         }

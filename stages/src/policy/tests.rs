@@ -295,9 +295,12 @@ fn nothing_below_resolver_arpa_is_forwarded_and_our_transports_are_discovered_th
     let mut config = Config { forwards, ..Config::default() };
     let nodata = Some((Rcode::NOERROR, [0, 1, 0]));
     let nxdomain = Some((Rcode::NXDOMAIN, [0, 1, 0]));
-    let mut policy = self::policy(&config);
-    assert_eq!(local(&mut policy, "_dns.resolver.arpa. TYPE64"), nxdomain);
-    assert_eq!(local(&mut policy, "x.y.resolver.arpa. A"), nxdomain);
+    for special_use in [true, false] {
+        config.policy.special_use = special_use;
+        let mut policy = self::policy(&config);
+        assert_eq!(local(&mut policy, "_dns.resolver.arpa. TYPE64"), nxdomain);
+        assert_eq!(local(&mut policy, "x.y.resolver.arpa. A"), nxdomain);
+    }
     config.streams.tls = vec!["192.0.2.53:853".parse().unwrap()];
     config.streams.https = vec!["192.0.2.53:443".parse().unwrap()];
     config.streams.name = Some("dns.example".to_owned());
