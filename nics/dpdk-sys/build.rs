@@ -24,8 +24,8 @@ const FUNCTIONS: &str = "rte_(eal_(init|cleanup|get_runtime_dir)|strerror|versio
 /// Types that no function above names.
 const TYPES: &str = "rte_mbuf|rte_eth_fp_ops";
 
-/// Variables: the table of burst functions, and the typed constants of `wrapper.h`.
-const VARIABLES: &str = "rte_eth_fp_ops|DPDK_.*";
+/// Variables: the table of burst functions, the folder of drivers, and the typed constants of `wrapper.h`.
+const VARIABLES: &str = "rte_eth_fp_ops|RTE_EAL_PMD_PATH|DPDK_.*";
 
 fn main() {
     println!("cargo::rerun-if-changed=c/wrapper.h");

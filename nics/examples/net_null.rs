@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let port = eal.open(&settings(), 0)?;
     let plan = PortPlan { rx_queues: 1, tx_queues: 1, interrupts: false };
     let (nic, mut queues) = port.start(&plan, &pool)?;
-    println!("{}, {RUNS} runs of {FRAMES_PER_RUN} frames", eal.version());
+    println!("{}, {RUNS} runs of {FRAMES_PER_RUN} frames", pmdns_nics::dpdk::version());
     for burst in BURSTS {
         // Each run takes all ways in turn, so that a noisy neighbour meets them all.
         let mut results: [Vec<Sample>; 3] = Default::default();

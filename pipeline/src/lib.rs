@@ -18,6 +18,7 @@ pub mod arguments;
 pub mod clock;
 pub mod control;
 pub mod counters;
+pub mod doctor;
 pub mod engine;
 pub mod histogram;
 mod idler;

@@ -71,6 +71,7 @@ mod thread;
 pub(crate) use interrupts::acknowledge;
 use std::ffi::{CStr, c_int};
 use std::mem::MaybeUninit;
+use std::path::PathBuf;
 use std::ptr::NonNull;
 
 use dpdk_sys::rte_mbuf;
@@ -86,6 +87,20 @@ pub use start::DpdkNic;
 pub use thread::{DataThread, ThreadError, adopt_thread};
 
 use crate::frame::{Burst, MAX_BURST};
+
+/// The version of the DPDK that is loaded.
+pub fn version() -> String {
+    // SAFETY: returns a constant string.
+    owned_text(unsafe { dpdk_sys::rte_version() })
+}
+
+/// The folder that the EAL loads drivers from.
+pub fn driver_folder() -> PathBuf {
+    let path = dpdk_sys::RTE_EAL_PMD_PATH;
+    PathBuf::from(
+        CStr::from_bytes_until_nul(path).unwrap_or_default().to_string_lossy().into_owned(),
+    )
+}
 
 /// Gives an mbuf back to its pool.
 ///

@@ -29,6 +29,11 @@ pub(super) fn share(settings: &SlowPath) -> usize {
     share.max(FEWEST)
 }
 
+/// How many files this process may have to open.
+pub(crate) fn needed(settings: &SlowPath) -> usize {
+    wanted(settings).saturating_mul(settings.threads.max(1)).saturating_add(RESERVED)
+}
+
 /// How many sockets a thread's share of the questions needs. With so many pending, many leave in one batch.
 fn wanted(settings: &SlowPath) -> usize {
     let questions = settings.max_pending.div_ceil(settings.threads.max(1));

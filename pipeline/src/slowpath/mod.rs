@@ -12,7 +12,7 @@
 //! docs/adr/0009-queries-fly-together.md gives the reasons.
 
 mod channels;
-mod descriptor_limit;
+pub(crate) mod descriptor_limit;
 mod encrypted;
 mod inlets;
 mod kernel;
