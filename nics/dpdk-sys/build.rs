@@ -16,7 +16,7 @@ const FUNCTIONS: &str = "rte_(eal_(init|cleanup|get_runtime_dir)|strerror|versio
     |ring_(create_elem|free)\
     |pktmbuf_free_bulk|mbuf_(best|user)_mempool_ops|mempool_(free|in_use_count)\
     |eth_call_[rt]x_callbacks\
-    |eth_dev_(adjust_nb_rx_tx_desc|callback_(register|unregister)|close|configure|get_port_by_name|info_get|socket_id\
+    |eth_dev_(adjust_nb_rx_tx_desc|callback_(register|unregister)|close|configure|get_port_by_name|info_get|rss_hash_conf_get|socket_id\
     |rx_intr_(ctl_q|disable|enable)|start|stop|vlan_filter)|epoll_wait\
     |eth_(find_next_owned_by|macaddr_get|promiscuous_enable|promiscuous_disable|allmulticast_enable)\
     |eth_(rx|tx)_queue_setup|eth_stats_(get|reset)|eth_xstats_(get|get_names))|shim_.*";
