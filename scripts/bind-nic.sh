@@ -90,10 +90,8 @@ check_root() {
 }
 
 check_free() {
-    local interface reasons=""
-    for interface in $(interfaces "$device"); do
-        reasons+=$(in_use "$interface")
-    done
+    local interface reasons
+    reasons=$(for interface in $(interfaces "$device"); do in_use "$interface"; done)
     [[ -n $reasons ]] || return 0
     $force && { echo "$device: taken in spite of this: ${reasons//$'\n'/; }" >&2; return; }
     stop "not taken, because the machine may be lost by it: ${reasons//$'\n'/; }. Move that to another interface, or add --force"
@@ -101,14 +99,17 @@ check_free() {
 
 check_module() {
     [[ -e $PCI/drivers/$VFIO ]] || modprobe $VFIO 2> /dev/null ||
-        stop "the kernel $(uname -r) has no module $VFIO: install the kernel's package of modules (Debian: linux-image-amd64), then restart"
+        stop "the kernel $(uname -r) has no module $VFIO: install its modules (Debian: linux-image-amd64), then restart"
     [[ -e $PCI/drivers/$VFIO ]] || stop "$VFIO does not show in $PCI/drivers: look at \`dmesg | tail\`"
 }
 
 check_iommu() {
     [[ -z $(group_of "$device") ]] || return 0
     local unsafe=/sys/module/vfio/parameters/enable_unsafe_noiommu_mode
-    [[ ! -e $unsafe || $(cat $unsafe) != Y ]] || { echo "$device: without an IOMMU it can read and write all memory" >&2; return; }
+    if [[ -e $unsafe && $(cat $unsafe) == Y ]]; then
+        echo "$device: without an IOMMU it can read and write all memory" >&2
+        return
+    fi
     stop "the machine has no IOMMU in use. Turn on VT-d or AMD-Vi in the firmware, start the kernel with" \
         "\`intel_iommu=on iommu=pt\` (AMD: \`iommu=pt\`), and try again. Where there is none, as in some virtual machines:" \
         "\`modprobe vfio enable_unsafe_noiommu_mode=1\`; then a device can read and write all memory"
@@ -121,7 +122,7 @@ check_group() {
     for other in "$PCI/devices/$device"/iommu_group/devices/*; do
         other=$(basename "$other")
         driver=$(driver_of "$other")
-        [[ $other == "$device" || $(cat "$PCI/devices/$other/class") == 0x0604* ]] || [[ -z $driver || $driver == "$VFIO" ]] ||
+        [[ $other == "$device" || -z $driver || $driver == "$VFIO" || $(cat "$PCI/devices/$other/class") == 0x0604* ]] ||
             others+=" $other ($driver)"
     done
     [[ -z $others ]] ||

@@ -18,7 +18,8 @@ pub(super) fn iommu(facts: &Facts<'_>) -> Vec<Finding> {
         false => ("VT-d", "intel_iommu=on iommu=pt"),
     };
     let fix = format!(
-        "turn on {feature} in the firmware, add `{arguments}` to GRUB_CMDLINE_LINUX in /etc/default/grub, `update-grub`, restart the machine"
+        "turn on {feature} in the firmware, add `{arguments}` to GRUB_CMDLINE_LINUX in /etc/default/grub, \
+         `update-grub`, restart the machine"
     );
     vec![if groups > 0 {
         Finding::ok("iommu", format!("{groups} groups of devices"))

@@ -171,7 +171,7 @@ impl Announcer {
         };
         let is_last = parts.next().is_none();
         pending.next += 1;
-        if pending.next % MAX_FRAMES == 0 {
+        if pending.next.is_multiple_of(MAX_FRAMES) {
             pending.due = now + PACE_MS * self.ticks_per_ms;
         }
         let written = write(frame, number, &self.ports[number], vlan, Notice::Groups(report));
