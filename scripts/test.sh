@@ -5,7 +5,8 @@
 # Installs what is missing. --fast leaves out the labs, the simulator, the model check, the instruction counts and the fuzzing.
 # Steps: formatting scripts lints documentation book tests without-dpdk simulator loom instructions fuzzing
 # validation labs pci
-# Only by name: bridge (the second lab on bound NICs), vm (pci and bridge), package (the Debian package), sanitizers.
+# Only by name: bridge (the second lab on bound NICs), first-port (docs/tasks/first-port.md), vm (these and pci), package (the
+# Debian package), sanitizers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -90,6 +91,7 @@ lab_in_a_machine() {
 }
 pci() { lab_in_a_machine pci; }
 bridge() { lab_in_a_machine bridge; }
+first-port() { lab_in_a_machine first-port; }
 
 # The Debian package, twice: the second one is an upgrade.
 package() {
@@ -109,11 +111,11 @@ steps=()
 for argument in "$@"; do
     case "$argument" in
         --fast) steps+=("${FAST[@]}") ;;
-        vm) steps+=(pci bridge) ;;
-        bridge | package | sanitizers) steps+=("$argument") ;;
+        vm) steps+=(pci bridge first-port) ;;
+        bridge | first-port | package | sanitizers) steps+=("$argument") ;;
         *)
             if [[ " ${FAST[*]} ${SLOW[*]} " != *" $argument "* ]]; then
-                sed -n '3,8s/^# \{0,1\}//p' "$0" >&2
+                sed -n '3,9s/^# \{0,1\}//p' "$0" >&2
                 exit 2
             fi
             steps+=("$argument")
@@ -124,7 +126,7 @@ done
 
 packages=()
 for step in "${steps[@]}"; do
-    if [[ $step != simulator && " ${SLOW[*]} bridge " == *" $step "* ]]; then
+    if [[ $step != simulator && " ${SLOW[*]} bridge first-port " == *" $step "* ]]; then
         packages=(--lab)
         [[ $(uname -m) != x86_64 ]] || packages=(--vm)
     fi

@@ -14,7 +14,7 @@ pub const MAX_PORTS: usize = 16;
 /// Characters in the name of a port or a group: names become labels.
 pub const MAX_NAME: usize = 32;
 /// Addresses of ours on one port.
-pub const MAX_ADDRESSES: usize = 16;
+pub const MAX_ADDRESSES: usize = 1024;
 /// Addresses that one port asks upstreams from.
 pub const MAX_PORT_QUERY_SOURCES: usize = 16;
 /// The same, over all ports: each has a table of 65,536 UDP ports.

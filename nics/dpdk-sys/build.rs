@@ -7,6 +7,15 @@ use std::process::Command;
 /// The oldest DPDK whose burst functions and names this crate uses (`rte_eth_fp_ops`, `rte_dev_name`).
 const OLDEST_DPDK: &str = "22.11";
 
+/// The releases that this crate was built against. What differs between them in what it uses is compiled away:
+///
+/// | release | what differs | how this crate takes it |
+/// |---|---|---|
+/// | 22.11 | `rte_eth_fp_ops` has its functions before its queues | bindgen reads the order |
+/// | 23.11 | the queues come first; `rte_eth_rss_conf` has an `algorithm` | the same; zero is the default algorithm |
+/// | 24.11 | fields of `rte_mbuf` are in nameless unions | the C compiler takes their offsets (`c/wrapper.h`) |
+const RELEASES: [&str; 3] = ["22.11", "23.11", "24.11"];
+
 /// Libraries that are linked; the drivers are loaded by the EAL when the program starts.
 const LIBRARIES: [&str; 5] = ["rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring", "rte_eal"];
 
@@ -17,21 +26,28 @@ const FUNCTIONS: &str = "rte_(eal_(init|cleanup|get_runtime_dir)|strerror|versio
     |pktmbuf_free_bulk|mbuf_(best|user)_mempool_ops|mempool_(free|in_use_count)\
     |eth_call_[rt]x_callbacks\
     |eth_dev_(adjust_nb_rx_tx_desc|callback_(register|unregister)|close|configure|get_port_by_name|info_get|socket_id\
-    |rx_intr_(ctl_q|disable|enable)|start|stop|vlan_filter)|epoll_wait\
+    |rss_hash_conf_get|rx_intr_(ctl_q|disable|enable)|start|stop|vlan_filter)|epoll_wait\
     |eth_(find_next_owned_by|macaddr_get|promiscuous_enable|promiscuous_disable|allmulticast_enable)\
     |eth_(rx|tx)_queue_setup|eth_stats_(get|reset)|eth_xstats_(get|get_names))|shim_.*";
 
 /// Types that no function above names.
 const TYPES: &str = "rte_mbuf|rte_eth_fp_ops";
 
-/// Variables: the table of burst functions, and the typed constants of `wrapper.h`.
-const VARIABLES: &str = "rte_eth_fp_ops|DPDK_.*";
+/// Variables: the table of burst functions, the folder of drivers, and the typed constants of `wrapper.h`.
+const VARIABLES: &str = "rte_eth_fp_ops|RTE_EAL_PMD_PATH|DPDK_.*";
 
 fn main() {
     println!("cargo::rerun-if-changed=c/wrapper.h");
     println!("cargo::rerun-if-changed=c/shim.c");
     for name in ["PKG_CONFIG", "PKG_CONFIG_PATH", "PKG_CONFIG_SYSROOT_DIR"] {
         println!("cargo::rerun-if-env-changed={name}");
+    }
+    let version = pkg_config(&["--modversion"]).concat();
+    if !RELEASES.iter().any(|release| version.starts_with(release)) {
+        println!(
+            "cargo::warning=this crate was never built against DPDK {version}, only against {}",
+            RELEASES.join(", ")
+        );
     }
     let compiler_flags = pkg_config(&["--cflags"]);
     compile_shim(&compiler_flags);

@@ -21,7 +21,7 @@ use std::time::Instant;
 
 use dpdk_sys::{burst, rte_mbuf, shim_rx_burst, shim_tx_burst};
 use pmdns_nics::dpdk::{Eal, Mempool};
-use pmdns_nics::{Burst, Nic, PortPlan, Queues};
+use pmdns_nics::{Burst, Nic, PortPlan, Queues, Rss};
 
 /// Short enough that most runs are not interrupted, on a machine that others use too.
 const FRAMES_PER_RUN: usize = 32_768;
@@ -34,9 +34,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let eal = Eal::init("net_null", &arguments)?;
     let pool = Mempool::new("frames", 16_383, None)?;
     let port = eal.open(&settings(), 0)?;
-    let plan = PortPlan { rx_queues: 1, tx_queues: 1, interrupts: false };
+    let plan = PortPlan { rx_queues: 1, tx_queues: 1, rss: Rss::None, interrupts: false };
     let (nic, mut queues) = port.start(&plan, &pool)?;
-    println!("{}, {RUNS} runs of {FRAMES_PER_RUN} frames", eal.version());
+    println!("{}, {RUNS} runs of {FRAMES_PER_RUN} frames", pmdns_nics::dpdk::version());
     for burst in BURSTS {
         // Each run takes all ways in turn, so that a noisy neighbour meets them all.
         let mut results: [Vec<Sample>; 3] = Default::default();

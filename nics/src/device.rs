@@ -6,8 +6,10 @@ use std::path::Path;
 
 use pmdns_config::PciAddress;
 
-/// Kernel drivers that leave a PCI device to DPDK: three that exist for that, and two that share theirs.
-const DRIVERS: [&str; 5] = ["vfio-pci", "uio_pci_generic", "igb_uio", "mlx5_core", "mlx4_core"];
+/// Kernel drivers that exist to leave a PCI device to a program.
+const DRIVERS: [&str; 3] = ["vfio-pci", "uio_pci_generic", "igb_uio"];
+/// Kernel drivers that share their device with DPDK.
+pub const SHARED_DRIVERS: [&str; 2] = ["mlx5_core", "mlx4_core"];
 /// DPDK's drivers over an interface that must exist.
 const OVER_AN_INTERFACE: [&str; 3] = ["net_af_xdp", "net_af_packet", "net_pcap"];
 /// Where the kernel shows devices.
@@ -54,7 +56,7 @@ fn doubt_of_pci(root: &Path, address: PciAddress) -> Option<Doubt> {
         return Some(Doubt::Kept(text));
     };
     let driver = driver.file_name()?.to_string_lossy();
-    if DRIVERS.contains(&&*driver) {
+    if DRIVERS.contains(&&*driver) || SHARED_DRIVERS.contains(&&*driver) {
         return None;
     }
     let text = format!("the PCI device {address} is bound to `{driver}`, which keeps it; {bind}");

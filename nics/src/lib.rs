@@ -70,6 +70,18 @@ pub struct Queues {
     pub tx: Vec<Box<dyn TxQueue>>,
 }
 
+/// By what a port chooses the RX queue of a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rss {
+    /// By nothing of ours: there is one queue, or the device or its peer decides.
+    #[default]
+    None,
+    /// By the addresses: a client's queries stay on one core.
+    Clients,
+    /// By addresses and UDP ports: the queries of one busy client spread too.
+    Flows,
+}
+
 /// How many queues a port is to have: one for each core that receives, and one for each that sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortPlan {
@@ -77,6 +89,8 @@ pub struct PortPlan {
     pub rx_queues: u16,
     /// Transmit queues.
     pub tx_queues: u16,
+    /// How frames are spread over the receive queues.
+    pub rss: Rss,
     /// Whether packets are to wake the cores that receive, if the device can.
     pub interrupts: bool,
 }
@@ -134,6 +148,8 @@ pub struct PortFacts {
     pub checksum_offload: bool,
     /// Whether it has RX queues chosen by clients' addresses, so that a client's queries stay on one core.
     pub keeps_clients: bool,
+    /// Whether it has RX queues chosen by addresses and UDP ports, so that a client's queries spread.
+    pub spreads_flows: bool,
     /// Whether it hands over frames of its own host whose UDP checksum is unfinished, and does not say so.
     pub partial_checksums: bool,
     /// NUMA node of the device, if known.

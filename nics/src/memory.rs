@@ -40,6 +40,7 @@ pub(crate) fn facts(name: &str, driver: &str, queues: u16) -> PortFacts {
         tx_descriptors: 1024,
         checksum_offload: false,
         keeps_clients: true,
+        spreads_flows: true,
         partial_checksums: false,
         numa_node: None,
     }

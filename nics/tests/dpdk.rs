@@ -14,9 +14,10 @@ use std::sync::OnceLock;
 
 use dpdk_sys::rte_mbuf;
 use pmdns_nics::dpdk::{ClosedPort, DpdkNic, Eal, Mempool, PortError};
-use pmdns_nics::{Burst, Frame, Nic, PortPlan, Queues, Verified, adopt_data_thread, release};
+use pmdns_nics::{Burst, Frame, Nic, PortPlan, Queues, Rss, Verified, adopt_data_thread, release};
 
-const ONE_QUEUE: PortPlan = PortPlan { rx_queues: 1, tx_queues: 1, interrupts: false };
+const ONE_QUEUE: PortPlan =
+    PortPlan { rx_queues: 1, tx_queues: 1, rss: Rss::None, interrupts: false };
 
 /// The one environment of this process. It is never closed here: `close` has tests of its own.
 fn eal() -> &'static Eal {
@@ -147,7 +148,7 @@ fn frames_left_in_queues_come_back_when_the_port_closes() {
 #[test]
 fn each_queue_is_its_own() {
     let pool = pool("many", 512);
-    let plan = PortPlan { rx_queues: 4, tx_queues: 4, interrupts: false };
+    let plan = PortPlan { rx_queues: 4, tx_queues: 4, rss: Rss::Clients, interrupts: false };
     let (nic, mut queues) = start("net_ring_many", &plan, &pool);
     assert!(nic.warnings()[0].contains("cannot spread queries over 4 RX queues"));
     for (number, queue) in queues.tx.iter_mut().enumerate() {
@@ -310,7 +311,7 @@ fn what_cannot_work_is_told_with_its_fix() {
     assert!(pci.contains("dpdk-devbind.py --status"), "{pci}");
 
     let pool = pool("errors", 64);
-    let plan = PortPlan { rx_queues: 17, tx_queues: 1, interrupts: false };
+    let plan = PortPlan { rx_queues: 17, tx_queues: 1, rss: Rss::Clients, interrupts: false };
     let Err(few) = open("net_ring_few").unwrap().start(&plan, &pool) else {
         panic!("a ring has 16 queues")
     };

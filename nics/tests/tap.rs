@@ -14,7 +14,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use pmdns_nics::dpdk::{Eal, EalError, Mempool};
-use pmdns_nics::{Burst, Frame, Nic, PortPlan, Queues, Verified, release};
+use pmdns_nics::{Burst, Frame, Nic, PortPlan, Queues, Rss, Verified, release};
 
 const OUR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0xaa];
 const PEER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0xbb];
@@ -32,7 +32,7 @@ fn the_kernel_takes_our_checksums_and_we_take_its() {
     let pool = Mempool::new("frames", 4095, None).unwrap();
     let port = eal.open(&settings(), 1).unwrap();
     assert_eq!((port.facts().mac, port.facts().checksum_offload), (OUR_MAC, true));
-    let plan = PortPlan { rx_queues: 1, tx_queues: 1, interrupts: false };
+    let plan = PortPlan { rx_queues: 1, tx_queues: 1, rss: Rss::None, interrupts: false };
     let (nic, mut queues) = port.start(&plan, &pool).unwrap();
     assert!(nic.facts().checksum_offload && nic.link_up());
     for words in [

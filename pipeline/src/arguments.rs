@@ -44,6 +44,15 @@ pub enum Command {
         #[arg(long)]
         elsewhere: bool,
     },
+    /// Check whether this machine suits pmdns, with its NICs, CPUs and memory. Say which command changes what does not.
+    Doctor {
+        /// The config file; without it the default one, if there is one.
+        #[arg(short, long)]
+        config: Option<PathBuf>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Run a capture through the line, as an ordinary user, and print the counters.
     Replay {
         /// The capture: classic pcap, Ethernet.
@@ -129,6 +138,11 @@ pub enum Command {
     },
     /// Print the version.
     Version,
+}
+
+/// The config file to read: the one that is named, or the default one if it is there.
+pub fn config_file(named: Option<PathBuf>) -> Option<PathBuf> {
+    named.or_else(|| Some(PathBuf::from(DEFAULT_CONFIG)).filter(|default| default.exists()))
 }
 
 /// Which configuration.

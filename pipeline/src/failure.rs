@@ -50,6 +50,10 @@ pub(crate) enum Failure {
     Refused(String),
     #[error(transparent)]
     File(#[from] SnapshotError),
+    #[error("this machine could suit pmdns better: see the lines that begin with `warn`")]
+    Unsuited,
+    #[error("pmdns does not run well here: see the lines that begin with `fail`")]
+    Unfit,
     #[error("cannot print: {0}")]
     Print(#[from] io::Error),
 }
@@ -99,6 +103,8 @@ impl Failure {
             Self::Socket(_)
             | Self::Top(TopError::Socket(_))
             | Self::Profile(ProfileError::Ask(TopError::Socket(_))) => 5,
+            Self::Unsuited => 6,
+            Self::Unfit => 7,
             Self::Top(TopError::NoTerminal) => 2,
             Self::Top(_) | Self::Profile(_) => 1,
             Self::Report(_) | Self::Refused(_) | Self::File(_) | Self::Print(_) => 1,

@@ -19,6 +19,7 @@ pub mod clock;
 pub mod control;
 pub mod counters;
 pub mod data_core;
+pub mod doctor;
 pub mod engine;
 pub mod exceptions;
 pub mod histogram;

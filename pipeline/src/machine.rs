@@ -125,8 +125,7 @@ impl Machine {
         let mut findings = Vec::new();
         for (index, port) in config.ports.iter().enumerate() {
             for (place, source) in port.query_sources.iter().enumerate() {
-                // Where any address may be bound, a socket tells nothing.
-                if self.binds_any(*source) || UdpSocket::bind((*source, 0)).is_err() {
+                if !self.kernel_has(*source) {
                     continue;
                 }
                 let key = format!("port[{index}].query_sources[{place}]");
@@ -137,6 +136,12 @@ impl Machine {
             }
         }
         findings
+    }
+
+    /// Whether an interface of the kernel has this address, as far as a socket can tell.
+    pub(crate) fn kernel_has(&self, address: IpAddr) -> bool {
+        // Where any address may be bound, a socket tells nothing.
+        !self.binds_any(address) && UdpSocket::bind((address, 0)).is_ok()
     }
 
     /// Whether sockets may be bound to addresses that no interface has (ip-sysctl, `ip_nonlocal_bind`).
@@ -150,10 +155,8 @@ impl Machine {
 /// Addresses that another process uses. If an instance with this configuration is running, the addresses may be its
 /// own, so nothing is reported.
 fn addresses(config: &Config) -> Vec<Finding> {
-    // Without permission to ask, the error still shows that an instance is there.
-    match UnixStream::connect(&config.control.socket).map_err(|error| error.kind()) {
-        Ok(_) | Err(ErrorKind::PermissionDenied) => return Vec::new(),
-        Err(_) => {}
+    if is_running(config) {
+        return Vec::new();
     }
     let listens =
         [("metrics.listen", config.metrics.listen), ("transfer.listen", config.transfer.listen)];
@@ -162,6 +165,15 @@ fn addresses(config: &Config) -> Vec<Finding> {
         Some(Finding { key: key.to_owned(), problem, is_fatal: true })
     });
     taken.collect()
+}
+
+/// Whether an instance with this configuration is running.
+pub(crate) fn is_running(config: &Config) -> bool {
+    match UnixStream::connect(&config.control.socket) {
+        Ok(_) => true,
+        // Without permission to ask, the error still shows that an instance is there.
+        Err(error) => error.kind() == ErrorKind::PermissionDenied,
+    }
 }
 
 /// Why `address` cannot be listened at. Without the rights to try, that is not known.

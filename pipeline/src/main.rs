@@ -9,13 +9,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use pmdns::arguments::{Arguments, Command, ConfigFile, Instance};
+use pmdns::arguments::{self, Arguments, Command, ConfigFile, Instance};
 use pmdns::control::print;
 use pmdns::control::profile;
 use pmdns::control::reload;
 use pmdns::control::report::{self, Report};
 use pmdns::control::socket::{self, ANSWER_PATIENCE, ORDER_PATIENCE};
 use pmdns::control::top;
+use pmdns::doctor;
 use pmdns::log;
 use pmdns::machine::{Finding, Machine};
 use pmdns::replay;
@@ -25,6 +26,8 @@ use pmdns::slowpath::Anchors;
 use pmdns::snapshot::{self, SnapshotError};
 use pmdns_config::files::open_regular;
 use pmdns_config::{Config, ConfigError, ConfigText, Pin, Streams};
+#[cfg(feature = "dpdk")]
+use pmdns_nics::dpdk;
 use pmdns_stages::policy::Ruleset;
 use pmdns_stages::wire::name::Seed;
 use pmdns_streams::encrypted::Encryption;
@@ -69,6 +72,9 @@ fn execute(command: Command) -> Result<(), Failure> {
             }
         }
         Command::Check { file, elsewhere } => check(&file.config, elsewhere),
+        Command::Doctor { config, json } => {
+            examine(arguments::config_file(config).as_deref(), json)
+        }
         Command::Replay { input, output, file, json } => {
             let config = Config::load(&file.config)?;
             print_report(&replay::replay(&config, &input, output.as_deref())?, json)
@@ -159,6 +165,28 @@ fn check(file: &Path, elsewhere: bool) -> Result<(), Failure> {
 fn spki_pin(streams: &Streams) -> Result<Option<Pin>, CertificateError> {
     let encryption = Encryption::load(streams)?;
     encryption.map(|encryption| encryption.certificate().spki_pin()).transpose()
+}
+
+/// Prints what suits pmdns here and what does not. The exit code tells the worst.
+fn examine(file: Option<&Path>, json: bool) -> Result<(), Failure> {
+    let read = file.map(ConfigText::read).transpose()?;
+    #[cfg(feature = "dpdk")]
+    let dpdk = Some(doctor::Dpdk { version: dpdk::version(), drivers: dpdk::driver_folder() });
+    #[cfg(not(feature = "dpdk"))]
+    let dpdk = None;
+    let findings =
+        doctor::examine(read.as_ref().map(|text| (&text.config, text.error.as_ref())), dpdk);
+    let mut out = io::stdout().lock();
+    if json {
+        writeln!(out, "{}", doctor::json(&findings))?;
+    } else {
+        doctor::print(&findings, &mut out)?;
+    }
+    match doctor::worst(&findings) {
+        doctor::Level::Ok => Ok(()),
+        doctor::Level::Warn => Err(Failure::Unsuited),
+        doctor::Level::Fail => Err(Failure::Unfit),
+    }
 }
 
 /// Sends a request to a running instance, and returns its answer.

@@ -7,7 +7,7 @@ use std::fmt;
 
 use pmdns_config::narrow::to_u16;
 use pmdns_config::{Config, Idle, Placement, RateLimit, StageName, Stretch};
-use pmdns_nics::{MAX_BURST, POOL_CACHE_FRAMES, PortFacts, PortPlan};
+use pmdns_nics::{MAX_BURST, POOL_CACHE_FRAMES, PortFacts, PortPlan, Rss};
 use pmdns_stages::exceptions::ExceptionClass;
 
 use crate::counters::Link;
@@ -147,12 +147,16 @@ impl Topology {
         let port = PortPlan {
             rx_queues: queues(|worker| worker.rx_queue.is_some()),
             tx_queues: queues(|worker| worker.tx_queue.is_some()),
+            rss: Rss::None,
             interrupts: workers
                 .iter()
                 .any(|worker| worker.rx_queue.is_some() && worker.idle == Idle::Adaptive),
         };
         let mut topology = Self {
-            ports: vec![port; facts.len()],
+            ports: facts
+                .iter()
+                .map(|facts| PortPlan { rss: rss(&groups, facts, config), ..port })
+                .collect(),
             port_names: facts.iter().map(|port| port.name.clone()).collect(),
             slow_path_shards: config.slow_path_shards(),
             cores_resolve: groups.iter().any(|group| group.resolver),
@@ -259,10 +263,7 @@ fn check_limits(
     limits: &RateLimit,
 ) -> Result<(), TopologyError> {
     let Some(first) = groups.first() else { return Ok(()) };
-    let holds = |stage, limit: u32| limit > 0 && first.stages.contains(stage);
-    let is_limited = holds(StageName::RateLimit, limits.queries_per_second)
-        || holds(StageName::Policy, limits.miss_queries_per_second);
-    if first.cores.len() < 2 || !is_limited || limits.per_core {
+    if first.cores.len() < 2 || !limits_clients(first, limits) || limits.per_core {
         return Ok(());
     }
     match facts.iter().find(|port| !port.keeps_clients) {
@@ -272,6 +273,30 @@ fn check_limits(
             driver: port.driver.clone(),
             cores: first.cores.len(),
         }),
+    }
+}
+
+/// Whether the cores of a stretch keep limits of clients.
+fn limits_clients(group: &Placement, limits: &RateLimit) -> bool {
+    let holds = |stage, limit: u32| limit > 0 && group.stages.contains(stage);
+    holds(StageName::RateLimit, limits.queries_per_second)
+        || holds(StageName::Policy, limits.miss_queries_per_second)
+}
+
+/// How a port spreads queries: by client where limits of clients ask for it, else as evenly as it can.
+fn rss(groups: &[Placement], port: &PortFacts, config: &Config) -> Rss {
+    match groups.first() {
+        Some(first) if first.cores.len() > 1 => {
+            let is_limited = limits_clients(first, &config.ratelimit);
+            if port.spreads_flows && !(is_limited && port.keeps_clients) {
+                Rss::Flows
+            } else if port.keeps_clients {
+                Rss::Clients
+            } else {
+                Rss::None
+            }
+        }
+        _ => Rss::None,
     }
 }
 
@@ -334,6 +359,16 @@ impl fmt::Display for Topology {
                 write!(f, "  misses -> slow path -> worker {}", worker.answered_by)?;
             }
             writeln!(f)?;
+        }
+        for (name, plan) in
+            self.port_names.iter().zip(&self.ports).filter(|(_, plan)| plan.rx_queues > 1)
+        {
+            let by = match plan.rss {
+                Rss::None => "as the device or its peer chooses",
+                Rss::Clients => "RSS by client address",
+                Rss::Flows => "RSS by addresses and UDP ports",
+            };
+            writeln!(f, "port {name}  {} RX queues  {by}", plan.rx_queues)?;
         }
         let of = if self.cores_resolve { "shard(s), turned by the workers" } else { "thread(s)" };
         write!(f, "slow path  {} {of}    frames  {}", self.slow_path_shards, self.frames)

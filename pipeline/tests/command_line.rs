@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt as _;
@@ -188,4 +189,57 @@ fn d01_the_socket_is_found_without_being_told() {
 fn the_config_is_looked_for_where_packages_put_it() {
     let (_, help, _) = told(&pmdns(&["run", "--help"]));
     assert!(help.contains("[default: /etc/pmdns/pmdns.toml]"), "{help}");
+}
+
+/// The level and the text of the findings of a check.
+fn findings(json: &serde_json::Value, check: &str) -> Vec<(String, String)> {
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    let findings = json["findings"].as_array().unwrap().iter().filter(|one| one["check"] == check);
+    findings.map(|one| (text(&one["level"]), text(&one["found"]))).collect()
+}
+
+#[test]
+fn doctor_exits_with_the_worst_and_tries_the_upstreams() {
+    let folder = Folder::new("doctor");
+    let [answers, babbles] = [1, 2].map(|_| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let addresses = [&answers, &babbles].map(|socket| socket.local_addr().unwrap());
+    let upstream = |address| format!("[[upstream]]\naddress = \"{address}\"\n");
+    let more: String = addresses.into_iter().chain([closed]).map(upstream).collect();
+    let config = folder
+        .config("net_null0", &format!("{more}[[upstream]]\naddress = \"quic://192.0.2.1\"\n"));
+    let upstreams = [(answers, 0x80), (babbles, 0)].map(|(socket, bits)| {
+        std::thread::spawn(move || {
+            let mut query = [0; 64];
+            let (length, client) = socket.recv_from(&mut query).unwrap();
+            query[2] |= bits;
+            socket.send_to(&query[..length], client).unwrap();
+        })
+    });
+    let (code, out, err) = told(&pmdns(&["doctor", "--json", "-c", &config]));
+    assert_eq!(code, Some(7), "{out}{err}");
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(json["worst"], "fail");
+    let levels: Vec<String> =
+        findings(&json, "upstream").into_iter().map(|(level, _)| level).collect();
+    // The first one is that of every config here, at a port where nobody answers.
+    assert_eq!(levels[1..], ["ok", "fail", "fail", "ok"], "{out}");
+    for upstream in upstreams {
+        upstream.join().unwrap();
+    }
+    for (level, found) in findings(&json, "driver") {
+        assert_eq!((level.as_str(), found.as_str()), ("ok", "port p0: net_null"));
+    }
+}
+
+#[test]
+fn doctor_tells_of_the_machine_without_a_config_and_of_mistakes_with_one() {
+    let folder = Folder::new("doctor-none");
+    let (code, _, err) = told(&pmdns(&["doctor", "-c", &folder.path("nothing.toml")]));
+    assert_eq!(code, Some(2), "{err}");
+    let wrong = folder.config("net_null0", "[cache]\nsize = \"1KiB\"\n");
+    let (code, out, _) = told(&pmdns(&["doctor", "-c", &wrong]));
+    assert_eq!(code, Some(7), "{out}");
+    assert!(out.contains("cache.size") && out.contains("pmdns check"), "{out}");
+    assert!(out.contains("kernel  ") && out.contains("hugepages "), "the rest is told too: {out}");
 }

@@ -3,7 +3,7 @@
 use pmdns::testing::config;
 use pmdns::topology::{Topology, TopologyError};
 use pmdns_config::StageName;
-use pmdns_nics::{Nic, PortFacts, memory};
+use pmdns_nics::{Nic, PortFacts, Rss, memory};
 use proptest::prelude::*;
 
 fn facts(queues: u16) -> [PortFacts; 1] {
@@ -103,6 +103,16 @@ fn bound_b4_limits_need_a_port_that_keeps_a_client_on_one_core() {
         assert!(plan(limits, false).is_ok(), "one core");
     }
     assert!(plan(shards, false).is_ok(), "no limits");
+    let rss = |more: &str| plan(more, true).map(|topology| topology.ports[0].rss);
+    assert_eq!(
+        rss(&format!("{shards}{queries}")),
+        Ok(Rss::Clients),
+        "limits want clients on one core"
+    );
+    assert_eq!(rss(shards), Ok(Rss::Flows), "without limits one busy client may spread");
+    assert_eq!(rss(queries), Ok(Rss::None), "one queue");
+    let told = plan(shards, true).expect("a plan").to_string();
+    assert!(told.contains("port p0  2 RX queues  RSS by addresses and UDP ports"), "{told}");
     let behind = "[[placement]]\nstages = \"parse..acl\"\ncores = [0, 1]\n\
         [[placement]]\nstages = \"ratelimit..encode\"\ncores = [2]\n";
     assert!(plan(&format!("{behind}{queries}"), false).is_ok(), "one core limits");

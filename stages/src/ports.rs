@@ -8,14 +8,17 @@ use pmdns_nics::PortFacts;
 use crate::query_sources::{Owner, QuerySources, SourceIndex};
 use crate::vlan::{Tags, Vlans};
 
+/// So many addresses are compared one by one; of more, the middle one first.
+const FEW: usize = 16;
+
 /// One port, as the stages see it.
 #[derive(Clone, Debug, Default)]
 pub struct Port {
     /// Our hardware address.
     pub mac: [u8; 6],
-    /// Our IPv4 addresses that queries come to.
+    /// Our IPv4 addresses that queries come to, sorted.
     pub ipv4: Vec<[u8; 4]>,
-    /// Our IPv6 addresses that queries come to.
+    /// Our IPv6 addresses that queries come to, sorted.
     pub ipv6: Vec<[u8; 16]>,
     /// The VLANs it is on.
     pub vlans: Vlans,
@@ -53,6 +56,8 @@ impl Port {
                 IpAddr::V6(address) => port.ipv6.push(address.octets()),
             }
         }
+        port.ipv4.sort_unstable();
+        port.ipv6.sort_unstable();
         port
     }
 
@@ -87,13 +92,13 @@ impl Port {
     /// Whether queries come to this IPv4 address of ours.
     #[inline]
     pub fn is_ours_v4(&self, address: [u8; 4]) -> bool {
-        self.ipv4.contains(&address)
+        has(&self.ipv4, address)
     }
 
     /// Whether queries come to this IPv6 address of ours.
     #[inline]
     pub fn is_ours_v6(&self, address: [u8; 16]) -> bool {
-        self.ipv6.contains(&address)
+        has(&self.ipv6, address)
     }
 
     /// Whether the IPv4 address is one of ours, of either kind.
@@ -168,5 +173,44 @@ impl PortSources {
     }
 }
 
+/// Whether one of the sorted addresses is this one.
+#[inline]
+fn has<const N: usize>(sorted: &[[u8; N]], address: [u8; N]) -> bool {
+    if sorted.len() <= FEW {
+        sorted.contains(&address)
+    } else {
+        sorted.binary_search(&address).is_ok()
+    }
+}
+
 /// Every port, by the number its frames carry ([`Frame::port`](pmdns_nics::Frame::port)).
 pub type Ports = Arc<[Port]>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_address_of_ours_is_known_however_many_there_are() {
+        let ipv4 =
+            |number: u16| IpAddr::from([10, 7, number.to_be_bytes()[0], number.to_be_bytes()[1]]);
+        let ipv6 = |number: u16| IpAddr::from([0xfd07, 0, 0, 0, 0, 0, 0, number]);
+        for count in [1, 16, 17, 1024] {
+            // Every second number, the largest first.
+            let ours = (0..count).rev().map(|number| number * 2);
+            let port = Port::new([2; 6], ours.flat_map(|number| [ipv4(number), ipv6(number)]));
+            let is_ours = |address| match address {
+                IpAddr::V4(address) => port.is_ours_v4(address.octets()),
+                IpAddr::V6(address) => port.is_ours_v6(address.octets()),
+            };
+            for number in 0..2 * count + 2 {
+                let wanted = number % 2 == 0 && number < 2 * count;
+                assert_eq!(
+                    (is_ours(ipv4(number)), is_ours(ipv6(number))),
+                    (wanted, wanted),
+                    "{number} of {count}"
+                );
+            }
+        }
+    }
+}

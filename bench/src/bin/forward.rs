@@ -13,7 +13,7 @@ use pmdns_bench::load::arp::Host;
 use pmdns_bench::load::reflector::reflect;
 use pmdns_config::Config;
 use pmdns_nics::dpdk::{self, Eal, Mempool};
-use pmdns_nics::{Burst, FramePool, PortPlan, Queues, release};
+use pmdns_nics::{Burst, FramePool, PortPlan, Queues, Rss, release};
 use pmdns_stages::parse::Parse;
 use pmdns_stages::ports::Port;
 use pmdns_stages::wire::ip::swap_halves;
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mac = port.facts().mac;
     let addresses = settings.addresses.iter().map(|prefix| prefix.address);
     let ours = Port::new(mac, addresses.clone());
-    let plan = PortPlan { rx_queues: 1, tx_queues: 1, interrupts: false };
+    let plan = PortPlan { rx_queues: 1, tx_queues: 1, rss: Rss::None, interrupts: false };
     let (_nic, mut queues) = port.start(&plan, &pool)?;
     match way.as_str() {
         "swap" => poll(queues, |_| ()),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use core_affinity::CoreId;
 use pmdns_nics::dpdk::{self, DpdkNic, Eal, Mempool};
-use pmdns_nics::{Burst, FramePool, MAX_BURST, Nic as _, PortPlan, Queues, release};
+use pmdns_nics::{Burst, FramePool, MAX_BURST, Nic as _, PortPlan, Queues, Rss, release};
 
 use super::arp::{self, Arp, Host};
 use super::options::Link;
@@ -91,8 +91,10 @@ impl Port {
         let closed = eal.open(&ports[0], 0)?;
         let frames = FRAMES + 2 * u32::from(link.descriptors) + more_frames;
         let pool = Mempool::new("frames", frames, closed.facts().numa_node)?;
-        let (nic, queues) =
-            closed.start(&PortPlan { rx_queues: 1, tx_queues: 1, interrupts: false }, &pool)?;
+        let (nic, queues) = closed.start(
+            &PortPlan { rx_queues: 1, tx_queues: 1, rss: Rss::None, interrupts: false },
+            &pool,
+        )?;
         Ok(Self { eal, nic, queues, pool: FramePool::Dpdk(pool) })
     }
 

@@ -63,6 +63,9 @@ static const uint64_t DPDK_TX_OFFLOAD_IPV4_CKSUM = RTE_ETH_TX_OFFLOAD_IPV4_CKSUM
 static const uint64_t DPDK_TX_OFFLOAD_UDP_CKSUM = RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
 static const uint64_t DPDK_TX_OFFLOAD_FAST_FREE = RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
 static const uint64_t DPDK_RSS_IP = RTE_ETH_RSS_IP;
+static const uint64_t DPDK_RSS_IPV4 = RTE_ETH_RSS_IPV4;
+static const uint64_t DPDK_RSS_IPV6 = RTE_ETH_RSS_IPV6;
+static const uint64_t DPDK_RSS_UDP = RTE_ETH_RSS_UDP;
 static const uint32_t DPDK_MQ_RX_NONE = RTE_ETH_MQ_RX_NONE;
 static const uint32_t DPDK_MQ_RX_RSS = RTE_ETH_MQ_RX_RSS;
 

@@ -58,12 +58,6 @@ impl Eal {
         &self.environment.messages
     }
 
-    /// The version of the DPDK that is loaded.
-    pub fn version(&self) -> String {
-        // SAFETY: returns a constant string.
-        owned_text(unsafe { dpdk_sys::rte_version() })
-    }
-
     /// Folders in which the clean-up removes files.
     pub fn folders(&self) -> Vec<PathBuf> {
         self.environment.runtime_files.folders()

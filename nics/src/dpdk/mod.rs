@@ -3,13 +3,13 @@
 //! In the order a program uses it:
 //!
 //! ```no_run
-//! # use pmdns_nics::{Nic, PortPlan, adopt_data_thread, dpdk::{self, Eal, Mempool}};
+//! # use pmdns_nics::{Nic, PortPlan, Rss, adopt_data_thread, dpdk::{self, Eal, Mempool}};
 //! # fn run(config: &pmdns_config::Config) -> Result<(), Box<dyn std::error::Error>> {
 //! let eal = Eal::init("pmdns", &dpdk::arguments(&config.eal, &config.ports))?; // once per process
 //! let pool = Mempool::new("frames", 16_383, None)?;
 //! let port = eal.open(&config.ports[0], 0)?; // a device, found or plugged in
 //! println!("{:?}", port.facts()); // what the topology is planned from
-//! let (nic, queues) = port.start(&PortPlan { rx_queues: 2, tx_queues: 2, interrupts: false }, &pool)?;
+//! let (nic, queues) = port.start(&PortPlan { rx_queues: 2, tx_queues: 2, rss: Rss::Clients, interrupts: false }, &pool)?;
 //! // Each worker, once it has pinned itself to its core:
 //! let adopted = adopt_data_thread()?;
 //! // At the end, in any order:
@@ -33,7 +33,7 @@
 //!    `facts` asks what it can do: queues, descriptors, offloads, NUMA node. The topology is
 //!    planned from these facts, so nothing is configured yet.
 //! 4. `start.rs`, [`ClosedPort::start`]: `check_queues`, then `bring_up`. That is `configuration`
-//!    (RSS by address, checksums, VLAN filter), `rte_eth_dev_configure`, `set_up_queues`,
+//!    (RSS, checksums, VLAN filter), `rte_eth_dev_configure`, `set_up_queues`,
 //!    `rte_eth_dev_start`, `choose_what_to_hear` (multicast, promiscuous) and `let_vlans_in`. Then
 //!    it watches for the removal of the device (`removal.rs`), makes the queues, and waits for the
 //!    link.
@@ -64,6 +64,7 @@ mod queue;
 mod removal;
 #[cfg(feature = "rte-ring")]
 mod ring;
+mod rss;
 mod start;
 mod started;
 mod thread;
@@ -71,6 +72,7 @@ mod thread;
 pub(crate) use interrupts::acknowledge;
 use std::ffi::{CStr, c_int};
 use std::mem::MaybeUninit;
+use std::path::PathBuf;
 use std::ptr::NonNull;
 
 use dpdk_sys::rte_mbuf;
@@ -86,6 +88,20 @@ pub use start::DpdkNic;
 pub use thread::{DataThread, ThreadError, adopt_thread};
 
 use crate::frame::{Burst, MAX_BURST};
+
+/// The version of the DPDK that is loaded.
+pub fn version() -> String {
+    // SAFETY: returns a constant string.
+    owned_text(unsafe { dpdk_sys::rte_version() })
+}
+
+/// The folder that the EAL loads drivers from.
+pub fn driver_folder() -> PathBuf {
+    let path = dpdk_sys::RTE_EAL_PMD_PATH;
+    PathBuf::from(
+        CStr::from_bytes_until_nul(path).unwrap_or_default().to_string_lossy().into_owned(),
+    )
+}
 
 /// Gives an mbuf back to its pool.
 ///

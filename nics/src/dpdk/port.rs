@@ -5,22 +5,19 @@ use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dpdk_sys::{
-    DPDK_MAX_PORTS, DPDK_NO_OWNER, DPDK_RSS_IP, DPDK_TX_OFFLOAD_IPV4_CKSUM,
-    DPDK_TX_OFFLOAD_UDP_CKSUM, rte_device, rte_eth_dev_info, rte_ether_addr,
+    DPDK_MAX_PORTS, DPDK_NO_OWNER, DPDK_TX_OFFLOAD_IPV4_CKSUM, DPDK_TX_OFFLOAD_UDP_CKSUM,
+    rte_device, rte_eth_dev_info, rte_ether_addr,
 };
 
 use pmdns_config::{PciAddress, device_text};
 
 use super::eal::{Eal, Environment};
 use super::removal::Removal;
-use super::{advice, error_text, log, owned_text};
+use super::{advice, error_text, log, owned_text, rss};
 use crate::PortFacts;
 
 /// The offloads that a port must have before checksums are left to it. With one alone the software does both.
 pub(super) const CHECKSUMS: u64 = DPDK_TX_OFFLOAD_IPV4_CKSUM | DPDK_TX_OFFLOAD_UDP_CKSUM;
-
-/// It says that it spreads by address, but the kernel spreads by ports as well.
-const TAP: &str = "net_tap";
 
 /// Drivers over a kernel interface that do not pass on what the kernel knows of a checksum.
 const FLAGLESS: [&str; 3] = ["net_af_xdp", "net_af_packet", "net_pcap"];
@@ -295,7 +292,8 @@ fn facts(device: &Device, settings: &pmdns_config::Port) -> Result<PortFacts, Po
         tx_descriptors: tx,
         checksum_offload: settings.checksum_offload
             && info.tx_offload_capa & CHECKSUMS == CHECKSUMS,
-        keeps_clients: info.flow_type_rss_offloads & DPDK_RSS_IP != 0 && driver != TAP,
+        keeps_clients: rss::keeps_clients(info.flow_type_rss_offloads, &driver),
+        spreads_flows: rss::spreads_flows(info.flow_type_rss_offloads),
         partial_checksums: FLAGLESS.contains(&driver.as_str()),
         driver,
         numa_node: u32::try_from(node).ok(),

@@ -8,9 +8,9 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use dpdk_sys::{
-    DPDK_MQ_RX_NONE, DPDK_MQ_RX_RSS, DPDK_RSS_IP, DPDK_RX_OFFLOAD_IPV4_CKSUM,
-    DPDK_RX_OFFLOAD_UDP_CKSUM, DPDK_RX_OFFLOAD_VLAN_FILTER, DPDK_TX_OFFLOAD_FAST_FREE,
-    rte_eth_conf, rte_eth_dev_info, rte_eth_xstat, rte_eth_xstat_name,
+    DPDK_MQ_RX_NONE, DPDK_MQ_RX_RSS, DPDK_RX_OFFLOAD_IPV4_CKSUM, DPDK_RX_OFFLOAD_UDP_CKSUM,
+    DPDK_RX_OFFLOAD_VLAN_FILTER, DPDK_TX_OFFLOAD_FAST_FREE, rte_eth_conf, rte_eth_dev_info,
+    rte_eth_xstat, rte_eth_xstat_name,
 };
 
 use pmdns_config::Vlan;
@@ -19,7 +19,7 @@ use super::mempool::{FastFree, Mempool};
 use super::port::{CHECKSUMS, ClosedPort, PortError};
 use super::queue::{Rx, Tx};
 use super::started::Started;
-use super::{advice, error_text, interrupts, log};
+use super::{advice, error_text, interrupts, log, rss};
 use crate::{Nic, PortFacts, PortPlan, PortStats, Queues};
 
 /// How often the link is looked at while it comes up.
@@ -97,6 +97,12 @@ impl ClosedPort {
         if !is_started {
             self.start_configured(plan, pool, &info, &conf)?;
         }
+        if let Some(missing) = rss::refused(id, conf.rx_adv_conf.rss_conf.rss_hf) {
+            setup.warnings.push(format!(
+                "{} does not hash {missing}, although it was asked to: such queries may all come to one RX queue",
+                self.facts.driver
+            ));
+        }
         self.choose_what_to_hear(&mut setup.warnings);
         if conf.rxmode.offloads & DPDK_RX_OFFLOAD_VLAN_FILTER != 0 {
             self.let_vlans_in(&mut setup.warnings);
@@ -146,11 +152,10 @@ impl ClosedPort {
         let mut conf: rte_eth_conf = unsafe { mem::zeroed() };
         conf.rxmode.mq_mode = DPDK_MQ_RX_NONE;
         if plan.rx_queues > 1 {
-            // By address only, so that one client's queries stay on one core.
-            let hash = DPDK_RSS_IP & info.flow_type_rss_offloads;
+            let hash = rss::functions(plan.rss, info.flow_type_rss_offloads);
             if hash == 0 {
                 warnings.push(format!(
-                    "{} cannot spread queries over {} RX queues by client address: the device or \
+                    "{} cannot spread queries over {} RX queues by RSS: the device or \
                      its peer chooses the queue of each query, and some may get none",
                     self.facts.driver, plan.rx_queues
                 ));

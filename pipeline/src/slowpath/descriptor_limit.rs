@@ -56,6 +56,13 @@ fn limit() -> usize {
     open_files(&limits).unwrap_or(USUAL_LIMIT)
 }
 
+/// How many files this process may have to open.
+pub(crate) fn needed(config: &Config) -> usize {
+    let (settings, shards) = (&config.slowpath, config.slow_path_shards());
+    let streams = share_of_streams(config, usize::MAX);
+    wanted(settings, shards).saturating_mul(shards).saturating_add(streams).saturating_add(RESERVED)
+}
+
 /// How many sockets a shard's part of the questions needs. With so many pending, many leave in one batch.
 fn wanted(settings: &SlowPath, shards: usize) -> usize {
     let questions = settings.max_pending.div_ceil(shards.max(1));

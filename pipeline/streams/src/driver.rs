@@ -85,6 +85,7 @@ pub fn facts() -> PortFacts {
         tx_descriptors: 0,
         checksum_offload: false,
         keeps_clients: true,
+        spreads_flows: false,
         partial_checksums: false,
         numa_node: None,
     }

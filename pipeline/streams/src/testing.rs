@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use pmdns_config::{Config, Streams};
 use pmdns_nics::stream::{IdleTime, STREAM_MESSAGE};
-use pmdns_nics::{Burst, MAX_BURST, PortPlan};
+use pmdns_nics::{Burst, MAX_BURST, PortPlan, Rss};
 
 use crate::counters::{AllCounters, StreamSnapshot};
 use crate::door::Transport;
@@ -53,7 +53,7 @@ impl Rig {
     /// Servers with these settings, whose queries `handler` answers.
     pub(crate) fn start(streams: &str, handler: Handler) -> Self {
         let config = config(streams);
-        let plan = PortPlan { rx_queues: 1, tx_queues: 1, interrupts: false };
+        let plan = PortPlan { rx_queues: 1, tx_queues: 1, rss: Rss::None, interrupts: false };
         let Port { queues, threads, counters, .. } =
             driver::open(&config, &plan, 0, [7; 16]).expect("the port can be opened");
         let tcp = vec!["127.0.0.1:0".parse().expect("an address")];

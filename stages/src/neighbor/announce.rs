@@ -7,7 +7,7 @@ use pmdns_nics::{Burst, Frame, FramePool};
 
 use super::ethernet::{BROADCAST, begin};
 use super::icmpv6::group_mac;
-use super::mld::{MldQuery, MldReport};
+use super::mld::{MAX_RECORDS, MldQuery, MldReport};
 use super::{arp, icmpv6};
 use crate::packet::Tick;
 use crate::ports::{Port, Ports};
@@ -20,6 +20,8 @@ const ROUNDS: u8 = 3;
 const PAUSE_MS: u64 = 1000;
 /// Frames written at a time, on each look.
 const MAX_FRAMES: usize = 16;
+/// How long one answer pauses after so many frames: one query may ask for a thousand of them.
+const PACE_MS: u64 = 50;
 /// Reports that wait for their time. Queries beyond that are not answered; queriers ask again.
 const MAX_REPORTS: usize = 32;
 /// The longest time a report waits. Queriers may want longer (RFC 3810 section 5.1.3).
@@ -54,7 +56,7 @@ struct Round {
 struct Pending {
     asked: Asked,
     due: Tick,
-    /// Of a general query in version 1, which a report for each group answers: the next one.
+    /// A query for all groups is answered by several reports. The next one.
     next: usize,
 }
 
@@ -162,12 +164,16 @@ impl Announcer {
             Some(group) => std::slice::from_ref(group),
             None => self.groups[number].as_slice(),
         };
-        let report = match is_v1 {
-            true => MldReport::V1 { group: groups[pending.next] },
-            false => MldReport::V2 { groups, is_news: false },
+        let mut parts = groups.chunks(if is_v1 { 1 } else { MAX_RECORDS }).skip(pending.next);
+        let report = match parts.next()? {
+            [group] if is_v1 => MldReport::V1 { group: *group },
+            groups => MldReport::V2 { groups, is_news: false },
         };
+        let is_last = parts.next().is_none();
         pending.next += 1;
-        let is_last = !is_v1 || pending.next == groups.len();
+        if pending.next.is_multiple_of(MAX_FRAMES) {
+            pending.due = now + PACE_MS * self.ticks_per_ms;
+        }
         let written = write(frame, number, &self.ports[number], vlan, Notice::Groups(report));
         if is_last {
             self.reports.remove(place);
@@ -186,14 +192,18 @@ fn notice_at<'g>(port: &Port, groups: &'g [[u8; 16]], number: usize) -> Option<(
     let Some(number) = number.checked_sub(count) else {
         return Some((*vlans.first()?, of_sources.nth(number)?));
     };
-    let each = port.ipv4.len() + port.ipv6.len() + usize::from(!groups.is_empty());
+    let addresses = port.ipv4.len() + port.ipv6.len();
+    let each = addresses + groups.len().div_ceil(MAX_RECORDS);
     let vlan = *vlans.get(number.checked_div(each)?)?;
     let item = number % each;
     let ipv6 = item.checked_sub(port.ipv4.len());
     let notice = match (port.ipv4.get(item), ipv6.and_then(|item| port.ipv6.get(item))) {
         (Some(address), _) => Notice::Ipv4(*address),
         (None, Some(address)) => Notice::Ipv6(*address),
-        (None, None) => Notice::Groups(MldReport::V2 { groups, is_news: true }),
+        (None, None) => {
+            let groups = groups.chunks(MAX_RECORDS).nth(item - addresses)?;
+            Notice::Groups(MldReport::V2 { groups, is_news: true })
+        }
     };
     Some((vlan, notice))
 }
@@ -376,6 +386,46 @@ mod tests {
         let frames = due(&mut announcer, 100);
         assert_eq!((frames.len(), frames[0][14 + 48], frames[1][18 + 48]), (2, 143, 131));
         assert_eq!(frames[1][..6], group_mac(ours), "version 1 reports to the group itself");
+    }
+
+    #[test]
+    fn a_thousand_addresses_are_told_in_reports_that_fit_their_frames() {
+        let addresses = (0..1024_u16).map(|n| IpAddr::from([0xfd77, 0, 0, 0, 0, 0, n, n]));
+        let port = Port { vlans: Vlans::of(&[Vlan::Untagged]), ..Port::new(OUR_MAC, addresses) };
+        let mut announcer = Announcer::new([port].into(), TICKS, Seed::new([5; 16]));
+        let all = |announcer: &mut Announcer, from: Tick, until: Tick| {
+            let mut frames: Vec<Vec<u8>> = Vec::new();
+            let mut at = from;
+            while at < until {
+                let now = due(announcer, at);
+                at += u64::from(now.is_empty());
+                frames.extend(now);
+            }
+            assert!(frames.iter().all(|frame| frame.len() <= 14 + 1280));
+            frames
+        };
+        let records = |frames: &[Vec<u8>]| {
+            let of = |frame: &&Vec<u8>| frame[14 + 48] == 143;
+            let count =
+                |frame: &Vec<u8>| usize::from(u16::from_be_bytes([frame[14 + 54], frame[14 + 55]]));
+            frames.iter().filter(of).map(count).collect::<Vec<_>>()
+        };
+        announcer.start_round(0, 0);
+        let frames = all(&mut announcer, 0, 100);
+        let reports = records(&frames);
+        assert_eq!(
+            (reports.len(), reports.iter().sum::<usize>(), frames.len()),
+            (17, 1024, 1024 + 17)
+        );
+        // After the rounds: a query in each version.
+        all(&mut announcer, 100, 10_000);
+        announcer.note(0, Vlan::Untagged, query(None), 10_000);
+        let frames = all(&mut announcer, 10_000, 20_000);
+        assert_eq!((frames.len(), records(&frames).iter().sum::<usize>()), (17, 1024));
+        announcer.note(0, Vlan::Untagged, MldQuery { is_v1: true, ..query(None) }, 20_000);
+        assert!(all(&mut announcer, 20_000, 20_200).len() < 100, "not all of them at once");
+        assert!(all(&mut announcer, 20_200, 29_000).len() > 900);
+        assert!(due(&mut announcer, 99_999).is_empty(), "that was all");
     }
 
     #[test]

@@ -34,6 +34,9 @@ const V2_MIN_LEN: usize = 28;
 const RECORD_COUNT: usize = 6;
 const RECORDS: usize = 8;
 const RECORD_LEN: usize = 20;
+/// Records in one report, whatever the link (RFC 8200 section 5 lets each carry 1,280 bytes). More groups take more
+/// reports (RFC 3810 section 5.2.15).
+pub(super) const MAX_RECORDS: usize = (1280 - IPV6_LEN - UNIT - RECORDS) / RECORD_LEN;
 /// "I listen to everybody in this group", as an answer and as news (RFC 3810 section 5.2.12).
 const IS_EXCLUDE: u8 = 2;
 const TO_EXCLUDE: u8 = 4;
@@ -108,7 +111,7 @@ fn max_delay_ms(code: u16) -> u32 {
 /// What a report says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MldReport<'g> {
-    /// We listen to these groups; `is_news`: from now on.
+    /// We listen to these groups, [`MAX_RECORDS`] at most; `is_news`: from now on.
     V2 { groups: &'g [[u8; 16]], is_news: bool },
     /// We listen to this group.
     V1 { group: [u8; 16] },

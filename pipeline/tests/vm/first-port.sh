@@ -1,0 +1,139 @@
+# docs/tasks/first-port.md to the letter: its commands on an e1000e, and those of a client on a NIC beside it. Then what
+# scripts/bind-nic.sh refuses. Sourced by scripts/lab-vm.sh.
+# shellcheck shell=bash disable=SC2016,SC2054,SC2100,SC2154
+
+options="-machine q35,kernel-irqchip=split -device intel-iommu,intremap=on,caching-mode=on,device-iotlb=on"
+options+=" -netdev hubport,hubid=0,id=a -device pcie-root-port,id=ra,chassis=11,slot=11"
+options+=" -device e1000e,netdev=a,bus=ra,mac=02:00:00:00:00:0a"
+options+=" -netdev hubport,hubid=0,id=b -device pcie-root-port,id=rb,chassis=12,slot=12"
+options+=" -device virtio-net-pci,netdev=b,bus=rb,mac=02:00:00:00:00:0b"
+# Two functions of one device, which share their IOMMU group.
+options+=" -device pcie-root-port,id=rc,chassis=13,slot=13"
+for function in 0 1; do
+    options+=" -netdev hubport,hubid=1,id=c$function"
+    options+=" -device e1000e,netdev=c$function,bus=rc,addr=0.$function,multifunction=on,mac=02:00:00:00:00:c$function"
+done
+
+mkdir "$folder/scripts"
+cp scripts/bind-nic.sh "$folder/scripts/"
+# Each block of commands is a file: step.NUMBER.node, step.NUMBER.client, step.NUMBER.toml.
+awk -v folder="$folder" '
+    /^```$/ { file = ""; next }
+    /^```(sh,node|sh,client|toml)$/ {
+        kind = $0; sub(/.*[`,]/, "", kind)
+        file = sprintf("%s/step.%02d.%s", folder, ++count, kind); next
+    }
+    file { print > file }' docs/tasks/first-port.md
+cat >> "$folder/guest.sh" <<'G'
+export PATH=$T:$PATH
+
+# systemctl: what the unit does; there is no systemd in this machine.
+systemctl() {
+    case $1 in
+        stop | restart) kill "$(cat /run/pmdns.pid)" && gone || return ;;
+    esac
+    [ "$1" = stop ] || serve /etc/pmdns/pmdns.toml service
+}
+
+# step FILE: runs the page's commands one by one, with the machine's own device for that of the page.
+step() {
+    local line status
+    while read -r line; do
+        echo "# ${line//0000:01:00.0/$device}"
+        status=0
+        eval "${line//0000:01:00.0/$device}" < /dev/null || status=$?
+        # A doctor who warns is content.
+        [ $status = 0 ] || [ "$status ${line%% -*}" = "6 pmdns doctor" ] || return $status
+    done < "$1"
+}
+
+# client FILE: the same in the client's namespace; each dig has to be answered.
+client() {
+    local line
+    while read -r line; do
+        echo "# $line"
+        ip netns exec client ${line/#dig/dig +tries=3 +timeout=5} > /run/answer && cat /run/answer || return
+        [ "${line%% *}" != dig ] || grep -q "status: NOERROR.*" /run/answer && grep -q 192.0.2 /run/answer || return
+    done < "$1"
+}
+G
+
+boot 3 3G 0 "$options"
+guest '. ./guest.sh
+# An /etc and a /dev/hugepages of its own.
+mkdir /run/etc && cp -a /etc/. /run/etc && mount --bind /run/etc /etc && mkdir -p /etc/pmdns
+modprobe virtio_net; modprobe e1000e
+theirs=$(device_of 02:00:00:00:00:0b)
+name=$(basename /sys/bus/pci/devices/$theirs/virtio*/net/*)
+ip netns add client && ip link set $name netns client
+ip -n client link set lo up; ip -n client link set $name name p0 up
+ip -n client address add 192.0.2.1/24 dev p0; ip -n client address add 2001:db8::1/64 dev p0 nodad
+ip link set lo up; ip address add 198.51.100.1/32 dev lo
+cat > /run/example.zone <<Z
+\$ORIGIN example.com.
+@ 3600 SOA ns x 1 3600 600 86400 300
+@ 3600 NS ns
+* 3600 A 192.0.2.1
+Z
+cat > /run/nsd.conf <<N
+server:
+ ip-address: 198.51.100.1@53
+ username: ""
+ zonesdir: "/run"
+ pidfile: "/run/nsd.pid"
+ database: ""
+ xfrdfile: "/run/nsd.xfrd"
+ zonelistfile: "/run/nsd.zones"
+ xfrdir: "/run"
+ server-count: 1
+zone:
+ name: example.com
+ zonefile: example.zone
+N
+setsid nsd -c /run/nsd.conf
+echo "device=$(device_of 02:00:00:00:00:0a)" >> guest.sh
+echo "first=$(device_of 02:00:00:00:00:c0) second=$(device_of 02:00:00:00:00:c1)" >> guest.sh
+tail -2 guest.sh'
+
+# What would cost the machine is refused first.
+guest '. ./guest.sh; name=$(basename /sys/bus/pci/devices/$device/net/*); echo "name=$name" >> guest.sh
+ip link set $name up; ip address add 203.0.113.2/24 dev $name; ip route add default via 203.0.113.1 dev $name'
+# refused DEVICE WHY: the device is not bound, and stays with its driver.
+refused() {
+    guest ". ./guest.sh
+        SSH_CONNECTION='203.0.113.9 5000 203.0.113.2 22' scripts/bind-nic.sh bind $1 > refused 2>&1; status=\$?; cat refused
+        [ \$status = 1 ] && grep -q '$2' refused && [ \$(basename \$(readlink /sys/bus/pci/devices/\$device/driver)) = e1000e ]"
+}
+ok "the interface with the default route is refused" refused '$device' "has the default route"
+ok "so is the address of an ssh session" refused '$name' "203.0.113.2, which an ssh session uses"
+guest '. ./guest.sh; ip address flush dev $name; ip link add br0 type bridge; ip link set $name master br0'
+ok "so is a member of a bridge" refused '$device' "is a member of br0"
+guest '. ./guest.sh; ip link del br0; ip link set $name down'
+ok "so is a device that is no NIC" refused 0000:00:00.0 "no network device"
+ok "so is what does not exist" refused 0000:99:00.0 "no such PCI device"
+
+for file in "$folder"/step.*; do
+    file=$(basename "$file")
+    what="the page's block ${file#step.}: $(head -n 1 "$folder/$file")"
+    case $file in
+        *.toml) ok "$what" guest ". ./guest.sh; sed s/0000:01:00.0/\$device/ ./$file > /etc/pmdns/pmdns.toml" ;;
+        *.node) ok "$what" guest ". ./guest.sh; step ./$file" ;;
+        *.client) ok "$what" guest ". ./guest.sh; client ./$file" ;;
+    esac
+    [[ $file != *.node ]] || ! grep -q doctor "$folder/$file" || cat "$folder/said"
+done
+ok "pmdns ended in good order, with every packet accounted for" guest '. ./guest.sh; balanced service.json'
+ok "the kernel has its interface again" guest '. ./guest.sh; [ -e /sys/bus/pci/devices/$device/net/$name ]'
+
+ok "of a group with a second device it is said which" guest '. ./guest.sh
+scripts/bind-nic.sh bind $first > group 2>&1; status=$?; cat group; [ $status = 1 ] && grep -q "also has $second (e1000e)" group'
+ok "with that one bound as well, all is well" guest \
+    '. ./guest.sh; scripts/bind-nic.sh bind $second && scripts/bind-nic.sh bind $first'
+ok "both go back" guest '. ./guest.sh; scripts/bind-nic.sh unbind $first && scripts/bind-nic.sh unbind $second'
+ok "what is the kernel's already is not unbound" guest \
+    '. ./guest.sh; scripts/bind-nic.sh unbind $first 2>&1 | grep -q "already: e1000e"'
+ok "--force takes the interface with the default route" guest '. ./guest.sh; ip link set $name up
+ip address add 203.0.113.2/24 dev $name && ip route add default via 203.0.113.1 dev $name || exit
+scripts/bind-nic.sh bind $device --force > forced 2>&1; cat forced
+grep -q "in spite of this: $name has the default route" forced && grep -q vfio-pci forced'
+end
