@@ -393,7 +393,7 @@ mod tests {
         let addresses = (0..1024_u16).map(|n| IpAddr::from([0xfd77, 0, 0, 0, 0, 0, n, n]));
         let port = Port { vlans: Vlans::of(&[Vlan::Untagged]), ..Port::new(OUR_MAC, addresses) };
         let mut announcer = Announcer::new([port].into(), TICKS, Seed::new([5; 16]));
-        let mut all = |announcer: &mut Announcer, from: Tick, until: Tick| {
+        let all = |announcer: &mut Announcer, from: Tick, until: Tick| {
             let mut frames: Vec<Vec<u8>> = Vec::new();
             let mut at = from;
             while at < until {
