@@ -146,9 +146,9 @@ rebind() {
 bind_nic() {
     check_root
     if [[ $(driver_of "$device") != "$VFIO" ]]; then
+        check_free
         check_module
         check_iommu
-        check_free
         rebind $VFIO
         [[ $(driver_of "$device") == "$VFIO" ]] || stop "$VFIO did not take it: \`dmesg | tail\` says why"
     fi

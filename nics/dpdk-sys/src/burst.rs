@@ -99,9 +99,9 @@ mod tests {
     #[test]
     fn a_port_has_one_cache_line_for_each_direction() {
         assert_eq!(size_of::<rte_eth_fp_ops>(), 128);
-        assert_eq!(offset_of!(rte_eth_fp_ops, rx_pkt_burst), 0);
-        assert_eq!(offset_of!(rte_eth_fp_ops, tx_pkt_burst), 64);
-        assert_eq!(offset_of!(rte_eth_fp_ops, rxq), 24);
-        assert_eq!(offset_of!(rte_eth_fp_ops, txq), 88);
+        // Their order within a line is not the same in all releases.
+        let receive = [offset_of!(rte_eth_fp_ops, rx_pkt_burst), offset_of!(rte_eth_fp_ops, rxq)];
+        let transmit = [offset_of!(rte_eth_fp_ops, tx_pkt_burst), offset_of!(rte_eth_fp_ops, txq)];
+        assert_eq!((receive.map(|at| at / 64), transmit.map(|at| at / 64)), ([0, 0], [1, 1]));
     }
 }

@@ -94,7 +94,5 @@ mod tests {
         // SAFETY: the mbuf is ours.
         let (len, flags) = unsafe { (data_len(&raw const mbuf), ol_flags(&raw const mbuf)) };
         assert_eq!((len, flags), (0x1234, 1 << 63));
-        assert_eq!(mbuf.data_len, 0x1234);
-        assert_eq!(mbuf.ol_flags, 1 << 63);
     }
 }

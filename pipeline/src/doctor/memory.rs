@@ -8,7 +8,7 @@ use super::{Facts, Finding};
 /// The capability that lifts the limit on locked memory (capabilities(7), `CAP_IPC_LOCK`).
 const IPC_LOCK: u64 = 1 << 14;
 /// Huge pages that frames and DPDK's own tables take, roughly.
-const FOR_DPDK: usize = 128 << 20;
+const FOR_DPDK: usize = 256 << 20;
 /// The huge pages that most machines have.
 const USUAL_PAGE: usize = 2 << 20;
 

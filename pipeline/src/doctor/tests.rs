@@ -183,14 +183,14 @@ fn each_lack_is_found_with_its_remedy() {
             None,
             "Fail hugepages",
             "none are reserved",
-            "sysctl -w vm.nr_hugepages=96",
+            "sysctl -w vm.nr_hugepages=160",
         ),
         (
             node1,
             Some("0"),
             "Warn hugepages",
             "CPU 3 polls there",
-            "echo 96 > /sys/devices/system/node/node1",
+            "echo 160 > /sys/devices/system/node/node1",
         ),
         ("proc/self/mounts", Some(""), "Fail hugetlbfs", "not mounted", "mount -t hugetlbfs"),
         (
