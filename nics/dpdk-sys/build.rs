@@ -7,14 +7,14 @@ use std::process::Command;
 /// The oldest DPDK whose burst functions and names this crate uses (`rte_eth_fp_ops`, `rte_dev_name`).
 const OLDEST_DPDK: &str = "22.11";
 
-/// The releases that this crate was built against. What differs between them in what it uses is compiled away:
+/// The releases that this crate was built against. 23.11 was only read. What differs between them in what it uses is compiled away:
 ///
 /// | release | what differs | how this crate takes it |
 /// |---|---|---|
 /// | 22.11 | `rte_eth_fp_ops` has its functions before its queues | bindgen reads the order |
 /// | 23.11 | the queues come first; `rte_eth_rss_conf` has an `algorithm` | the same; zero is the default algorithm |
 /// | 24.11 | fields of `rte_mbuf` are in nameless unions | the C compiler takes their offsets (`c/wrapper.h`) |
-const RELEASES: [&str; 3] = ["22.11", "23.11", "24.11"];
+const RELEASES: [&str; 2] = ["22.11", "24.11"];
 
 /// Libraries that are linked; the drivers are loaded by the EAL when the program starts.
 const LIBRARIES: [&str; 5] = ["rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring", "rte_eal"];

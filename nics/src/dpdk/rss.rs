@@ -10,7 +10,7 @@ use crate::Rss;
 const TAP: &str = "net_tap";
 
 /// Whether the port can hash a datagram by its addresses alone. i40e and ena offer hashes of whole flows and of
-/// fragments only: with those a datagram is hashed by its ports too, or not at all.
+/// fragments only. With those a datagram is hashed by its ports too, or not at all.
 pub(super) fn keeps_clients(offered: u64, driver: &str) -> bool {
     let by_address = DPDK_RSS_IPV4 | DPDK_RSS_IPV6;
     offered & by_address == by_address && driver != TAP
