@@ -12,6 +12,7 @@ use pmdns_stages::Tick;
 use crate::clock::Clock;
 use crate::idler::{Idler, Wait};
 use crate::slowpath::SlowPath;
+use crate::threads::nap;
 use crate::worker::{Turn, Worker};
 
 /// How long a worker with packets goes on if the shard had nothing to do. A slow path thread without work naps as long.
@@ -53,7 +54,7 @@ pub(crate) fn run_resolving(
     worker.close_ports();
     let mut shard = Some(shard);
     while !end_turn(&mut worker, &mut shard) {
-        std::thread::sleep(END_PAUSE);
+        nap(END_PAUSE);
     }
 }
 

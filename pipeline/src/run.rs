@@ -29,6 +29,7 @@ use crate::privileges::{self, Places};
 use crate::snapshot::Keeper;
 use crate::streams::{StreamClients, StreamsError};
 use crate::supervisor::{Supervisor, stuck_worker};
+use crate::threads::nap;
 use crate::topology::{Topology, TopologyError};
 use crate::transfer::{Limits, TransferError, Transfers};
 
@@ -199,9 +200,7 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
         {
             tracing::error!("{error}; the same zones as before are transferred");
         }
-        // Not a sleep. A signal interrupts a sleep, which then starts again with the rest of its time. net_tap sends
-        // this thread a signal for each frame. With timer slack the rest never ends. Parking has a fixed deadline.
-        std::thread::park_timeout(LOOK);
+        nap(LOOK);
     }
     let failed = running.has_failed();
     tracing::info!("stopping");

@@ -17,6 +17,13 @@ pub(crate) fn pin(core: Option<usize>) {
     }
 }
 
+/// Sleeps so long, or less. `thread::sleep` will not do where frames come: a signal interrupts it, and it starts again with the
+/// rest of its time. net_tap sends the process a signal for each frame, so with timer slack the rest never ends. Parking has a
+/// fixed deadline.
+pub(crate) fn nap(most: Duration) {
+    std::thread::park_timeout(most);
+}
+
 /// Starts a thread that works for the calling one. Its name is the caller's with a suffix.
 pub(crate) fn beside(
     suffix: &str,

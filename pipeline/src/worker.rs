@@ -29,6 +29,7 @@ use crate::rules::{LineRules, RulesInbox};
 use crate::shard::shard_of;
 use crate::slowpath::Answered;
 use crate::station::Lap;
+use crate::threads;
 use crate::transmitter::{self, Transmitter};
 
 /// How often a worker publishes its counters and looks for new rules.
@@ -171,7 +172,7 @@ impl Worker {
     /// Sleeps for so long, or until a packet comes. Busy: one had come before it could sleep.
     pub(crate) fn nap(&mut self, most: Duration, sleeper: Option<&Sleeper>) -> Turn {
         let Some(sleeper) = sleeper else {
-            std::thread::sleep(most);
+            threads::nap(most);
             return Turn::Idle;
         };
         self.inlets.iter_mut().for_each(Inlet::arm);

@@ -14,6 +14,7 @@ use pmdns_stages::exceptions::{ExceptionClass, finish_checksum};
 use super::counters::TapCounters;
 use crate::ports::AllPortNews;
 use crate::ring::{RingReceiver, RingSender};
+use crate::threads;
 
 /// The wait of a thread that found nothing to do grows by this much each time, up to the most. Data cores make no system
 /// calls, so they cannot wake it.
@@ -150,7 +151,7 @@ impl TapThread {
         if has_room && !is_gone && self.pool.in_use() < self.pool.capacity() {
             kernel.wait(time);
         } else {
-            std::thread::sleep(time);
+            threads::nap(time);
         }
     }
 

@@ -47,6 +47,7 @@ pub use validation::{AnchorError, Anchors};
 
 use crate::clock::Clock;
 use crate::ring::RingSender;
+use crate::threads;
 use encrypted::EncryptedThread;
 use kernel::Kernel;
 use outlets::Outlets;
@@ -197,12 +198,12 @@ impl SlowPath {
             if self.turn() == 0 {
                 // Data cores make no system calls, so they cannot wake this thread: it has to poll. Waiting for sockets
                 // instead would round the sleep up to milliseconds.
-                std::thread::sleep(nap(self.resolver.now().saturating_sub(self.idle_since)));
+                threads::nap(nap(self.resolver.now().saturating_sub(self.idle_since)));
             }
         }
         // The pauses keep the rings of answers from overflowing.
         while !self.end_turn() {
-            std::thread::sleep(END_PAUSE);
+            threads::nap(END_PAUSE);
         }
     }
 
