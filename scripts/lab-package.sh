@@ -50,8 +50,8 @@ PYTHON
     manager=$!
     until [[ -S $folder/root/run/notify ]]; do sleep 0.1; done
     NOTIFY_SOCKET=/run/notify WATCHDOG_USEC=1000000 XDG_RUNTIME_DIR=/run/pmdns PMDNS_LOG_FORMAT=journal \
-        inside setpriv --reuid pmdns --regid pmdns --init-groups --inh-caps "$capabilities" --ambient-caps "$capabilities" \
-        --bounding-set "-all,$capabilities" prlimit --memlock=unlimited pmdns run 2> "$folder/log" > "$folder/summary" &
+        inside setpriv --reuid pmdns --regid pmdns --init-groups --inh-caps "$capabilities" \
+        --ambient-caps "$capabilities" --bounding-set "-all,$capabilities" pmdns run 2> "$folder/log" > "$folder/summary" &
     server=$!
     told READY=1 1
 }

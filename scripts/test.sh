@@ -95,8 +95,9 @@ first-port() { lab_in_a_machine first-port; }
 
 # The Debian package, twice: the second one is an upgrade.
 package() {
-    local first newer
-    first=$(scripts/package.sh | tail -n 1)
+    local newer first=${CARGO_TARGET_DIR:-target}/first.deb
+    # cargo-deb removes older packages where it writes the next one.
+    cp "$(scripts/package.sh | tail -n 1)" "$first"
     newer=$(cargo deb --no-build --package pmdns --deb-revision 2 | tail -n 1)
     as_root scripts/lab-package.sh "$first" "$newer"
 }
