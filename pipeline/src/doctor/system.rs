@@ -59,7 +59,7 @@ pub(super) fn clock(facts: &Facts<'_>) -> Vec<Finding> {
 }
 
 pub(super) fn open_files(facts: &Facts<'_>) -> Vec<Finding> {
-    let Some(limit) = limit(facts, "Max open files") else { return Vec::new() };
+    let Some(limit) = limit(facts, descriptor_limit::OPEN_FILES) else { return Vec::new() };
     let config = facts.config.cloned().unwrap_or_default();
     let needed = descriptor_limit::needed(&config);
     if limit >= needed {
@@ -79,14 +79,9 @@ pub(super) fn open_files(facts: &Facts<'_>) -> Vec<Finding> {
     )]
 }
 
-/// A soft limit of this process (proc_pid_limits(5)).
+/// A soft limit of this process.
 pub(super) fn limit(facts: &Facts<'_>, name: &str) -> Option<usize> {
-    let text = facts.tree.text("proc/self/limits")?;
-    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-    match line.split_whitespace().next()? {
-        "unlimited" => Some(usize::MAX),
-        number => number.parse().ok(),
-    }
+    descriptor_limit::soft_limit(&facts.tree.text("proc/self/limits")?, name)
 }
 
 fn said(limit: usize) -> String {

@@ -10,6 +10,8 @@ use pmdns_config::{Config, SlowPath};
 const RESERVED: usize = 256;
 /// The fewest sockets that a thread gets.
 const FEWEST: usize = 64;
+/// The name of the limit.
+pub(crate) const OPEN_FILES: &str = "Max open files";
 /// The limit that is assumed if the system does not tell it.
 const USUAL_LIMIT: usize = 1024;
 
@@ -53,7 +55,7 @@ fn share_of_streams(config: &Config, open_files: usize) -> usize {
 /// The descriptors that this process may have.
 fn limit() -> usize {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    open_files(&limits).unwrap_or(USUAL_LIMIT)
+    soft_limit(&limits, OPEN_FILES).unwrap_or(USUAL_LIMIT)
 }
 
 /// How many files this process may have to open.
@@ -69,9 +71,9 @@ fn wanted(settings: &SlowPath, shards: usize) -> usize {
     questions.div_ceil(settings.queries_per_port)
 }
 
-/// The soft limit of open files in the text of `/proc/self/limits`.
-fn open_files(limits: &str) -> Option<usize> {
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+/// The soft limit of this name in the text of `/proc/self/limits` (proc_pid_limits(5)).
+pub(crate) fn soft_limit(limits: &str, name: &str) -> Option<usize> {
+    let line = limits.lines().find_map(|line| line.strip_prefix(name))?;
     match line.split_whitespace().next()? {
         "unlimited" => Some(usize::MAX),
         number => number.parse().ok(),
@@ -87,9 +89,10 @@ mod tests {
         let text = "Limit                     Soft Limit           Hard Limit           Units     \n\
                     Max processes             63470                63470                processes \n\
                     Max open files            1024                 524288               files     \n";
-        assert_eq!(open_files(text), Some(1024));
-        assert_eq!(open_files("Max open files            unlimited   unlimited"), Some(usize::MAX));
-        assert_eq!(open_files(""), None);
+        assert_eq!(soft_limit(text, OPEN_FILES), Some(1024));
+        let unlimited = "Max open files            unlimited   unlimited";
+        assert_eq!(soft_limit(unlimited, OPEN_FILES), Some(usize::MAX));
+        assert_eq!(soft_limit("", OPEN_FILES), None);
     }
 
     #[test]
