@@ -46,8 +46,8 @@ impl Limiter {
         ticks_per_second: u64,
         seed: Seed,
     ) -> Self {
-        let (rate, burst) = (settings.queries_per_second, settings.burst);
-        Self::new(Allowance::new(rate, burst, ticks_per_second), settings, seed)
+        let rate = (settings.queries_per_second, settings.burst);
+        Self::of_rate(rate, settings, ticks_per_second, seed)
     }
 
     /// The limit on queries that the cache cannot answer.
@@ -56,8 +56,8 @@ impl Limiter {
         ticks_per_second: u64,
         seed: Seed,
     ) -> Self {
-        let (rate, burst) = (settings.miss_queries_per_second, settings.miss_burst);
-        Self::new(Allowance::new(rate, burst, ticks_per_second), settings, seed)
+        let rate = (settings.miss_queries_per_second, settings.miss_burst);
+        Self::of_rate(rate, settings, ticks_per_second, seed)
     }
 
     /// The limit on error replies, and on ping replies, which holds beside all other limits. Nobody is told to come
@@ -69,7 +69,7 @@ impl Limiter {
     ) -> Self {
         let rate = settings.error_replies_per_second;
         let settings = pmdns_config::RateLimit { slip: 0, table: ERROR_TABLE, ..settings.clone() };
-        Self::new(Allowance::new(rate, rate, ticks_per_second), &settings, seed)
+        Self::of_rate((rate, rate), &settings, ticks_per_second, seed)
     }
 
     /// A limit of so many a second and so many at once (`rate`), for each client prefix of `settings`; a rate of 0 is none.
