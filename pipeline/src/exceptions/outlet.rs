@@ -51,18 +51,19 @@ impl KernelOutlets {
             return Some(packet.frame);
         }
         let class = ExceptionClass::of(&packet);
+        let [passed, limited, full] = counters(tally, class);
         let (ring, limit) = &mut outlet.classes[class as usize];
         if !limit.passes(&packet) {
-            *limited(tally, class) += 1;
+            *limited += 1;
             return Some(packet.frame);
         }
         match ring.push(packet) {
             Ok(()) => {
-                *passed(tally, class) += 1;
+                *passed += 1;
                 None
             }
             Err(packet) => {
-                *full(tally, class) += 1;
+                *full += 1;
                 Some(packet.frame)
             }
         }
@@ -93,26 +94,17 @@ impl KernelOutlets {
     }
 }
 
-fn passed(tally: &mut Tally, class: ExceptionClass) -> &mut u64 {
+/// The counters of what passes, of what is over a limit, and of what finds the ring full.
+fn counters(all: &mut Tally, class: ExceptionClass) -> [&mut u64; 3] {
     match class {
-        ExceptionClass::Control => &mut tally.kernel_control,
-        ExceptionClass::Streams => &mut tally.kernel_streams,
-        ExceptionClass::Rest => &mut tally.kernel_rest,
-    }
-}
-
-fn limited(tally: &mut Tally, class: ExceptionClass) -> &mut u64 {
-    match class {
-        ExceptionClass::Control => &mut tally.kernel_control_limited,
-        ExceptionClass::Streams => &mut tally.kernel_streams_limited,
-        ExceptionClass::Rest => &mut tally.kernel_rest_limited,
-    }
-}
-
-fn full(tally: &mut Tally, class: ExceptionClass) -> &mut u64 {
-    match class {
-        ExceptionClass::Control => &mut tally.kernel_control_full,
-        ExceptionClass::Streams => &mut tally.kernel_streams_full,
-        ExceptionClass::Rest => &mut tally.kernel_rest_full,
+        ExceptionClass::Control => {
+            [&mut all.kernel_control, &mut all.kernel_control_limited, &mut all.kernel_control_full]
+        }
+        ExceptionClass::Streams => {
+            [&mut all.kernel_streams, &mut all.kernel_streams_limited, &mut all.kernel_streams_full]
+        }
+        ExceptionClass::Rest => {
+            [&mut all.kernel_rest, &mut all.kernel_rest_limited, &mut all.kernel_rest_full]
+        }
     }
 }

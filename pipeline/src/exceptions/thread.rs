@@ -92,7 +92,7 @@ impl TapThread {
         if self.counters.link_up.swap(is_up, Ordering::Relaxed) != is_up
             && let Err(error) = kernel.set_link(is_up != 0)
         {
-            self.note(&error);
+            note(&self.counters, &error);
         }
     }
 
@@ -109,7 +109,7 @@ impl TapThread {
                         Ok(()) => count(&self.counters.to_kernel),
                         Err(error) => {
                             count(&self.counters.refused);
-                            self.note(&error);
+                            note(&self.counters, &error);
                         }
                     }
                 }
@@ -153,10 +153,6 @@ impl TapThread {
         } else {
             threads::nap(time);
         }
-    }
-
-    fn note(&self, error: &io::Error) {
-        note(&self.counters, error);
     }
 }
 
