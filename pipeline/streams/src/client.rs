@@ -1,5 +1,5 @@
-//! A client whose queries come on streams of their own, over HTTPS or QUIC: what it has under way, what it has not read, and
-//! when its connection has to end.
+//! A client whose queries come on streams of their own, over HTTPS or QUIC. Here is what it has under way, what it has not read,
+//! and when its connection has to end.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -147,8 +147,7 @@ impl Client {
 impl State {
     /// Why the connection has to end now; otherwise when to look again.
     fn end(&self, limits: &Limits, load: Load, now: Instant) -> (Option<End>, Instant) {
-        let calm = limits.idle_timeout;
-        let idle = if self.queries == 0 { load.first_time(calm) } else { load.idle_time(calm) };
+        let idle = limits.idle_time(load, self.queries > 0);
         // Every query under way ends by itself.
         let idle = if self.in_flight == 0 { self.active + idle } else { now + limits.longest_wait };
         let slow = if self.unread == 0 { idle } else { self.read + limits.io_timeout };

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use domain::base::Message;
+use domain::base::iana::OptionCode;
 use domain::base::opt::UnknownOptData;
 use pmdns_config::narrow::to_u32;
 use quinn::crypto::rustls::QuicServerConfig;
@@ -12,6 +13,7 @@ use quinn::{
 };
 use tokio::time::timeout;
 
+use crate::answer::LENGTH;
 use crate::client::{Client, End, Part, Unanswered};
 use crate::framing::MAX_QUERY;
 use crate::service::Limits;
@@ -24,8 +26,6 @@ const PROTOCOL_ERROR: VarInt = VarInt::from_u32(2);
 const EXCESSIVE_LOAD: VarInt = VarInt::from_u32(4);
 const UNSPECIFIED_ERROR: VarInt = VarInt::from_u32(5);
 
-/// Bytes of the length before a message (section 4.2).
-const LENGTH_LEN: usize = 2;
 /// Bytes that a client may send ahead, on each stream and on all.
 const STREAM_WINDOW: u32 = 8 << 10;
 const CONNECTION_WINDOW: u32 = 64 << 10;
@@ -35,8 +35,6 @@ const MAX_INCOMING_BYTES: u64 = 16 << 10;
 const MAX_INCOMING_BYTES_IN_ALL: u64 = 1 << 20;
 /// Bytes of a handshake that came out of order.
 const MAX_CRYPTO_BYTES: usize = 16 << 10;
-/// The EDNS option that QUIC has no use for (section 5.5.2).
-const TCP_KEEPALIVE: u16 = 11;
 
 /// How an endpoint treats its connections.
 pub(crate) fn config(
@@ -93,7 +91,7 @@ struct Exchange {
 
 impl Exchange {
     async fn run(mut self, mut receive: RecvStream) {
-        let whole = receive.read_to_end(LENGTH_LEN + MAX_QUERY);
+        let whole = receive.read_to_end(LENGTH + MAX_QUERY);
         let whole = match timeout(self.client.service.limits.io_timeout, whole).await {
             Ok(Ok(whole)) => whole,
             // The client has reset the stream or lost the connection, so nobody waits.
@@ -142,7 +140,7 @@ impl Exchange {
 
 /// The one message on a stream, unless the client broke a rule of sections 4.2, 4.2.1 or 5.5.2.
 fn query(whole: &[u8]) -> Option<&[u8]> {
-    let (length, query) = whole.split_first_chunk::<LENGTH_LEN>()?;
+    let (length, query) = whole.split_first_chunk::<LENGTH>()?;
     let is_whole = usize::from(u16::from_be_bytes(*length)) == query.len();
     let has_id = !query.starts_with(&[0, 0]);
     (is_whole && !has_id && !has_keepalive(query)).then_some(query)
@@ -153,7 +151,7 @@ fn has_keepalive(query: &[u8]) -> bool {
     let option = Message::from_octets(query).ok().and_then(|message| message.opt());
     option.is_some_and(|opt| {
         let mut options = opt.opt().iter::<UnknownOptData<&[u8]>>().flatten();
-        options.any(|option| option.code().to_int() == TCP_KEEPALIVE)
+        options.any(|option| option.code() == OptionCode::TCP_KEEPALIVE)
     })
 }
 

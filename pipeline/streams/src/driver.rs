@@ -22,7 +22,7 @@ use tokio::time::{Instant, interval};
 
 use crate::answer::Answer;
 use crate::budget::Budget;
-use crate::counters::{AllCounters, StreamReport};
+use crate::counters::AllCounters;
 use crate::door::Door;
 use crate::entrances::{Bell, Entrance, Entrances};
 use crate::lock::lock;
@@ -38,7 +38,8 @@ const RINGS: usize = 64;
 /// A query waits longer than the line takes at most, so that the line's own SERVFAIL comes first.
 const EXTRA_PATIENCE: Duration = Duration::from_millis(500);
 
-/// How a thread that waits for answers is woken. A data core rings, which is all it ever does for it.
+/// How a thread that waits for answers is woken. A data core rings, which is all it ever does for it. Tokio waits for a socket
+/// without `unsafe`, but not for an eventfd.
 struct Exit {
     doorbell: UnixStream,
     is_waiting: AtomicBool,
@@ -175,13 +176,6 @@ impl Nic for StreamsNic {
     }
 
     fn close(self: Box<Self>) {}
-}
-
-impl StreamsNic {
-    /// The counters of each transport.
-    pub fn report(&self) -> Vec<StreamReport> {
-        self.counters.report()
-    }
 }
 
 struct Rx {

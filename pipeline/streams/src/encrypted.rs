@@ -122,7 +122,7 @@ impl Encryption {
 }
 
 /// Gives a new QUIC connection a place. While fewer than half of the places are free, its client first has to show that it is
-/// at its address (RFC 9000 section 8.1.2), because a forged address would take a place of somebody else's prefix.
+/// at its address (RFC 9000 section 8.1.2). A forged address would take a place of somebody else's prefix.
 fn take(incoming: Incoming, service: &Service) {
     let address = incoming.remote_address();
     if !incoming.remote_address_validated() && *service.places.load().borrow() != Load::Low {

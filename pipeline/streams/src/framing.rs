@@ -175,8 +175,7 @@ impl Connection<'_> {
         if let Some(due) = self.query_due {
             return (due, End::SlowQuery);
         }
-        let calm = self.limits.idle_timeout;
-        let idle = if self.asked == 0 { load.first_time(calm) } else { load.idle_time(calm) };
+        let idle = self.limits.idle_time(load, self.asked > 0);
         match self.pending.is_empty() {
             true => (self.last_query + idle, End::Idle),
             // Every query under way ends by itself.

@@ -46,9 +46,7 @@ impl Listeners {
             })?,
         })
     }
-}
 
-impl Listeners {
     /// The sockets of one of the threads. All threads accept connections of each address, and one has the packets of QUIC.
     pub(crate) fn of_thread(&self, number: usize) -> io::Result<Self> {
         let share = |all: &[TcpListener]| -> io::Result<Vec<_>> {

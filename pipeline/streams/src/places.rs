@@ -1,6 +1,5 @@
 //! The places that connections hold: so many in all, and so many for the clients of one prefix, over all transports.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,7 +13,7 @@ use tokio::sync::watch;
 use crate::counters::AllCounters;
 use crate::load::Load;
 use crate::lock::lock;
-use crate::prefix::{ClientPrefix, PrefixLengths};
+use crate::prefix::{ClientPrefix, PrefixCounts, PrefixLengths};
 
 /// The places of all connections. Cloning it gives another handle to the same places.
 #[derive(Clone, Debug)]
@@ -36,7 +35,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Held {
     all: usize,
-    by_prefix: HashMap<ClientPrefix, usize>,
+    by_prefix: PrefixCounts,
 }
 
 /// A place of a connection. Dropping it gives it back.
@@ -74,12 +73,11 @@ impl Places {
             count(&counters.refused_full);
             return None;
         }
-        let of_prefix = held.by_prefix.entry(prefix).or_default();
-        if *of_prefix >= places.most_of_prefix {
+        if held.by_prefix.of(prefix) >= places.most_of_prefix {
             count(&counters.refused_prefix);
             return None;
         }
-        *of_prefix += 1;
+        held.by_prefix.add(prefix);
         held.all += 1;
         places.note_load(held.all);
         drop(held);
@@ -116,11 +114,10 @@ impl Place {
         let places = &self.places;
         let prefix = places.lengths.prefix(client);
         let mut held = lock(&places.held);
-        held.leave(self.prefix);
-        let of_prefix = held.by_prefix.entry(prefix).or_default();
-        *of_prefix += 1;
+        held.by_prefix.take_away(self.prefix);
+        held.by_prefix.add(prefix);
         self.prefix = prefix;
-        let has_place = *of_prefix <= places.most_of_prefix;
+        let has_place = held.by_prefix.of(prefix) <= places.most_of_prefix;
         if !has_place {
             count(&places.counters.of(self.transport).refused_prefix);
         }
@@ -128,22 +125,11 @@ impl Place {
     }
 }
 
-impl Held {
-    fn leave(&mut self, prefix: ClientPrefix) {
-        if let Some(of_prefix) = self.by_prefix.get_mut(&prefix) {
-            *of_prefix -= 1;
-            if *of_prefix == 0 {
-                self.by_prefix.remove(&prefix);
-            }
-        }
-    }
-}
-
 impl Drop for Place {
     fn drop(&mut self) {
         let mut held = lock(&self.places.held);
         held.all -= 1;
-        held.leave(self.prefix);
+        held.by_prefix.take_away(self.prefix);
         self.places.note_load(held.all);
         drop(held);
         let open: &AtomicU64 = &self.places.counters.of(self.transport).open;

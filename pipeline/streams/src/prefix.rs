@@ -1,5 +1,6 @@
 //! Which clients count as one: those that share the leading bits of their addresses.
 
+use std::collections::HashMap;
 use std::hash::{Hash, Hasher as _};
 use std::net::IpAddr;
 
@@ -47,6 +48,38 @@ impl ClientPrefix {
         let mut hasher = SipHasher13::new_with_key(seed);
         self.hash(&mut hasher);
         usize::try_from(hasher.finish() % count.max(1) as u64).unwrap_or(0)
+    }
+}
+
+/// How much the clients of each prefix have of something.
+#[derive(Debug, Default)]
+pub(crate) struct PrefixCounts(HashMap<ClientPrefix, usize>);
+
+impl PrefixCounts {
+    /// How much the clients of a prefix have.
+    pub(crate) fn of(&self, prefix: ClientPrefix) -> usize {
+        self.0.get(&prefix).copied().unwrap_or(0)
+    }
+
+    /// They have one more.
+    pub(crate) fn add(&mut self, prefix: ClientPrefix) {
+        *self.0.entry(prefix).or_default() += 1;
+    }
+
+    /// They have one less.
+    pub(crate) fn take_away(&mut self, prefix: ClientPrefix) {
+        if let Some(count) = self.0.get_mut(&prefix) {
+            *count -= 1;
+            if *count == 0 {
+                self.0.remove(&prefix);
+            }
+        }
+    }
+
+    /// Whether nobody has any.
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }
 

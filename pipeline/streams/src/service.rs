@@ -7,6 +7,7 @@ use pmdns_config::{Config, Prefix};
 
 use crate::counters::AllCounters;
 use crate::door::Door;
+use crate::load::Load;
 use crate::places::Places;
 
 /// A connection with queries under way lasts at least this much longer than any of them.
@@ -45,6 +46,12 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// How long a connection without a query under way lasts at this load. One that has not asked yet has a little more.
+    pub(crate) fn idle_time(&self, load: Load, has_asked: bool) -> Duration {
+        let calm = self.idle_timeout;
+        if has_asked { load.idle_time(calm) } else { load.first_time(calm) }
+    }
+
     /// What the config says.
     pub fn of(config: &Config) -> Self {
         let settings = &config.streams;

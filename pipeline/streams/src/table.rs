@@ -1,6 +1,5 @@
 //! The queries of one thread's clients that are under way. Pure: it is told the time.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use pmdns_config::narrow::to_u16;
@@ -9,7 +8,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::answer::Answer;
-use crate::prefix::ClientPrefix;
+use crate::prefix::{ClientPrefix, PrefixCounts};
 
 /// The clients of one prefix may have one part in so many of the places. So a flood of one network leaves room for others.
 const PREFIX_PART: usize = 4;
@@ -35,7 +34,7 @@ pub(crate) struct Table {
     thread: u8,
     places: Vec<Place>,
     free: Vec<u16>,
-    by_prefix: HashMap<ClientPrefix, usize>,
+    by_prefix: PrefixCounts,
 }
 
 /// The queries of one thread, which only this thread asks for. So nobody waits for the lock.
@@ -47,18 +46,18 @@ impl Table {
         let capacity = capacity.clamp(1, 1 << 16);
         let places = (0..capacity).map(|_| Place::default()).collect();
         let free = (0..capacity).rev().map(to_u16).collect();
-        Self { thread, places, free, by_prefix: HashMap::new() }
+        Self { thread, places, free, by_prefix: PrefixCounts::default() }
     }
 
     /// Gives a query a place. `None`: all are taken, or its prefix has its part.
     pub(crate) fn open(&mut self, waiting: Waiting) -> Option<StreamToken> {
         let prefix = waiting.prefix;
         let most = (self.places.len() / PREFIX_PART).max(1);
-        if self.by_prefix.get(&prefix).is_some_and(|count| *count >= most) {
+        if self.by_prefix.of(prefix) >= most {
             return None;
         }
         let place = self.free.pop()?;
-        *self.by_prefix.entry(prefix).or_default() += 1;
+        self.by_prefix.add(prefix);
         let entry = &mut self.places[usize::from(place)];
         entry.waiting = Some(waiting);
         Some(StreamToken { thread: self.thread, place, generation: entry.generation })
@@ -73,12 +72,7 @@ impl Table {
         let waiting = place.waiting.take()?;
         place.generation = place.generation.wrapping_add(1);
         self.free.push(token.place);
-        if let Some(count) = self.by_prefix.get_mut(&waiting.prefix) {
-            *count -= 1;
-            if *count == 0 {
-                self.by_prefix.remove(&waiting.prefix);
-            }
-        }
+        self.by_prefix.take_away(waiting.prefix);
         Some(waiting)
     }
 

@@ -5,6 +5,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
+use hyper::client::conn::http2::SendRequest;
 use hyper::header::CONTENT_TYPE;
 use hyper::{Request, Response, StatusCode, Version};
 use rustls::pki_types::ServerName;
@@ -47,6 +48,16 @@ async fn connect(line: Line, alpn: &[u8]) -> Rig {
     Rig { stream, line, client, served }
 }
 
+/// A client of HTTP/2 over this stream.
+async fn http2_client(stream: TlsStream<DuplexStream>) -> SendRequest<Full<Bytes>> {
+    let (sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .unwrap();
+    tokio::spawn(connection);
+    sender
+}
+
 fn post() -> Request<Full<Bytes>> {
     Request::post("https://dns.example/dns-query")
         .header("host", NAME)
@@ -78,11 +89,7 @@ fn quick(query: &[u8]) -> Option<Vec<u8>> {
 #[tokio::test(start_paused = true)]
 async fn http2_and_http1_1_have_the_same_answers() {
     let rig = connect(Line::new("", long_answer), H2).await;
-    let (mut sender, connection) =
-        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(rig.stream))
-            .await
-            .unwrap();
-    tokio::spawn(connection);
+    let mut sender = http2_client(rig.stream).await;
     for request in [post(), get()] {
         let response = sender.send_request(request).await.unwrap();
         assert_eq!(message(response, Version::HTTP_2).await.len(), 65_535);
@@ -100,11 +107,7 @@ async fn http2_and_http1_1_have_the_same_answers() {
 #[tokio::test(start_paused = true)]
 async fn requests_at_the_same_time_get_each_its_own_answer() {
     let rig = connect(Line::new("", long_answer), H2).await;
-    let (sender, connection) =
-        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(rig.stream))
-            .await
-            .unwrap();
-    tokio::spawn(connection);
+    let sender = http2_client(rig.stream).await;
     let ask = |number: u8| {
         let mut sender = sender.clone();
         async move {
@@ -129,11 +132,7 @@ async fn idle_connections_end_and_so_do_those_that_had_their_share() {
     rig.served.await.unwrap();
     let rig = connect(Line::new("max_queries_per_connection = 3", quick), H2).await;
     let line = rig.line;
-    let (mut sender, connection) =
-        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(rig.stream))
-            .await
-            .unwrap();
-    tokio::spawn(connection);
+    let mut sender = http2_client(rig.stream).await;
     for _ in 0..3 {
         let response = sender.send_request(post()).await.unwrap();
         message(response, Version::HTTP_2).await;
@@ -159,11 +158,7 @@ async fn headers_have_a_bound() {
 async fn cve_2025_30194_a_stream_that_is_reset_takes_its_query_along() {
     let rig = connect(silent(), H2).await;
     let line = rig.line;
-    let (mut sender, connection) =
-        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(rig.stream))
-            .await
-            .unwrap();
-    tokio::spawn(connection);
+    let mut sender = http2_client(rig.stream).await;
     for _ in 0..8 {
         let request = sender.send_request(post());
         timeout(Duration::from_secs(1), request).await.unwrap_err();
