@@ -27,7 +27,7 @@ use crate::machine::{Machine, missing_device};
 use crate::ports::{PortWatch, mac_text};
 use crate::privileges::{self, Places};
 use crate::snapshot::Keeper;
-use crate::streams::{StreamClients, StreamsError};
+use crate::streams::{self, OpenStreams, StreamClients, StreamsError};
 use crate::supervisor::{Supervisor, stuck_worker};
 use crate::threads::nap;
 use crate::topology::{Topology, TopologyError};
@@ -92,7 +92,7 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
     let hangup = flag_of(&[SIGHUP]).map_err(RunError::Signal)?;
     let control = ControlSocket::open(&config.control)?;
     let metrics = config.metrics.listen.map(MetricsListener::bind).transpose()?;
-    let listeners = StreamClients::bind(config)?;
+    let listeners = streams::bind(config)?;
     // DPDK's own error for a missing device misleads: it speaks of permissions.
     if let Some((port, doubt)) = missing_device(&root, config) {
         return Err(RunError::Device(port, doubt));
@@ -118,14 +118,12 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
         queues.push(own);
     }
     let pool = FramePool::Dpdk(pool);
-    let mut streams =
-        listeners.map(|sockets| StreamClients::open(config, &topology, sockets)).transpose()?;
-    let mut engine_streams = None;
-    if let Some(streams) = &mut streams {
-        let (nic, own, parts) = streams.take_port();
+    let (mut open_streams, mut engine_streams) = (None, None);
+    if let Some(entry) = listeners {
+        let ((nic, own, parts), open) = OpenStreams::new(config, &topology, entry)?;
         nics.push(nic);
         queues.push(own);
-        engine_streams = Some(parts);
+        (open_streams, engine_streams) = (Some(open), Some(parts));
     }
     let mut engine =
         Engine::build(config, topology.clone(), &facts, queues, pool.clone(), engine_streams)?;
@@ -147,9 +145,8 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
     let places = Places::of(config, path, &eal.folders());
     let privileges = privileges::restrict(config, &places);
     let running = engine.start(config, true)?;
-    if let Some(streams) = &mut streams {
-        streams.start(config, topology.spare_cores(&available).rev().collect())?;
-    }
+    let spare = || topology.spare_cores(&available).rev().collect();
+    let streams = open_streams.map(|open| open.start(config, spare())).transpose()?;
     let mut metrics = metrics.map(|listener| listener.serve(metrics_core)).transpose()?;
     let keep = |path: &PathBuf| {
         let interval = Duration::from_secs(config.cache.snapshot_interval_seconds);

@@ -7,7 +7,7 @@ use pmdns_config::narrow::to_u8;
 use pmdns_nics::stream::IdleTime;
 use pmdns_nics::{Nic, Queues};
 use pmdns_streams::counters::{AllCounters, StreamReport};
-use pmdns_streams::driver::{self, Port, ThreadEnds};
+use pmdns_streams::driver::{self, Port};
 use pmdns_streams::encrypted::Encryption;
 use pmdns_streams::listeners::{ListenError, Listeners};
 use pmdns_streams::server::{ServerParts, Servers};
@@ -35,64 +35,61 @@ pub enum StreamsError {
 /// Bound sockets, and what encryption needs if one of them is for encrypted clients.
 pub type Entry = (Listeners, Option<Encryption>);
 
-/// Clients over streams. Dropping it closes their connections.
-pub struct StreamClients {
-    port: Option<(Box<dyn Nic>, Queues, EngineStreams)>,
-    parts: Option<ServerParts>,
+/// The port of clients over streams: for reports, for the data cores, and for the engine.
+pub type StreamPort = (Box<dyn Nic>, Queues, EngineStreams);
+
+/// Clients over streams, whose port is open. They are not served yet.
+pub struct OpenStreams {
+    parts: ServerParts,
     counters: AllCounters,
-    servers: Option<Servers>,
 }
 
-impl StreamClients {
-    /// The sockets that clients come to, if there are any, and what encryption needs.
-    pub fn bind(config: &Config) -> Result<Option<Entry>, StreamsError> {
-        let settings = &config.streams;
-        if !settings.are_configured() {
-            return Ok(None);
-        }
-        Ok(Some((Listeners::bind(settings)?, Encryption::load(settings)?)))
-    }
+/// Clients over streams that are served. Dropping it closes their connections.
+pub struct StreamClients {
+    servers: Servers,
+    counters: AllCounters,
+}
 
+/// The sockets that clients come to, if there are any, and what encryption needs.
+pub fn bind(config: &Config) -> Result<Option<Entry>, StreamsError> {
+    let settings = &config.streams;
+    if !settings.are_configured() {
+        return Ok(None);
+    }
+    Ok(Some((Listeners::bind(settings)?, Encryption::load(settings)?)))
+}
+
+impl OpenStreams {
     /// Opens the port, which is the last one of the topology.
-    pub fn open(
+    pub fn new(
         config: &Config,
         topology: &Topology,
         (listeners, encryption): Entry,
-    ) -> Result<Self, StreamsError> {
+    ) -> Result<(StreamPort, Self), StreamsError> {
         let number = config.ports.len();
         let mut seed = [0; 16];
         getrandom::fill(&mut seed).map_err(io::Error::other)?;
         let port = driver::open(config, &topology.ports[number], to_u8(number), seed)?;
-        let Port { nic, queues, threads, pool, counters } = port;
+        let Port { nic, queues, threads: ends, pool, counters } = port;
         let idle_time = IdleTime::default();
         let engine = EngineStreams { pool, idle_time: idle_time.clone() };
-        let ends: Vec<ThreadEnds> = threads;
         let counted = counters.clone();
         let parts = ServerParts { listeners, ends, counters: counted, idle_time, encryption };
-        Ok(Self {
-            port: Some((Box::new(nic), queues, engine)),
-            parts: Some(parts),
-            counters,
-            servers: None,
-        })
-    }
-
-    /// The port: for reports, for the data cores, and for the engine.
-    pub fn take_port(&mut self) -> (Box<dyn Nic>, Queues, EngineStreams) {
-        self.port.take().expect("nobody took it")
+        Ok(((Box::new(nic), queues, engine), Self { parts, counters }))
     }
 
     /// Starts to serve. Threads are pinned to the CPUs that the config names, else to `spare` ones.
-    pub fn start(&mut self, config: &Config, spare: Vec<usize>) -> Result<(), StreamsError> {
+    pub fn start(self, config: &Config, spare: Vec<usize>) -> Result<StreamClients, StreamsError> {
         let cores = Servers::cores(&config.streams, spare.into_iter());
         let begin = move |thread: usize| pin(cores.get(thread % cores.len().max(1)).copied());
-        let parts = self.parts.take().expect("it starts once");
         let mut config = config.clone();
         config.streams.max_connections = descriptor_limit::max_connections(&config);
-        self.servers = Some(Servers::start(&config, parts, begin)?);
-        Ok(())
+        let servers = Servers::start(&config, self.parts, begin)?;
+        Ok(StreamClients { servers, counters: self.counters })
     }
+}
 
+impl StreamClients {
     /// Closes the connections, and returns the last counters.
     pub fn end(self) -> Vec<StreamReport> {
         drop(self.servers);
