@@ -17,9 +17,8 @@ pub(crate) fn pin(core: Option<usize>) {
     }
 }
 
-/// Sleeps so long, or less. `thread::sleep` will not do where frames come: a signal interrupts it, and it starts again with the
-/// rest of its time. net_tap sends the process a signal for each frame, so with timer slack the rest never ends. Parking has a
-/// fixed deadline.
+/// Sleeps so long, or less. A signal interrupts `thread::sleep`, which then starts again with the rest of its time. net_tap sends
+/// the process a signal for each frame. With timer slack the rest never ends. Parking has a fixed deadline.
 pub(crate) fn nap(most: Duration) {
     std::thread::park_timeout(most);
 }
