@@ -41,13 +41,13 @@ ceiling_of() { grep -A 3 '"ceiling": *{' "$1" | grep -o '"rate": *[0-9]*' | grep
 group_load() {
     local share
     if [[ $round -eq 1 ]]; then
-        load_run phases fused phases --seconds "$LOAD_SECONDS" --step-seconds "$LOAD_STEP_SECONDS"
+        load_run phases one_core phases --seconds "$LOAD_SECONDS" --step-seconds "$LOAD_STEP_SECONDS"
         ceiling=$(ceiling_of "$output/load-phases-1.json")
     fi
     [[ ${ceiling:-0} -gt 0 ]] || { not_run load pmdns-load "it found no ceiling"; return 0; }
     say "load         ceiling $ceiling queries/s"
     for share in "${LOAD_SHARES[@]}" "${LOAD_MORE_SHARES[@]}"; do
-        load_run "$share" fused run --rate $((ceiling * share / 100)) --seconds "$LOAD_STEP_SECONDS"
+        load_run "$share" one_core run --rate $((ceiling * share / 100)) --seconds "$LOAD_STEP_SECONDS"
         [[ $share -ge 100 ]] ||
             load_run "forward-$share" reflect run --reflector --rate $((ceiling * share / 100)) --seconds "$LOAD_STEP_SECONDS"
     done

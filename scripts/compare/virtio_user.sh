@@ -93,6 +93,14 @@ idle = \"spin\"
 cores = [$client_cpu]"
 }
 
+# All of pmdns on the server's CPU: a slow path thread on the generator's would take its time in the middle of a measured latency.
+one_core() {
+    virtio_pmdns "[[placement]]
+cores = [$server_cpu]
+idle = \"spin\"
+resolver = true"
+}
+
 split() {
     virtio_pmdns "[[placement]]
 stages = \"parse..ratelimit\"
@@ -110,6 +118,7 @@ group_virtio_user() {
     local mode
     for mode in macswap 5tswap; do measure_frames virtio_user "$mode" testpmd_forward "$mode"; done
     measure_frames virtio_user pmdns-fused fused
+    measure_frames virtio_user pmdns-one-core one_core
     if [[ $second_cpu != "$client_cpu" ]]; then
         measure_frames virtio_user pmdns-split split
     else
