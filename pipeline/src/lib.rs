@@ -30,6 +30,7 @@ pub mod line;
 pub mod log;
 pub mod machine;
 mod miss_rings;
+pub mod observe;
 pub mod occupancy;
 pub mod ports;
 pub mod privileges;

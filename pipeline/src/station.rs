@@ -10,6 +10,7 @@ macro_rules! line {
         use pmdns_config::Stretch;
         use pmdns_stages::{Batch, Context, Exits, Stage, StageName};
 
+        use $crate::observe::Observers;
         use $crate::station::{Lap, Meter, Station};
 
         /// The stretch of the line that one core runs. Other cores run the other stations.
@@ -23,6 +24,21 @@ macro_rules! line {
             #[inline]
             pub fn process(&mut self, batch: &mut Batch, context: &Context, lap: &mut Lap) {
                 $(self.$stage.run(batch, context, lap);)*
+            }
+
+            /// The same, and shows `observers` every packet that leaves a station.
+            #[cold]
+            pub fn process_observed(
+                &mut self,
+                batch: &mut Batch,
+                context: &Context,
+                lap: &mut Lap,
+                observers: &mut Observers,
+            ) {
+                $({
+                    let run = |batch: &mut Batch, lap: &mut Lap| self.$stage.run(batch, context, lap);
+                    observers.watch(batch, <$Stage>::NAME, lap, run);
+                })*
             }
 
             /// What each station has counted, in line order.

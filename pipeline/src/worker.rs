@@ -13,7 +13,7 @@ use pmdns_nics::{Burst, Frame, FramePool, MAX_BURST, RxQueue, Sleeper, TxQueue, 
 use pmdns_stages::cache::{Cache, Hit};
 use pmdns_stages::miss::Miss;
 use pmdns_stages::ratelimit::ClientPrefixes;
-use pmdns_stages::{Batch, Packet, Step, Tick};
+use pmdns_stages::{Batch, Context, Packet, Step, Tick};
 
 use crate::clock::Clock;
 use crate::counters::{Counters, Ends, Flow, Published, Tally};
@@ -22,6 +22,7 @@ use crate::inlet::Inlet;
 use crate::latency::{Class, Latency};
 use crate::line::Line;
 use crate::miss_rings::MissRings;
+use crate::observe::{Observers, Sent};
 use crate::ports::AllPortNews;
 use crate::reply_rings::ReplyRings;
 use crate::ring::{RingReceiver, RingSender};
@@ -52,6 +53,7 @@ pub struct Worker {
     from_kernel: Vec<RingReceiver<Frame>>,
     cache: Arc<Cache>,
     rules: RulesInbox<LineRules>,
+    observers: Observers,
     news: AllPortNews,
     /// Link changes announced so far, by port; `None`: another core announces.
     announced: Option<Vec<u32>>,
@@ -98,6 +100,8 @@ pub struct WorkerParts {
     pub cache: Arc<Cache>,
     /// Where new rules come from.
     pub rules: RulesInbox<LineRules>,
+    /// Those that see packets leave stations.
+    pub observers: Observers,
     /// The news of the ports.
     pub news: AllPortNews,
     /// Whether it announces addresses when a link comes up.
@@ -150,6 +154,7 @@ impl Worker {
             from_kernel: parts.from_kernel,
             cache: parts.cache,
             rules: parts.rules,
+            observers: parts.observers,
             announced: parts.announces.then(|| vec![0; parts.news.len()]),
             news: parts.news,
             pool: parts.pool,
@@ -240,9 +245,9 @@ impl Worker {
             let mut lap = Lap::start(self.clock, now);
             self.ends.receive.count(lap.split());
             let context = self.clock.context(now);
-            self.line.process(&mut self.batch, &context, &mut lap);
+            self.process(&context, &mut lap);
             if self.misses.hand_on(&mut self.batch, &self.cache, &context, &mut self.tally) {
-                self.line.process(&mut self.batch, &context, &mut lap);
+                self.process(&context, &mut lap);
             }
             self.tally.dry_run_passed = self.line.dry_run_passed();
             self.tally.note_cookies(self.line.cookies());
@@ -255,6 +260,7 @@ impl Worker {
         if end >= self.next_housekeeping {
             self.next_housekeeping = end + self.clock.ticks_of(HOUSEKEEPING);
             self.rules.look(|rules| self.line.swap_rules(rules));
+            self.observers.look();
             self.hand_hits_on();
             self.replies.renew();
             self.look_at_ports(end);
@@ -273,6 +279,16 @@ impl Worker {
         }
     }
 
+    /// Takes the batch down this core's stretch of the line.
+    #[inline]
+    fn process(&mut self, context: &Context, lap: &mut Lap) {
+        if self.observers.are_none() {
+            self.line.process(&mut self.batch, context, lap);
+        } else {
+            self.line.process_observed(&mut self.batch, context, lap, &mut self.observers);
+        }
+    }
+
     /// Takes the slow path's answers, which only need to be sent.
     #[inline]
     fn take_answers(&mut self) -> usize {
@@ -280,6 +296,12 @@ impl Worker {
         for ring in &mut self.answers {
             let mut answers: ArrayVec<Answered, MAX_BURST> = ArrayVec::new();
             found += ring.pop_batch(&mut answers, self.limit);
+            if !self.observers.are_none() {
+                let now = self.clock.now();
+                for Answered { frame, received } in &answers {
+                    self.observers.show(&Sent { frame, received: *received, now });
+                }
+            }
             for Answered { frame, received } in answers.drain(..) {
                 self.tally.made += 1;
                 self.latency.note(Class::Miss, received, &self.clock);

@@ -31,6 +31,7 @@ pub use self::threads::Running;
 use crate::clock::{Clock, FIRST_SECOND};
 use crate::exceptions::{KernelOutlets, PortOutlet, TapThread};
 use crate::line::{StageParts, Stages};
+use crate::observe::{ObserverLender, Observers};
 use crate::ports::{AllPortNews, PortNews};
 use crate::ring::RingSender;
 use crate::rules::{LineRules, RulesInbox, RulesPublisher};
@@ -93,6 +94,8 @@ pub struct Engine {
     pub news: AllPortNews,
     /// Jobs on the cache while they run.
     pub orders: CacheOrders,
+    /// Lends observers to the data cores.
+    pub observers: ObserverLender,
     /// The pages that the cache got.
     pub arena: ArenaReport,
     /// A summary of the rules.
@@ -159,7 +162,9 @@ impl Engine {
         };
         let (slow_path, orders) =
             shared.slow_path(asking, writers, rings.slow_path, burst, inboxes.slow_path)?;
-        let workers = shared.workers(&topology, queues, rings.workers, inboxes.workers);
+        let (observers, of_cores) = ObserverLender::new(workers);
+        let inboxes = inboxes.workers.into_iter().zip(of_cores);
+        let workers = shared.workers(&topology, queues, rings.workers, inboxes);
         let taps = shared.taps(rings.taps);
         let Shared { cache, gauges, news, stop, .. } = shared;
         let orders = CacheOrders::new(orders, cache, clock, config.scope_map());
@@ -171,6 +176,7 @@ impl Engine {
             gauges,
             news,
             orders,
+            observers,
             arena,
             digest,
             rules,
@@ -282,12 +288,12 @@ impl Shared {
         topology: &Topology,
         mut queues: Vec<Queues>,
         rings: Vec<WorkerRings>,
-        inboxes: Vec<RulesInbox<LineRules>>,
+        inboxes: impl Iterator<Item = (RulesInbox<LineRules>, Observers)>,
     ) -> Vec<Worker> {
         let has_neighbor = |plan: &WorkerPlan| plan.stages.contains(StageName::Neighbor);
         let announcer = topology.workers.iter().position(has_neighbor);
         let workers = topology.workers.iter().zip(rings).zip(inboxes).enumerate();
-        let workers = workers.map(|(index, ((plan, rings), rules))| {
+        let workers = workers.map(|(index, ((plan, rings), (rules, observers)))| {
             let mut parts = WorkerParts {
                 line: self.stages.man(plan.stages),
                 batch: usize::from(self.config.frames.batch),
@@ -305,6 +311,7 @@ impl Shared {
                 from_kernel: rings.from_kernel,
                 cache: Arc::clone(&self.cache),
                 rules,
+                observers,
                 news: Arc::clone(&self.news),
                 announces: announcer == Some(index),
                 pool: self.gauges.pool.clone(),
