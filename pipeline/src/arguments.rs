@@ -55,7 +55,7 @@ pub enum Command {
     },
     /// Run a capture through the line, as an ordinary user, and print the counters.
     Replay {
-        /// The capture: classic pcap, Ethernet.
+        /// The capture: pcap or pcapng, Ethernet.
         input: PathBuf,
         /// The capture to write, with the answers.
         #[arg(short, long)]
@@ -112,6 +112,24 @@ pub enum Command {
         #[command(flatten)]
         instance: Instance,
     },
+    /// Write packets that pass a running instance to a capture (pcapng), until Ctrl-C, `--count`, or an hour is over.
+    Capture {
+        /// The file to write; `-`: standard output, for `tshark -r -` and `wireshark -k -i -`.
+        #[arg(short, long, value_name = "FILE")]
+        write: PathBuf,
+        /// Which packets.
+        #[command(flatten)]
+        filter: PacketFilter,
+        /// End after so many packets.
+        #[arg(long)]
+        count: Option<u64>,
+        /// Also write the answers to these clients and names, as they leave.
+        #[arg(long)]
+        answers: bool,
+        /// The instance that is asked.
+        #[command(flatten)]
+        instance: Instance,
+    },
     /// Show a running instance on the terminal, second by second; q quits, space pauses.
     Top {
         /// The instance that is asked.
@@ -151,6 +169,44 @@ pub struct ConfigFile {
     /// The config file.
     #[arg(short, long, default_value = DEFAULT_CONFIG)]
     pub config: PathBuf,
+}
+
+/// Which packets.
+#[derive(Args)]
+pub struct PacketFilter {
+    /// Only those of this port, by name or number; `streams`: clients over TCP, TLS, HTTPS and QUIC.
+    #[arg(long)]
+    pub port: Option<String>,
+    /// All those that leave this stage, and none where another stage decides.
+    #[arg(long)]
+    pub stage: Option<String>,
+    /// Only those that leave a stage to there: `blocked` and other reasons to drop, `encode`, `slow_path`, an exception.
+    #[arg(long)]
+    pub reason: Option<String>,
+    /// Only those of clients with such an address: `10.0.0.0/8`, or one address.
+    #[arg(long, value_name = "PREFIX")]
+    pub client: Option<String>,
+    /// Only those about this name and names below it.
+    #[arg(long, value_name = "SUFFIX")]
+    pub name: Option<String>,
+}
+
+impl PacketFilter {
+    /// The words of a request.
+    pub fn words(&self) -> String {
+        let Self { port, stage, reason, client, name } = self;
+        let words = [
+            ("port", port),
+            ("stage", stage),
+            ("reason", reason),
+            ("client", client),
+            ("name", name),
+        ];
+        let word = |(word, value): (&str, &Option<String>)| {
+            value.as_ref().map(|value| format!(" {word} {value}")).unwrap_or_default()
+        };
+        words.into_iter().map(word).collect()
+    }
 }
 
 /// Which running instance.

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use pmdns::capture::client::ClientError;
 #[cfg(feature = "dpdk")]
 use pmdns::control::metrics::server::MetricsError;
 use pmdns::control::profile::ProfileError;
@@ -48,6 +49,8 @@ pub(crate) enum Failure {
     Reload(String),
     #[error("{0}")]
     Refused(String),
+    #[error(transparent)]
+    Capture(#[from] ClientError),
     #[error(transparent)]
     File(#[from] SnapshotError),
     #[error("this machine could suit pmdns better: see the lines that begin with `warn`")]
@@ -101,12 +104,14 @@ impl Failure {
             },
             Self::Reload(_) => 2,
             Self::Socket(_)
+            | Self::Capture(ClientError::Socket(_))
             | Self::Top(TopError::Socket(_))
             | Self::Profile(ProfileError::Ask(TopError::Socket(_))) => 5,
             Self::Unsuited => 6,
             Self::Unfit => 7,
             Self::Top(TopError::NoTerminal) => 2,
             Self::Top(_) | Self::Profile(_) => 1,
+            Self::Capture(ClientError::File(_)) => 1,
             Self::Report(_) | Self::Refused(_) | Self::File(_) | Self::Print(_) => 1,
         }
     }

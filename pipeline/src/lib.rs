@@ -15,6 +15,7 @@
 
 pub mod admission;
 pub mod arguments;
+pub mod capture;
 pub mod clock;
 pub mod control;
 pub mod counters;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use pmdns::arguments::{self, Arguments, Command, ConfigFile, Instance};
+use pmdns::capture::client;
 use pmdns::control::print;
 use pmdns::control::profile;
 use pmdns::control::reload;
@@ -97,6 +98,13 @@ fn execute(command: Command) -> Result<(), Failure> {
             let failed = |source| SnapshotError::Read { path: file.clone(), source };
             let opened = open_regular(&file).map_err(failed)?;
             print_done(&instance, &file_request("load", &file)?, Some(&opened))
+        }
+        Command::Capture { write, filter, count, answers, instance } => {
+            let count = count.map(|count| format!(" count {count}")).unwrap_or_default();
+            let answers = if answers { " answers" } else { "" };
+            let request = format!("capture{}{count}{answers}", filter.words());
+            let answer = client::capture(&instance.socket, &request, &write)?;
+            Ok(writeln!(io::stderr(), "{}", done(&answer, Failure::Refused)?)?)
         }
         Command::Top { instance: Instance { socket }, interval, once: true } => {
             Ok(top::print_once(&socket, interval, &mut io::stdout().lock())?)
@@ -196,7 +204,11 @@ fn order(
     file: Option<&File>,
     refused: fn(String) -> Failure,
 ) -> Result<String, Failure> {
-    let answer = socket::ask_with(&instance.socket, request, file, ORDER_PATIENCE)?;
+    done(&socket::ask_with(&instance.socket, request, file, ORDER_PATIENCE)?, refused)
+}
+
+/// What an instance says that it has done.
+fn done(answer: &str, refused: fn(String) -> Failure) -> Result<String, Failure> {
     match answer.trim().split_once(' ') {
         Some(("ok", done)) => Ok(done.to_owned()),
         Some(("error:", why)) => Err(refused(why.to_owned())),

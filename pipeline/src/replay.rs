@@ -58,6 +58,9 @@ pub enum ReplayError {
 /// Runs `input` through the line of `config`, writes the answers to `output`, and returns the counters.
 pub fn replay(config: &Config, input: &Path, output: Option<&Path>) -> Result<Report, ReplayError> {
     let capture = Capture::read(input)?;
+    if capture.left_out() > 0 {
+        tracing::warn!("{} packets are left out: they are not Ethernet", capture.left_out());
+    }
     let writer = output.map(Writer::create).transpose()?;
     let config = &without_overflow(config);
     // Threads are not pinned here, so any core number is fine.

@@ -15,6 +15,7 @@ use pmdns_nics::{FramePool, Nic};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::admission::{ConnectionReport, ConnectionSnapshot};
+use crate::capture::Captures;
 use crate::control::cache_jobs::CacheJobs;
 use crate::control::metrics::server::{MetricsError, MetricsListener, MetricsServer};
 use crate::control::reload::{Reloader, describe};
@@ -136,6 +137,7 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
     announce(config, &topology, &engine, &nics);
     let news = Arc::clone(&engine.news);
     let (gauges, orders) = (engine.gauges.clone(), engine.orders.clone());
+    let observers = engine.observers.clone();
     let publisher = engine.rules.take().expect("nobody took it");
     let mut reloader = Reloader::new(path, config, fixed, publisher);
     // Slow path threads take the first ones.
@@ -155,6 +157,7 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
     let keeper =
         config.cache.snapshot.as_ref().map(keep).transpose().map_err(EngineError::Thread)?;
     let cache_jobs = CacheJobs::new(orders.clone());
+    let captures = Captures::new(observers, gauges.clock, &topology.port_names, config.ports.len());
     let mut control = control.serve(metrics_core)?;
     let mut watch = PortWatch::new(&nics, &news, Instant::now());
     let mut supervisor = Supervisor::from_environment();
@@ -182,6 +185,7 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
             Request::Stats => client.answer(&to_json(&report())),
             Request::Reload => reloader.ask_for(client),
             Request::CacheJob(cache_job) => cache_jobs.run(cache_job, client),
+            Request::Capture(selection) => captures.capture(selection, client),
         });
         if let Some(metrics) = &mut metrics {
             metrics.answer(report);

@@ -69,6 +69,8 @@ mod observe;
 mod orders;
 #[path = "lab/over_port.rs"]
 mod over_port;
+#[path = "lab/passing.rs"]
+mod passing;
 #[path = "lab/placements.rs"]
 mod placements;
 #[path = "lab/privileges.rs"]

@@ -6,6 +6,7 @@
 //! purge NAME [suffix] [type TYPE]   remove answers for the name, with `suffix` also for names below it
 //! dump PATH                         write every answer to the file that comes with the request
 //! load PATH                         load answers from the file that comes with the request
+//! capture [FILTER...]               write packets to the file that comes with the request, until the client leaves
 //! ```
 //!
 //! All other requests than `stats` are answered with one line: `ok` and the result, or `error:` and the reason.
@@ -16,6 +17,8 @@ use std::str::FromStr;
 use pmdns_config::{type_number, wire_name};
 use pmdns_stages::cache::Purge;
 
+use crate::capture::Selection;
+
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
@@ -25,6 +28,8 @@ pub enum Request {
     Reload,
     /// Do something to the cache.
     CacheJob(CacheJob),
+    /// Write packets to a file.
+    Capture(Selection),
 }
 
 /// A job on the cache.
@@ -50,9 +55,10 @@ impl FromStr for Request {
             "purge" => purge(rest).map(|purge| Self::CacheJob(CacheJob::Purge(purge))),
             "dump" => path(rest).map(|path| Self::CacheJob(CacheJob::Dump(path))),
             "load" => path(rest).map(|path| Self::CacheJob(CacheJob::Load(path))),
-            _ => {
-                Err(format!("there is no request `{word}`; ask stats, reload, purge, dump or load"))
-            }
+            "capture" => Selection::parse(rest).map(Self::Capture),
+            _ => Err(format!(
+                "there is no request `{word}`; ask stats, reload, purge, dump, load or capture"
+            )),
         }
     }
 }

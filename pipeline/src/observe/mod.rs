@@ -192,6 +192,12 @@ impl ObserverLender {
         Ok(())
     }
 
+    /// Whether every core has taken what was lent to it.
+    pub fn are_taken(&self) -> bool {
+        let cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner);
+        cores.iter().all(|core| core.fresh.free(MAX_OBSERVERS) == MAX_OBSERVERS)
+    }
+
     /// Frees the observers that have come back. Returns how many are lent, on the core that has most.
     pub fn collect(&self) -> usize {
         let mut cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner);

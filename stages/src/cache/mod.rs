@@ -92,6 +92,13 @@ pub struct EntryRef {
 
 const _: () = assert!(size_of::<EntryRef>() == 6);
 
+impl EntryRef {
+    /// Its shard, and below that its position, for reports.
+    pub fn as_number(self) -> u64 {
+        u64::from(self.shard) << 32 | u64::from(self.position)
+    }
+}
+
 /// Where to look for a key.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Probe {

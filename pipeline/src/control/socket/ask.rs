@@ -2,11 +2,15 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::{DENIED, SocketError, handover};
+use super::{ANSWER_PATIENCE, DENIED, SocketError, handover};
+
+/// How often the asker looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Sends `request` to the instance that listens at `path`, and returns its answer if it comes in time.
 pub fn ask(path: &Path, request: &str, patience: Duration) -> Result<String, SocketError> {
@@ -20,17 +24,65 @@ pub fn ask_with(
     file: Option<&File>,
     patience: Duration,
 ) -> Result<String, SocketError> {
-    let denied = || SocketError::Denied(path.to_owned());
-    let failed = |source: io::Error| match source.kind() {
-        io::ErrorKind::PermissionDenied => denied(),
-        _ => SocketError::Ask { path: path.to_owned(), source },
-    };
-    let mut stream = UnixStream::connect(path).map_err(failed)?;
+    let mut stream = send(path, request, file)?;
+    let failed = |source| refusal(path, source);
     stream.set_read_timeout(Some(patience)).map_err(failed)?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).map_err(failed)?;
+    allowed(path, answer)
+}
+
+/// The same for what takes long. When `has_ended`, the instance is told to come to an end, and its answer is awaited.
+pub fn ask_until(
+    path: &Path,
+    request: &str,
+    file: Option<&File>,
+    patience: Duration,
+    mut has_ended: impl FnMut() -> bool,
+) -> Result<String, SocketError> {
+    let mut stream = send(path, request, file)?;
+    let failed = |source| refusal(path, source);
+    stream.set_read_timeout(Some(LOOK)).map_err(failed)?;
+    let (mut answer, mut part) = (Vec::new(), [0; 4096]);
+    let (mut deadline, mut is_told) = (Instant::now() + patience, false);
+    loop {
+        match stream.read(&mut part) {
+            Ok(0) => break,
+            Ok(count) => answer.extend_from_slice(&part[..count]),
+            Err(error) if is_early(&error) && Instant::now() < deadline => {}
+            Err(error) => return Err(failed(error)),
+        }
+        if !is_told && has_ended() {
+            is_told = true;
+            stream.shutdown(Shutdown::Write).map_err(failed)?;
+            deadline = Instant::now() + ANSWER_PATIENCE;
+        }
+    }
+    allowed(path, String::from_utf8_lossy(&answer).into_owned())
+}
+
+/// Nothing has come yet, or a signal has.
+fn is_early(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
+}
+
+fn send(path: &Path, request: &str, file: Option<&File>) -> Result<UnixStream, SocketError> {
+    let failed = |source| refusal(path, source);
+    let mut stream = UnixStream::connect(path).map_err(failed)?;
     let request = format!("{request}\n");
     let sent = handover::send(&stream, request.as_bytes(), file).map_err(failed)?;
     stream.write_all(&request.as_bytes()[sent..]).map_err(failed)?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).map_err(failed)?;
-    if answer == DENIED { Err(denied()) } else { Ok(answer) }
+    Ok(stream)
+}
+
+fn refusal(path: &Path, source: io::Error) -> SocketError {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => SocketError::Denied(path.to_owned()),
+        _ => SocketError::Ask { path: path.to_owned(), source },
+    }
+}
+
+fn allowed(path: &Path, answer: String) -> Result<String, SocketError> {
+    if answer == DENIED { Err(SocketError::Denied(path.to_owned())) } else { Ok(answer) }
 }

@@ -13,7 +13,7 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-pub use ask::{ask, ask_with};
+pub use ask::{ask, ask_until, ask_with};
 pub use listener::ControlSocket;
 pub use server::{Client, ControlServer};
 

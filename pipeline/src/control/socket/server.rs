@@ -3,6 +3,8 @@
 
 use std::fs::File;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncWriteExt as _, Interest};
@@ -33,13 +35,19 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub struct Client {
     answer: oneshot::Sender<String>,
     /// The file that came with the request.
-    pub(in crate::control) file: Option<File>,
+    pub(crate) file: Option<File>,
+    left: Arc<AtomicBool>,
 }
 
 impl Client {
     /// Answers, and never waits. A client that has closed its connection needs no answer.
     pub fn answer(self, text: &str) {
         let _ = self.answer.send(text.to_owned());
+    }
+
+    /// Whether it says nothing more, or has closed its connection. That ends what it has asked for, if it takes long.
+    pub(crate) fn has_left(&self) -> bool {
+        self.left.load(Ordering::Relaxed) || self.answer.is_closed()
     }
 }
 
@@ -150,9 +158,11 @@ async fn serve(mut stream: UnixStream, peer: Peer, pass: Pass<u32>, ask: Ask) ->
                 );
             }
             let (answer, answered) = oneshot::channel();
-            match ask.try_send((request, Client { answer, file })) {
+            let left = Arc::<AtomicBool>::default();
+            let client = Client { answer, file, left: Arc::clone(&left) };
+            match ask.try_send((request, client)) {
                 // There is no answer if the instance stops meanwhile.
-                Ok(()) => answered.await.unwrap_or_default(),
+                Ok(()) => wait(&stream, answered, &left).await.unwrap_or_default(),
                 Err(_) => "error: too much is asked at once; try again\n".to_owned(),
             }
         }
@@ -163,6 +173,29 @@ async fn serve(mut stream: UnixStream, peer: Peer, pass: Pass<u32>, ask: Ask) ->
         stream.shutdown().await
     };
     timeout(PATIENCE, written).await?
+}
+
+/// Waits for the answer, and notes if the client leaves meanwhile.
+async fn wait(
+    stream: &UnixStream,
+    mut answered: oneshot::Receiver<String>,
+    left: &AtomicBool,
+) -> Result<String, oneshot::error::RecvError> {
+    let mut rest = [0; 512];
+    let leaves = async {
+        loop {
+            let read = stream.async_io(Interest::READABLE, || stream.try_read(&mut rest)).await;
+            // What else it says is not heard.
+            if !matches!(read, Ok(1..)) {
+                break;
+            }
+        }
+    };
+    tokio::select! {
+        answer = &mut answered => return answer,
+        () = leaves => left.store(true, Ordering::Relaxed),
+    }
+    answered.await
 }
 
 /// Reads a request, up to the end of the line.

@@ -1,0 +1,227 @@
+//! Which packets a capture or a trace is about.
+//!
+//! A request has the words `port NAME`, `stage NAME`, `reason NAME`, `client PREFIX`, `name SUFFIX`, `count N` and `answers`.
+
+use std::net::IpAddr;
+
+use pmdns_config::narrow::to_u8;
+use pmdns_config::{Prefix, wire_name};
+use pmdns_nics::Frame;
+use pmdns_stages::wire::name::{equal, suffixes};
+use pmdns_stages::{Exception, Reason, StageName, Step};
+
+use super::headers::Headers;
+use crate::observe::{Departure, Sent};
+
+/// The words of a request, checked as far as they can be without the instance's ports.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    port: Option<String>,
+    stage: Option<StageName>,
+    /// By index, the steps that are wanted; 0: all.
+    steps: u64,
+    client: Option<Prefix>,
+    name: Option<Box<[u8]>>,
+    answers: bool,
+    /// How many packets.
+    pub count: Option<u64>,
+}
+
+const _: () = assert!(Step::COUNT <= u64::BITS as usize, "each step has a bit");
+
+impl Selection {
+    /// Reads the words.
+    pub fn parse(words: &str) -> Result<Self, String> {
+        let mut words = words.split_ascii_whitespace();
+        let mut selection = Self::default();
+        while let Some(word) = words.next() {
+            if word == "answers" {
+                selection.answers = true;
+                continue;
+            }
+            let value = words.next().ok_or_else(|| format!("`{word}` has no value behind it"))?;
+            match word {
+                "port" => selection.port = Some(value.to_owned()),
+                "stage" => selection.stage = Some(stage(value)?),
+                "reason" => selection.steps = steps(value)?,
+                "client" => selection.client = Some(client(value)?),
+                "name" => {
+                    selection.name = Some(wire_name(value).map_err(|error| error.to_string())?);
+                }
+                "count" => {
+                    let count = value.parse().ok().filter(|count| *count > 0);
+                    let wrong = || format!("`{value}` is no count; write a number from 1 on");
+                    selection.count = Some(count.ok_or_else(wrong)?);
+                }
+                _ => return Err(format!("there is no filter `{word}`")),
+            }
+        }
+        Ok(selection)
+    }
+
+    /// The filter, where the ports have these names. The ports from number `wires` on are of clients over streams.
+    pub(crate) fn filter(&self, ports: &[String], wires: usize) -> Result<Filter, String> {
+        let port = self.port.as_deref().map(|port| {
+            let number = ports.iter().position(|name| name == port);
+            let number = number.or_else(|| port.parse().ok().filter(|n| *n < ports.len()));
+            number.map(to_u8).ok_or_else(|| {
+                format!("there is no port `{port}`; the ports are {}", ports.join(", "))
+            })
+        });
+        Ok(Filter {
+            port: port.transpose()?,
+            stage: self.stage,
+            steps: self.steps,
+            client: self.client,
+            name: self.name.clone(),
+            answers: self.answers,
+            every_stage: false,
+            wires: to_u8(wires),
+        })
+    }
+}
+
+fn stage(text: &str) -> Result<StageName, String> {
+    let names: Vec<&str> = StageName::ALL.iter().map(|stage| stage.name()).collect();
+    StageName::from_name(text)
+        .ok_or_else(|| format!("there is no stage `{text}`; the stages are {}", names.join(", ")))
+}
+
+/// The bits of the steps of this name: that of the counters, with or without its `drop.` or `exception.`.
+fn steps(text: &str) -> Result<u64, String> {
+    let is_it = |step: &Step| {
+        let short =
+            step.reason().map(Reason::name).or_else(|| step.as_exception().map(Exception::name));
+        step.to_string() == text || short == Some(text)
+    };
+    match Step::all().filter(is_it).fold(0, |bits, step| bits | bit(step)) {
+        0 => Err(format!(
+            "there is no reason `{text}`; write one of the reasons to drop that `pmdns stats` shows, an exception, \
+             `encode`, `transmit`, `slow_path` or `reply`"
+        )),
+        bits => Ok(bits),
+    }
+}
+
+fn bit(step: Step) -> u64 {
+    1 << step.index()
+}
+
+/// A prefix, or an address.
+fn client(text: &str) -> Result<Prefix, String> {
+    text.parse().map_err(|error| format!("{error}"))
+}
+
+/// Which packets are wanted. Each core has a copy.
+#[derive(Clone, Debug)]
+pub(crate) struct Filter {
+    port: Option<u8>,
+    stage: Option<StageName>,
+    steps: u64,
+    client: Option<Prefix>,
+    name: Option<Box<[u8]>>,
+    answers: bool,
+    /// Whether each departure of a packet is wanted: for a trace.
+    pub(super) every_stage: bool,
+    wires: u8,
+}
+
+impl Filter {
+    /// Whether a packet is wanted that leaves a station.
+    ///
+    /// Without a stage, a packet is wanted where its fate is decided: it does not simply go on to the next stage. So it is seen
+    /// once, as it came. The answer that encode has written is another matter.
+    #[inline]
+    pub(super) fn wants(&self, departure: &Departure<'_>) -> bool {
+        let (stage, step) = (departure.stage, departure.packet.step);
+        let is_answer = stage == StageName::Encode && step == Step::TRANSMIT;
+        let is_wanted = if self.every_stage {
+            true
+        } else if let Some(wanted) = self.stage {
+            stage == wanted && self.has(step) || is_answer && self.answers
+        } else if is_answer {
+            self.answers
+        } else {
+            (!step.is_on_the_line() || step == Step::ANSWER) && self.has(step)
+        };
+        is_wanted && self.is_about(&departure.packet.frame, step == Step::TRANSMIT)
+    }
+
+    /// Whether an answer of the slow path is wanted.
+    #[inline]
+    pub(super) fn wants_sent(&self, sent: &Sent<'_>) -> bool {
+        (self.answers || self.every_stage) && self.is_about(sent.frame, true)
+    }
+
+    /// Whether the port is of clients over streams.
+    pub(super) fn is_stream(&self, port: u8) -> bool {
+        port >= self.wires
+    }
+
+    fn has(&self, step: Step) -> bool {
+        self.steps == 0 || self.steps & bit(step) != 0
+    }
+
+    /// Whether it is the right port, client and name.
+    fn is_about(&self, frame: &Frame, leaves: bool) -> bool {
+        if self.port.is_some_and(|port| port != frame.port()) {
+            return false;
+        }
+        if self.client.is_none() && self.name.is_none() {
+            return true;
+        }
+        let Some(headers) = headers(frame.bytes(), self.is_stream(frame.port())) else {
+            return false;
+        };
+        let client = client_of(&headers, leaves);
+        let is_below = |suffix: &[u8]| {
+            let question = headers.question(frame.bytes());
+            question.is_some_and(|(name, _)| suffixes(name).any(|name| equal(name, suffix)))
+        };
+        self.client.is_none_or(|prefix| prefix.contains(client))
+            && self.name.as_deref().is_none_or(is_below)
+    }
+}
+
+pub(super) fn headers(frame: &[u8], is_stream: bool) -> Option<Headers> {
+    if is_stream { Headers::of_stream(frame) } else { Headers::read(frame) }
+}
+
+/// The client of a packet that came, or that leaves.
+pub(super) fn client_of(headers: &Headers, leaves: bool) -> IpAddr {
+    headers.destination.filter(|_| leaves).unwrap_or(headers.source)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_checked_and_mistakes_are_named() {
+        let ports = ["p0".to_owned(), "streams".to_owned()];
+        let all = "port streams stage lookup reason blocked client 10.0.0.0/8 name Example. count 7 answers";
+        let selection = Selection::parse(all).unwrap();
+        let filter = selection.filter(&ports, 1).unwrap();
+        assert_eq!((filter.port, filter.stage), (Some(1), Some(StageName::Lookup)));
+        assert_eq!(filter.steps, bit(Step::drop(Reason::Blocked)));
+        assert_eq!((selection.count, filter.answers), (Some(7), true));
+        assert!(filter.is_stream(1) && !filter.is_stream(0));
+        assert_eq!(Selection::parse("reason drop.blocked").unwrap().steps, filter.steps);
+        let number = Selection::parse("port 1").unwrap().filter(&ports, 1).unwrap();
+        assert_eq!(number.port, Some(1));
+        for (words, part) in [
+            ("stage", "no value"),
+            ("stage nowhere", "the stages are parse, neighbor"),
+            ("reason none", "there is no reason `none`"),
+            ("client 10.0.0.1/8", "10.0.0.0/8"),
+            ("name a..b", "not a domain name"),
+            ("count 0", "no count"),
+            ("colour red", "no filter `colour`"),
+        ] {
+            let error = Selection::parse(words).unwrap_err();
+            assert!(error.contains(part), "{words}: {error}");
+        }
+        let error = Selection::parse("port p9").unwrap().filter(&ports, 1).unwrap_err();
+        assert!(error.contains("p0, streams"), "{error}");
+    }
+}
