@@ -2,11 +2,32 @@
 
 mod allocator;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use allocator::{calls, check_that_it_counts};
+use pmdns::observe::{Departure, Observer, Sent};
 use pmdns::testing::{Rig, config};
 use pmdns::worker::Turn;
 use pmdns_nics::Burst;
 use pmdns_stages::testing::{Query, query};
+
+/// Sees some packets, and has then ended.
+struct Watcher {
+    seen: Arc<AtomicUsize>,
+}
+
+impl Observer for Watcher {
+    fn left(&mut self, _departure: &Departure<'_>) {
+        self.seen.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn sent(&mut self, _sent: &Sent<'_>) {}
+
+    fn has_ended(&self) -> bool {
+        self.seen.load(Ordering::Relaxed) > 100
+    }
+}
 
 #[test]
 fn invariant_2_a_turning_worker_does_not_allocate() {
@@ -37,10 +58,19 @@ fn invariant_2_a_turning_worker_does_not_allocate() {
     let fresh = rig.rules.builder().make(&config(policy)).expect("the same rules again");
     rig.rules.lend(fresh);
     rig.slow_path[0].inlets.rules.look(|_| {});
-    std::thread::sleep(std::time::Duration::from_millis(15));
+    // An observer too is lent to it, and given back.
+    let seen = Arc::<AtomicUsize>::default();
+    rig.observers.lend(|_| Box::new(Watcher { seen: Arc::clone(&seen) })).expect("there is room");
     let before = calls();
+    for _ in 0..3 {
+        // Long enough for its next housekeeping.
+        std::thread::sleep(std::time::Duration::from_millis(15));
+        rig.workers[0].turn();
+    }
     while rig.workers[0].turn() == Turn::Busy {}
     assert_eq!(calls(), before);
+    assert!(seen.load(Ordering::Relaxed) > 100);
+    assert_eq!(rig.observers.collect(), 0, "the observer was given back");
     assert!(!rig.rules.collect(), "the rules were exchanged");
     assert!(rig.sent().len() > 1000, "the turns did real work");
     check_that_it_counts();
