@@ -33,6 +33,7 @@ mod miss_rings;
 pub mod occupancy;
 pub mod ports;
 pub mod privileges;
+pub mod probe;
 pub mod replay;
 mod reply_rings;
 pub mod ring;

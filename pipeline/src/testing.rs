@@ -14,6 +14,7 @@ use crate::clock::{Clock, FIRST_SECOND};
 use crate::engine::{Engine, EngineStreams, Gauges, random_seed};
 use crate::exceptions::TapThread;
 use crate::ports::AllPortNews;
+use crate::probe::Prober;
 use crate::rules::RulesPublisher;
 use crate::slowpath::{Parts, SlowPathParts};
 use crate::topology::Topology;
@@ -58,6 +59,8 @@ pub struct Rig {
     pub gauges: Gauges,
     /// Where other rules are lent from.
     pub rules: RulesPublisher,
+    /// Asks the workers for health checks.
+    pub prober: Prober,
     /// The news of the port for the workers.
     pub news: AllPortNews,
     /// Where frames come from.
@@ -106,9 +109,9 @@ impl Rig {
         let engine =
             Engine::build_from(parts, config, topology, &facts, queues, pool.clone(), streams)
                 .expect("the engine can be built");
-        let Engine { workers, slow_path, taps, gauges, rules, news, .. } = engine;
+        let Engine { workers, slow_path, taps, gauges, rules, news, prober, .. } = engine;
         let rules = rules.expect("nobody took them");
-        Self { workers, slow_path, taps, gauges, rules, news, pool, far, ends }
+        Self { workers, slow_path, taps, gauges, rules, prober, news, pool, far, ends }
     }
 
     /// Puts an answer to `query` into the cache.

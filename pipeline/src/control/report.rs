@@ -19,6 +19,7 @@ use crate::exceptions::TapSnapshot;
 use crate::latency::Latencies;
 use crate::ports::PortWatch;
 use crate::privileges::PrivilegeReport;
+use crate::probe;
 use crate::slowpath::{CacheSnapshot, CountersSnapshot, UpstreamSnapshot};
 use crate::station::Meter;
 use crate::topology::{Topology, WorkerPlan};
@@ -421,7 +422,8 @@ impl StageReport {
 /// The name of a link in reports: `tap:rx0`, `ring from core 2`.
 fn link_name(link: Link, plan: &WorkerPlan, topology: &Topology) -> String {
     let port = |port: usize, direction, queue: Option<u16>| {
-        format!("{}:{direction}{}", topology.port_names[port], queue.unwrap_or(0))
+        let name = topology.port_names.get(port).map_or(probe::PORT_NAME, |name| name);
+        format!("{name}:{direction}{}", queue.unwrap_or(0))
     };
     match link {
         Link::Rx(number) => port(number, "rx", plan.rx_queue),

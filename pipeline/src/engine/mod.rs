@@ -32,6 +32,7 @@ use crate::clock::{Clock, FIRST_SECOND};
 use crate::exceptions::{KernelOutlets, PortOutlet, TapThread};
 use crate::line::{StageParts, Stages};
 use crate::ports::{AllPortNews, PortNews};
+use crate::probe::{self, ProbeEnds, Prober};
 use crate::ring::RingSender;
 use crate::rules::{LineRules, RulesInbox, RulesPublisher};
 use crate::slowpath::{
@@ -97,6 +98,8 @@ pub struct Engine {
     pub arena: ArenaReport,
     /// A summary of the rules.
     pub digest: Digest,
+    /// Asks the data cores for health checks.
+    pub prober: Prober,
     /// Lends new rules to the threads; taken by the reloader.
     pub rules: Option<RulesPublisher>,
     topology: Topology,
@@ -159,8 +162,10 @@ impl Engine {
         };
         let (slow_path, orders) =
             shared.slow_path(asking, writers, rings.slow_path, burst, inboxes.slow_path)?;
-        let workers = shared.workers(&topology, queues, rings.workers, inboxes.workers);
         let taps = shared.taps(rings.taps);
+        let (prober, probes) = probe::lay(&topology, &shared.gauges.pool);
+        let rings = rings.workers.into_iter().zip(probes);
+        let workers = shared.workers(&topology, queues, rings, inboxes.workers);
         let Shared { cache, gauges, news, stop, .. } = shared;
         let orders = CacheOrders::new(orders, cache, clock, config.scope_map());
         let rules = Some(rules);
@@ -173,6 +178,7 @@ impl Engine {
             orders,
             arena,
             digest,
+            prober,
             rules,
             topology,
             stop,
@@ -281,13 +287,13 @@ impl Shared {
         &self,
         topology: &Topology,
         mut queues: Vec<Queues>,
-        rings: Vec<WorkerRings>,
+        rings: impl Iterator<Item = (WorkerRings, ProbeEnds)>,
         inboxes: Vec<RulesInbox<LineRules>>,
     ) -> Vec<Worker> {
         let has_neighbor = |plan: &WorkerPlan| plan.stages.contains(StageName::Neighbor);
         let announcer = topology.workers.iter().position(has_neighbor);
         let workers = topology.workers.iter().zip(rings).zip(inboxes).enumerate();
-        let workers = workers.map(|(index, ((plan, rings), rules))| {
+        let workers = workers.map(|(index, ((plan, (rings, probes)), rules))| {
             let mut parts = WorkerParts {
                 line: self.stages.man(plan.stages),
                 batch: usize::from(self.config.frames.batch),
@@ -303,6 +309,7 @@ impl Shared {
                 replies: rings.replies,
                 to_kernel: self.to_kernel(rings.to_kernel),
                 from_kernel: rings.from_kernel,
+                probes: probes.probes,
                 cache: Arc::clone(&self.cache),
                 rules,
                 news: Arc::clone(&self.news),
@@ -316,6 +323,7 @@ impl Shared {
                 parts.receivers.extend(plan.rx_queue.map(|_| port.rx.remove(0)));
                 parts.transmitters.extend(plan.tx_queue.map(|_| port.tx.remove(0)));
             }
+            parts.transmitters.extend(probes.exit);
             Worker::new(parts)
         });
         workers.collect()
