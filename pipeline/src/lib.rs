@@ -22,6 +22,7 @@ pub mod data_core;
 pub mod doctor;
 pub mod engine;
 pub mod exceptions;
+pub mod health;
 pub mod histogram;
 mod idler;
 mod inlet;

@@ -61,6 +61,8 @@ pub struct Rig {
     pub rules: RulesPublisher,
     /// Asks the workers for health checks.
     pub prober: Prober,
+    /// The plan.
+    pub topology: Topology,
     /// The news of the port for the workers.
     pub news: AllPortNews,
     /// Where frames come from.
@@ -106,12 +108,19 @@ impl Rig {
             streams = Some(EngineStreams { pool: port.pool, idle_time: IdleTime::default() });
         }
         let parts = (clock, seed);
-        let engine =
-            Engine::build_from(parts, config, topology, &facts, queues, pool.clone(), streams)
-                .expect("the engine can be built");
+        let engine = Engine::build_from(
+            parts,
+            config,
+            topology.clone(),
+            &facts,
+            queues,
+            pool.clone(),
+            streams,
+        )
+        .expect("the engine can be built");
         let Engine { workers, slow_path, taps, gauges, rules, news, prober, .. } = engine;
-        let rules = rules.expect("nobody took them");
-        Self { workers, slow_path, taps, gauges, rules, prober, news, pool, far, ends }
+        let (rules, prober) = (rules.expect("nobody took them"), prober.expect("nobody took it"));
+        Self { workers, slow_path, taps, gauges, rules, prober, topology, news, pool, far, ends }
     }
 
     /// Puts an answer to `query` into the cache.

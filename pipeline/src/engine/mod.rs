@@ -98,8 +98,8 @@ pub struct Engine {
     pub arena: ArenaReport,
     /// A summary of the rules.
     pub digest: Digest,
-    /// Asks the data cores for health checks.
-    pub prober: Prober,
+    /// Asks the data cores for health checks; taken by those.
+    pub prober: Option<Prober>,
     /// Lends new rules to the threads; taken by the reloader.
     pub rules: Option<RulesPublisher>,
     topology: Topology,
@@ -178,7 +178,7 @@ impl Engine {
             orders,
             arena,
             digest,
-            prober,
+            prober: Some(prober),
             rules,
             topology,
             stop,

@@ -2,9 +2,12 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
+
+use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::{DENIED, SocketError, handover};
 
@@ -25,7 +28,7 @@ pub fn ask_with(
         io::ErrorKind::PermissionDenied => denied(),
         _ => SocketError::Ask { path: path.to_owned(), source },
     };
-    let mut stream = UnixStream::connect(path).map_err(failed)?;
+    let mut stream = connect(path, patience).map_err(failed)?;
     stream.set_read_timeout(Some(patience)).map_err(failed)?;
     let request = format!("{request}\n");
     let sent = handover::send(&stream, request.as_bytes(), file).map_err(failed)?;
@@ -33,4 +36,12 @@ pub fn ask_with(
     let mut answer = String::new();
     stream.read_to_string(&mut answer).map_err(failed)?;
     if answer == DENIED { Err(denied()) } else { Ok(answer) }
+}
+
+/// Connects. An instance that is stopped accepts nobody, and once its queue is full connecting would wait for ever.
+fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_write_timeout(Some(patience))?;
+    socket.connect(&SockAddr::unix(path)?)?;
+    Ok(OwnedFd::from(socket).into())
 }
