@@ -116,6 +116,12 @@ pub const MAX_FORWARDS: usize = 65_536;
 pub const MAX_NEGATIVE_ANCHORS: usize = 256;
 /// Failures until an upstream rests, and replies until it is well again.
 pub const MAX_IN_A_ROW: u32 = 100;
+/// The shortest pause between health checks, in milliseconds.
+pub const MIN_HEALTH_INTERVAL_MS: u64 = 20;
+/// The shortest time that a health check waits for a data core, in milliseconds. Data cores look for checks every 10 ms.
+pub const MIN_HEALTH_TIMEOUT_MS: u64 = 50;
+/// Addresses that routers hear of.
+pub const MAX_ANYCAST_ADDRESSES: usize = 64;
 /// The shortest pause between probes, in milliseconds.
 pub const MIN_PROBE_INTERVAL_MS: u64 = 100;
 /// The longest pause between probes, in milliseconds, however long an outage lasts.

@@ -74,6 +74,12 @@ pub enum Problem {
         max = crate::limits::MAX_INTERFACE_NAME
     )]
     InterfaceName(String),
+    /// The name of health checks is no name.
+    #[error("cannot be asked for: {0}")]
+    ProbeName(NameError),
+    /// Routers would lead clients to an address that nobody answers for.
+    #[error("is {0}, which no [[port]] has in its `addresses`; add it there, or remove it here")]
+    NotServed(IpAddr),
     /// A file has no host behind it.
     #[error(
         "is `{0}`, but the device `replay` reads a file, and no host is behind it; remove the key"

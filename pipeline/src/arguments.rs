@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use pmdns_config::Control;
 
 use crate::control::{profile, top};
+use crate::health::drain;
 
 /// The config file that is read without `--config`.
 const DEFAULT_CONFIG: &str = "/etc/pmdns/pmdns.toml";
@@ -66,6 +67,36 @@ pub enum Command {
         /// Print the counters as JSON.
         #[arg(long)]
         json: bool,
+    },
+    /// Check whether a running instance is fit to serve; the exit code tells.
+    Health {
+        /// The instance that is asked.
+        #[command(flatten)]
+        instance: Instance,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        /// Check again and again. While the instance is fit, there is the `anycast.interface`, which routing daemons announce.
+        #[arg(long, conflicts_with_all = ["json", "socket"])]
+        watch: bool,
+        /// The config file, for `--watch`, which finds the instance's socket there.
+        #[command(flatten)]
+        file: ConfigFile,
+    },
+    /// Report a running instance as drained: it answers, but routes to it are withdrawn.
+    Drain {
+        /// Wait up to so many seconds until no more queries come.
+        #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(drain::SECONDS))]
+        wait: Option<u64>,
+        /// The instance that is asked.
+        #[command(flatten)]
+        instance: Instance,
+    },
+    /// Undo `drain`: routes to a running instance are announced again.
+    Resume {
+        /// The instance that is asked.
+        #[command(flatten)]
+        instance: Instance,
     },
     /// Have a running instance read its rules anew: access, rate limits, local records, zones, blocked names.
     Reload {

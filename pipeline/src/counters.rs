@@ -19,6 +19,8 @@ counters! {
         made: counter,
         /// Frames made to announce addresses, and to report multicast groups.
         announced: counter,
+        /// Queries of health checks; they are among `made`.
+        probes: counter,
         /// Packets that went to the slow path.
         slow_path: counter,
         /// Frames for this host, but not for pmdns.

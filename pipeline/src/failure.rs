@@ -9,6 +9,7 @@ use pmdns::control::profile::ProfileError;
 use pmdns::control::socket::SocketError;
 use pmdns::control::top::TopError;
 use pmdns::engine::EngineError;
+use pmdns::health::watch::{CheckError, WatchError};
 use pmdns::log::LogError;
 use pmdns::replay::ReplayError;
 #[cfg(feature = "dpdk")]
@@ -57,6 +58,16 @@ pub(crate) enum Failure {
     Unsuited,
     #[error("pmdns does not run well here: see the lines that begin with `fail`")]
     Unfit,
+    #[error(transparent)]
+    Check(#[from] CheckError),
+    #[error(transparent)]
+    Watch(#[from] WatchError),
+    #[error("this node is not fit to serve")]
+    Unhealthy,
+    #[error("this node is drained; `pmdns resume` undoes it")]
+    Drained,
+    #[error("queries still come, {0} in the last second; the node stays drained")]
+    Traffic(u64),
     #[error("cannot print: {0}")]
     Print(#[from] io::Error),
 }
@@ -107,6 +118,11 @@ impl Failure {
             | Self::Capture(ClientError::Socket(_))
             | Self::Top(TopError::Socket(_))
             | Self::Profile(ProfileError::Ask(TopError::Socket(_))) => 5,
+            Self::Check(CheckError::Socket(_)) => 5,
+            Self::Watch(WatchError::Interface(_)) => 4,
+            Self::Unhealthy => 8,
+            Self::Drained => 9,
+            Self::Check(CheckError::Answer(_)) | Self::Watch(_) | Self::Traffic(_) => 1,
             Self::Unsuited => 6,
             Self::Unfit => 7,
             Self::Top(TopError::NoTerminal) => 2,

@@ -18,6 +18,7 @@ use pmdns::control::report::{self, Report};
 use pmdns::control::socket::{self, ANSWER_PATIENCE, ORDER_PATIENCE};
 use pmdns::control::top;
 use pmdns::doctor;
+use pmdns::health::{State, drain, watch};
 use pmdns::log;
 use pmdns::machine::{Finding, Machine};
 use pmdns::replay;
@@ -80,6 +81,16 @@ fn execute(command: Command) -> Result<(), Failure> {
             let config = Config::load(&file.config)?;
             print_report(&replay::replay(&config, &input, output.as_deref())?, json)
         }
+        Command::Health { file, watch: true, .. } => Ok(watch::run(&Config::load(&file.config)?)?),
+        Command::Health { instance, json, .. } => health(&instance, json),
+        Command::Drain { wait, instance } => {
+            print_done(&instance, "drain", None)?;
+            match wait.map(|seconds| drain::wait(&instance.socket, seconds)).transpose()? {
+                Some(Err(queries)) => Err(Failure::Traffic(queries)),
+                _ => Ok(()),
+            }
+        }
+        Command::Resume { instance } => print_done(&instance, "resume", None),
         Command::Reload { instance } => {
             let done = order(&instance, "reload", None, Failure::Reload)?;
             Ok(writeln!(io::stdout(), "reloaded: {done}")?)
@@ -194,6 +205,23 @@ fn examine(file: Option<&Path>, json: bool) -> Result<(), Failure> {
         doctor::Level::Ok => Ok(()),
         doctor::Level::Warn => Err(Failure::Unsuited),
         doctor::Level::Fail => Err(Failure::Unfit),
+    }
+}
+
+/// Prints the result of a check. The exit code tells it as well.
+fn health(instance: &Instance, json: bool) -> Result<(), Failure> {
+    let health = watch::check(&instance.socket, ANSWER_PATIENCE)?;
+    let mut out = io::stdout().lock();
+    if json {
+        writeln!(out, "{}", serde_json::to_string(&health)?)?;
+    } else {
+        writeln!(out, "{}", health.state)?;
+        health.problems.iter().try_for_each(|problem| writeln!(out, "{problem}"))?;
+    }
+    match health.state {
+        State::Drained => Err(Failure::Drained),
+        State::Serving if health.healthy => Ok(()),
+        State::Serving => Err(Failure::Unhealthy),
     }
 }
 

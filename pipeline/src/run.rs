@@ -12,6 +12,7 @@ use pmdns_nics::device::Doubt;
 use pmdns_nics::dpdk::{self, Eal, Mempool};
 use pmdns_nics::hugepage::ArenaReport;
 use pmdns_nics::{FramePool, Nic};
+use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::admission::{ConnectionReport, ConnectionSnapshot};
@@ -24,6 +25,7 @@ use crate::control::request::Request;
 use crate::control::socket::{ControlSocket, SocketError};
 use crate::engine::{Engine, EngineError};
 use crate::exceptions::interface::{self, TapError};
+use crate::health::{Health, HealthChecks};
 use crate::machine::{Machine, missing_device};
 use crate::ports::{PortWatch, mac_text};
 use crate::privileges::{self, Places};
@@ -138,6 +140,8 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
     let news = Arc::clone(&engine.news);
     let (gauges, orders) = (engine.gauges.clone(), engine.orders.clone());
     let observers = engine.observers.clone();
+    let prober = engine.prober.take().expect("nobody took it");
+    let mut health = HealthChecks::new(prober, &gauges, &topology, config);
     let publisher = engine.rules.take().expect("nobody took it");
     let mut reloader = Reloader::new(path, config, fixed, publisher);
     // Slow path threads take the first ones.
@@ -174,15 +178,26 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
             ("metrics", metrics.as_ref().map(MetricsServer::counters)),
             ("notify", config.transfer.listen.map(|_| transfers.connections())),
         ];
+        health.turn(Instant::now(), &news);
+        let state = health.state();
         let report = || Report {
             policy_zones: transfers.report(),
             connections: connections(&counted),
             streams: streams.as_ref().map(StreamClients::report).unwrap_or_default(),
             privileges: privileges.clone(),
+            state,
             ..Report::read(&gauges, &topology, &nics).watched(&watch)
         };
         control.take(|request, client| match request {
             Request::Stats => client.answer(&to_json(&report())),
+            Request::Health => {
+                let tell = move |health: &Health| client.answer(&to_json(health));
+                health.ask(Instant::now(), reloader.config(), Box::new(tell));
+            }
+            Request::SetState(state) => {
+                health.set(state);
+                client.answer(&format!("ok {state}\n"));
+            }
             Request::Reload => reloader.ask_for(client),
             Request::CacheJob(cache_job) => cache_jobs.run(cache_job, client),
             Request::Capture(selection) => captures.capture(selection, client),
@@ -211,11 +226,13 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
     let in_good_order = running.stop();
     // Their last answers have come by now.
     let streams = streams.map(StreamClients::end).unwrap_or_default();
-    let report = Report { streams, ..Report::read(&gauges, &topology, &nics).watched(&watch) };
+    let state = health.state();
+    let report =
+        Report { streams, state, ..Report::read(&gauges, &topology, &nics).watched(&watch) };
     if !report.totals.balance() || report.totals.held > 0 {
         tracing::error!("the counters do not balance: {:?}; please report this", report.totals);
     }
-    drop((control, reloader, metrics, cache_jobs, transfers, gauges));
+    drop((control, reloader, metrics, cache_jobs, transfers, gauges, health));
     nics.into_iter().for_each(Nic::close);
     close(eal, pool)?;
     if failed || !in_good_order {
@@ -239,8 +256,8 @@ fn close(eal: Eal, pool: FramePool) -> Result<(), RunError> {
     }
 }
 
-/// A report as `pmdns stats --json` prints it.
-pub fn to_json(report: &Report) -> String {
+/// A report as `pmdns stats --json` prints it, or the result of a check.
+pub fn to_json(report: &impl Serialize) -> String {
     serde_json::to_string(report).expect("a report holds only strings and numbers")
 }
 

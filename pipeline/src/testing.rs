@@ -15,6 +15,7 @@ use crate::engine::{Engine, EngineStreams, Gauges, random_seed};
 use crate::exceptions::TapThread;
 use crate::observe::ObserverLender;
 use crate::ports::AllPortNews;
+use crate::probe::Prober;
 use crate::rules::RulesPublisher;
 use crate::slowpath::{Parts, SlowPathParts};
 use crate::topology::Topology;
@@ -61,6 +62,10 @@ pub struct Rig {
     pub rules: RulesPublisher,
     /// Where observers are lent from.
     pub observers: ObserverLender,
+    /// Asks the workers for health checks.
+    pub prober: Prober,
+    /// The plan.
+    pub topology: Topology,
     /// The news of the port for the workers.
     pub news: AllPortNews,
     /// Where frames come from.
@@ -106,12 +111,33 @@ impl Rig {
             streams = Some(EngineStreams { pool: port.pool, idle_time: IdleTime::default() });
         }
         let parts = (clock, seed);
-        let engine =
-            Engine::build_from(parts, config, topology, &facts, queues, pool.clone(), streams)
-                .expect("the engine can be built");
-        let Engine { workers, slow_path, taps, gauges, rules, observers, news, .. } = engine;
-        let rules = rules.expect("nobody took them");
-        Self { workers, slow_path, taps, gauges, rules, observers, news, pool, far, ends }
+        let engine = Engine::build_from(
+            parts,
+            config,
+            topology.clone(),
+            &facts,
+            queues,
+            pool.clone(),
+            streams,
+        )
+        .expect("the engine can be built");
+        let Engine { workers, slow_path, taps, gauges, rules, observers, news, prober, .. } =
+            engine;
+        let (rules, prober) = (rules.expect("nobody took them"), prober.expect("nobody took it"));
+        Self {
+            workers,
+            slow_path,
+            taps,
+            gauges,
+            rules,
+            observers,
+            prober,
+            topology,
+            news,
+            pool,
+            far,
+            ends,
+        }
     }
 
     /// Puts an answer to `query` into the cache.

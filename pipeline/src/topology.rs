@@ -175,11 +175,13 @@ impl Topology {
     /// The queues and rings of a worker: first its inputs, then its outputs.
     pub fn links(&self, worker: usize) -> impl Iterator<Item = Link> {
         let plan = &self.workers[worker];
-        let ports = |queue: Option<u16>| 0..queue.map_or(0, |_| self.ports.len());
+        let ports = |queue: Option<u16>, count| 0..queue.map_or(0, |_| count);
         let rings_in = plan.rings_in.iter().map(|ring| Link::RingFrom(self.rings[*ring].from));
         let rings_out = plan.rings_out.iter().map(|ring| Link::RingTo(self.rings[*ring].to));
-        let inlets = ports(plan.rx_queue).map(Link::Rx).chain(rings_in);
-        inlets.chain(ports(plan.tx_queue).map(Link::Tx)).chain(rings_out)
+        let inlets = ports(plan.rx_queue, self.ports.len()).map(Link::Rx).chain(rings_in);
+        // The last outlet is the port of health checks.
+        let outlets = ports(plan.tx_queue, self.ports.len() + 1).map(Link::Tx);
+        inlets.chain(outlets).chain(rings_out)
     }
 
     /// The workers that have TX queues.

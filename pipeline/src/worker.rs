@@ -51,6 +51,7 @@ pub struct Worker {
     replies: ReplyRings,
     to_kernel: KernelOutlets,
     from_kernel: Vec<RingReceiver<Frame>>,
+    probes: Option<RingReceiver<Frame>>,
     cache: Arc<Cache>,
     rules: RulesInbox<LineRules>,
     observers: Observers,
@@ -96,6 +97,8 @@ pub struct WorkerParts {
     pub to_kernel: KernelOutlets,
     /// Rings of frames that the kernel sends by the TAPs.
     pub from_kernel: Vec<RingReceiver<Frame>>,
+    /// The ring of health checks' queries, if it polls ports.
+    pub probes: Option<RingReceiver<Frame>>,
     /// The cache, which knows the shard of each key.
     pub cache: Arc<Cache>,
     /// Where new rules come from.
@@ -152,6 +155,7 @@ impl Worker {
             replies: ReplyRings::new(parts.replies),
             to_kernel: parts.to_kernel,
             from_kernel: parts.from_kernel,
+            probes: parts.probes,
             cache: parts.cache,
             rules: parts.rules,
             observers: parts.observers,
@@ -264,6 +268,7 @@ impl Worker {
             self.hand_hits_on();
             self.replies.renew();
             self.look_at_ports(end);
+            self.take_probes();
             self.tally.published_ticks = end;
             self.publish();
             self.tally.housekeeping_ticks += self.clock.now().saturating_sub(end);
@@ -390,6 +395,24 @@ impl Worker {
                 .drain(..)
                 .map(|frame| Packet { step: Step::TRANSMIT, ..Packet::arrived(frame, now) }),
         );
+        self.hand_on();
+        self.transmit();
+    }
+
+    /// Takes the queries of health checks down the line.
+    fn take_probes(&mut self) {
+        let Some(ring) = self.probes.as_mut().filter(|ring| !ring.is_empty()) else { return };
+        let mut frames = Burst::new();
+        let count = ring.pop_batch(&mut frames, self.limit) as u64;
+        (self.tally.made, self.tally.probes) = (self.tally.made + count, self.tally.probes + count);
+        let now = self.clock.now();
+        self.batch.extend(frames.drain(..).map(|frame| Packet::arrived(frame, now)));
+        let mut lap = Lap::start(self.clock, now);
+        let context = self.clock.context(now);
+        self.line.process(&mut self.batch, &context, &mut lap);
+        if self.misses.hand_on(&mut self.batch, &self.cache, &context, &mut self.tally) {
+            self.line.process(&mut self.batch, &context, &mut lap);
+        }
         self.hand_on();
         self.transmit();
     }

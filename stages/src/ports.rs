@@ -1,6 +1,6 @@
 //! What the stages need to know of the ports: our own addresses, whom we ask by them, and what to leave to the hardware.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use pmdns_nics::PortFacts;
@@ -10,6 +10,13 @@ use crate::vlan::{Tags, Vlans};
 
 /// So many addresses are compared one by one; of more, the middle one first.
 const FEW: usize = 16;
+
+/// The addresses of the port of health checks.
+const PROBED_MAC: [u8; 6] = [2, 0, 0, 0, 0, 53];
+/// See [`Port::probes`].
+pub const PROBED_V4: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 53);
+/// See [`Port::probes`].
+pub const PROBED_V6: Ipv6Addr = Ipv6Addr::LOCALHOST;
 
 /// One port, as the stages see it.
 #[derive(Clone, Debug, Default)]
@@ -64,6 +71,11 @@ impl Port {
     /// The port of clients over streams. It is on no VLAN, so no frame of it looks like one from a wire.
     pub fn streams() -> Self {
         Self { vlans: Vlans::of(&[]), is_streams: true, ..Self::default() }
+    }
+
+    /// The port of health checks. Nobody can send from its addresses, so it takes none from a client.
+    pub fn probes() -> Self {
+        Self::new(PROBED_MAC, [PROBED_V4.into(), PROBED_V6.into()])
     }
 
     /// The port that the config describes, with what it can do.

@@ -1,6 +1,7 @@
 //! The rules that no single key can state, checked table by table in the order of the file.
 
 mod answers;
+mod anycast;
 mod dnssec;
 mod groups;
 mod names;
@@ -58,7 +59,7 @@ impl Mistakes {
 type Rules = fn(&Config, &mut Mistakes);
 
 /// The rules, table by table, with the tables they look at.
-const RULES: [(&[&str], Rules); 26] = [
+const RULES: [(&[&str], Rules); 27] = [
     (&["eal"], |config, found| eal(&config.eal, found)),
     (&["port"], |config, found| ports::check(&config.ports, found)),
     (&["port"], |config, found| query_sources::check(&config.ports, found)),
@@ -85,6 +86,7 @@ const RULES: [(&[&str], Rules); 26] = [
     (&["tsig", "transfer", "rpz"], transfer::check),
     (&["streams"], streams::check),
     (&["control", "metrics"], service),
+    (&["anycast", "port"], anycast::check),
 ];
 
 /// Checks every rule, except those of `damaged` tables, and returns the broken ones.

@@ -37,7 +37,7 @@ pub(super) fn check_rates(rates: &Exceptions, found: &mut Mistakes) {
 }
 
 /// The kernel takes more names. These need no quotes in any tool, and no `%d` makes another name of them.
-fn check_name(key: &str, name: &str) -> Checked {
+pub(super) fn check_name(key: &str, name: &str) -> Checked {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     match (1..=MAX_INTERFACE_NAME).contains(&name.len()) && name.chars().all(is_plain) {
         true => Ok(()),

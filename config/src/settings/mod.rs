@@ -8,6 +8,7 @@ use serde::Deserialize;
 use crate::local::Local;
 
 mod answers;
+mod anycast;
 mod cache;
 mod dnssec;
 mod policy;
@@ -17,6 +18,7 @@ mod streams;
 mod transfer;
 
 pub use answers::*;
+pub use anycast::*;
 pub use cache::*;
 pub use dnssec::*;
 pub use policy::*;
@@ -98,6 +100,8 @@ pub struct Config {
     pub control: Control,
     /// Where monitoring reads the counters.
     pub metrics: Metrics,
+    /// Whether this node is fit to serve, and what tells routers so.
+    pub anycast: Anycast,
     /// What the process may do once it serves.
     pub process: Process,
 }

@@ -122,7 +122,7 @@ impl Times {
 }
 
 impl RingReport {
-    pub(super) fn of(ends: RingEnds, gauge: &RingGauge, topology: &Topology) -> Self {
+    pub(crate) fn of(ends: RingEnds, gauge: &RingGauge, topology: &Topology) -> Self {
         let core = |worker: usize| format!("core {}", topology.workers[worker].core);
         let slow_path = |thread: usize| format!("slow path {thread}");
         let tap = |port: usize| format!("TAP of {}", topology.port_names[port]);

@@ -11,6 +11,7 @@ use super::report::{
 };
 use crate::admission::ConnectionReport;
 use crate::exceptions::TapSnapshot;
+use crate::health::State;
 use crate::histogram::Histogram;
 use crate::occupancy::Occupancy;
 use crate::privileges::PrivilegeReport;
@@ -72,6 +73,7 @@ fn report(seconds: u64, millions: u64, drops: u64) -> Report {
         .into(),
     };
     Report {
+        state: State::Serving,
         version: "1.2.3".to_owned(),
         uptime_seconds: seconds,
         uptime_ticks: ticks,

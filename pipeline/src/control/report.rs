@@ -16,9 +16,11 @@ use crate::admission::ConnectionReport;
 use crate::counters::{Counters, Flow, Handling, Link, Tally};
 use crate::engine::Gauges;
 use crate::exceptions::TapSnapshot;
+use crate::health::State;
 use crate::latency::Latencies;
 use crate::ports::PortWatch;
 use crate::privileges::PrivilegeReport;
+use crate::probe;
 use crate::slowpath::{CacheSnapshot, CountersSnapshot, UpstreamSnapshot};
 use crate::station::Meter;
 use crate::topology::{Topology, WorkerPlan};
@@ -43,6 +45,8 @@ pub(super) fn by_name<const N: usize>(counted: [Counted; N]) -> Named {
 pub struct Report {
     /// Version of the program.
     pub version: String,
+    /// Whether clients shall come to this node.
+    pub state: State,
     /// Seconds since the clock was started.
     pub uptime_seconds: u64,
     /// Ticks since the clock was started.
@@ -199,6 +203,7 @@ impl Report {
         let upstreams = gauges.upstream_addresses.iter().zip(gauges.upstreams.iter());
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            state: State::default(),
             uptime_seconds: gauges.clock.duration_of(now).as_secs(),
             uptime_ticks: now,
             ticks_per_second,
@@ -280,6 +285,13 @@ impl Report {
         };
         let stations = StageName::ALL.into_iter().map(StageName::name);
         [RECEIVE].into_iter().chain(stations).chain([TRANSMIT]).map(sum).collect()
+    }
+
+    /// Clients' queries so far, over all transports: what the first stage after the checks of packets saw, without probes.
+    pub fn client_queries(&self) -> u64 {
+        let asked = self.workers.iter().filter_map(|worker| worker.stages.get("acl"));
+        let probes: u64 = self.workers.iter().map(|worker| worker.counter("probes")).sum();
+        asked.map(|stage| stage.packets).sum::<u64>().saturating_sub(probes)
     }
 
     /// So many ticks, as a duration.
@@ -421,7 +433,8 @@ impl StageReport {
 /// The name of a link in reports: `tap:rx0`, `ring from core 2`.
 fn link_name(link: Link, plan: &WorkerPlan, topology: &Topology) -> String {
     let port = |port: usize, direction, queue: Option<u16>| {
-        format!("{}:{direction}{}", topology.port_names[port], queue.unwrap_or(0))
+        let name = topology.port_names.get(port).map_or(probe::PORT_NAME, |name| name);
+        format!("{name}:{direction}{}", queue.unwrap_or(0))
     };
     match link {
         Link::Rx(number) => port(number, "rx", plan.rx_queue),

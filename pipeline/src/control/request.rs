@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! stats                             the report, as JSON; an empty line or none means the same
+//! health                            check whether this node is fit to serve; the result, as JSON
+//! drain                             report the node as drained, so that routes are withdrawn; `resume` undoes it
 //! reload                            read the rules anew
 //! purge NAME [suffix] [type TYPE]   remove answers for the name, with `suffix` also for names below it
 //! dump PATH                         write every answer to the file that comes with the request
@@ -9,7 +11,7 @@
 //! capture [FILTER...]               write packets to the file that comes with the request, until the client leaves
 //! ```
 //!
-//! All other requests than `stats` are answered with one line: `ok` and the result, or `error:` and the reason.
+//! All other requests than `stats` and `health` are answered with one line: `ok` and the result, or `error:` and the reason.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -18,12 +20,17 @@ use pmdns_config::{type_number, wire_name};
 use pmdns_stages::cache::Purge;
 
 use crate::capture::Selection;
+use crate::health::State;
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Every counter.
     Stats,
+    /// A check whether this node is fit to serve.
+    Health,
+    /// Whether clients shall come to this node.
+    SetState(State),
     /// Read the rules anew.
     Reload,
     /// Do something to the cache.
@@ -43,6 +50,13 @@ pub enum CacheJob {
     Load(PathBuf),
 }
 
+impl Request {
+    /// Whether it changes nothing, so that the log need not name who asked.
+    pub fn only_reads(&self) -> bool {
+        matches!(self, Self::Stats | Self::Health)
+    }
+}
+
 impl FromStr for Request {
     type Err = String;
 
@@ -51,13 +65,16 @@ impl FromStr for Request {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         match word {
             "" | "stats" => Ok(Self::Stats),
+            "health" => Ok(Self::Health),
+            "drain" => Ok(Self::SetState(State::Drained)),
+            "resume" => Ok(Self::SetState(State::Serving)),
             "reload" => Ok(Self::Reload),
             "purge" => purge(rest).map(|purge| Self::CacheJob(CacheJob::Purge(purge))),
             "dump" => path(rest).map(|path| Self::CacheJob(CacheJob::Dump(path))),
             "load" => path(rest).map(|path| Self::CacheJob(CacheJob::Load(path))),
             "capture" => Selection::parse(rest).map(Self::Capture),
             _ => Err(format!(
-                "there is no request `{word}`; ask stats, reload, purge, dump, load or capture"
+                "there is no request `{word}`; ask stats, health, drain, resume, reload, purge, dump, load or capture"
             )),
         }
     }
@@ -101,6 +118,9 @@ mod tests {
         assert_eq!(parse(""), Ok(Request::Stats));
         assert_eq!(parse("stats\n"), Ok(Request::Stats));
         assert_eq!(parse("reload"), Ok(Request::Reload));
+        assert_eq!(parse("health"), Ok(Request::Health));
+        assert_eq!(parse("drain"), Ok(Request::SetState(State::Drained)));
+        assert_eq!(parse("resume"), Ok(Request::SetState(State::Serving)));
         let cache_job = |cache_job| Ok(Request::CacheJob(cache_job));
         let name: Box<[u8]> = (*b"\x07example\x03com\0").into();
         let plain = Purge { name, below: false, qtype: None };

@@ -49,7 +49,8 @@ impl Asking {
         });
         // Behind the configured ports there may be that of clients over streams.
         let streams = facts.get(config.ports.len()).map(|_| Port::streams());
-        let ports: Ports = ports.chain(streams).collect();
+        // The last one is that of health checks.
+        let ports: Ports = ports.chain(streams).chain([Port::probes()]).collect();
         let seeker = NextHops::new(routes.plans(), Arc::clone(&ports), seed);
         let table = Arc::clone(seeker.table());
         Self { ports, sources, routes: Arc::new(routes), table, seeker: Some(seeker) }

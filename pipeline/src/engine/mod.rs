@@ -33,6 +33,7 @@ use crate::exceptions::{KernelOutlets, PortOutlet, TapThread};
 use crate::line::{StageParts, Stages};
 use crate::observe::{ObserverLender, Observers};
 use crate::ports::{AllPortNews, PortNews};
+use crate::probe::{self, ProbeEnds, Prober};
 use crate::ring::RingSender;
 use crate::rules::{LineRules, RulesInbox, RulesPublisher};
 use crate::slowpath::{
@@ -100,6 +101,8 @@ pub struct Engine {
     pub arena: ArenaReport,
     /// A summary of the rules.
     pub digest: Digest,
+    /// Asks the data cores for health checks; taken by those.
+    pub prober: Option<Prober>,
     /// Lends new rules to the threads; taken by the reloader.
     pub rules: Option<RulesPublisher>,
     topology: Topology,
@@ -164,8 +167,10 @@ impl Engine {
             shared.slow_path(asking, writers, rings.slow_path, burst, inboxes.slow_path)?;
         let (observers, of_cores) = ObserverLender::new(workers);
         let inboxes = inboxes.workers.into_iter().zip(of_cores);
-        let workers = shared.workers(&topology, queues, rings.workers, inboxes);
         let taps = shared.taps(rings.taps);
+        let (prober, probes) = probe::lay(&topology, &shared.gauges.pool);
+        let rings = rings.workers.into_iter().zip(probes);
+        let workers = shared.workers(&topology, queues, rings, inboxes);
         let Shared { cache, gauges, news, stop, .. } = shared;
         let orders = CacheOrders::new(orders, cache, clock, config.scope_map());
         let rules = Some(rules);
@@ -179,6 +184,7 @@ impl Engine {
             observers,
             arena,
             digest,
+            prober: Some(prober),
             rules,
             topology,
             stop,
@@ -287,13 +293,13 @@ impl Shared {
         &self,
         topology: &Topology,
         mut queues: Vec<Queues>,
-        rings: Vec<WorkerRings>,
+        rings: impl Iterator<Item = (WorkerRings, ProbeEnds)>,
         inboxes: impl Iterator<Item = (RulesInbox<LineRules>, Observers)>,
     ) -> Vec<Worker> {
         let has_neighbor = |plan: &WorkerPlan| plan.stages.contains(StageName::Neighbor);
         let announcer = topology.workers.iter().position(has_neighbor);
         let workers = topology.workers.iter().zip(rings).zip(inboxes).enumerate();
-        let workers = workers.map(|(index, ((plan, rings), (rules, observers)))| {
+        let workers = workers.map(|(index, ((plan, (rings, probes)), (rules, observers)))| {
             let mut parts = WorkerParts {
                 line: self.stages.man(plan.stages),
                 batch: usize::from(self.config.frames.batch),
@@ -309,6 +315,7 @@ impl Shared {
                 replies: rings.replies,
                 to_kernel: self.to_kernel(rings.to_kernel),
                 from_kernel: rings.from_kernel,
+                probes: probes.probes,
                 cache: Arc::clone(&self.cache),
                 rules,
                 observers,
@@ -323,6 +330,7 @@ impl Shared {
                 parts.receivers.extend(plan.rx_queue.map(|_| port.rx.remove(0)));
                 parts.transmitters.extend(plan.tx_queue.map(|_| port.tx.remove(0)));
             }
+            parts.transmitters.extend(probes.exit);
             Worker::new(parts)
         });
         workers.collect()

@@ -4,13 +4,15 @@
 use std::fs;
 use std::io;
 
-use pmdns_config::{Port, Vlan};
+use pmdns_config::{InterfaceAddress, Port, Vlan};
 use pmdns_nics::{KernelEnd, PortFacts, TUN, Tap};
 
 use super::netlink::{Message, Netlink, Request};
 
 /// The MTU of an Ethernet port. A frame of that length and two tags fit a packet buffer.
 const MTU: u32 = 1500;
+/// The address of the interface of announced addresses. No frame goes there.
+const ANYCAST_MAC: [u8; 6] = [2, 0, 0, 0, 0, 54];
 /// Settings of the interface (ip-sysctl.rst): the family, the name, the value.
 ///
 /// Strict filters of sources would drop what comes by another port than its answer leaves by. ARP asks in the name of an
@@ -34,6 +36,17 @@ pub enum TapError {
         /// The port's name.
         port: String,
         /// The interface's.
+        tap: String,
+        /// The kernel's reason.
+        error: io::Error,
+    },
+    /// The interface of announced addresses cannot be made.
+    #[error(
+        "no interface {tap} with the anycast.addresses from {TUN}: {error}; load the module `tun`, start with \
+         CAP_NET_ADMIN, and make sure that no other `pmdns health --watch` runs"
+    )]
+    Anycast {
+        /// The interface's name.
         tap: String,
         /// The kernel's reason.
         error: io::Error,
@@ -78,6 +91,27 @@ pub fn open(port: &Port, facts: &PortFacts) -> Result<Option<Box<dyn KernelEnd>>
         })?;
     }
     Ok(Some(Box::new(tap)))
+}
+
+/// An interface with these addresses, which routing daemons announce while it is there.
+///
+/// # Errors
+///
+/// The kernel does not make it, or does not take its addresses.
+pub fn open_anycast(name: &str, addresses: &[InterfaceAddress]) -> Result<Tap, TapError> {
+    let failed = |error| TapError::Anycast { tap: name.to_owned(), error };
+    let tap = Tap::open(name).map_err(failed)?;
+    SETTINGS.iter().for_each(|setting| set(name, setting));
+    let mut netlink = Netlink::open().map_err(failed)?;
+    let index = rustix::net::netdevice::name_to_index(netlink.socket(), name)
+        .map_err(|error| failed(error.into()))?;
+    let link = Request::Link { index, mac: ANYCAST_MAC, mtu: MTU };
+    netlink.ask(&link.message()).map_err(failed)?;
+    for ours in addresses {
+        let request = Request::Address { index, address: ours.address, prefix: ours.length };
+        netlink.ask(&request.message()).map_err(failed)?;
+    }
+    Ok(tap)
 }
 
 /// Writes a setting. Where there is none, the kernel lacks the family.

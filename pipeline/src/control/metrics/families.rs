@@ -14,6 +14,7 @@ use crate::control::distribution::{RingReport, Times};
 use crate::control::next_hops::NextHopReport;
 use crate::control::report::{Report, StageReport, WorkerReport};
 use crate::exceptions::TapSnapshot;
+use crate::health::State;
 use crate::occupancy;
 use crate::slowpath::{CacheSnapshot, CountersSnapshot, UpstreamSnapshot};
 use crate::transfer::ZoneSnapshot;
@@ -76,6 +77,8 @@ fn instance(report: &Report) -> Vec<Family> {
     vec![
         Family::new(Kind::Info, "build", "The running program.", &["version"])
             .of([([report.version.clone()], 1)]),
+        Family::gauge("drained", "1: clients are to be sent elsewhere (`pmdns drain`).", &[])
+            .alone(u64::from(report.state == State::Drained)),
         Family::gauge("uptime", "Time since the clock was started.", &[])
             .in_unit(Unit::Seconds)
             .alone(uptime),

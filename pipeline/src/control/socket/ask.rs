@@ -3,9 +3,12 @@
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::net::Shutdown;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
+
+use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::{ANSWER_PATIENCE, DENIED, SocketError, handover};
 
@@ -24,7 +27,7 @@ pub fn ask_with(
     file: Option<&File>,
     patience: Duration,
 ) -> Result<String, SocketError> {
-    let mut stream = send(path, request, file)?;
+    let mut stream = send(path, request, file, patience)?;
     let failed = |source| refusal(path, source);
     stream.set_read_timeout(Some(patience)).map_err(failed)?;
     let mut answer = String::new();
@@ -40,7 +43,7 @@ pub fn ask_until(
     patience: Duration,
     mut has_ended: impl FnMut() -> bool,
 ) -> Result<String, SocketError> {
-    let mut stream = send(path, request, file)?;
+    let mut stream = send(path, request, file, ANSWER_PATIENCE)?;
     let failed = |source| refusal(path, source);
     stream.set_read_timeout(Some(LOOK)).map_err(failed)?;
     let (mut answer, mut part) = (Vec::new(), [0; 4096]);
@@ -67,9 +70,14 @@ fn is_early(error: &io::Error) -> bool {
     matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
 }
 
-fn send(path: &Path, request: &str, file: Option<&File>) -> Result<UnixStream, SocketError> {
+fn send(
+    path: &Path,
+    request: &str,
+    file: Option<&File>,
+    patience: Duration,
+) -> Result<UnixStream, SocketError> {
     let failed = |source| refusal(path, source);
-    let mut stream = UnixStream::connect(path).map_err(failed)?;
+    let mut stream = connect(path, patience).map_err(failed)?;
     let request = format!("{request}\n");
     let sent = handover::send(&stream, request.as_bytes(), file).map_err(failed)?;
     stream.write_all(&request.as_bytes()[sent..]).map_err(failed)?;
@@ -85,4 +93,12 @@ fn refusal(path: &Path, source: io::Error) -> SocketError {
 
 fn allowed(path: &Path, answer: String) -> Result<String, SocketError> {
     if answer == DENIED { Err(SocketError::Denied(path.to_owned())) } else { Ok(answer) }
+}
+
+/// Connects. An instance that is stopped accepts nobody, and once its queue is full connecting would wait for ever.
+fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_write_timeout(Some(patience))?;
+    socket.connect(&SockAddr::unix(path)?)?;
+    Ok(OwnedFd::from(socket).into())
 }

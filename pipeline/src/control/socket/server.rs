@@ -147,10 +147,10 @@ fn may_ask(user: u32, own: u32, has_group: bool) -> bool {
 async fn serve(mut stream: UnixStream, peer: Peer, pass: Pass<u32>, ask: Ask) -> io::Result<()> {
     let (line, file) = hear(&stream).await?;
     pass.waits();
-    let text = match line.parse() {
+    let text = match line.parse::<Request>() {
         Err(error) => format!("error: {error}\n"),
         Ok(request) => {
-            if !matches!(request, Request::Stats) {
+            if !request.only_reads() {
                 let Peer { user, process } = peer;
                 tracing::info!(
                     "control: user {user} (process {process}) asks: {}",

@@ -12,6 +12,7 @@ use crate::control::distribution::Times;
 use crate::control::next_hops::NextHopReport;
 use crate::control::rates::{Rates, RingLoad};
 use crate::control::report::Report;
+use crate::health::State;
 
 /// Rows of drops and of upstreams at most; the longest lists are the least interesting.
 const MAX_ROWS: usize = 12;
@@ -24,6 +25,7 @@ const LEAST_HEIGHT: usize = 3;
 #[derive(Debug)]
 pub struct Screen {
     version: String,
+    state: State,
     uptime_seconds: u64,
     frames: String,
     rates: Rates,
@@ -40,6 +42,7 @@ impl Screen {
         next_hops.sort_by_key(NextHopReport::is_reachable);
         Self {
             version: later.version.clone(),
+            state: later.state,
             uptime_seconds: later.uptime_seconds,
             frames: format!("{} of {}", later.frames.in_use, later.frames.capacity),
             rates: Rates::between(earlier, later),
@@ -65,6 +68,7 @@ impl Screen {
         let rates = &self.rates;
         let title = [
             format!("pmdns {}", self.version),
+            self.state.to_string(),
             format!("up {}", uptime(self.uptime_seconds)),
             format!("frames in use {}", self.frames),
         ];

@@ -1,0 +1,350 @@
+//! Checks, as the main thread makes them: a round of probes through the data cores, and a look at everything else.
+
+use std::time::{Duration, Instant};
+
+use pmdns_config::{Anycast, Config, wire_name};
+
+use super::rings::StuckRings;
+use super::{CoreHealth, GroupHealth, Health, PortHealth, State};
+use crate::control::distribution::RingReport;
+use crate::engine::Gauges;
+use crate::ports::PortNews;
+use crate::probe::Prober;
+use crate::topology::Topology;
+
+/// Who waits for the result of a check.
+pub type Asker = Box<dyn FnOnce(&Health)>;
+
+/// Askers that may wait for a round.
+const MAX_ASKERS: usize = 64;
+/// The rcode of an answer that says that there is none (RFC 1035 section 4.1.1).
+const SERVFAIL: u8 = 2;
+
+/// Makes checks for those who ask.
+pub struct HealthChecks {
+    prober: Prober,
+    gauges: Gauges,
+    topology: Topology,
+    settings: Anycast,
+    /// The probe's name, as it is on the wire.
+    name: Box<[u8]>,
+    groups: Vec<Group>,
+    rings: StuckRings,
+    state: State,
+    round: Option<Round>,
+    askers: Vec<Asker>,
+    next_id: u16,
+}
+
+/// A group of upstreams.
+struct Group {
+    name: String,
+    /// The numbers of its upstreams.
+    members: Vec<usize>,
+    is_needed: bool,
+}
+
+/// Probes under way.
+struct Round {
+    id: u16,
+    since: Instant,
+    /// By worker.
+    rcodes: Vec<Option<u8>>,
+}
+
+impl HealthChecks {
+    /// Nobody has asked yet, and the node is to serve.
+    pub fn new(prober: Prober, gauges: &Gauges, topology: &Topology, config: &Config) -> Self {
+        let mut groups: Vec<Group> = Vec::new();
+        for (number, upstream) in config.upstreams.iter().enumerate() {
+            match groups.iter_mut().find(|group| group.name == upstream.group) {
+                Some(group) => group.members.push(number),
+                None => groups.push(Group {
+                    name: upstream.group.clone(),
+                    members: vec![number],
+                    is_needed: config.anycast.upstreams && config.needs_group(&upstream.group),
+                }),
+            }
+        }
+        Self {
+            prober,
+            gauges: gauges.clone(),
+            topology: topology.clone(),
+            settings: config.anycast.clone(),
+            // The configuration was checked.
+            name: wire_name(&config.anycast.probe).unwrap_or_else(|_| Box::from([0])),
+            groups,
+            rings: StuckRings::new(&gauges.rings),
+            state: State::default(),
+            round: None,
+            askers: Vec::new(),
+            next_id: 0,
+        }
+    }
+
+    /// Whether clients shall come to this node.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Says whether clients shall come to this node from now on.
+    pub fn set(&mut self, state: State) {
+        self.state = state;
+        match state {
+            State::Drained => {
+                tracing::warn!("drained: everything is answered, but no more clients shall come");
+            }
+            State::Serving => tracing::info!("serving: clients may come"),
+        }
+    }
+
+    /// Asks for a check. If one is under way, its result does for this asker as well. `config` is the one in use.
+    pub fn ask(&mut self, now: Instant, config: &Config, asker: Asker) {
+        if self.askers.len() == MAX_ASKERS {
+            // The asker is dropped, which tells it that there is no result.
+            return;
+        }
+        self.askers.push(asker);
+        if self.round.is_some() {
+            return;
+        }
+        let id = self.next_id;
+        self.next_id = id.wrapping_add(1);
+        // Late answers to earlier rounds.
+        self.prober.answers();
+        self.prober.ask(id, config.probe_client(), &self.name);
+        let rcodes = vec![None; self.topology.workers.len()];
+        self.round = Some(Round { id, since: now, rcodes });
+    }
+
+    /// Ends the check under way, if all answers are there or its time has passed. Never waits.
+    pub fn turn(&mut self, now: Instant, ports: &[PortNews]) {
+        let Some(round) = &mut self.round else { return };
+        for answer in self.prober.answers() {
+            if answer.id == round.id
+                && let Some(rcode) = round.rcodes.get_mut(answer.worker)
+            {
+                *rcode = Some(answer.rcode);
+            }
+        }
+        let is_complete = self.prober.workers().all(|worker| round.rcodes[worker].is_some());
+        let patience = Duration::from_millis(self.settings.timeout_ms);
+        if !is_complete && now.saturating_duration_since(round.since) < patience {
+            return;
+        }
+        let rcodes = std::mem::take(&mut round.rcodes);
+        self.round = None;
+        let health = self.judge(&rcodes, ports);
+        self.askers.drain(..).for_each(|tell| tell(&health));
+    }
+
+    fn judge(&mut self, rcodes: &[Option<u8>], ports: &[PortNews]) -> Health {
+        let mut health = Health {
+            state: self.state,
+            cores: self.cores(rcodes),
+            ports: self.ports(ports),
+            groups: self.groups(),
+            stuck_rings: self.stuck_rings(),
+            ..Health::default()
+        };
+        health.problems = self.problems(&health);
+        health.healthy = health.problems.is_empty() && self.state == State::Serving;
+        health
+    }
+
+    fn cores(&self, rcodes: &[Option<u8>]) -> Vec<CoreHealth> {
+        let clock = &self.gauges.clock;
+        let plans = self.topology.workers.iter().zip(self.gauges.published());
+        let cores = plans.zip(rcodes).map(|((plan, published), rcode)| {
+            let silent = clock.duration_of(clock.now().saturating_sub(published));
+            CoreHealth {
+                core: plan.core,
+                rcode: *rcode,
+                is_asked: plan.rx_queue.is_some(),
+                silent_ms: u64::try_from(silent.as_millis()).unwrap_or(u64::MAX),
+            }
+        });
+        cores.collect()
+    }
+
+    fn ports(&self, news: &[PortNews]) -> Vec<PortHealth> {
+        let ports = self.topology.port_names.iter().zip(news);
+        ports.map(|(name, news)| PortHealth { port: name.clone(), link_up: news.is_up() }).collect()
+    }
+
+    fn groups(&self) -> Vec<GroupHealth> {
+        let is_alive = |upstream: &&usize| self.gauges.upstreams[**upstream].snapshot().state == 0;
+        let groups = self.groups.iter().map(|group| GroupHealth {
+            group: group.name.clone(),
+            upstreams: group.members.len(),
+            alive: group.members.iter().filter(is_alive).count(),
+            is_needed: group.is_needed,
+        });
+        groups.collect()
+    }
+
+    fn stuck_rings(&mut self) -> Vec<String> {
+        let stuck = self.rings.look();
+        let rings = self.gauges.rings.iter().filter(|(ends, _)| stuck.contains(ends));
+        rings
+            .map(|(ends, gauge)| {
+                let RingReport { from, to, carries, .. } =
+                    RingReport::of(*ends, gauge, &self.topology);
+                format!("{from} to {to}: {carries}")
+            })
+            .collect()
+    }
+
+    /// Everything that makes the node unfit.
+    fn problems(&self, health: &Health) -> Vec<String> {
+        let (patience, probe) = (self.settings.timeout_ms, &self.settings.probe);
+        let mut problems = Vec::new();
+        for core in &health.cores {
+            match core.rcode {
+                None if core.is_asked => {
+                    problems
+                        .push(format!("core {} does not answer within {patience} ms", core.core));
+                }
+                Some(SERVFAIL) => {
+                    problems.push(format!("core {} answers SERVFAIL for {probe}", core.core));
+                }
+                _ if core.silent_ms > patience => problems.push(format!(
+                    "core {} has shown no sign of life for {} ms",
+                    core.core, core.silent_ms
+                )),
+                _ => {}
+            }
+        }
+        if !health.ports.is_empty() && health.ports.iter().all(|port| !port.link_up) {
+            problems.push("no port has a link".to_owned());
+        }
+        for group in health.groups.iter().filter(|group| group.is_needed && group.alive == 0) {
+            problems.push(format!("no upstream of the group {} is alive", group.group));
+        }
+        problems.extend(health.stuck_rings.iter().map(|ring| format!("a ring stays full: {ring}")));
+        problems
+    }
+}
+
+#[cfg(all(test, debug_assertions))]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::clock::SteppedTime;
+    use crate::testing::{Rig, config};
+
+    const PATIENCE: Duration = Duration::from_millis(200);
+    const SPLIT: &str = "[[placement]]\nstages = \"parse..ratelimit\"\ncores = [1]\n\
+        [[placement]]\nstages = \"lookup..encode\"\ncores = [3]\n";
+
+    struct Node {
+        rig: Rig,
+        time: SteppedTime,
+        config: Config,
+        checks: HealthChecks,
+        told: Rc<RefCell<Vec<Health>>>,
+        now: Instant,
+    }
+
+    impl Node {
+        fn new(more: &str) -> Self {
+            let config = config(more);
+            let (mut rig, time) = Rig::stepped(&config);
+            rig.news[0].link_came_up();
+            let (other, _) = Rig::stepped(&config);
+            let prober = std::mem::replace(&mut rig.prober, other.prober);
+            let checks = HealthChecks::new(prober, &rig.gauges, &rig.topology, &config);
+            Self { rig, time, config, checks, told: Rc::default(), now: Instant::now() }
+        }
+
+        fn ask(&mut self) {
+            let told = Rc::clone(&self.told);
+            let asker = move |health: &Health| told.borrow_mut().push(health.clone());
+            self.checks.ask(self.now, &self.config, Box::new(asker));
+        }
+
+        /// Asks, has these workers turn, and lets so much time pass.
+        fn check(&mut self, turning: &[usize], passes: Duration) -> Option<Health> {
+            self.ask();
+            self.time.advance(passes);
+            for worker in turning {
+                self.rig.workers[*worker].turn();
+            }
+            self.now += passes;
+            self.checks.turn(self.now, &self.rig.news);
+            self.told.borrow_mut().pop()
+        }
+    }
+
+    #[test]
+    fn a_node_whose_cores_all_answer_is_healthy_and_told_so_at_once() {
+        let mut node = Node::new(SPLIT);
+        assert_eq!(node.check(&[], Duration::ZERO), None, "the cores have not turned yet");
+        let health = node.check(&[0, 1], Duration::from_millis(10)).unwrap();
+        assert!(health.healthy && health.problems.is_empty(), "{health:?}");
+        let cores: Vec<_> =
+            health.cores.iter().map(|core| (core.core, core.is_asked, core.rcode)).collect();
+        assert_eq!(cores, [(1, true, Some(0)), (3, false, None)]);
+        assert_eq!(health.ports, [PortHealth { port: "p0".to_owned(), link_up: true }]);
+        assert_eq!((health.groups[0].alive, health.groups[0].upstreams), (1, 1));
+        assert_eq!(node.told.borrow().len(), 1, "both askers got the result of one round");
+    }
+
+    #[test]
+    fn a_core_that_does_not_turn_makes_the_node_unfit_wherever_it_stands() {
+        for (turning, problems) in [
+            (&[1][..], vec!["core 1 does not answer within 200 ms"]),
+            (
+                &[0],
+                vec![
+                    "core 1 does not answer within 200 ms",
+                    "core 3 has shown no sign of life for 201 ms",
+                ],
+            ),
+        ] {
+            let mut node = Node::new(SPLIT);
+            node.rig.settle();
+            assert_eq!(node.check(&[], Duration::ZERO), None);
+            let health = node.check(turning, PATIENCE + Duration::from_millis(1)).unwrap();
+            assert_eq!(health.problems, problems);
+            assert!(!health.healthy);
+        }
+    }
+
+    #[test]
+    fn dead_upstreams_and_links_make_the_node_unfit() {
+        let dead = |more: &str| {
+            let mut node = Node::new(more);
+            let state = &node.rig.gauges.upstreams[0].state;
+            state.store(1, std::sync::atomic::Ordering::Relaxed);
+            node.check(&[0], Duration::from_millis(10)).unwrap().problems
+        };
+        assert_eq!(dead(""), ["no upstream of the group default is alive"]);
+        assert_eq!(dead("[anycast]\nupstreams = false\n"), [""; 0]);
+        let mut node = Node::new("");
+        node.rig.news[0].link_went_down();
+        let health = node.check(&[0], Duration::from_millis(10)).unwrap();
+        assert_eq!(health.problems, ["no port has a link"]);
+    }
+
+    #[test]
+    fn a_drained_node_serves_but_is_not_healthy() {
+        let mut node = Node::new("");
+        node.checks.set(State::Drained);
+        let health = node.check(&[0], Duration::from_millis(10)).unwrap();
+        assert_eq!((health.healthy, health.state), (false, State::Drained));
+        assert!(health.problems.is_empty(), "{health:?}");
+        node.checks.set(State::Serving);
+        assert!(node.check(&[0], Duration::from_millis(10)).unwrap().healthy);
+    }
+
+    #[test]
+    fn askers_have_a_bound() {
+        let mut node = Node::new("");
+        (0..2 * MAX_ASKERS).for_each(|_| node.ask());
+        assert!(node.check(&[0], Duration::from_millis(10)).is_some());
+        assert_eq!(node.told.borrow().len(), MAX_ASKERS - 1);
+    }
+}

@@ -1,0 +1,59 @@
+//! `pmdns drain --wait`: waits until no more queries of clients come.
+
+use std::ops::RangeInclusive;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::control::top::{self, TopError};
+
+/// How long one may wait, in seconds.
+pub const SECONDS: RangeInclusive<u64> = 1..=86_400;
+/// Seconds without a query after which the traffic has ended.
+const QUIET: u32 = 3;
+
+/// Waits up to so many `seconds` until the instance at `socket` gets no more queries. An error of the second kind has the
+/// queries of the last second.
+pub fn wait(socket: &Path, seconds: u64) -> Result<Result<(), u64>, TopError> {
+    let mut quiet = Quiet::since(top::read(socket)?.client_queries());
+    for _ in 0..seconds {
+        std::thread::sleep(Duration::from_secs(1));
+        if quiet.note(top::read(socket)?.client_queries()) {
+            return Ok(Ok(()));
+        }
+    }
+    Ok(Err(quiet.last))
+}
+
+/// Watches a counter of queries, second by second.
+struct Quiet {
+    count: u64,
+    /// Queries of the last second.
+    last: u64,
+    seconds: u32,
+}
+
+impl Quiet {
+    fn since(count: u64) -> Self {
+        Self { count, last: 0, seconds: 0 }
+    }
+
+    /// A second has passed. `true`: no queries come any more.
+    fn note(&mut self, count: u64) -> bool {
+        self.last = count.saturating_sub(self.count);
+        self.count = self.count.max(count);
+        self.seconds = if self.last == 0 { self.seconds + 1 } else { 0 };
+        self.seconds >= QUIET
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traffic_has_ended_after_some_seconds_without_a_query() {
+        let mut quiet = Quiet::since(5);
+        let ended = [9, 9, 9, 10, 10, 9, 10].map(|count| quiet.note(count));
+        assert_eq!(ended, [false, false, false, false, false, false, true]);
+    }
+}
