@@ -84,6 +84,7 @@ pub fn facts() -> PortFacts {
         // Its frames are not those of the wires' pool.
         rx_descriptors: 0,
         tx_descriptors: 0,
+        mtu: u16::MAX,
         checksum_offload: false,
         keeps_clients: true,
         spreads_flows: false,
