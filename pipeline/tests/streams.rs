@@ -205,6 +205,18 @@ fn a_stream_learns_at_once_that_the_line_drops_its_query() {
 }
 
 #[test]
+fn the_header_of_a_query_that_is_too_long_gets_formerr() {
+    let mut rig = Rig::new(&config(STREAMS));
+    let header = &query("long.example. A").message()[..12];
+    let pending = rig.ends[0].door.ask(client("10.77.0.1"), Transport::Tcp, header).unwrap();
+    rig.settle();
+    rig.ends[0].collector.collect();
+    let answer = poll(pending).expect("an answer");
+    assert_eq!((rcode(&answer), &answer[..2]), (1, &header[..2]));
+    check(&rig);
+}
+
+#[test]
 fn a_miss_is_answered_by_the_pool_of_streams() {
     let mut rig = Rig::new(&config(STREAMS));
     let miss = query("miss.example. A");
