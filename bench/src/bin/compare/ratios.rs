@@ -25,7 +25,11 @@ pub(crate) const GROUPS: [(&str, &str, &str); 29] = [
     ("streams_tls_fresh", "Over TLS, a connection for each query", "answers/s"),
     ("streams_https", "Over HTTPS, reused connections, asked by h2load", "answers/s"),
     ("streams_https_fresh", "Over HTTPS, a connection for each query", "answers/s"),
-    ("streams_memory", "What the process grew by for each idle connection over TCP", "bytes"),
+    (
+        "streams_memory",
+        "What the process grew by for each idle connection over TCP (Unbound takes its places at start)",
+        "bytes",
+    ),
     ("streams_memory_tls", "The same over TLS", "bytes"),
     ("streams_open", "Idle connections that were still open at the end", "connections"),
     ("streams_held", "UDP queries beside connections that are held", "answers/s"),

@@ -104,7 +104,7 @@ fn a_query_that_is_too_long_goes_on_as_its_header_and_is_not_kept() {
             assert_eq!(read_message(&mut stream), message[..whole]);
         }
     }
-    let mut response = long.clone();
+    let mut response = long;
     response[2] = 0x80;
     stream.write_all(&framed(&response)[..100]).unwrap();
     assert!(is_closed(&mut stream));
