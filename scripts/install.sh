@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the packages that building pmdns needs. With --lab also those of its end-to-end labs. With --vm also those of
 # the labs in an emulated machine (scripts/lab-vm.sh). With --peers also the other servers that scripts/compare.sh compares it with.
+# With --browser also Chromium and what gives it a root certificate, for the labs with a browser.
 # With --book only mdBook, by cargo: Debian has no package of it.
 # Debian and Ubuntu, as root or by sudo. What is there already is left alone.
 set -euo pipefail
@@ -16,6 +17,7 @@ VIRTME_FOLDER=/opt/pmdns-lab
 # Built without optimization: it takes half the time, and the book is small.
 MDBOOK=mdbook@0.5.4
 PEERS=(pdns-recursor dnsdist bind9)
+BROWSER=(chromium libnss3-tools)
 # Not in every release; one that lacks it compares without it.
 IF_THERE=(knot-resolver)
 # Packages whose daemon Debian starts as soon as it is installed, and its service.
@@ -23,7 +25,7 @@ declare -A SERVICES=([nsd]=nsd [unbound]=unbound [knot]=knot [pdns-recursor]=pdn
     [bind9]=named [bird2]=bird [knot-resolver]=kresd@1)
 
 usage() {
-    echo "usage: scripts/install.sh [--lab|--vm|--peers|--book]" >&2
+    echo "usage: scripts/install.sh [--lab|--vm|--peers|--browser|--book]" >&2
     exit 2
 }
 
@@ -36,6 +38,7 @@ case "${1-}" in
         wanted+=("${LAB[@]}" "${VM[@]}")
         ;;
     --peers) wanted+=("${LAB[@]}" "${PEERS[@]}" "${IF_THERE[@]}") ;;
+    --browser) wanted+=("${LAB[@]}" "${BROWSER[@]}") ;;
     --book) wanted=() ;;
     *) usage ;;
 esac

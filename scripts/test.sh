@@ -6,7 +6,7 @@
 # Steps: formatting scripts lints documentation book tests without-dpdk simulator loom instructions fuzzing
 # validation labs pci
 # Only by name: bridge (the second lab on bound NICs), first-port (docs/tasks/first-port.md), vm (these and pci), package (the
-# Debian package), sanitizers.
+# Debian package), browser (a lab with Chromium), sanitizers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -68,7 +68,13 @@ LABS=(cargo test --release -p pmdns -p pmdns-bench --test lab)
 labs() {
     "${LABS[@]}" --no-run
     # Side by side, but for those that take the machine for themselves (pipeline/tests/lab/harness.rs).
-    as_root "${LABS[@]}" -- --include-ignored --test-threads=2 --nocapture
+    as_root "${LABS[@]}" -- --include-ignored --test-threads=2 --nocapture --skip browser::
+}
+
+# A browser as a client over HTTPS.
+browser() {
+    scripts/install.sh --browser
+    as_root "${LABS[@]}" -- --include-ignored --test-threads=1 --nocapture browser::
 }
 
 # Only the labs need root: the built test is run by sudo, not cargo.
@@ -113,7 +119,7 @@ for argument in "$@"; do
     case "$argument" in
         --fast) steps+=("${FAST[@]}") ;;
         vm) steps+=(pci bridge first-port) ;;
-        bridge | first-port | package | sanitizers) steps+=("$argument") ;;
+        bridge | first-port | package | browser | sanitizers) steps+=("$argument") ;;
         *)
             if [[ " ${FAST[*]} ${SLOW[*]} " != *" $argument "* ]]; then
                 sed -n '3,9s/^# \{0,1\}//p' "$0" >&2
@@ -127,7 +133,7 @@ done
 
 packages=()
 for step in "${steps[@]}"; do
-    if [[ $step != simulator && " ${SLOW[*]} bridge first-port " == *" $step "* ]]; then
+    if [[ $step != simulator && " ${SLOW[*]} bridge first-port browser " == *" $step "* ]]; then
         packages=(--lab)
         [[ $(uname -m) != x86_64 ]] || packages=(--vm)
     fi

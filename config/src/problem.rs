@@ -216,6 +216,11 @@ pub enum Problem {
          leave `group` out of one, or add a [[forward]] with zone = \".\""
     )]
     NoDefault,
+    /// A zone that no upstream is asked about (RFC 9462 section 6.4).
+    #[error(
+        "is {0}, but nothing at or below resolver.arpa is ever forwarded; remove this [[forward]]"
+    )]
+    NeverForwarded(String),
     /// An upstream that would never be asked.
     #[error(
         "is `{0}`, but no name is asked of that group; add a [[forward]] or a [[view]] with group = \"{0}\""

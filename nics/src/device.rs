@@ -63,8 +63,21 @@ fn doubt_of_pci(root: &Path, address: PciAddress) -> Option<Doubt> {
     Some(Doubt::Kept(text))
 }
 
+/// The MTU of the interface that a device is on, if it is on one of those below `root`.
+pub fn interface_mtu(root: &Path, device: &str) -> Option<u16> {
+    OVER_AN_INTERFACE.iter().find(|driver| device.starts_with(**driver))?;
+    let interface = interface_of(device).filter(|name| !name.contains('/'))?;
+    let file = root.join("sys/class/net").join(interface).join("mtu");
+    // Loopback has one of 65,536, which is no bound.
+    fs::read_to_string(file).ok()?.trim().parse().ok()
+}
+
+fn interface_of(device: &str) -> Option<&str> {
+    device.split(',').find_map(|option| option.strip_prefix("iface="))
+}
+
 fn doubt_of_interface(root: &Path, device: &str) -> Option<Doubt> {
-    let interface = device.split(',').find_map(|option| option.strip_prefix("iface="))?;
+    let interface = interface_of(device)?;
     let needs_one = OVER_AN_INTERFACE.iter().any(|driver| device.starts_with(driver));
     // Those of the network namespace we are in, which those under /sys need not be.
     let interfaces = fs::read_to_string(root.join("proc/self/net/dev")).ok()?;
@@ -94,6 +107,8 @@ mod tests {
                 symlink(format!("../drivers/{driver}"), pci.join(address).join("driver")).unwrap();
             }
         }
+        fs::create_dir_all(root.join("sys/class/net/eth0")).unwrap();
+        fs::write(root.join("sys/class/net/eth0/mtu"), "1400\n").unwrap();
         fs::create_dir_all(root.join("proc/self/net")).unwrap();
         let interfaces = "Inter-|   Receive\n face |bytes\n    lo: 1 2\n  eth0: 3 4\n";
         fs::write(root.join("proc/self/net/dev"), interfaces).unwrap();
@@ -124,6 +139,17 @@ mod tests {
             assert_eq!(matches!(told, Doubt::Missing(_)), words.starts_with("no "), "{told:?}");
         }
         assert_eq!(doubt_of_pci(Path::new("/nowhere"), PciAddress::of("01:00.0").unwrap()), None);
+        fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn the_interface_behind_a_device_says_its_mtu() {
+        let root = root("mtu");
+        let mtu = |device| interface_mtu(&root, device);
+        assert_eq!(mtu("net_af_xdp0,iface=eth0,start_queue=0"), Some(1400));
+        assert_eq!(mtu("net_tap0,iface=eth0"), None, "it makes one of its own");
+        assert_eq!(mtu("net_af_xdp0,iface=eth1"), None);
+        assert_eq!(mtu("net_af_xdp0,iface=../net/eth0"), None);
         fs::remove_dir_all(&root).unwrap();
     }
 }

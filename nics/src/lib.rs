@@ -127,6 +127,9 @@ pub trait Nic: Send {
     fn close(self: Box<Self>);
 }
 
+/// The MTU of Ethernet, which is that of every port whose device has no smaller one.
+pub const MTU: u16 = 1500;
+
 /// The kind and the capabilities of a port, known before it starts. The topology is planned from them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortFacts {
@@ -144,6 +147,8 @@ pub struct PortFacts {
     pub rx_descriptors: u16,
     /// Descriptors that each TX queue gets.
     pub tx_descriptors: u16,
+    /// The most bytes of a packet behind the Ethernet header that it takes.
+    pub mtu: u16,
     /// Whether it computes IPv4 and UDP checksums on transmit.
     pub checksum_offload: bool,
     /// Whether it has RX queues chosen by clients' addresses, so that a client's queries stay on one core.

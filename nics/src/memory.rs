@@ -38,6 +38,7 @@ pub(crate) fn facts(name: &str, driver: &str, queues: u16) -> PortFacts {
         max_tx_queues: queues,
         rx_descriptors: 1024,
         tx_descriptors: 1024,
+        mtu: crate::MTU,
         checksum_offload: false,
         keeps_clients: true,
         spreads_flows: true,

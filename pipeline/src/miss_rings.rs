@@ -67,7 +67,8 @@ impl MissRings {
                     continue;
                 }
                 refused += usize::from(shares.is_full());
-                if self.refusals.may_tell(prefix, context.seconds) {
+                // A stream's connection keeps a place for its query, and nobody forges its address.
+                if packet.layout.is_stream() || self.refusals.may_tell(prefix, context.seconds) {
                     packet.answer = Answer::Rcode(Rcode::SERVFAIL);
                     packet.extended_error = Some(ExtendedError::NOT_READY);
                     packet.step = Step::ANSWER;

@@ -96,6 +96,7 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
     let control = ControlSocket::open(&config.control)?;
     let metrics = config.metrics.listen.map(MetricsListener::bind).transpose()?;
     let listeners = streams::bind(config)?;
+    let certificate = streams::certificate(listeners.as_ref());
     // DPDK's own error for a missing device misleads: it speaks of permissions.
     if let Some((port, doubt)) = missing_device(&root, config) {
         return Err(RunError::Device(port, doubt));
@@ -143,7 +144,8 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
     let prober = engine.prober.take().expect("nobody took it");
     let mut health = HealthChecks::new(prober, &gauges, &topology, config);
     let publisher = engine.rules.take().expect("nobody took it");
-    let mut reloader = Reloader::new(path, config, fixed, publisher);
+    let reloader = Reloader::new(path, config, fixed, publisher);
+    let mut reloader = reloader.with_certificate(certificate);
     // Slow path threads take the first ones.
     let metrics_core = topology.spare_cores(&available).next_back();
     // Before our threads start, so that they are restricted from the beginning.

@@ -11,7 +11,7 @@ use pmdns_streams::driver::{self, Port};
 use pmdns_streams::encrypted::Encryption;
 use pmdns_streams::listeners::{ListenError, Listeners};
 use pmdns_streams::server::{ServerParts, Servers};
-use pmdns_streams::tls::CertificateError;
+use pmdns_streams::tls::{Certificate, CertificateError};
 
 use crate::engine::EngineStreams;
 use crate::slowpath::descriptor_limit;
@@ -57,6 +57,11 @@ pub fn bind(config: &Config) -> Result<Option<Entry>, StreamsError> {
         return Ok(None);
     }
     Ok(Some((Listeners::bind(settings)?, Encryption::load(settings)?)))
+}
+
+/// The certificate that clients get, if any transport is encrypted.
+pub fn certificate(entry: Option<&Entry>) -> Option<Certificate> {
+    entry?.1.as_ref().map(|encryption| encryption.certificate().clone())
 }
 
 impl OpenStreams {

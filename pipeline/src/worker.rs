@@ -346,9 +346,23 @@ impl Worker {
             } else if packet.step.as_exception().is_some() {
                 self.tally.exceptions += 1;
                 dropped.extend(self.to_kernel.pass(packet, &mut self.tally));
-            } else {
-                self.tally.dropped += u64::from(packet.step.reason().is_some());
+            } else if packet.step.reason().is_none() {
                 dropped.push(packet.frame);
+            } else {
+                self.tally.dropped += 1;
+                if !packet.layout.is_stream() {
+                    dropped.push(packet.frame);
+                    continue;
+                }
+                // Its connection learns that nothing follows.
+                let note = packet.into_dropped_note();
+                self.tally.made += 1;
+                if self.transmitters.is_empty() {
+                    let shard = shard_of(note.key, self.rings_out.len());
+                    self.rings_out[shard].staged.push(note);
+                } else {
+                    transmitter::send(&mut self.transmitters, note.frame);
+                }
             }
         }
         for outlet in &mut self.rings_out {

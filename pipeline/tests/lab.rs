@@ -51,6 +51,8 @@ mod verdict;
 mod af_xdp;
 #[path = "lab/anycast.rs"]
 mod anycast;
+#[path = "lab/browser.rs"]
+mod browser;
 #[path = "lab/differential.rs"]
 mod differential;
 #[path = "lab/dnssec.rs"]

@@ -174,6 +174,49 @@ fn nobody_is_sent_from_a_stream_to_tcp_or_has_to_show_a_cookie() {
 }
 
 #[test]
+fn a_stream_learns_at_once_that_the_line_drops_its_query() {
+    let one = |stages, core| {
+        format!("[[placement]]\nstages = \"{stages}\"\ncores = [{core}]\nidle = \"spin\"\n")
+    };
+    let list = std::env::temp_dir().join(format!("pmdns-dropped-{}", std::process::id()));
+    std::fs::write(&list, "blocked.example\n").unwrap();
+    let blocked = format!("[[blocklist]]\nfile = {list:?}\naction = \"drop\"\n");
+    let rules = "[acl]\ndefault = \"allow\"\ndrop = [\"10.9.0.0/16\"]\n\
+                 [ratelimit]\nqueries_per_second = 1\nburst = 1\nslip = 0\n";
+    for placement in [one("all", 1), one("parse..policy", 1) + &one("encode", 2)] {
+        let mut rig = Rig::new(&config(&format!("{placement}{STREAMS}{rules}{blocked}")));
+        let dropped = [
+            ("10.9.0.1", query("hit.example. A").message()),
+            ("10.77.0.1", query("blocked.example. A").message()),
+            ("10.77.0.1", query("over.example. A").message()),
+            ("10.78.0.1", query("malformed.example. A").message()[..11].to_vec()),
+        ];
+        for (number, (from, message)) in dropped.iter().enumerate() {
+            let asked = rig.ends[0].door.ask(client(from), Transport::Tcp, message);
+            let mut pending = pin!(asked.expect("there is room"));
+            rig.settle();
+            rig.ends[0].collector.collect();
+            let told = pending.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert!(matches!(told, Poll::Ready(None)), "{number}: {placement}");
+        }
+        check(&rig);
+    }
+    std::fs::remove_file(&list).unwrap();
+}
+
+#[test]
+fn the_header_of_a_query_that_is_too_long_gets_formerr() {
+    let mut rig = Rig::new(&config(STREAMS));
+    let header = &query("long.example. A").message()[..12];
+    let pending = rig.ends[0].door.ask(client("10.77.0.1"), Transport::Tcp, header).unwrap();
+    rig.settle();
+    rig.ends[0].collector.collect();
+    let answer = poll(pending).expect("an answer");
+    assert_eq!((rcode(&answer), &answer[..2]), (1, &header[..2]));
+    check(&rig);
+}
+
+#[test]
 fn a_miss_is_answered_by_the_pool_of_streams() {
     let mut rig = Rig::new(&config(STREAMS));
     let miss = query("miss.example. A");

@@ -3,6 +3,7 @@
 use arrayvec::ArrayVec;
 use pmdns_config::StageName;
 use pmdns_nics::Frame;
+use pmdns_nics::stream::STREAM_MESSAGE;
 
 use crate::answer::Answer;
 use crate::step::Step;
@@ -59,6 +60,13 @@ impl Packet {
             question_sum: 0,
             step: Step::at(StageName::Parse),
         }
+    }
+
+    /// The packet that tells a stream client's connection that its query was dropped: the frame without a message.
+    pub fn into_dropped_note(mut self) -> Self {
+        let shortened = self.frame.resize(STREAM_MESSAGE);
+        debug_assert!(shortened.is_ok(), "every frame of a stream has room for its header");
+        Self { step: Step::TRANSMIT, answer: Answer::None, ..self }
     }
 
     /// The DNS query in the frame. Only parse has packets without one.

@@ -47,6 +47,10 @@ fn check_groups(config: &Config, found: &mut Mistakes) {
     }
 }
 
+/// The zone of a resolver's own names (RFC 9462), as it stands in a message. A length never looks like a letter, so a name
+/// ends with it only at a label.
+const RESOLVER_ARPA: &[u8] = b"\x08resolver\x04arpa\0";
+
 fn check_forwards(config: &Config, found: &mut Mistakes) {
     found.note(at_most("forward", "zones", config.forwards.len(), MAX_FORWARDS));
     let mut zones: HashMap<_, Vec<usize>> = HashMap::new();
@@ -61,6 +65,10 @@ fn check_forwards(config: &Config, found: &mut Mistakes) {
             }
         };
         let value = readable(&zone);
+        if zone.ends_with(RESOLVER_ARPA) {
+            found.note(broken(key, Problem::NeverForwarded(value)));
+            continue;
+        }
         let set = config.view_set(&forward.views);
         let meets = |other: &&usize| set.meets(config.view_set(&config.forwards[**other].views));
         let earlier = zones.entry(zone).or_default();

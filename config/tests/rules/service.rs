@@ -61,6 +61,12 @@ fn groups_and_zones_go_together() {
     let no_name = near(&forward("corp..example"));
     let start = format!("line {}: `forward[0].zone` is no zone: ", line_of(&no_name, "corp.."));
     refuses_text(&no_name, &start, &["is not a domain name"]);
+    for zone in ["resolver.arpa", "_dns.Resolver.ARPA."] {
+        let text = near(&forward(zone));
+        let start = format!("line {}: `forward[0].zone` is ", line_of(&text, zone));
+        refuses_text(&text, &start, &["ever forwarded; remove this [[forward]]"]);
+    }
+    assert!(Config::from_toml(&near(&forward("otherresolver.arpa"))).is_ok());
 
     let group = |name: &str| format!("[[group]]\nname = \"{name}\"\nstrategy = \"hedged\"\n");
     assert!(Config::from_toml(&format!("{LAWFUL}{}", group("default"))).is_ok());

@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, CString, c_int};
 use std::mem;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dpdk_sys::{
@@ -14,7 +15,8 @@ use pmdns_config::{PciAddress, device_text};
 use super::eal::{Eal, Environment};
 use super::removal::Removal;
 use super::{advice, error_text, log, owned_text, rss};
-use crate::PortFacts;
+use crate::device::interface_mtu;
+use crate::{MTU, PortFacts};
 
 /// The offloads that a port must have before checksums are left to it. With one alone the software does both.
 pub(super) const CHECKSUMS: u64 = DPDK_TX_OFFLOAD_IPV4_CKSUM | DPDK_TX_OFFLOAD_UDP_CKSUM;
@@ -257,6 +259,13 @@ fn info(id: u16) -> Result<rte_eth_dev_info, c_int> {
     if code == 0 { Ok(info) } else { Err(code) }
 }
 
+/// The MTU of a port that DPDK configures: that of Ethernet, or a smaller one of the device or of the interface behind it.
+fn mtu(of_device: u16, of_interface: Option<u16>) -> u16 {
+    // A driver that does not know says 0.
+    let most = Some(of_device).filter(|most| *most > 0);
+    most.into_iter().chain(of_interface).fold(MTU, u16::min)
+}
+
 fn facts(device: &Device, settings: &pmdns_config::Port) -> Result<PortFacts, PortError> {
     let name = &settings.name;
     let refused = |step, code| PortError::Refused {
@@ -290,6 +299,7 @@ fn facts(device: &Device, settings: &pmdns_config::Port) -> Result<PortFacts, Po
         max_tx_queues: info.max_tx_queues,
         rx_descriptors: rx,
         tx_descriptors: tx,
+        mtu: mtu(info.max_mtu, interface_mtu(Path::new("/"), &settings.device)),
         checksum_offload: settings.checksum_offload
             && info.tx_offload_capa & CHECKSUMS == CHECKSUMS,
         keeps_clients: rss::keeps_clients(info.flow_type_rss_offloads, &driver),

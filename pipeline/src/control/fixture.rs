@@ -1,7 +1,7 @@
 //! Two reports of an instance that never ran, for tests: one second after its start, and two seconds later.
 
 use pmdns_stages::next_hop::HopCounts;
-use pmdns_streams::counters::StreamReport;
+use pmdns_streams::counters::{StreamReport, StreamSnapshot};
 
 use super::distribution::{LatencyReport, RingReport, Times};
 use super::next_hops::NextHopReport;
@@ -47,7 +47,9 @@ fn report(seconds: u64, millions: u64, drops: u64) -> Report {
             ("housekeeping_ticks", ticks / 100),
         ];
         let all = turns.into_iter().chain(ticks).chain([("dropped", drops / 2)]);
-        all.map(|(name, value)| (name.to_owned(), value)).collect()
+        let punts = [("control", 5), ("streams", 25), ("streams_limited", 5)];
+        let punts = punts.map(|(class, rate)| (format!("kernel_{class}"), seconds * rate));
+        all.map(|(name, value)| (name.to_owned(), value)).chain(punts).collect()
     };
     let front = WorkerReport {
         core: 1,
@@ -71,6 +73,14 @@ fn report(seconds: u64, millions: u64, drops: u64) -> Report {
             stage("transmit", hits, 35, &[]),
         ]
         .into(),
+    };
+    let tcp = StreamSnapshot {
+        open: 7,
+        accepted: seconds * 100,
+        queries: seconds * 1000,
+        refused_prefix: seconds,
+        no_room: seconds,
+        ..StreamSnapshot::default()
     };
     Report {
         state: State::Serving,
@@ -112,7 +122,10 @@ fn report(seconds: u64, millions: u64, drops: u64) -> Report {
         policy_zones: vec![ZoneReport { zone: "rpz.example".to_owned(), ..Default::default() }],
         privileges: PrivilegeReport::default(),
         connections: vec![ConnectionReport { service: "metrics".to_owned(), ..Default::default() }],
-        streams: vec![StreamReport { transport: "tcp".to_owned(), ..Default::default() }],
+        streams: vec![
+            StreamReport { transport: "tcp".to_owned(), counters: tcp },
+            StreamReport { transport: "tls".to_owned(), ..Default::default() },
+        ],
     }
 }
 

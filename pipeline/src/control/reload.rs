@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use pmdns_config::{Config, ConfigError, ConfigText, FixedKeys};
 use pmdns_stages::policy::{Digest, RulesetError};
+use pmdns_streams::tls::{Certificate, CertificateError};
 
 use super::socket::Client;
 use crate::clock::back_off;
@@ -34,6 +35,9 @@ pub enum ReloadError {
     /// A file that it names is wrong, or records contradict each other.
     #[error(transparent)]
     Rules(#[from] RulesetError),
+    /// The certificate of encrypted clients cannot be used.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
     /// The views have changed. The slow path and the cache know views by their numbers.
     #[error(
         "the names of views, or which of them share answers (views with the same group, forward zones and policy zones do), \
@@ -127,6 +131,8 @@ pub struct Reloader {
     /// The configuration that the rules in use were made from.
     latest: Config,
     publisher: RulesPublisher,
+    /// The certificate of encrypted clients, whose files an operator's reload reads as well.
+    certificate: Option<Certificate>,
     stage: Stage,
     started: Instant,
     /// The clients that wait for the reload under way.
@@ -146,6 +152,7 @@ impl Reloader {
             fixed,
             latest: running.clone(),
             publisher,
+            certificate: None,
             stage: Stage::Idle,
             started: Instant::now(),
             askers: Vec::new(),
@@ -153,6 +160,11 @@ impl Reloader {
             next_askers: Vec::new(),
             news: News::default(),
         }
+    }
+
+    /// The same, which reads the files of this certificate as well when an operator requests a reload.
+    pub fn with_certificate(self, certificate: Option<Certificate>) -> Self {
+        Self { certificate, ..self }
     }
 
     /// Requests a reload. If one is under way, another follows it, because files may have changed after that one read
@@ -215,9 +227,10 @@ impl Reloader {
         self.started = now;
         self.askers = std::mem::take(&mut self.next_askers);
         let latest = (!is_other).then(|| (self.latest.clone(), self.fixed.clone()));
+        let certificate = self.certificate.clone().filter(|_| is_other);
         let (path, builder) = (self.path.clone(), self.publisher.builder());
         let thread = std::thread::Builder::new().name("reload".into());
-        match thread.spawn(move || read(&path, latest, builder)) {
+        match thread.spawn(move || read(&path, latest, builder, certificate)) {
             Ok(thread) => self.stage = Stage::Reading(thread),
             Err(error) => self.fail(&ReloadError::Thread(error), now),
         }
@@ -260,6 +273,7 @@ fn read(
     path: &Path,
     latest: Option<(Config, FixedKeys)>,
     builder: RulesBuilder,
+    certificate: Option<Certificate>,
 ) -> Result<Read, ReloadError> {
     let is_other = latest.is_none();
     let (config, fixed) = match latest {
@@ -271,6 +285,7 @@ fn read(
         }
     };
     let fresh = builder.make(&config)?;
+    certificate.map_or(Ok(()), |certificate| certificate.reload())?;
     Ok(Read { config, fixed, is_other, fresh })
 }
 

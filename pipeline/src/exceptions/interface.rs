@@ -9,8 +9,6 @@ use pmdns_nics::{KernelEnd, PortFacts, TUN, Tap};
 
 use super::netlink::{Message, Netlink, Request};
 
-/// The MTU of an Ethernet port. A frame of that length and two tags fit a packet buffer.
-const MTU: u32 = 1500;
 /// The address of the interface of announced addresses. No frame goes there.
 const ANYCAST_MAC: [u8; 6] = [2, 0, 0, 0, 0, 54];
 /// Settings of the interface (ip-sysctl.rst): the family, the name, the value.
@@ -128,7 +126,7 @@ fn set(tap: &str, (family, name, value): &(&str, &str, &str)) {
 /// What the kernel is told of the interface, with words for it, and what to do if it refuses.
 fn messages(port: &Port, facts: &PortFacts, index: u32) -> Vec<(Message, String, &'static str)> {
     let mut all = vec![(
-        Request::Link { index, mac: facts.mac, mtu: MTU }.message(),
+        Request::Link { index, mac: facts.mac, mtu: facts.mtu.into() }.message(),
         "the port's MAC address".to_owned(),
         "delete an interface of this name that is left over (`ip link delete`)",
     )];

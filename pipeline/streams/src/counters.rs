@@ -25,7 +25,9 @@ counters! {
         queries: counter,
         /// Answers given to clients' connections.
         answers: counter,
-        /// Queries without an answer in time. The line dropped them, or their client has to ask again.
+        /// Queries that the line dropped: by the access list, a limit or a rule.
+        dropped: counter,
+        /// Queries without an answer in time. Their client has to ask again.
         unanswered: counter,
         /// Queries not given to the line, because too many were under way in all or of the client's prefix.
         no_room: counter,

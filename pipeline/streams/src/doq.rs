@@ -96,7 +96,11 @@ impl Exchange {
             Ok(Ok(whole)) => whole,
             // The client has reset the stream or lost the connection, so nobody waits.
             Ok(Err(quinn::ReadToEndError::Read(_))) => return,
-            Ok(Err(quinn::ReadToEndError::TooLong)) => return self.close(),
+            // The library keeps no more, so there is nothing to answer.
+            Ok(Err(quinn::ReadToEndError::TooLong)) => {
+                let _ = receive.stop(EXCESSIVE_LOAD);
+                return self.reset(EXCESSIVE_LOAD);
+            }
             Err(_) => {
                 // Either direction may have ended already.
                 let _ = receive.stop(UNSPECIFIED_ERROR);

@@ -84,6 +84,7 @@ pub fn facts() -> PortFacts {
         // Its frames are not those of the wires' pool.
         rx_descriptors: 0,
         tx_descriptors: 0,
+        mtu: u16::MAX,
         checksum_offload: false,
         keeps_clients: true,
         spreads_flows: false,
@@ -303,7 +304,12 @@ fn give(frame: &Frame, table: &SharedTable, budget: &Budget, counters: &AllCount
     let Some(header) = StreamHeader::read(frame.bytes()) else { return };
     let Some(waiting) = lock(table).close(header.token()) else { return };
     let counters = counters.of(waiting.transport);
-    match Answer::new(&frame.bytes()[STREAM_MESSAGE..], budget) {
+    let message = &frame.bytes()[STREAM_MESSAGE..];
+    if message.is_empty() {
+        // Dropping `waiting` tells the connection.
+        return count(&counters.dropped);
+    }
+    match Answer::new(message, budget) {
         // The connection may have been closed just now.
         Some(answer) => match waiting.give.send(answer) {
             Ok(()) => count(&counters.answers),

@@ -22,7 +22,8 @@ use crate::door::{Answer, Pending};
 use crate::load::Load;
 use crate::service::{Limits, Service};
 
-/// The longest query that is read. Queries have less than a kilobyte; longer messages are other operations.
+/// The longest query that is read. Queries have less than a kilobyte. Of a longer one the line gets no more than the header, which
+/// it answers with FORMERR.
 pub(crate) const MAX_QUERY: usize = 4096;
 /// Bytes of a DNS header.
 const HEADER: usize = 12;
@@ -66,6 +67,7 @@ pub(crate) async fn serve(
         service,
         limits: service.limits,
         unread: Vec::new(),
+        skipped: 0,
         asked: 0,
         pending: Vec::new(),
         answers: VecDeque::new(),
@@ -91,6 +93,8 @@ struct Connection<'s> {
     limits: Limits,
     /// What was read and is not a whole query yet, or has to wait.
     unread: Vec<u8>,
+    /// Bytes still to come of a query that is too long. They are not kept.
+    skipped: usize,
     asked: u64,
     pending: Vec<Pending>,
     answers: VecDeque<Answer>,
@@ -185,16 +189,20 @@ impl Connection<'_> {
 
     /// Gives the whole queries that were read to the line, as many as may be under way.
     fn ask(&mut self) -> Result<(), End> {
-        let mut start = 0;
+        let mut start = self.skipped.min(self.unread.len());
+        self.skipped -= start;
+        // Whether a query has ended here, so that the next one has time of its own.
+        let mut has_ended = start > 0 && self.skipped == 0;
         while self.may_ask()
             && !self.is_read
             && let Some(length) = self.unread.get(start..start + 2)
         {
             let length = usize::from(u16::from_be_bytes([length[0], length[1]]));
-            if !(HEADER..=MAX_QUERY).contains(&length) {
+            if length < HEADER {
                 return Err(End::Malformed);
             }
-            let Some(message) = self.unread.get(start + 2..start + 2 + length) else { break };
+            let kept = if length > MAX_QUERY { HEADER } else { length };
+            let Some(message) = self.unread.get(start + 2..start + 2 + kept) else { break };
             if !is_query(message) {
                 return Err(End::Malformed);
             }
@@ -203,14 +211,20 @@ impl Connection<'_> {
             self.asked += 1;
             self.is_read = self.is_exhausted();
             self.last_query = Instant::now();
-            start += 2 + length;
+            let end = (start + 2 + length).min(self.unread.len());
+            self.skipped = start + 2 + length - end;
+            has_ended |= self.skipped == 0;
+            start = end;
         }
         self.unread.drain(..start);
+        let is_between = self.unread.is_empty() && self.skipped == 0;
         if self.unread.is_empty() {
             self.unread = Vec::new();
+        }
+        if is_between || has_ended {
             self.query_due = None;
-        } else if start > 0 {
-            self.query_due = None;
+        }
+        if !is_between && has_ended {
             self.note_read();
         }
         Ok(())

@@ -36,7 +36,7 @@ pub(crate) fn config(streams: &str) -> Config {
     Config::from_toml(&text).expect("the test's config is lawful")
 }
 
-/// Turns a query's message into its answer's. `None`: it is dropped.
+/// Turns a query's message into its answer's. `None`: nothing comes back.
 pub(crate) type Handler = fn(&[u8]) -> Option<Vec<u8>>;
 
 /// Servers on a loopback address, and a thread in place of the line.

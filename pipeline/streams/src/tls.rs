@@ -150,6 +150,18 @@ impl Certificate {
         Ok(true)
     }
 
+    /// Uses what is in the files now.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be used. The certificate stays.
+    pub fn reload(&self) -> Result<(), CertificateError> {
+        let contents = self.shared.files.read()?;
+        let pair = Arc::new(self.shared.files.pair(&contents, &self.shared.provider)?);
+        *self.shared.lock() = Used { pair, seen: Some(contents.digest()) };
+        Ok(())
+    }
+
     /// The pin of its key, as a client's configuration may have it.
     ///
     /// # Errors
@@ -318,6 +330,7 @@ mod tests {
         let error = certificate.refresh().unwrap_err();
         assert!(matches!(error, CertificateError::Mismatch { .. }), "{error}");
         assert!(!certificate.refresh().unwrap(), "told once");
+        assert!(certificate.reload().is_err(), "a reload tells it again");
         assert_eq!(certificate.spki_pin().unwrap(), one.pin, "the old pair stays");
         fs::copy(&two.key, &one.key).unwrap();
         assert!(certificate.refresh().unwrap());
@@ -328,5 +341,11 @@ mod tests {
         assert_eq!(certificate.spki_pin().unwrap(), two.pin);
         fs::copy(&two.key, &one.key).unwrap();
         assert!(certificate.refresh().unwrap(), "they can be read again");
+        let three = Pem::new();
+        fs::copy(&three.certificate, &one.certificate).unwrap();
+        fs::copy(&three.key, &one.key).unwrap();
+        certificate.reload().unwrap();
+        assert_eq!(certificate.spki_pin().unwrap(), three.pin);
+        assert!(!certificate.refresh().unwrap(), "the reload has seen it");
     }
 }

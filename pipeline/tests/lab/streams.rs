@@ -200,3 +200,40 @@ fn connections_are_reused_and_answers_come_out_of_order() {
         assert!(stats.over_tcp("accepted") < 20);
     });
 }
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn hits_over_udp_are_answered_beside_many_idle_connections() {
+    /// The comparison holds more (`scripts/compare.sh streams`).
+    const HELD: usize = 2000;
+    isolated("streams::hits_over_udp_are_answered_beside_many_idle_connections", || {
+        let _nsd = nsd::start();
+        let pmdns = start(&format!(
+            "max_connections = {0}\nmax_connections_per_prefix = {0}\nidle_timeout_ms = 60000\n",
+            2 * HELD
+        ));
+        let mut held: Vec<TcpStream> = Vec::new();
+        for number in 0..HELD {
+            let mut stream = connect_from(KID);
+            let id = u16::try_from(number).unwrap();
+            send(&mut stream, &ask_a(id, "n1.bulk.test"));
+            assert!(receive(&mut stream).is_some(), "connection {number}");
+            held.push(stream);
+        }
+        assert_eq!(pmdns.stats().over_tcp("open"), HELD as u64);
+        fs::write(path("names"), "n1.bulk.test A\n").unwrap();
+        let report = sh(&format!(
+            "dnsperf -s {TAP_V4} -d {} -n 4000 -q 8 -Q 2000 -t 5",
+            path("names").display()
+        ));
+        assert!(report.contains("Queries lost:         0"), "{report}");
+        assert_eq!(pmdns.stats().over_tcp("open"), HELD as u64);
+        for stream in &mut held {
+            send(stream, &ask_a(7, "n1.bulk.test"));
+            assert!(receive(stream).is_some());
+        }
+        drop(held);
+        let stats = pmdns.stop();
+        assert_eq!(stats.over_tcp("answers"), 2 * HELD as u64);
+    });
+}

@@ -6,7 +6,7 @@ use crate::load::STORM_BESIDE;
 use crate::raw::{Results, Summary};
 
 /// The groups of the comparison, in the order of the report, with what their rates count.
-pub(crate) const GROUPS: [(&str, &str, &str); 19] = [
+pub(crate) const GROUPS: [(&str, &str, &str); 29] = [
     ("virtio_user", "Frames over virtio-user, one core", "frames/s"),
     ("veth", "XDP on a veth pair, asked by kxdpgun", "replies/s"),
     ("cached", "Cached answers, one CPU each, asked by dnsperf", "answers/s"),
@@ -19,6 +19,20 @@ pub(crate) const GROUPS: [(&str, &str, &str); 19] = [
     ("mixed", "One new name beside nine cached ones, asked by dnsperf", "answers/s"),
     ("mixed_kxdpgun", "The same mix, asked by kxdpgun", "answers/s"),
     ("mixed_limit", "What client and upstream do with the mix", "answers/s"),
+    ("streams_tcp", "Over TCP, reused connections, all of the server on one CPU", "answers/s"),
+    ("streams_tcp_fresh", "Over TCP, a connection for each query", "answers/s"),
+    ("streams_tls", "Over TLS, reused connections", "answers/s"),
+    ("streams_tls_fresh", "Over TLS, a connection for each query", "answers/s"),
+    ("streams_https", "Over HTTPS, reused connections, asked by h2load", "answers/s"),
+    ("streams_https_fresh", "Over HTTPS, a connection for each query", "answers/s"),
+    (
+        "streams_memory",
+        "What the process grew by for each idle connection over TCP (Unbound takes its places at start)",
+        "bytes",
+    ),
+    ("streams_memory_tls", "The same over TLS", "bytes"),
+    ("streams_open", "Idle connections that were still open at the end", "connections"),
+    ("streams_held", "UDP queries beside connections that are held", "answers/s"),
     ("capsule", "capsule 0.1.5 beside our ports and testpmd, over virtio-user", "frames/s"),
     ("seeds", "The methods of other projects, on this machine", "queries/s"),
     ("seeds_latency", "One query in flight", "ns"),
@@ -49,6 +63,7 @@ pub(crate) fn ratios(results: &Results) -> Vec<Ratio> {
     let mut all = on_one_link(results);
     all.extend(against_peers(results));
     all.extend(of_misses(results));
+    all.extend(of_streams(results));
     all.push(of_latency(results));
     all.push(of_storm(results));
     all
@@ -172,6 +187,59 @@ fn of_misses(results: &Results) -> Vec<Ratio> {
         },
         ratio("mixed.port_over_dnsdist", over_program(&mixed, RELAY), "the same against dnsdist"),
     ]
+}
+
+/// Ratios of clients over streams: each rate against that of both peers, and the UDP queries lost beside held connections.
+fn of_streams(results: &Results) -> Vec<Ratio> {
+    const RATES: [(&str, [&str; 2], &str); 6] = [
+        (
+            "streams_tcp",
+            ["streams_tcp.over_dnsdist", "streams_tcp.over_unbound"],
+            "over TCP, reused connections",
+        ),
+        (
+            "streams_tcp_fresh",
+            ["streams_tcp_fresh.over_dnsdist", "streams_tcp_fresh.over_unbound"],
+            "over TCP, fresh connections",
+        ),
+        (
+            "streams_tls",
+            ["streams_tls.over_dnsdist", "streams_tls.over_unbound"],
+            "over TLS, reused connections",
+        ),
+        (
+            "streams_tls_fresh",
+            ["streams_tls_fresh.over_dnsdist", "streams_tls_fresh.over_unbound"],
+            "over TLS, fresh connections",
+        ),
+        (
+            "streams_https",
+            ["streams_https.over_dnsdist", "streams_https.over_unbound"],
+            "over HTTPS, reused connections",
+        ),
+        (
+            "streams_https_fresh",
+            ["streams_https_fresh.over_dnsdist", "streams_https_fresh.over_unbound"],
+            "over HTTPS, fresh connections",
+        ),
+    ];
+    let mut all = Vec::new();
+    for (group, paths, how) in RATES {
+        for (path, peer) in paths.into_iter().zip(["dnsdist", "unbound"]) {
+            let value = quotient(rate(results, group, "pmdns"), rate(results, group, peer));
+            all.push(ratio(path, value, &format!("cached answers {how}, against {peer}")));
+        }
+    }
+    let lost = |line: Summary| line.figures.get("client_drops").copied();
+    all.push(Ratio {
+        target: Some(Target::AtMost(0.0)),
+        ..ratio(
+            "streams_held.udp_lost",
+            results.sum("streams_held", "pmdns").and_then(lost),
+            "UDP queries lost beside connections that are held",
+        )
+    });
+    all
 }
 
 /// The slowest answer in a hundred, at a load that pmdns bears. What the machine itself does is in both figures.

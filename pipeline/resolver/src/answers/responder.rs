@@ -24,6 +24,12 @@ pub struct Answered {
     pub received: Tick,
 }
 
+impl From<Packet> for Answered {
+    fn from(packet: Packet) -> Self {
+        Self { frame: packet.frame, received: packet.received }
+    }
+}
+
 /// Sends an answer to the core that transmits for this worker. If that ring is full, the answer is returned.
 pub type Deliver = Box<dyn FnMut(usize, Answered) -> Result<(), Answered>>;
 
@@ -75,6 +81,11 @@ impl Responder {
         sent: impl Fn(&Counters) -> &AtomicU64,
     ) {
         if entry.head().rcode == Head::SILENT {
+            if waiter.miss.is_from_stream()
+                && let Some(packet) = self.packet(&waiter.miss, Answer::None)
+            {
+                self.tell_dropped(packet, waiter.worker);
+            }
             return count(&self.counters.silenced);
         }
         let fate = match self.packet(&waiter.miss, Answer::None) {
@@ -125,16 +136,25 @@ impl Responder {
     }
 
     fn hand_over(&mut self, packet: Packet, step: Step, worker: usize) -> Fate {
-        let answered = Answered { received: packet.received, frame: packet.frame };
         match step {
-            Step::TRANSMIT => match (self.deliver)(worker, answered) {
+            Step::TRANSMIT => match (self.deliver)(worker, Answered::from(packet)) {
                 Ok(()) => Fate::Sent,
                 // The ring is full, so the newest answer is dropped. The client asks again and hits the cache.
                 Err(_answered) => Fate::RingFull,
             },
             Step::SLOW_PATH => Fate::Evicted,
-            _ => Fate::TooLong,
+            _ => {
+                if packet.layout.is_stream() {
+                    self.tell_dropped(packet, worker);
+                }
+                Fate::TooLong
+            }
         }
+    }
+
+    /// Tells a stream client's connection that no answer follows. If that finds no room, it waits for its deadline.
+    fn tell_dropped(&mut self, packet: Packet, worker: usize) {
+        let _may_fail = (self.deliver)(worker, packet.into_dropped_note().into());
     }
 
     /// The counter for an answer: the one that `sent` chooses, or the reason why it was not sent.

@@ -1,7 +1,9 @@
 //! Rates between two reports, as `pmdns top` and `pmdns profile` show them.
 
+mod edge;
 mod span;
 
+pub use edge::{PuntRate, StreamRate};
 use span::Span;
 
 use crate::control::distribution::Times;
@@ -37,6 +39,10 @@ pub struct Rates {
     pub drops: Vec<DropRate>,
     /// The upstreams, those most asked first.
     pub upstreams: Vec<UpstreamRate>,
+    /// Clients over streams, by transport.
+    pub streams: Vec<StreamRate>,
+    /// What goes to the kernel behind ports, by class.
+    pub punts: Vec<PuntRate>,
     /// Times from arrival to TX queue, by what answered.
     pub latency: Vec<(&'static str, Times)>,
 }
@@ -159,6 +165,8 @@ impl Rates {
             ports: span.ports(),
             drops: span.drops(),
             upstreams: span.upstreams(),
+            streams: span.streams(),
+            punts: span.punts(),
             latency: span.latency(),
         }
     }

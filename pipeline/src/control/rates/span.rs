@@ -48,7 +48,7 @@ impl Span<'_> {
         }
     }
 
-    fn per_second(&self, earlier: u64, later: u64) -> f64 {
+    pub(super) fn per_second(&self, earlier: u64, later: u64) -> f64 {
         later.saturating_sub(earlier) as f64 / self.seconds
     }
 

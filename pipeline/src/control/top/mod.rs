@@ -1,5 +1,6 @@
 //! `pmdns top`: a running instance on a terminal, second by second.
 
+mod edge;
 mod panel;
 mod screen;
 mod text;

@@ -157,8 +157,11 @@ impl Panel {
 
     /// Draws the table, as many of its rows as there is room for.
     pub(super) fn draw(&self, area: Rect, buffer: &mut Buffer) {
+        // Where one row is missing, the headings stand in place of the title.
+        let headings_at = usize::from(usize::from(area.height) > HEAD_ROWS);
+        let first_row = headings_at + 1;
         let (room, shown) =
-            (usize::from(area.width), usize::from(area.height).saturating_sub(HEAD_ROWS));
+            (usize::from(area.width), usize::from(area.height).saturating_sub(first_row));
         let dim = Style::new().dim();
         let mut write = |x: usize, y: usize, text: &str, room: usize, style: Style| {
             if y < usize::from(area.height) && x < usize::from(area.width) {
@@ -170,17 +173,19 @@ impl Panel {
             rows if rows > shown => format!("{} ({shown} of {rows}) ", self.title),
             _ => format!("{} ", self.title),
         };
-        write(0, 0, &format!("{title}{}", "─".repeat(room)), room, dim);
+        if headings_at > 0 {
+            write(0, 0, &format!("{title}{}", "─".repeat(room)), room, dim);
+        }
         let mut x = 0;
         for (column, width) in self.fitting(room) {
             let is_number = matches!(column.cells, Cells::Numbers(_));
             let head_at = if is_number { x + width - length(column.head) } else { x };
-            write(head_at, 1, column.head, width, dim);
+            write(head_at, headings_at, column.head, width, dim);
             match &column.cells {
                 Cells::Bars(shares, color) => {
                     for (row, share) in shares.iter().take(shown).enumerate() {
                         let style = Style::new().fg(*color);
-                        write(x, HEAD_ROWS + row, &bar(*share, width), width, style);
+                        write(x, first_row + row, &bar(*share, width), width, style);
                     }
                 }
                 Cells::Texts(cells) | Cells::Numbers(cells) => {
@@ -191,7 +196,7 @@ impl Panel {
                             true => Style::new().fg(Color::Red).bold(),
                             false => Style::new(),
                         };
-                        write(at, HEAD_ROWS + row, &text, width, style);
+                        write(at, first_row + row, &text, width, style);
                     }
                 }
             }
@@ -260,5 +265,7 @@ mod tests {
         assert_eq!(drawn(&panel, 32, 4)[2].trim_end(), "2001:db8:1234::53 1234567");
         assert_eq!(drawn(&panel, 20, 4)[2], "2001:db8:12… 1234567", "a text, with a mark");
         assert_eq!(drawn(&panel, 50, 3)[0].split('─').next(), Some("rates (1 of 2) "));
+        let lowest = drawn(&panel, 50, 2);
+        assert!(lowest[0].starts_with("name ") && lowest[1].starts_with("2001:db8"), "{lowest:?}");
     }
 }

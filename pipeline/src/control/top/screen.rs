@@ -6,6 +6,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Style};
 use ratatui::widgets::Widget;
 
+use super::edge;
 use super::panel::{Cell, Column, Panel};
 use super::text::{bits, per_second, percent, time, uneven, uptime};
 use crate::control::distribution::Times;
@@ -108,7 +109,11 @@ impl Screen {
             (self.drops(), self.upstreams()),
         ];
         let bands = pairs.into_iter().flat_map(|(left, right)| Band::of(left, right, width));
-        bands.chain(self.next_hops().map(Band::One)).collect()
+        let edge = match (edge::streams(&self.rates.streams), edge::punts(&self.rates.punts)) {
+            (Some(streams), Some(punts)) => Band::of(streams, punts, width),
+            (streams, punts) => streams.or(punts).map(Band::One).into_iter().collect(),
+        };
+        bands.chain(edge).chain(self.next_hops().map(Band::One)).collect()
     }
 
     fn cores(&self) -> Panel {

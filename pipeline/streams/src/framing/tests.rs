@@ -3,7 +3,8 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
-use crate::testing::Rig;
+use super::{HEADER, MAX_QUERY};
+use crate::testing::{Handler, Rig};
 
 /// A query with this id, of which nothing but the length matters here.
 fn query(id: u16) -> Vec<u8> {
@@ -78,7 +79,7 @@ fn what_is_no_query_ends_the_connection() {
     let rig = Rig::start("", echo);
     let mut response = query(1);
     response[2] = 0x80;
-    let wrong = [vec![0, 0], framed(&[0; 11]), framed(&response), vec![0xff, 0xff, 0]];
+    let wrong = [vec![0, 0], framed(&[0; 11]), framed(&response), vec![0, 11, 0]];
     for (number, bytes) in wrong.iter().enumerate() {
         let mut stream = TcpStream::connect(rig.tcp).unwrap();
         stream.write_all(bytes).unwrap();
@@ -86,6 +87,41 @@ fn what_is_no_query_ends_the_connection() {
         rig.wait_until(|counted| counted.malformed == number as u64 + 1);
     }
     assert_eq!(rig.counted().queries, 0);
+}
+
+#[test]
+fn a_query_that_is_too_long_goes_on_as_its_header_and_is_not_kept() {
+    let rig = Rig::start("", echo);
+    let mut stream = TcpStream::connect(rig.tcp).unwrap();
+    let long = [query(1), vec![0xff; 65_535 - 29]].concat();
+    let just = [query(2), vec![0xff; MAX_QUERY - 29]].concat();
+    for messages in [&[&long, &just, &query(3)][..], &[&long, &long, &query(3)]] {
+        for message in messages {
+            stream.write_all(&framed(message)).unwrap();
+        }
+        for message in messages {
+            let whole = if message.len() > MAX_QUERY { HEADER } else { message.len() };
+            assert_eq!(read_message(&mut stream), message[..whole]);
+        }
+    }
+    let mut response = long;
+    response[2] = 0x80;
+    stream.write_all(&framed(&response)[..100]).unwrap();
+    assert!(is_closed(&mut stream));
+    rig.wait_until(|counted| counted.malformed == 1);
+}
+
+#[test]
+fn the_rest_of_a_query_that_is_too_long_has_its_time() {
+    let rig = Rig::start("io_timeout_ms = 200", echo);
+    let mut stream = TcpStream::connect(rig.tcp).unwrap();
+    stream.write_all(&[framed(&vec![0; 60_000]), vec![0]].concat()[..50_000]).unwrap();
+    assert_eq!(read_message(&mut stream), [0; HEADER]);
+    // Bytes of the same query give it no more time.
+    while stream.write_all(&[0]).is_ok() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    rig.wait_until(|counted| counted.slow_queries == 1);
 }
 
 #[test]
@@ -145,10 +181,14 @@ fn connections_beyond_those_of_a_prefix_are_refused() {
 }
 
 #[test]
-fn a_query_that_the_line_drops_is_given_up() {
-    let rig = Rig::start("", |_| None);
-    let mut stream = TcpStream::connect(rig.tcp).unwrap();
-    stream.write_all(&framed(&query(1))).unwrap();
-    rig.wait_until(|counted| counted.unanswered == 1);
-    assert_eq!(rig.counted().open, 1, "the connection stays");
+fn a_query_without_an_answer_is_given_up() {
+    // A frame without a message says that the line has dropped the query.
+    let dropped: Handler = |_| Some(Vec::new());
+    for (handler, is_told) in [(dropped, 1), (|_| None, 0)] {
+        let rig = Rig::start("", handler);
+        let mut stream = TcpStream::connect(rig.tcp).unwrap();
+        stream.write_all(&framed(&query(1))).unwrap();
+        rig.wait_until(|counted| counted.dropped == is_told && counted.unanswered == 1 - is_told);
+        assert_eq!(rig.counted().open, 1, "the connection stays");
+    }
 }

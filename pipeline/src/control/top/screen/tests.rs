@@ -7,6 +7,7 @@ use ratatui::backend::TestBackend;
 
 use super::*;
 use crate::control::fixture;
+use crate::control::rates::StreamRate;
 
 /// The lines that a terminal of this size shows.
 fn shown(screen: &Screen, width: u16, height: u16) -> Vec<String> {
@@ -53,6 +54,18 @@ fn loaded() -> Screen {
         .into();
     let lost = &mut screen.next_hops[0];
     (lost.state, lost.mac, lost.age_seconds) = ("failed".to_owned(), None, Some(8_000_000));
+    rates.streams = ["quic", "https", "tls", "tcp"]
+        .map(|transport| StreamRate {
+            transport: transport.to_owned(),
+            open: 1_048_576,
+            accepted: 8002.0,
+            queries: 9_999_000.0,
+            refused: 4321.0,
+        })
+        .into();
+    for punt in &mut rates.punts {
+        (punt.passed, punt.limited, punt.full) = (8003.0, 8004.0, 8005.0);
+    }
     (rates.received, rates.transmitted, rates.dropped, rates.misses) =
         (9_999_000.0, 8001.0, 4321.0, 1001.0);
     screen
@@ -94,6 +107,10 @@ fn d02_the_smallest_terminal_shows_every_table() {
         "acl_drop",
         "fd00:1234:5678:9abc:def0:1234:5678:9abc",
         "failed",
+        "quic",
+        "1048576",
+        "4321/s",
+        "control",
     ] {
         assert!(lines.contains(part), "no {part:?} in\n{lines}");
     }
@@ -102,17 +119,23 @@ fn d02_the_smallest_terminal_shows_every_table() {
         "60.0 %",
         "39.0 %",
         "receive",
-        "transmit",
-        "encode",
         "hit ratio 98.0 %",
         "core 1 → core 2",
         "acl_drop",
         "192.0.2.54:53",
         "192.0.2.254",
         "reachable",
+        "tcp",
+        "streams ─",
+        "to the kernel (",
     ] {
         assert!(lines.contains(part), "no {part:?} in\n{lines}");
     }
+    // Without those two there is room for every stage.
+    let mut without = screen();
+    (without.rates.streams, without.rates.punts) = Default::default();
+    let lines = shown(&without, 80, 24).join("\n");
+    assert!(lines.contains("encode") && lines.contains("transmit"), "{lines}");
 }
 
 #[test]
@@ -131,6 +154,8 @@ fn everything_is_on_the_screen() {
     has(&["lookup", "████████████████", "70.0"]);
     has(&["core 1 → core 2", "packets", "100", "edge", "up", "320.0 Mb/s"]);
     has(&["acl_drop", "100/s", "300", "192.0.2.54:53", "10.0 k/s", "1.5 ms", "well"]);
+    has(&["tcp", "7", "100/s", "1000/s", "2.0/s", "control", "10/s", "0/s"]);
+    has(&["streams", "50/s", "10/s"]);
     has(&["192.0.2.254", "edge", "reachable", "02:00:00:00:00:fe", "0:00:03", "2"]);
     let titles = ["cores", "stages: cycles per packet", "rings", "ports", "drops", "upstreams"];
     for title in titles.into_iter().chain(["next hops"]) {
@@ -209,7 +234,7 @@ fn a_note_is_shown_to_its_end() {
 
 #[test]
 fn the_picture_in_the_readme_is_what_is_drawn() {
-    let lines = shown(&screen(), 104, 24);
+    let lines = shown(&screen(), 104, 30);
     let picture: Vec<&str> = lines[..17].iter().map(|line| line.trim_end()).collect();
     let readme = include_str!("../../../../../README.md");
     let picture = format!("```\n{}\n```\n", picture.join("\n"));

@@ -1,0 +1,92 @@
+//! Rates of clients over streams, and of what goes to the kernel behind ports.
+
+use pmdns_streams::counters::{StreamReport, StreamSnapshot};
+
+use super::span::Span;
+
+/// How clients over a transport were served.
+#[derive(Clone, Debug, Default)]
+pub struct StreamRate {
+    /// The transport.
+    pub transport: String,
+    /// Connections that are open.
+    pub open: u64,
+    /// Connections accepted in a second.
+    pub accepted: f64,
+    /// Queries given to the line in a second.
+    pub queries: f64,
+    /// Connections and queries in a second that found no place.
+    pub refused: f64,
+}
+
+/// What went to the kernel of one class of exceptions.
+#[derive(Clone, Debug, Default)]
+pub struct PuntRate {
+    /// The class.
+    pub class: &'static str,
+    /// Exceptions in a second that went to a TAP's thread.
+    pub passed: f64,
+    /// Exceptions in a second over a limit.
+    pub limited: f64,
+    /// Exceptions in a second that found the ring full.
+    pub full: f64,
+}
+
+/// The classes of exceptions, with their counters.
+const CLASSES: [(&str, [&str; 3]); 3] = [
+    ("control", ["kernel_control", "kernel_control_limited", "kernel_control_full"]),
+    ("streams", ["kernel_streams", "kernel_streams_limited", "kernel_streams_full"]),
+    ("rest", ["kernel_rest", "kernel_rest_limited", "kernel_rest_full"]),
+];
+
+impl Span<'_> {
+    /// The transports that clients have come by.
+    pub(super) fn streams(&self) -> Vec<StreamRate> {
+        let refused = |of: &StreamSnapshot| of.refused_full + of.refused_prefix + of.no_room;
+        let rate = |(index, later): (usize, &StreamReport)| {
+            let earlier = self.earlier.streams.get(index).cloned().unwrap_or_default().counters;
+            let now = &later.counters;
+            let rate = StreamRate {
+                transport: later.transport.clone(),
+                open: now.open,
+                accepted: self.per_second(earlier.accepted, now.accepted),
+                queries: self.per_second(earlier.queries, now.queries),
+                refused: self.per_second(refused(&earlier), refused(now)),
+            };
+            (now.accepted + refused(now) > 0).then_some(rate)
+        };
+        self.later.streams.iter().enumerate().filter_map(rate).collect()
+    }
+
+    /// What goes to the kernel, if a port has a TAP.
+    pub(super) fn punts(&self) -> Vec<PuntRate> {
+        let rate = |(class, counters): (&'static str, [&str; 3])| {
+            let [passed, limited, full] =
+                counters.map(|name| self.rate(|worker| worker.counter(name)));
+            PuntRate { class, passed, limited, full }
+        };
+        if self.later.taps.is_empty() { Vec::new() } else { CLASSES.map(rate).into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::control::fixture;
+    use crate::control::rates::Rates;
+    use crate::control::report::Report;
+
+    #[test]
+    fn transports_that_were_used_and_classes_of_a_tap_have_rates() {
+        let (earlier, later) = fixture::reports();
+        let rates = Rates::between(&earlier, &later);
+        let streams: Vec<_> = rates.streams.iter().map(|one| &*one.transport).collect();
+        assert_eq!(streams, ["tcp"], "nobody came over TLS");
+        let tcp = &rates.streams[0];
+        assert_eq!((tcp.open, tcp.accepted, tcp.queries, tcp.refused), (7, 100.0, 1000.0, 2.0));
+        let punts = rates.punts.iter().map(|one| (one.class, one.passed, one.limited, one.full));
+        let punts: Vec<_> = punts.collect();
+        assert_eq!(punts[..2], [("control", 10.0, 0.0, 0.0), ("streams", 50.0, 10.0, 0.0)]);
+        let without = Report { taps: Vec::new(), ..later };
+        assert!(Rates::between(&earlier, &without).punts.is_empty());
+    }
+}
