@@ -36,7 +36,7 @@ pub struct Client {
     /// The file that came with the request.
     pub(in crate::control) file: Option<File>,
     /// Who asks, for people.
-    pub(in crate::control) by: String,
+    pub(crate) by: String,
 }
 
 impl Client {
