@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pmdns_config::narrow::to_u8;
-use pmdns_config::{ByteSize, Config, FixedKeys};
+use pmdns_config::{ByteSize, Config};
 use pmdns_nics::device::Doubt;
 use pmdns_nics::dpdk::{self, Eal, Mempool};
 use pmdns_nics::hugepage::ArenaReport;
@@ -17,18 +17,21 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::admission::{ConnectionReport, ConnectionSnapshot};
 use crate::capture::Captures;
+use crate::control::api::{ApiError, ApiListener, ApiServer};
 use crate::control::cache_jobs::CacheJobs;
+use crate::control::calls;
 use crate::control::metrics::server::{MetricsError, MetricsListener, MetricsServer};
-use crate::control::reload::{Reloader, describe};
+use crate::control::reload::{Reloader, Written, describe};
 use crate::control::report::Report;
 use crate::control::request::Request;
-use crate::control::socket::{ControlSocket, SocketError};
+use crate::control::socket::{Client, ControlSocket, SocketError};
 use crate::engine::{Engine, EngineError};
 use crate::exceptions::interface::{self, TapError};
 use crate::health::{Health, HealthChecks};
 use crate::machine::{Machine, missing_device};
 use crate::ports::{PortWatch, mac_text};
 use crate::privileges::{self, Places};
+use crate::runtime::{JournalError, Runtime};
 use crate::snapshot::Keeper;
 use crate::streams::{self, OpenStreams, StreamClients, StreamsError};
 use crate::supervisor::{Supervisor, stuck_worker};
@@ -38,6 +41,8 @@ use crate::transfer::{Limits, TransferError, Transfers};
 
 /// How often the main thread checks for signals and control clients.
 const LOOK: Duration = Duration::from_millis(20);
+/// The same while a client waits for a change.
+const SHORT_LOOK: Duration = Duration::from_millis(1);
 
 /// Why serving could not start or did not end well.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +53,12 @@ pub enum RunError {
     /// The address for metrics.
     #[error(transparent)]
     Metrics(#[from] MetricsError),
+    /// The HTTP API.
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    /// The file of what is said of names at run time.
+    #[error("control.entries: {0}")]
+    Entries(#[from] JournalError),
     /// DPDK's environment.
     #[error(transparent)]
     Eal(#[from] dpdk::EalError),
@@ -86,15 +97,17 @@ pub enum RunError {
     ThreadEnded,
 }
 
-/// Serves with `config`, which was read from `path` with its `fixed` keys, until SIGINT or SIGTERM. Returns the final
+/// Serves with `config`, which was `written` so at `path`, until SIGINT or SIGTERM. Returns the final
 /// counters. SIGHUP has the rules read anew.
-pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, RunError> {
+pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, RunError> {
     // Asked first, because the EAL pins this thread to its main core.
     let Machine { cores: available, root, .. } = Machine::this();
     let stop = flag_of(&[SIGINT, SIGTERM]).map_err(RunError::Signal)?;
     let hangup = flag_of(&[SIGHUP]).map_err(RunError::Signal)?;
     let control = ControlSocket::open(&config.control)?;
     let metrics = config.metrics.listen.map(MetricsListener::bind).transpose()?;
+    let api = ApiListener::open(config)?;
+    let mut runtime = Runtime::open(config.control.entries.as_deref())?;
     let listeners = streams::bind(config)?;
     let certificate = streams::certificate(listeners.as_ref());
     // DPDK's own error for a missing device misleads: it speaks of permissions.
@@ -144,7 +157,7 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
     let prober = engine.prober.take().expect("nobody took it");
     let mut health = HealthChecks::new(prober, &gauges, &topology, config);
     let publisher = engine.rules.take().expect("nobody took it");
-    let reloader = Reloader::new(path, config, fixed, publisher);
+    let reloader = Reloader::new(path, (config, written), publisher, describe(&engine.digest));
     let mut reloader = reloader.with_certificate(certificate);
     // Slow path threads take the first ones.
     let metrics_core = topology.spare_cores(&available).next_back();
@@ -156,6 +169,7 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
     let spare = || topology.spare_cores(&available).rev().collect();
     let streams = open_streams.map(|open| open.start(config, spare())).transpose()?;
     let mut metrics = metrics.map(|listener| listener.serve(metrics_core)).transpose()?;
+    let mut api = api.map(|listener| listener.serve(metrics_core)).transpose()?;
     let keep = |path: &PathBuf| {
         let interval = Duration::from_secs(config.cache.snapshot_interval_seconds);
         Keeper::start(orders.clone(), path.clone(), interval, metrics_core)
@@ -178,6 +192,7 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
         let counted = [
             ("control", Some(control.counters())),
             ("metrics", metrics.as_ref().map(MetricsServer::counters)),
+            ("api", api.as_ref().map(ApiServer::counters)),
             ("notify", config.transfer.listen.map(|_| transfers.connections())),
         ];
         health.turn(Instant::now(), &news);
@@ -190,7 +205,7 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
             state,
             ..Report::read(&gauges, &topology, &nics).watched(&watch)
         };
-        control.take(|request, client| match request {
+        let mut answer = |request, client: Client| match request {
             Request::Stats => client.answer(&to_json(&report())),
             Request::Health => {
                 let tell = move |health: &Health| client.answer(&to_json(health));
@@ -203,7 +218,12 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
             Request::Reload => reloader.ask_for(client),
             Request::CacheJob(cache_job) => cache_jobs.run(cache_job, client),
             Request::Capture(selection) => captures.capture(selection, client),
-        });
+            Request::Call(call) => calls::answer(&call, client, &reloader, &gauges, &mut runtime),
+        };
+        control.take(&mut answer);
+        if let Some(api) = &mut api {
+            api.take(&mut answer);
+        }
         if let Some(metrics) = &mut metrics {
             metrics.answer(report);
         }
@@ -213,12 +233,17 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
         if transfers.has_news() {
             reloader.note_news();
         }
-        if reloader.turn(Instant::now())
-            && let Err(error) = transfers.follow(reloader.config())
-        {
-            tracing::error!("{error}; the same zones as before are transferred");
+        reloader.follow(&runtime);
+        if reloader.turn(Instant::now()) {
+            if let Err(error) = transfers.follow(reloader.config()) {
+                tracing::error!("{error}; the same zones as before are transferred");
+            }
+            if let Some(api) = &api {
+                api.follow(reloader.config());
+            }
         }
-        nap(LOOK);
+        runtime.turn(reloader.version());
+        nap(if runtime.is_busy() { SHORT_LOOK } else { LOOK });
     }
     let failed = running.has_failed();
     tracing::info!("stopping");
@@ -234,7 +259,7 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
     if !report.totals.balance() || report.totals.held > 0 {
         tracing::error!("the counters do not balance: {:?}; please report this", report.totals);
     }
-    drop((control, reloader, metrics, cache_jobs, transfers, gauges, health));
+    drop((control, api, runtime, reloader, metrics, cache_jobs, transfers, gauges, health));
     nics.into_iter().for_each(Nic::close);
     close(eal, pool)?;
     if failed || !in_good_order {

@@ -51,6 +51,8 @@ mod verdict;
 mod af_xdp;
 #[path = "lab/anycast.rs"]
 mod anycast;
+#[path = "lab/api.rs"]
+mod api;
 #[path = "lab/browser.rs"]
 mod browser;
 #[path = "lab/differential.rs"]

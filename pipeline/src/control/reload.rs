@@ -8,13 +8,15 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pmdns_config::{Config, ConfigError, ConfigText, FixedKeys};
+use pmdns_config::{Config, ConfigError, ConfigText, FixedKeys, WrittenConfig};
 use pmdns_stages::policy::{Digest, RulesetError};
+use pmdns_stages::wire::name::Seed;
 use pmdns_streams::tls::{Certificate, CertificateError};
 
 use super::socket::Client;
 use crate::clock::back_off;
 use crate::rules::{RulesBuilder, RulesPublisher, RulesUpdate};
+use crate::runtime::Runtime;
 
 /// Clients that may wait for reloads.
 const MAX_ASKERS: usize = 16;
@@ -55,11 +57,27 @@ pub enum ReloadError {
 /// The result of reading.
 struct Read {
     config: Config,
-    /// Its keys that need a restart.
-    fixed: FixedKeys,
+    /// The same as it was written, with its keys that need a restart.
+    text: Written,
     /// Whether the configuration was read anew.
     is_other: bool,
     fresh: RulesUpdate,
+}
+
+/// A configuration as it was written.
+#[derive(Clone, Debug, Default)]
+pub struct Written {
+    /// Its keys that need a restart.
+    pub fixed: FixedKeys,
+    /// All of it.
+    pub all: WrittenConfig,
+}
+
+impl Written {
+    /// That of a file that was read.
+    pub fn of(text: &ConfigText) -> Self {
+        Self { fixed: text.fixed_keys(), all: text.written() }
+    }
 }
 
 /// The progress of a reload.
@@ -126,13 +144,20 @@ fn pause(pauses: u32) -> Duration {
 pub struct Reloader {
     path: PathBuf,
     running: Config,
-    /// The keys of the start, which a reload does not change.
-    fixed: FixedKeys,
+    /// The configuration of the start, whose fixed keys a reload does not change.
+    first: Written,
+    /// The configuration in use.
+    written: WrittenConfig,
+    /// A summary of the rules in use.
+    rules: String,
     /// The configuration that the rules in use were made from.
     latest: Config,
     publisher: RulesPublisher,
     /// The certificate of encrypted clients, whose files an operator's reload reads as well.
     certificate: Option<Certificate>,
+    /// The version of what is said of names at run time: as it was lent last, and as every thread has it.
+    lent_version: u64,
+    version: u64,
     stage: Stage,
     started: Instant,
     /// The clients that wait for the reload under way.
@@ -144,15 +169,25 @@ pub struct Reloader {
 }
 
 impl Reloader {
-    /// A reloader for the file at `path`, from which `running` and `fixed` were read.
-    pub fn new(path: &Path, running: &Config, fixed: FixedKeys, publisher: RulesPublisher) -> Self {
+    /// A reloader for the file at `path`, from which `running` and `first` were read. The rules in use are `rules`, as
+    /// people read it.
+    pub fn new(
+        path: &Path,
+        (running, first): (&Config, Written),
+        publisher: RulesPublisher,
+        rules: String,
+    ) -> Self {
         Self {
             path: path.to_owned(),
             running: running.clone(),
-            fixed,
+            written: first.all.clone(),
+            first,
+            rules,
             latest: running.clone(),
             publisher,
             certificate: None,
+            lent_version: 0,
+            version: 0,
             stage: Stage::Idle,
             started: Instant::now(),
             askers: Vec::new(),
@@ -193,17 +228,64 @@ impl Reloader {
         &self.latest
     }
 
+    /// The same as it was written, with the keys that need a restart as they were at the start.
+    pub fn written(&self) -> &WrittenConfig {
+        &self.written
+    }
+
+    /// The file that a reload reads.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A summary of the rules in use.
+    pub fn rules(&self) -> &str {
+        &self.rules
+    }
+
     /// Whether files are being read.
     pub fn is_reading(&self) -> bool {
         matches!(&self.stage, Stage::Reading(thread) if !thread.is_finished())
     }
 
+    /// The seed of the hash of names.
+    pub fn seed(&self) -> Seed {
+        self.publisher.seed()
+    }
+
+    /// The version of what is said of names at run time that every thread has.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Lends what `runtime` says of names, if that is news and no other rules are on their way. It does not wait for files
+    /// that are being read.
+    pub fn follow(&mut self, runtime: &Runtime) {
+        // Rules that were read come first: changes without end must not keep them out.
+        let waits = match &self.stage {
+            Stage::Idle => false,
+            Stage::Reading(thread) => thread.is_finished(),
+            Stage::Lent(_) => true,
+        };
+        if waits || runtime.version() == self.lent_version {
+            return;
+        }
+        if !self.publisher.collect() {
+            self.publisher.lend_runtime(runtime.names(&self.latest, self.publisher.seed()));
+            self.lent_version = runtime.version();
+        }
+    }
+
     /// Continues the reload under way. Never waits. `true`: another configuration is in use from now on.
     pub fn turn(&mut self, now: Instant) -> bool {
         let mut is_other = false;
+        let is_lent = self.publisher.collect();
+        if !is_lent {
+            self.version = self.lent_version;
+        }
         match std::mem::replace(&mut self.stage, Stage::Idle) {
             Stage::Idle => {}
-            Stage::Reading(thread) if thread.is_finished() => {
+            Stage::Reading(thread) if thread.is_finished() && !is_lent => {
                 match thread.join().unwrap_or(Err(ReloadError::Ended)) {
                     Ok(read) => {
                         is_other = read.is_other;
@@ -212,7 +294,7 @@ impl Reloader {
                     Err(error) => self.fail(&error, now),
                 }
             }
-            Stage::Lent(text) if !self.publisher.collect() => self.succeed(&text, now),
+            Stage::Lent(text) if !is_lent => self.succeed(&text, now),
             under_way => self.stage = under_way,
         }
         if (self.asked || self.news.are_due(now)) && matches!(self.stage, Stage::Idle) {
@@ -226,7 +308,10 @@ impl Reloader {
         self.news.begin(now);
         self.started = now;
         self.askers = std::mem::take(&mut self.next_askers);
-        let latest = (!is_other).then(|| (self.latest.clone(), self.fixed.clone()));
+        let latest = (!is_other).then(|| {
+            let text = Written { fixed: self.first.fixed.clone(), all: self.written.clone() };
+            (self.latest.clone(), text)
+        });
         let certificate = self.certificate.clone().filter(|_| is_other);
         let (path, builder) = (self.path.clone(), self.publisher.builder());
         let thread = std::thread::Builder::new().name("reload".into());
@@ -236,7 +321,7 @@ impl Reloader {
         }
     }
 
-    fn lend(&mut self, Read { config, fixed, fresh, .. }: Read, now: Instant) {
+    fn lend(&mut self, Read { config, text: written, fresh, .. }: Read, now: Instant) {
         if config.scope_map() != self.running.scope_map() {
             return self.fail(&ReloadError::Views, now);
         }
@@ -244,8 +329,10 @@ impl Reloader {
         for warning in config.warnings().iter().chain(&fresh.digest.warnings) {
             tracing::warn!("{warning}");
         }
-        let rest = restart_for(&self.fixed.changed(&fixed));
+        let rest = restart_for(&self.first.fixed.changed(&written.fixed));
         self.latest = config;
+        self.written = self.first.all.reloaded(&written.all);
+        self.rules.clone_from(&text);
         self.publisher.lend(fresh);
         self.stage = Stage::Lent(format!("{text}{rest}"));
     }
@@ -271,22 +358,22 @@ impl Reloader {
 /// Makes rules from the `latest` configuration; without one, from the file at `path`.
 fn read(
     path: &Path,
-    latest: Option<(Config, FixedKeys)>,
+    latest: Option<(Config, Written)>,
     builder: RulesBuilder,
     certificate: Option<Certificate>,
 ) -> Result<Read, ReloadError> {
     let is_other = latest.is_none();
-    let (config, fixed) = match latest {
+    let (config, text) = match latest {
         Some(latest) => latest,
         None => {
             let text = ConfigText::read(path)?;
-            let fixed = text.fixed_keys();
-            (text.into_config()?, fixed)
+            let written = Written::of(&text);
+            (text.into_config()?, written)
         }
     };
     let fresh = builder.make(&config)?;
     certificate.map_or(Ok(()), |certificate| certificate.reload())?;
-    Ok(Read { config, fixed, is_other, fresh })
+    Ok(Read { config, text, is_other, fresh })
 }
 
 /// The message about changed keys that need a restart.
@@ -320,8 +407,6 @@ pub fn describe(digest: &Digest) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pmdns_stages::wire::name::Seed;
-
     use super::*;
     use crate::testing::config;
 
@@ -347,7 +432,8 @@ mod tests {
         std::fs::write(&file, "half of a new configurat").unwrap();
         let config = config(&format!("[[blocklist]]\nfile = {list:?}\n"));
         let (publisher, _) = RulesPublisher::new(0, 0, Seed::new([0; 16]), 1);
-        let mut reloader = Reloader::new(&file, &config, FixedKeys::default(), publisher);
+        let mut reloader =
+            Reloader::new(&file, (&config, Written::default()), publisher, String::new());
         // First a block list is missing for a moment, then a configuration is half written.
         for operator in [false, true] {
             let before = rules(&reloader);

@@ -11,6 +11,8 @@ use super::netlink::{Message, Netlink, Request};
 
 /// The address of the interface of announced addresses. No frame goes there.
 const ANYCAST_MAC: [u8; 6] = [2, 0, 0, 0, 0, 54];
+/// Its MTU.
+const ANYCAST_MTU: u32 = 1500;
 /// Settings of the interface (ip-sysctl.rst): the family, the name, the value.
 ///
 /// Strict filters of sources would drop what comes by another port than its answer leaves by. ARP asks in the name of an
@@ -103,7 +105,7 @@ pub fn open_anycast(name: &str, addresses: &[InterfaceAddress]) -> Result<Tap, T
     let mut netlink = Netlink::open().map_err(failed)?;
     let index = rustix::net::netdevice::name_to_index(netlink.socket(), name)
         .map_err(|error| failed(error.into()))?;
-    let link = Request::Link { index, mac: ANYCAST_MAC, mtu: MTU };
+    let link = Request::Link { index, mac: ANYCAST_MAC, mtu: ANYCAST_MTU };
     netlink.ask(&link.message()).map_err(failed)?;
     for ours in addresses {
         let request = Request::Address { index, address: ours.address, prefix: ours.length };
