@@ -3,8 +3,8 @@
 use toml::{Table, Value};
 
 /// Tables that a reload takes over.
-const RELOADED: [&str; 9] =
-    ["acl", "ratelimit", "local", "block", "policy", "zone", "blocklist", "rpz", "tsig"];
+const RELOADED: [&str; 10] =
+    ["acl", "ratelimit", "local", "block", "policy", "zone", "blocklist", "rpz", "tsig", "token"];
 /// The keys of a `[[view]]` that a reload takes over.
 const RELOADED_OF_VIEWS: &str = "clients";
 
@@ -14,16 +14,7 @@ pub struct FixedKeys(Table);
 
 impl FixedKeys {
     pub(crate) fn of(text: &str) -> Self {
-        let mut table: Table = text.parse().unwrap_or_default();
-        for name in RELOADED {
-            table.remove(name);
-        }
-        for view in table.get_mut("view").and_then(Value::as_array_mut).into_iter().flatten() {
-            if let Some(view) = view.as_table_mut() {
-                view.remove(RELOADED_OF_VIEWS);
-            }
-        }
-        Self(table)
+        Self(without_reloaded(text.parse().unwrap_or_default()))
     }
 
     /// The paths of the keys whose values differ, as in `upstream[1].address`. A table that only one of the two has is one.
@@ -34,7 +25,37 @@ impl FixedKeys {
     }
 }
 
-fn compare_tables(path: &str, one: &Table, other: &Table, paths: &mut Vec<String>) {
+/// What needs a restart.
+pub(crate) fn without_reloaded(mut table: Table) -> Table {
+    table.retain(|name, _| !is_of_reload(name));
+    views_of(&mut table).for_each(|view| view.retain(|key, _| *key != *RELOADED_OF_VIEWS));
+    table
+}
+
+/// What a reload takes over.
+pub(crate) fn without_fixed(mut table: Table) -> Table {
+    table.retain(|name, _| name == "view" || is_of_reload(name));
+    views_of(&mut table).for_each(|view| view.retain(|key, _| *key == *RELOADED_OF_VIEWS));
+    table
+}
+
+fn is_of_reload(table: &str) -> bool {
+    RELOADED.contains(&table)
+}
+
+fn views_of(table: &mut Table) -> impl Iterator<Item = &mut Table> {
+    let views = table.get_mut("view").and_then(Value::as_array_mut);
+    views.into_iter().flatten().filter_map(Value::as_table_mut)
+}
+
+/// Whether a reload takes over the key at this path.
+pub(crate) fn is_reloaded(path: &str) -> bool {
+    let table = path.split(['.', '[']).next().unwrap_or_default();
+    let is_of_view = table == "view" && path.ends_with(&format!("].{RELOADED_OF_VIEWS}"));
+    is_of_view || is_of_reload(table)
+}
+
+pub(crate) fn compare_tables(path: &str, one: &Table, other: &Table, paths: &mut Vec<String>) {
     let only_other = other.keys().filter(|key| !one.contains_key(*key));
     for key in one.keys().chain(only_other) {
         let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };

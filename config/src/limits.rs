@@ -150,6 +150,19 @@ pub const MAX_STREAM_BUFFER: ByteSize = ByteSize::mebibytes(1 << 14);
 /// Bytes in a unix socket's path, without the closing zero (`sockaddr_un`).
 pub const MAX_SOCKET_PATH: usize = 107;
 
+/// Tokens of the API.
+pub const MAX_TOKENS: usize = 64;
+/// The fewest characters of such a token.
+pub const MIN_TOKEN: usize = 32;
+/// Names by which the API is asked.
+pub const MAX_API_HOSTS: usize = 16;
+/// Requests a second of one address or token.
+pub const MAX_API_RATE: u32 = 1_000_000;
+/// Names that are blocked or allowed at run time.
+pub const MAX_ENTRIES: usize = 100_000;
+/// Local records of run time.
+pub const MAX_RECORDS: usize = 10_000;
+
 /// Views, besides that of clients that are in none: with it they are five bits of a cache key.
 pub const MAX_VIEWS: usize = 31;
 /// Zone files.

@@ -15,6 +15,7 @@ use crate::gather::{Gathered, gather};
 use crate::limits::{MAX_FILE_BYTES, MAX_MISTAKES};
 use crate::locate::place_of;
 use crate::problem::Problem;
+use crate::running::WrittenConfig;
 use crate::settings::Config;
 
 impl Config {
@@ -84,6 +85,11 @@ impl ConfigText {
     /// The keys that need a restart.
     pub fn fixed_keys(&self) -> FixedKeys {
         FixedKeys::of(&self.text)
+    }
+
+    /// The settings as they were written.
+    pub fn written(&self) -> WrittenConfig {
+        WrittenConfig::of(&self.text)
     }
 
     /// What the machine has not that the key at the path `key` asks for.

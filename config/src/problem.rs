@@ -98,6 +98,17 @@ pub enum Problem {
     /// The machine does not have what is asked for.
     #[error("{0}")]
     Machine(String),
+    /// Tokens would cross the network in clear.
+    #[error(
+        "is no loopback address, and there is no TLS: anybody on the way could read tokens; set `api.certificate` and \
+         `api.key`, or listen at 127.0.0.1"
+    )]
+    PlainApi,
+    /// The text is no digest. It is not repeated: it may be a token.
+    #[error(
+        "is no SHA-256 of a token, which has 64 hexadecimal digits, as `printf %s TOKEN | sha256sum` prints them"
+    )]
+    NoDigest,
     /// Names of ports and groups become labels.
     #[error("is `{0}`; allowed: 1 to {MAX_NAME} ASCII letters, digits, `-` and `_`")]
     PlainName(String),

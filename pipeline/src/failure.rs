@@ -4,6 +4,8 @@ use std::io;
 
 use pmdns::capture::client::ClientError;
 #[cfg(feature = "dpdk")]
+use pmdns::control::api::ApiError;
+#[cfg(feature = "dpdk")]
 use pmdns::control::metrics::server::MetricsError;
 use pmdns::control::profile::ProfileError;
 use pmdns::control::socket::SocketError;
@@ -78,6 +80,9 @@ impl Failure {
             Self::Run(error) => match error {
                 RunError::Engine(error) => of_engine(error),
                 RunError::Topology(_)
+                | RunError::Api(
+                    ApiError::Tokens(_) | ApiError::Certificate(_) | ApiError::ClientCa { .. },
+                )
                 | RunError::Streams(StreamsError::Certificate(_))
                 | RunError::Transfer(TransferError::Key(_) | TransferError::Name(_)) => 2,
                 RunError::Eal(_) | RunError::Pool(_) => 3,
@@ -85,11 +90,13 @@ impl Failure {
                 | RunError::Device(..)
                 | RunError::Tap(_)
                 | RunError::NoPortLeft => 4,
-                RunError::Socket(_)
+                RunError::Api(ApiError::Listen { .. } | ApiError::Socket(_))
+                | RunError::Socket(_)
                 | RunError::Metrics(MetricsError::Listen { .. })
                 | RunError::Streams(StreamsError::Listen(_))
                 | RunError::Transfer(TransferError::Listen { .. }) => 5,
                 RunError::Metrics(MetricsError::Thread(_))
+                | RunError::Api(ApiError::Thread(_))
                 | RunError::Transfer(TransferError::Thread(_))
                 | RunError::Streams(StreamsError::System(_))
                 | RunError::Signal(_)

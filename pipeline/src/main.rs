@@ -13,7 +13,7 @@ use pmdns::arguments::{self, Arguments, Command, ConfigFile, Instance};
 use pmdns::capture::client;
 use pmdns::control::print;
 use pmdns::control::profile;
-use pmdns::control::reload;
+use pmdns::control::reload::{self, Written};
 use pmdns::control::report::{self, Report};
 use pmdns::control::socket::{self, ANSWER_PATIENCE, ORDER_PATIENCE};
 use pmdns::control::top;
@@ -56,11 +56,11 @@ fn execute(command: Command) -> Result<(), Failure> {
     match command {
         Command::Run { file: ConfigFile { config }, counters, json } => {
             let text = ConfigText::read(&config)?;
-            let fixed = text.fixed_keys();
+            let written = Written::of(&text);
             let settings = text.into_config()?;
             #[cfg(feature = "dpdk")]
             {
-                let report = run::run(&settings, fixed, &config)?;
+                let report = run::run(&settings, written, &config)?;
                 if counters || json {
                     return print_report(&report, json);
                 }
@@ -68,7 +68,7 @@ fn execute(command: Command) -> Result<(), Failure> {
             }
             #[cfg(not(feature = "dpdk"))]
             {
-                let _ = (settings, fixed, counters, json);
+                let _ = (settings, written, counters, json);
                 Err(Failure::NoDpdk)
             }
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pmdns_config::narrow::to_u8;
-use pmdns_config::{ByteSize, Config, FixedKeys};
+use pmdns_config::{ByteSize, Config};
 use pmdns_nics::device::Doubt;
 use pmdns_nics::dpdk::{self, Eal, Mempool};
 use pmdns_nics::hugepage::ArenaReport;
@@ -16,12 +16,14 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::admission::{ConnectionReport, ConnectionSnapshot};
 use crate::capture::Captures;
+use crate::control::api::{ApiError, ApiListener, ApiServer};
 use crate::control::cache_jobs::CacheJobs;
+use crate::control::calls;
 use crate::control::metrics::server::{MetricsError, MetricsListener, MetricsServer};
-use crate::control::reload::{Reloader, describe};
+use crate::control::reload::{Reloader, Written, describe};
 use crate::control::report::Report;
 use crate::control::request::Request;
-use crate::control::socket::{ControlSocket, SocketError};
+use crate::control::socket::{Client, ControlSocket, SocketError};
 use crate::engine::{Engine, EngineError};
 use crate::exceptions::interface::{self, TapError};
 use crate::machine::{Machine, missing_device};
@@ -46,6 +48,9 @@ pub enum RunError {
     /// The address for metrics.
     #[error(transparent)]
     Metrics(#[from] MetricsError),
+    /// The HTTP API.
+    #[error(transparent)]
+    Api(#[from] ApiError),
     /// DPDK's environment.
     #[error(transparent)]
     Eal(#[from] dpdk::EalError),
@@ -84,15 +89,16 @@ pub enum RunError {
     ThreadEnded,
 }
 
-/// Serves with `config`, which was read from `path` with its `fixed` keys, until SIGINT or SIGTERM. Returns the final
+/// Serves with `config`, which was `written` so at `path`, until SIGINT or SIGTERM. Returns the final
 /// counters. SIGHUP has the rules read anew.
-pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, RunError> {
+pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, RunError> {
     // Asked first, because the EAL pins this thread to its main core.
     let Machine { cores: available, root, .. } = Machine::this();
     let stop = flag_of(&[SIGINT, SIGTERM]).map_err(RunError::Signal)?;
     let hangup = flag_of(&[SIGHUP]).map_err(RunError::Signal)?;
     let control = ControlSocket::open(&config.control)?;
     let metrics = config.metrics.listen.map(MetricsListener::bind).transpose()?;
+    let api = ApiListener::open(config)?;
     let listeners = streams::bind(config)?;
     // DPDK's own error for a missing device misleads: it speaks of permissions.
     if let Some((port, doubt)) = missing_device(&root, config) {
@@ -139,7 +145,7 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
     let (gauges, orders) = (engine.gauges.clone(), engine.orders.clone());
     let observers = engine.observers.clone();
     let publisher = engine.rules.take().expect("nobody took it");
-    let mut reloader = Reloader::new(path, config, fixed, publisher);
+    let mut reloader = Reloader::new(path, (config, written), publisher, describe(&engine.digest));
     // Slow path threads take the first ones.
     let metrics_core = topology.spare_cores(&available).next_back();
     // Before our threads start, so that they are restricted from the beginning.
@@ -150,6 +156,7 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
     let spare = || topology.spare_cores(&available).rev().collect();
     let streams = open_streams.map(|open| open.start(config, spare())).transpose()?;
     let mut metrics = metrics.map(|listener| listener.serve(metrics_core)).transpose()?;
+    let mut api = api.map(|listener| listener.serve(metrics_core)).transpose()?;
     let keep = |path: &PathBuf| {
         let interval = Duration::from_secs(config.cache.snapshot_interval_seconds);
         Keeper::start(orders.clone(), path.clone(), interval, metrics_core)
@@ -172,6 +179,7 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
         let counted = [
             ("control", Some(control.counters())),
             ("metrics", metrics.as_ref().map(MetricsServer::counters)),
+            ("api", api.as_ref().map(ApiServer::counters)),
             ("notify", config.transfer.listen.map(|_| transfers.connections())),
         ];
         let report = || Report {
@@ -181,12 +189,17 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
             privileges: privileges.clone(),
             ..Report::read(&gauges, &topology, &nics).watched(&watch)
         };
-        control.take(|request, client| match request {
+        let mut answer = |request, client: Client| match request {
             Request::Stats => client.answer(&to_json(&report())),
             Request::Reload => reloader.ask_for(client),
             Request::CacheJob(cache_job) => cache_jobs.run(cache_job, client),
             Request::Capture(selection) => captures.capture(selection, client),
-        });
+            Request::Call(call) => client.reply(calls::reply(&call, &reloader, &gauges)),
+        };
+        control.take(&mut answer);
+        if let Some(api) = &mut api {
+            api.take(&mut answer);
+        }
         if let Some(metrics) = &mut metrics {
             metrics.answer(report);
         }
@@ -196,10 +209,13 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
         if transfers.has_news() {
             reloader.note_news();
         }
-        if reloader.turn(Instant::now())
-            && let Err(error) = transfers.follow(reloader.config())
-        {
-            tracing::error!("{error}; the same zones as before are transferred");
+        if reloader.turn(Instant::now()) {
+            if let Err(error) = transfers.follow(reloader.config()) {
+                tracing::error!("{error}; the same zones as before are transferred");
+            }
+            if let Some(api) = &api {
+                api.follow(reloader.config());
+            }
         }
         nap(LOOK);
     }
@@ -215,7 +231,7 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
     if !report.totals.balance() || report.totals.held > 0 {
         tracing::error!("the counters do not balance: {:?}; please report this", report.totals);
     }
-    drop((control, reloader, metrics, cache_jobs, transfers, gauges));
+    drop((control, api, reloader, metrics, cache_jobs, transfers, gauges));
     nics.into_iter().for_each(Nic::close);
     close(eal, pool)?;
     if failed || !in_good_order {

@@ -1,6 +1,7 @@
 //! The rules that no single key can state, checked table by table in the order of the file.
 
 mod answers;
+mod api;
 mod dnssec;
 mod groups;
 mod names;
@@ -58,7 +59,7 @@ impl Mistakes {
 type Rules = fn(&Config, &mut Mistakes);
 
 /// The rules, table by table, with the tables they look at.
-const RULES: [(&[&str], Rules); 26] = [
+const RULES: [(&[&str], Rules); 27] = [
     (&["eal"], |config, found| eal(&config.eal, found)),
     (&["port"], |config, found| ports::check(&config.ports, found)),
     (&["port"], |config, found| query_sources::check(&config.ports, found)),
@@ -84,6 +85,7 @@ const RULES: [(&[&str], Rules); 26] = [
     (&["zone", "blocklist", "rpz"], names::check_files),
     (&["tsig", "transfer", "rpz"], transfer::check),
     (&["streams"], streams::check),
+    (&["api", "token", "control"], api::check),
     (&["control", "metrics"], service),
 ];
 
@@ -219,6 +221,10 @@ fn service(config: &Config, found: &mut Mistakes) {
     found.note(control_socket(&config.control));
     if let Some(group) = &config.control.group {
         found.note(plain_name("control.group", group));
+    }
+    if config.control.entries.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
+        found
+            .note(broken("control.entries", Problem::Empty("the path of a file, or leave it out")));
     }
     let fix = "a port other than 0, as in \"127.0.0.1:9153\"";
     found.note(listen("metrics.listen", config.metrics.listen, fix));

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use crate::local::Local;
 
 mod answers;
+mod api;
 mod cache;
 mod dnssec;
 mod policy;
@@ -17,6 +18,7 @@ mod streams;
 mod transfer;
 
 pub use answers::*;
+pub use api::*;
 pub use cache::*;
 pub use dnssec::*;
 pub use policy::*;
@@ -96,6 +98,11 @@ pub struct Config {
     pub streams: Streams,
     /// How to talk to a running instance.
     pub control: Control,
+    /// The HTTP API.
+    pub api: Api,
+    /// What clients of the API show.
+    #[serde(rename = "token")]
+    pub tokens: Vec<Token>,
     /// Where monitoring reads the counters.
     pub metrics: Metrics,
     /// What the process may do once it serves.
@@ -110,6 +117,8 @@ pub struct Control {
     pub socket: PathBuf,
     /// The group whose members may ask there as well, by name or number; absent: root and pmdns's own user alone.
     pub group: Option<String>,
+    /// The file that keeps names blocked and allowed at run time, and local records; absent: they end with the process.
+    pub entries: Option<PathBuf>,
 }
 
 /// `[metrics]`
@@ -141,6 +150,6 @@ pub enum Privileges {
 
 impl Default for Control {
     fn default() -> Self {
-        Self { socket: "/run/pmdns/control.sock".into(), group: None }
+        Self { socket: "/run/pmdns/control.sock".into(), group: None, entries: None }
     }
 }

@@ -1,6 +1,8 @@
 //! Control: the requests that an operator can send to a running instance.
 
+pub mod api;
 pub mod cache_jobs;
+pub mod calls;
 pub mod distribution;
 #[cfg(test)]
 mod fixture;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pmdns_config::{Config, ConfigError, ConfigText, FixedKeys};
+use pmdns_config::{Config, ConfigError, ConfigText, FixedKeys, WrittenConfig};
 use pmdns_stages::policy::{Digest, RulesetError};
 
 use super::socket::Client;
@@ -51,11 +51,27 @@ pub enum ReloadError {
 /// The result of reading.
 struct Read {
     config: Config,
-    /// Its keys that need a restart.
-    fixed: FixedKeys,
+    /// The same as it was written, with its keys that need a restart.
+    text: Written,
     /// Whether the configuration was read anew.
     is_other: bool,
     fresh: RulesUpdate,
+}
+
+/// A configuration as it was written.
+#[derive(Clone, Debug, Default)]
+pub struct Written {
+    /// Its keys that need a restart.
+    pub fixed: FixedKeys,
+    /// All of it.
+    pub all: WrittenConfig,
+}
+
+impl Written {
+    /// That of a file that was read.
+    pub fn of(text: &ConfigText) -> Self {
+        Self { fixed: text.fixed_keys(), all: text.written() }
+    }
 }
 
 /// The progress of a reload.
@@ -122,8 +138,12 @@ fn pause(pauses: u32) -> Duration {
 pub struct Reloader {
     path: PathBuf,
     running: Config,
-    /// The keys of the start, which a reload does not change.
-    fixed: FixedKeys,
+    /// The configuration of the start, whose fixed keys a reload does not change.
+    first: Written,
+    /// The configuration in use.
+    written: WrittenConfig,
+    /// A summary of the rules in use.
+    rules: String,
     /// The configuration that the rules in use were made from.
     latest: Config,
     publisher: RulesPublisher,
@@ -138,12 +158,20 @@ pub struct Reloader {
 }
 
 impl Reloader {
-    /// A reloader for the file at `path`, from which `running` and `fixed` were read.
-    pub fn new(path: &Path, running: &Config, fixed: FixedKeys, publisher: RulesPublisher) -> Self {
+    /// A reloader for the file at `path`, from which `running` and `first` were read. The rules in use are `rules`, as
+    /// people read it.
+    pub fn new(
+        path: &Path,
+        (running, first): (&Config, Written),
+        publisher: RulesPublisher,
+        rules: String,
+    ) -> Self {
         Self {
             path: path.to_owned(),
             running: running.clone(),
-            fixed,
+            written: first.all.clone(),
+            first,
+            rules,
             latest: running.clone(),
             publisher,
             stage: Stage::Idle,
@@ -181,6 +209,21 @@ impl Reloader {
         &self.latest
     }
 
+    /// The same as it was written, with the keys that need a restart as they were at the start.
+    pub fn written(&self) -> &WrittenConfig {
+        &self.written
+    }
+
+    /// The file that a reload reads.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A summary of the rules in use.
+    pub fn rules(&self) -> &str {
+        &self.rules
+    }
+
     /// Whether files are being read.
     pub fn is_reading(&self) -> bool {
         matches!(&self.stage, Stage::Reading(thread) if !thread.is_finished())
@@ -214,7 +257,10 @@ impl Reloader {
         self.news.begin(now);
         self.started = now;
         self.askers = std::mem::take(&mut self.next_askers);
-        let latest = (!is_other).then(|| (self.latest.clone(), self.fixed.clone()));
+        let latest = (!is_other).then(|| {
+            let text = Written { fixed: self.first.fixed.clone(), all: self.written.clone() };
+            (self.latest.clone(), text)
+        });
         let (path, builder) = (self.path.clone(), self.publisher.builder());
         let thread = std::thread::Builder::new().name("reload".into());
         match thread.spawn(move || read(&path, latest, builder)) {
@@ -223,7 +269,7 @@ impl Reloader {
         }
     }
 
-    fn lend(&mut self, Read { config, fixed, fresh, .. }: Read, now: Instant) {
+    fn lend(&mut self, Read { config, text: written, fresh, .. }: Read, now: Instant) {
         if config.scope_map() != self.running.scope_map() {
             return self.fail(&ReloadError::Views, now);
         }
@@ -231,8 +277,10 @@ impl Reloader {
         for warning in config.warnings().iter().chain(&fresh.digest.warnings) {
             tracing::warn!("{warning}");
         }
-        let rest = restart_for(&self.fixed.changed(&fixed));
+        let rest = restart_for(&self.first.fixed.changed(&written.fixed));
         self.latest = config;
+        self.written = self.first.all.reloaded(&written.all);
+        self.rules.clone_from(&text);
         self.publisher.lend(fresh);
         self.stage = Stage::Lent(format!("{text}{rest}"));
     }
@@ -258,20 +306,20 @@ impl Reloader {
 /// Makes rules from the `latest` configuration; without one, from the file at `path`.
 fn read(
     path: &Path,
-    latest: Option<(Config, FixedKeys)>,
+    latest: Option<(Config, Written)>,
     builder: RulesBuilder,
 ) -> Result<Read, ReloadError> {
     let is_other = latest.is_none();
-    let (config, fixed) = match latest {
+    let (config, text) = match latest {
         Some(latest) => latest,
         None => {
             let text = ConfigText::read(path)?;
-            let fixed = text.fixed_keys();
-            (text.into_config()?, fixed)
+            let written = Written::of(&text);
+            (text.into_config()?, written)
         }
     };
     let fresh = builder.make(&config)?;
-    Ok(Read { config, fixed, is_other, fresh })
+    Ok(Read { config, text, is_other, fresh })
 }
 
 /// The message about changed keys that need a restart.
@@ -332,7 +380,8 @@ mod tests {
         std::fs::write(&file, "half of a new configurat").unwrap();
         let config = config(&format!("[[blocklist]]\nfile = {list:?}\n"));
         let (publisher, _) = RulesPublisher::new(0, 0, Seed::new([0; 16]), 1);
-        let mut reloader = Reloader::new(&file, &config, FixedKeys::default(), publisher);
+        let mut reloader =
+            Reloader::new(&file, (&config, Written::default()), publisher, String::new());
         // First a block list is missing for a moment, then a configuration is half written.
         for operator in [false, true] {
             let before = rules(&reloader);

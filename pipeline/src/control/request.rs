@@ -9,12 +9,14 @@
 //! capture [FILTER...]               write packets to the file that comes with the request, until the client leaves
 //! ```
 //!
-//! All other requests than `stats` are answered with one line: `ok` and the result, or `error:` and the reason.
+//! The others are calls that the HTTP API makes too ([`Call::from_words`]). What only asks is answered with JSON, and
+//! everything else with one line: `ok` and the result, or `error:` and the reason.
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use pmdns_config::{type_number, wire_name};
+use pmdns_control::{Call, PurgeOrder};
 use pmdns_stages::cache::Purge;
 
 use crate::capture::Selection;
@@ -30,6 +32,37 @@ pub enum Request {
     CacheJob(CacheJob),
     /// Write packets to a file.
     Capture(Selection),
+    /// What needs nothing but the main thread.
+    Call(Call),
+}
+
+impl Request {
+    /// Whether the log says who asked: not of what is asked every second.
+    pub(super) fn is_logged(&self) -> bool {
+        match self {
+            Self::Stats => false,
+            Self::Call(call) => call.is_change(),
+            _ => true,
+        }
+    }
+}
+
+/// The requests of the HTTP API are the same.
+impl TryFrom<Call> for Request {
+    type Error = String;
+
+    fn try_from(call: Call) -> Result<Self, String> {
+        Ok(match call {
+            Call::Stats => Self::Stats,
+            Call::Reload => Self::Reload,
+            Call::Purge(PurgeOrder { name, suffix, r#type }) => {
+                let name = wire_name(&name).map_err(|error| error.to_string())?;
+                let qtype = r#type.as_deref().map(record_type).transpose()?;
+                Self::CacheJob(CacheJob::Purge(Purge { name, below: suffix, qtype }))
+            }
+            other => Self::Call(other),
+        })
+    }
 }
 
 /// A job on the cache.
@@ -56,9 +89,13 @@ impl FromStr for Request {
             "dump" => path(rest).map(|path| Self::CacheJob(CacheJob::Dump(path))),
             "load" => path(rest).map(|path| Self::CacheJob(CacheJob::Load(path))),
             "capture" => Selection::parse(rest).map(Self::Capture),
-            _ => Err(format!(
-                "there is no request `{word}`; ask stats, reload, purge, dump, load or capture"
-            )),
+            _ => match Call::from_words(line) {
+                Some(call) => call.map(Self::Call),
+                None => Err(format!(
+                    "there is no request `{word}`; ask stats, reload, purge, dump, load, capture, state, views, upstreams, lists, \
+                     config, entries, block, allow, unblock or local"
+                )),
+            },
         }
     }
 }
@@ -72,14 +109,16 @@ fn purge(words: &str) -> Result<Purge, String> {
             ("suffix", _) => purge.below = true,
             ("type", None) => {
                 let text = words.next().unwrap_or("");
-                let number = type_number(text)
-                    .ok_or_else(|| format!("there is no record type `{text}`; write A or TYPE1"))?;
-                purge.qtype = Some(number);
+                purge.qtype = Some(record_type(text)?);
             }
             _ => return Err(format!("`{word}` is not part of a purge: NAME [suffix] [type TYPE]")),
         }
     }
     Ok(purge)
+}
+
+fn record_type(text: &str) -> Result<u16, String> {
+    type_number(text).ok_or_else(|| format!("there is no record type `{text}`; write A or TYPE1"))
 }
 
 /// An absolute path: this process and the client may have different working directories.

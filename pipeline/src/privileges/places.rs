@@ -30,8 +30,19 @@ impl Places {
         let policies = config.rpz.iter().map(|rpz| &rpz.file);
         let secrets = config.tsig.iter().filter_map(|key| key.secret_file.as_ref());
         let certificate = config.streams.certificate.iter().chain(&config.streams.key);
-        let named = zones.chain(lists).chain(policies).chain(secrets).chain(certificate);
-        let files = named.chain(&config.cookies.secret_file).chain(&config.cache.snapshot);
+        let api = config.api.certificate.iter().chain(&config.api.key);
+        let tokens = config.tokens.iter().filter_map(|token| token.secret_file.as_ref());
+        let named = zones
+            .chain(lists)
+            .chain(policies)
+            .chain(secrets)
+            .chain(certificate)
+            .chain(api)
+            .chain(tokens);
+        let files = named
+            .chain(&config.cookies.secret_file)
+            .chain(&config.cache.snapshot)
+            .chain(&config.control.entries);
         let mut this = Self::default();
         for file in files.map(PathBuf::as_path).chain([path]) {
             add(&mut this.files, file);
@@ -39,10 +50,12 @@ impl Places {
         }
         SYSTEM.iter().for_each(|folder| add(&mut this.read, Path::new(folder)));
         let transferred = config.rpz.iter().filter(|rpz| rpz.zone.is_some()).map(|rpz| &rpz.file);
-        for file in transferred.chain(&config.cache.snapshot) {
+        for file in transferred.chain(&config.cache.snapshot).chain(&config.control.entries) {
             add(&mut this.write, folder_of(file));
         }
-        add(&mut this.remove, folder_of(&config.control.socket));
+        for socket in config.api.socket.iter().chain([&config.control.socket]) {
+            add(&mut this.remove, folder_of(socket));
+        }
         // Drivers remove the sockets that they made.
         let values = config.ports.iter().flat_map(|port| port.device.split(','));
         let paths =

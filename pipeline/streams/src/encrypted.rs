@@ -49,7 +49,7 @@ impl Encryption {
         else {
             return Ok(None);
         };
-        let certificate = Certificate::load(certificate, key)?;
+        let certificate = Certificate::load("streams", certificate, key)?;
         let tls = Arc::new(certificate.server(&[DOT])?);
         let https = Arc::new(certificate.server(&[H2, HTTP_1_1])?);
         let site = Site { path: settings.https_path.as_str().into() };

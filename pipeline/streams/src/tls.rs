@@ -13,6 +13,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{
     ClientHello, NoServerSessionStorage, ParsedCertificate, ProducesTickets, ResolvesServerCert,
+    WebPkiClientVerifier, danger::ClientCertVerifier,
 };
 use rustls::sign::CertifiedKey;
 use rustls::{InconsistentKeys, ServerConfig};
@@ -30,8 +31,10 @@ pub(crate) const DOQ: &[u8] = b"doq";
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// The file of certificates cannot be read.
-    #[error("streams.certificate: cannot read {}: {why}; write the path of a PEM file", file.display())]
+    #[error("{table}.certificate: cannot read {}: {why}; write the path of a PEM file", file.display())]
     Certificate {
+        /// The table of the configuration.
+        table: &'static str,
         /// The file.
         file: PathBuf,
         /// What is wrong with it.
@@ -39,21 +42,25 @@ pub enum CertificateError {
     },
     /// The file has something else in it.
     #[error(
-        "streams.certificate: {} has no certificate in it; write the path of a PEM file with our certificate \
+        "{table}.certificate: {} has no certificate in it; write the path of a PEM file with our certificate \
          first, and then those that lead to its issuer",
         file.display()
     )]
     NoCertificate {
+        /// The table of the configuration.
+        table: &'static str,
         /// The file.
         file: PathBuf,
     },
     /// The file of the key cannot be read, or has no key in it that can be used.
     #[error(
-        "streams.key: cannot read a private key from {}: {why}; write the path of a PEM file with an RSA, \
+        "{table}.key: cannot read a private key from {}: {why}; write the path of a PEM file with an RSA, \
          ECDSA or Ed25519 key that has no passphrase",
         file.display()
     )]
     Key {
+        /// The table of the configuration.
+        table: &'static str,
         /// The file.
         file: PathBuf,
         /// What is wrong with it.
@@ -61,19 +68,21 @@ pub enum CertificateError {
     },
     /// The key is another certificate's.
     #[error(
-        "streams.key: the key in {} is not that of the first certificate in {}; set `certificate` and `key` to \
+        "{table}.key: the key in {} is not that of the first certificate in {}; set `certificate` and `key` to \
          the files of one pair",
         key.display(),
         certificate.display()
     )]
     Mismatch {
+        /// The table of the configuration.
+        table: &'static str,
         /// The file of certificates.
         certificate: PathBuf,
         /// The file of the key.
         key: PathBuf,
     },
     /// The library refuses what it was given.
-    #[error("streams: TLS cannot be set up: {0}")]
+    #[error("TLS cannot be set up: {0}")]
     Setup(rustls::Error),
 }
 
@@ -94,6 +103,8 @@ struct Shared {
 
 #[derive(Debug)]
 struct Files {
+    /// The table of the configuration that names them.
+    table: &'static str,
     certificate: PathBuf,
     key: PathBuf,
 }
@@ -113,13 +124,17 @@ struct Contents {
 }
 
 impl Certificate {
-    /// Reads a certificate and its key.
+    /// Reads a certificate and its key, which this table of the configuration names.
     ///
     /// # Errors
     ///
     /// Names the key of the configuration, and what to change.
-    pub fn load(certificate: &Path, key: &Path) -> Result<Self, CertificateError> {
-        let files = Files { certificate: certificate.to_owned(), key: key.to_owned() };
+    pub fn load(
+        table: &'static str,
+        certificate: &Path,
+        key: &Path,
+    ) -> Result<Self, CertificateError> {
+        let files = Files { table, certificate: certificate.to_owned(), key: key.to_owned() };
         let provider = Arc::new(default_provider());
         let contents = files.read()?;
         let used = Used {
@@ -161,13 +176,26 @@ impl Certificate {
         spki_pin(first).map_err(CertificateError::Setup)
     }
 
-    /// What a server says of itself that speaks the protocols of these ALPN names. There is no early data (0-RTT),
-    /// because it can be replayed.
+    /// What a server says of itself that speaks the protocols of these ALPN names, to any client.
     pub(crate) fn server(&self, alpn: &[&[u8]]) -> Result<ServerConfig, CertificateError> {
+        self.server_for(alpn, WebPkiClientVerifier::no_client_auth())
+    }
+
+    /// The same, to clients whose certificates `clients` accepts. There is no early data (0-RTT), because it can be
+    /// replayed.
+    ///
+    /// # Errors
+    ///
+    /// The library refuses it.
+    pub fn server_for(
+        &self,
+        alpn: &[&[u8]],
+        clients: Arc<dyn ClientCertVerifier>,
+    ) -> Result<ServerConfig, CertificateError> {
         let mut config = ServerConfig::builder_with_provider(Arc::clone(&self.shared.provider))
             .with_safe_default_protocol_versions()
             .map_err(CertificateError::Setup)?
-            .with_no_client_auth()
+            .with_client_cert_verifier(clients)
             .with_cert_resolver(Arc::<Shared>::clone(&self.shared));
         config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
         config.ticketer = Arc::clone(&self.shared.tickets);
@@ -202,9 +230,12 @@ impl ResolvesServerCert for Shared {
 
 impl Files {
     fn read(&self) -> Result<Contents, CertificateError> {
-        let certificate = read(&self.certificate).map_err(|error| {
-            CertificateError::Certificate { file: self.certificate.clone(), why: error.to_string() }
-        })?;
+        let certificate =
+            read(&self.certificate).map_err(|error| CertificateError::Certificate {
+                table: self.table,
+                file: self.certificate.clone(),
+                why: error.to_string(),
+            })?;
         let key = read(&self.key).map_err(|error| self.bad_key(error.to_string()))?;
         Ok(Contents { certificate, key })
     }
@@ -217,11 +248,15 @@ impl Files {
         let chain: Result<Vec<_>, _> =
             CertificateDer::pem_slice_iter(&contents.certificate).collect();
         let chain = chain.map_err(|error| CertificateError::Certificate {
+            table: self.table,
             file: self.certificate.clone(),
             why: error.to_string(),
         })?;
         if chain.is_empty() {
-            return Err(CertificateError::NoCertificate { file: self.certificate.clone() });
+            return Err(CertificateError::NoCertificate {
+                table: self.table,
+                file: self.certificate.clone(),
+            });
         }
         let key = PrivateKeyDer::from_pem_slice(&contents.key)
             .map_err(|error| self.bad_key(error.to_string()))?;
@@ -232,9 +267,10 @@ impl Files {
             Ok(()) => Ok(pair),
             Err(rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
                 let (certificate, key) = (self.certificate.clone(), self.key.clone());
-                Err(CertificateError::Mismatch { certificate, key })
+                Err(CertificateError::Mismatch { table: self.table, certificate, key })
             }
             Err(error) => Err(CertificateError::Certificate {
+                table: self.table,
                 file: self.certificate.clone(),
                 why: error.to_string(),
             }),
@@ -242,7 +278,7 @@ impl Files {
     }
 
     fn bad_key(&self, why: String) -> CertificateError {
-        CertificateError::Key { file: self.key.clone(), why }
+        CertificateError::Key { table: self.table, file: self.key.clone(), why }
     }
 }
 
@@ -278,7 +314,7 @@ mod tests {
     #[test]
     fn a_pin_is_that_of_the_public_key() {
         let pem = Pem::new();
-        let certificate = Certificate::load(&pem.certificate, &pem.key).unwrap();
+        let certificate = Certificate::load("streams", &pem.certificate, &pem.key).unwrap();
         assert_eq!(certificate.spki_pin().unwrap(), pem.pin);
         let text = pem.pin.to_string();
         assert_eq!(text.parse(), Ok(pem.pin), "{text}");
@@ -288,16 +324,16 @@ mod tests {
     fn a_pair_that_cannot_be_used_is_told_with_its_key_and_the_fix() {
         let (one, two) = (Pem::new(), Pem::new());
         let fails = |certificate: &Path, key: &Path| {
-            Certificate::load(certificate, key).unwrap_err().to_string()
+            Certificate::load("streams", certificate, key).unwrap_err().to_string()
         };
         let none = Path::new("/nonexistent/file.pem");
         let text = fails(none, &one.key);
         assert!(
-            text.starts_with("streams.certificate: cannot read /nonexistent/file.pem"),
+            text.starts_with("{table}.certificate: cannot read /nonexistent/file.pem"),
             "{text}"
         );
         let text = fails(&one.certificate, none);
-        assert!(text.starts_with("streams.key: cannot read a private key"), "{text}");
+        assert!(text.starts_with("{table}.key: cannot read a private key"), "{text}");
         let text = fails(&one.key, &one.key);
         assert!(text.contains("has no certificate in it; write the path"), "{text}");
         let text = fails(&one.certificate, &one.certificate);
@@ -312,7 +348,7 @@ mod tests {
     #[test]
     fn files_that_change_are_used_and_bad_ones_keep_the_old_pair() {
         let (one, two) = (Pem::new(), Pem::new());
-        let certificate = Certificate::load(&one.certificate, &one.key).unwrap();
+        let certificate = Certificate::load("streams", &one.certificate, &one.key).unwrap();
         assert!(!certificate.refresh().unwrap(), "nothing has changed");
         fs::copy(&two.certificate, &one.certificate).unwrap();
         let error = certificate.refresh().unwrap_err();

@@ -22,20 +22,28 @@ const BACKLOG: i32 = 128;
 /// The listening socket. Dropping it removes its file.
 #[derive(Debug)]
 pub struct ControlSocket {
-    pub(super) listener: UnixListener,
+    pub(in crate::control) listener: UnixListener,
     /// Whether a group is configured whose members may connect.
-    pub(super) has_group: bool,
+    pub(in crate::control) has_group: bool,
     path: PathBuf,
 }
 
 impl ControlSocket {
     /// Opens the socket. A file that a killed instance left behind is replaced.
     pub fn open(control: &Control) -> Result<Self, SocketError> {
-        let path = &*control.socket;
-        let group = control.group.as_deref().map(find_group).transpose()?;
-        let failed = |source| SocketError::Open { path: path.to_owned(), source };
+        Self::open_at("control.socket", &control.socket, control.group.as_deref())
+    }
+
+    /// Opens the socket at `path`, which the configuration has at `key`.
+    pub fn open_at(
+        key: &'static str,
+        path: &Path,
+        group: Option<&str>,
+    ) -> Result<Self, SocketError> {
+        let group = group.map(find_group).transpose()?;
+        let failed = |source| SocketError::Open { key, path: path.to_owned(), source };
         match UnixStream::connect(path) {
-            Ok(_) => return Err(SocketError::InUse(path.to_owned())),
+            Ok(_) => return Err(SocketError::InUse { key, path: path.to_owned() }),
             // No process listens. Only a socket is removed: connecting to an ordinary file fails in the same way.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 let file = std::fs::symlink_metadata(path).map_err(failed)?;

@@ -15,6 +15,7 @@ mod tests;
 
 pub use ask::{ask, ask_until, ask_with};
 pub use listener::ControlSocket;
+pub(super) use server::may_ask;
 pub use server::{Client, ControlServer};
 
 /// How long a client waits for the report. It may come late if data cores poll on every CPU.
@@ -29,16 +30,18 @@ const DENIED: &str = "error: permission denied\n";
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
     /// Another instance answers there.
-    #[error(
-        "control socket {0} is in use by another running instance; stop it, or set another \
-         `control.socket`"
-    )]
-    InUse(PathBuf),
+    #[error("socket {path} is in use by another running instance; stop it, or set another `{key}`")]
+    InUse {
+        /// The key of the configuration.
+        key: &'static str,
+        /// Where.
+        path: PathBuf,
+    },
     /// The socket could not be made.
-    #[error(
-        "cannot open control socket {path}: {source}; set `control.socket` to a path you may write"
-    )]
+    #[error("cannot open socket {path}: {source}; set `{key}` to a path you may write")]
     Open {
+        /// The key of the configuration.
+        key: &'static str,
         /// Where.
         path: PathBuf,
         /// Why.

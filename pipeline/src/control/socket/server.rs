@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use pmdns_control::Reply;
 use tokio::io::{AsyncWriteExt as _, Interest};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
@@ -33,16 +34,28 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// A client that waits for an answer.
 #[derive(Debug)]
 pub struct Client {
-    answer: oneshot::Sender<String>,
+    answer: oneshot::Sender<Reply>,
     /// The file that came with the request.
     pub(crate) file: Option<File>,
     left: Arc<AtomicBool>,
+    /// Who asks, for people.
+    pub(crate) by: String,
 }
 
 impl Client {
+    /// A client that came by another way, without a file.
+    pub(in crate::control) fn new(answer: oneshot::Sender<Reply>, by: String) -> Self {
+        Self { answer, file: None, left: Arc::default(), by }
+    }
+
     /// Answers, and never waits. A client that has closed its connection needs no answer.
     pub fn answer(self, text: &str) {
-        let _ = self.answer.send(text.to_owned());
+        self.reply(Reply::of_text(text));
+    }
+
+    /// The same, with more than a text.
+    pub fn reply(self, reply: Reply) {
+        let _ = self.answer.send(reply);
     }
 
     /// Whether it says nothing more, or has closed its connection. That ends what it has asked for, if it takes long.
@@ -62,6 +75,7 @@ impl ControlSocket {
     /// Serves, on a thread pinned to the CPU `core` if one is given.
     pub fn serve(self, core: Option<usize>) -> Result<ControlServer, SocketError> {
         let (ask, requests) = mpsc::channel(MAX_REQUESTS);
+        let ask = Ask { requests: ask, main: std::thread::current() };
         let serve = |gate| async move { accept(&self, gate, ask).await };
         let service = Service::start("control", core, BOUNDS, serve);
         let service = service.map_err(SocketError::Thread)?;
@@ -91,7 +105,13 @@ struct Peer {
     process: i32,
 }
 
-type Ask = mpsc::Sender<(Request, Client)>;
+/// The way to the main thread.
+#[derive(Clone)]
+struct Ask {
+    requests: mpsc::Sender<(Request, Client)>,
+    /// The thread that serves, which takes requests. It is woken, so that nobody waits until it looks.
+    main: std::thread::Thread,
+}
 
 /// Accepts connections, for ever.
 async fn accept(socket: &ControlSocket, gate: Gate<u32>, ask: Ask) {
@@ -139,7 +159,7 @@ fn enter(stream: UnixStream, has_group: bool, gate: &Gate<u32>, ask: &Ask) {
 
 /// Root and the instance's own user may always ask. Others may if a group is configured, because the kernel lets only
 /// its members connect.
-fn may_ask(user: u32, own: u32, has_group: bool) -> bool {
+pub(in crate::control) fn may_ask(user: u32, own: u32, has_group: bool) -> bool {
     user == 0 || user == own || has_group
 }
 
@@ -147,10 +167,10 @@ fn may_ask(user: u32, own: u32, has_group: bool) -> bool {
 async fn serve(mut stream: UnixStream, peer: Peer, pass: Pass<u32>, ask: Ask) -> io::Result<()> {
     let (line, file) = hear(&stream).await?;
     pass.waits();
-    let text = match line.parse() {
+    let text = match line.parse::<Request>() {
         Err(error) => format!("error: {error}\n"),
         Ok(request) => {
-            if !matches!(request, Request::Stats) {
+            if request.is_logged() {
                 let Peer { user, process } = peer;
                 tracing::info!(
                     "control: user {user} (process {process}) asks: {}",
@@ -159,10 +179,15 @@ async fn serve(mut stream: UnixStream, peer: Peer, pass: Pass<u32>, ask: Ask) ->
             }
             let (answer, answered) = oneshot::channel();
             let left = Arc::<AtomicBool>::default();
-            let client = Client { answer, file, left: Arc::clone(&left) };
-            match ask.try_send((request, client)) {
-                // There is no answer if the instance stops meanwhile.
-                Ok(()) => wait(&stream, answered, &left).await.unwrap_or_default(),
+            let by = format!("user {}", peer.user);
+            let client = Client { answer, file, left: Arc::clone(&left), by };
+            match ask.requests.try_send((request, client)) {
+                Ok(()) => {
+                    ask.main.unpark();
+                    // There is no answer if the instance stops meanwhile.
+                    let reply = wait(&stream, answered, &left).await;
+                    reply.map(|reply| reply.to_text()).unwrap_or_default()
+                }
                 Err(_) => "error: too much is asked at once; try again\n".to_owned(),
             }
         }
@@ -178,9 +203,9 @@ async fn serve(mut stream: UnixStream, peer: Peer, pass: Pass<u32>, ask: Ask) ->
 /// Waits for the answer, and notes if the client leaves meanwhile.
 async fn wait(
     stream: &UnixStream,
-    mut answered: oneshot::Receiver<String>,
+    mut answered: oneshot::Receiver<Reply>,
     left: &AtomicBool,
-) -> Result<String, oneshot::error::RecvError> {
+) -> Result<Reply, oneshot::error::RecvError> {
     let mut rest = [0; 512];
     let leaves = async {
         loop {

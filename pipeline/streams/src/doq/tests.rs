@@ -22,7 +22,7 @@ struct Rig {
 impl Rig {
     async fn new(line: Line) -> Self {
         let pem = Pem::new();
-        let certificate = Certificate::load(&pem.certificate, &pem.key).unwrap();
+        let certificate = Certificate::load("streams", &pem.certificate, &pem.key).unwrap();
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let server =
             Endpoint::server(config(&certificate, &line.service.limits).unwrap(), address).unwrap();

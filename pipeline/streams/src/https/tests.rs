@@ -32,7 +32,7 @@ struct Rig {
 
 async fn connect(line: Line, alpn: &[u8]) -> Rig {
     let pem = Pem::new();
-    let certificate = Certificate::load(&pem.certificate, &pem.key).unwrap();
+    let certificate = Certificate::load("streams", &pem.certificate, &pem.key).unwrap();
     let server = Arc::new(certificate.server(&[H2, HTTP_1_1]).unwrap());
     let (ours, theirs) = duplex(NETWORK);
     let client = line.client(Transport::Https);

@@ -1,0 +1,155 @@
+//! The configuration in use as text, and where a file differs from it.
+
+use toml::{Table, Value};
+
+use crate::changes::{compare_tables, is_reloaded, without_fixed, without_reloaded};
+
+/// What is written instead of a secret.
+const REDACTED: &str = "(not shown)";
+/// Keys whose values are secrets.
+const SECRETS: [&str; 3] = ["secret", "accepted_secret", "sha256"];
+
+/// A configuration as it was written, without defaults.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WrittenConfig(Table);
+
+/// A key that two configurations differ in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Its path, as `upstream[1].address`.
+    pub key: String,
+    /// Its value in one, if it has one, without secrets.
+    pub one: Option<String>,
+    /// Its value in the other.
+    pub other: Option<String>,
+    /// Whether a reload does not take it over.
+    pub needs_restart: bool,
+}
+
+impl WrittenConfig {
+    pub(crate) fn of(text: &str) -> Self {
+        Self(text.parse().unwrap_or_default())
+    }
+
+    /// This configuration after a reload that has read `newer`: the keys that need a restart stay.
+    pub fn reloaded(&self, newer: &Self) -> Self {
+        let mut fixed = without_reloaded(self.0.clone());
+        let mut fresh = without_fixed(newer.0.clone());
+        // The clients of views are taken over, if the views are the same.
+        let old = fixed.get_mut("view").and_then(Value::as_array_mut);
+        if let (Some(old), Some(Value::Array(new))) = (old, fresh.remove("view")) {
+            for (old, new) in old.iter_mut().zip(new) {
+                if let (Value::Table(old), Value::Table(new)) = (old, new) {
+                    old.extend(new);
+                }
+            }
+        }
+        fixed.extend(fresh);
+        Self(fixed)
+    }
+
+    /// As TOML, without secrets.
+    pub fn to_toml(&self) -> String {
+        let mut shown = Value::Table(self.0.clone());
+        redact(&mut shown);
+        toml::to_string_pretty(&shown).unwrap_or_default()
+    }
+
+    /// The keys that differ.
+    pub fn differences(&self, other: &Self) -> Vec<Difference> {
+        let mut paths = Vec::new();
+        compare_tables("", &self.0, &other.0, &mut paths);
+        let text = |table: &Table, path: &str| {
+            let mut value = value_at(table, path)?.clone();
+            match path.rsplit('.').next().is_some_and(|key| SECRETS.contains(&key)) {
+                true => value = Value::String(REDACTED.to_owned()),
+                false => redact(&mut value),
+            }
+            Some(value.to_string())
+        };
+        let difference = |key: String| Difference {
+            one: text(&self.0, &key),
+            other: text(&other.0, &key),
+            needs_restart: !is_reloaded(&key),
+            key,
+        };
+        paths.into_iter().map(difference).collect()
+    }
+}
+
+/// The value at a path like `upstream[1].address`.
+fn value_at<'t>(table: &'t Table, path: &str) -> Option<&'t Value> {
+    let mut table = Some(table);
+    let mut found = None;
+    for part in path.split('.') {
+        let (key, index) = match part.split_once('[') {
+            Some((key, index)) => (key, index.trim_end_matches(']').parse::<usize>().ok()),
+            None => (part, None),
+        };
+        found = table?.get(key);
+        if let Some(index) = index {
+            found = found?.get(index);
+        }
+        table = found.and_then(Value::as_table);
+    }
+    found
+}
+
+fn redact(value: &mut Value) {
+    match value {
+        Value::Table(table) => {
+            for (key, value) in table.iter_mut() {
+                match SECRETS.contains(&key.as_str()) {
+                    true => *value = Value::String(REDACTED.to_owned()),
+                    false => redact(value),
+                }
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(redact),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEFORE: &str = "[cookies]\nsecret = \"e5e9\"\n[cache]\nsize = \"1MiB\"\n[block]\nnames = [\"a\"]\n\
+        [[tsig]]\nname = \"k\"\nsecret = \"c2l4\"\n[[view]]\nname = \"v\"\nclients = []\ngroup = \"g\"\n";
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let (one, other) = (
+            WrittenConfig::of(BEFORE),
+            WrittenConfig::of("[cookies]\nsecret = \"ffff\"\n[[tsig]]\nsecret = \"d2l4\"\n"),
+        );
+        let told = format!("{} {:?}", one.to_toml(), one.differences(&other));
+        for secret in ["e5e9", "c2l4", "ffff", "d2l4"] {
+            assert!(!told.contains(secret), "{told}");
+        }
+        assert!(
+            told.contains("secret = \"(not shown)\"") && told.contains("size = \"1MiB\""),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn a_reload_takes_over_what_needs_no_restart() {
+        let before = WrittenConfig::of(BEFORE);
+        let file = BEFORE
+            .replace("1MiB", "2MiB")
+            .replace("[\"a\"]", "[\"b\"]")
+            .replace("clients = []", "clients = [\"192.0.2.0/24\"]");
+        let file = WrittenConfig::of(&file.replace("group = \"g\"", "group = \"h\""));
+        let running = before.reloaded(&file);
+        let differences = running.differences(&file);
+        let keys: Vec<_> = differences.iter().map(|one| (&*one.key, one.needs_restart)).collect();
+        assert_eq!(keys, [("cache.size", true), ("view[0].group", true)]);
+        assert_eq!(differences[0].one.as_deref(), Some("\"1MiB\""));
+        assert_eq!(differences[0].other.as_deref(), Some("\"2MiB\""));
+        let keys: Vec<_> =
+            before.differences(&file).into_iter().map(|one| (one.key, one.needs_restart)).collect();
+        assert!(keys.contains(&("block.names".to_owned(), false)), "{keys:?}");
+        assert!(keys.contains(&("view[0].clients".to_owned(), false)), "{keys:?}");
+    }
+}

@@ -1,0 +1,173 @@
+//! What calls are answered with, as JSON.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::entries::{EntryRequest, RecordRequest};
+
+/// What runs, and since when.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct State {
+    /// The program's version.
+    pub version: String,
+    /// Seconds since its start.
+    pub uptime_seconds: u64,
+    /// A summary of the rules in use.
+    pub rules: String,
+    /// Whether files are being read for a reload.
+    pub reloading: bool,
+    /// Names blocked or allowed at run time.
+    pub entries: usize,
+    /// Local records of run time.
+    pub records: usize,
+    /// Whether what is said at run time is kept in a file.
+    pub kept: bool,
+}
+
+/// What was done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Done {
+    /// A sentence that says it.
+    pub done: String,
+}
+
+/// A group of clients.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ViewAnswer {
+    /// Its name.
+    pub name: String,
+    /// The prefixes of its clients; none: all clients that are in no other view.
+    pub clients: Vec<String>,
+    /// The group of upstreams that is asked.
+    pub group: String,
+}
+
+/// The groups of clients.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Views {
+    /// In the order of the file, the one of all other clients first.
+    pub views: Vec<ViewAnswer>,
+}
+
+/// A resolver that is asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct UpstreamAnswer {
+    /// Its address, as it is configured.
+    pub address: String,
+    /// Its group.
+    pub group: String,
+    /// Its counters, as docs/counters.md describes them.
+    pub counters: serde_json::Map<String, serde_json::Value>,
+}
+
+/// The resolvers that are asked.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Upstreams {
+    /// In the order of the file.
+    pub upstreams: Vec<UpstreamAnswer>,
+}
+
+/// A block list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ListAnswer {
+    /// Its file.
+    pub file: String,
+    /// Names that it has; absent: it has not been read.
+    pub names: Option<usize>,
+    /// Lines that were not understood.
+    pub unknown_lines: u64,
+    /// Seconds since the file was changed; absent: it cannot be read.
+    pub age_seconds: Option<u64>,
+    /// The views in which it holds; none: all.
+    pub views: Vec<String>,
+}
+
+/// The block lists.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Lists {
+    /// In the order of the file.
+    pub lists: Vec<ListAnswer>,
+}
+
+/// The configuration in use.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Configuration {
+    /// As TOML; secrets are left out.
+    pub toml: String,
+    /// Names that are blocked or allowed at run time, at most 1,000 of them.
+    pub entries: Vec<EntryRequest>,
+    /// Local records of run time, at most 1,000 of them.
+    pub records: Vec<RecordRequest>,
+}
+
+/// Where the configuration in use and the file differ.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Difference {
+    /// The keys that differ.
+    pub keys: Vec<DifferentKey>,
+    /// What is wrong with the file, if it cannot be used.
+    pub error: Option<String>,
+    /// Names blocked or allowed at run time, which the file does not have.
+    pub entries: usize,
+    /// Local records of run time, which the file does not have.
+    pub records: usize,
+}
+
+/// A key that differs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DifferentKey {
+    /// Its path, as `cache.size`.
+    pub key: String,
+    /// Its value in use, as TOML; absent: it has none.
+    pub running: Option<String>,
+    /// Its value in the file; absent: it has none.
+    pub file: Option<String>,
+    /// Whether a restart is needed for it; otherwise a reload does.
+    pub needs_restart: bool,
+}
+
+/// A name that is blocked or allowed at run time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Entry {
+    /// What was said.
+    #[serde(flatten)]
+    pub entry: EntryRequest,
+    /// Who said it.
+    pub by: String,
+    /// When, in seconds since 1970.
+    pub since: u64,
+}
+
+/// A part of the names that are blocked or allowed at run time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct EntryPage {
+    /// In the order of their names.
+    pub entries: Vec<Entry>,
+    /// How many there are in all.
+    pub total: usize,
+    /// What the next part comes after; absent: this was the last one.
+    pub next: Option<String>,
+}
+
+/// A local record of run time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Record {
+    /// The record.
+    #[serde(flatten)]
+    pub record: RecordRequest,
+    /// Who added it.
+    pub by: String,
+    /// When, in seconds since 1970.
+    pub since: u64,
+}
+
+/// A part of the local records of run time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RecordPage {
+    /// In the order of their names; those of one name come together.
+    pub records: Vec<Record>,
+    /// How many there are in all.
+    pub total: usize,
+    /// What the next part comes after; absent: this was the last one.
+    pub next: Option<String>,
+}

@@ -1,0 +1,169 @@
+//! Who may make which request, and how many.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::header::{
+    AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY,
+    WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use pmdns_config::Role;
+
+use super::MAX_BODY;
+use super::host::is_ours;
+use super::limit::{Limit, Rate};
+use super::problem::Problem;
+use super::tokens::Tokens;
+
+/// Wrong tokens that one address may show in a second; twice as many at once.
+const WRONG_TOKENS: Rate = Rate(5);
+
+/// Headers of every answer: nothing is kept, guessed, framed or run.
+const HEADERS: [(HeaderName, &str); 5] = [
+    (CACHE_CONTROL, "no-store"),
+    (CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+    (REFERRER_POLICY, "no-referrer"),
+    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (X_FRAME_OPTIONS, "DENY"),
+];
+
+/// The other end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// Over TCP.
+    Address(IpAddr),
+    /// A user of this machine over the unix socket, who may do everything.
+    User(u32),
+}
+
+/// Who makes a request, for the log and for entries.
+#[derive(Clone, Debug)]
+pub(super) struct By(pub(super) String);
+
+/// What stands before every request.
+#[derive(Debug)]
+pub struct Guard {
+    /// Names by which this instance is asked, besides its addresses.
+    hosts: Vec<String>,
+    tokens: Mutex<Arc<Tokens>>,
+    addresses: Mutex<Limit<IpAddr>>,
+    wrong: Mutex<Limit<IpAddr>>,
+    bearers: Mutex<Limit<String>>,
+}
+
+impl Guard {
+    /// A guard that knows these names and tokens. An address, and a token, may ask at this rate.
+    pub fn new(hosts: Vec<String>, tokens: Tokens, rate: Rate) -> Self {
+        Self {
+            hosts,
+            tokens: Mutex::new(Arc::new(tokens)),
+            addresses: Mutex::new(Limit::new(rate)),
+            wrong: Mutex::new(Limit::new(WRONG_TOKENS)),
+            bearers: Mutex::new(Limit::new(rate)),
+        }
+    }
+
+    /// Only these tokens count from now on.
+    pub fn set_tokens(&self, tokens: Tokens) {
+        *lock(&self.tokens) = Arc::new(tokens);
+    }
+
+    /// Who makes the request, if it may be made.
+    fn admit(&self, request: &Request, now: Instant) -> Result<By, Problem> {
+        let address = match request.extensions().get::<Peer>() {
+            Some(Peer::User(user)) => return Ok(By(format!("user {user}"))),
+            Some(Peer::Address(address)) => *address,
+            None => return Err(Problem::new(StatusCode::FORBIDDEN, "nobody knows who asks")),
+        };
+        if !is_ours(request, &self.hosts) {
+            let detail = "the Host header has to name an address of this server, localhost, or one of `api.hosts`";
+            return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, detail));
+        }
+        let peer = network_of(address);
+        let is_within =
+            lock(&self.addresses).admit(peer, now) && lock(&self.wrong).has_left(&peer, now);
+        if !is_within {
+            return Err(too_many("this address"));
+        }
+        let tokens = Arc::clone(&lock(&self.tokens));
+        let bearer = secret_of(request.headers()).and_then(|secret| tokens.find(secret));
+        let Some(bearer) = bearer else {
+            lock(&self.wrong).admit(peer, now);
+            tracing::warn!("api: {address} is refused: it has no token that counts");
+            let detail = "send a token of the configuration: Authorization: Bearer TOKEN";
+            return Err(Problem::new(StatusCode::UNAUTHORIZED, detail));
+        };
+        if !lock(&self.bearers).admit(bearer.name.clone(), now) {
+            return Err(too_many("this token"));
+        }
+        let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+        if !reads && bearer.role != Role::Operate {
+            tracing::warn!(
+                "api: token {} from {address} may not {}",
+                bearer.name,
+                request.method()
+            );
+            let detail =
+                format!("token {} has the role read; changes need the role operate", bearer.name);
+            return Err(Problem::new(StatusCode::FORBIDDEN, detail));
+        }
+        Ok(By(format!("token {} from {address}", bearer.name)))
+    }
+}
+
+/// Lets a request pass, or answers it.
+pub(super) async fn pass(
+    State(guard): State<Arc<Guard>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let mut response = match guard.admit(&request, Instant::now()) {
+        Ok(by) => {
+            request.extensions_mut().insert(by);
+            let limited = DefaultBodyLimit::max(MAX_BODY);
+            limited.apply(&mut request);
+            next.run(request).await
+        }
+        Err(problem) => {
+            let is_unknown = problem.status == StatusCode::UNAUTHORIZED.as_u16();
+            let mut response = problem.into_response();
+            if is_unknown {
+                response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            response
+        }
+    };
+    let headers = response.headers_mut();
+    for (name, value) in HEADERS {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+fn too_many(who: &str) -> Problem {
+    let detail = format!("{who} asks too often; wait a second, or raise `api.requests_per_second`");
+    Problem::new(StatusCode::TOO_MANY_REQUESTS, detail)
+}
+
+/// The token that a request shows (RFC 6750 section 2.1).
+fn secret_of(headers: &HeaderMap) -> Option<&[u8]> {
+    let (scheme, secret) = headers.get(AUTHORIZATION)?.as_bytes().split_at_checked(7)?;
+    scheme.eq_ignore_ascii_case(b"bearer ").then(|| secret.trim_ascii())
+}
+
+/// An IPv6 requester has a whole network of addresses.
+fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,54 @@
+//! The HTTP API. `/api/openapi.json` describes it, made from the types that requests and answers have.
+//!
+//! A request passes, in this order: the check of its Host header, the limit of its address, its token, the limit of its
+//! token, and the role that its method needs. Then a route makes a [`Call`](crate::Call) of it.
+
+mod body;
+mod guard;
+mod host;
+mod limit;
+mod problem;
+mod routes;
+#[cfg(test)]
+mod tests;
+mod tokens;
+
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::http::{Request, Response};
+use axum::middleware::from_fn_with_state;
+use tower::ServiceExt as _;
+
+use crate::Door;
+
+pub use axum::Router;
+pub use guard::{Guard, Peer};
+pub use limit::Rate;
+pub use problem::Problem;
+pub use routes::description;
+pub use tokens::{Tokens, TokensError};
+
+/// The most bytes of a request's body: a thousand entries with long names.
+pub const MAX_BODY: usize = 1 << 20;
+
+/// The API behind `guard`, whose calls go through `door`. Every request needs a [`Peer`] among its extensions.
+pub fn router(door: Door, guard: Arc<Guard>) -> Router {
+    let (routes, _) = routes::all().split_for_parts();
+    routes
+        .fallback(problem::no_such_path)
+        .method_not_allowed_fallback(problem::no_such_method)
+        .with_state(door)
+        .layer(from_fn_with_state(guard, guard::pass))
+}
+
+/// The answer to a request of `peer`.
+pub async fn respond<B>(router: Router, peer: Peer, mut request: Request<B>) -> Response<Body>
+where
+    B: HttpBody<Data = Bytes> + Send + 'static,
+    B::Error: Into<axum::BoxError>,
+{
+    request.extensions_mut().insert(peer);
+    let answered = router.oneshot(request.map(Body::new)).await;
+    answered.unwrap_or_else(|never| match never {})
+}

@@ -1,0 +1,152 @@
+//! Requests of every kind, and what the API says of itself.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use axum::body::Body;
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use http_body_util::BodyExt as _;
+use pmdns_config::{Role, Token};
+use serde_json::Value;
+
+use super::*;
+use crate::{Call, Refusal, Reply};
+
+/// SHA-256 of `reader-token` and `writer-token`.
+fn tokens() -> Tokens {
+    let token = |name: &str, role, text: &str| {
+        let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
+        let sha256 = Some(digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect());
+        Token { name: name.into(), role, secret_file: None, sha256 }
+    };
+    let both = [token("r", Role::Read, "reader-token"), token("w", Role::Operate, "writer-token")];
+    Tokens::load(&both).unwrap()
+}
+
+const LOCAL: Peer = Peer::Address(IpAddr::V4(Ipv4Addr::LOCALHOST));
+
+/// An API before an engine that says yes to everything.
+fn api(rate: u32) -> Router {
+    let (door, mut asked) = Door::new(|| ());
+    tokio::spawn(async move {
+        while let Some(one) = asked.recv().await {
+            let reply = match one.call {
+                Call::State => Reply::Json(format!("{{\"by\":{:?}}}", one.by)),
+                Call::Reload => Reply::Refused(Refusal::Unable, "the file is wrong".into()),
+                _ => Reply::Done("so be it".into()),
+            };
+            let _ = one.answer.send(reply);
+        }
+    });
+    router(door, Arc::new(Guard::new(Vec::new(), tokens(), Rate(rate))))
+}
+
+struct Got {
+    status: u16,
+    headers: axum::http::HeaderMap,
+    body: Value,
+}
+
+async fn ask(api: &Router, peer: Peer, request: Request<Body>) -> Got {
+    let response = respond(api.clone(), peer, request).await;
+    let (parts, body) = response.into_parts();
+    let bytes = body.collect().await.unwrap().to_bytes();
+    let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| panic!("{bytes:?} is no JSON"));
+    Got { status: parts.status.as_u16(), headers: parts.headers, body }
+}
+
+fn request(method: &str, path: &str, token: &str, body: &str) -> Request<Body> {
+    let request = Request::builder().method(method).uri(path).header(HOST, "127.0.0.1:8053");
+    let request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+    request.header(CONTENT_TYPE, "application/json").body(Body::from(body.to_owned())).unwrap()
+}
+
+#[tokio::test]
+async fn roles_decide_what_a_token_may() {
+    let api = api(1000);
+    for (method, path, token, body, status) in [
+        ("GET", "/api/v1/state", "reader-token", "", 200),
+        ("GET", "/api/openapi.json", "reader-token", "", 200),
+        ("GET", "/api/v1/state", "wrong-token", "", 401),
+        ("GET", "/api/v1/state", "", "", 401),
+        ("POST", "/api/v1/reload", "reader-token", "", 403),
+        ("POST", "/api/v1/reload", "writer-token", "", 409),
+        ("POST", "/api/v1/purge", "writer-token", "{\"name\":\"a.example\"}", 200),
+        ("POST", "/api/v1/purge", "writer-token", "{\"name\":\"a.example\",\"below\":1}", 422),
+        ("POST", "/api/v1/purge", "writer-token", "{\"name\"", 400),
+        ("POST", "/api/v1/entries", "writer-token", "{\"entries\":[]}", 422),
+        ("GET", "/api/v1/entries?limit=0", "reader-token", "", 422),
+        ("GET", "/api/v1/entries?limit=x", "reader-token", "", 422),
+        ("GET", "/api/v1/entries?limit=7&after=a.example", "reader-token", "", 200),
+        ("DELETE", "/api/v1/entries/a.example", "writer-token", "", 200),
+        ("DELETE", "/api/v1/entries/%ff", "writer-token", "", 422),
+        ("PATCH", "/api/v1/entries", "writer-token", "", 405),
+        ("GET", "/", "reader-token", "", 404),
+    ] {
+        let got = ask(&api, LOCAL, request(method, path, token, body)).await;
+        assert_eq!(got.status, status, "{method} {path}: {}", got.body);
+        assert_eq!(got.headers["x-content-type-options"], "nosniff");
+        if status != 200 {
+            assert_eq!(got.headers[CONTENT_TYPE], "application/problem+json");
+            assert_eq!(got.body["status"], status);
+            assert!(got.body["detail"].as_str().is_some_and(|text| !text.is_empty()));
+        }
+    }
+    let who = ask(&api, LOCAL, request("GET", "/api/v1/state", "reader-token", "")).await;
+    assert_eq!(who.body["by"], "token r from 127.0.0.1");
+}
+
+#[tokio::test]
+async fn users_of_the_socket_need_no_token_and_no_host() {
+    let plain = Request::builder().method("DELETE").uri("/api/v1/entries/a").body(Body::empty());
+    assert_eq!(ask(&api(1), Peer::User(0), plain.unwrap()).await.status, 200);
+}
+
+#[tokio::test]
+async fn who_asks_too_often_or_by_another_name_is_refused() {
+    let api = api(3);
+    let state = || request("GET", "/api/v1/state", "reader-token", "");
+    let mut rebound = state();
+    rebound.headers_mut().insert(HOST, "rebind.example".parse().unwrap());
+    assert_eq!(ask(&api, LOCAL, rebound).await.status, 421);
+    for _ in 0..6 {
+        assert_eq!(ask(&api, LOCAL, state()).await.status, 200);
+    }
+    let got = ask(&api, LOCAL, state()).await;
+    assert_eq!((got.status, &got.headers["retry-after"].to_str().unwrap()), (429, &"1"));
+    let other = Peer::Address("192.0.2.1".parse().unwrap());
+    assert_eq!(ask(&api, other, state()).await.status, 429, "the token has a limit as well");
+}
+
+#[tokio::test]
+async fn guessed_tokens_run_out() {
+    let api = api(1000);
+    let mut answered = Vec::new();
+    for _ in 0..12 {
+        answered.push(ask(&api, LOCAL, request("GET", "/api/v1/state", "guess", "")).await.status);
+    }
+    assert_eq!((answered[0], answered[11]), (401, 429), "{answered:?}");
+}
+
+#[tokio::test]
+async fn a_body_without_end_is_not_read_to_its_end() {
+    let long = format!("{{\"name\":\"{}\"}}", "a".repeat(MAX_BODY));
+    let got = ask(&api(1000), LOCAL, request("POST", "/api/v1/purge", "writer-token", &long)).await;
+    assert_eq!(got.status, 413, "{}", got.body);
+}
+
+#[test]
+fn every_route_is_described_with_what_it_refuses() {
+    let description = serde_json::to_value(description()).unwrap();
+    assert!(description["openapi"].as_str().unwrap().starts_with("3."));
+    let paths = description["paths"].as_object().unwrap();
+    assert!(paths.len() >= 12, "{paths:?}");
+    for (path, methods) in paths {
+        for (method, operation) in methods.as_object().unwrap() {
+            let responses = operation["responses"].as_object().unwrap();
+            for status in ["200", "401", "421", "422", "429"] {
+                assert!(responses.contains_key(status), "{method} {path} has no {status}");
+            }
+            assert!(operation["summary"].is_string(), "{method} {path}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What comes back for a call.
+
+/// The reply to a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// What was asked for, as JSON.
+    Json(String),
+    /// It is done; a sentence says how.
+    Done(String),
+    /// It is not done.
+    Refused(Refusal, String),
+}
+
+/// Why a call is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// What was asked means nothing here; the text says what to change.
+    Wrong,
+    /// There is no such thing.
+    Unknown,
+    /// It is well asked, and cannot be done as things are.
+    Unable,
+    /// Too much is under way.
+    Busy,
+    /// The instance is about to stop.
+    Stopping,
+}
+
+impl Reply {
+    /// The reply that this text of the control socket means.
+    pub fn of_text(text: &str) -> Self {
+        let line = text.trim_end();
+        match line.split_once(' ') {
+            Some(("ok", done)) => Self::Done(done.to_owned()),
+            Some(("error:", why)) => Self::Refused(Refusal::Unable, why.to_owned()),
+            _ => Self::Json(line.to_owned()),
+        }
+    }
+
+    /// The text that the control socket gives.
+    pub fn to_text(&self) -> String {
+        match self {
+            Self::Json(json) => json.clone(),
+            Self::Done(done) => format!("ok {done}\n"),
+            Self::Refused(_, why) => format!("error: {why}\n"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_the_socket_are_replies() {
+        for (text, reply) in [
+            ("ok 3 answers purged\n", Reply::Done("3 answers purged".into())),
+            ("error: no such name\n", Reply::Refused(Refusal::Unable, "no such name".into())),
+            ("{\"a\":1}", Reply::Json("{\"a\":1}".into())),
+        ] {
+            assert_eq!(Reply::of_text(text), reply);
+            assert_eq!(reply.to_text(), text);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Where the API is asked: opened before privileges are dropped, served after.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::Arc;
+
+use pmdns_config::{Api, Config};
+use pmdns_control::Door;
+use pmdns_control::api::{Guard, Rate, router};
+use pmdns_streams::tls::Certificate;
+use rustls::RootCertStore;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use socket2::{Domain, Socket, Type};
+
+use super::server::{BOUNDS, Serving, serve};
+use super::{ApiError, ApiServer};
+use crate::control::socket::ControlSocket;
+use crate::service::Service;
+
+/// Connections that wait to be taken in.
+const BACKLOG: i32 = 128;
+/// The longest file of authorities.
+const MAX_FILE: u64 = 1 << 20;
+/// Connections over TLS speak this, and no other protocol.
+const ALPN: &[u8] = b"http/1.1";
+
+/// Bound addresses that are not served yet.
+#[derive(Debug)]
+pub struct ApiListener {
+    serving: Serving,
+    guard: Guard,
+}
+
+impl ApiListener {
+    /// Opens what `config` names; `None`: it names nothing. Clients that connect wait until it is served.
+    ///
+    /// # Errors
+    ///
+    /// Something cannot be opened or read.
+    pub fn open(config: &Config) -> Result<Option<Self>, ApiError> {
+        let api = &config.api;
+        if !api.is_configured() {
+            return Ok(None);
+        }
+        let tokens = super::load(&config.tokens)?;
+        let tcp = api
+            .listen
+            .map(|address| listen(address).map_err(|source| ApiError::Listen { address, source }));
+        let unix = api.socket.as_deref().map(|path| {
+            ControlSocket::open_at("api.socket", path, config.control.group.as_deref())
+        });
+        let serving = Serving { tcp: tcp.transpose()?, unix: unix.transpose()?, tls: tls(api)? };
+        let guard = Guard::new(api.hosts.clone(), tokens, Rate(api.requests_per_second));
+        Ok(Some(Self { serving, guard }))
+    }
+
+    /// Serves, on a thread pinned to the CPU `core` if one is given. The calling thread is woken for each call.
+    ///
+    /// # Errors
+    ///
+    /// There is no thread.
+    pub fn serve(self, core: Option<usize>) -> Result<ApiServer, ApiError> {
+        let Self { serving, guard } = self;
+        let main = std::thread::current();
+        let (door, asked) = Door::new(move || main.unpark());
+        let guard = Arc::new(guard);
+        let router = router(door, Arc::clone(&guard));
+        let service = Service::start("api", core, BOUNDS, |gate| serve(serving, router, gate));
+        Ok(ApiServer { asked, guard, service: service.map_err(ApiError::Thread)? })
+    }
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    // As in the standard library: a restart need not wait for connections of the previous process.
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+/// The certificate, and what it is served with.
+fn tls(api: &Api) -> Result<Option<(Certificate, Arc<rustls::ServerConfig>)>, ApiError> {
+    let (Some(certificate), Some(key)) = (&api.certificate, &api.key) else { return Ok(None) };
+    let certificate = Certificate::load("api", certificate, key)?;
+    let clients = match &api.client_ca {
+        None => WebPkiClientVerifier::no_client_auth(),
+        Some(file) => {
+            verifier(file).map_err(|why| ApiError::ClientCa { file: file.clone(), why })?
+        }
+    };
+    let server = certificate.server_for(&[ALPN], clients)?;
+    Ok(Some((certificate, Arc::new(server))))
+}
+
+/// Accepts clients whose certificates an authority of this file has signed.
+fn verifier(file: &Path) -> Result<Arc<dyn ClientCertVerifier>, String> {
+    let told = |error: &dyn std::fmt::Display| error.to_string();
+    let length = std::fs::metadata(file).map_err(|error| told(&error))?.len();
+    if length > MAX_FILE {
+        return Err(format!("it is longer than {MAX_FILE} bytes"));
+    }
+    let pem = std::fs::read(file).map_err(|error| told(&error))?;
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(&pem) {
+        let certificate = certificate.map_err(|error| told(&error))?;
+        roots.add(certificate).map_err(|error| told(&error))?;
+    }
+    let provider = Arc::new(default_provider());
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+    verifier.map(|one| one as Arc<dyn ClientCertVerifier>).map_err(|error| told(&error))
+}

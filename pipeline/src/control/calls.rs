@@ -1,0 +1,112 @@
+//! Calls that the main thread answers by itself, from what it knows.
+
+use std::time::SystemTime;
+
+use pmdns_config::{Blocklist, Config, ConfigText, DEFAULT_GROUP, WrittenConfig};
+use pmdns_control::answers::{
+    Configuration, Difference, DifferentKey, ListAnswer, Lists, State, UpstreamAnswer, Upstreams,
+    ViewAnswer, Views,
+};
+use pmdns_control::{Call, Refusal, Reply};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::reload::Reloader;
+use crate::engine::Gauges;
+
+/// The reply to a call.
+pub fn reply(call: &Call, reloader: &Reloader, gauges: &Gauges) -> Reply {
+    let config = reloader.config();
+    match call {
+        Call::State => json(&state(reloader, gauges)),
+        Call::Views => json(&views(config)),
+        Call::Upstreams => json(&upstreams(config, gauges)),
+        Call::Lists => json(&lists(config)),
+        Call::Config => {
+            let toml = reloader.written().to_toml();
+            json(&Configuration { toml, ..Configuration::default() })
+        }
+        Call::ConfigDiff => json(&difference(reloader)),
+        _ => {
+            Reply::Refused(Refusal::Unable, "this instance keeps no entries of run time".to_owned())
+        }
+    }
+}
+
+/// A reply with this value.
+pub(super) fn json(value: &impl Serialize) -> Reply {
+    match serde_json::to_string(value) {
+        Ok(text) => Reply::Json(text),
+        Err(error) => {
+            Reply::Refused(Refusal::Unable, format!("no JSON can be made of it: {error}"))
+        }
+    }
+}
+
+fn state(reloader: &Reloader, gauges: &Gauges) -> State {
+    State {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        uptime_seconds: gauges.clock.duration_of(gauges.clock.now()).as_secs(),
+        rules: reloader.rules().to_owned(),
+        reloading: reloader.is_reading(),
+        ..State::default()
+    }
+}
+
+fn views(config: &Config) -> Views {
+    let group = |group: Option<&String>| group.map_or(DEFAULT_GROUP, String::as_str).to_owned();
+    let others = ViewAnswer { name: "default".to_owned(), clients: Vec::new(), group: group(None) };
+    let views = config.views.iter().map(|view| ViewAnswer {
+        name: view.name.clone(),
+        clients: view.clients.iter().map(ToString::to_string).collect(),
+        group: group(view.group.as_ref()),
+    });
+    Views { views: [others].into_iter().chain(views).collect() }
+}
+
+fn upstreams(config: &Config, gauges: &Gauges) -> Upstreams {
+    let counted = config.upstreams.iter().zip(gauges.upstreams.iter());
+    let upstreams = counted.map(|(upstream, counters)| UpstreamAnswer {
+        address: upstream.address.to_string(),
+        group: upstream.group.clone(),
+        counters: match serde_json::to_value(counters.snapshot()) {
+            Ok(Value::Object(counters)) => counters,
+            _ => Map::new(),
+        },
+    });
+    Upstreams { upstreams: upstreams.collect() }
+}
+
+fn lists(config: &Config) -> Lists {
+    Lists { lists: config.blocklists.iter().map(list).collect() }
+}
+
+fn list(list: &Blocklist) -> ListAnswer {
+    let changed = std::fs::metadata(&list.file).and_then(|facts| facts.modified()).ok();
+    let age = changed.and_then(|changed| SystemTime::now().duration_since(changed).ok());
+    ListAnswer {
+        file: list.file.display().to_string(),
+        age_seconds: age.map(|age| age.as_secs()),
+        views: list.views.clone(),
+        ..ListAnswer::default()
+    }
+}
+
+/// Where the file differs from the configuration in use.
+fn difference(reloader: &Reloader) -> Difference {
+    let read = ConfigText::read(reloader.path());
+    let (file, error) = match &read {
+        Ok(text) => (text.written(), text.error.as_ref().map(ToString::to_string)),
+        Err(error) => (WrittenConfig::default(), Some(error.to_string())),
+    };
+    if read.is_err() {
+        return Difference { error, ..Difference::default() };
+    }
+    let keys = reloader.written().differences(&file).into_iter().map(|one| DifferentKey {
+        key: one.key,
+        running: one.one,
+        file: one.other,
+        needs_restart: one.needs_restart,
+    });
+    Difference { keys: keys.collect(), error, ..Difference::default() }
+}
