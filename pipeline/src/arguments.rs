@@ -96,6 +96,65 @@ pub enum Command {
         #[command(flatten)]
         instance: Instance,
     },
+    /// Block a name on a running instance, whatever lists and policy zones say.
+    Block {
+        /// The name.
+        name: String,
+        /// Also block names below it.
+        #[arg(long)]
+        suffix: bool,
+        /// What clients get: nxdomain, nodata, refused, null or drop.
+        #[arg(long, default_value = "nxdomain")]
+        action: String,
+        /// The instance that is asked.
+        #[command(flatten)]
+        instance: Instance,
+    },
+    /// Let a name pass on a running instance, whatever lists and policy zones say.
+    Allow {
+        /// The name.
+        name: String,
+        /// Also let names below it pass.
+        #[arg(long)]
+        suffix: bool,
+        /// The instance that is asked.
+        #[command(flatten)]
+        instance: Instance,
+    },
+    /// Forget that a name was blocked or allowed on a running instance.
+    Unblock {
+        /// The name.
+        name: String,
+        /// The instance that is asked.
+        #[command(flatten)]
+        instance: Instance,
+    },
+    /// Print the names that are blocked and allowed on a running instance, as JSON.
+    Entries {
+        /// Begin after this name.
+        after: Option<String>,
+        /// The instance that is asked.
+        #[command(flatten)]
+        instance: Instance,
+    },
+    /// Add, remove or list local records of a running instance.
+    Local {
+        /// What is done.
+        #[command(subcommand)]
+        command: LocalCommand,
+    },
+    /// Print the configuration that a running instance uses, or where its file differs.
+    Config {
+        /// Print what is in use, without secrets.
+        #[arg(long, required_unless_present = "diff", conflicts_with = "diff")]
+        running: bool,
+        /// Print where the file differs from it.
+        #[arg(long)]
+        diff: bool,
+        /// The instance that is asked.
+        #[command(flatten)]
+        instance: Instance,
+    },
     /// Write the cache of a running instance to a file.
     Dump {
         /// The file.
@@ -156,6 +215,44 @@ pub enum Command {
     },
     /// Print the version.
     Version,
+}
+
+/// What is done to local records.
+#[derive(Subcommand)]
+pub enum LocalCommand {
+    /// Add a record. The records of a name replace all that the file says of that name.
+    Add {
+        /// Its owner.
+        name: String,
+        /// Its type, as in a zone file.
+        record_type: String,
+        /// Its data, as in a zone file.
+        data: String,
+        /// Its time to live, in seconds.
+        #[arg(long, default_value_t = 300)]
+        ttl: u32,
+        /// The instance that is asked.
+        #[command(flatten)]
+        instance: Instance,
+    },
+    /// Remove the records of a name.
+    Remove {
+        /// Their owner.
+        name: String,
+        /// Their type; without it all.
+        record_type: Option<String>,
+        /// The instance that is asked.
+        #[command(flatten)]
+        instance: Instance,
+    },
+    /// Print the records, as JSON.
+    List {
+        /// Begin after this name.
+        after: Option<String>,
+        /// The instance that is asked.
+        #[command(flatten)]
+        instance: Instance,
+    },
 }
 
 /// The config file to read: the one that is named, or the default one if it is there.

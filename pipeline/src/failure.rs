@@ -80,6 +80,7 @@ impl Failure {
             Self::Run(error) => match error {
                 RunError::Engine(error) => of_engine(error),
                 RunError::Topology(_)
+                | RunError::Entries(_)
                 | RunError::Api(
                     ApiError::Tokens(_) | ApiError::Certificate(_) | ApiError::ClientCa { .. },
                 )

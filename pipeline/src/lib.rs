@@ -42,6 +42,7 @@ mod ring_shares;
 pub mod rules;
 #[cfg(feature = "dpdk")]
 pub mod run;
+pub mod runtime;
 mod service;
 mod shard;
 pub mod slowpath;

@@ -24,7 +24,7 @@ use pmdns_stages::policy::{Policy, Ruleset};
 use pmdns_stages::ports::Ports;
 use pmdns_stages::ratelimit::{Limiter, RateLimit};
 
-use crate::rules::LineRules;
+use crate::rules::{ClientRules, LineRules};
 use crate::station::line;
 
 line! {
@@ -94,6 +94,21 @@ impl Stages {
 impl Line {
     /// Swaps the rules of the stages of this stretch.
     pub fn swap_rules(&mut self, rules: &mut LineRules) {
+        if let Some(clients) = &mut rules.clients {
+            self.swap_client_rules(clients);
+        }
+        if let Some(lookup) = self.lookup.stage_mut() {
+            lookup.swap_rules(&mut rules.names.lookup);
+        }
+        if let Some(policy) = self.policy.stage_mut() {
+            policy.swap_rules(&mut rules.names.policy);
+        }
+        if let Some(encode) = self.encode.stage_mut() {
+            encode.swap_rules(&mut rules.names.encode);
+        }
+    }
+
+    fn swap_client_rules(&mut self, rules: &mut ClientRules) {
         if let Some(parse) = self.parse.stage_mut() {
             parse.swap_rules(&mut rules.dropped);
         }
@@ -106,15 +121,10 @@ impl Line {
         if let Some(ratelimit) = self.ratelimit.stage_mut() {
             ratelimit.limiter().swap_rules(&mut rules.queries);
         }
-        if let Some(lookup) = self.lookup.stage_mut() {
-            lookup.swap_rules(&mut rules.lookup);
-        }
         if let Some(policy) = self.policy.stage_mut() {
-            policy.swap_rules(&mut rules.policy);
             policy.limiter().swap_rules(&mut rules.misses);
         }
         if let Some(encode) = self.encode.stage_mut() {
-            encode.swap_rules(&mut rules.encode);
             encode.limiter().swap_rules(&mut rules.errors);
         }
     }

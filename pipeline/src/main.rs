@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use pmdns::arguments::{self, Arguments, Command, ConfigFile, Instance};
+use pmdns::arguments::{self, Arguments, Command, ConfigFile, Instance, LocalCommand};
 use pmdns::capture::client;
 use pmdns::control::print;
 use pmdns::control::profile;
@@ -27,6 +27,7 @@ use pmdns::slowpath::Anchors;
 use pmdns::snapshot::{self, SnapshotError};
 use pmdns_config::files::open_regular;
 use pmdns_config::{Config, ConfigError, ConfigText, Pin, Streams};
+use pmdns_control::answers::{Configuration, Difference};
 #[cfg(feature = "dpdk")]
 use pmdns_nics::dpdk;
 use pmdns_stages::policy::Ruleset;
@@ -93,6 +94,22 @@ fn execute(command: Command) -> Result<(), Failure> {
             let record_type = record_type.map(|text| format!(" type {text}")).unwrap_or_default();
             print_done(&instance, &format!("purge {name}{suffix}{record_type}"), None)
         }
+        Command::Block { name, suffix, action, instance } => {
+            let suffix = if suffix { " suffix" } else { "" };
+            print_done(&instance, &format!("block {name} {action}{suffix}"), None)
+        }
+        Command::Allow { name, suffix, instance } => {
+            let suffix = if suffix { " suffix" } else { "" };
+            print_done(&instance, &format!("allow {name}{suffix}"), None)
+        }
+        Command::Unblock { name, instance } => {
+            print_done(&instance, &format!("unblock {name}"), None)
+        }
+        Command::Entries { after, instance } => {
+            print_asked(&instance, &format!("entries {}", after.unwrap_or_default()))
+        }
+        Command::Local { command } => local(command),
+        Command::Config { diff, instance, .. } => show_config(&instance, diff),
         Command::Dump { file, instance } => dump(&instance, &file),
         Command::Load { file, instance } => {
             let failed = |source| SnapshotError::Read { path: file.clone(), source };
@@ -219,6 +236,72 @@ fn done(answer: &str, refused: fn(String) -> Failure) -> Result<String, Failure>
 /// The same, and prints the answer.
 fn print_done(instance: &Instance, request: &str, file: Option<&File>) -> Result<(), Failure> {
     Ok(writeln!(io::stdout(), "{}", order(instance, request, file, Failure::Refused)?)?)
+}
+
+/// Sends a request that is answered with JSON.
+fn asked(instance: &Instance, request: &str) -> Result<String, Failure> {
+    let answer = socket::ask(&instance.socket, request, ANSWER_PATIENCE)?;
+    match answer.strip_prefix("error: ") {
+        Some(why) => Err(Failure::Refused(why.trim_end().to_owned())),
+        None => Ok(answer),
+    }
+}
+
+fn print_asked(instance: &Instance, request: &str) -> Result<(), Failure> {
+    Ok(writeln!(io::stdout(), "{}", asked(instance, request)?)?)
+}
+
+fn local(command: LocalCommand) -> Result<(), Failure> {
+    match command {
+        LocalCommand::Add { name, record_type, data, ttl, instance } => {
+            print_done(&instance, &format!("local add {name} {record_type} {ttl} {data}"), None)
+        }
+        LocalCommand::Remove { name, record_type, instance } => {
+            let record_type = record_type.unwrap_or_default();
+            print_done(&instance, &format!("local remove {name} {record_type}"), None)
+        }
+        LocalCommand::List { after, instance } => {
+            print_asked(&instance, &format!("local list {}", after.unwrap_or_default()))
+        }
+    }
+}
+
+/// Prints the configuration in use, or where the file differs from it.
+fn show_config(instance: &Instance, diff: bool) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    if !diff {
+        let shown: Configuration = serde_json::from_str(&asked(instance, "config")?)?;
+        write!(out, "{}", shown.toml)?;
+        let (entries, records) = (shown.entries.len(), shown.records.len());
+        writeln!(
+            out,
+            "# {entries} names and {records} local records of run time: `pmdns entries`, `pmdns local list`"
+        )?;
+        return Ok(());
+    }
+    let shown: Difference = serde_json::from_str(&asked(instance, "config diff")?)?;
+    for key in &shown.keys {
+        let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "(absent)".to_owned());
+        let how = if key.needs_restart { "restart" } else { "reload" };
+        writeln!(
+            out,
+            "{}: {} in use, {} in the file ({how})",
+            key.key,
+            value(&key.running),
+            value(&key.file)
+        )?;
+    }
+    writeln!(
+        out,
+        "{} keys differ; {} names and {} local records of run time are in no file of configuration",
+        shown.keys.len(),
+        shown.entries,
+        shown.records
+    )?;
+    match shown.error {
+        Some(error) => Err(Failure::Refused(error)),
+        None => Ok(()),
+    }
 }
 
 /// Creates a file with the user's own rights, has the instance write it, and gives it its name at the end.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use pmdns_config::Config;
 use pmdns_stages::acl::{Acl, Dropped};
-use pmdns_stages::policy::{Digest, Ruleset, RulesetError};
+use pmdns_stages::policy::{Digest, Ruleset, RulesetError, RuntimeNames};
 use pmdns_stages::ratelimit::Limiter;
 use pmdns_stages::wire::name::Seed;
 
@@ -22,6 +22,14 @@ use crate::ring::{RingReceiver, RingSender, ring};
 
 /// The rules of a data core.
 pub struct LineRules {
+    /// The rules about clients; absent: those in use stay.
+    pub clients: Option<ClientRules>,
+    /// The rules about names.
+    pub names: NameRules,
+}
+
+/// The rules about clients.
+pub struct ClientRules {
     /// Which clients may ask.
     pub acl: Acl,
     /// Clients that get no answer.
@@ -34,12 +42,23 @@ pub struct LineRules {
     pub errors: Limiter,
     /// The rate limit of pings.
     pub pings: Limiter,
+}
+
+/// The rules about names, for each stage that has them.
+pub struct NameRules {
     /// The rules for cached answers.
     pub lookup: Arc<Ruleset>,
     /// The rules about names.
     pub policy: Arc<Ruleset>,
     /// The records that encode answers from.
     pub encode: Arc<Ruleset>,
+}
+
+impl NameRules {
+    fn new(rules: &Arc<Ruleset>) -> Self {
+        let [lookup, policy, encode] = [rules, rules, rules].map(Arc::clone);
+        Self { lookup, policy, encode }
+    }
 }
 
 /// The end that a thread takes rules from and gives rules back to.
@@ -94,6 +113,10 @@ pub struct RulesPublisher {
     workers: Vec<Lender<LineRules>>,
     slow_path: Vec<Lender<Arc<Ruleset>>>,
     next: RulesBuilder,
+    /// The rules that were read last.
+    read: Option<Arc<Ruleset>>,
+    /// What is said of names at run time.
+    runtime: Option<Arc<RuntimeNames>>,
 }
 
 /// The inboxes that go with a publisher.
@@ -108,7 +131,6 @@ pub struct RulesInboxes {
 #[derive(Clone, Copy, Debug)]
 pub struct RulesBuilder {
     workers: usize,
-    slow_path: usize,
     seed: Seed,
     ticks_per_second: u64,
     generation: u16,
@@ -116,8 +138,8 @@ pub struct RulesBuilder {
 
 /// Rules for every thread.
 pub struct RulesUpdate {
-    workers: Vec<LineRules>,
-    slow_path: Vec<Arc<Ruleset>>,
+    workers: Vec<ClientRules>,
+    rules: Ruleset,
     /// A summary of them.
     pub digest: Digest,
 }
@@ -134,11 +156,16 @@ impl RulesPublisher {
         ticks_per_second: u64,
     ) -> (Self, RulesInboxes) {
         let generation = Self::FIRST + 1;
-        let next = RulesBuilder { workers, slow_path, seed, ticks_per_second, generation };
+        let next = RulesBuilder { workers, seed, ticks_per_second, generation };
         let (workers, worker_inboxes) = (0..workers).map(|_| lend()).unzip();
         let (slow_path, slow_path_inboxes) = (0..slow_path).map(|_| lend()).unzip();
         let inboxes = RulesInboxes { workers: worker_inboxes, slow_path: slow_path_inboxes };
-        (Self { workers, slow_path, next }, inboxes)
+        (Self { workers, slow_path, next, read: None, runtime: None }, inboxes)
+    }
+
+    /// The rules in use now. Without them nothing can be said of names at run time.
+    pub fn begin_with(&mut self, rules: &Arc<Ruleset>) {
+        self.read = Some(Arc::clone(rules));
     }
 
     /// The builder of the next rules.
@@ -148,16 +175,33 @@ impl RulesPublisher {
 
     /// Lends rules to every thread. No other rules may be lent at the time.
     pub fn lend(&mut self, fresh: RulesUpdate) {
+        self.read = Some(Arc::new(fresh.rules));
+        self.lend_to_all(fresh.workers.into_iter().map(Some));
+    }
+
+    /// Lends the same rules, with what is said of names at run time. No other rules may be lent at the time.
+    pub fn lend_runtime(&mut self, runtime: Option<Arc<RuntimeNames>>) {
+        self.runtime = runtime;
+        self.lend_to_all(std::iter::repeat_with(|| None));
+    }
+
+    /// The seed of the hash of names.
+    pub fn seed(&self) -> Seed {
+        self.next.seed
+    }
+
+    fn lend_to_all(&mut self, clients: impl Iterator<Item = Option<ClientRules>>) {
+        let Some(read) = &self.read else { return };
+        let generation = self.next.generation;
+        let rules = Arc::new(read.with_runtime(generation, self.runtime.clone()));
         // Generations repeat after 65,535 reloads. No packet is under way for so long: a reload ends when every thread
         // has taken part. No answer in the cache keeps such an old mark: the slow path judges all of them after a
         // change of rules.
         self.next.generation = self.next.generation.checked_add(1).unwrap_or(Self::FIRST);
-        for (lender, rules) in self.workers.iter_mut().zip(fresh.workers) {
-            lender.lend(rules);
+        for (lender, clients) in self.workers.iter_mut().zip(clients) {
+            lender.lend(LineRules { clients, names: NameRules::new(&rules) });
         }
-        for (lender, rules) in self.slow_path.iter_mut().zip(fresh.slow_path) {
-            lender.lend(rules);
-        }
+        self.slow_path.iter_mut().for_each(|lender| lender.lend(Arc::clone(&rules)));
     }
 
     /// Frees the rules that have come back. Returns whether some have not.
@@ -172,22 +216,17 @@ impl RulesBuilder {
     /// Makes the rules of `config` for every thread. Reading files may take long.
     pub fn make(&self, config: &Config) -> Result<RulesUpdate, RulesetError> {
         let (ruleset, digest) = Ruleset::load(config, self.seed, self.generation)?;
-        let ruleset = Arc::new(ruleset);
         let errors = Limiter::of_error_replies(&config.ratelimit, self.ticks_per_second, self.seed);
-        let line = |_| LineRules {
+        let line = |_| ClientRules {
             acl: Acl::new(config, &ruleset),
             dropped: Dropped::new(config),
             queries: Limiter::of_queries(&config.ratelimit, self.ticks_per_second, self.seed),
             misses: Limiter::of_misses(&config.ratelimit, self.ticks_per_second, self.seed),
             errors: errors.clone(),
             pings: errors.clone(),
-            lookup: Arc::clone(&ruleset),
-            policy: Arc::clone(&ruleset),
-            encode: Arc::clone(&ruleset),
         };
         let workers = (0..self.workers).map(line).collect();
-        let slow_path = (0..self.slow_path).map(|_| Arc::clone(&ruleset)).collect();
-        Ok(RulesUpdate { workers, slow_path, digest })
+        Ok(RulesUpdate { workers, rules: ruleset, digest })
     }
 }
 

@@ -29,6 +29,7 @@ use crate::exceptions::interface::{self, TapError};
 use crate::machine::{Machine, missing_device};
 use crate::ports::{PortWatch, mac_text};
 use crate::privileges::{self, Places};
+use crate::runtime::{JournalError, Runtime};
 use crate::snapshot::Keeper;
 use crate::streams::{self, OpenStreams, StreamClients, StreamsError};
 use crate::supervisor::{Supervisor, stuck_worker};
@@ -38,6 +39,8 @@ use crate::transfer::{Limits, TransferError, Transfers};
 
 /// How often the main thread checks for signals and control clients.
 const LOOK: Duration = Duration::from_millis(20);
+/// The same while a client waits for a change.
+const SHORT_LOOK: Duration = Duration::from_millis(1);
 
 /// Why serving could not start or did not end well.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +54,9 @@ pub enum RunError {
     /// The HTTP API.
     #[error(transparent)]
     Api(#[from] ApiError),
+    /// The file of what is said of names at run time.
+    #[error("control.entries: {0}")]
+    Entries(#[from] JournalError),
     /// DPDK's environment.
     #[error(transparent)]
     Eal(#[from] dpdk::EalError),
@@ -99,6 +105,7 @@ pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, Run
     let control = ControlSocket::open(&config.control)?;
     let metrics = config.metrics.listen.map(MetricsListener::bind).transpose()?;
     let api = ApiListener::open(config)?;
+    let mut runtime = Runtime::open(config.control.entries.as_deref())?;
     let listeners = streams::bind(config)?;
     // DPDK's own error for a missing device misleads: it speaks of permissions.
     if let Some((port, doubt)) = missing_device(&root, config) {
@@ -194,7 +201,7 @@ pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, Run
             Request::Reload => reloader.ask_for(client),
             Request::CacheJob(cache_job) => cache_jobs.run(cache_job, client),
             Request::Capture(selection) => captures.capture(selection, client),
-            Request::Call(call) => client.reply(calls::reply(&call, &reloader, &gauges)),
+            Request::Call(call) => calls::answer(&call, client, &reloader, &gauges, &mut runtime),
         };
         control.take(&mut answer);
         if let Some(api) = &mut api {
@@ -209,6 +216,7 @@ pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, Run
         if transfers.has_news() {
             reloader.note_news();
         }
+        reloader.follow(&runtime);
         if reloader.turn(Instant::now()) {
             if let Err(error) = transfers.follow(reloader.config()) {
                 tracing::error!("{error}; the same zones as before are transferred");
@@ -217,7 +225,8 @@ pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, Run
                 api.follow(reloader.config());
             }
         }
-        nap(LOOK);
+        runtime.turn(reloader.version());
+        nap(if runtime.is_busy() { SHORT_LOOK } else { LOOK });
     }
     let failed = running.has_failed();
     tracing::info!("stopping");
@@ -231,7 +240,7 @@ pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, Run
     if !report.totals.balance() || report.totals.held > 0 {
         tracing::error!("the counters do not balance: {:?}; please report this", report.totals);
     }
-    drop((control, api, reloader, metrics, cache_jobs, transfers, gauges));
+    drop((control, api, runtime, reloader, metrics, cache_jobs, transfers, gauges));
     nics.into_iter().for_each(Nic::close);
     close(eal, pool)?;
     if failed || !in_good_order {

@@ -12,29 +12,56 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::reload::Reloader;
+use super::socket::Client;
 use crate::engine::Gauges;
+use crate::runtime::Runtime;
 
-/// The reply to a call.
-pub fn reply(call: &Call, reloader: &Reloader, gauges: &Gauges) -> Reply {
+/// Answers a call, at once or when the change that it makes holds.
+pub fn answer(
+    call: &Call,
+    client: Client,
+    reloader: &Reloader,
+    gauges: &Gauges,
+    runtime: &mut Runtime,
+) {
     let config = reloader.config();
-    match call {
-        Call::State => json(&state(reloader, gauges)),
+    let reply = match call {
+        Call::State => {
+            let mut state = state(reloader, gauges);
+            runtime.note_in(&mut state);
+            json(&state)
+        }
         Call::Views => json(&views(config)),
         Call::Upstreams => json(&upstreams(config, gauges)),
         Call::Lists => json(&lists(config)),
         Call::Config => {
             let toml = reloader.written().to_toml();
-            json(&Configuration { toml, ..Configuration::default() })
+            let mut configuration = Configuration { toml, ..Configuration::default() };
+            runtime.note_in_configuration(&mut configuration);
+            json(&configuration)
         }
-        Call::ConfigDiff => json(&difference(reloader)),
-        _ => {
-            Reply::Refused(Refusal::Unable, "this instance keeps no entries of run time".to_owned())
+        Call::ConfigDiff => {
+            let mut state = State::default();
+            runtime.note_in(&mut state);
+            let State { entries, records, .. } = state;
+            json(&Difference { entries, records, ..difference(reloader) })
         }
-    }
+        Call::Entries(_)
+        | Call::AddEntries(_)
+        | Call::RemoveEntry(_)
+        | Call::Records(_)
+        | Call::AddRecords(_)
+        | Call::RemoveRecords(_) => return runtime.answer(call, client, config, reloader.seed()),
+        Call::Stats | Call::Reload | Call::Purge(_) => {
+            let why = "it is a request of its own (`Request::try_from`)";
+            Reply::Refused(Refusal::Unable, why.to_owned())
+        }
+    };
+    client.reply(reply);
 }
 
 /// A reply with this value.
-pub(super) fn json(value: &impl Serialize) -> Reply {
+pub(crate) fn json(value: &impl Serialize) -> Reply {
     match serde_json::to_string(value) {
         Ok(text) => Reply::Json(text),
         Err(error) => {

@@ -10,10 +10,12 @@ use std::time::{Duration, Instant};
 
 use pmdns_config::{Config, ConfigError, ConfigText, FixedKeys, WrittenConfig};
 use pmdns_stages::policy::{Digest, RulesetError};
+use pmdns_stages::wire::name::Seed;
 
 use super::socket::Client;
 use crate::clock::back_off;
 use crate::rules::{RulesBuilder, RulesPublisher, RulesUpdate};
+use crate::runtime::Runtime;
 
 /// Clients that may wait for reloads.
 const MAX_ASKERS: usize = 16;
@@ -147,6 +149,9 @@ pub struct Reloader {
     /// The configuration that the rules in use were made from.
     latest: Config,
     publisher: RulesPublisher,
+    /// The version of what is said of names at run time: as it was lent last, and as every thread has it.
+    lent_version: u64,
+    version: u64,
     stage: Stage,
     started: Instant,
     /// The clients that wait for the reload under way.
@@ -174,6 +179,8 @@ impl Reloader {
             rules,
             latest: running.clone(),
             publisher,
+            lent_version: 0,
+            version: 0,
             stage: Stage::Idle,
             started: Instant::now(),
             askers: Vec::new(),
@@ -229,12 +236,44 @@ impl Reloader {
         matches!(&self.stage, Stage::Reading(thread) if !thread.is_finished())
     }
 
+    /// The seed of the hash of names.
+    pub fn seed(&self) -> Seed {
+        self.publisher.seed()
+    }
+
+    /// The version of what is said of names at run time that every thread has.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Lends what `runtime` says of names, if that is news and no other rules are on their way. It does not wait for files
+    /// that are being read.
+    pub fn follow(&mut self, runtime: &Runtime) {
+        // Rules that were read come first: changes without end must not keep them out.
+        let waits = match &self.stage {
+            Stage::Idle => false,
+            Stage::Reading(thread) => thread.is_finished(),
+            Stage::Lent(_) => true,
+        };
+        if waits || runtime.version() == self.lent_version {
+            return;
+        }
+        if !self.publisher.collect() {
+            self.publisher.lend_runtime(runtime.names(&self.latest, self.publisher.seed()));
+            self.lent_version = runtime.version();
+        }
+    }
+
     /// Continues the reload under way. Never waits. `true`: another configuration is in use from now on.
     pub fn turn(&mut self, now: Instant) -> bool {
         let mut is_other = false;
+        let is_lent = self.publisher.collect();
+        if !is_lent {
+            self.version = self.lent_version;
+        }
         match std::mem::replace(&mut self.stage, Stage::Idle) {
             Stage::Idle => {}
-            Stage::Reading(thread) if thread.is_finished() => {
+            Stage::Reading(thread) if thread.is_finished() && !is_lent => {
                 match thread.join().unwrap_or(Err(ReloadError::Ended)) {
                     Ok(read) => {
                         is_other = read.is_other;
@@ -243,7 +282,7 @@ impl Reloader {
                     Err(error) => self.fail(&error, now),
                 }
             }
-            Stage::Lent(text) if !self.publisher.collect() => self.succeed(&text, now),
+            Stage::Lent(text) if !is_lent => self.succeed(&text, now),
             under_way => self.stage = under_way,
         }
         if (self.asked || self.news.are_due(now)) && matches!(self.stage, Stage::Idle) {
@@ -353,8 +392,6 @@ pub fn describe(digest: &Digest) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pmdns_stages::wire::name::Seed;
-
     use super::*;
     use crate::testing::config;
 

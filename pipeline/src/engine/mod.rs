@@ -136,11 +136,12 @@ impl Engine {
         let next_hops = Arc::clone(&asking.table);
         let gauges = Gauges::new(config, &topology, rings.gauges, next_hops, pool, clock);
         let (ruleset, digest) = Ruleset::load(config, cache.seed(), RulesPublisher::FIRST)?;
+        let ruleset = Arc::new(ruleset);
         let mut stages = Stages::new(StageParts {
             config,
             ports: Arc::clone(&asking.ports),
             cache: Arc::clone(&cache),
-            rules: Arc::new(ruleset),
+            rules: Arc::clone(&ruleset),
             cookies: cookies(&config.cookies, &gauges.calendar)?,
             ticks_per_second: clock.ticks_per_second(),
         });
@@ -151,8 +152,9 @@ impl Engine {
         }
         let stream_pool = streams.map(|streams| (to_u8(config.ports.len()), streams.pool));
         let ticks_per_second = clock.ticks_per_second();
-        let (rules, inboxes) =
+        let (mut rules, inboxes) =
             RulesPublisher::new(workers, threads, cache.seed(), ticks_per_second);
+        rules.begin_with(&ruleset);
         let news: AllPortNews = config.ports.iter().map(|_| PortNews::default()).collect();
         let stop = Arc::new(AtomicBool::new(false));
         let ports = Arc::clone(&asking.ports);

@@ -283,8 +283,8 @@ impl Rig {
         self.rules.lend(fresh);
         let mut ruleset = None;
         self.line.look(|rules| {
-            self.acl = rules.acl.clone();
-            ruleset = Some(Arc::clone(&rules.policy));
+            self.acl = rules.clients.as_ref().expect("rules that were read").acl.clone();
+            ruleset = Some(Arc::clone(&rules.names.policy));
         });
         self.policy = None;
         self.wait_until(|rig| !rig.rules.collect());

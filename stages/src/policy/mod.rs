@@ -11,6 +11,7 @@ mod local;
 mod names;
 mod rpz;
 mod ruleset;
+mod runtime;
 mod sources;
 mod zone;
 
@@ -28,6 +29,7 @@ use crate::{Context, Stage, StageName};
 pub use local::LocalError;
 pub use rpz::{RpzError, check_policy_zone};
 pub use ruleset::{Digest, Ruleset, RulesetError};
+pub use runtime::{RuntimeEntry, RuntimeNames};
 
 /// The stage that answers for local and blocked names.
 #[derive(Clone, Debug)]

@@ -18,6 +18,7 @@ use super::filter::{Candidates, Filter};
 use super::lists::Blocked;
 use super::local::{Entries, Local};
 use super::rpz::{Action, PolicyZone};
+use super::runtime::RuntimeNames;
 use crate::answer::{Answer, LocalRef};
 use crate::cache::{Entry, Head};
 use crate::miss::Miss;
@@ -34,8 +35,16 @@ pub use load::Digest;
 #[derive(Debug)]
 pub struct Ruleset {
     generation: u16,
+    /// What is said at run time, which counts before what was read.
+    runtime: Option<Arc<RuntimeNames>>,
+    read: Arc<ReadRules>,
+}
+
+/// What was read from the configuration and its files. Rulesets that differ in what is said at run time share it.
+#[derive(Debug)]
+struct ReadRules {
     /// Which names the others have anything to say about.
-    pub(super) filter: Filter,
+    filter: Filter,
     /// Local names, by view; views with the same sources share them.
     local: Box<[Arc<Local>]>,
     policies: Box<[PolicyZone]>,
@@ -49,7 +58,15 @@ pub struct Ruleset {
     null: [u32; 2],
 }
 
+/// The bit of the number of an entry that stands among those of run time.
+const RUNTIME: u32 = 1 << 31;
+
 impl Ruleset {
+    /// The same rules as of another generation, with what is said at run time.
+    pub fn with_runtime(&self, generation: u16, runtime: Option<Arc<RuntimeNames>>) -> Self {
+        Self { generation, runtime, read: Arc::clone(&self.read) }
+    }
+
     /// What is on an answer whose question it lets pass, as in [`Head::passed`].
     #[inline(always)]
     pub fn generation(&self) -> u16 {
@@ -58,20 +75,28 @@ impl Ruleset {
 
     /// Clients that policy zones have rules about.
     pub(crate) fn client_prefixes(&self) -> impl Iterator<Item = &Prefix> {
-        self.policies.iter().flat_map(|zone| &zone.client_prefixes)
+        self.read.policies.iter().flat_map(|zone| &zone.client_prefixes)
     }
 
     /// The answer at a place, unless it is a place in another ruleset.
     #[inline]
     pub fn entry(&self, found: LocalRef) -> Option<&Entry> {
         let LocalRef { generation, number } = found;
-        (generation == self.generation).then(|| self.entries.get(number)).flatten()
+        (generation == self.generation).then(|| self.entry_of(number)).flatten()
+    }
+
+    #[inline]
+    fn entry_of(&self, number: u32) -> Option<&Entry> {
+        if number & RUNTIME == 0 {
+            return self.read.entries.get(number);
+        }
+        self.runtime.as_ref()?.entry(number & !RUNTIME)
     }
 
     /// Starts loading what [`Ruleset::judge`] will read first.
     #[inline]
     pub(super) fn prefetch(&self, packet: &Packet) {
-        self.filter.prefetch(packet.query().name());
+        self.read.filter.prefetch(packet.query().name());
     }
 
     /// Whether the answer at a place is an alias whose target has yet to be resolved.
@@ -133,7 +158,7 @@ impl Ruleset {
     /// The number of the first zone with a rule about a client, if the rule is that no others count for it. Rules about
     /// answers in that zone and in those behind it do not hold either.
     pub fn exemption(&self, client: &[u8], who: Who) -> Option<u8> {
-        let zones = (0..).zip(&self.policies).filter(|(_, zone)| zone.views.has(who.view()));
+        let zones = (0..).zip(&self.read.policies).filter(|(_, zone)| zone.views.has(who.view()));
         let first = zones
             .filter(|_| who.is(Who::RULED))
             .find_map(|(number, zone)| Some((number, zone.of_client(client)?)))?;
@@ -142,16 +167,20 @@ impl Ruleset {
 
     /// What local records of the view that a client is in say of a name.
     pub fn local(&self, name: &[u8], qtype: u16, view: u8) -> Option<&Entry> {
-        let local = self.local.get(usize::from(view))?;
-        self.entries.get(local.find(name, &self.filter.candidates(name), qtype)?)
+        let runtime = self.runtime.as_ref();
+        if let Some(number) = runtime.and_then(|runtime| runtime.local(name, qtype)) {
+            return self.entry_of(number | RUNTIME);
+        }
+        let local = self.read.local.get(usize::from(view))?;
+        self.entry_of(local.find(name, &self.read.filter.candidates(name), qtype)?)
     }
 
     fn verdict_on(&self, query: ClientQuery<'_>, client: &[u8]) -> RuleDecision {
         let (name, view) = (query.name(), query.layout().who.view());
-        let client = self.judges_clients.then_some(client);
+        let client = self.read.judges_clients.then_some(client);
         let mut candidates = Candidates::new();
-        self.filter.find(name, &mut candidates);
-        if candidates.is_empty() && client.is_none() {
+        self.read.filter.find(name, &mut candidates);
+        if candidates.is_empty() && client.is_none() && self.runtime.is_none() {
             return RuleDecision::Pass;
         }
         self.verdict(name, &candidates, query.qtype(), client, view)
@@ -166,9 +195,20 @@ impl Ruleset {
         client: Option<&[u8]>,
         view: u8,
     ) -> RuleDecision {
-        let local = self.local.get(usize::from(view));
+        let runtime = self.runtime.as_ref();
+        if let Some(number) = runtime.and_then(|runtime| runtime.local(name, qtype)) {
+            return RuleDecision::Entry(number | RUNTIME);
+        }
+        let said = runtime.and_then(|runtime| runtime.said_of(name, view));
+        if let Some(Some(action)) = said {
+            return self.block_verdict(Some(action), qtype);
+        }
+        let local = self.read.local.get(usize::from(view));
         if let Some(number) = local.and_then(|local| local.find(name, candidates, qtype)) {
             return RuleDecision::Entry(number);
+        }
+        if said.is_some() {
+            return RuleDecision::Pass;
         }
         for zone in self.policies_in(view) {
             let action = client.and_then(|client| zone.of_client(client));
@@ -177,12 +217,12 @@ impl Ruleset {
                 return policy_verdict(zone, action, qtype);
             }
         }
-        self.block_verdict(self.blocked.find(name, candidates, view), qtype)
+        self.block_verdict(self.read.blocked.find(name, candidates, view), qtype)
     }
 
     /// The policy zones of a view, in their order.
     fn policies_in(&self, view: u8) -> impl Iterator<Item = &PolicyZone> {
-        self.policies.iter().filter(move |zone| zone.views.has(view))
+        self.read.policies.iter().filter(move |zone| zone.views.has(view))
     }
 
     /// What a name gets that is blocked, if it is.
@@ -192,8 +232,10 @@ impl Ruleset {
             Some(BlockAction::Drop) => RuleDecision::Drop,
             Some(BlockAction::Nxdomain) => RuleDecision::Rcode(Rcode::NXDOMAIN),
             Some(BlockAction::Refused) => RuleDecision::Rcode(Rcode::REFUSED),
-            Some(BlockAction::Null) if qtype == rtype::A => RuleDecision::Entry(self.null[0]),
-            Some(BlockAction::Null) if qtype == rtype::AAAA => RuleDecision::Entry(self.null[1]),
+            Some(BlockAction::Null) if qtype == rtype::A => RuleDecision::Entry(self.read.null[0]),
+            Some(BlockAction::Null) if qtype == rtype::AAAA => {
+                RuleDecision::Entry(self.read.null[1])
+            }
             Some(BlockAction::Nodata | BlockAction::Null) => RuleDecision::Rcode(Rcode::NOERROR),
         }
     }

@@ -16,7 +16,7 @@ const MAX_ALIASES: usize = 16;
 impl Ruleset {
     /// Whether every client that shares answers by `key` gets the same alias, so that what it leads to can be kept.
     pub fn shares_alias(&self, key: Key<'_>, found: LocalRef) -> bool {
-        let candidates = self.filter.candidates(key.name);
+        let candidates = self.read.filter.candidates(key.name);
         found.generation == self.generation
             && self
                 .verdicts_in_scope(key, &candidates)
@@ -25,19 +25,20 @@ impl Ruleset {
 
     /// As [`Ruleset::respond`], for a client that the zones from this number on hold nothing for.
     pub fn respond_before(&self, entry: Entry, key: Key<'_>, message: &[u8], zone: u8) -> Entry {
-        self.rewritten(entry, key, &self.filter.candidates(key.name), message, zone)
+        self.rewritten(entry, key, &self.read.filter.candidates(key.name), message, zone)
     }
 
     /// The generation if queries for `key` pass, from whichever client that rules tell apart by the view only; otherwise 0.
     pub fn passed(&self, key: Key<'_>) -> u16 {
         let mut candidates = Candidates::new();
-        self.filter.find(key.name, &mut candidates);
+        self.read.filter.find(key.name, &mut candidates);
         self.passed_by(key, &candidates)
     }
 
     fn passed_by(&self, key: Key<'_>, candidates: &Candidates<'_>) -> u16 {
         let mut verdicts = self.verdicts_in_scope(key, candidates);
-        let passes = candidates.is_empty() || verdicts.all(|verdict| verdict == RuleDecision::Pass);
+        let is_silent = candidates.is_empty() && self.runtime.is_none();
+        let passes = is_silent || verdicts.all(|verdict| verdict == RuleDecision::Pass);
         if passes { self.generation } else { 0 }
     }
 
@@ -56,7 +57,7 @@ impl Ruleset {
     /// alike in all views of the key's scope.
     pub fn respond(&self, entry: Entry, key: Key<'_>, message: &[u8]) -> Entry {
         let mut candidates = Candidates::new();
-        self.filter.find(key.name, &mut candidates);
+        self.read.filter.find(key.name, &mut candidates);
         let mut entry = self.rewritten(entry, key, &candidates, message, u8::MAX);
         // Silence is no hit: lookup is to ask.
         if entry.head().rcode != Head::SILENT {
@@ -83,7 +84,7 @@ impl Ruleset {
             RuleDecision::Truncated => entry.only_over_streams(),
             RuleDecision::Rcode(rcode) => entry.without_records(key, rcode, 0),
             RuleDecision::Drop => entry.without_records(key, Head::SILENT, 0),
-            RuleDecision::Entry(number) => match self.entries.get(number) {
+            RuleDecision::Entry(number) => match self.entry_of(number) {
                 Some(local) => entry.with_records_of(key, local),
                 None => entry,
             },
@@ -102,10 +103,19 @@ impl Ruleset {
         // A client that asks for an alias itself does not follow it.
         let is_followed = !matches!(key.qtype, rtype::CNAME | rtype::ANY);
         let names = alias_targets(message).take(if is_followed { MAX_ALIASES } else { 0 });
-        let names: ArrayVec<WholeName, MAX_ALIASES> = names.collect();
-        let aliases = names.iter().map(|name| (&**name, self.filter.candidates(name)));
+        let mut names: ArrayVec<WholeName, MAX_ALIASES> = names.collect();
+        if self.said_in_scope(key.name, key.scope()) == Some(None) {
+            return RuleDecision::Pass;
+        }
+        let said = |name: &WholeName| self.said_in_scope(name, key.scope());
+        if let Some(Some(action)) = names.iter().find_map(|name| said(name).filter(Option::is_some))
+        {
+            return self.block_verdict(Some(action), key.qtype);
+        }
+        names.retain(|name| said(name).is_none());
+        let aliases = names.iter().map(|name| (&**name, self.read.filter.candidates(name)));
         let aliases: Vec<(&[u8], Candidates<'_>)> = aliases.collect();
-        let zones = (0..end).zip(&self.policies).map(|(_, zone)| zone);
+        let zones = (0..end).zip(&self.read.policies).map(|(_, zone)| zone);
         for zone in zones.filter(|zone| zone.views.has(key.scope())) {
             // An earlier rule about the name exempts it; any other would have been carried out by now.
             if zone.of_name(key.name, candidates) == Some(Action::Passthru) {
@@ -134,14 +144,22 @@ impl Ruleset {
         scope: u8,
     ) -> Option<BlockAction> {
         let mut actions =
-            self.views_of(scope).map(|view| self.blocked.find(name, candidates, view));
+            self.views_of(scope).map(|view| self.read.blocked.find(name, candidates, view));
         let first = actions.next().flatten();
         first.filter(|_| actions.all(|other| other == first))
     }
 
+    /// What is said at run time of a name in all views of a scope. Where they differ nothing is.
+    fn said_in_scope(&self, name: &[u8], scope: u8) -> Option<Option<BlockAction>> {
+        let runtime = self.runtime.as_ref()?;
+        let mut said = self.views_of(scope).map(|view| runtime.said_of(name, view));
+        let first = said.next().flatten();
+        first.filter(|_| said.all(|other| other == first))
+    }
+
     /// The views of a scope.
     fn views_of(&self, scope: u8) -> impl Iterator<Item = u8> {
-        (0..).zip(&self.scopes).filter(move |(_, its)| **its == scope).map(|(view, _)| view)
+        (0..).zip(&self.read.scopes).filter(move |(_, its)| **its == scope).map(|(view, _)| view)
     }
 
     /// The same for an answer that was read when other rules may have held.
@@ -156,7 +174,9 @@ impl Ruleset {
     /// one may be an alias.
     pub fn judges_answer(&self, head: &Head) -> bool {
         let [answers, ..] = head.counts();
-        let has_names = !self.policies.is_empty() || self.blocked.names.len() > 0;
-        answers > 1 && has_names || self.policies.iter().any(PolicyZone::has_responses)
+        let has_names = self.runtime.is_some()
+            || !self.read.policies.is_empty()
+            || self.read.blocked.names.len() > 0;
+        answers > 1 && has_names || self.read.policies.iter().any(PolicyZone::has_responses)
     }
 }

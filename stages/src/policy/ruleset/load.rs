@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pmdns_config::files::{ListSummary, Listed, Scope, read_list, read_zone};
 use pmdns_config::{Absent, BlockAction, Config, ViewSet};
 
-use super::{Ruleset, RulesetError};
+use super::{ReadRules, Ruleset, RulesetError};
 use crate::policy::filter::{Filter, all_candidates};
 use crate::policy::lists::Lists;
 use crate::policy::local::{Entries, Local};
@@ -90,8 +90,7 @@ impl Ruleset {
         digest.blocked_names = blocked.names.len();
         let policy_bytes: usize = policies.iter().map(PolicyZone::footprint).sum();
         digest.bytes = filter.footprint() + policy_bytes + blocked.names.footprint();
-        let ruleset = Self {
-            generation,
+        let read = ReadRules {
             filter,
             local: local.into(),
             judges_clients: policies.iter().any(|zone| !zone.client_prefixes.is_empty()),
@@ -101,7 +100,7 @@ impl Ruleset {
             entries,
             null: [a?, aaaa?],
         };
-        Ok((ruleset, digest))
+        Ok((Self { generation, runtime: None, read: Arc::new(read) }, digest))
     }
 }
 
