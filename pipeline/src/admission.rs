@@ -31,7 +31,7 @@ counters! {
 /// The report of a listener's connections.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ConnectionReport {
-    /// The service: `control`, `metrics` or `notify`.
+    /// The service: `control`, `metrics`, `api` or `notify`.
     pub service: String,
     /// The counters.
     #[serde(flatten)]
