@@ -210,7 +210,8 @@ fn limits(is_roomy: bool, is_vast: bool, cores_resolve: bool, chance: &mut Rng) 
         of(1024, [64, 64, 256]),
         of(if is_vast { 8192 } else { 1024 }, [64, 128, 1024]),
         of(if is_vast { 8192 } else { 4096 }, [64, 256, 1024]),
-        of(256, [4, 16, 64]),
+        // Each thread has its part. In the calm a client waits for up to three slow questions at a time.
+        of(256, [12, 16, 64]),
     );
     let threads = match cores_resolve {
         true => String::new(),

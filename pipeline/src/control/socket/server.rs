@@ -185,10 +185,8 @@ async fn serve(mut stream: UnixStream, peer: Peer, pass: Pass<u32>, ask: Ask) ->
                 Ok(()) => {
                     ask.main.unpark();
                     // There is no answer if the instance stops meanwhile.
-                    wait(&stream, answered, &left)
-                        .await
-                        .map(|reply| reply.to_text())
-                        .unwrap_or_default()
+                    let reply = wait(&stream, answered, &left).await;
+                    reply.map(|reply| reply.to_text()).unwrap_or_default()
                 }
                 Err(_) => "error: too much is asked at once; try again\n".to_owned(),
             }
