@@ -76,7 +76,7 @@ pub enum Command {
         /// Print JSON.
         #[arg(long)]
         json: bool,
-        /// Check again and again, and have the carrier of `anycast.interface` tell routing daemons.
+        /// Check again and again. While the instance is fit, there is the `anycast.interface`, which routing daemons announce.
         #[arg(long, conflicts_with_all = ["json", "socket"])]
         watch: bool,
         /// The config file, for `--watch`, which finds the instance's socket there.

@@ -49,6 +49,8 @@ mod verdict;
 // The labs.
 #[path = "lab/af_xdp.rs"]
 mod af_xdp;
+#[path = "lab/anycast.rs"]
+mod anycast;
 #[path = "lab/differential.rs"]
 mod differential;
 #[path = "lab/dnssec.rs"]

@@ -103,6 +103,9 @@ fn check_health(health: &Health, found: &mut Mistakes) {
     let (min, max) = (MIN_PROBE_INTERVAL_MS, MAX_PROBE_INTERVAL_MS);
     found.note(in_range("health.interval_ms", health.interval_ms, min, max));
     found.note(in_range("health.timeout_ms", health.timeout_ms, 1, MAX_TIMEOUT_MS));
+    if health.silence_ms != 0 {
+        found.note(in_range("health.silence_ms", health.silence_ms, min, max));
+    }
 }
 
 pub(super) fn has_members(config: &Config, key: &str, group: &str) -> Checked {

@@ -29,7 +29,7 @@ pub struct Anycast {
     pub successes: u32,
     /// Whether a node without a living upstream is unfit.
     pub upstreams: bool,
-    /// The interface that `pmdns health --watch` makes; it has carrier while the node is fit.
+    /// The interface that `pmdns health --watch` makes while the node is fit.
     pub interface: Option<String>,
     /// The addresses of that interface: those that clients ask, and that routers hear of.
     pub addresses: Vec<InterfaceAddress>,

@@ -184,11 +184,13 @@ pub struct Health {
     pub interval_ms: u64,
     /// How long to wait for the reply to a probe.
     pub timeout_ms: u64,
+    /// How long a healthy upstream may be silent before it is probed as well; 0: for ever.
+    pub silence_ms: u64,
 }
 
 impl Default for Health {
     fn default() -> Self {
-        Self { failures: 3, successes: 2, interval_ms: 30_000, timeout_ms: 2000 }
+        Self { failures: 3, successes: 2, interval_ms: 30_000, timeout_ms: 2000, silence_ms: 0 }
     }
 }
 

@@ -93,15 +93,14 @@ pub fn open(port: &Port, facts: &PortFacts) -> Result<Option<Box<dyn KernelEnd>>
     Ok(Some(Box::new(tap)))
 }
 
-/// An interface with these addresses, whose carrier says whether they are to be announced. It has none yet.
+/// An interface with these addresses, which routing daemons announce while it is there.
 ///
 /// # Errors
 ///
 /// The kernel does not make it, or does not take its addresses.
 pub fn open_anycast(name: &str, addresses: &[InterfaceAddress]) -> Result<Tap, TapError> {
     let failed = |error| TapError::Anycast { tap: name.to_owned(), error };
-    let mut tap = Tap::open(name).map_err(failed)?;
-    tap.set_link(false).map_err(failed)?;
+    let tap = Tap::open(name).map_err(failed)?;
     SETTINGS.iter().for_each(|setting| set(name, setting));
     let mut netlink = Netlink::open().map_err(failed)?;
     let index = rustix::net::netdevice::name_to_index(netlink.socket(), name)

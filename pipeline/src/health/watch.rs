@@ -1,15 +1,15 @@
 //! `pmdns health --watch`: checks again and again, and has routing daemons announce the addresses of this node or not.
 //!
-//! It is a process of its own, so that it notices an instance that is stuck or dead. What it tells is the carrier of an
-//! interface of its own. The kernel removes that interface when this process ends, however it ends.
+//! It is a process of its own, so that it notices an instance that is stuck or dead. While the instance is healthy, there is an
+//! interface with the addresses. The kernel removes it when this process ends, however it ends.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use pmdns_config::Config;
-use pmdns_nics::KernelEnd;
+use pmdns_config::{Anycast, Config};
+use pmdns_nics::Tap;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::hysteresis::Hysteresis;
@@ -28,9 +28,6 @@ pub enum WatchError {
     /// There is no interface.
     #[error(transparent)]
     Interface(#[from] TapError),
-    /// Its carrier cannot be set.
-    #[error("the interface does not take its carrier: {0}")]
-    Carrier(std::io::Error),
     /// Signals cannot be caught.
     #[error("cannot catch signals: {0}")]
     Signal(std::io::Error),
@@ -59,35 +56,43 @@ pub fn run(config: &Config) -> Result<(), WatchError> {
         signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(WatchError::Signal)?;
     }
     let settings = &config.anycast;
-    let mut interface = match &settings.interface {
-        Some(name) => Some(interface::open_anycast(name, &settings.addresses)?),
-        None => None,
-    };
+    // Tells at once if it may not be made.
+    drop(announce(settings)?);
+    let mut announced = None;
     let patience = Duration::from_millis(settings.timeout_ms) + EXTRA_PATIENCE;
     let interval = Duration::from_millis(settings.interval_ms);
     let mut hysteresis = Hysteresis::new(settings);
     let mut supervisor = Supervisor::from_environment();
     supervisor.ready();
-    tracing::info!("watching, nothing is announced until {} checks were good", settings.successes);
+    tracing::info!("watching; nothing is announced until {} checks were good", settings.successes);
     while !stop.load(Ordering::Relaxed) {
         let began = Instant::now();
         let checked = check(&config.control.socket, patience);
         let is_good = checked.as_ref().is_ok_and(|health| health.healthy);
-        if let Some(is_up) = hysteresis.note(is_good) {
-            if let Some(interface) = &mut interface {
-                interface.set_link(is_up).map_err(WatchError::Carrier)?;
+        match hysteresis.note(is_good) {
+            Some(true) => {
+                announced = announce(settings)?;
+                tracing::info!("announced");
             }
-            match is_up {
-                true => tracing::info!("announced"),
-                false => tracing::warn!("withdrawn: {}", reason(checked)),
+            Some(false) => {
+                drop(announced.take());
+                tracing::warn!("withdrawn: {}", reason(checked));
             }
+            None => {}
         }
         supervisor.watch(began, || true);
         nap(interval.saturating_sub(began.elapsed()));
     }
     supervisor.stopping();
-    tracing::info!("withdrawn: the watch ends");
+    tracing::info!("the watch ends, and nothing is announced");
     Ok(())
+}
+
+/// The interface with the addresses, if one is wanted. It lasts as long as the result. The news of an interface that goes
+/// reaches routing daemons at once; the kernel may hold back the news of a carrier for a second.
+fn announce(settings: &Anycast) -> Result<Option<Tap>, TapError> {
+    let open = |name: &String| interface::open_anycast(name, &settings.addresses);
+    settings.interface.as_ref().map(open).transpose()
 }
 
 /// Why clients shall not come.

@@ -31,6 +31,8 @@ pub(crate) struct Health {
     failures: u32,
     successes: u32,
     interval: Duration,
+    /// A healthy upstream that is silent for so long is probed as well.
+    silence: Option<Duration>,
     upstreams: Vec<Condition>,
 }
 
@@ -47,6 +49,8 @@ struct Condition {
     replies: usize,
     failures: u32,
     rest: Option<Rest>,
+    /// When it was last probed because it was silent.
+    silent_probe: Duration,
 }
 
 /// An upstream's rest.
@@ -70,6 +74,7 @@ impl Health {
             failures: settings.failures,
             successes: settings.successes,
             interval: Duration::from_millis(settings.interval_ms),
+            silence: (settings.silence_ms > 0).then(|| Duration::from_millis(settings.silence_ms)),
             upstreams: retries.into_iter().map(Condition::new).collect(),
         }
     }
@@ -164,14 +169,22 @@ impl Health {
 
     /// An upstream that is to be probed now.
     pub(crate) fn due_probe(&self, now: Duration) -> Option<usize> {
-        let due = |condition: &Condition| condition.rest.is_some_and(|rest| rest.probe <= now);
+        let due = |condition: &Condition| match (condition.rest, self.silence) {
+            (Some(rest), _) => rest.probe <= now,
+            (None, None) => false,
+            (None, Some(silence)) => {
+                now.saturating_sub(condition.measured.max(condition.silent_probe)) >= silence
+            }
+        };
         self.upstreams.iter().position(due)
     }
 
     /// A probe leaves now. The next one is due after a pause that doubles each time. So no report is needed if this one
     /// is lost.
     pub(crate) fn note_probe(&mut self, upstream: usize, now: Duration) {
-        if let Some(rest) = &mut self.upstreams[upstream].rest {
+        let condition = &mut self.upstreams[upstream];
+        condition.silent_probe = now;
+        if let Some(rest) = &mut condition.rest {
             rest.probe = now + rest.pause;
             rest.pause = double(rest.pause);
         }
@@ -208,6 +221,7 @@ impl Condition {
             replies: 0,
             failures: 0,
             rest: None,
+            silent_probe: Duration::ZERO,
         }
     }
 
@@ -321,6 +335,23 @@ mod tests {
     }
 
     #[test]
+    fn a_silent_upstream_is_probed_although_it_is_healthy_if_that_is_wanted() {
+        let settings = Settings { silence_ms: 200, failures: 2, ..Settings::default() };
+        let mut health = of(1, &settings);
+        health.replied(0, ms(1), START);
+        assert_eq!(take_probe(&mut health, START + ms(199)), None, "it has just replied");
+        assert_eq!(take_probe(&mut health, START + ms(200)), Some(0));
+        assert_eq!(take_probe(&mut health, START + ms(399)), None, "one at a time");
+        assert_eq!(take_probe(&mut health, START + ms(400)), Some(0));
+        health.failed(0, START + ms(200), START + ms(450));
+        health.failed(0, START + ms(400), START + ms(650));
+        assert_eq!(health.next_probe(0), Some(START + ms(650) + INTERVAL), "now it rests");
+        let mut unwatched = of(1, &Settings::default());
+        unwatched.replied(0, ms(1), START);
+        assert_eq!(take_probe(&mut unwatched, START * 9), None);
+    }
+
+    #[test]
     fn replies_in_a_row_end_a_rest_and_the_second_probe_follows_at_once() {
         let mut health = resting();
         let now = START + INTERVAL;
@@ -367,7 +398,7 @@ mod tests {
             failures in 1..10u32,
             successes in 1..10u32,
         ) {
-            let settings = Settings { failures, successes, interval_ms, timeout_ms: 2000 };
+            let settings = Settings { failures, successes, interval_ms, ..Settings::default() };
             let mut health = of(1, &settings);
             let back = START + ms(outage_ms);
             for _ in 0..failures {
