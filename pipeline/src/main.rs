@@ -13,7 +13,7 @@ use pmdns::arguments::{self, Arguments, Command, ConfigFile, Instance};
 use pmdns::control::print;
 use pmdns::control::profile;
 use pmdns::control::reload;
-use pmdns::control::report::{self, Report};
+use pmdns::control::report::Report;
 use pmdns::control::socket::{self, ANSWER_PATIENCE, ORDER_PATIENCE};
 use pmdns::control::top;
 use pmdns::doctor;
@@ -162,7 +162,7 @@ fn check(file: &Path, elsewhere: bool) -> Result<(), Failure> {
     }
     match rules {
         Some(rules) if wrong.is_empty() => {
-            writeln!(out, "{}: {}, {rules}", file.display(), report::summary(settings))?;
+            writeln!(out, "{}: {}, {rules}", file.display(), print::summary_of(settings))?;
             if let Some(pin) = pin {
                 writeln!(out, "streams.certificate: its key has the pin {pin}")?;
             }
