@@ -187,7 +187,7 @@ fn check(file: &Path, elsewhere: bool) -> Result<(), Failure> {
     }
     match rules {
         Some(rules) if wrong.is_empty() => {
-            writeln!(out, "{}: {}, {rules}", file.display(), report::summary(settings))?;
+            writeln!(out, "{}: {}, {rules}", file.display(), print::summary_of(settings))?;
             if let Some(pin) = pin {
                 writeln!(out, "streams.certificate: its key has the pin {pin}")?;
             }

@@ -1,5 +1,6 @@
 //! Prints a report for people.
 
+use pmdns_config::Config;
 use serde_json::Value;
 
 use super::rates::Rates;
@@ -81,6 +82,21 @@ fn is_nothing(value: &Value) -> bool {
         Value::Null => true,
         _ => false,
     }
+}
+
+/// A summary of `config` for `pmdns check`.
+pub fn summary_of(config: &Config) -> String {
+    format!(
+        "{} port(s), {} upstream(s), {} local record(s), {} zone file(s), {} blocked name(s), {} block \
+         list(s), cache {}",
+        config.ports.len(),
+        config.upstreams.len(),
+        config.local.len(),
+        config.zones.len(),
+        config.block.names.len(),
+        config.blocklists.len(),
+        config.cache.size,
+    )
 }
 
 #[cfg(test)]

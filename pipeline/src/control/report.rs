@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use pmdns_config::{Config, StageName};
+use pmdns_config::StageName;
 use pmdns_nics::Nic;
 use pmdns_nics::counters::Counted;
 use pmdns_stages::Step;
@@ -287,13 +287,6 @@ impl Report {
         [RECEIVE].into_iter().chain(stations).chain([TRANSMIT]).map(sum).collect()
     }
 
-    /// Clients' queries so far, over all transports: what the first stage after the checks of packets saw, without probes.
-    pub fn client_queries(&self) -> u64 {
-        let asked = self.workers.iter().filter_map(|worker| worker.stages.get("acl"));
-        let probes: u64 = self.workers.iter().map(|worker| worker.counter("probes")).sum();
-        asked.map(|stage| stage.packets).sum::<u64>().saturating_sub(probes)
-    }
-
     /// So many ticks, as a duration.
     pub fn duration_of(&self, ticks: u64) -> Duration {
         Duration::from_secs_f64(self.seconds_of(ticks))
@@ -442,19 +435,4 @@ fn link_name(link: Link, plan: &WorkerPlan, topology: &Topology) -> String {
         Link::RingFrom(worker) => format!("ring from core {}", topology.workers[worker].core),
         Link::RingTo(worker) => format!("ring to core {}", topology.workers[worker].core),
     }
-}
-
-/// A summary of `config` for `pmdns check`.
-pub fn summary(config: &Config) -> String {
-    format!(
-        "{} port(s), {} upstream(s), {} local record(s), {} zone file(s), {} blocked name(s), {} block \
-         list(s), cache {}",
-        config.ports.len(),
-        config.upstreams.len(),
-        config.local.len(),
-        config.zones.len(),
-        config.block.names.len(),
-        config.blocklists.len(),
-        config.cache.size,
-    )
 }

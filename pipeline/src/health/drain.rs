@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::control::report::Report;
 use crate::control::top::{self, TopError};
 
 /// How long one may wait, in seconds.
@@ -14,14 +15,21 @@ const QUIET: u32 = 3;
 /// Waits up to so many `seconds` until the instance at `socket` gets no more queries. An error of the second kind has the
 /// queries of the last second.
 pub fn wait(socket: &Path, seconds: u64) -> Result<Result<(), u64>, TopError> {
-    let mut quiet = Quiet::since(top::read(socket)?.client_queries());
+    let mut quiet = Quiet::since(queries(&top::read(socket)?));
     for _ in 0..seconds {
         std::thread::sleep(Duration::from_secs(1));
-        if quiet.note(top::read(socket)?.client_queries()) {
+        if quiet.note(queries(&top::read(socket)?)) {
             return Ok(Ok(()));
         }
     }
     Ok(Err(quiet.last))
+}
+
+/// Clients' queries so far, over all transports: what the first stage after the checks of packets saw, without probes.
+fn queries(report: &Report) -> u64 {
+    let asked = report.workers.iter().filter_map(|worker| worker.stages.get("acl"));
+    let probes: u64 = report.workers.iter().map(|worker| worker.counter("probes")).sum();
+    asked.map(|stage| stage.packets).sum::<u64>().saturating_sub(probes)
 }
 
 /// Watches a counter of queries, second by second.

@@ -398,7 +398,7 @@ mod tests {
             failures in 1..10u32,
             successes in 1..10u32,
         ) {
-            let settings = Settings { failures, successes, interval_ms, timeout_ms: 2000 };
+            let settings = Settings { failures, successes, interval_ms, ..Settings::default() };
             let mut health = of(1, &settings);
             let back = START + ms(outage_ms);
             for _ in 0..failures {
