@@ -7,6 +7,7 @@ mod names;
 mod ports;
 mod query_sources;
 mod resolving;
+mod shared;
 mod streams;
 mod taps;
 mod transfer;
@@ -58,11 +59,12 @@ impl Mistakes {
 type Rules = fn(&Config, &mut Mistakes);
 
 /// The rules, table by table, with the tables they look at.
-const RULES: [(&[&str], Rules); 26] = [
+const RULES: [(&[&str], Rules); 27] = [
     (&["eal"], |config, found| eal(&config.eal, found)),
     (&["port"], |config, found| ports::check(&config.ports, found)),
     (&["port"], |config, found| query_sources::check(&config.ports, found)),
     (&["port"], |config, found| taps::check_ports(&config.ports, found)),
+    (&["port"], |config, found| shared::check(&config.ports, found)),
     (&["exceptions"], |config, found| taps::check_rates(&config.exceptions, found)),
     (&["placement"], |config, found| placements(&config.placements, found)),
     (&["frames"], |config, found| frames(&config.frames, found)),
