@@ -27,6 +27,8 @@ pub const MAX_VLANS: usize = 64;
 pub const VLAN_IDS: (u16, u16) = (1, 4094);
 /// Characters in the name of an interface (`IFNAMSIZ` without the closing zero).
 pub const MAX_INTERFACE_NAME: usize = 15;
+/// Rules of a device that say which frames are ours: one for each address in each VLAN.
+pub const MAX_FLOW_RULES: usize = 4096;
 /// The highest rate of packets for the kernel, in packets a second.
 pub const MAX_EXCEPTION_RATE: u32 = 100_000_000;
 /// The fewest descriptors in a queue: one full batch.

@@ -88,6 +88,9 @@ pub enum Problem {
     /// There is nothing that the route could lead by, or to.
     #[error("is true, but {0}")]
     NoTapRoute(&'static str),
+    /// Not each device can be shared, nor with each other setting.
+    #[error("is true, but {0}")]
+    NotShared(&'static str),
     /// DPDK compares the beginnings of names only.
     #[error(
         "is `{name}`, which DPDK takes for {driver}; write the driver's name and a number, as in {driver}0"

@@ -7,14 +7,16 @@ use std::process::Command;
 /// The oldest DPDK whose burst functions and names this crate uses (`rte_eth_fp_ops`, `rte_dev_name`).
 const OLDEST_DPDK: &str = "22.11";
 
-/// The releases that this crate was built against. 23.11 was only read. What differs between them in what it uses is compiled away:
+/// The releases that this crate was built against. What differs between them in what it uses is compiled away:
 ///
 /// | release | what differs | how this crate takes it |
 /// |---|---|---|
 /// | 22.11 | `rte_eth_fp_ops` has its functions before its queues | bindgen reads the order |
 /// | 23.11 | the queues come first; `rte_eth_rss_conf` has an `algorithm` | the same; zero is the default algorithm |
+/// | | the log has a library of its own, `rte_log` | it is linked where pkg-config names it |
 /// | 24.11 | fields of `rte_mbuf` are in nameless unions | the C compiler takes their offsets (`c/wrapper.h`) |
-const RELEASES: [&str; 2] = ["22.11", "24.11"];
+/// | | the IPv6 address of a flow rule is a struct | `shim.c` copies its bytes |
+const RELEASES: [&str; 3] = ["22.11", "23.11", "24.11"];
 
 /// Libraries that are linked; the drivers are loaded by the EAL when the program starts.
 const LIBRARIES: [&str; 5] = ["rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring", "rte_eal"];
@@ -26,7 +28,7 @@ const FUNCTIONS: &str = "rte_(eal_(init|cleanup|get_runtime_dir)|strerror|versio
     |pktmbuf_free_bulk|mbuf_(best|user)_mempool_ops|mempool_(free|in_use_count)\
     |eth_call_[rt]x_callbacks\
     |eth_dev_(adjust_nb_rx_tx_desc|callback_(register|unregister)|close|configure|get_port_by_name|info_get|socket_id\
-    |rss_hash_conf_get|rx_intr_(ctl_q|disable|enable)|start|stop|vlan_filter)|epoll_wait\
+    |rss_hash_conf_get|rx_intr_(ctl_q|disable|enable)|set_mc_addr_list|start|stop|vlan_filter)|epoll_wait\
     |eth_(find_next_owned_by|macaddr_get|promiscuous_enable|promiscuous_disable|allmulticast_enable)\
     |eth_(rx|tx)_queue_setup|eth_stats_(get|reset)|eth_xstats_(get|get_names))|shim_.*";
 
@@ -34,7 +36,7 @@ const FUNCTIONS: &str = "rte_(eal_(init|cleanup|get_runtime_dir)|strerror|versio
 const TYPES: &str = "rte_mbuf|rte_eth_fp_ops";
 
 /// Variables: the table of burst functions, the folder of drivers, and the typed constants of `wrapper.h`.
-const VARIABLES: &str = "rte_eth_fp_ops|RTE_EAL_PMD_PATH|DPDK_.*";
+const VARIABLES: &str = "rte_eth_fp_ops|RTE_EAL_PMD_PATH|DPDK_.*|SHIM_.*";
 
 fn main() {
     println!("cargo::rerun-if-changed=c/wrapper.h");
@@ -123,7 +125,9 @@ fn link() {
             println!("cargo::rustc-link-search=native={path}");
         }
     }
-    for library in LIBRARIES {
+    let all = pkg_config(&["--libs-only-l"]);
+    let log = all.iter().any(|flag| flag == "-lrte_log").then_some("rte_log");
+    for library in LIBRARIES.into_iter().chain(log) {
         println!("cargo::rustc-link-lib=dylib={library}");
     }
 }

@@ -9,6 +9,8 @@ mod doorbell;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
 mod frame;
+#[cfg(feature = "dpdk")]
+mod groups;
 mod heap;
 pub mod hugepage;
 mod kernel;
@@ -20,6 +22,8 @@ pub mod stream;
 pub mod sync;
 mod tap;
 mod thread;
+#[cfg(feature = "dpdk")]
+mod xdp;
 
 pub use frame::{Burst, Frame, MAX_BURST, TooLong, Verified, release};
 pub use heap::{FRAME_ROOM, HeapPool};

@@ -128,6 +128,7 @@ pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, Run
     let (mut nics, mut queues): (Vec<Box<dyn Nic>>, Vec<_>) = (Vec::new(), Vec::new());
     for (port, plan) in closed.into_iter().zip(&topology.ports) {
         let (nic, own) = port.start(plan, &pool)?;
+        tracing::info!("port {} {}", nic.facts().name, nic.choice());
         for warning in nic.warnings() {
             tracing::warn!("port {}: {warning}", nic.facts().name);
         }

@@ -87,6 +87,8 @@ mod reload;
 mod replay;
 #[path = "lab/secure_streams.rs"]
 mod secure_streams;
+#[path = "lab/shared_port.rs"]
+mod shared_port;
 #[path = "lab/streams.rs"]
 mod streams;
 #[path = "lab/subnets.rs"]

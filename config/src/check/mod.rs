@@ -9,6 +9,7 @@ mod names;
 mod ports;
 mod query_sources;
 mod resolving;
+mod shared;
 mod streams;
 mod taps;
 mod transfer;
@@ -65,6 +66,7 @@ const RULES: [(&[&str], Rules); 28] = [
     (&["port"], |config, found| ports::check(&config.ports, found)),
     (&["port"], |config, found| query_sources::check(&config.ports, found)),
     (&["port"], |config, found| taps::check_ports(&config.ports, found)),
+    (&["port"], |config, found| shared::check(&config.ports, found)),
     (&["exceptions"], |config, found| taps::check_rates(&config.exceptions, found)),
     (&["placement"], |config, found| placements(&config.placements, found)),
     (&["frames"], |config, found| frames(&config.frames, found)),

@@ -49,6 +49,9 @@ pub struct Port {
     /// The kernel sends by that interface, to the first gateway of each family, what it has no other route for.
     #[serde(default)]
     pub tap_default_route: bool,
+    /// The kernel keeps its own interface of the device, and gets what is not ours.
+    #[serde(default)]
+    pub share_with_kernel: bool,
     /// Descriptors per RX queue.
     #[serde(default = "descriptors")]
     pub rx_descriptors: u16,
@@ -79,6 +82,7 @@ impl Port {
             gateways: Vec::new(),
             tap: None,
             tap_default_route: false,
+            share_with_kernel: false,
             rx_descriptors: descriptors(),
             tx_descriptors: descriptors(),
             checksum_offload: yes(),

@@ -3,6 +3,7 @@
 mod machine;
 mod query_sources;
 mod service;
+mod shared;
 mod streams;
 mod taps;
 mod views;

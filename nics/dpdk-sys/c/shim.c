@@ -105,6 +105,63 @@ int shim_link_up(uint16_t port)
 	return failed ? failed : link.link_status == RTE_ETH_LINK_UP;
 }
 
+int shim_flow_isolate(uint16_t port)
+{
+	struct rte_flow_error error = {0};
+
+	return rte_flow_isolate(port, 1, &error);
+}
+
+int shim_flow_add(uint16_t port, const struct shim_flow *flow, char *reason, size_t room)
+{
+	/* In 24.11 the IPv6 address is a struct: memcpy fits both. */
+	struct rte_flow_item_ipv6 ipv6 = {0}, ipv6_mask = {0};
+	struct rte_flow_item_ipv4 ipv4 = {0}, ipv4_mask = { .hdr.dst_addr = RTE_BE32(0xffffffff) };
+	struct rte_flow_item_vlan vlans[2] = {0}, vlan_mask = { .hdr.vlan_tci = RTE_BE16(0x0fff) };
+	struct rte_flow_item_udp udp = { .hdr.dst_port = flow->udp_port };
+	struct rte_flow_item_udp udp_mask = { .hdr.dst_port = RTE_BE16(0xffff) };
+	struct rte_flow_attr attributes = { .ingress = 1 };
+	struct rte_flow_error error = {0};
+	struct rte_flow_item items[6] = {0};
+	uint16_t queues[SHIM_FLOW_QUEUES];
+	struct rte_flow_action_queue one = { .index = 0 };
+	struct rte_flow_action_rss spread = { .types = flow->rss, .queue_num = flow->queues, .queue = queues };
+	struct rte_flow_action actions[2] = {0};
+	unsigned int count = 0;
+
+	if (flow->tags > 2 || flow->queues == 0 || flow->queues > SHIM_FLOW_QUEUES)
+		return -EINVAL;
+	items[count++].type = RTE_FLOW_ITEM_TYPE_ETH;
+	for (unsigned int tag = 0; tag < flow->tags; tag++) {
+		vlans[tag].hdr.vlan_tci = rte_cpu_to_be_16(flow->vlans[tag]);
+		items[count++] = (struct rte_flow_item){ .type = RTE_FLOW_ITEM_TYPE_VLAN, .spec = &vlans[tag],
+							 .mask = &vlan_mask };
+	}
+	if (flow->is_ipv6) {
+		memcpy(&ipv6.hdr.dst_addr, flow->address, 16);
+		memset(&ipv6_mask.hdr.dst_addr, 0xff, 16);
+		items[count++] = (struct rte_flow_item){ .type = RTE_FLOW_ITEM_TYPE_IPV6, .spec = &ipv6,
+							 .mask = &ipv6_mask };
+	} else {
+		memcpy(&ipv4.hdr.dst_addr, flow->address, 4);
+		items[count++] = (struct rte_flow_item){ .type = RTE_FLOW_ITEM_TYPE_IPV4, .spec = &ipv4,
+							 .mask = &ipv4_mask };
+	}
+	items[count++] = (struct rte_flow_item){ .type = RTE_FLOW_ITEM_TYPE_UDP, .spec = &udp, .mask = &udp_mask };
+	items[count].type = RTE_FLOW_ITEM_TYPE_END;
+	for (uint16_t queue = 0; queue < flow->queues; queue++)
+		queues[queue] = queue;
+	if (flow->queues > 1)
+		actions[0] = (struct rte_flow_action){ .type = RTE_FLOW_ACTION_TYPE_RSS, .conf = &spread };
+	else
+		actions[0] = (struct rte_flow_action){ .type = RTE_FLOW_ACTION_TYPE_QUEUE, .conf = &one };
+	actions[1].type = RTE_FLOW_ACTION_TYPE_END;
+	if (rte_flow_create(port, &attributes, items, actions, &error) != NULL)
+		return 0;
+	snprintf(reason, room, "%s", error.message == NULL ? "" : error.message);
+	return rte_errno == 0 ? -EIO : -rte_errno;
+}
+
 static FILE *log_stream;
 static char *log_text;
 static size_t log_length;

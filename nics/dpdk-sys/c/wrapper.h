@@ -13,6 +13,7 @@
 #include <rte_epoll.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
+#include <rte_flow.h>
 #include <rte_interrupts.h>
 #include <rte_lcore.h>
 #include <rte_log.h>
@@ -124,6 +125,28 @@ unsigned int shim_ring_pop_64(struct rte_ring *ring, void *values, unsigned int 
 
 /* 1 when the link is up, 0 when it is down, a negative errno when the port cannot tell. */
 int shim_link_up(uint16_t port);
+
+/* RX queues that a rule can spread frames over. */
+#define SHIM_FLOW_QUEUES 64
+
+/* Which frames a rule takes: UDP to an address and a port. `tags` is the number of VLAN tags, the outer id first. Address and
+ * port are in the order of the network. */
+struct shim_flow {
+	uint8_t address[16];
+	uint16_t udp_port;
+	uint16_t vlans[2];
+	uint8_t tags;
+	bool is_ipv6;
+	/* The frames go to the queues 0 to `queues` - 1, by the hash functions `rss`. */
+	uint16_t queues;
+	uint64_t rss;
+};
+
+/* From the start on, the port gets only what rules take; the rest is the kernel's. 0 or a negative errno, as the next. */
+int shim_flow_isolate(uint16_t port);
+
+/* Gives the port a rule. Into `reason` goes what the driver says if it refuses. */
+int shim_flow_add(uint16_t port, const struct shim_flow *flow, char *reason, size_t room);
 
 /* From here on the EAL's log goes into memory instead of stderr; 0 or -1. */
 int shim_log_capture(void);

@@ -123,6 +123,25 @@ pub(super) fn device<'l>(lines: impl Iterator<Item = &'l String> + Clone) -> Opt
     }
 }
 
+/// Steps of a port that is shared with the kernel.
+pub(super) const ISOLATE: &str = "leave other frames to the kernel (rte_flow_isolate)";
+pub(super) const ADD_RULES: &str = "take queries from the kernel (rte_flow_create)";
+
+/// What to do if a step of a port's start fails, after which the driver logged `lines`.
+pub(super) fn step(step: &str, lines: &[String]) -> &'static str {
+    let says = |word: &str| lines.iter().any(|line| line.contains(word));
+    if step == ISOLATE || step == ADD_RULES {
+        ": this needs a device that the kernel and DPDK share, as those of mlx5; remove share_with_kernel, and \
+         give the kernel a `tap` instead"
+    } else if says("custom XDP program") {
+        ": the kernel does not load the XDP program of share_with_kernel; it needs Linux 5.3 and CAP_BPF, or root"
+    } else if step.ends_with("queue") {
+        ": try fewer descriptors (rx_descriptors, tx_descriptors), fewer queues, or more frames"
+    } else {
+        ": the driver does not take this configuration; try checksum_offload = false or one core"
+    }
+}
+
 /// The log in one line: what it says of failure, or else its end.
 pub(super) fn detail(lines: &[String]) -> String {
     const TELLING: [&str; 8] =

@@ -34,7 +34,8 @@
 //!    planned from these facts, so nothing is configured yet.
 //! 4. `start.rs`, [`ClosedPort::start`]: `check_queues`, then `bring_up`. That is `configuration`
 //!    (RSS, checksums, VLAN filter), `rte_eth_dev_configure`, `set_up_queues`,
-//!    `rte_eth_dev_start`, `choose_what_to_hear` (multicast, promiscuous) and `let_vlans_in`. Then
+//!    `rte_eth_dev_start`, `hear` (multicast, promiscuous, VLANs), or the rules of a port that is
+//!    shared with the kernel (`isolation.rs`). Then
 //!    it watches for the removal of the device (`removal.rs`), makes the queues, and waits for the
 //!    link.
 //! 5. `queue.rs`: `Rx::receive` and `Tx::transmit`, the only code here that a data core runs for
@@ -56,7 +57,9 @@
 
 mod advice;
 mod eal;
+mod hear;
 mod interrupts;
+mod isolation;
 mod log;
 mod mempool;
 mod port;

@@ -16,6 +16,7 @@ use super::eal::{Eal, Environment};
 use super::removal::Removal;
 use super::{advice, error_text, log, owned_text, rss};
 use crate::device::interface_mtu;
+use crate::xdp::Interface;
 use crate::{MTU, PortFacts};
 
 /// The offloads that a port must have before checksums are left to it. With one alone the software does both.
@@ -94,17 +95,34 @@ pub struct ClosedPort {
     pub(super) number: u8,
     pub(super) facts: PortFacts,
     pub(super) messages: Vec<String>,
+    /// What is special about the interface of an AF_XDP port.
+    pub(super) interface: Option<Interface>,
 }
 
 impl Eal {
     /// Finds the port's device, plugging it in if DPDK does not have it yet, and asks what it can do.
     /// Frames it receives will say they come from `port`.
     pub fn open(&self, settings: &pmdns_config::Port, port: u8) -> Result<ClosedPort, PortError> {
-        let (id, messages) = find_or_plug(settings, self.messages())?;
+        let interface = Interface::of(settings).map_err(|error| PortError::Refused {
+            port: settings.name.clone(),
+            step: "prepare the interface for an XDP program",
+            reason: error.to_string(),
+            detail: device_text(&settings.device),
+            advice: ": take another program off (`ip link set dev IFACE xdp off`), and start as root",
+        })?;
+        let options = interface.as_ref().map(Interface::options).unwrap_or_default();
+        let (id, messages) = find_or_plug(settings, &options, self.messages())?;
         let environment = Arc::clone(self.environment());
         let device = Device { id, started: false, removal: None, _environment: environment };
         let facts = facts(&device, settings)?;
-        Ok(ClosedPort { device, settings: settings.clone(), number: port, facts, messages })
+        Ok(ClosedPort {
+            device,
+            settings: settings.clone(),
+            number: port,
+            facts,
+            messages,
+            interface,
+        })
     }
 }
 
@@ -173,19 +191,21 @@ impl Drop for Device {
     }
 }
 
-/// The port number of a device, and what was logged in finding it. `before` was logged when the environment started,
-/// which tries PCI devices first.
+/// The port number of a device with some more options, and what was logged in finding it. `before` was logged when the
+/// environment started, which tries PCI devices first.
 fn find_or_plug(
     settings: &pmdns_config::Port,
+    options: &str,
     before: &[String],
 ) -> Result<(u16, Vec<String>), PortError> {
-    let (port, device) = (settings.name.clone(), device_text(&settings.device));
+    let (port, device) = (settings.name.clone(), device_text(&settings.device) + options);
     let name = device.split(',').next().unwrap_or_default();
     let (Ok(c_name), Ok(c_device)) = (CString::new(name), CString::new(device.as_str())) else {
         return Err(PortError::ZeroByte { port, device });
     };
     let _alone = PLUGGING.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(id) = find(&c_name) {
+    // One that is there already has other options.
+    if let Some(id) = find(&c_name).filter(|_| options.is_empty()) {
         return Ok((id, Vec::new()));
     }
     // SAFETY: the text outlives the call.

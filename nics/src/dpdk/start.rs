@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::{CStr, c_int};
 use std::mem;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
@@ -19,7 +20,8 @@ use super::mempool::{FastFree, Mempool};
 use super::port::{CHECKSUMS, ClosedPort, PortError};
 use super::queue::{Rx, Tx};
 use super::started::Started;
-use super::{advice, error_text, interrupts, log, rss};
+use super::{advice, error_text, hear, interrupts, isolation, log, rss};
+use crate::xdp::Interface;
 use crate::{Nic, PortFacts, PortPlan, PortStats, Queues};
 
 /// How often the link is looked at while it comes up.
@@ -32,6 +34,9 @@ pub struct DpdkNic {
     /// The counters when it was.
     last: PortStats,
     facts: PortFacts,
+    choice: String,
+    /// The kernel is in multicast groups for us as long as these are open.
+    _groups: Vec<OwnedFd>,
     warnings: Vec<String>,
     messages: Vec<String>,
 }
@@ -46,10 +51,11 @@ impl ClosedPort {
             step,
             reason: error_text(code),
             detail: advice::detail(&lines),
-            advice: step_advice(step),
+            advice: advice::step(step, &lines),
         };
-        let Setup { fast_free, mut warnings, has_interrupts } = outcome.map_err(refused)?;
-        let Self { mut device, settings, number, facts, mut messages } = self;
+        let Setup { fast_free, mut warnings, has_interrupts, choice, groups } =
+            outcome.map_err(refused)?;
+        let Self { mut device, settings, number, facts, mut messages, interface: _ } = self;
         messages.extend(lines);
         device.started = true;
         device.watch_removal();
@@ -59,7 +65,15 @@ impl ClosedPort {
         let started = Arc::new(started);
         let queues = queues(&started, &facts, plan, number);
         let (last, started) = (PortStats::default(), Some(started));
-        let nic = DpdkNic { started, last, facts, warnings: Vec::new(), messages };
+        let nic = DpdkNic {
+            started,
+            last,
+            facts,
+            choice,
+            _groups: groups,
+            warnings: Vec::new(),
+            messages,
+        };
         warnings.extend(nic.wait_for_link(settings.link_wait_ms));
         Ok((DpdkNic { warnings, ..nic }, queues))
     }
@@ -83,6 +97,10 @@ impl ClosedPort {
         let id = self.device.id;
         let info = self.device.info().map_err(|code| ("ask what the port can do", code))?;
         let mut setup = Setup::default();
+        let is_isolated = isolation::is_asked_for(&self.settings);
+        if is_isolated {
+            isolation::isolate(id).map_err(|code| (advice::ISOLATE, code))?;
+        }
         setup.warnings.extend(self.descriptors_refused());
         let (mut conf, fast_free) = self.configuration(plan, &info, &mut setup.warnings);
         setup.fast_free = fast_free;
@@ -97,19 +115,53 @@ impl ClosedPort {
         if !is_started {
             self.start_configured(plan, pool, &info, &conf)?;
         }
+        if is_isolated {
+            let taken = isolation::add_rules(id, &self.settings, plan, &info);
+            let taken = taken.map_err(|code| (advice::ADD_RULES, code))?;
+            setup.choice = taken.choice;
+            setup.warnings.extend(taken.warnings);
+        } else {
+            self.hear(&conf, &mut setup);
+        }
+        // SAFETY: the port is ours. A driver that cannot reset its counters starts them at zero.
+        let _best_effort = unsafe { dpdk_sys::rte_eth_stats_reset(id) };
+        Ok(setup)
+    }
+
+    /// Checks or sets which frames the port hears, and by which queue. In isolated mode rules say all that.
+    fn hear(&self, conf: &rte_eth_conf, setup: &mut Setup) {
+        let id = self.device.id;
         if let Some(missing) = rss::refused(id, conf.rx_adv_conf.rss_conf.rss_hf) {
             setup.warnings.push(format!(
                 "{} does not hash {missing}, although it was asked to: such queries may all come to one RX queue",
                 self.facts.driver
             ));
         }
-        self.choose_what_to_hear(&mut setup.warnings);
+        let heard = hear::choose(id, &self.settings, &self.facts.driver);
+        setup.choice = heard.choice;
+        setup.warnings.extend(heard.warnings);
+        if let Some(interface) = &self.interface {
+            self.hear_by(interface, setup);
+        }
         if conf.rxmode.offloads & DPDK_RX_OFFLOAD_VLAN_FILTER != 0 {
             self.let_vlans_in(&mut setup.warnings);
         }
-        // SAFETY: the port is ours. A driver that cannot reset its counters starts them at zero.
-        let _best_effort = unsafe { dpdk_sys::rte_eth_stats_reset(id) };
-        Ok(setup)
+    }
+
+    fn hear_by(&self, interface: &Interface, setup: &mut Setup) {
+        let of_whom = if interface.is_shared() {
+            "gets queries, pings and ARP for its addresses by an XDP program, and the kernel the rest"
+        } else {
+            "gets every frame of its queues"
+        };
+        match interface.join_groups(&self.settings) {
+            Ok(groups) => setup.groups = groups,
+            Err(error) => setup.warnings.push(format!(
+                "the kernel does not join the groups that IPv6 neighbours ask in ({error}), so they may not find us; \
+                 enable IPv6 on the interface, or set promiscuous = true"
+            )),
+        }
+        of_whom.clone_into(&mut setup.choice);
     }
 
     fn start_configured(
@@ -236,30 +288,6 @@ impl ClosedPort {
             }
         }
     }
-
-    /// Frames for other MAC addresses if asked for, and every multicast frame: IPv6 neighbours are
-    /// asked for by multicast (RFC 4861 section 7.2.2). Many drivers deliver multicast anyway and
-    /// cannot be asked, which is no failure.
-    fn choose_what_to_hear(&self, warnings: &mut Vec<String>) {
-        let id = self.device.id;
-        // SAFETY: the port is ours and runs.
-        let _best_effort = unsafe { dpdk_sys::rte_eth_allmulticast_enable(id) };
-        let code = if self.settings.promiscuous {
-            // SAFETY: the port is ours and runs.
-            unsafe { dpdk_sys::rte_eth_promiscuous_enable(id) }
-        } else {
-            // SAFETY: the port is ours and runs.
-            let _best_effort = unsafe { dpdk_sys::rte_eth_promiscuous_disable(id) };
-            0
-        };
-        if code != 0 {
-            warnings.push(format!(
-                "{} cannot be made promiscuous: {}",
-                self.facts.driver,
-                error_text(code)
-            ));
-        }
-    }
 }
 
 /// Whether a port of this driver needs a list of VLANs to accept. Virtio and virtual functions filter tags by default. So do
@@ -276,6 +304,8 @@ fn vlan_ids(vlans: &[Vlan]) -> BTreeSet<u16> {
 /// What came of bringing a port up.
 #[derive(Default)]
 struct Setup {
+    choice: String,
+    groups: Vec<OwnedFd>,
     fast_free: Option<FastFree>,
     warnings: Vec<String>,
     has_interrupts: bool,
@@ -283,14 +313,6 @@ struct Setup {
 
 fn check(step: &'static str, code: c_int) -> Result<(), (&'static str, c_int)> {
     if code == 0 { Ok(()) } else { Err((step, code)) }
-}
-
-fn step_advice(step: &str) -> &'static str {
-    if step.ends_with("queue") {
-        ": try fewer descriptors (rx_descriptors, tx_descriptors), fewer queues, or more frames"
-    } else {
-        ": the driver does not take this configuration; try checksum_offload = false or one core"
-    }
 }
 
 /// The queues of a started port, which receives as the number `number`.
@@ -309,6 +331,11 @@ impl DpdkNic {
     /// What did not go as asked when the port started, and does not keep it from working. They do not name the port.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// Which frames it gets besides those to its own MAC address, in words that follow the port's name.
+    pub fn choice(&self) -> &str {
+        &self.choice
     }
 
     /// What DPDK and the driver logged while the port was opened and started.

@@ -1,0 +1,80 @@
+//! The calls of bpf(2) that are made here.
+
+use std::io;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+
+use pmdns_config::narrow::to_u32;
+
+/// Commands (linux/bpf.h, enum bpf_cmd).
+const PROGRAM_BY_ID: libc::c_int = 13;
+const INFO: libc::c_int = 15;
+
+/// Bytes of a command's argument; the kernel takes what is beyond those it knows for absent if it is zero.
+const ATTRIBUTES: usize = 128;
+/// Where the name stands in `struct bpf_prog_info`, and its length.
+const NAME: std::ops::Range<usize> = 64..80;
+
+/// The argument of a command: fields at their offsets in `union bpf_attr`, zero between them.
+pub(super) struct Attributes([u8; ATTRIBUTES]);
+
+impl Attributes {
+    pub(super) fn new() -> Self {
+        Self([0; ATTRIBUTES])
+    }
+
+    pub(super) fn with(mut self, offset: usize, value: &[u8]) -> Self {
+        self.0[offset..offset + value.len()].copy_from_slice(value);
+        self
+    }
+
+    /// With the address of `memory`, which must outlive the call.
+    pub(super) fn with_address_of(self, offset: usize, memory: *const u8) -> Self {
+        self.with(offset, &(memory as u64).to_ne_bytes())
+    }
+
+    #[cfg(test)]
+    pub(super) fn u32_at(&self, offset: usize) -> u32 {
+        u32::from_ne_bytes(self.0[offset..offset + 4].try_into().unwrap())
+    }
+}
+
+/// Gives the kernel a command.
+///
+/// # Safety
+/// Memory that `attributes` name must be valid for what the command does with it, as long as the call lasts.
+pub(super) unsafe fn bpf(
+    command: libc::c_int,
+    attributes: &mut Attributes,
+) -> io::Result<libc::c_int> {
+    let (bytes, len) = (attributes.0.as_mut_ptr(), ATTRIBUTES);
+    // SAFETY: `bytes` has `len` bytes; the caller promises the rest.
+    let code = unsafe { libc::syscall(libc::SYS_bpf, command, bytes, len) };
+    libc::c_int::try_from(code).ok().filter(|code| *code >= 0).ok_or_else(io::Error::last_os_error)
+}
+
+/// A descriptor that a command gave.
+///
+/// # Safety
+/// `number` must be a new descriptor that nobody else has.
+pub(super) unsafe fn descriptor(number: libc::c_int) -> OwnedFd {
+    // SAFETY: promised by the caller.
+    unsafe { OwnedFd::from_raw_fd(number) }
+}
+
+/// The name of the program with this id.
+pub(super) fn name_of_program(id: u32) -> io::Result<String> {
+    let mut attributes = Attributes::new().with(0, &id.to_ne_bytes());
+    // SAFETY: the command reads the id only.
+    let number = unsafe { bpf(PROGRAM_BY_ID, &mut attributes) }?;
+    // SAFETY: the kernel has just made it.
+    let program = unsafe { descriptor(number) };
+    let mut info = [0_u8; NAME.end];
+    let mut attributes = Attributes::new()
+        .with(0, &program.as_raw_fd().to_ne_bytes())
+        .with(4, &to_u32(info.len()).to_ne_bytes())
+        .with_address_of(8, info.as_mut_ptr());
+    // SAFETY: the kernel writes at most as many bytes as `info` has.
+    unsafe { bpf(INFO, &mut attributes) }?;
+    let name = info[NAME].split(|byte| *byte == 0).next().unwrap_or_default();
+    Ok(String::from_utf8_lossy(name).into_owned())
+}

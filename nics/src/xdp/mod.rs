@@ -1,0 +1,104 @@
+//! The XDP program of an AF_XDP port that is shared with the kernel (`share_with_kernel`).
+//!
+//! `filter.c` is compiled when this crate is. A copy of it with the port's settings is kept in memory, and the `xdp_prog`
+//! option of `net_af_xdp` names that copy. The driver has libbpf load it, puts its sockets into the map `xsks_map`, and
+//! takes the program off the interface when the port closes.
+//!
+//! | to | frames | for us |
+//! |---|---|---|
+//! | a service address | UDP to `dns_port`, whole datagrams | yes |
+//! | | echo requests, ARP requests, neighbour solicitations | yes |
+//! | | all else: TCP, fragments, ARP replies, ICMP errors | the kernel's |
+//! | a query source | everything | yes |
+//! | another address | everything | the kernel's |
+//!
+//! Frames of other VLANs are the kernel's, and so is what cannot be read.
+
+mod bpf;
+mod leftover;
+#[cfg(test)]
+mod run;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+use rustix::fs::{MemfdFlags, memfd_create};
+
+use pmdns_config::Port;
+
+use crate::groups;
+
+/// The driver that takes the program.
+const DRIVER: &str = "net_af_xdp";
+/// The program as compiled, an ELF object.
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/filter.o"));
+
+/// What a port over AF_XDP needs of its interface.
+#[derive(Debug)]
+pub(crate) struct Interface {
+    name: String,
+    /// The program of a port that is shared, in a file without a name. The driver reads it when the port starts.
+    program: Option<File>,
+}
+
+impl Interface {
+    /// The interface of `port`, without a program of ours; `None`: the port is not over AF_XDP.
+    pub(crate) fn of(port: &Port) -> io::Result<Option<Self>> {
+        let Some(name) = interface(&port.device) else { return Ok(None) };
+        match leftover::remove(name) {
+            Err(error) if port.share_with_kernel => return Err(error),
+            // The driver loads a program of its own, and says what keeps it from that.
+            _ => {}
+        }
+        let program = port.share_with_kernel.then(|| program(port)).transpose()?;
+        Ok(Some(Self { name: name.to_owned(), program }))
+    }
+
+    /// The options that the device text needs.
+    pub(crate) fn options(&self) -> String {
+        let option = |file: &File| format!(",xdp_prog=/proc/self/fd/{}", file.as_raw_fd());
+        self.program.as_ref().map(option).unwrap_or_default()
+    }
+
+    /// Has the kernel join the groups of `port`: the driver has no list of groups. It lasts as long as what this gives.
+    pub(crate) fn join_groups(&self, port: &Port) -> io::Result<Vec<OwnedFd>> {
+        groups::join(&self.name, &groups::of(port))
+    }
+
+    /// Whether the kernel gets what is not ours.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.program.is_some()
+    }
+}
+
+/// The interface that the text of an AF_XDP device names.
+fn interface(device: &str) -> Option<&str> {
+    let mut words = device.split(',');
+    words.next().filter(|name| name.starts_with(DRIVER))?;
+    words.find_map(|option| option.strip_prefix("iface="))
+}
+
+fn program(port: &Port) -> io::Result<File> {
+    let mut file = File::from(memfd_create("pmdns-filter", MemfdFlags::CLOEXEC)?);
+    file.write_all(&object(port))?;
+    Ok(file)
+}
+
+/// The object with the settings of `port` in it.
+fn object(port: &Port) -> Vec<u8> {
+    let mut object = OBJECT.to_vec();
+    let settings = settings::bytes(port);
+    let place = place_of_settings(&object);
+    object[place..place + settings.len()].copy_from_slice(&settings);
+    object
+}
+
+/// Where the settings begin: they have a name in front, which stands there once.
+fn place_of_settings(object: &[u8]) -> usize {
+    let mut windows = object.windows(settings::NAME.len());
+    windows.position(|bytes| bytes == settings::NAME).expect("the program has settings")
+}
