@@ -15,6 +15,7 @@ mod explain;
 pub mod files;
 mod from_text;
 mod gather;
+pub mod import;
 pub mod limits;
 mod load;
 mod local;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use pmdns_config::Control;
 
 use crate::control::{profile, top};
@@ -53,6 +53,17 @@ pub enum Command {
         /// Print JSON.
         #[arg(long)]
         json: bool,
+    },
+    /// Make a configuration of another server's: unbound.conf, dnsdist.conf (Lua) or named.conf.
+    Import {
+        /// The other server's configuration; files that it includes are read too.
+        file: PathBuf,
+        /// Whose it is.
+        #[arg(long, value_enum, default_value_t)]
+        format: ImportFormat,
+        /// The file to write; without it the configuration is printed.
+        #[arg(short, long)]
+        output: Option<PathBuf>,
     },
     /// Run a capture through the line, as an ordinary user, and print the counters.
     Replay {
@@ -284,6 +295,20 @@ pub enum LocalCommand {
         #[command(flatten)]
         instance: Instance,
     },
+}
+
+/// Whose configuration is imported.
+#[derive(Clone, Copy, Default, ValueEnum)]
+pub enum ImportFormat {
+    /// What the file's text says.
+    #[default]
+    Auto,
+    /// unbound.conf.
+    Unbound,
+    /// dnsdist.conf, in Lua.
+    Dnsdist,
+    /// named.conf of BIND.
+    Named,
 }
 
 /// The config file to read: the one that is named, or the default one if it is there.

@@ -1,6 +1,7 @@
 //! The errors of a command, and the exit codes of the process.
 
 use std::io;
+use std::path::PathBuf;
 
 use pmdns::capture::client::ClientError;
 #[cfg(feature = "dpdk")]
@@ -21,6 +22,7 @@ use pmdns::snapshot::SnapshotError;
 use pmdns::streams::StreamsError;
 #[cfg(feature = "dpdk")]
 use pmdns::transfer::TransferError;
+use pmdns_config::import::ImportError;
 use pmdns_config::{ConfigError, told};
 
 /// An error of a command, which decides the exit code.
@@ -30,6 +32,12 @@ pub(crate) enum Failure {
     Config(#[from] ConfigError),
     #[error("{}", told(.0))]
     Wrong(Vec<String>),
+    #[error(transparent)]
+    Import(#[from] ImportError),
+    #[error("the configuration that was made is not all of it: see the lines above, and its end")]
+    Incomplete,
+    #[error("{}: cannot be written: {source}", path.display())]
+    Write { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Log(#[from] LogError),
     #[cfg(feature = "dpdk")]
@@ -87,6 +95,7 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Config(_) | Self::Wrong(_) | Self::Log(_) => 2,
+            Self::Import(_) | Self::Write { .. } => 2,
             #[cfg(feature = "dpdk")]
             Self::Run(error) => match error {
                 RunError::Engine(error) => of_engine(error),
@@ -131,7 +140,7 @@ impl Failure {
             Self::Unhealthy => 8,
             Self::Drained => 9,
             Self::Check(CheckError::Answer(_)) | Self::Watch(_) | Self::Traffic(_) => 1,
-            Self::Unsuited => 6,
+            Self::Unsuited | Self::Incomplete => 6,
             Self::Unfit => 7,
             Self::Top(TopError::NoTerminal) => 2,
             Self::Top(_) | Self::Profile(_) => 1,

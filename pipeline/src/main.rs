@@ -9,7 +9,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use pmdns::arguments::{self, Arguments, Command, ConfigFile, Instance, LocalCommand};
+use pmdns::arguments::{
+    self, Arguments, Command, ConfigFile, ImportFormat, Instance, LocalCommand,
+};
 use pmdns::capture::client;
 use pmdns::control::print;
 use pmdns::control::profile;
@@ -27,6 +29,7 @@ use pmdns::run;
 use pmdns::slowpath::Anchors;
 use pmdns::snapshot::{self, SnapshotError};
 use pmdns_config::files::open_regular;
+use pmdns_config::import::{self, Format, Import};
 use pmdns_config::{Config, ConfigError, ConfigText, Pin, Streams};
 use pmdns_control::answers::{Configuration, Difference};
 #[cfg(feature = "dpdk")]
@@ -75,6 +78,7 @@ fn execute(command: Command) -> Result<(), Failure> {
             }
         }
         Command::Check { file, elsewhere } => check(&file.config, elsewhere),
+        Command::Import { file, format, output } => import(&file, format, output.as_deref()),
         Command::Doctor { config, json } => {
             examine(arguments::config_file(config).as_deref(), json)
         }
@@ -195,6 +199,36 @@ fn check(file: &Path, elsewhere: bool) -> Result<(), Failure> {
         }
         _ => Err(Failure::Wrong(wrong)),
     }
+}
+
+/// Writes what another server's configuration becomes, and lists the settings that are lost.
+fn import(file: &Path, format: ImportFormat, output: Option<&Path>) -> Result<(), Failure> {
+    let format = match format {
+        ImportFormat::Auto => None,
+        ImportFormat::Unbound => Some(Format::Unbound),
+        ImportFormat::Dnsdist => Some(Format::Dnsdist),
+        ImportFormat::Named => Some(Format::Named),
+    };
+    let Import { toml, unmapped, unneeded } = import::import(file, format, &import::Disk)?;
+    match output {
+        Some(output) => {
+            let failed = |source| Failure::Write { path: output.to_owned(), source };
+            // An existing file may be in use, and be changed by hand.
+            let mut created = File::create_new(output).map_err(failed)?;
+            created.write_all(toml.as_bytes()).map_err(failed)?;
+        }
+        None => io::stdout().lock().write_all(toml.as_bytes())?,
+    }
+    let mut told = io::stderr().lock();
+    for one in &unmapped {
+        writeln!(told, "{one}")?;
+    }
+    writeln!(
+        told,
+        "{} settings were not taken over or differ; {unneeded} need nothing",
+        unmapped.len()
+    )?;
+    if unmapped.is_empty() { Ok(()) } else { Err(Failure::Incomplete) }
 }
 
 /// The pin of the certificate that encrypted clients get, if there is one.

@@ -243,3 +243,28 @@ fn doctor_tells_of_the_machine_without_a_config_and_of_mistakes_with_one() {
     assert!(out.contains("cache.size") && out.contains("pmdns check"), "{out}");
     assert!(out.contains("kernel  ") && out.contains("hugepages "), "the rest is told too: {out}");
 }
+
+#[test]
+fn an_imported_configuration_passes_the_check_and_lists_what_it_lacks() {
+    let folder = Folder::new("import");
+    let (input, output) = (folder.path("unbound.conf"), folder.path("out.toml"));
+    let whole = "server:\n interface: 192.0.2.53\n access-control: 192.0.2.0/24 allow\n local-data: 'a.example. A 192.0.2.7'\n\
+                 forward-zone:\n name: .\n forward-addr: 127.0.0.1@9\n";
+    fs::write(&input, whole).unwrap();
+    let (code, _, said) = told(&pmdns(&["import", &input, "-o", &output]));
+    assert_eq!(
+        (code, &*said),
+        (Some(0), "0 settings were not taken over or differ; 0 need nothing\n")
+    );
+    let (code, printed, said) = told(&pmdns(&["check", "--elsewhere", "-c", &output]));
+    assert_eq!(code, Some(0), "{printed}{said}");
+    let (code, _, said) = told(&pmdns(&["import", &input, "-o", &output]));
+    assert!(code == Some(2) && said.contains("cannot be written"), "{said}");
+    fs::write(&input, format!("{whole}server:\n dns64-prefix: 64:ff9b::/96\n")).unwrap();
+    let (code, printed, said) = told(&pmdns(&["import", &input, "--format", "unbound"]));
+    assert_eq!(code, Some(6), "{said}");
+    assert!(said.contains("unbound.conf:9: `dns64-prefix: 64:ff9b::/96`: pmdns has no"), "{said}");
+    assert!(printed.contains("[[local]]"), "{printed}");
+    let (code, _, said) = told(&pmdns(&["import", &folder.path("none")]));
+    assert!(code == Some(2) && said.contains("cannot be read"), "{said}");
+}

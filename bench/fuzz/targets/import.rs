@@ -1,0 +1,42 @@
+//! Fuzz target: configurations of other servers. The first byte says the format, the rest is the file and all that it includes.
+#![no_main]
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use libfuzzer_sys::fuzz_target;
+use pmdns_config::Config;
+use pmdns_config::import::{Files, Format, import};
+use pmdns_fuzz::input::Input;
+
+/// The file, and one that it may include.
+struct Fuzzed<'d>(&'d [u8]);
+
+impl Files for Fuzzed<'_> {
+    fn read(&self, path: &Path, _limit: u64) -> io::Result<Vec<u8>> {
+        match path.file_name().is_some_and(|name| name == "a" || name == "b") {
+            true => Ok(self.0.to_vec()),
+            false => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
+        Ok(vec![folder.join("a"), folder.join("b")])
+    }
+}
+
+fuzz_target!(|data: &[u8]| {
+    let mut input = Input::new(data);
+    let format = match input.byte() % 4 {
+        0 => Some(Format::Unbound),
+        1 => Some(Format::Dnsdist),
+        2 => Some(Format::Named),
+        _ => None,
+    };
+    match import(Path::new("a"), format, &Fuzzed(input.rest())) {
+        Ok(made) => {
+            Config::from_toml(&made.toml).expect("what was made loads");
+        }
+        Err(error) => assert!(format.is_none(), "{error}"),
+    }
+});

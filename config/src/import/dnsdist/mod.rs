@@ -1,0 +1,17 @@
+//! dnsdist.conf: the calls that stand alone in a line of Lua. Nothing is executed.
+
+mod lua;
+mod map;
+mod names;
+mod rules;
+mod servers;
+
+use super::draft::Draft;
+use super::source::{Sources, Text};
+
+pub(super) fn import(text: &Text, sources: &mut Sources<'_>) -> Draft {
+    let mut program = map::Program::default();
+    program.read(text, sources);
+    sources.close();
+    program.finish()
+}

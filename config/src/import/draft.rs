@@ -1,0 +1,360 @@
+//! A configuration in the making: tables of TOML, and where each line came from.
+
+use std::fmt::Write as _;
+
+use super::source::{Origin, Sources};
+
+/// The tables in the order they are written; those of `true` may stand several times.
+const TABLES: [(&str, bool); 24] = [
+    ("port", true),
+    ("answers", false),
+    ("cookies", false),
+    ("client_subnet", false),
+    ("cache", false),
+    ("prefetch", false),
+    ("slowpath", false),
+    ("upstream", true),
+    ("group", true),
+    ("forward", true),
+    ("health", false),
+    ("dnssec", false),
+    ("acl", false),
+    ("view", true),
+    ("ratelimit", false),
+    ("local", true),
+    ("block", false),
+    ("policy", false),
+    ("zone", true),
+    ("rpz", true),
+    ("tsig", true),
+    ("streams", false),
+    ("control", false),
+    ("metrics", false),
+];
+
+/// What stands behind a key.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value {
+    Text(String),
+    Number(u64),
+    Switch(bool),
+}
+
+impl Value {
+    /// As TOML has it.
+    fn written(&self) -> String {
+        match self {
+            Self::Text(text) => quoted(text),
+            Self::Number(number) => number.to_string(),
+            Self::Switch(switch) => switch.to_string(),
+        }
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<u64> for Value {
+    fn from(number: u64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(switch: bool) -> Self {
+        Self::Switch(switch)
+    }
+}
+
+/// A value, and the setting it was made of; none: what the operator has to fill in.
+#[derive(Clone, Debug)]
+pub(super) struct Item {
+    pub(super) value: Value,
+    pub(super) origin: Option<Origin>,
+}
+
+/// A key with its value, or with the elements of its list.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) key: &'static str,
+    is_list: bool,
+    pub(super) items: Vec<Item>,
+}
+
+/// One table.
+#[derive(Clone, Debug)]
+pub(super) struct Table {
+    pub(super) name: &'static str,
+    pub(super) entries: Vec<Entry>,
+    pub(super) origin: Option<Origin>,
+    /// A sentence above it.
+    pub(super) note: String,
+}
+
+impl Table {
+    /// Sets a key. What it was before is returned.
+    pub(super) fn set(
+        &mut self,
+        key: &'static str,
+        value: impl Into<Value>,
+        origin: Option<Origin>,
+    ) -> Option<Item> {
+        let item = Item { value: value.into(), origin };
+        match self.entries.iter_mut().find(|entry| entry.key == key) {
+            Some(entry) => entry.items.first_mut().map(|first| std::mem::replace(first, item)),
+            None => {
+                self.entries.push(Entry { key, is_list: false, items: vec![item] });
+                None
+            }
+        }
+    }
+
+    /// Adds to the list of a key what is not in it yet.
+    pub(super) fn push(
+        &mut self,
+        key: &'static str,
+        value: impl Into<Value>,
+        origin: Option<Origin>,
+    ) {
+        let item = Item { value: value.into(), origin };
+        match self.entries.iter_mut().find(|entry| entry.key == key) {
+            Some(entry) if entry.items.iter().any(|other| other.value == item.value) => {}
+            Some(entry) => entry.items.push(item),
+            None => self.entries.push(Entry { key, is_list: true, items: vec![item] }),
+        }
+    }
+
+    /// The values of a key.
+    pub(super) fn values(&self, key: &str) -> impl Iterator<Item = &Value> {
+        let entries = self.entries.iter().filter(move |entry| entry.key == key);
+        entries.flat_map(|entry| entry.items.iter().map(|item| &item.value))
+    }
+
+    /// The first value of a key, if it is a text.
+    pub(super) fn text(&self, key: &str) -> Option<&str> {
+        match self.values(key).next() {
+            Some(Value::Text(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The same with these views, where any are named.
+    pub(super) fn in_views(&mut self, views: &[String], origin: &Origin) {
+        for view in views {
+            self.push("views", &**view, Some(origin.clone()));
+        }
+    }
+}
+
+/// A setting, and why it is in one of the lists.
+#[derive(Clone, Debug)]
+pub(super) struct Remark {
+    pub(super) origin: Origin,
+    pub(super) why: String,
+}
+
+/// What was written in a line of the TOML, so that it can be taken out again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    Other,
+    Table(usize),
+    Item(usize, usize, usize),
+}
+
+/// The tables so far, and the settings that are not in them.
+#[derive(Default)]
+pub(super) struct Draft {
+    pub(super) tables: Vec<Table>,
+    /// Settings without a counterpart, or with one that differs.
+    pub(super) unmapped: Vec<Remark>,
+    /// Settings that pmdns needs no counterpart of.
+    pub(super) unneeded: Vec<Origin>,
+}
+
+impl Draft {
+    /// The table that stands once.
+    pub(super) fn single(&mut self, name: &'static str) -> &mut Table {
+        let at = match self.tables.iter().position(|table| table.name == name) {
+            Some(at) => at,
+            None => {
+                self.add(name, None);
+                self.tables.len() - 1
+            }
+        };
+        &mut self.tables[at]
+    }
+
+    /// The port; its name and device are for the operator to change.
+    pub(super) fn port(&mut self) -> &mut Table {
+        let port = self.single("port");
+        if port.entries.is_empty() {
+            port.note = "Write the PCI address of your NIC (`pmdns doctor` lists them), and the prefix length behind each address."
+                .to_owned();
+            port.set("name", "edge", None);
+            port.set("device", "0000:01:00.0", None);
+        }
+        port
+    }
+
+    /// One more table of this name.
+    pub(super) fn add(&mut self, name: &'static str, origin: Option<Origin>) -> &mut Table {
+        let at = self.tables.len();
+        self.tables.push(Table { name, entries: Vec::new(), origin, note: String::new() });
+        &mut self.tables[at]
+    }
+
+    /// All tables of a name.
+    pub(super) fn all(&self, name: &'static str) -> impl Iterator<Item = &Table> {
+        self.tables.iter().filter(move |table| table.name == name)
+    }
+
+    /// Sets a key of a table that stands once. A second setting replaces the first, which is listed.
+    pub(super) fn set(
+        &mut self,
+        table: &'static str,
+        key: &'static str,
+        value: impl Into<Value>,
+        origin: &Origin,
+    ) {
+        let value = value.into();
+        let before = self.single(table).set(key, value.clone(), Some(origin.clone()));
+        if let Some(Item { value: other, origin: Some(origin) }) = before
+            && other != value
+        {
+            self.unmapped(&origin, format!("a later setting of `{table}.{key}` replaces it"));
+        }
+    }
+
+    /// Adds to a list of a table that stands once.
+    pub(super) fn push(
+        &mut self,
+        table: &'static str,
+        key: &'static str,
+        value: impl Into<Value>,
+        origin: &Origin,
+    ) {
+        self.single(table).push(key, value, Some(origin.clone()));
+    }
+
+    /// Lists a setting that is lost, or differs.
+    pub(super) fn unmapped(&mut self, origin: &Origin, why: impl Into<String>) {
+        self.unmapped.push(Remark { origin: origin.clone(), why: why.into() });
+    }
+
+    /// Lists a setting that pmdns does not need.
+    pub(super) fn unneeded(&mut self, origin: &Origin) {
+        self.unneeded.push(origin.clone());
+    }
+
+    /// The TOML, and of each of its lines what it is.
+    pub(super) fn write(&self, sources: &Sources<'_>) -> (String, Vec<Line>) {
+        let mut out = Output { text: String::new(), lines: Vec::new() };
+        for (name, is_many) in TABLES {
+            let tables = self.tables.iter().enumerate();
+            let of_name = tables
+                .filter(|(_, table)| table.name == name && (is_many || !table.entries.is_empty()));
+            for (at, table) in of_name {
+                out.line("", Line::Other);
+                if !table.note.is_empty() {
+                    out.line(&format!("# {}", table.note), Line::Other);
+                }
+                let header = if is_many { format!("[[{name}]]") } else { format!("[{name}]") };
+                out.line(&(header + &comment(table.origin.as_ref(), sources)), Line::Table(at));
+                out.entries(at, table, sources);
+            }
+        }
+        (out.text, out.lines)
+    }
+}
+
+/// Text, and what each of its lines is.
+struct Output {
+    text: String,
+    lines: Vec<Line>,
+}
+
+impl Output {
+    fn line(&mut self, text: &str, line: Line) {
+        // What came from a file keeps no ends of lines: see `shown` and `quoted`.
+        let _ = writeln!(self.text, "{text}");
+        self.lines.push(line);
+    }
+
+    fn entries(&mut self, at: usize, table: &Table, sources: &Sources<'_>) {
+        for (entry_at, entry) in table.entries.iter().enumerate() {
+            let key = entry.key;
+            if let ([item], true) = (&entry.items[..], entry.is_list) {
+                let value = item.value.written();
+                // The origin of the table says it already.
+                let note = match &table.origin {
+                    Some(_) => String::new(),
+                    None => comment(item.origin.as_ref(), sources),
+                };
+                self.line(&format!("{key} = [{value}]{note}"), Line::Item(at, entry_at, 0));
+                continue;
+            }
+            if entry.is_list {
+                self.line(&format!("{key} = ["), Line::Other);
+            }
+            for (item_at, item) in entry.items.iter().enumerate() {
+                let value = item.value.written();
+                let place = |origin: &Origin| origin.place;
+                let is_known = table.origin.as_ref().map(place) == item.origin.as_ref().map(place);
+                let note = match is_known {
+                    true => String::new(),
+                    false => comment(item.origin.as_ref(), sources),
+                };
+                let line = match entry.is_list {
+                    true => format!("    {value},{note}"),
+                    false => format!("{key} = {value}{note}"),
+                };
+                self.line(&line, Line::Item(at, entry_at, item_at));
+            }
+            if entry.is_list {
+                self.line("]", Line::Other);
+            }
+        }
+    }
+}
+
+/// Where a line came from, as a comment behind it.
+fn comment(origin: Option<&Origin>, sources: &Sources<'_>) -> String {
+    origin.map_or_else(String::new, |origin| format!("  # {}", sources.show(origin.place)))
+}
+
+/// A text as a basic string of TOML.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            _ if character.is_control() => {
+                let _ = write!(quoted, "\\u{:04X}", u32::from(character));
+            }
+            _ => quoted.push(character),
+        }
+    }
+    quoted + "\""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_text_comes_back_from_toml() {
+        for text in ["", "a\"b\\c", "line\nbreak", "\u{85}\u{0}\u{7f}", "ü \u{1f600}"] {
+            let read: toml::Table = format!("a = {}", quoted(text)).parse().unwrap();
+            assert_eq!(read["a"].as_str(), Some(text));
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! What all three formats say, each in its way: addresses, clients, servers, records.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+
+use super::draft::{Draft, Value};
+use super::source::Origin;
+use crate::limits::MAX_NAME;
+use crate::local::LocalRecord;
+use crate::name::wire_name;
+use crate::prefix::{InterfaceAddress, Prefix};
+use crate::settings::DEFAULT_GROUP;
+
+/// What a setting says that many servers have and pmdns has not yet.
+pub(super) const NONE: &str = "pmdns has no counterpart";
+/// Where queries over streams come to.
+pub(super) const TAP: &str = "pm-edge";
+
+/// A server that queries are forwarded to.
+#[derive(Clone, Debug)]
+pub(super) struct Upstream {
+    /// As `upstream.address` has it.
+    pub(super) address: String,
+    /// Further keys.
+    pub(super) keys: Vec<(&'static str, Value)>,
+    pub(super) origin: Origin,
+}
+
+/// The forwarder that a configuration describes.
+#[derive(Default)]
+pub(super) struct Forwarder {
+    pub(super) draft: Draft,
+    dns_port: Option<u16>,
+    /// The group of each upstream's address.
+    groups: BTreeMap<String, String>,
+    /// Local records, with their views.
+    records: BTreeSet<[String; 4]>,
+}
+
+impl Forwarder {
+    /// An address that queries over UDP come to.
+    pub(super) fn listen(&mut self, address: SocketAddr, origin: &Origin) -> bool {
+        let ip = address.ip();
+        let why = match ip {
+            _ if ip.is_unspecified() => {
+                "pmdns answers at the addresses of its port; list them in `port.addresses`"
+            }
+            _ if ip.is_loopback() => {
+                "an address of a port is not loopback; local programs ask the port's address"
+            }
+            _ if self.dns_port.is_some_and(|port| port != address.port()) => {
+                "all addresses of a port have the same `dns_port`"
+            }
+            _ => {
+                self.dns_port = Some(address.port());
+                let port = self.draft.port();
+                port.push("addresses", ip.to_string(), Some(origin.clone()));
+                if address.port() != 53 {
+                    port.set("dns_port", u64::from(address.port()), Some(origin.clone()));
+                }
+                return true;
+            }
+        };
+        self.draft.unmapped(origin, why);
+        false
+    }
+
+    /// An address that clients connect to.
+    pub(super) fn stream(&mut self, transport: &'static str, address: SocketAddr, origin: &Origin) {
+        self.draft.push("streams", transport, address.to_string(), origin);
+    }
+
+    /// The kernel has the addresses of the port too if clients over streams use them.
+    pub(super) fn share_port(&mut self) {
+        let has_port = self.draft.all("port").any(|port| !port.entries.is_empty());
+        if has_port && self.draft.all("streams").next().is_some() {
+            self.draft.single("port").set("tap", TAP, None);
+            self.draft.single("streams").note =
+                "Sockets of the kernel, which has the port's addresses by `port.tap`.".to_owned();
+        }
+    }
+
+    /// Clients that get this answer: `allow`, `refuse` or `drop`.
+    pub(super) fn access(&mut self, clients: Prefix, answer: &'static str, origin: &Origin) {
+        self.draft.push("acl", answer, clients.to_string(), origin);
+    }
+
+    /// Which group is asked for names at and below `zone`. In view `views`; none: in all.
+    pub(super) fn forward(
+        &mut self,
+        zone: &str,
+        servers: Vec<Upstream>,
+        views: &[String],
+        origin: &Origin,
+    ) {
+        if let Err(error) = wire_name(zone) {
+            return self.draft.unmapped(origin, error.to_string());
+        }
+        let is_root = zone == "." && views.is_empty();
+        let wanted = if is_root { DEFAULT_GROUP.to_owned() } else { plain_name(zone) };
+        let group = self.group(&wanted, servers);
+        if !(is_root && group == DEFAULT_GROUP) {
+            self.ask(zone, &group, views, origin);
+        }
+    }
+
+    /// A zone whose group is known.
+    pub(super) fn ask(&mut self, zone: &str, group: &str, views: &[String], origin: &Origin) {
+        let forward = self.draft.add("forward", Some(origin.clone()));
+        forward.set("zone", zone, Some(origin.clone()));
+        forward.set("group", group, Some(origin.clone()));
+        forward.in_views(views, origin);
+    }
+
+    /// The group of these servers: `wanted`, if they are not in another one already.
+    pub(super) fn group(&mut self, wanted: &str, servers: Vec<Upstream>) -> String {
+        let known = |server: &Upstream| self.groups.get(&server.address).cloned();
+        let of_others: Vec<_> = servers.iter().map(known).collect();
+        if let Some(Some(first)) = of_others.first()
+            && of_others.iter().all(|group| group.as_ref() == Some(first))
+        {
+            return first.clone();
+        }
+        let mut group = None;
+        for (server, other) in servers.into_iter().zip(of_others) {
+            if let Some(other) = other.or_else(|| self.groups.get(&server.address).cloned()) {
+                // Named twice in one list, it is there once.
+                if other != wanted {
+                    let why = format!("an upstream is in one group, and this one is in `{other}`");
+                    self.draft.unmapped(&server.origin, why);
+                }
+                group.get_or_insert(other);
+                continue;
+            }
+            self.groups.insert(server.address.clone(), wanted.to_owned());
+            let origin = Some(server.origin);
+            let table = self.draft.add("upstream", origin.clone());
+            table.set("address", server.address, origin.clone());
+            if wanted != DEFAULT_GROUP {
+                table.set("group", wanted, origin.clone());
+            }
+            for (key, value) in server.keys {
+                table.set(key, value, origin.clone());
+            }
+            group = Some(wanted.to_owned());
+        }
+        group.unwrap_or_else(|| wanted.to_owned())
+    }
+
+    /// A record that is answered here.
+    pub(super) fn local(
+        &mut self,
+        (name, rtype, ttl, data): (&str, &str, u32, &str),
+        views: &[String],
+        origin: &Origin,
+    ) {
+        if let Err(error) = LocalRecord::new(name, rtype, ttl, data) {
+            return self.draft.unmapped(origin, error.to_string());
+        }
+        let record = [name, rtype, data, &views.join(" ")].map(str::to_ascii_lowercase);
+        if !self.records.insert(record) {
+            return;
+        }
+        let local = self.draft.add("local", Some(origin.clone()));
+        local.set("name", name, Some(origin.clone()));
+        local.set("type", rtype, Some(origin.clone()));
+        local.set("ttl", u64::from(ttl), Some(origin.clone()));
+        local.set("data", data, Some(origin.clone()));
+        local.in_views(views, origin);
+    }
+
+    /// Addresses of a name, and of all below it.
+    pub(super) fn spoof(&mut self, name: &str, address: IpAddr, is_suffix: bool, origin: &Origin) {
+        let rtype = if address.is_ipv4() { "A" } else { "AAAA" };
+        let data = address.to_string();
+        self.local((name, rtype, 60, &data), &[], origin);
+        if is_suffix && name != "." {
+            let below = format!("*.{}", name.trim_start_matches('.'));
+            self.local((&below, rtype, 60, &data), &[], origin);
+        }
+    }
+
+    /// A zone without names, apart from local records in it.
+    pub(super) fn empty_zone(&mut self, name: &str, views: &[String], origin: &Origin) {
+        let data = "localhost nobody.invalid 1 3600 1200 604800 10800";
+        self.local((name, "SOA", 3600, data), views, origin);
+    }
+
+    /// A name that is NXDOMAIN, with everything below it.
+    pub(super) fn block(&mut self, name: &str, views: &[String], origin: &Origin) {
+        if !views.is_empty() {
+            // `[block]` has no views; an empty zone answers the same, but for the name itself.
+            return self.empty_zone(name, views, origin);
+        }
+        let name = name.strip_prefix("*.").unwrap_or(name);
+        match wire_name(name) {
+            Ok(_) => self.draft.push("block", "names", name, origin),
+            Err(error) => self.draft.unmapped(origin, error.to_string()),
+        }
+    }
+
+    /// Sets a key to the number that `text` is.
+    pub(super) fn number(
+        &mut self,
+        table: &'static str,
+        key: &'static str,
+        text: &str,
+        origin: &Origin,
+    ) {
+        match text.parse::<u32>() {
+            Ok(number) => self.draft.set(table, key, u64::from(number), origin),
+            Err(_) => self.draft.unmapped(origin, "this is not a number"),
+        }
+    }
+
+    /// Sets a key to the yes or no that `text` is.
+    pub(super) fn switch(
+        &mut self,
+        table: &'static str,
+        key: &'static str,
+        text: &str,
+        origin: &Origin,
+    ) {
+        match truth(text) {
+            Some(switch) => self.draft.set(table, key, switch, origin),
+            None => self.draft.unmapped(origin, "this is neither yes nor no"),
+        }
+    }
+
+    /// Sets the size of the cache.
+    pub(super) fn cache_size(&mut self, bytes: u64, origin: &Origin) {
+        let mebibytes = bytes.div_ceil(1 << 20);
+        self.draft.set("cache", "size", format!("{mebibytes}MiB"), origin);
+    }
+}
+
+/// Whether `text` means yes.
+pub(super) fn truth(text: &str) -> Option<bool> {
+    match text {
+        "yes" | "true" | "1" => Some(true),
+        "no" | "false" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+/// A number of bytes with the unit k, m or g, as in `64m`.
+pub(super) fn bytes(text: &str) -> Option<u64> {
+    let lower = text.to_ascii_lowercase();
+    let lower = lower.strip_suffix('b').unwrap_or(&lower);
+    let (digits, shift) = match lower.strip_suffix(['k', 'm', 'g']) {
+        Some(digits) => {
+            let shift = match lower.as_bytes().last() {
+                Some(b'k') => 10,
+                Some(b'm') => 20,
+                _ => 30,
+            };
+            (digits, shift)
+        }
+        None => (lower, 0),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+/// A network, with any bits behind its length.
+pub(super) fn network(text: &str) -> Option<Prefix> {
+    let InterfaceAddress { address, length } = text.parse().ok()?;
+    let text = format!("{address}/{length}");
+    match text.parse::<Prefix>() {
+        Ok(prefix) => Some(prefix),
+        Err(crate::prefix::PrefixError::HostBits { network, .. }) => Some(network),
+        Err(_) => None,
+    }
+}
+
+/// A short name made of a longer one.
+pub(super) fn plain_name(text: &str) -> String {
+    let trimmed = text.trim_matches('.');
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
+    let name: String = trimmed.chars().map(plain).take(MAX_NAME - 2).collect();
+    match &*name {
+        "" => "all".to_owned(),
+        // Other tables mean something by this name.
+        DEFAULT_GROUP => "default-".to_owned(),
+        _ => name.to_ascii_lowercase(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(bytes("64m"), Some(64 << 20));
+        assert_eq!(bytes("4GB"), Some(4 << 30));
+        assert_eq!(bytes("17"), Some(17));
+        assert_eq!(bytes("90%"), None);
+        assert_eq!(bytes("99999999999999999g"), None);
+    }
+
+    #[test]
+    fn networks_may_have_bits_behind_their_length() {
+        assert_eq!(
+            network("192.0.2.7/24").map(|prefix| prefix.to_string()).as_deref(),
+            Some("192.0.2.0/24")
+        );
+        assert_eq!(network("example"), None);
+    }
+}
