@@ -52,6 +52,9 @@ file = "least.txt"
 [[rpz]]
 file = "least.rpz"
 
+[[dns64]]
+prefix = "64:ff9b::/96"
+
 [[tsig]]
 name = "least"
 secret = "c2l4dGVlbiBsZXR0ZXJzIQ=="

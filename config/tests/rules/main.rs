@@ -4,6 +4,7 @@ mod machine;
 mod query_sources;
 mod service;
 mod streams;
+mod synthesis;
 mod taps;
 mod views;
 

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use pmdns_config::{BlockAction, Prefix};
 
+use super::dns64::Dns64;
 use super::filter::{Candidates, Filter};
 use super::lists::Blocked;
 use super::local::{Entries, Local};
@@ -41,6 +42,8 @@ pub struct Ruleset {
     policies: Box<[PolicyZone]>,
     /// Whether policy zones have rules about clients.
     judges_clients: bool,
+    /// By view, how AAAA records are made of A records there; views of a scope have the same.
+    dns64: Box<[Option<Dns64>]>,
     /// By view, the scope it belongs to.
     scopes: Box<[u8]>,
     blocked: Blocked,
@@ -144,6 +147,11 @@ impl Ruleset {
     pub fn local(&self, name: &[u8], qtype: u16, view: u8) -> Option<&Entry> {
         let local = self.local.get(usize::from(view))?;
         self.entries.get(local.find(name, &self.filter.candidates(name), qtype)?)
+    }
+
+    /// How AAAA records are made of A records in a scope, if they are.
+    pub fn dns64(&self, scope: u8) -> Option<&Dns64> {
+        self.dns64.get(usize::from(scope))?.as_ref()
     }
 
     fn verdict_on(&self, query: ClientQuery<'_>, client: &[u8]) -> RuleDecision {
