@@ -3,8 +3,19 @@
 use toml::{Table, Value};
 
 /// Tables that a reload takes over.
-const RELOADED: [&str; 10] =
-    ["acl", "ratelimit", "local", "block", "policy", "zone", "blocklist", "rpz", "tsig", "token"];
+const RELOADED: [&str; 11] = [
+    "acl",
+    "ratelimit",
+    "local",
+    "block",
+    "policy",
+    "zone",
+    "blocklist",
+    "rpz",
+    "dns64",
+    "tsig",
+    "token",
+];
 /// The keys of a `[[view]]` that a reload takes over.
 const RELOADED_OF_VIEWS: &str = "clients";
 

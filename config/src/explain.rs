@@ -8,7 +8,7 @@ use crate::nearest::nearest;
 use crate::settings::Config;
 
 /// The tables of which there can be several.
-const SEVERAL: [&str; 11] = [
+const SEVERAL: [&str; 12] = [
     "port",
     "placement",
     "upstream",
@@ -19,6 +19,7 @@ const SEVERAL: [&str; 11] = [
     "zone",
     "blocklist",
     "rpz",
+    "dns64",
     "tsig",
 ];
 

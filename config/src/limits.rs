@@ -179,6 +179,10 @@ pub const MAX_ZONES: usize = 1024;
 pub const MAX_BLOCKLISTS: usize = 64;
 /// Response policy zones.
 pub const MAX_RPZ: usize = 64;
+/// Prefixes of DNS64; answers have an AAAA record for each that holds in a view.
+pub const MAX_DNS64: usize = 16;
+/// Prefixes that one of them excludes, of either kind.
+pub const MAX_EXCLUDED: usize = 256;
 /// Servers that a zone is transferred from.
 pub const MAX_PRIMARIES: usize = 8;
 /// Keys that transfers are signed with.

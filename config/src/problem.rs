@@ -10,6 +10,7 @@ use crate::error::meant;
 use crate::limits::{MAX_HTTPS_PATH, MAX_NAME};
 use crate::name::NameError;
 use crate::placement::PlacementError;
+use crate::prefix::Prefix;
 use crate::settings::DEFAULT_GROUP;
 use crate::views::DEFAULT_VIEW;
 
@@ -365,6 +366,20 @@ pub enum Problem {
     /// Blocking takes everything below a name along.
     #[error("is `*.{0}`; write `{0}`, everything below it is blocked with it")]
     BlockedWildcard(String),
+    /// RFC 6052 section 2.2.
+    #[error(
+        "is {0}, where no IPv4 address fits in; write an IPv6 prefix of 32, 40, 48, 56, 64 or 96 bits \
+         whose bits 64 to 71 are zero, as in \"64:ff9b::/96\""
+    )]
+    NoTranslationPrefix(Prefix),
+    /// A list of prefixes of one family has one of the other.
+    #[error("is {prefix}; write an {family} prefix")]
+    PrefixFamily {
+        /// What was written.
+        prefix: Prefix,
+        /// What is wanted.
+        family: &'static str,
+    },
     /// RFC 1034 section 3.6.2.
     #[error(
         "is a CNAME at {name}, where `{other}` stands too; \

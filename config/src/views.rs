@@ -87,8 +87,8 @@ impl Config {
         self.view_numbers().map(first).collect()
     }
 
-    /// The scope of each view: the first view that upstreams answer alike, for it has the same group, forward zones and
-    /// policy zones. Views of one scope share cached answers; what else they differ in is in the rules' verdict
+    /// The scope of each view: the first view that upstreams answer alike, for it has the same group, forward zones, policy
+    /// zones and prefixes of DNS64. Views of one scope share cached answers; what else they differ in is in the rules' verdict
     /// that a cached answer bears.
     pub fn scopes(&self) -> Vec<u8> {
         let in_group = |view: u8| {
@@ -99,7 +99,8 @@ impl Config {
         };
         let forwards = self.forwards.iter().map(|forward| self.view_set(&forward.views));
         let zones = self.rpz.iter().map(|zone| self.view_set(&zone.views));
-        self.alike(self.view_numbers().map(in_group).chain(forwards).chain(zones))
+        let dns64 = self.dns64.iter().map(|dns64| self.view_set(&dns64.views));
+        self.alike(self.view_numbers().map(in_group).chain(forwards).chain(zones).chain(dns64))
     }
 
     /// What the numbers in cache keys mean: a line for each view, with its name and its scope.

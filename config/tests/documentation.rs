@@ -55,6 +55,8 @@ file = "least.rpz"
 [[token]]
 name = "least"
 sha256 = "0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"
+[[dns64]]
+prefix = "64:ff9b::/96"
 
 [[tsig]]
 name = "least"

@@ -16,7 +16,7 @@ use pmdns::capture::client;
 use pmdns::control::print;
 use pmdns::control::profile;
 use pmdns::control::reload::{self, Written};
-use pmdns::control::report::{self, Report};
+use pmdns::control::report::Report;
 use pmdns::control::socket::{self, ANSWER_PATIENCE, ORDER_PATIENCE};
 use pmdns::control::top;
 use pmdns::doctor;

@@ -11,6 +11,7 @@ mod query_sources;
 mod resolving;
 mod shared;
 mod streams;
+mod synthesis;
 mod taps;
 mod transfer;
 mod views;
@@ -61,7 +62,7 @@ impl Mistakes {
 type Rules = fn(&Config, &mut Mistakes);
 
 /// The rules, table by table, with the tables they look at.
-const RULES: [(&[&str], Rules); 28] = [
+const RULES: [(&[&str], Rules); 30] = [
     (&["eal"], |config, found| eal(&config.eal, found)),
     (&["port"], |config, found| ports::check(&config.ports, found)),
     (&["port"], |config, found| query_sources::check(&config.ports, found)),
@@ -78,7 +79,7 @@ const RULES: [(&[&str], Rules); 28] = [
     (&["slowpath", "upstream"], resolving::check),
     (&["slowpath", "placement"], resolving::check_cores_that_resolve),
     (&["port", "upstream"], query_sources::check_upstreams),
-    (&["view", "upstream", "forward", "local", "zone", "blocklist", "rpz"], views::check),
+    (&["view", "upstream", "forward", "local", "zone", "blocklist", "rpz", "dns64"], views::check),
     (&["upstream", "group", "forward", "view", "health"], groups::check),
     (&["dnssec"], |config, found| dnssec::check(&config.dnssec, found)),
     (&["acl"], |config, found| acl(&config.acl, found)),
@@ -87,6 +88,7 @@ const RULES: [(&[&str], Rules); 28] = [
     (&["block"], |config, found| names::check_block(&config.block, found)),
     (&["zone", "blocklist", "rpz"], names::check_files),
     (&["tsig", "transfer", "rpz"], transfer::check),
+    (&["dns64"], |config, found| synthesis::check_dns64(&config.dns64, found)),
     (&["streams"], streams::check),
     (&["api", "token", "control"], api::check),
     (&["control", "metrics"], service),

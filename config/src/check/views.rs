@@ -93,6 +93,7 @@ fn tables(config: &Config) -> Vec<(String, &[String])> {
         .chain(rows("zone", &config.zones, |one| &one.views))
         .chain(rows("blocklist", &config.blocklists, |one| &one.views))
         .chain(rows("rpz", &config.rpz, |one| &one.views))
+        .chain(rows("dns64", &config.dns64, |one| &one.views))
         .filter(|(_, names)| !names.is_empty())
         .collect()
 }

@@ -16,6 +16,7 @@ mod policy;
 mod ports;
 mod resolving;
 mod streams;
+mod synthesis;
 mod transfer;
 
 pub use answers::*;
@@ -27,6 +28,7 @@ pub use policy::*;
 pub use ports::*;
 pub use resolving::*;
 pub use streams::*;
+pub use synthesis::*;
 pub use transfer::*;
 
 /// Everything an operator can say.
@@ -92,6 +94,8 @@ pub struct Config {
     pub blocklists: Vec<Blocklist>,
     /// Response policy zones; the first that has a rule decides.
     pub rpz: Vec<Rpz>,
+    /// Prefixes under which IPv6 clients reach IPv4 hosts.
+    pub dns64: Vec<Dns64>,
     /// Keys that messages to and from primaries are signed with.
     pub tsig: Vec<Tsig>,
     /// Where primaries tell of new versions of their zones.

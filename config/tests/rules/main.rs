@@ -5,6 +5,7 @@ mod query_sources;
 mod service;
 mod shared;
 mod streams;
+mod synthesis;
 mod taps;
 mod views;
 

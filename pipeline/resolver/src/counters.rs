@@ -54,6 +54,8 @@ counters! {
         silenced: counter,
         /// Waiting clients whose deadline passed.
         deadline: counter,
+        /// Answers with addresses made of those of IPv4 (DNS64).
+        synthesised: counter,
         /// Misses answered with SERVFAIL because their question failed a moment ago.
         failed_recently: counter,
         /// Misses dropped because too many questions were pending.

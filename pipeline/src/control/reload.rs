@@ -42,8 +42,8 @@ pub enum ReloadError {
     Certificate(#[from] CertificateError),
     /// The views have changed. The slow path and the cache know views by their numbers.
     #[error(
-        "the names of views, or which of them share answers (views with the same group, forward zones and policy zones do), \
-         have changed; that needs a restart"
+        "the names of views, or which of them share answers (views with the same group, forward zones, policy zones and \
+         prefixes of DNS64 do), have changed; that needs a restart"
     )]
     Views,
     /// No thread could be started for it.

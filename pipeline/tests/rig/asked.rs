@@ -99,6 +99,13 @@ impl Asked {
         reply
     }
 
+    /// An answer without records, whose SOA allows to keep it for this many seconds.
+    pub(crate) fn nodata(&self, ttl: u32) -> Vec<u8> {
+        let mut reply = self.nxdomain(ttl);
+        reply[3] &= 0xf0;
+        reply
+    }
+
     /// A response that says TC=1.
     pub(crate) fn truncated(&self) -> Vec<u8> {
         let mut reply = self.rcode(0);

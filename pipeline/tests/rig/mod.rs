@@ -13,13 +13,13 @@ use std::time::Duration;
 
 use pmdns::clock::Clock;
 use pmdns::ring::{RingReceiver, RingSender, ring};
-use pmdns::rules::{LineRules, RulesInbox, RulesPublisher};
+use pmdns::rules::{LineRules, RulesInbox, RulesPublisher, RulesUpdate};
 use pmdns::slowpath::{
     self, Anchors, Answered, Counters, CountersSnapshot, Inlets, Parts, SlowPathParts, Trust,
     UpstreamCounters, UpstreamSnapshot,
 };
 use pmdns::snapshot::CacheOrders;
-use pmdns_config::{Config, Local, LocalRecord, Rpz};
+use pmdns_config::{Config, Dns64, Local, LocalRecord, Rpz};
 use pmdns_nics::hugepage::Arena;
 use pmdns_nics::{Frame, FramePool, HeapPool};
 use pmdns_stages::Step;
@@ -280,6 +280,17 @@ impl Rig {
         let config = Config { rpz, ..self.config.clone() };
         let fresh = self.rules.builder().make(&config).unwrap();
         std::fs::remove_file(&path).unwrap();
+        self.lend(fresh)
+    }
+
+    /// Lends the thread rules by which AAAA records are made under these prefixes.
+    pub(crate) fn translate(&mut self, dns64: Vec<Dns64>) {
+        self.config.dns64 = dns64;
+        let fresh = self.rules.builder().make(&self.config).unwrap();
+        self.lend(fresh);
+    }
+
+    fn lend(&mut self, fresh: RulesUpdate) -> Arc<Ruleset> {
         self.rules.lend(fresh);
         let mut ruleset = None;
         self.line.look(|rules| {

@@ -19,6 +19,7 @@ mod answers;
 #[path = "../rig/both.rs"]
 mod both;
 mod bounds;
+mod dns64;
 mod dnssec;
 mod driver;
 mod explained;

@@ -126,7 +126,7 @@ fn filled_in(target: &[u8], qname: &[u8]) -> Result<Vec<u8>, NoAlias> {
 }
 
 /// Writes a record with all its names written out, and its TTL lower by `age`.
-fn write_out(source: &[u8], record: &Record, age: u32, to: &mut Vec<u8>) -> Option<()> {
+pub(super) fn write_out(source: &[u8], record: &Record, age: u32, to: &mut Vec<u8>) -> Option<()> {
     expand(source, record.start, to)?;
     let fixed = to.len();
     to.extend_from_slice(source.get(record.ttl_at - 4..record.data_at)?);
@@ -144,7 +144,7 @@ fn write_out(source: &[u8], record: &Record, age: u32, to: &mut Vec<u8>) -> Opti
 }
 
 /// Writes the name at `at` of a message without pointers, and says where it ends there.
-fn expand(message: &[u8], at: usize, to: &mut Vec<u8>) -> Option<usize> {
+pub(super) fn expand(message: &[u8], at: usize, to: &mut Vec<u8>) -> Option<usize> {
     take_labels(message, at, |label| {
         to.extend_from_slice(label);
         true

@@ -53,6 +53,7 @@ mod read;
 mod reply;
 mod scrub;
 mod share;
+mod synthesis;
 mod walk;
 mod writer;
 
@@ -73,6 +74,7 @@ pub use purge::Purge;
 pub use read::Found;
 pub use reply::Lifetimes;
 pub use scrub::Unusable;
+pub use synthesis::Synthesis;
 pub use walk::{EntryFate, Walk};
 pub use writer::{CacheStats, Inserted, Retention, Writer};
 

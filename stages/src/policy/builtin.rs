@@ -10,6 +10,7 @@ use std::collections::HashSet;
 use pmdns_config::LocalRecord;
 use pmdns_config::narrow::to_u8;
 
+use super::dns64::Dns64;
 use super::zone::LocalZone;
 use crate::wire::dns::rtype;
 use crate::wire::name::suffixes;
@@ -38,6 +39,10 @@ const EMPTY: [&str; 13] = [
 /// Where clients discover encrypted transports (RFC 9462 section 8.2): a zone of its own in any case.
 const RESOLVER: &str = "resolver.arpa";
 
+/// Where hosts discover the prefix of a NAT64 (RFC 7050), and the addresses there (RFC 8880 section 8).
+const IPV4_ONLY: &str = "ipv4only.arpa";
+const IPV4_ONLY_ADDRESSES: [[u8; 4]; 2] = [[192, 0, 0, 170], [192, 0, 0, 171]];
+
 /// `::` and `::1` (RFC 6303 section 4.3): 31 digits and a last one.
 const ZEROS: &str = "0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.ip6.arpa";
 
@@ -65,6 +70,27 @@ pub(super) fn special_use(records: &[LocalRecord], forwarded: &[Box<[u8]>]) -> V
 /// (RFC 9462 section 8.2).
 pub(super) fn resolver_arpa(records: &[LocalRecord]) -> Vec<LocalRecord> {
     empty_zones(vec![wire(RESOLVER)], records, &[])
+}
+
+/// The records of `ipv4only.arpa`, by which hosts learn the prefixes of `dns64` (RFC 7050, RFC 8880 section 7.2), and of the
+/// names of its addresses.
+pub(super) fn ipv4only_arpa(records: &[LocalRecord], dns64: &Dns64) -> Vec<LocalRecord> {
+    let name = wire(IPV4_ONLY);
+    let mut all = empty_zones(vec![name.clone()], records, &[]);
+    let is_ours = !all.is_empty();
+    for address in IPV4_ONLY_ADDRESSES.into_iter().filter(|_| is_ours) {
+        let mut add = |name: &[u8], rtype: u16, data: &[u8]| {
+            all.push(LocalRecord { name: name.into(), rtype, ttl: TTL, data: data.into() });
+        };
+        add(&name, rtype::A, &address);
+        dns64.under_all(address).for_each(|address| add(&name, rtype::AAAA, &address));
+        let [a, b, c, d] = address;
+        let reverse = wire(&format!("{d}.{c}.{b}.{a}.in-addr.arpa"));
+        if !records.iter().any(|record| *record.name == *reverse) {
+            add(&reverse, rtype::PTR, &name);
+        }
+    }
+    all
 }
 
 /// The records of `names`, with the exceptions of [`special_use`].
@@ -145,7 +171,7 @@ fn reverse_name(record: &LocalRecord) -> Option<Vec<u8>> {
 }
 
 /// A name of our own making in wire format: no escapes, no label too long.
-fn wire(text: &str) -> Vec<u8> {
+pub(super) fn wire(text: &str) -> Vec<u8> {
     let mut name = Vec::new();
     for label in text.split('.') {
         name.push(to_u8(label.len()));

@@ -5,6 +5,7 @@
 //! cache, where few packets come: [lookup](crate::lookup) lets by what the ruleset has let pass before.
 
 mod builtin;
+pub mod dns64;
 mod filter;
 mod lists;
 mod local;

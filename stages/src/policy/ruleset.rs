@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use pmdns_config::{BlockAction, Prefix};
 
+use super::dns64::Dns64;
 use super::filter::{Candidates, Filter};
 use super::lists::Blocked;
 use super::local::{Entries, Local};
@@ -50,6 +51,8 @@ struct ReadRules {
     policies: Box<[PolicyZone]>,
     /// Whether policy zones have rules about clients.
     judges_clients: bool,
+    /// By view, how AAAA records are made of A records there; views of a scope have the same.
+    dns64: Box<[Option<Dns64>]>,
     /// By view, the scope it belongs to.
     scopes: Box<[u8]>,
     blocked: Blocked,
@@ -173,6 +176,11 @@ impl Ruleset {
         }
         let local = self.read.local.get(usize::from(view))?;
         self.entry_of(local.find(name, &self.read.filter.candidates(name), qtype)?)
+    }
+
+    /// How AAAA records are made of A records in a scope, if they are.
+    pub fn dns64(&self, scope: u8) -> Option<&Dns64> {
+        self.read.dns64.get(usize::from(scope))?.as_ref()
     }
 
     fn verdict_on(&self, query: ClientQuery<'_>, client: &[u8]) -> RuleDecision {

@@ -3,7 +3,8 @@
 use pmdns_config::files::read_zone;
 use pmdns_config::{Config, LocalRecord, ViewSet};
 
-use super::builtin::{pointers, resolver_arpa, special_use};
+use super::builtin::{ipv4only_arpa, pointers, resolver_arpa, special_use};
+use super::dns64::Dns64;
 use super::ruleset::RulesetError;
 
 /// The sources, read.
@@ -39,7 +40,8 @@ impl LocalSources {
         let records = self.records.iter().map(|(views, _)| *views);
         let forwarded = self.forwarded.iter().map(|(views, _)| *views);
         let lists = config.blocklists.iter().map(|list| config.view_set(&list.views));
-        config.alike(records.chain(forwarded).chain(lists))
+        let dns64 = config.dns64.iter().map(|dns64| config.view_set(&dns64.views));
+        config.alike(records.chain(forwarded).chain(lists).chain(dns64))
     }
 
     /// The records of a view, those that nobody wrote down included.
@@ -50,8 +52,14 @@ impl LocalSources {
         let mut records = in_view(&self.records, view);
         records.extend(resolver_arpa(&records));
         records.extend(config.streams.discovery());
+        let dns64 = Dns64::of(config, view);
+        if let Some(dns64) = &dns64 {
+            records.extend(ipv4only_arpa(&records, dns64));
+        }
         if config.policy.special_use {
-            records.extend(special_use(&records, &in_view(&self.forwarded, view)));
+            let mut forwarded = in_view(&self.forwarded, view);
+            forwarded.extend(dns64.iter().flat_map(Dns64::reverse_zones));
+            records.extend(special_use(&records, &forwarded));
         }
         if config.policy.auto_ptr {
             records.extend(pointers(&records));

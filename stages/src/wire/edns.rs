@@ -234,6 +234,11 @@ impl ExtendedError {
         u8::try_from(be16(data, 0)?).ok().and_then(NonZeroU8::new).map(Self)
     }
 
+    /// Whether the reason is that validation failed: codes 1, 2 and 5 to 12, and 27 (an iteration count too high).
+    pub fn is_of_dnssec(self) -> bool {
+        matches!(self.code(), 1 | 2 | 5..=12 | 27)
+    }
+
     /// The INFO-CODE.
     #[inline]
     pub fn code(self) -> u16 {

@@ -26,6 +26,7 @@ impl Answers {
         let exemption = || rules.exemption(miss.client(), who).map(Rule::Exempt);
         match alias {
             Some((found, _)) => Rule::Alias(found, who.view()),
+            None if self.is_reverse(miss.key()) => Rule::Reverse(who.view()),
             None => exemption().unwrap_or_default(),
         }
     }
@@ -43,7 +44,7 @@ impl Answers {
         let key = question.key();
         let rules = self.rules();
         let view = match question.rule() {
-            Rule::Alias(_, view) => view,
+            Rule::Alias(_, view) | Rule::Reverse(view) => view,
             // All views of a scope have the same policy zones. The scope's number is that of its first view.
             _ => key.scope(),
         };

@@ -1,6 +1,7 @@
 //! Answers: where they are stored, and what is sent to clients. No upstream is asked here.
 
 pub(crate) mod aliases;
+pub(crate) mod dns64;
 pub(crate) mod nxdomain_cut;
 pub(crate) mod responder;
 pub(crate) mod stale;
@@ -53,7 +54,7 @@ impl Answers {
     }
 
     fn usable(&self, question: &Question) -> Option<Found<'_>> {
-        if matches!(question.rule(), Rule::Alias(..)) {
+        if matches!(question.rule(), Rule::Alias(..) | Rule::Reverse(_)) {
             return None;
         }
         let found = self.store.get(question)?;
@@ -121,6 +122,8 @@ impl Answers {
                 let for_others = rules.respond_again(entry.clone());
                 (for_others.head().flags & Head::REWRITTEN == 0).then_some(Cow::Owned(for_others))
             }
+            // Its target may be a local name of one view.
+            Rule::Reverse(_) => None,
             Rule::Alias(found, _) => {
                 let is_fresh = entry.head().expires > self.context.seconds;
                 (is_fresh && rules.shares_alias(question.key(), found)).then(|| {

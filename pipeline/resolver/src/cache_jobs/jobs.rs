@@ -1,8 +1,9 @@
 //! Jobs of a slow path thread on its shard of the cache: purge, dump and load. After a change of rules the thread also
 //! judges all answers again. Every job is done in slices, one in each turn, so that misses never wait long.
 
-use pmdns_stages::cache::{Entry, EntryFate, Head, NameBuffer, Purge, Walk, Words};
+use pmdns_stages::cache::{Entry, EntryFate, Head, Key, NameBuffer, Purge, Walk, Words};
 use pmdns_stages::policy::Ruleset;
+use pmdns_stages::wire::dns::{CLASS_IN, Rcode, rtype};
 
 use crate::answers::Answers;
 use crate::answers::store::Store;
@@ -242,7 +243,8 @@ fn take_back(answers: &mut Answers, entry: Entry, taken: &mut TakenIn) {
     let present = answers.store.cache.get_by_hash(hash);
     let is_known =
         present.is_some_and(|found| found.is_fresh(now) || found.head.expires >= expires);
-    let count = if flags & Head::REWRITTEN != 0 {
+    let is_made_now = lacks_ipv6(answers.rules(), &entry.words());
+    let count = if flags & Head::REWRITTEN != 0 || is_made_now {
         &mut taken.rewritten
     } else if answers.stale.usable_until(expires) <= now {
         &mut taken.expired
@@ -261,7 +263,7 @@ fn take_back(answers: &mut Answers, entry: Entry, taken: &mut TakenIn) {
 /// Judges an answer by `rules`; it was stored under other rules.
 fn judge(rules: &Ruleset, entry: &impl Words, copy: impl FnOnce() -> Option<Entry>) -> EntryFate {
     let head = Head::read(entry);
-    if head.flags & Head::REWRITTEN != 0 {
+    if head.flags & Head::REWRITTEN != 0 || lacks_ipv6(rules, entry) {
         return EntryFate::Forget;
     }
     if !rules.judges_answer(&head) {
@@ -271,5 +273,19 @@ fn judge(rules: &Ruleset, entry: &impl Words, copy: impl FnOnce() -> Option<Entr
         None => EntryFate::Stay,
         Some(head) if head.flags & Head::REWRITTEN != 0 => EntryFate::Forget,
         Some(head) => EntryFate::Passed(head.passed),
+    }
+}
+
+/// Whether an answer says that a name has no IPv6 address, where rules make addresses. It may have come before there were
+/// such rules.
+fn lacks_ipv6(rules: &Ruleset, entry: &impl Words) -> bool {
+    const VALIDATES: u8 = Key::DO | Key::CD;
+    let head = Head::read(entry);
+    let mut buffer = NameBuffer::default();
+    head.rcode == Rcode::NOERROR && head.flags & Head::NEGATIVE != 0 && {
+        let key = buffer.key_of(entry);
+        let is_for_addresses = (key.qtype, key.qclass) == (rtype::AAAA, CLASS_IN);
+        let is_made = is_for_addresses && key.flags & VALIDATES != VALIDATES;
+        is_made && rules.dns64(key.scope()).is_some()
     }
 }

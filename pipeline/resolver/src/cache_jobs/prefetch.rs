@@ -146,9 +146,9 @@ impl Prefetch {
             return None; // It was asked again meanwhile.
         }
         // Clients that send a client subnet get answers for their network, and a refresh has no client network. An
-        // answer that a rule rewrote is made again when a client asks.
-        let is_rewritten = answer.flags & Head::REWRITTEN != 0;
+        // answer that a rule rewrote is made again when a client asks; one with addresses that are made, before.
         let question = Question::of_entry(&entry, answers.store.seed());
+        let is_rewritten = answer.flags & Head::REWRITTEN != 0 && !answers.makes_ipv6(&question);
         if !is_worth || is_rewritten || question.key().flags & Key::SUBNET != 0 {
             count(&answers.counters.prefetch_dropped);
             return None;

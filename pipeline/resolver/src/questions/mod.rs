@@ -3,6 +3,7 @@
 pub(crate) mod alias_targets;
 pub(crate) mod failures;
 pub(crate) mod hashed;
+pub(crate) mod ipv4;
 pub(crate) mod lists;
 pub(crate) mod pending;
 pub(crate) mod plan;
@@ -28,6 +29,7 @@ use crate::counters::{Counters, count, lower};
 use crate::timers::Timers;
 use alias_targets::AliasTargets;
 use failures::Failures;
+use ipv4::Ipv4Targets;
 use pending::{Admission, Expired, Limits, Pending, Ticket, Waiter};
 use plan::Plan;
 use prefixes::{Client, ClientPrefix, PrefixLengths};
@@ -58,6 +60,7 @@ pub(crate) struct Questions {
     pub(crate) pending: Pending<Plan>,
     pub(crate) timers: Timers<Timer>,
     pub(crate) alias_targets: AliasTargets,
+    pub(crate) ipv4_targets: Ipv4Targets,
     variants: Variants,
     failures: Failures,
     /// Questions that no upstream could answer a moment ago, and that have an expired answer.
@@ -95,6 +98,7 @@ impl Questions {
             pending: Pending::new(limits),
             timers: Timers::default(),
             alias_targets: AliasTargets::default(),
+            ipv4_targets: Ipv4Targets::default(),
             variants: Variants::default(),
             failures: Failures::new(FAILURE_LIFETIME),
             resting: Failures::new(Duration::from_secs(config.cache.stale_backoff_seconds.into())),

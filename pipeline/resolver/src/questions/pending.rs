@@ -83,7 +83,7 @@ pub(crate) enum Admission {
 }
 
 /// Names one question under way. When that question has ended the ticket names nothing, and it is never used again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Ticket {
     slot: u32,
     serial: u32,

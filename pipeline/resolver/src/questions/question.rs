@@ -19,9 +19,14 @@ pub(crate) enum Rule {
     None,
     /// The answer is this alias, followed by its target's records in this view.
     Alias(LocalRef, u8),
+    /// The answer is an alias of the reverse name of an IPv4 address, followed by that name's records in this view.
+    Reverse(u8),
     /// It is asked upstream. Rules about answers of policy zones from this number on do not apply.
     Exempt(u8),
 }
+
+/// What tells a rule about a reverse name apart from others, whose numbers have fewer bits or nearly all.
+const REVERSE: u64 = 1 << 62;
 
 impl Rule {
     /// Its contribution to the question's hash.
@@ -29,6 +34,7 @@ impl Rule {
         match self {
             Self::None => None,
             Self::Alias(found, view) => Some(found.as_number() << 8 | u64::from(view)),
+            Self::Reverse(view) => Some(REVERSE | u64::from(view)),
             Self::Exempt(zone) => Some(!u64::from(zone)),
         }
     }

@@ -47,7 +47,12 @@ impl Resolver {
         if let Some(why) = self.questions.why_failed(&target) {
             return self.settle(ticket, &Outcome::Failure(why));
         }
-        let admission = self.open(ClientPrefix::OURS, target.clone());
+        // A rule has few aliases, but under a prefix there are as many as addresses: each costs its clients a place.
+        let clients = match question.rule() {
+            Rule::Reverse(_) => self.questions.pending.prefix_of(ticket),
+            _ => None,
+        };
+        let admission = self.open(clients.unwrap_or(ClientPrefix::OURS), target.clone());
         if matches!(admission, Admission::Shed(_)) {
             return self.settle(ticket, &Outcome::Failure(ExtendedError::NOT_READY));
         }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{Outcome, Resolver};
+use super::Resolver;
 use crate::counters::count;
 use crate::questions::Timer;
 use crate::questions::pending::{Admission, Ticket};
@@ -25,8 +25,13 @@ impl Resolver {
     /// Carries out a question's plan until it has to wait. Nothing is done for a question that has ended.
     pub(super) fn advance(&mut self, ticket: Ticket) {
         let Some(question) = self.questions.find(ticket) else { return };
-        if let Rule::Alias(found, _) = question.rule() {
-            return self.begin_alias(ticket, found);
+        match question.rule() {
+            Rule::Alias(found, _) => return self.begin_alias(ticket, found),
+            Rule::Reverse(_) => return self.begin_reverse(ticket, &question),
+            Rule::None | Rule::Exempt(_) => {}
+        }
+        if self.questions.ipv4_targets.has(ticket) {
+            return;
         }
         let now = self.time.now;
         while let Some((_, plan)) = self.questions.pending.find(ticket) {
@@ -52,7 +57,7 @@ impl Resolver {
                 }
                 Next::GiveUp => {
                     let why = plan.why_none();
-                    return self.settle(ticket, &Outcome::Failure(why));
+                    return self.fail(ticket, why);
                 }
             }
         }

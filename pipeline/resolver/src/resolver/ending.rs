@@ -41,6 +41,13 @@ impl Resolver {
         if answer.entry.head().flags & Head::LEADS_ON != 0 {
             return self.lead_on(ticket, &answer.entry);
         }
+        if let Some(answer) = self.with_ipv6(ticket, answer) {
+            self.give(ticket, answer);
+        }
+    }
+
+    /// Ends a question with its answer, in which no addresses are to be made.
+    pub(super) fn give(&mut self, ticket: Ticket, answer: Answer) {
         if let Some((_, plan)) = self.questions.pending.find(ticket) {
             // The query that brought the answer is still counted as under way.
             add(&self.counters.wasted, plan.in_air().saturating_sub(1) as u64);
@@ -79,6 +86,7 @@ impl Resolver {
         });
         self.validation.fetched(&question, || Fetched::Nothing);
         self.lead_on_from(&question, outcome);
+        self.make_ipv6_from(&question, outcome);
         match outcome {
             Outcome::Answer(answer) => {
                 self.questions.wake(&question);

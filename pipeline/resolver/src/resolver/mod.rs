@@ -7,6 +7,7 @@
 
 mod aliases;
 mod asking;
+mod dns64;
 mod ending;
 mod shedding;
 mod upkeep;

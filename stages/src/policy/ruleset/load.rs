@@ -6,6 +6,7 @@ use pmdns_config::files::{ListSummary, Listed, Scope, read_list, read_zone};
 use pmdns_config::{Absent, BlockAction, Config, ViewSet};
 
 use super::{ReadRules, Ruleset, RulesetError};
+use crate::policy::dns64::Dns64;
 use crate::policy::filter::{Filter, all_candidates};
 use crate::policy::lists::Lists;
 use crate::policy::local::{Entries, Local};
@@ -94,6 +95,7 @@ impl Ruleset {
             filter,
             local: local.into(),
             judges_clients: policies.iter().any(|zone| !zone.client_prefixes.is_empty()),
+            dns64: config.view_numbers().map(|view| Dns64::of(config, view)).collect(),
             scopes: config.scopes().into(),
             policies: policies.into(),
             blocked,
