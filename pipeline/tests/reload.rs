@@ -7,14 +7,14 @@
 use std::time::{Duration, Instant};
 
 use pmdns::clock::SteppedTime;
-use pmdns::control::reload::Reloader;
+use pmdns::control::reload::{Reloader, Written};
 use pmdns::control::report::Totals;
 use pmdns::control::request::Request;
 use pmdns::control::socket::{ControlSocket, ORDER_PATIENCE, ask};
 use pmdns::rules::RulesPublisher;
 use pmdns::testing::{Rig, config};
 use pmdns::worker::{Turn, Worker};
-use pmdns_config::{Config, ConfigText, Control, FixedKeys};
+use pmdns_config::{Config, ConfigText, Control};
 use pmdns_nics::Burst;
 use pmdns_stages::testing::{Query, frame_from, query};
 use pmdns_stages::wire::name::Seed;
@@ -274,9 +274,9 @@ fn a_wrong_file_keeps_the_rules_and_says_why() {
     std::fs::write(&file, &text).unwrap();
     std::fs::write(&list, "one.example\n").unwrap();
     let read = ConfigText::read(&file).unwrap();
-    let (fixed, config) = (read.fixed_keys(), read.into_config().unwrap());
+    let (written, config) = (Written::of(&read), read.into_config().unwrap());
     let Rig { mut workers, mut slow_path, rules, pool, mut far, .. } = Rig::new(&config);
-    let mut reloader = Reloader::new(&file, &config, fixed, rules);
+    let mut reloader = Reloader::new(&file, (&config, written), rules, String::new());
     let path = folder.join("socket");
     let control = Control { socket: path.clone(), ..Control::default() };
     let mut socket = ControlSocket::open(&control).unwrap().serve(None).unwrap();
@@ -356,9 +356,9 @@ fn news_of_a_file_are_taken_without_the_configuration() {
     let (rules, _) = RulesPublisher::new(0, 0, Seed::new([0; 16]), 1);
     let mut reloader = Reloader::new(
         &file,
-        &config,
-        FixedKeys::default(),
+        (&config, Written::default()),
         std::mem::replace(&mut rig.rules, rules),
+        String::new(),
     );
     let rcode = |rig: &mut Rig, text: &str| {
         let mut burst = Burst::new();

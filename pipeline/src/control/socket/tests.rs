@@ -146,7 +146,7 @@ fn audit_12_only_owner_and_group_may_connect() {
     let open = std::fs::Permissions::from_mode(0o777);
     std::fs::set_permissions(&control.socket, open).unwrap();
     // The socket that was forgotten still listens.
-    assert!(matches!(ControlSocket::open(&control), Err(SocketError::InUse(_))));
+    assert!(matches!(ControlSocket::open(&control), Err(SocketError::InUse { .. })));
     std::fs::remove_file(&control.socket).unwrap();
     let own = rustix::process::getegid().as_raw();
     let group = if rustix::process::geteuid().is_root() { own + 7 } else { own };
@@ -164,7 +164,7 @@ fn audit_12_only_owner_and_group_may_connect() {
 #[test]
 fn the_folder_of_the_socket_is_made_but_not_those_above() {
     let above = std::env::temp_dir().join(format!("pmdns-test-{}-folder", std::process::id()));
-    let control = |path: &str| Control { socket: above.join(path), group: None };
+    let control = |path: &str| Control { socket: above.join(path), ..Control::default() };
     assert!(ControlSocket::open(&control("run/control.sock")).is_err());
     let socket = ControlSocket::open(&control("control.sock")).unwrap();
     assert!(above.join("control.sock").exists());
@@ -185,7 +185,7 @@ fn an_ordinary_file_is_left_alone() {
 fn a_second_instance_is_refused_and_a_dead_one_replaced() {
     let control = control("second");
     let first = ControlSocket::open(&control).unwrap();
-    assert!(matches!(ControlSocket::open(&control), Err(SocketError::InUse(_))));
+    assert!(matches!(ControlSocket::open(&control), Err(SocketError::InUse { .. })));
     drop(first);
     // As after SIGKILL: the file stays, nobody listens.
     drop(UnixListener::bind(&control.socket).unwrap());
