@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use pmdns::control::reload::Reloader;
+use pmdns::control::reload::{Reloader, Written};
 use pmdns::rules::RulesPublisher;
-use pmdns_config::{Config, ConfigText, FixedKeys};
+use pmdns_config::{Config, ConfigText};
 use pmdns_hierarchy::Rng;
 use pmdns_stages::wire::name::Seed;
 
@@ -80,10 +80,10 @@ impl Operator {
         let (nobody, _) = RulesPublisher::new(0, 0, Seed::new([0; 16]), 1);
         let publisher = std::mem::replace(&mut line.rig.rules, nobody);
         write(&files.config(), text);
-        let fixed = ConfigText::read(&files.config())
-            .map_or_else(|_| FixedKeys::default(), |text| text.fixed_keys());
+        let written = ConfigText::read(&files.config());
+        let written = written.map_or_else(|_| Written::default(), |text| Written::of(&text));
         Self {
-            reloader: Reloader::new(&files.config(), config, fixed, publisher),
+            reloader: Reloader::new(&files.config(), (config, written), publisher, String::new()),
             text: text.to_owned(),
             files,
             began: Instant::now(),
