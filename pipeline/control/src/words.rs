@@ -44,7 +44,8 @@ impl Call {
 }
 
 fn split(line: &str) -> (&str, &str) {
-    let (word, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
+    let line = line.trim();
+    let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
     (word, rest.trim_start())
 }
 

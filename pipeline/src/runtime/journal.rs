@@ -83,7 +83,7 @@ fn parse(text: &[u8], path: &Path) -> Result<(Table, bool), JournalError> {
         };
     }
     while let Some((index, line)) = lines.next() {
-        let whole = line.strip_suffix(b"\n").ok_or("its end is missing".to_owned());
+        let whole = line.strip_suffix(b"\n").ok_or_else(|| "its end is missing".to_owned());
         let text =
             whole.and_then(|line| std::str::from_utf8(line).map_err(|error| error.to_string()));
         let made = text.and_then(change_of);

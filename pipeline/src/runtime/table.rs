@@ -165,15 +165,15 @@ impl Table {
         if self.is_empty() {
             return Ok(None);
         }
-        let entry = |(name, entry): (&Box<[u8]>, &Entry)| RuntimeEntry {
-            name: name.clone(),
+        let entry = |name: &[u8], entry: &Entry| RuntimeEntry {
+            name: name.into(),
             below: entry.entry.scope == EntryScope::Suffix,
             action: (entry.entry.kind == EntryKind::Block).then(|| action_of(entry.entry.action)),
             views: config.view_set(&entry.entry.views),
         };
         let records = self.records.values().flatten().map(|one| record_of(&one.record));
         let records = records.collect::<Result<Vec<_>, _>>()?;
-        let names = self.entries.iter().map(entry).collect();
+        let names = self.entries.iter().map(|(name, said)| entry(name, said)).collect();
         RuntimeNames::new(names, records, config.policy.auto_ptr, seed).map(Some).map_err(wrong)
     }
 
@@ -187,7 +187,7 @@ impl Table {
         let mut rest = self.entries.range((after(page)?, Bound::Unbounded));
         let entries: Vec<Entry> =
             rest.by_ref().take(page.limit).map(|(_, entry)| entry.clone()).collect();
-        let next = rest.next().and(entries.last()).map(|last| last.entry.name.clone());
+        let next = rest.next().and_then(|_| entries.last()).map(|last| last.entry.name.clone());
         Ok(EntryPage { entries, total: self.entry_count(), next })
     }
 
@@ -198,7 +198,7 @@ impl Table {
             let Some((_, of_name)) = rest.next() else { break };
             records.extend_from_slice(of_name);
         }
-        let next = rest.next().and(records.last()).map(|last| last.record.name.clone());
+        let next = rest.next().and_then(|_| records.last()).map(|last| last.record.name.clone());
         Ok(RecordPage { records, total: self.record_count(), next })
     }
 }

@@ -80,10 +80,10 @@ impl Operator {
         let (nobody, _) = RulesPublisher::new(0, 0, Seed::new([0; 16]), 1);
         let publisher = std::mem::replace(&mut line.rig.rules, nobody);
         write(&files.config(), text);
-        let written = ConfigText::read(&files.config()).map(|text| Written::of(&text));
-        let written = (config, written.unwrap_or_default());
+        let written = ConfigText::read(&files.config());
+        let written = written.map_or_else(|_| Written::default(), |text| Written::of(&text));
         Self {
-            reloader: Reloader::new(&files.config(), written, publisher, String::new()),
+            reloader: Reloader::new(&files.config(), (config, written), publisher, String::new()),
             text: text.to_owned(),
             files,
             began: Instant::now(),

@@ -88,3 +88,40 @@ impl RuntimeNames {
         candidates.iter().rev().find_map(|one| said(one.name, one.hash))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::name_of;
+
+    #[test]
+    fn the_longest_name_decides_in_its_views() {
+        let said = |name: &str, below, action, views| RuntimeEntry {
+            name: name_of(name).into(),
+            below,
+            action,
+            views,
+        };
+        let (nxdomain, drop) = (Some(BlockAction::Nxdomain), Some(BlockAction::Drop));
+        let one = ViewSet::ALL.without(ViewSet::of(&["default".to_owned()], &[]));
+        let entries = vec![
+            said("example.", true, nxdomain, ViewSet::ALL),
+            said("good.example.", true, None, ViewSet::ALL),
+            said("bad.good.example.", false, drop, ViewSet::ALL),
+            said("only.example.", true, drop, one),
+        ];
+        let names = RuntimeNames::new(entries, Vec::new(), false, Seed::new([7; 16])).unwrap();
+        for (name, view, expected) in [
+            ("x.example.", 0, Some(nxdomain)),
+            ("Good.Example.", 0, Some(None)),
+            ("x.good.example.", 0, Some(None)),
+            ("bad.good.example.", 0, Some(drop)),
+            ("x.bad.good.example.", 0, Some(None)),
+            ("only.example.", 0, Some(nxdomain)),
+            ("only.example.", 1, Some(drop)),
+            ("other.", 0, None),
+        ] {
+            assert_eq!(names.said_of(&name_of(name), view), expected, "{name} in view {view}");
+        }
+    }
+}
