@@ -9,10 +9,8 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use pmdns_config::Idle;
-use pmdns_nics::{Burst, Frame, FramePool, MAX_BURST, RxQueue, Sleeper, TxQueue, release};
+use pmdns_nics::{Burst, Frame, FramePool, MAX_BURST, Sleeper, release};
 use pmdns_stages::cache::{Cache, Hit};
-use pmdns_stages::miss::Miss;
-use pmdns_stages::ratelimit::ClientPrefixes;
 use pmdns_stages::{Batch, Context, Packet, Step, Tick};
 
 use crate::clock::Clock;
@@ -32,6 +30,10 @@ use crate::slowpath::Answered;
 use crate::station::Lap;
 use crate::threads;
 use crate::transmitter::{self, Transmitter};
+
+mod parts;
+
+pub use self::parts::WorkerParts;
 
 /// How often a worker publishes its counters and looks for new rules.
 const HOUSEKEEPING: Duration = Duration::from_millis(10);
@@ -65,56 +67,6 @@ pub struct Worker {
     latency: Latency,
     published: Arc<Published>,
     next_housekeeping: Tick,
-}
-
-/// The parts of a worker.
-pub struct WorkerParts {
-    /// The stretch of the line it runs.
-    pub line: Line,
-    /// Frames it takes at a time.
-    pub batch: usize,
-    /// RX queues it polls.
-    pub receivers: Vec<Box<dyn RxQueue>>,
-    /// Rings it takes packets from.
-    pub rings_in: Vec<RingReceiver<Packet>>,
-    /// TX queues by port number; empty if it does not transmit.
-    pub transmitters: Vec<Box<dyn TxQueue>>,
-    /// Rings to the next stretch, by shard.
-    pub rings_out: Vec<RingSender<Packet>>,
-    /// Rings to the slow path, by cache shard.
-    pub misses: Vec<RingSender<Miss>>,
-    /// The client prefixes that share these rings.
-    pub prefixes: ClientPrefixes,
-    /// Rings for notes of hits, by cache shard; empty if hits are not reported.
-    pub hits: Vec<RingSender<Hit>>,
-    /// Rings from the slow path.
-    pub answers: Vec<RingReceiver<Answered>>,
-    /// Rings of queries from the slow path that leave by ports.
-    pub queries: Vec<RingReceiver<Frame>>,
-    /// Rings to the slow path for what comes for these queries, by thread.
-    pub replies: Vec<RingSender<Packet>>,
-    /// Rings to the TAPs for exceptions.
-    pub to_kernel: KernelOutlets,
-    /// Rings of frames that the kernel sends by the TAPs.
-    pub from_kernel: Vec<RingReceiver<Frame>>,
-    /// The ring of health checks' queries, if it polls ports.
-    pub probes: Option<RingReceiver<Frame>>,
-    /// The cache, which knows the shard of each key.
-    pub cache: Arc<Cache>,
-    /// Where new rules come from.
-    pub rules: RulesInbox<LineRules>,
-    /// Those that see packets leave stations.
-    pub observers: Observers,
-    /// The news of the ports.
-    pub news: AllPortNews,
-    /// Whether it announces addresses when a link comes up.
-    pub announces: bool,
-    /// Where frames for announcements come from.
-    pub pool: FramePool,
-    /// The clock.
-    pub clock: Clock,
-    /// Where the counters are published.
-    pub published: Arc<Published>,
 }
 
 /// A ring to another worker, and the packets to be sent this turn.

@@ -1,5 +1,7 @@
 //! What comes back for a call.
 
+use serde::Serialize;
+
 /// The reply to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
@@ -27,6 +29,16 @@ pub enum Refusal {
 }
 
 impl Reply {
+    /// A reply with this value.
+    pub fn of(value: &impl Serialize) -> Self {
+        match serde_json::to_string(value) {
+            Ok(text) => Self::Json(text),
+            Err(error) => {
+                Self::Refused(Refusal::Unable, format!("no JSON can be made of it: {error}"))
+            }
+        }
+    }
+
     /// The reply that this text of the control socket means.
     pub fn of_text(text: &str) -> Self {
         let line = text.trim_end();

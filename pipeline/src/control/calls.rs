@@ -8,7 +8,6 @@ use pmdns_control::answers::{
     ViewAnswer, Views,
 };
 use pmdns_control::{Call, Refusal, Reply};
-use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::reload::Reloader;
@@ -29,22 +28,22 @@ pub fn answer(
         Call::State => {
             let mut state = state(reloader, gauges);
             runtime.note_in(&mut state);
-            json(&state)
+            Reply::of(&state)
         }
-        Call::Views => json(&views(config)),
-        Call::Upstreams => json(&upstreams(config, gauges)),
-        Call::Lists => json(&lists(config)),
+        Call::Views => Reply::of(&views(config)),
+        Call::Upstreams => Reply::of(&upstreams(config, gauges)),
+        Call::Lists => Reply::of(&lists(config)),
         Call::Config => {
             let toml = reloader.written().to_toml();
             let mut configuration = Configuration { toml, ..Configuration::default() };
             runtime.note_in_configuration(&mut configuration);
-            json(&configuration)
+            Reply::of(&configuration)
         }
         Call::ConfigDiff => {
             let mut state = State::default();
             runtime.note_in(&mut state);
             let State { entries, records, .. } = state;
-            json(&Difference { entries, records, ..difference(reloader) })
+            Reply::of(&Difference { entries, records, ..difference(reloader) })
         }
         Call::Entries(_)
         | Call::AddEntries(_)
@@ -58,16 +57,6 @@ pub fn answer(
         }
     };
     client.reply(reply);
-}
-
-/// A reply with this value.
-pub(crate) fn json(value: &impl Serialize) -> Reply {
-    match serde_json::to_string(value) {
-        Ok(text) => Reply::Json(text),
-        Err(error) => {
-            Reply::Refused(Refusal::Unable, format!("no JSON can be made of it: {error}"))
-        }
-    }
 }
 
 fn state(reloader: &Reloader, gauges: &Gauges) -> State {

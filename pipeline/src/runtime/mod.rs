@@ -100,12 +100,8 @@ impl Runtime {
     /// Answers a call, at once or when its change holds.
     pub fn answer(&mut self, call: &Call, client: Client, config: &Config, seed: Seed) {
         let reply = match call {
-            Call::Entries(page) => {
-                self.table.entries(page).map(|page| crate::control::calls::json(&page))
-            }
-            Call::Records(page) => {
-                self.table.records(page).map(|page| crate::control::calls::json(&page))
-            }
+            Call::Entries(page) => self.table.entries(page).map(|page| Reply::of(&page)),
+            Call::Records(page) => self.table.records(page).map(|page| Reply::of(&page)),
             change => return self.change(change, client, config, seed),
         };
         client.reply(reply.unwrap_or_else(|(refusal, why)| Reply::Refused(refusal, why)));
