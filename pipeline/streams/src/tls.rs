@@ -31,7 +31,7 @@ pub(crate) const DOQ: &[u8] = b"doq";
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// The file of certificates cannot be read.
-    #[error("{table}.certificate: cannot read {}: {why}; write the path of a PEM file", file.display())]
+    #[error("streams.certificate: cannot read {}: {why}; write the path of a PEM file", file.display())]
     Certificate {
         /// The table of the configuration.
         table: &'static str,
@@ -54,7 +54,7 @@ pub enum CertificateError {
     },
     /// The file of the key cannot be read, or has no key in it that can be used.
     #[error(
-        "{table}.key: cannot read a private key from {}: {why}; write the path of a PEM file with an RSA, \
+        "streams.key: cannot read a private key from {}: {why}; write the path of a PEM file with an RSA, \
          ECDSA or Ed25519 key that has no passphrase",
         file.display()
     )]
@@ -341,11 +341,11 @@ mod tests {
         let none = Path::new("/nonexistent/file.pem");
         let text = fails(none, &one.key);
         assert!(
-            text.starts_with("{table}.certificate: cannot read /nonexistent/file.pem"),
+            text.starts_with("streams.certificate: cannot read /nonexistent/file.pem"),
             "{text}"
         );
         let text = fails(&one.certificate, none);
-        assert!(text.starts_with("{table}.key: cannot read a private key"), "{text}");
+        assert!(text.starts_with("streams.key: cannot read a private key"), "{text}");
         let text = fails(&one.key, &one.key);
         assert!(text.contains("has no certificate in it; write the path"), "{text}");
         let text = fails(&one.certificate, &one.certificate);
