@@ -183,6 +183,8 @@ pub const MAX_RPZ: usize = 64;
 pub const MAX_DNS64: usize = 16;
 /// Prefixes that one of them excludes, of either kind.
 pub const MAX_EXCLUDED: usize = 256;
+/// Bytes of a text that explains to clients why a list or policy zone denies a name.
+pub const MAX_REASON: usize = 128;
 /// Servers that a zone is transferred from.
 pub const MAX_PRIMARIES: usize = 8;
 /// Keys that transfers are signed with.

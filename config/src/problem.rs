@@ -363,6 +363,9 @@ pub enum Problem {
     /// A name that is not validated is no name.
     #[error("cannot be left out of validation: {0}")]
     NegativeAnchor(NameError),
+    /// A text that clients show to people.
+    #[error("has control characters, such as line ends; write a text of one line without them")]
+    NotPrintable,
     /// Blocking takes everything below a name along.
     #[error("is `*.{0}`; write `{0}`, everything below it is blocked with it")]
     BlockedWildcard(String),

@@ -79,6 +79,12 @@ impl Config {
         ViewSet::of(names, &self.views)
     }
 
+    /// The views in which the canary of browsers is denied, if there are any.
+    pub fn canary_views(&self) -> Option<ViewSet> {
+        let names = &self.policy.doh_canary;
+        (!names.is_empty()).then(|| self.view_set(names))
+    }
+
     /// For each view the first one that is in the same of these sets.
     pub fn alike(&self, sets: impl IntoIterator<Item = ViewSet>) -> Vec<u8> {
         let sets: HashSet<ViewSet> = sets.into_iter().collect();

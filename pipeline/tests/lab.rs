@@ -57,6 +57,8 @@ mod api;
 mod browser;
 #[path = "lab/differential.rs"]
 mod differential;
+#[path = "lab/dns64.rs"]
+mod dns64;
 #[path = "lab/dnssec.rs"]
 mod dnssec;
 #[path = "lab/encrypted.rs"]

@@ -38,7 +38,7 @@ pub struct Judge {
 
 /// A config without any rules but those that are to be tried.
 pub fn no_rules() -> Config {
-    Config { policy: Settings { special_use: false, auto_ptr: false }, ..Config::default() }
+    Config { policy: Settings { special_use: false, ..Settings::default() }, ..Config::default() }
 }
 
 /// A file for rules that are read from files. Each process has its own, and writes it again and again.

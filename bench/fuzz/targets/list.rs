@@ -33,7 +33,7 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(summary.names, names.len() as u64);
     let action = BlockAction::default();
     let blocklists =
-        vec![Blocklist { file: file(input.rest()), format, action, views: Vec::new() }];
+        vec![Blocklist { file: file(input.rest()), format, action, ..Blocklist::default() }];
     let mut judge = Judge::new(&Config { blocklists, ..no_rules() }).expect("it was just read");
     // An exception counts against all other lines.
     if names.iter().any(|(_, scope)| *scope == Scope::Except) {

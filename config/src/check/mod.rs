@@ -79,7 +79,10 @@ const RULES: [(&[&str], Rules); 30] = [
     (&["slowpath", "upstream"], resolving::check),
     (&["slowpath", "placement"], resolving::check_cores_that_resolve),
     (&["port", "upstream"], query_sources::check_upstreams),
-    (&["view", "upstream", "forward", "local", "zone", "blocklist", "rpz", "dns64"], views::check),
+    (
+        &["view", "upstream", "forward", "local", "zone", "blocklist", "rpz", "dns64", "policy"],
+        views::check,
+    ),
     (&["upstream", "group", "forward", "view", "health"], groups::check),
     (&["dnssec"], |config, found| dnssec::check(&config.dnssec, found)),
     (&["acl"], |config, found| acl(&config.acl, found)),

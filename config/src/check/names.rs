@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use super::{Checked, Mistakes, at_most, broken, in_range};
-use crate::limits::{MAX_BLOCKLISTS, MAX_RPZ, MAX_TTL, MAX_ZONES};
+use crate::limits::{MAX_BLOCKLISTS, MAX_REASON, MAX_RPZ, MAX_TTL, MAX_ZONES};
 use crate::local::{Local, LocalRecord};
 use crate::name::{NameError, readable, wire_name};
 use crate::problem::Problem;
@@ -47,9 +47,11 @@ pub(super) fn check_files(config: &Config, found: &mut Mistakes) {
     }
     for (index, zone) in config.rpz.iter().enumerate() {
         found.note(check_zone(&format!("rpz[{index}]"), &zone.file, zone.origin.as_deref()));
+        found.note(check_text(&format!("rpz[{index}].text"), zone.text.as_deref()));
     }
     for (index, list) in config.blocklists.iter().enumerate() {
         found.note(check_file(&format!("blocklist[{index}].file"), &list.file));
+        found.note(check_text(&format!("blocklist[{index}].text"), list.text.as_deref()));
     }
 }
 
@@ -58,6 +60,16 @@ fn check_zone(path: &str, file: &Path, origin: Option<&str>) -> Checked {
     match origin.map(wire_name) {
         Some(Err(error)) => broken(format!("{path}.origin"), Problem::Origin(error)),
         _ => Ok(()),
+    }
+}
+
+/// Whether a text can be shown to people.
+fn check_text(key: &str, text: Option<&str>) -> Checked {
+    match text {
+        Some("") => broken(key, Problem::Empty("a text for people, or leave the key out")),
+        Some(text) if text.chars().any(char::is_control) => broken(key, Problem::NotPrintable),
+        Some(text) => at_most(key, "bytes", text.len(), MAX_REASON),
+        None => Ok(()),
     }
 }
 

@@ -25,8 +25,11 @@ pub(super) fn check(config: &Config, found: &mut Mistakes) {
     for (table, names) in &tables {
         found.note(check_names(&format!("{table}.views"), names, &config.views));
     }
+    let canary = &config.policy.doh_canary;
+    found.note(check_names("policy.doh_canary", canary, &config.views));
     for (index, view) in config.views.iter().enumerate() {
-        let is_named = tables.iter().any(|(_, names)| names.contains(&view.name));
+        let mut lists = tables.iter().map(|(_, names)| *names).chain([canary.as_slice()]);
+        let is_named = lists.any(|names| names.contains(&view.name));
         if view.group.is_none() && !is_named {
             let key = format!("view[{index}].name");
             found.note(broken(key, Problem::IdleView(view.name.clone())));

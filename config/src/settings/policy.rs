@@ -132,11 +132,13 @@ pub struct Policy {
     pub special_use: bool,
     /// A PTR record for every local address record.
     pub auto_ptr: bool,
+    /// Views in which browsers are asked not to use a resolver of their own over HTTPS.
+    pub doh_canary: Vec<String>,
 }
 
 impl Default for Policy {
     fn default() -> Self {
-        Self { special_use: true, auto_ptr: false }
+        Self { special_use: true, auto_ptr: false, doh_canary: Vec::new() }
     }
 }
 
@@ -154,7 +156,7 @@ pub struct ZoneFile {
 }
 
 /// `[[blocklist]]`: a file of names that are blocked.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Blocklist {
     /// The file.
@@ -165,9 +167,28 @@ pub struct Blocklist {
     /// What is answered.
     #[serde(default)]
     pub action: BlockAction,
+    /// Why clients do not get what they ask for, as they are told; absent: the names are blocked.
+    pub extended_error: Option<ListReason>,
+    /// The same for people; absent: nothing.
+    pub text: Option<String>,
     /// The views it holds in; none: all.
     #[serde(default)]
     pub views: Vec<String>,
+}
+
+/// Why a list or policy zone denies a name (RFC 8914 sections 4.16 to 4.19).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ListReason {
+    /// The operator wants it so.
+    #[default]
+    Blocked,
+    /// Others, such as a court, demand it of the operator.
+    Censored,
+    /// The client has asked for it.
+    Filtered,
+    /// The client may not ask for it.
+    Prohibited,
 }
 
 /// `[[rpz]]`: a response policy zone (draft-vixie-dnsop-dns-rpz-00).
@@ -188,6 +209,10 @@ pub struct Rpz {
     /// How queries are answered until a version has been transferred.
     #[serde(default)]
     pub absent: Absent,
+    /// Why clients do not get what they ask for, as they are told; absent: the names are blocked.
+    pub extended_error: Option<ListReason>,
+    /// The same for people; absent: nothing.
+    pub text: Option<String>,
     /// The views it holds in; none: all.
     #[serde(default)]
     pub views: Vec<String>,

@@ -1,4 +1,4 @@
-//! Answers that are made of other answers: addresses under a NAT64's prefix, and redirections of NXDOMAIN.
+//! Answers that are made of other answers: addresses under the prefix of a NAT64.
 
 use std::net::Ipv6Addr;
 

@@ -1,4 +1,4 @@
-//! The rules of `[[dns64]]`.
+//! The rules of `[[dns64]]`, and of what clients are told of lists.
 
 use pmdns_config::Config;
 
@@ -42,4 +42,20 @@ fn exclusions_are_of_their_family_and_bounded() {
     refuses_text(&format!("{LAWFUL}\n{seventeen}"), "line ", &parts);
     let view = format!("{prefix}views = [\"nobody\"]");
     refuses(&view, "dns64[0].views[0]", "nobody");
+}
+
+#[test]
+fn a_text_for_people_is_short_and_one_line() {
+    let with = |text: &str| format!("{LAWFUL}\n[[blocklist]]\nfile = \"l\"\ntext = {text}\n");
+    let lawful = ["\"Sperrliste \u{e4}\"".to_owned(), format!("\"{}\"", "x".repeat(128))];
+    assert!(lawful.iter().all(|text| Config::from_toml(&with(text)).is_ok()));
+    for (text, part) in [
+        ("\"\"".to_owned(), "is empty; write a text for people"),
+        ("\"a\\nb\"".to_owned(), "has control characters"),
+        (format!("\"{}\"", "\u{e4}".repeat(65)), "has 130 bytes; allowed: at most 128"),
+    ] {
+        refuses_text(&with(&text), "line ", &["`blocklist[", "].text` ", part]);
+    }
+    let canary = format!("{LAWFUL}\n[policy]\ndoh_canary = [\"nobody\"]\n");
+    refuses_text(&canary, "line ", &["`policy.doh_canary[0]`", "nobody"]);
 }

@@ -2,6 +2,7 @@
 
 use hickory_proto::op::{Message, OpCode, ResponseCode};
 use pmdns_config::{Access, Answers};
+use pmdns_config::{BlockAction, Blocklist, ListReason};
 use pmdns_stages::cookie::{Calendar, Cookies};
 use pmdns_stages::testing::{Query, Record, query};
 use pmdns_stages::wire::edns::{ExtendedError, OPT_LEN, option};
@@ -261,6 +262,40 @@ fn blocked_names_and_refused_clients_are_told_why() {
     let answer = read(&closed.ask(&with_edns, 0), &with_edns);
     assert_eq!(answer.metadata.response_code, ResponseCode::Refused);
     assert_eq!(errors(&answer), [18]);
+}
+
+/// RFC 8914 sections 4.16 to 4.18.
+#[test]
+fn each_list_has_its_own_reason_and_text() {
+    let file = std::env::temp_dir().join(format!("pmdns-reasons-{}", std::process::id()));
+    let list = |name: &str, action, extended_error, text: &str| {
+        let file = file.with_extension(name);
+        std::fs::write(&file, format!("{name}.example\n")).unwrap();
+        let text = Some(text.to_owned()).filter(|text| !text.is_empty());
+        Blocklist { file, action, extended_error, text, ..Blocklist::default() }
+    };
+    let (long, censored) = ("\u{e4}".repeat(64), Some(ListReason::Censored));
+    let blocklists = vec![
+        list("ads", BlockAction::Nxdomain, None, ""),
+        list("court", BlockAction::Refused, censored, "order 7"),
+        list("family", BlockAction::Nodata, Some(ListReason::Filtered), &long),
+        list("null", BlockAction::Null, None, "sinkhole"),
+    ];
+    let mut line = Setup { blocklists: blocklists.clone(), ..Setup::default() }.line();
+    blocklists.iter().for_each(|list| std::fs::remove_file(&list.file).unwrap());
+    let mut told = |text: &str| {
+        let asked = query(text).edns(512, false);
+        let whole = line.ask(&asked, 0);
+        assert!(read(&line.ask(&query(text), 0), &query(text)).edns.is_none());
+        options(&read(&whole, &asked)).into_iter().map(|(_, data)| data).collect::<Vec<_>>()
+    };
+    assert_eq!(told("x.ads.example. A"), [[0, 15]]);
+    assert_eq!(told("x.court.example. A"), [[&[0, 16][..], b"order 7"].concat()]);
+    assert_eq!(told("x.family.example. A"), [[&[0, 17], long.as_bytes()].concat()]);
+    assert_eq!(told("null.example. A"), [[&[0, 15][..], b"sinkhole"].concat()]);
+    let label = "a".repeat(63);
+    let far = format!("{label}.{label}.{label}.{}", "b".repeat(40));
+    assert!(told(&format!("{far}.family.example. A")) != [[0, 17]], "all fits into 512 bytes");
 }
 
 #[test]

@@ -44,6 +44,7 @@ pub(crate) struct Setup {
     pub(crate) samples: bool,
     /// Error replies a second and client prefix; 0: no limit.
     pub(crate) errors_per_second: u32,
+    pub(crate) blocklists: Vec<pmdns_config::Blocklist>,
 }
 
 pub(crate) struct Line {
@@ -67,6 +68,7 @@ impl Default for Setup {
             acl: pmdns_config::Acl::open(),
             samples: false,
             errors_per_second: 0,
+            blocklists: Vec::new(),
         }
     }
 }
@@ -90,6 +92,7 @@ impl Setup {
             answers: self.answers,
             client_subnet: self.client_subnet,
             local: vec![Local { record, views: Vec::new() }],
+            blocklists: self.blocklists,
             block: Block { names: vec![BLOCKED.into()] },
             ratelimit: RateLimit {
                 error_replies_per_second: self.errors_per_second,

@@ -91,7 +91,7 @@ impl Encode {
     pub fn answer_with(&self, packet: &mut Packet, entry: &Entry, context: &Context) -> Step {
         let offsets = Offsets::of(packet.layout);
         let mut buffer = Buffer::default();
-        let options = buffer.options_of(packet, &self.nsid);
+        let options = buffer.options_of(packet, &self.nsid, &self.rules);
         match self.answer_from(packet, offsets, options, &entry.words(), context.seconds) {
             // It has no records even for a client over a stream, who cannot be sent elsewhere.
             Step::SLOW_PATH => self.answer_bare(packet, options, Rcode::SERVFAIL, 0),
@@ -104,7 +104,7 @@ impl Encode {
     fn answer_other(&self, packet: &mut Packet, context: &Context) -> Step {
         let offsets = Offsets::of(packet.layout);
         let mut buffer = Buffer::default();
-        let options = buffer.options_of(packet, &self.nsid);
+        let options = buffer.options_of(packet, &self.nsid, &self.rules);
         match packet.answer {
             Answer::Cached(found) => {
                 let entry = self.cache.view(found);
@@ -137,7 +137,7 @@ impl Encode {
         let is_provoked = match rcode {
             Rcode::FORMERR | Rcode::NOTIMP | Rcode::BADVERS => true,
             // The operator's rules refuse names, which only real queries ask for.
-            Rcode::REFUSED => packet.extended_error != Some(ExtendedError::BLOCKED),
+            Rcode::REFUSED => !packet.extended_error.is_some_and(ExtendedError::is_of_rules),
             _ => false,
         };
         // A right cookie shows that the client is where it says.

@@ -11,11 +11,12 @@
 use std::collections::HashMap;
 
 use pmdns_config::files::Scope;
-use pmdns_config::narrow::to_u32;
+use pmdns_config::narrow::{low_u8, to_u32};
 use pmdns_config::{BlockAction, ViewSet};
 
 use super::filter::Candidate;
 use super::names::{Listing, Names};
+use crate::wire::edns::ExtendedError;
 use crate::wire::name::Seed;
 
 /// Bits of an action.
@@ -33,6 +34,14 @@ const ACTIONS: [Option<BlockAction>; 6] = [
 const BELOW: u32 = 3;
 /// The name and everything below it is not blocked.
 const EXCEPT: u32 = 1 << 6;
+/// Where the reason for an action stands, from the action's own place.
+const REASON: u32 = 8;
+/// Where the one for the name alone and the one for everything below it are, in bits of their own.
+const REASON_BELOW: u32 = REASON + 8;
+const CODE: u32 = 0xff;
+
+/// What is answered for a blocked name, and why, if its list says so.
+pub(super) type Blocking = (BlockAction, Option<ExtendedError>);
 
 /// Rules for views; no view has two.
 type Rules = Box<[(ViewSet, u32)]>;
@@ -65,12 +74,13 @@ impl Lists {
         &mut self,
         name: &[u8],
         scope: Scope,
-        action: BlockAction,
+        (action, why): Blocking,
         views: ViewSet,
     ) -> bool {
+        let why = why.map_or(0, |why| u32::from(why.code()));
         let rule = match scope {
-            Scope::Exact => code(action),
-            Scope::Below => code(action) << BELOW,
+            Scope::Exact => code(action) | why << REASON,
+            Scope::Below => code(action) << BELOW | why << REASON_BELOW,
             Scope::Except => EXCEPT,
         };
         let number = self.combinations.number([(views, rule)].into());
@@ -131,15 +141,15 @@ impl Blocked {
         name: &[u8],
         candidates: &[Candidate<'_>],
         view: u8,
-    ) -> Option<BlockAction> {
+    ) -> Option<Blocking> {
         let mut action = None;
         for Candidate { hash, name: listed } in candidates {
             let Some(rule) = self.rule(*hash, listed, view) else { continue };
             if rule & EXCEPT != 0 {
                 return None;
             }
-            let exact = action_of(rule).filter(|_| listed.len() == name.len());
-            action = exact.or_else(|| action_of(rule >> BELOW)).or(action);
+            let exact = blocking(rule, 0, REASON).filter(|_| listed.len() == name.len());
+            action = exact.or_else(|| blocking(rule, BELOW, REASON_BELOW)).or(action);
         }
         action
     }
@@ -152,20 +162,21 @@ impl Blocked {
 
 /// The rule of two, the earlier before the later.
 fn join(earlier: u32, later: u32) -> u32 {
-    let part = |at: u32| match earlier >> at & ACTION {
-        0 => later & ACTION << at,
-        action => action << at,
+    let part = |at: u32, why: u32| {
+        let decides = if earlier >> at & ACTION == 0 { later } else { earlier };
+        decides & (ACTION << at | CODE << why)
     };
-    part(0) | part(BELOW) | (earlier | later) & EXCEPT
+    part(0, REASON) | part(BELOW, REASON_BELOW) | (earlier | later) & EXCEPT
 }
 
 fn code(action: BlockAction) -> u32 {
     to_u32(ACTIONS.iter().position(|one| *one == Some(action)).unwrap_or_default())
 }
 
-/// The action in the lowest bits.
-fn action_of(rule: u32) -> Option<BlockAction> {
-    ACTIONS.get((rule & ACTION) as usize).copied().flatten()
+/// The action that stands at `at`, and the reason at `why`.
+fn blocking(rule: u32, at: u32, why: u32) -> Option<Blocking> {
+    let action = ACTIONS.get((rule >> at & ACTION) as usize).copied().flatten()?;
+    Some((action, ExtendedError::of_code(low_u8(u64::from(rule >> why)))))
 }
 
 #[cfg(test)]
@@ -186,14 +197,15 @@ mod tests {
     impl Both {
         fn find(&self, text: &str) -> Option<BlockAction> {
             let name = name_of(text);
-            self.blocked.find(&name, &self.filter.candidates(&name), 0)
+            let found = self.blocked.find(&name, &self.filter.candidates(&name), 0);
+            found.map(|(action, _)| action)
         }
     }
 
     fn lists(rules: &[(&str, Scope, BlockAction)]) -> Both {
         let mut lists = Lists::default();
         for (name, scope, action) in rules {
-            assert!(lists.add(&name_of(name), *scope, *action, ViewSet::ALL));
+            assert!(lists.add(&name_of(name), *scope, (*action, None), ViewSet::ALL));
         }
         let blocked = lists.build(seed());
         let mut filter = Filter::with_capacity(rules.len(), seed());

@@ -10,6 +10,7 @@ mod filter;
 mod lists;
 mod local;
 mod names;
+mod reasons;
 mod rpz;
 mod ruleset;
 mod runtime;

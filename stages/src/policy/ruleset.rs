@@ -16,8 +16,9 @@ use pmdns_config::{BlockAction, Prefix};
 
 use super::dns64::Dns64;
 use super::filter::{Candidates, Filter};
-use super::lists::Blocked;
+use super::lists::{Blocked, Blocking};
 use super::local::{Entries, Local};
+use super::reasons::Reasons;
 use super::rpz::{Action, PolicyZone};
 use super::runtime::RuntimeNames;
 use crate::answer::{Answer, LocalRef};
@@ -51,6 +52,7 @@ struct ReadRules {
     policies: Box<[PolicyZone]>,
     /// Whether policy zones have rules about clients.
     judges_clients: bool,
+    reasons: Reasons,
     /// By view, how AAAA records are made of A records there; views of a scope have the same.
     dns64: Box<[Option<Dns64>]>,
     /// By view, the scope it belongs to.
@@ -111,14 +113,15 @@ impl Ruleset {
     /// the slow path finds.
     pub(crate) fn judge(&self, packet: &mut Packet) -> Option<Step> {
         let client = packet.layout.client(packet.frame.bytes());
-        packet.answer = match self.verdict_on(packet.query(), client) {
+        let (decision, why) = self.verdict_on(packet.query(), client);
+        packet.answer = match decision {
             RuleDecision::Pass => return None,
             // It has come over a stream, as the rule wants it.
             RuleDecision::Truncated if packet.layout.is_stream() => return None,
             RuleDecision::Drop => return Some(Step::drop(Reason::Blocked)),
             RuleDecision::Truncated => Answer::Truncated,
             RuleDecision::Rcode(rcode) => {
-                packet.extended_error = Some(ExtendedError::BLOCKED);
+                packet.extended_error = why.or(Some(ExtendedError::BLOCKED));
                 Answer::Rcode(rcode)
             }
             RuleDecision::NotReady => {
@@ -131,6 +134,7 @@ impl Ruleset {
                 if self.leads_on(found) && packet.wants_recursion() {
                     return Some(Step::SLOW_PATH);
                 }
+                packet.extended_error = why;
                 // Of a template there is nothing to give before it is filled in.
                 if self.is_template(found) {
                     packet.refuse_unless_recursive();
@@ -151,7 +155,9 @@ impl Ruleset {
         let found = match self.entry(found) {
             Some(_) => found,
             None => match self.verdict_on(miss.query(), miss.client()) {
-                RuleDecision::Entry(number) => LocalRef { generation: self.generation, number },
+                (RuleDecision::Entry(number), _) => {
+                    LocalRef { generation: self.generation, number }
+                }
                 _ => return None,
             },
         };
@@ -183,13 +189,18 @@ impl Ruleset {
         self.read.dns64.get(usize::from(scope))?.as_ref()
     }
 
-    fn verdict_on(&self, query: ClientQuery<'_>, client: &[u8]) -> RuleDecision {
+    /// The code of an extended error, and a text for people.
+    pub(crate) fn told(&self, error: ExtendedError) -> (ExtendedError, &str) {
+        self.read.reasons.told(error)
+    }
+
+    fn verdict_on(&self, query: ClientQuery<'_>, client: &[u8]) -> Verdict {
         let (name, view) = (query.name(), query.layout().who.view());
         let client = self.read.judges_clients.then_some(client);
         let mut candidates = Candidates::new();
         self.read.filter.find(name, &mut candidates);
         if candidates.is_empty() && client.is_none() && self.runtime.is_none() {
-            return RuleDecision::Pass;
+            return (RuleDecision::Pass, None);
         }
         self.verdict(name, &candidates, query.qtype(), client, view)
     }
@@ -202,30 +213,32 @@ impl Ruleset {
         qtype: u16,
         client: Option<&[u8]>,
         view: u8,
-    ) -> RuleDecision {
+    ) -> Verdict {
         let runtime = self.runtime.as_ref();
         if let Some(number) = runtime.and_then(|runtime| runtime.local(name, qtype)) {
-            return RuleDecision::Entry(number | RUNTIME);
+            return (RuleDecision::Entry(number | RUNTIME), None);
         }
         let said = runtime.and_then(|runtime| runtime.said_of(name, view));
         if let Some(Some(action)) = said {
-            return self.block_verdict(Some(action), qtype);
+            return (self.block_verdict(Some(action), qtype), None);
         }
         let local = self.read.local.get(usize::from(view));
         if let Some(number) = local.and_then(|local| local.find(name, candidates, qtype)) {
-            return RuleDecision::Entry(number);
+            return (RuleDecision::Entry(number), None);
         }
         if said.is_some() {
-            return RuleDecision::Pass;
+            return (RuleDecision::Pass, None);
         }
         for zone in self.policies_in(view) {
             let action = client.and_then(|client| zone.of_client(client));
             let action = action.or_else(|| zone.of_name(name, candidates));
             if let Some(action) = action {
-                return policy_verdict(zone, action, qtype);
+                return (policy_verdict(zone, action, qtype), zone.why);
             }
         }
-        self.block_verdict(self.read.blocked.find(name, candidates, view), qtype)
+        let blocking: Option<Blocking> = self.read.blocked.find(name, candidates, view);
+        let (action, why) = blocking.unzip();
+        (self.block_verdict(action, qtype), why.flatten())
     }
 
     /// The policy zones of a view, in their order.
@@ -261,6 +274,9 @@ fn policy_verdict(zone: &PolicyZone, action: Action, qtype: u16) -> RuleDecision
         Action::Local(node) => RuleDecision::Entry(zone.entry(node, qtype)),
     }
 }
+
+/// What is to be done with a query, and why, if a list or zone says so.
+type Verdict = (RuleDecision, Option<ExtendedError>);
 
 /// What is to be done with a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -41,7 +41,8 @@ impl LocalSources {
         let forwarded = self.forwarded.iter().map(|(views, _)| *views);
         let lists = config.blocklists.iter().map(|list| config.view_set(&list.views));
         let dns64 = config.dns64.iter().map(|dns64| config.view_set(&dns64.views));
-        config.alike(records.chain(forwarded).chain(lists).chain(dns64))
+        let canary = config.canary_views();
+        config.alike(records.chain(forwarded).chain(lists).chain(dns64).chain(canary))
     }
 
     /// The records of a view, those that nobody wrote down included.

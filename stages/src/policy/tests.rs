@@ -35,7 +35,7 @@ fn seed() -> Seed {
 
 /// A config without the rules that are there by default.
 fn bare() -> Config {
-    let policy = pmdns_config::Policy { special_use: false, auto_ptr: false };
+    let policy = pmdns_config::Policy { special_use: false, ..pmdns_config::Policy::default() };
     Config { policy, ..Config::default() }
 }
 
@@ -69,7 +69,7 @@ impl Written {
     }
 
     fn list(&self, action: BlockAction) -> Blocklist {
-        Blocklist { file: self.0.clone(), format: ListFormat::Auto, action, views: Vec::new() }
+        Blocklist { file: self.0.clone(), format: ListFormat::Auto, action, ..Blocklist::default() }
     }
 }
 
@@ -171,6 +171,18 @@ fn every_action_of_a_block_list() {
     assert_eq!(local(&mut policy, "e.example. A"), Some((Rcode::NOERROR, [1, 0, 0])));
     assert_eq!(local(&mut policy, "e.example. AAAA"), Some((Rcode::NOERROR, [1, 0, 0])));
     assert_eq!(ask(&mut policy, "e.example. TXT"), rcode(Rcode::NOERROR));
+}
+
+#[test]
+fn the_canary_of_browsers_is_denied_in_its_views_only() {
+    let mut config = bare();
+    assert_eq!(ask(&mut policy(&config), "use-application-dns.net. A"), (ON, Answer::None));
+    config.policy.doh_canary = vec!["default".into()];
+    assert_eq!(ask(&mut policy(&config), "use-Application-dns.net. A"), BLOCKED);
+    config.views =
+        vec![pmdns_config::View { name: "kids".into(), clients: Vec::new(), group: None }];
+    config.policy.doh_canary = vec!["kids".into()];
+    assert_eq!(ask(&mut policy(&config), "use-application-dns.net. A"), (ON, Answer::None));
 }
 
 /// The lists of two public blockers once let names through in capitals, or those of a kind of rule.

@@ -187,6 +187,11 @@ pub fn option_in(message: &[u8], code: u16) -> Option<&[u8]> {
     options.find(|(one, _)| *one == code).map(|(_, data)| data)
 }
 
+/// From here on numbers stand for reasons of the ruleset.
+const FIRST_REASON: u8 = 128;
+/// How many of these there can be.
+pub const MAX_REASONS: usize = 256 - FIRST_REASON as usize;
+
 /// Why an answer is as it is: the INFO-CODE of an extended DNS error (RFC 8914 section 4).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ExtendedError(NonZeroU8);
@@ -210,6 +215,10 @@ impl ExtendedError {
     pub const INVALID_DATA: Self = Self::of(24);
     /// The operator has blocked the name.
     pub const BLOCKED: Self = Self::of(15);
+    /// Others than the operator want the name blocked.
+    pub const CENSORED: Self = Self::of(16);
+    /// The client wants the name blocked.
+    pub const FILTERED: Self = Self::of(17);
     /// The client may not ask.
     pub const PROHIBITED: Self = Self::of(18);
     /// As [`Self::STALE_ANSWER`], and the answer is NXDOMAIN.
@@ -229,9 +238,31 @@ impl ExtendedError {
     }
 
     /// Reads an option's data: the INFO-CODE without its text. `None`: it says nothing that could be passed on; codes
-    /// above 255 are nobody's but for private use.
+    /// of 128 and above have no meaning that is registered.
     pub fn read(data: &[u8]) -> Option<Self> {
-        u8::try_from(be16(data, 0)?).ok().and_then(NonZeroU8::new).map(Self)
+        let code = u8::try_from(be16(data, 0)?).ok().filter(|code| *code < FIRST_REASON);
+        code.and_then(NonZeroU8::new).map(Self)
+    }
+
+    /// The reason of this number among those of the ruleset, which has its code and text.
+    pub fn of_rule(number: u8) -> Self {
+        Self(NonZeroU8::MIN.saturating_add(FIRST_REASON - 1).saturating_add(number))
+    }
+
+    /// The one of which [`ExtendedError::code`] is this; 0: none.
+    pub(crate) fn of_code(code: u8) -> Option<Self> {
+        NonZeroU8::new(code).map(Self)
+    }
+
+    /// The number of the ruleset's reason, if it is one of these.
+    #[inline]
+    pub fn rule(self) -> Option<u8> {
+        self.0.get().checked_sub(FIRST_REASON)
+    }
+
+    /// Whether the operator's rules are the reason.
+    pub fn is_of_rules(self) -> bool {
+        self == Self::BLOCKED || self.rule().is_some()
     }
 
     /// Whether the reason is that validation failed: codes 1, 2 and 5 to 12, and 27 (an iteration count too high).

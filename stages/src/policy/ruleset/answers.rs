@@ -49,7 +49,7 @@ impl Ruleset {
         candidates: &Candidates<'_>,
     ) -> impl Iterator<Item = RuleDecision> {
         self.views_of(key.scope())
-            .map(move |view| self.verdict(key.name, candidates, key.qtype, None, view))
+            .map(move |view| self.verdict(key.name, candidates, key.qtype, None, view).0)
     }
 
     /// An upstream's answer, as `entry` and as the message it was read from, or what rules have to say of what is
@@ -143,8 +143,8 @@ impl Ruleset {
         candidates: &Candidates<'_>,
         scope: u8,
     ) -> Option<BlockAction> {
-        let mut actions =
-            self.views_of(scope).map(|view| self.read.blocked.find(name, candidates, view));
+        let found = |view| self.read.blocked.find(name, candidates, view);
+        let mut actions = self.views_of(scope).map(|view| found(view).map(|(action, _)| action));
         let first = actions.next().flatten();
         first.filter(|_| actions.all(|other| other == first))
     }

@@ -10,6 +10,7 @@ use crate::policy::dns64::Dns64;
 use crate::policy::filter::{Filter, all_candidates};
 use crate::policy::lists::Lists;
 use crate::policy::local::{Entries, Local};
+use crate::policy::reasons::Reasons;
 use crate::policy::rpz::{PolicyZone, Skipped};
 use crate::policy::sources::LocalSources;
 use crate::policy::zone::Reply;
@@ -33,6 +34,9 @@ pub struct Digest {
     pub warnings: Vec<String>,
 }
 
+/// The name by which browsers ask whether they may use a resolver of their own over HTTPS. NXDOMAIN: they may not.
+const DOH_CANARY: &[u8] = b"\x13use-application-dns\x03net\0";
+
 /// What an address of a name that is blocked with the null address may be remembered for, in seconds.
 const NULL_TTL: u32 = 300;
 
@@ -40,7 +44,7 @@ impl Ruleset {
     /// A ruleset without rules.
     pub fn empty(seed: Seed) -> Self {
         let config = Config {
-            policy: pmdns_config::Policy { special_use: false, auto_ptr: false },
+            policy: pmdns_config::Policy { special_use: false, ..pmdns_config::Policy::default() },
             ..Config::default()
         };
         let (ruleset, _) = Self::load(&config, seed, 0).expect("no rules contradict each other");
@@ -60,7 +64,8 @@ impl Ruleset {
     ) -> Result<(Self, Digest), RulesetError> {
         let mut digest = Digest::default();
         let sources = LocalSources::read(config)?;
-        let blocked = read_lists(config, &mut digest)?.build(seed);
+        let reasons = Reasons::of(config);
+        let blocked = read_lists(config, &reasons, &mut digest)?.build(seed);
         let mut entries = Entries::new(seed);
         let null = [(rtype::A, 4), (rtype::AAAA, 16)]
             .map(|(rtype, len)| entries.add(&Reply::of(rtype, NULL_TTL, &vec![0; len]), 0));
@@ -79,7 +84,7 @@ impl Ruleset {
             distinct.extend(local.last().map(Arc::clone));
         }
         let local_names: usize = distinct.iter().map(|local| local.names.len()).sum();
-        let policies = read_policies(config, &mut entries, seed, &mut digest)?;
+        let policies = read_policies(config, &reasons, &mut entries, seed, &mut digest)?;
         let policy_names: usize = policies.iter().map(PolicyZone::len).sum();
         let names = local_names + policy_names + blocked.names.len();
         let mut filter = Filter::with_capacity(names, seed);
@@ -95,6 +100,7 @@ impl Ruleset {
             filter,
             local: local.into(),
             judges_clients: policies.iter().any(|zone| !zone.client_prefixes.is_empty()),
+            reasons,
             dns64: config.view_numbers().map(|view| Dns64::of(config, view)).collect(),
             scopes: config.scopes().into(),
             policies: policies.into(),
@@ -109,12 +115,13 @@ impl Ruleset {
 /// The policy zones, in their order.
 fn read_policies(
     config: &Config,
+    reasons: &Reasons,
     entries: &mut Entries,
     seed: Seed,
     digest: &mut Digest,
 ) -> Result<Vec<PolicyZone>, RulesetError> {
     let mut zones = Vec::new();
-    for rpz in &config.rpz {
+    for (index, rpz) in config.rpz.iter().enumerate() {
         let mut zone = if rpz.zone.is_none() || rpz.file.exists() {
             let records = read_zone(&rpz.file, rpz.origin.as_deref())?;
             PolicyZone::new(&records, entries, seed)
@@ -141,22 +148,33 @@ fn read_policies(
                 .push(format!("{file}: {count} rules are left out, the first because {problem}"));
         }
         zone.views = config.view_set(&rpz.views);
+        zone.why = reasons.of_zone(index);
         zones.push(zone);
     }
     Ok(zones)
 }
 
 /// The names of `[block]` and of all block lists, in this order.
-fn read_lists(config: &Config, digest: &mut Digest) -> Result<Lists, RulesetError> {
+fn read_lists(
+    config: &Config,
+    reasons: &Reasons,
+    digest: &mut Digest,
+) -> Result<Lists, RulesetError> {
     let mut lists = Lists::default();
     for name in config.block.wire_names()? {
-        if !lists.add(&name, Scope::Below, BlockAction::Nxdomain, ViewSet::ALL) {
+        if !lists.add(&name, Scope::Below, (BlockAction::Nxdomain, None), ViewSet::ALL) {
             return Err(RulesetError::TooMany);
         }
     }
-    for list in &config.blocklists {
-        let views = config.view_set(&list.views);
-        let take = |listed: Listed<'_>| lists.add(listed.name, listed.scope, list.action, views);
+    if let Some(views) = config.canary_views()
+        && !lists.add(DOH_CANARY, Scope::Exact, (BlockAction::Nxdomain, None), views)
+    {
+        return Err(RulesetError::TooMany);
+    }
+    for (index, list) in config.blocklists.iter().enumerate() {
+        let (views, blocking) =
+            (config.view_set(&list.views), (list.action, reasons.of_list(index)));
+        let take = |listed: Listed<'_>| lists.add(listed.name, listed.scope, blocking, views);
         let ListSummary { names, unknown, first_unknown } =
             read_list(&list.file, list.format, take)?;
         if let Some((line, text)) = first_unknown {
