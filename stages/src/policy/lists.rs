@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 
 use pmdns_config::files::Scope;
-use pmdns_config::narrow::to_u32;
+use pmdns_config::narrow::{to_u8, to_u32};
 use pmdns_config::{BlockAction, ViewSet};
 
 use super::filter::Candidate;
@@ -33,6 +33,11 @@ const ACTIONS: [Option<BlockAction>; 6] = [
 const BELOW: u32 = 3;
 /// The name and everything below it is not blocked.
 const EXCEPT: u32 = 1 << 6;
+/// Where the number of the list stands that an action is from; that for everything below is behind it.
+const LIST: u32 = 7;
+/// Bits of such a number.
+const LIST_BITS: u32 = 8;
+const LIST_MASK: u32 = (1 << LIST_BITS) - 1;
 
 /// Rules for views; no view has two.
 type Rules = Box<[(ViewSet, u32)]>;
@@ -60,17 +65,18 @@ struct Combinations {
 }
 
 impl Lists {
-    /// Adds a whole name, in lower case, as blocked in these views; `false`: there is no room.
+    /// Adds a whole name, in lower case, as blocked by a list in these views; `false`: there is no room.
     pub(super) fn add(
         &mut self,
         name: &[u8],
         scope: Scope,
         action: BlockAction,
-        views: ViewSet,
+        (list, views): (u8, ViewSet),
     ) -> bool {
+        let list = u32::from(list) << LIST;
         let rule = match scope {
-            Scope::Exact => code(action),
-            Scope::Below => code(action) << BELOW,
+            Scope::Exact => code(action) | list,
+            Scope::Below => code(action) << BELOW | list << LIST_BITS,
             Scope::Except => EXCEPT,
         };
         let number = self.combinations.number([(views, rule)].into());
@@ -132,14 +138,27 @@ impl Blocked {
         candidates: &[Candidate<'_>],
         view: u8,
     ) -> Option<BlockAction> {
+        self.decide(name, candidates, view).map(|(action, _)| action)
+    }
+
+    /// The same, and the number of the list that decides.
+    pub(super) fn decide(
+        &self,
+        name: &[u8],
+        candidates: &[Candidate<'_>],
+        view: u8,
+    ) -> Option<(BlockAction, u8)> {
         let mut action = None;
         for Candidate { hash, name: listed } in candidates {
             let Some(rule) = self.rule(*hash, listed, view) else { continue };
             if rule & EXCEPT != 0 {
                 return None;
             }
+            let list = |at: u32| to_u8((rule >> at & LIST_MASK) as usize);
             let exact = action_of(rule).filter(|_| listed.len() == name.len());
-            action = exact.or_else(|| action_of(rule >> BELOW)).or(action);
+            let exact = exact.map(|action| (action, list(LIST)));
+            let below = || Some((action_of(rule >> BELOW)?, list(LIST + LIST_BITS)));
+            action = exact.or_else(below).or(action);
         }
         action
     }
@@ -152,11 +171,11 @@ impl Blocked {
 
 /// The rule of two, the earlier before the later.
 fn join(earlier: u32, later: u32) -> u32 {
-    let part = |at: u32| match earlier >> at & ACTION {
-        0 => later & ACTION << at,
-        action => action << at,
+    let part = |at: u32, list: u32| {
+        let decides = if earlier >> at & ACTION == 0 { later } else { earlier };
+        decides & (ACTION << at | LIST_MASK << list)
     };
-    part(0) | part(BELOW) | (earlier | later) & EXCEPT
+    part(0, LIST) | part(BELOW, LIST + LIST_BITS) | (earlier | later) & EXCEPT
 }
 
 fn code(action: BlockAction) -> u32 {
@@ -193,7 +212,8 @@ mod tests {
     fn lists(rules: &[(&str, Scope, BlockAction)]) -> Both {
         let mut lists = Lists::default();
         for (name, scope, action) in rules {
-            assert!(lists.add(&name_of(name), *scope, *action, ViewSet::ALL));
+            let list = (to_u8(lists.combinations.list.len()), ViewSet::ALL);
+            assert!(lists.add(&name_of(name), *scope, *action, list));
         }
         let blocked = lists.build(seed());
         let mut filter = Filter::with_capacity(rules.len(), seed());

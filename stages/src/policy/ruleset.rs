@@ -9,6 +9,7 @@
 mod answers;
 mod error;
 mod load;
+mod source;
 
 use std::sync::Arc;
 
@@ -30,6 +31,7 @@ use crate::wire::layout::Who;
 use crate::wire::query::ClientQuery;
 pub use error::RulesetError;
 pub use load::Digest;
+pub use source::ListNumber;
 
 /// Everything that names are judged by.
 #[derive(Debug)]

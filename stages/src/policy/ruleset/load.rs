@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pmdns_config::files::{ListSummary, Listed, Scope, read_list, read_zone};
+use pmdns_config::narrow::to_u8;
 use pmdns_config::{Absent, BlockAction, Config, ViewSet};
 
 use super::{ReadRules, Ruleset, RulesetError};
@@ -112,7 +113,7 @@ fn read_policies(
     digest: &mut Digest,
 ) -> Result<Vec<PolicyZone>, RulesetError> {
     let mut zones = Vec::new();
-    for rpz in &config.rpz {
+    for (number, rpz) in config.rpz.iter().enumerate() {
         let mut zone = if rpz.zone.is_none() || rpz.file.exists() {
             let records = read_zone(&rpz.file, rpz.origin.as_deref())?;
             PolicyZone::new(&records, entries, seed)
@@ -139,6 +140,7 @@ fn read_policies(
                 .push(format!("{file}: {count} rules are left out, the first because {problem}"));
         }
         zone.views = config.view_set(&rpz.views);
+        zone.number = to_u8(number);
         zones.push(zone);
     }
     Ok(zones)
@@ -148,13 +150,13 @@ fn read_policies(
 fn read_lists(config: &Config, digest: &mut Digest) -> Result<Lists, RulesetError> {
     let mut lists = Lists::default();
     for name in config.block.wire_names()? {
-        if !lists.add(&name, Scope::Below, BlockAction::Nxdomain, ViewSet::ALL) {
+        if !lists.add(&name, Scope::Below, BlockAction::Nxdomain, (0, ViewSet::ALL)) {
             return Err(RulesetError::TooMany);
         }
     }
-    for list in &config.blocklists {
-        let views = config.view_set(&list.views);
-        let take = |listed: Listed<'_>| lists.add(listed.name, listed.scope, list.action, views);
+    for (number, list) in (1..).map(to_u8).zip(&config.blocklists) {
+        let of = (number, config.view_set(&list.views));
+        let take = |listed: Listed<'_>| lists.add(listed.name, listed.scope, list.action, of);
         let ListSummary { names, unknown, first_unknown } =
             read_list(&list.file, list.format, take)?;
         if let Some((line, text)) = first_unknown {
