@@ -7,6 +7,7 @@ mod dnssec;
 mod groups;
 mod names;
 mod ports;
+mod query_log;
 mod query_sources;
 mod resolving;
 mod shared;
@@ -62,7 +63,7 @@ impl Mistakes {
 type Rules = fn(&Config, &mut Mistakes);
 
 /// The rules, table by table, with the tables they look at.
-const RULES: [(&[&str], Rules); 30] = [
+const RULES: [(&[&str], Rules); 31] = [
     (&["eal"], |config, found| eal(&config.eal, found)),
     (&["port"], |config, found| ports::check(&config.ports, found)),
     (&["port"], |config, found| query_sources::check(&config.ports, found)),
@@ -94,6 +95,7 @@ const RULES: [(&[&str], Rules); 30] = [
     (&["dns64"], |config, found| synthesis::check_dns64(&config.dns64, found)),
     (&["streams"], streams::check),
     (&["api", "token", "control"], api::check),
+    (&["query_log"], |config, found| query_log::check(&config.query_log, found)),
     (&["control", "metrics"], service),
     (&["anycast", "port"], anycast::check),
 ];

@@ -11,12 +11,11 @@
 use std::collections::HashMap;
 
 use pmdns_config::files::Scope;
-use pmdns_config::narrow::{low_u8, to_u32};
+use pmdns_config::narrow::{to_u8, to_u32};
 use pmdns_config::{BlockAction, ViewSet};
 
 use super::filter::Candidate;
 use super::names::{Listing, Names};
-use crate::wire::edns::ExtendedError;
 use crate::wire::name::Seed;
 
 /// Bits of an action.
@@ -34,14 +33,11 @@ const ACTIONS: [Option<BlockAction>; 6] = [
 const BELOW: u32 = 3;
 /// The name and everything below it is not blocked.
 const EXCEPT: u32 = 1 << 6;
-/// Where the reason for an action stands, from the action's own place.
-const REASON: u32 = 8;
-/// Where the one for the name alone and the one for everything below it are, in bits of their own.
-const REASON_BELOW: u32 = REASON + 8;
-const CODE: u32 = 0xff;
-
-/// What is answered for a blocked name, and why, if its list says so.
-pub(super) type Blocking = (BlockAction, Option<ExtendedError>);
+/// Where the number of the list stands that an action is from; that for everything below is behind it.
+const LIST: u32 = 7;
+/// Bits of such a number.
+const LIST_BITS: u32 = 8;
+const LIST_MASK: u32 = (1 << LIST_BITS) - 1;
 
 /// Rules for views; no view has two.
 type Rules = Box<[(ViewSet, u32)]>;
@@ -69,18 +65,18 @@ struct Combinations {
 }
 
 impl Lists {
-    /// Adds a whole name, in lower case, as blocked in these views; `false`: there is no room.
+    /// Adds a whole name, in lower case, as blocked by a list in these views; `false`: there is no room.
     pub(super) fn add(
         &mut self,
         name: &[u8],
         scope: Scope,
-        (action, why): Blocking,
-        views: ViewSet,
+        action: BlockAction,
+        (list, views): (u8, ViewSet),
     ) -> bool {
-        let why = why.map_or(0, |why| u32::from(why.code()));
+        let list = u32::from(list) << LIST;
         let rule = match scope {
-            Scope::Exact => code(action) | why << REASON,
-            Scope::Below => code(action) << BELOW | why << REASON_BELOW,
+            Scope::Exact => code(action) | list,
+            Scope::Below => code(action) << BELOW | list << LIST_BITS,
             Scope::Except => EXCEPT,
         };
         let number = self.combinations.number([(views, rule)].into());
@@ -141,15 +137,28 @@ impl Blocked {
         name: &[u8],
         candidates: &[Candidate<'_>],
         view: u8,
-    ) -> Option<Blocking> {
+    ) -> Option<BlockAction> {
+        self.decide(name, candidates, view).map(|(action, _)| action)
+    }
+
+    /// The same, and the number of the list that decides.
+    pub(super) fn decide(
+        &self,
+        name: &[u8],
+        candidates: &[Candidate<'_>],
+        view: u8,
+    ) -> Option<(BlockAction, u8)> {
         let mut action = None;
         for Candidate { hash, name: listed } in candidates {
             let Some(rule) = self.rule(*hash, listed, view) else { continue };
             if rule & EXCEPT != 0 {
                 return None;
             }
-            let exact = blocking(rule, 0, REASON).filter(|_| listed.len() == name.len());
-            action = exact.or_else(|| blocking(rule, BELOW, REASON_BELOW)).or(action);
+            let list = |at: u32| to_u8((rule >> at & LIST_MASK) as usize);
+            let exact = action_of(rule).filter(|_| listed.len() == name.len());
+            let exact = exact.map(|action| (action, list(LIST)));
+            let below = || Some((action_of(rule >> BELOW)?, list(LIST + LIST_BITS)));
+            action = exact.or_else(below).or(action);
         }
         action
     }
@@ -162,21 +171,20 @@ impl Blocked {
 
 /// The rule of two, the earlier before the later.
 fn join(earlier: u32, later: u32) -> u32 {
-    let part = |at: u32, why: u32| {
+    let part = |at: u32, list: u32| {
         let decides = if earlier >> at & ACTION == 0 { later } else { earlier };
-        decides & (ACTION << at | CODE << why)
+        decides & (ACTION << at | LIST_MASK << list)
     };
-    part(0, REASON) | part(BELOW, REASON_BELOW) | (earlier | later) & EXCEPT
+    part(0, LIST) | part(BELOW, LIST + LIST_BITS) | (earlier | later) & EXCEPT
 }
 
 fn code(action: BlockAction) -> u32 {
     to_u32(ACTIONS.iter().position(|one| *one == Some(action)).unwrap_or_default())
 }
 
-/// The action that stands at `at`, and the reason at `why`.
-fn blocking(rule: u32, at: u32, why: u32) -> Option<Blocking> {
-    let action = ACTIONS.get((rule >> at & ACTION) as usize).copied().flatten()?;
-    Some((action, ExtendedError::of_code(low_u8(u64::from(rule >> why)))))
+/// The action in the lowest bits.
+fn action_of(rule: u32) -> Option<BlockAction> {
+    ACTIONS.get((rule & ACTION) as usize).copied().flatten()
 }
 
 #[cfg(test)]
@@ -197,15 +205,15 @@ mod tests {
     impl Both {
         fn find(&self, text: &str) -> Option<BlockAction> {
             let name = name_of(text);
-            let found = self.blocked.find(&name, &self.filter.candidates(&name), 0);
-            found.map(|(action, _)| action)
+            self.blocked.find(&name, &self.filter.candidates(&name), 0)
         }
     }
 
     fn lists(rules: &[(&str, Scope, BlockAction)]) -> Both {
         let mut lists = Lists::default();
         for (name, scope, action) in rules {
-            assert!(lists.add(&name_of(name), *scope, (*action, None), ViewSet::ALL));
+            let list = (to_u8(lists.combinations.list.len()), ViewSet::ALL);
+            assert!(lists.add(&name_of(name), *scope, *action, list));
         }
         let blocked = lists.build(seed());
         let mut filter = Filter::with_capacity(rules.len(), seed());

@@ -28,14 +28,14 @@ impl Reasons {
         Self(all.into())
     }
 
-    /// What a list says, by its place in the configuration.
-    pub(super) fn of_list(&self, index: usize) -> Option<ExtendedError> {
-        self.at(index)
+    /// What a list says, by its number. 0 is the number of no list.
+    pub(super) fn of_list(&self, number: u8) -> Option<ExtendedError> {
+        self.at(usize::from(number).checked_sub(1)?)
     }
 
-    /// What a policy zone says.
-    pub(super) fn of_zone(&self, index: usize) -> Option<ExtendedError> {
-        self.at(MAX_BLOCKLISTS + index)
+    /// What a policy zone says, by its place in the configuration.
+    pub(super) fn of_zone(&self, place: usize) -> Option<ExtendedError> {
+        self.at(MAX_BLOCKLISTS + place)
     }
 
     fn at(&self, number: usize) -> Option<ExtendedError> {

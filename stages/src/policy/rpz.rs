@@ -23,7 +23,6 @@ use super::local::{Entries, Node};
 use super::names::Names;
 use crate::lpm::Clients;
 use crate::wire::dns::rtype;
-use crate::wire::edns::ExtendedError;
 use crate::wire::name::Seed;
 use crate::wire::record::Section;
 use action::Ranked;
@@ -93,8 +92,8 @@ impl Skipped {
 pub(super) struct PolicyZone {
     /// The views it holds in.
     pub(super) views: ViewSet,
-    /// What clients are told of why it denies a name, if it says so.
-    pub(super) why: Option<ExtendedError>,
+    /// Its number in the configuration.
+    pub(super) number: u8,
     names: NameRules,
     clients: Option<Clients<u32>>,
     responses: Option<Clients<Ranked>>,

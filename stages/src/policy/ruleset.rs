@@ -9,6 +9,7 @@
 mod answers;
 mod error;
 mod load;
+mod source;
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use pmdns_config::{BlockAction, Prefix};
 
 use super::dns64::Dns64;
 use super::filter::{Candidates, Filter};
-use super::lists::{Blocked, Blocking};
+use super::lists::Blocked;
 use super::local::{Entries, Local};
 use super::reasons::Reasons;
 use super::rpz::{Action, PolicyZone};
@@ -32,6 +33,7 @@ use crate::wire::layout::Who;
 use crate::wire::query::ClientQuery;
 pub use error::RulesetError;
 pub use load::Digest;
+pub use source::ListNumber;
 
 /// Everything that names are judged by.
 #[derive(Debug)]
@@ -233,12 +235,13 @@ impl Ruleset {
             let action = client.and_then(|client| zone.of_client(client));
             let action = action.or_else(|| zone.of_name(name, candidates));
             if let Some(action) = action {
-                return (policy_verdict(zone, action, qtype), zone.why);
+                let why = self.read.reasons.of_zone(usize::from(zone.number));
+                return (policy_verdict(zone, action, qtype), why);
             }
         }
-        let blocking: Option<Blocking> = self.read.blocked.find(name, candidates, view);
-        let (action, why) = blocking.unzip();
-        (self.block_verdict(action, qtype), why.flatten())
+        let (action, list) = self.read.blocked.decide(name, candidates, view).unzip();
+        let why = list.and_then(|list| self.read.reasons.of_list(list));
+        (self.block_verdict(action, qtype), why)
     }
 
     /// The policy zones of a view, in their order.

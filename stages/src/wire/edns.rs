@@ -249,11 +249,6 @@ impl ExtendedError {
         Self(NonZeroU8::MIN.saturating_add(FIRST_REASON - 1).saturating_add(number))
     }
 
-    /// The one of which [`ExtendedError::code`] is this; 0: none.
-    pub(crate) fn of_code(code: u8) -> Option<Self> {
-        NonZeroU8::new(code).map(Self)
-    }
-
     /// The number of the ruleset's reason, if it is one of these.
     #[inline]
     pub fn rule(self) -> Option<u8> {

@@ -144,7 +144,7 @@ impl Ruleset {
         scope: u8,
     ) -> Option<BlockAction> {
         let found = |view| self.read.blocked.find(name, candidates, view);
-        let mut actions = self.views_of(scope).map(|view| found(view).map(|(action, _)| action));
+        let mut actions = self.views_of(scope).map(found);
         let first = actions.next().flatten();
         first.filter(|_| actions.all(|other| other == first))
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pmdns_config::files::{ListSummary, Listed, Scope, read_list, read_zone};
+use pmdns_config::narrow::to_u8;
 use pmdns_config::{Absent, BlockAction, Config, ViewSet};
 
 use super::{ReadRules, Ruleset, RulesetError};
@@ -65,7 +66,7 @@ impl Ruleset {
         let mut digest = Digest::default();
         let sources = LocalSources::read(config)?;
         let reasons = Reasons::of(config);
-        let blocked = read_lists(config, &reasons, &mut digest)?.build(seed);
+        let blocked = read_lists(config, &mut digest)?.build(seed);
         let mut entries = Entries::new(seed);
         let null = [(rtype::A, 4), (rtype::AAAA, 16)]
             .map(|(rtype, len)| entries.add(&Reply::of(rtype, NULL_TTL, &vec![0; len]), 0));
@@ -84,7 +85,7 @@ impl Ruleset {
             distinct.extend(local.last().map(Arc::clone));
         }
         let local_names: usize = distinct.iter().map(|local| local.names.len()).sum();
-        let policies = read_policies(config, &reasons, &mut entries, seed, &mut digest)?;
+        let policies = read_policies(config, &mut entries, seed, &mut digest)?;
         let policy_names: usize = policies.iter().map(PolicyZone::len).sum();
         let names = local_names + policy_names + blocked.names.len();
         let mut filter = Filter::with_capacity(names, seed);
@@ -115,13 +116,12 @@ impl Ruleset {
 /// The policy zones, in their order.
 fn read_policies(
     config: &Config,
-    reasons: &Reasons,
     entries: &mut Entries,
     seed: Seed,
     digest: &mut Digest,
 ) -> Result<Vec<PolicyZone>, RulesetError> {
     let mut zones = Vec::new();
-    for (index, rpz) in config.rpz.iter().enumerate() {
+    for (number, rpz) in config.rpz.iter().enumerate() {
         let mut zone = if rpz.zone.is_none() || rpz.file.exists() {
             let records = read_zone(&rpz.file, rpz.origin.as_deref())?;
             PolicyZone::new(&records, entries, seed)
@@ -148,33 +148,28 @@ fn read_policies(
                 .push(format!("{file}: {count} rules are left out, the first because {problem}"));
         }
         zone.views = config.view_set(&rpz.views);
-        zone.why = reasons.of_zone(index);
+        zone.number = to_u8(number);
         zones.push(zone);
     }
     Ok(zones)
 }
 
 /// The names of `[block]` and of all block lists, in this order.
-fn read_lists(
-    config: &Config,
-    reasons: &Reasons,
-    digest: &mut Digest,
-) -> Result<Lists, RulesetError> {
+fn read_lists(config: &Config, digest: &mut Digest) -> Result<Lists, RulesetError> {
     let mut lists = Lists::default();
     for name in config.block.wire_names()? {
-        if !lists.add(&name, Scope::Below, (BlockAction::Nxdomain, None), ViewSet::ALL) {
+        if !lists.add(&name, Scope::Below, BlockAction::Nxdomain, (0, ViewSet::ALL)) {
             return Err(RulesetError::TooMany);
         }
     }
     if let Some(views) = config.canary_views()
-        && !lists.add(DOH_CANARY, Scope::Exact, (BlockAction::Nxdomain, None), views)
+        && !lists.add(DOH_CANARY, Scope::Exact, BlockAction::Nxdomain, (0, views))
     {
         return Err(RulesetError::TooMany);
     }
-    for (index, list) in config.blocklists.iter().enumerate() {
-        let (views, blocking) =
-            (config.view_set(&list.views), (list.action, reasons.of_list(index)));
-        let take = |listed: Listed<'_>| lists.add(listed.name, listed.scope, blocking, views);
+    for (number, list) in (1..).map(to_u8).zip(&config.blocklists) {
+        let of = (number, config.view_set(&list.views));
+        let take = |listed: Listed<'_>| lists.add(listed.name, listed.scope, list.action, of);
         let ListSummary { names, unknown, first_unknown } =
             read_list(&list.file, list.format, take)?;
         if let Some((line, text)) = first_unknown {
