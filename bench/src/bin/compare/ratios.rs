@@ -6,7 +6,7 @@ use crate::load::STORM_BESIDE;
 use crate::raw::{Results, Summary};
 
 /// The groups of the comparison, in the order of the report, with what their rates count.
-pub(crate) const GROUPS: [(&str, &str, &str); 29] = [
+pub(crate) const GROUPS: [(&str, &str, &str); 30] = [
     ("virtio_user", "Frames over virtio-user, one core", "frames/s"),
     ("veth", "XDP on a veth pair, asked by kxdpgun", "replies/s"),
     ("cached", "Cached answers, one CPU each, asked by dnsperf", "answers/s"),
@@ -34,6 +34,7 @@ pub(crate) const GROUPS: [(&str, &str, &str); 29] = [
     ("streams_open", "Idle connections that were still open at the end", "connections"),
     ("streams_held", "UDP queries beside connections that are held", "answers/s"),
     ("capsule", "capsule 0.1.5 beside our ports and testpmd, over virtio-user", "frames/s"),
+    ("log", "With a query log: none, each sink, a sample of 1 in 1,000", "replies/s"),
     ("seeds", "The methods of other projects, on this machine", "queries/s"),
     ("seeds_latency", "One query in flight", "ns"),
     ("seeds_upstream", "Fifty clients ask one new name at once", "questions upstream"),
