@@ -31,7 +31,7 @@ inside getent passwd pmdns > /dev/null || fail "there is no user pmdns"
 [[ $(inside stat -c %U:%a /var/lib/pmdns) == pmdns:750 ]] || fail "/var/lib/pmdns is not the user's own"
 inside pmdns check -c /etc/pmdns/pmdns.toml --elsewhere > /dev/null || fail "the first configuration is wrong"
 for page in pmdns.1.gz pmdns-run.1.gz; do inside test -s "/usr/share/man/man1/$page" || fail "no manual page $page"; done
-inside systemd-analyze verify --man=no pmdns.service || fail "systemd does not take the unit"
+inside systemd-analyze verify --man=no pmdns.service pmdns-health.service || fail "systemd does not take the unit"
 say "installed, with user, manual pages, and a configuration that checks"
 
 # What systemd does for a unit of Type=notify: its user, capabilities, folders and variables.
