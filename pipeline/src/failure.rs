@@ -14,6 +14,8 @@ use pmdns::control::top::TopError;
 use pmdns::engine::EngineError;
 use pmdns::health::watch::{CheckError, WatchError};
 use pmdns::log::LogError;
+#[cfg(feature = "dpdk")]
+use pmdns::query_log::QueryLogError;
 use pmdns::query_log::find::FindError;
 use pmdns::replay::ReplayError;
 #[cfg(feature = "dpdk")]
@@ -99,6 +101,8 @@ impl Failure {
         match self {
             Self::Config(_) | Self::Wrong(_) | Self::Log(_) => 2,
             Self::Import(_) | Self::Write { .. } => 2,
+            Self::Find(FindError::Config(_) | FindError::NoDatabase(_)) => 2,
+            Self::Find(FindError::Search(_) | FindError::Print(_)) => 1,
             #[cfg(feature = "dpdk")]
             Self::Run(error) => match error {
                 RunError::Engine(error) => of_engine(error),
@@ -107,6 +111,7 @@ impl Failure {
                 | RunError::Api(
                     ApiError::Tokens(_) | ApiError::Certificate(_) | ApiError::ClientCa { .. },
                 )
+                | RunError::QueryLog(QueryLogError::Secret(_) | QueryLogError::File { .. })
                 | RunError::Streams(StreamsError::Certificate(_))
                 | RunError::Transfer(TransferError::Key(_) | TransferError::Name(_)) => 2,
                 RunError::Eal(_) | RunError::Pool(_) => 3,
@@ -121,6 +126,7 @@ impl Failure {
                 | RunError::Transfer(TransferError::Listen { .. }) => 5,
                 RunError::Metrics(MetricsError::Thread(_))
                 | RunError::Api(ApiError::Thread(_))
+                | RunError::QueryLog(QueryLogError::Observers(_) | QueryLogError::Thread(_))
                 | RunError::Transfer(TransferError::Thread(_))
                 | RunError::Streams(StreamsError::System(_))
                 | RunError::Signal(_)
