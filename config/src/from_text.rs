@@ -3,7 +3,9 @@
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use crate::{ByteSize, Host, InterfaceAddress, Pin, Prefix, Stretch, UpstreamAddress};
+use crate::{
+    ByteSize, DnstapReader, Host, InterfaceAddress, Pin, Prefix, Stretch, UpstreamAddress,
+};
 
 macro_rules! read_from_text {
     ($($value:ty),*) => {$(
@@ -15,4 +17,13 @@ macro_rules! read_from_text {
     )*};
 }
 
-read_from_text!(ByteSize, Host, InterfaceAddress, Pin, Prefix, Stretch, UpstreamAddress);
+read_from_text!(
+    ByteSize,
+    DnstapReader,
+    Host,
+    InterfaceAddress,
+    Pin,
+    Prefix,
+    Stretch,
+    UpstreamAddress
+);

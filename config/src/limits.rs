@@ -170,6 +170,24 @@ pub const MAX_API_RATE: u32 = 1_000_000;
 pub const MAX_ENTRIES: usize = 100_000;
 /// Local records of run time.
 pub const MAX_RECORDS: usize = 10_000;
+/// The smallest file of a query log, so that files do not change all the time.
+pub const MIN_LOG_FILE: ByteSize = ByteSize(64 << 10);
+/// The largest.
+pub const MAX_LOG_FILE: ByteSize = ByteSize::mebibytes(1 << 20);
+/// Full files of a query log that are kept.
+pub const MAX_LOG_FILES: u32 = 999;
+/// Days for which a query log is kept: ten years.
+pub const MAX_LOG_DAYS: u32 = 3660;
+/// The fewest queries that a database keeps.
+pub const MIN_LOG_ROWS: u64 = 1000;
+/// The most.
+pub const MAX_LOG_ROWS: u64 = 1 << 40;
+/// The rarest sample of queries.
+pub const MAX_LOG_SAMPLE: u32 = 1 << 30;
+/// The fewest slots in a ring of records: the longest record fits many times.
+pub const MIN_LOG_RING: u32 = 1024;
+/// The most: 256 MiB.
+pub const MAX_LOG_RING: u32 = 1 << 22;
 
 /// Views, besides that of clients that are in none: with it they are five bits of a cache key.
 pub const MAX_VIEWS: usize = 31;

@@ -231,6 +231,12 @@ pub enum Command {
         #[command(flatten)]
         instance: Instance,
     },
+    /// Search the database of the query log, the newest entries first.
+    Log {
+        /// What is searched for, and where.
+        #[command(flatten)]
+        search: LogArguments,
+    },
     /// Show a running instance on the terminal, second by second; q quits, space pauses.
     Top {
         /// The instance that is asked.
@@ -368,6 +374,56 @@ pub struct Instance {
     /// Its control socket: `control.socket` of its config.
     #[arg(long, default_value_os_t = Control::default().socket)]
     pub socket: PathBuf,
+}
+
+/// A search in the query log.
+#[derive(Args)]
+pub struct LogArguments {
+    /// The database; without it `query_log.sqlite` of the config file.
+    #[arg(long)]
+    pub file: Option<PathBuf>,
+    /// The config file.
+    #[command(flatten)]
+    pub config: ConfigFile,
+    /// No older ones than this: a number with s, m, h or d.
+    #[arg(long, value_name = "TIME", value_parser = age)]
+    pub since: Option<Duration>,
+    /// Of this client, as the log names it.
+    #[arg(long)]
+    pub client: Option<String>,
+    /// About this name and those below it.
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Of this record type.
+    #[arg(long = "type", value_name = "TYPE")]
+    pub record_type: Option<String>,
+    /// Answered with this rcode.
+    #[arg(long)]
+    pub rcode: Option<String>,
+    /// Only those that a list has decided.
+    #[arg(long)]
+    pub blocked: bool,
+    /// So many, 1 to 10000.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub limit: u32,
+    /// Print JSON lines.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How long ago.
+fn age(text: &str) -> Result<Duration, String> {
+    let wrong = || "write a number with s, m, h or d, as in 10m".to_owned();
+    let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(wrong)?;
+    let seconds = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => return Err(wrong()),
+    };
+    let number: u32 = number.parse().map_err(|_| wrong())?;
+    Ok(Duration::from_secs(u64::from(number) * seconds))
 }
 
 /// Seconds between two updates.

@@ -14,6 +14,7 @@ use pmdns::control::top::TopError;
 use pmdns::engine::EngineError;
 use pmdns::health::watch::{CheckError, WatchError};
 use pmdns::log::LogError;
+use pmdns::query_log::find::FindError;
 use pmdns::replay::ReplayError;
 #[cfg(feature = "dpdk")]
 use pmdns::run::RunError;
@@ -46,6 +47,8 @@ pub(crate) enum Failure {
     #[cfg(not(feature = "dpdk"))]
     #[error("this pmdns was built without DPDK: `replay` and `check` work, `run` does not")]
     NoDpdk,
+    #[error(transparent)]
+    Find(#[from] FindError),
     #[error(transparent)]
     Replay(#[from] ReplayError),
     #[error(transparent)]

@@ -37,10 +37,12 @@ pub mod occupancy;
 pub mod ports;
 pub mod privileges;
 pub mod probe;
+pub mod query_log;
 pub mod replay;
 mod reply_rings;
 pub mod ring;
 mod ring_shares;
+pub mod rule_names;
 pub mod rules;
 #[cfg(feature = "dpdk")]
 pub mod run;

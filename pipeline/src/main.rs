@@ -23,6 +23,7 @@ use pmdns::doctor;
 use pmdns::health::{State, drain, watch};
 use pmdns::log;
 use pmdns::machine::{Finding, Machine};
+use pmdns::query_log::find;
 use pmdns::replay;
 #[cfg(feature = "dpdk")]
 use pmdns::run;
@@ -138,6 +139,7 @@ fn execute(command: Command) -> Result<(), Failure> {
             let answer = client::capture(&instance.socket, &request, &write)?;
             Ok(writeln!(io::stderr(), "{}", done(&answer, Failure::Refused)?)?)
         }
+        Command::Log { search } => Ok(find::run(&search, &mut io::stdout().lock())?),
         Command::Top { instance: Instance { socket }, interval, once: true } => {
             Ok(top::print_once(&socket, interval, &mut io::stdout().lock())?)
         }

@@ -18,6 +18,7 @@ use pmdns_stages::policy::{Digest, Ruleset, RulesetError, RuntimeNames};
 use pmdns_stages::ratelimit::Limiter;
 use pmdns_stages::wire::name::Seed;
 
+use crate::rule_names::{ListNames, RuleNames};
 use crate::ring::{RingReceiver, RingSender, ring};
 
 /// The rules of a data core.
@@ -117,6 +118,8 @@ pub struct RulesPublisher {
     read: Option<Arc<Ruleset>>,
     /// What is said of names at run time.
     runtime: Option<Arc<RuntimeNames>>,
+    /// Who wants to know the rules in use, to log them.
+    names: RuleNames,
 }
 
 /// The inboxes that go with a publisher.
@@ -140,6 +143,7 @@ pub struct RulesBuilder {
 pub struct RulesUpdate {
     workers: Vec<ClientRules>,
     rules: Ruleset,
+    lists: ListNames,
     /// A summary of them.
     pub digest: Digest,
 }
@@ -160,12 +164,18 @@ impl RulesPublisher {
         let (workers, worker_inboxes) = (0..workers).map(|_| lend()).unzip();
         let (slow_path, slow_path_inboxes) = (0..slow_path).map(|_| lend()).unzip();
         let inboxes = RulesInboxes { workers: worker_inboxes, slow_path: slow_path_inboxes };
-        (Self { workers, slow_path, next, read: None, runtime: None }, inboxes)
+        (Self { workers, slow_path, next, read: None, runtime: None, names: RuleNames::default() }, inboxes)
     }
 
     /// The rules in use now. Without them nothing can be said of names at run time.
     pub fn begin_with(&mut self, rules: &Arc<Ruleset>) {
         self.read = Some(Arc::clone(rules));
+        self.names.set_rules(rules);
+    }
+
+    /// Where the rules in use are always found.
+    pub fn names(&self) -> RuleNames {
+        self.names.clone()
     }
 
     /// The builder of the next rules.
@@ -176,6 +186,7 @@ impl RulesPublisher {
     /// Lends rules to every thread. No other rules may be lent at the time.
     pub fn lend(&mut self, fresh: RulesUpdate) {
         self.read = Some(Arc::new(fresh.rules));
+        self.names.set_lists(fresh.lists);
         self.lend_to_all(fresh.workers.into_iter().map(Some));
     }
 
@@ -194,6 +205,7 @@ impl RulesPublisher {
         let Some(read) = &self.read else { return };
         let generation = self.next.generation;
         let rules = Arc::new(read.with_runtime(generation, self.runtime.clone()));
+        self.names.set_rules(&rules);
         // Generations repeat after 65,535 reloads. No packet is under way for so long: a reload ends when every thread
         // has taken part. No answer in the cache keeps such an old mark: the slow path judges all of them after a
         // change of rules.
@@ -226,7 +238,7 @@ impl RulesBuilder {
             pings: errors.clone(),
         };
         let workers = (0..self.workers).map(line).collect();
-        Ok(RulesUpdate { workers, rules: ruleset, digest })
+        Ok(RulesUpdate { workers, rules: ruleset, lists: ListNames::of(config), digest })
     }
 }
 

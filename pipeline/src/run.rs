@@ -32,6 +32,7 @@ use crate::machine::{Machine, missing_device};
 use crate::ports::{PortWatch, mac_text};
 use crate::privileges::{self, Places};
 use crate::runtime::{JournalError, Runtime};
+use crate::query_log::{OpenLog, QueryLog, QueryLogError};
 use crate::snapshot::Keeper;
 use crate::streams::{self, OpenStreams, StreamClients, StreamsError};
 use crate::supervisor::{Supervisor, stuck_worker};
@@ -89,6 +90,9 @@ pub enum RunError {
     /// Clients over streams.
     #[error(transparent)]
     Streams(#[from] StreamsError),
+    /// The query log.
+    #[error(transparent)]
+    QueryLog(#[from] QueryLogError),
     /// Signals cannot be caught.
     #[error("cannot catch signals: {0}")]
     Signal(std::io::Error),
@@ -158,14 +162,18 @@ pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, Run
     let prober = engine.prober.take().expect("nobody took it");
     let mut health = HealthChecks::new(prober, &gauges, &topology, config);
     let publisher = engine.rules.take().expect("nobody took it");
+    let rule_names = publisher.names();
     let reloader = Reloader::new(path, (config, written), publisher, describe(&engine.digest));
     let mut reloader = reloader.with_certificate(certificate);
     // Slow path threads take the first ones.
     let metrics_core = topology.spare_cores(&available).next_back();
     // Before our threads start, so that they are restricted from the beginning.
     let mut transfers = Transfers::start(config, Limits::default(), metrics_core)?;
+    let query_log = OpenLog::open(config, rule_names)?;
     let places = Places::of(config, path, &eal.folders());
     let privileges = privileges::restrict(config, &places);
+    let start = |log: OpenLog| log.start(config, &engine.observers, gauges.clock, metrics_core);
+    let query_log = query_log.map(start).transpose()?;
     let running = engine.start(config, true)?;
     let spare = || topology.spare_cores(&available).rev().collect();
     let streams = open_streams.map(|open| open.start(config, spare())).transpose()?;
@@ -204,6 +212,7 @@ pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, Run
             streams: streams.as_ref().map(StreamClients::report).unwrap_or_default(),
             privileges: privileges.clone(),
             state,
+            query_log: query_log.as_ref().map(QueryLog::report).unwrap_or_default(),
             ..Report::read(&gauges, &topology, &nics).watched(&watch)
         };
         let mut answer = |request, client: Client| match request {
@@ -252,6 +261,7 @@ pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, Run
     // The slow path must still run, because its threads provide the entries that are written.
     drop(keeper);
     let in_good_order = running.stop();
+    drop(query_log);
     // Their last answers have come by now.
     let streams = streams.map(StreamClients::end).unwrap_or_default();
     let state = health.state();

@@ -239,7 +239,7 @@ impl Worker {
     /// Takes the batch down this core's stretch of the line.
     #[inline]
     fn process(&mut self, context: &Context, lap: &mut Lap) {
-        if self.observers.are_none() {
+        if self.observers.watch_no_stations() {
             self.line.process(&mut self.batch, context, lap);
         } else {
             self.line.process_observed(&mut self.batch, context, lap, &mut self.observers);
@@ -255,11 +255,12 @@ impl Worker {
             found += ring.pop_batch(&mut answers, self.limit);
             if !self.observers.are_none() {
                 let now = self.clock.now();
-                for Answered { frame, received } in &answers {
-                    self.observers.show(&Sent { frame, received: *received, now });
+                for Answered { frame, received, layout, origin } in &answers {
+                    let (received, layout, origin) = (*received, *layout, *origin);
+                    self.observers.show(&Sent { frame, received, now, layout, origin });
                 }
             }
-            for Answered { frame, received } in answers.drain(..) {
+            for Answered { frame, received, .. } in answers.drain(..) {
                 self.tally.made += 1;
                 self.latency.note(Class::Miss, received, &self.clock);
                 transmitter::send(&mut self.transmitters, frame);
@@ -283,6 +284,10 @@ impl Worker {
     /// Sends every packet of the batch to the destination of its step.
     #[inline]
     fn hand_on(&mut self) {
+        if !self.observers.are_none() {
+            let sends = !self.transmitters.is_empty();
+            self.observers.show_leaving(&self.batch, sends, self.clock.now());
+        }
         let mut dropped = Burst::new();
         for packet in self.batch.drain(..) {
             let transmits = packet.step == Step::TRANSMIT;

@@ -7,6 +7,7 @@ mod dnssec;
 mod groups;
 mod names;
 mod ports;
+mod query_log;
 mod query_sources;
 mod resolving;
 mod shared;
@@ -94,6 +95,7 @@ const RULES: [(&[&str], Rules); 30] = [
     (&["dns64"], |config, found| synthesis::check_dns64(&config.dns64, found)),
     (&["streams"], streams::check),
     (&["api", "token", "control"], api::check),
+    (&["query_log"], |config, found| query_log::check(&config.query_log, found)),
     (&["control", "metrics"], service),
     (&["anycast", "port"], anycast::check),
 ];

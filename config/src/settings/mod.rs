@@ -14,6 +14,7 @@ mod cache;
 mod dnssec;
 mod policy;
 mod ports;
+mod query_log;
 mod resolving;
 mod streams;
 mod synthesis;
@@ -26,6 +27,7 @@ pub use cache::*;
 pub use dnssec::*;
 pub use policy::*;
 pub use ports::*;
+pub use query_log::*;
 pub use resolving::*;
 pub use streams::*;
 pub use synthesis::*;
@@ -109,6 +111,8 @@ pub struct Config {
     /// What clients of the API show.
     #[serde(rename = "token")]
     pub tokens: Vec<Token>,
+    /// What is logged of queries, and where.
+    pub query_log: QueryLog,
     /// Where monitoring reads the counters.
     pub metrics: Metrics,
     /// Whether this node is fit to serve, and what tells routers so.

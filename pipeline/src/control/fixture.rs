@@ -15,6 +15,7 @@ use crate::health::State;
 use crate::histogram::Histogram;
 use crate::occupancy::Occupancy;
 use crate::privileges::PrivilegeReport;
+use crate::query_log::LogReport;
 use crate::slowpath::{CacheSnapshot, CountersSnapshot, UpstreamSnapshot};
 use crate::transfer::ZoneReport;
 
@@ -119,6 +120,7 @@ fn report(seconds: u64, millions: u64, drops: u64) -> Report {
             age_seconds: Some(seconds),
             counters: by_name(HopCounts { probes: 4, failures: 2, ..HopCounts::default() }.named()),
         }],
+        query_log: vec![LogReport { part: "json".to_owned(), ..Default::default() }],
         policy_zones: vec![ZoneReport { zone: "rpz.example".to_owned(), ..Default::default() }],
         privileges: PrivilegeReport::default(),
         connections: vec![ConnectionReport { service: "metrics".to_owned(), ..Default::default() }],

@@ -21,6 +21,7 @@ use crate::latency::Latencies;
 use crate::ports::PortWatch;
 use crate::privileges::PrivilegeReport;
 use crate::probe;
+use crate::query_log::LogReport;
 use crate::slowpath::{CacheSnapshot, CountersSnapshot, UpstreamSnapshot};
 use crate::station::Meter;
 use crate::topology::{Topology, WorkerPlan};
@@ -75,6 +76,9 @@ pub struct Report {
     pub upstreams: Vec<UpstreamReport>,
     /// The next hops of queries that leave by ports.
     pub next_hops: Vec<NextHopReport>,
+    /// The parts of the query log, if queries are logged.
+    #[serde(default)]
+    pub query_log: Vec<LogReport>,
     /// The policy zones that are transferred.
     pub policy_zones: Vec<ZoneReport>,
     /// Connections to the control socket, to the metrics, and with notifications.
@@ -236,6 +240,7 @@ impl Report {
                 &topology.port_names,
                 gauges.clock.duration_of(now),
             ),
+            query_log: Vec::new(),
             policy_zones: Vec::new(),
             connections: Vec::new(),
             streams: Vec::new(),

@@ -35,6 +35,7 @@ use crate::observe::{ObserverLender, Observers};
 use crate::ports::{AllPortNews, PortNews};
 use crate::probe::{self, ProbeEnds, Prober};
 use crate::ring::RingSender;
+use crate::rule_names::ListNames;
 use crate::rules::{LineRules, RulesInbox, RulesPublisher};
 use crate::slowpath::{
     self, AnchorError, Anchors, Inlets, Order, Parts, PortParts, SlowPathParts, Trust, TrustError,
@@ -158,6 +159,7 @@ impl Engine {
         let (mut rules, inboxes) =
             RulesPublisher::new(workers, threads, cache.seed(), ticks_per_second);
         rules.begin_with(&ruleset);
+        rules.names().set_lists(ListNames::of(config));
         let news: AllPortNews = config.ports.iter().map(|_| PortNews::default()).collect();
         let stop = Arc::new(AtomicBool::new(false));
         let ports = Arc::clone(&asking.ports);

@@ -1,7 +1,8 @@
 //! Points of observation: where packets leave the stations of a core, and where the slow path's answers leave it.
 //!
 //! An [`Observer`] sees each packet that has left a station: the packet, the stage, and by its step where it goes. It also sees
-//! the slow path's answers when they leave. Without observers this costs a core one branch for each batch.
+//! the batches that leave the line, and the slow path's answers when they leave. Without observers this costs a core two branches
+//! for each batch.
 //!
 //! Observers are lent to the cores as rules are ([`rules`](crate::rules)). [`ObserverLender::lend`] puts a box for each core into
 //! that core's ring. The core takes it in its next housekeeping. When [`Observer::has_ended`] says so, the core gives the box back,
@@ -21,6 +22,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrayvec::ArrayVec;
 use pmdns_nics::Frame;
+use pmdns_resolver::Origin;
+use pmdns_stages::wire::layout::Layout;
 use pmdns_stages::{Batch, Packet, StageName, Step, Tick};
 
 use crate::ring::{RingReceiver, RingSender, ring};
@@ -51,6 +54,10 @@ pub struct Sent<'f> {
     pub received: Tick,
     /// When it leaves.
     pub now: Tick,
+    /// Where its headers are and what was asked.
+    pub layout: Layout,
+    /// Where the answer came from.
+    pub origin: Origin,
 }
 
 /// What sees packets on one core. It runs there, so it must not allocate, lock, log, or call the kernel.
@@ -60,6 +67,14 @@ pub trait Observer: Send {
 
     /// An answer of the slow path leaves.
     fn sent(&mut self, sent: &Sent<'_>);
+
+    /// The packets of a batch leave the line. If this core `sends`, those whose step says so leave by a port.
+    fn leave(&mut self, _batch: &Batch, _sends: bool, _now: Tick) {}
+
+    /// Whether it wants to see packets leave single stations. If no observer does, stations run as without observers.
+    fn watches_stations(&self) -> bool {
+        true
+    }
 
     /// Whether it is to be given back. Asked every 10 ms.
     fn has_ended(&self) -> bool;
@@ -72,6 +87,8 @@ pub struct Observers {
     here: ArrayVec<Lent, MAX_OBSERVERS>,
     fresh: RingReceiver<Lent>,
     used: RingSender<Lent>,
+    /// Whether one of them watches stations.
+    watch: bool,
 }
 
 impl Observers {
@@ -81,11 +98,18 @@ impl Observers {
         self.here.is_empty()
     }
 
+    /// Whether nobody watches the stations.
+    #[inline]
+    pub(crate) fn watch_no_stations(&self) -> bool {
+        !self.watch
+    }
+
     /// Takes observers that were lent, and gives back those that have ended.
     #[inline]
     pub(crate) fn look(&mut self) {
         while let Some(observer) = self.fresh.pop() {
             // There is room: the lender counts what is lent.
+            self.watch |= observer.watches_stations();
             self.here.push(observer);
         }
         if !self.here.is_empty() {
@@ -101,6 +125,7 @@ impl Observers {
                 debug_assert!(given_back, "there are no more slots than observers");
             }
         }
+        self.watch = self.here.iter().any(|observer| observer.watches_stations());
     }
 
     /// Has the station of `stage` do its work by `run`, and shows the packets that have left it.
@@ -131,6 +156,12 @@ impl Observers {
         }
         // The next station's time begins when all have seen.
         lap.split();
+    }
+
+    /// Shows the packets of a batch that leave the line.
+    #[cold]
+    pub(crate) fn show_leaving(&mut self, batch: &Batch, sends: bool, now: Tick) {
+        self.here.iter_mut().for_each(|observer| observer.leave(batch, sends, now));
     }
 
     /// Shows an answer of the slow path.
@@ -165,7 +196,8 @@ impl ObserverLender {
     pub fn new(cores: usize) -> (Self, Vec<Observers>) {
         let ends = (0..cores).map(|_| {
             let ((fresh, taken), (given_back, used)) = (ring(MAX_OBSERVERS), ring(MAX_OBSERVERS));
-            let core = Observers { here: ArrayVec::new(), fresh: taken, used: given_back };
+            let core =
+                Observers { here: ArrayVec::new(), fresh: taken, used: given_back, watch: false };
             (Lender { fresh, used, lent: 0 }, core)
         });
         let (lenders, cores) = ends.unzip();

@@ -83,7 +83,9 @@ fn every_packet_that_leaves_a_station_is_seen() {
     let received = rig.gauges.clock.now();
     let frame = rig.frame(&query("miss.example. A").frame_bytes());
     let len = frame.bytes().len();
-    assert!(rig.slow_path[0].outlets[0].push(Answered { frame, received }).is_ok());
+    let (layout, origin) = (Default::default(), Origin::Failure);
+    let answer = Answered { frame, received, layout, origin };
+    assert!(rig.slow_path[0].outlets[0].push(answer).is_ok());
     rig.settle();
     assert_eq!(seen.lock().unwrap().last(), Some(&(0, None, len.to_string())));
     ended.store(true, Ordering::Relaxed);

@@ -31,6 +31,8 @@ pub(super) fn ruleset(places: &Places) -> Result<OwnedFd, Problem> {
     };
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     let write = read | AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::RemoveFile;
+    // A database shortens its files.
+    let write = write | AccessFs::Truncate;
     // A folder has to be read to find the files to remove.
     let remove = AccessFs::ReadDir | AccessFs::RemoveFile | AccessFs::RemoveDir;
     let created = Ruleset::default()

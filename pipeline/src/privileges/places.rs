@@ -15,7 +15,7 @@ pub struct Places {
     pub files: Vec<PathBuf>,
     /// Folders in which files are read: the configuration, and the files that it names.
     pub read: Vec<PathBuf>,
-    /// Folders in which files are written: snapshots, and transferred zones.
+    /// Folders in which files are written: snapshots, transferred zones, and query logs.
     pub write: Vec<PathBuf>,
     /// Folders in which files are only removed: sockets, and files of DPDK.
     pub remove: Vec<PathBuf>,
@@ -50,7 +50,9 @@ impl Places {
         }
         SYSTEM.iter().for_each(|folder| add(&mut this.read, Path::new(folder)));
         let transferred = config.rpz.iter().filter(|rpz| rpz.zone.is_some()).map(|rpz| &rpz.file);
-        for file in transferred.chain(&config.cache.snapshot).chain(&config.control.entries) {
+        let logs = config.query_log.json.iter().chain(&config.query_log.sqlite);
+        let kept = config.cache.snapshot.iter().chain(&config.control.entries).chain(logs);
+        for file in transferred.chain(kept) {
             add(&mut this.write, folder_of(file));
         }
         for socket in config.api.socket.iter().chain([&config.control.socket]) {
@@ -85,6 +87,7 @@ mod tests {
              [[zone]]\nfile = \"lan.zone\"\n[[rpz]]\nfile = \"/srv/own.zone\"\n\
              [[rpz]]\nzone = \"rpz\"\nprimaries = [\"192.0.2.1:53\"]\nfile = \"/var/lib/pmdns/rpz\"\n\
              [cache]\nsnapshot = \"/var/cache/pmdns/s\"\n\
+             [query_log]\njson = \"/var/log/pmdns/q.json\"\nsqlite = \"/srv/q.db\"\n\
              [streams]\ncertificate = \"/etc/tls/own.pem\"\nkey = \"/etc/tls/own.key\"\n",
         );
         config.ports[0].device = "net_memif0,role=server,socket=/run/m/m.sock,id=1".to_owned();
@@ -122,7 +125,10 @@ mod tests {
                 "/sys"
             ]
         );
-        assert_eq!(texts(&places.write), ["/var/lib/pmdns", "/var/cache/pmdns"]);
+        assert_eq!(
+            texts(&places.write),
+            ["/var/lib/pmdns", "/var/cache/pmdns", "/var/log/pmdns", "/srv"]
+        );
         assert_eq!(texts(&places.remove), ["/run/pmdns", "/run/m", "/run/dpdk/pmdns"]);
     }
 }

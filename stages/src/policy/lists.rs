@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 
 use pmdns_config::files::Scope;
-use pmdns_config::narrow::{low_u8, to_u32};
+use pmdns_config::narrow::{low_u8, to_u8, to_u32};
 use pmdns_config::{BlockAction, ViewSet};
 
 use super::filter::Candidate;
@@ -20,7 +20,7 @@ use crate::wire::edns::ExtendedError;
 use crate::wire::name::Seed;
 
 /// Bits of an action.
-const ACTION: u32 = 0b111;
+const ACTION: u64 = 0b111;
 /// The actions, by their bits.
 const ACTIONS: [Option<BlockAction>; 6] = [
     None,
@@ -33,18 +33,26 @@ const ACTIONS: [Option<BlockAction>; 6] = [
 /// Where the action for a name and everything below it stands.
 const BELOW: u32 = 3;
 /// The name and everything below it is not blocked.
-const EXCEPT: u32 = 1 << 6;
+const EXCEPT: u64 = 1 << 6;
 /// Where the reason for an action stands, from the action's own place.
 const REASON: u32 = 8;
 /// Where the one for the name alone and the one for everything below it are, in bits of their own.
 const REASON_BELOW: u32 = REASON + 8;
-const CODE: u32 = 0xff;
+/// Where the numbers of the lists stand that the actions are from.
+const LIST: u32 = REASON_BELOW + 8;
+const LIST_BELOW: u32 = LIST + 8;
+const CODE: u64 = 0xff;
+
+/// The number of the list that `policy.doh_canary` is; `[block]` has 0.
+pub(super) const CANARY: u8 = 1;
+/// The number of the first block list.
+pub(super) const FIRST_LIST: u8 = 2;
 
 /// What is answered for a blocked name, and why, if its list says so.
 pub(super) type Blocking = (BlockAction, Option<ExtendedError>);
 
 /// Rules for views; no view has two.
-type Rules = Box<[(ViewSet, u32)]>;
+type Rules = Box<[(ViewSet, u64)]>;
 
 /// Blocked names, not yet ready to be looked up.
 #[derive(Debug, Default)]
@@ -69,18 +77,18 @@ struct Combinations {
 }
 
 impl Lists {
-    /// Adds a whole name, in lower case, as blocked in these views; `false`: there is no room.
+    /// Adds a whole name, in lower case, as blocked by a list in these views; `false`: there is no room.
     pub(super) fn add(
         &mut self,
         name: &[u8],
         scope: Scope,
         (action, why): Blocking,
-        views: ViewSet,
+        (list, views): (u8, ViewSet),
     ) -> bool {
-        let why = why.map_or(0, |why| u32::from(why.code()));
+        let (why, list) = (why.map_or(0, |why| u64::from(why.code())), u64::from(list));
         let rule = match scope {
-            Scope::Exact => code(action) | why << REASON,
-            Scope::Below => code(action) << BELOW | why << REASON_BELOW,
+            Scope::Exact => code(action) | why << REASON | list << LIST,
+            Scope::Below => code(action) << BELOW | why << REASON_BELOW | list << LIST_BELOW,
             Scope::Except => EXCEPT,
         };
         let number = self.combinations.number([(views, rule)].into());
@@ -111,7 +119,7 @@ impl Combinations {
     /// The number of what two lists say of a name, the earlier before the later.
     fn join(&mut self, earlier: u32, later: u32) -> u32 {
         let (earlier, later) = (&self.list[earlier as usize], &self.list[later as usize]);
-        let mut joined: Vec<(ViewSet, u32)> = Vec::new();
+        let mut joined: Vec<(ViewSet, u64)> = Vec::new();
         let mut add = |views: ViewSet, rule| match joined.iter_mut().find(|one| one.1 == rule) {
             _ if views.is_empty() => {}
             Some((all, _)) => *all = all.or(views),
@@ -142,41 +150,52 @@ impl Blocked {
         candidates: &[Candidate<'_>],
         view: u8,
     ) -> Option<Blocking> {
+        self.decide(name, candidates, view).map(|(blocking, _)| blocking)
+    }
+
+    /// The same, and the number of the list that decides.
+    pub(super) fn decide(
+        &self,
+        name: &[u8],
+        candidates: &[Candidate<'_>],
+        view: u8,
+    ) -> Option<(Blocking, u8)> {
         let mut action = None;
         for Candidate { hash, name: listed } in candidates {
             let Some(rule) = self.rule(*hash, listed, view) else { continue };
             if rule & EXCEPT != 0 {
                 return None;
             }
-            let exact = blocking(rule, 0, REASON).filter(|_| listed.len() == name.len());
-            action = exact.or_else(|| blocking(rule, BELOW, REASON_BELOW)).or(action);
+            let at = |at, why, list| Some((blocking(rule, at, why)?, low_u8(rule >> list)));
+            let exact = at(0, REASON, LIST).filter(|_| listed.len() == name.len());
+            action = exact.or_else(|| at(BELOW, REASON_BELOW, LIST_BELOW)).or(action);
         }
         action
     }
 
-    fn rule(&self, hash: u64, name: &[u8], view: u8) -> Option<u32> {
+    fn rule(&self, hash: u64, name: &[u8], view: u8) -> Option<u64> {
         let rules = self.rules.get(self.names.find(hash, name)? as usize)?;
         rules.iter().find(|(views, _)| views.has(view)).map(|(_, rule)| *rule)
     }
 }
 
 /// The rule of two, the earlier before the later.
-fn join(earlier: u32, later: u32) -> u32 {
-    let part = |at: u32, why: u32| {
+fn join(earlier: u64, later: u64) -> u64 {
+    let part = |at: u32, why: u32, list: u32| {
         let decides = if earlier >> at & ACTION == 0 { later } else { earlier };
-        decides & (ACTION << at | CODE << why)
+        decides & (ACTION << at | CODE << why | CODE << list)
     };
-    part(0, REASON) | part(BELOW, REASON_BELOW) | (earlier | later) & EXCEPT
+    part(0, REASON, LIST) | part(BELOW, REASON_BELOW, LIST_BELOW) | (earlier | later) & EXCEPT
 }
 
-fn code(action: BlockAction) -> u32 {
-    to_u32(ACTIONS.iter().position(|one| *one == Some(action)).unwrap_or_default())
+fn code(action: BlockAction) -> u64 {
+    to_u32(ACTIONS.iter().position(|one| *one == Some(action)).unwrap_or_default()).into()
 }
 
 /// The action that stands at `at`, and the reason at `why`.
-fn blocking(rule: u32, at: u32, why: u32) -> Option<Blocking> {
+fn blocking(rule: u64, at: u32, why: u32) -> Option<Blocking> {
     let action = ACTIONS.get((rule >> at & ACTION) as usize).copied().flatten()?;
-    Some((action, ExtendedError::of_code(low_u8(u64::from(rule >> why)))))
+    Some((action, ExtendedError::of_code(low_u8(rule >> why))))
 }
 
 #[cfg(test)]
@@ -205,7 +224,8 @@ mod tests {
     fn lists(rules: &[(&str, Scope, BlockAction)]) -> Both {
         let mut lists = Lists::default();
         for (name, scope, action) in rules {
-            assert!(lists.add(&name_of(name), *scope, (*action, None), ViewSet::ALL));
+            let list = (to_u8(lists.combinations.list.len()), ViewSet::ALL);
+            assert!(lists.add(&name_of(name), *scope, (*action, None), list));
         }
         let blocked = lists.build(seed());
         let mut filter = Filter::with_capacity(rules.len(), seed());

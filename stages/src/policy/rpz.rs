@@ -95,6 +95,8 @@ pub(super) struct PolicyZone {
     pub(super) views: ViewSet,
     /// What clients are told of why it denies a name, if it says so.
     pub(super) why: Option<ExtendedError>,
+    /// Its number in the configuration.
+    pub(super) number: u8,
     names: NameRules,
     clients: Option<Clients<u32>>,
     responses: Option<Clients<Ranked>>,

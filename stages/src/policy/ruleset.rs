@@ -9,6 +9,7 @@
 mod answers;
 mod error;
 mod load;
+mod source;
 
 use std::sync::Arc;
 
@@ -32,6 +33,7 @@ use crate::wire::layout::Who;
 use crate::wire::query::ClientQuery;
 pub use error::RulesetError;
 pub use load::Digest;
+pub use source::ListNumber;
 
 /// Everything that names are judged by.
 #[derive(Debug)]

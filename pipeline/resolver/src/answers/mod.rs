@@ -16,6 +16,7 @@ use pmdns_stages::cache::{Entry, EntryRef, Found, Head};
 use pmdns_stages::policy::Ruleset;
 
 use crate::counters::{Counters, count};
+use crate::origin::Origin;
 use crate::questions::pending::Waiter;
 use crate::questions::question::{Question, Rule};
 use crate::upstreams::replies::Answer;
@@ -80,7 +81,8 @@ impl Answers {
 
     /// Answers with an expired answer.
     pub(crate) fn give_stale(&mut self, waiter: &Waiter, entry: &Entry) {
-        self.responder.entry(waiter, entry, 0, &self.context, |counters| &counters.stale);
+        let origin = Origin::Stale;
+        self.responder.entry(waiter, entry, 0, origin, &self.context, |counters| &counters.stale);
     }
 
     /// Applies the rules to an upstream's answer to a question.
@@ -94,7 +96,7 @@ impl Answers {
 
     /// Puts an answer into the cache. An answer with TTL 0 is not stored: it is only for the clients that wait for it.
     /// Either way the older answer to the same question is out of date. An answer for one network goes to `subnets`.
-    pub(crate) fn keep(&mut self, question: &Question, Answer { entry, network }: &Answer) {
+    pub(crate) fn keep(&mut self, question: &Question, Answer { entry, network, .. }: &Answer) {
         let Some(entry) = self.to_keep(question, entry) else { return };
         let is_fresh = entry.head().expires > self.context.seconds;
         if let Some(network) = *network {

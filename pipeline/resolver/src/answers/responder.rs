@@ -10,9 +10,11 @@ use pmdns_stages::encode::Encode;
 use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::dns::Rcode;
 use pmdns_stages::wire::edns::ExtendedError;
+use pmdns_stages::wire::layout::Layout;
 use pmdns_stages::{Answer, Context, Packet, Stage, Step, Tick};
 
 use crate::counters::{Counters, count};
+use crate::origin::Origin;
 use crate::questions::pending::Waiter;
 
 /// An answer on its way to the core that transmits it.
@@ -22,13 +24,21 @@ pub struct Answered {
     pub frame: Frame,
     /// When its query came.
     pub received: Tick,
+    /// Where its headers are and what was asked.
+    pub layout: Layout,
+    /// Where the answer came from.
+    pub origin: Origin,
 }
 
-impl From<Packet> for Answered {
-    fn from(packet: Packet) -> Self {
-        Self { frame: packet.frame, received: packet.received }
+impl Answered {
+    /// The answer that this packet has become.
+    pub fn new(packet: Packet, origin: Origin) -> Self {
+        let Packet { frame, received, layout, .. } = packet;
+        Self { frame, received, layout, origin }
     }
 }
+
+const _: () = assert!(size_of::<Answered>() <= 64, "an answer crosses cores in one cache line");
 
 /// Sends an answer to the core that transmits for this worker. If that ring is full, the answer is returned.
 pub type Deliver = Box<dyn FnMut(usize, Answered) -> Result<(), Answered>>;
@@ -66,17 +76,18 @@ impl Responder {
     /// Answers with SERVFAIL, and with the reason.
     pub(crate) fn servfail(&mut self, waiter: &Waiter, why: ExtendedError, context: &Context) {
         let answer = Answer::Rcode(Rcode::SERVFAIL);
-        let fate = self.answer_staged(waiter, answer, Some(why), context);
+        let fate = self.answer_staged(waiter, answer, Some(why), Origin::Failure, context);
         count(self.counter(fate, |counters| &counters.servfail));
     }
 
     /// Answers with an entry, which need not be in the cache. `scope` is the length of the network it is for; 0:
-    /// everybody. `sent` chooses the counter. An expired entry gets an extended error that says so.
+    /// everybody. `origin` says where it came from, and `sent` chooses the counter. An expired entry gets an extended error that says so.
     pub(crate) fn entry(
         &mut self,
         waiter: &Waiter,
         entry: &Entry,
         scope: u8,
+        origin: Origin,
         context: &Context,
         sent: impl Fn(&Counters) -> &AtomicU64,
     ) {
@@ -93,7 +104,7 @@ impl Responder {
                 packet.extended_error = why_stale(&entry.head());
                 packet.set_scope(scope);
                 let step = self.encode.answer_with(&mut packet, entry, context);
-                self.hand_over(packet, step, waiter.worker)
+                self.hand_over(packet, step, origin, waiter.worker)
             }
             None => Fate::NoFrame,
         };
@@ -109,7 +120,11 @@ impl Responder {
         context: &Context,
         sent: impl Fn(&Counters) -> &AtomicU64,
     ) -> bool {
-        let fate = self.answer_staged(waiter, answer, None, context);
+        let origin = match answer {
+            Answer::Cached(_) => Origin::Cache,
+            _ => Origin::Rules,
+        };
+        let fate = self.answer_staged(waiter, answer, None, origin, context);
         if fate != Fate::Evicted {
             count(self.counter(fate, sent));
         }
@@ -121,12 +136,13 @@ impl Responder {
         Waiter { miss, worker }: &Waiter,
         answer: Answer,
         why: Option<ExtendedError>,
+        origin: Origin,
         context: &Context,
     ) -> Fate {
         let Some(mut packet) = self.packet(miss, answer) else { return Fate::NoFrame };
         packet.extended_error = why;
         let step = self.encode.act(&mut packet, context);
-        self.hand_over(packet, step, *worker)
+        self.hand_over(packet, step, origin, *worker)
     }
 
     /// The packet of a miss, in a frame of the port that it leaves by.
@@ -135,9 +151,9 @@ impl Responder {
         miss.packet(stream_pool.map_or(&self.pool, |(_, pool)| pool), answer)
     }
 
-    fn hand_over(&mut self, packet: Packet, step: Step, worker: usize) -> Fate {
+    fn hand_over(&mut self, packet: Packet, step: Step, origin: Origin, worker: usize) -> Fate {
         match step {
-            Step::TRANSMIT => match (self.deliver)(worker, Answered::from(packet)) {
+            Step::TRANSMIT => match (self.deliver)(worker, Answered::new(packet, origin)) {
                 Ok(()) => Fate::Sent,
                 // The ring is full, so the newest answer is dropped. The client asks again and hits the cache.
                 Err(_answered) => Fate::RingFull,

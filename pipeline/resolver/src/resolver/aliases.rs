@@ -13,6 +13,7 @@ use pmdns_stages::wire::edns::ExtendedError;
 
 use super::{Outcome, Resolver};
 use crate::answers::aliases::Target;
+use crate::origin::Origin;
 use crate::questions::pending::{Admission, Ticket};
 use crate::questions::prefixes::ClientPrefix;
 use crate::questions::question::{Question, Rule};
@@ -67,9 +68,12 @@ impl Resolver {
         for (ticket, alias) in self.questions.alias_targets.take(target) {
             let Some(question) = self.questions.find(ticket) else { continue };
             match outcome {
-                Outcome::Answer(Answer { entry, network }) => {
+                Outcome::Answer(Answer { entry, network, origin }) => {
                     match self.answers.composed(&question, &alias, Some(entry)) {
-                        Some(entry) => self.answer(ticket, Answer { entry, network: *network }),
+                        Some(entry) => {
+                            let (network, origin) = (*network, *origin);
+                            self.answer(ticket, Answer { entry, network, origin });
+                        }
                         None => self.end_alias(ticket, None),
                     }
                 }
@@ -93,7 +97,9 @@ impl Resolver {
 
     fn end_alias(&mut self, ticket: Ticket, entry: Option<Entry>) {
         match entry {
-            Some(entry) => self.answer(ticket, Answer { entry, network: None }),
+            Some(entry) => {
+                self.answer(ticket, Answer { entry, network: None, origin: Origin::Rules });
+            }
             None => self.settle(ticket, &Outcome::Failure(ExtendedError::INVALID_DATA)),
         }
     }

@@ -12,6 +12,7 @@ use super::shedding::Reason;
 use super::{Outcome, Resolver};
 use crate::answers::Answers;
 use crate::counters::{add, count};
+use crate::origin::Origin;
 use crate::questions::pending::{Expired, Ticket};
 use crate::questions::question::Question;
 use crate::upstreams::replies::Answer;
@@ -70,12 +71,14 @@ impl Resolver {
         let Self { questions, answers, counters, .. } = self;
         let Answers { responder, context, .. } = answers;
         questions.end(ticket, |waiter, deadline| match (outcome, &stale) {
-            (Outcome::Answer(Answer { entry, network }), _) => {
+            (Outcome::Answer(Answer { entry, network, origin }), _) => {
                 let scope = network.map_or(0, Subnet::length);
-                responder.entry(waiter, entry, scope, context, |counters| &counters.answered);
+                responder
+                    .entry(waiter, entry, scope, *origin, context, |counters| &counters.answered);
             }
             (Outcome::Failure(_) | Outcome::Shed(_), Some(entry)) => {
-                responder.entry(waiter, entry, 0, context, |counters| &counters.stale);
+                let origin = Origin::Stale;
+                responder.entry(waiter, entry, 0, origin, context, |counters| &counters.stale);
             }
             (Outcome::Failure(why) | Outcome::Shed(why), None) => {
                 if deadline <= context.now {

@@ -36,6 +36,7 @@ use crate::answers::subnets::Subnets;
 use crate::cache_jobs::jobs::Jobs;
 use crate::cache_jobs::prefetch::Prefetch;
 use crate::counters::{CacheCounters, Counters, UpstreamCounters, count};
+use crate::origin::Origin;
 use crate::output::Output;
 use crate::questions::Questions;
 use crate::questions::pending::{Admission, Waiter};
@@ -298,8 +299,9 @@ impl Resolver {
         if let Some((entry, scope)) =
             subnets.find(question, context.seconds).filter(|found| usable(found.0))
         {
-            responder
-                .entry(waiter, entry, scope, context, |counters| &counters.answered_for_subnet);
+            responder.entry(waiter, entry, scope, Origin::Cache, context, |counters| {
+                &counters.answered_for_subnet
+            });
             return true;
         }
         let peers = &self.upstreams.peers;
@@ -308,7 +310,9 @@ impl Resolver {
         match self.answers.denial(question, is_asked_alike) {
             Denial::Firm(entry) => {
                 let Answers { responder, context, .. } = &mut self.answers;
-                responder.entry(waiter, &entry, 0, context, |counters| &counters.nxdomain_cut);
+                let origin = Origin::Cache;
+                responder
+                    .entry(waiter, &entry, 0, origin, context, |counters| &counters.nxdomain_cut);
                 true
             }
             Denial::Doubtful(entry) => {

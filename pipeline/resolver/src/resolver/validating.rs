@@ -9,6 +9,7 @@ use pmdns_validator::{Judgement, Limits, is_signed};
 use super::shedding::Reason;
 use super::{Outcome, Resolver};
 use crate::counters::count;
+use crate::origin::Origin;
 use crate::questions::pending::{Admission, Ticket};
 use crate::questions::plan::{Attempt, Transport, TryFailure};
 use crate::questions::prefixes::ClientPrefix;
@@ -138,7 +139,10 @@ impl Resolver {
             }
         };
         match entry {
-            Ok(entry) => self.answer(ticket, Answer { entry, network }),
+            Ok(entry) => self.answer(
+                ticket,
+                Answer { entry, network, origin: Origin::upstream(attempt.upstream) },
+            ),
             Err(failure) => self.learn(ticket, attempt, failure),
         }
     }

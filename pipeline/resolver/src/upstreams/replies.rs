@@ -12,6 +12,7 @@ use pmdns_stages::wire::subnet::Subnet;
 
 use super::{Replied, Upstreams};
 use crate::counters::shared::{add, count};
+use crate::origin::Origin;
 use crate::questions::plan::{Transport, TryFailure};
 use crate::upstreams::query::{Proof, ReplyKind, shows_no_edns};
 
@@ -21,6 +22,8 @@ pub(crate) struct Answer {
     pub(crate) entry: Entry,
     /// The network it is for; none: it is for everybody.
     pub(crate) network: Option<Subnet>,
+    /// Where it came from.
+    pub(crate) origin: Origin,
 }
 
 /// The context in which replies are read.
@@ -66,7 +69,7 @@ impl Upstreams {
         if reading.validates || !is_believed(self.peers.settings(attempt.upstream)) {
             entry.distrust();
         }
-        Ok(Answer { entry, network })
+        Ok(Answer { entry, network, origin: Origin::upstream(attempt.upstream) })
     }
 
     /// Makes an entry of a reply.

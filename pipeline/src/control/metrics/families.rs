@@ -16,6 +16,7 @@ use crate::control::report::{Report, StageReport, WorkerReport};
 use crate::exceptions::TapSnapshot;
 use crate::health::State;
 use crate::occupancy;
+use crate::query_log::LogSnapshot;
 use crate::slowpath::{CacheSnapshot, CountersSnapshot, UpstreamSnapshot};
 use crate::transfer::ZoneSnapshot;
 
@@ -48,6 +49,9 @@ pub fn families(report: &Report) -> Vec<Family> {
     let zones = report.policy_zones.iter();
     let zones = zones.map(|one| (one.zone.clone(), one.counters.named()));
     all.extend(tables("policy_zone", &["zone"], ZoneSnapshot::default().named(), zones));
+    let parts = report.query_log.iter();
+    let parts = parts.map(|one| (one.part.clone(), one.counters.named()));
+    all.extend(tables("query_log", &["part"], LogSnapshot::default().named(), parts));
     let services = report.connections.iter();
     let services = services.map(|one| (one.service.clone(), one.counters.named()));
     all.extend(tables(

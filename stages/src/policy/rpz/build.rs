@@ -113,6 +113,7 @@ impl Build {
         PolicyZone {
             views: ViewSet::ALL,
             why: None,
+            number: 0,
             names: rules(self.names, self.below),
             clients: clients(&self.clients),
             responses: ranked(&self.responses),

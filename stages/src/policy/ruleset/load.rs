@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use pmdns_config::files::{ListSummary, Listed, Scope, read_list, read_zone};
+use pmdns_config::narrow::to_u8;
 use pmdns_config::{Absent, BlockAction, Config, ViewSet};
 
 use super::{ReadRules, Ruleset, RulesetError};
 use crate::policy::dns64::Dns64;
 use crate::policy::filter::{Filter, all_candidates};
-use crate::policy::lists::Lists;
+use crate::policy::lists::{CANARY, FIRST_LIST, Lists};
 use crate::policy::local::{Entries, Local};
 use crate::policy::reasons::Reasons;
 use crate::policy::rpz::{PolicyZone, Skipped};
@@ -149,6 +150,7 @@ fn read_policies(
         }
         zone.views = config.view_set(&rpz.views);
         zone.why = reasons.of_zone(index);
+        zone.number = to_u8(index);
         zones.push(zone);
     }
     Ok(zones)
@@ -162,19 +164,20 @@ fn read_lists(
 ) -> Result<Lists, RulesetError> {
     let mut lists = Lists::default();
     for name in config.block.wire_names()? {
-        if !lists.add(&name, Scope::Below, (BlockAction::Nxdomain, None), ViewSet::ALL) {
+        let of = (0, ViewSet::ALL);
+        if !lists.add(&name, Scope::Below, (BlockAction::Nxdomain, None), of) {
             return Err(RulesetError::TooMany);
         }
     }
     if let Some(views) = config.canary_views()
-        && !lists.add(DOH_CANARY, Scope::Exact, (BlockAction::Nxdomain, None), views)
+        && !lists.add(DOH_CANARY, Scope::Exact, (BlockAction::Nxdomain, None), (CANARY, views))
     {
         return Err(RulesetError::TooMany);
     }
     for (index, list) in config.blocklists.iter().enumerate() {
-        let (views, blocking) =
-            (config.view_set(&list.views), (list.action, reasons.of_list(index)));
-        let take = |listed: Listed<'_>| lists.add(listed.name, listed.scope, blocking, views);
+        let of = (FIRST_LIST + to_u8(index), config.view_set(&list.views));
+        let blocking = (list.action, reasons.of_list(index));
+        let take = |listed: Listed<'_>| lists.add(listed.name, listed.scope, blocking, of);
         let ListSummary { names, unknown, first_unknown } =
             read_list(&list.file, list.format, take)?;
         if let Some((line, text)) = first_unknown {

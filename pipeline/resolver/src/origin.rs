@@ -1,0 +1,23 @@
+//! Where the slow path's answers come from, for those who observe them.
+
+/// Where an answer of the slow path came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// From an upstream, by its place in the configuration.
+    Upstream(u16),
+    /// From the cache, or made of an answer there.
+    Cache,
+    /// From the cache, after it had expired.
+    Stale,
+    /// From the rules.
+    Rules,
+    /// There was no answer.
+    Failure,
+}
+
+impl Origin {
+    /// From the upstream at this place.
+    pub(crate) fn upstream(index: usize) -> Self {
+        u16::try_from(index).map_or(Self::Cache, Self::Upstream)
+    }
+}

@@ -1,0 +1,114 @@
+//! What is logged of a client's address: all of it, a prefix, or a hash that only those who have the secret can check.
+
+use std::hash::Hasher as _;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use pmdns_config::{Problem, QueryLog};
+use siphasher::sip::SipHasher24;
+
+/// How clients are named in the log.
+#[derive(Clone, Debug)]
+pub(super) struct Clients {
+    ipv4: u32,
+    ipv6: u128,
+    hash: Option<SipHasher24>,
+}
+
+/// A client, as the log names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ClientName {
+    /// All of its address.
+    Full(IpAddr),
+    /// The beginning of its address.
+    Prefix(IpAddr),
+    /// A hash of what is to be seen of its address.
+    Hash(u64),
+}
+
+impl Clients {
+    /// By the configuration, with the secret that it names.
+    pub(super) fn new(config: &QueryLog) -> Result<Self, Problem> {
+        let secret = config.client_secret()?;
+        Ok(Self {
+            ipv4: u32::MAX.checked_shl(32 - u32::from(config.ipv4_prefix)).unwrap_or(0),
+            ipv6: u128::MAX.checked_shl(128 - u32::from(config.ipv6_prefix)).unwrap_or(0),
+            hash: secret.map(|secret| SipHasher24::new_with_key(&secret.0)),
+        })
+    }
+
+    /// The name of the client at this address.
+    pub(super) fn name(&self, address: IpAddr) -> ClientName {
+        let masked: IpAddr = match address {
+            IpAddr::V4(v4) => Ipv4Addr::from(u32::from(v4) & self.ipv4).into(),
+            IpAddr::V6(v6) => Ipv6Addr::from(u128::from(v6) & self.ipv6).into(),
+        };
+        let Some(mut hash) = self.hash else {
+            return if self.is_full(address) {
+                ClientName::Full(masked)
+            } else {
+                ClientName::Prefix(masked)
+            };
+        };
+        match masked {
+            IpAddr::V4(v4) => hash.write(&v4.octets()),
+            IpAddr::V6(v6) => hash.write(&v6.octets()),
+        }
+        ClientName::Hash(hash.finish())
+    }
+
+    fn is_full(&self, address: IpAddr) -> bool {
+        match address {
+            IpAddr::V4(_) => self.ipv4 == u32::MAX,
+            IpAddr::V6(_) => self.ipv6 == u128::MAX,
+        }
+    }
+}
+
+impl std::fmt::Display for ClientName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Full(address) | Self::Prefix(address) => address.fmt(f),
+            Self::Hash(hash) => write!(f, "#{hash:016x}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(config: &QueryLog, address: &str) -> String {
+        Clients::new(config).unwrap().name(address.parse().unwrap()).to_string()
+    }
+
+    #[test]
+    fn an_address_is_logged_whole_by_prefix_or_hashed() {
+        let mut config = QueryLog::default();
+        assert_eq!(named(&config, "192.0.2.77"), "192.0.2.77");
+        (config.ipv4_prefix, config.ipv6_prefix) = (24, 48);
+        assert_eq!(named(&config, "192.0.2.77"), "192.0.2.0");
+        assert_eq!(named(&config, "2001:db8:1:2::7"), "2001:db8:1::");
+        (config.ipv4_prefix, config.ipv6_prefix) = (0, 0);
+        assert_eq!(named(&config, "192.0.2.77"), "0.0.0.0");
+        assert_eq!(named(&config, "2001:db8:1:2::7"), "::");
+    }
+
+    #[test]
+    fn a_hash_depends_on_the_secret_and_on_what_is_to_be_seen() {
+        let path = std::env::temp_dir().join(format!("pmdns-log-secret-{}", std::process::id()));
+        let mut config = QueryLog { client_secret_file: Some(path.clone()), ..QueryLog::default() };
+        std::fs::write(&path, "000102030405060708090a0b0c0d0e0f\n").unwrap();
+        let one = named(&config, "192.0.2.77");
+        assert!(one.starts_with('#') && one.len() == 17, "{one}");
+        assert_eq!(one, named(&config, "192.0.2.77"));
+        assert_ne!(one, named(&config, "192.0.2.78"));
+        config.ipv4_prefix = 24;
+        assert_eq!(named(&config, "192.0.2.77"), named(&config, "192.0.2.78"));
+        std::fs::write(&path, "ff0102030405060708090a0b0c0d0e0f\n").unwrap();
+        config.ipv4_prefix = 32;
+        assert_ne!(one, named(&config, "192.0.2.77"), "another secret");
+        std::fs::write(&path, "short").unwrap();
+        assert!(Clients::new(&config).is_err());
+        std::fs::remove_file(path).unwrap();
+    }
+}

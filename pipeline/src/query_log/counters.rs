@@ -1,0 +1,30 @@
+//! What the query log counts: of the cores' rings, and of each sink.
+
+use pmdns_nics::counters;
+use serde::{Deserialize, Serialize};
+
+counters! {
+    /// The counters of a part of the query log.
+    LogCounters,
+    /// The counters of a part of the query log, read at one time.
+    LogSnapshot {
+        /// Records written: of `rings`, those given to the sinks.
+        written: counter,
+        /// Records lost, because the part is slower than the log, or its reader or disk is not there.
+        lost: counter,
+        /// Failures: connections that broke or were refused, and errors of the disk.
+        failures: counter,
+        /// Whether the part is in order: its reader is connected, its file open.
+        up: gauge,
+    }
+}
+
+/// A part of the query log, with its counters.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct LogReport {
+    /// `rings`, `dnstap`, `json` or `sqlite`.
+    pub part: String,
+    /// What was counted.
+    #[serde(flatten)]
+    pub counters: LogSnapshot,
+}

@@ -1,0 +1,223 @@
+//! The dnstap sink: messages of dnstap.pb over Frame Streams to a reader at a unix socket or over TCP (<https://dnstap.info>).
+//!
+//! It connects, and again a second after a connection has ended. Without a reader records are lost and counted. Of what a reader
+//! sends only the handshake is read, in bounded size and time.
+
+mod frames;
+mod message;
+mod protobuf;
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use pmdns_config::DnstapReader;
+
+use super::batch::Batch;
+use super::clients::Clients;
+use super::counters::LogCounters;
+use super::sink::Sink;
+use message::{Identity, put_message};
+
+/// How long it waits before it connects again.
+const RETRY: Duration = Duration::from_secs(1);
+/// How long a connection and its handshake may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a reader may read nothing.
+const STALL: Duration = Duration::from_secs(30);
+/// How long a write waits before it looks whether it is to stop.
+const WRITE: Duration = Duration::from_millis(250);
+/// Bytes that are written at a time, about.
+const CHUNK: usize = 64 << 10;
+
+/// The sink.
+pub(super) struct Dnstap {
+    reader: DnstapReader,
+    identity: Identity,
+    clients: Clients,
+    connection: Option<Connection>,
+    next_try: Instant,
+    has_warned: bool,
+    out: Vec<u8>,
+    message: Vec<u8>,
+    counters: Arc<LogCounters>,
+}
+
+enum Connection {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Dnstap {
+    pub(super) fn new(
+        reader: DnstapReader,
+        identity: Option<String>,
+        clients: Clients,
+        counters: Arc<LogCounters>,
+    ) -> Self {
+        let host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+        Self {
+            reader,
+            identity: Identity::new(identity.unwrap_or_else(host)),
+            clients,
+            connection: None,
+            next_try: Instant::now(),
+            has_warned: false,
+            out: Vec::new(),
+            message: Vec::new(),
+            counters,
+        }
+    }
+
+    fn fail(&mut self, error: &io::Error) {
+        self.counters.failures.fetch_add(1, Ordering::Relaxed);
+        self.counters.up.store(0, Ordering::Relaxed);
+        self.connection = None;
+        self.next_try = Instant::now() + RETRY;
+        // Once for each time that the reader is away.
+        if !std::mem::replace(&mut self.has_warned, true) {
+            tracing::warn!("query log: no dnstap reader at {}: {error}", self.place());
+        }
+    }
+
+    fn place(&self) -> String {
+        match &self.reader {
+            DnstapReader::Unix(path) => path.display().to_string(),
+            DnstapReader::Tcp(address) => address.to_string(),
+        }
+    }
+
+    /// Sends what is in `out`, and empties it.
+    fn send(&mut self, stop: &AtomicBool) -> io::Result<()> {
+        let connection = self.connection.as_mut().ok_or(ErrorKind::NotConnected)?;
+        let sent = write_all(connection, &self.out, stop);
+        self.out.clear();
+        sent
+    }
+}
+
+impl Sink for Dnstap {
+    fn write(&mut self, batch: &Batch, stop: &AtomicBool) -> u64 {
+        let (mut written, mut held) = (0, 0);
+        for record in batch.records() {
+            if self.connection.is_none() {
+                break;
+            }
+            let client = self.clients.name(record.head.client);
+            put_message(&mut self.message, &self.identity, batch, &record, client);
+            self.out.extend(frames::length(&self.message));
+            self.out.extend_from_slice(&self.message);
+            held += 1;
+            if self.out.len() >= CHUNK {
+                match self.send(stop) {
+                    Ok(()) => written += std::mem::take(&mut held),
+                    Err(error) => self.fail(&error),
+                }
+            }
+        }
+        if self.connection.is_some() && held > 0 {
+            match self.send(stop) {
+                Ok(()) => written += held,
+                Err(error) => self.fail(&error),
+            }
+        }
+        written
+    }
+
+    fn tend(&mut self) {
+        if self.connection.is_some() || Instant::now() < self.next_try {
+            return;
+        }
+        match Connection::open(&self.reader) {
+            Ok(connection) => {
+                tracing::info!("query log: dnstap reader at {}", self.place());
+                self.connection = Some(connection);
+                self.has_warned = false;
+                self.counters.up.store(1, Ordering::Relaxed);
+            }
+            Err(error) => self.fail(&error),
+        }
+    }
+}
+
+impl Drop for Dnstap {
+    fn drop(&mut self) {
+        if let Some(connection) = &mut self.connection {
+            let _ = frames::end(connection);
+        }
+    }
+}
+
+/// Writes everything, as slowly as the reader reads. It gives up if the reader reads nothing for [`STALL`], or if the log ends
+/// meanwhile.
+fn write_all(connection: &mut Connection, mut bytes: &[u8], stop: &AtomicBool) -> io::Result<()> {
+    let mut deadline = Instant::now() + STALL;
+    while !bytes.is_empty() {
+        match connection.write(bytes) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(count) => {
+                bytes = &bytes[count..];
+                deadline = Instant::now() + STALL;
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                if stop.load(Ordering::Relaxed) || Instant::now() >= deadline {
+                    return Err(io::Error::new(ErrorKind::TimedOut, "it does not read"));
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+impl Connection {
+    fn open(reader: &DnstapReader) -> io::Result<Self> {
+        let mut this = match reader {
+            DnstapReader::Unix(path) => Self::Unix(UnixStream::connect(path)?),
+            DnstapReader::Tcp(address) => Self::Tcp(TcpStream::connect_timeout(address, PATIENCE)?),
+        };
+        this.set_timeouts(PATIENCE, PATIENCE)?;
+        frames::begin(&mut this)?;
+        this.set_timeouts(PATIENCE, WRITE)?;
+        Ok(this)
+    }
+
+    fn set_timeouts(&self, read: Duration, write: Duration) -> io::Result<()> {
+        match self {
+            Self::Unix(stream) => {
+                stream.set_read_timeout(Some(read))?;
+                stream.set_write_timeout(Some(write))
+            }
+            Self::Tcp(stream) => {
+                stream.set_read_timeout(Some(read))?;
+                stream.set_write_timeout(Some(write))
+            }
+        }
+    }
+}
+
+impl Read for Connection {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.read(buffer),
+            Self::Tcp(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Connection {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.write(bytes),
+            Self::Tcp(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

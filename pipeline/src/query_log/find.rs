@@ -1,0 +1,110 @@
+//! `pmdns log`: a search in the database, printed for people or as JSON lines.
+
+use std::io::{self, Write};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use pmdns_config::{Config, ConfigError};
+
+use super::entry::LogEntry;
+use super::sqlite::search::{LogSearch, SearchError, search};
+use crate::arguments::LogArguments;
+
+/// Why nothing is printed.
+#[derive(Debug, thiserror::Error)]
+pub enum FindError {
+    /// The config file that was to name the database.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// It names none.
+    #[error("{0} has no `query_log.sqlite`; write --file DATABASE, or set it and restart")]
+    NoDatabase(String),
+    /// The search.
+    #[error(transparent)]
+    Search(#[from] SearchError),
+    /// Printing.
+    #[error(transparent)]
+    Print(#[from] io::Error),
+}
+
+/// Searches, and prints what is found.
+pub fn run(asked: &LogArguments, out: &mut impl Write) -> Result<(), FindError> {
+    let path = match &asked.file {
+        Some(path) => path.clone(),
+        None => {
+            let config = &asked.config.config;
+            let found = Config::load(config)?.query_log.sqlite;
+            found.ok_or_else(|| FindError::NoDatabase(config.display().to_string()))?
+        }
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = asked.since.map(|age| now.saturating_sub(age));
+    let what = LogSearch {
+        since_us: since.map(|since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX)),
+        until_us: None,
+        client: asked.client.clone(),
+        name: asked.name.clone(),
+        record_type: asked.record_type.clone(),
+        rcode: asked.rcode.clone(),
+        blocked: asked.blocked.then_some(true),
+        limit: Some(asked.limit),
+    };
+    for entry in search(&path, &what)? {
+        if asked.json {
+            serde_json::to_writer(&mut *out, &entry).map_err(io::Error::from)?;
+            writeln!(out)?;
+        } else {
+            writeln!(out, "{}", line(&entry))?;
+        }
+    }
+    Ok(())
+}
+
+/// An entry in a line.
+fn line(entry: &LogEntry) -> String {
+    let LogEntry { client, transport, name, record_type, source, latency_us, .. } = entry;
+    let rcode = if entry.rcode.is_empty() { "-" } else { &entry.rcode };
+    let time = time_of_day(entry.time_us);
+    let by = entry.list.as_ref().or(entry.upstream.as_ref());
+    let by = by.map(|by| format!(" by {by}")).unwrap_or_default();
+    format!("{time} {client} {transport} {name} {record_type} {rcode} {source}{by} {latency_us} us")
+}
+
+/// A date and time of the universal calendar (proleptic Gregorian, as `civil_from_days` of Howard Hinnant computes it).
+fn time_of_day(time_us: u64) -> String {
+    let (seconds, micros) = (time_us / 1_000_000, time_us % 1_000_000);
+    let days = seconds / 86_400 + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let (month, late) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    let year = year_of_era + era * 400 + late;
+    let of_day = seconds % 86_400;
+    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_a_line() {
+        let entry = LogEntry {
+            time_us: 951_827_696_000_001,
+            client: "192.0.2.7".to_owned(),
+            transport: "udp".to_owned(),
+            name: "ads.example".to_owned(),
+            record_type: "A".to_owned(),
+            source: "drop".to_owned(),
+            list: Some("/etc/ads".to_owned()),
+            ..LogEntry::default()
+        };
+        let expected = "2000-02-29T12:34:56.000001Z 192.0.2.7 udp ads.example A - drop by /etc/ads 0 us";
+        assert_eq!(line(&entry), expected);
+        assert_eq!(time_of_day(0), "1970-01-01T00:00:00.000000Z");
+        assert_eq!(time_of_day(1_735_689_599_999_999), "2024-12-31T23:59:59.999999Z");
+    }
+}
