@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-GROUPS_KNOWN=(virtio_user veth cached cold miss mixed streams capsule load storm seeds)
+GROUPS_KNOWN=(virtio_user veth cached cold miss mixed streams log capsule load storm seeds)
 
 usage() {
     cat >&2 <<- 'TEXT'
@@ -13,7 +13,7 @@ usage() {
 	  --rounds  how often each program runs; programs take turns (3)
 	  --json    where the ratios and the raw figures go (target/compare/compare.json)
 	  --write   also write docs/comparison.md and docs/plots; without it they go to target/compare. On a busy machine it refuses
-	  GROUP     virtio_user veth cached cold miss mixed streams capsule load storm seeds; all of them if none is named
+	  GROUP     virtio_user veth cached cold miss mixed streams log capsule load storm seeds; all of them if none is named
 	TEXT
     exit 2
 }
@@ -66,7 +66,7 @@ if [[ ${PMDNS_COMPARE_ISOLATED-} != yes ]]; then
     run_isolated
     exit
 fi
-for part in common servers virtio_user quiet veth kernel misses streams capsule load storm seeds; do
+for part in common servers virtio_user quiet veth kernel misses streams log capsule load storm seeds; do
     # shellcheck source=/dev/null
     . "scripts/compare/$part.sh"
 done

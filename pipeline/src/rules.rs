@@ -18,8 +18,8 @@ use pmdns_stages::policy::{Digest, Ruleset, RulesetError, RuntimeNames};
 use pmdns_stages::ratelimit::Limiter;
 use pmdns_stages::wire::name::Seed;
 
-use crate::rule_names::{ListNames, RuleNames};
 use crate::ring::{RingReceiver, RingSender, ring};
+use crate::rule_names::{ListNames, RuleNames};
 
 /// The rules of a data core.
 pub struct LineRules {
@@ -164,7 +164,17 @@ impl RulesPublisher {
         let (workers, worker_inboxes) = (0..workers).map(|_| lend()).unzip();
         let (slow_path, slow_path_inboxes) = (0..slow_path).map(|_| lend()).unzip();
         let inboxes = RulesInboxes { workers: worker_inboxes, slow_path: slow_path_inboxes };
-        (Self { workers, slow_path, next, read: None, runtime: None, names: RuleNames::default() }, inboxes)
+        (
+            Self {
+                workers,
+                slow_path,
+                next,
+                read: None,
+                runtime: None,
+                names: RuleNames::default(),
+            },
+            inboxes,
+        )
     }
 
     /// The rules in use now. Without them nothing can be said of names at run time.

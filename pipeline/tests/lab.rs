@@ -83,6 +83,8 @@ mod passing;
 mod placements;
 #[path = "lab/privileges.rs"]
 mod privileges;
+#[path = "lab/query_log.rs"]
+mod query_log;
 #[path = "lab/reload.rs"]
 mod reload;
 #[path = "lab/replay.rs"]

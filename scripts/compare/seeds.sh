@@ -112,14 +112,13 @@ group_seeds() {
     seeds_lists
     with pmdns methods_of_pmdns
     for server in unbound $(unless_quick bind pdns-recursor); do with "$server" methods_of_all; done
-    [[ $quick == yes ]] || log_levels
+    [[ $quick == yes ]] || { log_levels; method_m10; }
     seeds_not_run
 }
 
 seeds_not_run() {
     not_run seeds M5 "pmdns-load phases: four phases with percentiles and an open loop, which dnsperf has not"
     not_run seeds M8 "cargo bench -p pmdns-bench --bench wire"
-    not_run seeds M10 "no query log to switch on; names by Zipf: pmdns-load"
     not_run seeds M11 "in the group cold: cold_memory"
     not_run seeds M12 "there is no REST API and no pair of servers yet; random misses: the group cold"
     not_run seeds M14 "cargo run --release -p pmdns-bench --example eviction"

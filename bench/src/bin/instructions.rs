@@ -4,9 +4,12 @@
 //! same in every run: the seed, the names, and the time the stages see.
 
 use std::hint::black_box;
+use std::time::Duration;
 
+use pmdns::query_log::Rings;
 use pmdns::ring::ring;
 use pmdns::slowpath::SlowPath;
+use pmdns::testing::config;
 use pmdns_bench::floods::floods;
 use pmdns_bench::misses::Storm;
 use pmdns_bench::rules::Rules;
@@ -29,13 +32,15 @@ const BATCHES: usize = 128;
 /// Misses of one run, and how many are under way at once.
 const MISSES: usize = 20_000;
 const IN_FLIGHT: usize = 200;
+/// After so long a worker looks for observers.
+const HOUSEKEEPING: Duration = Duration::from_millis(20);
 /// Turns for a miss, at most.
 const MOST_TURNS: usize = 10;
 
 /// A case, and the work for it.
 type Case = (&'static str, fn());
 
-const CASES: [Case; 27] = [
+const CASES: [Case; 30] = [
     ("query_read", query_read),
     ("name_hash", name_hash),
     ("parse", || stage(|kit| kit.stages.parse.clone(), queries())),
@@ -59,6 +64,9 @@ const CASES: [Case; 27] = [
     ("line_refused", || line("acl_refused")),
     ("line_rate_limited", || line("rate_limited_drop")),
     ("turn_hit", turn_hit),
+    ("turn_logged", || turn_logged("json")),
+    ("turn_logged_whole", || turn_logged("dnstap")),
+    ("turn_logged_sample", || turn_logged("sample = 1000\njson")),
     ("insert_new", || insert(4 << 20)),
     ("insert_when_full", || insert(256 << 10)),
     ("ring_hop", ring_hop),
@@ -200,6 +208,22 @@ fn turn_hit() {
             assert_eq!(feed.turn().1, BATCH);
         }
     });
+}
+
+/// The same with a query log, whose records wait in their ring.
+fn turn_logged(sink: &str) {
+    let settings = format!("[query_log]\n{sink} = \"/none\"\n");
+    let mut feed = RigFeed::new(&settings, NAMES, queries(), BATCH);
+    let config = config(&settings);
+    let rings = Rings::lend(&config, &feed.rig.observers).expect("nobody else observes");
+    std::thread::sleep(HOUSEKEEPING);
+    feed.turn();
+    count(BATCH * BATCHES, || {
+        for _ in 0..BATCHES {
+            assert_eq!(feed.turn().1, BATCH);
+        }
+    });
+    assert!(rings.waiting() > 0, "they are logged");
 }
 
 /// Inserts names into a cache of so many bytes, which has seen as many before.

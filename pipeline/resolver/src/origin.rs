@@ -11,8 +11,10 @@ pub enum Origin {
     Stale,
     /// From the rules.
     Rules,
-    /// There was no answer.
+    /// There was no answer, so it is SERVFAIL.
     Failure,
+    /// The client gets none. Its connection is told so.
+    Silence,
 }
 
 impl Origin {

@@ -102,7 +102,8 @@ mod tests {
             list: Some("/etc/ads".to_owned()),
             ..LogEntry::default()
         };
-        let expected = "2000-02-29T12:34:56.000001Z 192.0.2.7 udp ads.example A - drop by /etc/ads 0 us";
+        let expected =
+            "2000-02-29T12:34:56.000001Z 192.0.2.7 udp ads.example A - drop by /etc/ads 0 us";
         assert_eq!(line(&entry), expected);
         assert_eq!(time_of_day(0), "1970-01-01T00:00:00.000000Z");
         assert_eq!(time_of_day(1_735_689_599_999_999), "2024-12-31T23:59:59.999999Z");

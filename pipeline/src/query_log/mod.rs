@@ -38,6 +38,7 @@ use self::dnstap::Dnstap;
 pub use self::entry::LogEntry;
 use self::entry::Words;
 use self::json::JsonLines;
+use self::record::Cell;
 use self::recorder::{Recorder, Sample};
 use self::sink::{Sink, Tap, sink_thread};
 use self::sqlite::Database;
@@ -45,7 +46,7 @@ pub use self::sqlite::search::{LogSearch, SearchError, search};
 use crate::clock::Clock;
 use crate::engine::random_seed;
 use crate::observe::{ObserverLender, TooManyObservers};
-use crate::ring::ring;
+use crate::ring::{RingReceiver, ring};
 use crate::rule_names::RuleNames;
 use crate::threads::{join_within, pin};
 
@@ -81,7 +82,12 @@ pub enum QueryLogError {
 /// The sinks, open but not yet running, so that privileges can be given up in between.
 pub struct OpenLog {
     sinks: Vec<(&'static str, Box<dyn Sink>, Arc<LogCounters>)>,
-    whole: bool,
+}
+
+/// The ends of the data cores' rings, with recorders at the others. The collector has them; benches let them fill.
+pub struct Rings {
+    receivers: Vec<RingReceiver<Cell>>,
+    counters: Arc<LogCounters>,
 }
 
 /// The log that runs. Dropping it writes what is left and ends its threads.
@@ -122,7 +128,7 @@ impl OpenLog {
                 .map_err(|error| failed("sqlite", path, error.to_string()))?;
             sinks.push(("sqlite", Box::new(sink), counters));
         }
-        Ok(Some(Self { sinks, whole: log.dnstap.is_some() }))
+        Ok(Some(Self { sinks }))
     }
 
     /// Starts the threads, pinned to the CPU `core` if one is given, and lends recorders to the data cores.
@@ -134,12 +140,7 @@ impl OpenLog {
         core: Option<usize>,
     ) -> Result<QueryLog, QueryLogError> {
         let stop = Arc::new(AtomicBool::new(false));
-        let rings_counters = Arc::new(LogCounters::default());
-        let mut log = QueryLog {
-            stop: Arc::clone(&stop),
-            threads: Vec::new(),
-            parts: vec![("rings", Arc::clone(&rings_counters))],
-        };
+        let mut log = QueryLog { stop: Arc::clone(&stop), threads: Vec::new(), parts: Vec::new() };
         let mut taps = Vec::new();
         for (name, sink, counters) in self.sinks {
             let (give, batches) = crossbeam_channel::bounded(WAITING);
@@ -150,18 +151,34 @@ impl OpenLog {
                 sink_thread(sink, &batches, &stop, &counters);
             })?;
         }
-        let mut receivers = Vec::new();
-        lender.lend(|index| {
-            let (sender, receiver) = ring(config.query_log.ring as usize);
-            receivers.push(receiver);
-            let seed = random_seed().map_or(1, |seed| seed.hash(&[index as u8]));
-            let sample = Sample::new(config.query_log.sample, seed);
-            let counters = Arc::clone(&rings_counters);
-            Box::new(Recorder::new(sender, sample, self.whole, counters))
-        })?;
-        let collector = Collector::new(receivers, taps, clock, rings_counters);
+        let Rings { receivers, counters } = Rings::lend(config, lender)?;
+        log.parts.insert(0, ("rings", Arc::clone(&counters)));
+        let collector = Collector::new(receivers, taps, clock, counters);
         log.spawn("log-rings".to_owned(), core, move || collector.run(&stop))?;
         Ok(log)
+    }
+}
+
+impl Rings {
+    /// Lends a recorder to each data core.
+    pub fn lend(config: &Config, lender: &ObserverLender) -> Result<Self, TooManyObservers> {
+        let log = &config.query_log;
+        let mut this = Self { receivers: Vec::new(), counters: Arc::default() };
+        lender.lend(|_| {
+            let (sender, receiver) = ring(log.ring as usize);
+            this.receivers.push(receiver);
+            // Without chance every core takes the same distances, which harms nothing.
+            let seed = random_seed().map_or(1, |seed| seed.hash(b""));
+            let sample = Sample::new(log.sample, seed);
+            let whole = log.dnstap.is_some();
+            Box::new(Recorder::new(sender, sample, whole, Arc::clone(&this.counters)))
+        })?;
+        Ok(this)
+    }
+
+    /// How many cells wait in them.
+    pub fn waiting(&self) -> usize {
+        self.receivers.iter().map(RingReceiver::len).sum()
     }
 }
 

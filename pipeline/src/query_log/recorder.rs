@@ -67,6 +67,7 @@ impl Observer for Recorder {
             Origin::Stale => (Source::Stale, None),
             Origin::Rules => (Source::Local, None),
             Origin::Failure => (Source::Failure, None),
+            Origin::Silence => return,
         };
         let facts = Facts { received: sent.received, left: sent.now, source, upstream };
         self.note(&facts, sent.layout, sent.frame.bytes());

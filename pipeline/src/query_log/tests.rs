@@ -293,13 +293,7 @@ fn a_full_ring_loses_records_and_counts_them() {
     let path = folder.file("q.json");
     let config = config(&format!("[query_log]\njson = {path:?}\nring = 1024"));
     let mut rig = Rig::new(&config);
-    let (mut receivers, counters) = (Vec::new(), Arc::new(LogCounters::default()));
-    let lent = rig.observers.lend(|_| {
-        let (sender, receiver) = ring(1024);
-        receivers.push(receiver);
-        Box::new(Recorder::new(sender, Sample::new(1, 1), false, Arc::clone(&counters)))
-    });
-    lent.unwrap();
+    let Rings { receivers, counters } = Rings::lend(&config, &rig.observers).unwrap();
     housekeeping(&mut rig);
     rig.learn(&query("hit.example. A"), &[(0, 1, 86_400, vec![192, 0, 2, 1])]);
     for _ in 0..60 {

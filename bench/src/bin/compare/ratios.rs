@@ -34,6 +34,7 @@ pub(crate) const GROUPS: [(&str, &str, &str); 29] = [
     ("streams_open", "Idle connections that were still open at the end", "connections"),
     ("streams_held", "UDP queries beside connections that are held", "answers/s"),
     ("capsule", "capsule 0.1.5 beside our ports and testpmd, over virtio-user", "frames/s"),
+    ("log", "With a query log: none, each sink, a sample of 1 in 1,000", "replies/s"),
     ("seeds", "The methods of other projects, on this machine", "queries/s"),
     ("seeds_latency", "One query in flight", "ns"),
     ("seeds_upstream", "Fifty clients ask one new name at once", "questions upstream"),

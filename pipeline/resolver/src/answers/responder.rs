@@ -170,7 +170,8 @@ impl Responder {
 
     /// Tells a stream client's connection that no answer follows. If that finds no room, it waits for its deadline.
     fn tell_dropped(&mut self, packet: Packet, worker: usize) {
-        let _may_fail = (self.deliver)(worker, packet.into_dropped_note().into());
+        let _may_fail =
+            (self.deliver)(worker, Answered::new(packet.into_dropped_note(), Origin::Silence));
     }
 
     /// The counter for an answer: the one that `sent` chooses, or the reason why it was not sent.

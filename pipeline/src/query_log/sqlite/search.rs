@@ -11,7 +11,7 @@ use super::VERSION;
 use crate::query_log::entry::LogEntry;
 
 /// Entries that one search gives, at most.
-pub const MAX_ENTRIES: u32 = 10_000;
+const MAX_ENTRIES: u32 = 10_000;
 /// How long a search may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Instructions of SQLite's machine between two looks at the clock.
@@ -36,7 +36,7 @@ pub struct LogSearch {
     pub rcode: Option<String>,
     /// Decided by a list, or not.
     pub blocked: Option<bool>,
-    /// So many, and [`MAX_ENTRIES`] at most; absent: 100.
+    /// So many, and 10,000 at most; absent: 100.
     pub limit: Option<u32>,
 }
 

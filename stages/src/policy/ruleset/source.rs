@@ -18,13 +18,7 @@ pub enum ListNumber {
 impl Ruleset {
     /// The list with the rule that decides about a query of this client, whose address has 4 or 16 bytes. `None`: none does, or
     /// a local record answers.
-    pub fn list_of(
-        &self,
-        name: &[u8],
-        qtype: u16,
-        client: &[u8],
-        view: u8,
-    ) -> Option<ListNumber> {
+    pub fn list_of(&self, name: &[u8], qtype: u16, client: &[u8], view: u8) -> Option<ListNumber> {
         let runtime = self.runtime.as_ref();
         if runtime.is_some_and(|runtime| runtime.local(name, qtype).is_some()) {
             return None;
