@@ -6,7 +6,7 @@ use crate::load::STORM_BESIDE;
 use crate::raw::{Results, Summary};
 
 /// The groups of the comparison, in the order of the report, with what their rates count.
-pub(crate) const GROUPS: [(&str, &str, &str); 29] = [
+pub(crate) const GROUPS: [(&str, &str, &str); 30] = [
     ("virtio_user", "Frames over virtio-user, one core", "frames/s"),
     ("veth", "XDP on a veth pair, asked by kxdpgun", "replies/s"),
     ("cached", "Cached answers, one CPU each, asked by dnsperf", "answers/s"),
