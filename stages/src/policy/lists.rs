@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 
 use pmdns_config::files::Scope;
-use pmdns_config::narrow::{low_u8, to_u8, to_u32};
+use pmdns_config::narrow::{low_u8, to_u32};
 use pmdns_config::{BlockAction, ViewSet};
 
 use super::filter::Candidate;
@@ -200,6 +200,8 @@ fn blocking(rule: u64, at: u32, why: u32) -> Option<Blocking> {
 
 #[cfg(test)]
 mod tests {
+    use pmdns_config::narrow::to_u8;
+
     use super::*;
     use crate::policy::filter::Filter;
     use crate::testing::name_of;

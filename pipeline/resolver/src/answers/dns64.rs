@@ -6,6 +6,7 @@ use pmdns_stages::wire::dns::{CLASS_IN, HEADER_LEN, Rcode, flag, header, rtype};
 use pmdns_stages::wire::put16;
 
 use super::Answers;
+use crate::origin::Origin;
 use crate::questions::question::{Question, Rule};
 use crate::upstreams::replies::Answer;
 
@@ -78,11 +79,12 @@ impl Answers {
     /// The answer to a question that is known already, and the network it is for.
     pub(crate) fn known_in_network(&mut self, question: &Question) -> Option<Answer> {
         if let Some(entry) = self.known(question) {
-            return Some(Answer { entry, network: None });
+            return Some(Answer { entry, network: None, origin: Origin::Cache });
         }
         let subnet = question.subnet()?;
         let (entry, length) = self.subnets.find(question, self.context.seconds)?;
-        Some(Answer { entry: entry.clone(), network: Some(subnet.cut(length)) })
+        let (entry, network) = (entry.clone(), Some(subnet.cut(length)));
+        Some(Answer { entry, network, origin: Origin::Cache })
     }
 
     /// The answer to a question for AAAA records that is made of its answer, if there is one, and of the one for A

@@ -93,9 +93,11 @@ impl Resolver {
         match (made, came) {
             (Some(entry), _) => {
                 count(&self.counters.synthesised);
-                self.give(ticket, Answer { entry, network });
+                self.give(ticket, Answer { entry, network, origin: ipv4.origin });
             }
-            (None, Ok((entry, _))) => self.give(ticket, Answer { entry, network }),
+            (None, Ok((entry, _))) => {
+                self.give(ticket, Answer { entry, network, origin: ipv4.origin });
+            }
             (None, Err(why)) => self.settle(ticket, &Outcome::Failure(why)),
         }
     }
