@@ -8,7 +8,8 @@ set -euo pipefail
 
 BUILD=(dpdk dpdk-dev libdpdk-dev libclang-dev clang pkg-config libpcap-dev libnuma-dev libsqlite3-dev build-essential)
 RUN=(iproute2 iputils-ping bind9-dnsutils)
-LAB=(curl nsd unbound python3-dnspython libldns3 knot knot-module-geoip knot-dnsutils dnsperf fstrm-bin dnstap-ldns sqlite3 jq nghttp2-client bind9-utils
+LAB=(curl nsd unbound python3-dnspython libldns3 knot knot-module-geoip knot-dnsutils dnsperf fstrm-bin dnstap-ldns sqlite3 jq
+    nghttp2-client bind9-utils
     ethtool tshark util-linux gzip shellcheck valgrind bird2 iperf3 hping3)
 VM=(qemu-system-x86 linux-image-amd64 busybox-static kmod tcpdump python3-venv python3-pip)
 # From PyPI, into a folder of its own: Debian has no package of it.

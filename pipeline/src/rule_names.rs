@@ -24,6 +24,7 @@ impl ListNames {
         match number {
             ListNumber::Runtime => Some("run time"),
             ListNumber::Block => Some("block.names"),
+            ListNumber::Canary => Some("policy.doh_canary"),
             ListNumber::List(number) => self.lists.get(usize::from(number)).map(|name| &**name),
             ListNumber::Zone(number) => self.zones.get(usize::from(number)).map(|name| &**name),
         }

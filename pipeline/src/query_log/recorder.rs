@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pmdns_resolver::Origin;
+use pmdns_stages::wire::dns::Rcode;
 use pmdns_stages::wire::edns::ExtendedError;
 use pmdns_stages::wire::layout::Layout;
 use pmdns_stages::{Answer, Batch, Packet, Reason, Step, Tick};
@@ -96,8 +97,11 @@ fn source_of(packet: &Packet, sends: bool) -> Option<Source> {
         Answer::Cached(_) => Some(Source::Hit),
         Answer::Local(_) | Answer::Fixed(_) => Some(Source::Local),
         Answer::Truncated => Some(Source::Truncated),
-        Answer::Rcode(_) => Some(match packet.extended_error {
-            Some(ExtendedError::BLOCKED | ExtendedError::NOT_READY) => Source::Policy,
+        Answer::Rcode(rcode) => Some(match packet.extended_error.map(ExtendedError::code) {
+            // What lists and zones say: not ready, blocked, censored, filtered.
+            Some(14..=17) => Source::Policy,
+            // They may say prohibited as well, as the access list does with REFUSED.
+            Some(18) if rcode != Rcode::REFUSED => Source::Policy,
             _ => Source::Error,
         }),
     }

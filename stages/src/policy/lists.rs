@@ -39,6 +39,11 @@ const LIST: u32 = 7;
 const LIST_BITS: u32 = 8;
 const LIST_MASK: u32 = (1 << LIST_BITS) - 1;
 
+/// The number of the list that `policy.doh_canary` is; `[block]` has 0.
+pub(super) const CANARY: u8 = 1;
+/// The number of the first block list.
+pub(super) const FIRST_LIST: u8 = 2;
+
 /// Rules for views; no view has two.
 type Rules = Box<[(ViewSet, u32)]>;
 

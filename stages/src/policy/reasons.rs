@@ -7,6 +7,7 @@ use pmdns_config::limits::{MAX_BLOCKLISTS, MAX_RPZ};
 use pmdns_config::narrow::to_u8;
 use pmdns_config::{Config, ListReason};
 
+use super::lists::FIRST_LIST;
 use crate::wire::edns::{ExtendedError, MAX_REASONS};
 
 const _: () = assert!(MAX_BLOCKLISTS + MAX_RPZ <= MAX_REASONS, "each has a number");
@@ -28,9 +29,9 @@ impl Reasons {
         Self(all.into())
     }
 
-    /// What a list says, by its number. 0 is the number of no list.
+    /// What a list says, by its number. `[block]` and the canary say nothing.
     pub(super) fn of_list(&self, number: u8) -> Option<ExtendedError> {
-        self.at(usize::from(number).checked_sub(1)?)
+        self.at(usize::from(number.checked_sub(FIRST_LIST)?))
     }
 
     /// What a policy zone says, by its place in the configuration.

@@ -83,11 +83,8 @@ impl Answers {
         }
         let subnet = question.subnet()?;
         let (entry, length) = self.subnets.find(question, self.context.seconds)?;
-        Some(Answer {
-            entry: entry.clone(),
-            network: Some(subnet.cut(length)),
-            origin: Origin::Cache,
-        })
+        let (entry, network) = (entry.clone(), Some(subnet.cut(length)));
+        Some(Answer { entry, network, origin: Origin::Cache })
     }
 
     /// The answer to a question for AAAA records that is made of its answer, if there is one, and of the one for A

@@ -96,7 +96,7 @@ impl Resolver {
                 self.give(ticket, Answer { entry, network, origin: ipv4.origin });
             }
             (None, Ok((entry, _))) => {
-                self.give(ticket, Answer { entry, network, origin: ipv4.origin })
+                self.give(ticket, Answer { entry, network, origin: ipv4.origin });
             }
             (None, Err(why)) => self.settle(ticket, &Outcome::Failure(why)),
         }

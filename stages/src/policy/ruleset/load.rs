@@ -9,7 +9,7 @@ use pmdns_config::{Absent, BlockAction, Config, ViewSet};
 use super::{ReadRules, Ruleset, RulesetError};
 use crate::policy::dns64::Dns64;
 use crate::policy::filter::{Filter, all_candidates};
-use crate::policy::lists::Lists;
+use crate::policy::lists::{CANARY, FIRST_LIST, Lists};
 use crate::policy::local::{Entries, Local};
 use crate::policy::reasons::Reasons;
 use crate::policy::rpz::{PolicyZone, Skipped};
@@ -163,11 +163,11 @@ fn read_lists(config: &Config, digest: &mut Digest) -> Result<Lists, RulesetErro
         }
     }
     if let Some(views) = config.canary_views()
-        && !lists.add(DOH_CANARY, Scope::Exact, BlockAction::Nxdomain, (0, views))
+        && !lists.add(DOH_CANARY, Scope::Exact, BlockAction::Nxdomain, (CANARY, views))
     {
         return Err(RulesetError::TooMany);
     }
-    for (number, list) in (1..).map(to_u8).zip(&config.blocklists) {
+    for (number, list) in (FIRST_LIST..=u8::MAX).zip(&config.blocklists) {
         let of = (number, config.view_set(&list.views));
         let take = |listed: Listed<'_>| lists.add(listed.name, listed.scope, list.action, of);
         let ListSummary { names, unknown, first_unknown } =

@@ -1,6 +1,7 @@
 //! Which list has the rule that decides, for those who log it.
 
 use super::Ruleset;
+use crate::policy::lists::{CANARY, FIRST_LIST};
 
 /// A list of rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,6 +10,8 @@ pub enum ListNumber {
     Runtime,
     /// The names of `[block]`.
     Block,
+    /// The name by which browsers ask whether to keep to their resolver.
+    Canary,
     /// A block list, by its place in the configuration.
     List(u8),
     /// A policy zone, by its place in the configuration.
@@ -40,6 +43,10 @@ impl Ruleset {
             }
         }
         let (_, list) = self.read.blocked.decide(name, &candidates, view)?;
-        Some(list.checked_sub(1).map_or(ListNumber::Block, ListNumber::List))
+        Some(match list.checked_sub(FIRST_LIST) {
+            Some(place) => ListNumber::List(place),
+            None if list == CANARY => ListNumber::Canary,
+            None => ListNumber::Block,
+        })
     }
 }
