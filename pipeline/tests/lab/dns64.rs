@@ -19,7 +19,7 @@ fn ask(server: &str, arguments: &str) -> (String, Vec<String>) {
     let reply = dig(server, arguments);
     let mut data = reply.data();
     data.sort();
-    (reply.status.clone(), data)
+    (reply.status, data)
 }
 
 #[test]

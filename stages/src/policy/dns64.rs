@@ -1,5 +1,5 @@
-//! How IPv6 clients are told of IPv4 hosts: the addresses under a NAT64's prefix (RFC 6052), which of them are
-//! made, and their reverse names (RFC 6147 section 5.3.1).
+//! How IPv6 clients are told of IPv4 hosts: by addresses under a NAT64's prefix (RFC 6052). It says which of them are made.
+//! Their reverse names stand for those of IPv4 addresses (RFC 6147 section 5.3.1).
 
 use std::net::{IpAddr, Ipv6Addr};
 

@@ -10,8 +10,8 @@ use crate::origin::Origin;
 use crate::questions::question::{Question, Rule};
 use crate::upstreams::replies::Answer;
 
-/// The longest TTL of addresses for a name of which no SOA record is known (RFC 6147 section 5.1.7), and that of the alias
-/// of a reverse name, in seconds.
+/// The longest TTL of addresses where no SOA record is known (RFC 6147 section 5.1.7), in seconds. The alias of a reverse
+/// name has it too.
 const MAX_TTL: u32 = 600;
 
 /// What an answer says of IPv6 addresses.
