@@ -1,5 +1,6 @@
 //! The command line. The manual pages and the shells' completions are made from it (`pipeline/examples/manual.rs`).
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -111,6 +112,23 @@ pub enum Command {
         /// The instance that is asked.
         #[command(flatten)]
         instance: Instance,
+    },
+    /// Say which answer a client of a running instance would get, and why. No upstream is asked, nothing is counted.
+    Lookup {
+        /// The name.
+        name: String,
+        /// The record type.
+        #[arg(default_value = "A", value_name = "TYPE")]
+        record_type: String,
+        /// The address of the client, which decides on access, view and rules; without it: a client in no view.
+        #[arg(long, value_name = "IP")]
+        client: Option<IpAddr>,
+        /// The instance that is asked.
+        #[command(flatten)]
+        instance: Instance,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Write packets that pass a running instance to a capture (pcapng), until Ctrl-C, `--count`, or an hour is over.
     Capture {

@@ -19,6 +19,7 @@ use pmdns::control::socket::{self, ANSWER_PATIENCE, ORDER_PATIENCE};
 use pmdns::control::top;
 use pmdns::doctor;
 use pmdns::log;
+use pmdns::lookup::LookupReport;
 use pmdns::machine::{Finding, Machine};
 use pmdns::replay;
 #[cfg(feature = "dpdk")]
@@ -98,6 +99,11 @@ fn execute(command: Command) -> Result<(), Failure> {
             let failed = |source| SnapshotError::Read { path: file.clone(), source };
             let opened = open_regular(&file).map_err(failed)?;
             print_done(&instance, &file_request("load", &file)?, Some(&opened))
+        }
+        Command::Lookup { name, record_type, client, instance, json } => {
+            let client = client.map(|client| format!(" client {client}")).unwrap_or_default();
+            let request = format!("lookup {name} {record_type}{client}");
+            print_lookup(&order(&instance, &request, None, Failure::Refused)?, json)
         }
         Command::Capture { write, filter, count, answers, instance } => {
             let count = count.map(|count| format!(" count {count}")).unwrap_or_default();
@@ -219,6 +225,15 @@ fn done(answer: &str, refused: fn(String) -> Failure) -> Result<String, Failure>
 /// The same, and prints the answer.
 fn print_done(instance: &Instance, request: &str, file: Option<&File>) -> Result<(), Failure> {
     Ok(writeln!(io::stdout(), "{}", order(instance, request, file, Failure::Refused)?)?)
+}
+
+/// Prints what a lookup tells.
+fn print_lookup(text: &str, json: bool) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match json {
+        true => Ok(writeln!(out, "{text}")?),
+        false => Ok(write!(out, "{}", serde_json::from_str::<LookupReport>(text)?)?),
+    }
 }
 
 /// Creates a file with the user's own rights, has the instance write it, and gives it its name at the end.

@@ -94,6 +94,7 @@ pub struct RulesPublisher {
     workers: Vec<Lender<LineRules>>,
     slow_path: Vec<Lender<Arc<Ruleset>>>,
     next: RulesBuilder,
+    in_use: Option<Arc<Ruleset>>,
 }
 
 /// The inboxes that go with a publisher.
@@ -118,6 +119,7 @@ pub struct RulesBuilder {
 pub struct RulesUpdate {
     workers: Vec<LineRules>,
     slow_path: Vec<Arc<Ruleset>>,
+    ruleset: Arc<Ruleset>,
     /// A summary of them.
     pub digest: Digest,
 }
@@ -138,7 +140,17 @@ impl RulesPublisher {
         let (workers, worker_inboxes) = (0..workers).map(|_| lend()).unzip();
         let (slow_path, slow_path_inboxes) = (0..slow_path).map(|_| lend()).unzip();
         let inboxes = RulesInboxes { workers: worker_inboxes, slow_path: slow_path_inboxes };
-        (Self { workers, slow_path, next }, inboxes)
+        (Self { workers, slow_path, next, in_use: None }, inboxes)
+    }
+
+    /// The same, where the threads begin with these rules.
+    pub fn beginning_with(self, rules: Arc<Ruleset>) -> Self {
+        Self { in_use: Some(rules), ..self }
+    }
+
+    /// The rules that were lent last.
+    pub fn in_use(&self) -> Option<&Arc<Ruleset>> {
+        self.in_use.as_ref()
     }
 
     /// The builder of the next rules.
@@ -152,6 +164,7 @@ impl RulesPublisher {
         // has taken part. No answer in the cache keeps such an old mark: the slow path judges all of them after a
         // change of rules.
         self.next.generation = self.next.generation.checked_add(1).unwrap_or(Self::FIRST);
+        self.in_use = Some(fresh.ruleset);
         for (lender, rules) in self.workers.iter_mut().zip(fresh.workers) {
             lender.lend(rules);
         }
@@ -187,7 +200,7 @@ impl RulesBuilder {
         };
         let workers = (0..self.workers).map(line).collect();
         let slow_path = (0..self.slow_path).map(|_| Arc::clone(&ruleset)).collect();
-        Ok(RulesUpdate { workers, slow_path, digest })
+        Ok(RulesUpdate { workers, slow_path, ruleset, digest })
     }
 }
 

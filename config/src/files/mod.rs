@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 pub use anchors::read_anchors;
 pub use kept::keep_zone;
-pub use list::{ListSummary, Listed, Scope, list_from, read_list};
+pub use list::{FoundRule, ListSummary, Listed, Scope, find_in_list, list_from, read_list};
 pub use whole::{WholeFile, folder_of};
 pub use zone::{read_zone, received_record, zone_from};
 

@@ -36,6 +36,7 @@ mod cache_jobs;
 pub mod counters;
 #[cfg(fuzzing)]
 pub mod fuzz_api;
+mod outlook;
 mod output;
 mod questions;
 mod random;
@@ -50,6 +51,7 @@ pub use cache_jobs::jobs::{Block, Job, Loaded, NotTaken, TakenIn};
 pub use counters::{
     CacheCounters, CacheSnapshot, Counters, CountersSnapshot, UpstreamCounters, UpstreamSnapshot,
 };
+pub use outlook::{Inquiry, Outlook, UpstreamOutlook};
 pub use output::Output;
 pub use questions::prefixes::PrefixLengths;
 pub use random::Random;

@@ -5,11 +5,12 @@
 //! asked get the result. A wrong configuration or file changes nothing.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pmdns_config::{Config, ConfigError, ConfigText, FixedKeys};
-use pmdns_stages::policy::{Digest, RulesetError};
+use pmdns_stages::policy::{Digest, Ruleset, RulesetError};
 
 use super::socket::Client;
 use crate::clock::back_off;
@@ -50,7 +51,7 @@ pub enum ReloadError {
 
 /// The result of reading.
 struct Read {
-    config: Config,
+    config: Arc<Config>,
     /// Its keys that need a restart.
     fixed: FixedKeys,
     /// Whether the configuration was read anew.
@@ -125,7 +126,7 @@ pub struct Reloader {
     /// The keys of the start, which a reload does not change.
     fixed: FixedKeys,
     /// The configuration that the rules in use were made from.
-    latest: Config,
+    latest: Arc<Config>,
     publisher: RulesPublisher,
     stage: Stage,
     started: Instant,
@@ -144,7 +145,7 @@ impl Reloader {
             path: path.to_owned(),
             running: running.clone(),
             fixed,
-            latest: running.clone(),
+            latest: Arc::new(running.clone()),
             publisher,
             stage: Stage::Idle,
             started: Instant::now(),
@@ -177,8 +178,13 @@ impl Reloader {
     }
 
     /// The configuration that the rules in use were made from.
-    pub fn config(&self) -> &Config {
+    pub fn config(&self) -> &Arc<Config> {
         &self.latest
+    }
+
+    /// The rules in use.
+    pub fn rules(&self) -> Option<&Arc<Ruleset>> {
+        self.publisher.in_use()
     }
 
     /// Whether files are being read.
@@ -214,7 +220,7 @@ impl Reloader {
         self.news.begin(now);
         self.started = now;
         self.askers = std::mem::take(&mut self.next_askers);
-        let latest = (!is_other).then(|| (self.latest.clone(), self.fixed.clone()));
+        let latest = (!is_other).then(|| (Arc::clone(&self.latest), self.fixed.clone()));
         let (path, builder) = (self.path.clone(), self.publisher.builder());
         let thread = std::thread::Builder::new().name("reload".into());
         match thread.spawn(move || read(&path, latest, builder)) {
@@ -258,7 +264,7 @@ impl Reloader {
 /// Makes rules from the `latest` configuration; without one, from the file at `path`.
 fn read(
     path: &Path,
-    latest: Option<(Config, FixedKeys)>,
+    latest: Option<(Arc<Config>, FixedKeys)>,
     builder: RulesBuilder,
 ) -> Result<Read, ReloadError> {
     let is_other = latest.is_none();
@@ -267,7 +273,7 @@ fn read(
         None => {
             let text = ConfigText::read(path)?;
             let fixed = text.fixed_keys();
-            (text.into_config()?, fixed)
+            (Arc::new(text.into_config()?), fixed)
         }
     };
     let fresh = builder.make(&config)?;

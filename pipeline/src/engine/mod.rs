@@ -136,11 +136,12 @@ impl Engine {
         let next_hops = Arc::clone(&asking.table);
         let gauges = Gauges::new(config, &topology, rings.gauges, next_hops, pool, clock);
         let (ruleset, digest) = Ruleset::load(config, cache.seed(), RulesPublisher::FIRST)?;
+        let ruleset = Arc::new(ruleset);
         let mut stages = Stages::new(StageParts {
             config,
             ports: Arc::clone(&asking.ports),
             cache: Arc::clone(&cache),
-            rules: Arc::new(ruleset),
+            rules: Arc::clone(&ruleset),
             cookies: cookies(&config.cookies, &gauges.calendar)?,
             ticks_per_second: clock.ticks_per_second(),
         });
@@ -168,7 +169,7 @@ impl Engine {
         let taps = shared.taps(rings.taps);
         let Shared { cache, gauges, news, stop, .. } = shared;
         let orders = CacheOrders::new(orders, cache, clock, config.scope_map());
-        let rules = Some(rules);
+        let rules = Some(rules.beginning_with(ruleset));
         Ok(Self {
             workers,
             slow_path,

@@ -27,7 +27,7 @@ use crate::wire::name::Seed;
 use crate::{Context, Stage, StageName};
 pub use local::LocalError;
 pub use rpz::{RpzError, check_policy_zone};
-pub use ruleset::{Digest, Ruleset, RulesetError};
+pub use ruleset::{Digest, Explained, RuleOutcome, RuleSource, Ruleset, RulesetError};
 
 /// The stage that answers for local and blocked names.
 #[derive(Clone, Debug)]

@@ -92,6 +92,8 @@ impl Skipped {
 pub(super) struct PolicyZone {
     /// The views it holds in.
     pub(super) views: ViewSet,
+    /// Its number in the configuration.
+    pub(super) number: u8,
     names: NameRules,
     clients: Option<Clients<u32>>,
     responses: Option<Clients<Ranked>>,

@@ -8,6 +8,7 @@
 
 mod answers;
 mod error;
+mod explain;
 mod load;
 
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use crate::wire::edns::ExtendedError;
 use crate::wire::layout::Who;
 use crate::wire::query::ClientQuery;
 pub use error::RulesetError;
+pub use explain::{Explained, RuleOutcome, RuleSource};
 pub use load::Digest;
 
 /// Everything that names are judged by.
@@ -166,18 +168,33 @@ impl Ruleset {
         client: Option<&[u8]>,
         view: u8,
     ) -> RuleDecision {
+        self.find_rule(name, candidates, qtype, client, view).1
+    }
+
+    /// The same, and what it comes from.
+    #[inline(always)]
+    fn find_rule(
+        &self,
+        name: &[u8],
+        candidates: &Candidates<'_>,
+        qtype: u16,
+        client: Option<&[u8]>,
+        view: u8,
+    ) -> (RuleSource, RuleDecision) {
         let local = self.local.get(usize::from(view));
         if let Some(number) = local.and_then(|local| local.find(name, candidates, qtype)) {
-            return RuleDecision::Entry(number);
+            return (RuleSource::Local, RuleDecision::Entry(number));
         }
         for zone in self.policies_in(view) {
-            let action = client.and_then(|client| zone.of_client(client));
-            let action = action.or_else(|| zone.of_name(name, candidates));
-            if let Some(action) = action {
-                return policy_verdict(zone, action, qtype);
+            let of_client = client.and_then(|client| zone.of_client(client));
+            if let Some(action) = of_client.or_else(|| zone.of_name(name, candidates)) {
+                let source =
+                    RuleSource::PolicyZone { number: zone.number, of_client: of_client.is_some() };
+                return (source, policy_verdict(zone, action, qtype));
             }
         }
-        self.block_verdict(self.blocked.find(name, candidates, view), qtype)
+        let blocked = self.blocked.find(name, candidates, view);
+        (RuleSource::Blocked, self.block_verdict(blocked, qtype))
     }
 
     /// The policy zones of a view, in their order.

@@ -8,6 +8,7 @@
 mod aliases;
 mod asking;
 mod ending;
+mod outlook;
 mod shedding;
 mod upkeep;
 mod validating;

@@ -112,6 +112,7 @@ impl Build {
         };
         PolicyZone {
             views: ViewSet::ALL,
+            number: 0,
             names: rules(self.names, self.below),
             clients: clients(&self.clients),
             responses: ranked(&self.responses),

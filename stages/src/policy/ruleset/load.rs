@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pmdns_config::files::{ListSummary, Listed, Scope, read_list, read_zone};
+use pmdns_config::narrow::to_u8;
 use pmdns_config::{Absent, BlockAction, Config, ViewSet};
 
 use super::{Ruleset, RulesetError};
@@ -113,7 +114,7 @@ fn read_policies(
     digest: &mut Digest,
 ) -> Result<Vec<PolicyZone>, RulesetError> {
     let mut zones = Vec::new();
-    for rpz in &config.rpz {
+    for (number, rpz) in config.rpz.iter().enumerate() {
         let mut zone = if rpz.zone.is_none() || rpz.file.exists() {
             let records = read_zone(&rpz.file, rpz.origin.as_deref())?;
             PolicyZone::new(&records, entries, seed)
@@ -140,6 +141,7 @@ fn read_policies(
                 .push(format!("{file}: {count} rules are left out, the first because {problem}"));
         }
         zone.views = config.view_set(&rpz.views);
+        zone.number = to_u8(number);
         zones.push(zone);
     }
     Ok(zones)
