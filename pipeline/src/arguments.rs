@@ -148,6 +148,27 @@ pub enum Command {
         #[command(flatten)]
         instance: Instance,
     },
+    /// Follow packets through the stages of a running instance, with the cycles of each, until Ctrl-C or `-n` packets.
+    Trace {
+        /// End after so many packets, 1 to 1000.
+        #[arg(short = 'n', long, default_value_t = 10)]
+        count: u64,
+        /// Only those of this port, by name or number.
+        #[arg(long)]
+        port: Option<String>,
+        /// Only those of clients with such an address.
+        #[arg(long, value_name = "PREFIX")]
+        client: Option<String>,
+        /// Only those about this name and names below it.
+        #[arg(long, value_name = "SUFFIX")]
+        name: Option<String>,
+        /// The instance that is asked.
+        #[command(flatten)]
+        instance: Instance,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Show a running instance on the terminal, second by second; q quits, space pauses.
     Top {
         /// The instance that is asked.

@@ -2,6 +2,7 @@
 
 mod failure;
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
@@ -9,8 +10,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use pmdns::arguments::{self, Arguments, Command, ConfigFile, Instance};
-use pmdns::capture::client;
+use pmdns::arguments::{self, Arguments, Command, ConfigFile, Instance, PacketFilter};
+use pmdns::capture::{TraceReport, client};
 use pmdns::control::print;
 use pmdns::control::profile;
 use pmdns::control::reload;
@@ -34,6 +35,8 @@ use pmdns_stages::policy::Ruleset;
 use pmdns_stages::wire::name::Seed;
 use pmdns_streams::encrypted::Encryption;
 use pmdns_streams::tls::CertificateError;
+
+use serde::de::DeserializeOwned;
 
 use failure::Failure;
 
@@ -103,7 +106,7 @@ fn execute(command: Command) -> Result<(), Failure> {
         Command::Lookup { name, record_type, client, instance, json } => {
             let client = client.map(|client| format!(" client {client}")).unwrap_or_default();
             let request = format!("lookup {name} {record_type}{client}");
-            print_lookup(&order(&instance, &request, None, Failure::Refused)?, json)
+            print_text::<LookupReport>(&order(&instance, &request, None, Failure::Refused)?, json)
         }
         Command::Capture { write, filter, count, answers, instance } => {
             let count = count.map(|count| format!(" count {count}")).unwrap_or_default();
@@ -111,6 +114,12 @@ fn execute(command: Command) -> Result<(), Failure> {
             let request = format!("capture{}{count}{answers}", filter.words());
             let answer = client::capture(&instance.socket, &request, &write)?;
             Ok(writeln!(io::stderr(), "{}", done(&answer, Failure::Refused)?)?)
+        }
+        Command::Trace { count, port, client, name, instance, json } => {
+            let filter = PacketFilter { port, client, name, stage: None, reason: None };
+            let request = format!("trace{} count {count}", filter.words());
+            let answer = client::ask(&instance.socket, &request, None, || false)?;
+            print_text::<TraceReport>(&done(&answer, Failure::Refused)?, json)
         }
         Command::Top { instance: Instance { socket }, interval, once: true } => {
             Ok(top::print_once(&socket, interval, &mut io::stdout().lock())?)
@@ -227,12 +236,12 @@ fn print_done(instance: &Instance, request: &str, file: Option<&File>) -> Result
     Ok(writeln!(io::stdout(), "{}", order(instance, request, file, Failure::Refused)?)?)
 }
 
-/// Prints what a lookup tells.
-fn print_lookup(text: &str, json: bool) -> Result<(), Failure> {
+/// Prints a report that came as JSON.
+fn print_text<R: DeserializeOwned + Display>(text: &str, json: bool) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match json {
         true => Ok(writeln!(out, "{text}")?),
-        false => Ok(write!(out, "{}", serde_json::from_str::<LookupReport>(text)?)?),
+        false => Ok(write!(out, "{}", serde_json::from_str::<R>(text)?)?),
     }
 }
 

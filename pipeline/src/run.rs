@@ -192,6 +192,7 @@ pub fn run(config: &Config, fixed: FixedKeys, path: &Path) -> Result<Report, Run
                 None => client.answer("error: there are no rules yet\n"),
             },
             Request::Capture(selection) => captures.capture(selection, client),
+            Request::Trace(selection) => captures.trace(selection, client),
         });
         if let Some(metrics) = &mut metrics {
             metrics.answer(report);

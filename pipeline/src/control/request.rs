@@ -8,6 +8,7 @@
 //! load PATH                         load answers from the file that comes with the request
 //! lookup NAME [TYPE] [client IP]    say what a client would get, and why, as JSON; without a type: A
 //! capture [FILTER...]               write packets to the file that comes with the request, until the client leaves
+//! trace [FILTER...]                 follow packets through the stages, and send them as JSON
 //! ```
 //!
 //! All other requests than `stats` are answered with one line: `ok` and the result, or `error:` and the reason.
@@ -34,6 +35,8 @@ pub enum Request {
     Lookup(Lookup),
     /// Write packets to a file.
     Capture(Selection),
+    /// Follow packets through the stages.
+    Trace(Selection),
 }
 
 /// A job on the cache.
@@ -61,8 +64,9 @@ impl FromStr for Request {
             "load" => path(rest).map(|path| Self::CacheJob(CacheJob::Load(path))),
             "lookup" => lookup(rest).map(Self::Lookup),
             "capture" => Selection::parse(rest).map(Self::Capture),
+            "trace" => Selection::parse(rest).map(Self::Trace),
             _ => Err(format!(
-                "there is no request `{word}`; ask stats, reload, purge, dump, load, lookup or capture"
+                "there is no request `{word}`; ask stats, reload, purge, dump, load, lookup, capture or trace"
             )),
         }
     }
