@@ -128,6 +128,11 @@ pub fn type_number(text: &str) -> Option<u16> {
     text.parse::<Rtype>().ok().map(Rtype::to_int)
 }
 
+/// The name of the record type with this number.
+pub fn type_name(number: u16) -> String {
+    Rtype::from_int(number).to_string()
+}
+
 /// The type that `text` names; types that only queries have are refused.
 fn record_type(text: &str) -> Result<Rtype, LocalProblem> {
     let rtype: Rtype = text.parse().map_err(|_| LocalProblem::UnknownType(text.to_owned()))?;

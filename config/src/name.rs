@@ -68,8 +68,8 @@ pub fn wire_name(text: &str) -> Result<Box<[u8]>, NameError> {
     Ok(wire.into_boxed_slice())
 }
 
-/// A wire-format name as people read it, for error texts.
-pub(crate) fn readable(wire: &[u8]) -> String {
+/// A wire-format name as people read it.
+pub fn readable(wire: &[u8]) -> String {
     match Name::from_octets(wire) {
         Ok(name) => name.to_string(),
         Err(_) => format!("{wire:?}"),

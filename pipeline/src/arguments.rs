@@ -1,5 +1,6 @@
 //! The command line. The manual pages and the shells' completions are made from it (`pipeline/examples/manual.rs`).
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -213,6 +214,23 @@ pub enum Command {
         #[command(flatten)]
         instance: Instance,
     },
+    /// Say which answer a client of a running instance would get, and why. No upstream is asked, nothing is counted.
+    Lookup {
+        /// The name.
+        name: String,
+        /// The record type.
+        #[arg(default_value = "A", value_name = "TYPE")]
+        record_type: String,
+        /// The address of the client, which decides on access, view and rules; without it: a client in no view.
+        #[arg(long, value_name = "IP")]
+        client: Option<IpAddr>,
+        /// The instance that is asked.
+        #[command(flatten)]
+        instance: Instance,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Write packets that pass a running instance to a capture (pcapng), until Ctrl-C, `--count`, or an hour is over.
     Capture {
         /// The file to write; `-`: standard output, for `tshark -r -` and `wireshark -k -i -`.
@@ -230,6 +248,27 @@ pub enum Command {
         /// The instance that is asked.
         #[command(flatten)]
         instance: Instance,
+    },
+    /// Follow packets through the stages of a running instance, with the cycles of each, until Ctrl-C or `-n` packets.
+    Trace {
+        /// End after so many packets, 1 to 1000.
+        #[arg(short = 'n', long, default_value_t = 10)]
+        count: u64,
+        /// Only those of this port, by name or number.
+        #[arg(long)]
+        port: Option<String>,
+        /// Only those of clients with such an address.
+        #[arg(long, value_name = "PREFIX")]
+        client: Option<String>,
+        /// Only those about this name and names below it.
+        #[arg(long, value_name = "SUFFIX")]
+        name: Option<String>,
+        /// The instance that is asked.
+        #[command(flatten)]
+        instance: Instance,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Search the database of the query log, the newest entries first.
     Log {

@@ -30,6 +30,7 @@ mod inlet;
 pub mod latency;
 pub mod line;
 pub mod log;
+pub mod lookup;
 pub mod machine;
 mod miss_rings;
 pub mod observe;

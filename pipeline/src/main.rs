@@ -2,6 +2,7 @@
 
 mod failure;
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
@@ -10,9 +11,9 @@ use std::time::Duration;
 
 use clap::Parser;
 use pmdns::arguments::{
-    self, Arguments, Command, ConfigFile, ImportFormat, Instance, LocalCommand,
+    self, Arguments, Command, ConfigFile, ImportFormat, Instance, LocalCommand, PacketFilter,
 };
-use pmdns::capture::client;
+use pmdns::capture::{TraceReport, client};
 use pmdns::control::print;
 use pmdns::control::profile;
 use pmdns::control::reload::{self, Written};
@@ -22,6 +23,7 @@ use pmdns::control::top;
 use pmdns::doctor;
 use pmdns::health::{State, drain, watch};
 use pmdns::log;
+use pmdns::lookup::LookupReport;
 use pmdns::machine::{Finding, Machine};
 use pmdns::query_log::find;
 use pmdns::replay;
@@ -39,6 +41,8 @@ use pmdns_stages::policy::Ruleset;
 use pmdns_stages::wire::name::Seed;
 use pmdns_streams::encrypted::Encryption;
 use pmdns_streams::tls::CertificateError;
+
+use serde::de::DeserializeOwned;
 
 use failure::Failure;
 
@@ -132,6 +136,11 @@ fn execute(command: Command) -> Result<(), Failure> {
             let opened = open_regular(&file).map_err(failed)?;
             print_done(&instance, &file_request("load", &file)?, Some(&opened))
         }
+        Command::Lookup { name, record_type, client, instance, json } => {
+            let client = client.map(|client| format!(" client {client}")).unwrap_or_default();
+            let request = format!("lookup {name} {record_type}{client}");
+            print_text::<LookupReport>(&order(&instance, &request, None, Failure::Refused)?, json)
+        }
         Command::Capture { write, filter, count, answers, instance } => {
             let count = count.map(|count| format!(" count {count}")).unwrap_or_default();
             let answers = if answers { " answers" } else { "" };
@@ -140,6 +149,12 @@ fn execute(command: Command) -> Result<(), Failure> {
             Ok(writeln!(io::stderr(), "{}", done(&answer, Failure::Refused)?)?)
         }
         Command::Log { search } => Ok(find::run(&search, &mut io::stdout().lock())?),
+        Command::Trace { count, port, client, name, instance, json } => {
+            let filter = PacketFilter { port, client, name, stage: None, reason: None };
+            let request = format!("trace{} count {count}", filter.words());
+            let answer = client::ask(&instance.socket, &request, None, || false)?;
+            print_text::<TraceReport>(&done(&answer, Failure::Refused)?, json)
+        }
         Command::Top { instance: Instance { socket }, interval, once: true } => {
             Ok(top::print_once(&socket, interval, &mut io::stdout().lock())?)
         }
@@ -365,6 +380,15 @@ fn show_config(instance: &Instance, diff: bool) -> Result<(), Failure> {
     match shown.error {
         Some(error) => Err(Failure::Refused(error)),
         None => Ok(()),
+    }
+}
+
+/// Prints a report that came as JSON.
+fn print_text<R: DeserializeOwned + Display>(text: &str, json: bool) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match json {
+        true => Ok(writeln!(out, "{text}")?),
+        false => Ok(write!(out, "{}", serde_json::from_str::<R>(text)?)?),
     }
 }
 

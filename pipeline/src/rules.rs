@@ -188,6 +188,12 @@ impl RulesPublisher {
         self.names.clone()
     }
 
+    /// The rules in use, with what is said at run time.
+    pub fn in_use(&self) -> Option<Arc<Ruleset>> {
+        let read = self.read.as_ref()?;
+        Some(Arc::new(read.with_runtime(read.generation(), self.runtime.clone())))
+    }
+
     /// The builder of the next rules.
     pub fn builder(&self) -> RulesBuilder {
         self.next

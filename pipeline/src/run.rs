@@ -28,6 +28,7 @@ use crate::control::socket::{Client, ControlSocket, SocketError};
 use crate::engine::{Engine, EngineError};
 use crate::exceptions::interface::{self, TapError};
 use crate::health::{Health, HealthChecks};
+use crate::lookup::Lookups;
 use crate::machine::{Machine, missing_device};
 use crate::ports::{PortWatch, mac_text};
 use crate::privileges::{self, Places};
@@ -186,6 +187,7 @@ pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, Run
     let keeper =
         config.cache.snapshot.as_ref().map(keep).transpose().map_err(EngineError::Thread)?;
     let cache_jobs = CacheJobs::new(orders.clone());
+    let lookups = Lookups::new(orders.clone(), config);
     let captures = Captures::new(observers, gauges.clock, &topology.port_names, config.ports.len());
     let mut control = control.serve(metrics_core)?;
     let mut watch = PortWatch::new(&nics, &news, Instant::now());
@@ -227,7 +229,12 @@ pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, Run
             }
             Request::Reload => reloader.ask_for(client),
             Request::CacheJob(cache_job) => cache_jobs.run(cache_job, client),
+            Request::Lookup(lookup) => match reloader.in_use() {
+                Some(rules) => lookups.run(lookup, reloader.config(), &rules, client),
+                None => client.answer("error: there are no rules yet\n"),
+            },
             Request::Capture(selection) => captures.capture(selection, client),
+            Request::Trace(selection) => captures.trace(selection, client),
             Request::Call(call) => calls::answer(&call, client, &reloader, &gauges, &mut runtime),
         };
         control.take(&mut answer);
@@ -270,7 +277,9 @@ pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, Run
     if !report.totals.balance() || report.totals.held > 0 {
         tracing::error!("the counters do not balance: {:?}; please report this", report.totals);
     }
-    drop((control, api, runtime, reloader, metrics, cache_jobs, transfers, gauges, health));
+    drop((
+        control, api, runtime, reloader, metrics, cache_jobs, lookups, transfers, gauges, health,
+    ));
     nics.into_iter().for_each(Nic::close);
     close(eal, pool)?;
     if failed || !in_good_order {

@@ -60,7 +60,8 @@ group_log() {
     done
 }
 
-# M10: 410,000 names by Zipf's law (0.9), a quarter of the queries for blocked names; without rules, with a million, and with the log.
+# M10: 410,000 names by Zipf's law (0.9), a quarter of the queries for blocked names.
+# It runs without rules, with a million, and with the log.
 M10_NAMES=410000
 M10_RULES=1000000
 

@@ -42,6 +42,12 @@ impl Acl {
             accesses(&config.acl, |access| access).join(&who, |access, who| (access, who));
         Self { everyone: clients.everyone(), clients }
     }
+
+    /// What holds for the client with this address of 4 or 16 bytes.
+    #[inline(always)]
+    pub fn find(&self, client: &[u8]) -> (Access, Who) {
+        self.everyone.unwrap_or_else(|| self.clients.find(client))
+    }
 }
 
 /// Which clients get nothing at all: parse asks before it reads a query that is not like nearly all.

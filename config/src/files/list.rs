@@ -86,10 +86,20 @@ pub fn read_list(
 ///
 /// As [`read_list`].
 pub fn list_from(
-    mut reader: impl BufRead,
+    reader: impl BufRead,
     path: &Path,
     format: ListFormat,
     mut take: impl FnMut(Listed<'_>) -> bool,
+) -> Result<ListSummary, FileError> {
+    lines_from(reader, path, format, |_, listed| take(listed))
+}
+
+/// Reads a list and hands each of its names to `take`, with the number of its line.
+pub(super) fn lines_from(
+    mut reader: impl BufRead,
+    path: &Path,
+    format: ListFormat,
+    mut take: impl FnMut(u64, Listed<'_>) -> bool,
 ) -> Result<ListSummary, FileError> {
     let unreadable = |source| FileError::Unreadable { file: path.to_owned(), source };
     let mut summary = ListSummary::default();
@@ -102,7 +112,7 @@ pub fn list_from(
         let mut full = false;
         let mut count = |listed: Listed<'_>| {
             summary.names += 1;
-            full |= !take(listed);
+            full |= !take(line, listed);
         };
         let text = Some(&bytes).filter(|bytes| bytes.len() <= MAX_LIST_LINE);
         let text = text.and_then(|bytes| std::str::from_utf8(bytes).ok());

@@ -37,6 +37,7 @@ pub mod counters;
 #[cfg(fuzzing)]
 pub mod fuzz_api;
 mod origin;
+mod outlook;
 mod output;
 mod questions;
 mod random;
@@ -52,6 +53,7 @@ pub use counters::{
     CacheCounters, CacheSnapshot, Counters, CountersSnapshot, UpstreamCounters, UpstreamSnapshot,
 };
 pub use origin::Origin;
+pub use outlook::{Inquiry, Outlook, UpstreamOutlook};
 pub use output::Output;
 pub use questions::prefixes::PrefixLengths;
 pub use random::Random;

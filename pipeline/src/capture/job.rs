@@ -62,7 +62,7 @@ impl Captures {
     }
 
     /// Does a job on a thread of its own, and sends the client its result.
-    fn start(
+    pub(super) fn start(
         &self,
         name: &str,
         client: Client,
@@ -84,8 +84,22 @@ impl Captures {
         }
     }
 
+    /// The filter of a selection, for these ports.
+    pub(super) fn filter(&self, selection: &Selection) -> Result<Filter, String> {
+        selection.filter(&self.ports, self.wires)
+    }
+
+    /// The names of the ports.
+    pub(super) fn ports(&self) -> &[String] {
+        &self.ports
+    }
+
+    pub(super) fn clock(&self) -> Clock {
+        self.clock
+    }
+
     /// Starts to record.
-    fn session(&self, filter: &Filter) -> Result<Session, String> {
+    pub(super) fn session(&self, filter: &Filter) -> Result<Session, String> {
         Session::start(&self.lender, filter).map_err(|error| error.to_string())
     }
 
@@ -95,7 +109,7 @@ impl Captures {
         file: Option<File>,
         client: &Client,
     ) -> Result<String, String> {
-        let filter = selection.filter(&self.ports, self.wires)?;
+        let filter = self.filter(selection)?;
         let sink = Sink::new(file)?;
         let mut session = self.session(&filter)?;
         let link_type = |port| match port < self.wires {

@@ -12,6 +12,8 @@ mod recorder;
 mod session;
 mod sink;
 mod stream;
+mod trace;
 
 pub use filter::Selection;
 pub use job::Captures;
+pub use trace::{TraceReport, TracedPacket, TracedStep};

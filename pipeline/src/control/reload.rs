@@ -5,11 +5,12 @@
 //! asked get the result. A wrong configuration or file changes nothing.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pmdns_config::{Config, ConfigError, ConfigText, FixedKeys, WrittenConfig};
-use pmdns_stages::policy::{Digest, RulesetError};
+use pmdns_stages::policy::{Digest, Ruleset, RulesetError};
 use pmdns_stages::wire::name::Seed;
 use pmdns_streams::tls::{Certificate, CertificateError};
 
@@ -151,7 +152,7 @@ pub struct Reloader {
     /// A summary of the rules in use.
     rules: String,
     /// The configuration that the rules in use were made from.
-    latest: Config,
+    latest: Arc<Config>,
     publisher: RulesPublisher,
     /// The certificate of encrypted clients, whose files an operator's reload reads as well.
     certificate: Option<Certificate>,
@@ -183,7 +184,7 @@ impl Reloader {
             written: first.all.clone(),
             first,
             rules,
-            latest: running.clone(),
+            latest: Arc::new(running.clone()),
             publisher,
             certificate: None,
             lent_version: 0,
@@ -224,8 +225,13 @@ impl Reloader {
     }
 
     /// The configuration that the rules in use were made from.
-    pub fn config(&self) -> &Config {
+    pub fn config(&self) -> &Arc<Config> {
         &self.latest
+    }
+
+    /// The rules in use, with what is said at run time.
+    pub fn in_use(&self) -> Option<Arc<Ruleset>> {
+        self.publisher.in_use()
     }
 
     /// The same as it was written, with the keys that need a restart as they were at the start.
@@ -310,7 +316,7 @@ impl Reloader {
         self.askers = std::mem::take(&mut self.next_askers);
         let latest = (!is_other).then(|| {
             let text = Written { fixed: self.first.fixed.clone(), all: self.written.clone() };
-            (self.latest.clone(), text)
+            (Config::clone(&self.latest), text)
         });
         let certificate = self.certificate.clone().filter(|_| is_other);
         let (path, builder) = (self.path.clone(), self.publisher.builder());
@@ -330,7 +336,7 @@ impl Reloader {
             tracing::warn!("{warning}");
         }
         let rest = restart_for(&self.first.fixed.changed(&written.fixed));
-        self.latest = config;
+        self.latest = Arc::new(config);
         self.written = self.first.all.reloaded(&written.all);
         self.rules.clone_from(&text);
         self.publisher.lend(fresh);

@@ -8,7 +8,9 @@
 //! purge NAME [suffix] [type TYPE]   remove answers for the name, with `suffix` also for names below it
 //! dump PATH                         write every answer to the file that comes with the request
 //! load PATH                         load answers from the file that comes with the request
+//! lookup NAME [TYPE] [client IP]    say what a client would get, and why, as JSON; without a type: A
 //! capture [FILTER...]               write packets to the file that comes with the request, until the client leaves
+//! trace [FILTER...]                 follow packets through the stages, and send them as JSON
 //! ```
 //!
 //! The others are calls that the HTTP API makes too ([`Call::from_words`]). What only asks is answered with JSON, and
@@ -23,6 +25,7 @@ use pmdns_stages::cache::Purge;
 
 use crate::capture::Selection;
 use crate::health::State;
+use crate::lookup::Lookup;
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,8 +40,12 @@ pub enum Request {
     Reload,
     /// Do something to the cache.
     CacheJob(CacheJob),
+    /// Say what a client would get, and why.
+    Lookup(Lookup),
     /// Write packets to a file.
     Capture(Selection),
+    /// Follow packets through the stages.
+    Trace(Selection),
     /// What needs nothing but the main thread.
     Call(Call),
 }
@@ -98,11 +105,13 @@ impl FromStr for Request {
             "purge" => purge(rest).map(|purge| Self::CacheJob(CacheJob::Purge(purge))),
             "dump" => path(rest).map(|path| Self::CacheJob(CacheJob::Dump(path))),
             "load" => path(rest).map(|path| Self::CacheJob(CacheJob::Load(path))),
+            "lookup" => lookup(rest).map(Self::Lookup),
             "capture" => Selection::parse(rest).map(Self::Capture),
+            "trace" => Selection::parse(rest).map(Self::Trace),
             _ => match Call::from_words(line) {
                 Some(call) => call.map(Self::Call),
                 None => Err(format!(
-                    "there is no request `{word}`; ask stats, health, drain, resume, reload, purge, dump, load, capture, state, \
+                    "there is no request `{word}`; ask stats, health, drain, resume, reload, purge, dump, load, lookup, capture, trace, state, \
                      views, upstreams, lists, config, entries, block, allow, unblock or local"
                 )),
             },
@@ -118,8 +127,7 @@ fn purge(words: &str) -> Result<Purge, String> {
         match (word, purge.qtype) {
             ("suffix", _) => purge.below = true,
             ("type", None) => {
-                let text = words.next().unwrap_or("");
-                purge.qtype = Some(record_type(text)?);
+                purge.qtype = Some(record_type(words.next().unwrap_or(""))?);
             }
             _ => return Err(format!("`{word}` is not part of a purge: NAME [suffix] [type TYPE]")),
         }
@@ -129,6 +137,30 @@ fn purge(words: &str) -> Result<Purge, String> {
 
 fn record_type(text: &str) -> Result<u16, String> {
     type_number(text).ok_or_else(|| format!("there is no record type `{text}`; write A or TYPE1"))
+}
+
+fn lookup(words: &str) -> Result<Lookup, String> {
+    let mut words = words.split_ascii_whitespace().peekable();
+    let name = wire_name(words.next().unwrap_or("")).map_err(|error| error.to_string())?;
+    let text = words.next_if(|word| *word != "client").unwrap_or("A");
+    let qtype = record_type(text)?;
+    if is_meta_type(qtype) {
+        return Err(format!("`{text}` is no type of records; write A, AAAA or ANY"));
+    }
+    let client = match (words.next(), words.next(), words.next()) {
+        (None, ..) => None,
+        (Some("client"), Some(address), None) => {
+            let wrong = |_| format!("`{address}` is no IP address; write for example 192.0.2.1");
+            Some(address.parse().map_err(wrong)?)
+        }
+        _ => return Err("a lookup is NAME [TYPE] [client IP]".to_owned()),
+    };
+    Ok(Lookup { name, qtype, client })
+}
+
+/// Whether a type has a meaning of its own in queries, other than ANY, so that no cache and no rule decides on it.
+fn is_meta_type(qtype: u16) -> bool {
+    matches!(qtype, 0 | 41 | 128..=254)
 }
 
 /// An absolute path: this process and the client may have different working directories.
@@ -167,6 +199,14 @@ mod tests {
             cache_job(CacheJob::Purge(below))
         );
         assert_eq!(parse("dump /tmp/a b"), cache_job(CacheJob::Dump("/tmp/a b".into())));
+        let name: Box<[u8]> = (*b"\x07example\x03com\0").into();
+        let lookup = Lookup { name, qtype: 28, client: Some([10, 0, 0, 1].into()) };
+        assert_eq!(
+            parse("lookup Example.com AAAA client 10.0.0.1"),
+            Ok(Request::Lookup(lookup.clone()))
+        );
+        let lookup = Lookup { qtype: 1, client: None, ..lookup };
+        assert_eq!(parse("lookup example.com"), Ok(Request::Lookup(lookup)));
         assert_eq!(parse("load /tmp/a"), cache_job(CacheJob::Load("/tmp/a".into())));
         for (line, part) in [
             ("reboot", "no request `reboot`"),
@@ -176,6 +216,12 @@ mod tests {
             ("purge a type", "no record type ``"),
             ("purge a type A type AAAA", "`type` is not part"),
             ("dump", "not an absolute path"),
+            ("lookup", "a name is empty"),
+            ("lookup a NOTYPE", "no record type `NOTYPE`"),
+            ("lookup a AXFR", "`AXFR` is no type of records"),
+            ("lookup a A client here", "`here` is no IP address"),
+            ("lookup a A client", "NAME [TYPE] [client IP]"),
+            ("lookup a A more", "NAME [TYPE] [client IP]"),
             ("load here", "`here` is not an absolute path"),
         ] {
             let error = parse(line).unwrap_err();

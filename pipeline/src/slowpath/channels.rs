@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, TrySendError};
-use pmdns_resolver::{Block, Job, Loaded, NotTaken, TakenIn};
+use pmdns_resolver::{Block, Inquiry, Job, Loaded, NotTaken, Outlook, TakenIn};
 use pmdns_stages::cache::{Entry, Purge};
 
 /// The most orders that may wait for a thread.
@@ -22,6 +22,8 @@ pub enum Order {
     Dump(Sender<Block>),
     /// Load answers, unless the cache has newer ones. Send the result at the end.
     Load(Receiver<Vec<Entry>>, Sender<TakenIn>),
+    /// Say what a miss would lead to.
+    Outlook(Inquiry, Sender<Outlook>),
 }
 
 /// The channel of orders to one slow path thread.
@@ -63,6 +65,7 @@ impl Order {
                 }),
                 tell(done),
             ),
+            Self::Outlook(inquiry, done) => Job::Outlook(inquiry, tell(done)),
         }
     }
 }

@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
 use pmdns_config::files::open_regular;
-use pmdns_resolver::TakenIn;
-use pmdns_stages::cache::{Cache, Entry, NameBuffer, Purge};
+use pmdns_resolver::{Inquiry, Outlook, TakenIn};
+use pmdns_stages::cache::{Cache, Entry, Key, NameBuffer, Purge};
 
 pub use file::{SnapshotError, create};
 pub use keeper::Keeper;
@@ -118,6 +118,24 @@ impl CacheOrders {
     pub fn purge(&self, purge: &Purge) -> Result<u64, SnapshotError> {
         let _turn = self.take_turn(PATIENCE)?;
         slowpath::purge(&self.threads, purge).ok_or(SnapshotError::Ended)
+    }
+
+    /// What a miss would lead to, asked of the thread whose shard has the key.
+    pub fn outlook(&self, key: Key<'_>, exempt: Option<u8>) -> Result<Outlook, SnapshotError> {
+        let seed = self.cache.seed();
+        let shard = self.cache.shard_of(key.hash(seed, seed.hash(key.name)));
+        let thread = self.threads.get(shard).ok_or(SnapshotError::Ended)?;
+        let Key { name, qtype, qclass, flags } = key;
+        let inquiry = Inquiry { name: name.into(), qtype, qclass, flags, exempt };
+        let (done, told) = crossbeam_channel::bounded(1);
+        let order = Order::Outlook(inquiry, done);
+        thread.send_timeout(order, PATIENCE).map_err(|_| SnapshotError::Ended)?;
+        told.recv_timeout(PATIENCE).map_err(|_| SnapshotError::Ended)
+    }
+
+    /// The cache.
+    pub fn cache(&self) -> &Cache {
+        &self.cache
     }
 
     /// Writes every answer to the file `path`, and returns how many there were.
@@ -223,7 +241,7 @@ impl CacheOrders {
     }
 
     /// Unix time, and the process's own seconds.
-    fn now(&self) -> (u64, u32) {
+    pub(crate) fn now(&self) -> (u64, u32) {
         (self.clock.date(), self.clock.context(self.clock.now()).seconds)
     }
 

@@ -1,4 +1,4 @@
-//! What passes: captures read by tshark and replayed.
+//! What passes: captures read by tshark and replayed, and why clients get what they get.
 
 use std::fs;
 use std::process::{Child, Command, Output, Stdio};
@@ -157,6 +157,129 @@ fn a_capture_goes_through_a_pipe_and_ends_with_its_reader() {
             run(&[&["capture", "-w", "/run/lab/x", "--stage", "nowhere"][..], &SOCKET].concat());
         let error = String::from_utf8_lossy(&refused.stderr);
         assert!(error.contains("the stages are parse, neighbor"), "{error}");
+        pmdns.stop();
+    });
+}
+
+/// Clients for which more is blocked.
+const GUESTS: &str = r#"
+[[view]]
+name = "guests"
+clients = ["10.98.0.0/16"]
+
+[[blocklist]]
+file = "/run/lab/guests.txt"
+views = ["guests"]
+"#;
+
+/// What a lookup says.
+fn look_up(arguments: &str) -> String {
+    let arguments: Vec<&str> = arguments.split_whitespace().chain(SOCKET).collect();
+    let output = run(&[&["lookup"], &arguments[..]].concat());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+fn look_up_json(arguments: &str) -> serde_json::Value {
+    serde_json::from_str(&look_up(&format!("{arguments} --json"))).unwrap()
+}
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn a_lookup_says_what_decides_and_changes_nothing() {
+    isolated("passing::a_lookup_says_what_decides_and_changes_nothing", || {
+        fs::write(path("ads.txt"), "# advertisements\nads.test\n").unwrap();
+        fs::write(path("guests.txt"), "bulk.test\n0.0.0.0 n9.bulk.test\n").unwrap();
+        let _nsd = nsd::start();
+        let pmdns = Pmdns::start_on_tap(&format!("{RULES}{GUESTS}{}", upstream(nsd::PORT)));
+        let asked = |pmdns: &Pmdns| pmdns.stats().upstream(0, "queries");
+        let before = asked(&pmdns);
+        for _ in 0..2 {
+            let text = look_up("n9.bulk.test");
+            let expected =
+                format!("upstreams of group default, in this order:\n  127.0.0.1:{}", nsd::PORT);
+            assert!(text.contains("answer: not known yet") && text.contains(&expected), "{text}");
+        }
+        assert_eq!(asked(&pmdns), before, "a lookup asks nobody");
+        dig(TAP_V4, "n9.bulk.test A");
+        let text = look_up("n9.bulk.test A --client 10.97.0.1");
+        assert!(
+            text.contains("answer: NOERROR\nreason: it is in the cache\ncache: TTL left "),
+            "{text}"
+        );
+        assert!(text.contains("\n  n9.bulk.test. ") && text.contains(" IN A "), "{text}");
+        dig(TAP_V4, "n9.bulk.test A");
+        let hits = || look_up_json("n9.bulk.test")["cached"]["recent_hits"].as_u64();
+        wait_until("the hit is credited", || hits() == Some(1));
+        assert_eq!(hits(), Some(1), "a lookup is no hit");
+
+        let guest = look_up("n9.bulk.test --client 10.98.0.5");
+        let expected = "view guests\nanswer: NXDOMAIN\nreason: the name is blocked\n\
+             rule: /run/lab/guests.txt, line 2, n9.bulk.test, the name\n";
+        assert!(guest.contains(expected), "{guest}");
+        let guest = look_up("n8.bulk.test --client 10.98.0.5");
+        assert!(guest.contains("line 1, bulk.test, the name and all names below it"), "{guest}");
+        let dropped = look_up("www.ads.test --client 10.97.0.1");
+        let expected = "answer: none, the query is dropped\nreason: the name is blocked\n\
+             rule: /run/lab/ads.txt, line 2, ads.test, the name and all names below it\n";
+        assert!(dropped.contains(expected), "{dropped}");
+        let local = look_up_json("local.test");
+        assert_eq!(local["decided_by"], "local_records");
+        assert_eq!(local["records"][0], "local.test. 300 IN A 192.0.2.9");
+        let stranger = look_up_json("n9.bulk.test --client 192.0.2.1");
+        assert_eq!(
+            (&stranger["decided_by"], &stranger["rcode"]),
+            (&"access_list".into(), &"REFUSED".into())
+        );
+
+        // Other rules, and a lookup knows them.
+        fs::write(path("ads.txt"), "bulk.test\n").unwrap();
+        assert!(run(&[&["reload"][..], &SOCKET].concat()).status.success());
+        assert_eq!(look_up_json("n9.bulk.test")["decided_by"], "block_list");
+        pmdns.stop();
+    });
+}
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn a_trace_joins_the_stages_of_both_cores() {
+    isolated("passing::a_trace_joins_the_stages_of_both_cores", || {
+        let (_nsd, pmdns) = start();
+        dig(TAP_V4, "n1.bulk.test A");
+        let mut command = Command::new(BINARY);
+        command.args(["trace", "-n", "2", "--name", "bulk.test", "--json"]).args(SOCKET);
+        let mut trace = command.stdout(Stdio::piped()).spawn().unwrap();
+        // A hit and a miss, until the trace has both.
+        let mut number = 2;
+        while trace.try_wait().unwrap().is_none() {
+            dig(TAP_V4, "n1.bulk.test A");
+            dig(TAP_V4, &format!("n{number}.bulk.test A"));
+            number += 1;
+        }
+        let output = trace.wait_with_output().unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let packets = report["packets"].as_array().unwrap();
+        assert_eq!(packets.len(), 2, "{report}");
+        let exits = |packet: &serde_json::Value| -> Vec<String> {
+            let steps = packet["steps"].as_array().unwrap().iter();
+            steps
+                .map(|step| format!("{} {}", step["stage"], step["exit"]).replace('"', ""))
+                .collect()
+        };
+        let of = |is_hit: bool| {
+            packets.iter().find(|one| (one["question"] == "n1.bulk.test A") == is_hit).unwrap()
+        };
+        let hit = exits(of(true));
+        assert!(hit[0].starts_with("parse "), "{hit:?}");
+        assert!(
+            hit.ends_with(&["lookup encode".to_owned(), "encode transmit".to_owned()]),
+            "{hit:?}"
+        );
+        let miss = exits(of(false));
+        assert!(miss.contains(&"policy slow_path".to_owned()), "{miss:?}");
+        assert_eq!(miss.last().unwrap(), "slow_path transmit", "{miss:?}");
+        assert_eq!(of(true)["client"], "10.97.0.1");
         pmdns.stop();
     });
 }

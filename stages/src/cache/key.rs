@@ -3,6 +3,7 @@
 use pmdns_config::narrow::{low_u8, low_u16};
 
 use super::entry::{HEAD_WORDS, Words};
+use crate::wire::dns::CLASS_IN;
 use crate::wire::layout::Flags;
 use crate::wire::name::{MAX_NAME, Seed, lower, word};
 use crate::wire::query::ClientQuery;
@@ -45,6 +46,11 @@ impl<'n> Key<'n> {
             qclass: layout.qclass,
             flags: layout.flags.of_answer() | layout.who.scope() << Self::SCOPE,
         }
+    }
+
+    /// The key of a plain query in class IN from a client of this scope.
+    pub fn in_scope(name: &'n [u8], qtype: u16, scope: u8) -> Self {
+        Self { name, qtype, qclass: CLASS_IN, flags: scope << Self::SCOPE }
     }
 
     /// Whose answer it is: what upstreams and policy zones say to clients of one scope they may not say to others.

@@ -101,10 +101,9 @@ impl Popularity {
     }
 
     /// How the entry that starts at this line stands.
-    pub(super) fn standing(&mut self, line: usize, now: u32) -> Standing {
-        let window = self.window;
-        let account = self.of(line);
-        account.fade(now, window);
+    pub(super) fn standing(&self, line: usize, now: u32) -> Standing {
+        let mut account = self.accounts[line / LINES];
+        account.fade(now, self.window);
         account.standing()
     }
 

@@ -254,9 +254,9 @@ impl Writer {
     }
 
     /// How the entry of this hash stands at second `now`.
-    pub fn standing(&mut self, hash: u64, now: u32) -> Option<Standing> {
+    pub fn standing(&self, hash: u64, now: u32) -> Option<Standing> {
         let line = self.line_of(hash)?;
-        Some(self.popularity.as_mut()?.standing(line, now))
+        Some(self.popularity.as_ref()?.standing(line, now))
     }
 
     /// Notes that the refresh of this hash's entry is planned.

@@ -30,7 +30,7 @@ use crate::wire::name::Seed;
 use crate::{Context, Stage, StageName};
 pub use local::LocalError;
 pub use rpz::{RpzError, check_policy_zone};
-pub use ruleset::{Digest, ListNumber, Ruleset, RulesetError};
+pub use ruleset::{Digest, Explained, ListNumber, RuleOutcome, RuleSource, Ruleset, RulesetError};
 pub use runtime::{RuntimeEntry, RuntimeNames};
 
 /// The stage that answers for local and blocked names.

@@ -8,6 +8,7 @@
 
 mod answers;
 mod error;
+mod explain;
 mod load;
 mod source;
 
@@ -32,6 +33,7 @@ use crate::wire::edns::ExtendedError;
 use crate::wire::layout::Who;
 use crate::wire::query::ClientQuery;
 pub use error::RulesetError;
+pub use explain::{Explained, RuleOutcome, RuleSource};
 pub use load::Digest;
 pub use source::ListNumber;
 
@@ -216,32 +218,46 @@ impl Ruleset {
         client: Option<&[u8]>,
         view: u8,
     ) -> Verdict {
+        self.find_rule(name, candidates, qtype, client, view).1
+    }
+
+    /// The same, and what it comes from.
+    #[inline(always)]
+    fn find_rule(
+        &self,
+        name: &[u8],
+        candidates: &Candidates<'_>,
+        qtype: u16,
+        client: Option<&[u8]>,
+        view: u8,
+    ) -> (RuleSource, Verdict) {
         let runtime = self.runtime.as_ref();
         if let Some(number) = runtime.and_then(|runtime| runtime.local(name, qtype)) {
-            return (RuleDecision::Entry(number | RUNTIME), None);
+            return (RuleSource::RunTime, (RuleDecision::Entry(number | RUNTIME), None));
         }
         let said = runtime.and_then(|runtime| runtime.said_of(name, view));
         if let Some(Some(action)) = said {
-            return (self.block_verdict(Some(action), qtype), None);
+            return (RuleSource::RunTime, (self.block_verdict(Some(action), qtype), None));
         }
         let local = self.read.local.get(usize::from(view));
         if let Some(number) = local.and_then(|local| local.find(name, candidates, qtype)) {
-            return (RuleDecision::Entry(number), None);
+            return (RuleSource::Local, (RuleDecision::Entry(number), None));
         }
         if said.is_some() {
-            return (RuleDecision::Pass, None);
+            return (RuleSource::RunTime, (RuleDecision::Pass, None));
         }
         for zone in self.policies_in(view) {
-            let action = client.and_then(|client| zone.of_client(client));
-            let action = action.or_else(|| zone.of_name(name, candidates));
-            if let Some(action) = action {
+            let of_client = client.and_then(|client| zone.of_client(client));
+            if let Some(action) = of_client.or_else(|| zone.of_name(name, candidates)) {
+                let source =
+                    RuleSource::PolicyZone { number: zone.number, of_client: of_client.is_some() };
                 let why = self.read.reasons.of_zone(usize::from(zone.number));
-                return (policy_verdict(zone, action, qtype), why);
+                return (source, (policy_verdict(zone, action, qtype), why));
             }
         }
         let (action, list) = self.read.blocked.decide(name, candidates, view).unzip();
         let why = list.and_then(|list| self.read.reasons.of_list(list));
-        (self.block_verdict(action, qtype), why)
+        (RuleSource::Blocked, (self.block_verdict(action, qtype), why))
     }
 
     /// The policy zones of a view, in their order.

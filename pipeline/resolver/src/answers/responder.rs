@@ -81,7 +81,7 @@ impl Responder {
     }
 
     /// Answers with an entry, which need not be in the cache. `scope` is the length of the network it is for; 0:
-    /// everybody. `origin` says where it came from, and `sent` chooses the counter. An expired entry gets an extended error that says so.
+    /// everybody. `origin` says where it came from, and `sent` chooses the counter. An expired entry gets an extended error.
     pub(crate) fn entry(
         &mut self,
         waiter: &Waiter,

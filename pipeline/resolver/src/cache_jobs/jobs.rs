@@ -8,6 +8,7 @@ use pmdns_stages::wire::dns::{CLASS_IN, Rcode, rtype};
 use crate::answers::Answers;
 use crate::answers::store::Store;
 use crate::counters::add;
+use crate::outlook::{Inquiry, Outlook};
 
 /// Entries looked at in one turn.
 const STEPS: usize = 1024;
@@ -29,6 +30,8 @@ pub enum Job {
     Dump(Box<dyn FnMut(Block) -> Result<(), NotTaken>>),
     /// Load answers, unless the cache has newer ones. Report the result at the end.
     Load(Box<dyn FnMut() -> Loaded>, Box<dyn FnOnce(TakenIn)>),
+    /// Say what a miss would lead to.
+    Outlook(Inquiry, Box<dyn FnOnce(Outlook)>),
 }
 
 /// The result of loading answers: how many of each kind there were.
@@ -108,7 +111,7 @@ impl Jobs {
 
     /// Begins a job.
     pub(crate) fn begin(&mut self, job: Job) {
-        self.under_way.push(UnderWay::new(job));
+        self.under_way.extend(UnderWay::new(job));
     }
 
     /// Continues the jobs under way, and returns how much work there was.
@@ -152,14 +155,16 @@ impl Jobs {
 }
 
 impl UnderWay {
-    fn new(job: Job) -> Self {
+    fn new(job: Job) -> Option<Self> {
         let walk = Walk::default();
         match job {
-            Job::Purge(purge, done) => Self::Purge { purge, walk, lost: 0, done: Some(done) },
-            Job::Dump(to) => Self::Dump { walk, block: Block::new(), is_walked: false, to },
+            Job::Purge(purge, done) => Some(Self::Purge { purge, walk, lost: 0, done: Some(done) }),
+            Job::Dump(to) => Some(Self::Dump { walk, block: Block::new(), is_walked: false, to }),
             Job::Load(from, done) => {
-                Self::Load { from, taken: TakenIn::default(), done: Some(done) }
+                Some(Self::Load { from, taken: TakenIn::default(), done: Some(done) })
             }
+            // It is done at once.
+            Job::Outlook(..) => None,
         }
     }
 

@@ -9,6 +9,7 @@ mod aliases;
 mod asking;
 mod dns64;
 mod ending;
+mod outlook;
 mod shedding;
 mod upkeep;
 mod validating;

@@ -71,6 +71,9 @@ impl Resolver {
 
     /// Begins a job.
     pub fn begin_job(&mut self, job: Job) {
-        self.jobs.begin(job);
+        match job {
+            Job::Outlook(inquiry, tell) => tell(self.outlook(&inquiry)),
+            job => self.jobs.begin(job),
+        }
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct Groups {
 }
 
 /// Upstreams that can stand in for each other.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Group {
     /// Indexes, in the operator's order.
     members: Order,
@@ -95,6 +95,11 @@ impl Groups {
             }
             Strategy::Failover | Strategy::RoundRobin | Strategy::Fastest => Plan::new(order),
         }
+    }
+
+    /// The order in which a plan would ask now. No turn is taken.
+    pub(crate) fn foresee(&self, key: Key<'_>, health: &Health, now: Duration) -> Order {
+        self.groups[self.of(key)].clone().order(&mut health.clone(), now)
     }
 
     /// Whether any upstream that may be asked this question is told the client's network.
@@ -278,6 +283,23 @@ mod tests {
             (".", 0),
         ] {
             assert_eq!(members(name), [member], "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_foreseen_takes_no_turn() {
+        let upstreams = [1, 2, 3].map(|number| upstream(number, "default"));
+        let name = wire_name("example.net").unwrap();
+        let key = Key::in_scope(&name, 1, 0);
+        for strategy in [Strategy::RoundRobin, Strategy::Fastest] {
+            let mut groups = Groups::new(&upstreams, &[], &[], &[]).unwrap();
+            groups.groups[0].strategy = strategy;
+            let (_, mut health) = three(strategy);
+            for _ in 0..4 {
+                let foreseen = groups.foresee(key, &health, START);
+                assert_eq!(groups.foresee(key, &health, START), foreseen);
+                assert_eq!(groups.groups[0].order(&mut health, START), foreseen);
+            }
         }
     }
 

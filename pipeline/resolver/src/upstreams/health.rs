@@ -26,7 +26,7 @@ const RECENT: usize = 64;
 const FEWEST_RECENT: usize = 16;
 
 /// The health of all upstreams.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Health {
     failures: u32,
     successes: u32,

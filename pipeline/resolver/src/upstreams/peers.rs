@@ -13,7 +13,7 @@ use pmdns_stages::wire::name::Seed;
 
 use crate::counters::UpstreamCounters;
 use crate::counters::shared::{add, count};
-use crate::questions::plan::{Attempt, Plan};
+use crate::questions::plan::{self, Attempt, Plan};
 use crate::questions::question::Question;
 use crate::upstreams::Route;
 use crate::upstreams::capabilities::Capabilities;
@@ -107,6 +107,16 @@ impl Peers {
     /// The plan of a question.
     pub(crate) fn plan(&mut self, question: &Question) -> Plan {
         self.groups.plan(question.zone(), &mut self.health, self.now)
+    }
+
+    /// The order in which upstreams would be asked a question now.
+    pub(crate) fn order(&self, question: &Question) -> plan::Order {
+        self.groups.foresee(question.zone(), &self.health, self.now)
+    }
+
+    /// What is known of the upstreams' health.
+    pub(crate) fn health(&self) -> &Health {
+        &self.health
     }
 
     /// The group that a question goes to, whose name is in lower case.

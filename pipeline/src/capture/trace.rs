@@ -1,0 +1,271 @@
+//! `pmdns trace`: single packets, stage by stage.
+//!
+//! Each core records every departure of the packets that a filter lets pass. The stretches of a line that is cut are joined by the
+//! frame's address and the arrival. An answer of the slow path has another frame; it is joined by arrival, client and question.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use pmdns_config::{readable, type_name};
+use pmdns_stages::{Step, Tick};
+use serde::{Deserialize, Serialize};
+
+use super::filter::{Filter, Selection, client_of, headers};
+use super::job::{Captures, MAX_TIME};
+use super::recorder::{Answered, Record};
+use super::session::Session;
+use crate::clock::Clock;
+use crate::control::socket::Client;
+use crate::threads::nap;
+
+/// Packets of one trace, without a number and at most.
+const DEFAULT_PACKETS: u64 = 10;
+const MAX_PACKETS: u64 = 1000;
+/// Steps of one packet. No line has as many stages.
+const MAX_STEPS: usize = 16;
+/// How long the last packet may take to its end.
+const LINGER: Duration = Duration::from_secs(6);
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Packets, stage by stage.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TraceReport {
+    /// In the order of their arrival.
+    pub packets: Vec<TracedPacket>,
+    /// Records for which a core had no room. Steps may be missing.
+    pub dropped: u64,
+}
+
+/// A packet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TracedPacket {
+    /// The port that it came by.
+    pub port: String,
+    /// Who sent it, if it is IP.
+    pub client: Option<IpAddr>,
+    /// Its name and type, if it is a query.
+    pub question: Option<String>,
+    /// The number of its client's view; 0: none.
+    pub view: u8,
+    /// The address of its frame.
+    pub frame: u64,
+    /// The hash of its name; 0: it is no query.
+    pub key: u64,
+    /// What was done with it.
+    pub steps: Vec<TracedStep>,
+}
+
+/// What one stage has done.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TracedStep {
+    /// The stage; `slow_path` for its answer.
+    pub stage: String,
+    /// Where the packet went from there.
+    pub exit: String,
+    /// Its share of the cycles that the stage took for its batch.
+    pub cycles: u32,
+    /// Nanoseconds from the arrival until it left the stage.
+    pub after_ns: u64,
+    /// What it is to be answered with, if that is decided.
+    pub answer: Option<String>,
+}
+
+impl Captures {
+    /// Sends the client the packets of this selection, stage by stage, as JSON.
+    pub fn trace(&self, selection: Selection, client: Client) {
+        self.start("trace", client, move |own, client| own.follow(&selection, client));
+    }
+
+    fn follow(&self, selection: &Selection, client: &Client) -> Result<String, String> {
+        let mut filter = self.filter(selection)?;
+        filter.every_stage = true;
+        let count = selection.count.unwrap_or(DEFAULT_PACKETS);
+        if count > MAX_PACKETS {
+            return Err(format!("a trace has at most {MAX_PACKETS} packets"));
+        }
+        let mut session = self.session(&filter)?;
+        let mut trace = Trace::new(filter, usize::try_from(count).unwrap_or(usize::MAX));
+        trace.fill(&mut session, || client.has_left());
+        let dropped = session.end().dropped;
+        trace.take(&mut session);
+        let report = trace.report(self.ports(), self.clock(), dropped);
+        serde_json::to_string(&report).map_err(|error| error.to_string())
+    }
+}
+
+/// The mark of a packet on all cores.
+type Mark = (u64, Tick);
+
+/// A packet on its way.
+struct Seen {
+    client: Option<IpAddr>,
+    question: Option<(Box<[u8]>, u16)>,
+    records: Vec<Record>,
+}
+
+impl Seen {
+    /// Whether there is nothing more to come. An answer of the slow path may come.
+    fn has_ended(&self) -> bool {
+        self.records
+            .iter()
+            .any(|record| !record.step.is_on_the_line() && !matches!(record.step, Step::SLOW_PATH))
+    }
+}
+
+/// The packets so far.
+struct Trace {
+    filter: Filter,
+    packets: HashMap<Mark, Seen>,
+    count: usize,
+}
+
+impl Trace {
+    fn new(filter: Filter, count: usize) -> Self {
+        Self { filter, packets: HashMap::new(), count }
+    }
+
+    /// Follows packets until all have ended, or something else ends it.
+    fn fill(&mut self, session: &mut Session, mut has_left: impl FnMut() -> bool) {
+        let (start, mut full_since) = (Instant::now(), None);
+        loop {
+            let taken = self.take(session);
+            if self.packets.len() >= self.count {
+                let since = *full_since.get_or_insert_with(Instant::now);
+                if since.elapsed() > LINGER || self.packets.values().all(Seen::has_ended) {
+                    return;
+                }
+            }
+            if has_left() || start.elapsed() > MAX_TIME {
+                return;
+            }
+            if taken == 0 {
+                nap(LOOK);
+            }
+        }
+    }
+
+    /// Takes what has come. Returns how many records there were.
+    fn take(&mut self, session: &mut Session) -> usize {
+        session.take(|record, frame| {
+            self.add(record, frame);
+            true
+        })
+    }
+
+    fn add(&mut self, record: &Record, frame: &[u8]) {
+        let leaves = record.step == Step::TRANSMIT;
+        let headers = headers(frame, self.filter.is_stream(record.port));
+        let client = headers.map(|headers| client_of(&headers, leaves));
+        let question = headers.and_then(|headers| headers.question(frame));
+        let question = question.map(|(name, qtype)| (name.to_ascii_lowercase().into(), qtype));
+        let packet = if record.stage.is_none() {
+            let waits = |seen: &&mut Seen| {
+                seen.records.first().is_some_and(|first| first.received == record.received)
+                    && (seen.client, &seen.question) == (client, &question)
+            };
+            self.packets.values_mut().find(waits)
+        } else {
+            let is_full = self.packets.len() >= self.count;
+            let mark = (record.frame, record.received);
+            match is_full {
+                true => self.packets.get_mut(&mark),
+                false => Some(self.packets.entry(mark).or_insert_with(|| Seen {
+                    client,
+                    question,
+                    records: Vec::new(),
+                })),
+            }
+        };
+        if let Some(packet) = packet
+            && packet.records.len() < MAX_STEPS
+        {
+            packet.records.push(*record);
+        }
+    }
+
+    fn report(self, ports: &[String], clock: Clock, dropped: u64) -> TraceReport {
+        let mut packets: Vec<Seen> = self.packets.into_values().collect();
+        for packet in &mut packets {
+            packet.records.sort_by_key(|record| record.seen);
+        }
+        packets.sort_by_key(|packet| {
+            packet.records.first().map(|record| (record.received, record.seen))
+        });
+        let packets = packets.into_iter().map(|packet| packet.report(ports, clock)).collect();
+        TraceReport { packets, dropped }
+    }
+}
+
+impl Seen {
+    fn report(self, ports: &[String], clock: Clock) -> TracedPacket {
+        let steps = self.records.iter().map(|record| TracedStep {
+            stage: record.stage.map_or("slow_path", |stage| stage.name()).to_owned(),
+            exit: record.step.to_string(),
+            cycles: record.ticks,
+            after_ns: u64::try_from(
+                clock.duration_of(record.seen.saturating_sub(record.received)).as_nanos(),
+            )
+            .unwrap_or(u64::MAX),
+            answer: answer(record.answer),
+        });
+        let (first, last) = (self.records.first(), self.records.iter().rev());
+        TracedPacket {
+            port: first
+                .and_then(|one| ports.get(usize::from(one.port)).cloned())
+                .unwrap_or_default(),
+            client: self.client,
+            question: self
+                .question
+                .map(|(name, qtype)| format!("{} {}", readable(&name), type_name(qtype))),
+            view: last.clone().map(|record| record.view).find(|view| *view > 0).unwrap_or(0),
+            frame: first.map_or(0, |record| record.frame),
+            key: last.clone().map(|record| record.key).find(|key| *key > 0).unwrap_or(0),
+            steps: steps.collect(),
+        }
+    }
+}
+
+fn answer(answer: Answered) -> Option<String> {
+    match answer {
+        Answered::None => None,
+        Answered::Rcode(rcode) => Some(format!("rcode {rcode}")),
+        Answered::Truncated => Some("truncated".to_owned()),
+        Answered::Cached(place) => {
+            Some(format!("cached, shard {} line {}", place >> 32, place & 0xffff_ffff))
+        }
+        Answered::Local(place) => Some(format!("by a rule, entry {place:#x}")),
+        Answered::Fixed => Some("fixed".to_owned()),
+    }
+}
+
+impl fmt::Display for TraceReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for packet in &self.packets {
+            write!(f, "{packet}")?;
+        }
+        match self.dropped {
+            0 => Ok(()),
+            dropped => writeln!(f, "{dropped} records had no room, so steps may be missing"),
+        }
+    }
+}
+
+impl fmt::Display for TracedPacket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { port, view, frame, key, .. } = self;
+        let client = self.client.map(|client| format!(", client {client}")).unwrap_or_default();
+        let question = self.question.as_ref().map(|text| format!(", {text}")).unwrap_or_default();
+        writeln!(f, "{port}{client}{question}, view {view}, frame {frame:#x}, key {key:#x}")?;
+        for TracedStep { stage, exit, cycles, after_ns, answer } in &self.steps {
+            let answer = answer.as_ref().map(|answer| format!(", {answer}")).unwrap_or_default();
+            let after = Duration::from_nanos(*after_ns);
+            writeln!(f, "  {stage:<10} {cycles:>8} cycles  {exit}, after {after:.1?}{answer}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! What the rules do with a query, and which of them decides: for people who ask why.
+
+use super::{RuleDecision, Ruleset};
+use crate::answer::LocalRef;
+use crate::cache::Entry;
+use crate::wire::dns::Rcode;
+use crate::wire::layout::Who;
+
+/// The kind of rule that decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleSource {
+    /// What is said at run time.
+    RunTime,
+    /// Local records.
+    Local,
+    /// A policy zone.
+    PolicyZone {
+        /// Its number in the configuration.
+        number: u8,
+        /// Whether the rule is about the client.
+        of_client: bool,
+    },
+    /// Block lists and `[block]`.
+    Blocked,
+}
+
+/// What a client gets by the rules.
+#[derive(Clone, Copy, Debug)]
+pub enum RuleOutcome<'r> {
+    /// The rules let the query pass.
+    Pass,
+    /// These records.
+    Entry(&'r Entry),
+    /// An alias, and what its target resolves to.
+    Alias(&'r Entry),
+    /// TC=1.
+    Truncated,
+    /// Nothing but an rcode.
+    Rcode(Rcode),
+    /// SERVFAIL, because a policy zone is not here yet.
+    NotReady,
+    /// No answer.
+    Drop,
+}
+
+/// The decision of the rules.
+#[derive(Clone, Copy, Debug)]
+pub struct Explained<'r> {
+    /// The kind of rule that decides. Of a query that passes, no rule but those of a policy zone are known.
+    pub source: RuleSource,
+    /// What the client gets.
+    pub outcome: RuleOutcome<'r>,
+}
+
+impl Ruleset {
+    /// What the rules do with a query over UDP from this client, whose address has 4 or 16 bytes.
+    pub fn explain(&self, name: &[u8], qtype: u16, client: &[u8], who: Who) -> Explained<'_> {
+        let client = self.read.judges_clients.then_some(client);
+        let candidates = self.read.filter.candidates(name);
+        let (source, (decision, _)) = self.find_rule(name, &candidates, qtype, client, who.view());
+        let outcome = match decision {
+            RuleDecision::Pass => RuleOutcome::Pass,
+            RuleDecision::Truncated => RuleOutcome::Truncated,
+            RuleDecision::Rcode(rcode) => RuleOutcome::Rcode(rcode),
+            RuleDecision::NotReady => RuleOutcome::NotReady,
+            RuleDecision::Drop => RuleOutcome::Drop,
+            RuleDecision::Entry(number) => {
+                let found = LocalRef { generation: self.generation, number };
+                match self.entry(found) {
+                    Some(entry) if self.leads_on(found) => RuleOutcome::Alias(entry),
+                    Some(entry) => RuleOutcome::Entry(entry),
+                    None => RuleOutcome::Pass,
+                }
+            }
+        };
+        Explained { source, outcome }
+    }
+}
