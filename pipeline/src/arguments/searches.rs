@@ -1,0 +1,96 @@
+//! What is looked for: packets that pass, and entries of the query log.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::ConfigFile;
+
+/// Which packets.
+#[derive(Args)]
+pub struct PacketFilter {
+    /// Only those of this port, by name or number; `streams`: clients over TCP, TLS, HTTPS and QUIC.
+    #[arg(long)]
+    pub port: Option<String>,
+    /// All those that leave this stage, and none where another stage decides.
+    #[arg(long)]
+    pub stage: Option<String>,
+    /// Only those that leave a stage to there: `blocked` and other reasons to drop, `encode`, `slow_path`, an exception.
+    #[arg(long)]
+    pub reason: Option<String>,
+    /// Only those of clients with such an address: `10.0.0.0/8`, or one address.
+    #[arg(long, value_name = "PREFIX")]
+    pub client: Option<String>,
+    /// Only those about this name and names below it.
+    #[arg(long, value_name = "SUFFIX")]
+    pub name: Option<String>,
+}
+
+impl PacketFilter {
+    /// The words of a request.
+    pub fn words(&self) -> String {
+        let Self { port, stage, reason, client, name } = self;
+        let words = [
+            ("port", port),
+            ("stage", stage),
+            ("reason", reason),
+            ("client", client),
+            ("name", name),
+        ];
+        let word = |(word, value): (&str, &Option<String>)| {
+            value.as_ref().map(|value| format!(" {word} {value}")).unwrap_or_default()
+        };
+        words.into_iter().map(word).collect()
+    }
+}
+
+/// A search in the query log.
+#[derive(Args)]
+pub struct LogArguments {
+    /// The database; without it `query_log.sqlite` of the config file.
+    #[arg(long)]
+    pub file: Option<PathBuf>,
+    /// The config file.
+    #[command(flatten)]
+    pub config: ConfigFile,
+    /// No older ones than this: a number with s, m, h or d.
+    #[arg(long, value_name = "TIME", value_parser = age)]
+    pub since: Option<Duration>,
+    /// Of this client, as the log names it.
+    #[arg(long)]
+    pub client: Option<String>,
+    /// About this name and those below it.
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Of this record type.
+    #[arg(long = "type", value_name = "TYPE")]
+    pub record_type: Option<String>,
+    /// Answered with this rcode.
+    #[arg(long)]
+    pub rcode: Option<String>,
+    /// Only those that a list has decided.
+    #[arg(long)]
+    pub blocked: bool,
+    /// So many, 1 to 10000.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub limit: u32,
+    /// Print JSON lines.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How long ago.
+fn age(text: &str) -> Result<Duration, String> {
+    let wrong = || "write a number with s, m, h or d, as in 10m".to_owned();
+    let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(wrong)?;
+    let seconds = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => return Err(wrong()),
+    };
+    let number: u32 = number.parse().map_err(|_| wrong())?;
+    Ok(Duration::from_secs(u64::from(number) * seconds))
+}
