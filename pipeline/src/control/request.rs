@@ -111,8 +111,8 @@ impl FromStr for Request {
             _ => match Call::from_words(line) {
                 Some(call) => call.map(Self::Call),
                 None => Err(format!(
-                    "there is no request `{word}`; ask stats, health, drain, resume, reload, purge, dump, load, lookup, capture, trace, \
-                     state, views, upstreams, lists, config, entries, block, allow, unblock or local"
+                    "there is no request `{word}`; ask stats, health, drain, resume, reload, purge, dump, load, lookup, \
+                     capture, trace, state, views, upstreams, lists, config, entries, block, allow, unblock or local"
                 )),
             },
         }

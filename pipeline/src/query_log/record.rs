@@ -178,7 +178,8 @@ fn head(facts: &Facts, layout: Layout, frame: &[u8], is_cut: bool, len: u16) -> 
     put(52, &len.to_le_bytes());
     put(54, &facts.upstream.unwrap_or(NO_UPSTREAM).to_le_bytes());
     let subnet = layout.flags.has(Flags::SUBNET);
-    let marks = u8::from(is_ipv6) * IPV6 | u8::from(is_cut) * CUT | u8::from(subnet) * SUBNET;
+    let mark = |is: bool, bit: u8| if is { bit } else { 0 };
+    let marks = mark(is_ipv6, IPV6) | mark(is_cut, CUT) | mark(subnet, SUBNET);
     put(56, &[layout.who.view(), facts.source as u8, asked, marks]);
     Cell(cell)
 }
