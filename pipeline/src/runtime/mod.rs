@@ -1,7 +1,7 @@
 //! What operators say of names while the instance runs: names blocked and allowed, and local records.
 //!
 //! A change goes two ways at once. [`RuntimeNames`] are made and lent to all threads
-//! ([`Reloader`](crate::control::reload::Reloader)), and the [journal](journal) keeps the change in a file. When both are
+//! ([`Reloader`](crate::control::reload::Reloader)), and the [journal] keeps the change in a file. When both are
 //! done the client is answered.
 
 mod journal;
