@@ -142,7 +142,7 @@ fn a_capture_goes_through_a_pipe_and_ends_with_its_reader() {
         let mut tshark = Command::new("sh")
             .arg("-c")
             .arg(format!(
-                "{BINARY} capture -w - --answers {} | tshark -r - -c 2 -T fields -e dns.qry.name 2>/dev/null",
+                "{BINARY} capture -w - --answers --name bulk.test {} | tshark -r - -c 2 -T fields -e dns.qry.name 2>/dev/null",
                 SOCKET.join(" ")
             ))
             .stdout(Stdio::piped())
