@@ -3,10 +3,16 @@
 //! Four kinds of prefixes are looked up in one go. They are access lists, views, exemptions from limits, and clients
 //! that policy zones have rules about. Of each kind the longest prefix that matches decides. A query that parse has
 //! already decided on comes by here too, so that a client who shall get nothing gets no error either.
+//!
+//! The client table may have a view for a client as well. It stands before the views of the configuration.
 
+use std::sync::Arc;
+
+use pmdns_config::limits::MAX_VIEWS;
 use pmdns_config::{Access, Config};
 
 use crate::answer::Answer;
+use crate::client_table::ClientTable;
 use crate::lpm::Clients;
 use crate::packet::Packet;
 use crate::policy::Ruleset;
@@ -22,6 +28,25 @@ pub struct Acl {
     /// What holds for every client, when nothing tells them apart.
     everyone: Option<(Access, Who)>,
     clients: Clients<(Access, Who)>,
+    table: Option<Views>,
+}
+
+/// The client table, and what its views mean.
+#[derive(Clone, Debug)]
+struct Views {
+    table: Arc<ClientTable>,
+    who: [Who; MAX_VIEWS + 1],
+}
+
+impl Views {
+    /// What is known of a client who is `who` by the configuration.
+    #[inline]
+    fn of(&self, client: &[u8], who: Who) -> Who {
+        match self.table.find(client) {
+            Some(view) => who.moved_to(self.who[usize::from(view) % self.who.len()]),
+            None => who,
+        }
+    }
 }
 
 impl Acl {
@@ -40,13 +65,29 @@ impl Acl {
             .join(&Clients::new(ruled, Who::default()), Who::and);
         let clients =
             accesses(&config.acl, |access| access).join(&who, |access, who| (access, who));
-        Self { everyone: clients.everyone(), clients }
+        Self { everyone: clients.everyone(), clients, table: None }
+    }
+
+    /// The same, with the client table if there is one. The views of `config` and their scopes stay as they are.
+    pub fn with_table(self, config: &Config, table: Option<Arc<ClientTable>>) -> Self {
+        let mut who = [Who::default(); MAX_VIEWS + 1];
+        for ((view, scope), who) in config.view_numbers().zip(config.scopes()).zip(&mut who) {
+            *who = Who::in_view(view, scope);
+        }
+        Self { table: table.map(|table| Views { table, who }), ..self }
+    }
+
+    /// Keeps to the lists of `with` from now on, which gets those it had. The client table stays.
+    pub fn swap_rules(&mut self, with: &mut Self) {
+        std::mem::swap(self, with);
+        std::mem::swap(&mut self.table, &mut with.table);
     }
 
     /// What holds for the client with this address of 4 or 16 bytes.
-    #[inline(always)]
+    #[inline]
     pub fn find(&self, client: &[u8]) -> (Access, Who) {
-        self.everyone.unwrap_or_else(|| self.clients.find(client))
+        let (access, who) = self.everyone.unwrap_or_else(|| self.clients.find(client));
+        (access, self.table.as_ref().map_or(who, |views| views.of(client, who)))
     }
 }
 
@@ -99,19 +140,22 @@ impl Stage for Acl {
 
     #[inline(always)]
     fn is_idle(&self) -> bool {
-        self.everyone == Some((Access::Allow, Who::default()))
+        self.everyone == Some((Access::Allow, Who::default())) && self.table.is_none()
     }
 
     #[inline(always)]
     fn hint(&self, packet: &Packet) {
-        packet.frame.prefetch();
+        match &self.table {
+            None => packet.frame.prefetch(),
+            Some(views) => views.table.prefetch(packet.layout.client(packet.frame.bytes())),
+        }
     }
 
     #[inline]
     fn act(&mut self, packet: &mut Packet, _context: &Context) -> Step {
-        let (access, who) = match self.everyone {
-            Some(everyone) => everyone,
-            None => self.clients.find(packet.layout.client(packet.frame.bytes())),
+        let (access, who) = match (self.everyone, &self.table) {
+            (Some(everyone), None) => everyone,
+            _ => self.find(packet.layout.client(packet.frame.bytes())),
         };
         packet.layout.who = who;
         match access {
@@ -232,7 +276,12 @@ mod tests {
             assert_eq!(verdict(&mut list(Access::Allow, &[], &all, &[]), client), REFUSED);
             assert_eq!(verdict(&mut list(Access::Refuse, &all, &[], &[]), client), ALLOWED);
         }
-        let view = View { name: "all".into(), clients: everyone(), group: Some("x".into()) };
+        let view = View {
+            name: "all".into(),
+            clients: everyone(),
+            group: Some("x".into()),
+            ..View::default()
+        };
         let mut acl = stage(&Config { views: vec![view], ..Config::default() });
         assert_eq!(who(&mut acl), [Who::in_view(1, 1); 2]);
         let mut config = Config::default();
@@ -246,6 +295,7 @@ mod tests {
             name: name.into(),
             clients: clients.iter().map(|prefix| prefix.parse().unwrap()).collect(),
             group: group.map(str::to_owned),
+            ..View::default()
         };
         let views = vec![
             view("wide", &["10.0.0.0/8", "2001:db8::/32"], Some("x")),
@@ -276,6 +326,42 @@ mod tests {
             );
             assert_eq!((packet.step, packet.answer), answer, "{client}");
         }
+    }
+
+    #[test]
+    fn the_client_table_stands_before_the_views_of_the_configuration() {
+        let view = |name: &str, clients: &[&str], group: Option<&str>| View {
+            name: name.into(),
+            clients: clients.iter().map(|prefix| prefix.parse().unwrap()).collect(),
+            group: group.map(str::to_owned),
+            ..View::default()
+        };
+        let views = vec![view("office", &["10.0.0.0/8"], Some("x")), view("kids", &[], None)];
+        let mut config = Config { acl: pmdns_config::Acl::open(), views, ..Config::default() };
+        config.ratelimit.exempt = vec!["10.0.0.1".parse().unwrap()];
+        let (table, mut writer) = ClientTable::on_heap(4, Seed::new([0; 16]));
+        let mut acl = stage(&config).with_table(&config, Some(Arc::clone(&table)));
+        let mut who = |client| act_once(&mut acl, packet_from(client), &at(0)).layout.who;
+        assert_eq!(who("10.0.0.2"), Who::in_view(1, 1));
+        for (prefix, view) in [("10.0.0.0/24", 2), ("10.0.0.3", 0), ("2001:db8::/56", 1)] {
+            writer.set(&prefix.parse().unwrap(), view).unwrap();
+        }
+        assert_eq!(who("10.0.0.2"), Who::in_view(2, 0));
+        assert_eq!(
+            who("10.0.0.1"),
+            Who::in_view(2, 0).and(Who::EXEMPT),
+            "what else is known stays"
+        );
+        assert_eq!(who("10.0.0.3"), Who::default(), "the view of all others is one too");
+        assert_eq!(who("10.0.1.1"), Who::in_view(1, 1));
+        assert_eq!(who("2001:db8::1"), Who::in_view(1, 1));
+        let open = Config { acl: pmdns_config::Acl::open(), ..Config::default() };
+        let mut idle = stage(&open);
+        assert!(idle.is_idle());
+        let mut acl = stage(&open).with_table(&config, Some(table));
+        assert!(!acl.is_idle());
+        acl.swap_rules(&mut idle);
+        assert!(!acl.is_idle() && idle.is_idle(), "a reload leaves the table where it is");
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub mod acl;
 pub mod answer;
 pub mod arrival;
 pub mod cache;
+pub mod client_table;
 pub mod cookie;
 pub mod datagram;
 pub mod encode;
@@ -39,6 +40,7 @@ pub mod step;
 pub mod testing;
 pub mod vlan;
 pub mod wire;
+pub mod zone_limits;
 
 pub use answer::Answer;
 pub use arrival::Arrival;

@@ -64,14 +64,14 @@ impl Lookup {
         if head.passed == self.rules.generation() && !packet.layout.who.is(Who::RULED) {
             return Step::ANSWER;
         }
-        self.ask_rules(packet, head.flags, head.rcode)
+        self.ask_rules(packet, found, head.flags, head.rcode)
     }
 
     /// Where a packet goes for which there is an answer, if the rules let it pass. What they answer instead is no hit, and
     /// what other rules made of an answer is none either.
     #[cold]
     #[inline(never)]
-    fn ask_rules(&self, packet: &mut Packet, flags: u8, rcode: Rcode) -> Step {
+    fn ask_rules(&self, packet: &mut Packet, found: EntryRef, flags: u8, rcode: Rcode) -> Step {
         let is_rewritten = flags & Head::REWRITTEN != 0;
         match self.rules.judge(packet) {
             None if is_rewritten && self.is_exempt(packet) => {
@@ -79,7 +79,10 @@ impl Lookup {
                 Self::CONTINUE
             }
             None if rcode == Head::SILENT => Step::drop(Reason::Blocked),
-            None => Step::ANSWER,
+            None => {
+                self.rules.redirect(packet, &self.cache.view(found));
+                Step::ANSWER
+            }
             Some(Step::SLOW_PATH) => Self::CONTINUE,
             Some(step) if step == Step::ANSWER => Self::CONTINUE,
             Some(step) => step,

@@ -107,6 +107,11 @@ impl Miss {
         self.layout.client(&self.bytes)
     }
 
+    /// The port of the client that asked.
+    pub fn client_port(&self) -> u16 {
+        self.layout.client_port(&self.bytes)
+    }
+
     /// The network that the client says it is in, if it does.
     pub fn subnet(&self) -> Option<Subnet> {
         let kept = self.bytes.get(self.layout.subnet_at()..usize::from(self.len))?;

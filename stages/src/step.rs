@@ -109,6 +109,8 @@ reasons! {
     RateLimited = "rate_limited",
     /// The client's rate limit on queries that the cache cannot answer is used up.
     MissRateLimited = "miss_rate_limited",
+    /// The zone of the name has had its misses of this second, and `hitters.limit_answer` is `drop`.
+    ZoneLimited = "zone_limited",
     /// The client prefix has had its error replies of this second (`ratelimit.error_replies_per_second`).
     ErrorLimited = "error_limited",
     /// The client prefix has had its ping replies of this second (`ratelimit.error_replies_per_second`, counted apart from errors).

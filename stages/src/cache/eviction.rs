@@ -16,7 +16,18 @@ const MAX_KEPT_LINES: u32 = 4 * STEP_LINES;
 impl Writer {
     /// Makes room for an entry of so many lines and says where it starts. Afterwards no reader takes what
     /// was in these lines for whole.
+    #[inline]
     pub(super) fn reserve(&mut self, lines: u32) -> u32 {
+        if self.span.must_turn(lines) || !self.has_room(lines) {
+            self.clear_the_way(lines);
+        }
+        self.publish_tail();
+        self.span.take(lines)
+    }
+
+    /// Evicts and turns until so many lines are free from the head on. Not every insert needs that.
+    #[inline(never)]
+    fn clear_the_way(&mut self, lines: u32) {
         let mut may_keep = MAX_KEPT_LINES;
         loop {
             let turns = self.span.must_turn(lines);
@@ -24,14 +35,12 @@ impl Writer {
             // What was kept has moved the head: perhaps another turn is needed, perhaps none any more.
             if !self.span.must_turn(lines) {
                 if self.span.has_room(lines) {
-                    break;
+                    return;
                 }
             } else if self.span.has_room(self.span.left_in_lap()) {
                 self.span.turn();
             }
         }
-        self.publish_tail();
-        self.span.take(lines)
     }
 
     /// Evicts from the tail until so many lines are free, and some more, so as not to move the tail
@@ -40,11 +49,12 @@ impl Writer {
         if self.has_room(lines) {
             return;
         }
-        while !self.has_room(lines + self.step_lines()) && !self.span.is_empty() {
+        let (keeps_any, enough) = (self.keeps_any(), lines + self.step_lines());
+        while !self.has_room(enough) && !self.span.is_empty() {
             let position = self.span.tail();
             let oldest = Head::read(&self.view(position));
             let oldest_lines = lines_of(&oldest);
-            if oldest_lines <= *may_keep && self.keep(&oldest, position) {
+            if keeps_any && oldest_lines <= *may_keep && self.keep(position) {
                 *may_keep -= oldest_lines;
             } else if self.forget(&oldest, position) {
                 self.stats.evicted += 1;
@@ -54,11 +64,10 @@ impl Writer {
     }
 
     /// Appends the oldest entry again, if it is worth that and there is room. Readers find either copy of it.
-    fn keep(&mut self, oldest: &Head, position: u32) -> bool {
-        let Some(popularity) = self.popularity.as_mut().filter(|popularity| popularity.keep_any())
-        else {
-            return false;
-        };
+    #[inline(never)]
+    fn keep(&mut self, position: u32) -> bool {
+        let oldest = Head::read(&self.view(position));
+        let Some(popularity) = self.popularity.as_mut() else { return false };
         let bucket = self.cache.geometry.place(oldest.hash).bucket;
         let is_found = self.cache.index().find(bucket, tag(oldest.hash)) == Some(position);
         let laps = self.cache.geometry.laps;
@@ -68,7 +77,7 @@ impl Writer {
         {
             return false;
         }
-        let Some(to) = self.take_spare(lines_of(oldest)) else { return false };
+        let Some(to) = self.take_spare(lines_of(&oldest)) else { return false };
         self.copy(position, to, oldest.words());
         self.cache.index().put(bucket, tag(oldest.hash), to, self.span.tail());
         if let Some(popularity) = &mut self.popularity {
@@ -106,6 +115,12 @@ impl Writer {
         }
     }
 
+    /// Whether any entry is worth keeping.
+    #[inline]
+    fn keeps_any(&self) -> bool {
+        self.popularity.as_ref().is_some_and(Popularity::keep_any)
+    }
+
     /// Lines by which the tail moves further than needed.
     fn step_lines(&self) -> u32 {
         STEP_LINES.min(to_u32(self.cache.geometry.laps.lines()) / 8)
@@ -114,9 +129,9 @@ impl Writer {
     /// Whether so many lines are free, and some to spare where entries are kept, so that these can be appended before
     /// they are given up. Those must be lines that are there also when the head turns.
     fn has_room(&self, lines: u32) -> bool {
-        let keeps_any = self.popularity.as_ref().is_some_and(Popularity::keep_any);
-        let free = self.cache.geometry.laps.lines() - self.span.lines_used();
-        self.span.has_room(lines) && (!keeps_any || free >= (lines + self.step_lines()) as usize)
+        let free = || self.cache.geometry.laps.lines() - self.span.lines_used();
+        self.span.has_room(lines)
+            && (!self.keeps_any() || free() >= (lines + self.step_lines()) as usize)
     }
 
     fn copy(&self, from: u32, to: u32, words: usize) {

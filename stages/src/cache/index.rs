@@ -69,6 +69,7 @@ impl<'c> Index<'c> {
     }
 
     /// Makes an entry findable. Only the shard's writer does, after it has written the entry.
+    #[inline(never)]
     pub(super) fn put(self, home: usize, tag: u32, position: u32, tail: u32) -> Put {
         let slot = u64::from(tag) << 32 | u64::from(position);
         let (bucket, buddy) = (self.bucket(home), self.bucket(home ^ 1));
@@ -92,12 +93,14 @@ impl<'c> Index<'c> {
 
     /// Empties the slot of the entry with this home and tag if it is the one at `position`, and says
     /// whether it was. An entry that was replaced has no slot any more.
+    #[inline(never)]
     pub(super) fn clear(self, home: usize, tag: u32, position: u32) -> bool {
         let slot = u64::from(tag) << 32 | u64::from(position);
         let (bucket, buddy) = (self.bucket(home), self.bucket(home ^ 1));
         if let Some(at) = slot_where(bucket, |other| other == slot) {
             let was_full = slot_where(bucket, |other| other == 0).is_none();
-            let from = slot_where(buddy, |other| other & AWAY != 0).filter(|_| was_full);
+            let is_away = |other| other & AWAY != 0;
+            let from = was_full.then(|| slot_where(buddy, is_away)).flatten();
             let back = from.map_or(0, |from| buddy[from].load(Ordering::Relaxed) & !AWAY);
             // First back, then away with it, so that a reader is not likely to miss it.
             bucket[at].store(back, Ordering::Release);

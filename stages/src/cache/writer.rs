@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pmdns_config::narrow::{floor_u64, to_u16, to_u32};
 use pmdns_config::{Config, Eviction};
-use pmdns_nics::sync::Ordering;
+use pmdns_nics::sync::{AtomicU64, Ordering};
 
 use super::entry::{Entry, Head};
 use super::geometry::{LINE_BYTES, LINE_WORDS};
@@ -161,16 +161,24 @@ impl Writer {
     /// The writer of a shard that is still empty, told what to keep.
     pub fn with_retention(mut self, retention: &Retention) -> Self {
         let lines = self.cache.geometry.laps.lines();
-        let limit =
-            |share: f64| if share < 1.0 { floor_u64(lines as f64 * share) } else { u64::MAX };
-        let negative = limit(retention.max_negative_share);
-        self.negative = Share::new(negative, retention.max_negative_ttl);
-        self.long = Share::new(limit(retention.max_long_share), retention.max_ttl);
+        self.set_shares(retention);
         self.max_udp_body = retention.max_udp_body;
         self.popularity = retention
             .needs_hits()
             .then(|| Popularity::new(lines, retention.eviction, retention.access_window));
         self
+    }
+
+    /// Changes the shares that negative and long answers may take, and how long these live. What is kept already is not counted.
+    #[cold]
+    #[inline(never)]
+    pub fn set_shares(&mut self, retention: &Retention) {
+        let lines = self.cache.geometry.laps.lines();
+        let limit =
+            |share: f64| if share < 1.0 { floor_u64(lines as f64 * share) } else { u64::MAX };
+        let negative = limit(retention.max_negative_share);
+        self.negative = Share::new(negative, retention.max_negative_ttl);
+        self.long = Share::new(limit(retention.max_long_share), retention.max_ttl);
     }
 
     /// Whether entries with this hash belong to the shard.
@@ -297,6 +305,7 @@ impl Writer {
     }
 
     /// Clears the slot of the entry at `position`, unless another has taken it over.
+    #[inline]
     pub(super) fn forget(&mut self, entry: &Head, position: u32) -> bool {
         let bucket = self.cache.geometry.place(entry.hash).bucket;
         let cleared = self.cache.index().clear(bucket, tag(entry.hash), position);
@@ -320,9 +329,14 @@ impl Writer {
     fn write(&self, position: u32, words: &[u64]) {
         let start = self.cache.geometry.entry(self.shard, position);
         let log = &self.cache.arena.words()[start..start + words.len()];
-        for (shared, word) in log.iter().zip(words) {
-            shared.store(*word, Ordering::Relaxed);
+        let store = |(shared, word): (&AtomicU64, &u64)| shared.store(*word, Ordering::Relaxed);
+        // Whole lines, in which nothing is counted, and the rest.
+        let (lines, last) = words.as_chunks::<LINE_WORDS>();
+        let (log_lines, log_last) = log.as_chunks::<LINE_WORDS>();
+        for (log, line) in log_lines.iter().zip(lines) {
+            log.iter().zip(line).for_each(store);
         }
+        log_last.iter().zip(last).for_each(store);
     }
 
     pub(super) fn view(&self, position: u32) -> EntryView<'_> {
@@ -330,7 +344,8 @@ impl Writer {
     }
 }
 
-/// Lines of the log that an entry takes.
+/// Lines of the log that an entry takes. Its words are counted in 15 bits, so nothing overflows; `div_ceil` would check that.
+#[inline]
 pub(super) fn lines_of(entry: &Head) -> u32 {
-    to_u32(entry.words().div_ceil(LINE_WORDS))
+    to_u32((entry.words() + LINE_WORDS - 1) >> LINE_WORDS.ilog2())
 }

@@ -89,6 +89,9 @@ impl Encode {
 
     /// Answers with an entry that need not be in the cache.
     pub fn answer_with(&self, packet: &mut Packet, entry: &Entry, context: &Context) -> Step {
+        if self.rules.redirect(packet, &entry.words()) {
+            return self.answer_other(packet, context);
+        }
         let offsets = Offsets::of(packet.layout);
         let mut buffer = Buffer::default();
         let options = buffer.options_of(packet, &self.nsid, &self.rules);
@@ -96,6 +99,13 @@ impl Encode {
             // It has no records even for a client over a stream, who cannot be sent elsewhere.
             Step::SLOW_PATH => self.answer_bare(packet, options, Rcode::SERVFAIL, 0),
             step => step,
+        }
+    }
+
+    /// Redirects a packet that lookup has not sent, if it is to be answered with a denial of the cache.
+    pub fn redirect(&self, packet: &mut Packet) {
+        if let Answer::Cached(found) = packet.answer {
+            self.rules.redirect(packet, &self.cache.view(found));
         }
     }
 

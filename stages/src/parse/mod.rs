@@ -105,6 +105,11 @@ impl Parse {
         Self { fixed: Some(fixed), ..self }
     }
 
+    /// Swaps the check of cookies for another, or for none.
+    pub fn swap_cookies(&mut self, cookies: &mut Option<Cookies>) {
+        std::mem::swap(&mut self.cookies, cookies);
+    }
+
     /// What clients' cookies were so far.
     pub fn cookie_counts(&self) -> CookieCounts {
         self.cookie_counts

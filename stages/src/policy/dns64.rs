@@ -246,7 +246,7 @@ mod tests {
     fn a_view_has_the_prefixes_that_hold_in_it() {
         let mut config = config("64:ff9b::/96");
         assert!(Dns64::of(&config, 0).is_some());
-        config.views = vec![View { name: "six".into(), clients: Vec::new(), group: None }];
+        config.views = vec![View { name: "six".into(), ..View::default() }];
         config.dns64[0].views = vec!["six".into()];
         assert!(Dns64::of(&config, 0).is_none() && Dns64::of(&config, 1).is_some());
         assert_eq!(config.scopes(), [0, 1], "they share no answers");

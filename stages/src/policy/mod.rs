@@ -7,10 +7,12 @@
 mod builtin;
 pub mod dns64;
 mod filter;
+mod list_number;
 mod lists;
 mod local;
 mod names;
 mod reasons;
+mod redirect;
 mod rpz;
 mod ruleset;
 mod runtime;
@@ -27,10 +29,12 @@ use crate::ratelimit::{LimitDecision, Limiter};
 use crate::step::{Reason, Step};
 use crate::wire::dns::rtype;
 use crate::wire::name::Seed;
+use crate::zone_limits::ZoneLimits;
 use crate::{Context, Stage, StageName};
+pub use list_number::ListNumber;
 pub use local::LocalError;
 pub use rpz::{RpzError, check_policy_zone};
-pub use ruleset::{Digest, Explained, ListNumber, RuleOutcome, RuleSource, Ruleset, RulesetError};
+pub use ruleset::{Digest, Explained, Redirected, RuleOutcome, RuleSource, Ruleset, RulesetError};
 pub use runtime::{RuntimeEntry, RuntimeNames};
 
 /// The stage that answers for local and blocked names.
@@ -41,12 +45,15 @@ pub struct Policy {
     minimal_any: bool,
     /// How fast one client may miss.
     limiter: Limiter,
+    /// How fast zones may miss.
+    zone_limits: Arc<ZoneLimits>,
 }
 
 impl Policy {
     /// A stage that judges by `rules`.
     pub fn new(rules: Arc<Ruleset>, seed: Seed) -> Self {
-        Self { rules, minimal_any: false, limiter: Limiter::off(seed) }
+        let zone_limits = Arc::default();
+        Self { rules, minimal_any: false, limiter: Limiter::off(seed), zone_limits }
     }
 
     /// The same stage, which answers ANY if `fixed` has an answer to it.
@@ -64,6 +71,11 @@ impl Policy {
         std::mem::swap(&mut self.rules, rules);
     }
 
+    /// Limits zones so from now on, and gives back the limits it had.
+    pub fn swap_zone_limits(&mut self, limits: &mut Arc<ZoneLimits>) {
+        std::mem::swap(&mut self.zone_limits, limits);
+    }
+
     /// What it counts misses with.
     pub fn limiter(&mut self) -> &mut Limiter {
         &mut self.limiter
@@ -79,17 +91,20 @@ impl Policy {
             packet.answer = Answer::Fixed(Fixed::Any);
             return Step::ANSWER;
         }
-        if self.limiter.is_off() {
-            return Step::SLOW_PATH;
-        }
-        match self.limiter.judge(packet, self.limiter.client(packet), context.now) {
-            LimitDecision::Pass => Step::SLOW_PATH,
-            LimitDecision::Drop => Step::drop(Reason::MissRateLimited),
-            LimitDecision::Slip => {
-                packet.answer = Answer::Truncated;
-                Step::ANSWER
+        if !self.limiter.is_off() {
+            match self.limiter.judge(packet, self.limiter.client(packet), context.now) {
+                LimitDecision::Pass => {}
+                LimitDecision::Drop => return Step::drop(Reason::MissRateLimited),
+                LimitDecision::Slip => {
+                    packet.answer = Answer::Truncated;
+                    return Step::ANSWER;
+                }
             }
         }
+        if self.zone_limits.are_none() {
+            return Step::SLOW_PATH;
+        }
+        self.zone_limits.judge(packet, context.now)
     }
 }
 

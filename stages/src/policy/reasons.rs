@@ -1,55 +1,54 @@
 //! Why lists and policy zones deny names, as clients are told (RFC 8914).
 //!
-//! A packet has the number of a reason. It is the place of its list in the configuration, so rulesets that differ in what
-//! is in the files have the same numbers.
+//! A packet has the number of the list that decides. It is the place of its list in the configuration, so rulesets that
+//! differ in what is in the files have the same numbers.
 
-use pmdns_config::limits::{MAX_BLOCKLISTS, MAX_RPZ};
-use pmdns_config::narrow::to_u8;
-use pmdns_config::{Config, ListReason};
+use pmdns_config::limits::MAX_BLOCKLISTS;
+use pmdns_config::{Config, ListReason, Redirect};
 
-use super::lists::FIRST_LIST;
+use super::list_number::ListNumber;
 use crate::wire::edns::{ExtendedError, MAX_REASONS};
 
-const _: () = assert!(MAX_BLOCKLISTS + MAX_RPZ <= MAX_REASONS, "each has a number");
+const _: () = assert!(ListNumber::COUNT <= MAX_REASONS, "each list has a number");
 
 /// One reason: its INFO-CODE, and a text for people.
 type Reason = (ExtendedError, Box<str>);
 
-/// The reasons, by number: of all lists, and then of all policy zones.
+/// What people are told of an address that is given for a name that does not exist.
+const NO_SUCH_NAME: &str = "the name does not exist";
+
+/// The reasons, by the number of the list.
 #[derive(Debug)]
 pub(super) struct Reasons(Box<[Option<Reason>]>);
 
 impl Reasons {
     pub(super) fn of(config: &Config) -> Self {
-        let mut all = vec![None; MAX_BLOCKLISTS];
-        for (place, list) in all.iter_mut().zip(&config.blocklists) {
-            *place = reason(list.extended_error, list.text.as_deref());
-        }
-        all.extend(config.rpz.iter().map(|rpz| reason(rpz.extended_error, rpz.text.as_deref())));
+        let of_lists = config.blocklists.iter();
+        let of_lists = of_lists.map(|list| reason(list.extended_error, list.text.as_deref()));
+        let of_zones = config.rpz.iter();
+        let of_zones = of_zones.map(|rpz| reason(rpz.extended_error, rpz.text.as_deref()));
+        let mut all = vec![None; ListNumber::FIRST_LIST];
+        all.extend(of_lists.take(MAX_BLOCKLISTS));
+        all.resize(ListNumber::FIRST_ZONE, None);
+        all.extend(of_zones);
+        all.resize(ListNumber::FIRST_REDIRECT, None);
+        let text = |redirect: &Redirect| redirect.text.as_deref().unwrap_or(NO_SUCH_NAME).into();
+        let of_redirects = config.redirects.iter();
+        all.extend(of_redirects.map(|one| Some((ExtendedError::FORGED_ANSWER, text(one)))));
         Self(all.into())
     }
 
-    /// What a list says, by its number. `[block]` and the canary say nothing.
-    pub(super) fn of_list(&self, number: u8) -> Option<ExtendedError> {
-        self.at(usize::from(number.checked_sub(FIRST_LIST)?))
-    }
-
-    /// What a policy zone says, by its place in the configuration.
-    pub(super) fn of_zone(&self, place: usize) -> Option<ExtendedError> {
-        self.at(MAX_BLOCKLISTS + place)
-    }
-
-    fn at(&self, number: usize) -> Option<ExtendedError> {
-        self.0.get(number)?.as_ref()?;
-        Some(ExtendedError::of_rule(to_u8(number)))
-    }
-
-    /// The code of an extended error, and its text. The list may have none any more in these rules.
-    pub(super) fn told(&self, error: ExtendedError) -> (ExtendedError, &str) {
-        let Some(number) = error.rule() else { return (error, "") };
+    /// The code of an extended error, and its text. A list without a reason of its own denies with 15, and says nothing in other
+    /// answers.
+    pub(super) fn told(
+        &self,
+        error: ExtendedError,
+        is_denial: bool,
+    ) -> Option<(ExtendedError, &str)> {
+        let Some(number) = error.rule() else { return Some((error, "")) };
         match self.0.get(usize::from(number)) {
-            Some(Some((code, text))) => (*code, text),
-            _ => (ExtendedError::BLOCKED, ""),
+            Some(Some((code, text))) => Some((*code, text)),
+            _ => is_denial.then_some((ExtendedError::BLOCKED, "")),
         }
     }
 }

@@ -10,6 +10,7 @@ mod answers;
 mod error;
 mod explain;
 mod load;
+mod redirected;
 mod source;
 
 use std::sync::Arc;
@@ -18,9 +19,11 @@ use pmdns_config::{BlockAction, Prefix};
 
 use super::dns64::Dns64;
 use super::filter::{Candidates, Filter};
+use super::list_number::ListNumber;
 use super::lists::Blocked;
 use super::local::{Entries, Local};
 use super::reasons::Reasons;
+use super::redirect::Redirects;
 use super::rpz::{Action, PolicyZone};
 use super::runtime::RuntimeNames;
 use crate::answer::{Answer, LocalRef};
@@ -35,7 +38,7 @@ use crate::wire::query::ClientQuery;
 pub use error::RulesetError;
 pub use explain::{Explained, RuleOutcome, RuleSource};
 pub use load::Digest;
-pub use source::ListNumber;
+pub use redirected::Redirected;
 
 /// Everything that names are judged by.
 #[derive(Debug)]
@@ -59,6 +62,7 @@ struct ReadRules {
     reasons: Reasons,
     /// By view, how AAAA records are made of A records there; views of a scope have the same.
     dns64: Box<[Option<Dns64>]>,
+    redirects: Redirects,
     /// By view, the scope it belongs to.
     scopes: Box<[u8]>,
     blocked: Blocked,
@@ -122,10 +126,13 @@ impl Ruleset {
             RuleDecision::Pass => return None,
             // It has come over a stream, as the rule wants it.
             RuleDecision::Truncated if packet.layout.is_stream() => return None,
-            RuleDecision::Drop => return Some(Step::drop(Reason::Blocked)),
+            RuleDecision::Drop => {
+                packet.extended_error = why;
+                return Some(Step::drop(Reason::Blocked));
+            }
             RuleDecision::Truncated => Answer::Truncated,
             RuleDecision::Rcode(rcode) => {
-                packet.extended_error = why.or(Some(ExtendedError::BLOCKED));
+                packet.extended_error = why;
                 Answer::Rcode(rcode)
             }
             RuleDecision::NotReady => {
@@ -193,9 +200,9 @@ impl Ruleset {
         self.read.dns64.get(usize::from(scope))?.as_ref()
     }
 
-    /// The code of an extended error, and a text for people.
-    pub(crate) fn told(&self, error: ExtendedError) -> (ExtendedError, &str) {
-        self.read.reasons.told(error)
+    /// The code of a packet's extended error, and a text for people, if its client is told.
+    pub(crate) fn told(&self, packet: &Packet) -> Option<(ExtendedError, &str)> {
+        self.read.reasons.told(packet.extended_error?, matches!(packet.answer, Answer::Rcode(_)))
     }
 
     fn verdict_on(&self, query: ClientQuery<'_>, client: &[u8]) -> Verdict {
@@ -237,7 +244,8 @@ impl Ruleset {
         }
         let said = runtime.and_then(|runtime| runtime.said_of(name, view));
         if let Some(Some(action)) = said {
-            return (RuleSource::RunTime, (self.block_verdict(Some(action), qtype), None));
+            let why = Some(ListNumber::Runtime.as_reason());
+            return (RuleSource::RunTime, (self.block_verdict(Some(action), qtype), why));
         }
         let local = self.read.local.get(usize::from(view));
         if let Some(number) = local.and_then(|local| local.find(name, candidates, qtype)) {
@@ -251,12 +259,12 @@ impl Ruleset {
             if let Some(action) = of_client.or_else(|| zone.of_name(name, candidates)) {
                 let source =
                     RuleSource::PolicyZone { number: zone.number, of_client: of_client.is_some() };
-                let why = self.read.reasons.of_zone(usize::from(zone.number));
+                let why = Some(ListNumber::Zone(zone.number).as_reason());
                 return (source, (policy_verdict(zone, action, qtype), why));
             }
         }
         let (action, list) = self.read.blocked.decide(name, candidates, view).unzip();
-        let why = list.and_then(|list| self.read.reasons.of_list(list));
+        let why = list.map(|list| ListNumber::of_blocked(list).as_reason());
         (RuleSource::Blocked, (self.block_verdict(action, qtype), why))
     }
 
@@ -294,7 +302,7 @@ fn policy_verdict(zone: &PolicyZone, action: Action, qtype: u16) -> RuleDecision
     }
 }
 
-/// What is to be done with a query, and why, if a list or zone says so.
+/// What is to be done with a query, and the list that says so, if one does.
 type Verdict = (RuleDecision, Option<ExtendedError>);
 
 /// What is to be done with a query.

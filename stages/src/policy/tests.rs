@@ -22,6 +22,7 @@ use crate::wire::name::Seed;
 
 mod absent;
 mod passed;
+mod redirected;
 mod views;
 mod zones;
 
@@ -179,8 +180,7 @@ fn the_canary_of_browsers_is_denied_in_its_views_only() {
     assert_eq!(ask(&mut policy(&config), "use-application-dns.net. A"), (ON, Answer::None));
     config.policy.doh_canary = vec!["default".into()];
     assert_eq!(ask(&mut policy(&config), "use-Application-dns.net. A"), BLOCKED);
-    config.views =
-        vec![pmdns_config::View { name: "kids".into(), clients: Vec::new(), group: None }];
+    config.views = vec![pmdns_config::View { name: "kids".into(), ..Default::default() }];
     config.policy.doh_canary = vec!["kids".into()];
     assert_eq!(ask(&mut policy(&config), "use-application-dns.net. A"), (ON, Answer::None));
 }
@@ -359,6 +359,6 @@ fn warnings_name_the_file_and_the_first_line() {
     config.blocklists = vec![file.list(BlockAction::Nxdomain)];
     let (_, digest) = Ruleset::load(&config, seed(), 1).unwrap();
     let [warning] = digest.warnings.as_slice() else { panic!("{digest:?}") };
-    assert!(warning.contains("1 names; 1 lines are no rules we know"), "{warning}");
+    assert!(warning.contains("names: 1, lines that are no rules: 1"), "{warning}");
     assert!(warning.ends_with("line 2: example##.banner"), "{warning}");
 }

@@ -328,8 +328,13 @@ impl Reply {
 
     /// One record of the name that is asked for.
     pub(super) fn of(rtype: u16, ttl: u32, data: &[u8]) -> Self {
+        Self::of_all(rtype, ttl, vec![data])
+    }
+
+    /// A record of the name that is asked for with each of these data.
+    pub(super) fn of_all(rtype: u16, ttl: u32, data: Vec<&[u8]>) -> Self {
         let mut reply = Self::empty();
-        reply.answers = reply.put(&QUESTION, &RecordSet { rtype, ttl, data: vec![data] });
+        reply.answers = reply.put(&QUESTION, &RecordSet { rtype, ttl, data });
         reply
     }
 

@@ -2,7 +2,10 @@
 //!
 //! Each client prefix has a bucket of tokens. A full bucket holds a burst of them, a query takes one, and so many
 //! come back each second. The buckets stand in a table of fixed size that belongs to one core. A client whose
-//! queries come to several cores has a bucket on each.
+//! queries come to several cores has a bucket on each. Where a view has a limit of its own, a client prefix has a bucket
+//! in each view.
+
+use pmdns_config::{Config, View};
 
 use super::bucket::Allowance;
 use super::prefixes::ClientPrefixes;
@@ -31,6 +34,8 @@ pub enum LimitDecision {
 pub struct Limiter {
     /// `None`: there is no limit.
     allowance: Option<Allowance>,
+    /// The same by view; empty if no view has a limit of its own.
+    of_views: Box<[Option<Allowance>]>,
     table: Table,
     prefixes: ClientPrefixes,
     slip: u32,
@@ -40,14 +45,24 @@ pub struct Limiter {
 }
 
 impl Limiter {
-    /// The limit on all queries.
-    pub fn of_queries(
-        settings: &pmdns_config::RateLimit,
-        ticks_per_second: u64,
-        seed: Seed,
-    ) -> Self {
+    /// The limit on all queries, which a view may have of its own.
+    pub fn of_queries(config: &Config, ticks_per_second: u64, seed: Seed) -> Self {
+        let settings = &config.ratelimit;
         let rate = (settings.queries_per_second, settings.burst);
-        Self::of_rate(rate, settings, ticks_per_second, seed)
+        let everyone = Self::of_rate(rate, settings, ticks_per_second, seed);
+        let has_own = |view: &View| view.queries_per_second.is_some() || view.burst.is_some();
+        if !config.views.iter().any(has_own) {
+            return everyone;
+        }
+        let of_view = |view: &View| {
+            let rate = view.queries_per_second.unwrap_or(rate.0);
+            Allowance::new(rate, view.burst.unwrap_or(settings.burst), ticks_per_second)
+        };
+        let others = everyone.allowance;
+        let of_views: Box<[_]> =
+            std::iter::once(others).chain(config.views.iter().map(of_view)).collect();
+        let slots = if of_views.iter().any(Option::is_some) { settings.table } else { 0 };
+        Self { of_views, table: Table::new(slots as usize), ..everyone }
     }
 
     /// The limit on queries that the cache cannot answer.
@@ -91,6 +106,7 @@ impl Limiter {
         let slots = if allowance.is_some() { settings.table } else { 0 };
         Self {
             allowance,
+            of_views: Box::default(),
             table: Table::new(slots as usize),
             prefixes: ClientPrefixes::new(settings, seed),
             slip: settings.slip,
@@ -104,6 +120,7 @@ impl Limiter {
     pub fn swap_rules(&mut self, with: &mut Self) {
         std::mem::swap(self, with);
         let mean_the_same = self.allowance == with.allowance
+            && self.of_views == with.of_views
             && self.prefixes == with.prefixes
             && self.table.len() == with.table.len();
         if mean_the_same {
@@ -115,7 +132,7 @@ impl Limiter {
     /// Whether there is no limit.
     #[inline(always)]
     pub fn is_off(&self) -> bool {
-        self.allowance.is_none()
+        self.allowance.is_none() && self.of_views.is_empty()
     }
 
     /// Queries beyond the limit that a dry run has let pass.
@@ -127,7 +144,10 @@ impl Limiter {
     /// What [`Limiter::judge`] knows the packet's client by. Starts loading what that will read.
     #[inline(always)]
     pub fn client(&self, packet: &Packet) -> u64 {
-        let client = self.prefixes.hash(packet);
+        let mut client = self.prefixes.hash(packet);
+        if !self.of_views.is_empty() {
+            client = self.prefixes.hash_in_view(client, packet.layout.who.view());
+        }
         self.table.prefetch(client);
         client
     }
@@ -141,7 +161,10 @@ impl Limiter {
     /// Counts a query of a client, unless it is exempt.
     #[inline]
     pub fn judge(&mut self, packet: &Packet, client: u64, now: Tick) -> LimitDecision {
-        let Some(allowance) = &self.allowance else { return LimitDecision::Pass };
+        let of_view = self.of_views.get(usize::from(packet.layout.who.view()));
+        let Some(allowance) = of_view.unwrap_or(&self.allowance) else {
+            return LimitDecision::Pass;
+        };
         if packet.layout.who.is(Who::EXEMPT) {
             return LimitDecision::Pass;
         }

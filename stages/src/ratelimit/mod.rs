@@ -9,6 +9,8 @@ mod limiter;
 mod prefixes;
 mod table;
 
+use pmdns_config::Config;
+
 use crate::answer::Answer;
 use crate::packet::{Batch, MAX_BATCH, Packet};
 use crate::step::{Exits, Reason, Run, Step};
@@ -27,11 +29,11 @@ pub struct RateLimit {
 }
 
 impl RateLimit {
-    /// The stage that keeps to `settings`, on a clock with that many ticks a second.
-    pub fn new(settings: &pmdns_config::RateLimit, ticks_per_second: u64, seed: Seed) -> Self {
+    /// The stage that keeps to the limits of `config`, on a clock with that many ticks a second.
+    pub fn new(config: &Config, ticks_per_second: u64, seed: Seed) -> Self {
         Self {
-            limiter: Limiter::of_queries(settings, ticks_per_second, seed),
-            exempts_cookies: settings.exempt_valid_cookies,
+            limiter: Limiter::of_queries(config, ticks_per_second, seed),
+            exempts_cookies: config.ratelimit.exempt_valid_cookies,
         }
     }
 
@@ -102,6 +104,8 @@ impl RateLimit {
 
 #[cfg(test)]
 mod tests {
+    use pmdns_config::View;
+
     use super::*;
     use crate::testing::{OUR_IPV6, Query, act_once, query};
     use crate::wire::dns::Rcode;
@@ -127,7 +131,12 @@ mod tests {
     }
 
     fn limiter(settings: &pmdns_config::RateLimit) -> RateLimit {
-        RateLimit::new(settings, 1000, Seed::new(*b"sixteen letters!"))
+        limiter_with(settings, Vec::new())
+    }
+
+    fn limiter_with(settings: &pmdns_config::RateLimit, views: Vec<View>) -> RateLimit {
+        let config = Config { ratelimit: settings.clone(), views, ..Config::default() };
+        RateLimit::new(&config, 1000, Seed::new(*b"sixteen letters!"))
     }
 
     /// The packet of an IPv4 client as parse would hand it on.
@@ -163,6 +172,39 @@ mod tests {
         assert_eq!(steps(&mut limiter, client, 5099), [DROPPED]);
         assert_eq!(steps(&mut limiter, client, 5100), [PASSED, DROPPED]);
         assert_eq!(steps(&mut limiter, client, 9000), [PASSED, PASSED, PASSED, DROPPED]);
+    }
+
+    #[test]
+    fn a_view_has_a_limit_of_its_own_and_its_clients_buckets_of_their_own() {
+        let view = |queries_per_second, burst| View {
+            name: "v".into(),
+            queries_per_second,
+            burst,
+            ..View::default()
+        };
+        let views = vec![view(None, None), view(Some(1), Some(1)), view(Some(0), None)];
+        for everyone in [0, 10] {
+            let settings = pmdns_config::RateLimit { queries_per_second: everyone, ..settings() };
+            let mut limiter = limiter_with(&settings, views.clone());
+            assert!(!limiter.is_idle());
+            let mut passes = |view| {
+                (0..9)
+                    .filter(|_| {
+                        let mut packet = packet_from([192, 0, 2, 1]);
+                        packet.layout.who = Who::in_view(view, 0);
+                        ask(&mut limiter, packet, 0).0 == PASSED
+                    })
+                    .count()
+            };
+            let of_others = if everyone == 0 { 9 } else { 3 };
+            assert_eq!([0, 1, 2, 3].map(&mut passes), [of_others, of_others, 1, 9]);
+        }
+        let mut limiter = limiter_with(
+            &pmdns_config::RateLimit { queries_per_second: 0, ..settings() },
+            vec![view(None, None)],
+        );
+        assert!(limiter.is_idle());
+        assert_eq!(steps(&mut limiter, [192, 0, 2, 1], 0), [PASSED; 50]);
     }
 
     #[test]
@@ -218,6 +260,19 @@ mod tests {
         let mut limiter = limiter(&pmdns_config::RateLimit { ipv4_prefix: 0, ..settings() });
         assert_eq!(steps(&mut limiter, [192, 0, 2, 1], 0), [PASSED; 3]);
         assert_eq!(steps(&mut limiter, [1, 0, 0, 1], 0), [DROPPED]);
+    }
+
+    #[test]
+    fn clients_behind_one_address_are_told_apart_by_their_blocks_of_ports() {
+        let settings = pmdns_config::RateLimit { ipv4_prefix: 32, ipv4_port_bits: 4, ..settings() };
+        let mut limiter = limiter(&settings);
+        let mut from = |source_port| {
+            let mut packet = Query { source_port, ..query("a. A") }.packet();
+            (packet.layout.l3, packet.layout.l4) = (14, 34);
+            ask(&mut limiter, packet, 0).0
+        };
+        assert_eq!([from(4096), from(5000), from(6000)], [PASSED; 3]);
+        assert_eq!([from(8191), from(8192)], [DROPPED, PASSED]);
     }
 
     #[test]

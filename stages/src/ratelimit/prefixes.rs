@@ -1,4 +1,4 @@
-//! What a client is known by: the leading bits of its address.
+//! What a client is known by: the leading bits of its address, and behind a CGNAT those of its port.
 
 use pmdns_config::narrow::low_u64;
 
@@ -10,24 +10,31 @@ use crate::wire::name::Seed;
 pub struct ClientPrefixes {
     ipv4_mask: u32,
     ipv6_mask: u128,
+    port_mask: u16,
     seed: Seed,
 }
 
 impl ClientPrefixes {
-    /// Those that share as many leading bits of their addresses as `settings` say.
+    /// Those that share as many leading bits of their addresses and ports as `settings` say.
     pub fn new(settings: &pmdns_config::RateLimit, seed: Seed) -> Self {
         let ipv4_host = u32::MAX.checked_shr(u32::from(settings.ipv4_prefix)).unwrap_or(0);
         let ipv6_host = u128::MAX.checked_shr(u32::from(settings.ipv6_prefix)).unwrap_or(0);
-        Self { ipv4_mask: !ipv4_host, ipv6_mask: !ipv6_host, seed }
+        let port_rest = u16::MAX.checked_shr(u32::from(settings.ipv4_port_bits)).unwrap_or(0);
+        Self { ipv4_mask: !ipv4_host, ipv6_mask: !ipv6_host, port_mask: !port_rest, seed }
     }
 
     /// Hash of the prefix of a packet's client. [`Seed::hash`] will not do: it takes bytes for letters.
     #[inline]
     pub fn hash(&self, packet: &Packet) -> u64 {
-        let client = packet.layout.client(packet.frame.bytes());
+        let frame = packet.frame.bytes();
+        let client = packet.layout.client(frame);
         // The number each family starts from keeps 10.0.0.0/24 and 0:0:a00::/56 apart.
         let (family, high, low) = if let Ok(address) = client.try_into() {
-            (4, u64::from(u32::from_be_bytes(address) & self.ipv4_mask), 0)
+            let ports = match self.port_mask {
+                0 => 0,
+                mask => packet.layout.client_port(frame) & mask,
+            };
+            (4, u64::from(u32::from_be_bytes(address) & self.ipv4_mask), u64::from(ports))
         } else if let Ok(address) = client.try_into() {
             let network = u128::from_be_bytes(address) & self.ipv6_mask;
             (6, (network >> 64) as u64, low_u64(network))
@@ -36,5 +43,11 @@ impl ClientPrefixes {
             (0, 0, 0)
         };
         self.seed.mix(self.seed.mix(family, high), low)
+    }
+
+    /// Hash of a prefix with this hash, and a view.
+    #[inline]
+    pub(super) fn hash_in_view(&self, hash: u64, view: u8) -> u64 {
+        self.seed.mix(hash, u64::from(view))
     }
 }

@@ -187,8 +187,8 @@ pub fn option_in(message: &[u8], code: u16) -> Option<&[u8]> {
     options.find(|(one, _)| *one == code).map(|(_, data)| data)
 }
 
-/// From here on numbers stand for reasons of the ruleset.
-const FIRST_REASON: u8 = 128;
+/// From here on numbers stand for lists of the ruleset.
+const FIRST_REASON: u8 = 117;
 /// How many of these there can be.
 pub const MAX_REASONS: usize = 256 - FIRST_REASON as usize;
 
@@ -199,6 +199,8 @@ pub struct ExtendedError(NonZeroU8);
 impl ExtendedError {
     /// The answer has expired, and no fresh one could be had in time.
     pub const STALE_ANSWER: Self = Self::of(3);
+    /// The answer is not the one of the name's own servers.
+    pub const FORGED_ANSWER: Self = Self::of(4);
     /// Whether the answer is genuine could not be found out.
     pub const DNSSEC_INDETERMINATE: Self = Self::of(5);
     /// The answer is forged, or its signatures are broken.
@@ -238,18 +240,18 @@ impl ExtendedError {
     }
 
     /// Reads an option's data: the INFO-CODE without its text. `None`: it says nothing that could be passed on; codes
-    /// of 128 and above have no meaning that is registered.
+    /// from [`FIRST_REASON`] on have no meaning that is registered.
     pub fn read(data: &[u8]) -> Option<Self> {
         let code = u8::try_from(be16(data, 0)?).ok().filter(|code| *code < FIRST_REASON);
         code.and_then(NonZeroU8::new).map(Self)
     }
 
-    /// The reason of this number among those of the ruleset, which has its code and text.
+    /// The list of this number decides. The ruleset has its code and text.
     pub fn of_rule(number: u8) -> Self {
         Self(NonZeroU8::MIN.saturating_add(FIRST_REASON - 1).saturating_add(number))
     }
 
-    /// The number of the ruleset's reason, if it is one of these.
+    /// The number of the ruleset's list, if one decides.
     #[inline]
     pub fn rule(self) -> Option<u8> {
         self.0.get().checked_sub(FIRST_REASON)

@@ -2,9 +2,10 @@
 
 use pmdns_nics::stream::STREAM_UDP;
 
+use super::be16;
 use super::dns::{HEADER_LEN, question_len};
 use super::edns::COOKIE_LEN;
-use super::ip::{UDP_LEN, v4, v6};
+use super::ip::{UDP_LEN, udp, v4, v6};
 use super::subnet::SUBNET_LEN;
 
 /// Where a packet's headers are, and what it asks. Offsets count from the start of the frame.
@@ -69,6 +70,12 @@ impl Layout {
             &frame[l3 + v4::SOURCE..l3 + v4::SOURCE + 4]
         }
     }
+
+    /// The client's port in that frame.
+    #[inline]
+    pub fn client_port(self, frame: &[u8]) -> u16 {
+        be16(frame, usize::from(self.l4) + udp::SOURCE).unwrap_or(0)
+    }
 }
 
 /// What is known of a client by its address.
@@ -107,6 +114,13 @@ impl Who {
     #[inline(always)]
     pub fn is(self, other: Self) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    /// The same client in the view and scope of `other`.
+    #[inline(always)]
+    pub(crate) fn moved_to(self, other: Self) -> Self {
+        const VIEWS: u16 = Who::MASK << Who::BITS | Who::MASK;
+        Self(self.0 & !VIEWS | other.0 & VIEWS)
     }
 
     /// What is known together. One of both has no view.

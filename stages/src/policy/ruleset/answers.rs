@@ -28,14 +28,18 @@ impl Ruleset {
         self.rewritten(entry, key, &self.read.filter.candidates(key.name), message, zone)
     }
 
-    /// The generation if queries for `key` pass, from whichever client that rules tell apart by the view only; otherwise 0.
-    pub fn passed(&self, key: Key<'_>) -> u16 {
+    /// The generation if queries for `key` get such an answer, from whichever client that rules tell apart by the view only;
+    /// otherwise 0.
+    pub fn passed(&self, key: Key<'_>, answer: &Head) -> u16 {
         let mut candidates = Candidates::new();
         self.read.filter.find(key.name, &mut candidates);
-        self.passed_by(key, &candidates)
+        self.passed_by(key, answer, &candidates)
     }
 
-    fn passed_by(&self, key: Key<'_>, candidates: &Candidates<'_>) -> u16 {
+    fn passed_by(&self, key: Key<'_>, answer: &Head, candidates: &Candidates<'_>) -> u16 {
+        if self.redirects_in_scope(key, answer) {
+            return 0;
+        }
         let mut verdicts = self.verdicts_in_scope(key, candidates);
         let is_silent = candidates.is_empty() && self.runtime.is_none();
         let passes = is_silent || verdicts.all(|verdict| verdict == RuleDecision::Pass);
@@ -60,8 +64,9 @@ impl Ruleset {
         self.read.filter.find(key.name, &mut candidates);
         let mut entry = self.rewritten(entry, key, &candidates, message, u8::MAX);
         // Silence is no hit: lookup is to ask.
-        if entry.head().rcode != Head::SILENT {
-            entry.set_passed(self.passed_by(key, &candidates));
+        let head = entry.head();
+        if head.rcode != Head::SILENT {
+            entry.set_passed(self.passed_by(key, &head, &candidates));
         }
         entry
     }
@@ -158,7 +163,7 @@ impl Ruleset {
     }
 
     /// The views of a scope.
-    fn views_of(&self, scope: u8) -> impl Iterator<Item = u8> {
+    pub(super) fn views_of(&self, scope: u8) -> impl Iterator<Item = u8> {
         (0..).zip(&self.read.scopes).filter(move |(_, its)| **its == scope).map(|(view, _)| view)
     }
 

@@ -29,6 +29,9 @@ pub enum RulesetError {
     /// A blocked name is no name.
     #[error("block.names: {0}")]
     Block(#[from] NameError),
+    /// A name of a redirection is none.
+    #[error("redirect: {0}")]
+    Redirect(NameError),
     /// A forwarded zone is no name.
     #[error("forward.zone: {0}")]
     Forward(NameError),

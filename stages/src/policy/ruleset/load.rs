@@ -1,17 +1,20 @@
 //! How a ruleset is made: the files of a configuration are read, and everything that names are judged by is made ready.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use pmdns_config::files::{ListSummary, Listed, Scope, read_list, read_zone};
 use pmdns_config::narrow::to_u8;
-use pmdns_config::{Absent, BlockAction, Config, ViewSet};
+use pmdns_config::{Absent, BlockAction, Config, ListFormat, ViewSet, wire_name};
 
 use super::{ReadRules, Ruleset, RulesetError};
 use crate::policy::dns64::Dns64;
 use crate::policy::filter::{Filter, all_candidates};
 use crate::policy::lists::{CANARY, FIRST_LIST, Lists};
 use crate::policy::local::{Entries, Local};
+use crate::policy::names::Listing;
 use crate::policy::reasons::Reasons;
+use crate::policy::redirect::{EXCEPT, ONLY, Redirect, Redirects};
 use crate::policy::rpz::{PolicyZone, Skipped};
 use crate::policy::sources::LocalSources;
 use crate::policy::zone::Reply;
@@ -33,6 +36,19 @@ pub struct Digest {
     pub bytes: usize,
     /// What was not understood, and is not an error.
     pub warnings: Vec<String>,
+}
+
+impl Digest {
+    /// Notes lines of a list that were not understood.
+    pub(in crate::policy) fn note(&mut self, file: &Path, list: ListSummary) {
+        let ListSummary { names, unknown, first_unknown } = list;
+        if let Some((line, text)) = first_unknown {
+            let file = file.display();
+            self.warnings.push(format!(
+                "{file}: names: {names}, lines that are no rules: {unknown}, the first is line {line}: {text}",
+            ));
+        }
+    }
 }
 
 /// The name by which browsers ask whether they may use a resolver of their own over HTTPS. NXDOMAIN: they may not.
@@ -87,6 +103,7 @@ impl Ruleset {
         let local_names: usize = distinct.iter().map(|local| local.names.len()).sum();
         let policies = read_policies(config, &mut entries, seed, &mut digest)?;
         let policy_names: usize = policies.iter().map(PolicyZone::len).sum();
+        let redirects = read_redirects(config, &mut entries, seed, &mut digest)?;
         let names = local_names + policy_names + blocked.names.len();
         let mut filter = Filter::with_capacity(names, seed);
         distinct.iter().for_each(|local| local.names.add_to(&mut filter));
@@ -103,6 +120,7 @@ impl Ruleset {
             judges_clients: policies.iter().any(|zone| !zone.client_prefixes.is_empty()),
             reasons,
             dns64: config.view_numbers().map(|view| Dns64::of(config, view)).collect(),
+            redirects,
             scopes: config.scopes().into(),
             policies: policies.into(),
             blocked,
@@ -168,16 +186,44 @@ fn read_lists(config: &Config, digest: &mut Digest) -> Result<Lists, RulesetErro
         return Err(RulesetError::TooMany);
     }
     for (number, list) in (FIRST_LIST..=u8::MAX).zip(&config.blocklists) {
+        if list.url.is_some() && !list.file.exists() {
+            let file = list.file.display();
+            digest
+                .warnings
+                .push(format!("{file}: the list was not fetched yet, so it has no names"));
+            continue;
+        }
         let of = (number, config.view_set(&list.views));
         let take = |listed: Listed<'_>| lists.add(listed.name, listed.scope, list.action, of);
-        let ListSummary { names, unknown, first_unknown } =
-            read_list(&list.file, list.format, take)?;
-        if let Some((line, text)) = first_unknown {
-            digest.warnings.push(format!(
-                "{}: {names} names; {unknown} lines are no rules we know, the first is line {line}: {text}",
-                list.file.display(),
-            ));
-        }
+        digest.note(&list.file, read_list(&list.file, list.format, take)?);
     }
     Ok(lists)
+}
+
+/// The redirections of names that do not exist, in their order.
+fn read_redirects(
+    config: &Config,
+    entries: &mut Entries,
+    seed: Seed,
+    digest: &mut Digest,
+) -> Result<Redirects, RulesetError> {
+    let mut all = Vec::new();
+    for one in &config.redirects {
+        let mut listing = Listing::default();
+        let sources = [(&one.names, &one.file, ONLY), (&one.except, &one.except_file, EXCEPT)];
+        for (names, file, value) in sources {
+            for name in names {
+                let name = wire_name(name).map_err(RulesetError::Redirect)?;
+                if !listing.add(&name, value) {
+                    return Err(RulesetError::TooMany);
+                }
+            }
+            if let Some(file) = file {
+                let add = |listed: Listed<'_>| listing.add(listed.name, value);
+                digest.note(file, read_list(file, ListFormat::Domains, add)?);
+            }
+        }
+        all.push(Redirect::new(one, config.view_set(&one.views), listing, entries, seed)?);
+    }
+    Ok(Redirects::new(all, seed))
 }

@@ -1,22 +1,7 @@
 //! Which list has the rule that decides, for those who log it.
 
 use super::Ruleset;
-use crate::policy::lists::{CANARY, FIRST_LIST};
-
-/// A list of rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ListNumber {
-    /// What is said at run time.
-    Runtime,
-    /// The names of `[block]`.
-    Block,
-    /// The name by which browsers ask whether to keep to their resolver.
-    Canary,
-    /// A block list, by its place in the configuration.
-    List(u8),
-    /// A policy zone, by its place in the configuration.
-    Zone(u8),
-}
+use crate::policy::list_number::ListNumber;
 
 impl Ruleset {
     /// The list with the rule that decides about a query of this client, whose address has 4 or 16 bytes. `None`: none does, or
@@ -43,10 +28,6 @@ impl Ruleset {
             }
         }
         let (_, list) = self.read.blocked.decide(name, &candidates, view)?;
-        Some(match list.checked_sub(FIRST_LIST) {
-            Some(place) => ListNumber::List(place),
-            None if list == CANARY => ListNumber::Canary,
-            None => ListNumber::Block,
-        })
+        Some(ListNumber::of_blocked(list))
     }
 }

@@ -97,7 +97,7 @@ fn rules_that_never_came_are_none_if_the_operator_says_so() {
 fn rules_that_never_came_hold_in_their_views_only() {
     let mut config = bare();
     let clients = vec!["10.77.0.9".parse().unwrap()];
-    config.views = vec![View { name: "kids".into(), clients, group: None }];
+    config.views = vec![View { name: "kids".into(), clients, ..View::default() }];
     config.rpz = vec![Rpz { views: vec!["kids".into()], ..never_transferred() }];
     let mut way = Way::new(&config);
     let kid = Query { source: vec![10, 77, 0, 9], ..query("any.example. A") };

@@ -11,7 +11,7 @@ fn two_views() -> Vec<View> {
     let view = |name: &str, client: &str| View {
         name: name.into(),
         clients: vec![client.parse().unwrap()],
-        group: None,
+        ..View::default()
     };
     vec![view("a", "10.77.0.1"), view("b", "10.77.0.2")]
 }
