@@ -1,23 +1,45 @@
-//! The keys that a reload does not take over, and which of them another version of the file has changed.
+//! The keys that a reload takes over, and which of the others another version of the file has changed.
 
 use toml::{Table, Value};
 
-/// Tables that a reload takes over.
-const RELOADED: [&str; 11] = [
+/// What a reload takes over: whole tables, and keys of others.
+const RELOADED: [&str; 35] = [
     "acl",
-    "ratelimit",
-    "local",
     "block",
-    "policy",
-    "zone",
     "blocklist",
-    "rpz",
+    "cache.max_long_share",
+    "cache.max_negative_share",
+    "cache.max_negative_ttl",
+    "cache.max_ttl",
+    "cache.min_ttl",
+    "cache.nxdomain_cut",
+    "cache.serve_stale",
+    "cache.stale_backoff_seconds",
+    "cache.stale_client_timeout_ms",
+    "cache.stale_ttl",
+    "cache.stale_window_seconds",
+    "cookies",
     "dns64",
-    "tsig",
+    "forward",
+    "group",
+    "health",
+    "local",
+    "metrics",
+    "policy",
+    "ratelimit",
+    "redirect",
+    "rpz",
+    "slowpath.bootstrap",
+    "slowpath.queries_per_port",
     "token",
+    "tsig",
+    "upstream",
+    "view.burst",
+    "view.clients",
+    "view.group",
+    "view.queries_per_second",
+    "zone",
 ];
-/// The keys of a `[[view]]` that a reload takes over.
-const RELOADED_OF_VIEWS: &str = "clients";
 
 /// The keys of a file that need a restart, with their values.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,7 +50,7 @@ impl FixedKeys {
         Self(without_reloaded(text.parse().unwrap_or_default()))
     }
 
-    /// The paths of the keys whose values differ, as in `upstream[1].address`. A table that only one of the two has is one.
+    /// The paths of the keys whose values differ, as in `port[1].device`. A table that only one of the two has is one.
     pub fn changed(&self, other: &Self) -> Vec<String> {
         let mut paths = Vec::new();
         compare_tables("", &self.0, &other.0, &mut paths);
@@ -37,33 +59,44 @@ impl FixedKeys {
 }
 
 /// What needs a restart.
-pub(crate) fn without_reloaded(mut table: Table) -> Table {
-    table.retain(|name, _| !is_of_reload(name));
-    views_of(&mut table).for_each(|view| view.retain(|key, _| *key != *RELOADED_OF_VIEWS));
-    table
+pub(crate) fn without_reloaded(table: Table) -> Table {
+    part(table, |path| !is_reloaded(path))
 }
 
 /// What a reload takes over.
-pub(crate) fn without_fixed(mut table: Table) -> Table {
-    table.retain(|name, _| name == "view" || is_of_reload(name));
-    views_of(&mut table).for_each(|view| view.retain(|key, _| *key == *RELOADED_OF_VIEWS));
+pub(crate) fn without_fixed(table: Table) -> Table {
+    part(table, is_reloaded)
+}
+
+/// The keys at the paths that are kept. Tables that lose all their keys are left out; in arrays they stay, as places.
+fn part(mut table: Table, keep: impl Fn(&str) -> bool) -> Table {
+    table.retain(|name, value| {
+        let keep_of = |table: &mut Table| table.retain(|key, _| keep(&format!("{name}.{key}")));
+        match value {
+            Value::Table(table) => keep_of(table),
+            Value::Array(tables) if holds_tables(tables, &[]) => {
+                tables.iter_mut().filter_map(Value::as_table_mut).for_each(keep_of);
+            }
+            _ => return keep(name),
+        }
+        match value {
+            Value::Table(table) => !table.is_empty(),
+            Value::Array(tables) => {
+                tables.iter().filter_map(Value::as_table).any(|one| !one.is_empty())
+            }
+            _ => true,
+        }
+    });
     table
 }
 
-fn is_of_reload(table: &str) -> bool {
-    RELOADED.contains(&table)
-}
-
-fn views_of(table: &mut Table) -> impl Iterator<Item = &mut Table> {
-    let views = table.get_mut("view").and_then(Value::as_array_mut);
-    views.into_iter().flatten().filter_map(Value::as_table_mut)
-}
-
-/// Whether a reload takes over the key at this path.
-pub(crate) fn is_reloaded(path: &str) -> bool {
-    let table = path.split(['.', '[']).next().unwrap_or_default();
-    let is_of_view = table == "view" && path.ends_with(&format!("].{RELOADED_OF_VIEWS}"));
-    is_of_view || is_of_reload(table)
+/// Whether a reload takes over the key at this path, as `cache.min_ttl` or `view[1].clients`. Of a table with keys of both
+/// kinds the table itself needs a restart.
+pub fn is_reloaded(path: &str) -> bool {
+    let mut names = path.split('.').map(|step| step.split('[').next().unwrap_or_default());
+    let table = names.next().unwrap_or_default();
+    let key = names.next().map(|key| format!("{table}.{key}"));
+    RELOADED.contains(&table) || key.is_some_and(|key| RELOADED.contains(&&*key))
 }
 
 pub(crate) fn compare_tables(path: &str, one: &Table, other: &Table, paths: &mut Vec<String>) {
@@ -107,21 +140,27 @@ mod tests {
         assert_eq!(before.changed(&before), Vec::<String>::new());
         let after = FixedKeys::of(
             "[[port]]\nname = \"edge\"\nquery_sources = [\"192.0.2.60\"]\ngateways = [\"192.0.2.254\"]\n\
-             [cache]\nsize = \"2MiB\"\n[acl]\nallow = [\"192.0.2.7/32\"]\n\
-             [[upstream]]\naddress = \"192.0.2.1:53\"\nsource = \"192.0.2.9\"\nport = \"edge\"\n\
-             [[upstream]]\naddress = \"192.0.2.2:53\"\n[[view]]\nname = \"kids\"\nclients = []\n[slowpath]\ncores = [1, 2]\n",
+             [cache]\nsize = \"2MiB\"\nmin_ttl = 5\n[acl]\nallow = [\"192.0.2.7/32\"]\n[health]\nfailures = 1\n\
+             [[upstream]]\naddress = \"192.0.2.1:53\"\nsource = \"192.0.2.9\"\n\
+             [[upstream]]\naddress = \"192.0.2.2:53\"\n[[view]]\nname = \"kids\"\nclients = []\n\
+             burst = 9\n[slowpath]\ncores = [1, 2]\n",
         );
-        let expected = [
-            "cache.size",
-            "frames",
-            "port[0].gateways",
-            "port[0].query_sources",
-            "slowpath.cores",
-            "upstream[0].port",
-            "upstream[0].source",
-            "upstream[1]",
-        ];
+        let expected =
+            ["cache.size", "frames", "port[0].gateways", "port[0].query_sources", "slowpath.cores"];
         assert_eq!(before.changed(&after), expected);
         assert_eq!(after.changed(&before).len(), expected.len());
+    }
+
+    #[test]
+    fn a_table_whose_keys_are_all_taken_over_needs_no_restart() {
+        let (with, without) = (FixedKeys::of("[cache]\nmin_ttl = 5\n"), FixedKeys::of(""));
+        assert_eq!(with.changed(&without), Vec::<String>::new());
+        assert!(is_reloaded("cache.min_ttl") && is_reloaded("upstream[1].address"));
+        assert!(is_reloaded("view[0].clients") && is_reloaded("forward[2]"));
+        for fixed in
+            ["cache", "cache.size", "view[0]", "view[0].name", "port[0].device", "streams.tcp"]
+        {
+            assert!(!is_reloaded(fixed), "{fixed}");
+        }
     }
 }

@@ -8,7 +8,7 @@ use crate::nearest::nearest;
 use crate::settings::Config;
 
 /// The tables of which there can be several.
-const SEVERAL: [&str; 12] = [
+const SEVERAL: [&str; 13] = [
     "port",
     "placement",
     "upstream",
@@ -20,6 +20,7 @@ const SEVERAL: [&str; 12] = [
     "blocklist",
     "rpz",
     "dns64",
+    "redirect",
     "tsig",
 ];
 

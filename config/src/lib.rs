@@ -36,7 +36,7 @@ mod upstream;
 mod views;
 mod vlan;
 
-pub use changes::FixedKeys;
+pub use changes::{FixedKeys, is_reloaded};
 pub use cookies::{CookieSecret, CookieSecrets};
 pub use device::{PciAddress, device_name, device_text};
 pub use error::{ConfigError, Location, told};
@@ -54,5 +54,5 @@ pub use size::ByteSize;
 pub use token::TokenSecret;
 pub use tsig::{TsigSecret, TsigSecretError};
 pub use upstream::{Endpoint, Host, HostError, Protocol, Server, UpstreamAddress, UpstreamError};
-pub use views::{ViewSet, group_of};
+pub use views::{ViewSet, group_of, view_name, view_number};
 pub use vlan::Vlan;

@@ -104,6 +104,8 @@ pub const MAX_PENDING: usize = 1 << 24;
 pub const MAX_QUERIES_PER_PORT: usize = 32;
 /// Upstream resolvers.
 pub const MAX_UPSTREAMS: usize = 64;
+/// The largest weight of an upstream.
+pub const MAX_WEIGHT: u32 = 100;
 /// Fingerprints of one upstream.
 pub const MAX_PINS: usize = 16;
 /// Resolvers that upstreams' names are looked up at.
@@ -184,6 +186,18 @@ pub const MIN_LOG_ROWS: u64 = 1000;
 pub const MAX_LOG_ROWS: u64 = 1 << 40;
 /// The rarest sample of queries.
 pub const MAX_LOG_SAMPLE: u32 = 1 << 30;
+/// The fewest keys of a table of heavy hitters.
+pub const MIN_HITTER_KEYS: u32 = 64;
+/// The most: with names of full length 600 MiB in all windows of all tables.
+pub const MAX_HITTER_KEYS: u32 = 16_384;
+/// The most different names a second that may be asked of a flood. More are estimated worse.
+pub const MAX_FLOOD_NAMES: u32 = 1_000_000;
+/// Zones that are limited at once. Each miss is compared with all.
+pub const MAX_ZONE_LIMITS: usize = 64;
+/// The highest limit of a zone, in misses a second.
+pub const MAX_ZONE_RATE: u32 = 1_000_000;
+/// The longest time that a limit of a zone has an end.
+pub const MAX_LIMIT_SECONDS: u32 = 31 * 86_400;
 /// The fewest slots in a ring of records: the longest record fits many times.
 pub const MIN_LOG_RING: u32 = 1024;
 /// The most: 256 MiB.
@@ -191,6 +205,8 @@ pub const MAX_LOG_RING: u32 = 1 << 22;
 
 /// Views, besides that of clients that are in none: with it they are five bits of a cache key.
 pub const MAX_VIEWS: usize = 31;
+/// Prefixes of the client table: 256 MiB of it.
+pub const MAX_CLIENTS: u32 = 1 << 24;
 /// Zone files.
 pub const MAX_ZONES: usize = 1024;
 /// Block lists.
@@ -201,6 +217,12 @@ pub const MAX_RPZ: usize = 64;
 pub const MAX_DNS64: usize = 16;
 /// Prefixes that one of them excludes, of either kind.
 pub const MAX_EXCLUDED: usize = 256;
+/// Redirections of names that do not exist.
+pub const MAX_REDIRECTS: usize = 8;
+/// Addresses of one of them.
+pub const MAX_REDIRECT_ADDRESSES: usize = 8;
+/// The longest TTL of these addresses, in seconds: a name that is registered today is to be reached soon.
+pub const MAX_REDIRECT_TTL: u32 = 3600;
 /// Bytes of a text that explains to clients why a list or policy zone denies a name.
 pub const MAX_REASON: usize = 128;
 /// Servers that a zone is transferred from.
@@ -230,3 +252,10 @@ pub const MAX_IMPORT_DEPTH: usize = 8;
 pub const MAX_IMPORT_NESTING: usize = 32;
 /// How often what an import makes is checked, and mistakes are taken out.
 pub const MAX_IMPORT_ROUNDS: usize = 256;
+/// How often a list may be fetched, in seconds.
+pub const MIN_LIST_REFRESH_SECONDS: u64 = 60;
+/// How seldom.
+pub const MAX_LIST_REFRESH_SECONDS: u64 = 30 * 86_400;
+
+/// Leading bits of source ports in `ratelimit.ipv4_port_bits`: blocks of 256 ports and more.
+pub const MAX_PORT_BITS: u8 = 8;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 /// A network: `192.0.2.0/24`, `2001:db8::/32`, or one address without a length.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Prefix {
     /// The first address of the network; bits beyond `length` are zero.
     pub network: IpAddr,
@@ -74,7 +74,7 @@ impl FromStr for Prefix {
 
     fn from_str(text: &str) -> Result<Self, PrefixError> {
         let InterfaceAddress { address, length } = text.parse()?;
-        let network = Self { network: mask(address, length), length };
+        let network = Self::of(address, length);
         if network.network != address {
             return Err(PrefixError::HostBits { text: text.to_owned(), network });
         }
@@ -89,6 +89,11 @@ impl fmt::Display for Prefix {
 }
 
 impl Prefix {
+    /// The network of this length that an address is in.
+    pub fn of(address: IpAddr, length: u8) -> Self {
+        Self { network: mask(address, length), length }
+    }
+
     /// Whether `address` is in this network.
     pub fn contains(&self, address: IpAddr) -> bool {
         let Self { network: of, length } = *self;

@@ -35,6 +35,17 @@ pub enum Problem {
         /// The next power of two within bounds.
         nearest: u64,
     },
+    /// A list that cannot be fetched.
+    #[error(
+        "is not the address of a list; write https://, a host and a path, as in \"https://lists.example/ads.txt\""
+    )]
+    ListUrl,
+    /// A key that means something only for a list that is fetched.
+    #[error("needs a url; add `url`, or leave it out")]
+    NeedsUrl,
+    /// A folder whose files come and go has a file that stays.
+    #[error("is the folder of {0} too; name one for lists of run time alone")]
+    SharedFolder(String),
     /// A list is longer than the table made for it.
     #[error("has {count} {what}; allowed: at most {max}")]
     TooMany {
@@ -241,6 +252,12 @@ pub enum Problem {
         "is `{0}`, but no name is asked of that group; add a [[forward]] or a [[view]] with group = \"{0}\""
     )]
     IdleGroup(String),
+    /// A weight that no strategy looks at, and the group.
+    #[error(
+        "is {0}, but the group `{1}` is not asked by turns, so weights mean nothing there; write strategy = \"round_robin\" into \
+         its [[group]], or leave `weight` out"
+    )]
+    IdleWeight(u32, String),
     /// The name that other clients' view has.
     #[error(
         "is `{DEFAULT_VIEW}`, which is the name of the view of clients in no [[view]]; choose another name"
@@ -299,6 +316,9 @@ pub enum Problem {
         "is 0, so that no query would pass; write 1 or more, or turn the limit off with {0} = 0"
     )]
     NoBurst(&'static str),
+    /// Blocks of ports belong to addresses.
+    #[error("tells clients behind one address apart; write ratelimit.ipv4_prefix = 32 too")]
+    PortsOfNetworks,
     /// Two keys for one thing.
     #[error("and `{other}` have the same meaning; keep one of the two")]
     Both {
@@ -366,9 +386,12 @@ pub enum Problem {
     /// A text that clients show to people.
     #[error("has control characters, such as line ends; write a text of one line without them")]
     NotPrintable,
-    /// Blocking takes everything below a name along.
-    #[error("is `*.{0}`; write `{0}`, everything below it is blocked with it")]
-    BlockedWildcard(String),
+    /// A listed name takes everything below it along.
+    #[error("is `*.{0}`; write `{0}`, everything below it goes with it")]
+    Wildcard(String),
+    /// Clients cannot reach a web server there.
+    #[error("is {0}, where clients reach no server; write an address of the page's web server")]
+    NoServer(IpAddr),
     /// RFC 6052 section 2.2.
     #[error(
         "is {0}, where no IPv4 address fits in; write an IPv6 prefix of 32, 40, 48, 56, 64 or 96 bits \

@@ -59,6 +59,17 @@ impl ViewSet {
     }
 }
 
+/// The number of the view with this name, as clients and rules have it.
+pub fn view_number(name: &str, views: &[View]) -> Option<u8> {
+    number_of(name, views).and_then(|number| u8::try_from(number).ok())
+}
+
+/// The name of the view with this number.
+pub fn view_name(number: u8, views: &[View]) -> &str {
+    let view = usize::from(number).checked_sub(1).and_then(|index| views.get(index));
+    view.map_or(DEFAULT_VIEW, |view| &view.name)
+}
+
 /// The number of the view with this name.
 pub(crate) fn number_of(name: &str, views: &[View]) -> Option<usize> {
     if name == DEFAULT_VIEW {
@@ -131,7 +142,7 @@ mod tests {
     use crate::settings::{Forward, Rpz};
 
     fn view(name: &str, group: Option<&str>) -> View {
-        View { name: name.into(), clients: Vec::new(), group: group.map(str::to_owned) }
+        View { name: name.into(), group: group.map(str::to_owned), ..View::default() }
     }
 
     fn views(names: &[&str]) -> Vec<String> {

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use pmdns_config::{Config, ConfigError};
+use pmdns_config::{Config, ConfigError, is_reloaded};
 use toml::{Table, Value};
 
 const DOCUMENT: &str = include_str!("../../docs/configuration.md");
@@ -58,6 +58,9 @@ sha256 = "0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"
 [[dns64]]
 prefix = "64:ff9b::/96"
 
+[[redirect]]
+addresses = ["10.97.0.80"]
+
 [[tsig]]
 name = "least"
 secret = "c2l4dGVlbiBsZXR0ZXJzIQ=="
@@ -103,6 +106,30 @@ fn every_key_is_documented_and_no_other() {
             "the keys of {} in the document and the code",
             section.header
         );
+    }
+}
+
+/// Each key is taken over by a reload, or named among those that need a restart.
+#[test]
+fn every_key_that_needs_a_restart_is_named() {
+    let (_, list) = DOCUMENT.split_once("## Changes that need a restart").expect("the section");
+    let list = list.split("\n## ").next().expect("a text has a first part");
+    let rows = list.lines().filter(|line| line.starts_with("| `["));
+    let named: Vec<(&str, &str)> = rows
+        .map(|row| {
+            let mut cells = row.trim_matches('|').split('|').map(str::trim);
+            (cells.next().unwrap_or_default(), cells.next().unwrap_or_default())
+        })
+        .collect();
+    for section in sections() {
+        let row =
+            named.iter().find(|(headers, _)| headers.contains(&format!("`{}`", section.header)));
+        let keys = row.map_or("", |(_, keys)| *keys);
+        for Row { key, .. } in &section.rows {
+            let is_named = keys == "all" || keys.contains(&format!("`{key}`"));
+            let path = format!("{}.{key}", section.name());
+            assert_ne!(is_named, is_reloaded(&path), "{path}: is it named, and is it reloaded?");
+        }
     }
 }
 
@@ -183,6 +210,12 @@ fn every_numeric_bound_is_the_true_one() {
                 // So that no deadline is shorter than a timeout while either is tried.
                 table_in(&mut written, "upstream").insert("timeout_ms".into(), 1.into());
                 table_in(&mut written, "slowpath").insert("deadline_ms".into(), 60_000.into());
+                // So that weights mean something.
+                table_in(&mut written, "group").insert("strategy".into(), "round_robin".into());
+                // Blocks of ports are those of single addresses.
+                if row.key == "ipv4_port_bits" {
+                    table_in(&mut written, "ratelimit").insert("ipv4_prefix".into(), 32.into());
+                }
                 table_in(&mut written, section.name()).insert(row.key.clone(), number.into());
                 let answer = load(&written);
                 assert_eq!(answer.is_ok(), lawful, "{place} = {number}, said to be {}", row.bounds);
@@ -278,7 +311,8 @@ fn sections() -> Vec<Section> {
         let rows = body.lines().filter(|line| line.starts_with("| `")).map(row).collect();
         Section { header, rows, examples: examples(body) }
     };
-    let sections: Vec<Section> = DOCUMENT.split("\n## ").skip(1).map(section).collect();
+    let texts = DOCUMENT.split("\n## ").skip(1).filter(|text| text.starts_with('`'));
+    let sections: Vec<Section> = texts.map(section).collect();
     assert!(!sections.is_empty(), "the document has sections");
     sections
 }

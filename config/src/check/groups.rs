@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use super::{Checked, Mistakes, at_most, broken, in_range, plain_name, unlike_earlier};
 use crate::limits::{
     MAX_FORWARDS, MAX_IN_A_ROW, MAX_PARALLEL, MAX_PROBE_INTERVAL_MS, MAX_TIMEOUT_MS, MAX_UPSTREAMS,
-    MIN_PARALLEL, MIN_PROBE_INTERVAL_MS,
+    MAX_WEIGHT, MIN_PARALLEL, MIN_PROBE_INTERVAL_MS,
 };
 use crate::name::{NameError, readable, wire_name};
 use crate::problem::Problem;
-use crate::settings::{Config, DEFAULT_GROUP, Forward, Group, Health};
+use crate::settings::{Config, DEFAULT_GROUP, Forward, Group, Health, Strategy, Upstream};
 use crate::views::group_of;
 
 impl Forward {
@@ -26,11 +26,25 @@ impl Forward {
 pub(super) fn check(config: &Config, found: &mut Mistakes) {
     for (index, upstream) in config.upstreams.iter().enumerate() {
         found.note(plain_name(&format!("upstream[{index}].group"), &upstream.group));
+        found.note(check_weight(config, index, upstream));
     }
     check_groups(config, found);
     check_forwards(config, found);
     check_use(config, found);
     check_health(&config.health, found);
+}
+
+fn check_weight(
+    config: &Config,
+    index: usize,
+    Upstream { weight, group, .. }: &Upstream,
+) -> Checked {
+    let key = format!("upstream[{index}].weight");
+    in_range(&key, *weight, 1, MAX_WEIGHT)?;
+    if *weight == 1 || config.strategy_of(group) == Strategy::RoundRobin {
+        return Ok(());
+    }
+    broken(key, Problem::IdleWeight(*weight, group.clone()))
 }
 
 fn check_groups(config: &Config, found: &mut Mistakes) {

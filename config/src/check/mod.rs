@@ -5,6 +5,7 @@ mod anycast;
 mod api;
 mod dnssec;
 mod groups;
+mod hitters;
 mod names;
 mod ports;
 mod query_log;
@@ -24,9 +25,9 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use crate::limits::{
     MAX_BATCH, MAX_CACHE, MAX_CORE, MAX_FRAMES, MAX_HIT_RATE, MAX_MISTAKES, MAX_NAME,
-    MAX_NUMA_NODE, MAX_PREFETCH_RATE, MAX_RATE_TABLE, MAX_RING, MAX_SNAPSHOT_SECONDS,
-    MAX_SOCKET_PATH, MAX_STALE_SECONDS, MAX_TIMEOUT_MS, MAX_TTL, MAX_WORKERS, MIN_CACHE,
-    MIN_FRAMES, MIN_RATE_TABLE, MIN_RING, MIN_SNAPSHOT_SECONDS,
+    MAX_NUMA_NODE, MAX_PORT_BITS, MAX_PREFETCH_RATE, MAX_RATE_TABLE, MAX_RING,
+    MAX_SNAPSHOT_SECONDS, MAX_SOCKET_PATH, MAX_STALE_SECONDS, MAX_TIMEOUT_MS, MAX_TTL, MAX_WORKERS,
+    MIN_CACHE, MIN_FRAMES, MIN_RATE_TABLE, MIN_RING, MIN_SNAPSHOT_SECONDS,
 };
 use crate::placement::check_placements;
 use crate::prefix::Prefix;
@@ -63,7 +64,7 @@ impl Mistakes {
 type Rules = fn(&Config, &mut Mistakes);
 
 /// The rules, table by table, with the tables they look at.
-const RULES: [(&[&str], Rules); 31] = [
+const RULES: [(&[&str], Rules); 34] = [
     (&["eal"], |config, found| eal(&config.eal, found)),
     (&["port"], |config, found| ports::check(&config.ports, found)),
     (&["port"], |config, found| query_sources::check(&config.ports, found)),
@@ -81,9 +82,22 @@ const RULES: [(&[&str], Rules); 31] = [
     (&["slowpath", "placement"], resolving::check_cores_that_resolve),
     (&["port", "upstream"], query_sources::check_upstreams),
     (
-        &["view", "upstream", "forward", "local", "zone", "blocklist", "rpz", "dns64", "policy"],
+        &[
+            "view",
+            "clients",
+            "upstream",
+            "forward",
+            "local",
+            "zone",
+            "blocklist",
+            "rpz",
+            "dns64",
+            "redirect",
+            "policy",
+        ],
         views::check,
     ),
+    (&["clients"], |config, found| views::check_table(&config.clients, found)),
     (&["upstream", "group", "forward", "view", "health"], groups::check),
     (&["dnssec"], |config, found| dnssec::check(&config.dnssec, found)),
     (&["acl"], |config, found| acl(&config.acl, found)),
@@ -93,9 +107,11 @@ const RULES: [(&[&str], Rules); 31] = [
     (&["zone", "blocklist", "rpz"], names::check_files),
     (&["tsig", "transfer", "rpz"], transfer::check),
     (&["dns64"], |config, found| synthesis::check_dns64(&config.dns64, found)),
+    (&["redirect"], |config, found| synthesis::check_redirects(&config.redirects, found)),
     (&["streams"], streams::check),
     (&["api", "token", "control"], api::check),
     (&["query_log"], |config, found| query_log::check(&config.query_log, found)),
+    (&["hitters"], |config, found| hitters::check(&config.hitters, found)),
     (&["control", "metrics"], service),
     (&["anycast", "port"], anycast::check),
 ];
@@ -225,6 +241,10 @@ fn ratelimit(limit: &RateLimit, found: &mut Mistakes) {
     }
     found.note(in_range("ratelimit.ipv4_prefix", limit.ipv4_prefix, 0, 32));
     found.note(in_range("ratelimit.ipv6_prefix", limit.ipv6_prefix, 0, 128));
+    found.note(in_range("ratelimit.ipv4_port_bits", limit.ipv4_port_bits, 0, MAX_PORT_BITS));
+    if limit.ipv4_port_bits > 0 && limit.ipv4_prefix != 32 {
+        found.note(broken("ratelimit.ipv4_port_bits", Problem::PortsOfNetworks));
+    }
     found.note(power_of_two("ratelimit.table", limit.table, MIN_RATE_TABLE, MAX_RATE_TABLE));
 }
 
@@ -237,6 +257,7 @@ fn service(config: &Config, found: &mut Mistakes) {
         found
             .note(broken("control.entries", Problem::Empty("the path of a file, or leave it out")));
     }
+    found.note(names::check_run_time(config));
     let fix = "a port other than 0, as in \"127.0.0.1:9153\"";
     found.note(listen("metrics.listen", config.metrics.listen, fix));
 }

@@ -4,11 +4,16 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use super::{Checked, Mistakes, at_most, broken, in_range};
-use crate::limits::{MAX_BLOCKLISTS, MAX_REASON, MAX_RPZ, MAX_TTL, MAX_ZONES};
+use crate::files::folder_of;
+use crate::limits::{
+    MAX_BLOCKLISTS, MAX_LIST_REFRESH_SECONDS, MAX_REASON, MAX_RPZ, MAX_TTL, MAX_ZONES,
+    MIN_LIST_REFRESH_SECONDS,
+};
 use crate::local::{Local, LocalRecord};
 use crate::name::{NameError, readable, wire_name};
 use crate::problem::Problem;
-use crate::settings::{Block, Config};
+use crate::settings::{Block, Blocklist, Config};
+use crate::upstream::{Protocol, Server};
 
 /// Record types by number (RFC 1035 section 3.2.2, RFC 4034).
 const CNAME: u16 = 5;
@@ -27,10 +32,15 @@ impl Block {
 }
 
 pub(super) fn check_block(block: &Block, found: &mut Mistakes) {
-    for (index, name) in block.names.iter().enumerate() {
-        let key = || format!("block.names[{index}]");
+    check_names(&block.names, "block.names", found);
+}
+
+/// The rules of a list of names, each of which stands for all below it too.
+pub(super) fn check_names(names: &[String], path: &str, found: &mut Mistakes) {
+    for (index, name) in names.iter().enumerate() {
+        let key = || format!("{path}[{index}]");
         if let Some(rest) = name.strip_prefix("*.") {
-            found.note(broken(key(), Problem::BlockedWildcard(rest.to_owned())));
+            found.note(broken(key(), Problem::Wildcard(rest.to_owned())));
         } else if let Err(error) = wire_name(name) {
             found.note(broken(key(), error.into()));
         }
@@ -52,6 +62,52 @@ pub(super) fn check_files(config: &Config, found: &mut Mistakes) {
     for (index, list) in config.blocklists.iter().enumerate() {
         found.note(check_file(&format!("blocklist[{index}].file"), &list.file));
         found.note(check_text(&format!("blocklist[{index}].text"), list.text.as_deref()));
+        found.note(check_fetched(config, index, list));
+    }
+}
+
+/// The rules of a list that is fetched, and of the keys that only such a list has.
+fn check_fetched(config: &Config, index: usize, list: &Blocklist) -> Checked {
+    let key = |name: &str| format!("blocklist[{index}].{name}");
+    let (min, max) = (MIN_LIST_REFRESH_SECONDS, MAX_LIST_REFRESH_SECONDS);
+    list.refresh_seconds.map_or(Ok(()), |s| in_range(&key("refresh_seconds"), s, min, max))?;
+    let Some(url) = &list.url else {
+        let only_fetched =
+            [("address", list.address.is_some()), ("ca_file", list.ca_file.is_some())];
+        let wrong = only_fetched.into_iter().find(|(_, is_there)| *is_there);
+        return wrong.map_or(Ok(()), |(name, _)| broken(key(name), Problem::NeedsUrl));
+    };
+    let is_https = |server: &Server| matches!(server.protocol, Protocol::Https(_));
+    // The host is followed by a path: there is none for lists by default.
+    let has_path = url.to_string().matches('/').count() > 2;
+    if !url.server().is_some_and(is_https) || !has_path {
+        return broken(key("url"), Problem::ListUrl);
+    }
+    let earlier = config.blocklists[..index].iter().position(|one| one.file == list.file);
+    earlier.map_or(Ok(()), |other| {
+        let (value, other) = (list.file.display().to_string(), format!("blocklist[{other}].file"));
+        broken(key("file"), Problem::Twice { value, other, fix: "write another file" })
+    })
+}
+
+/// Lists of run time have a folder of their own, so none of them takes the place of another file.
+pub(super) fn check_run_time(config: &Config) -> Checked {
+    let Some(folder) = &config.control.lists else { return Ok(()) };
+    let key = "control.lists";
+    if folder.as_os_str().is_empty() {
+        return broken(key, Problem::Empty("the path of a folder, or leave it out"));
+    }
+    // Lists may be there: each has a name of its own.
+    let zones = config.zones.iter().map(|zone| &zone.file);
+    let named = zones
+        .chain(config.rpz.iter().map(|rpz| &rpz.file))
+        .chain(config.query_log.json.iter().chain(&config.query_log.sqlite))
+        .chain(config.cache.snapshot.iter().chain(&config.control.entries))
+        .chain(config.clients.file.iter().chain(&config.clients.journal));
+    let mut others = named.chain([&config.control.socket]);
+    match others.find(|file| folder_of(file) == folder) {
+        Some(file) => broken(key, Problem::SharedFolder(file.display().to_string())),
+        None => Ok(()),
     }
 }
 
@@ -64,7 +120,7 @@ fn check_zone(path: &str, file: &Path, origin: Option<&str>) -> Checked {
 }
 
 /// Whether a text can be shown to people.
-fn check_text(key: &str, text: Option<&str>) -> Checked {
+pub(super) fn check_text(key: &str, text: Option<&str>) -> Checked {
     match text {
         Some("") => broken(key, Problem::Empty("a text for people, or leave the key out")),
         Some(text) if text.chars().any(char::is_control) => broken(key, Problem::NotPrintable),
@@ -73,7 +129,7 @@ fn check_text(key: &str, text: Option<&str>) -> Checked {
     }
 }
 
-fn check_file(key: &str, file: &Path) -> Checked {
+pub(super) fn check_file(key: &str, file: &Path) -> Checked {
     match file.as_os_str().is_empty() {
         true => broken(key, Problem::Empty("the path of a file")),
         false => Ok(()),

@@ -1,12 +1,15 @@
-//! The rules of `[[dns64]]`.
+//! The rules of `[[dns64]]` and `[[redirect]]`.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
-use super::{Checked, Mistakes, at_most, broken};
-use crate::limits::{MAX_DNS64, MAX_EXCLUDED};
+use super::names::{check_file, check_names, check_text};
+use super::{Checked, Mistakes, at_most, broken, in_range};
+use crate::limits::{
+    MAX_DNS64, MAX_EXCLUDED, MAX_REDIRECT_ADDRESSES, MAX_REDIRECT_TTL, MAX_REDIRECTS,
+};
 use crate::prefix::Prefix;
 use crate::problem::Problem;
-use crate::settings::Dns64;
+use crate::settings::{Dns64, Redirect};
 
 /// The lengths of prefixes that IPv4 addresses are put under (RFC 6052 section 2.2).
 const LENGTHS: [u8; 6] = [32, 40, 48, 56, 64, 96];
@@ -46,4 +49,41 @@ fn check_excluded(
         }
         None => Ok(()),
     }
+}
+
+pub(super) fn check_redirects(all: &[Redirect], found: &mut Mistakes) {
+    found.note(at_most("redirect", "redirections", all.len(), MAX_REDIRECTS));
+    for (index, redirect) in all.iter().enumerate() {
+        let key = |name: &str| format!("redirect[{index}].{name}");
+        found.note(check_addresses(&key("addresses"), &redirect.addresses));
+        found.note(in_range(&key("ttl"), redirect.ttl, 1, MAX_REDIRECT_TTL));
+        check_names(&redirect.names, &key("names"), found);
+        check_names(&redirect.except, &key("except"), found);
+        for (name, file) in [("file", &redirect.file), ("except_file", &redirect.except_file)] {
+            found.note(file.as_ref().map_or(Ok(()), |file| check_file(&key(name), file)));
+        }
+        found.note(check_text(&key("text"), redirect.text.as_deref()));
+    }
+}
+
+fn check_addresses(key: &str, addresses: &[IpAddr]) -> Checked {
+    if addresses.is_empty() {
+        return broken(
+            key,
+            Problem::Empty("the addresses of a web server, as in [\"192.0.2.80\"]"),
+        );
+    }
+    at_most(key, "addresses", addresses.len(), MAX_REDIRECT_ADDRESSES)?;
+    for (index, address) in addresses.iter().enumerate() {
+        let path = |index| format!("{key}[{index}]");
+        let no_server = address.is_unspecified() || address.is_loopback() || address.is_multicast();
+        if no_server || *address == IpAddr::V4(Ipv4Addr::BROADCAST) {
+            return broken(path(index), Problem::NoServer(*address));
+        }
+        if let Some(other) = addresses[..index].iter().position(|one| one == address) {
+            let (value, other, fix) = (address.to_string(), path(other), "remove one of the two");
+            return broken(path(index), Problem::Twice { value, other, fix });
+        }
+    }
+    Ok(())
 }

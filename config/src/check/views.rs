@@ -3,20 +3,30 @@
 use std::collections::HashMap;
 
 use super::groups::has_members;
-use super::{Checked, Mistakes, at_most, broken, plain_name, unlike_earlier};
-use crate::limits::MAX_VIEWS;
+use super::{Checked, Mistakes, at_most, broken, in_range, plain_name, unlike_earlier};
+use crate::limits::{MAX_CLIENTS, MAX_VIEWS};
 use crate::nearest::nearest;
 use crate::prefix::Prefix;
 use crate::problem::Problem;
-use crate::settings::{Config, View};
+use crate::settings::{Clients, Config, View};
 use crate::views::{DEFAULT_VIEW, number_of};
 
 pub(super) fn check(config: &Config, found: &mut Mistakes) {
     found.note(at_most("view", "views", config.views.len(), MAX_VIEWS));
     let mut claimed = HashMap::new();
+    let has_table = config.clients.max_entries > 0;
     for (index, view) in config.views.iter().enumerate() {
         found.note(check_name(&config.views, index));
-        found.note(check_clients(&format!("view[{index}].clients"), index, view, &mut claimed));
+        found.note(check_clients(
+            &format!("view[{index}].clients"),
+            index,
+            (view, has_table),
+            &mut claimed,
+        ));
+        if view.queries_per_second.is_some_and(|rate| rate > 0) && view.burst == Some(0) {
+            let problem = Problem::NoBurst("queries_per_second");
+            found.note(broken(format!("view[{index}].burst"), problem));
+        }
         if let Some(group) = &view.group {
             found.note(has_members(config, &format!("view[{index}].group"), group));
         }
@@ -29,12 +39,27 @@ pub(super) fn check(config: &Config, found: &mut Mistakes) {
     found.note(check_names("policy.doh_canary", canary, &config.views));
     for (index, view) in config.views.iter().enumerate() {
         let mut lists = tables.iter().map(|(_, names)| *names).chain([canary.as_slice()]);
-        let is_named = lists.any(|names| names.contains(&view.name));
-        if view.group.is_none() && !is_named {
+        // A table for the view `default` alone makes this one differ as well.
+        let differs =
+            lists.any(|names| names.iter().any(|name| *name == view.name || name == DEFAULT_VIEW));
+        let has_limit = view.queries_per_second.is_some() || view.burst.is_some();
+        if view.group.is_none() && !differs && !has_limit {
             let key = format!("view[{index}].name");
             found.note(broken(key, Problem::IdleView(view.name.clone())));
         }
     }
+}
+
+/// The rules of `[clients]`.
+pub(super) fn check_table(clients: &Clients, found: &mut Mistakes) {
+    let files = [("clients.file", &clients.file), ("clients.journal", &clients.journal)];
+    for (key, path) in files {
+        if path.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
+            found.note(broken(key, Problem::Empty("the path of a file, or leave it out")));
+        }
+    }
+    let least = u32::from(files.iter().any(|(_, path)| path.is_some()));
+    found.note(in_range("clients.max_entries", clients.max_entries, least, MAX_CLIENTS));
 }
 
 fn check_name(views: &[View], index: usize) -> Checked {
@@ -51,10 +76,10 @@ fn check_name(views: &[View], index: usize) -> Checked {
 fn check_clients(
     key: &str,
     index: usize,
-    view: &View,
+    (view, has_table): (&View, bool),
     claimed: &mut HashMap<Prefix, (usize, usize)>,
 ) -> Checked {
-    if view.clients.is_empty() {
+    if view.clients.is_empty() && !has_table {
         return broken(key, Problem::Empty("the clients' prefixes, as in [\"192.0.2.0/24\"]"));
     }
     for (place, prefix) in view.clients.iter().enumerate() {
@@ -97,6 +122,7 @@ fn tables(config: &Config) -> Vec<(String, &[String])> {
         .chain(rows("blocklist", &config.blocklists, |one| &one.views))
         .chain(rows("rpz", &config.rpz, |one| &one.views))
         .chain(rows("dns64", &config.dns64, |one| &one.views))
+        .chain(rows("redirect", &config.redirects, |one| &one.views))
         .filter(|(_, names)| !names.is_empty())
         .collect()
 }

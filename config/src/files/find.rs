@@ -1,12 +1,16 @@
-//! Which line of a block list decides about a name: for people who ask why it is blocked.
+//! Which line of a block list or policy zone decides about a name: for people who ask why it is blocked.
 
 use std::io::{BufReader, Read as _};
 use std::path::Path;
 
 use super::list::{Scope, lines_from};
+use super::zone::{bytes_of, each_record};
 use super::{FileError, open};
 use crate::limits::MAX_LIST_BYTES;
 use crate::settings::ListFormat;
+
+/// The type that a zone's apex has (RFC 1035 section 3.2.2).
+const SOA: u16 = 6;
 
 /// Finds the rule of a list that decides about `name`, which is in wire format and lower case, and its line. An exception
 /// comes before all others, then the longest listed name, then the rule for the name alone.
@@ -29,6 +33,48 @@ pub fn find_in_list(
         true
     })?;
     Ok(best)
+}
+
+/// Finds the rule of a policy zone about a query name in wire format and lower case: the name itself, or else the longest
+/// wildcard above it. The line is the last one of the rule's first record.
+///
+/// # Errors
+///
+/// As [`read_zone`](super::read_zone).
+pub fn find_in_policy_zone(
+    path: &Path,
+    origin: Option<&str>,
+    name: &[u8],
+) -> Result<Option<FoundRule>, FileError> {
+    let bytes = bytes_of(path)?;
+    let mut apex: Option<Box<[u8]>> = None;
+    let mut best: Option<FoundRule> = None;
+    each_record(&bytes, path, origin, |record, line| {
+        if record.rtype == SOA {
+            apex.get_or_insert(record.name);
+            return;
+        }
+        let owner = apex.as_ref().and_then(|apex| above(&record.name, apex));
+        let Some((scope, owner)) = owner.map(|owner| match owner.strip_prefix(b"\x01*") {
+            Some(parent) => (Scope::Below, parent),
+            None => (Scope::Exact, owner),
+        }) else {
+            return;
+        };
+        let found = FoundRule { line: 0, scope, name: [owner, &[0]].concat().into() };
+        // A wildcard stands for the names below its parent only.
+        let is_about =
+            found.is_about(name) && (scope == Scope::Exact || found.name.len() < name.len());
+        if is_about && best.as_ref().is_none_or(|best| found.rank() > best.rank()) {
+            best = Some(FoundRule { line: line(), ..found });
+        }
+    })?;
+    Ok(best)
+}
+
+/// What stands in a name above the apex of its zone: its labels without those of the apex.
+fn above<'n>(name: &'n [u8], apex: &[u8]) -> Option<&'n [u8]> {
+    is_below(name, apex).then(|| &name[..name.len() - apex.len()])
 }
 
 /// A rule of a list.
@@ -90,6 +136,34 @@ mod tests {
         assert_eq!(find("b.example"), Some((2, Scope::Below)));
         assert_eq!(find("org"), None);
         assert_eq!(find("."), None);
+        std::fs::remove_file(&file).unwrap();
+    }
+
+    #[test]
+    fn the_rule_of_a_policy_zone_is_found_with_its_line() {
+        let file = std::env::temp_dir().join(format!("pmdns-find-zone-{}", std::process::id()));
+        let lines = "$ORIGIN rpz.example.
+$TTL 60
+@ SOA ns.example. admin.example. (1 2
+  3 4 5)
+@ NS ns.example.
+ads.example CNAME .
+*.ads.example CNAME .
+x.ads.example A 192.0.2.1
+32.1.2.0.192.rpz-client-ip CNAME .
+ads.example TXT \"more\"
+";
+        std::fs::write(&file, lines).unwrap();
+        let find = |name: &str| {
+            let found = find_in_policy_zone(&file, None, &wire_name(name).unwrap()).unwrap();
+            found.map(|rule| (rule.line, rule.scope))
+        };
+        assert_eq!(find("ads.example"), Some((6, Scope::Exact)));
+        assert_eq!(find("y.ads.example"), Some((7, Scope::Below)));
+        assert_eq!(find("x.ads.example"), Some((8, Scope::Exact)));
+        assert_eq!(find("z.x.ads.example"), Some((7, Scope::Below)));
+        assert_eq!(find("example"), None);
+        assert_eq!(find("ads.example.rpz.example"), None, "names in rules are relative");
         std::fs::remove_file(&file).unwrap();
     }
 }

@@ -2,6 +2,7 @@
 //! and whenever it is told to reload.
 
 mod anchors;
+mod clients;
 mod find;
 mod kept;
 mod list;
@@ -15,7 +16,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 pub use anchors::read_anchors;
-pub use find::{FoundRule, find_in_list};
+pub use clients::read_clients;
+pub use find::{FoundRule, find_in_list, find_in_policy_zone};
 pub use kept::keep_zone;
 pub use list::{ListSummary, Listed, Scope, list_from, read_list};
 pub use whole::{WholeFile, folder_of};

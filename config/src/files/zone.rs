@@ -21,10 +21,15 @@ use crate::local::{LocalRecord, is_meta_type, reads_back};
 /// A [`FileError`] with the line: what is no record of class IN, `$INCLUDE`, and parentheses or quotes that
 /// are not closed.
 pub fn read_zone(path: &Path, origin: Option<&str>) -> Result<Vec<LocalRecord>, FileError> {
+    zone_from(&bytes_of(path)?, path, origin)
+}
+
+/// What a zone file contains.
+pub(super) fn bytes_of(path: &Path) -> Result<Vec<u8>, FileError> {
     let mut bytes = Vec::new();
     let unreadable = |source| FileError::Unreadable { file: path.to_owned(), source };
     open(path)?.take(MAX_LIST_BYTES).read_to_end(&mut bytes).map_err(unreadable)?;
-    zone_from(&bytes, path, origin)
+    Ok(bytes)
 }
 
 /// The same, of text from elsewhere; `path` is what errors call it.
@@ -37,6 +42,18 @@ pub fn zone_from(
     path: &Path,
     origin: Option<&str>,
 ) -> Result<Vec<LocalRecord>, FileError> {
+    let mut records = Vec::new();
+    each_record(bytes, path, origin, |record, _| records.push(record))?;
+    Ok(records)
+}
+
+/// Gives each record of a zone, and what tells the line that it ends at.
+pub(super) fn each_record(
+    bytes: &[u8],
+    path: &Path,
+    origin: Option<&str>,
+    mut take: impl FnMut(LocalRecord, &dyn Fn() -> u64),
+) -> Result<(), FileError> {
     let at_line = |line, problem| FileError::Line { file: path.to_owned(), line, problem };
     let bytes = &*prepare(bytes).map_err(|(line, problem)| at_line(line, problem.to_owned()))?;
     let mut zone = Zonefile::with_capacity(bytes.len() + 1);
@@ -46,13 +63,12 @@ pub fn zone_from(
     zone.set_default_class(Class::IN);
     let whole = |problem| FileError::Whole { file: path.to_owned(), problem };
     set_origin(&mut zone, origin).map_err(whole)?;
-    let mut records = Vec::new();
     loop {
         let line = |zone: &Zonefile| line_at(bytes, zone.current_offset());
         match zone.next_entry() {
-            Ok(None) => return Ok(records),
+            Ok(None) => return Ok(()),
             Ok(Some(Entry::Record(scanned))) => match record(&scanned) {
-                Ok(record) => records.push(record),
+                Ok(record) => take(record, &|| line(&zone)),
                 Err(problem) => return Err(at_line(line(&zone), problem)),
             },
             Ok(Some(Entry::Include { .. })) => {

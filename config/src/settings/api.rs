@@ -23,6 +23,8 @@ pub struct Api {
     pub hosts: Vec<String>,
     /// Requests a second that one address, and one token, may make.
     pub requests_per_second: u32,
+    /// Whether the web console is served over TCP.
+    pub console: bool,
 }
 
 impl Api {
@@ -42,6 +44,7 @@ impl Default for Api {
             client_ca: None,
             hosts: Vec::new(),
             requests_per_second: 100,
+            console: true,
         }
     }
 }

@@ -12,6 +12,7 @@ mod anycast;
 mod api;
 mod cache;
 mod dnssec;
+mod hitters;
 mod policy;
 mod ports;
 mod query_log;
@@ -25,6 +26,7 @@ pub use anycast::*;
 pub use api::*;
 pub use cache::*;
 pub use dnssec::*;
+pub use hitters::*;
 pub use policy::*;
 pub use ports::*;
 pub use query_log::*;
@@ -79,6 +81,8 @@ pub struct Config {
     /// Groups of clients with rules and upstreams of their own.
     #[serde(rename = "view")]
     pub views: Vec<View>,
+    /// Prefixes with a view each, which change at run time.
+    pub clients: Clients,
     /// How fast one client may ask.
     pub ratelimit: RateLimit,
     /// Records answered from this file, authoritatively.
@@ -98,6 +102,9 @@ pub struct Config {
     pub rpz: Vec<Rpz>,
     /// Prefixes under which IPv6 clients reach IPv4 hosts.
     pub dns64: Vec<Dns64>,
+    /// Addresses for names that do not exist.
+    #[serde(rename = "redirect")]
+    pub redirects: Vec<Redirect>,
     /// Keys that messages to and from primaries are signed with.
     pub tsig: Vec<Tsig>,
     /// Where primaries tell of new versions of their zones.
@@ -113,6 +120,8 @@ pub struct Config {
     pub tokens: Vec<Token>,
     /// What is logged of queries, and where.
     pub query_log: QueryLog,
+    /// What comes most, and limits on zones.
+    pub hitters: Hitters,
     /// Where monitoring reads the counters.
     pub metrics: Metrics,
     /// Whether this node is fit to serve, and what tells routers so.
@@ -131,6 +140,8 @@ pub struct Control {
     pub group: Option<String>,
     /// The file that keeps names blocked and allowed at run time, and local records; absent: they end with the process.
     pub entries: Option<PathBuf>,
+    /// The folder that lists added at run time are kept in; absent: none can be added.
+    pub lists: Option<PathBuf>,
 }
 
 /// `[metrics]`
@@ -162,6 +173,6 @@ pub enum Privileges {
 
 impl Default for Control {
     fn default() -> Self {
-        Self { socket: "/run/pmdns/control.sock".into(), group: None, entries: None }
+        Self { socket: "/run/pmdns/control.sock".into(), group: None, entries: None, lists: None }
     }
 }

@@ -1,11 +1,12 @@
 //! The clients that may ask, and the local answers.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use serde::Deserialize;
 
 use crate::prefix::Prefix;
+use crate::upstream::UpstreamAddress;
 
 /// `[acl]`: the longest matching prefix decides.
 #[derive(Clone, Debug, Deserialize)]
@@ -53,15 +54,33 @@ pub enum Access {
 }
 
 /// `[[view]]`
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct View {
     /// The name that other tables give as one of their `views`.
     pub name: String,
-    /// Prefixes of the clients in it; the longest matching prefix of all views decides.
+    /// Prefixes of the clients in it; the longest matching prefix of all views decides. With a table of `[clients]` there may be
+    /// none.
+    #[serde(default)]
     pub clients: Vec<Prefix>,
     /// The group that is asked for names that no `[[forward]]` claims; absent: the default group.
     pub group: Option<String>,
+    /// Queries per second and client prefix; 0 is no limit; absent: as `ratelimit.queries_per_second`.
+    pub queries_per_second: Option<u32>,
+    /// Queries a client prefix may send at once after a pause; absent: as `ratelimit.burst`.
+    pub burst: Option<u32>,
+}
+
+/// `[clients]`: prefixes of clients with a view each, which change while queries are answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Clients {
+    /// Prefixes in the table at most; 0: there is no table.
+    pub max_entries: u32,
+    /// A file of lines `PREFIX VIEW`, read at start and by a reload; absent: none.
+    pub file: Option<PathBuf>,
+    /// The file that keeps changes of run time; absent: they end with the process.
+    pub journal: Option<PathBuf>,
 }
 
 /// `[ratelimit]`
@@ -76,6 +95,8 @@ pub struct RateLimit {
     pub ipv4_prefix: u8,
     /// IPv6 clients with the same leading bits share one limit.
     pub ipv6_prefix: u8,
+    /// Leading bits of the source port that tell IPv4 clients apart.
+    pub ipv4_port_bits: u8,
     /// Every `slip`-th query over the limit gets an empty answer with TC=1 instead of nothing; 0: none.
     pub slip: u32,
     /// Clients with a right cookie (RFC 7873) are not limited: their address cannot be forged.
@@ -103,6 +124,7 @@ impl Default for RateLimit {
             burst: 500,
             ipv4_prefix: 24,
             ipv6_prefix: 56,
+            ipv4_port_bits: 0,
             slip: 2,
             exempt_valid_cookies: true,
             table: 65_536,
@@ -174,6 +196,14 @@ pub struct Blocklist {
     /// The views it holds in; none: all.
     #[serde(default)]
     pub views: Vec<String>,
+    /// Where it is fetched from; absent: its file is the operator's.
+    pub url: Option<UpstreamAddress>,
+    /// The address of the server; absent: the system's resolver is asked.
+    pub address: Option<IpAddr>,
+    /// The certificates that the server's is checked with; absent: those that the system trusts.
+    pub ca_file: Option<PathBuf>,
+    /// How often it is fetched; absent: once a day.
+    pub refresh_seconds: Option<u64>,
 }
 
 /// Why a list or policy zone denies a name (RFC 8914 sections 4.16 to 4.19).

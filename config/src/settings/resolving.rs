@@ -70,6 +70,9 @@ pub struct Upstream {
     /// The group it belongs to.
     #[serde(default = "default_group")]
     pub group: String,
+    /// Its share of the questions of a group with the strategy `round_robin`, in proportion to the weights of the others.
+    #[serde(default = "weight")]
+    pub weight: u32,
     /// Write the letters of our queries large or small at random, and accept replies with the same only.
     #[serde(default = "mix_case")]
     pub mix_case: bool,
@@ -89,6 +92,9 @@ pub struct Upstream {
     pub pin: Vec<Pin>,
     /// A PEM file of the certificates to trust instead of the system's.
     pub ca_file: Option<PathBuf>,
+    /// An operator has said at run time that it gets no new questions. No file can say that.
+    #[serde(skip)]
+    pub is_drained: bool,
 }
 
 impl Upstream {
@@ -100,6 +106,7 @@ impl Upstream {
             source: None,
             port: None,
             group: default_group(),
+            weight: weight(),
             mix_case: mix_case(),
             cookies: cookies(),
             trust_ad: false,
@@ -107,7 +114,17 @@ impl Upstream {
             name: None,
             pin: Vec::new(),
             ca_file: None,
+            is_drained: false,
         }
+    }
+
+    /// Whether both are the same resolver, asked the same way for the same group. The rest can differ.
+    pub fn is_asked_as(&self, other: &Self) -> bool {
+        let way = |one: &Self| {
+            let Self { address, source, port, group, name, pin, ca_file, .. } = one.clone();
+            (address.to_string(), source, port, group, name, pin, ca_file)
+        };
+        way(self) == way(other)
     }
 }
 
@@ -125,6 +142,12 @@ impl Config {
     pub fn upstream_port(&self, upstream: &Upstream) -> Option<usize> {
         let name = upstream.port.as_ref()?;
         self.ports.iter().position(|port| port.name == *name)
+    }
+
+    /// How a group of upstreams is asked.
+    pub fn strategy_of(&self, group: &str) -> Strategy {
+        let group = self.groups.iter().find(|one| one.name == group);
+        group.map(|group| group.strategy).unwrap_or_default()
     }
 }
 
@@ -149,7 +172,7 @@ pub enum Strategy {
     /// The first of the file, unless another one is faster by 20 ms or more.
     #[default]
     Failover,
-    /// Each in turn.
+    /// Each in turn, as often as its weight says.
     RoundRobin,
     /// The one with the shortest round-trip time.
     Fastest,
@@ -208,6 +231,10 @@ fn upstream_timeout_ms() -> u64 {
 
 fn default_group() -> String {
     DEFAULT_GROUP.into()
+}
+
+fn weight() -> u32 {
+    1
 }
 
 fn parallel() -> usize {

@@ -1,5 +1,6 @@
 //! Every rule beyond types: the line, the key and the way out that an operator is told.
 
+mod lists;
 mod machine;
 mod query_sources;
 mod service;

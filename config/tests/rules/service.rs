@@ -36,6 +36,25 @@ fn near(text: &str) -> String {
 }
 
 #[test]
+fn weights_are_for_groups_that_are_asked_by_turns() {
+    let text = LAWFUL.replace("timeout_ms = 800\n", "timeout_ms = 800\nweight = 2\n");
+    let by = |strategy: &str| {
+        format!("{text}[[group]]\nname = \"default\"\nstrategy = \"{strategy}\"\n")
+    };
+    assert!(Config::from_toml(&by("round_robin")).is_ok());
+    let start = format!("line {}: `upstream[0].weight` is 2", line_of(&text, "weight"));
+    for text in [&text, &by("fastest")] {
+        refuses_text(text, &start, &["not asked by turns", "strategy = \"round_robin\""]);
+    }
+    assert!(Config::from_toml(&text.replace("weight = 2", "weight = 1")).is_ok());
+    for bad in ["0", "101"] {
+        let text = by("round_robin").replace("weight = 2", &format!("weight = {bad}"));
+        let start = format!("line {}: `upstream[0].weight` is {bad}", line_of(&text, "weight"));
+        refuses_text(&text, &start, &["allowed: 1 to 100"]);
+    }
+}
+
+#[test]
 fn groups_and_zones_go_together() {
     let forward = |zone: &str| format!("[[forward]]\nzone = \"{zone}\"\ngroup = \"near\"\n");
     assert!(Config::from_toml(&near(&forward("Corp.example"))).is_ok());
@@ -230,6 +249,9 @@ fn the_rate_limit() {
     refuses_in(header, "ipv4_prefix = 33", "ratelimit.ipv4_prefix", &["allowed: 0 to 32"]);
     accepts("[ratelimit]\n", "[ratelimit]\nipv4_prefix = 0\nipv6_prefix = 0\n");
     refuses_in(header, "ipv6_prefix = 129", "ratelimit.ipv6_prefix", &["allowed: 0 to 128"]);
+    accepts("[ratelimit]\n", "[ratelimit]\nipv4_prefix = 32\nipv4_port_bits = 8\n");
+    refuses_in(header, "ipv4_port_bits = 9", "ratelimit.ipv4_port_bits", &["allowed: 0 to 8"]);
+    refuses_in(header, "ipv4_port_bits = 4", "ratelimit.ipv4_port_bits", &["ipv4_prefix = 32"]);
     refuses_in(header, "table = 1000", "ratelimit.table", &["so write 1024"]);
     refuses_in(header, "table = 8", "ratelimit.table", &["allowed: 16 to 16777216"]);
 }

@@ -1,4 +1,4 @@
-//! The rules of `[[dns64]]`, and of what clients are told of lists.
+//! The rules of `[[dns64]]` and `[[redirect]]`, and of what clients are told of lists.
 
 use pmdns_config::Config;
 
@@ -58,4 +58,28 @@ fn a_text_for_people_is_short_and_one_line() {
     }
     let canary = format!("{LAWFUL}\n[policy]\ndoh_canary = [\"nobody\"]\n");
     refuses_text(&canary, "line ", &["`policy.doh_canary[0]`", "nobody"]);
+}
+
+#[test]
+fn a_redirection_leads_to_a_server_that_clients_reach() {
+    let with = |more: &str| format!("{LAWFUL}\n[[redirect]]\n{more}\n");
+    let page = "addresses = [\"192.0.2.80\", \"2001:db8::80\"]\n";
+    let all = "only_www = false\nnames = [\"a.example\"]\nexcept = [\"b.a.example\"]\nttl = 3600";
+    assert!(Config::from_toml(&with(&format!("{page}{all}"))).is_ok());
+    for (more, key, part) in [
+        ("addresses = []".to_owned(), "addresses`", "is empty; write the addresses"),
+        ("addresses = [\"::\"]".to_owned(), "addresses[0]`", "where clients reach no server"),
+        ("addresses = [\"224.0.0.1\"]".to_owned(), "addresses[0]`", "reach no server"),
+        ("addresses = [\"192.0.2.1\", \"192.0.2.1\"]".to_owned(), "addresses[1]`", "already"),
+        (format!("{page}ttl = 3601"), "ttl`", "allowed: 1 to 3600"),
+        (format!("{page}names = [\"*.a.example\"]"), "names[0]`", "write `a.example`"),
+        (format!("{page}except = [\"a..example\"]"), "except[0]`", "empty label"),
+        (format!("{page}file = \"\""), "file`", "write the path of a file"),
+        (format!("{page}text = \"\""), "text`", "write a text for people"),
+        (format!("{page}views = [\"nobody\"]"), "views[0]`", "nobody"),
+    ] {
+        refuses_text(&with(&more), "line ", &[&format!("`redirect[0].{key}"), part]);
+    }
+    let tables = format!("[[redirect]]\n{page}").repeat(9);
+    refuses_text(&format!("{LAWFUL}\n{tables}"), "line ", &["`redirect` has 9 redirections"]);
 }

@@ -53,6 +53,8 @@ fn views_have_names_and_clients_of_their_own() {
     refuses(&far, "\"far\"", "view[2].group", &["no [[upstream]] belongs to that group"]);
     let idle = view("more", some).replace("group = \"near\"\n", "");
     refuses(&idle, "\"more\"", "view[2].name", &["write views = [\"more\"] into a table"]);
+    let others = "[[blocklist]]\nfile = \"z\"\nviews = [\"default\"]\n";
+    assert!(Config::from_toml(&with(&format!("{idle}{others}"))).is_ok(), "it has no such list");
     let some = |number: u8| view(&format!("v{number}"), &format!("\"10.100.{number}.0/24\""));
     let many = |count| (0..count).map(some).collect::<String>();
     assert!(Config::from_toml(&with(&many(29))).is_ok());
@@ -113,4 +115,21 @@ fn every_view_has_somebody_to_ask() {
     assert!(Config::from_toml(&all_near).is_ok());
     let missing = all_near.replace("views = [\"default\", \"guests\"]", "views = [\"default\"]");
     refuses_text(&missing, "line ", &["`upstream` has no entry in the group `default`"]);
+}
+
+#[test]
+fn a_view_of_the_client_table_needs_no_clients_of_its_own() {
+    let view = "[[view]]\nname = \"slow\"\nqueries_per_second = 5\n";
+    refuses_text(&with(view), "line ", &["`view[2].clients` is empty"]);
+    let table = "[clients]\nmax_entries = 10\n";
+    assert!(Config::from_toml(&with(&format!("{table}{view}"))).is_ok());
+    let text = with(&format!("{table}{view}burst = 0\n"));
+    refuses_text(&text, "line ", &["`view[2].burst` is 0, so that no query would pass"]);
+    for (keys, part) in [
+        ("journal = \"j\"\n", "`clients.max_entries` is 0; allowed: 1 to 16777216"),
+        ("max_entries = 16777217\n", "allowed: 0 to 16777216"),
+        ("max_entries = 1\nfile = \"\"\n", "`clients.file` is empty"),
+    ] {
+        refuses_text(&with(&format!("[clients]\n{keys}")), "line ", &[part]);
+    }
 }

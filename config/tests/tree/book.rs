@@ -86,7 +86,10 @@ fn every_example_is_a_configuration() {
             let (example, _) = block.split_once("```").expect("the block is closed");
             // The file of a secret is read with the rest, and there is none here.
             let secret = "secret = \"c2l4dGVlbiBsZXR0ZXJzIQ==\"";
-            let example = &example.replace("secret_file = \"/etc/pmdns/transfer-key\"", secret);
+            let token = format!("sha256 = \"{}\"", "ab".repeat(32));
+            let example = &example
+                .replace("secret_file = \"/etc/pmdns/transfer-key\"", secret)
+                .replace("secret_file = \"/etc/pmdns/console.token\"", &token);
             let mut whole: Table = example.parse().unwrap_or_else(|error| {
                 panic!("{}: {error}\n{example}", page.display());
             });

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 const NOT_OURS: [&str; 5] =
     ["target", ".git", "bench/fuzz/seeds", "docs/book", "pipeline/tests/data"];
 /// Files that are text.
-const TEXT: [&str; 9] = ["rs", "sh", "toml", "md", "yml", "c", "h", "awk", "svg"];
+const TEXT: [&str; 13] =
+    ["rs", "sh", "toml", "md", "yml", "c", "h", "awk", "svg", "html", "css", "js", "py"];
 
 /// A file.
 pub(crate) struct File {

@@ -120,7 +120,10 @@ pub(super) fn policy(
         "roundrobin" => "round_robin",
         "leastOutstanding" => "fastest",
         "wrandom" | "whashed" | "chashed" => {
-            draft.unmapped(origin, "servers have no weights; they are asked in turn");
+            draft.unmapped(
+                origin,
+                "servers are asked in turn; write their weights as `weight` into each [[upstream]]",
+            );
             "round_robin"
         }
         _ => return draft.unmapped(origin, "there is no such strategy"),
