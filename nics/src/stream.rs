@@ -1,13 +1,13 @@
 //! The header of a frame that did not come over a wire: a DNS message of a client over a stream.
 //!
 //! It has 40 bytes. The client's address stands where the header of its IP version has it, so that the stages find it there. The
-//! bytes before are free, and say which query this is. The last eight are a UDP header of which only the length counts.
+//! bytes before are free, and say which query this is. The last eight are a UDP header with the client's port and the length.
 //!
 //! ```text
 //!  0 thread | 1 transport and requests | 2..4 place | 4..8 generation | 8.. client's address | 32 UDP header | 40 message
 //! ```
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
@@ -30,7 +30,8 @@ const GENERATION: usize = 4;
 /// Where IP headers have the source address.
 const IPV4_SOURCE: usize = 12;
 const IPV6_SOURCE: usize = 8;
-/// Where a UDP header has its length.
+/// Where a UDP header has its source port, and its length.
+const UDP_SOURCE: usize = STREAM_UDP as usize;
 const UDP_LEN: usize = STREAM_UDP as usize + 4;
 /// The part of the kind that is the transport.
 const TRANSPORT: u8 = 0x0f;
@@ -83,7 +84,7 @@ pub fn write_stream_query(
     frame: &mut Frame,
     token: StreamToken,
     transport: Transport,
-    client: IpAddr,
+    client: SocketAddr,
     message: &[u8],
 ) -> Result<(), TooLong> {
     frame.resize(STREAM_MESSAGE + message.len())?;
@@ -94,12 +95,13 @@ pub fn write_stream_query(
     bytes[KIND] = transport as u8;
     bytes[PLACE..GENERATION].copy_from_slice(&token.place.to_be_bytes());
     bytes[GENERATION..IPV6_SOURCE].copy_from_slice(&token.generation.to_be_bytes());
-    match client {
+    match client.ip() {
         IpAddr::V4(v4) => bytes[IPV4_SOURCE..][..4].copy_from_slice(&v4.octets()),
         IpAddr::V6(v6) => bytes[IPV6_SOURCE..][..16].copy_from_slice(&v6.octets()),
     }
     // Parse asks for the family: the free bits of the kind say it.
     bytes[KIND] |= u8::from(client.is_ipv6()) * IPV6;
+    bytes[UDP_SOURCE..][..2].copy_from_slice(&client.port().to_be_bytes());
     bytes[UDP_LEN..][..2].copy_from_slice(&udp_len.to_be_bytes());
     bytes[STREAM_MESSAGE..].copy_from_slice(message);
     Ok(())
@@ -177,7 +179,7 @@ mod tests {
         let pool = HeapPool::with_room(1, STREAM_ROOM);
         for (client, source) in [("192.0.2.7", IPV4_SOURCE), ("2001:db8::7", IPV6_SOURCE)] {
             for transport in Transport::ALL {
-                let client: IpAddr = client.parse().unwrap();
+                let client = SocketAddr::new(client.parse().unwrap(), 40_000);
                 let mut frame = pool.take().unwrap();
                 let token = StreamToken { thread: 3, place: 0xfffe, generation: 0xdead_beef };
                 write_stream_query(&mut frame, token, transport, client, b"message").unwrap();
@@ -187,7 +189,8 @@ mod tests {
                 assert_eq!(header.is_ipv6(), client.is_ipv6());
                 assert!(header.requests(Request::Padding) && !header.requests(Request::Keepalive));
                 assert_eq!(&frame.bytes()[STREAM_MESSAGE..], b"message");
-                match client {
+                assert_eq!(frame.bytes()[UDP_SOURCE..][..2], 40_000_u16.to_be_bytes());
+                match client.ip() {
                     IpAddr::V4(v4) => assert_eq!(frame.bytes()[source..][..4], v4.octets()),
                     IpAddr::V6(v6) => assert_eq!(frame.bytes()[source..][..16], v6.octets()),
                 }
@@ -200,7 +203,7 @@ mod tests {
         let pool = HeapPool::with_room(1, STREAM_ROOM);
         let mut frame = pool.take().unwrap();
         let token = StreamToken { thread: 0, place: 0, generation: 0 };
-        let client = IpAddr::from([192, 0, 2, 1]);
+        let client = SocketAddr::from(([192, 0, 2, 1], 40_000));
         let most = usize::from(STREAM_ROOM) - STREAM_MESSAGE;
         let mut write =
             |len| write_stream_query(&mut frame, token, Transport::Tcp, client, &vec![0; len]);
