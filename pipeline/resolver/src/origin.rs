@@ -3,7 +3,7 @@
 /// Where an answer of the slow path came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// From an upstream, by its place in the configuration.
+    /// From an upstream, by its slot.
     Upstream(u16),
     /// From the cache, or made of an answer there.
     Cache,
@@ -18,7 +18,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// From the upstream at this place.
+    /// From the upstream in this slot.
     pub(crate) fn upstream(index: usize) -> Self {
         u16::try_from(index).map_or(Self::Cache, Self::Upstream)
     }

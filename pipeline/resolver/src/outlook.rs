@@ -1,5 +1,6 @@
 //! What people ask a resolver about a question, and what it says.
 
+use pmdns_stages::cache::Head;
 use pmdns_stages::wire::edns::ExtendedError;
 
 /// What is asked about.
@@ -22,8 +23,8 @@ pub struct Inquiry {
 pub struct Outlook {
     /// Recent hits of the cached answer; `None`: there is none, or hits are not reported.
     pub hits: Option<u32>,
-    /// Whether an NXDOMAIN in the cache denies the name (RFC 8020).
-    pub is_denied: bool,
+    /// The answer that an NXDOMAIN in the cache for a name above gives (RFC 8020), if there is one.
+    pub denial: Option<Head>,
     /// The question has failed a moment ago, for this reason, so it is not asked.
     pub failed: Option<ExtendedError>,
     /// Whether there is an expired answer that may be served.
@@ -37,7 +38,7 @@ pub struct Outlook {
 /// An upstream that would be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UpstreamOutlook {
-    /// Its number in the configuration.
+    /// Its slot.
     pub number: usize,
     /// Whether it rests after failures.
     pub is_resting: bool,

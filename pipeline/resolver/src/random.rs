@@ -12,7 +12,12 @@ use crate::upstreams::udp_batch::Ids;
 type Fill = dyn FnMut(&mut [u8]) -> io::Result<()> + Send;
 
 /// A source of random numbers. An error comes from the operating system: it has no entropy.
-pub struct Random(Box<Fill>);
+pub struct Random {
+    fill: Box<Fill>,
+    /// Bytes that have been drawn ahead, and how many of them have been given out.
+    store: Box<[u8]>,
+    used: usize,
+}
 
 impl fmt::Debug for Random {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -23,14 +28,32 @@ impl fmt::Debug for Random {
 impl Random {
     /// A source that takes its bytes from `fill`.
     pub fn new(fill: impl FnMut(&mut [u8]) -> io::Result<()> + Send + 'static) -> Self {
-        Self(Box::new(fill))
+        Self::with_store(0, fill)
+    }
+
+    /// The same, which takes so many bytes at a time. Every byte is given out once.
+    pub fn with_store(
+        bytes: usize,
+        fill: impl FnMut(&mut [u8]) -> io::Result<()> + Send + 'static,
+    ) -> Self {
+        Self { fill: Box::new(fill), store: vec![0; bytes].into(), used: bytes }
     }
 
     /// `LEN` random bytes.
     pub fn bytes<const LEN: usize>(&mut self) -> io::Result<[u8; LEN]> {
-        let mut bytes = [0; LEN];
-        (self.0)(&mut bytes)?;
-        Ok(bytes)
+        if self.store.len() < LEN {
+            let mut bytes = [0; LEN];
+            (self.fill)(&mut bytes)?;
+            return Ok(bytes);
+        }
+        if self.store.len() - self.used < LEN {
+            (self.fill)(&mut self.store)?;
+            self.used = 0;
+        }
+        let taken = self.store[self.used..].first_chunk_mut::<LEN>();
+        self.used += LEN;
+        let taken = taken.expect("so many are left");
+        Ok(std::mem::replace(taken, [0; LEN]))
     }
 
     /// An id, or another 16 bits.

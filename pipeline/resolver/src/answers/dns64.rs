@@ -127,7 +127,8 @@ impl Answers {
     fn put_together(&self, question: &Question, made: Option<Entry>) -> Option<Entry> {
         let mut entry = made?;
         if question.rule() == Rule::None {
-            entry.set_passed(self.rules().passed(question.key()));
+            let head = entry.head();
+            entry.set_passed(self.rules().passed(question.key(), &head));
         }
         Some(entry)
     }

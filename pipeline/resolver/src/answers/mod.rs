@@ -80,7 +80,7 @@ impl Answers {
     }
 
     /// Answers with an expired answer.
-    pub(crate) fn give_stale(&mut self, waiter: &Waiter, entry: &Entry) {
+    pub(crate) fn give_stale(&mut self, waiter: Waiter<'_>, entry: &Entry) {
         let origin = Origin::Stale;
         self.responder.entry(waiter, entry, 0, origin, &self.context, |counters| &counters.stale);
     }

@@ -28,13 +28,15 @@ pub struct Answered {
     pub layout: Layout,
     /// Where the answer came from.
     pub origin: Origin,
+    /// Why it is as it is, if there is more to say.
+    pub why: Option<ExtendedError>,
 }
 
 impl Answered {
     /// The answer that this packet has become.
     pub fn new(packet: Packet, origin: Origin) -> Self {
-        let Packet { frame, received, layout, .. } = packet;
-        Self { frame, received, layout, origin }
+        let Packet { frame, received, layout, extended_error: why, .. } = packet;
+        Self { frame, received, layout, origin, why }
     }
 }
 
@@ -74,7 +76,7 @@ enum Fate {
 
 impl Responder {
     /// Answers with SERVFAIL, and with the reason.
-    pub(crate) fn servfail(&mut self, waiter: &Waiter, why: ExtendedError, context: &Context) {
+    pub(crate) fn servfail(&mut self, waiter: Waiter<'_>, why: ExtendedError, context: &Context) {
         let answer = Answer::Rcode(Rcode::SERVFAIL);
         let fate = self.answer_staged(waiter, answer, Some(why), Origin::Failure, context);
         count(self.counter(fate, |counters| &counters.servfail));
@@ -84,7 +86,7 @@ impl Responder {
     /// everybody. `origin` says where it came from, and `sent` chooses the counter. An expired entry gets an extended error.
     pub(crate) fn entry(
         &mut self,
-        waiter: &Waiter,
+        waiter: Waiter<'_>,
         entry: &Entry,
         scope: u8,
         origin: Origin,
@@ -93,13 +95,13 @@ impl Responder {
     ) {
         if entry.head().rcode == Head::SILENT {
             if waiter.miss.is_from_stream()
-                && let Some(packet) = self.packet(&waiter.miss, Answer::None)
+                && let Some(packet) = self.packet(waiter.miss, Answer::None)
             {
                 self.tell_dropped(packet, waiter.worker);
             }
             return count(&self.counters.silenced);
         }
-        let fate = match self.packet(&waiter.miss, Answer::None) {
+        let fate = match self.packet(waiter.miss, Answer::None) {
             Some(mut packet) => {
                 packet.extended_error = why_stale(&entry.head());
                 packet.set_scope(scope);
@@ -115,7 +117,7 @@ impl Responder {
     /// entry has been evicted, or the rules have changed and let the query pass.
     pub(crate) fn staged(
         &mut self,
-        waiter: &Waiter,
+        waiter: Waiter<'_>,
         answer: Answer,
         context: &Context,
         sent: impl Fn(&Counters) -> &AtomicU64,
@@ -133,7 +135,7 @@ impl Responder {
 
     fn answer_staged(
         &mut self,
-        Waiter { miss, worker }: &Waiter,
+        Waiter { miss, worker }: Waiter<'_>,
         answer: Answer,
         why: Option<ExtendedError>,
         origin: Origin,
@@ -141,8 +143,9 @@ impl Responder {
     ) -> Fate {
         let Some(mut packet) = self.packet(miss, answer) else { return Fate::NoFrame };
         packet.extended_error = why;
+        self.encode.redirect(&mut packet);
         let step = self.encode.act(&mut packet, context);
-        self.hand_over(packet, step, origin, *worker)
+        self.hand_over(packet, step, origin, worker)
     }
 
     /// The packet of a miss, in a frame of the port that it leaves by.

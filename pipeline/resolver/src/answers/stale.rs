@@ -38,6 +38,15 @@ impl Stale {
         }
     }
 
+    /// The same with other settings, where clients wait for `deadline` at most, which are so many ticks.
+    pub(crate) fn follow(&mut self, settings: &Settings, deadline: Duration, ticks: Tick) {
+        let scaled = |part: Duration| {
+            let ticks = u128::from(ticks) * part.as_nanos() / deadline.as_nanos().max(1);
+            Tick::try_from(ticks).unwrap_or(Tick::MAX)
+        };
+        *self = Self::new(settings, scaled, deadline);
+    }
+
     /// Until when an answer may be served that expires at `expires`.
     pub(crate) fn usable_until(&self, expires: u32) -> u32 {
         expires.saturating_add(if self.is_served { self.window } else { 0 })

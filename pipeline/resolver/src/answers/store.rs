@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pmdns_stages::cache::{Cache, Entry, Found, Inserted, Key, Lifetimes, Writer};
+use pmdns_stages::cache::{Cache, Entry, Found, Inserted, Key, Lifetimes, Retention, Writer};
 use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::name::Seed;
 
@@ -16,6 +16,8 @@ pub(crate) struct Store {
     counters: Arc<CacheCounters>,
     /// How long answers are kept.
     pub(crate) lifetimes: Lifetimes,
+    /// What the writer was made with, or has been changed to.
+    retention: Retention,
 }
 
 impl Store {
@@ -25,10 +27,23 @@ impl Store {
         writer: Writer,
         counters: Arc<CacheCounters>,
         lifetimes: Lifetimes,
+        retention: Retention,
     ) -> Self {
-        let store = Self { cache, writer, counters, lifetimes };
+        let store = Self { cache, writer, counters, lifetimes, retention };
         store.publish();
         store
+    }
+
+    /// From now on answers are kept so long, and take such shares. Those in the cache stay as they are.
+    pub(crate) fn set_lifetimes(&mut self, lifetimes: Lifetimes, retention: &Retention) {
+        let bounds = |one: &Retention| {
+            (one.max_negative_share, one.max_negative_ttl, one.max_long_share, one.max_ttl)
+        };
+        if bounds(retention) != bounds(&self.retention) {
+            self.writer.set_shares(retention);
+            self.retention = *retention;
+        }
+        self.lifetimes = Lifetimes { max_body: self.lifetimes.max_body, ..lifetimes };
     }
 
     /// The seed of the hash of keys.

@@ -272,7 +272,7 @@ fn judge(rules: &Ruleset, entry: &impl Words, copy: impl FnOnce() -> Option<Entr
         return EntryFate::Forget;
     }
     if !rules.judges_answer(&head) {
-        return EntryFate::Passed(rules.passed(NameBuffer::default().key_of(entry)));
+        return EntryFate::Passed(rules.passed(NameBuffer::default().key_of(entry), &head));
     }
     match copy().map(|entry| rules.respond_again(entry).head()) {
         None => EntryFate::Stay,

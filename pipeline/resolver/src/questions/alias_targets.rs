@@ -1,16 +1,16 @@
 //! Questions that wait for the targets of their aliases.
 
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use pmdns_stages::cache::Alias;
 
+use super::hashed::HashedMap;
 use super::pending::Ticket;
 use super::question::Question;
 
 /// The questions that wait for each target, each with its alias. Their number is bounded by the pending table.
 #[derive(Debug, Default)]
-pub(crate) struct AliasTargets(HashMap<Rc<Question>, Vec<(Ticket, Alias)>>);
+pub(crate) struct AliasTargets(HashedMap<Rc<Question>, Vec<(Ticket, Alias)>>);
 
 impl AliasTargets {
     /// Lets the question of `ticket` wait for `target`, to which this alias leads.
@@ -20,6 +20,7 @@ impl AliasTargets {
 
     /// Takes out those that wait for `target`.
     pub(crate) fn take(&mut self, target: &Question) -> Vec<(Ticket, Alias)> {
-        self.0.remove(target).unwrap_or_default()
+        // Nearly always nothing waits, and `remove` would search.
+        if self.0.is_empty() { Vec::new() } else { self.0.remove(target).unwrap_or_default() }
     }
 }

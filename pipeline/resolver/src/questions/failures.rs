@@ -32,6 +32,13 @@ impl Failures {
         Self { lifetime, until: HashedMap::default(), order: VecDeque::new() }
     }
 
+    /// From now on failures are remembered for so long.
+    pub(crate) fn set_lifetime(&mut self, lifetime: Duration) {
+        if lifetime != self.lifetime {
+            *self = Self::new(lifetime);
+        }
+    }
+
     /// Notes that `question` failed just now, and why.
     pub(crate) fn remember(&mut self, question: Rc<Question>, why: ExtendedError, now: Duration) {
         self.forget_old(now);
@@ -50,7 +57,9 @@ impl Failures {
 
     /// Forgets that `question` ever failed: it has been answered.
     pub(crate) fn forget(&mut self, question: &Question) {
-        self.until.remove(question);
+        if !self.until.is_empty() {
+            self.until.remove(question);
+        }
     }
 
     fn forget_old(&mut self, now: Duration) {

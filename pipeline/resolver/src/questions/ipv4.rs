@@ -7,6 +7,7 @@ use pmdns_stages::cache::Entry;
 use pmdns_stages::wire::edns::ExtendedError;
 use pmdns_stages::wire::subnet::Subnet;
 
+use super::hashed::HashedMap;
 use super::pending::Ticket;
 use super::question::Question;
 
@@ -16,7 +17,7 @@ pub(crate) type WithoutIpv6 = Result<(Entry, Option<Subnet>), ExtendedError>;
 /// The questions that wait, and the questions that they wait for. Their number is bounded by the pending table.
 #[derive(Debug, Default)]
 pub(crate) struct Ipv4Targets {
-    by_target: HashMap<Rc<Question>, Vec<Ticket>>,
+    by_target: HashedMap<Rc<Question>, Vec<Ticket>>,
     waiting: HashMap<Ticket, WithoutIpv6>,
 }
 
@@ -39,6 +40,10 @@ impl Ipv4Targets {
 
     /// Takes out those that wait for `target`.
     pub(crate) fn take(&mut self, target: &Question) -> Vec<(Ticket, WithoutIpv6)> {
+        // Nearly always nothing waits, and `remove` would search.
+        if self.by_target.is_empty() {
+            return Vec::new();
+        }
         let tickets = self.by_target.remove(target).unwrap_or_default();
         let waiting = &mut self.waiting;
         tickets.into_iter().filter_map(|one| Some((one, waiting.remove(&one)?))).collect()

@@ -110,6 +110,11 @@ impl Questions {
         }
     }
 
+    /// From now on questions with an expired answer rest for so many seconds after a failure.
+    pub(crate) fn set_rest(&mut self, seconds: u32) {
+        self.resting.set_lifetime(Duration::from_secs(seconds.into()));
+    }
+
     /// A question that is under way.
     pub(crate) fn find(&mut self, ticket: Ticket) -> Option<Rc<Question>> {
         self.pending.find(ticket).map(|(question, _)| Rc::clone(question))
@@ -119,7 +124,7 @@ impl Questions {
     pub(crate) fn admit(
         &mut self,
         question: &Question,
-        waiter: &Waiter,
+        waiter: Waiter<'_>,
         client: Client,
         patience: Tick,
         plan: impl FnOnce(&Question) -> Plan,
@@ -165,7 +170,7 @@ impl Questions {
     pub(crate) fn end(
         &mut self,
         ticket: Ticket,
-        mut leave: impl FnMut(&Waiter, Tick),
+        mut leave: impl FnMut(Waiter<'_>, Tick),
     ) -> Option<Rc<Question>> {
         let Self { pending, counters, .. } = self;
         let question = pending.settle(ticket, |waiter, deadline| {

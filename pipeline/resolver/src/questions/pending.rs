@@ -53,21 +53,34 @@ impl Limits {
 }
 
 /// A client's query that waits, and the worker it came from.
-#[derive(Debug)]
-pub(crate) struct Waiter {
-    pub(crate) miss: Miss,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiter<'m> {
+    pub(crate) miss: &'m Miss,
     pub(crate) worker: usize,
 }
 
-impl Clone for Waiter {
-    fn clone(&self) -> Self {
-        Self { miss: self.miss.clone(), worker: self.worker }
+/// The same in memory of its own.
+#[derive(Debug)]
+pub(crate) struct Seated {
+    miss: Miss,
+    worker: usize,
+}
+
+impl Waiter<'_> {
+    pub(crate) fn to_seated(self) -> Seated {
+        Seated { miss: self.miss.clone(), worker: self.worker }
+    }
+}
+
+impl Seated {
+    pub(crate) fn waiter(&self) -> Waiter<'_> {
+        Waiter { miss: &self.miss, worker: self.worker }
     }
 
     /// Copies no more of the miss than there is.
-    fn clone_from(&mut self, other: &Self) {
-        self.miss.clone_from(&other.miss);
-        self.worker = other.worker;
+    fn replace(&mut self, waiter: Waiter<'_>) {
+        self.miss.clone_from(waiter.miss);
+        self.worker = waiter.worker;
     }
 }
 
@@ -97,7 +110,7 @@ impl Ticket {
 /// A waiter whose deadline has come.
 #[derive(Debug)]
 pub(crate) struct Expired {
-    pub(crate) waiter: Waiter,
+    pub(crate) waiter: Seated,
     /// The question it waited for. That stays under way until it is settled.
     pub(crate) ticket: Ticket,
     /// Whether it was the last waiter of its question.
@@ -124,7 +137,7 @@ pub(crate) struct Pending<T> {
     spare: Vec<Rc<Question>>,
     seats: Lists<Seat>,
     /// Their waiters, by seat. They stay where they are, because they are large; what waits no more is overwritten.
-    waiters: Vec<Waiter>,
+    waiters: Vec<Seated>,
     /// Of the seats.
     deadlines: Wheel,
     clients: HashedMap<Hashed<IpAddr>, usize>,
@@ -180,7 +193,7 @@ impl<T> Pending<T> {
     pub(crate) fn admit(
         &mut self,
         question: &Question,
-        waiter: &Waiter,
+        waiter: Waiter<'_>,
         client: Client,
         patience: Tick,
         begin: impl FnOnce(&Question) -> T,
@@ -270,11 +283,16 @@ impl<T> Pending<T> {
         (asked.serial == ticket.serial).then_some((&asked.question, &mut asked.progress))
     }
 
+    /// Every question under way, with its state.
+    pub(crate) fn all(&mut self) -> impl Iterator<Item = (&Rc<Question>, &mut T)> {
+        self.questions.iter_mut().map(|(_, asked)| (&asked.question, &mut asked.progress))
+    }
+
     /// Ends a question. Every remaining waiter is passed to `leave` with its deadline. `None` if it has ended before.
     pub(crate) fn settle(
         &mut self,
         ticket: Ticket,
-        leave: impl FnMut(&Waiter, Tick),
+        leave: impl FnMut(Waiter<'_>, Tick),
     ) -> Option<Rc<Question>> {
         self.find(ticket)?;
         let UnderWay { question, waiting, hold, .. } = self.questions.remove(ticket.slot as usize);
@@ -304,7 +322,7 @@ impl<T> Pending<T> {
         self.seats.unlink(&mut asked.waiting, number);
         let (serial, waiting) = (asked.serial, asked.waiting);
         self.vacate(number);
-        let waiter = self.waiters[number as usize].clone();
+        let waiter = self.waiters[number as usize].waiter().to_seated();
         if let Some(first) = waiting.first() {
             let prefix = self.seats.value(first).client.prefix;
             self.charge(slot, prefix);
@@ -313,7 +331,7 @@ impl<T> Pending<T> {
     }
 
     /// Ends every question, and passes every waiter to `leave`. Returns the number of questions.
-    pub(crate) fn drain(&mut self, mut leave: impl FnMut(&Waiter)) -> usize {
+    pub(crate) fn drain(&mut self, mut leave: impl FnMut(Waiter<'_>)) -> usize {
         let questions = std::mem::take(&mut self.questions);
         self.slots.clear();
         let count = questions.len();
@@ -325,11 +343,11 @@ impl<T> Pending<T> {
     }
 
     /// All waiters of a list leave.
-    fn empty(&mut self, mut waiting: List, mut leave: impl FnMut(&Waiter, Tick)) {
+    fn empty(&mut self, mut waiting: List, mut leave: impl FnMut(Waiter<'_>, Tick)) {
         while let Some(number) = waiting.first() {
             self.seats.unlink(&mut waiting, number);
             let deadline = self.vacate(number);
-            leave(&self.waiters[number as usize], deadline);
+            leave(self.waiters[number as usize].waiter(), deadline);
         }
     }
 
@@ -343,13 +361,13 @@ impl<T> Pending<T> {
         self.questions.is_empty()
     }
 
-    fn seat(&mut self, waiter: &Waiter, slot: u32, deadline: Tick, client: Client) {
+    fn seat(&mut self, waiter: Waiter<'_>, slot: u32, deadline: Tick, client: Client) {
         *self.clients.entry(client.address).or_insert(0) += 1;
         let hold = self.seat_shares.hold(client.prefix, self.seats.next());
         let number = self.seats.keep(Seat { slot, deadline, client, hold });
         match self.waiters.get_mut(number as usize) {
-            Some(place) => place.clone_from(waiter),
-            None => self.waiters.push(waiter.clone()),
+            Some(place) => place.replace(waiter),
+            None => self.waiters.push(waiter.to_seated()),
         }
         self.seats.append(&mut self.questions[slot as usize].waiting, number);
         self.deadlines.set(number, deadline);

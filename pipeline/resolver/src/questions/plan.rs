@@ -72,6 +72,8 @@ pub(crate) enum TryFailure {
     Silent,
     /// It could not be reached, which was clear at once.
     Unreachable,
+    /// Its upstream is not asked any more. The plan has other upstreams by now ([`Plan::follow`]).
+    Gone,
     /// It was not asked: too many queries to it or over our ports are under way, or too many of the same client prefix.
     Busy,
 }
@@ -216,6 +218,16 @@ impl Plan {
         is_first
     }
 
+    /// Goes on with the upstreams of another plan, because the upstreams have changed. Queries under way stay.
+    pub(crate) fn follow(&mut self, other: Self) {
+        self.queue = other.queue;
+        self.left_in_round = other.left_in_round;
+        self.upstreams = other.upstreams;
+        self.width = other.width;
+        self.again.clear();
+        self.case_mismatch = 0;
+    }
+
     /// Queries sent that have come to nothing yet.
     pub(crate) fn in_air(&self) -> usize {
         self.in_air + self.late
@@ -238,7 +250,8 @@ impl Plan {
 
     /// Takes in what `attempt` came to.
     pub(crate) fn learn(&mut self, attempt: Attempt, failure: TryFailure) {
-        self.was_reached |= !matches!(failure, TryFailure::Unreachable | TryFailure::Busy);
+        self.was_reached |=
+            !matches!(failure, TryFailure::Unreachable | TryFailure::Busy | TryFailure::Gone);
         self.was_shed |= failure == TryFailure::Busy;
         let count = if attempt.late { &mut self.late } else { &mut self.in_air };
         *count = count.saturating_sub(1);
@@ -248,6 +261,8 @@ impl Plan {
             self.timeouts += 1;
         }
         match failure {
+            // The operator's change costs the question no try.
+            TryFailure::Gone => self.tries = self.tries.saturating_sub(1),
             TryFailure::CaseMismatch => {
                 self.case_mismatch |= bit(attempt.upstream);
                 self.again.push_back(Attempt { transport: Transport::Tcp, ..again });

@@ -1,4 +1,5 @@
-//! Client prefixes: clients whose addresses have the same leading bits share one part of each bounded resource.
+//! Client prefixes: clients whose addresses have the same leading bits share one part of each bounded resource. Behind a
+//! CGNAT, so do those whose ports have.
 
 use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -8,8 +9,8 @@ use pmdns_config::narrow::low_u64;
 use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::name::Seed;
 
-/// The network of a client; `None`: there is no client.
-pub(crate) type ClientPrefix = Hashed<Option<IpAddr>>;
+/// The network of a client, and its block of ports; `None`: there is no client.
+pub(crate) type ClientPrefix = Hashed<Option<(IpAddr, u16)>>;
 
 /// A client, as tables know it.
 #[derive(Clone, Copy, Debug)]
@@ -45,40 +46,44 @@ impl ClientPrefix {
     pub(crate) const OURS: Self = Self { address: None, hash: 0 };
 }
 
-/// How many leading bits of an address make its prefix.
+/// How many leading bits of an address, and of a port, make a prefix.
 #[derive(Clone, Copy, Debug)]
 pub struct PrefixLengths {
     ipv4: u8,
     ipv6: u8,
+    ports: u8,
     seed: Seed,
 }
 
 impl PrefixLengths {
     /// The prefix lengths of the rate limit. Addresses are hashed with `seed`.
     pub fn of(settings: &RateLimit, seed: Seed) -> Self {
-        Self { ipv4: settings.ipv4_prefix, ipv6: settings.ipv6_prefix, seed }
+        let ports = settings.ipv4_port_bits;
+        Self { ipv4: settings.ipv4_prefix, ipv6: settings.ipv6_prefix, ports, seed }
     }
 
     /// The client of a miss.
     pub(crate) fn client(self, miss: &Miss) -> Client {
         let address = client_of(miss);
-        let prefix = self.prefix(address);
+        let prefix = self.prefix(address, miss.client_port());
         Client { address: Hashed { address, hash: self.hash(address) }, prefix }
     }
 
-    /// The prefix of an address.
-    pub(crate) fn prefix(self, client: IpAddr) -> ClientPrefix {
-        let network = match client {
+    /// The prefix of an address and a port.
+    pub(crate) fn prefix(self, client: IpAddr, port: u16) -> ClientPrefix {
+        let (network, block) = match client {
             IpAddr::V4(address) => {
                 let host = u32::MAX.checked_shr(self.ipv4.into()).unwrap_or(0);
-                Ipv4Addr::from_bits(address.to_bits() & !host).into()
+                let others = u16::MAX.checked_shr(self.ports.into()).unwrap_or(0);
+                (Ipv4Addr::from_bits(address.to_bits() & !host).into(), port & !others)
             }
             IpAddr::V6(address) => {
                 let host = u128::MAX.checked_shr(self.ipv6.into()).unwrap_or(0);
-                Ipv6Addr::from_bits(address.to_bits() & !host).into()
+                (Ipv6Addr::from_bits(address.to_bits() & !host).into(), 0)
             }
         };
-        ClientPrefix { address: Some(network), hash: self.hash(network) }
+        let hash = self.seed.mix(self.hash(network), block.into());
+        ClientPrefix { address: Some((network, block)), hash }
     }
 
     fn hash(self, address: IpAddr) -> u64 {
@@ -113,7 +118,7 @@ pub(crate) mod tests {
     #[test]
     fn clients_share_a_prefix_by_their_leading_bits() {
         let lengths = lengths();
-        let prefix = |text: &str| lengths.prefix(text.parse().unwrap());
+        let prefix = |text: &str| lengths.prefix(text.parse().unwrap(), 53);
         assert_eq!(prefix("192.0.2.1"), prefix("192.0.2.255"));
         assert_ne!(prefix("192.0.2.1"), prefix("192.0.3.1"));
         assert_eq!(prefix("2001:db8:0:ff::1"), prefix("2001:db8:0:1:2:3:4:5"));
@@ -122,10 +127,19 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn clients_behind_one_address_are_told_apart_by_their_blocks_of_ports() {
+        let lengths = PrefixLengths { ipv4: 32, ports: 4, ..lengths() };
+        let prefix = |text: &str, port| lengths.prefix(text.parse().unwrap(), port);
+        assert_eq!(prefix("192.0.2.1", 4096), prefix("192.0.2.1", 8191));
+        assert_ne!(prefix("192.0.2.1", 4095), prefix("192.0.2.1", 4096));
+        assert_eq!(prefix("2001:db8::1", 1), prefix("2001:db8::1", 65_535));
+    }
+
+    #[test]
     fn any_length_is_a_length() {
         for (ipv4, ipv6) in [(0, 0), (32, 128), (u8::MAX, u8::MAX)] {
             let lengths = PrefixLengths { ipv4, ipv6, ..lengths() };
-            let prefix = |text: &str| lengths.prefix(text.parse().unwrap());
+            let prefix = |text: &str| lengths.prefix(text.parse().unwrap(), 53);
             let is_one = ipv4 == 0;
             assert_eq!(prefix("192.0.2.1") == prefix("10.0.0.1"), is_one);
             assert_eq!(prefix("2001:db8::1") == prefix("fd00::1"), is_one);

@@ -85,7 +85,7 @@ pub(crate) struct Question {
     qclass: u16,
     flags: u8,
     /// Whether its answer is validated, unless the client says that it validates itself.
-    validates: bool,
+    pub(crate) validates: bool,
     hash: u64,
     /// Hash of the part that replies repeat: name, type and class.
     kin: u64,
@@ -178,9 +178,14 @@ impl Question {
 
     /// The same question under another rule.
     pub(crate) fn under(mut self, rule: Rule, seed: Seed) -> Self {
+        self.apply(rule, seed);
+        self
+    }
+
+    /// Makes it the same question under another rule.
+    pub(crate) fn apply(&mut self, rule: Rule, seed: Seed) {
         self.rule = rule;
         self.hash_again(seed);
-        self
     }
 
     /// The rule that applies to it.

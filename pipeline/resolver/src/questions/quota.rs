@@ -30,9 +30,12 @@ impl Quota {
     pub(crate) fn has_room_for(&self, prefix: ClientPrefix) -> bool {
         let free = self.capacity.saturating_sub(self.held);
         let held = self.by_prefix.get(&prefix).copied();
-        let holders = self.by_prefix.len() + usize::from(held.is_none());
-        let part = (self.capacity - self.capacity / RESERVE) / holders;
-        free > 0 && held.unwrap_or(0) < free.max(part)
+        let part = || {
+            let holders = self.by_prefix.len() + usize::from(held.is_none());
+            (self.capacity - self.capacity / RESERVE) / holders
+        };
+        let held = held.unwrap_or(0);
+        free > 0 && (held < free || held < part())
     }
 
     /// Lets a prefix hold one more piece.

@@ -57,7 +57,7 @@ mod tests {
     fn told(refusals: &mut Refusals, number: u16, times: u32, now: Duration) -> u32 {
         let [high, low] = number.to_be_bytes();
         let client = Ipv4Addr::new(10, high, low, 1);
-        let prefix = lengths().prefix(client.into());
+        let prefix = lengths().prefix(client.into(), 53);
         (0..times).filter(|_| refusals.may_tell(prefix, now)).count() as u32
     }
 

@@ -80,6 +80,15 @@ impl<T, G: Clone + Eq + Hash, S: BuildHasher> RoundRobin<T, G, S> {
         None
     }
 
+    /// All items, in no order.
+    pub(crate) fn into_items(mut self) -> Vec<T> {
+        let mut items = Vec::with_capacity(self.len());
+        while let Some((_, item)) = self.pop(|_, _| true) {
+            items.push(item);
+        }
+        items
+    }
+
     /// Removes items that need not wait any more, from the front of each group.
     pub(crate) fn forget(&mut self, mut is_over: impl FnMut(&T) -> bool) {
         for _ in 0..self.groups.len().min(MAX_LOOKED_AT) {

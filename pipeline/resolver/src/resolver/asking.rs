@@ -9,6 +9,7 @@ use crate::questions::pending::{Admission, Ticket};
 use crate::questions::plan::{Attempt, Next, Transport, TryFailure};
 use crate::questions::prefixes::ClientPrefix;
 use crate::questions::question::{Question, Rule};
+use crate::timers::MAX_DUE;
 use crate::upstreams::port_replies::Arrived;
 use crate::upstreams::replies::Reading;
 use crate::upstreams::{Failed, Replied, Upstreams, encrypted};
@@ -78,7 +79,8 @@ impl Resolver {
     pub(super) fn serve_timers(&mut self) {
         self.upstreams.serve_timers();
         self.learn_failures();
-        for timer in self.questions.timers.due(self.time.now) {
+        for _ in 0..MAX_DUE {
+            let Some(timer) = self.questions.timers.next_due(self.time.now) else { return };
             match timer {
                 Timer::Pause(ticket) => self.advance(ticket),
                 Timer::Hedge(ticket) => self.hedge(ticket),

@@ -121,6 +121,7 @@ impl Resolver {
     /// answer to replace, and room in the table.
     fn give_up(&mut self, expired: &Expired) {
         let Expired { waiter, ticket, was_last } = expired;
+        let waiter = waiter.waiter();
         if self.questions.pending.find(*ticket).is_some_and(|(_, plan)| plan.was_shed()) {
             return self.shed_waiter(expired, Reason::Upstream);
         }
@@ -160,7 +161,7 @@ impl Resolver {
                 self.counters.pending.fetch_sub(questions as u64, Ordering::Relaxed);
                 return true;
             };
-            self.servfail(&expired.waiter, ExtendedError::NOT_READY);
+            self.servfail(expired.waiter.waiter(), ExtendedError::NOT_READY);
         }
         false
     }

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use pmdns_config::Config;
 use pmdns_nics::FramePool;
-use pmdns_stages::cache::{Cache, Key, Lifetimes, Writer};
+use pmdns_stages::cache::{Cache, Key, Lifetimes, Retention, Writer};
 use pmdns_stages::encode::Encode;
 use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::edns::ExtendedError;
@@ -36,7 +36,7 @@ use crate::answers::store::Store;
 use crate::answers::subnets::Subnets;
 use crate::cache_jobs::jobs::Jobs;
 use crate::cache_jobs::prefetch::Prefetch;
-use crate::counters::{CacheCounters, Counters, UpstreamCounters, count};
+use crate::counters::{CacheCounters, Counters, count};
 use crate::origin::Origin;
 use crate::output::Output;
 use crate::questions::Questions;
@@ -44,10 +44,11 @@ use crate::questions::pending::{Admission, Waiter};
 use crate::questions::prefixes::Client;
 use crate::questions::question::Question;
 use crate::random::Random;
+use crate::roster::Roster;
+use crate::settings::Settings;
 use crate::upstreams::Upstreams;
 use crate::upstreams::cookies::CookieSecret;
 use crate::upstreams::medium::Limits;
-use crate::upstreams::peers::Peers;
 use crate::upstreams::replies::Answer;
 use crate::validation::Validation;
 
@@ -89,8 +90,8 @@ pub struct Parts {
     pub counters: Arc<Counters>,
     /// The counters of its shard of the cache.
     pub cache_counters: Arc<CacheCounters>,
-    /// The counters of each upstream; all resolvers share them.
-    pub upstream_counters: Arc<[UpstreamCounters]>,
+    /// The upstreams; all resolvers share their counters.
+    pub roster: Roster,
 }
 
 /// What the driver provides.
@@ -130,8 +131,7 @@ enum Outcome {
 }
 
 impl Resolver {
-    /// A resolver with nothing under way. An error means that there are no random numbers, or that a group has no
-    /// upstreams.
+    /// A resolver with nothing under way. An error means that there are no random numbers.
     pub fn new(parts: Parts, means: Means<'_>) -> io::Result<Self> {
         let Parts { config, counters, .. } = parts;
         let Means { time, ticks, mut random, deliver, .. } = means;
@@ -141,14 +141,26 @@ impl Resolver {
         let deadline = Duration::from_millis(config.slowpath.deadline_ms);
         let asks_for_itself = parts.trust_anchors.is_some() || config.prefetch.enabled;
         let secret = CookieSecret::new(random.bytes()?);
-        let peers = Peers::new(&config, parts.upstream_counters, secret, seed, now)?;
+        let settings = Settings::new(&config, parts.roster)?;
         let (encode, pool, stream_pool) = (parts.encode, parts.pool, parts.stream_pool);
         Ok(Self {
             questions: Questions::new(&config, asks_for_itself, Arc::clone(&counters), seed, now),
-            upstreams: Upstreams::new(&config, peers, Arc::clone(&counters), random, limits),
+            upstreams: Upstreams::new(
+                settings,
+                (secret, seed, now),
+                Arc::clone(&counters),
+                random,
+                limits,
+            ),
             answers: Answers {
                 subnets: Subnets::new(config.client_subnet.clone(), shards, seed),
-                store: Store::new(parts.cache, parts.writer, parts.cache_counters, parts.lifetimes),
+                store: Store::new(
+                    parts.cache,
+                    parts.writer,
+                    parts.cache_counters,
+                    parts.lifetimes,
+                    Retention::of(&config),
+                ),
                 stale: Stale::new(&config.cache, ticks, deadline),
                 responder: Responder {
                     encode,
@@ -219,36 +231,38 @@ impl Resolver {
     }
 
     /// Takes in a miss. The first miss of a question has it asked upstream.
-    pub fn take_in(&mut self, miss: Miss, worker: usize) {
+    pub fn take_in(&mut self, miss: &Miss, worker: usize) {
         count(&self.counters.misses);
         let waiter = Waiter { miss, worker };
-        if self.is_local_now(&waiter) {
+        if self.is_local_now(waiter) {
             return;
         }
-        let question = self.question(&waiter.miss);
-        if self.is_known_now(&question, &waiter) {
+        let question = self.question(miss);
+        // Nearly always the cache has nothing, and is read once.
+        let is_cached = self.answers.store.get(&question).is_some();
+        if self.is_known_now(&question, waiter, is_cached) {
             return;
         }
-        let stale = self.answers.stale_answer(&question);
+        let stale = if is_cached { self.answers.stale_answer(&question) } else { None };
         let failed = self.questions.why_failed(&question);
         let patience = match stale {
             Some(entry) if failed.is_some() || self.questions.is_resting(&question) => {
-                return self.answers.give_stale(&waiter, &entry);
+                return self.answers.give_stale(waiter, &entry);
             }
             Some(_) => self.answers.stale.patience,
             None => self.client_patience,
         };
         if let Some(why) = failed {
             count(&self.counters.failed_recently);
-            return self.servfail(&waiter, once_cached(why));
+            return self.servfail(waiter, once_cached(why));
         }
-        let client = self.questions.client(&waiter.miss);
-        let mut admission = self.admit(&question, &waiter, client, patience);
+        let client = self.questions.client(miss);
+        let mut admission = self.admit(&question, waiter, client, patience);
         if let Admission::Shed(_) = admission {
             if let Some(limit) = self.make_place(&question, client) {
-                return self.shed(&waiter, limit.into(), stale.as_ref());
+                return self.shed(waiter, limit.into(), stale.as_ref());
             }
-            admission = self.admit(&question, &waiter, client, patience);
+            admission = self.admit(&question, waiter, client, patience);
         }
         match admission {
             Admission::Leads(ticket) => self.advance(ticket),
@@ -260,7 +274,7 @@ impl Resolver {
     fn admit(
         &mut self,
         question: &Question,
-        waiter: &Waiter,
+        waiter: Waiter<'_>,
         client: Client,
         patience: Tick,
     ) -> Admission {
@@ -270,24 +284,24 @@ impl Resolver {
     }
 
     /// Refuses a miss, because the thread is about to end.
-    pub fn turn_away(&mut self, miss: Miss, worker: usize) {
+    pub fn turn_away(&mut self, miss: &Miss, worker: usize) {
         count(&self.counters.misses);
-        self.servfail(&Waiter { miss, worker }, ExtendedError::NOT_READY);
+        self.servfail(Waiter { miss, worker }, ExtendedError::NOT_READY);
     }
 
     /// Answers a miss by a local alias, if the rules in use now can do so without asking an upstream.
-    fn is_local_now(&mut self, waiter: &Waiter) -> bool {
+    fn is_local_now(&mut self, waiter: Waiter<'_>) -> bool {
         let Answers { responder, context, .. } = &mut self.answers;
         waiter.miss.alias().is_some_and(|found| {
-            let is_end = responder.encode.rules().alias(found, &waiter.miss).is_none();
+            let is_end = responder.encode.rules().alias(found, waiter.miss).is_none();
             let local = pmdns_stages::Answer::Local(found);
             is_end && responder.staged(waiter, local, context, |counters| &counters.answered)
         })
     }
 
     /// Answers a miss from the cache. The answer may have come for another client while the miss was on its way here.
-    fn is_known_now(&mut self, question: &Question, waiter: &Waiter) -> bool {
-        let found = self.answers.find(question);
+    fn is_known_now(&mut self, question: &Question, waiter: Waiter<'_>, is_cached: bool) -> bool {
+        let found = if is_cached { self.answers.find(question) } else { None };
         let Answers { subnets, responder, context, .. } = &mut self.answers;
         if found.map(pmdns_stages::Answer::Cached).is_some_and(|cached| {
             responder.staged(waiter, cached, context, |counters| &counters.answered_from_cache_late)
@@ -327,8 +341,9 @@ impl Resolver {
     /// The question of a client, with the network that upstreams will be told, and the rule that applies.
     fn question(&self, miss: &Miss) -> Question {
         let seed = self.answers.store.seed();
-        let question = Question::of(miss, seed).validating(self.validation.is_on());
-        let mut question = question.under(self.answers.rule_of(miss), seed);
+        let mut question = Question::of(miss, seed);
+        question.validates = self.validation.is_on();
+        question.apply(self.answers.rule_of(miss), seed);
         if let Some(subnet) = self.answers.subnets.told(miss)
             && self.upstreams.peers.tells_subnets(question.key())
         {
@@ -337,7 +352,7 @@ impl Resolver {
         question
     }
 
-    fn servfail(&mut self, waiter: &Waiter, why: ExtendedError) {
+    fn servfail(&mut self, waiter: Waiter<'_>, why: ExtendedError) {
         let Answers { responder, context, .. } = &mut self.answers;
         responder.servfail(waiter, why, context);
     }

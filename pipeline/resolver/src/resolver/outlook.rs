@@ -33,7 +33,10 @@ impl Resolver {
         };
         Outlook {
             hits: standing.map(|standing| standing.hits),
-            is_denied: matches!(answers.denial(&question, is_asked_alike), Denial::Firm(_)),
+            denial: match answers.denial(&question, is_asked_alike) {
+                Denial::Firm(entry) => Some(entry.head()),
+                Denial::Doubtful(_) | Denial::None => None,
+            },
             failed: self.questions.why_failed(&question),
             has_stale: answers.stale_answer(&question).is_some(),
             is_resting: self.questions.is_resting(&question),

@@ -71,7 +71,7 @@ impl Resolver {
     pub(super) fn shed_waiter(&mut self, left: &Expired, reason: Reason) {
         let question = self.questions.find(left.ticket);
         let stale = question.and_then(|question| self.answers.stale_answer(&question));
-        self.shed(&left.waiter, reason, stale.as_ref());
+        self.shed(left.waiter.waiter(), reason, stale.as_ref());
         if left.was_last {
             self.shed_question(left.ticket, reason);
         }
@@ -80,24 +80,25 @@ impl Resolver {
     /// Ends a question for want of room.
     pub(super) fn shed_question(&mut self, ticket: Ticket, reason: Reason) {
         let mut waiters = Vec::new();
-        let Some(question) = self.questions.end(ticket, |waiter, _| waiters.push(waiter.clone()))
+        let Some(question) =
+            self.questions.end(ticket, |waiter, _| waiters.push(waiter.to_seated()))
         else {
             return;
         };
         self.validation.fetched(&question, || Fetched::Shed);
         let stale = self.answers.stale_answer(&question);
         for waiter in &waiters {
-            self.shed(waiter, reason, stale.as_ref());
+            self.shed(waiter.waiter(), reason, stale.as_ref());
         }
     }
 
     /// Sheds a client for which there is no room. It gets an expired answer if there is one, SERVFAIL, or nothing.
-    pub(super) fn shed(&mut self, waiter: &Waiter, reason: Reason, stale: Option<&Entry>) {
+    pub(super) fn shed(&mut self, waiter: Waiter<'_>, reason: Reason, stale: Option<&Entry>) {
         if let Some(entry) = stale {
             return self.answers.give_stale(waiter, entry);
         }
         count(reason.counter(&self.counters));
-        if self.questions.may_tell(&waiter.miss) {
+        if self.questions.may_tell(waiter.miss) {
             count(&self.counters.told_busy);
             self.servfail(waiter, ExtendedError::NOT_READY);
         }

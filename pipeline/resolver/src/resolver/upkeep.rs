@@ -6,12 +6,14 @@ use pmdns_stages::cache::{Entry, Hit, Key};
 use pmdns_stages::policy::Ruleset;
 
 use super::{Resolver, Time};
+use crate::answers::Answers;
 use crate::cache_jobs::jobs::Job;
 use crate::cache_jobs::prefetch::MAX_DUE;
 use crate::counters::count;
 use crate::questions::pending::Admission;
 use crate::questions::prefixes::ClientPrefix;
 use crate::questions::question::Question;
+use crate::settings::Settings;
 
 impl Resolver {
     /// Credits a hit, reported by a data core, to its answer.
@@ -62,6 +64,22 @@ impl Resolver {
     pub fn swap_rules(&mut self, rules: &mut Arc<Ruleset>) {
         self.answers.responder.encode.swap_rules(rules);
         self.jobs.note_rules();
+    }
+
+    /// Takes other settings over, and gives the old ones back. Questions under way go on with the upstreams that are asked
+    /// now. The queries to upstreams that have left are given up.
+    pub fn swap_settings(&mut self, fresh: &mut Settings) {
+        let Answers { store, stale, cuts_at_nxdomain, .. } = &mut self.answers;
+        store.set_lifetimes(fresh.lifetimes, &fresh.retention);
+        stale.follow(&fresh.cache, self.deadline, self.client_patience);
+        *cuts_at_nxdomain = fresh.cache.nxdomain_cut;
+        self.questions.set_rest(fresh.cache.stale_backoff_seconds);
+        self.upstreams.follow(fresh);
+        let Self { questions, upstreams, .. } = self;
+        for (question, plan) in questions.pending.all() {
+            plan.follow(upstreams.peers.plan(question));
+        }
+        self.learn_failures();
     }
 
     /// Whether another job may begin.

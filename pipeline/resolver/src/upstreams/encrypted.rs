@@ -42,6 +42,8 @@ pub(crate) struct InFlight {
     pub(crate) question: Rc<Question>,
     pub(crate) attempt: Attempt,
     pub(crate) sent: Duration,
+    /// Its upstream has left, and its question has been told.
+    pub(crate) has_left: bool,
 }
 
 /// What came of a query.
@@ -67,8 +69,26 @@ pub struct EncryptedReport {
 impl Encrypted {
     /// Nothing is under way to so many upstreams.
     pub(crate) fn new(upstreams: usize) -> Self {
-        let under_way = (0..upstreams).map(|_| Quota::new(MAX_UNDER_WAY)).collect();
-        Self { asked: Slab::new(), under_way }
+        let mut encrypted = Self { asked: Slab::new(), under_way: Vec::new() };
+        encrypted.follow(upstreams);
+        encrypted
+    }
+
+    /// From now on there are so many upstreams, no fewer than before.
+    pub(crate) fn follow(&mut self, upstreams: usize) {
+        self.under_way.resize_with(upstreams, || Quota::new(MAX_UNDER_WAY));
+    }
+
+    /// Nobody waits any more for the queries to an upstream that has left. They keep their places until their reports come.
+    pub(crate) fn leave(&mut self, upstream: usize) -> Vec<(Ticket, Attempt)> {
+        let asked = self.asked.iter_mut().map(|(_, asked)| asked);
+        let leaving = asked.filter(|asked| asked.attempt.upstream == upstream && !asked.has_left);
+        leaving
+            .map(|asked| {
+                asked.has_left = true;
+                (asked.ticket, asked.attempt)
+            })
+            .collect()
     }
 
     /// The request that asks an encrypted upstream. When the first of these times has passed, a report says that it is
@@ -114,7 +134,8 @@ impl Upstreams {
     ) -> Result<(), Failed> {
         let attempt = Attempt { transport: Transport::Tcp, ..attempt };
         let query = Query::new(&question, ID, None, attempt.edns).padded();
-        let asked = InFlight { prefix, ticket, question, attempt, sent: self.peers.now };
+        let asked =
+            InFlight { prefix, ticket, question, attempt, sent: self.peers.now, has_left: false };
         let counters = self.peers.counters(attempt.upstream);
         let Some(request) = self.encrypted.ask(asked, query, patience) else {
             count(&counters.shed);
@@ -129,13 +150,19 @@ impl Upstreams {
     pub(crate) fn hear_encrypted(&mut self, report: EncryptedReport) -> Option<(Replied, Vec<u8>)> {
         let EncryptedReport { slot, outcome } = report;
         let Some(outcome) = outcome else {
-            let InFlight { ticket, attempt, sent, .. } = self.encrypted.note_late(slot);
+            let InFlight { ticket, attempt, sent, has_left, .. } = self.encrypted.note_late(slot);
+            if has_left {
+                return None;
+            }
             self.peers.note_retry(attempt.upstream, sent);
             self.peers.note_timeout(attempt.upstream, sent);
             self.fail(ticket, attempt, TryFailure::Late);
             return None;
         };
-        let InFlight { ticket, question, attempt, sent, .. } = self.encrypted.end(slot);
+        let InFlight { ticket, question, attempt, sent, has_left, .. } = self.encrypted.end(slot);
+        if has_left {
+            return None;
+        }
         let failure = match outcome {
             // The connection proves who replied. Whether the reply belongs to the question is checked as for all
             // transports.
@@ -173,7 +200,14 @@ mod tests {
             let attempt =
                 Attempt { upstream: 0, transport: Transport::Tcp, edns: true, late: false };
             let (ticket, question) = (Ticket::NONE, Rc::clone(&question));
-            InFlight { prefix: prefix(number), ticket, question, attempt, sent: Duration::ZERO }
+            InFlight {
+                prefix: prefix(number),
+                ticket,
+                question,
+                attempt,
+                sent: Duration::ZERO,
+                has_left: false,
+            }
         };
         let patience = (Duration::from_millis(100), Duration::from_millis(500));
         let requests: Vec<EncryptedQuery> = (0..MAX_UNDER_WAY)

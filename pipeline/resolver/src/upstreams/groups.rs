@@ -12,7 +12,9 @@ use pmdns_stages::cache::Key;
 use pmdns_stages::wire::name::suffixes;
 
 use crate::questions::plan::{Order, Plan};
+use crate::roster::Roster;
 use crate::upstreams::health::Health;
+use crate::upstreams::turns::Turns;
 
 /// The groups of upstreams, and the names that each is asked for.
 #[derive(Debug)]
@@ -27,42 +29,43 @@ pub(crate) struct Groups {
 /// Upstreams that can stand in for each other.
 #[derive(Clone, Debug)]
 struct Group {
-    /// Indexes, in the operator's order.
+    /// Slots, in the operator's order.
     members: Order,
     strategy: Strategy,
     parallel: usize,
     /// Whether any of them is told the client's network.
     tells_subnets: bool,
-    /// The number of questions so far, for round robin.
-    turn: usize,
+    /// For round robin.
+    turns: Turns,
 }
 
 impl Groups {
-    /// The groups that `upstreams` name.
+    /// The groups that the upstreams in use name.
     pub(crate) fn new(
-        upstreams: &[Upstream],
+        roster: &Roster,
         settings: &[Settings],
         forwards: &[Forward],
         views: &[View],
     ) -> Result<Self, NameError> {
+        let in_use = roster.in_use();
         let mut names = vec![DEFAULT_GROUP];
-        for upstream in upstreams {
-            if !names.contains(&&*upstream.group) {
-                names.push(&upstream.group);
+        for (_, slot) in &in_use {
+            if !names.contains(&&*slot.upstream.group) {
+                names.push(&slot.upstream.group);
             }
         }
         let group = |name: &&str| {
             let settings = settings.iter().find(|group| group.name == *name);
-            let is_member = |index: &u8| upstreams[usize::from(*index)].group == *name;
-            let members: Order = (0..to_u8(upstreams.len())).filter(is_member).collect();
+            let is_asked = |one: &Upstream| one.group == *name && !one.is_drained;
+            let members = in_use.iter().filter(|(_, slot)| is_asked(&slot.upstream));
             Group {
-                tells_subnets: members
-                    .iter()
-                    .any(|index| upstreams[usize::from(*index)].client_subnet),
-                members,
+                tells_subnets: members.clone().any(|(_, slot)| slot.upstream.client_subnet),
+                turns: Turns::new(
+                    members.clone().map(|(number, one)| (*number, one.upstream.weight)),
+                ),
+                members: members.map(|(number, _)| to_u8(*number)).collect(),
                 strategy: settings.map(|group| group.strategy).unwrap_or_default(),
                 parallel: settings.map_or(1, |group| group.parallel),
-                turn: 0,
             }
         };
         // A checked configuration names no group without members.
@@ -128,6 +131,9 @@ impl Group {
     /// All members, in the order in which to ask them now. Resting ones come last; among them, the one that is probed
     /// next comes first.
     fn order(&mut self, health: &mut Health, now: Duration) -> Order {
+        if self.members.len() == 1 {
+            return self.members.clone();
+        }
         let rest = |member: &u8| health.next_probe((*member).into());
         let (mut resting, mut well): (Order, Order) =
             self.members.iter().copied().partition(|member| rest(member).is_some());
@@ -137,7 +143,7 @@ impl Group {
                 well.sort_by_key(|member| health.band((*member).into(), now));
             }
             Strategy::RoundRobin => {
-                let turn = self.turn % well.len().max(1);
+                let turn = self.turns.take(&well);
                 well.rotate_left(turn);
             }
             Strategy::Fastest | Strategy::Parallel | Strategy::Hedged => {
@@ -151,7 +157,6 @@ impl Group {
                 }
             }
         }
-        self.turn = self.turn.wrapping_add(1);
         well.extend(resting);
         well
     }
@@ -161,7 +166,7 @@ impl Group {
 mod tests {
     use std::net::SocketAddr;
 
-    use pmdns_config::{Health as HealthSettings, wire_name};
+    use pmdns_config::{Config, Health as HealthSettings, wire_name};
 
     use super::*;
     use crate::upstreams::health::ESTIMATE_LIFETIME;
@@ -173,14 +178,14 @@ mod tests {
         Duration::from_millis(count)
     }
 
-    /// A group of three upstreams, and their health.
+    /// A group of three upstreams, which weigh 1, 2 and 3, and their health.
     fn three(strategy: Strategy) -> (Group, Health) {
         let group = Group {
             members: [0, 1, 2].into_iter().collect(),
             strategy,
             parallel: 2,
             tells_subnets: false,
-            turn: 0,
+            turns: Turns::new([(0, 1), (1, 2), (2, 3)]),
         };
         let retry = RetryTimeout::new(ms(800), ms(3000));
         (group, Health::new(&HealthSettings::default(), [retry; 3]))
@@ -228,9 +233,9 @@ mod tests {
             (0..600).for_each(|_| firsts[usize::from(group.order(health, START)[0])] += 1);
             firsts
         };
-        assert_eq!(firsts(&mut group, &mut health), [200; 3]);
+        assert_eq!(firsts(&mut group, &mut health), [100, 200, 300]);
         rest(&mut health, 1);
-        assert_eq!(firsts(&mut group, &mut health), [300, 0, 300]);
+        assert_eq!(firsts(&mut group, &mut health), [150, 0, 450]);
     }
 
     #[test]
@@ -258,6 +263,20 @@ mod tests {
         Upstream { group: group.into(), ..Upstream::at(address.into()) }
     }
 
+    fn roster(upstreams: &[Upstream]) -> Roster {
+        Roster::new(&Config { upstreams: upstreams.to_vec(), ..Config::default() })
+    }
+
+    #[test]
+    fn who_is_drained_is_in_no_plan_and_its_group_stays() {
+        let mut upstreams = [upstream(1, "default"), upstream(2, "default"), upstream(3, "a")];
+        upstreams[0].is_drained = true;
+        let forwards = [forward("example", "a")];
+        let groups = Groups::new(&roster(&upstreams), &[], &forwards, &[]).unwrap();
+        let members: Vec<_> = groups.groups.iter().map(|group| group.members.to_vec()).collect();
+        assert_eq!(members, [vec![1], vec![2]]);
+    }
+
     fn forward(zone: &str, group: &str) -> Forward {
         Forward { zone: zone.into(), group: group.into(), views: Vec::new() }
     }
@@ -267,7 +286,7 @@ mod tests {
         let upstreams = [upstream(1, "default"), upstream(2, "a"), upstream(3, "b")];
         let forwards =
             [forward("Example.net.", "a"), forward("b.a.example.net", "b"), forward("org", "a")];
-        let groups = Groups::new(&upstreams, &[], &forwards, &[]).unwrap();
+        let groups = Groups::new(&roster(&upstreams), &[], &forwards, &[]).unwrap();
         let members =
             |name: &str| &*groups.groups[groups.of_name(&wire_name(name).unwrap(), 0)].members;
         for (name, member) in [
@@ -292,7 +311,7 @@ mod tests {
         let name = wire_name("example.net").unwrap();
         let key = Key::in_scope(&name, 1, 0);
         for strategy in [Strategy::RoundRobin, Strategy::Fastest] {
-            let mut groups = Groups::new(&upstreams, &[], &[], &[]).unwrap();
+            let mut groups = Groups::new(&roster(&upstreams), &[], &[], &[]).unwrap();
             groups.groups[0].strategy = strategy;
             let (_, mut health) = three(strategy);
             for _ in 0..4 {
@@ -307,7 +326,7 @@ mod tests {
     fn the_root_zone_is_every_name_that_no_other_claims() {
         let upstreams = [upstream(1, "a"), upstream(2, "b"), upstream(3, "b")];
         let forwards = [forward(".", "b"), forward("example", "a")];
-        let groups = Groups::new(&upstreams, &[], &forwards, &[]).unwrap();
+        let groups = Groups::new(&roster(&upstreams), &[], &forwards, &[]).unwrap();
         let members =
             |name: &str| &*groups.groups[groups.of_name(&wire_name(name).unwrap(), 0)].members;
         assert_eq!(members("www.example"), [0]);
@@ -319,8 +338,8 @@ mod tests {
         let upstreams = ["default", "a", "b", "c"].map(|group| upstream(group.len() as u16, group));
         let view = |name: &str, group: Option<&str>| View {
             name: name.into(),
-            clients: Vec::new(),
             group: group.map(str::to_owned),
+            ..View::default()
         };
         let views = [view("one", Some("a")), view("two", None)];
         let in_views = |zone: &str, group: &str, names: &[&str]| Forward {
@@ -333,7 +352,7 @@ mod tests {
             in_views("x.example", "a", &["two"]),
             in_views(".", "c", &["two"]),
         ];
-        let groups = Groups::new(&upstreams, &[], &forwards, &views).unwrap();
+        let groups = Groups::new(&roster(&upstreams), &[], &forwards, &views).unwrap();
         let of = |name: &str| [0, 1, 2].map(|view| groups.of_name(&wire_name(name).unwrap(), view));
         assert_eq!(of("example"), [2, 3, 2]);
         assert_eq!(of("y.x.example"), [2, 3, 1]);

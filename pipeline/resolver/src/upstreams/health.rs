@@ -10,6 +10,7 @@ use std::time::Duration;
 use pmdns_config::Health as Settings;
 use pmdns_config::limits::MAX_PROBE_INTERVAL_MS;
 
+use crate::timers::nanos;
 use crate::upstreams::retry::RetryTimeout;
 
 /// The longest pause between probes.
@@ -19,7 +20,7 @@ const RTT_BAND: Duration = Duration::from_millis(20);
 /// An estimate older than this is ignored, because the upstream may have become faster.
 pub(crate) const ESTIMATE_LIFETIME: Duration = Duration::from_secs(10);
 /// Weight of one measurement: an eighth (RFC 6298 section 2).
-const SMOOTHING: u32 = 8;
+const SMOOTHING: u64 = 8;
 /// The number of recent round-trip times kept for the 95th percentile.
 const RECENT: usize = 64;
 /// With fewer there is no percentile.
@@ -40,7 +41,8 @@ pub(crate) struct Health {
 #[derive(Clone, Debug)]
 struct Condition {
     retry: RetryTimeout,
-    srtt: Duration,
+    /// Smoothed round-trip time in nanoseconds.
+    srtt: u64,
     measured: Duration,
     /// When it was last asked only to measure it.
     tried: Option<Duration>,
@@ -79,6 +81,23 @@ impl Health {
         }
     }
 
+    /// Takes other settings over. `upstreams` has the first retry timeout of each slot, and whether its upstream is the same
+    /// as before. What is known of that stays.
+    pub(crate) fn follow(
+        &mut self,
+        settings: &Settings,
+        upstreams: impl IntoIterator<Item = (RetryTimeout, bool)>,
+    ) {
+        let mut known = std::mem::take(&mut self.upstreams).into_iter();
+        let conditions = upstreams.into_iter().map(|(retry, is_same)| match known.next() {
+            Some(known) if is_same => {
+                Condition { retry: known.retry.beginning_as(&retry), ..known }
+            }
+            _ => Condition::new(retry),
+        });
+        *self = Self { upstreams: conditions.collect(), ..Self::new(settings, []) };
+    }
+
     /// How long to wait for a reply to a query that leaves now, before its question is asked again.
     pub(crate) fn retry_timeout(&self, upstream: usize, round: u32) -> Duration {
         self.upstreams[upstream].retry.get(round)
@@ -95,13 +114,13 @@ impl Health {
 
     /// An upstream replied, with any rcode.
     pub(crate) fn replied(&mut self, upstream: usize, rtt: Duration, now: Duration) {
-        let condition = &mut self.upstreams[upstream];
+        let (condition, rtt) = (&mut self.upstreams[upstream], nanos(rtt));
         condition.retry.replied(rtt);
-        condition.srtt = match condition.estimate(now) {
-            None => rtt,
-            Some(srtt) => srtt - srtt / SMOOTHING + rtt / SMOOTHING,
+        condition.srtt = match condition.is_measured(now) {
+            false => rtt,
+            true => condition.srtt - condition.srtt / SMOOTHING + rtt / SMOOTHING,
         };
-        let microseconds = u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX);
+        let microseconds = u32::try_from(rtt / 1000).unwrap_or(u32::MAX);
         condition.recent[condition.replies % RECENT] = microseconds;
         condition.replies += 1;
         condition.measured = now;
@@ -136,7 +155,7 @@ impl Health {
 
     /// Smoothed round-trip time; zero: never measured.
     pub(crate) fn srtt(&self, upstream: usize) -> Duration {
-        self.upstreams[upstream].srtt
+        Duration::from_nanos(self.upstreams[upstream].srtt)
     }
 
     /// Smoothed round-trip time, unless it is old.
@@ -167,8 +186,12 @@ impl Health {
         self.upstreams[upstream].rest.map(|rest| rest.probe)
     }
 
-    /// An upstream that is to be probed now.
-    pub(crate) fn due_probe(&self, now: Duration) -> Option<usize> {
+    /// An upstream that is to be probed now, of those in use.
+    pub(crate) fn due_probe(
+        &self,
+        now: Duration,
+        is_asked: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
         let due = |condition: &Condition| match (condition.rest, self.silence) {
             (Some(rest), _) => rest.probe <= now,
             (None, None) => false,
@@ -176,7 +199,8 @@ impl Health {
                 now.saturating_sub(condition.measured.max(condition.silent_probe)) >= silence
             }
         };
-        self.upstreams.iter().position(due)
+        let due = |(upstream, condition)| due(condition) && is_asked(upstream);
+        self.upstreams.iter().enumerate().position(due)
     }
 
     /// A probe leaves now. The next one is due after a pause that doubles each time. So no report is needed if this one
@@ -214,7 +238,7 @@ impl Condition {
     fn new(retry: RetryTimeout) -> Self {
         Self {
             retry,
-            srtt: Duration::ZERO,
+            srtt: 0,
             measured: Duration::ZERO,
             tried: None,
             recent: [0; RECENT],
@@ -226,7 +250,11 @@ impl Condition {
     }
 
     fn estimate(&self, now: Duration) -> Option<Duration> {
-        (self.replies > 0 && !is_old(self.measured, now)).then_some(self.srtt)
+        self.is_measured(now).then(|| Duration::from_nanos(self.srtt))
+    }
+
+    fn is_measured(&self, now: Duration) -> bool {
+        self.replies > 0 && !is_old(self.measured, now)
     }
 }
 
@@ -239,185 +267,4 @@ fn double(pause: Duration) -> Duration {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const START: Duration = Duration::from_secs(1000);
-    const INTERVAL: Duration = Duration::from_secs(30);
-
-    fn ms(count: u64) -> Duration {
-        Duration::from_millis(count)
-    }
-
-    fn of(upstreams: usize, settings: &Settings) -> Health {
-        Health::new(settings, vec![RetryTimeout::new(ms(800), ms(3000)); upstreams])
-    }
-
-    fn health() -> Health {
-        of(2, &Settings::default())
-    }
-
-    /// Upstream 0 fails until it rests. No time passes.
-    fn resting() -> Health {
-        let mut health = health();
-        for _ in 0..Settings::default().failures {
-            assert_eq!(health.next_probe(0), None);
-            health.failed(0, START, START);
-        }
-        assert_eq!(health.next_probe(0), Some(START + INTERVAL));
-        health
-    }
-
-    fn take_probe(health: &mut Health, now: Duration) -> Option<usize> {
-        let upstream = health.due_probe(now)?;
-        health.note_probe(upstream, now);
-        Some(upstream)
-    }
-
-    #[test]
-    fn round_trip_times_are_smoothed_unless_the_last_one_is_long_ago() {
-        let mut health = health();
-        health.replied(0, ms(80), START);
-        assert_eq!(health.srtt(0), ms(80));
-        health.replied(0, ms(160), START);
-        assert_eq!(health.srtt(0), ms(90));
-        let later = START + ESTIMATE_LIFETIME * 2;
-        assert_eq!((health.estimate(0, later), health.band(0, later)), (None, 0));
-        health.replied(0, ms(1), later);
-        assert_eq!(health.estimate(0, later), Some(ms(1)));
-    }
-
-    #[test]
-    fn of_a_hundred_replies_ninety_five_take_no_longer_than_usual() {
-        let mut health = health();
-        for number in 0..FEWEST_RECENT as u64 {
-            assert_eq!(health.usual_rtt(0), None);
-            health.replied(0, ms(number), START);
-        }
-        assert_eq!(health.usual_rtt(0), Some(ms(15)));
-        for number in 0..1000 {
-            health.replied(0, if number % 20 == 0 { ms(900) } else { ms(7) }, START);
-        }
-        assert_eq!(health.usual_rtt(0), Some(ms(7)), "and what was long ago is forgotten");
-        assert_eq!(health.usual_rtt(1), None);
-    }
-
-    #[test]
-    fn one_question_in_a_while_finds_out_how_fast_an_upstream_is() {
-        let mut health = health();
-        assert!(health.take_try(0, START), "nothing is known of it");
-        assert!(!health.take_try(0, START), "somebody finds out already");
-        health.replied(0, ms(3), START + ms(3));
-        let later = START + ms(3) + ESTIMATE_LIFETIME;
-        assert!(!health.take_try(0, later));
-        assert!(health.take_try(0, later + ms(1)));
-        assert!(!health.take_try(0, later + ESTIMATE_LIFETIME));
-        assert!(health.take_try(0, later + ESTIMATE_LIFETIME + ms(2)), "that one got lost");
-    }
-
-    #[test]
-    fn probes_come_less_and_less_often_but_never_end() {
-        let mut health = resting();
-        let (mut now, mut pauses) = (START, Vec::new());
-        for _ in 0..20 {
-            let due = health.next_probe(0).unwrap();
-            pauses.push((due - now).as_secs());
-            now = due;
-            assert_eq!(take_probe(&mut health, now - ms(1)), None);
-            assert_eq!(take_probe(&mut health, now), Some(0));
-            assert_eq!(take_probe(&mut health, now), None, "one at a time");
-            health.failed(0, now, now + ms(2000));
-        }
-        assert_eq!(pauses[..6], [30, 60, 120, 240, 300, 300]);
-        assert_eq!(pauses[6..], [300; 14]);
-    }
-
-    #[test]
-    fn a_silent_upstream_is_probed_although_it_is_healthy_if_that_is_wanted() {
-        let settings = Settings { silence_ms: 200, failures: 2, ..Settings::default() };
-        let mut health = of(1, &settings);
-        health.replied(0, ms(1), START);
-        assert_eq!(take_probe(&mut health, START + ms(199)), None, "it has just replied");
-        assert_eq!(take_probe(&mut health, START + ms(200)), Some(0));
-        assert_eq!(take_probe(&mut health, START + ms(399)), None, "one at a time");
-        assert_eq!(take_probe(&mut health, START + ms(400)), Some(0));
-        health.failed(0, START + ms(200), START + ms(450));
-        health.failed(0, START + ms(400), START + ms(650));
-        assert_eq!(health.next_probe(0), Some(START + ms(650) + INTERVAL), "now it rests");
-        let mut unwatched = of(1, &Settings::default());
-        unwatched.replied(0, ms(1), START);
-        assert_eq!(take_probe(&mut unwatched, START * 9), None);
-    }
-
-    #[test]
-    fn replies_in_a_row_end_a_rest_and_the_second_probe_follows_at_once() {
-        let mut health = resting();
-        let now = START + INTERVAL;
-        assert_eq!(take_probe(&mut health, now), Some(0));
-        health.replied(0, ms(5), now + ms(5));
-        assert_eq!(take_probe(&mut health, now + ms(5)), Some(0));
-        health.failed(0, now + ms(6), now + ms(2000));
-        health.replied(0, ms(5), now + ms(3000));
-        assert!(health.next_probe(0).is_some(), "not in a row");
-        health.replied(0, ms(5), now + ms(3001));
-        assert_eq!(health.next_probe(0), None);
-    }
-
-    #[test]
-    fn queries_that_fail_while_it_rests_do_not_put_off_its_probe() {
-        let mut health = resting();
-        for _ in 0..1000 {
-            health.failed(0, START + ms(1), START + ms(800));
-        }
-        assert_eq!(health.next_probe(0), Some(START + INTERVAL));
-    }
-
-    #[test]
-    fn slow_names_do_not_put_an_upstream_that_replies_to_rest() {
-        let mut health = health();
-        health.replied(0, ms(1), START + ms(1));
-        for _ in 0..1000 {
-            health.failed(0, START, START + ms(800));
-        }
-        assert_eq!(health.next_probe(0), None, "it replied after these queries were sent");
-        for _ in 0..Settings::default().failures {
-            health.failed(0, START + ms(2), START + ms(800));
-        }
-        assert!(health.next_probe(0).is_some());
-    }
-
-    proptest! {
-        /// unbound#227, unbound#282: however long it was away, the first probe after its return is
-        /// followed by one more, and by nothing else.
-        #[test]
-        fn after_an_outage_of_any_length_it_is_well_within_one_probe(
-            outage_ms in 1..30 * 86_400_000u64,
-            interval_ms in 100..300_000u64,
-            failures in 1..10u32,
-            successes in 1..10u32,
-        ) {
-            let settings = Settings { failures, successes, interval_ms, ..Settings::default() };
-            let mut health = of(1, &settings);
-            let back = START + ms(outage_ms);
-            for _ in 0..failures {
-                health.failed(0, START, START);
-            }
-            let (mut now, mut answered) = (START, 0);
-            while let Some(due) = health.next_probe(0) {
-                prop_assert!(due <= now.max(back) + LONGEST_PAUSE);
-                now = due;
-                prop_assert_eq!(take_probe(&mut health, now), Some(0));
-                if now >= back {
-                    answered += 1;
-                    health.replied(0, ms(9), now + ms(9));
-                } else {
-                    health.failed(0, now, now + ms(2000));
-                }
-            }
-            prop_assert_eq!(answered, successes);
-            prop_assert!(now <= back + LONGEST_PAUSE + ms(10) * successes);
-        }
-    }
-}
+mod tests;

@@ -21,6 +21,7 @@ pub(crate) mod query;
 pub(crate) mod replies;
 pub(crate) mod retry;
 mod tcp_queries;
+mod turns;
 pub(crate) mod udp_batch;
 mod udp_queries;
 
@@ -31,7 +32,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pmdns_config::Config;
+use pmdns_stages::wire::name::Seed;
 
 use crate::counters::{Counters, counts_rarely};
 use crate::output::Output;
@@ -40,6 +41,9 @@ use crate::questions::plan::{Attempt, Plan, Transport, TryFailure};
 use crate::questions::prefixes::ClientPrefix;
 use crate::questions::question::Question;
 use crate::random::Random;
+use crate::settings::Settings;
+use crate::timers::MAX_DUE;
+use cookies::CookieSecret;
 use encrypted::Encrypted;
 use medium::Limits;
 use network::{Network, Timer};
@@ -103,14 +107,17 @@ pub(crate) struct Failed {
 }
 
 impl Upstreams {
-    /// Nothing is under way yet.
+    /// Nothing is under way yet. `queries_per_port` and the deadline are those of the settings.
     pub(crate) fn new(
-        config: &Config,
-        peers: Peers,
+        settings: Settings,
+        (cookie_secret, seed, now): (CookieSecret, Seed, Duration),
         counters: Arc<Counters>,
         random: Random,
         limits: Limits,
     ) -> Self {
+        let (queries_per_port, deadline) = (settings.queries_per_port, settings.deadline);
+        let probe_timeout = Duration::from_millis(settings.health.timeout_ms);
+        let peers = Peers::new(settings, cookie_secret, seed, now);
         Self {
             network: Network::new(peers.media(), limits),
             encrypted: Encrypted::new(peers.len()),
@@ -121,11 +128,39 @@ impl Upstreams {
             spare: Vec::new(),
             entry_memory: Vec::new(),
             counters,
-            queries_per_port: config.slowpath.queries_per_port,
-            deadline: Duration::from_millis(config.slowpath.deadline_ms),
-            probe_timeout: Duration::from_millis(config.health.timeout_ms),
+            queries_per_port,
+            deadline,
+            probe_timeout,
             peers,
         }
+    }
+
+    /// Takes other upstreams over. Nothing is under way any more to those that have left: their sockets are closed, and their
+    /// tries have failed.
+    pub(crate) fn follow(&mut self, fresh: &mut Settings) {
+        fresh.deadline = self.deadline;
+        self.queries_per_port = fresh.queries_per_port;
+        self.probe_timeout = Duration::from_millis(fresh.health.timeout_ms);
+        for upstream in self.peers.follow(fresh) {
+            self.leave(upstream);
+        }
+        self.network.follow(self.peers.media());
+        self.encrypted.follow(self.peers.len());
+    }
+
+    /// Ends everything that is under way to an upstream.
+    fn leave(&mut self, upstream: usize) {
+        let mut ended = self.network.leave(upstream);
+        ended.extend(self.encrypted.leave(upstream));
+        let (unsent, others) = self.unsent.drain(..).partition(|(_, one)| one.upstream == upstream);
+        self.unsent = others;
+        ended.extend::<Vec<_>>(unsent);
+        for (ticket, attempt) in ended {
+            self.fail(ticket, attempt, TryFailure::Gone);
+        }
+        // These tries may have failed for another reason, but the upstream is not to be asked again.
+        let of_upstream = self.failed.iter_mut().filter(|one| one.attempt.upstream == upstream);
+        of_upstream.for_each(|one| one.failure = TryFailure::Gone);
     }
 
     /// What is to be done next.
@@ -163,7 +198,8 @@ impl Upstreams {
 
     /// Gives up what is due, and counts what is late.
     pub(crate) fn serve_timers(&mut self) {
-        for timer in self.network.due(self.peers.now) {
+        for _ in 0..MAX_DUE {
+            let Some(timer) = self.network.next_due(self.peers.now) else { return };
             match timer {
                 Timer::Batch(slot) => self.serve_batch(slot),
                 Timer::Connection(slot) => self.serve_connection(slot),

@@ -4,7 +4,6 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use arrayvec::ArrayVec;
 use pmdns_config::narrow::{to_u32, to_usize};
 use slab::Slab;
 
@@ -14,7 +13,7 @@ use crate::questions::plan::{Attempt, Transport};
 use crate::questions::prefixes::ClientPrefix;
 use crate::questions::quota::Quota;
 use crate::questions::round_robin::RoundRobin;
-use crate::timers::MAX_DUE;
+use crate::timers::nanos;
 use crate::upstreams::connection::Connection;
 use crate::upstreams::medium::{Limits, Medium, Room};
 use crate::upstreams::udp_batch::UdpBatch;
@@ -101,6 +100,33 @@ impl Network {
             outputs: VecDeque::new(),
             is_tcp_held_back: false,
         }
+    }
+
+    /// Takes other upstreams over. Nothing is under way any more to those whose medium differs.
+    pub(crate) fn follow(&mut self, media: Vec<Medium>) {
+        self.udp_queues.resize_with(media.len(), RoundRobin::default);
+        self.tcp_queues.resize_with(media.len(), RoundRobin::default);
+        self.media = media;
+    }
+
+    /// Ends everything that is under way to an upstream, and returns the queries without a reply.
+    pub(crate) fn leave(&mut self, upstream: usize) -> Vec<(Ticket, Attempt)> {
+        let mut ended = Vec::new();
+        for queues in [&mut self.udp_queues, &mut self.tcp_queues] {
+            let waiting = std::mem::take(&mut queues[upstream]);
+            ended.extend(waiting.into_items());
+        }
+        let batches = self.batches.iter().filter(|(_, batch)| batch.upstream == upstream);
+        for slot in batches.map(|(slot, _)| slot).collect::<Vec<_>>() {
+            let batch = self.close_batch(slot);
+            ended.extend(batch.left().iter().map(|query| (query.ticket, query.attempt)));
+        }
+        let connections = self.connections.iter().filter(|(_, one)| one.upstream == upstream);
+        for slot in connections.map(|(slot, _)| slot).collect::<Vec<_>>() {
+            let queries = self.close_connection(slot).queries;
+            ended.extend(queries.into_iter().map(|query| (query.ticket, query.attempt)));
+        }
+        ended
     }
 
     /// What an upstream is asked by.
@@ -324,10 +350,9 @@ impl Network {
         self.timers.set(timer.name(), nanos(due));
     }
 
-    /// Takes out the timers that are due by `now`, the earliest first, a bounded number at a time.
-    pub(crate) fn due(&mut self, now: Duration) -> ArrayVec<Timer, MAX_DUE> {
-        let due = std::iter::from_fn(|| self.timers.next_due(nanos(now)));
-        due.take(MAX_DUE).map(Timer::of_name).collect()
+    /// Takes out the first timer that is due by `now`.
+    pub(crate) fn next_due(&mut self, now: Duration) -> Option<Timer> {
+        self.timers.next_due(nanos(now)).map(Timer::of_name)
     }
 
     /// Closes a connection.
@@ -340,11 +365,6 @@ impl Network {
         self.outputs.push_back(Output::CloseConnection(slot));
         connection
     }
-}
-
-/// Nanoseconds since the process started, which suffice for five centuries.
-fn nanos(time: Duration) -> u64 {
-    time.as_secs().saturating_mul(1_000_000_000).saturating_add(time.subsec_nanos().into())
 }
 
 #[cfg(test)]

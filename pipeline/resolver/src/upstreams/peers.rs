@@ -3,11 +3,10 @@
 use std::io;
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use pmdns_config::{Config, Upstream};
+use pmdns_config::Upstream;
 use pmdns_stages::cache::Key;
 use pmdns_stages::wire::name::Seed;
 
@@ -15,6 +14,8 @@ use crate::counters::UpstreamCounters;
 use crate::counters::shared::{add, count};
 use crate::questions::plan::{self, Attempt, Plan};
 use crate::questions::question::Question;
+use crate::roster::{Roster, Slot};
+use crate::settings::Settings;
 use crate::upstreams::Route;
 use crate::upstreams::capabilities::Capabilities;
 use crate::upstreams::connection::TcpQuery;
@@ -25,12 +26,9 @@ use crate::upstreams::medium::Medium;
 use crate::upstreams::query::ReplyKind;
 use crate::upstreams::retry::RetryTimeout;
 
-/// The upstreams, by index.
+/// The upstreams, by slot.
 pub(crate) struct Peers {
-    settings: Vec<Upstream>,
-    /// The port by which each is asked; `None`: by sockets of the kernel.
-    ports: Vec<Option<usize>>,
-    counters: Arc<[UpstreamCounters]>,
+    roster: Roster,
     groups: Groups,
     health: Health,
     capabilities: Vec<Capabilities>,
@@ -42,66 +40,88 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    /// Nothing is known of the upstreams yet. An error: a group has no upstreams.
+    /// Nothing is known of the upstreams yet.
     pub(crate) fn new(
-        config: &Config,
-        counters: Arc<[UpstreamCounters]>,
+        settings: Settings,
         cookie_secret: CookieSecret,
         seed: Seed,
         now: Duration,
-    ) -> io::Result<Self> {
-        let upstreams = &config.upstreams;
-        let deadline = Duration::from_millis(config.slowpath.deadline_ms);
-        let groups = Groups::new(upstreams, &config.groups, &config.forwards, &config.views);
-        let first_timeout = |one: &Upstream| Duration::from_millis(one.timeout_ms);
-        let retries = upstreams.iter().map(|one| RetryTimeout::new(first_timeout(one), deadline));
-        Ok(Self {
-            counters,
-            groups: groups.map_err(io::Error::other)?,
-            health: Health::new(&config.health, retries),
-            capabilities: vec![Capabilities::default(); upstreams.len()],
-            ports: upstreams.iter().map(|one| config.upstream_port(one)).collect(),
-            settings: upstreams.clone(),
+    ) -> Self {
+        let Settings { roster, groups, health, deadline, .. } = settings;
+        let retries = roster.slots().iter().map(|slot| first_retry(slot, deadline));
+        Self {
+            health: Health::new(&health, retries),
+            capabilities: vec![Capabilities::default(); roster.slots().len()],
+            roster,
+            groups,
             cookie_secret,
             seed,
             now,
-        })
+        }
     }
 
-    /// How many there are.
+    /// Takes other upstreams and groups over, and gives the old ones back. What is known of upstreams that stay is kept.
+    /// Returns the slots whose upstreams have left.
+    pub(crate) fn follow(&mut self, fresh: &mut Settings) -> Vec<usize> {
+        std::mem::swap(&mut self.roster, &mut fresh.roster);
+        std::mem::swap(&mut self.groups, &mut fresh.groups);
+        let (slots, old) = (self.roster.slots(), fresh.roster.slots());
+        // An upstream that comes back begins anew.
+        let stays = |(n, slot): (usize, &Slot)| {
+            let was = old.get(n).filter(|old| old.place.is_some() && slot.place.is_some());
+            was.is_some_and(|old| old.is_same(slot))
+        };
+        let is_same: Vec<bool> = slots.iter().enumerate().map(stays).collect();
+        let retries = slots.iter().map(|slot| first_retry(slot, fresh.deadline));
+        self.health.follow(&fresh.health, retries.zip(is_same.iter().copied()));
+        self.capabilities.resize(slots.len(), Capabilities::default());
+        for (known, _) in self.capabilities.iter_mut().zip(&is_same).filter(|(_, same)| !**same) {
+            *known = Capabilities::default();
+        }
+        let has_left = |n: &usize| old[*n].place.is_some() && !is_same[*n];
+        let left = (0..old.len()).filter(has_left).collect();
+        (0..self.len()).filter(|n| !is_same[*n]).for_each(|n| self.publish_health(n));
+        left
+    }
+
+    /// Whether one is in use.
+    pub(crate) fn is_asked(&self, upstream: usize) -> bool {
+        self.roster.slots()[upstream].place.is_some()
+    }
+
+    /// How many slots there are.
     pub(crate) fn len(&self) -> usize {
-        self.settings.len()
+        self.roster.slots().len()
     }
 
     /// The settings of one.
     pub(crate) fn settings(&self, upstream: usize) -> &Upstream {
-        &self.settings[upstream]
+        &self.roster.slots()[upstream].upstream
     }
 
     /// The counters of one.
     pub(crate) fn counters(&self, upstream: usize) -> &UpstreamCounters {
-        &self.counters[upstream]
+        &self.roster.slots()[upstream].counters
     }
 
     /// Whether one is asked over encrypted connections.
     pub(crate) fn is_encrypted(&self, upstream: usize) -> bool {
-        self.settings[upstream].address.plain().is_none()
+        self.settings(upstream).address.plain().is_none()
     }
 
     /// What each is asked by.
     pub(crate) fn media(&self) -> Vec<Medium> {
-        let medium = |port: &Option<usize>| match port {
+        let medium = |slot: &Slot| match slot.port {
             Some(_) => Medium::Port,
             None => Medium::Sockets,
         };
-        self.ports.iter().map(medium).collect()
+        self.roster.slots().iter().map(medium).collect()
     }
 
     /// The way to one that is not encrypted.
     pub(crate) fn route(&self, upstream: usize) -> Option<Route> {
-        let to = &self.settings[upstream];
-        let (address, port) = (to.address.plain()?, self.ports[upstream]);
-        Some(Route { upstream, to: address, from: to.source, port })
+        let Slot { upstream: to, port, .. } = &self.roster.slots()[upstream];
+        Some(Route { upstream, to: to.address.plain()?, from: to.source, port: *port })
     }
 
     /// The plan of a question.
@@ -131,7 +151,7 @@ impl Peers {
 
     /// The question in the form that an upstream is asked.
     pub(crate) fn as_told(&self, question: &Rc<Question>, upstream: usize) -> Rc<Question> {
-        if self.settings[upstream].client_subnet || question.subnet().is_none() {
+        if self.settings(upstream).client_subnet || question.subnet().is_none() {
             return Rc::clone(question);
         }
         let mut told = Question::clone(question);
@@ -146,7 +166,7 @@ impl Peers {
 
     /// Whether a query that leaves now has a mixed letter case.
     pub(crate) fn mixes_case(&self, upstream: usize) -> bool {
-        self.settings[upstream].mix_case
+        self.settings(upstream).mix_case
             && !self.capabilities[upstream].in_lower_case.holds(self.now)
     }
 
@@ -157,7 +177,7 @@ impl Peers {
         upstream: usize,
         local: impl FnOnce() -> Option<IpAddr>,
     ) -> Option<Sent> {
-        let to = &self.settings[upstream];
+        let to = &self.roster.slots()[upstream].upstream;
         let address = to.address.plain().filter(|_| to.cookies)?;
         let source = to.source.or_else(local)?;
         let cookies = &mut self.capabilities[upstream].cookies;
@@ -173,18 +193,18 @@ impl Peers {
     /// After how long a query without a reply counts as timed out. An upstream that is usually slower than the setting
     /// gets more time.
     pub(crate) fn usual_patience(&self, upstream: usize) -> Duration {
-        let expected = Duration::from_millis(self.settings[upstream].timeout_ms);
+        let expected = Duration::from_millis(self.settings(upstream).timeout_ms);
         self.health.retry_timeout(upstream, 0).max(expected)
     }
 
     /// An upstream that rests and is to be probed now.
     pub(crate) fn due_probe(&self) -> Option<usize> {
-        self.health.due_probe(self.now)
+        self.health.due_probe(self.now, |upstream| self.is_asked(upstream))
     }
 
     /// A probe leaves for an upstream.
     pub(crate) fn note_probe(&mut self, upstream: usize) {
-        count(&self.counters[upstream].probes);
+        count(&self.counters(upstream).probes);
         self.health.note_probe(upstream, self.now);
     }
 
@@ -195,20 +215,20 @@ impl Peers {
 
     /// An upstream replied to a query sent at `sent`.
     pub(crate) fn note_reply(&mut self, upstream: usize, sent: Duration) {
-        count(&self.counters[upstream].replies);
+        count(&self.counters(upstream).replies);
         self.health.replied(upstream, self.now.saturating_sub(sent), self.now);
         self.publish_health(upstream);
     }
 
     /// A query sent at `sent` has had no reply in the retry timeout.
     pub(crate) fn note_retry(&mut self, upstream: usize, sent: Duration) {
-        count(&self.counters[upstream].late);
+        count(&self.counters(upstream).late);
         self.health.retried(upstream, sent, self.now);
     }
 
     /// A query sent at `sent` counts as timed out.
     pub(crate) fn note_timeout(&mut self, upstream: usize, sent: Duration) {
-        count(&self.counters[upstream].timeouts);
+        count(&self.counters(upstream).timeouts);
         self.note_failure(upstream, sent);
     }
 
@@ -220,8 +240,8 @@ impl Peers {
         error: &io::Error,
         queries: usize,
     ) {
-        tracing::debug!("upstream {}: {error}", self.settings[upstream].address);
-        add(&self.counters[upstream].errors, queries as u64);
+        tracing::debug!("upstream {}: {error}", self.settings(upstream).address);
+        add(&self.counters(upstream).errors, queries as u64);
         self.note_failure(upstream, sent);
     }
 
@@ -232,7 +252,7 @@ impl Peers {
     }
 
     fn publish_health(&self, upstream: usize) {
-        let counters = &self.counters[upstream];
+        let counters = self.counters(upstream);
         let srtt_us = u64::try_from(self.health.srtt(upstream).as_micros()).unwrap_or(u64::MAX);
         counters.srtt_us.store(srtt_us, Ordering::Relaxed);
         let rests = self.health.next_probe(upstream).is_some();
@@ -246,12 +266,12 @@ impl Peers {
 
     /// A reply over UDP differs from its query in letter case. A forger may have sent it who knows all but the case.
     pub(crate) fn note_case_mismatch(&mut self, upstream: usize) {
-        let counters = &self.counters[upstream];
+        let Slot { counters, upstream: settings, .. } = &self.roster.slots()[upstream];
         count(&counters.mismatched);
         count(&counters.case_mismatch);
         if self.capabilities[upstream].in_lower_case.note_failure(self.now) {
             count(&counters.case_mixing_paused);
-            let address = &self.settings[upstream].address;
+            let address = &settings.address;
             tracing::warn!(
                 "upstream {address} does not keep the letter case of queries, and is asked in small letters \
                  for an hour; leave out its mix_case"
@@ -261,7 +281,7 @@ impl Peers {
 
     /// A reply over UDP has the cookie of its query, and this cookie for the next ones.
     pub(crate) fn note_cookie(&mut self, upstream: usize, learnt: Learnt) {
-        count(&self.counters[upstream].cookies);
+        count(&self.counters(upstream).cookies);
         self.capabilities[upstream].cookies.learn(learnt, self.now);
     }
 
@@ -273,7 +293,7 @@ impl Peers {
             Shown::Right(learnt) => self.note_cookie(upstream, learnt),
             Shown::Missing if ReplyKind::of(reply) == ReplyKind::Answer => {
                 if self.capabilities[upstream].cookies.miss(self.now) {
-                    let address = &self.settings[upstream].address;
+                    let address = &self.settings(upstream).address;
                     tracing::info!(
                         "upstream {address} has left DNS cookies off, and is not held to them for an hour"
                     );
@@ -289,12 +309,17 @@ impl Peers {
         if attempt.edns {
             fallback.note_success();
         } else if fallback.note_failure(self.now) {
-            count(&self.counters[attempt.upstream].without_edns);
-            let address = &self.settings[attempt.upstream].address;
+            count(&self.counters(attempt.upstream).without_edns);
+            let address = &self.settings(attempt.upstream).address;
             tracing::warn!(
                 "upstream {address} does not know EDNS, and is asked without for 15 minutes; signatures, subnets \
                  and cookies need it"
             );
         }
     }
+}
+
+/// The retry timeout of an upstream that has not been asked yet.
+fn first_retry(slot: &Slot, deadline: Duration) -> RetryTimeout {
+    RetryTimeout::new(Duration::from_millis(slot.upstream.timeout_ms), deadline)
 }

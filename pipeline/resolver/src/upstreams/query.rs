@@ -111,7 +111,7 @@ impl Question {
 }
 
 /// One message to an upstream.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Query {
     message: ArrayVec<u8, MAX_QUERY>,
     /// Where the length of the OPT record's data stands, if there is one. It is the last record.
@@ -121,16 +121,29 @@ pub struct Query {
 impl Query {
     /// The message that asks `question` with this id and letter case, with an OPT record or without. The default is
     /// lower case.
-    ///
-    /// The client's letter case is not used: many clients share the answer, and it must not depend on who asked first.
-    /// AD is always set (RFC 6840 section 5.7), because clients that want AD share answers with clients that do not.
-    /// Encode sets AD only for the former.
     pub(crate) fn new(
         question: &Question,
         id: u16,
         letter_case: Option<LetterCase>,
         edns: bool,
     ) -> Self {
+        let mut this = Self::default();
+        this.compose(question, id, letter_case, edns);
+        this
+    }
+
+    /// Makes it that message. It is large, so nobody moves it.
+    ///
+    /// The client's letter case is not used: many clients share the answer, and it must not depend on who asked first.
+    /// AD is always set (RFC 6840 section 5.7), because clients that want AD share answers with clients that do not.
+    /// Encode sets AD only for the former.
+    pub(crate) fn compose(
+        &mut self,
+        question: &Question,
+        id: u16,
+        letter_case: Option<LetterCase>,
+        edns: bool,
+    ) {
         let key = question.key();
         let asked = question.asked_flags();
         let checking_disabled = if asked & Key::CD != 0 { flag::CD } else { 0 };
@@ -139,23 +152,23 @@ impl Query {
         put16(&mut head, header::FLAGS, flag::RD | flag::AD | checking_disabled);
         put16(&mut head, header::QDCOUNT, 1);
         put16(&mut head, header::ARCOUNT, u16::from(edns));
-        let mut this = Self { message: ArrayVec::new(), data_len_at: None };
-        this.put(&head);
-        this.put_name(key.name, letter_case);
-        this.put(&key.qtype.to_be_bytes());
-        this.put(&key.qclass.to_be_bytes());
+        self.message.clear();
+        self.data_len_at = None;
+        self.put(&head);
+        self.put_name(key.name, letter_case);
+        self.put(&key.qtype.to_be_bytes());
+        self.put(&key.qclass.to_be_bytes());
         if edns {
-            this.data_len_at = Some(this.message.len() + OPT_DATA_LEN);
+            self.data_len_at = Some(self.message.len() + OPT_DATA_LEN);
             let data = question.subnet().map(|subnet| subnet.data(0)).unwrap_or_default();
             let options_len = if data.is_empty() { 0 } else { OPTION_HEAD_LEN + data.len() };
             let mut record = opt(OUR_UDP_SIZE, Rcode::NOERROR, asked & Key::DO != 0);
             put16(&mut record, OPT_DATA_LEN, to_u16(options_len));
-            this.put(&record);
+            self.put(&record);
             if options_len > 0 {
-                this.put_option(option::SUBNET, &data);
+                self.put_option(option::SUBNET, &data);
             }
         }
-        this
     }
 
     fn put(&mut self, bytes: &[u8]) {

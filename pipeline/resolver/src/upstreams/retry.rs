@@ -5,19 +5,22 @@
 
 use std::time::Duration;
 
-/// The shortest retry timeout. An upstream needs more time for a name that it does not have in its cache.
-const SHORTEST: Duration = Duration::from_millis(200);
-/// Granularity of the measurements (RFC 6298 section 2). The slow path thread sleeps for up to half of that.
-const GRANULARITY: Duration = Duration::from_millis(1);
+use crate::timers::nanos;
 
-/// The retry timeout of one upstream.
+/// The shortest retry timeout in nanoseconds. An upstream needs more time for a name that it does not have in its cache.
+const SHORTEST: u64 = 200_000_000;
+/// Granularity of the measurements in nanoseconds (RFC 6298 section 2). The slow path thread sleeps for up to half of
+/// that.
+const GRANULARITY: u64 = 1_000_000;
+
+/// The retry timeout of one upstream. It is read and measured for every query, so times are nanoseconds here.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RetryTimeout {
     /// The timeout while there is no measurement.
-    initial: Duration,
-    longest: Duration,
+    initial: u64,
+    longest: u64,
     /// Smoothed round-trip time and its variation, once there is a measurement.
-    measured: Option<(Duration, Duration)>,
+    measured: Option<(u64, u64)>,
     /// How often it has doubled since the last reply.
     doublings: u32,
     /// When it doubled last. Queries that left before then give no new information.
@@ -28,14 +31,19 @@ impl RetryTimeout {
     /// The timeout of a new upstream is the operator's setting. No timeout is longer than half the clients' deadline. So a
     /// question whose first query is lost can still be answered in time.
     pub(crate) fn new(initial: Duration, deadline: Duration) -> Self {
-        let longest = deadline / 2;
-        let initial = initial.min(longest);
+        let longest = nanos(deadline / 2);
+        let initial = nanos(initial).min(longest);
         Self { initial, longest, measured: None, doublings: 0, doubled: Duration::ZERO }
     }
 
-    /// Takes in the round-trip time of a reply. Each query has its own port and id. So it is known which query the
-    /// reply belongs to, even if the question was asked again; Karn's rule is not needed.
-    pub(crate) fn replied(&mut self, rtt: Duration) {
+    /// What is known, with the bounds of another setting.
+    pub(crate) fn beginning_as(self, other: &Self) -> Self {
+        Self { initial: other.initial, longest: other.longest, ..self }
+    }
+
+    /// Takes in the round-trip time of a reply in nanoseconds. Each query has its own port and id. So it is known which
+    /// query the reply belongs to, even if the question was asked again; Karn's rule is not needed.
+    pub(crate) fn replied(&mut self, rtt: u64) {
         self.measured = Some(match self.measured {
             None => (rtt, rtt / 2),
             Some((srtt, variation)) => {
@@ -65,7 +73,7 @@ impl RetryTimeout {
             }
         };
         let doublings = self.doublings.max(round).min(16);
-        base.saturating_mul(1 << doublings).min(self.longest)
+        Duration::from_nanos(base.saturating_mul(1 << doublings).min(self.longest))
     }
 }
 
@@ -90,17 +98,17 @@ mod tests {
     #[test]
     fn it_follows_the_round_trip_time_within_bounds() {
         let mut fast = timeout();
-        (0..50).for_each(|_| fast.replied(ms(2)));
-        assert_eq!(fast.get(0), SHORTEST);
+        (0..50).for_each(|_| fast.replied(nanos(ms(2))));
+        assert_eq!(fast.get(0), ms(200));
         let mut hasty = RetryTimeout::new(ms(30), ms(6000));
-        (0..50).for_each(|_| hasty.replied(ms(2)));
+        (0..50).for_each(|_| hasty.replied(nanos(ms(2))));
         assert_eq!(hasty.get(0), ms(30), "the operator wants it shorter");
         let mut slow = timeout();
-        slow.replied(ms(850));
+        slow.replied(nanos(ms(850)));
         assert_eq!(slow.get(0), ms(850 + 4 * 425));
-        (0..50).for_each(|_| slow.replied(ms(850)));
+        (0..50).for_each(|_| slow.replied(nanos(ms(850))));
         assert!(slow.get(0) >= ms(849) && slow.get(0) < ms(900), "{:?}", slow.get(0));
-        (0..50).for_each(|_| slow.replied(ms(9000)));
+        (0..50).for_each(|_| slow.replied(nanos(ms(9000))));
         assert_eq!(slow.get(0), ms(3000), "never beyond half the deadline");
     }
 
@@ -116,14 +124,14 @@ mod tests {
         assert_eq!(timeout.get(0), ms(3000), "four times as long, but for the deadline");
         (0..100).for_each(|_| timeout.passed(ms(90_000), ms(90_000)));
         assert_eq!(timeout.get(0), ms(3000));
-        timeout.replied(ms(100));
+        timeout.replied(nanos(ms(100)));
         assert_eq!(timeout.get(0), ms(100 + 200));
     }
 
     #[test]
     fn a_question_waits_for_longer_each_round() {
         let mut timeout = timeout();
-        (0..50).for_each(|_| timeout.replied(ms(2)));
+        (0..50).for_each(|_| timeout.replied(nanos(ms(2))));
         assert_eq!(
             [0, 1, 2, 3, 40].map(|round| timeout.get(round).as_millis()),
             [200, 400, 800, 1600, 3000]

@@ -139,14 +139,16 @@ impl UdpBatch {
         self.overdue.take_if(|overdue| *overdue <= now).map_or(0, |_| self.queries.len())
     }
 
-    /// The messages to send.
-    pub(crate) fn messages(&self) -> impl Iterator<Item = Query> {
+    /// Passes each message to `send`, until one fails.
+    pub(crate) fn send<E>(&self, mut send: impl FnMut(&Query) -> Result<(), E>) -> Result<(), E> {
         let cookie = self.cookie.as_ref().map(|cookie| &cookie.data);
-        self.queries.iter().map(move |UdpQuery { question, attempt, id, letter_case, .. }| {
-            let mut query = Query::new(question, *id, *letter_case, attempt.edns);
-            cookie.into_iter().for_each(|data| query.add_cookie(data));
-            query
-        })
+        let mut message = Query::default();
+        for UdpQuery { question, attempt, id, letter_case, .. } in &self.queries {
+            message.compose(question, *id, *letter_case, attempt.edns);
+            cookie.into_iter().for_each(|data| message.add_cookie(data));
+            send(&message)?;
+        }
+        Ok(())
     }
 
     /// Checks a datagram. If it answers a query, that query leaves the batch.

@@ -119,19 +119,16 @@ impl Upstreams {
         self.network.batches.contains(slot)
     }
 
-    /// The messages to send for a batch. `local` gives the local address of its socket.
-    pub fn messages(
+    /// Passes each message of a batch to `send`, until one fails. `local` gives the local address of its socket.
+    pub fn send_messages<E>(
         &mut self,
         slot: usize,
         local: impl FnOnce() -> Option<IpAddr>,
-    ) -> impl Iterator<Item = Query> {
-        let upstream = self.network.batches.get(slot).map(|batch| batch.upstream);
-        let cookie = upstream.and_then(|upstream| self.peers.cookie_for(upstream, local));
-        let mut batch = self.network.batches.get_mut(slot);
-        if let Some(batch) = &mut batch {
-            batch.cookie = cookie;
-        }
-        batch.into_iter().flat_map(|batch| batch.messages())
+        send: impl FnMut(&Query) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Some(batch) = self.network.batches.get_mut(slot) else { return Ok(()) };
+        batch.cookie = self.peers.cookie_for(batch.upstream, local);
+        batch.send(send)
     }
 
     /// Takes in a datagram that has come for a batch.

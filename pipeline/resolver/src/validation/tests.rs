@@ -24,7 +24,7 @@ fn trust(zone: &str) -> Trust {
 /// Hands over the reply to `question`; `false`: it has no place.
 fn validate(validation: &mut Validation, clients: [u8; 4], question: &Question) -> bool {
     let attempt = Attempt { upstream: 0, transport: Transport::Udp, edns: true, late: false };
-    let clients = lengths().prefix(clients.into());
+    let clients = lengths().prefix(clients.into(), 53);
     let Some(place) = validation.take_place(clients, question, Duration::ZERO) else {
         return false;
     };

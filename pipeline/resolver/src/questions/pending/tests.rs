@@ -36,7 +36,7 @@ fn admit(table: &mut Pending<()>, query: &Query, now: Tick, worker: usize) -> Ad
     let mut miss = tests::miss(query);
     miss.received = now;
     let client = lengths().client(&miss);
-    table.admit(&tests::question(query), &Waiter { miss, worker }, client, PATIENCE, |_| ())
+    table.admit(&tests::question(query), Waiter { miss: &miss, worker }, client, PATIENCE, |_| ())
 }
 
 /// The same, and makes room first. Says who left for it.
@@ -55,7 +55,7 @@ fn push_in(
                 table.settle(ticket, |waiter, _| gone.push(waiter.worker));
             }
             Ok(Some(Displaced::Waiter(left))) => {
-                gone.push(left.waiter.worker);
+                gone.push(left.waiter.waiter().worker);
                 if left.was_last {
                     table.settle(left.ticket, |_, _| panic!("nobody is left"));
                 }
@@ -113,11 +113,11 @@ fn every_waiter_has_its_own_deadline() {
     ask(&mut table, 0, 1, 50, 1);
     assert!(expired(&mut table, 99).is_empty());
     let left = table.expire(100).unwrap();
-    assert_eq!((left.waiter.worker, left.ticket, left.was_last), (0, first, false));
+    assert_eq!((left.waiter.waiter().worker, left.ticket, left.was_last), (0, first, false));
     assert_eq!(ask(&mut table, 0, 2, 120, 2), Admission::Waits, "the question is under way");
     assert!(!table.expire(1000).unwrap().was_last);
     let left = table.expire(1000).unwrap();
-    assert_eq!((left.waiter.worker, left.ticket, left.was_last), (2, first, true));
+    assert_eq!((left.waiter.waiter().worker, left.ticket, left.was_last), (2, first, true));
     assert!(table.expire(1000).is_none());
     assert!(table.is_unattended(first), "it is under way until it is settled");
     assert!(settled(&mut table, 0).is_empty());

@@ -59,6 +59,18 @@ fn who_wants_another_cookie_gets_it_and_then_tcp() {
 }
 
 #[test]
+fn a_plan_follows_other_upstreams_and_what_was_cut_costs_no_try() {
+    let mut asked = plan(1);
+    for _ in 0..3 * MAX_TRIES {
+        let Next::Try(attempt) = asked.next() else { panic!("there is a try left") };
+        asked.follow(Plan::new([attempt.upstream as u8 ^ 1].into_iter().collect()));
+        assert_eq!(asked.next(), Next::Wait, "one is under way");
+        asked.learn(attempt, TryFailure::Gone);
+    }
+    assert_eq!((asked.in_air(), asked.next()), (0, Next::Try(udp(0))));
+}
+
+#[test]
 fn a_late_query_stays_valid_and_others_join_it() {
     let late = |upstream| Attempt { late: true, ..udp(upstream) };
     let mut plan = plan(2);

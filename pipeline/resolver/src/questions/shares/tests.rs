@@ -13,7 +13,7 @@ use crate::questions::prefixes::tests::lengths;
 /// A client prefix of this number.
 pub(crate) fn prefix(number: u16) -> ClientPrefix {
     let [high, low] = number.to_be_bytes();
-    lengths().prefix(Ipv4Addr::new(10, high, low, 1).into())
+    lengths().prefix(Ipv4Addr::new(10, high, low, 1).into(), 53)
 }
 
 #[test]

@@ -53,14 +53,14 @@ fn a_connection_is_looked_at_when_its_first_query_expires_or_when_it_has_been_id
     let soon = START + Duration::from_millis(800);
     call(&mut network, slot, soon);
     call(&mut network, slot, soon * 2);
-    assert!(network.due(soon - Duration::from_millis(1)).is_empty());
-    assert_eq!(network.due(soon)[..], [Timer::Connection(slot)]);
+    assert_eq!(network.next_due(soon - Duration::from_millis(1)), None);
+    assert_eq!(network.next_due(soon), Some(Timer::Connection(slot)));
     let connection = &mut network.connections[slot];
     assert!(connection.expire(soon).is_some() && connection.expire(soon).is_none());
     assert!(connection.is_deaf_since(START));
     network.set_connection_timer(slot);
-    assert!(network.due(soon).is_empty());
-    assert_eq!(network.due(soon * 2)[..], [Timer::Connection(slot)]);
+    assert_eq!(network.next_due(soon), None);
+    assert_eq!(network.next_due(soon * 2), Some(Timer::Connection(slot)));
     assert!(network.connections[slot].expire(soon * 2).is_some());
     assert_eq!(network.connections[slot].due(), idle);
 }
