@@ -22,7 +22,7 @@ pub(crate) struct Client {
     address: SocketAddr,
     transport: Transport,
     state: Mutex<State>,
-    /// The connection may have to end sooner than it seemed.
+    /// The connection has to end now, or sooner than it seemed while nothing was under way.
     over: Notify,
 }
 
@@ -92,7 +92,9 @@ impl Client {
         state.unread += answer.framed().len();
         let is_too_much = state.unread > self.service.limits.max_buffered_bytes;
         drop(state);
-        self.over.notify_one();
+        if is_too_much {
+            self.over.notify_one();
+        }
         let unread = Unread { client: Arc::clone(self), answer, part };
         (!is_too_much).then(|| Bytes::from_owner(unread))
     }
@@ -135,9 +137,10 @@ impl Client {
         if is_exhausted || state.in_flight >= limits.max_queries_in_flight {
             return None;
         }
+        let was_quiet = state.is_quiet();
         state.queries += 1;
         state.in_flight += 1;
-        if state.queries >= limits.max_queries_per_connection {
+        if was_quiet || state.queries >= limits.max_queries_per_connection {
             self.over.notify_one();
         }
         Some(InFlight(self))
@@ -145,11 +148,18 @@ impl Client {
 }
 
 impl State {
-    /// Why the connection has to end now; otherwise when to look again.
+    /// Whether no query is under way, and no answer is unread.
+    fn is_quiet(&self) -> bool {
+        self.in_flight == 0 && self.unread == 0
+    }
+
+    /// Why the connection has to end now; otherwise when to look again. What happens to a connection that is not quiet ends it
+    /// no sooner than that, so nobody is woken for each answer.
     fn end(&self, limits: &Limits, load: Load, now: Instant) -> (Option<End>, Instant) {
-        let idle = limits.idle_time(load, self.queries > 0);
+        let idle_time = limits.idle_time(load, self.queries > 0);
         // Every query under way ends by itself.
-        let idle = if self.in_flight == 0 { self.active + idle } else { now + limits.longest_wait };
+        let idle =
+            if self.in_flight == 0 { self.active + idle_time } else { now + limits.longest_wait };
         let slow = if self.unread == 0 { idle } else { self.read + limits.io_timeout };
         let end = match self.unread {
             0 if now >= idle => Some(End::Idle),
@@ -157,7 +167,8 @@ impl State {
             _ if self.queries >= limits.max_queries_per_connection => Some(End::Exhausted),
             _ => None,
         };
-        (end, slow)
+        let soonest = if self.is_quiet() { slow } else { now + idle_time.min(limits.io_timeout) };
+        (end, slow.min(soonest))
     }
 }
 
@@ -169,7 +180,6 @@ impl Drop for InFlight<'_> {
         let mut state = lock(&self.0.state);
         state.in_flight -= 1;
         state.active = Instant::now();
-        self.0.over.notify_one();
     }
 }
 
@@ -204,6 +214,5 @@ impl Drop for Unread {
         let mut state = lock(&self.client.state);
         state.unread -= self.answer.framed().len();
         (state.read, state.active) = (now, now);
-        self.client.over.notify_one();
     }
 }

@@ -48,7 +48,7 @@ impl Door {
     }
 
     fn try_ask(&self, client: SocketAddr, transport: Transport, message: &[u8]) -> Option<Pending> {
-        let client = client.ip().to_canonical();
+        let client = SocketAddr::new(client.ip().to_canonical(), client.port());
         let prefix = self.entrances.lengths.prefix(client);
         let (give, answer) = oneshot::channel();
         let expires = Instant::now() + self.entrances.patience;

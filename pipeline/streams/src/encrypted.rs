@@ -130,7 +130,7 @@ fn take(incoming: Incoming, service: &Service) {
         let _ = incoming.retry();
         return;
     }
-    let Some(place) = service.places.enter(address.ip(), Transport::Quic) else {
+    let Some(place) = service.places.enter(address, Transport::Quic) else {
         return incoming.refuse();
     };
     let service = service.clone();

@@ -1,11 +1,12 @@
 //! DNS over a stream of bytes (RFC 7766), encrypted or not: each message behind its length.
 //!
 //! One task serves a connection. It reads queries while few are under way and few bytes wait to be written. It writes answers in
-//! the order in which they come, each with its length in one write. A client that is slow to send or to read is closed.
+//! the order in which they come, with their lengths, as many at once as wait. A client that is slow to send or to read is closed.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::AtomicU64;
@@ -13,7 +14,7 @@ use std::task::{Context, Poll};
 
 use pmdns_nics::counters::count;
 use pmdns_nics::stream::Transport;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf, split};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, split};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
@@ -31,6 +32,8 @@ const HEADER: usize = 12;
 const RESPONSE: u8 = 0x80;
 /// Bytes that are read at a time.
 const READ: usize = 4096;
+/// Answers that are written at a time.
+const WRITE: usize = 16;
 
 thread_local! {
     /// Where bytes are read to, so that a connection without a query holds no memory for one.
@@ -133,7 +136,8 @@ impl Connection<'_> {
                     arrived.drain(..).for_each(|answer| self.queue(answer));
                     arrived = Vec::new();
                 }
-                written = writer.write(first(&self.answers, self.written)), if !self.answers.is_empty() => {
+                written = poll_fn(|context| poll_write(Pin::new(&mut writer), &self.answers, self.written, context)),
+                    if !self.answers.is_empty() => {
                     match written {
                         Ok(1..) => self.note_written(written.unwrap_or(0)),
                         _ => return End::Gone,
@@ -247,11 +251,11 @@ impl Connection<'_> {
     fn note_written(&mut self, bytes: usize) {
         self.written += bytes;
         self.written_in_all += bytes as u64;
-        if let Some(first) = self.answers.front()
-            && self.written >= first.framed().len()
+        while let Some(first) = self.answers.front().map(|answer| answer.framed().len())
+            && self.written >= first
         {
-            self.buffered -= first.framed().len();
-            self.written = 0;
+            self.buffered -= first;
+            self.written -= first;
             self.answers.pop_front();
         }
         self.last_query = Instant::now();
@@ -287,9 +291,20 @@ pub(crate) fn is_query(message: &[u8]) -> bool {
     message.len() >= HEADER && message[2] & RESPONSE == 0
 }
 
-/// The bytes of the first answer that are not written yet.
-fn first(answers: &VecDeque<Answer>, written: usize) -> &[u8] {
-    answers.front().and_then(|answer| answer.framed().get(written..)).unwrap_or_default()
+/// Writes what waits, but for the bytes of the first answer that are `written`.
+fn poll_write(
+    writer: Pin<&mut impl AsyncWrite>,
+    answers: &VecDeque<Answer>,
+    written: usize,
+    context: &mut Context<'_>,
+) -> Poll<std::io::Result<usize>> {
+    let mut slices = [IoSlice::new(&[]); WRITE];
+    for (slice, answer) in slices.iter_mut().zip(answers) {
+        *slice = IoSlice::new(answer.framed());
+    }
+    let mut waiting = &mut slices[..answers.len().min(WRITE)];
+    IoSlice::advance_slices(&mut waiting, written);
+    writer.poll_write_vectored(context, waiting)
 }
 
 /// Moves the answers that have come to `arrived`. Ready: at least one query has ended. There are few of them.

@@ -1,6 +1,6 @@
 //! The places that connections hold: so many in all, and so many for the clients of one prefix, over all transports.
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -65,7 +65,7 @@ impl Places {
     }
 
     /// A place for a new connection of `client`, or `None` if there is none. Either is counted.
-    pub fn enter(&self, client: IpAddr, transport: Transport) -> Option<Place> {
+    pub fn enter(&self, client: SocketAddr, transport: Transport) -> Option<Place> {
         let (places, counters) = (&self.0, self.0.counters.of(transport));
         let prefix = places.lengths.prefix(client);
         let mut held = lock(&places.held);
@@ -110,7 +110,7 @@ impl Place {
 
     /// Makes it the place of `client`, for whom a proxy has connected. `false`: the client's prefix has no place left, which is
     /// counted.
-    pub(crate) fn move_to(&mut self, client: IpAddr) -> bool {
+    pub(crate) fn move_to(&mut self, client: SocketAddr) -> bool {
         let places = &self.places;
         let prefix = places.lengths.prefix(client);
         let mut held = lock(&places.held);
@@ -147,7 +147,7 @@ mod tests {
         let config = config("max_connections = 4\nmax_connections_per_prefix = 2");
         let counters = AllCounters::default();
         let places = Places::new(&config, counters.clone(), IdleTime::default());
-        let enter = |host: u8, transport| places.enter([10, 0, host, 1].into(), transport);
+        let enter = |host: u8, transport| places.enter(([10, 0, host, 1], 1).into(), transport);
         let first = enter(1, Transport::Tcp).unwrap();
         let second = enter(1, Transport::Quic).unwrap();
         assert!(enter(1, Transport::Https).is_none());
@@ -168,7 +168,7 @@ mod tests {
         let told = IdleTime::default();
         let places = Places::new(&config, AllCounters::default(), told.clone());
         assert_eq!((*places.load().borrow(), told.tenths()), (Load::Low, 300));
-        let enter = |_| places.enter([10, 0, 0, 1].into(), Transport::Tcp).unwrap();
+        let enter = |_| places.enter(([10, 0, 0, 1], 1).into(), Transport::Tcp).unwrap();
         let held: Vec<Place> = (0..9).map(enter).collect();
         assert_eq!((*places.load().borrow(), told.tenths()), (Load::Full, 0));
         drop(held);

@@ -52,7 +52,7 @@ pub(crate) async fn client(
             return None;
         }
     };
-    place.move_to(client.ip()).then_some((stream, client, place))
+    place.move_to(client).then_some((stream, client, place))
 }
 
 /// Reads a header: whom it names is the client.

@@ -106,7 +106,7 @@ mod tests {
 
     fn waiting(host: u8, expires: Instant) -> Waiting {
         let lengths = PrefixLengths::of(&RateLimit { ipv4_prefix: 32, ..RateLimit::default() });
-        let prefix = lengths.prefix([10, 0, 0, host].into());
+        let prefix = lengths.prefix(([10, 0, 0, host], 1).into());
         Waiting { give: oneshot::channel().0, expires, prefix, transport: Transport::Tcp }
     }
 

@@ -44,7 +44,7 @@ pub(crate) async fn accept<F>(
             Ok((stream, client)) => {
                 // Answers are written whole. None of them waits for more to be sent with it.
                 let _best_effort = stream.set_nodelay(true);
-                if let Some(place) = service.places.enter(client.ip(), transport) {
+                if let Some(place) = service.places.enter(client, transport) {
                     let (serve, service) = (serve.clone(), service.clone());
                     tokio::spawn(async move {
                         let told = proxy::client(stream, client, place, &service).await;

@@ -17,6 +17,7 @@ use rustls::server::{
 };
 use rustls::sign::CertifiedKey;
 use rustls::{InconsistentKeys, ServerConfig};
+use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 /// The longest file of certificates or of a key.
 const MAX_FILE: u64 = 1 << 20;
@@ -188,6 +189,14 @@ impl Certificate {
         spki_pin(first).map_err(CertificateError::Setup)
     }
 
+    /// The table of the configuration that names it, and when it expires, in seconds since 1970. `None`: it does not say.
+    pub fn expiry(&self) -> Option<(&'static str, u64)> {
+        let pair = Arc::clone(&self.shared.lock().pair);
+        let (_, parsed) = X509Certificate::from_der(pair.end_entity_cert().ok()?).ok()?;
+        let expires = u64::try_from(parsed.validity().not_after.timestamp()).ok()?;
+        Some((self.shared.files.table, expires))
+    }
+
     /// What a server says of itself that speaks the protocols of these ALPN names, to any client.
     pub(crate) fn server(&self, alpn: &[&[u8]]) -> Result<ServerConfig, CertificateError> {
         self.server_for(alpn, WebPkiClientVerifier::no_client_auth())
@@ -330,6 +339,14 @@ mod tests {
         assert_eq!(certificate.spki_pin().unwrap(), pem.pin);
         let text = pem.pin.to_string();
         assert_eq!(text.parse(), Ok(pem.pin), "{text}");
+    }
+
+    #[test]
+    fn a_certificate_says_when_it_expires() {
+        let pem = Pem::new();
+        let certificate = Certificate::load("api", &pem.certificate, &pem.key).unwrap();
+        // The library's default: the first of January 4096.
+        assert_eq!(certificate.expiry(), Some(("api", 67_090_118_400)));
     }
 
     #[test]
