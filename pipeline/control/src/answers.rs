@@ -56,6 +56,10 @@ pub struct UpstreamAnswer {
     pub address: String,
     /// Its group.
     pub group: String,
+    /// Its share of the questions of its group, if that has the strategy `round_robin`.
+    pub weight: u32,
+    /// Whether it gets no new questions, by an operator's word.
+    pub drained: bool,
     /// Its counters, as docs/counters.md describes them.
     pub counters: serde_json::Map<String, serde_json::Value>,
 }
@@ -72,11 +76,13 @@ pub struct Upstreams {
 pub struct ListAnswer {
     /// Its file.
     pub file: String,
+    /// Where it is fetched from; absent: its file is the operator's.
+    pub url: Option<String>,
     /// Names that it has; absent: it has not been read.
     pub names: Option<usize>,
     /// Lines that were not understood.
     pub unknown_lines: u64,
-    /// Seconds since the file was changed; absent: it cannot be read.
+    /// Seconds since the file was changed, or its server confirmed it; absent: it cannot be read.
     pub age_seconds: Option<u64>,
     /// The views in which it holds; none: all.
     pub views: Vec<String>,
@@ -89,11 +95,25 @@ pub struct Lists {
     pub lists: Vec<ListAnswer>,
 }
 
+/// A change of the configuration at run time, which no file has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RuntimeChange {
+    /// What was changed, as `upstream 192.0.2.53:53 drained`.
+    pub change: String,
+    /// Who did it.
+    pub by: String,
+    /// When, in seconds since 1970.
+    pub since: u64,
+}
+
 /// The configuration in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Configuration {
-    /// As TOML; secrets are left out.
+    /// As TOML; secrets are left out, and changes of run time.
     pub toml: String,
+    /// Changes of run time.
+    #[serde(default)]
+    pub changes: Vec<RuntimeChange>,
     /// Names that are blocked or allowed at run time, at most 1,000 of them.
     pub entries: Vec<EntryRequest>,
     /// Local records of run time, at most 1,000 of them.
@@ -107,6 +127,9 @@ pub struct Difference {
     pub keys: Vec<DifferentKey>,
     /// What is wrong with the file, if it cannot be used.
     pub error: Option<String>,
+    /// Changes of run time, which the file does not have.
+    #[serde(default)]
+    pub changes: Vec<RuntimeChange>,
     /// Names blocked or allowed at run time, which the file does not have.
     pub entries: usize,
     /// Local records of run time, which the file does not have.
@@ -170,4 +193,37 @@ pub struct RecordPage {
     pub total: usize,
     /// What the next part comes after; absent: this was the last one.
     pub next: Option<String>,
+}
+
+/// A prefix of the client table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ClientEntry {
+    /// The prefix.
+    pub prefix: String,
+    /// The view that its clients are in.
+    pub view: String,
+}
+
+/// A part of the client table.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ClientPage {
+    /// In the order of their addresses, IPv4 first.
+    pub clients: Vec<ClientEntry>,
+    /// How many there are in all.
+    pub total: usize,
+    /// What the next part comes after; absent: this was the last one.
+    pub next: Option<String>,
+}
+
+/// The view of a client.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ClientAnswer {
+    /// The client's address.
+    pub address: String,
+    /// The view that it is in.
+    pub view: String,
+    /// The prefix that decides; absent: none has the address.
+    pub prefix: Option<String>,
+    /// Where that prefix stands: `clients`, the client table, or `view`, the configuration.
+    pub decided_by: Option<String>,
 }

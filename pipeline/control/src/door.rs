@@ -1,6 +1,7 @@
 //! The way to the thread that answers calls.
 
 use std::fmt;
+use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ pub struct Asked {
     pub call: Call,
     /// Who asks, for the log.
     pub by: String,
+    /// What is written to.
+    pub file: Option<File>,
     /// The way back.
     pub answer: oneshot::Sender<Reply>,
 }
@@ -45,11 +48,22 @@ impl Door {
 
     /// Makes a call, and waits for the reply. Changes are logged with the one who makes them.
     pub async fn ask(&self, call: Call, by: &str, patience: Duration) -> Reply {
-        if call.is_change() {
-            tracing::info!("api: {by} asks: {}", format!("{call:?}").escape_debug());
+        self.ask_with(call, by, None, patience).await
+    }
+
+    /// The same for a call that writes to a file or a pipe.
+    pub async fn ask_with(
+        &self,
+        call: Call,
+        by: &str,
+        file: Option<File>,
+        patience: Duration,
+    ) -> Reply {
+        if call.is_logged() {
+            tracing::info!("api: {by} asks: {}", call.summary().escape_debug());
         }
         let (answer, answered) = oneshot::channel();
-        let asked = Asked { call, by: by.to_owned(), answer };
+        let asked = Asked { call, by: by.to_owned(), file, answer };
         match self.ask.try_send(asked) {
             Ok(()) => (self.wake)(),
             Err(mpsc::error::TrySendError::Full(_)) => {

@@ -83,3 +83,16 @@ pub struct RecordRequest {
 fn default_ttl() -> u32 {
     300
 }
+
+/// A prefix of clients to put into a view. It replaces what was said of the prefix before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClientChange {
+    /// The prefix, or an address.
+    #[schema(example = "192.0.2.7")]
+    pub prefix: String,
+    /// The name of the view; absent or null: the prefix is taken out of the table.
+    #[serde(default)]
+    #[schema(example = "kids")]
+    pub view: Option<String>,
+}

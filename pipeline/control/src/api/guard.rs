@@ -14,19 +14,23 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use pmdns_config::Role;
 
-use super::MAX_BODY;
 use super::host::is_ours;
 use super::limit::{Limit, Rate};
 use super::problem::Problem;
 use super::tokens::Tokens;
+use super::{MAX_BODY, console};
 
 /// Wrong tokens that one address may show in a second; twice as many at once.
 const WRONG_TOKENS: Rate = Rate(5);
 
-/// Headers of every answer: nothing is kept, guessed, framed or run.
-const HEADERS: [(HeaderName, &str); 5] = [
+/// Files of the console that one address may fetch in a second; twice as many at once. A page has some fifteen.
+const FILES: Rate = Rate(50);
+
+/// What a page may do whose address is an answer of the API: nothing.
+const API_POLICY: &str = "default-src 'none'; frame-ancestors 'none'";
+/// Headers of every answer: nothing is kept, guessed or framed.
+const HEADERS: [(HeaderName, &str); 4] = [
     (CACHE_CONTROL, "no-store"),
-    (CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
     (REFERRER_POLICY, "no-referrer"),
     (X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (X_FRAME_OPTIONS, "DENY"),
@@ -54,6 +58,7 @@ pub struct Guard {
     addresses: Mutex<Limit<IpAddr>>,
     wrong: Mutex<Limit<IpAddr>>,
     bearers: Mutex<Limit<String>>,
+    files: Mutex<Limit<IpAddr>>,
 }
 
 impl Guard {
@@ -65,6 +70,7 @@ impl Guard {
             addresses: Mutex::new(Limit::new(rate)),
             wrong: Mutex::new(Limit::new(WRONG_TOKENS)),
             bearers: Mutex::new(Limit::new(rate)),
+            files: Mutex::new(Limit::new(FILES)),
         }
     }
 
@@ -73,17 +79,14 @@ impl Guard {
         *lock(&self.tokens) = Arc::new(tokens);
     }
 
-    /// Who makes the request, if it may be made.
-    fn admit(&self, request: &Request, now: Instant) -> Result<By, Problem> {
+    /// Who makes the request, and what it may do, if it may be made.
+    fn admit(&self, request: &Request, now: Instant) -> Result<(By, Role), Problem> {
         let address = match request.extensions().get::<Peer>() {
-            Some(Peer::User(user)) => return Ok(By(format!("user {user}"))),
+            Some(Peer::User(user)) => return Ok((By(format!("user {user}")), Role::Operate)),
             Some(Peer::Address(address)) => *address,
             None => return Err(Problem::new(StatusCode::FORBIDDEN, "nobody knows who asks")),
         };
-        if !is_ours(request, &self.hosts) {
-            let detail = "the Host header has to name an address of this server, localhost, or one of `api.hosts`";
-            return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, detail));
-        }
+        self.check_host(request)?;
         let peer = network_of(address);
         let is_within =
             lock(&self.addresses).admit(peer, now) && lock(&self.wrong).has_left(&peer, now);
@@ -112,7 +115,34 @@ impl Guard {
                 format!("token {} has the role read; changes need the role operate", bearer.name);
             return Err(Problem::new(StatusCode::FORBIDDEN, detail));
         }
-        Ok(By(format!("token {} from {address}", bearer.name)))
+        Ok((By(format!("token {} from {address}", bearer.name)), bearer.role))
+    }
+
+    /// Whether a file of the console may be fetched. It needs no token and is not secret. Over the unix socket there is no
+    /// console: without tokens nothing would stop a foreign page in the same browser.
+    fn admit_to_console(&self, request: &Request, now: Instant) -> Result<(), Problem> {
+        let Some(Peer::Address(address)) = request.extensions().get::<Peer>() else {
+            let detail = "the console is served over TCP only: ask at `api.listen`";
+            return Err(Problem::new(StatusCode::NOT_FOUND, detail));
+        };
+        self.check_host(request)?;
+        match lock(&self.files).admit(network_of(*address), now) {
+            true => Ok(()),
+            false => Err(Problem::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                "this address fetches the console too often; wait a second",
+            )),
+        }
+    }
+
+    fn check_host(&self, request: &Request) -> Result<(), Problem> {
+        match is_ours(request, &self.hosts) {
+            true => Ok(()),
+            false => Err(Problem::new(
+                StatusCode::MISDIRECTED_REQUEST,
+                "the Host header has to name an address of this server, localhost, or one of `api.hosts`",
+            )),
+        }
     }
 }
 
@@ -122,9 +152,10 @@ pub(super) async fn pass(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let mut response = match guard.admit(&request, Instant::now()) {
-        Ok(by) => {
+    let response = match guard.admit(&request, Instant::now()) {
+        Ok((by, role)) => {
             request.extensions_mut().insert(by);
+            request.extensions_mut().insert(role);
             let limited = DefaultBodyLimit::max(MAX_BODY);
             limited.apply(&mut request);
             next.run(request).await
@@ -138,8 +169,25 @@ pub(super) async fn pass(
             response
         }
     };
+    protected(response, API_POLICY)
+}
+
+/// Lets a request for a file of the console pass, or answers it.
+pub(super) async fn pass_to_console(
+    State(guard): State<Arc<Guard>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match guard.admit_to_console(&request, Instant::now()) {
+        Ok(()) => protected(next.run(request).await, console::POLICY),
+        Err(problem) => protected(problem.into_response(), API_POLICY),
+    }
+}
+
+/// The answer with the headers that protect it in a browser.
+fn protected(mut response: Response, policy: &'static str) -> Response {
     let headers = response.headers_mut();
-    for (name, value) in HEADERS {
+    for (name, value) in HEADERS.into_iter().chain([(CONTENT_SECURITY_POLICY, policy)]) {
         headers.insert(name, HeaderValue::from_static(value));
     }
     response

@@ -1,17 +1,26 @@
 //! The HTTP API. `/api/openapi.json` describes it, made from the types that requests and answers have.
 //!
-//! A request passes, in this order: the check of its Host header, the limit of its address, its token, the limit of its
-//! token, and the role that its method needs. Then a route makes a [`Call`](crate::Call) of it.
+//! A request passes the check of its Host header, then the limit of its address. Then come its token, the limit of the
+//! token, and the role that its method needs. At last a route makes a [`Call`](crate::Call) of it.
 
+mod answer;
 mod body;
+mod console;
+mod download;
+mod explain;
 mod guard;
+mod hitters;
 mod host;
 mod limit;
+mod lists;
+mod me;
+mod node;
 mod problem;
 mod routes;
 #[cfg(test)]
 mod tests;
 mod tokens;
+mod upstreams;
 
 use std::sync::Arc;
 
@@ -32,14 +41,21 @@ pub use tokens::{Tokens, TokensError};
 /// The most bytes of a request's body: a thousand entries with long names.
 pub const MAX_BODY: usize = 1 << 20;
 
-/// The API behind `guard`, whose calls go through `door`. Every request needs a [`Peer`] among its extensions.
-pub fn router(door: Door, guard: Arc<Guard>) -> Router {
+/// The API behind `guard`, whose calls go through `door`, and the web console if it is wanted. Every request needs a
+/// [`Peer`] among its extensions.
+pub fn router(door: Door, guard: Arc<Guard>, has_console: bool) -> Router {
     let (routes, _) = routes::all().split_for_parts();
-    routes
+    let api = routes
         .fallback(problem::no_such_path)
         .method_not_allowed_fallback(problem::no_such_method)
         .with_state(door)
-        .layer(from_fn_with_state(guard, guard::pass))
+        .layer(from_fn_with_state(Arc::clone(&guard), guard::pass));
+    match has_console {
+        true => {
+            api.merge(console::router().layer(from_fn_with_state(guard, guard::pass_to_console)))
+        }
+        false => api,
+    }
 }
 
 /// The answer to a request of `peer`.

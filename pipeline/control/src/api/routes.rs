@@ -5,32 +5,33 @@ use std::time::Duration;
 use axum::Extension;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
-use utoipa::openapi::OpenApi as Description;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::{Modify, OpenApi, ToSchema};
+use utoipa::openapi::{OpenApi as Description, RefOr, Schema};
+use utoipa::{IntoParams, Modify, OpenApi, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::answer::{Answer, PATIENCE, Refusals, wrong};
 use super::body::{Json, Parameters, Part};
 use super::guard::By;
-use super::problem::Problem;
+use super::{explain, hitters, lists, node, upstreams};
 use crate::answers::{
-    Configuration, Difference, Done, EntryPage, Lists, RecordPage, State as RunState, Upstreams,
-    Views,
+    ClientAnswer, ClientPage, Configuration, Difference, Done, EntryPage, RecordPage,
+    State as RunState, Views,
 };
 use crate::call::MAX_PAGE;
 use crate::{
-    Call, Door, EntryRequest, Page, PurgeOrder, RecordChoice, RecordRequest, Refusal, Reply,
+    Call, ClientChange, Door, EntryRequest, Page, PurgeOrder, RecordChoice, RecordRequest, Reply,
 };
 
-/// How long the main thread may take for what it knows.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// How long it may take for a reload or a purge.
-const WORK_PATIENCE: Duration = Duration::from_secs(300);
+pub(super) const WORK_PATIENCE: Duration = Duration::from_secs(300);
 /// The most entries or records of one request.
 const MAX_ADDED: usize = 1000;
+/// The most changes of clients of one request.
+const MAX_CLIENTS: usize = 10_000;
 
 #[derive(OpenApi)]
 #[openapi(
@@ -54,36 +55,46 @@ impl Modify for Tokens {
 pub(super) fn all() -> OpenApiRouter<Door> {
     OpenApiRouter::with_openapi(Api::openapi())
         .routes(routes!(openapi))
+        .routes(routes!(super::me::me))
         .routes(routes!(state))
         .routes(routes!(stats))
         .routes(routes!(reload))
         .routes(routes!(purge))
         .routes(routes!(views))
-        .routes(routes!(upstreams))
-        .routes(routes!(lists))
+        .merge(upstreams::all())
+        .merge(lists::all())
         .routes(routes!(config))
         .routes(routes!(config_diff))
         .routes(routes!(entries, add_entries))
         .routes(routes!(remove_entry))
         .routes(routes!(records, add_records, remove_records))
+        .merge(node::routes())
+        .merge(explain::routes())
+        .routes(routes!(clients, change_clients, remove_client))
+        .routes(routes!(find_client))
+        .merge(hitters::all())
 }
 
 /// The description of the API (OpenAPI 3.1).
 pub fn description() -> Description {
-    all().to_openapi()
+    let mut description = all().to_openapi();
+    open_answers(&mut description);
+    description
 }
 
-/// An answer to a call.
-struct Answer(Reply);
-
-impl IntoResponse for Answer {
-    fn into_response(self) -> Response {
-        let json = match self.0 {
-            Reply::Json(json) => json,
-            Reply::Done(done) => serde_json::json!({ "done": done }).to_string(),
-            Reply::Refused(refusal, why) => return Problem::from((refusal, why)).into_response(),
+/// An entry has more properties than the request that it came from, which allows no others.
+fn open_answers(description: &mut Description) {
+    let Some(components) = &mut description.components else { return };
+    for (answer, request) in [("Entry", "EntryRequest"), ("Record", "RecordRequest")] {
+        let Some(RefOr::T(Schema::Object(request))) = components.schemas.get(request) else {
+            continue;
         };
-        ([(CONTENT_TYPE, "application/json")], json).into_response()
+        let mut open = request.clone();
+        open.additional_properties = None;
+        if let Some(RefOr::T(Schema::AllOf(parts))) = components.schemas.get_mut(answer) {
+            let refers = |part: &&mut RefOr<Schema>| matches!(part, RefOr::Ref(_));
+            parts.items.iter_mut().filter(refers).for_each(|part| *part = open.clone().into());
+        }
     }
 }
 
@@ -103,6 +114,24 @@ struct NewRecords {
     /// Either all are taken, or none.
     #[schema(min_items = 1, max_items = 1000)]
     records: Vec<RecordRequest>,
+}
+
+/// Prefixes to put into views, or to take out of the client table.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ClientChanges {
+    /// Either all are made, or none.
+    #[schema(min_items = 1, max_items = 10000)]
+    clients: Vec<ClientChange>,
+}
+
+/// A prefix of the client table.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct ClientChoice {
+    /// The prefix, or an address.
+    prefix: String,
 }
 
 /// The description of this API
@@ -147,21 +176,6 @@ async fn purge(
 #[utoipa::path(get, path = "/api/v1/views", tag = "instance", responses((status = 200, body = Views), Refusals))]
 async fn views(State(door): State<Door>, Extension(by): Extension<By>) -> Answer {
     Answer(door.ask(Call::Views, &by.0, PATIENCE).await)
-}
-
-/// The resolvers that are asked
-#[utoipa::path(
-    get, path = "/api/v1/upstreams", tag = "instance",
-    responses((status = 200, body = Upstreams), Refusals)
-)]
-async fn upstreams(State(door): State<Door>, Extension(by): Extension<By>) -> Answer {
-    Answer(door.ask(Call::Upstreams, &by.0, PATIENCE).await)
-}
-
-/// The block lists
-#[utoipa::path(get, path = "/api/v1/lists", tag = "names", responses((status = 200, body = Lists), Refusals))]
-async fn lists(State(door): State<Door>, Extension(by): Extension<By>) -> Answer {
-    Answer(door.ask(Call::Lists, &by.0, PATIENCE).await)
 }
 
 /// The configuration in use, without secrets
@@ -273,46 +287,63 @@ async fn remove_records(
     Answer(door.ask(Call::RemoveRecords(choice), &by.0, PATIENCE).await)
 }
 
-/// How every request may end that is not answered as it was meant.
-#[derive(utoipa::IntoResponses)]
-#[expect(dead_code, reason = "only described, and never made")]
-enum Refusals {
-    /// The request is malformed.
-    #[response(status = 400, content_type = "application/problem+json")]
-    BadRequest(Problem),
-    /// There is no token that counts.
-    #[response(status = 401, content_type = "application/problem+json")]
-    Unauthorized(Problem),
-    /// The token's role does not allow it.
-    #[response(status = 403, content_type = "application/problem+json")]
-    Forbidden(Problem),
-    /// There is no such thing.
-    #[response(status = 404, content_type = "application/problem+json")]
-    NotFound(Problem),
-    /// The body did not come in time.
-    #[response(status = 408, content_type = "application/problem+json")]
-    RequestTimeout(Problem),
-    /// It cannot be done as things are.
-    #[response(status = 409, content_type = "application/problem+json")]
-    Conflict(Problem),
-    /// The body is too long.
-    #[response(status = 413, content_type = "application/problem+json")]
-    PayloadTooLarge(Problem),
-    /// The body is no JSON.
-    #[response(status = 415, content_type = "application/problem+json")]
-    UnsupportedMediaType(Problem),
-    /// The Host header names another server.
-    #[response(status = 421, content_type = "application/problem+json")]
-    MisdirectedRequest(Problem),
-    /// What is asked means nothing here.
-    #[response(status = 422, content_type = "application/problem+json")]
-    UnprocessableEntity(Problem),
-    /// Too much is asked.
-    #[response(status = 429, content_type = "application/problem+json")]
-    TooManyRequests(Problem),
-    /// The instance stops.
-    #[response(status = 503, content_type = "application/problem+json")]
-    ServiceUnavailable(Problem),
+/// Prefixes of the client table
+#[utoipa::path(
+    get, path = "/api/v1/clients", tag = "clients", params(Page),
+    responses((status = 200, body = ClientPage), Refusals)
+)]
+async fn clients(
+    State(door): State<Door>,
+    Extension(by): Extension<By>,
+    Parameters(page): Parameters<Page>,
+) -> Answer {
+    Answer(match checked(page) {
+        Ok(page) => door.ask(Call::Clients(page), &by.0, PATIENCE).await,
+        Err(refused) => refused,
+    })
+}
+
+/// Put clients into views, or take them out of the client table
+#[utoipa::path(
+    post, path = "/api/v1/clients", tag = "clients", request_body = ClientChanges,
+    responses((status = 200, body = Done), Refusals)
+)]
+async fn change_clients(
+    State(door): State<Door>,
+    Extension(by): Extension<By>,
+    Json(new): Json<ClientChanges>,
+) -> Answer {
+    Answer(match at_most(new.clients, MAX_CLIENTS) {
+        Ok(changes) => door.ask(Call::ChangeClients(changes), &by.0, PATIENCE).await,
+        Err(refused) => refused,
+    })
+}
+
+/// Take a prefix out of the client table
+#[utoipa::path(
+    delete, path = "/api/v1/clients", tag = "clients", params(ClientChoice),
+    responses((status = 200, body = Done), Refusals)
+)]
+async fn remove_client(
+    State(door): State<Door>,
+    Extension(by): Extension<By>,
+    Parameters(ClientChoice { prefix }): Parameters<ClientChoice>,
+) -> Answer {
+    Answer(door.ask(Call::RemoveClient(prefix), &by.0, PATIENCE).await)
+}
+
+/// The view that a client is in, and the prefix that decides
+#[utoipa::path(
+    get, path = "/api/v1/clients/{address}", tag = "clients",
+    params(("address" = String, Path, description = "The client's address")),
+    responses((status = 200, body = ClientAnswer), Refusals)
+)]
+async fn find_client(
+    State(door): State<Door>,
+    Extension(by): Extension<By>,
+    Part(address): Part,
+) -> Answer {
+    Answer(door.ask(Call::FindClient(address), &by.0, PATIENCE).await)
 }
 
 fn checked(page: Page) -> Result<Page, Reply> {
@@ -323,14 +354,12 @@ fn checked(page: Page) -> Result<Page, Reply> {
 }
 
 fn bounded<T>(added: Vec<T>) -> Result<Vec<T>, Reply> {
-    match (1..=MAX_ADDED).contains(&added.len()) {
-        true => Ok(added),
-        false => {
-            Err(wrong(format!("there are {} of them; allowed: 1 to {MAX_ADDED}", added.len())))
-        }
-    }
+    at_most(added, MAX_ADDED)
 }
 
-fn wrong(why: String) -> Reply {
-    Reply::Refused(Refusal::Wrong, why)
+fn at_most<T>(added: Vec<T>, most: usize) -> Result<Vec<T>, Reply> {
+    match (1..=most).contains(&added.len()) {
+        true => Ok(added),
+        false => Err(wrong(format!("there are {} of them; allowed: 1 to {most}", added.len()))),
+    }
 }

@@ -1,5 +1,6 @@
 //! Requests of every kind, and what the API says of itself.
 
+use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 
 use axum::body::Body;
@@ -37,7 +38,7 @@ fn api(rate: u32) -> Router {
             let _ = one.answer.send(reply);
         }
     });
-    router(door, Arc::new(Guard::new(Vec::new(), tokens(), Rate(rate))))
+    router(door, Arc::new(Guard::new(Vec::new(), tokens(), Rate(rate))), true)
 }
 
 struct Got {
@@ -79,8 +80,66 @@ async fn roles_decide_what_a_token_may() {
         ("GET", "/api/v1/entries?limit=7&after=a.example", "reader-token", "", 200),
         ("DELETE", "/api/v1/entries/a.example", "writer-token", "", 200),
         ("DELETE", "/api/v1/entries/%ff", "writer-token", "", 422),
+        ("POST", "/api/v1/clients", "reader-token", "{\"clients\":[{\"prefix\":\"::1\"}]}", 403),
+        ("POST", "/api/v1/clients", "writer-token", "{\"clients\":[{\"prefix\":\"::1\"}]}", 200),
+        ("POST", "/api/v1/clients", "writer-token", "{\"clients\":[]}", 422),
+        ("DELETE", "/api/v1/clients?prefix=192.0.2.0/24", "writer-token", "", 200),
+        ("GET", "/api/v1/clients?after=192.0.2.0/24", "reader-token", "", 200),
+        ("GET", "/api/v1/clients/2001:db8::1", "reader-token", "", 200),
         ("PATCH", "/api/v1/entries", "writer-token", "", 405),
-        ("GET", "/", "reader-token", "", 404),
+        ("GET", "/nothing", "reader-token", "", 404),
+        ("POST", "/api/v1/drain", "reader-token", "", 403),
+        ("POST", "/api/v1/drain", "writer-token", "", 200),
+        ("POST", "/api/v1/resume", "writer-token", "", 200),
+        ("GET", "/api/v1/upstreams", "reader-token", "", 200),
+        ("POST", "/api/v1/upstreams", "reader-token", "{\"address\":\"192.0.2.1:53\"}", 403),
+        ("POST", "/api/v1/upstreams", "writer-token", "{\"address\":\"192.0.2.1:53\"}", 200),
+        ("POST", "/api/v1/upstreams", "writer-token", "{\"weight\":1}", 422),
+        ("PATCH", "/api/v1/upstreams/192.0.2.1:53", "reader-token", "{\"drained\":true}", 403),
+        ("PATCH", "/api/v1/upstreams/192.0.2.1:53", "writer-token", "{\"drained\":true}", 200),
+        ("PATCH", "/api/v1/upstreams/192.0.2.1:53", "writer-token", "{\"weight\":3}", 200),
+        ("PATCH", "/api/v1/upstreams/192.0.2.1:53", "writer-token", "{\"weight\":-3}", 422),
+        ("DELETE", "/api/v1/upstreams/https:%2F%2Fa.example%2Fq", "writer-token", "", 200),
+        ("POST", "/api/v1/lists/ads/refresh", "reader-token", "", 403),
+        (
+            "POST",
+            "/api/v1/lists",
+            "reader-token",
+            "{\"name\":\"a\",\"url\":\"https://a.example/l\"}",
+            403,
+        ),
+        (
+            "POST",
+            "/api/v1/lists",
+            "writer-token",
+            "{\"name\":\"a\",\"url\":\"https://a.example/l\"}",
+            200,
+        ),
+        ("POST", "/api/v1/lists", "writer-token", "{\"name\":\"a\"}", 422),
+        (
+            "POST",
+            "/api/v1/lists",
+            "writer-token",
+            "{\"name\":\"a\",\"url\":\"\",\"address\":\"x\"}",
+            422,
+        ),
+        ("DELETE", "/api/v1/lists/a", "reader-token", "", 403),
+        ("DELETE", "/api/v1/lists/a", "writer-token", "", 200),
+        ("POST", "/api/v1/lists/ads/refresh", "writer-token", "", 200),
+        ("GET", "/api/v1/lookup", "reader-token", "", 422),
+        ("GET", "/api/v1/lookup?name=a.example&client=192.0.2.1", "reader-token", "", 200),
+        ("GET", "/api/v1/log?since=10m&blocked=true&limit=5", "reader-token", "", 200),
+        ("GET", "/api/v1/log?since=10", "reader-token", "", 422),
+        ("GET", "/api/v1/log?until_us=9223372036854775808", "reader-token", "", 422),
+        ("GET", "/api/v1/log?limit=10001", "reader-token", "", 422),
+        ("GET", "/api/v1/trace?count=1000&seconds=300", "reader-token", "", 200),
+        ("GET", "/api/v1/trace?count=1001", "reader-token", "", 422),
+        ("GET", "/api/v1/trace?seconds=301", "reader-token", "", 422),
+        ("GET", "/api/v1/capture?seconds=0", "reader-token", "", 422),
+        ("GET", "/api/v1/cache?name=example&type=A&limit=10000", "reader-token", "", 200),
+        ("GET", "/api/v1/cache?limit=0", "reader-token", "", 422),
+        ("GET", "/api/v1/cache/dump", "wrong-token", "", 401),
+        ("POST", "/api/v1/cache/dump", "writer-token", "", 405),
     ] {
         let got = ask(&api, LOCAL, request(method, path, token, body)).await;
         assert_eq!(got.status, status, "{method} {path}: {}", got.body);
@@ -117,6 +176,80 @@ async fn who_asks_too_often_or_by_another_name_is_refused() {
     assert_eq!(ask(&api, other, state()).await.status, 429, "the token has a limit as well");
 }
 
+/// An API before an engine that gives this reply to every call, after it has written to the call's file.
+fn engine(written: &'static [u8], reply: Reply) -> Router {
+    let (door, mut asked) = Door::new(|| ());
+    tokio::spawn(async move {
+        while let Some(mut one) = asked.recv().await {
+            if let Some(mut file) = one.file.take() {
+                file.write_all(written).unwrap();
+            }
+            let _ = one.answer.send(reply.clone());
+        }
+    });
+    router(door, Arc::new(Guard::new(Vec::new(), tokens(), Rate(1000))), true)
+}
+
+#[tokio::test]
+async fn health_is_in_the_status_too() {
+    for (healthy, status) in [(true, 200), (false, 503)] {
+        let health = crate::health::Health { healthy, ..Default::default() };
+        let api = engine(b"", Reply::of(&health));
+        let got = ask(&api, LOCAL, request("GET", "/api/v1/health", "reader-token", "")).await;
+        assert_eq!((got.status, got.body["healthy"].as_bool()), (status, Some(healthy)));
+        assert_eq!(got.headers[CONTENT_TYPE], "application/json");
+    }
+}
+
+#[tokio::test]
+async fn a_capture_is_what_came_through_the_pipe() {
+    let capture = || request("GET", "/api/v1/capture?count=1", "reader-token", "");
+    let api = engine(b"packets", Reply::Done("1 packet".into()));
+    let response = respond(api, LOCAL, capture()).await;
+    assert_eq!(
+        (response.status().as_u16(), &response.headers()[CONTENT_TYPE]),
+        (200, &"application/x-pcapng".parse().unwrap())
+    );
+    assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "packets");
+    let why = Reply::Refused(Refusal::Wrong, "there is no such port".into());
+    let got = ask(&engine(b"", why.clone()), LOCAL, capture()).await;
+    assert_eq!((got.status, got.body["detail"].as_str()), (422, Some("there is no such port")));
+    let broken = respond(
+        engine(b"packets", Reply::Refused(Refusal::Unable, "the disk".into())),
+        LOCAL,
+        capture(),
+    )
+    .await;
+    // Either it is refused before anything was sent, or the client sees that the end is missing.
+    assert!(broken.status().as_u16() == 409 || broken.into_body().collect().await.is_err());
+}
+
+#[tokio::test]
+async fn a_dump_is_what_came_through_the_pipe_and_a_second_one_is_refused() {
+    let dump = || request("GET", "/api/v1/cache/dump", "reader-token", "");
+    let response =
+        respond(engine(b"answers", Reply::Done("1 written".into())), LOCAL, dump()).await;
+    assert_eq!(response.headers()[CONTENT_TYPE], "application/octet-stream");
+    assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "answers");
+    let busy = Reply::Refused(Refusal::Busy, "too much is under way".into());
+    assert_eq!(ask(&engine(b"", busy), LOCAL, dump()).await.status, 429);
+}
+
+#[tokio::test]
+async fn a_capture_without_packets_ends_when_its_client_leaves() {
+    let (door, mut asked) = Door::new(|| ());
+    let api = router(door, Arc::new(Guard::new(Vec::new(), tokens(), Rate(1000))), true);
+    let path = "/api/v1/capture?seconds=300";
+    let download = tokio::spawn(respond(api, LOCAL, request("GET", path, "reader-token", "")));
+    let mut one = asked.recv().await.unwrap();
+    one.file.as_mut().unwrap().write_all(b"head").unwrap();
+    let mut body = download.await.unwrap().into_body();
+    assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "head");
+    drop(body);
+    let left = tokio::time::timeout(std::time::Duration::from_secs(5), one.answer.closed());
+    assert!(left.await.is_ok(), "the capture keeps one of few places");
+}
+
 #[tokio::test]
 async fn guessed_tokens_run_out() {
     let api = api(1000);
@@ -135,6 +268,21 @@ async fn a_body_without_end_is_not_read_to_its_end() {
 }
 
 #[test]
+fn an_entry_may_have_more_than_its_request() {
+    let description = serde_json::to_value(description()).unwrap();
+    let schemas = &description["components"]["schemas"];
+    assert_eq!(schemas["EntryRequest"]["additionalProperties"], false);
+    for name in ["Entry", "Record"] {
+        for part in schemas[name]["allOf"].as_array().unwrap() {
+            assert!(
+                part["properties"].is_object() && part["additionalProperties"].is_null(),
+                "{part}"
+            );
+        }
+    }
+}
+
+#[test]
 fn every_route_is_described_with_what_it_refuses() {
     let description = serde_json::to_value(description()).unwrap();
     assert!(description["openapi"].as_str().unwrap().starts_with("3."));
@@ -143,6 +291,8 @@ fn every_route_is_described_with_what_it_refuses() {
     for (path, methods) in paths {
         for (method, operation) in methods.as_object().unwrap() {
             let responses = operation["responses"].as_object().unwrap();
+            let body = &operation["responses"]["200"]["content"];
+            assert!(body.is_object(), "{method} {path}");
             for status in ["200", "401", "421", "422", "429"] {
                 assert!(responses.contains_key(status), "{method} {path} has no {status}");
             }

@@ -1,0 +1,166 @@
+// Names that are blocked and allowed, local records, block lists, and the purge of answers.
+
+import { get, may, parameters, post, remove } from "./api.js";
+import { byId, choice, confirmed, element, field, fill, form, heading, notify } from "./dom.js";
+import { count, duration, moment } from "./format.js";
+import { Table } from "./tables.js";
+
+const text = (name, more = {}) => element("input", { name, spellcheck: "false", autocapitalize: "none", ...more });
+const button = (label) => element("button", { type: "submit" }, label);
+
+/** Makes a change, and says what came of it. Returns whether it was made. */
+export async function change(request) {
+  try {
+    const { done } = await request;
+    notify(done ?? "done");
+    return true;
+  } catch (refused) {
+    notify(refused.message, true);
+    return false;
+  }
+}
+
+/** A table that is read in parts. */
+export class Paged {
+  constructor(path, list, columns, options) {
+    Object.assign(this, { path, list, rows: [], next: null });
+    this.table = new Table(columns, options);
+    this.total = element("small", {});
+    this.more = element("button", { type: "button", hidden: true, onclick: () => this.read(this.next) }, "More");
+    this.node = element("div", {}, this.table.node, this.more);
+  }
+
+  async read(after = null) {
+    const page = await get(`${this.path}${parameters({ after, limit: 100 })}`);
+    this.rows = after === null ? page[this.list] : [...this.rows, ...page[this.list]];
+    this.next = page.next ?? null;
+    this.table.update(this.rows);
+    this.more.hidden = this.next === null;
+    fill(this.total, `${count(page.total)} in all`);
+  }
+}
+
+/** A column with the button that takes a row back, for those who may. */
+export function removal(route, send, after) {
+  const remover = (row) => element("button", {
+    type: "button",
+    class: "small",
+    onclick: async () => { if (await change(send(row))) await after(); },
+  }, "Remove");
+  return may(route) ? [{ title: "", node: remover, right: true }] : [];
+}
+
+const KINDS = { block: ["■ block", "bad"], allow: ["● allow", "good"] };
+
+function entries() {
+  const path = (one) => `/api/v1/entries/${encodeURIComponent(one.name)}`;
+  const paged = new Paged("/api/v1/entries", "entries", [
+    { title: "name", name: true, of: (one) => one.name },
+    { title: "what", of: (one) => KINDS[one.kind][0], mark: (one) => KINDS[one.kind][1] },
+    { title: "names below", of: (one) => (one.scope === "suffix" ? "yes" : "no") },
+    { title: "answer", of: (one) => (one.kind === "block" ? one.action : "") },
+    { title: "views", of: (one) => (one.views ?? []).join(", ") || "all" },
+    { title: "by", of: (one) => one.by },
+    { title: "since", of: (one) => moment(one.since) },
+    ...removal("delete /api/v1/entries/{name}", (one) => remove(path(one)), () => paged.read()),
+  ], {
+    key: (one) => `${one.name} ${one.since}`,
+    empty: "No name is blocked or allowed at run time.",
+    caption: "Blocked and allowed names",
+  });
+  const add = form({ id: "entry-form", "data-route": "post /api/v1/entries" }, async (values, node) => {
+    const scope = values.below ? "suffix" : "exact";
+    const entry = { name: values.name.trim(), kind: values.kind, scope, action: values.action };
+    if (await change(post("/api/v1/entries", { entries: [entry] }))) {
+      node.reset();
+      await paged.read();
+    }
+  },
+  field("Name", text("name", { required: true, placeholder: "ads.example.com" })),
+  field("What", choice("kind", [["block", "block"], ["allow", "allow"]])),
+  field("Answer", choice("action", ["nxdomain", "nodata", "refused", "null", "drop"].map((one) => [one, one]))),
+  element("label", { class: "check" }, element("input", { type: "checkbox", name: "below", checked: true }), "and names below"),
+  button("Set"));
+  fill(byId("entries"), element("h2", {}, "Blocked and allowed names", paged.total), add, paged.node);
+  return paged;
+}
+
+function records() {
+  const path = (one) => `/api/v1/local${parameters({ name: one.name, type: one.type })}`;
+  const paged = new Paged("/api/v1/local", "records", [
+    { title: "name", name: true, of: (one) => one.name },
+    { title: "type", of: (one) => one.type },
+    { title: "TTL", right: true, of: (one) => String(one.ttl) },
+    { title: "data", name: true, of: (one) => one.data },
+    { title: "by", of: (one) => one.by },
+    { title: "since", of: (one) => moment(one.since) },
+    ...removal("delete /api/v1/local", (one) => remove(path(one)), () => paged.read()),
+  ], {
+    key: (one) => `${one.name} ${one.type} ${one.data}`,
+    empty: "There is no local record of run time.",
+    caption: "Local records",
+  });
+  const add = form({ "data-route": "post /api/v1/local" }, async (values, node) => {
+    const record = { name: values.name.trim(), type: values.type.trim(), ttl: Number(values.ttl), data: values.data.trim() };
+    if (await change(post("/api/v1/local", { records: [record] }))) {
+      node.reset();
+      await paged.read();
+    }
+  },
+  field("Name", text("name", { required: true, placeholder: "printer.lan" })),
+  field("Type", text("type", { required: true, value: "A", size: "6" })),
+  field("TTL", text("ttl", { type: "number", min: "0", max: "2147483647", value: "300" })),
+  field("Data", text("data", { required: true, placeholder: "192.0.2.7" })),
+  button("Add"));
+  fill(byId("local"), element("h2", {}, "Local records", paged.total), add, paged.node);
+  return paged;
+}
+
+function lists() {
+  const read = async () => table.update((await get("/api/v1/lists")).lists);
+  const path = (row) => `/api/v1/lists/${encodeURIComponent(row.file.split("/").at(-1))}/refresh`;
+  const refresh = (row) => row.url && element("button", {
+    type: "button",
+    class: "small",
+    onclick: async () => { if (await change(post(path(row)))) await read(); },
+  }, "Refresh");
+  const table = new Table([
+    { title: "file", name: true, of: (one) => one.file },
+    { title: "from", name: true, of: (one) => one.url ?? "" },
+    { title: "names", right: true, of: (one) => ((one.names ?? null) === null ? "–" : count(one.names)) },
+    { title: "unknown lines", right: true, of: (one) => count(one.unknown_lines) },
+    { title: "age", right: true, of: (one) => ((one.age_seconds ?? null) === null ? "unreadable" : duration(one.age_seconds)) },
+    { title: "views", of: (one) => one.views.join(", ") || "all" },
+    ...(may("post /api/v1/lists/{name}/refresh") ? [{ title: "", node: refresh, right: true }] : []),
+  ], { key: (one) => one.file, empty: "No block list is configured.", caption: "Block lists" });
+  fill(byId("lists"), heading("Block lists", "a reload reads them anew"), table.node);
+  return { read };
+}
+
+function purge() {
+  const send = form({}, async (values, node) => {
+    const order = { name: values.name.trim(), suffix: Boolean(values.below) };
+    if (values.type.trim()) order.type = values.type.trim();
+    const what = order.suffix ? `${order.name} and all names below it` : order.name;
+    if (!(await confirmed(`Take the answers for ${what} out of the cache?`, "Purge"))) return;
+    if (await change(post("/api/v1/purge", order))) node.reset();
+  },
+  field("Name", text("name", { required: true, placeholder: "example.com" })),
+  field("Type", text("type", { placeholder: "all", size: "6" })),
+  element("label", { class: "check" }, element("input", { type: "checkbox", name: "below" }), "and names below"),
+  button("Purge"));
+  fill(byId("purge"), heading("Purge", "answers leave the cache and are asked for again"), send);
+  return { read: async () => {} };
+}
+
+/** Makes the panels. `read` brings them up to date. */
+export function namesPage() {
+  const panels = [
+    ["get /api/v1/entries", entries],
+    ["get /api/v1/local", records],
+    ["get /api/v1/lists", lists],
+    ["post /api/v1/purge", purge],
+  ];
+  const there = panels.filter(([route]) => may(route)).map(([, make]) => make());
+  return { read: async () => { for (const panel of there) await panel.read(); } };
+}

@@ -1,0 +1,83 @@
+//! The routes of heavy hitters, floods and limits on zones.
+
+use axum::Extension;
+use axum::extract::State;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::answer::{Answer, PATIENCE, Refusals, wrong};
+use super::body::{Json, Parameters, Part};
+use super::guard::By;
+use crate::answers::Done;
+use crate::hitters::{Floods, Hitters, HittersQuery, LimitOrder, Limits, MAX_ROWS};
+use crate::{Call, Door};
+
+/// Each of them, with its description.
+pub(super) fn all() -> OpenApiRouter<Door> {
+    OpenApiRouter::new()
+        .routes(routes!(top))
+        .routes(routes!(floods))
+        .routes(routes!(limits, limit))
+        .routes(routes!(unlimit))
+}
+
+/// Names, clients and zones that come most
+#[utoipa::path(
+    get, path = "/api/v1/top", tag = "traffic", params(HittersQuery),
+    responses((status = 200, body = Hitters), Refusals)
+)]
+async fn top(
+    State(door): State<Door>,
+    Extension(by): Extension<By>,
+    Parameters(query): Parameters<HittersQuery>,
+) -> Answer {
+    Answer(match (1..=MAX_ROWS).contains(&query.n) {
+        true => door.ask(Call::Hitters(query), &by.0, PATIENCE).await,
+        false => wrong(format!("n is {}; allowed: 1 to {MAX_ROWS}", query.n)),
+    })
+}
+
+/// Zones that are flooded with random names
+#[utoipa::path(
+    get, path = "/api/v1/floods", tag = "traffic",
+    responses((status = 200, body = Floods), Refusals)
+)]
+async fn floods(State(door): State<Door>, Extension(by): Extension<By>) -> Answer {
+    Answer(door.ask(Call::Floods, &by.0, PATIENCE).await)
+}
+
+/// Limits on misses by zone
+#[utoipa::path(
+    get, path = "/api/v1/limits", tag = "traffic",
+    responses((status = 200, body = Limits), Refusals)
+)]
+async fn limits(State(door): State<Door>, Extension(by): Extension<By>) -> Answer {
+    Answer(door.ask(Call::Limits, &by.0, PATIENCE).await)
+}
+
+/// Limit the misses of a zone
+#[utoipa::path(
+    post, path = "/api/v1/limits", tag = "traffic", request_body = LimitOrder,
+    responses((status = 200, body = Done), Refusals)
+)]
+async fn limit(
+    State(door): State<Door>,
+    Extension(by): Extension<By>,
+    Json(order): Json<LimitOrder>,
+) -> Answer {
+    Answer(door.ask(Call::Limit(order), &by.0, PATIENCE).await)
+}
+
+/// Lift the limit of a zone
+#[utoipa::path(
+    delete, path = "/api/v1/limits/{zone}", tag = "traffic",
+    params(("zone" = String, Path, description = "The zone")),
+    responses((status = 200, body = Done), Refusals)
+)]
+async fn unlimit(
+    State(door): State<Door>,
+    Extension(by): Extension<By>,
+    Part(zone): Part,
+) -> Answer {
+    Answer(door.ask(Call::Unlimit(zone), &by.0, PATIENCE).await)
+}

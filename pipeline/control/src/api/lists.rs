@@ -1,0 +1,72 @@
+//! The routes of block lists.
+
+use axum::Extension;
+use axum::extract::State;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::answer::{Answer, PATIENCE, Refusals};
+use super::body::{Json, Part};
+use super::guard::By;
+use super::routes::WORK_PATIENCE;
+use crate::answers::{Done, Lists};
+use crate::{Call, Door, ListChange, NewList};
+
+/// Each of them, with its description.
+pub(super) fn all() -> OpenApiRouter<Door> {
+    OpenApiRouter::new()
+        .routes(routes!(lists, add_list))
+        .routes(routes!(remove_list))
+        .routes(routes!(refresh_list))
+}
+
+/// The block lists
+#[utoipa::path(get, path = "/api/v1/lists", tag = "names", responses((status = 200, body = Lists), Refusals))]
+async fn lists(State(door): State<Door>, Extension(by): Extension<By>) -> Answer {
+    Answer(door.ask(Call::Lists, &by.0, PATIENCE).await)
+}
+
+/// Fetch a list now
+///
+/// The answer comes when the list is there. The rules follow.
+#[utoipa::path(
+    post, path = "/api/v1/lists/{name}/refresh", tag = "names",
+    params(("name" = String, Path, description = "The last part of the name of its file")),
+    responses((status = 200, body = Done), Refusals)
+)]
+async fn refresh_list(
+    State(door): State<Door>,
+    Extension(by): Extension<By>,
+    Part(name): Part,
+) -> Answer {
+    Answer(door.ask(Call::RefreshList(name), &by.0, WORK_PATIENCE).await)
+}
+
+/// Block the names of one more list, until the instance stops
+///
+/// It is fetched when the answer has come. Its file is in the folder `control.lists`.
+#[utoipa::path(
+    post, path = "/api/v1/lists", tag = "names", request_body = NewList,
+    responses((status = 200, body = Done), Refusals)
+)]
+async fn add_list(
+    State(door): State<Door>,
+    Extension(by): Extension<By>,
+    Json(new): Json<NewList>,
+) -> Answer {
+    Answer(door.ask(Call::ChangeList(ListChange::Add(new)), &by.0, WORK_PATIENCE).await)
+}
+
+/// Remove a list that was added at run time
+#[utoipa::path(
+    delete, path = "/api/v1/lists/{name}", tag = "names",
+    params(("name" = String, Path, description = "Its name")),
+    responses((status = 200, body = Done), Refusals)
+)]
+async fn remove_list(
+    State(door): State<Door>,
+    Extension(by): Extension<By>,
+    Part(name): Part,
+) -> Answer {
+    Answer(door.ask(Call::ChangeList(ListChange::Remove(name)), &by.0, WORK_PATIENCE).await)
+}

@@ -1,0 +1,30 @@
+//! Who asks, and what it may do: pages leave out what would be refused.
+
+use axum::Extension;
+use axum::Json;
+use pmdns_config::Role;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::answer::Refusals;
+use super::guard::By;
+
+/// Who asks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub(super) struct Me {
+    /// The token or user, as the log names it.
+    by: String,
+    /// What it may do: see everything, or change what can be changed too.
+    #[schema(pattern = "^(read|operate)$")]
+    role: &'static str,
+}
+
+/// Who asks, and what it may do
+#[utoipa::path(get, path = "/api/v1/me", tag = "instance", responses((status = 200, body = Me), Refusals))]
+pub(super) async fn me(Extension(by): Extension<By>, Extension(role): Extension<Role>) -> Json<Me> {
+    let role = match role {
+        Role::Read => "read",
+        Role::Operate => "operate",
+    };
+    Json(Me { by: by.0, role })
+}

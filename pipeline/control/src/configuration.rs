@@ -1,0 +1,43 @@
+//! The configuration in use, for people.
+
+use std::fmt;
+
+use crate::answers::{Configuration, Difference, DifferentKey, RuntimeChange};
+
+impl fmt::Display for Configuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { toml, changes, entries, records } = self;
+        f.write_str(toml)?;
+        changes.iter().try_for_each(|change| writeln!(f, "# {change}"))?;
+        let (entries, records) = (entries.len(), records.len());
+        writeln!(
+            f,
+            "# {entries} names and {records} local records of run time: `pmdns entries`, `pmdns local list`"
+        )
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { keys, changes, entries, records, .. } = self;
+        for DifferentKey { key, running, file, needs_restart } in keys {
+            let value =
+                |value: &Option<String>| value.clone().unwrap_or_else(|| "(absent)".to_owned());
+            let how = if *needs_restart { "restart" } else { "reload" };
+            writeln!(f, "{key}: {} in use, {} in the file ({how})", value(running), value(file))?;
+        }
+        changes.iter().try_for_each(|change| writeln!(f, "{change}"))?;
+        writeln!(
+            f,
+            "{} keys differ; {} changes, {entries} names and {records} local records of run time are in no file of configuration",
+            keys.len(),
+            changes.len()
+        )
+    }
+}
+
+impl fmt::Display for RuntimeChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at run time: {} ({})", self.change, self.by)
+    }
+}

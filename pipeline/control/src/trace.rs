@@ -1,0 +1,123 @@
+//! Packets as they went through the stages.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+/// The longest time that packets are watched for over HTTP, in seconds.
+pub const MAX_SECONDS: u32 = 300;
+
+/// Which packets are watched, and how many.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub struct PacketSearch {
+    /// Only those of this port, by name or number; `streams`: clients over TCP, TLS, HTTPS and QUIC.
+    pub port: Option<String>,
+    /// All those that leave this stage, and none where another stage decides.
+    pub stage: Option<String>,
+    /// Only those that leave a stage to there: `blocked` and other reasons to drop, `encode`, `slow_path`, an exception.
+    pub reason: Option<String>,
+    /// Only those of clients with such an address: `10.0.0.0/8`, or one address.
+    pub client: Option<String>,
+    /// Only those about this name and names below it.
+    pub name: Option<String>,
+    /// How many at most; absent: 10 of a trace, 1,000 of a capture.
+    #[param(minimum = 1)]
+    pub count: Option<u32>,
+    /// For how long at most.
+    #[param(required = false, minimum = 1, maximum = 300, default = 10)]
+    pub seconds: u32,
+    /// Of a capture: the answers too, as they leave.
+    #[param(required = false, default = false)]
+    pub answers: bool,
+}
+
+impl Default for PacketSearch {
+    fn default() -> Self {
+        Self {
+            port: None,
+            stage: None,
+            reason: None,
+            client: None,
+            name: None,
+            count: None,
+            seconds: 10,
+            answers: false,
+        }
+    }
+}
+
+/// Packets, stage by stage.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TraceReport {
+    /// In the order of their arrival.
+    pub packets: Vec<TracedPacket>,
+    /// Records for which a core had no room. Steps may be missing.
+    pub dropped: u64,
+}
+
+/// A packet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TracedPacket {
+    /// The port that it came by.
+    pub port: String,
+    /// Who sent it, if it is IP.
+    #[schema(value_type = Option<String>)]
+    pub client: Option<IpAddr>,
+    /// Its name and type, if it is a query.
+    pub question: Option<String>,
+    /// The number of its client's view; 0: none.
+    pub view: u8,
+    /// The address of its frame.
+    pub frame: u64,
+    /// The hash of its name; 0: it is no query.
+    pub key: u64,
+    /// What was done with it.
+    pub steps: Vec<TracedStep>,
+}
+
+/// What one stage has done.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TracedStep {
+    /// The stage; `slow_path` for its answer.
+    pub stage: String,
+    /// Where the packet went from there.
+    pub exit: String,
+    /// Its share of the cycles that the stage took for its batch.
+    pub cycles: u32,
+    /// Nanoseconds from the arrival until it left the stage.
+    pub after_ns: u64,
+    /// What it is to be answered with, if that is decided.
+    pub answer: Option<String>,
+}
+
+impl fmt::Display for TraceReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for packet in &self.packets {
+            write!(f, "{packet}")?;
+        }
+        match self.dropped {
+            0 => Ok(()),
+            dropped => writeln!(f, "{dropped} records had no room, so steps may be missing"),
+        }
+    }
+}
+
+impl fmt::Display for TracedPacket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { port, view, frame, key, .. } = self;
+        let client = self.client.map(|client| format!(", client {client}")).unwrap_or_default();
+        let question = self.question.as_ref().map(|text| format!(", {text}")).unwrap_or_default();
+        writeln!(f, "{port}{client}{question}, view {view}, frame {frame:#x}, key {key:#x}")?;
+        for TracedStep { stage, exit, cycles, after_ns, answer } in &self.steps {
+            let answer = answer.as_ref().map(|answer| format!(", {answer}")).unwrap_or_default();
+            let after = Duration::from_nanos(*after_ns);
+            writeln!(f, "  {stage:<10} {cycles:>8} cycles  {exit}, after {after:.1?}{answer}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,37 @@
+//! Changes of upstreams at run time.
+
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+/// A change of one upstream. It holds until the instance stops, over reloads as well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UpstreamChange {
+    /// It is asked as well.
+    Add(NewUpstream),
+    /// It is not asked any more. What is under way to it is asked of others at once.
+    Remove(String),
+    /// It gets no new questions, or again, or another share of them.
+    Set(String, UpstreamState),
+}
+
+/// An upstream to add, asked over UDP and TCP.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewUpstream {
+    /// Its address and port.
+    #[schema(example = "192.0.2.53:53")]
+    pub address: String,
+    /// Its group; absent: `default`, or the group that the file has it in.
+    pub group: Option<String>,
+}
+
+/// What an upstream gets of new questions. What is absent stays as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UpstreamState {
+    /// Whether it gets none. What is under way to it ends as usual.
+    pub drained: Option<bool>,
+    /// Its share, in proportion to those of others of its group, which has the strategy `round_robin`.
+    #[schema(minimum = 1, maximum = 100)]
+    pub weight: Option<u32>,
+}
