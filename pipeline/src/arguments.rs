@@ -10,9 +10,19 @@ use pmdns_config::Control;
 use crate::control::{profile, top};
 use crate::health::drain;
 
+mod clients;
+mod lists;
+mod local;
 mod searches;
+mod traffic;
+mod upstreams;
 
-pub use self::searches::{LogArguments, PacketFilter};
+pub use self::clients::ClientCommand;
+pub use self::lists::ListCommand;
+pub use self::local::LocalCommand;
+pub use self::searches::{LogArguments, PacketFilter, TraceArguments};
+pub use self::traffic::{HitterArguments, LimitArguments};
+pub use self::upstreams::UpstreamCommand;
 
 /// The config file that is read without `--config`.
 const DEFAULT_CONFIG: &str = "/etc/pmdns/pmdns.toml";
@@ -114,7 +124,7 @@ pub enum Command {
         #[command(flatten)]
         instance: Instance,
     },
-    /// Have a running instance read its rules anew: access, rate limits, local records, zones, blocked names.
+    /// Have a running instance read its configuration anew: rules, lists, upstreams, rates. Say what needs a restart.
     Reload {
         /// The instance that is asked.
         #[command(flatten)]
@@ -190,6 +200,24 @@ pub enum Command {
         #[command(subcommand)]
         command: LocalCommand,
     },
+    /// Put clients of a running instance into views, by prefix.
+    Client {
+        /// What is done.
+        #[command(subcommand)]
+        command: ClientCommand,
+    },
+    /// Add, remove or drain upstreams of a running instance, until it stops.
+    Upstream {
+        /// What is done.
+        #[command(subcommand)]
+        command: UpstreamCommand,
+    },
+    /// Show the block lists of a running instance, and add or remove some until it stops.
+    List {
+        /// What is done.
+        #[command(subcommand)]
+        command: ListCommand,
+    },
     /// Print the configuration that a running instance uses, or where its file differs.
     Config {
         /// Print what is in use, without secrets.
@@ -202,6 +230,14 @@ pub enum Command {
         #[command(flatten)]
         instance: Instance,
     },
+    /// Have a running instance fetch a block list by its URL now.
+    Refresh {
+        /// The last part of the name of the list's file.
+        name: String,
+        /// The instance that is asked.
+        #[command(flatten)]
+        instance: Instance,
+    },
     /// Write the cache of a running instance to a file.
     Dump {
         /// The file.
@@ -209,6 +245,23 @@ pub enum Command {
         /// The instance that is asked.
         #[command(flatten)]
         instance: Instance,
+    },
+    /// Show answers in the cache of a running instance.
+    Cache {
+        /// Only those for this name and names below it.
+        name: Option<String>,
+        /// Only those of this record type.
+        #[arg(long = "type", value_name = "TYPE")]
+        record_type: Option<String>,
+        /// So many, 1 to 10000.
+        #[arg(long, default_value_t = 100)]
+        limit: u32,
+        /// The instance that is asked.
+        #[command(flatten)]
+        instance: Instance,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Load the answers of a dump into the cache of a running instance.
     Load {
@@ -255,30 +308,44 @@ pub enum Command {
     },
     /// Follow packets through the stages of a running instance, with the cycles of each, until Ctrl-C or `-n` packets.
     Trace {
-        /// End after so many packets, 1 to 1000.
-        #[arg(short = 'n', long, default_value_t = 10)]
-        count: u64,
-        /// Only those of this port, by name or number.
-        #[arg(long)]
-        port: Option<String>,
-        /// Only those of clients with such an address.
-        #[arg(long, value_name = "PREFIX")]
-        client: Option<String>,
-        /// Only those about this name and names below it.
-        #[arg(long, value_name = "SUFFIX")]
-        name: Option<String>,
-        /// The instance that is asked.
+        /// Which packets.
         #[command(flatten)]
-        instance: Instance,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
+        search: TraceArguments,
     },
     /// Search the database of the query log, the newest entries first.
     Log {
         /// What is searched for, and where.
         #[command(flatten)]
         search: LogArguments,
+    },
+    /// Print names, clients and zones that come most to a running instance.
+    Hitters {
+        /// What is printed.
+        #[command(flatten)]
+        search: HitterArguments,
+    },
+    /// Print the zones that are flooded with random names.
+    Floods {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        /// The instance that is asked.
+        #[command(flatten)]
+        instance: Instance,
+    },
+    /// Limit the misses of a zone on a running instance, or print the limits. Cached answers are not limited.
+    Limit {
+        /// The limit.
+        #[command(flatten)]
+        limit: LimitArguments,
+    },
+    /// Lift the limit of a zone on a running instance.
+    Unlimit {
+        /// The zone.
+        zone: String,
+        /// The instance that is asked.
+        #[command(flatten)]
+        instance: Instance,
     },
     /// Show a running instance on the terminal, second by second; q quits, space pauses.
     Top {
@@ -306,44 +373,6 @@ pub enum Command {
     },
     /// Print the version.
     Version,
-}
-
-/// What is done to local records.
-#[derive(Subcommand)]
-pub enum LocalCommand {
-    /// Add a record. The records of a name replace all that the file says of that name.
-    Add {
-        /// Its owner.
-        name: String,
-        /// Its type, as in a zone file.
-        record_type: String,
-        /// Its data, as in a zone file.
-        data: String,
-        /// Its time to live, in seconds.
-        #[arg(long, default_value_t = 300)]
-        ttl: u32,
-        /// The instance that is asked.
-        #[command(flatten)]
-        instance: Instance,
-    },
-    /// Remove the records of a name.
-    Remove {
-        /// Their owner.
-        name: String,
-        /// Their type; without it all.
-        record_type: Option<String>,
-        /// The instance that is asked.
-        #[command(flatten)]
-        instance: Instance,
-    },
-    /// Print the records, as JSON.
-    List {
-        /// Begin after this name.
-        after: Option<String>,
-        /// The instance that is asked.
-        #[command(flatten)]
-        instance: Instance,
-    },
 }
 
 /// Whose configuration is imported.

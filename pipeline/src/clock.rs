@@ -24,6 +24,14 @@ pub(crate) fn back_off(first: Duration, doublings: u64, longest: Duration) -> Du
     (first * (1 << doublings.min(MAX_DOUBLINGS))).min(longest)
 }
 
+/// Shortens a pause by up to a quarter, so that not all ask at once.
+pub(crate) fn jittered(pause: Duration) -> Duration {
+    let mut random = [0; 1];
+    // Without random numbers the pause is not shortened.
+    let _ = getrandom::fill(&mut random);
+    pause - pause / 4 * u32::from(random[0]) / 256
+}
+
 /// Counts ticks since its start, and converts them to durations. Copies read the same time.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {

@@ -8,6 +8,7 @@ use pmdns_nics::counters;
 use pmdns_stages::cookie::CookieCounts;
 use pmdns_stages::{Exits, Step};
 
+use crate::answers::{Answers, PublishedAnswers};
 use crate::latency::{Latencies, Latency, PublishedLatencies};
 use crate::line::Line;
 use crate::station::Meter;
@@ -159,6 +160,7 @@ pub struct Published {
     values: [AtomicU64; VALUES],
     flows: Box<[[AtomicU64; 2]]>,
     latencies: PublishedLatencies,
+    answers: PublishedAnswers,
     links: Box<[Link]>,
 }
 
@@ -175,6 +177,8 @@ pub struct Counters {
     pub links: Vec<(Link, Flow)>,
     /// From arrival to TX queue.
     pub latencies: Latencies,
+    /// Answers by rcode, type, transport, view and list.
+    pub answers: Answers,
 }
 
 impl Published {
@@ -185,6 +189,7 @@ impl Published {
             values: [const { AtomicU64::new(0) }; VALUES],
             flows: links.iter().map(|_| Default::default()).collect(),
             latencies: PublishedLatencies::default(),
+            answers: PublishedAnswers::default(),
             links,
         }
     }
@@ -196,9 +201,10 @@ impl Published {
         ends: &Ends,
         line: &Line,
         flows: impl Iterator<Item = Flow>,
-        latency: &Latency,
+        (latency, answers): (&Latency, &Answers),
     ) {
         self.latencies.publish(latency);
+        self.answers.publish(answers);
         let meters = line.meters();
         let meters = meters.iter().flat_map(|meter| {
             [meter.batches, meter.ticks].into_iter().chain(*meter.exits.counts())
@@ -234,7 +240,8 @@ impl Published {
             refused: refused.load(Ordering::Relaxed),
         });
         let links = self.links.iter().copied().zip(flows).collect();
-        Counters { tally, ends, meters, links, latencies: self.latencies.read() }
+        let (latencies, answers) = (self.latencies.read(), self.answers.read());
+        Counters { tally, ends, meters, links, latencies, answers }
     }
 }
 

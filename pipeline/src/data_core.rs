@@ -24,9 +24,17 @@ const END_PAUSE: Duration = Duration::from_micros(500);
 /// Turns of the worker between two turns of the shard's end: enough for the answers of one.
 const END_TURNS: usize = 64;
 
+/// How a data core waits, as the plan has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Patience {
+    pub(crate) idle: Idle,
+    /// Whether other threads of pmdns are on its CPU.
+    pub(crate) has_company: bool,
+}
+
 /// Runs turns of the worker until `stop` is set and everything under way has left this core.
-pub(crate) fn run(mut worker: Worker, idle: Idle, stop: &AtomicBool) {
-    let mut waits = Waits::new(&mut worker, idle);
+pub(crate) fn run(mut worker: Worker, patience: Patience, stop: &AtomicBool) {
+    let mut waits = Waits::new(&mut worker, patience);
     while !stop.load(Ordering::Relaxed) {
         let turn = worker.turn();
         waits.after(turn, &mut worker, || true);
@@ -42,11 +50,11 @@ pub(crate) fn run(mut worker: Worker, idle: Idle, stop: &AtomicBool) {
 pub(crate) fn run_resolving(
     mut worker: Worker,
     mut shard: impl Shard,
-    idle: Idle,
+    patience: Patience,
     clock: Clock,
     stop: &AtomicBool,
 ) {
-    let (mut waits, mut shift) = (Waits::new(&mut worker, idle), Shift::new(clock));
+    let (mut waits, mut shift) = (Waits::new(&mut worker, patience), Shift::new(clock));
     while !stop.load(Ordering::Relaxed) {
         let turn = shift.turn(&mut worker, &mut shard);
         waits.after(turn, &mut worker, || shard.is_idle());
@@ -66,9 +74,11 @@ struct Waits {
 }
 
 impl Waits {
-    fn new(worker: &mut Worker, idle: Idle) -> Self {
+    fn new(worker: &mut Worker, patience: Patience) -> Self {
+        let Patience { idle, has_company } = patience;
         let sleeper = worker.sleeper(idle);
-        let (idler, pause) = (Idler::new(idle, sleeper.is_some()), Pause::of_this_processor());
+        let idler = Idler::new(idle, sleeper.is_some(), has_company);
+        let pause = Pause::of_this_processor();
         idler.tell(pause);
         Self { idler, pause, sleeper }
     }
@@ -79,6 +89,7 @@ impl Waits {
         match self.idler.after(turn) {
             Wait::None => {}
             Wait::Pause => self.pause.pause(),
+            Wait::Yield => std::thread::yield_now(),
             Wait::Nap(most) => {
                 let (most, sleeper) = match may_sleep() {
                     true => (most, self.sleeper.as_deref()),

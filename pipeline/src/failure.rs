@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use pmdns::capture::client::ClientError;
 #[cfg(feature = "dpdk")]
+use pmdns::clients::ClientsError;
+#[cfg(feature = "dpdk")]
 use pmdns::control::api::ApiError;
 #[cfg(feature = "dpdk")]
 use pmdns::control::metrics::server::MetricsError;
@@ -90,7 +92,10 @@ pub(crate) enum Failure {
 impl Failure {
     /// Whether the reader of the output has closed it, as `head` does.
     pub(crate) fn is_closed_pipe(&self) -> bool {
-        let (Self::Print(error) | Self::Top(TopError::Terminal(error))) = self else {
+        let (Self::Print(error)
+        | Self::Top(TopError::Terminal(error))
+        | Self::Find(FindError::Print(error))) = self
+        else {
             return false;
         };
         error.kind() == io::ErrorKind::BrokenPipe
@@ -107,7 +112,8 @@ impl Failure {
             Self::Run(error) => match error {
                 RunError::Engine(error) => of_engine(error),
                 RunError::Topology(_)
-                | RunError::Entries(_)
+                | RunError::Journal(_)
+                | RunError::Clients(ClientsError::File(_) | ClientsError::Journal(_))
                 | RunError::Api(
                     ApiError::Tokens(_) | ApiError::Certificate(_) | ApiError::ClientCa { .. },
                 )
@@ -125,10 +131,12 @@ impl Failure {
                 | RunError::Streams(StreamsError::Listen(_))
                 | RunError::Transfer(TransferError::Listen { .. }) => 5,
                 RunError::Metrics(MetricsError::Thread(_))
+                | RunError::Clients(ClientsError::Thread(_))
                 | RunError::Api(ApiError::Thread(_))
                 | RunError::QueryLog(QueryLogError::Observers(_) | QueryLogError::Thread(_))
                 | RunError::Transfer(TransferError::Thread(_))
                 | RunError::Streams(StreamsError::System(_))
+                | RunError::Hitters(_)
                 | RunError::Signal(_)
                 | RunError::ThreadEnded => 1,
             },
@@ -163,6 +171,7 @@ impl Failure {
 fn of_engine(error: &EngineError) -> u8 {
     match error {
         EngineError::Arena(_)
+        | EngineError::Clients(_)
         | EngineError::Cache(_)
         | EngineError::Rules(_)
         | EngineError::Cookies(_)
@@ -176,6 +185,14 @@ fn of_engine(error: &EngineError) -> u8 {
 mod tests {
     use super::*;
     use pmdns_nics::hugepage::ArenaError;
+
+    #[test]
+    fn a_reader_that_has_enough_of_a_list_is_no_error() {
+        let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
+        assert!(Failure::Print(closed()).is_closed_pipe());
+        assert!(Failure::Find(FindError::Print(closed())).is_closed_pipe());
+        assert!(!Failure::Print(io::ErrorKind::StorageFull.into()).is_closed_pipe());
+    }
 
     #[test]
     fn d11_a_cache_that_does_not_fit_exits_with_2() {

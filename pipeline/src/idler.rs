@@ -22,6 +22,7 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(1);
 pub(crate) struct Idler {
     idle: Idle,
     longest: Duration,
+    has_company: bool,
     idle_turns: u32,
 }
 
@@ -30,14 +31,16 @@ pub(crate) struct Idler {
 pub(crate) enum Wait {
     None,
     Pause,
+    /// Other threads of this CPU go first.
+    Yield,
     Nap(Duration),
 }
 
 impl Idler {
-    /// How one waits whose naps may end early, when packets come, or not.
-    pub(crate) fn new(idle: Idle, is_woken: bool) -> Self {
+    /// How one waits whose naps may end early, when packets come, or not. With company, other threads of pmdns are on its CPU.
+    pub(crate) fn new(idle: Idle, is_woken: bool, has_company: bool) -> Self {
         let longest = if is_woken { LONGEST_SLEEP } else { LONGEST_NAP };
-        Self { idle, longest, idle_turns: 0 }
+        Self { idle, longest, has_company, idle_turns: 0 }
     }
 
     /// Says how it waits, when its thread starts.
@@ -56,7 +59,8 @@ impl Idler {
         }
     }
 
-    /// After an idle turn an adaptive worker pauses. After many it sleeps, longer each time.
+    /// After an idle turn an adaptive worker pauses, or lets others go first: what they do may be what it waits for. After many it
+    /// sleeps, longer each time.
     #[inline]
     pub(crate) fn after(&mut self, turn: Turn) -> Wait {
         if self.idle == Idle::Spin {
@@ -68,6 +72,7 @@ impl Idler {
         }
         self.idle_turns = self.idle_turns.saturating_add(1);
         match self.idle_turns.checked_sub(PATIENCE) {
+            None if self.has_company => Wait::Yield,
             None => Wait::Pause,
             Some(naps) => {
                 Wait::Nap(FIRST_NAP.saturating_mul(naps / NAPS_ALIKE + 1).min(self.longest))
@@ -88,14 +93,14 @@ mod tests {
 
     #[test]
     fn one_that_spins_never_waits() {
-        let mut idler = Idler::new(Idle::Spin, true);
+        let mut idler = Idler::new(Idle::Spin, true, true);
         assert_eq!(after(&mut idler, 10 * PATIENCE), Wait::None);
     }
 
     #[test]
     fn an_adaptive_one_pauses_then_naps_longer_each_time_until_work_comes() {
         for (is_woken, longest) in [(false, LONGEST_NAP), (true, LONGEST_SLEEP)] {
-            let mut idler = Idler::new(Idle::Adaptive, is_woken);
+            let mut idler = Idler::new(Idle::Adaptive, is_woken, false);
             assert_eq!(after(&mut idler, PATIENCE - 1), Wait::Pause);
             assert_eq!(after(&mut idler, NAPS_ALIKE), Wait::Nap(FIRST_NAP));
             assert_eq!(after(&mut idler, 1), Wait::Nap(FIRST_NAP * 2));
@@ -105,10 +110,18 @@ mod tests {
         }
     }
 
+    #[test]
+    fn with_company_it_lets_others_go_first() {
+        let mut idler = Idler::new(Idle::Adaptive, true, true);
+        assert_eq!(idler.after(Turn::Busy), Wait::None);
+        assert_eq!(after(&mut idler, PATIENCE - 1), Wait::Yield);
+        assert_eq!(idler.after(Turn::Idle), Wait::Nap(FIRST_NAP));
+    }
+
     /// What comes over a ring waits until a nap ends.
     #[test]
     fn a_nap_is_short_beside_the_time_without_work() {
-        let mut idler = Idler::new(Idle::Adaptive, true);
+        let mut idler = Idler::new(Idle::Adaptive, true, false);
         let mut idle = Duration::ZERO;
         for _ in 0..10 * PATIENCE {
             if let Wait::Nap(nap) = idler.after(Turn::Idle) {

@@ -14,8 +14,11 @@
 )]
 
 pub mod admission;
+pub mod answers;
 pub mod arguments;
+mod asked;
 pub mod capture;
+pub mod clients;
 pub mod clock;
 pub mod control;
 pub mod counters;
@@ -25,16 +28,20 @@ pub mod engine;
 pub mod exceptions;
 pub mod health;
 pub mod histogram;
+pub mod hitters;
 mod idler;
 mod inlet;
+pub mod journal;
 pub mod latency;
 pub mod line;
+pub mod lists;
 pub mod log;
 pub mod lookup;
 pub mod machine;
 mod miss_rings;
 pub mod observe;
 pub mod occupancy;
+pub mod overlay;
 pub mod ports;
 pub mod privileges;
 pub mod probe;
@@ -43,6 +50,7 @@ pub mod replay;
 mod reply_rings;
 pub mod ring;
 mod ring_shares;
+mod roots;
 pub mod rule_names;
 pub mod rules;
 #[cfg(feature = "dpdk")]
@@ -61,4 +69,6 @@ mod threads;
 pub mod topology;
 pub mod transfer;
 mod transmitter;
+pub mod upstreams;
 pub mod worker;
+pub mod zone_limits;

@@ -14,6 +14,7 @@ use pmdns_nics::{Burst, FramePool};
 use pmdns_stages::Tick;
 use pmdns_stages::acl::{Acl, Dropped};
 use pmdns_stages::cache::{Cache, Retention, Sampler};
+use pmdns_stages::client_table::ClientTable;
 use pmdns_stages::cookie::{CookieCounts, Cookies};
 use pmdns_stages::encode::Encode;
 use pmdns_stages::fixed::FixedAnswers;
@@ -23,6 +24,7 @@ use pmdns_stages::parse::Parse;
 use pmdns_stages::policy::{Policy, Ruleset};
 use pmdns_stages::ports::Ports;
 use pmdns_stages::ratelimit::{Limiter, RateLimit};
+use pmdns_stages::zone_limits::ZoneLimits;
 
 use crate::rules::{ClientRules, LineRules};
 use crate::station::line;
@@ -55,6 +57,8 @@ pub struct StageParts<'c> {
     pub cache: Arc<Cache>,
     /// The rules about names.
     pub rules: Arc<Ruleset>,
+    /// The views of clients that change at run time, if there is such a table.
+    pub clients: Option<Arc<ClientTable>>,
     /// The check of clients' cookies, if it is configured.
     pub cookies: Option<Cookies>,
     /// Ticks of the clock in a second, for rates.
@@ -64,7 +68,7 @@ pub struct StageParts<'c> {
 impl Stages {
     /// One of each stage.
     pub fn new(parts: StageParts<'_>) -> Self {
-        let StageParts { config, ports, cache, rules, cookies, ticks_per_second } = parts;
+        let StageParts { config, ports, cache, rules, clients, cookies, ticks_per_second } = parts;
         let seed = cache.seed();
         let misses = Limiter::of_misses(&config.ratelimit, ticks_per_second, seed);
         let errors = Limiter::of_error_replies(&config.ratelimit, ticks_per_second, seed);
@@ -77,8 +81,8 @@ impl Stages {
                 .with_dropped(Dropped::new(config)),
             neighbor: Neighbor::new(Arc::clone(&ports), ticks_per_second, seed)
                 .with_limit(errors.clone()),
-            acl: Acl::new(config, &rules),
-            ratelimit: RateLimit::new(&config.ratelimit, ticks_per_second, seed),
+            acl: Acl::new(config, &rules).with_table(config, clients),
+            ratelimit: RateLimit::new(config, ticks_per_second, seed),
             lookup: Lookup::new(Arc::clone(&cache), Arc::clone(&rules))
                 .with_samples(Retention::of(config).needs_hits()),
             policy: Policy::new(Arc::clone(&rules), seed)
@@ -108,15 +112,25 @@ impl Line {
         }
     }
 
+    /// Swaps the limits of zones, if this core runs policy.
+    pub fn swap_zone_limits(&mut self, limits: &mut Arc<ZoneLimits>) {
+        if let Some(policy) = self.policy.stage_mut() {
+            policy.swap_zone_limits(limits);
+        }
+    }
+
     fn swap_client_rules(&mut self, rules: &mut ClientRules) {
         if let Some(parse) = self.parse.stage_mut() {
             parse.swap_rules(&mut rules.dropped);
+            if let Some(cookies) = &mut rules.cookies {
+                parse.swap_cookies(cookies);
+            }
         }
         if let Some(neighbor) = self.neighbor.stage_mut() {
             neighbor.limiter().swap_rules(&mut rules.pings);
         }
         if let Some(acl) = self.acl.stage_mut() {
-            std::mem::swap(acl, &mut rules.acl);
+            acl.swap_rules(&mut rules.acl);
         }
         if let Some(ratelimit) = self.ratelimit.stage_mut() {
             ratelimit.limiter().swap_rules(&mut rules.queries);

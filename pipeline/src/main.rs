@@ -1,6 +1,7 @@
 //! The command line of pmdns.
 
 mod failure;
+mod files;
 
 use std::fmt::Display;
 use std::fs::File;
@@ -11,40 +12,34 @@ use std::time::Duration;
 
 use clap::Parser;
 use pmdns::arguments::{
-    self, Arguments, Command, ConfigFile, ImportFormat, Instance, LocalCommand, PacketFilter,
+    self, Arguments, Command, ConfigFile, HitterArguments, Instance, LimitArguments, PacketFilter,
+    TraceArguments,
 };
 use pmdns::capture::{TraceReport, client};
 use pmdns::control::print;
 use pmdns::control::profile;
-use pmdns::control::reload::{self, Written};
+use pmdns::control::reload::Written;
 use pmdns::control::report::Report;
 use pmdns::control::socket::{self, ANSWER_PATIENCE, ORDER_PATIENCE};
 use pmdns::control::top;
-use pmdns::doctor;
 use pmdns::health::{State, drain, watch};
 use pmdns::log;
 use pmdns::lookup::LookupReport;
-use pmdns::machine::{Finding, Machine};
 use pmdns::query_log::find;
 use pmdns::replay;
 #[cfg(feature = "dpdk")]
 use pmdns::run;
-use pmdns::slowpath::Anchors;
 use pmdns::snapshot::{self, SnapshotError};
 use pmdns_config::files::open_regular;
-use pmdns_config::import::{self, Format, Import};
-use pmdns_config::{Config, ConfigError, ConfigText, Pin, Streams};
+use pmdns_config::{Config, ConfigText};
 use pmdns_control::answers::{Configuration, Difference};
-#[cfg(feature = "dpdk")]
-use pmdns_nics::dpdk;
-use pmdns_stages::policy::Ruleset;
-use pmdns_stages::wire::name::Seed;
-use pmdns_streams::encrypted::Encryption;
-use pmdns_streams::tls::CertificateError;
+use pmdns_control::cache::CachePage;
+use pmdns_control::hitters::{Floods, Hitters, Limits};
 
 use serde::de::DeserializeOwned;
 
 use failure::Failure;
+use files::{check, examine, import};
 
 fn main() -> ExitCode {
     let done = set_up_log().and_then(|()| execute(Arguments::parse().command));
@@ -125,12 +120,25 @@ fn execute(command: Command) -> Result<(), Failure> {
         Command::Unblock { name, instance } => {
             print_done(&instance, &format!("unblock {name}"), None)
         }
+        Command::Refresh { name, instance } => {
+            print_done(&instance, &format!("refresh {name}"), None)
+        }
         Command::Entries { after, instance } => {
             print_asked(&instance, &format!("entries {}", after.unwrap_or_default()))
         }
-        Command::Local { command } => local(command),
+        Command::Local { command } => print_either(command.request()),
+        Command::Client { command } => print_either(command.request()),
+        Command::List { command } => print_either(command.request()),
+        Command::Upstream { command } => print_either(command.request()),
         Command::Config { diff, instance, .. } => show_config(&instance, diff),
         Command::Dump { file, instance } => dump(&instance, &file),
+        Command::Cache { name, record_type, limit, instance, json } => {
+            let name = name.map(|name| format!(" name {name}")).unwrap_or_default();
+            let record_type = record_type.map(|text| format!(" type {text}")).unwrap_or_default();
+            let request = format!("cache limit {limit}{name}{record_type}");
+            let answer = socket::ask(&instance.socket, &request, ORDER_PATIENCE)?;
+            print_text::<CachePage>(&told(&answer)?, json)
+        }
         Command::Load { file, instance } => {
             let failed = |source| SnapshotError::Read { path: file.clone(), source };
             let opened = open_regular(&file).map_err(failed)?;
@@ -139,7 +147,10 @@ fn execute(command: Command) -> Result<(), Failure> {
         Command::Lookup { name, record_type, client, instance, json } => {
             let client = client.map(|client| format!(" client {client}")).unwrap_or_default();
             let request = format!("lookup {name} {record_type}{client}");
-            print_text::<LookupReport>(&order(&instance, &request, None, Failure::Refused)?, json)
+            print_text::<LookupReport>(
+                &told(&socket::ask(&instance.socket, &request, ORDER_PATIENCE)?)?,
+                json,
+            )
         }
         Command::Capture { write, filter, count, answers, instance } => {
             let count = count.map(|count| format!(" count {count}")).unwrap_or_default();
@@ -149,11 +160,30 @@ fn execute(command: Command) -> Result<(), Failure> {
             Ok(writeln!(io::stderr(), "{}", done(&answer, Failure::Refused)?)?)
         }
         Command::Log { search } => Ok(find::run(&search, &mut io::stdout().lock())?),
-        Command::Trace { count, port, client, name, instance, json } => {
+        Command::Trace { search: TraceArguments { count, port, client, name, instance, json } } => {
             let filter = PacketFilter { port, client, name, stage: None, reason: None };
             let request = format!("trace{} count {count}", filter.words());
             let answer = client::ask(&instance.socket, &request, None, || false)?;
-            print_text::<TraceReport>(&done(&answer, Failure::Refused)?, json)
+            print_text::<TraceReport>(&told(&answer)?, json)
+        }
+        Command::Hitters { search: HitterArguments { what, window, count, json, instance } } => {
+            let request = format!("hitters {what} {window} {count}");
+            print_text::<Hitters>(&asked(&instance, &request)?, json)
+        }
+        Command::Floods { json, instance } => {
+            print_text::<Floods>(&asked(&instance, "floods")?, json)
+        }
+        Command::Limit { limit: LimitArguments { zone, rate, time, json, instance } } => match zone
+        {
+            Some(zone) => {
+                let seconds = time.map(|time| format!(" {}", time.0.as_secs())).unwrap_or_default();
+                let rate = rate.unwrap_or_default();
+                print_done(&instance, &format!("limit {zone} {rate}{seconds}"), None)
+            }
+            None => print_text::<Limits>(&asked(&instance, "limits")?, json),
+        },
+        Command::Unlimit { zone, instance } => {
+            print_done(&instance, &format!("unlimit {zone}"), None)
         }
         Command::Top { instance: Instance { socket }, interval, once: true } => {
             Ok(top::print_once(&socket, interval, &mut io::stdout().lock())?)
@@ -171,111 +201,6 @@ fn execute(command: Command) -> Result<(), Failure> {
     }
 }
 
-/// Reports all errors of a config file and of the files that it names, and all that this machine does not have.
-fn check(file: &Path, elsewhere: bool) -> Result<(), Failure> {
-    let read = ConfigText::read(file)?;
-    let settings = &read.config;
-    let mut wrong: Vec<String> =
-        read.error.iter().flat_map(ConfigError::mistakes).map(ToString::to_string).collect();
-    let mut warnings = settings.warnings();
-    let (mut rules, mut pin) = (None, None);
-    if wrong.is_empty() {
-        // No queries come here, so the hash of names needs no secret seed.
-        match Ruleset::load(settings, Seed::new([0; 16]), 1) {
-            Ok((_, digest)) => {
-                warnings.extend(digest.warnings.iter().cloned());
-                rules = Some(reload::describe(&digest));
-            }
-            Err(error) => wrong.push(error.to_string()),
-        }
-        wrong.extend(Anchors::load(&settings.dnssec).err().map(|error| error.to_string()));
-        match spki_pin(&settings.streams) {
-            Ok(found) => pin = found,
-            Err(error) => wrong.push(error.to_string()),
-        }
-    }
-    let findings = match elsewhere {
-        true => Vec::new(),
-        false => Machine::this().findings(settings),
-    };
-    for Finding { key, problem, is_fatal } in findings {
-        let told = read.of_machine(&key, problem).to_string();
-        if is_fatal { &mut wrong } else { &mut warnings }.push(told);
-    }
-    let mut out = io::stdout().lock();
-    for warning in warnings {
-        writeln!(out, "warning: {warning}")?;
-    }
-    match rules {
-        Some(rules) if wrong.is_empty() => {
-            writeln!(out, "{}: {}, {rules}", file.display(), print::summary_of(settings))?;
-            if let Some(pin) = pin {
-                writeln!(out, "streams.certificate: its key has the pin {pin}")?;
-            }
-            Ok(())
-        }
-        _ => Err(Failure::Wrong(wrong)),
-    }
-}
-
-/// Writes what another server's configuration becomes, and lists the settings that are lost.
-fn import(file: &Path, format: ImportFormat, output: Option<&Path>) -> Result<(), Failure> {
-    let format = match format {
-        ImportFormat::Auto => None,
-        ImportFormat::Unbound => Some(Format::Unbound),
-        ImportFormat::Dnsdist => Some(Format::Dnsdist),
-        ImportFormat::Named => Some(Format::Named),
-    };
-    let Import { toml, unmapped, unneeded } = import::import(file, format, &import::Disk)?;
-    match output {
-        Some(output) => {
-            let failed = |source| Failure::Write { path: output.to_owned(), source };
-            // An existing file may be in use, and be changed by hand.
-            let mut created = File::create_new(output).map_err(failed)?;
-            created.write_all(toml.as_bytes()).map_err(failed)?;
-        }
-        None => io::stdout().lock().write_all(toml.as_bytes())?,
-    }
-    let mut told = io::stderr().lock();
-    for one in &unmapped {
-        writeln!(told, "{one}")?;
-    }
-    writeln!(
-        told,
-        "{} settings were not taken over or differ; {unneeded} need nothing",
-        unmapped.len()
-    )?;
-    if unmapped.is_empty() { Ok(()) } else { Err(Failure::Incomplete) }
-}
-
-/// The pin of the certificate that encrypted clients get, if there is one.
-fn spki_pin(streams: &Streams) -> Result<Option<Pin>, CertificateError> {
-    let encryption = Encryption::load(streams)?;
-    encryption.map(|encryption| encryption.certificate().spki_pin()).transpose()
-}
-
-/// Prints what suits pmdns here and what does not. The exit code tells the worst.
-fn examine(file: Option<&Path>, json: bool) -> Result<(), Failure> {
-    let read = file.map(ConfigText::read).transpose()?;
-    #[cfg(feature = "dpdk")]
-    let dpdk = Some(doctor::Dpdk { version: dpdk::version(), drivers: dpdk::driver_folder() });
-    #[cfg(not(feature = "dpdk"))]
-    let dpdk = None;
-    let findings =
-        doctor::examine(read.as_ref().map(|text| (&text.config, text.error.as_ref())), dpdk);
-    let mut out = io::stdout().lock();
-    if json {
-        writeln!(out, "{}", doctor::json(&findings))?;
-    } else {
-        doctor::print(&findings, &mut out)?;
-    }
-    match doctor::worst(&findings) {
-        doctor::Level::Ok => Ok(()),
-        doctor::Level::Warn => Err(Failure::Unsuited),
-        doctor::Level::Fail => Err(Failure::Unfit),
-    }
-}
-
 /// Prints the result of a check. The exit code tells it as well.
 fn health(instance: &Instance, json: bool) -> Result<(), Failure> {
     let health = watch::check(&instance.socket, ANSWER_PATIENCE)?;
@@ -283,8 +208,7 @@ fn health(instance: &Instance, json: bool) -> Result<(), Failure> {
     if json {
         writeln!(out, "{}", serde_json::to_string(&health)?)?;
     } else {
-        writeln!(out, "{}", health.state)?;
-        health.problems.iter().try_for_each(|problem| writeln!(out, "{problem}"))?;
+        write!(out, "{health}")?;
     }
     match health.state {
         State::Drained => Err(Failure::Drained),
@@ -319,10 +243,15 @@ fn print_done(instance: &Instance, request: &str, file: Option<&File>) -> Result
 
 /// Sends a request that is answered with JSON.
 fn asked(instance: &Instance, request: &str) -> Result<String, Failure> {
-    let answer = socket::ask(&instance.socket, request, ANSWER_PATIENCE)?;
+    told(&socket::ask(&instance.socket, request, ANSWER_PATIENCE)?)
+}
+
+/// The JSON of an answer.
+fn told(answer: &str) -> Result<String, Failure> {
     match answer.strip_prefix("error: ") {
         Some(why) => Err(Failure::Refused(why.trim_end().to_owned())),
-        None => Ok(answer),
+        None if answer.is_empty() => Err(Failure::Refused("the instance went away".to_owned())),
+        None => Ok(answer.to_owned()),
     }
 }
 
@@ -330,57 +259,22 @@ fn print_asked(instance: &Instance, request: &str) -> Result<(), Failure> {
     Ok(writeln!(io::stdout(), "{}", asked(instance, request)?)?)
 }
 
-fn local(command: LocalCommand) -> Result<(), Failure> {
-    match command {
-        LocalCommand::Add { name, record_type, data, ttl, instance } => {
-            print_done(&instance, &format!("local add {name} {record_type} {ttl} {data}"), None)
-        }
-        LocalCommand::Remove { name, record_type, instance } => {
-            let record_type = record_type.unwrap_or_default();
-            print_done(&instance, &format!("local remove {name} {record_type}"), None)
-        }
-        LocalCommand::List { after, instance } => {
-            print_asked(&instance, &format!("local list {}", after.unwrap_or_default()))
-        }
+/// The same if JSON is the answer; else prints what was done.
+fn print_either((request, instance, is_json): (String, Instance, bool)) -> Result<(), Failure> {
+    match is_json {
+        true => print_asked(&instance, &request),
+        false => print_done(&instance, &request, None),
     }
 }
 
 /// Prints the configuration in use, or where the file differs from it.
 fn show_config(instance: &Instance, diff: bool) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
     if !diff {
-        let shown: Configuration = serde_json::from_str(&asked(instance, "config")?)?;
-        write!(out, "{}", shown.toml)?;
-        let (entries, records) = (shown.entries.len(), shown.records.len());
-        writeln!(
-            out,
-            "# {entries} names and {records} local records of run time: `pmdns entries`, `pmdns local list`"
-        )?;
-        return Ok(());
+        return print_text::<Configuration>(&asked(instance, "config")?, false);
     }
     let shown: Difference = serde_json::from_str(&asked(instance, "config diff")?)?;
-    for key in &shown.keys {
-        let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "(absent)".to_owned());
-        let how = if key.needs_restart { "restart" } else { "reload" };
-        writeln!(
-            out,
-            "{}: {} in use, {} in the file ({how})",
-            key.key,
-            value(&key.running),
-            value(&key.file)
-        )?;
-    }
-    writeln!(
-        out,
-        "{} keys differ; {} names and {} local records of run time are in no file of configuration",
-        shown.keys.len(),
-        shown.entries,
-        shown.records
-    )?;
-    match shown.error {
-        Some(error) => Err(Failure::Refused(error)),
-        None => Ok(()),
-    }
+    write!(io::stdout(), "{shown}")?;
+    shown.error.map_or(Ok(()), |error| Err(Failure::Refused(error)))
 }
 
 /// Prints a report that came as JSON.

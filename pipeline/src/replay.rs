@@ -16,6 +16,7 @@ use pmdns_config::narrow::{to_u8, to_u16, to_usize};
 use pmdns_nics::pcap::{Capture, PcapError, Writer};
 use pmdns_nics::{Burst, FRAME_ROOM, FramePool, HeapPool, MAX_BURST, Nic, Queues, memory};
 
+use crate::clients::{ClientsError, OpenClients};
 use crate::control::report::{Report, Totals};
 use crate::engine::{Engine, EngineError, Gauges};
 use crate::topology::{Topology, TopologyError};
@@ -41,6 +42,9 @@ pub enum ReplayError {
     /// The plan.
     #[error(transparent)]
     Topology(#[from] TopologyError),
+    /// The client table.
+    #[error(transparent)]
+    Clients(#[from] ClientsError),
     /// The engine.
     #[error(transparent)]
     Engine(#[from] EngineError),
@@ -78,7 +82,11 @@ pub fn replay(config: &Config, input: &Path, output: Option<&Path>) -> Result<Re
     let facts: Vec<_> = nics.iter().map(|nic| nic.facts().clone()).collect();
     let topology = Topology::plan(config, &facts, &cores)?;
     let pool = FramePool::Heap(HeapPool::new(topology.frames));
-    let engine = Engine::build(config, topology.clone(), &facts, near, pool, None)?;
+    let clients = OpenClients::read(config)?;
+    let mut engine = Engine::build(config, topology.clone(), &facts, near, pool, None)?;
+    let clients = clients.zip(engine.clients.take());
+    let start = |(open, table): (OpenClients, _)| open.without_journal().start(table, None);
+    let _clients = clients.map(start).transpose()?;
     let gauges = engine.gauges.clone();
     let running = engine.start(config, false)?;
     let rx_queues = usize::from(topology.ports[0].rx_queues);

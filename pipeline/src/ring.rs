@@ -111,6 +111,31 @@ impl<T> RingSender<T> {
         chunk.fill_from_iter(values)
     }
 
+    /// Pushes `count` values or, if there is no room for all of them, none; whether it did. Each starts as the default, and
+    /// `fill` completes it in its slot, by its number. They become visible to the other side together.
+    ///
+    /// ```
+    /// # let (mut sender, mut receiver) = pmdns::ring::ring(4);
+    /// assert!(sender.push_all(3, |number, value| *value = number * 10));
+    /// assert!(!sender.push_all(2, |_, _| {}));
+    /// assert_eq!((receiver.pop(), receiver.pop(), receiver.pop()), (Some(0), Some(10), Some(20)));
+    /// assert_eq!(receiver.pop(), None);
+    /// ```
+    #[inline]
+    pub fn push_all(&mut self, count: usize, mut fill: impl FnMut(usize, &mut T)) -> bool
+    where
+        T: Default,
+    {
+        let Ok(mut chunk) = self.slots.write_chunk(count) else { return false };
+        let (first, second) = chunk.as_mut_slices();
+        for (number, slot) in first.iter_mut().chain(second).enumerate() {
+            fill(number, slot);
+        }
+        chunk.commit_all();
+        self.prefetch_next(count);
+        true
+    }
+
     /// How many slots there are.
     ///
     /// ```
@@ -207,6 +232,30 @@ impl<T> RingReceiver<T> {
         self.occupancy.sample(waiting, count);
         let chunk = self.slots.read_chunk(count).expect("that many slots are filled");
         batch.extend(chunk);
+        count
+    }
+
+    /// Shows `see` up to `limit` values where they lie, in two parts, and takes them out then. Returns how many. Large values
+    /// are not copied that way.
+    ///
+    /// ```
+    /// # let (mut sender, mut receiver) = pmdns::ring::ring(4);
+    /// sender.push_from(1..4, 3);
+    /// assert_eq!(receiver.see_batch(2, |first, second| assert_eq!([first, second].concat(), [1, 2])), 2);
+    /// assert_eq!(receiver.pop(), Some(3));
+    /// ```
+    #[inline]
+    pub fn see_batch(&mut self, limit: usize, see: impl FnOnce(&[T], &[T])) -> usize {
+        let waiting = self.slots.slots();
+        let count = waiting.min(limit);
+        if count == 0 {
+            return 0;
+        }
+        self.occupancy.sample(waiting, count);
+        let chunk = self.slots.read_chunk(count).expect("that many slots are filled");
+        let (first, second) = chunk.as_slices();
+        see(first, second);
+        chunk.commit_all();
         count
     }
 

@@ -1,23 +1,62 @@
 //! The rules in use, for those who want to say which list a rule came from.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::UNIX_EPOCH;
 
 use pmdns_config::Config;
 use pmdns_stages::policy::{ListNumber, Ruleset};
 
-/// The names of the lists of a configuration.
+/// The names of the lists and views of a configuration.
 #[derive(Clone, Debug, Default)]
 pub struct ListNames {
-    lists: Vec<String>,
-    zones: Vec<String>,
+    lists: Vec<ListFile>,
+    zones: Vec<ListFile>,
+    redirects: Vec<String>,
+    views: Vec<String>,
+}
+
+/// A file with a list.
+#[derive(Clone, Debug)]
+struct ListFile {
+    name: String,
+    /// When it was written, in seconds since 1970, as of when the rules were read.
+    modified: Option<u64>,
+}
+
+impl ListFile {
+    fn new(file: &Path) -> Self {
+        let modified = file.metadata().and_then(|facts| facts.modified()).ok();
+        let since_1970 = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let modified = since_1970.map(|time| time.as_secs());
+        Self { name: file.display().to_string(), modified }
+    }
 }
 
 impl ListNames {
     /// The names in a configuration: of block lists and policy zones, their files.
     pub fn of(config: &Config) -> Self {
-        let lists = config.blocklists.iter().map(|list| list.file.display().to_string());
-        let zones = config.rpz.iter().map(|zone| zone.file.display().to_string());
-        Self { lists: lists.collect(), zones: zones.collect() }
+        let lists = config.blocklists.iter().map(|list| ListFile::new(&list.file));
+        let zones = config.rpz.iter().map(|zone| ListFile::new(&zone.file));
+        let views = config.views.iter().map(|view| view.name.clone());
+        let redirects = (0..config.redirects.len()).map(|index| format!("redirect[{index}]"));
+        Self {
+            lists: lists.collect(),
+            zones: zones.collect(),
+            redirects: redirects.collect(),
+            views: views.collect(),
+        }
+    }
+
+    fn file(&self, number: ListNumber) -> Option<&ListFile> {
+        match number {
+            ListNumber::List(number) => self.lists.get(usize::from(number)),
+            ListNumber::Zone(number) => self.zones.get(usize::from(number)),
+            ListNumber::Runtime
+            | ListNumber::Block
+            | ListNumber::Canary
+            | ListNumber::Redirect(_) => None,
+        }
     }
 
     fn name(&self, number: ListNumber) -> Option<&str> {
@@ -25,8 +64,10 @@ impl ListNames {
             ListNumber::Runtime => Some("run time"),
             ListNumber::Block => Some("block.names"),
             ListNumber::Canary => Some("policy.doh_canary"),
-            ListNumber::List(number) => self.lists.get(usize::from(number)).map(|name| &**name),
-            ListNumber::Zone(number) => self.zones.get(usize::from(number)).map(|name| &**name),
+            ListNumber::Redirect(number) => {
+                self.redirects.get(usize::from(number)).map(|name| &**name)
+            }
+            ListNumber::List(_) | ListNumber::Zone(_) => Some(&self.file(number)?.name),
         }
     }
 }
@@ -50,6 +91,22 @@ impl RuleNames {
     /// The lists of the rules have these names.
     pub(crate) fn set_lists(&self, lists: ListNames) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).lists = lists;
+    }
+
+    /// The names of all lists, and when the file of each was written.
+    pub(crate) fn lists(&self) -> Vec<(ListNumber, String, Option<u64>)> {
+        let in_use = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let named = |number| {
+            let modified = in_use.lists.file(number).and_then(|file| file.modified);
+            Some((number, in_use.lists.name(number)?.to_owned(), modified))
+        };
+        ListNumber::all().filter_map(named).collect()
+    }
+
+    /// The names of the views, by number; the first stands for none.
+    pub(crate) fn views(&self) -> Vec<String> {
+        let in_use = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        ["none".to_owned()].into_iter().chain(in_use.lists.views.iter().cloned()).collect()
     }
 
     /// The name of the list with the rule that decides about a query, if there is one.

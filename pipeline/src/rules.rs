@@ -12,14 +12,16 @@
 
 use std::sync::Arc;
 
-use pmdns_config::Config;
+use pmdns_config::{Config, Problem};
 use pmdns_stages::acl::{Acl, Dropped};
+use pmdns_stages::cookie::{Calendar, Cookies};
 use pmdns_stages::policy::{Digest, Ruleset, RulesetError, RuntimeNames};
 use pmdns_stages::ratelimit::Limiter;
 use pmdns_stages::wire::name::Seed;
 
 use crate::ring::{RingReceiver, RingSender, ring};
 use crate::rule_names::{ListNames, RuleNames};
+use crate::upstreams::{ResolverUpdate, UpstreamsError, UpstreamsInUse, UpstreamsUpdate};
 
 /// The rules of a data core.
 pub struct LineRules {
@@ -35,6 +37,8 @@ pub struct ClientRules {
     pub acl: Acl,
     /// Clients that get no answer.
     pub dropped: Dropped,
+    /// The check of cookies; absent: it stays as it is.
+    pub cookies: Option<Option<Cookies>>,
     /// The rate limit of queries.
     pub queries: Limiter,
     /// The rate limit of misses.
@@ -43,6 +47,14 @@ pub struct ClientRules {
     pub errors: Limiter,
     /// The rate limit of pings.
     pub pings: Limiter,
+}
+
+/// The rules of a thread of the slow path.
+pub struct ResolverRules {
+    /// The rules about names.
+    pub names: Arc<Ruleset>,
+    /// The upstreams, and how they are asked; absent: those in use stay.
+    pub update: Option<ResolverUpdate>,
 }
 
 /// The rules about names, for each stage that has them.
@@ -69,13 +81,13 @@ pub struct RulesInbox<T> {
 }
 
 /// The publisher's end.
-struct Lender<T> {
+pub(crate) struct Lender<T> {
     fresh: RingSender<Box<T>>,
     used: RingReceiver<Box<T>>,
     lent: bool,
 }
 
-fn lend<T>() -> (Lender<T>, RulesInbox<T>) {
+pub(crate) fn lend<T>() -> (Lender<T>, RulesInbox<T>) {
     let (fresh, taken) = ring(1);
     let (given_back, used) = ring(1);
     let lender = Lender { fresh, used, lent: false };
@@ -95,13 +107,13 @@ impl<T> RulesInbox<T> {
 }
 
 impl<T> Lender<T> {
-    fn lend(&mut self, rules: T) {
+    pub(crate) fn lend(&mut self, rules: T) {
         self.lent = self.fresh.push(Box::new(rules)).is_ok();
         debug_assert!(self.lent, "the ring is empty");
     }
 
     /// Frees the rules that have come back. Returns whether some have not.
-    fn collect(&mut self) -> bool {
+    pub(crate) fn collect(&mut self) -> bool {
         if self.used.pop().is_some() {
             self.lent = false;
         }
@@ -112,7 +124,7 @@ impl<T> Lender<T> {
 /// Lends rules to all threads.
 pub struct RulesPublisher {
     workers: Vec<Lender<LineRules>>,
-    slow_path: Vec<Lender<Arc<Ruleset>>>,
+    slow_path: Vec<Lender<ResolverRules>>,
     next: RulesBuilder,
     /// The rules that were read last.
     read: Option<Arc<Ruleset>>,
@@ -127,21 +139,41 @@ pub struct RulesInboxes {
     /// By worker.
     pub workers: Vec<RulesInbox<LineRules>>,
     /// By thread of the slow path.
-    pub slow_path: Vec<RulesInbox<Arc<Ruleset>>>,
+    pub slow_path: Vec<RulesInbox<ResolverRules>>,
 }
 
 /// Makes the rules of one generation.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct RulesBuilder {
     workers: usize,
+    slow_path: usize,
+    /// The upstreams in use; `None`: they do not change.
+    upstreams: Option<UpstreamsInUse>,
+    /// Makes the check of cookies; `None`: that does not change.
+    cookies: Option<CookieMaker>,
     seed: Seed,
     ticks_per_second: u64,
     generation: u16,
 }
 
+/// Why rules cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// A file is wrong, or records contradict each other.
+    #[error(transparent)]
+    Rules(#[from] RulesetError),
+    /// The upstreams cannot be taken over.
+    #[error(transparent)]
+    Upstreams(#[from] UpstreamsError),
+    /// The file with cookie secrets cannot be used.
+    #[error("cookies.secret_file {0}")]
+    Cookies(Problem),
+}
+
 /// Rules for every thread.
 pub struct RulesUpdate {
     workers: Vec<ClientRules>,
+    upstreams: Option<UpstreamsUpdate>,
     rules: Ruleset,
     lists: ListNames,
     /// A summary of them.
@@ -160,7 +192,15 @@ impl RulesPublisher {
         ticks_per_second: u64,
     ) -> (Self, RulesInboxes) {
         let generation = Self::FIRST + 1;
-        let next = RulesBuilder { workers, seed, ticks_per_second, generation };
+        let next = RulesBuilder {
+            workers,
+            slow_path,
+            upstreams: None,
+            cookies: None,
+            seed,
+            ticks_per_second,
+            generation,
+        };
         let (workers, worker_inboxes) = (0..workers).map(|_| lend()).unzip();
         let (slow_path, slow_path_inboxes) = (0..slow_path).map(|_| lend()).unzip();
         let inboxes = RulesInboxes { workers: worker_inboxes, slow_path: slow_path_inboxes };
@@ -183,6 +223,16 @@ impl RulesPublisher {
         self.names.set_rules(rules);
     }
 
+    /// The upstreams in use now, which follow the configuration from now on.
+    pub fn set_upstreams(&mut self, upstreams: UpstreamsInUse) {
+        self.next.upstreams = Some(upstreams);
+    }
+
+    /// Who makes the check of cookies, which follows the configuration from now on.
+    pub fn set_cookies(&mut self, cookies: CookieMaker) {
+        self.next.cookies = Some(cookies);
+    }
+
     /// Where the rules in use are always found.
     pub fn names(&self) -> RuleNames {
         self.names.clone()
@@ -196,20 +246,34 @@ impl RulesPublisher {
 
     /// The builder of the next rules.
     pub fn builder(&self) -> RulesBuilder {
-        self.next
+        self.next.clone()
     }
 
     /// Lends rules to every thread. No other rules may be lent at the time.
     pub fn lend(&mut self, fresh: RulesUpdate) {
         self.read = Some(Arc::new(fresh.rules));
         self.names.set_lists(fresh.lists);
-        self.lend_to_all(fresh.workers.into_iter().map(Some));
+        if let (Some(in_use), Some(update)) = (&self.next.upstreams, &fresh.upstreams) {
+            in_use.set(update);
+        }
+        let updates = fresh.upstreams.into_iter().flat_map(|update| update.threads).map(Some);
+        let updates = updates.chain(std::iter::repeat_with(|| None));
+        self.lend_to_all(fresh.workers.into_iter().map(Some), updates);
+    }
+
+    /// Lends the same rules with other upstreams. No other rules may be lent at the time.
+    pub fn lend_upstreams(&mut self, update: UpstreamsUpdate) {
+        if let Some(in_use) = &self.next.upstreams {
+            in_use.set(&update);
+        }
+        let updates = update.threads.into_iter().map(Some);
+        self.lend_to_all(std::iter::repeat_with(|| None), updates);
     }
 
     /// Lends the same rules, with what is said of names at run time. No other rules may be lent at the time.
     pub fn lend_runtime(&mut self, runtime: Option<Arc<RuntimeNames>>) {
         self.runtime = runtime;
-        self.lend_to_all(std::iter::repeat_with(|| None));
+        self.lend_to_all(std::iter::repeat_with(|| None), std::iter::repeat_with(|| None));
     }
 
     /// The seed of the hash of names.
@@ -217,7 +281,11 @@ impl RulesPublisher {
         self.next.seed
     }
 
-    fn lend_to_all(&mut self, clients: impl Iterator<Item = Option<ClientRules>>) {
+    fn lend_to_all(
+        &mut self,
+        clients: impl Iterator<Item = Option<ClientRules>>,
+        updates: impl Iterator<Item = Option<ResolverUpdate>>,
+    ) {
         let Some(read) = &self.read else { return };
         let generation = self.next.generation;
         let rules = Arc::new(read.with_runtime(generation, self.runtime.clone()));
@@ -229,7 +297,9 @@ impl RulesPublisher {
         for (lender, clients) in self.workers.iter_mut().zip(clients) {
             lender.lend(LineRules { clients, names: NameRules::new(&rules) });
         }
-        self.slow_path.iter_mut().for_each(|lender| lender.lend(Arc::clone(&rules)));
+        for (lender, update) in self.slow_path.iter_mut().zip(updates) {
+            lender.lend(ResolverRules { names: Arc::clone(&rules), update });
+        }
     }
 
     /// Frees the rules that have come back. Returns whether some have not.
@@ -240,21 +310,53 @@ impl RulesPublisher {
     }
 }
 
+/// Makes the check of cookies.
+#[derive(Clone, Debug)]
+pub struct CookieMaker {
+    /// The secret while the configuration has none. It stays the same over reloads.
+    pub random: [u8; 16],
+    /// The date.
+    pub calendar: Calendar,
+}
+
+impl CookieMaker {
+    /// The check that these settings ask for.
+    pub fn make(&self, settings: &pmdns_config::Cookies) -> Result<Option<Cookies>, Problem> {
+        if !settings.enabled {
+            return Ok(None);
+        }
+        let secrets = settings.secrets()?;
+        let secret = secrets.secret.map_or(self.random, |secret| secret.0);
+        let accepted = secrets.accepted.map(|secret| secret.0);
+        Ok(Some(Cookies::new(secret, accepted, settings.require, self.calendar.clone())))
+    }
+}
+
 impl RulesBuilder {
+    /// Makes only what `config` changes of upstreams; `None`: they do not follow the configuration.
+    pub fn make_upstreams(&self, config: &Config) -> Result<Option<UpstreamsUpdate>, BuildError> {
+        let upstreams = self.upstreams.as_ref().map(|in_use| in_use.build(config, self.slow_path));
+        Ok(upstreams.transpose()?)
+    }
+
     /// Makes the rules of `config` for every thread. Reading files may take long.
-    pub fn make(&self, config: &Config) -> Result<RulesUpdate, RulesetError> {
+    pub fn make(&self, config: &Config) -> Result<RulesUpdate, BuildError> {
+        let upstreams = self.make_upstreams(config)?;
+        let cookies = self.cookies.as_ref().map(|maker| maker.make(&config.cookies));
+        let cookies = cookies.transpose().map_err(BuildError::Cookies)?;
         let (ruleset, digest) = Ruleset::load(config, self.seed, self.generation)?;
         let errors = Limiter::of_error_replies(&config.ratelimit, self.ticks_per_second, self.seed);
         let line = |_| ClientRules {
             acl: Acl::new(config, &ruleset),
             dropped: Dropped::new(config),
-            queries: Limiter::of_queries(&config.ratelimit, self.ticks_per_second, self.seed),
+            cookies: cookies.clone(),
+            queries: Limiter::of_queries(config, self.ticks_per_second, self.seed),
             misses: Limiter::of_misses(&config.ratelimit, self.ticks_per_second, self.seed),
             errors: errors.clone(),
             pings: errors.clone(),
         };
         let workers = (0..self.workers).map(line).collect();
-        Ok(RulesUpdate { workers, rules: ruleset, lists: ListNames::of(config), digest })
+        Ok(RulesUpdate { workers, upstreams, rules: ruleset, lists: ListNames::of(config), digest })
     }
 }
 

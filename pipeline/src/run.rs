@@ -8,38 +8,47 @@ use std::time::{Duration, Instant};
 
 use pmdns_config::narrow::to_u8;
 use pmdns_config::{ByteSize, Config};
+use pmdns_control::Call;
 use pmdns_nics::device::Doubt;
 use pmdns_nics::dpdk::{self, Eal, Mempool};
 use pmdns_nics::hugepage::ArenaReport;
 use pmdns_nics::{FramePool, Nic};
+use pmdns_streams::tls::Certificate;
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::admission::{ConnectionReport, ConnectionSnapshot};
 use crate::capture::Captures;
+use crate::clients::{Clients, ClientsError, OpenClients};
 use crate::control::api::{ApiError, ApiListener, ApiServer};
 use crate::control::cache_jobs::CacheJobs;
-use crate::control::calls;
+use crate::control::calls::{self, Traffic};
 use crate::control::metrics::server::{MetricsError, MetricsListener, MetricsServer};
 use crate::control::reload::{Reloader, Written, describe};
-use crate::control::report::Report;
+use crate::control::report::{Named, Report};
 use crate::control::request::Request;
 use crate::control::socket::{Client, ControlSocket, SocketError};
 use crate::engine::{Engine, EngineError};
 use crate::exceptions::interface::{self, TapError};
 use crate::health::{Health, HealthChecks};
+use crate::hitters::{self, HeavyHitters, HittersError};
+use crate::journal::JournalError;
+use crate::lists::Lists;
 use crate::lookup::Lookups;
 use crate::machine::{Machine, missing_device};
+use crate::overlay::Change;
 use crate::ports::{PortWatch, mac_text};
 use crate::privileges::{self, Places};
+use crate::query_log::find::LogSearches;
 use crate::query_log::{OpenLog, QueryLog, QueryLogError};
-use crate::runtime::{JournalError, Runtime};
+use crate::runtime::Runtime;
 use crate::snapshot::Keeper;
 use crate::streams::{self, OpenStreams, StreamClients, StreamsError};
 use crate::supervisor::{Supervisor, stuck_worker};
 use crate::threads::nap;
 use crate::topology::{Topology, TopologyError};
 use crate::transfer::{Limits, TransferError, Transfers};
+use crate::zone_limits::ZoneLimiter;
 
 /// How often the main thread checks for signals and control clients.
 const LOOK: Duration = Duration::from_millis(20);
@@ -58,9 +67,12 @@ pub enum RunError {
     /// The HTTP API.
     #[error(transparent)]
     Api(#[from] ApiError),
-    /// The file of what is said of names at run time.
-    #[error("control.entries: {0}")]
-    Entries(#[from] JournalError),
+    /// The client table.
+    #[error(transparent)]
+    Clients(#[from] ClientsError),
+    /// A file of what is said at run time.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
     /// DPDK's environment.
     #[error(transparent)]
     Eal(#[from] dpdk::EalError),
@@ -94,6 +106,9 @@ pub enum RunError {
     /// The query log.
     #[error(transparent)]
     QueryLog(#[from] QueryLogError),
+    /// Heavy hitters.
+    #[error(transparent)]
+    Hitters(#[from] HittersError),
     /// Signals cannot be caught.
     #[error("cannot catch signals: {0}")]
     Signal(std::io::Error),
@@ -113,8 +128,11 @@ pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, Run
     let metrics = config.metrics.listen.map(MetricsListener::bind).transpose()?;
     let api = ApiListener::open(config)?;
     let mut runtime = Runtime::open(config.control.entries.as_deref())?;
+    let open_clients = OpenClients::read(config)?;
     let listeners = streams::bind(config)?;
     let certificate = streams::certificate(listeners.as_ref());
+    let of_api = api.as_ref().and_then(ApiListener::certificate);
+    let certificates: Vec<Certificate> = certificate.iter().chain(of_api).cloned().collect();
     // DPDK's own error for a missing device misleads: it speaks of permissions.
     if let Some((port, doubt)) = missing_device(&root, config) {
         return Err(RunError::Device(port, doubt));
@@ -164,17 +182,29 @@ pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, Run
     let mut health = HealthChecks::new(prober, &gauges, &topology, config);
     let publisher = engine.rules.take().expect("nobody took it");
     let rule_names = publisher.names();
-    let reloader = Reloader::new(path, (config, written), publisher, describe(&engine.digest));
-    let mut reloader = reloader.with_certificate(certificate);
+    let lender = engine.zone_limits.take().expect("nobody took it");
+    let ticks_per_second = gauges.clock.ticks_per_second();
+    let mut limiter = ZoneLimiter::new(lender, config.hitters.limit_answer, ticks_per_second);
     // Slow path threads take the first ones.
     let metrics_core = topology.spare_cores(&available).next_back();
+    let writer = engine.clients.take();
+    let table = writer.as_ref().map(|writer| Arc::clone(writer.table()));
+    let start = |(open, writer): (OpenClients, _)| open.start(writer, metrics_core);
+    let mut clients = open_clients.zip(writer).map(start).transpose()?;
+    let files = clients.as_mut().and_then(Clients::files);
+    let reloader = Reloader::new(path, (config, written), publisher, describe(&engine.digest));
+    let mut reloader = reloader.with_certificate(certificate).with_clients(files);
     // Before our threads start, so that they are restricted from the beginning.
     let mut transfers = Transfers::start(config, Limits::default(), metrics_core)?;
-    let query_log = OpenLog::open(config, rule_names)?;
+    let mut lists = Lists::start(config, metrics_core).map_err(EngineError::Thread)?;
+    let log_names = (rule_names.clone(), gauges.upstreams.clone());
+    let query_log = OpenLog::open(config, log_names)?;
     let places = Places::of(config, path, &eal.folders());
     let privileges = privileges::restrict(config, &places);
     let start = |log: OpenLog| log.start(config, &engine.observers, gauges.clock, metrics_core);
     let query_log = query_log.map(start).transpose()?;
+    let hitters =
+        HeavyHitters::start(config, &engine.observers, rule_names, gauges.clock, metrics_core)?;
     let running = engine.start(config, true)?;
     let spare = || topology.spare_cores(&available).rev().collect();
     let streams = open_streams.map(|open| open.start(config, spare())).transpose()?;
@@ -187,7 +217,8 @@ pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, Run
     let keeper =
         config.cache.snapshot.as_ref().map(keep).transpose().map_err(EngineError::Thread)?;
     let cache_jobs = CacheJobs::new(orders.clone());
-    let lookups = Lookups::new(orders.clone(), config);
+    let lookups = Lookups::new(orders.clone(), config, gauges.upstreams.clone(), table);
+    let log_searches = LogSearches::new(config);
     let captures = Captures::new(observers, gauges.clock, &topology.port_names, config.ports.len());
     let mut control = control.serve(metrics_core)?;
     let mut watch = PortWatch::new(&nics, &news, Instant::now());
@@ -208,13 +239,18 @@ pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, Run
         ];
         health.turn(Instant::now(), &news);
         let state = health.state();
+        let traffic = hitters::report(hitters.as_ref(), &limiter);
         let report = || Report {
             policy_zones: transfers.report(),
+            fetched_lists: lists.report(),
             connections: connections(&counted),
             streams: streams.as_ref().map(StreamClients::report).unwrap_or_default(),
             privileges: privileges.clone(),
             state,
+            certificates: expiries(&certificates),
+            clients: clients.as_ref().map(Clients::counters),
             query_log: query_log.as_ref().map(QueryLog::report).unwrap_or_default(),
+            hitters: vec![traffic.clone()],
             ..Report::read(&gauges, &topology, &nics).watched(&watch)
         };
         let mut answer = |request, client: Client| match request {
@@ -233,9 +269,21 @@ pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, Run
                 Some(rules) => lookups.run(lookup, reloader.config(), &rules, client),
                 None => client.answer("error: there are no rules yet\n"),
             },
+            Request::Log(search) => log_searches.run(search, client),
             Request::Capture(selection) => captures.capture(selection, client),
             Request::Trace(selection) => captures.trace(selection, client),
-            Request::Call(call) => calls::answer(&call, client, &reloader, &gauges, &mut runtime),
+            Request::Call(Call::RefreshList(name)) => lists.refresh(name, client),
+            Request::Call(Call::ChangeList(change)) => {
+                reloader.change(Change::List(change), client);
+            }
+            Request::Call(Call::ChangeUpstream(change)) => {
+                reloader.change(Change::Upstream(change), client);
+            }
+            Request::Call(call) => {
+                let traffic = Traffic { hitters: hitters.as_ref(), limiter: &mut limiter };
+                let clients = clients.as_ref();
+                calls::answer(&call, client, &reloader, &gauges, &mut runtime, clients, traffic);
+            }
         };
         control.take(&mut answer);
         if let Some(api) = &mut api {
@@ -247,18 +295,31 @@ pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, Run
         if hangup.swap(false, Ordering::Relaxed) {
             reloader.ask();
         }
-        if transfers.has_news() {
+        if transfers.has_news() | lists.has_news() {
             reloader.note_news();
         }
         reloader.follow(&runtime);
         if reloader.turn(Instant::now()) {
+            lists.follow(reloader.config());
             if let Err(error) = transfers.follow(reloader.config()) {
                 tracing::error!("{error}; the same zones as before are transferred");
             }
             if let Some(api) = &api {
                 api.follow(reloader.config());
             }
+            health.follow(reloader.config());
+            if let Some(listener) = reloader.take_metrics() {
+                let served = listener.map(|listener| listener.serve(metrics_core)).transpose();
+                metrics = served.unwrap_or_else(|error| {
+                    tracing::error!("{error}; metrics are not served any more");
+                    None
+                });
+            }
         }
+        if let Some(hitters) = &hitters {
+            hitters.limit_floods(config, &mut limiter, Instant::now());
+        }
+        limiter.turn(Instant::now());
         runtime.turn(reloader.version());
         nap(if runtime.is_busy() { SHORT_LOOK } else { LOOK });
     }
@@ -268,7 +329,7 @@ pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, Run
     // The slow path must still run, because its threads provide the entries that are written.
     drop(keeper);
     let in_good_order = running.stop();
-    drop(query_log);
+    drop((query_log, hitters));
     // Their last answers have come by now.
     let streams = streams.map(StreamClients::end).unwrap_or_default();
     let state = health.state();
@@ -278,7 +339,8 @@ pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, Run
         tracing::error!("the counters do not balance: {:?}; please report this", report.totals);
     }
     drop((
-        control, api, runtime, reloader, metrics, cache_jobs, lookups, transfers, gauges, health,
+        control, api, runtime, clients, reloader, metrics, cache_jobs, lookups, transfers, lists,
+        gauges, health,
     ));
     nics.into_iter().for_each(Nic::close);
     close(eal, pool)?;
@@ -306,6 +368,12 @@ fn close(eal: Eal, pool: FramePool) -> Result<(), RunError> {
 /// A report as `pmdns stats --json` prints it, or the result of a check.
 pub fn to_json(report: &impl Serialize) -> String {
     serde_json::to_string(report).expect("a report holds only strings and numbers")
+}
+
+/// When each certificate expires, by the table that names it.
+fn expiries(certificates: &[Certificate]) -> Named {
+    let expiries = certificates.iter().filter_map(Certificate::expiry);
+    expiries.map(|(table, expires)| (table.to_owned(), expires)).collect()
 }
 
 /// The counters of connections, for the services that exist.

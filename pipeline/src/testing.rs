@@ -4,6 +4,7 @@ use pmdns_config::Config;
 use pmdns_nics::stream::IdleTime;
 use pmdns_nics::{Burst, Frame, FramePool, HeapPool, MAX_BURST, Queues, memory};
 use pmdns_stages::cache::Entry;
+use pmdns_stages::client_table::ClientTableWriter;
 use pmdns_stages::testing::{Query, Record, entry_of, frame_from};
 use pmdns_stages::wire::name::Seed;
 use pmdns_streams::driver::{self, ThreadEnds};
@@ -20,6 +21,7 @@ use crate::rules::RulesPublisher;
 use crate::slowpath::{Parts, SlowPathParts};
 use crate::topology::Topology;
 use crate::worker::{Turn, Worker};
+use crate::zone_limits::LimitsLender;
 
 /// Frames in the rig's pool.
 const FRAMES: usize = 8192;
@@ -62,6 +64,10 @@ pub struct Rig {
     pub rules: RulesPublisher,
     /// Where observers are lent from.
     pub observers: ObserverLender,
+    /// Changes the client table, if there is one.
+    pub clients: Option<ClientTableWriter>,
+    /// Where limits of zones are lent from.
+    pub zone_limits: Option<LimitsLender>,
     /// Asks the workers for health checks.
     pub prober: Prober,
     /// The plan.
@@ -121,8 +127,19 @@ impl Rig {
             streams,
         )
         .expect("the engine can be built");
-        let Engine { workers, slow_path, taps, gauges, rules, observers, news, prober, .. } =
-            engine;
+        let Engine {
+            workers,
+            slow_path,
+            taps,
+            gauges,
+            rules,
+            observers,
+            clients,
+            news,
+            prober,
+            zone_limits,
+            ..
+        } = engine;
         let (rules, prober) = (rules.expect("nobody took them"), prober.expect("nobody took it"));
         Self {
             workers,
@@ -131,6 +148,8 @@ impl Rig {
             gauges,
             rules,
             observers,
+            clients,
+            zone_limits,
             prober,
             topology,
             news,

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use pmdns_config::narrow::to_u16;
-use pmdns_config::{Config, Idle, Placement, RateLimit, StageName, Stretch};
+use pmdns_config::{Config, Idle, Placement, StageName, Stretch};
 use pmdns_nics::{MAX_BURST, POOL_CACHE_FRAMES, PortFacts, PortPlan, Rss};
 use pmdns_stages::exceptions::ExceptionClass;
 
@@ -140,7 +140,7 @@ impl Topology {
         groups.sort_by_key(|group| group.stages.first);
         check_cores(&groups, available)?;
         check_queues(&groups, facts)?;
-        check_limits(&groups, facts, &config.ratelimit)?;
+        check_limits(&groups, facts, config)?;
         let (workers, rings) = man(&groups);
         let queues =
             |has: fn(&WorkerPlan) -> bool| to_u16(workers.iter().filter(|w| has(w)).count());
@@ -262,10 +262,10 @@ fn check_queues(groups: &[Placement], facts: &[PortFacts]) -> Result<(), Topolog
 fn check_limits(
     groups: &[Placement],
     facts: &[PortFacts],
-    limits: &RateLimit,
+    config: &Config,
 ) -> Result<(), TopologyError> {
     let Some(first) = groups.first() else { return Ok(()) };
-    if first.cores.len() < 2 || !limits_clients(first, limits) || limits.per_core {
+    if first.cores.len() < 2 || !limits_clients(first, config) || config.ratelimit.per_core {
         return Ok(());
     }
     match facts.iter().find(|port| !port.keeps_clients) {
@@ -279,9 +279,12 @@ fn check_limits(
 }
 
 /// Whether the cores of a stretch keep limits of clients.
-fn limits_clients(group: &Placement, limits: &RateLimit) -> bool {
+fn limits_clients(group: &Placement, config: &Config) -> bool {
     let holds = |stage, limit: u32| limit > 0 && group.stages.contains(stage);
+    let limits = &config.ratelimit;
+    let mut of_views = config.views.iter().filter_map(|view| view.queries_per_second);
     holds(StageName::RateLimit, limits.queries_per_second)
+        || of_views.any(|limit| holds(StageName::RateLimit, limit))
         || holds(StageName::Policy, limits.miss_queries_per_second)
 }
 
@@ -289,7 +292,7 @@ fn limits_clients(group: &Placement, limits: &RateLimit) -> bool {
 fn rss(groups: &[Placement], port: &PortFacts, config: &Config) -> Rss {
     match groups.first() {
         Some(first) if first.cores.len() > 1 => {
-            let is_limited = limits_clients(first, &config.ratelimit);
+            let is_limited = limits_clients(first, config);
             if port.spreads_flows && !(is_limited && port.keeps_clients) {
                 Rss::Flows
             } else if port.keeps_clients {

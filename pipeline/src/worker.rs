@@ -10,9 +10,12 @@ use std::time::Duration;
 use arrayvec::ArrayVec;
 use pmdns_config::Idle;
 use pmdns_nics::{Burst, Frame, FramePool, MAX_BURST, Sleeper, release};
+use pmdns_resolver::Origin;
 use pmdns_stages::cache::{Cache, Hit};
+use pmdns_stages::zone_limits::ZoneLimits;
 use pmdns_stages::{Batch, Context, Packet, Step, Tick};
 
+use crate::answers::Answers;
 use crate::clock::Clock;
 use crate::counters::{Counters, Ends, Flow, Published, Tally};
 use crate::exceptions::KernelOutlets;
@@ -56,6 +59,7 @@ pub struct Worker {
     probes: Option<RingReceiver<Frame>>,
     cache: Arc<Cache>,
     rules: RulesInbox<LineRules>,
+    zone_limits: RulesInbox<Arc<ZoneLimits>>,
     observers: Observers,
     news: AllPortNews,
     /// Link changes announced so far, by port; `None`: another core announces.
@@ -65,6 +69,7 @@ pub struct Worker {
     tally: Tally,
     ends: Ends,
     latency: Latency,
+    sent: Answers,
     published: Arc<Published>,
     next_housekeeping: Tick,
 }
@@ -110,6 +115,7 @@ impl Worker {
             probes: parts.probes,
             cache: parts.cache,
             rules: parts.rules,
+            zone_limits: parts.zone_limits,
             observers: parts.observers,
             announced: parts.announces.then(|| vec![0; parts.news.len()]),
             news: parts.news,
@@ -118,6 +124,7 @@ impl Worker {
             tally: Tally::default(),
             ends: Ends::default(),
             latency: Latency::default(),
+            sent: Answers::default(),
             published: parts.published,
             next_housekeeping: 0,
         }
@@ -175,7 +182,8 @@ impl Worker {
 
     fn publish(&self) {
         let flows = self.flows();
-        self.published.publish(&self.tally, &self.ends, &self.line, flows, &self.latency);
+        let answered = (&self.latency, &self.sent);
+        self.published.publish(&self.tally, &self.ends, &self.line, flows, answered);
         self.answers.iter().for_each(RingReceiver::publish);
         self.queries.iter().chain(&self.from_kernel).for_each(RingReceiver::publish);
         self.inlets.iter().for_each(Inlet::publish);
@@ -216,6 +224,7 @@ impl Worker {
         if end >= self.next_housekeeping {
             self.next_housekeeping = end + self.clock.ticks_of(HOUSEKEEPING);
             self.rules.look(|rules| self.line.swap_rules(rules));
+            self.zone_limits.look(|limits| self.line.swap_zone_limits(limits));
             self.observers.look();
             self.hand_hits_on();
             self.replies.renew();
@@ -255,13 +264,17 @@ impl Worker {
             found += ring.pop_batch(&mut answers, self.limit);
             if !self.observers.are_none() {
                 let now = self.clock.now();
-                for Answered { frame, received, layout, origin } in &answers {
+                for Answered { frame, received, layout, origin, .. } in &answers {
                     let (received, layout, origin) = (*received, *layout, *origin);
                     self.observers.show(&Sent { frame, received, now, layout, origin });
                 }
             }
-            for Answered { frame, received, .. } in answers.drain(..) {
+            for Answered { frame, received, layout, origin, why } in answers.drain(..) {
                 self.tally.made += 1;
+                if origin != Origin::Silence {
+                    self.sent.note(layout, frame.bytes());
+                    self.sent.note_list(why);
+                }
                 self.latency.note(Class::Miss, received, &self.clock);
                 transmitter::send(&mut self.transmitters, frame);
             }
@@ -292,6 +305,7 @@ impl Worker {
         for packet in self.batch.drain(..) {
             let transmits = packet.step == Step::TRANSMIT;
             if transmits && !self.transmitters.is_empty() {
+                self.sent.note_packet(&packet);
                 self.latency.note(Class::of(packet.answer), packet.received, &self.clock);
                 transmitter::send(&mut self.transmitters, packet.frame);
             } else if transmits || packet.step.is_on_the_line() {
@@ -307,6 +321,7 @@ impl Worker {
                 dropped.push(packet.frame);
             } else {
                 self.tally.dropped += 1;
+                self.sent.note_list(packet.extended_error);
                 if !packet.layout.is_stream() {
                     dropped.push(packet.frame);
                     continue;

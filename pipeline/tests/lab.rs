@@ -49,12 +49,26 @@ mod verdict;
 // The labs.
 #[path = "lab/af_xdp.rs"]
 mod af_xdp;
+#[path = "lab/alerting.rs"]
+mod alerting;
 #[path = "lab/anycast.rs"]
 mod anycast;
 #[path = "lab/api.rs"]
 mod api;
+#[path = "lab/api_calls.rs"]
+mod api_calls;
+#[path = "lab/api_schema.rs"]
+mod api_schema;
+#[path = "lab/api_speed.rs"]
+mod api_speed;
 #[path = "lab/browser.rs"]
 mod browser;
+#[path = "lab/changed_upstreams.rs"]
+mod changed_upstreams;
+#[path = "lab/console.rs"]
+mod console;
+#[path = "lab/day.rs"]
+mod day;
 #[path = "lab/differential.rs"]
 mod differential;
 #[path = "lab/dns64.rs"]
@@ -65,6 +79,8 @@ mod dnssec;
 mod encrypted;
 #[path = "lab/floods.rs"]
 mod floods;
+#[path = "lab/hitters.rs"]
+mod hitters;
 #[path = "lab/idle.rs"]
 mod idle;
 #[path = "lab/kernel.rs"]
@@ -83,12 +99,18 @@ mod passing;
 mod placements;
 #[path = "lab/privileges.rs"]
 mod privileges;
+#[path = "lab/profiles.rs"]
+mod profiles;
 #[path = "lab/query_log.rs"]
 mod query_log;
+#[path = "lab/redirect.rs"]
+mod redirect;
 #[path = "lab/reload.rs"]
 mod reload;
 #[path = "lab/replay.rs"]
 mod replay;
+#[path = "lab/runtime_upstreams.rs"]
+mod runtime_upstreams;
 #[path = "lab/secure_streams.rs"]
 mod secure_streams;
 #[path = "lab/shared_port.rs"]
@@ -99,6 +121,8 @@ mod streams;
 mod subnets;
 #[path = "lab/tap.rs"]
 mod tap;
+#[path = "lab/telemetry.rs"]
+mod telemetry;
 #[path = "lab/transfer.rs"]
 mod transfer;
 #[path = "lab/upstreams.rs"]

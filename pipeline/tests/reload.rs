@@ -312,7 +312,7 @@ fn a_wrong_file_keeps_the_rules_and_says_why() {
     std::fs::write(&list, "two.example\nexample##.banner\n").unwrap();
     let answer = reload(&mut workers);
     assert!(answer.starts_with("ok ") && answer.contains(" 1 blocked names"), "{answer}");
-    assert!(answer.contains("1 files with lines that were not understood"), "{answer}");
+    assert!(answer.contains("line 2: example##.banner"), "{answer}");
     assert!(!is_blocked(&mut workers, one) && is_blocked(&mut workers, two));
 
     std::fs::remove_file(&list).unwrap();

@@ -1,11 +1,11 @@
 //! What is looked for: packets that pass, and entries of the query log.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Args;
+use pmdns_control::query_log::Age;
 
-use super::ConfigFile;
+use super::{ConfigFile, Instance};
 
 /// Which packets.
 #[derive(Args)]
@@ -55,8 +55,8 @@ pub struct LogArguments {
     #[command(flatten)]
     pub config: ConfigFile,
     /// No older ones than this: a number with s, m, h or d.
-    #[arg(long, value_name = "TIME", value_parser = age)]
-    pub since: Option<Duration>,
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<Age>,
     /// Of this client, as the log names it.
     #[arg(long)]
     pub client: Option<String>,
@@ -80,17 +80,25 @@ pub struct LogArguments {
     pub json: bool,
 }
 
-/// How long ago.
-fn age(text: &str) -> Result<Duration, String> {
-    let wrong = || "write a number with s, m, h or d, as in 10m".to_owned();
-    let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(wrong)?;
-    let seconds = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        "d" => 86_400,
-        _ => return Err(wrong()),
-    };
-    let number: u32 = number.parse().map_err(|_| wrong())?;
-    Ok(Duration::from_secs(u64::from(number) * seconds))
+/// Which packets are followed through the stages.
+#[derive(Args)]
+pub struct TraceArguments {
+    /// End after so many packets, 1 to 1000.
+    #[arg(short = 'n', long, default_value_t = 10)]
+    pub count: u64,
+    /// Only those of this port, by name or number.
+    #[arg(long)]
+    pub port: Option<String>,
+    /// Only those of clients with such an address.
+    #[arg(long, value_name = "PREFIX")]
+    pub client: Option<String>,
+    /// Only those about this name and names below it.
+    #[arg(long, value_name = "SUFFIX")]
+    pub name: Option<String>,
+    /// The instance that is asked.
+    #[command(flatten)]
+    pub instance: Instance,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
 }

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use super::job::MAX_TIME;
+use super::filter::MAX_TIME;
 use crate::control::socket::{SocketError, ask_until};
 
 /// Why the client cannot ask.

@@ -1,11 +1,14 @@
 //! Which packets a capture or a trace is about.
 //!
-//! A request has the words `port NAME`, `stage NAME`, `reason NAME`, `client PREFIX`, `name SUFFIX`, `count N` and `answers`.
+//! A request has the words `port NAME`, `stage NAME`, `reason NAME`, `client PREFIX`, `name SUFFIX`, `count N`,
+//! `seconds N` and `answers`.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use pmdns_config::narrow::to_u8;
 use pmdns_config::{Prefix, wire_name};
+use pmdns_control::trace::PacketSearch;
 use pmdns_nics::Frame;
 use pmdns_stages::wire::name::{equal, suffixes};
 use pmdns_stages::{Exception, Reason, StageName, Step};
@@ -25,8 +28,12 @@ pub struct Selection {
     answers: bool,
     /// How many packets.
     pub count: Option<u64>,
+    /// For how long.
+    pub time: Option<Duration>,
 }
 
+/// How long a capture or a trace goes on at most.
+pub(super) const MAX_TIME: Duration = Duration::from_secs(3600);
 const _: () = assert!(Step::COUNT <= u64::BITS as usize, "each step has a bit");
 
 impl Selection {
@@ -40,23 +47,28 @@ impl Selection {
                 continue;
             }
             let value = words.next().ok_or_else(|| format!("`{word}` has no value behind it"))?;
-            match word {
-                "port" => selection.port = Some(value.to_owned()),
-                "stage" => selection.stage = Some(stage(value)?),
-                "reason" => selection.steps = steps(value)?,
-                "client" => selection.client = Some(client(value)?),
-                "name" => {
-                    selection.name = Some(wire_name(value).map_err(|error| error.to_string())?);
-                }
-                "count" => {
-                    let count = value.parse().ok().filter(|count| *count > 0);
-                    let wrong = || format!("`{value}` is no count; write a number from 1 on");
-                    selection.count = Some(count.ok_or_else(wrong)?);
-                }
-                _ => return Err(format!("there is no filter `{word}`")),
-            }
+            selection.set(word, value)?;
         }
         Ok(selection)
+    }
+
+    fn set(&mut self, word: &str, value: &str) -> Result<(), String> {
+        match word {
+            "port" => self.port = Some(value.to_owned()),
+            "stage" => self.stage = Some(stage(value)?),
+            "reason" => self.steps = steps(value)?,
+            "client" => self.client = Some(client(value)?),
+            "name" => self.name = Some(wire_name(value).map_err(|error| error.to_string())?),
+            "count" => self.count = Some(number(value, "count")?),
+            "seconds" => self.time = Some(Duration::from_secs(number(value, "time")?)),
+            _ => return Err(format!("there is no filter `{word}`")),
+        }
+        Ok(())
+    }
+
+    /// How long it goes on at most.
+    pub(super) fn longest(&self) -> Duration {
+        self.time.map_or(MAX_TIME, |time| time.min(MAX_TIME))
     }
 
     /// The filter, where the ports have these names. The ports from number `wires` on are of clients over streams.
@@ -79,6 +91,32 @@ impl Selection {
             wires: to_u8(wires),
         })
     }
+}
+
+/// The same of a request over HTTP.
+impl TryFrom<PacketSearch> for Selection {
+    type Error = String;
+
+    fn try_from(search: PacketSearch) -> Result<Self, String> {
+        let PacketSearch { port, stage, reason, client, name, count, seconds, answers } = search;
+        let (count, time) = (count.map(u64::from), Duration::from_secs(seconds.into()));
+        let mut this = Self { answers, count, time: Some(time), ..Self::default() };
+        for (word, value) in [
+            ("port", port),
+            ("stage", stage),
+            ("reason", reason),
+            ("client", client),
+            ("name", name),
+        ] {
+            value.map_or(Ok(()), |value| this.set(word, &value))?;
+        }
+        Ok(this)
+    }
+}
+
+fn number(text: &str, what: &str) -> Result<u64, String> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| format!("`{text}` is no {what}; write a number from 1 on"))
 }
 
 fn stage(text: &str) -> Result<StageName, String> {

@@ -5,6 +5,7 @@ use std::io::{self, BufWriter};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use pmdns_control::{Refusal, Reply};
 use pmdns_nics::pcap::{Direction, LinkType, NgWriter};
 use pmdns_stages::{StageName, Step, Tick};
 
@@ -14,6 +15,7 @@ use super::session::{Counted, Session};
 use super::sink::Sink;
 use super::stream::packet_of;
 use crate::clock::Clock;
+use crate::control::jobs::Jobs;
 use crate::control::socket::Client;
 use crate::observe::{MAX_OBSERVERS, ObserverLender};
 use crate::threads::nap;
@@ -21,8 +23,7 @@ use crate::threads::nap;
 /// Captures and traces at a time. Other observers of a core keep their places.
 const MAX_JOBS: usize = 4;
 const _: () = assert!(MAX_JOBS < MAX_OBSERVERS);
-/// How long one goes on, and how many bytes it writes, at most.
-pub const MAX_TIME: Duration = Duration::from_secs(3600);
+/// How many bytes a capture writes at most.
 const MAX_BYTES: u64 = 1 << 30;
 /// How long to wait if nothing has come.
 const LOOK: Duration = Duration::from_millis(5);
@@ -35,8 +36,7 @@ pub struct Captures {
     ports: Arc<[String]>,
     /// How many of the ports have wires.
     wires: usize,
-    /// Every job under way holds a reference, so the number of references counts the jobs.
-    count: Arc<()>,
+    jobs: Jobs,
 }
 
 /// Why a capture has ended.
@@ -52,36 +52,28 @@ enum End {
 impl Captures {
     /// Captures of packets on these ports, of which the first `wires` have wires.
     pub fn new(lender: ObserverLender, clock: Clock, ports: &[String], wires: usize) -> Self {
-        Self { lender, clock, ports: ports.into(), wires, count: Arc::default() }
+        Self { lender, clock, ports: ports.into(), wires, jobs: Jobs::new(MAX_JOBS) }
     }
 
     /// Writes the packets of this selection into the client's file.
-    pub fn capture(&self, selection: Selection, mut client: Client) {
-        let file = client.file.take();
-        self.start("capture", client, move |own, client| own.write(&selection, file, client));
+    pub fn capture(&self, selection: Selection, client: Client) {
+        let own = self.clone();
+        self.jobs.start("capture", client, move |client| {
+            let file = client.file.take();
+            match own.write(&selection, file, client) {
+                Ok(done) => Reply::Done(done),
+                Err(why) => Reply::Refused(Refusal::Wrong, why),
+            }
+        });
     }
 
-    /// Does a job on a thread of its own, and sends the client its result.
-    pub(super) fn start(
-        &self,
-        name: &str,
-        client: Client,
-        job: impl FnOnce(&Self, &Client) -> Result<String, String> + Send + 'static,
-    ) {
-        if Arc::strong_count(&self.count) > MAX_JOBS {
-            return client.answer("error: too many captures are under way; end another one\n");
-        }
+    /// Sends the client the packets of this selection, stage by stage, as JSON.
+    pub fn trace(&self, selection: Selection, client: Client) {
         let own = self.clone();
-        let body = move || {
-            let answer = match job(&own, &client) {
-                Ok(done) => format!("ok {done}\n"),
-                Err(error) => format!("error: {error}\n"),
-            };
-            client.answer(&answer);
-        };
-        if let Err(error) = std::thread::Builder::new().name(name.to_owned()).spawn(body) {
-            tracing::warn!("cannot start a thread for a request: {error}");
-        }
+        self.jobs.start("trace", client, move |client| match own.follow(&selection, client) {
+            Ok(report) => Reply::of(&report),
+            Err(why) => Reply::Refused(Refusal::Wrong, why),
+        });
     }
 
     /// The filter of a selection, for these ports.
@@ -123,7 +115,7 @@ impl Captures {
         let mut file =
             CaptureFile { writer, filter, calendar: Calendar::new(self.clock), packets: 0 };
         let count = selection.count.unwrap_or(u64::MAX);
-        let end = match file.fill(&mut session, count, || client.has_left()) {
+        let end = match file.fill(&mut session, count, selection.longest(), || client.has_left()) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => End::Reader,
             end => end.map_err(failed)?,
         };
@@ -182,6 +174,7 @@ impl CaptureFile {
         &mut self,
         session: &mut Session,
         count: u64,
+        longest: Duration,
         mut has_left: impl FnMut() -> bool,
     ) -> io::Result<End> {
         let start = Instant::now();
@@ -190,7 +183,7 @@ impl CaptureFile {
             let end = [
                 (self.packets >= count, End::Count),
                 (has_left(), End::Left),
-                (start.elapsed() > MAX_TIME, End::Time),
+                (start.elapsed() > longest, End::Time),
                 (self.writer.written() > MAX_BYTES, End::Size),
             ];
             if let Some((_, end)) = end.into_iter().find(|(is_over, _)| *is_over) {

@@ -16,4 +16,5 @@ mod trace;
 
 pub use filter::Selection;
 pub use job::Captures;
-pub use trace::{TraceReport, TracedPacket, TracedStep};
+pub use pmdns_control::trace::{TraceReport, TracedPacket, TracedStep};
+pub(crate) use sink::Sink;

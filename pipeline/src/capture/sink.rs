@@ -1,4 +1,5 @@
-//! Where a capture is written: a file or a pipe that the client has opened. No reader of a pipe keeps the thread for ever.
+//! Where a capture or the cache is written: a file or a pipe that the client has opened. No reader of a pipe keeps the thread for
+//! ever.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -14,14 +15,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// An open file that may be a pipe.
 #[derive(Debug)]
-pub(super) struct Sink {
+pub(crate) struct Sink {
     file: File,
     is_pipe: bool,
 }
 
 impl Sink {
     /// The file that came with a request.
-    pub(super) fn new(file: Option<File>) -> Result<Self, String> {
+    pub(crate) fn new(file: Option<File>) -> Result<Self, String> {
         let file =
             file.ok_or("the file has to come with the request, opened, as `pmdns capture` does")?;
         let kind = file.metadata().map_err(|error| error.to_string())?.file_type();

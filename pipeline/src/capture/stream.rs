@@ -92,7 +92,8 @@ mod tests {
                 let token = StreamToken { thread: 0, place: 5, generation: 1 };
                 let client: IpAddr = client.parse().unwrap();
                 let message = vec![9; len];
-                write_stream_query(&mut frame, token, Transport::Tls, client, &message).unwrap();
+                let from = (client, 40_000).into();
+                write_stream_query(&mut frame, token, Transport::Tls, from, &message).unwrap();
                 let (packet, transport) = packet_of(frame.bytes(), false).unwrap();
                 assert_eq!((transport, packet.len()), ("tls", ip_len + UDP_LEN + len));
                 assert_eq!(packet[ip_len..ip_len + 4], [0xc0, 5, 0, 53]);

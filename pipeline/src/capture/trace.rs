@@ -4,16 +4,15 @@
 //! frame's address and the arrival. An answer of the slow path has another frame; it is joined by arrival, client and question.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use pmdns_config::{readable, type_name};
+use pmdns_control::trace::{TraceReport, TracedPacket, TracedStep};
 use pmdns_stages::{Step, Tick};
-use serde::{Deserialize, Serialize};
 
 use super::filter::{Filter, Selection, client_of, headers};
-use super::job::{Captures, MAX_TIME};
+use super::job::Captures;
 use super::recorder::{Answered, Record};
 use super::session::Session;
 use crate::clock::Clock;
@@ -28,57 +27,16 @@ const MAX_STEPS: usize = 16;
 /// How long the last packet may take to its end.
 const LINGER: Duration = Duration::from_secs(6);
 const LOOK: Duration = Duration::from_millis(5);
-
-/// Packets, stage by stage.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TraceReport {
-    /// In the order of their arrival.
-    pub packets: Vec<TracedPacket>,
-    /// Records for which a core had no room. Steps may be missing.
-    pub dropped: u64,
-}
-
-/// A packet.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TracedPacket {
-    /// The port that it came by.
-    pub port: String,
-    /// Who sent it, if it is IP.
-    pub client: Option<IpAddr>,
-    /// Its name and type, if it is a query.
-    pub question: Option<String>,
-    /// The number of its client's view; 0: none.
-    pub view: u8,
-    /// The address of its frame.
-    pub frame: u64,
-    /// The hash of its name; 0: it is no query.
-    pub key: u64,
-    /// What was done with it.
-    pub steps: Vec<TracedStep>,
-}
-
-/// What one stage has done.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TracedStep {
-    /// The stage; `slow_path` for its answer.
-    pub stage: String,
-    /// Where the packet went from there.
-    pub exit: String,
-    /// Its share of the cycles that the stage took for its batch.
-    pub cycles: u32,
-    /// Nanoseconds from the arrival until it left the stage.
-    pub after_ns: u64,
-    /// What it is to be answered with, if that is decided.
-    pub answer: Option<String>,
-}
+/// Cores begin to watch one after another. Packets that come sooner could lack the stages of a core that is late.
+const BEGIN: Duration = Duration::from_millis(100);
 
 impl Captures {
-    /// Sends the client the packets of this selection, stage by stage, as JSON.
-    pub fn trace(&self, selection: Selection, client: Client) {
-        self.start("trace", client, move |own, client| own.follow(&selection, client));
-    }
-
-    fn follow(&self, selection: &Selection, client: &Client) -> Result<String, String> {
+    /// Follows packets of this selection.
+    pub(super) fn follow(
+        &self,
+        selection: &Selection,
+        client: &Client,
+    ) -> Result<TraceReport, String> {
         let mut filter = self.filter(selection)?;
         filter.every_stage = true;
         let count = selection.count.unwrap_or(DEFAULT_PACKETS);
@@ -86,12 +44,12 @@ impl Captures {
             return Err(format!("a trace has at most {MAX_PACKETS} packets"));
         }
         let mut session = self.session(&filter)?;
-        let mut trace = Trace::new(filter, usize::try_from(count).unwrap_or(usize::MAX));
-        trace.fill(&mut session, || client.has_left());
+        let begin = self.clock().now() + self.clock().ticks_of(BEGIN);
+        let mut trace = Trace::new(filter, usize::try_from(count).unwrap_or(usize::MAX), begin);
+        trace.fill(&mut session, selection.longest(), || client.has_left());
         let dropped = session.end().dropped;
         trace.take(&mut session);
-        let report = trace.report(self.ports(), self.clock(), dropped);
-        serde_json::to_string(&report).map_err(|error| error.to_string())
+        Ok(trace.report(self.ports(), self.clock(), dropped))
     }
 }
 
@@ -119,15 +77,22 @@ struct Trace {
     filter: Filter,
     packets: HashMap<Mark, Seen>,
     count: usize,
+    /// Packets that came before are not followed.
+    begin: Tick,
 }
 
 impl Trace {
-    fn new(filter: Filter, count: usize) -> Self {
-        Self { filter, packets: HashMap::new(), count }
+    fn new(filter: Filter, count: usize, begin: Tick) -> Self {
+        Self { filter, packets: HashMap::new(), count, begin }
     }
 
     /// Follows packets until all have ended, or something else ends it.
-    fn fill(&mut self, session: &mut Session, mut has_left: impl FnMut() -> bool) {
+    fn fill(
+        &mut self,
+        session: &mut Session,
+        longest: Duration,
+        mut has_left: impl FnMut() -> bool,
+    ) {
         let (start, mut full_since) = (Instant::now(), None);
         loop {
             let taken = self.take(session);
@@ -137,7 +102,7 @@ impl Trace {
                     return;
                 }
             }
-            if has_left() || start.elapsed() > MAX_TIME {
+            if has_left() || start.elapsed() > longest {
                 return;
             }
             if taken == 0 {
@@ -155,6 +120,9 @@ impl Trace {
     }
 
     fn add(&mut self, record: &Record, frame: &[u8]) {
+        if record.received < self.begin {
+            return;
+        }
         let leaves = record.step == Step::TRANSMIT;
         let headers = headers(frame, self.filter.is_stream(record.port));
         let client = headers.map(|headers| client_of(&headers, leaves));
@@ -237,33 +205,6 @@ fn answer(answer: Answered) -> Option<String> {
         }
         Answered::Local(place) => Some(format!("by a rule, entry {place:#x}")),
         Answered::Fixed => Some("fixed".to_owned()),
-    }
-}
-
-impl fmt::Display for TraceReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for packet in &self.packets {
-            write!(f, "{packet}")?;
-        }
-        match self.dropped {
-            0 => Ok(()),
-            dropped => writeln!(f, "{dropped} records had no room, so steps may be missing"),
-        }
-    }
-}
-
-impl fmt::Display for TracedPacket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { port, view, frame, key, .. } = self;
-        let client = self.client.map(|client| format!(", client {client}")).unwrap_or_default();
-        let question = self.question.as_ref().map(|text| format!(", {text}")).unwrap_or_default();
-        writeln!(f, "{port}{client}{question}, view {view}, frame {frame:#x}, key {key:#x}")?;
-        for TracedStep { stage, exit, cycles, after_ns, answer } in &self.steps {
-            let answer = answer.as_ref().map(|answer| format!(", {answer}")).unwrap_or_default();
-            let after = Duration::from_nanos(*after_ns);
-            writeln!(f, "  {stage:<10} {cycles:>8} cycles  {exit}, after {after:.1?}{answer}")?;
-        }
-        Ok(())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Calls that the main thread answers by itself, from what it knows.
 
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use pmdns_config::{Blocklist, Config, ConfigText, DEFAULT_GROUP, WrittenConfig};
 use pmdns_control::answers::{
@@ -12,8 +12,19 @@ use serde_json::{Map, Value};
 
 use super::reload::Reloader;
 use super::socket::Client;
+use crate::clients::Clients;
 use crate::engine::Gauges;
+use crate::hitters::{self, HeavyHitters};
 use crate::runtime::Runtime;
+use crate::zone_limits::ZoneLimiter;
+
+/// What is known of traffic, and its limits.
+pub struct Traffic<'t> {
+    /// What comes most, if it is counted.
+    pub hitters: Option<&'t HeavyHitters>,
+    /// The limits of zones.
+    pub limiter: &'t mut ZoneLimiter,
+}
 
 /// Answers a call, at once or when the change that it makes holds.
 pub fn answer(
@@ -22,6 +33,8 @@ pub fn answer(
     reloader: &Reloader,
     gauges: &Gauges,
     runtime: &mut Runtime,
+    clients: Option<&Clients>,
+    traffic: Traffic<'_>,
 ) {
     let config = reloader.config();
     let reply = match call {
@@ -31,11 +44,12 @@ pub fn answer(
             Reply::of(&state)
         }
         Call::Views => Reply::of(&views(config)),
-        Call::Upstreams => Reply::of(&upstreams(config, gauges)),
+        Call::Upstreams => Reply::of(&upstreams(gauges)),
         Call::Lists => Reply::of(&lists(config)),
         Call::Config => {
             let toml = reloader.written().to_toml();
-            let mut configuration = Configuration { toml, ..Configuration::default() };
+            let changes = reloader.overlay().told();
+            let mut configuration = Configuration { toml, changes, ..Configuration::default() };
             runtime.note_in_configuration(&mut configuration);
             Reply::of(&configuration)
         }
@@ -43,7 +57,8 @@ pub fn answer(
             let mut state = State::default();
             runtime.note_in(&mut state);
             let State { entries, records, .. } = state;
-            Reply::of(&Difference { entries, records, ..difference(reloader) })
+            let changes = reloader.overlay().told();
+            Reply::of(&Difference { entries, records, changes, ..difference(reloader) })
         }
         Call::Entries(_)
         | Call::AddEntries(_)
@@ -51,7 +66,31 @@ pub fn answer(
         | Call::Records(_)
         | Call::AddRecords(_)
         | Call::RemoveRecords(_) => return runtime.answer(call, client, config, reloader.seed()),
-        Call::Stats | Call::Reload | Call::Purge(_) => {
+        Call::Hitters(_) | Call::Floods => hitters::answer(call, traffic.hitters),
+        Call::Limits | Call::Limit(_) | Call::Unlimit(_) => {
+            traffic.limiter.answer(call, &client.by, Instant::now())
+        }
+        Call::Clients(_) | Call::FindClient(_) | Call::ChangeClients(_) | Call::RemoveClient(_) => {
+            if let Some(clients) = clients {
+                return clients.answer(call.clone(), config, client);
+            }
+            let why = "there is no client table; set `clients.max_entries`, and restart";
+            Reply::Refused(Refusal::Unable, why.to_owned())
+        }
+        Call::Stats
+        | Call::Health
+        | Call::SetState(_)
+        | Call::Lookup(_)
+        | Call::Log(_)
+        | Call::Cache(_)
+        | Call::CacheDump
+        | Call::RefreshList(_)
+        | Call::ChangeList(_)
+        | Call::ChangeUpstream(_)
+        | Call::Trace(_)
+        | Call::Capture(_)
+        | Call::Reload
+        | Call::Purge(_) => {
             let why = "it is a request of its own (`Request::try_from`)";
             Reply::Refused(Refusal::Unable, why.to_owned())
         }
@@ -80,12 +119,14 @@ fn views(config: &Config) -> Views {
     Views { views: [others].into_iter().chain(views).collect() }
 }
 
-fn upstreams(config: &Config, gauges: &Gauges) -> Upstreams {
-    let counted = config.upstreams.iter().zip(gauges.upstreams.iter());
-    let upstreams = counted.map(|(upstream, counters)| UpstreamAnswer {
-        address: upstream.address.to_string(),
-        group: upstream.group.clone(),
-        counters: match serde_json::to_value(counters.snapshot()) {
+fn upstreams(gauges: &Gauges) -> Upstreams {
+    let roster = gauges.upstreams.roster();
+    let upstreams = roster.in_use().into_iter().map(|(_, slot)| UpstreamAnswer {
+        address: slot.upstream.address.to_string(),
+        group: slot.upstream.group.clone(),
+        weight: slot.upstream.weight,
+        drained: slot.upstream.is_drained,
+        counters: match serde_json::to_value(slot.counters.snapshot()) {
             Ok(Value::Object(counters)) => counters,
             _ => Map::new(),
         },
@@ -102,6 +143,7 @@ fn list(list: &Blocklist) -> ListAnswer {
     let age = changed.and_then(|changed| SystemTime::now().duration_since(changed).ok());
     ListAnswer {
         file: list.file.display().to_string(),
+        url: list.url.as_ref().map(ToString::to_string),
         age_seconds: age.map(|age| age.as_secs()),
         views: list.views.clone(),
         ..ListAnswer::default()

@@ -3,16 +3,21 @@
 use pmdns_stages::next_hop::HopCounts;
 use pmdns_streams::counters::{StreamReport, StreamSnapshot};
 
+use super::answers::{AnswerReport, ListReport};
 use super::distribution::{LatencyReport, RingReport, Times};
 use super::next_hops::NextHopReport;
+use super::process::ProcessReport;
 use super::report::{
-    FrameReport, LinkReport, PortReport, Report, StageReport, TapReport, Totals, UpstreamReport,
-    WorkerReport, by_name,
+    FrameReport, LinkReport, Named, PortReport, Report, StageReport, TapReport, Totals,
+    UpstreamReport, WorkerReport, by_name,
 };
 use crate::admission::ConnectionReport;
+use crate::clients::ClientSnapshot;
 use crate::exceptions::TapSnapshot;
 use crate::health::State;
 use crate::histogram::Histogram;
+use crate::hitters::HitterReport;
+use crate::lists::FetchReport;
 use crate::occupancy::Occupancy;
 use crate::privileges::PrivilegeReport;
 use crate::query_log::LogReport;
@@ -101,6 +106,25 @@ fn report(seconds: u64, millions: u64, drops: u64) -> Report {
             local: Times::default(),
             other: Times::default(),
         },
+        answers: AnswerReport {
+            rcodes: named(&[
+                ("noerror", packets / 100 * 90),
+                ("nxdomain", packets / 10),
+                ("servfail", 0),
+            ]),
+            qtypes: named(&[("a", packets / 2), ("aaaa", packets / 4), ("https", packets / 4)]),
+            transports: named(&[("udp", packets), ("tcp", seconds * 1000)]),
+            views: named(&[("none", packets)]),
+        },
+        lists: [("/etc/ads".to_owned(), ListReport { hits: drops, modified: Some(1_700_000_000) })]
+            .into(),
+        process: ProcessReport {
+            open_fds: 40,
+            max_fds: 1024,
+            max_virtual_bytes: Some(1 << 40),
+            ..ProcessReport::default()
+        },
+        certificates: named(&[("streams", 1_800_000_000)]),
         ports: vec![port(packets, hits)],
         taps: vec![TapReport {
             port: "edge".to_owned(),
@@ -109,7 +133,12 @@ fn report(seconds: u64, millions: u64, drops: u64) -> Report {
         workers: vec![front, back],
         rings: vec![ring(packets)],
         frames: FrameReport { capacity: 8191, in_use: 1100 },
-        cache: vec![CacheSnapshot { entries: 10_000, bytes_total: 1 << 26, ..Default::default() }],
+        cache: vec![CacheSnapshot {
+            entries: 10_000,
+            bytes_total: 1 << 26,
+            bytes_used: 1 << 24,
+            ..Default::default()
+        }],
         slow_path: vec![CountersSnapshot { misses, shed_client: 4, ..Default::default() }],
         upstreams: vec![upstream("192.0.2.53:53", 10), upstream("192.0.2.54:53", misses)],
         next_hops: vec![NextHopReport {
@@ -120,7 +149,10 @@ fn report(seconds: u64, millions: u64, drops: u64) -> Report {
             age_seconds: Some(seconds),
             counters: by_name(HopCounts { probes: 4, failures: 2, ..HopCounts::default() }.named()),
         }],
+        clients: Some(ClientSnapshot { entries: 1000, ..ClientSnapshot::default() }),
         query_log: vec![LogReport { part: "json".to_owned(), ..Default::default() }],
+        fetched_lists: vec![FetchReport { list: "/etc/ads".to_owned(), ..Default::default() }],
+        hitters: vec![HitterReport { part: "all".to_owned(), ..Default::default() }],
         policy_zones: vec![ZoneReport { zone: "rpz.example".to_owned(), ..Default::default() }],
         privileges: PrivilegeReport::default(),
         connections: vec![ConnectionReport { service: "metrics".to_owned(), ..Default::default() }],
@@ -129,6 +161,10 @@ fn report(seconds: u64, millions: u64, drops: u64) -> Report {
             StreamReport { transport: "tls".to_owned(), ..Default::default() },
         ],
     }
+}
+
+fn named(counts: &[(&str, u64)]) -> Named {
+    counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
 }
 
 fn times(values: &[(u64, u64)]) -> Times {

@@ -4,27 +4,34 @@
 //! then lends the rules to all threads that use them, and waits until the old ones have come back. The clients that
 //! asked get the result. A wrong configuration or file changes nothing.
 
+mod news;
+mod reading;
+
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Instant, SystemTime};
 
-use pmdns_config::{Config, ConfigError, ConfigText, FixedKeys, WrittenConfig};
-use pmdns_stages::policy::{Digest, Ruleset, RulesetError};
+use pmdns_config::{Config, ConfigError, FileError, WrittenConfig};
+use pmdns_control::{Refusal, Reply};
+use pmdns_stages::policy::{Digest, Ruleset};
 use pmdns_stages::wire::name::Seed;
 use pmdns_streams::tls::{Certificate, CertificateError};
 
+use super::metrics::server::MetricsListener;
 use super::socket::Client;
-use crate::clock::back_off;
-use crate::rules::{RulesBuilder, RulesPublisher, RulesUpdate};
+use crate::clients::ClientFiles;
+use crate::lists;
+use crate::overlay::{Change, Changed, Overlay};
+use crate::rules::{BuildError, RulesPublisher};
 use crate::runtime::Runtime;
+use news::News;
+pub use reading::Written;
+use reading::{Fresh, Read, Source, read};
 
 /// Clients that may wait for reloads.
 const MAX_ASKERS: usize = 16;
-/// The pause after the first reload that failed although files had changed. It doubles with each further one.
-const FIRST_PAUSE: Duration = Duration::from_secs(10);
-/// The longest of these pauses.
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// The most keys that are named when a restart is needed for them.
 const MAX_SHOWN: usize = 10;
@@ -35,50 +42,33 @@ pub enum ReloadError {
     /// The configuration is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A file that it names is wrong, or records contradict each other.
+    /// A file that it names is wrong, records contradict each other, or the upstreams cannot be taken over.
     #[error(transparent)]
-    Rules(#[from] RulesetError),
+    Build(#[from] BuildError),
     /// The certificate of encrypted clients cannot be used.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
+    /// The file of clients is wrong.
+    #[error("clients.file: {0}")]
+    Clients(#[from] FileError),
     /// The views have changed. The slow path and the cache know views by their numbers.
     #[error(
         "the names of views, or which of them share answers (views with the same group, forward zones, policy zones and \
          prefixes of DNS64 do), have changed; that needs a restart"
     )]
     Views,
+    /// The configuration contradicts what operators have changed since the start.
+    #[error("{0}")]
+    Overlay(String),
+    /// There is nothing that could be changed.
+    #[error("the upstreams of this instance cannot be changed")]
+    Upstreams,
     /// No thread could be started for it.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
     /// The thread ended without an answer.
     #[error("the thread that reads the files ended unexpectedly; the log says why")]
     Ended,
-}
-
-/// The result of reading.
-struct Read {
-    config: Config,
-    /// The same as it was written, with its keys that need a restart.
-    text: Written,
-    /// Whether the configuration was read anew.
-    is_other: bool,
-    fresh: RulesUpdate,
-}
-
-/// A configuration as it was written.
-#[derive(Clone, Debug, Default)]
-pub struct Written {
-    /// Its keys that need a restart.
-    pub fixed: FixedKeys,
-    /// All of it.
-    pub all: WrittenConfig,
-}
-
-impl Written {
-    /// That of a file that was read.
-    pub fn of(text: &ConfigText) -> Self {
-        Self { fixed: text.fixed_keys(), all: text.written() }
-    }
 }
 
 /// The progress of a reload.
@@ -89,56 +79,8 @@ enum Stage {
     Reading(JoinHandle<Result<Read, ReloadError>>),
     /// Not every thread has given its old rules back.
     Lent(String),
-}
-
-/// News of changed files that the configuration in use names. News comes only once, so it is kept until a reload has
-/// read the files.
-#[derive(Default)]
-struct News {
-    /// News has come since the last reload began.
-    is_fresh: bool,
-    /// There was news when a reload began, and no reload has succeeded since.
-    is_owed: bool,
-    /// When a failed reload is repeated.
-    due: Option<Instant>,
-    /// Pauses since the last success.
-    pauses: u32,
-}
-
-impl News {
-    fn are_due(&self, now: Instant) -> bool {
-        self.is_fresh || self.is_past_due(now)
-    }
-
-    fn is_past_due(&self, now: Instant) -> bool {
-        self.due.is_some_and(|due| due <= now)
-    }
-
-    /// A reload begins. Whatever its cause, it reads the changed files.
-    fn begin(&mut self, now: Instant) {
-        self.is_owed |= std::mem::take(&mut self.is_fresh);
-        if self.is_past_due(now) {
-            self.due = None;
-        }
-    }
-
-    /// It has succeeded. It may not have read files that changed meanwhile.
-    fn settle(&mut self) {
-        *self = Self { is_fresh: self.is_fresh, ..Self::default() };
-    }
-
-    /// It has failed. A time that is set already stays, so requests for reloads cannot delay the repetition.
-    fn fail(&mut self, now: Instant) {
-        if self.is_owed && self.due.is_none() {
-            self.due = Some(now + pause(self.pauses));
-            self.pauses = self.pauses.saturating_add(1);
-        }
-    }
-}
-
-/// The length of the next pause, after `pauses` earlier ones.
-fn pause(pauses: u32) -> Duration {
-    back_off(FIRST_PAUSE, pauses.into(), LONGEST_PAUSE)
+    /// The same after an operator's change.
+    Changing(String),
 }
 
 /// Reloads, one at a time.
@@ -153,9 +95,20 @@ pub struct Reloader {
     rules: String,
     /// The configuration that the rules in use were made from.
     latest: Arc<Config>,
+    /// The same without the changes of run time, and these.
+    base: Arc<Config>,
+    overlay: Overlay,
+    /// The changes that wait, with the clients who want them.
+    changes: VecDeque<(Change, Client)>,
+    /// The change under way: the changes that hold then, and a sentence.
+    change: Option<(Overlay, String)>,
     publisher: RulesPublisher,
+    /// Where metrics are served from now on, for the main thread.
+    metrics: Option<Option<MetricsListener>>,
     /// The certificate of encrypted clients, whose files an operator's reload reads as well.
     certificate: Option<Certificate>,
+    /// Where the file of clients goes that an operator's reload reads, if there is a client table.
+    clients: Option<ClientFiles>,
     /// The version of what is said of names at run time: as it was lent last, and as every thread has it.
     lent_version: u64,
     version: u64,
@@ -185,8 +138,14 @@ impl Reloader {
             first,
             rules,
             latest: Arc::new(running.clone()),
+            base: Arc::new(running.clone()),
+            overlay: Overlay::default(),
+            changes: VecDeque::new(),
+            change: None,
             publisher,
+            metrics: None,
             certificate: None,
+            clients: None,
             lent_version: 0,
             version: 0,
             stage: Stage::Idle,
@@ -203,6 +162,11 @@ impl Reloader {
         Self { certificate, ..self }
     }
 
+    /// The same, which reads the file of clients as well when an operator requests a reload.
+    pub fn with_clients(self, clients: Option<ClientFiles>) -> Self {
+        Self { clients, ..self }
+    }
+
     /// Requests a reload. If one is under way, another follows it, because files may have changed after that one read
     /// them.
     pub fn ask(&mut self) {
@@ -216,6 +180,20 @@ impl Reloader {
         }
         self.next_askers.push(client);
         self.asked = true;
+    }
+
+    /// Changes the configuration in use, for a client that waits for the result. Changes come one after another.
+    pub fn change(&mut self, change: Change, client: Client) {
+        if self.changes.len() == MAX_ASKERS {
+            let why = "too many changes wait already".to_owned();
+            return client.reply(Reply::Refused(Refusal::Busy, why));
+        }
+        self.changes.push_back((change, client));
+    }
+
+    /// What operators have changed since the start.
+    pub fn overlay(&self) -> &Overlay {
+        &self.overlay
     }
 
     /// Has the rules made anew from the configuration in use, because one of its files has changed. If that fails, it
@@ -249,6 +227,11 @@ impl Reloader {
         &self.rules
     }
 
+    /// Where metrics are served from now on, if a reload has changed that.
+    pub fn take_metrics(&mut self) -> Option<Option<MetricsListener>> {
+        self.metrics.take()
+    }
+
     /// Whether files are being read.
     pub fn is_reading(&self) -> bool {
         matches!(&self.stage, Stage::Reading(thread) if !thread.is_finished())
@@ -271,7 +254,7 @@ impl Reloader {
         let waits = match &self.stage {
             Stage::Idle => false,
             Stage::Reading(thread) => thread.is_finished(),
-            Stage::Lent(_) => true,
+            Stage::Lent(_) | Stage::Changing(_) => true,
         };
         if waits || runtime.version() == self.lent_version {
             return;
@@ -294,53 +277,117 @@ impl Reloader {
             Stage::Reading(thread) if thread.is_finished() && !is_lent => {
                 match thread.join().unwrap_or(Err(ReloadError::Ended)) {
                     Ok(read) => {
-                        is_other = read.is_other;
+                        is_other = read.base.is_some() || self.change.is_some();
                         self.lend(read, now);
                     }
                     Err(error) => self.fail(&error, now),
                 }
             }
-            Stage::Lent(text) if !is_lent => self.succeed(&text, now),
+            Stage::Lent(text)
+                if !is_lent && self.clients.as_ref().is_none_or(ClientFiles::is_taken) =>
+            {
+                self.succeed(&text, now);
+            }
+            Stage::Changing(done) if !is_lent => {
+                tracing::info!("{done}");
+                self.tell(&format!("ok {done}\n"));
+            }
             under_way => self.stage = under_way,
         }
+        // Changes come first, because they are quick.
+        while matches!(self.stage, Stage::Idle) && self.begin_change(now) {}
         if (self.asked || self.news.are_due(now)) && matches!(self.stage, Stage::Idle) {
             self.begin(now);
         }
         is_other
     }
 
+    /// Begins the next change, or refuses it. `false`: none waits.
+    fn begin_change(&mut self, now: Instant) -> bool {
+        let Some((change, client)) = self.changes.pop_front() else { return false };
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let since = since.map_or(0, |since| since.as_secs());
+        match self.overlay.with(&change, &self.base, &client.by, since) {
+            Ok(Changed { overlay, config, done, stale }) => {
+                if let Some(Err(why)) = stale.map(|file| lists::clear(&file)) {
+                    client.reply(Reply::Refused(Refusal::Unable, why));
+                    return true;
+                }
+                self.change = Some((overlay, format!("{done}, by {}", client.by)));
+                self.askers = vec![client];
+                let source = match change {
+                    Change::Upstream(_) => Source::Upstreams(config),
+                    Change::List(_) => Source::Latest(config),
+                };
+                self.read(source, now);
+            }
+            Err((refusal, why)) => client.reply(Reply::Refused(refusal, why)),
+        }
+        true
+    }
+
     fn begin(&mut self, now: Instant) {
         let is_other = std::mem::take(&mut self.asked);
         self.news.begin(now);
-        self.started = now;
         self.askers = std::mem::take(&mut self.next_askers);
-        let latest = (!is_other).then(|| {
-            let text = Written { fixed: self.first.fixed.clone(), all: self.written.clone() };
-            (Config::clone(&self.latest), text)
-        });
-        let certificate = self.certificate.clone().filter(|_| is_other);
+        let source = match is_other {
+            true => Source::File(self.overlay.clone()),
+            false => Source::Latest(Config::clone(&self.latest)),
+        };
+        self.read(source, now);
+    }
+
+    /// Begins to read on a thread of its own.
+    fn read(&mut self, source: Source, now: Instant) {
+        self.started = now;
+        let written = Written { fixed: self.first.fixed.clone(), all: self.written.clone() };
+        let certificate = self.certificate.clone().filter(|_| matches!(source, Source::File(_)));
+        // Changes of these need a restart.
+        let fixed = (self.running.clients.clone(), self.running.control.clone());
         let (path, builder) = (self.path.clone(), self.publisher.builder());
-        let thread = std::thread::Builder::new().name("reload".into());
-        match thread.spawn(move || read(&path, latest, builder, certificate)) {
+        let metrics = self.latest.metrics.listen;
+        let body = move || read(&path, (source, written), builder, certificate, (fixed, metrics));
+        match std::thread::Builder::new().name("reload".into()).spawn(body) {
             Ok(thread) => self.stage = Stage::Reading(thread),
             Err(error) => self.fail(&ReloadError::Thread(error), now),
         }
     }
 
-    fn lend(&mut self, Read { config, text: written, fresh, .. }: Read, now: Instant) {
+    fn lend(&mut self, read: Read, now: Instant) {
+        let Read { config, base, text: written, clients, fresh, metrics } = read;
         if config.scope_map() != self.running.scope_map() {
             return self.fail(&ReloadError::Views, now);
         }
-        let text = describe(&fresh.digest);
-        for warning in config.warnings().iter().chain(&fresh.digest.warnings) {
-            tracing::warn!("{warning}");
-        }
-        let rest = restart_for(&self.first.fixed.changed(&written.fixed));
         self.latest = Arc::new(config);
+        self.base = base.map_or_else(|| Arc::clone(&self.base), Arc::new);
+        let done = self.change.take().map(|(overlay, done)| {
+            self.overlay = overlay;
+            done
+        });
+        let text = match fresh {
+            Fresh::All(fresh) => {
+                self.rules = describe(&fresh.digest);
+                for warning in self.latest.warnings().iter().chain(&fresh.digest.warnings) {
+                    tracing::warn!("{warning}");
+                }
+                self.publisher.lend(*fresh);
+                let rest = restart_for(&self.first.fixed.changed(&written.fixed));
+                format!("{}{rest}", self.rules)
+            }
+            Fresh::Upstreams(fresh) => {
+                self.publisher.lend_upstreams(fresh);
+                String::new()
+            }
+        };
         self.written = self.first.all.reloaded(&written.all);
-        self.rules.clone_from(&text);
-        self.publisher.lend(fresh);
-        self.stage = Stage::Lent(format!("{text}{rest}"));
+        self.metrics = metrics.or_else(|| self.metrics.take());
+        if let (Some(file), Some(files)) = (clients, &mut self.clients) {
+            files.give(file);
+        }
+        self.stage = match done {
+            Some(done) => Stage::Changing(done),
+            None => Stage::Lent(text),
+        };
     }
 
     fn succeed(&mut self, text: &str, now: Instant) {
@@ -351,35 +398,18 @@ impl Reloader {
     }
 
     fn fail(&mut self, error: &ReloadError, now: Instant) {
-        self.news.fail(now);
-        tracing::error!("not reloaded, the rules in use stay: {error}");
+        if self.change.take().is_some() {
+            tracing::error!("not changed: {error}");
+        } else {
+            self.news.fail(now);
+            tracing::error!("not reloaded, the rules in use stay: {error}");
+        }
         self.tell(&format!("error: {error}\n"));
     }
 
     fn tell(&mut self, text: &str) {
         self.askers.drain(..).for_each(|client| client.answer(text));
     }
-}
-
-/// Makes rules from the `latest` configuration; without one, from the file at `path`.
-fn read(
-    path: &Path,
-    latest: Option<(Config, Written)>,
-    builder: RulesBuilder,
-    certificate: Option<Certificate>,
-) -> Result<Read, ReloadError> {
-    let is_other = latest.is_none();
-    let (config, text) = match latest {
-        Some(latest) => latest,
-        None => {
-            let text = ConfigText::read(path)?;
-            let written = Written::of(&text);
-            (text.into_config()?, written)
-        }
-    };
-    let fresh = builder.make(&config)?;
-    certificate.map_or(Ok(()), |certificate| certificate.reload())?;
-    Ok(Read { config, text, is_other, fresh })
 }
 
 /// The message about changed keys that need a restart.
@@ -405,8 +435,13 @@ pub fn describe(digest: &Digest) -> String {
     if *skipped_rules > 0 {
         text += &format!(", {skipped_rules} rules of policy zones left out");
     }
-    if !warnings.is_empty() {
-        text += &format!(", {} files with lines that were not understood", warnings.len());
+    match warnings.as_slice() {
+        [] => {}
+        [only] => text += &format!("; warning: {only}"),
+        [first, ..] => {
+            text +=
+                &format!("; {} warnings, which the log has, the first: {first}", warnings.len());
+        }
     }
     text
 }

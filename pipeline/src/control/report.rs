@@ -10,14 +10,21 @@ use pmdns_stages::Step;
 use pmdns_streams::counters::StreamReport;
 use serde::{Deserialize, Serialize};
 
+use super::answers::{AnswerReport, ListReport};
 use super::distribution::{LatencyReport, RingReport};
 use super::next_hops::NextHopReport;
+use super::process::ProcessReport;
+pub use super::totals::Totals;
 use crate::admission::ConnectionReport;
-use crate::counters::{Counters, Flow, Handling, Link, Tally};
+use crate::answers::Answers;
+use crate::clients::ClientSnapshot;
+use crate::counters::{Counters, Flow, Handling, Link};
 use crate::engine::Gauges;
 use crate::exceptions::TapSnapshot;
 use crate::health::State;
+use crate::hitters::HitterReport;
 use crate::latency::Latencies;
+use crate::lists::FetchReport;
 use crate::ports::PortWatch;
 use crate::privileges::PrivilegeReport;
 use crate::probe;
@@ -58,6 +65,14 @@ pub struct Report {
     pub totals: Totals,
     /// From arrival to TX queue, by what answered.
     pub latency: LatencyReport,
+    /// Answers by rcode, type, transport and view.
+    pub answers: AnswerReport,
+    /// The lists of blocked names and the policy zones, by name.
+    pub lists: BTreeMap<String, ListReport>,
+    /// The process, as the system sees it.
+    pub process: ProcessReport,
+    /// When certificates expire, by the table of the configuration that names them, in seconds since 1970.
+    pub certificates: Named,
     /// The ports' own counters.
     pub ports: Vec<PortReport>,
     /// The kernel's ends of ports.
@@ -76,37 +91,25 @@ pub struct Report {
     pub upstreams: Vec<UpstreamReport>,
     /// The next hops of queries that leave by ports.
     pub next_hops: Vec<NextHopReport>,
+    /// The client table, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clients: Option<ClientSnapshot>,
     /// The parts of the query log, if queries are logged.
     #[serde(default)]
     pub query_log: Vec<LogReport>,
+    /// Heavy hitters, floods and limits of zones.
+    #[serde(default)]
+    pub hitters: Vec<HitterReport>,
     /// The policy zones that are transferred.
     pub policy_zones: Vec<ZoneReport>,
+    /// Lists that are fetched.
+    pub fetched_lists: Vec<FetchReport>,
     /// Connections to the control socket, to the metrics, and with notifications.
     pub connections: Vec<ConnectionReport>,
     /// Clients over streams, by transport.
     pub streams: Vec<StreamReport>,
     /// The privileges that the process still has.
     pub privileges: PrivilegeReport,
-}
-
-/// The balance: `received + made = transmitted + dropped + slow_path + exceptions + held`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Totals {
-    /// Frames taken from RX queues.
-    pub received: u64,
-    /// Frames made here: the slow path's answers and queries, announcements, and those of TAPs.
-    pub made: u64,
-    /// Frames given to TX queues.
-    pub transmitted: u64,
-    /// Packets dropped, for any reason, including full queues and rings.
-    pub dropped: u64,
-    /// Packets that went to the slow path: misses, and replies of upstreams that are asked over a port.
-    pub slow_path: u64,
-    /// Frames for this host, but not for pmdns.
-    pub exceptions: u64,
-    /// Packets in rings between cores.
-    pub held: u64,
 }
 
 /// One port.
@@ -143,7 +146,7 @@ pub struct TapReport {
 pub struct WorkerReport {
     /// Its CPU.
     pub core: usize,
-    /// Its counters, by the names of [`Tally`].
+    /// Its counters, by the names of [`Tally`](crate::counters::Tally).
     #[serde(flatten)]
     pub counters: Named,
     /// Its queues and rings.
@@ -200,11 +203,15 @@ impl Report {
     pub fn read(gauges: &Gauges, topology: &Topology, nics: &[Box<dyn Nic>]) -> Self {
         let counters: Vec<Counters> = gauges.workers.iter().map(|worker| worker.read()).collect();
         let mut latencies = Latencies::default();
-        counters.iter().for_each(|counters| latencies.merge(&counters.latencies));
+        let mut answers = Answers::default();
+        for counters in &counters {
+            latencies.merge(&counters.latencies);
+            answers.merge(&counters.answers);
+        }
         let (now, ticks_per_second) = (gauges.clock.now(), gauges.clock.ticks_per_second());
         let workers = topology.workers.iter().zip(&counters);
         let rings = gauges.rings.iter();
-        let upstreams = gauges.upstream_addresses.iter().zip(gauges.upstreams.iter());
+        let roster = gauges.upstreams.roster();
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             state: State::default(),
@@ -213,6 +220,10 @@ impl Report {
             ticks_per_second,
             totals: Totals::of(&counters),
             latency: LatencyReport::of(&latencies, ticks_per_second),
+            answers: AnswerReport::of(&answers, &gauges.names.views()),
+            lists: ListReport::all(&answers, gauges.names.lists()),
+            process: ProcessReport::read(),
+            certificates: Named::new(),
             ports: nics.iter().map(|nic| PortReport::read(nic.as_ref())).collect(),
             taps: gauges
                 .taps
@@ -229,10 +240,12 @@ impl Report {
             frames: FrameReport { capacity: gauges.pool.capacity(), in_use: gauges.pool.in_use() },
             cache: gauges.cache.iter().map(|shard| shard.snapshot()).collect(),
             slow_path: gauges.slow_path.iter().map(|thread| thread.snapshot()).collect(),
-            upstreams: upstreams
-                .map(|(address, counters)| UpstreamReport {
-                    address: address.to_string(),
-                    counters: counters.snapshot(),
+            upstreams: roster
+                .in_use()
+                .into_iter()
+                .map(|(_, slot)| UpstreamReport {
+                    address: slot.upstream.address.to_string(),
+                    counters: slot.counters.snapshot(),
                 })
                 .collect(),
             next_hops: NextHopReport::all(
@@ -240,8 +253,11 @@ impl Report {
                 &topology.port_names,
                 gauges.clock.duration_of(now),
             ),
+            clients: None,
             query_log: Vec::new(),
+            hitters: Vec::new(),
             policy_zones: Vec::new(),
+            fetched_lists: Vec::new(),
             connections: Vec::new(),
             streams: Vec::new(),
             privileges: PrivilegeReport::default(),
@@ -300,37 +316,6 @@ impl Report {
     /// So many ticks, in seconds.
     pub fn seconds_of(&self, ticks: u64) -> f64 {
         ticks as f64 / self.ticks_per_second.max(1) as f64
-    }
-}
-
-impl Totals {
-    /// The sums over all data cores.
-    pub fn of(workers: &[Counters]) -> Self {
-        let mut totals = Self::default();
-        let (mut taken, mut put) = (0, 0);
-        for worker in workers {
-            let sent = worker.flow(|link| matches!(link, Link::Tx(_)));
-            let ring = worker.flow(|link| matches!(link, Link::RingTo(_)));
-            totals.received += worker.flow(|link| matches!(link, Link::Rx(_))).passed;
-            totals.made += worker.tally.made;
-            totals.transmitted += sent.passed;
-            totals.slow_path += worker.tally.slow_path + worker.tally.replies;
-            totals.exceptions += worker.tally.exceptions;
-            let Tally { miss_full, miss_share, replies_lost, .. } = worker.tally;
-            let shed = miss_full + miss_share + replies_lost;
-            totals.dropped += worker.tally.dropped + shed + sent.refused + ring.refused;
-            taken += worker.flow(|link| matches!(link, Link::RingFrom(_))).passed;
-            put += ring.passed;
-        }
-        // Cores publish at different times, so the counters of a running instance may show a pop before its push.
-        totals.held = u64::saturating_sub(put, taken);
-        totals
-    }
-
-    /// Whether every packet is accounted for.
-    pub fn balance(&self) -> bool {
-        self.received + self.made
-            == self.transmitted + self.dropped + self.slow_path + self.exceptions + self.held
     }
 }
 
@@ -404,7 +389,7 @@ impl WorkerReport {
         shed.into_iter().chain(refused).sum()
     }
 
-    /// A counter of [`Tally`], or 0.
+    /// A counter of [`Tally`](crate::counters::Tally), or 0.
     pub fn counter(&self, name: &str) -> u64 {
         self.counters.get(name).copied().unwrap_or(0)
     }

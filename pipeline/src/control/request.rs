@@ -8,6 +8,7 @@
 //! purge NAME [suffix] [type TYPE]   remove answers for the name, with `suffix` also for names below it
 //! dump PATH                         write every answer to the file that comes with the request
 //! load PATH                         load answers from the file that comes with the request
+//! cache [name NAME] [type TYPE] [limit N]  show answers in the cache, as JSON
 //! lookup NAME [TYPE] [client IP]    say what a client would get, and why, as JSON; without a type: A
 //! capture [FILTER...]               write packets to the file that comes with the request, until the client leaves
 //! trace [FILTER...]                 follow packets through the stages, and send them as JSON
@@ -20,6 +21,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use pmdns_config::{type_number, wire_name};
+use pmdns_control::cache::{CacheSearch, MAX_SHOWN};
+use pmdns_control::lookup::LookupRequest;
+use pmdns_control::query_log::LogSearch;
 use pmdns_control::{Call, PurgeOrder};
 use pmdns_stages::cache::Purge;
 
@@ -42,6 +46,8 @@ pub enum Request {
     CacheJob(CacheJob),
     /// Say what a client would get, and why.
     Lookup(Lookup),
+    /// Search the query log.
+    Log(LogSearch),
     /// Write packets to a file.
     Capture(Selection),
     /// Follow packets through the stages.
@@ -69,6 +75,22 @@ impl TryFrom<Call> for Request {
         Ok(match call {
             Call::Stats => Self::Stats,
             Call::Reload => Self::Reload,
+            Call::Health => Self::Health,
+            Call::SetState(state) => Self::SetState(state),
+            Call::Lookup(LookupRequest { name, r#type, client }) => {
+                let (record_type, client) = (r#type.as_deref().unwrap_or("A"), client.as_deref());
+                Self::Lookup(lookup(&name, record_type, client)?)
+            }
+            Call::Cache(CacheSearch { name, r#type, limit }) => {
+                let name = name.as_deref().map(wire_name).transpose();
+                let name = name.map_err(|error| error.to_string())?;
+                let qtype = r#type.as_deref().map(record_type).transpose()?;
+                Self::CacheJob(CacheJob::List(CacheList { name, qtype, limit }))
+            }
+            Call::CacheDump => Self::CacheJob(CacheJob::Send),
+            Call::Log(search) => Self::Log(search),
+            Call::Trace(search) => Self::Trace(search.try_into()?),
+            Call::Capture(search) => Self::Capture(search.try_into()?),
             Call::Purge(PurgeOrder { name, suffix, r#type }) => {
                 let name = wire_name(&name).map_err(|error| error.to_string())?;
                 let qtype = r#type.as_deref().map(record_type).transpose()?;
@@ -86,8 +108,23 @@ pub enum CacheJob {
     Purge(Purge),
     /// Write all of them to a file.
     Dump(PathBuf),
+    /// Write all of them into the pipe that comes with the call.
+    Send,
     /// Read them from one.
     Load(PathBuf),
+    /// Show some.
+    List(CacheList),
+}
+
+/// Which answers are shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheList {
+    /// Only those for this name and names below it, in wire format.
+    pub name: Option<Box<[u8]>>,
+    /// Only those of this record type.
+    pub qtype: Option<u16>,
+    /// How many at most.
+    pub limit: u32,
 }
 
 impl FromStr for Request {
@@ -105,14 +142,16 @@ impl FromStr for Request {
             "purge" => purge(rest).map(|purge| Self::CacheJob(CacheJob::Purge(purge))),
             "dump" => path(rest).map(|path| Self::CacheJob(CacheJob::Dump(path))),
             "load" => path(rest).map(|path| Self::CacheJob(CacheJob::Load(path))),
-            "lookup" => lookup(rest).map(Self::Lookup),
+            "cache" => cache_list(rest)?.try_into(),
+            "lookup" => lookup_of_words(rest).map(Self::Lookup),
             "capture" => Selection::parse(rest).map(Self::Capture),
             "trace" => Selection::parse(rest).map(Self::Trace),
             _ => match Call::from_words(line) {
                 Some(call) => call.map(Self::Call),
                 None => Err(format!(
-                    "there is no request `{word}`; ask stats, health, drain, resume, reload, purge, dump, load, lookup, \
-                     capture, trace, state, views, upstreams, lists, config, entries, block, allow, unblock or local"
+                    "there is no request `{word}`; ask stats, health, drain, resume, reload, purge, dump, load, cache, lookup, \
+                     capture, trace, state, views, upstreams, upstream, lists, list, refresh, config, entries, \
+                     block, allow, unblock, local, client, hitters, floods, limits, limit or unlimit"
                 )),
             },
         }
@@ -135,26 +174,49 @@ fn purge(words: &str) -> Result<Purge, String> {
     Ok(purge)
 }
 
+fn cache_list(words: &str) -> Result<Call, String> {
+    let mut words = words.split_ascii_whitespace();
+    let mut search = CacheSearch::default();
+    while let Some(word) = words.next() {
+        let value = words.next().unwrap_or("").to_owned();
+        match word {
+            "name" => search.name = Some(value),
+            "type" => search.r#type = Some(value),
+            "limit" => {
+                let limit = value.parse().ok().filter(|limit| (1..=MAX_SHOWN).contains(limit));
+                let wrong = || format!("`{value}` is no limit; allowed: 1 to {MAX_SHOWN}");
+                search.limit = limit.ok_or_else(wrong)?;
+            }
+            _ => return Err("write cache [name NAME] [type TYPE] [limit N]".to_owned()),
+        }
+    }
+    Ok(Call::Cache(search))
+}
+
 fn record_type(text: &str) -> Result<u16, String> {
     type_number(text).ok_or_else(|| format!("there is no record type `{text}`; write A or TYPE1"))
 }
 
-fn lookup(words: &str) -> Result<Lookup, String> {
+fn lookup_of_words(words: &str) -> Result<Lookup, String> {
     let mut words = words.split_ascii_whitespace().peekable();
-    let name = wire_name(words.next().unwrap_or("")).map_err(|error| error.to_string())?;
+    let name = words.next().unwrap_or("");
     let text = words.next_if(|word| *word != "client").unwrap_or("A");
+    match (words.next(), words.next(), words.next()) {
+        (None, ..) => lookup(name, text, None),
+        (Some("client"), Some(address), None) => lookup(name, text, Some(address)),
+        _ => Err("a lookup is NAME [TYPE] [client IP]".to_owned()),
+    }
+}
+
+fn lookup(name: &str, text: &str, client: Option<&str>) -> Result<Lookup, String> {
+    let name = wire_name(name).map_err(|error| error.to_string())?;
     let qtype = record_type(text)?;
     if is_meta_type(qtype) {
         return Err(format!("`{text}` is no type of records; write A, AAAA or ANY"));
     }
-    let client = match (words.next(), words.next(), words.next()) {
-        (None, ..) => None,
-        (Some("client"), Some(address), None) => {
-            let wrong = |_| format!("`{address}` is no IP address; write for example 192.0.2.1");
-            Some(address.parse().map_err(wrong)?)
-        }
-        _ => return Err("a lookup is NAME [TYPE] [client IP]".to_owned()),
-    };
+    let wrong =
+        |address| move |_| format!("`{address}` is no IP address; write for example 192.0.2.1");
+    let client = client.map(|address| address.parse().map_err(wrong(address))).transpose()?;
     Ok(Lookup { name, qtype, client })
 }
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use pmdns_config::Config;
 use pmdns_config::narrow::low_u32;
-use pmdns_config::{Config, UpstreamAddress};
 use pmdns_nics::FramePool;
 use pmdns_stages::Tick;
 use pmdns_stages::cookie::Calendar;
@@ -13,8 +13,10 @@ use super::rings::RingGauges;
 use crate::clock::Clock;
 use crate::counters::Published;
 use crate::exceptions::TapCounters;
-use crate::slowpath::{CacheCounters, Counters as SlowPathCounters, UpstreamCounters};
+use crate::rule_names::RuleNames;
+use crate::slowpath::{CacheCounters, Counters as SlowPathCounters};
 use crate::topology::Topology;
+use crate::upstreams::UpstreamsInUse;
 
 /// What can be read of a running engine.
 #[derive(Clone)]
@@ -25,16 +27,16 @@ pub struct Gauges {
     pub slow_path: Vec<Arc<SlowPathCounters>>,
     /// The cache's counters, by shard.
     pub cache: Vec<Arc<CacheCounters>>,
-    /// The upstreams' counters, by upstream.
-    pub upstreams: Arc<[UpstreamCounters]>,
-    /// The upstreams' addresses, by upstream.
-    pub upstream_addresses: Arc<[UpstreamAddress]>,
+    /// The upstreams with their counters.
+    pub upstreams: UpstreamsInUse,
     /// The TAPs' counters, by port with a TAP.
     pub taps: Arc<[(usize, Arc<TapCounters>)]>,
     /// The rings, with the threads at their ends.
     pub rings: RingGauges,
     /// The next hops of queries that leave by ports.
     pub next_hops: Arc<HopTable>,
+    /// The names of lists and views.
+    pub names: RuleNames,
     /// The frames.
     pub pool: FramePool,
     /// The clock.
@@ -58,11 +60,11 @@ impl Gauges {
             workers: links.map(|links| Arc::new(Published::new(links))).collect(),
             slow_path: (0..threads).map(|_| Arc::default()).collect(),
             cache: (0..threads).map(|_| Arc::default()).collect(),
-            upstreams: config.upstreams.iter().map(|_| UpstreamCounters::default()).collect(),
-            upstream_addresses: config.upstreams.iter().map(|one| one.address.clone()).collect(),
+            upstreams: UpstreamsInUse::new(config),
             taps: topology.taps.iter().map(|port| (*port, Arc::default())).collect(),
             rings,
             next_hops,
+            names: RuleNames::default(),
             pool,
             clock,
             calendar: Calendar::default(),

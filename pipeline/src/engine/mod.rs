@@ -14,9 +14,10 @@ use pmdns_config::{Config, Problem, StageName};
 use pmdns_nics::hugepage::{Arena, ArenaError, ArenaReport};
 use pmdns_nics::stream::IdleTime;
 use pmdns_nics::{FramePool, PortFacts, Queues};
+use pmdns_resolver::Roster;
 use pmdns_stages::Packet;
 use pmdns_stages::cache::{Cache, CacheError, Lifetimes, Retention, Writer};
-use pmdns_stages::cookie::{Calendar, Cookies};
+use pmdns_stages::client_table::{ClientTable, ClientTableWriter};
 use pmdns_stages::exceptions::ClassLimit;
 use pmdns_stages::policy::{Digest, Ruleset, RulesetError};
 use pmdns_stages::ports::Ports;
@@ -36,13 +37,14 @@ use crate::ports::{AllPortNews, PortNews};
 use crate::probe::{self, ProbeEnds, Prober};
 use crate::ring::RingSender;
 use crate::rule_names::ListNames;
-use crate::rules::{LineRules, RulesInbox, RulesPublisher};
+use crate::rules::{CookieMaker, LineRules, ResolverRules, RulesInbox, RulesPublisher};
 use crate::slowpath::{
     self, AnchorError, Anchors, Inlets, Order, Parts, PortParts, SlowPathParts, Trust, TrustError,
 };
 use crate::snapshot::CacheOrders;
 use crate::topology::{Topology, WorkerPlan};
 use crate::worker::{Worker, WorkerParts};
+use crate::zone_limits::{LimitsInbox, LimitsLender};
 
 /// Why the engine could not be built.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +70,9 @@ pub enum EngineError {
     /// The system gives no random numbers.
     #[error("no random numbers from the system: {0}")]
     Random(getrandom::Error),
+    /// There is no memory for the client table.
+    #[error("the client table: {0}; or lower clients.max_entries")]
+    Clients(ArenaError),
     /// A thread could not be started.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
@@ -104,8 +109,12 @@ pub struct Engine {
     pub digest: Digest,
     /// Asks the data cores for health checks; taken by those.
     pub prober: Option<Prober>,
+    /// Lends limits of zones to the data cores.
+    pub zone_limits: Option<LimitsLender>,
     /// Lends new rules to the threads; taken by the reloader.
     pub rules: Option<RulesPublisher>,
+    /// Changes the client table, if there is one; taken by the thread that does.
+    pub clients: Option<ClientTableWriter>,
     topology: Topology,
     stop: Arc<AtomicBool>,
 }
@@ -138,15 +147,19 @@ impl Engine {
         let rings = lay_rings(config, &topology);
         let asking = Asking::new(config, facts, seed);
         let next_hops = Arc::clone(&asking.table);
-        let gauges = Gauges::new(config, &topology, rings.gauges, next_hops, pool, clock);
+        let mut gauges = Gauges::new(config, &topology, rings.gauges, next_hops, pool, clock);
         let (ruleset, digest) = Ruleset::load(config, cache.seed(), RulesPublisher::FIRST)?;
         let ruleset = Arc::new(ruleset);
+        let clients = client_table(config, facts, cache.seed())?;
+        let table = clients.as_ref().map(|writer| Arc::clone(writer.table()));
+        let cookies = CookieMaker { random: random()?, calendar: gauges.calendar.clone() };
         let mut stages = Stages::new(StageParts {
             config,
             ports: Arc::clone(&asking.ports),
             cache: Arc::clone(&cache),
             rules: Arc::clone(&ruleset),
-            cookies: cookies(&config.cookies, &gauges.calendar)?,
+            clients: table,
+            cookies: cookies.make(&config.cookies).map_err(EngineError::Cookies)?,
             ticks_per_second: clock.ticks_per_second(),
         });
         let (workers, threads) = (topology.workers.len(), topology.slow_path_shards);
@@ -159,7 +172,10 @@ impl Engine {
         let (mut rules, inboxes) =
             RulesPublisher::new(workers, threads, cache.seed(), ticks_per_second);
         rules.begin_with(&ruleset);
-        rules.names().set_lists(ListNames::of(config));
+        rules.set_upstreams(gauges.upstreams.clone());
+        rules.set_cookies(cookies);
+        gauges.names = rules.names();
+        gauges.names.set_lists(ListNames::of(config));
         let news: AllPortNews = config.ports.iter().map(|_| PortNews::default()).collect();
         let stop = Arc::new(AtomicBool::new(false));
         let ports = Arc::clone(&asking.ports);
@@ -170,7 +186,8 @@ impl Engine {
         let (slow_path, orders) =
             shared.slow_path(asking, writers, rings.slow_path, burst, inboxes.slow_path)?;
         let (observers, of_cores) = ObserverLender::new(workers);
-        let inboxes = inboxes.workers.into_iter().zip(of_cores);
+        let (zone_limits, limits_of_cores) = LimitsLender::new(workers);
+        let inboxes = inboxes.workers.into_iter().zip(limits_of_cores).zip(of_cores);
         let taps = shared.taps(rings.taps);
         let (prober, probes) = probe::lay(&topology, &shared.gauges.pool);
         let rings = rings.workers.into_iter().zip(probes);
@@ -189,7 +206,9 @@ impl Engine {
             arena,
             digest,
             prober: Some(prober),
+            zone_limits: Some(zone_limits),
             rules,
+            clients,
             topology,
             stop,
         })
@@ -216,7 +235,7 @@ impl Shared {
         writers: Vec<Writer>,
         rings: Vec<SlowPathRings>,
         burst: usize,
-        inboxes: Vec<RulesInbox<Arc<Ruleset>>>,
+        inboxes: Vec<RulesInbox<ResolverRules>>,
     ) -> Result<(Vec<SlowPathParts>, Vec<Sender<Order>>), EngineError> {
         let trust = Trust::load(&self.config.upstreams)?;
         let anchors = Anchors::load(&self.config.dnssec)?;
@@ -234,7 +253,7 @@ impl Shared {
                 stream_pool: self.stream_pool.clone(),
                 counters: Arc::clone(&self.gauges.slow_path[index]),
                 cache_counters: Arc::clone(&self.gauges.cache[index]),
-                upstream_counters: Arc::clone(&self.gauges.upstreams),
+                roster: Roster::clone(&self.gauges.upstreams.roster()),
             };
             let ports = rings.queries.map(|queries| {
                 let parts = PortParts {
@@ -298,12 +317,13 @@ impl Shared {
         topology: &Topology,
         mut queues: Vec<Queues>,
         rings: impl Iterator<Item = (WorkerRings, ProbeEnds)>,
-        inboxes: impl Iterator<Item = (RulesInbox<LineRules>, Observers)>,
+        inboxes: impl Iterator<Item = ((RulesInbox<LineRules>, LimitsInbox), Observers)>,
     ) -> Vec<Worker> {
         let has_neighbor = |plan: &WorkerPlan| plan.stages.contains(StageName::Neighbor);
         let announcer = topology.workers.iter().position(has_neighbor);
         let workers = topology.workers.iter().zip(rings).zip(inboxes).enumerate();
         let workers = workers.map(|(index, ((plan, (rings, probes)), (rules, observers)))| {
+            let (rules, zone_limits) = rules;
             let mut parts = WorkerParts {
                 line: self.stages.man(plan.stages),
                 batch: usize::from(self.config.frames.batch),
@@ -322,6 +342,7 @@ impl Shared {
                 probes: probes.probes,
                 cache: Arc::clone(&self.cache),
                 rules,
+                zone_limits,
                 observers,
                 news: Arc::clone(&self.news),
                 announces: announcer == Some(index),
@@ -356,6 +377,22 @@ fn cache(
     Ok((cache, writers, report))
 }
 
+/// The writer of the client table, if there is to be one.
+fn client_table(
+    config: &Config,
+    facts: &[PortFacts],
+    seed: Seed,
+) -> Result<Option<ClientTableWriter>, EngineError> {
+    let max_entries = config.clients.max_entries as usize;
+    if max_entries == 0 {
+        return Ok(None);
+    }
+    let (bytes, node) = (ClientTable::bytes_for(max_entries), cache_node(config, facts));
+    let arena = Arena::new(bytes, config.cache.pages, node);
+    let (arena, _) = arena.map_err(EngineError::Clients)?;
+    Ok(Some(ClientTable::new(arena, max_entries, seed).1))
+}
+
 /// A random seed for the hashes of names, so that nobody can predict them.
 pub(crate) fn random_seed() -> Result<Seed, EngineError> {
     Ok(Seed::new(random()?))
@@ -370,23 +407,6 @@ fn random() -> Result<[u8; 16], EngineError> {
     let mut random = [0; 16];
     getrandom::fill(&mut random).map_err(EngineError::Random)?;
     Ok(random)
-}
-
-/// Cookies by the configuration, with a random secret if it names none.
-fn cookies(
-    settings: &pmdns_config::Cookies,
-    calendar: &Calendar,
-) -> Result<Option<Cookies>, EngineError> {
-    if !settings.enabled {
-        return Ok(None);
-    }
-    let secrets = settings.secrets().map_err(EngineError::Cookies)?;
-    let secret = match secrets.secret {
-        Some(secret) => secret.0,
-        None => random()?,
-    };
-    let accepted = secrets.accepted.map(|secret| secret.0);
-    Ok(Some(Cookies::new(secret, accepted, settings.require, calendar.clone())))
 }
 
 #[cfg(test)]

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use pmdns_config::{Config, Idle};
+use pmdns_config::Config;
 use pmdns_nics::{DataThread, adopt_data_thread};
 
 use super::{Engine, EngineError};
-use crate::data_core;
+use crate::data_core::{self, Patience};
 use crate::exceptions::{self, TapThread};
 use crate::slowpath::{self, SlowPath, SlowPathParts};
 use crate::threads::pin;
@@ -40,6 +40,7 @@ impl Engine {
                 slowpath::run(parts);
             })?;
         }
+        let has_taps = self.taps.iter().any(TapThread::has_interface);
         // A TAP without an interface has no thread: its rings end with it.
         for tap in self.taps.into_iter().filter(TapThread::has_interface) {
             let name = format!("tap-{}", self.topology.port_names[tap.port()]);
@@ -49,16 +50,20 @@ impl Engine {
                 exceptions::run(tap);
             })?;
         }
+        let others = other_cores(config, &self.topology, &available, has_taps);
         let mut shards = on_cores.into_iter();
         for (worker, plan) in self.workers.into_iter().zip(&self.topology.workers) {
-            let (shard, idle, stop) = (shards.next(), plan.idle, Arc::clone(&self.stop));
+            let (shard, stop) = (shards.next(), Arc::clone(&self.stop));
+            let has_company =
+                others.iter().any(|cores| cores.is_empty() || cores.contains(&plan.core));
+            let patience = Patience { idle: plan.idle, has_company };
             let core = Some(plan.core).filter(|_| pin);
             running.spawn(format!("worker-{}", plan.core), move || match shard {
                 None => {
                     let _adopted = settle(core);
-                    data_core::run(worker, idle, &stop);
+                    data_core::run(worker, patience, &stop);
                 }
-                Some(parts) => resolve(worker, parts, core, idle),
+                Some(parts) => resolve(worker, parts, core, patience),
             })?;
         }
         Ok(running)
@@ -112,12 +117,12 @@ fn settle(core: Option<usize>) -> Option<DataThread> {
 }
 
 /// Runs a worker and a shard of the slow path on the calling thread.
-fn resolve(worker: Worker, parts: SlowPathParts, core: Option<usize>, idle: Idle) {
+fn resolve(worker: Worker, parts: SlowPathParts, core: Option<usize>, patience: Patience) {
     let (clock, stop) = (parts.clock, Arc::clone(&parts.stop));
     // The threads that it starts beside it stay on the CPUs of the process.
     let Some(shard) = SlowPath::start(parts) else { return };
     let _adopted = settle(core);
-    data_core::run_resolving(worker, shard, idle, clock, &stop);
+    data_core::run_resolving(worker, shard, patience, clock, &stop);
 }
 
 /// CPUs for the slow path: those the config names, else those of `available` that no data core uses; none: any CPU.
@@ -126,6 +131,22 @@ fn slow_path_cores(config: &Config, topology: &Topology, available: &[usize]) ->
         return config.slowpath.cores.clone();
     }
     topology.spare_cores(available).collect()
+}
+
+/// The CPUs of each kind of thread that data cores wait for; none: any CPU.
+fn other_cores(
+    config: &Config,
+    topology: &Topology,
+    available: &[usize],
+    has_taps: bool,
+) -> Vec<Vec<usize>> {
+    let of_slow_path = !topology.cores_resolve || has_taps;
+    let slow_path = of_slow_path.then(|| slow_path_cores(config, topology, available));
+    let streams = config.streams.are_configured().then(|| match &config.streams.cores[..] {
+        [] => topology.spare_cores(available).collect(),
+        named => named.to_vec(),
+    });
+    slow_path.into_iter().chain(streams).collect()
 }
 
 #[cfg(test)]
@@ -148,5 +169,23 @@ mod tests {
         assert_eq!(on("", &[2, 5, 7]), [2, 5]);
         assert_eq!(on("", &[0]), [0; 0], "one CPU for everything: the scheduler decides");
         assert_eq!(on("[slowpath]\ncores = [1]\n", &[0, 1]), [1], "as the operator says");
+    }
+
+    #[test]
+    fn a_data_core_knows_whose_cpu_it_shares() {
+        let (nic, _, _) = memory::link("p0", 0, 1, 64);
+        let others = |more: &str, has_taps: bool| {
+            let config = config(more);
+            let topology =
+                Topology::plan(&config, &[nic.facts().clone()], &[0, 1]).expect("a plan");
+            other_cores(&config, &topology, &[0, 1], has_taps)
+        };
+        let resolves = "[[placement]]\ncores = [1]\nresolver = true\n";
+        assert_eq!(others("", false), [[0]]);
+        assert_eq!(others(resolves, false), [[0; 0]; 0]);
+        assert_eq!(others(resolves, true), [[0]]);
+        let streams = "[streams]\ntcp = [\"192.0.2.1:53\"]\n";
+        assert_eq!(others(&format!("{resolves}{streams}"), false), [[0]]);
+        assert_eq!(others(&format!("{streams}cores = [1]\n"), false), [[0], [1]]);
     }
 }

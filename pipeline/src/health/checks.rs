@@ -28,7 +28,8 @@ pub struct HealthChecks {
     settings: Anycast,
     /// The probe's name, as it is on the wire.
     name: Box<[u8]>,
-    groups: Vec<Group>,
+    /// The groups without which the node is unfit.
+    needed: Vec<String>,
     rings: StuckRings,
     state: State,
     round: Option<Round>,
@@ -36,12 +37,11 @@ pub struct HealthChecks {
     next_id: u16,
 }
 
-/// A group of upstreams.
-struct Group {
-    name: String,
-    /// The numbers of its upstreams.
-    members: Vec<usize>,
-    is_needed: bool,
+/// The groups without which the node is unfit.
+fn needed(config: &Config) -> Vec<String> {
+    let groups = config.upstreams.iter().map(|one| &one.group);
+    let needed = groups.filter(|group| config.anycast.upstreams && config.needs_group(group));
+    needed.cloned().collect()
 }
 
 /// Probes under way.
@@ -55,17 +55,6 @@ struct Round {
 impl HealthChecks {
     /// Nobody has asked yet, and the node is to serve.
     pub fn new(prober: Prober, gauges: &Gauges, topology: &Topology, config: &Config) -> Self {
-        let mut groups: Vec<Group> = Vec::new();
-        for (number, upstream) in config.upstreams.iter().enumerate() {
-            match groups.iter_mut().find(|group| group.name == upstream.group) {
-                Some(group) => group.members.push(number),
-                None => groups.push(Group {
-                    name: upstream.group.clone(),
-                    members: vec![number],
-                    is_needed: config.anycast.upstreams && config.needs_group(&upstream.group),
-                }),
-            }
-        }
         Self {
             prober,
             gauges: gauges.clone(),
@@ -73,7 +62,7 @@ impl HealthChecks {
             settings: config.anycast.clone(),
             // The configuration was checked.
             name: wire_name(&config.anycast.probe).unwrap_or_else(|_| Box::from([0])),
-            groups,
+            needed: needed(config),
             rings: StuckRings::new(&gauges.rings),
             state: State::default(),
             round: None,
@@ -167,20 +156,34 @@ impl HealthChecks {
         cores.collect()
     }
 
+    /// Another configuration is in use.
+    pub fn follow(&mut self, config: &Config) {
+        self.needed = needed(config);
+    }
+
     fn ports(&self, news: &[PortNews]) -> Vec<PortHealth> {
         let ports = self.topology.port_names.iter().zip(news);
         ports.map(|(name, news)| PortHealth { port: name.clone(), link_up: news.is_up() }).collect()
     }
 
     fn groups(&self) -> Vec<GroupHealth> {
-        let is_alive = |upstream: &&usize| self.gauges.upstreams[**upstream].snapshot().state == 0;
-        let groups = self.groups.iter().map(|group| GroupHealth {
-            group: group.name.clone(),
-            upstreams: group.members.len(),
-            alive: group.members.iter().filter(is_alive).count(),
-            is_needed: group.is_needed,
-        });
-        groups.collect()
+        let mut groups: Vec<GroupHealth> = Vec::new();
+        for (_, slot) in self.gauges.upstreams.roster().in_use() {
+            let name = &slot.upstream.group;
+            let place = groups.iter().position(|group| group.group == *name);
+            let place = place.unwrap_or_else(|| {
+                let is_needed = self.needed.contains(name);
+                groups.push(GroupHealth {
+                    group: name.clone(),
+                    is_needed,
+                    ..GroupHealth::default()
+                });
+                groups.len() - 1
+            });
+            groups[place].upstreams += 1;
+            groups[place].alive += usize::from(slot.counters.snapshot().state == 0);
+        }
+        groups
     }
 
     fn stuck_rings(&mut self) -> Vec<String> {
@@ -317,8 +320,8 @@ mod tests {
     fn dead_upstreams_and_links_make_the_node_unfit() {
         let dead = |more: &str| {
             let mut node = Node::new(more);
-            let state = &node.rig.gauges.upstreams[0].state;
-            state.store(1, std::sync::atomic::Ordering::Relaxed);
+            let roster = node.rig.gauges.upstreams.roster();
+            roster.slots()[0].counters.state.store(1, std::sync::atomic::Ordering::Relaxed);
             node.check(&[0], Duration::from_millis(10)).unwrap().problems
         };
         assert_eq!(dead(""), ["no upstream of the group default is alive"]);

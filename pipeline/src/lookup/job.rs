@@ -5,19 +5,23 @@ use std::sync::Arc;
 
 use domain::base::iana::Rcode as RcodeName;
 use pmdns_config::{Access, Config, readable, type_name};
+use pmdns_control::{Refusal, Reply};
 use pmdns_resolver::Outlook;
 use pmdns_stages::acl::Acl;
 use pmdns_stages::cache::{Entry, Head, Key};
-use pmdns_stages::policy::{RuleOutcome, RuleSource, Ruleset};
+use pmdns_stages::client_table::ClientTable;
+use pmdns_stages::policy::{Redirected, RuleOutcome, RuleSource, Ruleset};
 use pmdns_stages::wire::dns::{Rcode, rtype};
 use pmdns_stages::wire::layout::Who;
 
-use super::report::{
-    CachedReport, DecidedBy, GroupReport, Lookup, LookupReport, UpstreamReport, ValidationState,
+use super::{
+    CachedReport, DecidedBy, GroupReport, Lookup, LookupReport, RuleReport, UpstreamReport,
+    ValidationState, records, rules,
 };
-use super::{records, rules};
+use crate::control::jobs::Jobs;
 use crate::control::socket::Client;
 use crate::snapshot::{CacheOrders, SnapshotError};
+use crate::upstreams::UpstreamsInUse;
 
 /// Lookups at a time. Each may read block lists.
 const MAX_LOOKUPS: usize = 4;
@@ -26,37 +30,33 @@ const MAX_LOOKUPS: usize = 4;
 #[derive(Clone, Debug)]
 pub struct Lookups {
     orders: CacheOrders,
-    /// The configuration of the start, which says who is asked.
+    /// The configuration of the start.
     started: Arc<Config>,
-    /// Every lookup under way holds a reference, so the number of references counts them.
-    count: Arc<()>,
+    jobs: Jobs,
+    upstreams: UpstreamsInUse,
+    /// The views of clients that change at run time.
+    clients: Option<Arc<ClientTable>>,
 }
 
 impl Lookups {
-    /// Lookups in this cache, of an instance that was started with this configuration.
-    pub fn new(orders: CacheOrders, started: &Config) -> Self {
-        Self { orders, started: Arc::new(started.clone()), count: Arc::default() }
+    /// Lookups in this cache, of an instance that was started with this configuration, and has these upstreams in use.
+    pub fn new(
+        orders: CacheOrders,
+        started: &Config,
+        upstreams: UpstreamsInUse,
+        clients: Option<Arc<ClientTable>>,
+    ) -> Self {
+        let jobs = Jobs::new(MAX_LOOKUPS);
+        Self { orders, started: Arc::new(started.clone()), jobs, upstreams, clients }
     }
 
     /// Carries out a lookup under the rules in use and their configuration, and sends the client its result as JSON.
     pub fn run(&self, lookup: Lookup, config: &Arc<Config>, rules: &Arc<Ruleset>, client: Client) {
-        if Arc::strong_count(&self.count) > MAX_LOOKUPS {
-            return client.answer("error: too many lookups are under way; try again\n");
-        }
         let (own, config, rules) = (self.clone(), Arc::clone(config), Arc::clone(rules));
-        let body = move || {
-            let report = own.look_up(&lookup, &config, &rules);
-            let json = report.map_err(|error| error.to_string()).and_then(|report| {
-                serde_json::to_string(&report).map_err(|error| error.to_string())
-            });
-            client.answer(&match json {
-                Ok(json) => format!("ok {json}\n"),
-                Err(error) => format!("error: {error}\n"),
-            });
-        };
-        if let Err(error) = std::thread::Builder::new().name("lookup".to_owned()).spawn(body) {
-            tracing::warn!("cannot start a thread for a request: {error}");
-        }
+        self.jobs.start("lookup", client, move |_| match own.look_up(&lookup, &config, &rules) {
+            Ok(report) => Reply::of(&report),
+            Err(error) => Reply::Refused(Refusal::Unable, error.to_string()),
+        });
     }
 
     /// The answer that a client would get, and why. Waits for a thread of the slow path, and may read block lists.
@@ -68,7 +68,10 @@ impl Lookups {
     ) -> Result<LookupReport, SnapshotError> {
         let address = octets(lookup.client);
         let (access, who) = match lookup.client {
-            Some(_) => Acl::new(config, ruleset).find(&address),
+            Some(_) => {
+                let acl = Acl::new(config, ruleset);
+                acl.with_table(config, self.clients.clone()).find(&address)
+            }
             None => (Access::Allow, Who::default()),
         };
         let key = Key::in_scope(&lookup.name, lookup.qtype, who.scope());
@@ -102,24 +105,32 @@ impl Lookups {
             return Ok(report);
         }
         match (explained.outcome, usable) {
-            (_, Some((_, entry))) if approved => report.give(DecidedBy::Cache, entry, key, now),
-            (RuleOutcome::Pass, Some((_, entry))) => {
-                report.give(DecidedBy::Cache, entry, key, now);
+            (_, Some((_, entry))) if approved => {
+                give(&mut report, DecidedBy::Cache, entry, key, now)
             }
-            (RuleOutcome::Pass, None) => self.miss(&mut report, key, &outlook, entry.as_ref()),
+            (RuleOutcome::Pass, Some((head, entry))) => {
+                give(&mut report, DecidedBy::Cache, entry, key, now);
+                redirect(&mut report, ruleset.redirected(key, head, who.view()), key);
+            }
+            (RuleOutcome::Pass, None) => {
+                let denial = self.miss(&mut report, key, &outlook, entry.as_ref());
+                let redirected = denial.and_then(|head| ruleset.redirected(key, &head, who.view()));
+                redirect(&mut report, redirected, key);
+            }
             (outcome, _) => {
-                report.decided_by = match explained.source {
+                let by = match explained.source {
                     RuleSource::RunTime => DecidedBy::RunTime,
                     RuleSource::Local => DecidedBy::LocalRecords,
                     RuleSource::PolicyZone { .. } => DecidedBy::PolicyZone,
                     RuleSource::Blocked => DecidedBy::BlockList,
                 };
+                report.decided_by = by;
                 report.rule = rules::rule(config, explained.source, key.name, who);
                 match outcome {
                     RuleOutcome::Pass | RuleOutcome::Drop => {}
-                    RuleOutcome::Entry(entry) => report.give(report.decided_by, entry, key, now),
+                    RuleOutcome::Entry(entry) => give(&mut report, by, entry, key, now),
                     RuleOutcome::Alias(entry) => {
-                        report.give(report.decided_by, entry, key, now);
+                        give(&mut report, by, entry, key, now);
                         let note = "the records of the alias's target follow";
                         report.rule.get_or_insert_default().note = Some(note.to_owned());
                     }
@@ -139,35 +150,40 @@ impl Lookups {
         Ok(report)
     }
 
-    /// What becomes of a query that the rules let pass and the cache has no fresh answer to.
+    /// What becomes of a query that the rules let pass and the cache has no fresh answer to. Gives the answer that the client
+    /// would get, if it may be a denial.
     fn miss(
         &self,
         report: &mut LookupReport,
         key: Key<'_>,
         outlook: &Outlook,
         expired: Option<&(Head, Entry)>,
-    ) {
+    ) -> Option<Head> {
         if key.qtype == rtype::ANY && self.started.answers.minimal_any {
             report.decided_by = DecidedBy::MinimalAny;
             report.rcode = Some(rcode_name(Rcode::NOERROR));
-        } else if outlook.is_denied {
+        } else if let Some(denial) = outlook.denial {
             report.decided_by = DecidedBy::CachedNxdomain;
             report.rcode = Some(rcode_name(Rcode::NXDOMAIN));
+            return Some(denial);
         } else if let Some((head, entry)) = expired
             && outlook.has_stale
             && (outlook.failed.is_some() || outlook.is_resting)
         {
-            report.give(DecidedBy::StaleAnswer, entry, key, head.expires);
+            give(report, DecidedBy::StaleAnswer, entry, key, head.expires);
+            return Some(*head);
         } else if outlook.failed.is_some() {
             report.decided_by = DecidedBy::RecentFailure;
             report.rcode = Some(rcode_name(Rcode::SERVFAIL));
         } else {
             report.upstream = Some(self.group(outlook));
         }
+        None
     }
 
     fn group(&self, outlook: &Outlook) -> GroupReport {
-        let settings = |number: usize| self.started.upstreams.get(number);
+        let roster = self.upstreams.roster();
+        let settings = |slot: usize| roster.slots().get(slot).map(|slot| &slot.upstream);
         let first = outlook.upstreams.first().and_then(|one| settings(one.number));
         let upstreams = outlook.upstreams.iter().filter_map(|one| {
             let address = settings(one.number)?.address.to_string();
@@ -198,15 +214,23 @@ impl Lookups {
     }
 }
 
-impl LookupReport {
-    /// The answer is this entry, as it is at second `now`.
-    fn give(&mut self, decided_by: DecidedBy, entry: &Entry, key: Key<'_>, now: u32) {
-        let head = entry.head();
-        self.decided_by = decided_by;
-        self.rcode = (head.rcode != Head::SILENT).then(|| rcode_name(head.rcode));
-        self.truncated = head.flags & Head::TOO_LONG != 0;
-        self.records = records::texts(entry, key, now.saturating_sub(head.learnt));
-    }
+/// The answer is this entry, as it is at second `now`.
+fn give(report: &mut LookupReport, decided_by: DecidedBy, entry: &Entry, key: Key<'_>, now: u32) {
+    let head = entry.head();
+    report.decided_by = decided_by;
+    report.rcode = (head.rcode != Head::SILENT).then(|| rcode_name(head.rcode));
+    report.truncated = head.flags & Head::TOO_LONG != 0;
+    report.records = records::texts(entry, key, now.saturating_sub(head.learnt));
+}
+
+/// The answer was a denial, and is redirected.
+fn redirect(report: &mut LookupReport, redirected: Option<Redirected<'_>>, key: Key<'_>) {
+    let Some(Redirected { place, entry }) = redirected else { return };
+    report.decided_by = DecidedBy::Redirect;
+    report.rcode = Some(rcode_name(Rcode::NOERROR));
+    report.records = entry.map(|entry| records::texts(entry, key, 0)).unwrap_or_default();
+    let note = Some(format!("redirect[{place}]"));
+    report.rule = Some(RuleReport { note, ..RuleReport::default() });
 }
 
 fn view_name(config: &Config, who: Who) -> String {

@@ -4,12 +4,23 @@
 //! a miss would lead to. The query is a plain one over UDP: class IN, recursion desired, no EDNS. Rate limits are not looked at.
 
 mod job;
-mod records;
-mod report;
+pub(crate) mod records;
 mod rules;
 
+use std::net::IpAddr;
+
 pub use job::Lookups;
-pub use report::{
-    CachedReport, DecidedBy, GroupReport, Lookup, LookupReport, RuleReport, UpstreamReport,
-    ValidationState,
+pub use pmdns_control::lookup::{
+    CachedReport, DecidedBy, GroupReport, LookupReport, RuleReport, UpstreamReport, ValidationState,
 };
+
+/// What is looked up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lookup {
+    /// In wire format, lower case.
+    pub name: Box<[u8]>,
+    /// The record type.
+    pub qtype: u16,
+    /// Who asks; `None`: a client in no view, which may ask.
+    pub client: Option<IpAddr>,
+}

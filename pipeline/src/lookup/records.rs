@@ -11,7 +11,7 @@ const MAX_SHOWN: usize = 100;
 type Data<'m> = AllRecordData<&'m [u8], ParsedName<&'m [u8]>>;
 
 /// The records of an entry that answers `key`, after `elapsed` seconds.
-pub(super) fn texts(entry: &Entry, key: Key<'_>, elapsed: u32) -> Vec<String> {
+pub(crate) fn texts(entry: &Entry, key: Key<'_>, elapsed: u32) -> Vec<String> {
     let message = message(entry, key, elapsed);
     let Ok(message) = Message::from_slice(&message) else { return Vec::new() };
     let records = message.iter().map_while(Result::ok).map(|(record, _)| record);

@@ -1,12 +1,12 @@
 //! The rule that decides about a name, with its file and line.
 
-use pmdns_config::files::{FoundRule, Scope, find_in_list};
+use pmdns_config::files::{FoundRule, Scope, find_in_list, find_in_policy_zone};
 use pmdns_config::{Config, readable};
 use pmdns_stages::policy::RuleSource;
 use pmdns_stages::wire::layout::Who;
 use pmdns_stages::wire::name::suffixes;
 
-use super::report::RuleReport;
+use super::RuleReport;
 
 /// The rule about a name, as far as the configuration and its files tell.
 pub(super) fn rule(
@@ -19,9 +19,17 @@ pub(super) fn rule(
         RuleSource::RunTime | RuleSource::Local => None,
         RuleSource::PolicyZone { number, of_client } => {
             let zone = config.rpz.get(usize::from(number))?;
-            let note = of_client.then(|| "a rule about the client".to_owned());
-            let file = Some(zone.file.display().to_string());
-            Some(RuleReport { file, note, ..RuleReport::default() })
+            let file = zone.file.display().to_string();
+            if of_client {
+                let note = Some("a rule about the client".to_owned());
+                return Some(RuleReport { file: Some(file), note, ..RuleReport::default() });
+            }
+            // A zone that was transferred and not kept has no line, and neither has one that has changed since.
+            let found = find_in_policy_zone(&zone.file, zone.origin.as_deref(), name);
+            Some(match found.ok().flatten() {
+                Some(found) => report(file, &found),
+                None => RuleReport { file: Some(file), ..RuleReport::default() },
+            })
         }
         RuleSource::Blocked => Some(blocked(config, name, who.view())),
     }
@@ -42,17 +50,19 @@ fn blocked(config: &Config, name: &[u8], view: u8) -> RuleReport {
             best = Some((list.file.display().to_string(), found));
         }
     }
-    let Some((file, FoundRule { line, scope, name })) =
-        best.filter(|(_, best)| best.scope != Scope::Except)
-    else {
+    let Some((file, found)) = best.filter(|(_, best)| best.scope != Scope::Except) else {
         let note = "the lists that block it have changed since they were read; reload";
         return RuleReport { note: Some(note.to_owned()), ..RuleReport::default() };
     };
-    let below = if scope == Scope::Below { " and all names below it" } else { "" };
+    report(file, &found)
+}
+
+fn report(file: String, FoundRule { line, scope, name }: &FoundRule) -> RuleReport {
+    let below = if *scope == Scope::Below { " and all names below it" } else { "" };
     RuleReport {
         file: Some(file),
-        line: (line > 0).then_some(line),
-        listed: Some(readable(&name)),
+        line: (*line > 0).then_some(*line),
+        listed: Some(readable(name)),
         note: Some(format!("the name{below}")),
     }
 }

@@ -8,6 +8,10 @@ use pmdns_config::files::folder_of;
 /// Facts of the kernel and of this process, which threads read from time to time.
 const SYSTEM: [&str; 2] = ["/proc", "/sys"];
 
+/// What the system's resolver reads.
+const RESOLVER: [&str; 4] =
+    ["/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/gai.conf"];
+
 /// Files and folders, each once. A folder includes everything below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places {
@@ -27,6 +31,8 @@ impl Places {
     pub fn of(config: &Config, path: &Path, dpdk: &[PathBuf]) -> Self {
         let zones = config.zones.iter().map(|zone| &zone.file);
         let lists = config.blocklists.iter().map(|list| &list.file);
+        let redirects = config.redirects.iter();
+        let redirects = redirects.flat_map(|one| one.file.iter().chain(&one.except_file));
         let policies = config.rpz.iter().map(|rpz| &rpz.file);
         let secrets = config.tsig.iter().filter_map(|key| key.secret_file.as_ref());
         let certificate = config.streams.certificate.iter().chain(&config.streams.key);
@@ -34,27 +40,39 @@ impl Places {
         let tokens = config.tokens.iter().filter_map(|token| token.secret_file.as_ref());
         let named = zones
             .chain(lists)
+            .chain(redirects)
             .chain(policies)
             .chain(secrets)
             .chain(certificate)
             .chain(api)
             .chain(tokens);
+        let authorities = config.blocklists.iter().filter_map(|list| list.ca_file.as_ref());
         let files = named
+            .chain(authorities)
             .chain(&config.cookies.secret_file)
             .chain(&config.cache.snapshot)
-            .chain(&config.control.entries);
+            .chain(&config.control.entries)
+            .chain(&config.clients.file)
+            .chain(&config.clients.journal);
         let mut this = Self::default();
         for file in files.map(PathBuf::as_path).chain([path]) {
             add(&mut this.files, file);
             add(&mut this.read, folder_of(file));
         }
+        let fetched = config.blocklists.iter().filter(|list| list.url.is_some());
+        let run_time = &config.control.lists;
+        if run_time.is_some() || fetched.clone().any(|list| list.address.is_none()) {
+            RESOLVER.iter().for_each(|file| add(&mut this.read, Path::new(file)));
+        }
         SYSTEM.iter().for_each(|folder| add(&mut this.read, Path::new(folder)));
         let transferred = config.rpz.iter().filter(|rpz| rpz.zone.is_some()).map(|rpz| &rpz.file);
         let logs = config.query_log.json.iter().chain(&config.query_log.sqlite);
         let kept = config.cache.snapshot.iter().chain(&config.control.entries).chain(logs);
-        for file in transferred.chain(kept) {
+        let kept = kept.chain(&config.clients.journal);
+        for file in transferred.chain(kept).chain(fetched.map(|list| &list.file)) {
             add(&mut this.write, folder_of(file));
         }
+        run_time.iter().for_each(|folder| add(&mut this.write, folder));
         for socket in config.api.socket.iter().chain([&config.control.socket]) {
             add(&mut this.remove, folder_of(socket));
         }
@@ -92,6 +110,7 @@ mod tests {
         );
         config.ports[0].device = "net_memif0,role=server,socket=/run/m/m.sock,id=1".to_owned();
         config.control.socket = "/run/pmdns/control.sock".into();
+        config.control.lists = Some("/var/lib/lists".into());
         let dpdk = ["/run/dpdk/pmdns".into()];
         let places = Places::of(&config, Path::new("/etc/pmdns.toml"), &dpdk);
         let texts = |folders: &[PathBuf]| {
@@ -121,13 +140,17 @@ mod tests {
                 "/etc/tls",
                 "/var/cache/pmdns",
                 "/etc",
+                "/etc/hosts",
+                "/etc/resolv.conf",
+                "/etc/nsswitch.conf",
+                "/etc/gai.conf",
                 "/proc",
                 "/sys"
             ]
         );
         assert_eq!(
             texts(&places.write),
-            ["/var/lib/pmdns", "/var/cache/pmdns", "/var/log/pmdns", "/srv"]
+            ["/var/lib/pmdns", "/var/cache/pmdns", "/var/log/pmdns", "/srv", "/var/lib/lists"]
         );
         assert_eq!(texts(&places.remove), ["/run/pmdns", "/run/m", "/run/dpdk/pmdns"]);
     }

@@ -6,11 +6,42 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use pmdns_config::{Problem, QueryLog};
 use siphasher::sip::SipHasher24;
 
+/// The bits of addresses that are kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mask {
+    ipv4: u32,
+    ipv6: u128,
+}
+
+impl Mask {
+    /// So many bits of each family.
+    pub(crate) fn new(ipv4_bits: u8, ipv6_bits: u8) -> Self {
+        Self {
+            ipv4: u32::MAX.checked_shl(32 - u32::from(ipv4_bits)).unwrap_or(0),
+            ipv6: u128::MAX.checked_shl(128 - u32::from(ipv6_bits)).unwrap_or(0),
+        }
+    }
+
+    /// What is kept of an address.
+    pub(crate) fn of(self, address: IpAddr) -> IpAddr {
+        match address {
+            IpAddr::V4(v4) => Ipv4Addr::from(u32::from(v4) & self.ipv4).into(),
+            IpAddr::V6(v6) => Ipv6Addr::from(u128::from(v6) & self.ipv6).into(),
+        }
+    }
+
+    fn is_full(self, address: IpAddr) -> bool {
+        match address {
+            IpAddr::V4(_) => self.ipv4 == u32::MAX,
+            IpAddr::V6(_) => self.ipv6 == u128::MAX,
+        }
+    }
+}
+
 /// How clients are named in the log.
 #[derive(Clone, Debug)]
 pub(super) struct Clients {
-    ipv4: u32,
-    ipv6: u128,
+    mask: Mask,
     hash: Option<SipHasher24>,
 }
 
@@ -30,20 +61,16 @@ impl Clients {
     pub(super) fn new(config: &QueryLog) -> Result<Self, Problem> {
         let secret = config.client_secret()?;
         Ok(Self {
-            ipv4: u32::MAX.checked_shl(32 - u32::from(config.ipv4_prefix)).unwrap_or(0),
-            ipv6: u128::MAX.checked_shl(128 - u32::from(config.ipv6_prefix)).unwrap_or(0),
+            mask: Mask::new(config.ipv4_prefix, config.ipv6_prefix),
             hash: secret.map(|secret| SipHasher24::new_with_key(&secret.0)),
         })
     }
 
     /// The name of the client at this address.
     pub(super) fn name(&self, address: IpAddr) -> ClientName {
-        let masked: IpAddr = match address {
-            IpAddr::V4(v4) => Ipv4Addr::from(u32::from(v4) & self.ipv4).into(),
-            IpAddr::V6(v6) => Ipv6Addr::from(u128::from(v6) & self.ipv6).into(),
-        };
+        let masked = self.mask.of(address);
         let Some(mut hash) = self.hash else {
-            return if self.is_full(address) {
+            return if self.mask.is_full(address) {
                 ClientName::Full(masked)
             } else {
                 ClientName::Prefix(masked)
@@ -54,13 +81,6 @@ impl Clients {
             IpAddr::V6(v6) => hash.write(&v6.octets()),
         }
         ClientName::Hash(hash.finish())
-    }
-
-    fn is_full(&self, address: IpAddr) -> bool {
-        match address {
-            IpAddr::V4(_) => self.ipv4 == u32::MAX,
-            IpAddr::V6(_) => self.ipv6 == u128::MAX,
-        }
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) struct Collector {
 }
 
 /// A core's ring, and the beginning of a record whose end has not been taken yet.
-struct Core {
+pub(crate) struct Core {
     ring: RingReceiver<Cell>,
     begun: Vec<[u8; CELL]>,
 }
@@ -43,7 +43,7 @@ impl Collector {
         counters: Arc<LogCounters>,
     ) -> Self {
         counters.up.store(1, Ordering::Relaxed);
-        let cores = rings.into_iter().map(|ring| Core { ring, begun: Vec::new() }).collect();
+        let cores = rings.into_iter().map(Core::new).collect();
         Self { cores, taps, clock, counters }
     }
 
@@ -77,8 +77,12 @@ impl Collector {
 }
 
 impl Core {
+    pub(crate) fn new(ring: RingReceiver<Cell>) -> Self {
+        Self { ring, begun: Vec::new() }
+    }
+
     /// Takes whole records to `cells`, as far as there is room.
-    fn take(&mut self, cells: &mut Vec<[u8; CELL]>) {
+    pub(crate) fn take(&mut self, cells: &mut Vec<[u8; CELL]>) {
         let mut popped: ArrayVec<Cell, AT_ONCE> = ArrayVec::new();
         while cells.len() + self.begun.len() < BATCH
             && self.ring.pop_batch(&mut popped, AT_ONCE) > 0

@@ -5,63 +5,33 @@ use std::net::IpAddr;
 use domain::base::Name;
 use domain::base::iana::{Rcode, Rtype};
 use pmdns_config::Config;
+pub use pmdns_control::query_log::LogEntry;
 use pmdns_stages::wire::be16;
 use pmdns_stages::wire::dns::{HEADER_LEN, header};
 use pmdns_stages::wire::name::length;
-use serde::{Deserialize, Serialize};
 
 use super::batch::Batch;
 use super::clients::{ClientName, Clients};
 use super::record::{Head, Record, Source};
 use crate::rule_names::RuleNames;
-
-/// A query and how it was answered.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LogEntry {
-    /// When it came, in microseconds since 1970.
-    pub time_us: u64,
-    /// The client: its address, the beginning of its address, or `#` and a hash.
-    pub client: String,
-    /// The client's view; empty: it is in none.
-    pub view: String,
-    /// `udp`, `tcp`, `tls`, `https` or `quic`.
-    pub transport: String,
-    /// The name asked for, in small letters, without the last dot; `.`: the root; empty: there was no question.
-    pub name: String,
-    /// The type asked for.
-    #[serde(rename = "type")]
-    pub record_type: String,
-    /// The answer's rcode; empty: there was no answer.
-    pub rcode: String,
-    /// Where the answer came from: `hit`, `forward`, `stale`, `local`, `policy`, `truncated`, `error`, `failure` or `drop`.
-    pub source: String,
-    /// Whether the answer had expired.
-    pub stale: bool,
-    /// Whether a block list or policy zone decided the answer.
-    pub blocked: bool,
-    /// Which list, by its file or zone; absent: none, or the rules have changed since.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub list: Option<String>,
-    /// The upstream that answered.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub upstream: Option<String>,
-    /// The time from the query to its answer in microseconds.
-    pub latency_us: u64,
-}
+use crate::upstreams::UpstreamsInUse;
 
 /// Makes entries of records.
 #[derive(Clone, Debug)]
 pub(super) struct Words {
     clients: Clients,
     views: Vec<String>,
-    upstreams: Vec<String>,
+    upstreams: UpstreamsInUse,
     rules: RuleNames,
 }
 
 impl Words {
-    pub(super) fn new(config: &Config, clients: Clients, rules: RuleNames) -> Self {
+    pub(super) fn new(
+        config: &Config,
+        clients: Clients,
+        (rules, upstreams): (RuleNames, UpstreamsInUse),
+    ) -> Self {
         let views = config.views.iter().map(|view| view.name.clone()).collect();
-        let upstreams = config.upstreams.iter().map(|one| one.address.to_string()).collect();
         Self { clients, views, upstreams, rules }
     }
 
@@ -104,7 +74,7 @@ impl Words {
             stale: head.source == Source::Stale,
             blocked: rule.is_some() || matches!(head.source, Source::Policy | Source::Drop),
             list: rule,
-            upstream: head.upstream.and_then(|one| self.upstreams.get(usize::from(one))).cloned(),
+            upstream: head.upstream.and_then(|one| self.upstreams.address(one.into())),
             latency_us: batch.duration_us(head.left.saturating_sub(head.received)),
         }
     }
@@ -123,11 +93,12 @@ fn source(source: Source, by_rule: bool) -> &'static str {
         Source::Stale => "stale",
         Source::Failure => "failure",
         Source::Drop => "drop",
+        Source::Miss => "miss",
     }
 }
 
 /// The name and type in the question of a message that parse has read, or encode has written.
-pub(super) fn question(message: &[u8]) -> Option<(&[u8], u16)> {
+pub(crate) fn question(message: &[u8]) -> Option<(&[u8], u16)> {
     if be16(message, header::QDCOUNT) != Some(1) {
         return None;
     }
@@ -137,7 +108,7 @@ pub(super) fn question(message: &[u8]) -> Option<(&[u8], u16)> {
 }
 
 /// A name as text. Bytes that are no letters are written as `\DDD`.
-fn readable(name: &[u8]) -> String {
+pub(crate) fn readable(name: &[u8]) -> String {
     Name::from_slice(name).map_or_else(
         |_| String::new(),
         |name| match name.is_root() {

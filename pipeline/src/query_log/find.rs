@@ -1,13 +1,20 @@
 //! `pmdns log`: a search in the database, printed for people or as JSON lines.
 
 use std::io::{self, Write};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::path::PathBuf;
 
 use pmdns_config::{Config, ConfigError};
+use pmdns_control::query_log::{LogPage, LogSearch};
+use pmdns_control::{Refusal, Reply};
 
 use super::entry::LogEntry;
-use super::sqlite::search::{LogSearch, SearchError, search};
+use super::sqlite::search::{SearchError, search};
 use crate::arguments::LogArguments;
+use crate::control::jobs::Jobs;
+use crate::control::socket::Client;
+
+/// Searches of clients at a time.
+const MAX_SEARCHES: usize = 4;
 
 /// Why nothing is printed.
 #[derive(Debug, thiserror::Error)]
@@ -36,17 +43,15 @@ pub fn run(asked: &LogArguments, out: &mut impl Write) -> Result<(), FindError> 
             found.ok_or_else(|| FindError::NoDatabase(config.display().to_string()))?
         }
     };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let since = asked.since.map(|age| now.saturating_sub(age));
     let what = LogSearch {
-        since_us: since.map(|since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX)),
-        until_us: None,
+        since: asked.since,
         client: asked.client.clone(),
         name: asked.name.clone(),
         record_type: asked.record_type.clone(),
         rcode: asked.rcode.clone(),
         blocked: asked.blocked.then_some(true),
         limit: Some(asked.limit),
+        ..LogSearch::default()
     };
     for entry in search(&path, &what)? {
         if asked.json {
@@ -57,6 +62,32 @@ pub fn run(asked: &LogArguments, out: &mut impl Write) -> Result<(), FindError> 
         }
     }
     Ok(())
+}
+
+/// Searches that clients of a running instance ask for, each on a thread of its own.
+#[derive(Clone, Debug)]
+pub struct LogSearches {
+    path: Option<PathBuf>,
+    jobs: Jobs,
+}
+
+impl LogSearches {
+    /// Searches in the database of this configuration.
+    pub fn new(config: &Config) -> Self {
+        Self { path: config.query_log.sqlite.clone(), jobs: Jobs::new(MAX_SEARCHES) }
+    }
+
+    /// Searches, and sends the client what is found.
+    pub fn run(&self, what: LogSearch, client: Client) {
+        let Some(path) = self.path.clone() else {
+            let why = "there is no `query_log.sqlite`; set it in the config file and restart";
+            return client.reply(Reply::Refused(Refusal::Unknown, why.to_owned()));
+        };
+        self.jobs.start("log_search", client, move |_| match search(&path, &what) {
+            Ok(entries) => Reply::of(&LogPage { entries }),
+            Err(error) => Reply::Refused(Refusal::Unable, error.to_string()),
+        });
+    }
 }
 
 /// An entry in a line.

@@ -9,15 +9,15 @@
 //! is not there, loses records of its own and delays no other. See docs/adr/0048-query-log.md.
 
 mod batch;
-mod clients;
-mod collector;
+pub(crate) mod clients;
+pub(crate) mod collector;
 mod counters;
 mod dnstap;
-mod entry;
+pub(crate) mod entry;
 pub mod find;
 mod json;
-mod record;
-mod recorder;
+pub(crate) mod record;
+pub(crate) mod recorder;
 mod sink;
 mod sqlite;
 
@@ -42,13 +42,15 @@ use self::record::Cell;
 use self::recorder::{Recorder, Sample};
 use self::sink::{Sink, Tap, sink_thread};
 use self::sqlite::Database;
-pub use self::sqlite::search::{LogSearch, SearchError, search};
+pub use self::sqlite::search::{SearchError, search};
 use crate::clock::Clock;
 use crate::engine::random_seed;
 use crate::observe::{ObserverLender, TooManyObservers};
 use crate::ring::{RingReceiver, ring};
 use crate::rule_names::RuleNames;
 use crate::threads::{join_within, pin};
+use crate::upstreams::UpstreamsInUse;
+pub use pmdns_control::query_log::LogSearch;
 
 /// Batches that wait for one sink.
 const WAITING: usize = 16;
@@ -100,13 +102,16 @@ pub struct QueryLog {
 
 impl OpenLog {
     /// Opens what `config` names. `None`: nothing is logged.
-    pub fn open(config: &Config, rules: RuleNames) -> Result<Option<Self>, QueryLogError> {
+    pub fn open(
+        config: &Config,
+        in_use: (RuleNames, UpstreamsInUse),
+    ) -> Result<Option<Self>, QueryLogError> {
         let log = &config.query_log;
         if !log.is_on() {
             return Ok(None);
         }
         let clients = Clients::new(log).map_err(QueryLogError::Secret)?;
-        let words = Words::new(config, clients.clone(), rules);
+        let words = Words::new(config, clients.clone(), in_use);
         let mut sinks: Vec<(_, Box<dyn Sink>, _)> = Vec::new();
         if let Some(reader) = &log.dnstap {
             let counters = Arc::new(LogCounters::default());

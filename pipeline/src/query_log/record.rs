@@ -6,28 +6,35 @@
 //!  0 received | 8 left | 16 client | 32 server | 48 their ports | 52 message length, upstream | 56 view, source, transport, marks
 //! ```
 
+use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use pmdns_config::narrow::to_u16;
-use pmdns_nics::stream::StreamHeader;
+use pmdns_config::narrow::{to_u8, to_u16};
 use pmdns_stages::Tick;
 use pmdns_stages::wire::be16;
 use pmdns_stages::wire::ip::{udp, v4, v6};
 use pmdns_stages::wire::layout::{Flags, Layout};
 
+use crate::asked::Asked;
 use crate::ring::RingSender;
 
 /// Bytes of a cell.
-pub(super) const CELL: usize = 64;
+pub(crate) const CELL: usize = 64;
 /// The longest message that is kept whole. Of longer ones only the question is kept.
-pub(super) const MAX_WHOLE: usize = 1280;
+pub(crate) const MAX_WHOLE: usize = 1280;
 /// Cells of the longest record.
-pub(super) const MAX_CELLS: usize = 1 + MAX_WHOLE.div_ceil(CELL);
+pub(crate) const MAX_CELLS: usize = 1 + MAX_WHOLE.div_ceil(CELL);
 
 /// A part of a record, in a cache line of its own.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-pub(super) struct Cell(pub(super) [u8; CELL]);
+pub(crate) struct Cell(pub(crate) [u8; CELL]);
+
+impl Default for Cell {
+    fn default() -> Self {
+        Self([0; CELL])
+    }
+}
 
 const NO_UPSTREAM: u16 = u16::MAX;
 const IPV6: u8 = 1;
@@ -37,7 +44,7 @@ const SUBNET: u8 = 4;
 /// Where an answer came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Source {
+pub(crate) enum Source {
     Hit,
     Local,
     Policy,
@@ -48,10 +55,12 @@ pub(super) enum Source {
     Stale,
     Failure,
     Drop,
+    /// It is none: the query goes to the slow path.
+    Miss,
 }
 
 impl Source {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Hit,
         Self::Local,
         Self::Policy,
@@ -62,59 +71,41 @@ impl Source {
         Self::Stale,
         Self::Failure,
         Self::Drop,
+        Self::Miss,
     ];
-}
-
-/// How a client asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
-    Udp,
-    Tcp,
-    Tls,
-    Https,
-    Quic,
-}
-
-impl Asked {
-    const ALL: [Self; 5] = [Self::Udp, Self::Tcp, Self::Tls, Self::Https, Self::Quic];
-
-    /// Its name in reports.
-    pub(super) fn name(self) -> &'static str {
-        ["udp", "tcp", "tls", "https", "quic"][self as usize]
-    }
 }
 
 /// Everything about an answer but its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Head {
-    pub(super) received: Tick,
-    pub(super) left: Tick,
-    pub(super) client: IpAddr,
-    pub(super) client_port: u16,
+pub(crate) struct Head {
+    pub(crate) received: Tick,
+    pub(crate) left: Tick,
+    pub(crate) client: IpAddr,
+    pub(crate) client_port: u16,
     /// Where the client asked; of a client over a stream it is not known.
-    pub(super) server: Option<(IpAddr, u16)>,
-    pub(super) asked: Asked,
-    pub(super) view: u8,
-    pub(super) source: Source,
+    pub(crate) server: Option<(IpAddr, u16)>,
+    pub(crate) asked: Asked,
+    pub(crate) view: u8,
+    pub(crate) source: Source,
     /// The upstream that answered, by its place in the configuration.
-    pub(super) upstream: Option<u16>,
+    pub(crate) upstream: Option<u16>,
     /// Whether the message was cut behind its question.
-    pub(super) is_cut: bool,
+    pub(crate) is_cut: bool,
     /// Whether the message says which network the client is in.
-    pub(super) has_subnet: bool,
+    pub(crate) has_subnet: bool,
 }
 
 /// A record that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Record<'m> {
-    pub(super) head: Head,
+pub(crate) struct Record<'m> {
+    pub(crate) head: Head,
     /// The message from its header on, at least to the end of the question, if there is one.
-    pub(super) message: &'m [u8],
+    pub(crate) message: &'m [u8],
 }
 
 /// Puts the record of a frame into the ring. `false`: there is no room for all of it.
 #[inline]
-pub(super) fn push(
+pub(crate) fn push(
     ring: &mut RingSender<Cell>,
     facts: &Facts,
     layout: Layout,
@@ -126,71 +117,86 @@ pub(super) fn push(
     let is_cut = !whole || facts.source == Source::Drop || message.len() > MAX_WHOLE;
     let message = if is_cut { question } else { message };
     let count = 1 + message.len().div_ceil(CELL);
-    if ring.free(count) < count {
-        return false;
-    }
-    let head = head(facts, layout, frame, is_cut, to_u16(message.len()));
-    let cells = message.chunks(CELL).map(|chunk| {
-        let mut cell = [0; CELL];
-        cell[..chunk.len()].copy_from_slice(chunk);
-        Cell(cell)
-    });
-    ring.push_from(std::iter::once(head).chain(cells), count) == count
+    ring.push_all(count, |number, Cell(cell)| match number {
+        0 => write_head(cell, facts, layout, frame, is_cut, to_u16(message.len())),
+        _ => {
+            let rest = message.get((number - 1) * CELL..).unwrap_or_default();
+            let part = rest.get(..CELL).unwrap_or(rest);
+            cell[..part.len()].copy_from_slice(part);
+        }
+    })
 }
 
 /// What the packet does not say of an answer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Facts {
-    pub(super) received: Tick,
-    pub(super) left: Tick,
-    pub(super) source: Source,
-    pub(super) upstream: Option<u16>,
+pub(crate) struct Facts {
+    pub(crate) received: Tick,
+    pub(crate) left: Tick,
+    pub(crate) source: Source,
+    pub(crate) upstream: Option<u16>,
 }
 
 #[inline]
-fn head(facts: &Facts, layout: Layout, frame: &[u8], is_cut: bool, len: u16) -> Cell {
-    let mut cell = [0; CELL];
-    let mut put = |at: usize, bytes: &[u8]| cell[at..at + bytes.len()].copy_from_slice(bytes);
-    put(0, &facts.received.to_le_bytes());
-    put(8, &facts.left.to_le_bytes());
+fn write_head(
+    cell: &mut [u8; CELL],
+    facts: &Facts,
+    layout: Layout,
+    frame: &[u8],
+    is_cut: bool,
+    len: u16,
+) {
+    cell[..8].copy_from_slice(&facts.received.to_le_bytes());
+    cell[8..16].copy_from_slice(&facts.left.to_le_bytes());
     let is_ipv6 = layout.flags.has(Flags::IPV6);
-    let mut asked = Asked::Udp as u8;
+    let asked = to_u8(Asked::index_of(layout, frame));
     if layout.is_stream() {
-        put(16, layout.client(frame));
-        asked = StreamHeader::read(frame).map_or(1, |header| 1 + header.transport() as u8);
+        let client = layout.client(frame);
+        cell[16..16 + client.len()].copy_from_slice(client);
     } else {
-        // Encode has turned the headers round: the client is the destination. A query that was dropped has them as they came.
         let (l3, l4) = (usize::from(layout.l3), usize::from(layout.l4));
-        let (from, to, width) = match is_ipv6 {
-            true => (v6::SOURCE, v6::DESTINATION, 16),
-            false => (v4::SOURCE, v4::DESTINATION, 4),
+        let [mut server, mut client] = match is_ipv6 {
+            true => [part(frame, l3 + v6::SOURCE), part(frame, l3 + v6::DESTINATION)],
+            false => [v4::SOURCE, v4::DESTINATION].map(|at| wide(part(frame, l3 + at))),
         };
-        let ends = [(l3 + from, l4 + udp::SOURCE), (l3 + to, l4 + udp::DESTINATION)];
-        let [server, client] = match facts.source {
-            Source::Drop => [ends[1], ends[0]],
-            _ => ends,
-        };
-        for (at, (address, port)) in [(16, client), (32, server)] {
-            put(at, frame.get(address..address + width).unwrap_or_default());
-            put(48 + (at - 16) / 8, frame.get(port..port + 2).unwrap_or_default());
+        let [mut server_port, mut client_port]: [[u8; 2]; 2] =
+            [udp::SOURCE, udp::DESTINATION].map(|at| part(frame, l4 + at));
+        // Encode has turned the headers round: the client is the destination. A query without an answer has them as they came.
+        if matches!(facts.source, Source::Drop | Source::Miss) {
+            mem::swap(&mut server, &mut client);
+            mem::swap(&mut server_port, &mut client_port);
         }
+        cell[16..32].copy_from_slice(&client);
+        cell[32..48].copy_from_slice(&server);
+        cell[48..50].copy_from_slice(&client_port);
+        cell[50..52].copy_from_slice(&server_port);
     }
-    put(52, &len.to_le_bytes());
-    put(54, &facts.upstream.unwrap_or(NO_UPSTREAM).to_le_bytes());
+    cell[52..54].copy_from_slice(&len.to_le_bytes());
+    cell[54..56].copy_from_slice(&facts.upstream.unwrap_or(NO_UPSTREAM).to_le_bytes());
     let subnet = layout.flags.has(Flags::SUBNET);
     let mark = |is: bool, bit: u8| if is { bit } else { 0 };
     let marks = mark(is_ipv6, IPV6) | mark(is_cut, CUT) | mark(subnet, SUBNET);
-    put(56, &[layout.who.view(), facts.source as u8, asked, marks]);
-    Cell(cell)
+    cell[56..60].copy_from_slice(&[layout.who.view(), facts.source as u8, asked, marks]);
+}
+
+/// So many bytes from a place on, or zeros if there are fewer.
+#[inline]
+fn part<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    bytes.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
+}
+
+/// An IPv4 address at the start of a field for IPv6 addresses.
+#[inline]
+fn wide([a, b, c, d]: [u8; 4]) -> [u8; 16] {
+    [a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
 }
 
 /// How many cells a record has that starts with this one.
-pub(super) fn cells_of(head: &[u8; CELL]) -> usize {
+pub(crate) fn cells_of(head: &[u8; CELL]) -> usize {
     1 + usize::from(u16::from_le_bytes([head[52], head[53]])).div_ceil(CELL)
 }
 
 /// Reads the records in these cells, which begin with a head.
-pub(super) fn records(mut cells: &[[u8; CELL]]) -> impl Iterator<Item = Record<'_>> {
+pub(crate) fn records(mut cells: &[[u8; CELL]]) -> impl Iterator<Item = Record<'_>> {
     std::iter::from_fn(move || {
         let head = cells.first()?;
         let (record, rest) = cells.split_at_checked(cells_of(head))?;
@@ -201,9 +207,6 @@ pub(super) fn records(mut cells: &[[u8; CELL]]) -> impl Iterator<Item = Record<'
 }
 
 fn read(head: &[u8; CELL]) -> Head {
-    fn part<const N: usize>(head: &[u8; CELL], at: usize) -> [u8; N] {
-        head[at..].first_chunk().copied().unwrap_or([0; N])
-    }
     let marks = head[59];
     let address = |at| -> IpAddr {
         match marks & IPV6 != 0 {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use pmdns_resolver::Origin;
-use pmdns_stages::wire::dns::Rcode;
 use pmdns_stages::wire::edns::ExtendedError;
 use pmdns_stages::wire::layout::Layout;
 use pmdns_stages::{Answer, Batch, Packet, Reason, Step, Tick};
@@ -62,14 +61,7 @@ impl Observer for Recorder {
         if !self.sample.takes() {
             return;
         }
-        let (source, upstream) = match sent.origin {
-            Origin::Upstream(index) => (Source::Forward, Some(index)),
-            Origin::Cache => (Source::Late, None),
-            Origin::Stale => (Source::Stale, None),
-            Origin::Rules => (Source::Local, None),
-            Origin::Failure => (Source::Failure, None),
-            Origin::Silence => return,
-        };
+        let Some((source, upstream)) = source_of_sent(sent.origin) else { return };
         let facts = Facts { received: sent.received, left: sent.now, source, upstream };
         self.note(&facts, sent.layout, sent.frame.bytes());
     }
@@ -85,7 +77,7 @@ impl Observer for Recorder {
 
 /// Where the answer came from that a packet is, or that a rule wants no answer. `None`: it is neither, or does not leave here.
 #[inline]
-fn source_of(packet: &Packet, sends: bool) -> Option<Source> {
+pub(crate) fn source_of(packet: &Packet, sends: bool) -> Option<Source> {
     if packet.step != Step::TRANSMIT {
         let is_blocked = packet.step == Step::drop(Reason::Blocked);
         return is_blocked.then_some(Source::Drop);
@@ -97,19 +89,32 @@ fn source_of(packet: &Packet, sends: bool) -> Option<Source> {
         Answer::Cached(_) => Some(Source::Hit),
         Answer::Local(_) | Answer::Fixed(_) => Some(Source::Local),
         Answer::Truncated => Some(Source::Truncated),
-        Answer::Rcode(rcode) => Some(match packet.extended_error.map(ExtendedError::code) {
-            // What lists and zones say: not ready, blocked, censored, filtered.
-            Some(14..=17) => Source::Policy,
-            // They may say prohibited as well, as the access list does with REFUSED.
-            Some(18) if rcode != Rcode::REFUSED => Source::Policy,
+        Answer::Rcode(_) if packet.extended_error.is_some_and(ExtendedError::is_of_rules) => {
+            Some(Source::Policy)
+        }
+        Answer::Rcode(_) => Some(match packet.extended_error {
+            Some(ExtendedError::NOT_READY) => Source::Policy,
             _ => Source::Error,
         }),
     }
 }
 
-/// Which packets are logged: one in so many, at random distances.
+/// The same for an answer of the slow path, with its upstream.
+#[inline]
+pub(crate) fn source_of_sent(origin: Origin) -> Option<(Source, Option<u16>)> {
+    Some(match origin {
+        Origin::Upstream(index) => (Source::Forward, Some(index)),
+        Origin::Cache => (Source::Late, None),
+        Origin::Stale => (Source::Stale, None),
+        Origin::Rules => (Source::Local, None),
+        Origin::Failure => (Source::Failure, None),
+        Origin::Silence => return None,
+    })
+}
+
+/// Which packets are taken: one in so many, at random distances.
 #[derive(Clone, Debug)]
-pub(super) struct Sample {
+pub(crate) struct Sample {
     every: u64,
     left: u64,
     state: u64,
@@ -117,7 +122,7 @@ pub(super) struct Sample {
 
 impl Sample {
     /// One in `every` packets. The seed must not be 0.
-    pub(super) fn new(every: u32, seed: u64) -> Self {
+    pub(crate) fn new(every: u32, seed: u64) -> Self {
         let mut this = Self { every: every.max(1).into(), left: 1, state: seed.max(1) };
         this.left = this.distance();
         this
@@ -134,7 +139,7 @@ impl Sample {
     }
 
     #[inline]
-    fn takes(&mut self) -> bool {
+    pub(crate) fn takes(&mut self) -> bool {
         self.left -= 1;
         let is_it = self.left == 0;
         if is_it {

@@ -42,7 +42,8 @@ const RULES: &str = "[block]\nnames = [\"blocked.example\"]\n\
 fn logging(log: &str) -> (Rig, QueryLog, Config) {
     let config = config(&format!("{RULES}[query_log]\n{log}"));
     let mut rig = Rig::new(&config);
-    let open = OpenLog::open(&config, rig.rules.names()).unwrap().unwrap();
+    let open =
+        OpenLog::open(&config, (rig.rules.names(), rig.gauges.upstreams.clone())).unwrap().unwrap();
     let log = open.start(&config, &rig.observers, rig.gauges.clock, None).unwrap();
     housekeeping(&mut rig);
     rig.learn(&query("hit.example. A"), &[(0, 1, 86_400, vec![192, 0, 2, 1])]);
@@ -124,7 +125,7 @@ fn an_answer_of_the_slow_path_has_its_upstream() {
     for origin in [Origin::Upstream(0), Origin::Stale, Origin::Failure] {
         let packet = Miss::packet(&miss, &rig.pool, pmdns_stages::Answer::None).unwrap();
         let (layout, received) = (packet.layout, packet.received);
-        let answer = Answered { frame: packet.frame, received, layout, origin };
+        let answer = Answered { frame: packet.frame, received, layout, origin, why: None };
         assert!(rig.slow_path[0].outlets[0].push(answer).is_ok());
     }
     rig.settle();
@@ -219,8 +220,8 @@ fn old_rows_leave_the_database() {
         database.query_row("SELECT count(*) FROM query", [], |row| row.get::<_, i64>(0)).unwrap()
     };
     let reopened = || {
-        let words =
-            Words::new(&config, Clients::new(&config.query_log).unwrap(), RuleNames::default());
+        let in_use = (RuleNames::default(), UpstreamsInUse::new(&config));
+        let words = Words::new(&config, Clients::new(&config.query_log).unwrap(), in_use);
         Database::open(&config.query_log, &path, words, Arc::default()).unwrap()
     };
     reopened().tend();

@@ -16,7 +16,15 @@ fn entry(name: &str) -> Change {
 }
 
 fn text(changes: &[Change]) -> String {
-    HEAD.to_owned() + &changes.iter().map(line_of).collect::<String>()
+    KIND.head.to_owned() + &changes.iter().map(line_of).collect::<String>()
+}
+
+/// What a text says, and whether its last line is torn.
+fn parse(text: &[u8], path: &Path) -> Result<(Table, bool), JournalError> {
+    let mut table = Table::default();
+    let make = |change: Change| table.make(&change).map_err(|(_, why)| why);
+    let is_torn = KIND.parse(text, path, make)?;
+    Ok((table, is_torn))
 }
 
 fn table(changes: &[Change]) -> Table {
@@ -34,9 +42,9 @@ fn a_file_torn_anywhere_in_its_last_line_is_what_it_was_before() {
         assert_eq!(read, table(&changes[..2]), "{end}");
     }
     assert_eq!(parse(whole.as_bytes(), Path::new("j")).unwrap(), (table(&changes), false));
-    for end in 0..HEAD.len() {
+    for end in 0..KIND.head.len() {
         assert_eq!(
-            parse(&HEAD.as_bytes()[..end], Path::new("j")).unwrap(),
+            parse(&KIND.head.as_bytes()[..end], Path::new("j")).unwrap(),
             (Table::default(), true)
         );
     }
@@ -46,9 +54,12 @@ fn a_file_torn_anywhere_in_its_last_line_is_what_it_was_before() {
 fn a_damaged_line_is_told_with_its_number_and_what_to_do() {
     let damaged = text(&[entry("a.example"), entry("b.example")]).replace("a.example", "x.example");
     let told = parse(damaged.as_bytes(), Path::new("j")).unwrap_err().to_string();
-    assert!(told.starts_with("j, line 2: its checksum is another one; restore"), "{told}");
+    assert!(
+        told.starts_with("control.entries: j, line 2: its checksum is another one; restore"),
+        "{told}"
+    );
     let told = parse(b"another file\nof somebody\n", Path::new("j")).unwrap_err().to_string();
-    assert!(told.starts_with("j, line 1: it is no file of entries"), "{told}");
+    assert!(told.starts_with("control.entries: j, line 1: it is no file of entries"), "{told}");
 }
 
 #[test]
@@ -80,7 +91,7 @@ fn what_is_kept_is_there_for_the_next_process_and_the_file_does_not_grow_without
 proptest! {
     #[test]
     fn no_bytes_stop_the_reader(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        let text = [HEAD.as_bytes(), &bytes].concat();
+        let text = [KIND.head.as_bytes(), &bytes].concat();
         let _ = parse(&text, Path::new("j"));
     }
 }

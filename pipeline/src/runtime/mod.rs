@@ -18,8 +18,8 @@ use pmdns_stages::policy::RuntimeNames;
 use pmdns_stages::wire::name::Seed;
 
 use crate::control::socket::Client;
+use crate::journal::JournalError;
 use journal::Journal;
-pub use journal::JournalError;
 use table::Table;
 
 /// Clients that may wait for their changes.
@@ -151,7 +151,9 @@ impl Runtime {
             ", until the instance stops: `control.entries` names no file"
         };
         let what = match call {
+            Call::AddEntries(_) if count == 1 => "1 name set".to_owned(),
             Call::AddEntries(_) => format!("{count} names set"),
+            Call::AddRecords(_) if count == 1 => "1 record added".to_owned(),
             Call::AddRecords(_) => format!("{count} records added"),
             _ => "removed".to_owned(),
         };

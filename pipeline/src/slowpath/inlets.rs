@@ -1,17 +1,14 @@
 //! The inputs of one slow path thread: misses and hits from the data cores, and new rules. Tests that step a resolver
 //! use the same code.
 
-use std::sync::Arc;
-
-use arrayvec::ArrayVec;
 use pmdns_resolver::{Resolver, Time};
 use pmdns_stages::cache::Hit;
 use pmdns_stages::miss::Miss;
-use pmdns_stages::policy::Ruleset;
 
+use super::EncryptedChange;
 use crate::clock::Clock;
 use crate::ring::RingReceiver;
-use crate::rules::RulesInbox;
+use crate::rules::{ResolverRules, RulesInbox};
 
 /// The most misses, and the most replies over ports, taken from one ring before the next ring's turn.
 pub(super) const MAX_TAKEN: usize = 32;
@@ -27,31 +24,40 @@ pub struct Inlets {
     /// The most misses taken from each ring in a turn: [`burst`].
     pub burst: usize,
     /// Where other rules come from.
-    pub rules: RulesInbox<Arc<Ruleset>>,
+    pub rules: RulesInbox<ResolverRules>,
 }
 
 impl Inlets {
-    /// Gives the resolver the newest rules and the next misses. Returns the number of misses.
+    /// Gives the resolver the newest rules and settings, and `encrypted` what changes of encrypted upstreams.
+    pub fn take_rules(
+        &mut self,
+        resolver: &mut Resolver,
+        encrypted: impl FnOnce(&mut EncryptedChange),
+    ) {
+        self.rules.look(|rules| {
+            resolver.swap_rules(&mut rules.names);
+            if let Some(update) = &mut rules.update {
+                // Before the queries that the resolver sends to new upstreams.
+                update.encrypted.as_mut().map(encrypted);
+                resolver.swap_settings(&mut update.settings);
+            }
+        });
+    }
+
+    /// Gives the resolver the next misses. Returns their number.
     pub fn take_misses(&mut self, resolver: &mut Resolver) -> usize {
-        self.rules.look(|rules| resolver.swap_rules(rules));
-        take::<_, MAX_TAKEN>(
-            &mut self.misses,
-            self.burst,
-            resolver,
-            Resolver::expect,
-            Resolver::take_in,
-        )
+        take(&mut self.misses, self.burst, resolver, Resolver::expect, Resolver::take_in)
     }
 
     /// Tells the resolver of the next hits. Returns how many there were.
     pub fn take_hits(&mut self, resolver: &mut Resolver) -> usize {
-        let credit = |resolver: &mut Resolver, hit, _| resolver.credit(hit);
-        take::<_, MAX_NOTES>(&mut self.hits, MAX_NOTES, resolver, |_, _| {}, credit)
+        let credit = |resolver: &mut Resolver, hit: &Hit, _| resolver.credit(*hit);
+        take(&mut self.hits, MAX_NOTES, resolver, |_, _| {}, credit)
     }
 
     /// Has the resolver refuse the next misses, because the thread is about to end. Returns how many there were.
     pub fn turn_away(&mut self, resolver: &mut Resolver) -> usize {
-        take::<_, MAX_TAKEN>(&mut self.misses, self.burst, resolver, |_, _| {}, Resolver::turn_away)
+        take(&mut self.misses, self.burst, resolver, |_, _| {}, Resolver::turn_away)
     }
 
     /// Whether no worker can send a miss any more.
@@ -72,26 +78,26 @@ pub fn time(clock: &Clock) -> Time {
     Time { context: clock.context(now), now: clock.duration_of(now) }
 }
 
-/// Passes up to `burst` values, and no more than `MOST`, from each ring to `take_in`, with the index of the worker. Before,
-/// each is shown to `expect`. Returns how many there were.
-fn take<T, const MOST: usize>(
+/// Passes up to `burst` values from each ring to `take_in`, with the index of the worker. Before, each is shown to `expect`.
+/// Returns how many there were.
+fn take<T>(
     rings: &mut [RingReceiver<T>],
     burst: usize,
     resolver: &mut Resolver,
     expect: impl Fn(&Resolver, &T),
-    take_in: impl Fn(&mut Resolver, T, usize),
+    take_in: impl Fn(&mut Resolver, &T, usize),
 ) -> usize {
     let mut taken = 0;
-    let mut values: ArrayVec<T, MOST> = ArrayVec::new();
     for (worker, ring) in rings.iter_mut().enumerate() {
-        taken += ring.pop_batch(&mut values, burst);
-        if !values.is_empty() {
+        let seen = ring.see_batch(burst, |first, second| {
+            let values = first.iter().chain(second);
+            values.clone().for_each(|value| expect(resolver, value));
+            values.for_each(|value| take_in(resolver, value, worker));
+        });
+        if seen > 0 {
             ring.publish();
         }
-        values.iter().for_each(|value| expect(resolver, value));
-        for value in values.drain(..) {
-            take_in(resolver, value, worker);
-        }
+        taken += seen;
     }
     taken
 }

@@ -14,6 +14,7 @@ use mio::{Events, Interest, Poll, Token};
 use pmdns_resolver::{MAX_DATAGRAM, Random, Resolver, Route};
 use socket2::{Domain, Socket, Type};
 
+use super::datagrams::Batch;
 use super::random::port_of;
 
 /// The most sockets read in one turn. Each may have replies to a whole batch, and misses wait meanwhile. Other ready
@@ -119,10 +120,9 @@ impl Kernel {
         // A send may report the error of an earlier datagram, so an error ends the whole batch.
         let local = || socket.local_addr().ok().map(|local| local.ip());
         let sent = connected.and_then(|()| {
-            resolver
-                .upstreams()
-                .messages(slot, local)
-                .try_for_each(|query| socket.send(query.bytes()).map(drop))
+            let mut batch = Batch::new(&socket);
+            resolver.upstreams().send_messages(slot, local, |query| batch.push(query))?;
+            batch.send()
         });
         match sent {
             Ok(()) => {

@@ -12,6 +12,7 @@
 //! docs/adr/0009-queries-fly-together.md gives the reasons.
 
 mod channels;
+mod datagrams;
 pub(crate) mod descriptor_limit;
 mod encrypted;
 mod inlets;
@@ -33,7 +34,7 @@ use pmdns_resolver::{Means, Output, Resolver};
 
 pub(crate) use channels::{MAX_BLOCKS, purge};
 pub use channels::{Order, orders};
-pub use encrypted::{Trust, TrustError};
+pub use encrypted::{EncryptedChange, Trust, TrustError};
 pub use inlets::{Inlets, burst, time};
 pub(crate) use pmdns_resolver::Block;
 #[cfg(fuzzing)]
@@ -142,12 +143,7 @@ impl SlowPath {
         let delivering = Rc::clone(&outlets);
         let (settings, upstreams) = (&config.slowpath, config.upstreams.len());
         let shards = config.slow_path_shards();
-        let encrypted = EncryptedThread::start(
-            &config.upstreams,
-            &settings.bootstrap,
-            &trust,
-            &parts.upstream_counters,
-        )?;
+        let encrypted = EncryptedThread::start(&parts.roster, &settings.bootstrap, &trust)?;
         let ports = ports.map(|(parts, hops)| PortDriver::new(parts, hops, upstreams, random()));
         let means = Means {
             time: time(&clock),
@@ -181,6 +177,8 @@ impl SlowPath {
     /// Takes one turn, and returns how much work there was. [`run`] turns until it is stopped; benches turn by hand.
     pub fn turn(&mut self) -> usize {
         self.read_clock();
+        let Self { inlets, resolver, encrypted, .. } = self;
+        inlets.take_rules(resolver, |change| encrypted.follow(change));
         let taken = self.inlets.take_misses(&mut self.resolver);
         let heard = self.hear();
         self.outlets.borrow_mut().flush();

@@ -13,23 +13,7 @@ const STORE: usize = 4096;
 
 /// A source that asks the operating system once in [`STORE`] bytes.
 pub(super) fn random() -> Random {
-    let mut store = Box::new([0; STORE]);
-    let mut used = STORE;
-    Random::new(move |bytes| {
-        // Nobody asks for so many.
-        if bytes.len() > STORE {
-            return fill(bytes);
-        }
-        if STORE - used < bytes.len() {
-            fill(&mut store[..])?;
-            used = 0;
-        }
-        let taken = &mut store[used..used + bytes.len()];
-        bytes.copy_from_slice(taken);
-        taken.fill(0);
-        used += bytes.len();
-        Ok(())
-    })
+    Random::with_store(STORE, fill)
 }
 
 /// A UDP port from [`FIRST_PORT`] to 65535, all equally likely (RFC 6056 section 3.2).

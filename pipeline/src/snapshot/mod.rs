@@ -140,6 +140,7 @@ impl CacheOrders {
 
     /// Writes every answer to the file `path`, and returns how many there were.
     pub fn dump(&self, path: &Path) -> Result<u64, SnapshotError> {
+        let _turn = self.take_turn(PATIENCE)?;
         let failed = |source| SnapshotError::Write { path: path.to_owned(), source };
         let (file, count) = self.write(create(path).map_err(failed)?, path)?;
         file.finish().map_err(failed)?;
@@ -148,6 +149,7 @@ impl CacheOrders {
 
     /// The same, to a file that the client has opened; `path` is its name for errors.
     pub fn dump_into(&self, file: File, path: &Path) -> Result<u64, SnapshotError> {
+        let _turn = self.take_turn(PATIENCE)?;
         let failed = |source| SnapshotError::Write { path: path.to_owned(), source };
         let (file, count) = self.write(BufWriter::new(file), path)?;
         let file = file.into_inner().map_err(|error| failed(error.into_error()))?;
@@ -155,12 +157,40 @@ impl CacheOrders {
         Ok(count)
     }
 
+    /// The same, to who may read slowly. Other jobs do not wait for it.
+    pub fn send(&self, out: impl Write) -> Result<u64, SnapshotError> {
+        let path = Path::new("to its reader");
+        let (mut out, count) = self.write(out, path)?;
+        out.flush().map_err(|source| SnapshotError::Write { path: path.to_owned(), source })?;
+        Ok(count)
+    }
+
     /// Writes every answer, and returns how many there were.
     fn write<W: Write>(&self, out: W, path: &Path) -> Result<(W, u64), SnapshotError> {
-        let _turn = self.take_turn(PATIENCE)?;
         let (now, seconds) = self.now();
         let times = Times { start: now.saturating_sub(seconds.into()), written: now };
         let mut file = SnapshotWriter::begin(out, path, times, &self.scopes)?;
+        self.blocks(|block| file.entries(block).map(|()| true))?;
+        file.finish()
+    }
+
+    /// Hands every answer to `see` as it is now, until that says that it wants no more.
+    pub(crate) fn each(&self, mut see: impl FnMut(&Entry) -> bool) -> Result<(), SnapshotError> {
+        let _turn = self.take_turn(PATIENCE)?;
+        let (now, seconds) = self.now();
+        let times = Times { start: now.saturating_sub(seconds.into()), written: now };
+        self.blocks(|block| {
+            let mut entries =
+                split(block).filter_map(|entry| self.restored(entry, times, now, seconds));
+            Ok(entries.all(|entry| see(&entry)))
+        })
+    }
+
+    /// Has all threads send their entries, and hands them to `take` until it says that it wants no more.
+    fn blocks(
+        &self,
+        mut take: impl FnMut(&Block) -> Result<bool, SnapshotError>,
+    ) -> Result<(), SnapshotError> {
         let (give, given) = crossbeam_channel::bounded(MAX_BLOCKS);
         for thread in &self.threads {
             let order = Order::Dump(give.clone());
@@ -173,10 +203,11 @@ impl CacheOrders {
             let block: Block = given.recv_timeout(PATIENCE).map_err(|_| SnapshotError::Ended)?;
             match block.is_empty() {
                 true => busy -= 1,
-                false => file.entries(&block)?,
+                false if take(&block)? => {}
+                false => break,
             }
         }
-        file.finish()
+        Ok(())
     }
 
     /// Loads answers from a file into the cache. Expired ones are loaded only while they may still be served. If views

@@ -21,7 +21,7 @@ use super::counters::ZoneCounters;
 use super::limits::Limits;
 use super::share::Pool;
 use super::version::{Soa, Transferred, VersionError};
-use crate::clock::back_off;
+use crate::clock::{back_off, jittered};
 use pmdns_nics::counters::count;
 
 /// The shortest time from one attempt to the next, even with many notifications.
@@ -359,14 +359,6 @@ fn pause(soa: Option<Soa>, failures: u64) -> Duration {
     }
     let longest = soa.map_or(PAUSE_WITHOUT, |soa| soa.retry.clamp(min, max));
     back_off(FIRST_PAUSE, failures.saturating_sub(1), longest)
-}
-
-/// Shortens a pause by up to a quarter, so that zones and secondaries do not all ask at once.
-fn jittered(pause: Duration) -> Duration {
-    let mut random = [0; 1];
-    // Without random numbers the pause is not shortened.
-    let _ = getrandom::fill(&mut random);
-    pause - pause / 4 * u32::from(random[0]) / 256
 }
 
 #[cfg(test)]

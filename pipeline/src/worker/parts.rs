@@ -7,6 +7,7 @@ use pmdns_stages::Packet;
 use pmdns_stages::cache::{Cache, Hit};
 use pmdns_stages::miss::Miss;
 use pmdns_stages::ratelimit::ClientPrefixes;
+use pmdns_stages::zone_limits::ZoneLimits;
 
 use crate::clock::Clock;
 use crate::counters::Published;
@@ -54,6 +55,8 @@ pub struct WorkerParts {
     pub cache: Arc<Cache>,
     /// Where new rules come from.
     pub rules: RulesInbox<LineRules>,
+    /// Where other limits of zones come from.
+    pub zone_limits: RulesInbox<Arc<ZoneLimits>>,
     /// Those that see packets leave stations.
     pub observers: Observers,
     /// The news of the ports.

@@ -109,6 +109,7 @@ impl Setup {
             ports,
             cache: Arc::clone(&cache),
             rules: Arc::new(rules),
+            clients: None,
             cookies: self.cookies,
             ticks_per_second: 1000,
         });

@@ -192,7 +192,8 @@ fn a_key_or_the_address_in_the_certificate_is_enough() {
 fn roots_that_cannot_be_read_are_an_error_at_start() {
     let server = Server::good(Kind::Tls);
     let missing = Upstream { ca_file: Some("/nonexistent/ca.pem".into()), ..server.known() };
-    let no_pem = Upstream { ca_file: Some("/dev/null".into()), ..server.known() };
+    let text = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    let no_pem = Upstream { ca_file: Some(text.into()), ..server.known() };
     for (upstream, words) in [(missing, "/nonexistent/ca.pem"), (no_pem, "no certificate")] {
         let error = pmdns::slowpath::Trust::load(&[upstream]).unwrap_err().to_string();
         assert!(error.starts_with("upstream[0].ca_file") && error.contains(words), "{error}");

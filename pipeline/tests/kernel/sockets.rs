@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use pmdns_stages::testing::query;
 
 use crate::both::all_are_under_way;
-use crate::rig::{Asked, Setup};
-use crate::stub::{Send, Stub};
+use crate::rig::{Asked, Setup, upstream};
+use crate::stub::{Send, Stub, unused};
 
 /// A stub that replies over TCP only.
 fn truncating(asked: &Asked) -> Vec<u8> {
@@ -25,6 +25,22 @@ fn questions_are_answered_over_udp() {
     let upstream = rig.upstream(0);
     assert_eq!((upstream.queries, upstream.replies, upstream.tcp), (100, 100, 0));
     assert_eq!(rig.finish().inserted, 100);
+}
+
+/// The kernel stops sending a batch at the first error that a datagram before it has met.
+#[test]
+fn batches_to_a_port_that_is_closed_go_to_the_next_upstream() {
+    let stub = Stub::replying(Asked::address);
+    let mut setup = Setup::asking(&[&stub]);
+    setup.upstreams.insert(0, upstream(unused(Ipv4Addr::LOCALHOST.into()).into()));
+    let mut rig = setup.start();
+    for number in 0..100 {
+        rig.ask(&query(&format!("n{number}.example. A")));
+    }
+    assert!(rig.answers(100).iter().all(|answer| answer.records == 1));
+    assert!(rig.upstream(0).errors > 0);
+    assert_eq!((rig.upstream(0).timeouts, rig.upstream(1).replies), (0, 100));
+    rig.finish();
 }
 
 #[test]

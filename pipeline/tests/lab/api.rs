@@ -21,8 +21,8 @@ const STUB_PORT: u16 = 5301;
 /// A million names are blocked by a list meanwhile, or a hundred thousand where nothing is optimized.
 const LISTED: usize = if cfg!(debug_assertions) { 100_000 } else { 1_000_000 };
 const NXDOMAIN: u8 = 3;
-const READER: &str = "reader-token-of-the-lab-0123456789";
-const WRITER: &str = "writer-token-of-the-lab-0123456789";
+pub(crate) const READER: &str = "reader-token-of-the-lab-0123456789";
+pub(crate) const WRITER: &str = "writer-token-of-the-lab-0123456789";
 
 fn config(api: &str) -> String {
     let common = "[control]\nsocket = \"/run/lab/pmdns.sock\"\nentries = \"/run/lab/entries\"\n\
@@ -33,12 +33,17 @@ fn config(api: &str) -> String {
 }
 
 fn write_files() {
+    write_tokens();
+    let list: String = (0..LISTED).map(|number| format!("good_{number}.test\n")).collect();
+    fs::write(path("list"), list).unwrap();
+}
+
+/// The files with the tokens.
+pub(crate) fn write_tokens() {
     for (name, token) in [("reader", READER), ("writer", WRITER)] {
         fs::write(path(name), format!("{token}\n")).unwrap();
         fs::set_permissions(path(name), fs::Permissions::from_mode(0o600)).unwrap();
     }
-    let list: String = (0..LISTED).map(|number| format!("good_{number}.test\n")).collect();
-    fs::write(path("list"), list).unwrap();
 }
 
 /// Status and body of what curl gets.
@@ -52,7 +57,7 @@ fn curl(arguments: &[&str]) -> (u16, String) {
     (status.parse().unwrap(), body.to_owned())
 }
 
-fn with_token(token: &str, arguments: &[&str]) -> (u16, String) {
+pub(crate) fn with_token(token: &str, arguments: &[&str]) -> (u16, String) {
     let header = format!("Authorization: Bearer {token}");
     let all = [&["-H", &header, "-H", "Content-Type: application/json"], arguments].concat();
     curl(&all)
@@ -122,7 +127,7 @@ fn what_is_said_over_the_api_holds_at_once_and_after_a_restart() {
         ] {
             assert_eq!(with_token(WRITER, &arguments).0, status, "{arguments:?}");
         }
-        measure();
+        measure(LISTED);
         assert!(
             pmdns.log().contains("api: token w from 127.0.0.1 asks: AddEntries"),
             "{}",
@@ -144,7 +149,7 @@ fn what_is_said_over_the_api_holds_at_once_and_after_a_restart() {
 }
 
 /// Prints how long it takes from a change to the first answer that shows it, while a client asks for the name again and again.
-fn measure() {
+pub(crate) fn measure(listed: usize) {
     let client = UdpSocket::bind("10.97.0.1:0").unwrap();
     client.connect((TAP_V4, 53)).unwrap();
     client.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -178,7 +183,7 @@ fn measure() {
         .collect();
     times.sort_by(f64::total_cmp);
     println!(
-        "from a change to its answer, with {LISTED} names listed: median {:.1} ms, worst {:.1} ms",
+        "from a change to its answer, with {listed} names listed: median {:.1} ms, worst {:.1} ms",
         times[10], times[19]
     );
 }

@@ -66,6 +66,11 @@ pub(crate) fn serve_second(zones: &[(&str, &str)]) -> Process {
     launch("second-nsd", (&["127.0.0.1"], SECOND_PORT), zones)
 }
 
+/// Starts one more NSD, with these zones, at an address and port of its own.
+pub(crate) fn serve_at(name: &str, at: (&str, u16), zones: &[(&str, &str)]) -> Process {
+    launch(name, (&[at.0], at.1), zones)
+}
+
 fn launch(name: &str, (addresses, port): (&[&str], u16), zones: &[(&str, &str)]) -> Process {
     let folder = path(name);
     fs::create_dir_all(&folder).unwrap();
@@ -91,7 +96,8 @@ pub(crate) fn bulk_address(number: u32) -> String {
     format!("10.200.{}.{}", number / 250, number % 250 + 1)
 }
 
-fn bulk_zone() -> String {
+/// The text of `bulk.test`.
+pub(crate) fn bulk_zone() -> String {
     let mut zone = "$ORIGIN bulk.test.\n$TTL 3600\n@ SOA ns h 1 3600 900 604800 60\n@ NS ns\n\
                     ns A 127.0.0.1\n"
         .to_owned();

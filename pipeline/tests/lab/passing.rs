@@ -172,6 +172,12 @@ file = "/run/lab/guests.txt"
 views = ["guests"]
 "#;
 
+const POLICY: &str = "$TTL 60
+@ SOA ns.test. admin.test. 1 2 3 4 5
+malware.test CNAME .
+*.malware.test CNAME .
+";
+
 /// What a lookup says.
 fn look_up(arguments: &str) -> String {
     let arguments: Vec<&str> = arguments.split_whitespace().chain(SOCKET).collect();
@@ -191,8 +197,10 @@ fn a_lookup_says_what_decides_and_changes_nothing() {
     isolated("passing::a_lookup_says_what_decides_and_changes_nothing", || {
         fs::write(path("ads.txt"), "# advertisements\nads.test\n").unwrap();
         fs::write(path("guests.txt"), "bulk.test\n0.0.0.0 n9.bulk.test\n").unwrap();
+        fs::write(path("policy.zone"), POLICY).unwrap();
         let _nsd = nsd::start();
-        let pmdns = Pmdns::start_on_tap(&format!("{RULES}{GUESTS}{}", upstream(nsd::PORT)));
+        let zone = format!("[[rpz]]\nfile = \"{}\"\n", path("policy.zone").display());
+        let pmdns = Pmdns::start_on_tap(&format!("{RULES}{GUESTS}{zone}{}", upstream(nsd::PORT)));
         let asked = |pmdns: &Pmdns| pmdns.stats().upstream(0, "queries");
         let before = asked(&pmdns);
         for _ in 0..2 {
@@ -224,6 +232,10 @@ fn a_lookup_says_what_decides_and_changes_nothing() {
         let expected = "answer: none, the query is dropped\nreason: the name is blocked\n\
              rule: /run/lab/ads.txt, line 2, ads.test, the name and all names below it\n";
         assert!(dropped.contains(expected), "{dropped}");
+        let zone = look_up("a.malware.test --client 10.97.0.1");
+        let expected = "reason: a policy zone\n\
+             rule: /run/lab/policy.zone, line 4, malware.test, the name and all names below it\n";
+        assert!(zone.contains(expected), "{zone}");
         let local = look_up_json("local.test");
         assert_eq!(local["decided_by"], "local_records");
         assert_eq!(local["records"][0], "local.test. 300 IN A 192.0.2.9");

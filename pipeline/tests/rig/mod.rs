@@ -16,12 +16,14 @@ use pmdns::ring::{RingReceiver, RingSender, ring};
 use pmdns::rules::{LineRules, RulesInbox, RulesPublisher, RulesUpdate};
 use pmdns::slowpath::{
     self, Anchors, Answered, Counters, CountersSnapshot, Inlets, Parts, SlowPathParts, Trust,
-    UpstreamCounters, UpstreamSnapshot,
+    UpstreamSnapshot,
 };
 use pmdns::snapshot::CacheOrders;
+use pmdns::upstreams::UpstreamsInUse;
 use pmdns_config::{Config, Dns64, Local, LocalRecord, Rpz};
 use pmdns_nics::hugepage::Arena;
 use pmdns_nics::{Frame, FramePool, HeapPool};
+use pmdns_resolver::Roster;
 use pmdns_stages::Step;
 use pmdns_stages::acl::Acl;
 use pmdns_stages::cache::{Cache, Hit, Lifetimes, Retention};
@@ -54,7 +56,7 @@ pub(crate) struct Rig {
     notes: RingSender<Hit>,
     answers: RingReceiver<Answered>,
     counters: Arc<Counters>,
-    upstreams: Arc<[UpstreamCounters]>,
+    upstreams: UpstreamsInUse,
     clock: Clock,
     parse: Parse,
     acl: Acl,
@@ -111,7 +113,7 @@ impl Rig {
         let (cache, mut writers) = Cache::new(Arena::heap(1 << 17), 1, seed).unwrap();
         let ports: Ports = [Port::new(OUR_MAC, [OUR_IPV4.into(), OUR_IPV6.into()])].into();
         let rules = Arc::new(Ruleset::empty(seed));
-        let (publisher, mut inboxes) = RulesPublisher::new(1, 1, seed, 1);
+        let (mut publisher, mut inboxes) = RulesPublisher::new(1, 1, seed, 1);
         let pool = FramePool::Heap(HeapPool::new(setup.frames));
         let (misses, inlets) = (0..setup.workers).map(|_| ring(256)).unzip();
         let (outlet, answers) = ring(setup.answers);
@@ -122,8 +124,6 @@ impl Rig {
             ..Retention::default()
         };
         let counters: Arc<Counters> = Arc::default();
-        let upstreams: Arc<[UpstreamCounters]> =
-            setup.upstreams.iter().map(|_| UpstreamCounters::default()).collect();
         let (give, taken) = slowpath::orders();
         let mut config = Config {
             slowpath: setup.settings,
@@ -141,6 +141,8 @@ impl Rig {
         if crate::BY_PORT {
             over_port::ask(&mut config);
         }
+        let upstreams = UpstreamsInUse::new(&config);
+        publisher.set_upstreams(upstreams.clone());
         let orders = CacheOrders::new(vec![give], Arc::clone(&cache), clock, config.scope_map());
         let anchors = Anchors::load(&setup.dnssec).unwrap();
         // A test wrote it for this rig only.
@@ -161,7 +163,7 @@ impl Rig {
             stream_pool: None,
             counters: Arc::clone(&counters),
             cache_counters: Arc::default(),
-            upstream_counters: Arc::clone(&upstreams),
+            roster: Roster::clone(&upstreams.roster()),
         };
         let parts = SlowPathParts {
             resolver,
@@ -283,6 +285,13 @@ impl Rig {
         self.lend(fresh)
     }
 
+    /// Has the thread take over a changed configuration.
+    pub(crate) fn reload(&mut self, change: impl FnOnce(&mut Config)) {
+        change(&mut self.config);
+        let fresh = self.rules.builder().make(&self.config).unwrap();
+        self.lend(fresh);
+    }
+
     /// Lends the thread rules by which AAAA records are made under these prefixes.
     pub(crate) fn translate(&mut self, dns64: Vec<Dns64>) {
         self.config.dns64 = dns64;
@@ -385,7 +394,7 @@ impl Rig {
 
     /// The counters of an upstream.
     pub(crate) fn upstream(&self, index: usize) -> UpstreamSnapshot {
-        self.upstreams[index].snapshot()
+        self.upstreams.roster().slots()[index].counters.snapshot()
     }
 
     /// Tells the thread to stop, and goes on as a worker would that has yet to notice.

@@ -84,7 +84,7 @@ impl Setup {
         let group = format!("only{index}");
         self.upstreams[index].group.clone_from(&group);
         let clients = vec![client.parse().unwrap()];
-        self.views.push(View { name: name.into(), clients, group: Some(group) });
+        self.views.push(View { name: name.into(), clients, group: Some(group), ..View::default() });
         self
     }
 

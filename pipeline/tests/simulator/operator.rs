@@ -21,6 +21,8 @@ pub(crate) struct Files {
 /// Replaces the rules.
 pub(crate) struct Operator {
     files: Files,
+    /// The configuration of the start, and as it was written last.
+    first: String,
     text: String,
     reloader: Reloader,
     began: Instant,
@@ -84,6 +86,7 @@ impl Operator {
         let written = written.map_or_else(|_| Written::default(), |text| Written::of(&text));
         Self {
             reloader: Reloader::new(&files.config(), (config, written), publisher, String::new()),
+            first: text.to_owned(),
             text: text.to_owned(),
             files,
             began: Instant::now(),
@@ -95,7 +98,7 @@ impl Operator {
 
     /// Does something, or has something go wrong.
     pub(crate) fn act(&mut self, now: Duration, chance: &mut Rng) {
-        match chance.below(6) {
+        match chance.below(8) {
             0 | 1 => self.transfer(now),
             2 => {
                 self.trace.note(now, format_args!("the zone's file is not there for a while"));
@@ -112,6 +115,7 @@ impl Operator {
                 self.are_whole[1] = false;
             }
             4 => self.mend(now),
+            5 | 6 => self.change_upstreams(now, chance),
             _ => {
                 self.trace.note(now, format_args!("a reload is asked for"));
                 self.reloader.ask();
@@ -126,6 +130,38 @@ impl Operator {
         self.files.write_zone(self.versions.1);
         self.are_whole[0] = true;
         self.reloader.note_news();
+    }
+
+    /// Writes another configuration: upstreams leave or come back, and are asked in another way.
+    fn change_upstreams(&mut self, now: Duration, chance: &mut Rng) {
+        let keeps = |chance: &mut Rng| chance.below(3) > 0;
+        let mut parts = self.first.split("[[upstream]]\n");
+        let mut text = parts.next().unwrap_or_default().to_owned();
+        let mut groups = Vec::new();
+        for part in parts {
+            // Behind the last upstream is the rest of the file. A group keeps its first upstream.
+            let (upstream, rest) = part.split_at(part.find("[[group]]").unwrap_or(part.len()));
+            let group = upstream.lines().find(|line| line.starts_with("group")).unwrap_or_default();
+            if !groups.contains(&group) || keeps(chance) {
+                text += "[[upstream]]\n";
+                let timeout = [200, 400, 800].map(|ms| format!("timeout_ms = {ms}\n"));
+                let other = &timeout[chance.below(timeout.len())];
+                text +=
+                    &timeout.iter().fold(upstream.to_owned(), |text, one| text.replace(one, other));
+            }
+            groups.push(group);
+            text += rest;
+        }
+        let strategies = ["failover", "round_robin", "fastest", "parallel", "hedged"];
+        let other = format!("strategy = \"{}\"", strategies[chance.below(strategies.len())]);
+        let written = strategies.map(|one| format!("strategy = \"{one}\""));
+        let written = written.iter().find(|one| text.contains(&**one));
+        self.text = written.map_or_else(|| text.clone(), |one| text.replace(one, &other));
+        let upstreams = self.text.matches("[[upstream]]").count();
+        self.trace.note(now, format_args!("a reload with {upstreams} upstreams, {other}"));
+        write(&self.files.config(), &self.text);
+        self.are_whole[1] = true;
+        self.reloader.ask();
     }
 
     /// Makes files whole again, and tells nobody.

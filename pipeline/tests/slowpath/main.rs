@@ -36,6 +36,7 @@ mod orders;
 mod outages;
 mod prefetch;
 mod relayed;
+mod reload;
 #[expect(dead_code, reason = "the tests of `kernel/` use more of it")]
 #[path = "../rig/mod.rs"]
 mod rig;

@@ -1,6 +1,8 @@
 //! What an operator does to the cache as a whole: purge, dump, load.
 
+use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use pmdns::control::request::{CacheJob, Request};
@@ -127,6 +129,59 @@ fn difference_snapshot_keeps_expired_answers_that_may_be_served() {
     assert_eq!(counts(&rig.order(|orders| orders.load(&file.0)).unwrap()), (0, 1));
     assert_eq!(rig.resolve(&query("www.example. A")).rcode, 2);
     assert_eq!(rig.order(|orders| orders.dump(&file.0)).unwrap(), 0);
+    rig.finish();
+}
+
+/// A reader that takes nothing until it is told to, or is gone.
+struct Slow {
+    taken: Vec<u8>,
+    may_go_on: Option<Receiver<()>>,
+}
+
+impl Write for Slow {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(may_go_on) = self.may_go_on.take() {
+            may_go_on.recv().map_err(|_| io::ErrorKind::BrokenPipe)?;
+        }
+        self.taken.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_slow_reader_of_a_dump_gets_the_same_bytes_and_holds_nobody_up() {
+    let file = TestFile::new("sent");
+    let stub = Stub::replying(|asked| asked.address());
+    let mut rig = Setup::asking(&[&stub]).start();
+    ask_all(&mut rig);
+    let (sent, purged) = rig.order(|orders| {
+        let (go_on, told) = channel();
+        std::thread::scope(|threads| {
+            let sending = threads.spawn(|| {
+                let mut slow = Slow { taken: Vec::new(), may_go_on: Some(told) };
+                orders.send(&mut slow).map(|count| (count, slow.taken))
+            });
+            orders.dump(&file.0).unwrap();
+            let Ok(Request::CacheJob(CacheJob::Purge(purge))) = "purge other.example".parse()
+            else {
+                panic!()
+            };
+            let purged = orders.purge(&purge);
+            go_on.send(()).unwrap();
+            (sending.join().unwrap().unwrap(), purged)
+        })
+    });
+    assert_eq!((sent.0, purged.unwrap()), (QUERIES.len() as u64, 0));
+    assert_eq!(sent.1, std::fs::read(&file.0).unwrap());
+
+    let (go_on, told) = channel();
+    drop(go_on);
+    let mut gone = Slow { taken: Vec::new(), may_go_on: Some(told) };
+    let error = rig.order(|orders| orders.send(&mut gone)).unwrap_err();
+    assert!(matches!(error, SnapshotError::Write { .. }), "{error}");
     rig.finish();
 }
 

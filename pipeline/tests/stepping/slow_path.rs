@@ -10,7 +10,7 @@ use pmdns::data_core::Shard;
 use pmdns::slowpath::{Inlets, Order, SlowPathParts, time};
 use pmdns_hierarchy::Rng;
 use pmdns_resolver::validation::{ValidationReport, Work, Worker};
-use pmdns_resolver::{Job, Means, Output, Random, Resolver, Route};
+use pmdns_resolver::{Job, Means, Output, Query, Random, Resolver, Route};
 
 use super::network::{Arrival, Bytes, Network, Socket, Transport};
 use super::port_wire::{Asked, PortWire};
@@ -113,6 +113,8 @@ impl SlowPath {
         {
             resolver.begin_job(job);
         }
+        // The network model knows encrypted upstreams by their slots.
+        inlets.take_rules(resolver, |_| {});
         let taken = inlets.take_misses(resolver) + inlets.take_hits(resolver);
         let taken = taken + self.port.as_mut().map_or(0, |port| port.hear(resolver));
         let done = self.validate(clock) + self.resolver.turn();
@@ -187,9 +189,8 @@ impl SlowPath {
         }
         *place(&mut self.batches, slot) = Some(socket);
         let local = || Some(std::net::Ipv4Addr::new(198, 18, 0, 1).into());
-        let messages: Vec<_> = self.resolver.upstreams().messages(slot, local).collect();
-        let sent =
-            messages.iter().try_for_each(|query| network.send(socket, query.bytes()).map(drop));
+        let send = |query: &Query| network.send(socket, query.bytes()).map(drop);
+        let sent = self.resolver.upstreams().send_messages(slot, local, send);
         if let Err(error) = sent {
             self.resolver.break_batch(slot, &error);
         }

@@ -1,5 +1,5 @@
-# docs/tasks/first-port.md to the letter: its commands on an e1000e, and those of a client on a NIC beside it. Then what
-# scripts/bind-nic.sh refuses. Sourced by scripts/lab-vm.sh.
+# docs/tasks/first-port.md to the letter: its commands on an e1000e, and those of a client and router on a NIC
+# beside it. Then what scripts/bind-nic.sh refuses. Sourced by scripts/lab-vm.sh.
 # shellcheck shell=bash disable=SC2016,SC2054,SC2100,SC2154
 
 options="-machine q35,kernel-irqchip=split -device intel-iommu,intremap=on,caching-mode=on,device-iotlb=on"
@@ -16,31 +16,61 @@ done
 
 mkdir "$folder/scripts"
 cp scripts/bind-nic.sh "$folder/scripts/"
-# Each block of commands is a file: step.NUMBER.node, step.NUMBER.client, step.NUMBER.toml.
+# Each block is a file: step.NUMBER.LANGUAGE.MACHINE, as in step.01.sh.node; or step.NUMBER.toml.
 awk -v folder="$folder" '
     /^```$/ { file = ""; next }
-    /^```(sh,node|sh,client|toml)$/ {
-        kind = $0; sub(/.*[`,]/, "", kind)
+    /^```((sh|bird),(node|client|router)|toml)$/ {
+        kind = substr($0, 4); sub(",", ".", kind)
         file = sprintf("%s/step.%02d.%s", folder, ++count, kind); next
     }
     file { print > file }' docs/tasks/first-port.md
 cat >> "$folder/guest.sh" <<'G'
 export PATH=$T:$PATH
 
-# systemctl: what the unit does; there is no systemd in this machine.
+# systemctl: what the units do; there is no systemd in this machine.
 systemctl() {
-    case $1 in
-        stop | restart) kill "$(cat /run/pmdns.pid)" && gone || return ;;
+    case $* in
+        "start pmdns") serve /etc/pmdns/pmdns.toml service ;;
+        "stop pmdns") kill "$(cat /run/pmdns.pid)" && gone ;;
+        "restart pmdns") systemctl stop pmdns && systemctl start pmdns ;;
+        "start pmdns-health")
+            setsid pmdns health --watch -c /etc/pmdns/pmdns.toml > "$T/watch.log" 2>&1 < /dev/null &
+            echo $! > /run/watch.pid
+            ;;
+        "stop pmdns-health") kill "$(cat /run/watch.pid)" ;;
+        "restart bird") mkdir -p /run/bird && bird ;;
+        *) return 1 ;;
     esac
-    [ "$1" = stop ] || serve /etc/pmdns/pmdns.toml service
 }
 
-# step FILE: runs the page's commands one by one, with the machine's own device for that of the page.
-step() {
+# shows WHAT: whether /run/answer, what `birdc show WHAT` printed, is as the page says.
+shows() {
+    case $1 in
+        protocols) [ "$(grep -c " BGP .* Established" /run/answer)" = 2 ] ;;
+        route) grep -q "^198.51.100.53/32 .*unicast" /run/answer && grep -q "^2001:db8:53::53/128 .*unicast" /run/answer ;;
+    esac
+}
+
+# settles COMMAND...: runs it until it succeeds and shows what it has to.
+settles() {
+    local tries=0
+    until "$@" > /run/answer 2>&1 && shows "${@: -1}"; do
+        tries=$((tries + 1))
+        [ $tries -lt 60 ] || { cat /run/answer; return 1; }
+        sleep 1
+    done
+    cat /run/answer
+}
+
+# node FILE: runs the page's commands one by one, with the machine's own device for that of the page.
+node() {
     local line status
     while read -r line; do
         echo "# ${line//0000:01:00.0/$device}"
         status=0
+        case $line in
+            "pmdns health" | birdc*) line="settles $line" ;;
+        esac
         eval "${line//0000:01:00.0/$device}" < /dev/null || status=$?
         # A doctor who warns is content.
         [ $status = 0 ] || [ "$status ${line%% -*}" = "6 pmdns doctor" ] || return $status
@@ -56,13 +86,22 @@ client() {
         [ "${line%% *}" != dig ] || grep -q "status: NOERROR.*" /run/answer && grep -q 192.0.2 /run/answer || return
     done < "$1"
 }
+
+# router FILE: the same of BIRD's commands, for the router's BIRD, which is in that namespace as well.
+router() {
+    local line
+    while read -r line; do
+        echo "# $line"
+        settles ${line/#birdc/birdc -s /run/router.ctl} || return
+    done < "$1"
+}
 G
 
 boot 3 3G 0 "$options"
 guest '. ./guest.sh
 # An /etc and a /dev/hugepages of its own.
 mkdir /run/etc && cp -a /etc/. /run/etc && mount --bind /run/etc /etc && mkdir -p /etc/pmdns
-modprobe virtio_net; modprobe e1000e
+modprobe -a virtio_net e1000e tun dummy
 theirs=$(device_of 02:00:00:00:00:0b)
 name=$(basename /sys/bus/pci/devices/$theirs/virtio*/net/*)
 ip netns add client && ip link set $name netns client
@@ -116,11 +155,14 @@ for file in "$folder"/step.*; do
     file=$(basename "$file")
     what="the page's block ${file#step.}: $(head -n 1 "$folder/$file")"
     case $file in
-        *.toml) ok "$what" guest ". ./guest.sh; sed s/0000:01:00.0/\$device/ ./$file > /etc/pmdns/pmdns.toml" ;;
-        *.node) ok "$what" guest ". ./guest.sh; step ./$file" ;;
-        *.client) ok "$what" guest ". ./guest.sh; client ./$file" ;;
+        # A check of the health may take longer in an emulated machine.
+        *.toml) ok "$what" guest ". ./guest.sh
+            sed 's/0000:01:00.0/'\$device'/; s/^interface = .*/&\ntimeout_ms = 2000/' ./$file > /etc/pmdns/pmdns.toml" ;;
+        *.bird.node) ok "$what" guest "cp ./$file /etc/bird/bird.conf" ;;
+        *.bird.router) ok "$what" guest "ip netns exec client bird -c ./$file -s /run/router.ctl -P /run/router.pid" ;;
+        *.sh.*) ok "$what" guest ". ./guest.sh; ${file##*.sh.} ./$file" ;;
     esac
-    [[ $file != *.node ]] || ! grep -q doctor "$folder/$file" || cat "$folder/said"
+    ! grep -q "doctor\|birdc" "$folder/$file" || cat "$folder/said"
 done
 ok "pmdns ended in good order, with every packet accounted for" guest '. ./guest.sh; balanced service.json'
 ok "the kernel has its interface again" guest '. ./guest.sh; [ -e /sys/bus/pci/devices/$device/net/$name ]'

@@ -7,6 +7,7 @@ use pmdns_nics::pcap::Capture;
 use pmdns_stages::testing::query;
 
 use super::*;
+use crate::capture::filter::MAX_TIME;
 use crate::testing::{Rig, config};
 
 /// A file without a name.
@@ -42,7 +43,7 @@ fn capture(words: &str) -> (Vec<Vec<u8>>, String) {
     let calendar = Calendar::new(rig.gauges.clock);
     let mut file = CaptureFile { writer, filter, calendar, packets: 0 };
     let count = selection.count.unwrap_or(u64::MAX);
-    file.fill(&mut session, count, || true).unwrap();
+    file.fill(&mut session, count, MAX_TIME, || true).unwrap();
     file.writer.flush().unwrap();
     let read = Capture::read(&path).unwrap();
     std::fs::remove_file(&path).unwrap();

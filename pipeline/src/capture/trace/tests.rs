@@ -4,6 +4,7 @@ use pmdns_nics::Burst;
 use pmdns_stages::testing::query;
 
 use super::*;
+use crate::capture::filter::MAX_TIME;
 use crate::testing::{Rig, config};
 
 /// A line on two cores, so that the steps of a packet are joined.
@@ -31,8 +32,8 @@ fn trace(words: &str) -> TraceReport {
     rig.offer(0, &mut frames);
     rig.settle();
     let count = selection.count.unwrap_or(DEFAULT_PACKETS);
-    let mut trace = Trace::new(filter, usize::try_from(count).unwrap());
-    trace.fill(&mut session, || true);
+    let mut trace = Trace::new(filter, usize::try_from(count).unwrap(), 0);
+    trace.fill(&mut session, MAX_TIME, || true);
     trace.report(&ports, rig.gauges.clock, 0)
 }
 

@@ -34,6 +34,7 @@ const ALPN: &[u8] = b"http/1.1";
 pub struct ApiListener {
     serving: Serving,
     guard: Guard,
+    has_console: bool,
 }
 
 impl ApiListener {
@@ -56,7 +57,12 @@ impl ApiListener {
         });
         let serving = Serving { tcp: tcp.transpose()?, unix: unix.transpose()?, tls: tls(api)? };
         let guard = Guard::new(api.hosts.clone(), tokens, Rate(api.requests_per_second));
-        Ok(Some(Self { serving, guard }))
+        Ok(Some(Self { serving, guard, has_console: api.console }))
+    }
+
+    /// The certificate that clients get, if it serves over TLS.
+    pub fn certificate(&self) -> Option<&Certificate> {
+        self.serving.tls.as_ref().map(|(certificate, _)| certificate)
     }
 
     /// Serves, on a thread pinned to the CPU `core` if one is given. The calling thread is woken for each call.
@@ -65,11 +71,11 @@ impl ApiListener {
     ///
     /// There is no thread.
     pub fn serve(self, core: Option<usize>) -> Result<ApiServer, ApiError> {
-        let Self { serving, guard } = self;
+        let Self { serving, guard, has_console } = self;
         let main = std::thread::current();
         let (door, asked) = Door::new(move || main.unpark());
         let guard = Arc::new(guard);
-        let router = router(door, Arc::clone(&guard));
+        let router = router(door, Arc::clone(&guard), has_console);
         let service = Service::start("api", core, BOUNDS, |gate| serve(serving, router, gate));
         Ok(ApiServer { asked, guard, service: service.map_err(ApiError::Thread)? })
     }

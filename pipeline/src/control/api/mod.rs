@@ -69,8 +69,10 @@ impl ApiServer {
     /// Passes on the calls that have come since the last time, each with its client. Never waits.
     pub fn take(&mut self, mut answer: impl FnMut(Request, Client)) {
         for _ in 0..pmdns_control::MAX_ASKED {
-            let Ok(Asked { call, by, answer: way_back }) = self.asked.try_recv() else { break };
-            let client = Client::new(way_back, by);
+            let Ok(Asked { call, by, file, answer: way_back }) = self.asked.try_recv() else {
+                break;
+            };
+            let client = Client::new(way_back, by, file);
             match Request::try_from(call) {
                 Ok(request) => answer(request, client),
                 Err(why) => client.reply(Reply::Refused(Refusal::Wrong, why)),

@@ -7,14 +7,18 @@ use pmdns_stages::next_hop::HopCounts;
 use prometheus_client::registry::Unit;
 
 use super::family::{Family, Kind, Value};
+use super::traffic;
 use pmdns_streams::counters::StreamSnapshot;
 
 use crate::admission::ConnectionSnapshot;
+use crate::clients::ClientSnapshot;
 use crate::control::distribution::{RingReport, Times};
 use crate::control::next_hops::NextHopReport;
 use crate::control::report::{Report, StageReport, WorkerReport};
 use crate::exceptions::TapSnapshot;
 use crate::health::State;
+use crate::hitters::HitterSnapshot;
+use crate::lists::ListSnapshot;
 use crate::occupancy;
 use crate::query_log::LogSnapshot;
 use crate::slowpath::{CacheSnapshot, CountersSnapshot, UpstreamSnapshot};
@@ -29,6 +33,8 @@ const LATENCY_BOUNDS: [f64; 22] = [
 /// Every family, in the order of docs/counters.md.
 pub fn families(report: &Report) -> Vec<Family> {
     let mut all = instance(report);
+    all.extend(traffic::answers(report));
+    all.extend(traffic::process(report));
     all.extend(ports(report));
     let taps = report.taps.iter().map(|one| (one.port.clone(), one.counters.named()));
     all.extend(tables("tap", &["port"], TapSnapshot::default().named(), taps));
@@ -49,9 +55,15 @@ pub fn families(report: &Report) -> Vec<Family> {
     let zones = report.policy_zones.iter();
     let zones = zones.map(|one| (one.zone.clone(), one.counters.named()));
     all.extend(tables("policy_zone", &["zone"], ZoneSnapshot::default().named(), zones));
+    all.extend(clients(report));
+    let lists = report.fetched_lists.iter().map(|one| (one.list.clone(), one.counters.named()));
+    all.extend(tables("list", &["list"], ListSnapshot::default().named(), lists));
     let parts = report.query_log.iter();
     let parts = parts.map(|one| (one.part.clone(), one.counters.named()));
     all.extend(tables("query_log", &["part"], LogSnapshot::default().named(), parts));
+    let parts = report.hitters.iter();
+    let parts = parts.map(|one| (one.part.clone(), one.counters.named()));
+    all.extend(tables("hitters", &["part"], HitterSnapshot::default().named(), parts));
     let services = report.connections.iter();
     let services = services.map(|one| (one.service.clone(), one.counters.named()));
     all.extend(tables(
@@ -144,11 +156,21 @@ fn tables<const N: usize>(
             }
             "bytes_used" => new("used", help).in_unit(Unit::Bytes).of(samples),
             "bytes_total" => new("size", help).in_unit(Unit::Bytes).of(samples),
+            "refreshed" => new("refreshed_timestamp", help).in_unit(Unit::Seconds).of(samples),
             "state" => new("resting", help).of(samples),
             _ => new(name, help).of(samples),
         }
     };
     names.into_iter().enumerate().map(family).collect()
+}
+
+fn clients(report: &Report) -> Vec<Family> {
+    let family = |(index, one): (usize, Counted)| {
+        let kind = if one.is_gauge { Kind::Gauge } else { Kind::Counter };
+        let samples = report.clients.iter().map(|clients| ([], clients.values()[index]));
+        Family::new(kind, &format!("clients_{}", one.name), one.meaning, &[]).of(samples)
+    };
+    ClientSnapshot::default().named().into_iter().enumerate().map(family).collect()
 }
 
 fn ports(report: &Report) -> Vec<Family> {

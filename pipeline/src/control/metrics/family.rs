@@ -72,8 +72,17 @@ impl Family {
     }
 
     pub(super) fn new(kind: Kind, name: &str, help: &str, labels: &'static [&'static str]) -> Self {
-        let (name, help) = (format!("pmdns_{name}"), help.trim().to_owned());
-        Self { name, help, kind, unit: None, labels, samples: Vec::new() }
+        Self { labels, ..Self::named(kind, format!("pmdns_{name}"), help) }
+    }
+
+    /// A family of the process, which has the name that client libraries of Prometheus give it.
+    pub(super) fn of_process(kind: Kind, name: &str, help: &str) -> Self {
+        Self::named(kind, format!("process_{name}"), help)
+    }
+
+    fn named(kind: Kind, name: String, help: &str) -> Self {
+        let help = help.trim().to_owned();
+        Self { name, help, kind, unit: None, labels: &[], samples: Vec::new() }
     }
 
     pub(super) fn in_unit(mut self, unit: Unit) -> Self {

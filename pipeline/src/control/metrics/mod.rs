@@ -8,6 +8,7 @@ pub mod families;
 pub mod family;
 pub mod plain;
 pub mod server;
+mod traffic;
 
 #[cfg(test)]
 mod tests {
@@ -20,6 +21,9 @@ mod tests {
     use crate::control::report::Report;
 
     const DOCUMENT: &str = include_str!("../../../../docs/counters.md");
+
+    const RULES: &str = include_str!("../../../../docs/alerting/pmdns.rules.yml");
+    const DASHBOARD: &str = include_str!("../../../../docs/alerting/pmdns.dashboard.json");
 
     /// The line of docs/counters.md for a family.
     fn row(family: &Family) -> String {
@@ -39,7 +43,7 @@ mod tests {
         let exported: BTreeSet<String> = families(&Report::default()).iter().map(row).collect();
         let documented: BTreeSet<String> = DOCUMENT
             .lines()
-            .filter(|line| line.starts_with("| `pmdns_"))
+            .filter(|line| line.starts_with("| `pmdns_") || line.starts_with("| `process_"))
             .map(str::to_owned)
             .collect();
         let missing: Vec<_> = exported.difference(&documented).collect();
@@ -49,6 +53,52 @@ mod tests {
             superfluous.is_empty(),
             "docs/counters.md has, but nothing exports:\n{superfluous:#?}"
         );
+    }
+
+    /// Names in a text that metrics have, with the labels that are asked for.
+    fn named(text: &str) -> Vec<(&str, Vec<&str>)> {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let mut found = Vec::new();
+        for (start, _) in text.match_indices("pmdns_").chain(text.match_indices("process_")) {
+            if text[..start].ends_with(is_word) {
+                continue;
+            }
+            let end = text[start..].find(|c| !is_word(c)).map_or(text.len(), |len| start + len);
+            let selector = text[end..].strip_prefix('{').and_then(|rest| rest.split('}').next());
+            let labels = selector
+                .unwrap_or_default()
+                .split(", ")
+                .filter_map(|one| one.split(['=', '!']).next());
+            found.push((&text[start..end], labels.filter(|label| !label.is_empty()).collect()));
+        }
+        found
+    }
+
+    #[test]
+    fn alert_rules_and_dashboard_name_metrics_and_labels_that_exist() {
+        let families = families(&Report::default());
+        let known = |name: &str| {
+            let base = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
+            families.iter().find(|one| match one.kind {
+                Kind::Histogram => base == Some(&*one.exported_name()),
+                _ => one.exported_name() == name,
+            })
+        };
+        let dashboard = DASHBOARD.replace("\\\"", "");
+        for (text, least) in [(RULES, 25), (&dashboard, 60)] {
+            let all = named(text);
+            assert!(all.len() > least, "{all:?}");
+            for (name, labels) in all {
+                let family = known(name).unwrap_or_else(|| panic!("nothing exports {name}"));
+                for label in labels {
+                    let of_prometheus = ["job", "instance"].contains(&label);
+                    assert!(
+                        of_prometheus || family.labels.contains(&label),
+                        "{name} has no {label}"
+                    );
+                }
+            }
+        }
     }
 
     #[test]
@@ -158,8 +208,12 @@ mod tests {
                 for (name, field) in table {
                     names.insert(name.clone());
                     match (name.as_str(), field) {
-                        ("xstats" | "exits", _) => {}
-                        ("stages", serde_json::Value::Object(stages)) => {
+                        (
+                            "xstats" | "exits" | "rcodes" | "qtypes" | "transports" | "views"
+                            | "certificates",
+                            _,
+                        ) => {}
+                        ("stages" | "lists", serde_json::Value::Object(stages)) => {
                             stages.values().for_each(|stage| fields(stage, names));
                         }
                         _ => fields(field, names),

@@ -16,8 +16,10 @@ const GAP: f64 = 8.0;
 /// Where bars begin, behind their names, and where they end, before their values.
 const NAMES: f64 = 190.0;
 const VALUES: f64 = 110.0;
-/// Labels on an axis.
-const MARKS: usize = 4;
+/// The most marks of an axis, besides that at 0.
+const MARKS: f64 = 5.0;
+/// Height of a histogram.
+const HISTOGRAM: f64 = HEIGHT / 2.0;
 
 /// A named line of a plot over time: points of x and y.
 pub(super) struct Series {
@@ -41,19 +43,22 @@ pub(super) struct Bar {
 pub(super) fn lines(series: &[Series], amount: fn(f64) -> String) -> Element {
     let all = || series.iter().flat_map(|one| &one.points);
     let most_x = all().map(|point| point.0).fold(1e-9, f64::max);
-    let most_y = all().map(|point| point.1).fold(1e-9, f64::max) * 1.05;
+    let marks = marks(all().map(|point| point.1).fold(0.0, f64::max));
+    let most_y = marks.last().copied().unwrap_or(1.0);
     let place = |x: f64, y: f64| {
         let across = LEFT + x / most_x * (WIDTH - LEFT - 8.0);
         (across, TOP + (1.0 - y / most_y) * (HEIGHT - TOP - BOTTOM))
     };
     let mut svg = canvas(WIDTH, HEIGHT);
-    for mark in 0..=MARKS {
-        let share = mark as f64 / MARKS as f64;
-        let (x, y) = place(share * most_x, share * most_y);
+    for mark in marks {
+        let (_, y) = place(0.0, mark);
         svg = svg.child(line(LEFT, y, WIDTH - 8.0, y).class("grid"));
-        svg = svg.child(label(LEFT - 6.0, y + 4.0, "end", &amount(share * most_y)));
-        let anchor = if mark == MARKS { "end" } else { "middle" };
-        svg = svg.child(label(x, HEIGHT - 6.0, anchor, &format!("{:.1} s", share * most_x)));
+        svg = svg.child(label(LEFT - 6.0, y + 4.0, "end", &amount(mark)));
+    }
+    for mark in self::marks(most_x).into_iter().filter(|mark| *mark <= most_x) {
+        let (x, _) = place(mark, 0.0);
+        let anchor = if x > WIDTH - LEFT { "end" } else { "middle" };
+        svg = svg.child(label(x, HEIGHT - 6.0, anchor, &format!("{} s", amount(mark))));
     }
     for (index, one) in series.iter().enumerate() {
         let points: Vec<String> = one
@@ -88,15 +93,26 @@ pub(super) fn bars(bars: &[Bar], whole: f64) -> Element {
 }
 
 /// Columns side by side, each with a name below; a few of the names are shown. All have the class `s{colour}`.
-pub(super) fn columns(columns: &[(String, u64)], colour: usize) -> Element {
-    let most = columns.iter().map(|column| column.1).max().unwrap_or(0).max(1) as f64;
-    let step = (WIDTH - 16.0) / columns.len().max(1) as f64;
+pub(super) fn columns(
+    columns: &[(String, u64)],
+    colour: usize,
+    amount: fn(f64) -> String,
+) -> Element {
+    let marks = marks(columns.iter().map(|column| column.1).max().unwrap_or(0) as f64);
+    let most = marks.last().copied().unwrap_or(1.0);
+    let step = (WIDTH - LEFT - 8.0) / columns.len().max(1) as f64;
     let each = columns.len().div_ceil(8).max(1);
-    let mut svg = canvas(WIDTH, HEIGHT / 2.0 + BOTTOM);
+    let mut svg = canvas(WIDTH, HISTOGRAM + BOTTOM);
+    let height = |count: f64| count / most * (HISTOGRAM - TOP);
+    for mark in marks {
+        let y = HISTOGRAM - height(mark);
+        svg = svg.child(line(LEFT, y, WIDTH - 8.0, y).class("grid"));
+        svg = svg.child(label(LEFT - 6.0, y + 4.0, "end", &amount(mark)));
+    }
     for (index, (name, count)) in columns.iter().enumerate() {
-        let height = *count as f64 / most * (HEIGHT / 2.0 - TOP);
-        let x = 8.0 + index as f64 * step;
-        let column = rectangle(x, HEIGHT / 2.0 - height, (step - 2.0).max(0.5), height);
+        let height = height(*count as f64);
+        let x = LEFT + index as f64 * step;
+        let column = rectangle(x, HISTOGRAM - height, (step - 2.0).max(0.5), height);
         let title = Element::new("title").text(format!("{name}: {count}"));
         svg = svg.child(column.class(&format!("fill s{colour}")).child(title));
         if index % each == 0 {
@@ -106,10 +122,26 @@ pub(super) fn columns(columns: &[(String, u64)], colour: usize) -> Element {
                 _ if index + each >= columns.len() => (x + step, "end"),
                 _ => (x + step / 2.0, "middle"),
             };
-            svg = svg.child(label(at, HEIGHT / 2.0 + 16.0, anchor, name));
+            svg = svg.child(label(at, HISTOGRAM + 16.0, anchor, name));
         }
     }
-    svg.child(line(8.0, HEIGHT / 2.0, WIDTH - 8.0, HEIGHT / 2.0).class("grid"))
+    svg
+}
+
+/// Where an axis that shows values up to `most` has marks: 0, and multiples of 1, 2 or 5 times a power of ten. The last
+/// is not below `most`.
+fn marks(most: f64) -> Vec<f64> {
+    let most = if most > 0.0 { most } else { 1.0 };
+    let power = 10_f64.powf((most / MARKS).log10().floor());
+    let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power);
+    // Values that were computed may miss a mark by a rounding error.
+    let needed = |step: f64| (most / step - 1e-9).ceil();
+    let step = steps.into_iter().find(|step| needed(*step) <= MARKS).unwrap_or(most);
+    (0..=16)
+        .map(f64::from)
+        .take_while(|number| *number <= needed(step))
+        .map(|number| number * step)
+        .collect()
 }
 
 /// What the colours of a plot mean.
@@ -140,4 +172,26 @@ fn shape<const N: usize>(name: &'static str, places: [(&str, f64); N]) -> Elemen
 
 fn label(x: f64, y: f64, anchor: &str, text: &str) -> Element {
     shape("text", [("x", x), ("y", y)]).with("text-anchor", anchor).text(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_round_numbers_up_to_the_highest_value() {
+        assert_eq!(marks(6596.0), [0.0, 2000.0, 4000.0, 6000.0, 8000.0]);
+        assert_eq!(marks(5.0), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+        assert_eq!(marks(1_000_001.0), [0.0, 500e3, 1e6, 1.5e6]);
+        assert_eq!(marks(0.3).len(), 4);
+        assert_eq!(marks(0.0).last(), Some(&1.0));
+        for most in (1..2000).map(|number| f64::from(number) * 0.37) {
+            let marks = marks(most);
+            let last = marks[marks.len() - 1];
+            assert!(
+                last >= most * 0.999_999 && (3..=6).contains(&marks.len()),
+                "{most}: {marks:?}"
+            );
+        }
+    }
 }

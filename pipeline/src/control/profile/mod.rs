@@ -8,7 +8,9 @@ use std::fs::OpenOptions;
 use std::io;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
+
+use time::OffsetDateTime;
 
 use super::rates::Rates;
 use super::report::Report;
@@ -51,6 +53,8 @@ pub struct Profile {
     pub last: Report,
     /// For each further report the seconds since the first one, and the rates since the one before.
     pub points: Vec<(f64, Rates)>,
+    /// The host, and when the last report was made.
+    pub scene: String,
 }
 
 /// Watches the instance at `socket` for `length` and writes the page to `output`.
@@ -64,7 +68,8 @@ pub fn run(socket: &Path, length: Duration, output: &Path) -> Result<(), Profile
         std::thread::sleep(length);
         start.elapsed()
     };
-    let profile = watch(first, length, wait, || read(socket).map_err(ProfileError::Ask))?;
+    let mut profile = watch(first, length, wait, || read(socket).map_err(ProfileError::Ask))?;
+    profile.scene = scene(SystemTime::now());
     std::fs::write(output, page::page(&profile)).map_err(failed)
 }
 
@@ -76,7 +81,7 @@ fn watch(
     look: impl Fn() -> Result<Report, ProfileError>,
 ) -> Result<Profile, ProfileError> {
     let interval = (length / MAX_POINTS).max(MIN_INTERVAL);
-    let mut profile = Profile { last: first.clone(), first, points: Vec::new() };
+    let mut profile = Profile::new(first);
     let (mut passed, mut failures) = (Duration::ZERO, 0);
     // The last request must have succeeded, because the page shows its report.
     while passed < length || failures > 0 {
@@ -93,7 +98,20 @@ fn watch(
     Ok(profile)
 }
 
+/// The name of this host, and a time of the wall clock.
+fn scene(now: SystemTime) -> String {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let now = OffsetDateTime::from(now);
+    let (hour, minute, second) = now.to_hms();
+    format!("Host {host}, until {} {hour:02}:{minute:02}:{second:02} UTC.", now.date())
+}
+
 impl Profile {
+    /// A profile that begins with this report.
+    fn new(first: Report) -> Self {
+        Self { last: first.clone(), first, points: Vec::new(), scene: String::new() }
+    }
+
     /// Adds another report.
     fn add(&mut self, report: Report) -> Result<(), ProfileError> {
         if report.uptime_ticks < self.last.uptime_ticks {
@@ -117,8 +135,9 @@ mod tests {
 
     fn profile() -> Profile {
         let (first, last) = fixture::reports();
-        let mut profile = Profile { last: first.clone(), first, points: Vec::new() };
+        let mut profile = Profile::new(first);
         profile.add(last).unwrap();
+        profile.scene = scene(SystemTime::UNIX_EPOCH + Duration::from_secs(1_764_000_000));
         profile
     }
 
@@ -157,6 +176,10 @@ mod tests {
             "1.5 us",
             "housekeeping",
             "Latency",
+            "NXDOMAIN",
+            "10.0 %, 50.0 k/s",
+            "Host ",
+            ", until 2025-11-24 16:00:00 UTC.",
         ] {
             assert!(text.contains(part), "no {part:?} in {text}");
         }
@@ -176,7 +199,7 @@ mod tests {
         last.rings[0].from = hostile.to_owned();
         let stage = last.workers[0].stages["acl"].clone();
         last.workers[0].stages.insert(hostile.to_owned(), stage);
-        let mut profile = Profile { last: first.clone(), first, points: Vec::new() };
+        let mut profile = Profile::new(first);
         profile.add(last).unwrap();
         let page = page::page(&profile);
         texts(&page);
@@ -220,7 +243,7 @@ mod tests {
     #[test]
     fn an_instance_that_did_nothing_has_a_page_too() {
         let nothing = Report::default();
-        let profile = Profile { first: nothing.clone(), last: nothing, points: Vec::new() };
+        let profile = Profile::new(nothing);
         let page = page::page(&profile);
         texts(&page);
         assert!(!page.contains("NaN") && !page.contains("inf"), "{page}");

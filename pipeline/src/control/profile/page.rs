@@ -4,7 +4,7 @@ use super::Profile;
 use super::chart::{Bar, Series, bars, columns, legend, lines};
 use super::xml::Element;
 use crate::control::distribution::Times;
-use crate::control::rates::{DropRate, Rates, RingLoad, StageRate};
+use crate::control::rates::{AnswerRate, DropRate, Rates, RingLoad, StageRate};
 use crate::control::top::{amount, percent, time, uneven};
 use crate::occupancy;
 
@@ -18,6 +18,7 @@ font:15px/1.5 system-ui,sans-serif}\
 h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .5rem}h3{font-size:1rem;margin:1rem 0 .25rem}\
 p{margin:.25rem 0;color:var(--dim)}svg{width:100%;height:auto;display:block}svg text{fill:var(--dim);font-size:12px}\
 .grid{stroke:var(--rule)}.track{fill:var(--track)}.line{fill:none;stroke:currentColor;stroke-width:2}\
+.line.s0{stroke-width:7;opacity:.4}\
 .fill{fill:currentColor}.s0{color:var(--s0)}.s1{color:var(--s1)}.s2{color:var(--s2)}.s3{color:var(--s3)}\
 .entry{margin-right:1.25rem}.figures{display:flex;flex-wrap:wrap;gap:1rem;margin:1rem 0}\
 .figure{flex:1 1 8rem;border:1px solid var(--rule);border-radius:.5rem;padding:.5rem .75rem}\
@@ -38,6 +39,7 @@ pub(super) fn page(profile: &Profile) -> String {
         .child(Element::new("style").text(STYLE));
     let body = Element::new("body")
         .child(Element::new("h1").text(&title))
+        .child(Element::new("p").text(&profile.scene))
         .child(Element::new("p").text(format!(
             "Counters of the instance from second {} to {} of its life; cycles are ticks of its clock, {} in a second.",
             profile.first.uptime_seconds,
@@ -46,6 +48,7 @@ pub(super) fn page(profile: &Profile) -> String {
         )))
         .child(figures(&rates))
         .children(throughput(&profile.points))
+        .children(answers(&rates))
         .children(stages(&rates))
         .children(cores(&rates))
         .children(latency(&rates, profile.last.ticks_per_second))
@@ -85,6 +88,21 @@ fn throughput(points: &[(f64, Rates)]) -> Vec<Element> {
     ];
     let names = series.each_ref().map(|one| one.name);
     vec![heading("Throughput, packets in a second"), legend(&names), lines(&series, amount)]
+}
+
+fn answers(rates: &Rates) -> Vec<Element> {
+    let bar = |one: &AnswerRate| Bar {
+        name: one.kind.to_uppercase(),
+        parts: vec![one.share],
+        value: format!("{}, {}", percent(one.share), per_second(one.rate)),
+    };
+    [("Answers by rcode", &rates.rcodes), ("Answers by type", &rates.qtypes)]
+        .into_iter()
+        .filter(|(_, kinds)| !kinds.is_empty())
+        .flat_map(|(title, kinds)| {
+            [heading(title), bars(&kinds.iter().map(bar).collect::<Vec<_>>(), 1.0)]
+        })
+        .collect()
 }
 
 fn stages(rates: &Rates) -> Vec<Element> {
@@ -141,7 +159,7 @@ fn latency(rates: &Rates, ticks_per_second: u64) -> Vec<Element> {
     ];
     for (colour, (class, times)) in seen().enumerate() {
         elements.push(Element::new("h3").text(format!("{class}: {} packets", times.count)));
-        elements.push(columns(&spread(times, ticks_per_second), colour % 4));
+        elements.push(columns(&spread(times, ticks_per_second), colour % 4, amount));
     }
     let rows = seen().map(|(class, times)| {
         let quantiles = [times.p50_us, times.p90_us, times.p99_us, times.p999_us, times.max_us];
@@ -168,7 +186,7 @@ fn rings(rates: &Rates) -> Vec<Element> {
     let mut elements = vec![heading("Rings, values waiting when some were taken")];
     for ring in rates.rings.iter().filter(|ring| ring.occupancy.pops > 0) {
         elements.push(Element::new("h3").text(format!("{}, {}", ring.ends, ring.carries)));
-        elements.push(columns(&filling(ring), 0));
+        elements.push(columns(&filling(ring), 0, amount));
     }
     let rows = rates.rings.iter().map(|ring| {
         vec![

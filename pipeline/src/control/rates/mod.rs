@@ -1,8 +1,10 @@
 //! Rates between two reports, as `pmdns top` and `pmdns profile` show them.
 
+mod answers;
 mod edge;
 mod span;
 
+pub use answers::{AnswerRate, CacheLoad};
 pub use edge::{PuntRate, StreamRate};
 use span::Span;
 
@@ -43,6 +45,12 @@ pub struct Rates {
     pub streams: Vec<StreamRate>,
     /// What goes to the kernel behind ports, by class.
     pub punts: Vec<PuntRate>,
+    /// Answers by rcode.
+    pub rcodes: Vec<AnswerRate>,
+    /// Answers by type.
+    pub qtypes: Vec<AnswerRate>,
+    /// The cache.
+    pub cache: CacheLoad,
     /// Times from arrival to TX queue, by what answered.
     pub latency: Vec<(&'static str, Times)>,
 }
@@ -167,6 +175,9 @@ impl Rates {
             upstreams: span.upstreams(),
             streams: span.streams(),
             punts: span.punts(),
+            rcodes: span.rcodes(),
+            qtypes: span.qtypes(),
+            cache: span.cache(),
             latency: span.latency(),
         }
     }

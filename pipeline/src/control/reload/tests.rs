@@ -1,5 +1,6 @@
 //! What becomes of a reload, of news of files, and of names that change at run time.
 
+use super::news::{FIRST_PAUSE, LONGEST_PAUSE, pause};
 use super::*;
 use crate::testing::config;
 

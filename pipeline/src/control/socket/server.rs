@@ -43,9 +43,9 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client that came by another way, without a file.
-    pub(in crate::control) fn new(answer: oneshot::Sender<Reply>, by: String) -> Self {
-        Self { answer, file: None, left: Arc::default(), by }
+    /// A client that came by another way.
+    pub(crate) fn new(answer: oneshot::Sender<Reply>, by: String, file: Option<File>) -> Self {
+        Self { answer, file, left: Arc::default(), by }
     }
 
     /// Answers, and never waits. A client that has closed its connection needs no answer.

@@ -1,9 +1,12 @@
 //! `pmdns top`: a running instance on a terminal, second by second.
 
 mod edge;
+mod help;
+mod order;
 mod panel;
 mod screen;
 mod text;
+mod traffic;
 
 use std::io::{self, IsTerminal as _, Write};
 use std::path::Path;
@@ -17,11 +20,13 @@ use ratatui::widgets::Widget as _;
 
 use super::report::Report;
 use super::socket::{ANSWER_PATIENCE, SocketError, ask};
+use order::Order;
 pub use screen::Screen;
 pub(super) use text::{amount, percent, time, uneven};
+use traffic::History;
 
 /// The text of the note while there is no other.
-const HELP: &str = "q quits, space pauses";
+const HELP: &str = "q quits, space pauses, s sorts, ? explains";
 /// Columns of the frame that `--once` prints.
 const ONCE_WIDTH: u16 = 140;
 /// The shortest and the longest interval.
@@ -86,20 +91,16 @@ fn show(
     interval: Duration,
     first: Report,
 ) -> Result<(), TopError> {
+    let mut view = View { earlier: Report::default(), later: first, ..View::default() };
     // The first screen shows the mean since the start; later ones compare two reports.
-    let mut screen = Screen::between(&Report::default(), &first);
-    screen.note(HELP, false);
-    let mut last = first;
-    let (mut next, mut paused) = (Instant::now() + interval, false);
+    let mut screen = view.screen(false);
+    let mut next = Instant::now() + interval;
     loop {
         terminal.draw(|frame| frame.render_widget(&screen, frame.area()))?;
         if event::poll(next.saturating_duration_since(Instant::now()))? {
             match event::read()? {
                 Event::Key(key) if ends(key) => return Ok(()),
-                Event::Key(key) if is_press(key, KeyCode::Char(' ')) => {
-                    paused = !paused;
-                    screen.note(if paused { "paused" } else { HELP }, paused);
-                }
+                Event::Key(key) if view.press(key) => screen = view.screen(false),
                 // Anything else may have changed the size: draw again.
                 _ => {}
             }
@@ -108,18 +109,55 @@ fn show(
             continue;
         }
         next = Instant::now() + interval;
-        if paused {
+        if view.is_paused {
             continue;
         }
         // An instance that does not answer may come back, so say so and ask again.
         match read(socket) {
             Ok(report) => {
-                screen = Screen::between(&last, &report);
-                screen.note(HELP, false);
-                last = report;
+                view.earlier = std::mem::replace(&mut view.later, report);
+                screen = view.screen(true);
             }
             Err(error) => screen.note(error.to_string(), true),
         }
+    }
+}
+
+/// What is shown, and how the keys want it.
+#[derive(Default)]
+struct View {
+    earlier: Report,
+    later: Report,
+    history: History,
+    order: Order,
+    is_paused: bool,
+    has_help: bool,
+}
+
+impl View {
+    /// The screen. Its rates are kept for the sparklines if the report is a new one.
+    fn screen(&mut self, is_new: bool) -> Screen {
+        let screen = Screen::between(&self.earlier, &self.later).sorted(self.order);
+        let mut screen = match is_new {
+            true => screen.with_history(&mut self.history),
+            false => screen.with_history(&mut self.history.clone()),
+        };
+        let note = if self.is_paused { "paused" } else { HELP };
+        screen.note(format!("{} {note}", self.order.note()), self.is_paused);
+        screen.show_help(self.has_help);
+        screen
+    }
+
+    /// Does what a key means; `false`: it means nothing.
+    fn press(&mut self, key: KeyEvent) -> bool {
+        match key.code {
+            _ if key.kind != KeyEventKind::Press => return false,
+            KeyCode::Char(' ') => self.is_paused = !self.is_paused,
+            KeyCode::Char('s') => self.order = self.order.next(),
+            KeyCode::Char('?') => self.has_help = !self.has_help,
+            _ => return false,
+        }
+        true
     }
 }
 
@@ -130,4 +168,53 @@ fn ends(key: KeyEvent) -> bool {
 
 fn is_press(key: KeyEvent, code: KeyCode) -> bool {
     key.kind == KeyEventKind::Press && key.code == code
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::fixture;
+
+    /// The text of a screen.
+    fn text(screen: &Screen) -> String {
+        let mut buffer = Buffer::empty(Rect::new(0, 0, 140, 60));
+        screen.render(buffer.area, &mut buffer);
+        let lines = buffer.content().chunks(140);
+        lines.map(|line| line.iter().map(|cell| cell.symbol()).collect::<String>() + "\n").collect()
+    }
+
+    #[test]
+    fn keys_sort_pause_and_explain() {
+        let (earlier, later) = fixture::reports();
+        let mut view = View { earlier, later, ..View::default() };
+        let mut press = |key: char| {
+            let known = view.press(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE));
+            (known, text(&view.screen(true)))
+        };
+        let place = |text: &str, part: &str| {
+            text.find(part).unwrap_or_else(|| panic!("no {part} in {text}"))
+        };
+        let (known, usual) = press('x');
+        assert!(!known && place(&usual, "s sorts, ? explains") > 0);
+        assert!(
+            place(&usual, "192.0.2.54") < place(&usual, "192.0.2.53"),
+            "whom we ask most comes first"
+        );
+        let (known, by_name) = press('s');
+        assert!(known && place(&by_name, "sorted by name") > 0);
+        assert!(place(&by_name, "192.0.2.53") < place(&by_name, "192.0.2.54"));
+        assert!(place(&by_name, "encode") < place(&by_name, "parse"));
+        let (_, by_load) = press('s');
+        assert!(
+            place(&by_load, "\n   2 ") < place(&by_load, "\n   1 "),
+            "the busiest core first: {by_load}"
+        );
+        assert!(place(&by_load, "over time ─") > 0 && place(&by_load, "█") > 0, "{by_load}");
+        let (_, usual) = press('s');
+        assert!(!usual.contains("sorted"));
+        let (_, help) = press('?');
+        assert!(place(&help, " help ") > 0 && place(&help, "publishing counters") > 0);
+        assert!(!press('?').1.contains(" help "));
+        assert!(place(&press(' ').1, "paused") > 0);
+    }
 }

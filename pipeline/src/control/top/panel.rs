@@ -38,6 +38,8 @@ enum Cells {
     Numbers(Vec<Cell>),
     /// Bars, which share the remaining width.
     Bars(Vec<f64>, Color),
+    /// Lines of values, the newest at the right, as many as there is room for.
+    Sparklines(Vec<Vec<f64>>, Color),
 }
 
 /// A text, and whether it stands out.
@@ -80,6 +82,10 @@ impl Column {
         Self { head: "", cells: Cells::Bars(shares.collect(), color), rank: u8::MAX }
     }
 
+    pub(super) fn sparklines(lines: impl Iterator<Item = Vec<f64>>, color: Color) -> Self {
+        Self { head: "", cells: Cells::Sparklines(lines.collect(), color), rank: u8::MAX }
+    }
+
     pub(super) fn rank(self, rank: u8) -> Self {
         Self { rank, ..self }
     }
@@ -91,7 +97,7 @@ impl Column {
                 let widest = cells.iter().map(|cell| length(&cell.text)).max();
                 widest.unwrap_or(0).max(length(self.head))
             }
-            Cells::Bars(..) => MIN_BAR,
+            Cells::Bars(..) | Cells::Sparklines(..) => MIN_BAR,
         }
     }
 
@@ -99,6 +105,7 @@ impl Column {
         match &self.cells {
             Cells::Texts(cells) | Cells::Numbers(cells) => cells.len(),
             Cells::Bars(shares, _) => shares.len(),
+            Cells::Sparklines(lines, _) => lines.len(),
         }
     }
 }
@@ -146,6 +153,7 @@ impl Panel {
         for (column, width) in &mut columns {
             match column.cells {
                 Cells::Bars(..) => *width = (*width + spare).min(MAX_BAR),
+                Cells::Sparklines(..) => *width += spare,
                 Cells::Texts(_) => {
                     *width = width.saturating_sub(missing).max(MIN_TEXT.min(*width));
                 }
@@ -188,6 +196,12 @@ impl Panel {
                         write(x, first_row + row, &bar(*share, width), width, style);
                     }
                 }
+                Cells::Sparklines(lines, color) => {
+                    for (row, line) in lines.iter().take(shown).enumerate() {
+                        let style = Style::new().fg(*color);
+                        write(x, first_row + row, &sparkline(line, width), width, style);
+                    }
+                }
                 Cells::Texts(cells) | Cells::Numbers(cells) => {
                     for (row, cell) in cells.iter().take(shown).enumerate() {
                         let text = elided(&cell.text, width);
@@ -224,6 +238,15 @@ fn bar(share: f64, columns: usize) -> String {
     format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8])
 }
 
+/// The newest values, one a column, each as high as its share of the highest.
+fn sparkline(values: &[f64], columns: usize) -> String {
+    const LEVELS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
+    let shown = &values[values.len().saturating_sub(columns)..];
+    let highest = shown.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+    let level = |value: &f64| LEVELS[to_usize(floor_u64((value / highest * 8.0).ceil())).min(8)];
+    format!("{}{}", " ".repeat(columns - shown.len()), shown.iter().map(level).collect::<String>())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -246,6 +269,14 @@ mod tests {
                 Column::numbers("since", all("7654321")).rank(1),
             ],
         )
+    }
+
+    #[test]
+    fn a_sparkline_has_the_newest_values_at_the_right() {
+        let values = [8.0, 0.0, 1.0, 2.0, 4.0];
+        assert_eq!(sparkline(&values, 8), "   █ ▁▂▄");
+        assert_eq!(sparkline(&values, 3), "▂▄█", "the highest of those shown");
+        assert_eq!(sparkline(&[0.0; 3], 4), "    ");
     }
 
     #[test]

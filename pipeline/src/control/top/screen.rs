@@ -6,9 +6,11 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Style};
 use ratatui::widgets::Widget;
 
-use super::edge;
+use super::order::Order;
 use super::panel::{Cell, Column, Panel};
 use super::text::{bits, per_second, percent, time, uneven, uptime};
+use super::traffic::{self, History};
+use super::{edge, help};
 use crate::control::distribution::Times;
 use crate::control::next_hops::NextHopReport;
 use crate::control::rates::{Rates, RingLoad};
@@ -34,6 +36,9 @@ pub struct Screen {
     next_hops: Vec<NextHopReport>,
     /// The note after the title, and whether it is urgent.
     note: (String, bool),
+    history: History,
+    /// Whether the help stands over the tables.
+    has_help: bool,
 }
 
 impl Screen {
@@ -49,7 +54,27 @@ impl Screen {
             rates: Rates::between(earlier, later),
             next_hops,
             note: (String::new(), false),
+            history: History::default(),
+            has_help: false,
         }
+    }
+
+    /// The same, with the rows of its tables in another order.
+    pub(super) fn sorted(mut self, order: Order) -> Self {
+        order.sort(&mut self.rates);
+        self
+    }
+
+    /// The same, with rates over time; its own are the newest.
+    pub(super) fn with_history(mut self, history: &mut History) -> Self {
+        history.add(&self.rates);
+        self.history = history.clone();
+        self
+    }
+
+    /// Shows the help over the tables, or hides it.
+    pub(super) fn show_help(&mut self, has_help: bool) {
+        self.has_help = has_help;
     }
 
     /// Sets the note after the title.
@@ -59,9 +84,8 @@ impl Screen {
 
     /// Rows that show everything in so many columns.
     pub fn height(&self, width: u16) -> u16 {
-        let width = usize::from(width);
-        let tables: usize = self.bands(width).iter().map(Band::height).sum();
-        to_u16(self.head(width).len() + tables)
+        let (head, bands) = self.layout(usize::from(width), usize::MAX);
+        to_u16(head.len() + bands.iter().map(Band::height).sum::<usize>())
     }
 
     /// The lines above the tables, none longer than `width`.
@@ -82,6 +106,7 @@ impl Screen {
             format!("misses {}", per_second(rates.misses)),
         ];
         traffic.extend(rates.hit_ratio().map(|ratio| format!("hit ratio {}", percent(ratio))));
+        traffic.push(format!("cache {} full", percent(rates.cache.fill)));
         let mut latency: Vec<String> =
             rates.latency.iter().filter(|(_, times)| times.count > 0).map(latency).collect();
         if !latency.is_empty() {
@@ -101,13 +126,42 @@ impl Screen {
         lines
     }
 
-    /// The tables. Two that belong together are drawn side by side if there is room.
-    fn bands(&self, width: usize) -> Vec<Band> {
-        let pairs = [
-            (self.cores(), self.stages()),
-            (self.rings(), self.ports()),
-            (self.drops(), self.upstreams()),
-        ];
+    /// The lines above the tables, and the tables. Two that belong together are drawn side by side if there is room. Of the
+    /// traffic there are tables only if all of their rows fit beside the least of the others, else a line.
+    fn layout(&self, width: usize, rows: usize) -> (Vec<(String, Style)>, Vec<Band>) {
+        let (mut head, mut bands) =
+            (self.head(width), Band::of(self.cores(), self.stages(), width));
+        let others = self.others(width);
+        let least = head.len() + (bands.len() + others.len()) * LEAST_HEIGHT;
+        let height = |bands: &[Band]| bands.iter().map(Band::height).sum::<usize>();
+        let more = height(&bands) - bands.len() * LEAST_HEIGHT;
+        let (all, mut spare) = (bands.len(), rows.saturating_sub(least + more));
+        for group in self.traffic(width) {
+            if let Some(rest) = spare.checked_sub(height(&group)) {
+                spare = rest;
+                bands.extend(group);
+            }
+        }
+        let brief = flow(&traffic::brief(&self.rates), "  ", width);
+        if bands.len() == all && least < rows {
+            head.extend(brief.into_iter().take(1).map(|line| (line, Style::new())));
+        }
+        bands.extend(others);
+        (head, bands)
+    }
+
+    /// Cache, rates over time, and answers, in groups that are shown whole or not at all.
+    fn traffic(&self, width: usize) -> [Vec<Band>; 2] {
+        let cache = traffic::cache(&self.rates);
+        let (rcodes, qtypes) = (traffic::rcodes(&self.rates), traffic::qtypes(&self.rates));
+        match self.history.panel() {
+            Some(history) => [Band::of(cache, history, width), Band::of(rcodes, qtypes, width)],
+            None => [Band::of(cache, rcodes, width), vec![Band::One(qtypes)]],
+        }
+    }
+
+    fn others(&self, width: usize) -> Vec<Band> {
+        let pairs = [(self.rings(), self.ports()), (self.drops(), self.upstreams())];
         let bands = pairs.into_iter().flat_map(|(left, right)| Band::of(left, right, width));
         let edge = match (edge::streams(&self.rates.streams), edge::punts(&self.rates.punts)) {
             (Some(streams), Some(punts)) => Band::of(streams, punts, width),
@@ -280,13 +334,13 @@ impl Widget for &Screen {
     fn render(self, area: Rect, buffer: &mut Buffer) {
         let width = usize::from(area.width);
         let (mut y, bottom) = (area.y, area.bottom());
-        for (line, style) in self.head(width) {
+        let (head, bands) = self.layout(width, usize::from(area.height));
+        for (line, style) in head {
             if y < bottom {
                 buffer.set_stringn(area.x, y, line, width, style);
                 y += 1;
             }
         }
-        let bands = self.bands(width);
         // Each table gets its minimum height; the first ones get the rest.
         let mut spare = usize::from(bottom - y).saturating_sub(bands.len() * LEAST_HEIGHT);
         for band in bands {
@@ -295,6 +349,9 @@ impl Widget for &Screen {
             let height = to_u16(LEAST_HEIGHT + more).min(bottom - y);
             band.draw(Rect { y, height, ..area }, buffer);
             y += height;
+        }
+        if self.has_help {
+            help::draw(area, buffer);
         }
     }
 }

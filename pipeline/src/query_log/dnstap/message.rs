@@ -6,9 +6,10 @@ use pmdns_stages::wire::dns::{HEADER_LEN, flag, header};
 use pmdns_stages::wire::{be16, put16};
 
 use super::protobuf::{bytes, fixed, number};
+use crate::asked::Asked;
 use crate::query_log::batch::Batch;
 use crate::query_log::clients::ClientName;
-use crate::query_log::record::{Asked, Record, Source};
+use crate::query_log::record::{Record, Source};
 
 /// Fields of `Dnstap`.
 mod dnstap {

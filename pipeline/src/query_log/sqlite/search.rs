@@ -1,44 +1,19 @@
 //! Searching the database. Any process may, while pmdns writes.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use pmdns_control::query_log::{Age, LogSearch, MAX_FOUND};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags, Row, params_from_iter};
-use serde::{Deserialize, Serialize};
 
 use super::VERSION;
 use crate::query_log::entry::LogEntry;
 
-/// Entries that one search gives, at most.
-const MAX_ENTRIES: u32 = 10_000;
 /// How long a search may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Instructions of SQLite's machine between two looks at the clock.
 const STEPS: i32 = 100_000;
-
-/// What is searched for. The newest entries come first.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct LogSearch {
-    /// No older ones than this, in microseconds since 1970.
-    pub since_us: Option<u64>,
-    /// No newer ones than this.
-    pub until_us: Option<u64>,
-    /// Of this client, as the log names it.
-    pub client: Option<String>,
-    /// About this name and those below it.
-    pub name: Option<String>,
-    /// Of this record type.
-    #[serde(rename = "type")]
-    pub record_type: Option<String>,
-    /// Answered with this rcode.
-    pub rcode: Option<String>,
-    /// Decided by a list, or not.
-    pub blocked: Option<bool>,
-    /// So many, and 10,000 at most; absent: 100.
-    pub limit: Option<u32>,
-}
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
@@ -93,6 +68,11 @@ fn statement(what: &LogSearch) -> (String, Vec<Value>) {
         text.push_str(&condition.replace('?', &format!("?{}", values.len())));
     };
     let number = |number: u64| Value::Integer(i64::try_from(number).unwrap_or(i64::MAX));
+    if let Some(Age(age)) = what.since {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since = now.saturating_sub(age).as_micros();
+        also("time_us >= ?", number(u64::try_from(since).unwrap_or(u64::MAX)));
+    }
     if let Some(since) = what.since_us {
         also("time_us >= ?", number(since));
     }
@@ -119,7 +99,7 @@ fn statement(what: &LogSearch) -> (String, Vec<Value>) {
             Value::Integer(1),
         );
     }
-    let limit = what.limit.unwrap_or(100).min(MAX_ENTRIES);
+    let limit = what.limit.unwrap_or(100).min(MAX_FOUND);
     text.push_str(&format!(" ORDER BY time_us DESC, id DESC LIMIT {limit}"));
     (text, values)
 }

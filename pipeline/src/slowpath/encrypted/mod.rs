@@ -23,13 +23,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender};
-use pmdns_config::Upstream;
-use pmdns_resolver::UpstreamCounters;
+use pmdns_config::limits::MAX_UPSTREAMS;
+use pmdns_resolver::Roster;
 use pmdns_resolver::encrypted::{EncryptedOutcome, EncryptedQuery, EncryptedReport, MAX_UNDER_WAY};
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
@@ -38,39 +37,73 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use crate::threads::{beside, join};
 use peer::Peer;
 
+use trust::Settings;
 pub use trust::{Trust, TrustError};
 
 /// How often idle connections are looked for.
 const UPKEEP: Duration = Duration::from_secs(1);
+/// The most queries under way, and changes of peers among them.
+const MAX_REQUESTS: usize = MAX_UPSTREAMS * MAX_UNDER_WAY + 16;
+
+/// A request to the thread.
+enum Request {
+    Ask(EncryptedQuery),
+    /// These are the peers from now on, by slot.
+    Peers(Vec<Option<Settings>>),
+}
+
+/// What changes when upstreams do.
+pub enum EncryptedChange {
+    /// Other peers for the thread that runs.
+    Peers(Peers),
+    /// The thread, because there was none.
+    Thread(EncryptedThread),
+}
+
+/// The settings of peers, by slot.
+pub struct Peers(Vec<Option<Settings>>);
+
+impl EncryptedChange {
+    /// The change to the upstreams of `roster`. With `is_new` there was no thread.
+    pub(crate) fn new(
+        roster: &Roster,
+        bootstrap: &[SocketAddr],
+        trust: &Trust,
+        is_new: bool,
+    ) -> io::Result<Self> {
+        if is_new {
+            return EncryptedThread::start(roster, bootstrap, trust).map(Self::Thread);
+        }
+        let peers = trust.settings(roster, bootstrap).map_err(io::Error::other)?;
+        Ok(Self::Peers(Peers(peers)))
+    }
+}
 
 /// The thread that asks encrypted upstreams, if there are any.
-pub(super) struct EncryptedThread {
-    requests: Option<mpsc::Sender<EncryptedQuery>>,
+pub struct EncryptedThread {
+    requests: Option<mpsc::Sender<Request>>,
     reports: Receiver<EncryptedReport>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl EncryptedThread {
-    /// Starts the thread, if any of `upstreams` is encrypted.
+    /// Starts the thread, if any upstream is encrypted.
     pub(super) fn start(
-        upstreams: &[Upstream],
+        roster: &Roster,
         bootstrap: &[SocketAddr],
         trust: &Trust,
-        counters: &Arc<[UpstreamCounters]>,
     ) -> io::Result<Self> {
-        let encrypted = upstreams.iter().filter(|one| one.address.server().is_some()).count();
-        let capacity = encrypted * MAX_UNDER_WAY;
-        let (report, reports) = crossbeam_channel::bounded(2 * capacity);
+        // Bounded by the requests, each of which has two reports at most.
+        let (report, reports) = crossbeam_channel::unbounded();
         let mut this = Self { requests: None, reports, thread: None };
-        if encrypted == 0 {
+        let settings = trust.settings(roster, bootstrap).map_err(io::Error::other)?;
+        if settings.iter().all(Option::is_none) {
             return Ok(this);
         }
-        let settings = trust.settings(upstreams, bootstrap, counters).map_err(io::Error::other)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (request, requests) = mpsc::channel(capacity);
+        let (request, requests) = mpsc::channel(MAX_REQUESTS);
         let body = move || {
-            let peers = settings.into_iter().map(|one| one.map(|one| Rc::new(Peer::new(one))));
-            let peers = peers.collect();
+            let peers = peers(settings, &[]);
             LocalSet::new().block_on(&runtime, serve(peers, requests, report));
         };
         this.thread = Some(beside("tls", body)?);
@@ -81,7 +114,7 @@ impl EncryptedThread {
     /// Passes a request to the thread. If it cannot, the error is the report for it.
     pub(super) fn ask(&self, request: EncryptedQuery) -> Result<(), EncryptedReport> {
         let slot = request.slot;
-        let sent = self.requests.as_ref().map(|requests| requests.try_send(request));
+        let sent = self.requests.as_ref().map(|requests| requests.try_send(Request::Ask(request)));
         debug_assert!(
             sent.as_ref().is_some_and(Result::is_ok),
             "there is room for all that may be under way"
@@ -92,6 +125,18 @@ impl EncryptedThread {
                 slot,
                 outcome: Some(EncryptedOutcome::Broken(io::ErrorKind::BrokenPipe.into())),
             }),
+        }
+    }
+
+    /// Takes a change over, and gives back what is not used any more.
+    pub(super) fn follow(&mut self, change: &mut EncryptedChange) {
+        match change {
+            EncryptedChange::Thread(thread) => std::mem::swap(self, thread),
+            EncryptedChange::Peers(Peers(peers)) => {
+                let request = Request::Peers(std::mem::take(peers));
+                let sent = self.requests.as_ref().map(|requests| requests.try_send(request));
+                debug_assert!(matches!(sent, Some(Ok(()))), "the thread runs, and there is room");
+            }
         }
     }
 
@@ -111,8 +156,8 @@ impl Drop for EncryptedThread {
 
 /// Carries out requests until the channel is closed.
 async fn serve(
-    peers: Rc<[Option<Rc<Peer>>]>,
-    mut requests: mpsc::Receiver<EncryptedQuery>,
+    mut peers: Rc<[Option<Rc<Peer>>]>,
+    mut requests: mpsc::Receiver<Request>,
     reports: Sender<EncryptedReport>,
 ) {
     let mut upkeep = interval(UPKEEP);
@@ -120,12 +165,20 @@ async fn serve(
     loop {
         tokio::select! {
             request = requests.recv() => {
-                let Some(EncryptedQuery { slot, upstream, query, patience }) = request else { return };
+                let request = match request {
+                    Some(Request::Ask(request)) => request,
+                    Some(Request::Peers(settings)) => {
+                        peers = self::peers(settings, &peers);
+                        continue;
+                    }
+                    None => return,
+                };
+                let EncryptedQuery { slot, upstream, query, patience } = request;
                 let (peers, reports) = (Rc::clone(&peers), reports.clone());
                 tokio::task::spawn_local(async move {
                     // There is room for every report; the receiver may have ended.
                     let report = |outcome| drop(reports.try_send(EncryptedReport { slot, outcome }));
-                    let outcome = match &peers[upstream] {
+                    let outcome = match peers.get(upstream).and_then(Option::as_ref) {
                         Some(peer) => ask(peer, &query, patience, || report(None)).await,
                         None => EncryptedOutcome::Broken(io::ErrorKind::Unsupported.into()),
                     };
@@ -137,6 +190,16 @@ async fn serve(
             }
         }
     }
+}
+
+/// The peers with these settings. Those that were there before keep their connections.
+fn peers(settings: Vec<Option<Settings>>, before: &[Option<Rc<Peer>>]) -> Rc<[Option<Rc<Peer>>]> {
+    let peer = |(slot, settings): (usize, Option<Settings>)| {
+        let settings = settings?;
+        let known = before.get(slot).cloned().flatten().filter(|one| one.is_same(&settings));
+        Some(known.unwrap_or_else(|| Rc::new(Peer::new(settings))))
+    };
+    settings.into_iter().enumerate().map(peer).collect()
 }
 
 /// Asks `peer`. When the first time has passed without a reply it calls `late`, and later queries go over another
@@ -168,9 +231,13 @@ async fn ask(
 mod tests {
     use std::net::{Ipv4Addr, TcpListener};
 
-    use pmdns_config::Pin;
+    use pmdns_config::{Config, Pin, Upstream};
 
     use super::*;
+
+    fn roster(upstreams: &[Upstream]) -> Roster {
+        Roster::new(&Config { upstreams: upstreams.to_vec(), ..Config::default() })
+    }
 
     #[test]
     fn as_many_as_may_be_under_way_come_to_something() {
@@ -179,8 +246,7 @@ mod tests {
         let address = format!("tls://{}", silent.local_addr().unwrap()).parse().unwrap();
         let upstreams = [Upstream { pin: vec![Pin([0; 32])], ..Upstream::at(address) }];
         let trust = Trust::load(&upstreams).unwrap();
-        let counters: Arc<[UpstreamCounters]> = [UpstreamCounters::default()].into();
-        let thread = EncryptedThread::start(&upstreams, &[], &trust, &counters).unwrap();
+        let thread = EncryptedThread::start(&roster(&upstreams), &[], &trust).unwrap();
         let patience = (Duration::from_millis(100), Duration::from_millis(500));
         for slot in 0..MAX_UNDER_WAY {
             thread.ask(EncryptedQuery { slot, upstream: 0, query: Vec::new(), patience }).unwrap();
@@ -203,8 +269,7 @@ mod tests {
     fn without_encrypted_upstreams_there_is_no_thread() {
         let upstreams = [Upstream::at("192.0.2.53:53".parse().unwrap())];
         let trust = Trust::load(&upstreams).unwrap();
-        let counters: Arc<[UpstreamCounters]> = [UpstreamCounters::default()].into();
-        let encrypted = EncryptedThread::start(&upstreams, &[], &trust, &counters).unwrap();
+        let encrypted = EncryptedThread::start(&roster(&upstreams), &[], &trust).unwrap();
         assert!(encrypted.thread.is_none());
     }
 }

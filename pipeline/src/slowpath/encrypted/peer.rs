@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -57,6 +58,12 @@ impl Peer {
             pause: Cell::new(FIRST_PAUSE),
             found: RefCell::default(),
         }
+    }
+
+    /// Whether these settings are of the same upstream, whose name is looked up at the same servers.
+    pub(super) fn is_same(&self, settings: &Settings) -> bool {
+        Arc::ptr_eq(&self.settings.counters, &settings.counters)
+            && self.settings.bootstrap == settings.bootstrap
     }
 
     /// Asks the upstream. Returns the reply, and the time it took on the connection.
@@ -220,6 +227,6 @@ impl Peer {
     }
 
     fn counters(&self) -> &UpstreamCounters {
-        &self.settings.counters[self.settings.upstream]
+        &self.settings.counters
     }
 }

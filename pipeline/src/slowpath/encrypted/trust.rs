@@ -13,7 +13,6 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{
     CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
 };
-use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{
@@ -21,7 +20,9 @@ use rustls::{
 };
 
 use pmdns_nics::counters::count;
-use pmdns_resolver::UpstreamCounters;
+use pmdns_resolver::{Roster, Slot, UpstreamCounters};
+
+use crate::roots;
 
 /// The root certificates by upstream; none if a pinned key alone decides.
 #[derive(Clone, Debug, Default)]
@@ -63,8 +64,6 @@ pub enum TrustError {
 
 /// The settings of a peer.
 pub(super) struct Settings {
-    /// Index of the upstream.
-    pub(super) upstream: usize,
     pub(super) server: Server,
     /// The name that the certificate must have.
     pub(super) name: Host,
@@ -73,7 +72,7 @@ pub(super) struct Settings {
     pub(super) tls: Arc<ClientConfig>,
     /// How many certificates have been checked. A resumed session has none.
     pub(super) verified: Arc<AtomicU64>,
-    pub(super) counters: Arc<[UpstreamCounters]>,
+    pub(super) counters: Arc<UpstreamCounters>,
 }
 
 impl Trust {
@@ -101,17 +100,19 @@ impl Trust {
         Ok(Self { roots: roots.into() })
     }
 
-    /// The settings of the peers, by upstream; none for upstreams without encryption.
+    /// The settings of the peers, by slot; none for upstreams without encryption, and those that have left.
     pub(super) fn settings(
         &self,
-        upstreams: &[Upstream],
+        roster: &Roster,
         bootstrap: &[SocketAddr],
-        counters: &Arc<[UpstreamCounters]>,
     ) -> Result<Vec<Option<Settings>>, TrustError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let bootstrap: Arc<[SocketAddr]> = bootstrap.into();
-        let settings = |(index, upstream): (usize, &Upstream)| {
-            let Some(server) = upstream.address.server() else { return Ok(None) };
+        let settings = |slot: &Slot| {
+            let Slot { upstream, counters, place, .. } = slot;
+            let (Some(server), Some(index)) = (upstream.address.server(), *place) else {
+                return Ok(None);
+            };
             let setup = |why: String| TrustError::Setup { upstream: index, why };
             let verified = Arc::default();
             let chain = match self.roots.get(index).cloned().flatten() {
@@ -124,7 +125,6 @@ impl Trust {
             };
             let verifier = Verifier {
                 written: upstream.address.to_string(),
-                upstream: index,
                 chain,
                 pins: upstream.pin.clone().into(),
                 algorithms: provider.signature_verification_algorithms,
@@ -133,7 +133,6 @@ impl Trust {
             };
             let tls = client(&provider, verifier, &server.protocol);
             Ok(Some(Settings {
-                upstream: index,
                 server: server.clone(),
                 name: upstream.name.clone().unwrap_or_else(|| server.host.clone()),
                 source: upstream.source,
@@ -143,35 +142,19 @@ impl Trust {
                 counters: Arc::clone(counters),
             }))
         };
-        upstreams.iter().enumerate().map(settings).collect()
+        roster.slots().iter().map(settings).collect()
     }
 }
 
 /// The certificates of a PEM file.
 fn read(upstream: usize, file: &Path) -> Result<RootCertStore, TrustError> {
     let unreadable = |why: String| TrustError::Unreadable { upstream, file: file.to_owned(), why };
-    let mut roots = RootCertStore::empty();
-    let certificates =
-        CertificateDer::pem_file_iter(file).map_err(|error| unreadable(error.to_string()))?;
-    for certificate in certificates {
-        let certificate = certificate.map_err(|error| unreadable(error.to_string()))?;
-        roots.add(certificate).map_err(|error| unreadable(error.to_string()))?;
-    }
-    if roots.is_empty() {
-        return Err(unreadable("it has no certificate in it; a PEM file is expected".to_owned()));
-    }
-    Ok(roots)
+    roots::of_file(file).map_err(unreadable)
 }
 
-/// The certificates that this system trusts. Certificates that cannot be read are skipped.
+/// The certificates that this system trusts.
 fn system(upstream: usize) -> Result<RootCertStore, TrustError> {
-    let found = rustls_native_certs::load_native_certs();
-    for error in &found.errors {
-        tracing::warn!("a certificate of this system cannot be read: {error}");
-    }
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(found.certs);
-    if roots.is_empty() { Err(TrustError::NoRoots { upstream }) } else { Ok(roots) }
+    roots::of_system().ok_or(TrustError::NoRoots { upstream })
 }
 
 /// A TLS client configuration that remembers sessions for resumption.
@@ -203,13 +186,12 @@ pub(super) fn alpn(protocol: &Protocol) -> &'static [u8] {
 #[derive(Debug)]
 struct Verifier {
     written: String,
-    upstream: usize,
     /// `None`: a pinned key alone decides.
     chain: Option<Arc<WebPkiServerVerifier>>,
     pins: Box<[Pin]>,
     algorithms: WebPkiSupportedAlgorithms,
     verified: Arc<AtomicU64>,
-    counters: Arc<[UpstreamCounters]>,
+    counters: Arc<UpstreamCounters>,
 }
 
 impl Verifier {
@@ -229,7 +211,7 @@ impl Verifier {
 
     /// Counts and logs a refusal. The operator has to know, but not a thousand times a second.
     fn refuse(&self, error: &rustls::Error) {
-        let refused = &self.counters[self.upstream].untrusted;
+        let refused = &self.counters.untrusted;
         count(refused);
         if refused.load(Ordering::Relaxed).is_power_of_two() {
             let why = match error {

@@ -6,6 +6,7 @@
 
 mod hops;
 
+use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use arrayvec::ArrayVec;
 use pmdns_config::limits::MAX_QUERY_SOURCES;
 use pmdns_config::narrow::{to_u8, to_u32, to_usize};
 use pmdns_nics::{Burst, Frame, FramePool, release};
-use pmdns_resolver::{Arrived, Random, Resolver, Route};
+use pmdns_resolver::{Arrived, Query, Random, Resolver, Route};
 use pmdns_stages::Packet;
 use pmdns_stages::arrival::Arrival;
 use pmdns_stages::datagram::{self, Ends};
@@ -122,9 +123,9 @@ impl PortDriver {
         let Some(from) = self.parts.sources.source(source) else { return };
         let from = SocketAddr::new(from.address, port);
         let ends = Ends { next_hop: place.mac, from, to: route.to };
-        resolver.upstreams().messages(slot, || Some(from.ip())).for_each(|query| {
+        let send = |query: &Query| {
             // Without a frame, or with a full ring, the query counts as lost on its way, and is sent again.
-            let Some(mut frame) = self.parts.pool.take() else { return };
+            let Some(mut frame) = self.parts.pool.take() else { return Ok(()) };
             frame.set_port(place.port);
             if datagram::write(&mut frame, &self.parts.ports[number], ends, query.bytes()).is_ok() {
                 self.departing.push(frame);
@@ -132,7 +133,10 @@ impl PortDriver {
             if self.departing.is_full() {
                 self.flush();
             }
-        });
+            Ok(())
+        };
+        let Ok::<_, Infallible>(()) =
+            resolver.upstreams().send_messages(slot, || Some(from.ip()), send);
     }
 
     /// Hands over the queries that wait to leave together.

@@ -8,6 +8,7 @@ use ratatui::backend::TestBackend;
 use super::*;
 use crate::control::fixture;
 use crate::control::rates::StreamRate;
+use crate::control::top::traffic::History;
 
 /// The lines that a terminal of this size shows.
 fn shown(screen: &Screen, width: u16, height: u16) -> Vec<String> {
@@ -46,6 +47,9 @@ fn loaded() -> Screen {
     rates.ports[0].port = "a-name-of-thirty-two-characters!".to_owned();
     (rates.ports[0].rx_frames, rates.ports[0].tx_frames, rates.ports[0].lost) =
         (8001.0, 7999.0, 1234.0);
+    let kinds = rates.qtypes.clone();
+    rates.qtypes = kinds.iter().cycle().take(16).cloned().collect();
+    (rates.cache.evicted, rates.cache.fill) = (9_998_000.0, 0.987);
     rates.upstreams[0].address = "[2001:db8:1234:5678:9abc:def0:1234:5678]:53".to_owned();
     rates.upstreams[0].srtt_ms = 1234.5;
     let hop = screen.next_hops[0].clone();
@@ -81,7 +85,11 @@ fn numbers(lines: &[String]) -> BTreeSet<String> {
 
 #[test]
 fn d02_no_digit_is_ever_cut() {
-    for screen in [screen(), loaded()] {
+    let mut history = History::default();
+    history.add(&screen().rates);
+    let [over_time, mut helped] = [screen(), loaded()].map(|one| one.with_history(&mut history));
+    helped.show_help(true);
+    for screen in [screen(), loaded(), over_time, helped] {
         let whole = numbers(&shown(&screen, 400, 200));
         for width in (80..=250).step_by(10) {
             for height in (24..=80).step_by(7) {
@@ -131,11 +139,12 @@ fn d02_the_smallest_terminal_shows_every_table() {
     ] {
         assert!(lines.contains(part), "no {part:?} in\n{lines}");
     }
-    // Without those two there is room for every stage.
+    assert!(lines.contains("cache 25.0 % full") && lines.contains("NOERROR 90.0 %"), "{lines}");
+    // Without those two there is room for nearly every stage.
     let mut without = screen();
     (without.rates.streams, without.rates.punts) = Default::default();
     let lines = shown(&without, 80, 24).join("\n");
-    assert!(lines.contains("encode") && lines.contains("transmit"), "{lines}");
+    assert!(lines.contains("policy") && lines.contains("encode"), "{lines}");
 }
 
 #[test]
@@ -152,13 +161,18 @@ fn everything_is_on_the_screen() {
     has(&["   1 █████████▋", "60.0 %", "1.0 %", "39.0 %", "500.0 k/s"]);
     has(&["parse", "█████████▏", "40.0", "25.0"]);
     has(&["lookup", "████████████████", "70.0"]);
+    has(&["hit ratio", "98.0 %"]);
+    has(&["NOERROR", "90.0 %", "450.0 k/s"]);
+    has(&["AAAA", "25.0 %", "125.0 k/s"]);
     has(&["core 1 → core 2", "packets", "100", "edge", "up", "320.0 Mb/s"]);
     has(&["acl_drop", "100/s", "300", "192.0.2.54:53", "10.0 k/s", "1.5 ms", "well"]);
     has(&["tcp", "7", "100/s", "1000/s", "2.0/s", "control", "10/s", "0/s"]);
     has(&["streams", "50/s", "10/s"]);
     has(&["192.0.2.254", "edge", "reachable", "02:00:00:00:00:fe", "0:00:03", "2"]);
     let titles = ["cores", "stages: cycles per packet", "rings", "ports", "drops", "upstreams"];
-    for title in titles.into_iter().chain(["next hops"]) {
+    for title in
+        titles.into_iter().chain(["next hops", "cache", "answers by rcode", "answers by type"])
+    {
         has(&[&format!("{title} ─")]);
     }
 }
@@ -235,7 +249,7 @@ fn a_note_is_shown_to_its_end() {
 #[test]
 fn the_picture_in_the_readme_is_what_is_drawn() {
     let lines = shown(&screen(), 104, 30);
-    let picture: Vec<&str> = lines[..17].iter().map(|line| line.trim_end()).collect();
+    let picture: Vec<&str> = lines[..18].iter().map(|line| line.trim_end()).collect();
     let readme = include_str!("../../../../../README.md");
     let picture = format!("```\n{}\n```\n", picture.join("\n"));
     assert!(readme.contains(&picture), "README.md should have:\n{picture}");

@@ -1,0 +1,216 @@
+//! Which client is in which view, and who said so: the file, or an operator at run time. What is said at run time stands
+//! before the file. Every change goes to the table that data cores read.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::ops::Bound;
+
+use pmdns_config::Prefix;
+use pmdns_stages::client_table::ClientTableWriter;
+
+/// What is said of a prefix.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Said {
+    /// The view that the file gives it.
+    file: Option<u8>,
+    /// What was said at run time: a view, or that it is removed.
+    run_time: Option<Option<u8>>,
+}
+
+impl Said {
+    fn view(self) -> Option<u8> {
+        self.run_time.unwrap_or(self.file)
+    }
+}
+
+/// Everything that is said.
+#[derive(Debug)]
+pub(super) struct Book {
+    said: BTreeMap<Prefix, Said>,
+    /// Prefixes of which something was said at run time.
+    at_run_time: usize,
+    writer: ClientTableWriter,
+    max_entries: usize,
+}
+
+impl Book {
+    /// A book for this empty table of so many entries.
+    pub(super) fn new(writer: ClientTableWriter, max_entries: usize) -> Self {
+        Self { said: BTreeMap::new(), at_run_time: 0, writer, max_entries }
+    }
+
+    /// Prefixes with a view.
+    pub(super) fn len(&self) -> usize {
+        self.writer.len()
+    }
+
+    /// Prefixes of which something was said at run time.
+    pub(super) fn at_run_time(&self) -> usize {
+        self.at_run_time
+    }
+
+    /// How many more prefixes fit.
+    pub(super) fn room(&self) -> usize {
+        self.max_entries - self.len()
+    }
+
+    /// The view of exactly this prefix.
+    pub(super) fn view(&self, prefix: &Prefix) -> Option<u8> {
+        self.said.get(prefix)?.view()
+    }
+
+    /// Puts a prefix into a view at run time, or removes it. Says whether there was room for it.
+    pub(super) fn say(&mut self, prefix: Prefix, view: Option<u8>) -> bool {
+        let before = self.said.get(&prefix).copied().unwrap_or_default();
+        match view {
+            Some(view) if self.writer.set(&prefix, view).is_err() => return false,
+            Some(_) => {}
+            None => drop(self.writer.remove(&prefix)),
+        }
+        // Nothing has to be hidden that the file does not say.
+        let run_time = (view.is_some() || before.file.is_some()).then_some(view);
+        self.at_run_time -= usize::from(before.run_time.is_some());
+        self.at_run_time += usize::from(run_time.is_some());
+        match (before.file, run_time) {
+            (None, None) => drop(self.said.remove(&prefix)),
+            (file, run_time) => drop(self.said.insert(prefix, Said { file, run_time })),
+        }
+        true
+    }
+
+    /// Takes over what the file says now; of two lines about a prefix the later counts. Returns how many prefixes there was no
+    /// room for.
+    pub(super) fn take_file(&mut self, file: Vec<(Prefix, u8)>) -> usize {
+        let mut fresh: BTreeMap<Prefix, u8> = file.into_iter().collect();
+        let Self { said, writer, .. } = self;
+        // What leaves makes room for what comes.
+        said.retain(|prefix, said| {
+            let before = said.view();
+            said.file = fresh.remove(prefix);
+            if said.file.is_none() && said.run_time == Some(None) {
+                said.run_time = None;
+            }
+            match said.view() {
+                None if before.is_some() => drop(writer.remove(prefix)),
+                Some(view) if before != Some(view) => {
+                    let done = writer.set(prefix, view);
+                    debug_assert!(done.is_ok(), "it is in the table");
+                }
+                _ => {}
+            }
+            *said != Said::default()
+        });
+        let mut left_out = 0;
+        for (prefix, view) in fresh {
+            match writer.set(&prefix, view) {
+                Ok(()) => drop(said.insert(prefix, Said { file: Some(view), run_time: None })),
+                Err(_) => left_out += 1,
+            }
+        }
+        self.at_run_time = said.values().filter(|said| said.run_time.is_some()).count();
+        left_out
+    }
+
+    /// The longest prefix with a view that an address is in.
+    pub(super) fn find(&self, address: IpAddr) -> Option<(Prefix, u8)> {
+        let longest = if address.is_ipv4() { 32 } else { 128 };
+        (0..=longest).rev().find_map(|length| {
+            let prefix = Prefix::of(address, length);
+            Some((prefix, self.view(&prefix)?))
+        })
+    }
+
+    /// Prefixes with their views after one, in their order.
+    pub(super) fn after(&self, after: Option<Prefix>) -> impl Iterator<Item = (Prefix, u8)> {
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let said = self.said.range((start, Bound::Unbounded));
+        said.filter_map(|(prefix, said)| Some((*prefix, said.view()?)))
+    }
+
+    /// What was said at run time.
+    pub(super) fn history(&self) -> impl Iterator<Item = (Prefix, Option<u8>)> {
+        self.said.iter().filter_map(|(prefix, said)| Some((*prefix, said.run_time?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use pmdns_stages::client_table::ClientTable;
+    use pmdns_stages::wire::name::Seed;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn book(max_entries: usize) -> (Arc<ClientTable>, Book) {
+        let (table, writer) = ClientTable::on_heap(max_entries, Seed::new([3; 16]));
+        (table, Book::new(writer, max_entries))
+    }
+
+    fn prefix(text: &str) -> Prefix {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn what_is_said_at_run_time_stands_before_the_file() {
+        let (table, mut book) = book(3);
+        let [one, two, three] = ["10.0.0.1", "10.0.0.2", "10.0.0.0/24"].map(prefix);
+        assert_eq!(book.take_file(vec![(one, 1), (two, 1), (two, 2)]), 0);
+        assert!(book.say(one, Some(5)) && book.say(two, None) && book.say(three, Some(7)));
+        assert_eq!(
+            [1, 2, 3].map(|last| table.find(&[10, 0, 0, last])),
+            [Some(5), Some(7), Some(7)]
+        );
+        assert_eq!(book.find("10.0.0.2".parse().unwrap()), Some((three, 7)));
+        assert_eq!((book.len(), book.at_run_time(), book.room()), (2, 3, 1));
+        assert_eq!(book.take_file(vec![(one, 3)]), 0);
+        assert_eq!(table.find(&[10, 0, 0, 1]), Some(5), "still");
+        let history: Vec<_> = book.history().collect();
+        assert_eq!(history, [(three, Some(7)), (one, Some(5))], "nothing hides two any more");
+        assert!(book.say(one, None) && book.say(three, None));
+        assert_eq!((book.len(), book.at_run_time()), (0, 1));
+        assert_eq!(book.take_file(Vec::new()), 0);
+        assert_eq!(book.at_run_time(), 0);
+    }
+
+    #[test]
+    fn what_has_no_room_is_left_out() {
+        let (table, mut book) = book(2);
+        let [one, two, three] = ["10.0.0.1", "10.0.0.2", "10.0.0.3"].map(prefix);
+        assert!(book.say(three, Some(1)));
+        assert_eq!(book.take_file(vec![(one, 1), (two, 1)]), 1);
+        assert!(!book.say(two, Some(1)));
+        assert_eq!(book.take_file(vec![(two, 2)]), 0, "one leaves, two comes");
+        assert_eq!([1, 2, 3].map(|last| table.find(&[10, 0, 0, last])), [None, Some(2), Some(1)]);
+    }
+
+    proptest! {
+        #[test]
+        fn the_table_has_what_the_book_says(
+            steps in proptest::collection::vec(
+                (any::<bool>(), proptest::collection::vec((0u8..8, any::<Option<u8>>()), 1..8)), 1..20
+            ),
+        ) {
+            let (table, mut book) = book(6);
+            for (is_file, said) in steps {
+                let said = said.into_iter().map(|(last, view)| (prefix(&format!("10.0.0.{last}")), view));
+                match is_file {
+                    true => {
+                        let file = said.filter_map(|(prefix, view)| Some((prefix, view? % 32)));
+                        book.take_file(file.collect());
+                    }
+                    false => said.for_each(|(prefix, view)| {
+                        book.say(prefix, view.map(|view| view % 32));
+                    }),
+                }
+                for last in 0..8 {
+                    let found = book.find([10, 0, 0, last].into()).map(|(_, view)| view);
+                    prop_assert_eq!(table.find(&[10, 0, 0, last]), found);
+                }
+                prop_assert_eq!(book.after(None).count(), book.len());
+                prop_assert_eq!(book.history().count(), book.at_run_time());
+            }
+        }
+    }
+}

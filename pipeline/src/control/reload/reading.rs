@@ -1,0 +1,119 @@
+//! What the thread of a reload does: it reads the files and makes the rules.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use pmdns_config::files::read_clients;
+use pmdns_config::{Clients, Config, ConfigText, Control, FixedKeys, Prefix, WrittenConfig};
+use pmdns_streams::tls::Certificate;
+
+use super::ReloadError;
+use crate::control::metrics::server::{MetricsError, MetricsListener};
+use crate::overlay::Overlay;
+use crate::rules::{BuildError, RulesBuilder, RulesUpdate};
+use crate::upstreams::UpstreamsUpdate;
+
+/// The result of reading.
+pub(super) struct Read {
+    /// With the changes of run time.
+    pub(super) config: Config,
+    /// The same without them, if it was read anew.
+    pub(super) base: Option<Config>,
+    /// The same as it was written, with its keys that need a restart.
+    pub(super) text: Written,
+    /// The file of clients, if it was read anew.
+    pub(super) clients: Option<Vec<(Prefix, u8)>>,
+    pub(super) fresh: Fresh,
+    /// Where metrics are served from now on, if that is another address.
+    pub(super) metrics: Option<Option<MetricsListener>>,
+}
+
+/// What was made for the threads.
+pub(super) enum Fresh {
+    All(Box<RulesUpdate>),
+    Upstreams(UpstreamsUpdate),
+}
+
+/// What rules are made from.
+pub(super) enum Source {
+    /// The file, and these changes.
+    File(Overlay),
+    /// The configuration in use, as files that it names have changed.
+    Latest(Config),
+    /// Another one, of which only upstreams differ.
+    Upstreams(Config),
+}
+
+/// A configuration as it was written.
+#[derive(Clone, Debug, Default)]
+pub struct Written {
+    /// Its keys that need a restart.
+    pub fixed: FixedKeys,
+    /// All of it.
+    pub all: WrittenConfig,
+}
+
+impl Written {
+    /// That of a file that was read.
+    pub fn of(text: &ConfigText) -> Self {
+        Self { fixed: text.fixed_keys(), all: text.written() }
+    }
+}
+
+/// Makes rules. `written` is the configuration in use.
+pub(super) fn read(
+    path: &Path,
+    (source, written): (Source, Written),
+    builder: RulesBuilder,
+    certificate: Option<Certificate>,
+    ((clients, control), metrics): ((Clients, Control), Option<SocketAddr>),
+) -> Result<Read, ReloadError> {
+    // The file is not read.
+    let same_file = |config, fresh| Read {
+        config,
+        base: None,
+        text: written,
+        clients: None,
+        fresh,
+        metrics: None,
+    };
+    let (config, overlay) = match source {
+        Source::Upstreams(config) => {
+            let fresh = builder.make_upstreams(&config)?.ok_or(ReloadError::Upstreams)?;
+            return Ok(same_file(config, Fresh::Upstreams(fresh)));
+        }
+        Source::Latest(config) => {
+            let config = Config { clients, ..config };
+            let fresh = builder.make(&config)?.into();
+            return Ok(same_file(config, Fresh::All(fresh)));
+        }
+        Source::File(overlay) => (ConfigText::read(path)?, overlay),
+    };
+    let mut text = config;
+    text.error.take().map_or(Ok(()), Err)?;
+    let base = Config { clients, control, ..text.config.clone() };
+    let config = overlay.apply(&base).map_err(ReloadError::Overlay)?;
+    let clients = Some(read_clients(&config)?);
+    // With changes an upstream's place is not that in the file.
+    let of_file = Some(&text).filter(|_| overlay.is_empty());
+    let fresh = builder.make(&config).map_err(|error| in_file(error, of_file))?;
+    let fresh = Fresh::All(fresh.into());
+    let in_use = |error: MetricsError| text.of_machine("metrics.listen", error.to_string());
+    let metrics = match config.metrics.listen {
+        listen if listen == metrics => None,
+        listen => Some(listen.map(MetricsListener::bind).transpose().map_err(in_use)?),
+    };
+    certificate.map_or(Ok(()), |certificate| certificate.reload())?;
+    Ok(Read { config, base: Some(base), text: Written::of(&text), clients, fresh, metrics })
+}
+
+/// An error with the file and the line of its key, if it has one.
+fn in_file(error: BuildError, text: Option<&ConfigText>) -> ReloadError {
+    match (&error, text) {
+        (BuildError::Upstreams(upstreams), Some(text)) => match upstreams.key() {
+            Some(key) => text.of_machine(&key, upstreams.to_string()).into(),
+            None => error.into(),
+        },
+        _ => error.into(),
+    }
+}

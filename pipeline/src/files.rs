@@ -1,0 +1,133 @@
+//! Commands about files of configuration, which need no running instance: check, import, doctor.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use pmdns::arguments::ImportFormat;
+use pmdns::clients::OpenClients;
+use pmdns::control::print;
+use pmdns::control::reload;
+use pmdns::doctor;
+use pmdns::machine::{Finding, Machine};
+use pmdns::slowpath::Anchors;
+use pmdns_config::import::{self, Format, Import};
+use pmdns_config::{ConfigError, ConfigText, Pin, Streams};
+#[cfg(feature = "dpdk")]
+use pmdns_nics::dpdk;
+use pmdns_stages::policy::Ruleset;
+use pmdns_stages::wire::name::Seed;
+use pmdns_streams::encrypted::Encryption;
+use pmdns_streams::tls::CertificateError;
+
+use crate::failure::Failure;
+
+/// Reports all errors of a config file and of the files that it names, and all that this machine does not have.
+pub(super) fn check(file: &Path, elsewhere: bool) -> Result<(), Failure> {
+    let read = ConfigText::read(file)?;
+    let settings = &read.config;
+    let mut wrong: Vec<String> =
+        read.error.iter().flat_map(ConfigError::mistakes).map(ToString::to_string).collect();
+    let mut warnings = settings.warnings();
+    let (mut rules, mut pin) = (None, None);
+    if wrong.is_empty() {
+        // No queries come here, so the hash of names needs no secret seed.
+        match Ruleset::load(settings, Seed::new([0; 16]), 1) {
+            Ok((_, mut digest)) => {
+                warnings.append(&mut digest.warnings);
+                rules = Some(reload::describe(&digest));
+            }
+            Err(error) => wrong.push(error.to_string()),
+        }
+        wrong.extend(OpenClients::read(settings).err().map(|error| error.to_string()));
+        wrong.extend(Anchors::load(&settings.dnssec).err().map(|error| error.to_string()));
+        match spki_pin(&settings.streams) {
+            Ok(found) => pin = found,
+            Err(error) => wrong.push(error.to_string()),
+        }
+    }
+    let findings = match elsewhere {
+        true => Vec::new(),
+        false => Machine::this().findings(settings),
+    };
+    for Finding { key, problem, is_fatal } in findings {
+        let told = read.of_machine(&key, problem).to_string();
+        if is_fatal { &mut wrong } else { &mut warnings }.push(told);
+    }
+    let mut out = io::stdout().lock();
+    for warning in warnings {
+        writeln!(out, "warning: {warning}")?;
+    }
+    match rules {
+        Some(rules) if wrong.is_empty() => {
+            writeln!(out, "{}: {}, {rules}", file.display(), print::summary_of(settings))?;
+            if let Some(pin) = pin {
+                writeln!(out, "streams.certificate: its key has the pin {pin}")?;
+            }
+            Ok(())
+        }
+        _ => Err(Failure::Wrong(wrong)),
+    }
+}
+
+/// Writes what another server's configuration becomes, and lists the settings that are lost.
+pub(super) fn import(
+    file: &Path,
+    format: ImportFormat,
+    output: Option<&Path>,
+) -> Result<(), Failure> {
+    let format = match format {
+        ImportFormat::Auto => None,
+        ImportFormat::Unbound => Some(Format::Unbound),
+        ImportFormat::Dnsdist => Some(Format::Dnsdist),
+        ImportFormat::Named => Some(Format::Named),
+    };
+    let Import { toml, unmapped, unneeded } = import::import(file, format, &import::Disk)?;
+    match output {
+        Some(output) => {
+            let failed = |source| Failure::Write { path: output.to_owned(), source };
+            // An existing file may be in use, and be changed by hand.
+            let mut created = File::create_new(output).map_err(failed)?;
+            created.write_all(toml.as_bytes()).map_err(failed)?;
+        }
+        None => io::stdout().lock().write_all(toml.as_bytes())?,
+    }
+    let mut told = io::stderr().lock();
+    for one in &unmapped {
+        writeln!(told, "{one}")?;
+    }
+    writeln!(
+        told,
+        "{} settings were not taken over or differ; {unneeded} need nothing",
+        unmapped.len()
+    )?;
+    if unmapped.is_empty() { Ok(()) } else { Err(Failure::Incomplete) }
+}
+
+/// The pin of the certificate that encrypted clients get, if there is one.
+fn spki_pin(streams: &Streams) -> Result<Option<Pin>, CertificateError> {
+    let encryption = Encryption::load(streams)?;
+    encryption.map(|encryption| encryption.certificate().spki_pin()).transpose()
+}
+
+/// Prints what suits pmdns here and what does not. The exit code tells the worst.
+pub(super) fn examine(file: Option<&Path>, json: bool) -> Result<(), Failure> {
+    let read = file.map(ConfigText::read).transpose()?;
+    #[cfg(feature = "dpdk")]
+    let dpdk = Some(doctor::Dpdk { version: dpdk::version(), drivers: dpdk::driver_folder() });
+    #[cfg(not(feature = "dpdk"))]
+    let dpdk = None;
+    let findings =
+        doctor::examine(read.as_ref().map(|text| (&text.config, text.error.as_ref())), dpdk);
+    let mut out = io::stdout().lock();
+    if json {
+        writeln!(out, "{}", doctor::json(&findings))?;
+    } else {
+        doctor::print(&findings, &mut out)?;
+    }
+    match doctor::worst(&findings) {
+        doctor::Level::Ok => Ok(()),
+        doctor::Level::Warn => Err(Failure::Unsuited),
+        doctor::Level::Fail => Err(Failure::Unfit),
+    }
+}

@@ -1,0 +1,34 @@
+//! What heavy hitters, floods and limits count.
+
+use pmdns_nics::counters;
+use serde::{Deserialize, Serialize};
+
+counters! {
+    /// The counters of heavy hitters, floods and limits.
+    HitterCounters,
+    /// The same, read at one time.
+    HitterSnapshot {
+        /// Records counted for heavy hitters.
+        records: counter,
+        /// Records lost, because the thread that counts them got no CPU.
+        lost: counter,
+        /// Floods of random names that have begun.
+        floods: counter,
+        /// Zones that are flooded now.
+        flooded: gauge,
+        /// Zones that are limited now.
+        limited: gauge,
+        /// Misses refused, because their zone was over its limit.
+        refused: counter,
+    }
+}
+
+/// Heavy hitters, floods and limits of an instance.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct HitterReport {
+    /// `all`.
+    pub part: String,
+    /// What was counted.
+    #[serde(flatten)]
+    pub counters: HitterSnapshot,
+}

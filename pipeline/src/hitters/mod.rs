@@ -1,0 +1,266 @@
+//! Heavy hitters: names, clients and zones that come most, and floods of random names.
+//!
+//! ```text
+//!  recorder on each data core ─ ring of cells ─► thread: sketches by window, floods ─► calls of operators
+//! ```
+//!
+//! A data core copies client and question of a packet into its ring, and waits for nobody: a full ring loses the record and counts
+//! it. One thread counts. See docs/adr/0054-heavy-hitters.md.
+
+mod counters;
+mod distinct;
+mod floods;
+mod recorder;
+mod sketch;
+mod tables;
+mod windows;
+mod zone;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use pmdns_config::Config;
+use pmdns_control::{Call, LimitOrder, Refusal, Reply};
+
+use self::counters::HitterCounters;
+pub use self::counters::{HitterReport, HitterSnapshot};
+use self::floods::News;
+use self::recorder::Recorder;
+use self::tables::Tables;
+use crate::clock::Clock;
+use crate::engine::random_seed;
+use crate::observe::{ObserverLender, TooManyObservers};
+use crate::query_log::collector::Core;
+use crate::query_log::entry::readable;
+use crate::query_log::record::{Cell, records};
+use crate::query_log::recorder::Sample;
+use crate::ring::{RingReceiver, ring};
+use crate::rule_names::RuleNames;
+use crate::threads::{join_within, nap, pin};
+use crate::zone_limits::ZoneLimiter;
+
+/// Slots of a core's ring: 1 MiB. A record has two or three.
+const RING: usize = 16_384;
+/// How long the thread sleeps when no core has noted anything.
+const NAP: Duration = Duration::from_millis(2);
+/// How long it may take to end.
+const STOP_PATIENCE: Duration = Duration::from_secs(2);
+/// Floods whose limits wait for the main thread.
+const MAX_NEWS: usize = floods::MAX_FLOODS;
+/// Lines that the log gets of floods in a minute, at most.
+const LINES: u32 = 20;
+
+/// Why nothing is counted.
+#[derive(Debug, thiserror::Error)]
+pub enum HittersError {
+    /// The data cores have no room for it.
+    #[error(transparent)]
+    Observers(#[from] TooManyObservers),
+    /// The thread could not be started.
+    #[error("cannot start the thread of heavy hitters: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+/// What comes most, of a running instance. Dropping it ends its thread.
+pub struct HeavyHitters {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    tables: Mutex<Tables>,
+    /// Zones whose flood has begun, for automatic limits, and whether the log has room for more of them.
+    begun: Mutex<Vec<(String, bool)>>,
+    counters: Arc<HitterCounters>,
+}
+
+/// The ends of the data cores' rings, with recorders at the others.
+struct Rings {
+    cores: Vec<Core>,
+    counters: Arc<HitterCounters>,
+}
+
+impl Rings {
+    /// Lends a recorder to each data core.
+    fn lend(config: &Config, lender: &ObserverLender) -> Result<Self, TooManyObservers> {
+        let mut this = Self { cores: Vec::new(), counters: Arc::default() };
+        lender.lend(|_| {
+            let (sender, receiver): (_, RingReceiver<Cell>) = ring(RING);
+            this.cores.push(Core::new(receiver));
+            let seed = random_seed().map_or(1, |seed| seed.hash(b""));
+            let sample = Sample::new(config.hitters.sample, seed);
+            Box::new(Recorder::new(sender, sample, Arc::clone(&this.counters)))
+        })?;
+        Ok(this)
+    }
+}
+
+impl HeavyHitters {
+    /// Lends recorders to the data cores, and starts the thread, pinned to the CPU `core` if one is given. `None`: it is not
+    /// configured.
+    pub fn start(
+        config: &Config,
+        lender: &ObserverLender,
+        rules: RuleNames,
+        clock: Clock,
+        core: Option<usize>,
+    ) -> Result<Option<Self>, HittersError> {
+        if !config.hitters.enabled {
+            return Ok(None);
+        }
+        let Rings { cores, counters } = Rings::lend(config, lender)?;
+        let seed = random_seed()
+            .map_err(|error| HittersError::Thread(std::io::Error::other(error.to_string())))?;
+        let tables = Mutex::new(Tables::new(config, rules, seed));
+        let shared = Arc::new(Shared { tables, begun: Mutex::default(), counters });
+        let stop = Arc::new(AtomicBool::new(false));
+        let counter = Counter { cores, shared: Arc::clone(&shared), clock, lines: (0, 0) };
+        let stopping = Arc::clone(&stop);
+        let thread = std::thread::Builder::new().name("hitters".to_owned()).spawn(move || {
+            pin(core);
+            counter.run(&stopping);
+        })?;
+        Ok(Some(Self { stop, thread: Some(thread), shared }))
+    }
+
+    /// What was counted.
+    pub fn counters(&self) -> HitterSnapshot {
+        self.shared.counters.snapshot()
+    }
+
+    /// Limits the zones whose floods have begun, if the configuration says so.
+    pub fn limit_floods(&self, config: &Config, limiter: &mut ZoneLimiter, now: Instant) {
+        let begun = std::mem::take(&mut *locked(&self.shared.begun));
+        if config.hitters.auto_limit == 0 {
+            return;
+        }
+        for (zone, is_told) in begun {
+            let (rate, seconds) = (config.hitters.auto_limit, Some(config.hitters.limit_seconds));
+            match limiter.limit_flood(&LimitOrder { zone, rate, seconds }, now) {
+                Ok(Some(done)) => tracing::warn!("{done}, because it is flooded"),
+                Err((_, why)) if is_told => {
+                    tracing::warn!("a flooded zone is not limited: {why}");
+                }
+                Ok(None) | Err(_) => {}
+            }
+        }
+    }
+}
+
+/// Answers a call about what comes most.
+pub fn answer(call: &Call, hitters: Option<&HeavyHitters>) -> Reply {
+    let Some(hitters) = hitters else {
+        let why = "nothing is counted; set `hitters.enabled = true` and restart".to_owned();
+        return Reply::Refused(Refusal::Unable, why);
+    };
+    let tables = locked(&hitters.shared.tables);
+    match call {
+        Call::Hitters(query) => Reply::of(&tables.top(query)),
+        _ => Reply::of(&tables.floods()),
+    }
+}
+
+/// The counters of an instance, with those of its limits.
+pub fn report(hitters: Option<&HeavyHitters>, limiter: &ZoneLimiter) -> HitterReport {
+    let counters = hitters.map(HeavyHitters::counters).unwrap_or_default();
+    let (limited, refused) = limiter.counts();
+    HitterReport {
+        part: "all".to_owned(),
+        counters: HitterSnapshot { limited, refused, ..counters },
+    }
+}
+
+impl Drop for HeavyHitters {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take()
+            && !join_within(thread, STOP_PATIENCE)
+        {
+            tracing::warn!("the thread of heavy hitters has not ended after {STOP_PATIENCE:?}");
+        }
+    }
+}
+
+/// The thread that counts.
+struct Counter {
+    cores: Vec<Core>,
+    shared: Arc<Shared>,
+    clock: Clock,
+    /// The minute under way, and the lines that the log has of it.
+    lines: (u64, u32),
+}
+
+impl Counter {
+    fn run(mut self, stop: &AtomicBool) {
+        while !stop.load(Ordering::Relaxed) {
+            let second = self.clock.duration_of(self.clock.now()).as_secs();
+            if self.turn(second) == 0 {
+                nap(NAP);
+            }
+        }
+    }
+
+    /// Counts what the rings have. Returns how many records there were.
+    fn turn(&mut self, second: u64) -> u64 {
+        let mut cells = Vec::new();
+        self.cores.iter_mut().for_each(|core| core.take(&mut cells));
+        let mut tables = locked(&self.shared.tables);
+        let news = tables.set_second(second);
+        let mut count = 0;
+        for record in records(&cells) {
+            tables.take(&record);
+            count += 1;
+        }
+        let flooded = tables.flooded();
+        drop(tables);
+        let counters = &self.shared.counters;
+        counters.records.fetch_add(count, Ordering::Relaxed);
+        counters.flooded.store(flooded, Ordering::Relaxed);
+        news.iter().for_each(|news| self.tell(news, second));
+        count
+    }
+
+    /// Logs what became of a flood, and has it limited.
+    fn tell(&mut self, news: &News, second: u64) {
+        let (minute, lines) = &mut self.lines;
+        if *minute != second / 60 {
+            (*minute, *lines) = (second / 60, 0);
+        }
+        *lines += 1;
+        let is_told = *lines <= LINES;
+        match news {
+            News::Began(zone, flood) => {
+                self.shared.counters.floods.fetch_add(1, Ordering::Relaxed);
+                let zone = readable(zone);
+                if is_told {
+                    // Whoever floods chose the zone's name. It is no part of a command that may be copied to a shell.
+                    tracing::warn!(
+                        "{zone} is flooded: about {} different names a second miss; {} of {} misses have an answer; \
+                         `pmdns limit ZONE --rate 50` limits it",
+                        flood.names,
+                        flood.answered,
+                        flood.misses,
+                    );
+                }
+                let mut begun = locked(&self.shared.begun);
+                if begun.len() < MAX_NEWS {
+                    begun.push((zone, is_told));
+                }
+            }
+            News::Ended(zone) if is_told => {
+                tracing::info!("{} is not flooded any more", readable(zone));
+            }
+            News::Ended(_) => {}
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

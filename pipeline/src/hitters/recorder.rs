@@ -1,0 +1,74 @@
+//! What runs on a data core for heavy hitters: it puts records of the query log's form into a ring.
+//!
+//! Of packets that are answered or dropped by a rule it takes one in so many. It takes every miss, and every answer to one: there
+//! are few, and floods are made of them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pmdns_stages::wire::layout::Layout;
+use pmdns_stages::{Batch, Step, Tick};
+
+use super::counters::HitterCounters;
+use crate::observe::{Departure, Observer, Sent};
+use crate::query_log::record::{Cell, Facts, Source, push};
+use crate::query_log::recorder::{Sample, source_of, source_of_sent};
+use crate::ring::RingSender;
+
+/// The observer on one core.
+pub(super) struct Recorder {
+    ring: RingSender<Cell>,
+    sample: Sample,
+    counters: Arc<HitterCounters>,
+}
+
+impl Recorder {
+    pub(super) fn new(
+        ring: RingSender<Cell>,
+        sample: Sample,
+        counters: Arc<HitterCounters>,
+    ) -> Self {
+        Self { ring, sample, counters }
+    }
+
+    #[inline]
+    fn note(&mut self, facts: &Facts, layout: Layout, frame: &[u8]) {
+        if !push(&mut self.ring, facts, layout, frame, false) {
+            self.counters.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Observer for Recorder {
+    fn left(&mut self, _departure: &Departure<'_>) {}
+
+    fn leave(&mut self, batch: &Batch, sends: bool, now: Tick) {
+        for packet in batch {
+            let source = if packet.step == Step::SLOW_PATH {
+                Source::Miss
+            } else if self.sample.takes()
+                && let Some(source) = source_of(packet, sends)
+            {
+                source
+            } else {
+                continue;
+            };
+            let facts = Facts { received: packet.received, left: now, source, upstream: None };
+            self.note(&facts, packet.layout, packet.frame.bytes());
+        }
+    }
+
+    fn sent(&mut self, sent: &Sent<'_>) {
+        let Some((source, upstream)) = source_of_sent(sent.origin) else { return };
+        let facts = Facts { received: sent.received, left: sent.now, source, upstream };
+        self.note(&facts, sent.layout, sent.frame.bytes());
+    }
+
+    fn watches_stations(&self) -> bool {
+        false
+    }
+
+    fn has_ended(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,163 @@
+//! A list that is kept up to date.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use pmdns_config::files::open_regular;
+use pmdns_config::{ListFormat, Server};
+use pmdns_nics::counters::count;
+use tokio::time::Instant;
+
+use super::counters::ListCounters;
+use super::fetch::{Fetched, Source, Version, fetch};
+use super::keep::{check, keep, names_in};
+use super::schedule::pause;
+use crate::clock::jittered;
+
+/// How often a list is fetched if its table does not say.
+pub(super) const INTERVAL: Duration = Duration::from_secs(86_400);
+
+/// What the configuration says of a list, and its counters.
+#[derive(Clone)]
+pub(super) struct Followed {
+    pub(super) file: PathBuf,
+    pub(super) format: ListFormat,
+    pub(super) interval: Duration,
+    pub(super) source: Result<Source, String>,
+    pub(super) counters: Arc<ListCounters>,
+}
+
+impl Followed {
+    /// Where it is fetched from, if that is known.
+    fn server(&self) -> Option<&Server> {
+        self.source.as_ref().ok().map(|source| &source.server)
+    }
+
+    /// Whether requests mean it by this name: its file, or the last part of that.
+    pub(super) fn is_called(&self, name: &str) -> bool {
+        Path::new(name) == self.file || self.file.file_name().is_some_and(|last| last == name)
+    }
+}
+
+/// A list on the thread that fetches it.
+pub(super) struct List {
+    pub(super) followed: Followed,
+    /// What the server said of the version that is kept.
+    version: Version,
+    due: Instant,
+}
+
+impl List {
+    /// The list as it is kept. `before`: as it was followed until now.
+    pub(super) fn new(followed: Followed, before: Option<&Self>) -> Self {
+        let counters = &followed.counters;
+        let age = age_of(&followed.file);
+        if counters.names.load(Ordering::Relaxed) == 0 && age.is_some() {
+            counters.names.store(names_in(&followed.file, followed.format), Ordering::Relaxed);
+            let refreshed = age.and_then(|age| now().checked_sub(age)).unwrap_or_default();
+            counters.refreshed.store(refreshed.as_secs(), Ordering::Relaxed);
+        }
+        let has_moved = before.is_some_and(|list| list.followed.server() != followed.server());
+        // What one server says of its versions means nothing to another.
+        let version = before.filter(|_| !has_moved).map(|list| list.version.clone());
+        let age = age.filter(|_| !has_moved);
+        let due = Instant::now() + pause(jittered(followed.interval), age, 0);
+        Self { followed, version: version.unwrap_or_default(), due }
+    }
+
+    /// When it is fetched next.
+    pub(super) fn due(&self) -> Instant {
+        self.due
+    }
+
+    /// Fetches it. `news` is set if there is another version, which has as many names at most as there is `room` for.
+    pub(super) async fn refresh(
+        &mut self,
+        news: &AtomicBool,
+        room: usize,
+    ) -> Result<String, String> {
+        let file = self.followed.file.display().to_string();
+        let result = self.attempt(news, room).await;
+        let counters = &self.followed.counters;
+        let failures = match &result {
+            Ok(done) => {
+                counters.refreshed.store(now().as_secs(), Ordering::Relaxed);
+                tracing::info!("list {file}: {done}");
+                0
+            }
+            Err(why) => {
+                count(&counters.failures);
+                tracing::warn!("list {file} is not refreshed, the names in use stay: {why}");
+                counters.failing.load(Ordering::Relaxed) + 1
+            }
+        };
+        counters.failing.store(failures, Ordering::Relaxed);
+        let age = (failures == 0).then_some(Duration::ZERO);
+        self.due = Instant::now() + pause(jittered(self.followed.interval), age, failures);
+        match result {
+            Ok(done) => Ok(format!("{file}: {done}")),
+            Err(why) => Err(format!("{file} is not refreshed: {why}")),
+        }
+    }
+
+    async fn attempt(&mut self, news: &AtomicBool, room: usize) -> Result<String, String> {
+        let Followed { file, format, source, counters, .. } = &self.followed;
+        let is_kept = file.exists();
+        let version = if is_kept { self.version.clone() } else { Version::default() };
+        match fetch(source.as_ref().map_err(Clone::clone)?, &version).await? {
+            Fetched::Unchanged => {
+                count(&counters.unchanged);
+                touch(file);
+                Ok("nothing new".to_owned())
+            }
+            Fetched::New(bytes, version) => {
+                let before = if is_kept { counters.names.load(Ordering::Relaxed) } else { 0 };
+                let names = check(&bytes, file, *format, (before, room))
+                    .inspect_err(|_| count(&counters.refused))?;
+                keep(&bytes, file).map_err(|error| format!("cannot write it: {error}"))?;
+                count(&counters.fetched);
+                counters.names.store(names, Ordering::Relaxed);
+                self.version = version;
+                news.store(true, Ordering::Relaxed);
+                Ok(format!("{names} names fetched"))
+            }
+        }
+    }
+}
+
+/// Makes a list as old as the server's last word. One that cannot be changed only looks older.
+fn touch(file: &Path) {
+    let _ = open_regular(file).and_then(|file| file.set_modified(SystemTime::now()));
+}
+
+/// The time since a file was changed; `None`: there is none.
+fn age_of(file: &Path) -> Option<Duration> {
+    let changed = std::fs::metadata(file).and_then(|facts| facts.modified()).ok()?;
+    Some(SystemTime::now().duration_since(changed).unwrap_or_default())
+}
+
+fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_becomes_as_old_as_it_was_confirmed_and_nobody_waits_for_a_pipe() {
+        let path = std::env::temp_dir().join(format!("pmdns-touch-{}", std::process::id()));
+        std::fs::write(&path, "a.example\n").unwrap();
+        let old = SystemTime::now() - Duration::from_secs(5000);
+        std::fs::File::open(&path).unwrap().set_modified(old).unwrap();
+        assert!(age_of(&path).unwrap().as_secs() >= 5000);
+        touch(&path);
+        assert!(age_of(&path).unwrap().as_secs() < 1000);
+        std::fs::remove_file(&path).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        touch(&path);
+        std::fs::remove_file(&path).unwrap();
+    }
+}

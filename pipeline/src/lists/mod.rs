@@ -1,0 +1,289 @@
+//! Block lists that are fetched by HTTPS.
+//!
+//! ```text
+//!  server ──GET, 304 or the list──► fetch ──► check ──► file ──► reload
+//! ```
+//!
+//! A thread of its own fetches one list after another. What it gets is checked and put into the list's file. Then the rules are
+//! made anew from that file, as by any reload. So a start needs no network, and a bad download changes nothing.
+//! docs/adr/0052-lists-by-url.md gives the reasons.
+
+mod counters;
+mod fetch;
+mod keep;
+mod list;
+mod schedule;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use pmdns_config::limits::MAX_LIST_NAMES;
+use pmdns_config::narrow::to_usize;
+use pmdns_config::{Blocklist, Config};
+use pmdns_control::{Refusal, Reply};
+use rustls::crypto::ring::default_provider;
+use rustls::{ClientConfig, RootCertStore};
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+use tokio::task::LocalSet;
+use tokio::time::{Instant, sleep_until};
+
+use crate::control::socket::Client;
+use crate::roots;
+use crate::threads::{join_within, pin};
+pub use counters::{ListCounters, ListSnapshot};
+use fetch::Source;
+pub(crate) use keep::clear;
+use list::{Followed, List};
+
+/// The most orders that may wait for the thread.
+const MAX_ORDERS: usize = 16;
+/// Names of all fetched lists together: half of what there is room for. So no server can keep rules from being made of the other
+/// lists, which a start needs.
+const MAX_FETCHED_NAMES: usize = MAX_LIST_NAMES / 2;
+/// How long the thread may take to end.
+const STOP_PATIENCE: Duration = Duration::from_secs(5);
+
+/// What is reported of a fetched list.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct FetchReport {
+    /// Its file.
+    pub list: String,
+    /// What was counted.
+    #[serde(flatten)]
+    pub counters: ListSnapshot,
+}
+
+/// What the thread is told.
+enum Order {
+    /// These lists are kept up to date from now on.
+    Follow(Vec<Followed>),
+    /// A client wants the lists of this name fetched now.
+    Refresh(String, Client),
+}
+
+/// The fetched lists. Dropping it ends the thread.
+pub struct Lists {
+    followed: Vec<Followed>,
+    /// Those that the system trusts. They are read once, because later they may be out of reach.
+    system: Option<Arc<RootCertStore>>,
+    orders: Option<mpsc::Sender<Order>>,
+    news: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Lists {
+    /// Starts fetching the lists of `config`, on a thread pinned to the CPU `core` if one is given.
+    ///
+    /// # Errors
+    ///
+    /// There is no thread.
+    pub fn start(config: &Config, core: Option<usize>) -> io::Result<Self> {
+        let (orders, ordered) = mpsc::channel(MAX_ORDERS);
+        let news = Arc::new(AtomicBool::new(false));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let told = Arc::clone(&news);
+        let body = move || {
+            pin(core);
+            LocalSet::new().block_on(&runtime, serve(ordered, told));
+            // The system's resolver may still be at work.
+            runtime.shutdown_background();
+        };
+        let thread = Some(std::thread::Builder::new().name("lists".to_owned()).spawn(body)?);
+        let is_trusted = |list: &Blocklist| list.url.is_some() && list.ca_file.is_none();
+        let is_needed = config.control.lists.is_some() || config.blocklists.iter().any(is_trusted);
+        let system = if is_needed { roots::of_system().map(Arc::new) } else { None };
+        let mut this = Self { followed: Vec::new(), system, orders: Some(orders), news, thread };
+        this.follow(config);
+        Ok(this)
+    }
+
+    /// Changes the lists to those of `config`.
+    pub fn follow(&mut self, config: &Config) {
+        let fetched = config.blocklists.iter().filter(|list| list.url.is_some());
+        self.followed = fetched
+            .map(|list| {
+                let known = self.followed.iter().find(|one| one.file == list.file);
+                let counters = known.map(|one| Arc::clone(&one.counters)).unwrap_or_default();
+                let source = source(list, self.system.as_ref());
+                let interval = list.refresh_seconds.map_or(list::INTERVAL, Duration::from_secs);
+                let (file, format) = (list.file.clone(), list.format);
+                Followed { file, format, interval, source, counters }
+            })
+            .collect();
+        self.order(Order::Follow(self.followed.clone()));
+    }
+
+    /// Fetches the lists of this name now, and tells the client what came of it.
+    pub fn refresh(&self, name: String, client: Client) {
+        if self.followed.iter().any(|list| list.is_called(&name)) {
+            return self.order(Order::Refresh(name, client));
+        }
+        let why =
+            format!("there is no list `{name}` with a `url`; `pmdns list show` shows the lists");
+        client.reply(Reply::Refused(Refusal::Unknown, why));
+    }
+
+    fn order(&self, order: Order) {
+        let told = self.orders.as_ref().map(|orders| orders.try_send(order));
+        match told {
+            Some(Err(mpsc::error::TrySendError::Full(Order::Refresh(_, client)))) => {
+                let why = "lists are being fetched; try again later".to_owned();
+                client.reply(Reply::Refused(Refusal::Busy, why));
+            }
+            Some(Err(_)) => {
+                tracing::warn!("the thread of the lists takes no orders; reload once more")
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether there are new versions since the last call.
+    pub fn has_news(&self) -> bool {
+        self.news.swap(false, Ordering::Relaxed)
+    }
+
+    /// The counters of each list.
+    pub fn report(&self) -> Vec<FetchReport> {
+        let report = |list: &Followed| FetchReport {
+            list: list.file.display().to_string(),
+            counters: list.counters.snapshot(),
+        };
+        self.followed.iter().map(report).collect()
+    }
+}
+
+impl Drop for Lists {
+    fn drop(&mut self) {
+        // The thread ends when its channel of orders is closed.
+        self.orders = None;
+        if let Some(thread) = self.thread.take()
+            && !join_within(thread, STOP_PATIENCE)
+        {
+            tracing::warn!("the thread of the lists does not end: it is given up");
+        }
+    }
+}
+
+/// Where a list is, or why nobody can tell whether its server is the right one.
+fn source(list: &Blocklist, system: Option<&Arc<RootCertStore>>) -> Result<Source, String> {
+    let server = list.url.as_ref().and_then(|url| url.server()).ok_or("it has no url")?;
+    let unusable = |file: &PathBuf, why| format!("ca_file {}: {why}", file.display());
+    let roots = match &list.ca_file {
+        Some(file) => roots::of_file(file).map(Arc::new).map_err(|why| unusable(file, why))?,
+        None => Arc::clone(system.ok_or(
+            "there are no certificates of the system; install ca-certificates or set ca_file, and restart",
+        )?),
+    };
+    let tls = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(Source { server: server.clone(), address: list.address, tls: Arc::new(tls) })
+}
+
+/// Fetches lists when they are due or wanted, until the channel of orders is closed.
+async fn serve(mut orders: mpsc::Receiver<Order>, news: Arc<AtomicBool>) {
+    let mut lists: Vec<List> = Vec::new();
+    loop {
+        let next = (0..lists.len()).min_by_key(|index| lists[*index].due());
+        let due = next.map_or_else(Instant::now, |index| lists[index].due());
+        let order = tokio::select! {
+            order = orders.recv() => match order {
+                Some(order) => Some(order),
+                None => return,
+            },
+            () = sleep_until(due), if next.is_some() => None,
+        };
+        match (order, next) {
+            (Some(Order::Follow(followed)), _) => {
+                let next = followed.into_iter().map(|one| {
+                    let before = lists.iter().find(|list| list.followed.file == one.file);
+                    List::new(one, before)
+                });
+                lists = next.collect();
+            }
+            (Some(Order::Refresh(name, client)), _) => {
+                let mut told = Vec::new();
+                for index in 0..lists.len() {
+                    if lists[index].followed.is_called(&name) {
+                        let room = room_for(&lists, index);
+                        told.push(lists[index].refresh(&news, room).await);
+                    }
+                }
+                let all: Result<Vec<_>, _> = told.into_iter().collect();
+                client.reply(match all {
+                    Ok(done) => Reply::Done(done.join("; ")),
+                    Err(why) => Reply::Refused(Refusal::Unable, why),
+                });
+            }
+            (None, Some(index)) => {
+                let room = room_for(&lists, index);
+                drop(lists[index].refresh(&news, room).await);
+            }
+            (None, None) => {}
+        }
+    }
+}
+
+/// Names that a list may have beside the other fetched lists.
+fn room_for(lists: &[List], index: usize) -> usize {
+    let others = lists.iter().enumerate().filter(|(other, _)| *other != index);
+    let names = others.map(|(_, list)| list.followed.counters.names.load(Ordering::Relaxed));
+    MAX_FETCHED_NAMES.saturating_sub(to_usize(names.sum()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::config;
+
+    /// A list of this URL, whose file has just been written.
+    fn followed(file: &std::path::Path, url: &str, names: u64) -> Followed {
+        let list = format!("[[blocklist]]\nfile = {file:?}\nurl = {url:?}\n");
+        let config = config(&list);
+        let list = &config.blocklists[0];
+        let counters = Arc::<ListCounters>::default();
+        counters.names.store(names, Ordering::Relaxed);
+        Followed {
+            file: list.file.clone(),
+            format: list.format,
+            interval: list::INTERVAL,
+            source: source(list, Some(&Arc::new(RootCertStore::empty()))),
+            counters,
+        }
+    }
+
+    #[test]
+    fn a_list_that_comes_from_elsewhere_is_fetched_at_once() {
+        let file = std::env::temp_dir().join(format!("pmdns-moved-{}", std::process::id()));
+        std::fs::write(&file, "a.example\n").unwrap();
+        let due_in = |list: &List| list.due().saturating_duration_since(Instant::now()).as_secs();
+        let first = List::new(followed(&file, "https://a.example/ads", 1), None);
+        assert!(due_in(&first) > 3600, "its file is new");
+        let same = List::new(followed(&file, "https://a.example/ads", 1), Some(&first));
+        assert!(due_in(&same) > 3600);
+        for url in ["https://b.example/ads", "https://a.example/other"] {
+            let moved = List::new(followed(&file, url, 1), Some(&first));
+            assert_eq!(due_in(&moved), 0, "{url}");
+        }
+        std::fs::remove_file(&file).unwrap();
+    }
+
+    #[test]
+    fn fetched_lists_leave_room_for_others() {
+        let list = |names| {
+            let file = std::path::Path::new("/nonexistent/ads");
+            List::new(followed(file, "https://a.example/ads", names), None)
+        };
+        let lists = [list(3), list(MAX_FETCHED_NAMES as u64 - 5), list(4)];
+        assert_eq!([0, 1, 2].map(|index| room_for(&lists, index)), [1, MAX_FETCHED_NAMES - 7, 2]);
+        let full = [list(u64::from(u32::MAX)), list(0)];
+        assert_eq!(room_for(&full, 1), 0);
+    }
+}

@@ -1,0 +1,213 @@
+//! Block lists that are added at run time.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use pmdns_config::limits::MAX_NAME;
+use pmdns_config::{Blocklist, Config, UpstreamAddress};
+use pmdns_control::{ListChange, NewList, Refusal};
+
+use super::{Overlay, Refused, Said};
+
+/// A list that was added. No two have the same name.
+#[derive(Clone, Debug)]
+pub(super) struct ListSaid {
+    name: String,
+    list: Box<Blocklist>,
+}
+
+impl fmt::Display for ListSaid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "list {} added", self.name)?;
+        self.list.url.iter().try_for_each(|url| write!(f, " from {url}"))
+    }
+}
+
+impl Overlay {
+    /// Takes a change in, and says what it does. Also the file of the list: whatever is in it is of no use any more.
+    pub(super) fn change_list(
+        &mut self,
+        change: &ListChange,
+        base: &Config,
+        by: &str,
+        since: u64,
+    ) -> Result<(String, PathBuf), Refused> {
+        match change {
+            ListChange::Add(new) => {
+                let said = self.added(new, base)?;
+                let file = said.list.file.clone();
+                self.lists.push(Said { what: said, by: by.to_owned(), since });
+                let name = &new.name;
+                Ok((
+                    format!(
+                        "list {name} is fetched now, and kept up to date until the instance stops"
+                    ),
+                    file,
+                ))
+            }
+            ListChange::Remove(name) => {
+                if let Some(place) = self.lists.iter().position(|said| said.what.name == *name) {
+                    let Said { what, .. } = self.lists.remove(place);
+                    return Ok((format!("list {name} is removed"), what.list.file));
+                }
+                Err(match base.blocklists.iter().any(|list| is_called(&list.file, name)) {
+                    true => (
+                        Refusal::Unable,
+                        format!(
+                            "list {name} is one of the file; remove its [[blocklist]] there, and reload"
+                        ),
+                    ),
+                    false => (
+                        Refusal::Unknown,
+                        format!("there is no list `{name}`; `pmdns list show` shows the lists"),
+                    ),
+                })
+            }
+        }
+    }
+
+    fn added(&self, new: &NewList, base: &Config) -> Result<ListSaid, Refused> {
+        let NewList { name, url, address, refresh_seconds, views } = new;
+        let wrong = |why: String| (Refusal::Wrong, why);
+        let Some(folder) = &base.control.lists else {
+            let why = "there is no folder for lists of run time; write `lists` into [control], as in \
+                       lists = \"/var/lib/pmdns/lists\", and restart";
+            return Err((Refusal::Unable, why.to_owned()));
+        };
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_plain) {
+            return Err(wrong(format!(
+                "`{}` is no name of a list; write 1 to {MAX_NAME} letters, digits, `-` and `_`",
+                name.escape_debug()
+            )));
+        }
+        let is_taken = base.blocklists.iter().any(|list| is_called(&list.file, name))
+            || self.lists.iter().any(|said| said.what.name == *name);
+        if is_taken {
+            return Err(wrong(format!("there is a list `{name}` already; choose another name")));
+        }
+        let url: UpstreamAddress =
+            url.parse().map_err(|error| wrong(format!("`{}`: {error}", url.escape_debug())))?;
+        let list = Blocklist {
+            file: folder.join(name),
+            url: Some(url),
+            address: *address,
+            refresh_seconds: *refresh_seconds,
+            views: views.clone(),
+            ..Blocklist::default()
+        };
+        Ok(ListSaid { name: name.clone(), list: list.into() })
+    }
+
+    pub(super) fn apply_lists(&self, config: &mut Config) {
+        let lists = self.lists.iter().map(|said| Blocklist::clone(&said.what.list));
+        config.blocklists.extend(lists);
+    }
+}
+
+/// Whether requests mean a list by this name.
+fn is_called(file: &Path, name: &str) -> bool {
+    file.file_name().is_some_and(|last| last == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Change;
+    use super::*;
+    use crate::testing::config;
+
+    const URL: &str = "https://lists.example/ads.txt";
+
+    /// A configuration with a list, a view and a folder.
+    fn base() -> Config {
+        config(
+            "lists = \"/var/lib/pmdns/lists\"\n[[blocklist]]\nfile = \"/etc/pmdns/games\"\nviews = [\"kids\"]\n\
+             [[view]]\nname = \"kids\"\nclients = [\"192.0.2.0/24\"]\n",
+        )
+    }
+
+    fn new(name: &str) -> NewList {
+        let (name, url) = (name.to_owned(), URL.to_owned());
+        NewList { name, url, address: None, refresh_seconds: None, views: Vec::new() }
+    }
+
+    fn remove(name: &str) -> ListChange {
+        ListChange::Remove(name.to_owned())
+    }
+
+    fn changed(base: &Config, changes: &[ListChange]) -> Result<Overlay, Refused> {
+        changes.iter().try_fold(Overlay::default(), |overlay, change| {
+            let change = Change::List(change.clone());
+            Ok(overlay.with(&change, base, "user 0", 7)?.overlay)
+        })
+    }
+
+    #[test]
+    fn a_list_is_added_behind_those_of_the_file_and_removed() {
+        let base = base();
+        let kids = NewList {
+            address: Some([192, 0, 2, 7].into()),
+            refresh_seconds: Some(600),
+            views: vec!["kids".to_owned()],
+            ..new("ads")
+        };
+        let overlay = changed(&base, &[ListChange::Add(kids)]).unwrap();
+        let config = overlay.apply(&base).unwrap();
+        let list = &config.blocklists[1];
+        assert_eq!(list.file, Path::new("/var/lib/pmdns/lists/ads"));
+        assert_eq!((list.address.is_some(), list.refresh_seconds), (true, Some(600)));
+        assert_eq!((&*list.views[0], list.url.as_ref().unwrap().to_string()), ("kids", URL.into()));
+        let told = overlay.told();
+        assert_eq!((told.len(), &*told[0].by), (1, "user 0"));
+        assert_eq!(told[0].change, format!("list ads added from {URL}"));
+        let both = [ListChange::Add(new("ads")), remove("ads")];
+        assert!(changed(&base, &both).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_added_or_removed_is_named() {
+        let base = base();
+        let mut without = base.clone();
+        without.control.lists = None;
+        let (_, why) = changed(&without, &[ListChange::Add(new("ads"))]).unwrap_err();
+        assert!(why.contains("write `lists` into [control]"), "{why}");
+        let add = |change: fn(&mut NewList)| {
+            let mut list = new("ads");
+            change(&mut list);
+            ListChange::Add(list)
+        };
+        for (change, expected, part) in [
+            (add(|list| list.name = "../entries".into()), Refusal::Wrong, "no name of a list"),
+            (add(|list| list.name = ".ads".into()), Refusal::Wrong, "no name of a list"),
+            (add(|list| list.name.clear()), Refusal::Wrong, "no name of a list"),
+            (add(|list| list.name = "n".repeat(33)), Refusal::Wrong, "1 to 32 letters"),
+            (add(|list| list.name = "games".into()), Refusal::Wrong, "a list `games` already"),
+            (add(|list| list.url = "ads".into()), Refusal::Wrong, "`ads`: "),
+            (add(|list| list.url = "tls://a.example".into()), Refusal::Unable, "write https://"),
+            (add(|list| list.refresh_seconds = Some(1)), Refusal::Unable, "allowed: 60 to"),
+            (
+                add(|list| list.views.push("lab".into())),
+                Refusal::Unable,
+                "no [[view]] of that name",
+            ),
+            (remove("games"), Refusal::Unable, "one of the file"),
+            (remove("other"), Refusal::Unknown, "`pmdns list show`"),
+        ] {
+            let (refusal, why) = changed(&base, &[change]).unwrap_err();
+            assert!(refusal == expected && why.contains(part), "{refusal:?} {why}");
+        }
+        let twice = [ListChange::Add(new("ads")), ListChange::Add(new("ads"))];
+        assert!(changed(&base, &twice).unwrap_err().1.contains("already"));
+    }
+
+    #[test]
+    fn there_are_64_lists_at_most() {
+        let all: Vec<_> =
+            (1..64).map(|number| ListChange::Add(new(&format!("l{number}")))).collect();
+        let base = base();
+        let overlay = changed(&base, &all).unwrap();
+        let one_more = Change::List(ListChange::Add(new("more")));
+        let refused = overlay.with(&one_more, &base, "", 0).unwrap_err();
+        assert!(refused.1.contains("65 block lists; allowed: at most 64"), "{refused:?}");
+    }
+}

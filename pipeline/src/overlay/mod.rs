@@ -1,0 +1,130 @@
+//! What operators change of the configuration while the instance runs. Its file stays as it is.
+//!
+//! The overlay is put over the configuration that a reload has read. So a change holds over reloads, and ends with the
+//! process. It only makes a configuration: the [`Reloader`](crate::control::reload::Reloader) builds and lends the rest.
+
+mod lists;
+mod upstreams;
+
+use std::fmt::Display;
+use std::path::PathBuf;
+
+use pmdns_config::Config;
+use pmdns_control::answers::RuntimeChange;
+use pmdns_control::{ListChange, Refusal, UpstreamChange};
+
+use lists::ListSaid;
+use upstreams::UpstreamSaid;
+
+/// The most changes that hold at a time.
+pub const MAX_CHANGES: usize = 256;
+
+/// A refusal, and why.
+pub type Refused = (Refusal, String);
+
+/// An operator's change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Of an upstream.
+    Upstream(UpstreamChange),
+    /// Of a block list.
+    List(ListChange),
+}
+
+/// The changes that hold.
+#[derive(Clone, Debug, Default)]
+pub struct Overlay {
+    upstreams: Vec<Said<UpstreamSaid>>,
+    lists: Vec<Said<ListSaid>>,
+}
+
+/// One of them.
+#[derive(Clone, Debug)]
+struct Said<T> {
+    what: T,
+    by: String,
+    /// Seconds since 1970.
+    since: u64,
+}
+
+/// A change that can be made.
+#[derive(Debug)]
+pub struct Changed {
+    /// The changes that hold then.
+    pub overlay: Overlay,
+    /// The configuration with all of them.
+    pub config: Config,
+    /// A sentence that says it.
+    pub done: String,
+    /// A file that is to be removed before.
+    pub stale: Option<PathBuf>,
+}
+
+impl Overlay {
+    /// Whether nothing has changed.
+    pub fn is_empty(&self) -> bool {
+        self.upstreams.is_empty() && self.lists.is_empty()
+    }
+
+    /// One more change, by somebody, at this time in seconds since 1970. `base` is the configuration of the file.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be made, and the text says what to do.
+    pub fn with(
+        &self,
+        change: &Change,
+        base: &Config,
+        by: &str,
+        now: u64,
+    ) -> Result<Changed, Refused> {
+        let mut overlay = self.clone();
+        let (done, stale) = match change {
+            Change::Upstream(change) => (overlay.change_upstream(change, base, by, now)?, None),
+            Change::List(change) => {
+                let (done, file) = overlay.change_list(change, base, by, now)?;
+                (done, Some(file))
+            }
+        };
+        if overlay.count() > MAX_CHANGES {
+            let why = format!(
+                "{MAX_CHANGES} changes hold already; put them into the file, undo them, and reload"
+            );
+            return Err((Refusal::Unable, why));
+        }
+        let config = overlay.apply(base).map_err(|why| (Refusal::Unable, why))?;
+        Ok(Changed { overlay, config, done, stale })
+    }
+
+    /// A configuration with the changes.
+    ///
+    /// # Errors
+    ///
+    /// They contradict it.
+    pub fn apply(&self, base: &Config) -> Result<Config, String> {
+        let mut config = base.clone();
+        if !self.is_empty() {
+            self.apply_upstreams(base, &mut config)?;
+            self.apply_lists(&mut config);
+            config.check().map_err(|error| error.to_string())?;
+        }
+        Ok(config)
+    }
+
+    /// What has changed, for people.
+    pub fn told(&self) -> Vec<RuntimeChange> {
+        let upstreams = self.upstreams.iter().map(Said::told);
+        upstreams.chain(self.lists.iter().map(Said::told)).collect()
+    }
+
+    fn count(&self) -> usize {
+        self.upstreams.len() + self.lists.len()
+    }
+}
+
+impl<T: Display> Said<T> {
+    fn told(&self) -> RuntimeChange {
+        let Self { what, by, since } = self;
+        RuntimeChange { change: what.to_string(), by: by.clone(), since: *since }
+    }
+}

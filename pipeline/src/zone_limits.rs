@@ -1,0 +1,280 @@
+//! Limits on the misses of zones, as operators and floods make them, and how they get to the data cores.
+//!
+//! They are lent as rules are ([`rules`](crate::rules)), apart from those: a limit changes no answer, so no cached answer has to
+//! be judged again. They end with the process.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pmdns_config::limits::{MAX_LIMIT_SECONDS, MAX_ZONE_LIMITS, MAX_ZONE_RATE};
+use pmdns_config::{LimitAnswer, wire_name};
+use pmdns_control::hitters::{LimitRow, Limits};
+use pmdns_control::{Call, LimitOrder, Refusal, Reply};
+use pmdns_stages::zone_limits::{ZoneLimit, ZoneLimits};
+
+use crate::rules::{Lender, RulesInbox, lend};
+
+/// Limits that floods may make. Whoever floods many zones leaves room for the limits of operators.
+const MAX_FLOOD_LIMITS: usize = MAX_ZONE_LIMITS / 4 * 3;
+/// Who makes these.
+const FLOOD: &str = "flood";
+
+/// Where a data core gets limits from.
+pub type LimitsInbox = RulesInbox<Arc<ZoneLimits>>;
+
+/// Lends limits to all data cores.
+pub struct LimitsLender(Vec<Lender<Arc<ZoneLimits>>>);
+
+impl LimitsLender {
+    /// A lender to so many cores, and the cores' ends.
+    pub fn new(cores: usize) -> (Self, Vec<LimitsInbox>) {
+        let (lenders, inboxes) = (0..cores).map(|_| lend()).unzip();
+        (Self(lenders), inboxes)
+    }
+
+    /// Frees what has come back. Returns whether something has not.
+    fn collect(&mut self) -> bool {
+        self.0.iter_mut().fold(false, |any, lender| lender.collect() | any)
+    }
+
+    fn lend(&mut self, limits: &Arc<ZoneLimits>) {
+        self.0.iter_mut().for_each(|lender| lender.lend(Arc::clone(limits)));
+    }
+}
+
+/// A limit, and who wants it for how long.
+struct Made {
+    /// The zone in wire format, in lower case.
+    zone: Box<[u8]>,
+    text: String,
+    rate: u32,
+    until: Option<Instant>,
+    by: String,
+    limit: Arc<ZoneLimit>,
+}
+
+/// The limits of an instance.
+pub struct ZoneLimiter {
+    lender: LimitsLender,
+    answer: LimitAnswer,
+    ticks_per_second: u64,
+    made: Vec<Made>,
+    /// Whether cores have others.
+    is_changed: bool,
+    /// Misses refused by limits that have ended.
+    refused_before: u64,
+}
+
+type Refused = (Refusal, String);
+
+impl ZoneLimiter {
+    /// Without limits. Clients over one will get `answer`.
+    pub fn new(lender: LimitsLender, answer: LimitAnswer, ticks_per_second: u64) -> Self {
+        let (made, is_changed, refused_before) = Default::default();
+        Self { lender, answer, ticks_per_second, made, is_changed, refused_before }
+    }
+
+    /// Answers a call about limits.
+    pub fn answer(&mut self, call: &Call, by: &str, now: Instant) -> Reply {
+        let done = match call {
+            Call::Limit(order) => self.limit(order, by, now),
+            Call::Unlimit(zone) => self.unlimit(zone),
+            _ => return Reply::of(&self.list(now)),
+        };
+        match done {
+            Ok(done) => Reply::Done(done),
+            Err((refusal, why)) => Reply::Refused(refusal, why),
+        }
+    }
+
+    /// Limits a zone. A limit that it has is replaced, and what that has counted begins anew.
+    pub fn limit(&mut self, order: &LimitOrder, by: &str, now: Instant) -> Result<String, Refused> {
+        let LimitOrder { zone: text, rate, seconds } = order;
+        let zone = zone_of(text)?;
+        if *rate > MAX_ZONE_RATE {
+            return Err(wrong(format!("the rate is {rate}; allowed: 0 to {MAX_ZONE_RATE}")));
+        }
+        if let Some(seconds) = seconds.filter(|one| !(1..=MAX_LIMIT_SECONDS).contains(one)) {
+            return Err(wrong(format!(
+                "the time is {seconds} s; allowed: 1 to {MAX_LIMIT_SECONDS}"
+            )));
+        }
+        self.remove(|made| made.zone == zone);
+        if self.made.len() >= MAX_ZONE_LIMITS {
+            let why = format!("{MAX_ZONE_LIMITS} zones are limited already; lift a limit first");
+            return Err((Refusal::Unable, why));
+        }
+        let limit = Arc::new(ZoneLimit::new(&zone, *rate, self.ticks_per_second));
+        let until = seconds.map(|seconds| now + Duration::from_secs(seconds.into()));
+        let (text, by) = (text.trim_end_matches('.').to_ascii_lowercase(), by.to_owned());
+        let end = seconds.map_or_else(String::new, |seconds| format!(" for {seconds} s"));
+        let done = format!("{text} is limited to {rate} misses a second{end}");
+        self.made.push(Made { zone, text, rate: *rate, until, by, limit });
+        self.is_changed = true;
+        Ok(done)
+    }
+
+    /// Limits a zone that is flooded. `None`: it has a limit, and what an operator has said stays.
+    pub fn limit_flood(
+        &mut self,
+        order: &LimitOrder,
+        now: Instant,
+    ) -> Result<Option<String>, Refused> {
+        let zone = zone_of(&order.zone)?;
+        if self.made.iter().any(|made| made.zone == zone) {
+            return Ok(None);
+        }
+        if self.made.iter().filter(|made| made.by == FLOOD).count() >= MAX_FLOOD_LIMITS {
+            let why = format!("{MAX_FLOOD_LIMITS} flooded zones are limited already");
+            return Err((Refusal::Unable, why));
+        }
+        self.limit(order, FLOOD, now).map(Some)
+    }
+
+    fn unlimit(&mut self, text: &str) -> Result<String, Refused> {
+        let zone = zone_of(text)?;
+        match self.remove(|made| made.zone == zone) {
+            0 => Err((Refusal::Unknown, format!("`{text}` has no limit"))),
+            _ => Ok(format!("{text} has no limit any more")),
+        }
+    }
+
+    /// The limits.
+    pub fn list(&self, now: Instant) -> Limits {
+        let row = |made: &Made| {
+            let (passed, refused) = made.limit.counts();
+            let seconds_left =
+                made.until.map(|until| until.saturating_duration_since(now).as_secs());
+            let (zone, by) = (made.text.clone(), made.by.clone());
+            LimitRow { zone, rate: made.rate, seconds_left, passed, refused, by }
+        };
+        Limits { limits: self.made.iter().map(row).collect() }
+    }
+
+    /// How many zones are limited, and how many misses were refused since the start.
+    pub fn counts(&self) -> (u64, u64) {
+        let refused: u64 = self.made.iter().map(|made| made.limit.counts().1).sum();
+        (self.made.len() as u64, self.refused_before + refused)
+    }
+
+    /// Lifts limits whose time is over, and lends the others to the cores if they have changed.
+    pub fn turn(&mut self, now: Instant) {
+        self.remove(|made| made.until.is_some_and(|until| until <= now));
+        if self.lender.collect() || !self.is_changed {
+            return;
+        }
+        let limits = self.made.iter().map(|made| Arc::clone(&made.limit)).collect();
+        self.lender.lend(&Arc::new(ZoneLimits::new(limits, self.answer)));
+        self.is_changed = false;
+    }
+
+    fn remove(&mut self, ends: impl Fn(&Made) -> bool) -> usize {
+        let before = self.made.len();
+        for made in self.made.extract_if(.., |made| ends(made)) {
+            let (passed, refused) = made.limit.counts();
+            self.refused_before += refused;
+            let Made { text, by, .. } = made;
+            tracing::info!(
+                "the limit of {text} by {by} has ended: {passed} misses passed, {refused} were refused"
+            );
+        }
+        self.is_changed |= self.made.len() < before;
+        before - self.made.len()
+    }
+}
+
+fn zone_of(text: &str) -> Result<Box<[u8]>, Refused> {
+    let mut zone = wire_name(text).map_err(|error| wrong(error.to_string()))?;
+    zone.make_ascii_lowercase();
+    match *zone {
+        [0] => Err(wrong("the root is every name; name a zone".to_owned())),
+        _ => Ok(zone),
+    }
+}
+
+fn wrong(why: String) -> Refused {
+    (Refusal::Wrong, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(zone: &str, rate: u32, seconds: Option<u32>) -> LimitOrder {
+        LimitOrder { zone: zone.to_owned(), rate, seconds }
+    }
+
+    #[test]
+    fn limits_come_to_the_cores_and_end_in_time() {
+        let (lender, mut cores) = LimitsLender::new(2);
+        let mut limiter = ZoneLimiter::new(lender, LimitAnswer::Drop, 1000);
+        let start = Instant::now();
+        let mut taken = || {
+            let mut taken = 0;
+            cores.iter_mut().for_each(|core| core.look(|_| taken += 1));
+            taken
+        };
+        limiter.turn(start);
+        assert_eq!(taken(), 0, "nothing has changed");
+        limiter.limit(&order("Example.com.", 5, Some(60)), "test", start).unwrap();
+        limiter.turn(start);
+        limiter.limit(&order("example.org", 0, None), "test", start).unwrap();
+        limiter.turn(start);
+        assert_eq!(taken(), 2, "the second waits until the first is taken");
+        limiter.turn(start);
+        assert_eq!(taken(), 2);
+        let row = |zone: &str, rate, seconds_left| {
+            let (zone, by) = (zone.to_owned(), "test".to_owned());
+            LimitRow { zone, rate, seconds_left, by, ..LimitRow::default() }
+        };
+        let rows = [row("example.com", 5, Some(60)), row("example.org", 0, None)];
+        assert_eq!(limiter.list(start).limits, rows);
+        limiter.turn(start + Duration::from_secs(60));
+        assert_eq!((taken(), limiter.counts()), (2, (1, 0)));
+        assert_eq!(limiter.list(start).limits, rows[1..]);
+        assert!(limiter.unlimit("EXAMPLE.org").is_ok());
+        assert_eq!(limiter.unlimit("example.org").unwrap_err().0, Refusal::Unknown);
+    }
+
+    #[test]
+    fn what_is_out_of_bounds_is_refused() {
+        let mut limiter = ZoneLimiter::new(LimitsLender::new(1).0, LimitAnswer::Drop, 1000);
+        let now = Instant::now();
+        let mut limit =
+            |zone: &str, rate, seconds| limiter.limit(&order(zone, rate, seconds), "test", now);
+        for (zone, rate, seconds) in [
+            ("", 1, None),
+            (".", 1, None),
+            ("a..b", 1, None),
+            ("a.example", MAX_ZONE_RATE + 1, None),
+            ("a.example", 1, Some(0)),
+            ("a.example", 1, Some(MAX_LIMIT_SECONDS + 1)),
+        ] {
+            assert_eq!(limit(zone, rate, seconds).unwrap_err().0, Refusal::Wrong, "{zone}");
+        }
+        for number in 0..MAX_ZONE_LIMITS {
+            assert!(limit(&format!("zone{number}.example"), 1, None).is_ok());
+        }
+        assert_eq!(limit("more.example", 1, None).unwrap_err().0, Refusal::Unable);
+        assert!(limit("ZONE1.example", 2, None).is_ok(), "a limit is replaced");
+    }
+
+    #[test]
+    fn floods_leave_room_for_limits_of_operators_and_replace_none() {
+        let mut limiter = ZoneLimiter::new(LimitsLender::new(1).0, LimitAnswer::Drop, 1000);
+        let now = Instant::now();
+        limiter.limit(&order("zone0.example", 7, None), "test", now).unwrap();
+        let mut flood = |number: usize| {
+            let zone = format!("zone{number}.example");
+            limiter.limit_flood(&order(&zone, 1, Some(60)), now)
+        };
+        assert_eq!(flood(0), Ok(None));
+        (1..=MAX_FLOOD_LIMITS).for_each(|number| assert!(matches!(flood(number), Ok(Some(_)))));
+        assert_eq!(flood(MAX_ZONE_LIMITS).unwrap_err().0, Refusal::Unable);
+        assert_eq!(flood(1), Ok(None));
+        assert_eq!((limiter.list(now).limits[0].rate, limiter.counts().0), (7, 49));
+        for number in 0..MAX_ZONE_LIMITS - MAX_FLOOD_LIMITS - 1 {
+            limiter.limit(&order(&format!("mine{number}.example"), 1, None), "test", now).unwrap();
+        }
+    }
+}

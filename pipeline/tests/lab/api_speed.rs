@@ -1,0 +1,109 @@
+//! How fast the HTTP API is while queries are answered. It prints figures, which are worth something in a release build:
+//! `cargo test --release -p pmdns -p pmdns-bench --test lab -- --include-ignored --test-threads=1 --nocapture api_speed::`
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use crate::api::{WRITER, measure};
+use crate::api_calls::start;
+use crate::harness::{PATIENCE, isolated};
+use crate::messages::ask_a;
+use crate::pmdns::TAP_V4;
+
+/// Connections that ask at a time.
+const CONNECTIONS: usize = 4;
+/// Requests of each, and requests that wait for the disk.
+const REQUESTS: usize = if cfg!(debug_assertions) { 250 } else { 5000 };
+const CHANGES: usize = 250;
+/// Clients that ask for names meanwhile, each again as soon as it has its answer.
+const CLIENTS: u16 = 2;
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn requests_and_changes_beside_queries() {
+    isolated("api_speed::requests_and_changes_beside_queries", || {
+        let (_stub, pmdns) = start("");
+        let (ends, answered) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|id| {
+                let (ends, answered) = (Arc::clone(&ends), Arc::clone(&answered));
+                std::thread::spawn(move || ask_on(id, &ends, &answered))
+            })
+            .collect();
+        let began = Instant::now();
+        requests("GET /api/v1/state", REQUESTS, |_| ("GET /api/v1/state", String::new()));
+        requests("POST /api/v1/entries", CHANGES, |number| {
+            let name = format!("n{number}.example");
+            let body = format!("{{\"entries\":[{{\"name\":\"{name}\",\"kind\":\"block\"}}]}}");
+            ("POST /api/v1/entries", body)
+        });
+        measure(0);
+        ends.store(true, Ordering::Relaxed);
+        clients.into_iter().for_each(|client| client.join().unwrap());
+        let rate = answered.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64();
+        println!("meanwhile {rate:.0} queries a second were answered");
+        pmdns.stop().assert_balanced();
+    });
+}
+
+/// Asks for a name in the cache, until it is told to end.
+fn ask_on(id: u16, ends: &AtomicBool, answered: &AtomicU64) {
+    let client = UdpSocket::bind("10.97.0.1:0").unwrap();
+    client.connect((TAP_V4, 53)).unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut buffer = [0; 512];
+    while !ends.load(Ordering::Relaxed) {
+        client.send(&ask_a(id, "good_load.test")).unwrap();
+        client.recv(&mut buffer).unwrap();
+        answered.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Makes `count` requests on each of several connections that stay, and prints how many a second are answered with 200.
+fn requests(
+    what: &str,
+    count: usize,
+    request: impl Fn(usize) -> (&'static str, String) + Copy + Send + Sync,
+) {
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        for connection in 0..CONNECTIONS {
+            scope.spawn(move || {
+                let mut stream = BufReader::new(TcpStream::connect("127.0.0.1:8053").unwrap());
+                stream.get_ref().set_nodelay(true).unwrap();
+                for number in 0..count {
+                    let (line, body) = request(connection * count + number);
+                    let text = format!(
+                        "{line} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {WRITER}\r\n\
+                         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+                        body.len()
+                    );
+                    stream.get_mut().write_all(text.as_bytes()).unwrap();
+                    assert_eq!(status_of(&mut stream), 200, "{line} {number}");
+                }
+            });
+        }
+    });
+    let rate = (CONNECTIONS * count) as f64 / began.elapsed().as_secs_f64();
+    println!("{what}: {rate:.0} requests a second over {CONNECTIONS} connections");
+}
+
+/// The status of an answer, which is read to its end.
+fn status_of(stream: &mut BufReader<TcpStream>) -> u16 {
+    let (mut status, mut length) = (0, 0);
+    for line in stream.by_ref().lines() {
+        let line = line.unwrap().to_ascii_lowercase();
+        if let Some(rest) = line.strip_prefix("http/1.1 ") {
+            status = rest[..3].parse().unwrap();
+        } else if let Some(value) = line.strip_prefix("content-length: ") {
+            length = value.parse().unwrap();
+        } else if line.is_empty() {
+            break;
+        }
+    }
+    stream.read_exact(&mut vec![0; length]).unwrap();
+    status
+}
