@@ -14,6 +14,8 @@ use pmdns_stages::Step;
 
 #[path = "line/churn.rs"]
 mod churn;
+#[path = "line/clients.rs"]
+mod clients;
 #[path = "line/metering.rs"]
 mod metering;
 #[path = "line/policy.rs"]
@@ -22,6 +24,8 @@ mod policy;
 mod scale;
 #[path = "line/split.rs"]
 mod split;
+#[path = "line/watched.rs"]
+mod watched;
 
 const BATCH: usize = 32;
 const BATCHES: [usize; 5] = [1, 8, 16, 32, 64];
@@ -124,6 +128,12 @@ fn others(c: &mut Criterion<Cycles>) {
     }
     if wanted(&["line/policy"]) {
         policy::report();
+    }
+    if wanted(&["line/clients"]) {
+        clients::report();
+    }
+    if wanted(&["line/watched"]) {
+        watched::report();
     }
     if wanted(&["line/churn"]) {
         churn::report();

@@ -74,7 +74,7 @@ fn report(mode: &str, Storm { rig, answered, .. }: &Storm, took: Duration, on_cp
         100.0 * on_cpu.as_secs_f64() / took.as_secs_f64(),
     );
     let counters = rig.gauges.slow_path[0].snapshot();
-    let upstream = rig.gauges.upstreams[0].snapshot();
+    let upstream = rig.gauges.upstreams.roster().slots()[0].counters.snapshot();
     if (counters.answered, upstream.replies) != (answered as u64, answered as u64) {
         println!("not all went well: {counters:?} {upstream:?}");
     }

@@ -22,6 +22,7 @@ use pmdns_stages::wire::layout::Layout;
 use pmdns_stages::wire::name::Seed;
 use pmdns_stages::{Answer, Batch, Context, Exits, MAX_BATCH, Packet, Stage, StageName, Step};
 
+use crate::cycles::typical_of;
 use crate::traffic::entry_number;
 
 /// What a cache of so many one-record answers takes, with some room: 147 bytes each, and index spill.
@@ -64,6 +65,7 @@ impl Kit {
             ports,
             cache: Arc::clone(&cache),
             rules: Arc::new(rules),
+            clients: None,
             cookies: Some(cookies),
             ticks_per_second: clock.ticks_per_second(),
         });
@@ -202,6 +204,25 @@ impl RigFeed {
         let took = self.clock.now() - start;
         let answered = self.rig.far.rx[0].receive(&mut self.spare, self.size);
         (took, answered)
+    }
+
+    /// The cycles of a packet that so many turns typically take, each after `wait`.
+    ///
+    /// # Panics
+    ///
+    /// If not all packets are answered.
+    pub fn cycles(&mut self, turns: usize, mut wait: impl FnMut()) -> f64 {
+        let mut answers = 0;
+        let mut cycles: Vec<u64> = (0..turns)
+            .map(|_| {
+                wait();
+                let (took, answered) = self.turn();
+                answers += answered;
+                took
+            })
+            .collect();
+        assert!(answers * 1000 >= turns * self.size * 999, "{answers} answers: not all are hits");
+        typical_of(&mut cycles) / self.size as f64
     }
 }
 

@@ -6,7 +6,7 @@ use std::io;
 
 use pmdns_bench::rules::Rules;
 use pmdns_bench::traffic::{Spread, query_frames};
-use pmdns_bench::{RigFeed, short, typical_of};
+use pmdns_bench::{RigFeed, short};
 
 const BATCH: usize = 32;
 /// Names that are asked for, and how.
@@ -44,10 +44,11 @@ pub(crate) fn report() {
             let queries = query_frames(&spread.draw(asked, QUERIES.min(asked * 8)));
             let mut base = RigFeed::new("", asked, queries.clone(), BATCH);
             let mut feed = RigFeed::new(&rules.settings, asked, queries, BATCH);
-            round(&mut base);
-            round(&mut feed);
-            let mut rounds: Vec<_> =
-                (0..ROUNDS).map(|_| [round(&mut base), round(&mut feed)]).collect();
+            base.cycles(TURNS, || ());
+            feed.cycles(TURNS, || ());
+            let mut rounds: Vec<_> = (0..ROUNDS)
+                .map(|_| [base.cycles(TURNS, || ()), feed.cycles(TURNS, || ())])
+                .collect();
             let ratio = |[base, with]: &[f64; 2]| with / base;
             rounds.sort_by(|one, other| ratio(one).total_cmp(&ratio(other)));
             let [base, with] = rounds[ROUNDS / 2];
@@ -62,21 +63,4 @@ pub(crate) fn report() {
             super::print_meters(&feed, "under rules");
         }
     }
-}
-
-/// The cycles of a packet, in one round.
-fn round(feed: &mut RigFeed) -> f64 {
-    let mut answers = 0;
-    let mut cycles: Vec<u64> = (0..TURNS)
-        .map(|_| {
-            let (took, answered) = feed.turn();
-            answers += answered;
-            took
-        })
-        .collect();
-    assert!(
-        answers * 1000 >= TURNS * BATCH * 999,
-        "{answers} answers: the rules are about something else"
-    );
-    typical_of(&mut cycles) / BATCH as f64
 }

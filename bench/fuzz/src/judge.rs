@@ -62,6 +62,7 @@ impl Judge {
             ports,
             cache,
             rules: Arc::clone(&rules),
+            clients: None,
             cookies: None,
             ticks_per_second: 1000,
         });
