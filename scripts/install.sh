@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs the packages that building pmdns needs. With --lab also those of its end-to-end labs. With --vm also those of
 # the labs in an emulated machine (scripts/lab-vm.sh). With --peers also the other servers that scripts/compare.sh compares it with.
-# With --browser also Chromium and what gives it a root certificate, for the labs with a browser.
+# With --browser also Chromium, what gives it a root certificate, and what drives it, for the labs with a browser.
+# With --api also schemathesis, for the lab that makes requests of the description of the HTTP API.
 # With --book only mdBook, by cargo: Debian has no package of it.
 # Debian and Ubuntu, as root or by sudo. What is there already is left alone.
 set -euo pipefail
@@ -10,23 +11,28 @@ BUILD=(dpdk dpdk-dev libdpdk-dev libclang-dev clang pkg-config libpcap-dev libnu
 RUN=(iproute2 iputils-ping bind9-dnsutils)
 LAB=(curl nsd unbound python3-dnspython libldns3 knot knot-module-geoip knot-dnsutils dnsperf fstrm-bin dnstap-ldns sqlite3 jq
     nghttp2-client bind9-utils
-    ethtool tshark util-linux gzip shellcheck valgrind bird2 iperf3 hping3)
+    ethtool tshark util-linux gzip shellcheck valgrind bird2 iperf3 hping3 prometheus)
 VM=(qemu-system-x86 linux-image-amd64 busybox-static kmod tcpdump python3-venv python3-pip)
 # From PyPI, into a folder of its own: Debian has no package of it.
 VIRTME=virtme-ng==1.42
 VIRTME_FOLDER=/opt/pmdns-lab
+# Its library alone: it downloads no browser.
+PLAYWRIGHT=playwright==1.49.1
+PLAYWRIGHT_FOLDER=/opt/pmdns-browser
+SCHEMATHESIS=schemathesis==4.32.5
+SCHEMATHESIS_FOLDER=/opt/pmdns-lab-api
 # Built without optimization: it takes half the time, and the book is small.
 MDBOOK=mdbook@0.5.4
 PEERS=(pdns-recursor dnsdist bind9)
-BROWSER=(chromium libnss3-tools)
+BROWSER=(chromium libnss3-tools fonts-dejavu-core python3-venv python3-pip)
 # Not in every release; one that lacks it compares without it.
 IF_THERE=(knot-resolver)
 # Packages whose daemon Debian starts as soon as it is installed, and its service.
 declare -A SERVICES=([nsd]=nsd [unbound]=unbound [knot]=knot [pdns-recursor]=pdns-recursor [dnsdist]=dnsdist
-    [bind9]=named [bird2]=bird [knot-resolver]=kresd@1)
+    [bind9]=named [bird2]=bird [knot-resolver]=kresd@1 [prometheus]=prometheus)
 
 usage() {
-    echo "usage: scripts/install.sh [--lab|--vm|--peers|--browser|--book]" >&2
+    echo "usage: scripts/install.sh [--lab|--vm|--peers|--browser|--api|--book]" >&2
     exit 2
 }
 
@@ -40,6 +46,7 @@ case "${1-}" in
         ;;
     --peers) wanted+=("${LAB[@]}" "${PEERS[@]}" "${IF_THERE[@]}") ;;
     --browser) wanted+=("${LAB[@]}" "${BROWSER[@]}") ;;
+    --api) wanted+=("${LAB[@]}" python3-venv python3-pip) ;;
     --book) wanted=() ;;
     *) usage ;;
 esac
@@ -64,11 +71,19 @@ if [[ $(id -u) -ne 0 ]]; then
 fi
 
 # The last thing to do, whether packages were missing or not.
-install_virtme() {
-    [[ ${1-} == --vm && ! -x $VIRTME_FOLDER/bin/vng ]] || return 0
-    echo "installing $VIRTME"
-    "${as_root[@]}" python3 -m venv "$VIRTME_FOLDER"
-    "${as_root[@]}" "$VIRTME_FOLDER/bin/pip" install --quiet "$VIRTME"
+install_from_pypi() {
+    local package=$1 folder=$2 program=$3
+    [[ ! -x $folder/bin/$program ]] || return 0
+    echo "installing $package"
+    "${as_root[@]}" python3 -m venv "$folder"
+    "${as_root[@]}" "$folder/bin/pip" install --quiet "$package"
+}
+install_the_rest() {
+    case "${1-}" in
+        --vm) install_from_pypi "$VIRTME" "$VIRTME_FOLDER" vng ;;
+        --browser) install_from_pypi "$PLAYWRIGHT" "$PLAYWRIGHT_FOLDER" playwright ;;
+        --api) install_from_pypi "$SCHEMATHESIS" "$SCHEMATHESIS_FOLDER" schemathesis ;;
+    esac
 }
 
 missing=()
@@ -77,7 +92,7 @@ for package in "${wanted[@]}"; do
     [[ $state == installed ]] || missing+=("$package")
 done
 if [[ ${#missing[@]} -eq 0 ]]; then
-    install_virtme "$@"
+    install_the_rest "$@"
     exit 0
 fi
 
@@ -101,7 +116,7 @@ if [[ ! -e $policy ]]; then
 fi
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y -qq --no-install-recommends "${missing[@]}" > /dev/null
-install_virtme "$@"
+install_the_rest "$@"
 [[ -d /run/systemd/system ]] || exit 0
 for package in "${missing[@]}"; do
     [[ -z ${SERVICES[$package]-} ]] || "${as_root[@]}" systemctl disable --now --quiet "${SERVICES[$package]}" || true

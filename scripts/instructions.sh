@@ -23,18 +23,23 @@ cases=("$@")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# Instructions of one packet, name or entry of a case.
+# Instructions of one packet, name or entry of a case, into a file.
 count() {
     local units
     if ! units=$(valgrind --tool=callgrind --callgrind-out-file="$folder/$1" --collect-atstart=no \
-        --toggle-collect='*instructions*measured*' "$program" "$1" 2> "$folder/log"); then
-        cat "$folder/log" >&2
+        --toggle-collect='*instructions*measured*' "$program" "$1" 2> "$folder/$1.log"); then
+        cat "$folder/$1.log" >&2
         return 1
     fi
     awk -v units="$units" '$1 == "totals:" || $1 == "summary:" { total = $2 }
-        END { if (total > 0) printf "%.1f\n", total / units; else exit 1 }' "$folder/$1" ||
+        END { if (total > 0) printf "%.1f\n", total / units; else exit 1 }' "$folder/$1" > "$folder/$1.count" ||
         { echo "nothing was counted in $1: is the function \`measured\` gone?" >&2; return 1; }
 }
+
+# One case on each CPU: other programs change no count.
+export -f count
+export program folder
+printf '%s\n' "${cases[@]}" | xargs -P "$(nproc)" -I{} bash -c 'count {}'
 
 accepted() {
     awk -v name="$1" '$1 == name && $2 == "=" { print $3 }' "$baseline" 2> /dev/null || true
@@ -45,7 +50,7 @@ improved=0
 : > "$folder/counts"
 printf '%-20s %12s %12s %9s\n' 'instructions each' baseline now change
 for name in "${cases[@]}"; do
-    now=$(count "$name")
+    now=$(< "$folder/$name.count")
     before=$(accepted "$name")
     echo "$name = $now" >> "$folder/counts"
     if [[ -z $before ]]; then

@@ -4,14 +4,14 @@
 #
 # Installs what is missing. --fast leaves out the labs, the simulator, the model check, the instruction counts and the fuzzing.
 # Steps: formatting scripts lints documentation book tests without-dpdk simulator loom instructions fuzzing
-# validation labs pci
+# alerting validation labs console pci
 # Only by name: bridge (the second lab on bound NICs), first-port (docs/tasks/first-port.md), vm (these and pci), package (the
-# Debian package), browser (a lab with Chromium), sanitizers.
+# Debian package), browser (a lab with Chromium), api (the HTTP API under schemathesis), sanitizers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 FAST=(formatting scripts lints documentation book tests without-dpdk)
-SLOW=(simulator loom instructions fuzzing validation labs pci)
+SLOW=(simulator loom instructions fuzzing alerting validation labs console pci)
 
 formatting() {
     cargo fmt --all --check
@@ -51,13 +51,19 @@ simulator() { scripts/simulate.sh --seconds 60 --from 0; }
 # The model check of what cores share.
 loom() {
     RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/loom" \
-        cargo test --release -p pmdns-stages --no-default-features --test cache_loom
+        cargo test --release -p pmdns-stages --no-default-features --test cache_loom --test client_table_loom
 }
 
 instructions() { scripts/instructions.sh; }
 
 # Half a minute for each target; longer by scripts/fuzz.sh SECONDS.
 fuzzing() { PMDNS_FUZZ_SEED=1 scripts/fuzz.sh 30; }
+
+# The alert rules and their tests. The lab `alerting` checks the metrics themselves.
+alerting() {
+    promtool check rules docs/alerting/pmdns.rules.yml
+    promtool test rules docs/alerting/pmdns.test.yml
+}
 
 # Validation beside Unbound.
 validation() { cargo test -p pmdns-validator --test mutation -- --ignored; }
@@ -68,13 +74,26 @@ LABS=(cargo test --release -p pmdns -p pmdns-bench --test lab)
 labs() {
     "${LABS[@]}" --no-run
     # Side by side, but for those that take the machine for themselves (pipeline/tests/lab/harness.rs).
-    as_root "${LABS[@]}" -- --include-ignored --test-threads=2 --nocapture --skip browser::
+    as_root "${LABS[@]}" -- --include-ignored --test-threads=2 --nocapture --skip browser:: --skip console:: --skip api_schema::
 }
 
 # A browser as a client over HTTPS.
 browser() {
     scripts/install.sh --browser
     as_root "${LABS[@]}" -- --include-ignored --test-threads=1 --nocapture browser::
+}
+
+# The web console in Chromium. PMDNS_DRAW=FOLDER makes the pictures of docs/images there.
+console() {
+    scripts/install.sh --browser
+    "${LABS[@]}" --no-run
+    as_root "${LABS[@]}" -- --include-ignored --test-threads=1 --nocapture console::
+}
+
+# The HTTP API under requests made of its description; more of them with PMDNS_API_EXAMPLES=200.
+api() {
+    scripts/install.sh --api
+    as_root "${LABS[@]}" -- --include-ignored --test-threads=1 --nocapture api_schema::
 }
 
 # Only the labs need root: the built test is run by sudo, not cargo.
@@ -119,7 +138,7 @@ for argument in "$@"; do
     case "$argument" in
         --fast) steps+=("${FAST[@]}") ;;
         vm) steps+=(pci bridge first-port) ;;
-        bridge | first-port | package | browser | sanitizers) steps+=("$argument") ;;
+        bridge | first-port | package | browser | api | sanitizers) steps+=("$argument") ;;
         *)
             if [[ " ${FAST[*]} ${SLOW[*]} " != *" $argument "* ]]; then
                 sed -n '3,9s/^# \{0,1\}//p' "$0" >&2
@@ -133,7 +152,7 @@ done
 
 packages=()
 for step in "${steps[@]}"; do
-    if [[ $step != simulator && " ${SLOW[*]} bridge first-port browser " == *" $step "* ]]; then
+    if [[ $step != simulator && " ${SLOW[*]} bridge first-port browser api " == *" $step "* ]]; then
         packages=(--lab)
         [[ $(uname -m) != x86_64 ]] || packages=(--vm)
     fi

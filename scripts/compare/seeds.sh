@@ -120,7 +120,7 @@ seeds_not_run() {
     not_run seeds M5 "pmdns-load phases: four phases with percentiles and an open loop, which dnsperf has not"
     not_run seeds M8 "cargo bench -p pmdns-bench --bench wire"
     not_run seeds M11 "in the group cold: cold_memory"
-    not_run seeds M12 "there is no REST API and no pair of servers yet; random misses: the group cold"
+    not_run seeds M12 "REST: lab api_speed; lists by URL and failover: labs api_calls and day; random misses: group cold"
     not_run seeds M14 "cargo run --release -p pmdns-bench --example eviction"
     not_run seeds M15 "cargo bench -p pmdns-bench --bench cache"
     not_run seeds "Blocky, AdGuard Home, Pi-hole, Runbound, ferrous-dns, rDNS" "no package in Debian"

@@ -20,7 +20,6 @@ set_up_streams() {
     # Each connection is a file at both ends, and Unbound takes one for each place at each address.
     ulimit -n 131072 2> /dev/null || say "streams      the limit of files cannot be raised: $(ulimit -n)"
     STREAM_PLACES=$(($(ulimit -n) / 5))
-    [[ $HELD -lt $STREAM_PLACES ]] || HELD=$((STREAM_PLACES - 100))
     ip link add sB type veth peer name sA netns client
     ip address add "$STREAM_SERVER/24" dev sB
     ip -n client address add 10.100.0.1/24 dev sA
@@ -164,8 +163,10 @@ h2load_over() {
 
 # What the process grows by for each idle connection, and what UDP clients lose beside them.
 memory_over_tcp() {
+    local most=$(($(ulimit -n) - 500))
+    [[ $program != unbound ]] || most=$((STREAM_PLACES - 100))
     warm
-    if hold streams_memory "$HELD" tcp 53; then
+    if hold streams_memory $((HELD < most ? HELD : most)) tcp 53; then
         ask streams_held "$program" -d "$lab/names" -l "$STREAM_SECONDS" -c "$DNSPERF_CLIENTS" -q "$DNSPERF_OUTSTANDING" \
             -Q "$HELD_RATE"
     fi
