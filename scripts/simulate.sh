@@ -25,7 +25,7 @@ done
 [[ $seconds ]] || usage
 
 # Only our own code has to be fast: Cargo.toml says what this profile is.
-build=(cargo test --profile simulator -p pmdns --no-default-features --test simulator)
+build=(cargo test --profile checked -p pmdns --no-default-features --test simulator)
 "${build[@]}" --no-run
 [[ ${PMDNS_SEED-} ]] || echo "from seed $from on, for $seconds s"
 PMDNS_SIMULATOR_SECONDS=$seconds PMDNS_FIRST_SEED=$from RUST_BACKTRACE=${RUST_BACKTRACE-0} \

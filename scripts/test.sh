@@ -68,8 +68,9 @@ alerting() {
 # Validation beside Unbound.
 validation() { cargo test -p pmdns-validator --test mutation -- --ignored; }
 
-# All labs and the programs they run: one command, so that everything is built once, with the same features.
-LABS=(cargo test --release -p pmdns -p pmdns-bench --test lab)
+# All labs and the programs they run: one command, so that everything is built once, with the same features. With --release in
+# the place of the profile their figures mean something.
+LABS=(cargo test --profile checked -p pmdns -p pmdns-bench --test lab)
 
 labs() {
     "${LABS[@]}" --no-run
@@ -112,7 +113,8 @@ lab_in_a_machine() {
         return
     fi
     "${LABS[@]}" --no-run
-    if [[ $(id -u) -eq 0 ]]; then scripts/lab-vm.sh "$1"; else sudo -E scripts/lab-vm.sh "$1"; fi
+    local binary=${CARGO_TARGET_DIR:-target}/checked/pmdns
+    if [[ $(id -u) -eq 0 ]]; then scripts/lab-vm.sh "$1" "$binary"; else sudo -E scripts/lab-vm.sh "$1" "$binary"; fi
 }
 pci() { lab_in_a_machine pci; }
 bridge() { lab_in_a_machine bridge; }

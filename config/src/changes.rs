@@ -3,7 +3,7 @@
 use toml::{Table, Value};
 
 /// What a reload takes over: whole tables, and keys of others.
-const RELOADED: [&str; 35] = [
+const RELOADED: [&str; 32] = [
     "acl",
     "block",
     "blocklist",
@@ -34,10 +34,7 @@ const RELOADED: [&str; 35] = [
     "token",
     "tsig",
     "upstream",
-    "view.burst",
-    "view.clients",
-    "view.group",
-    "view.queries_per_second",
+    "view",
     "zone",
 ];
 
@@ -68,29 +65,17 @@ pub(crate) fn without_fixed(table: Table) -> Table {
     part(table, is_reloaded)
 }
 
-/// The keys at the paths that are kept. Tables that lose all their keys are left out; in arrays they stay, as places.
+/// The keys at the paths that are kept. Tables that lose all their keys are left out.
 fn part(mut table: Table, keep: impl Fn(&str) -> bool) -> Table {
     table.retain(|name, value| {
-        let keep_of = |table: &mut Table| table.retain(|key, _| keep(&format!("{name}.{key}")));
-        match value {
-            Value::Table(table) => keep_of(table),
-            Value::Array(tables) if holds_tables(tables, &[]) => {
-                tables.iter_mut().filter_map(Value::as_table_mut).for_each(keep_of);
-            }
-            _ => return keep(name),
-        }
-        match value {
-            Value::Table(table) => !table.is_empty(),
-            Value::Array(tables) => {
-                tables.iter().filter_map(Value::as_table).any(|one| !one.is_empty())
-            }
-            _ => true,
-        }
+        let Value::Table(table) = value else { return keep(name) };
+        table.retain(|key, _| keep(&format!("{name}.{key}")));
+        !table.is_empty()
     });
     table
 }
 
-/// Whether a reload takes over the key at this path, as `cache.min_ttl` or `view[1].clients`. Of a table with keys of both
+/// Whether a reload takes over the key at this path, as `cache.min_ttl` or `view[1].name`. Of a table with keys of both
 /// kinds the table itself needs a restart.
 pub fn is_reloaded(path: &str) -> bool {
     let mut names = path.split('.').map(|step| step.split('[').next().unwrap_or_default());
@@ -157,9 +142,7 @@ mod tests {
         assert_eq!(with.changed(&without), Vec::<String>::new());
         assert!(is_reloaded("cache.min_ttl") && is_reloaded("upstream[1].address"));
         assert!(is_reloaded("view[0].clients") && is_reloaded("forward[2]"));
-        for fixed in
-            ["cache", "cache.size", "view[0]", "view[0].name", "port[0].device", "streams.tcp"]
-        {
+        for fixed in ["cache", "cache.size", "port[0].device", "streams.tcp"] {
             assert!(!is_reloaded(fixed), "{fixed}");
         }
     }

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod advice;
+mod arrange;
 mod changes;
 mod check;
 mod cookies;
@@ -36,6 +37,7 @@ mod upstream;
 mod views;
 mod vlan;
 
+pub use arrange::TooManyViews;
 pub use changes::{FixedKeys, is_reloaded};
 pub use cookies::{CookieSecret, CookieSecrets};
 pub use device::{PciAddress, device_name, device_text};

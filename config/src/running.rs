@@ -37,14 +37,6 @@ impl WrittenConfig {
         for (name, fresh) in without_fixed(newer.0.clone()) {
             match (fixed.get_mut(&name), fresh) {
                 (Some(Value::Table(old)), Value::Table(new)) => old.extend(new),
-                // A reload leaves the number of such tables alone, as that of views.
-                (Some(Value::Array(old)), Value::Array(new)) => {
-                    for (old, new) in old.iter_mut().zip(new) {
-                        if let (Value::Table(old), Value::Table(new)) = (old, new) {
-                            old.extend(new);
-                        }
-                    }
-                }
                 (Some(_), _) => {}
                 (None, fresh) => drop(fixed.insert(name, fresh)),
             }

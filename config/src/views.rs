@@ -106,8 +106,13 @@ impl Config {
 
     /// The scope of each view: the first view that upstreams answer alike, for it has the same group, forward zones, policy
     /// zones and prefixes of DNS64. Views of one scope share cached answers; what else they differ in is in the rules' verdict
-    /// that a cached answer bears.
+    /// that a cached answer bears. After a reload it is another view at times ([`following`](Self::following)).
     pub fn scopes(&self) -> Vec<u8> {
+        if self.scopes.is_empty() { self.alike_upstream() } else { self.scopes.clone() }
+    }
+
+    /// For each view the first one that upstreams answer alike.
+    pub(crate) fn alike_upstream(&self) -> Vec<u8> {
         let in_group = |view: u8| {
             let members = self
                 .view_numbers()

@@ -81,7 +81,7 @@ impl Stages {
                 .with_dropped(Dropped::new(config)),
             neighbor: Neighbor::new(Arc::clone(&ports), ticks_per_second, seed)
                 .with_limit(errors.clone()),
-            acl: Acl::new(config, &rules).with_table(config, clients),
+            acl: Acl::new(config, &rules).with_table(clients),
             ratelimit: RateLimit::new(config, ticks_per_second, seed),
             lookup: Lookup::new(Arc::clone(&cache), Arc::clone(&rules))
                 .with_samples(Retention::of(config).needs_hits()),

@@ -103,10 +103,17 @@ impl RuleNames {
         ListNumber::all().filter_map(named).collect()
     }
 
-    /// The names of the views, by number; the first stands for none.
+    /// The names of the views, by number; the first stands for none, and those of views that are gone are empty.
     pub(crate) fn views(&self) -> Vec<String> {
         let in_use = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         ["none".to_owned()].into_iter().chain(in_use.lists.views.iter().cloned()).collect()
+    }
+
+    /// The name of a view; empty: of the one that stands for none.
+    pub(crate) fn view(&self, number: u8) -> String {
+        let in_use = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = usize::from(number).checked_sub(1);
+        index.and_then(|index| in_use.lists.views.get(index)).cloned().unwrap_or_default()
     }
 
     /// The name of the list with the rule that decides about a query, if there is one.

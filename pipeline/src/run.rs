@@ -308,6 +308,7 @@ pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, Run
                 api.follow(reloader.config());
             }
             health.follow(reloader.config());
+            orders.set_scopes(reloader.config().scope_map());
             if let Some(listener) = reloader.take_metrics() {
                 let served = listener.map(|listener| listener.serve(metrics_core)).transpose();
                 metrics = served.unwrap_or_else(|error| {

@@ -28,36 +28,23 @@ pub struct Acl {
     /// What holds for every client, when nothing tells them apart.
     everyone: Option<(Access, Who)>,
     clients: Clients<(Access, Who)>,
-    table: Option<Views>,
-}
-
-/// The client table, and what its views mean.
-#[derive(Clone, Debug)]
-struct Views {
-    table: Arc<ClientTable>,
-    who: [Who; MAX_VIEWS + 1],
-}
-
-impl Views {
-    /// What is known of a client who is `who` by the configuration.
-    #[inline]
-    fn of(&self, client: &[u8], who: Who) -> Who {
-        match self.table.find(client) {
-            Some(view) => who.moved_to(self.who[usize::from(view) % self.who.len()]),
-            None => who,
-        }
-    }
+    table: Option<Arc<ClientTable>>,
+    /// What is known of a client whom the table puts into a view.
+    in_views: [Who; MAX_VIEWS + 1],
 }
 
 impl Acl {
     /// The stage that keeps to the access lists and views of `config`. It notes who is exempt from its limits or
     /// has `rules` of their own.
     pub fn new(config: &Config, rules: &Ruleset) -> Self {
-        let scopes = config.scopes();
-        let views = config.view_numbers().zip(scopes).skip(1).zip(&config.views);
-        let members = views.flat_map(|((view, scope), settings)| {
-            settings.clients.iter().map(move |prefix| (prefix, Who::in_view(view, scope)))
-        });
+        let mut in_views = [Who::default(); MAX_VIEWS + 1];
+        for ((view, scope), who) in config.view_numbers().zip(config.scopes()).zip(&mut in_views) {
+            *who = Who::in_view(view, scope);
+        }
+        let members =
+            config.views.iter().zip(&in_views[1..]).flat_map(|(settings, who)| {
+                settings.clients.iter().map(move |prefix| (prefix, *who))
+            });
         let exempt = config.ratelimit.exempt.iter().map(|prefix| (prefix, Who::EXEMPT));
         let ruled = rules.client_prefixes().map(|prefix| (prefix, Who::RULED));
         let who = Clients::new(members, Who::default())
@@ -65,16 +52,12 @@ impl Acl {
             .join(&Clients::new(ruled, Who::default()), Who::and);
         let clients =
             accesses(&config.acl, |access| access).join(&who, |access, who| (access, who));
-        Self { everyone: clients.everyone(), clients, table: None }
+        Self { everyone: clients.everyone(), clients, table: None, in_views }
     }
 
-    /// The same, with the client table if there is one. The views of `config` and their scopes stay as they are.
-    pub fn with_table(self, config: &Config, table: Option<Arc<ClientTable>>) -> Self {
-        let mut who = [Who::default(); MAX_VIEWS + 1];
-        for ((view, scope), who) in config.view_numbers().zip(config.scopes()).zip(&mut who) {
-            *who = Who::in_view(view, scope);
-        }
-        Self { table: table.map(|table| Views { table, who }), ..self }
+    /// The same, with the client table if there is one.
+    pub fn with_table(self, table: Option<Arc<ClientTable>>) -> Self {
+        Self { table, ..self }
     }
 
     /// Keeps to the lists of `with` from now on, which gets those it had. The client table stays.
@@ -87,7 +70,16 @@ impl Acl {
     #[inline]
     pub fn find(&self, client: &[u8]) -> (Access, Who) {
         let (access, who) = self.everyone.unwrap_or_else(|| self.clients.find(client));
-        (access, self.table.as_ref().map_or(who, |views| views.of(client, who)))
+        (access, self.table.as_ref().map_or(who, |table| self.in_table(table, client, who)))
+    }
+
+    /// What is known of a client who is `who` by the configuration.
+    #[inline]
+    fn in_table(&self, table: &ClientTable, client: &[u8], who: Who) -> Who {
+        match table.find(client) {
+            Some(view) => who.moved_to(self.in_views[usize::from(view) % self.in_views.len()]),
+            None => who,
+        }
     }
 }
 
@@ -147,7 +139,7 @@ impl Stage for Acl {
     fn hint(&self, packet: &Packet) {
         match &self.table {
             None => packet.frame.prefetch(),
-            Some(views) => views.table.prefetch(packet.layout.client(packet.frame.bytes())),
+            Some(table) => table.prefetch(packet.layout.client(packet.frame.bytes())),
         }
     }
 
@@ -340,7 +332,7 @@ mod tests {
         let mut config = Config { acl: pmdns_config::Acl::open(), views, ..Config::default() };
         config.ratelimit.exempt = vec!["10.0.0.1".parse().unwrap()];
         let (table, mut writer) = ClientTable::on_heap(4, Seed::new([0; 16]));
-        let mut acl = stage(&config).with_table(&config, Some(Arc::clone(&table)));
+        let mut acl = stage(&config).with_table(Some(Arc::clone(&table)));
         let mut who = |client| act_once(&mut acl, packet_from(client), &at(0)).layout.who;
         assert_eq!(who("10.0.0.2"), Who::in_view(1, 1));
         for (prefix, view) in [("10.0.0.0/24", 2), ("10.0.0.3", 0), ("2001:db8::/56", 1)] {
@@ -358,7 +350,7 @@ mod tests {
         let open = Config { acl: pmdns_config::Acl::open(), ..Config::default() };
         let mut idle = stage(&open);
         assert!(idle.is_idle());
-        let mut acl = stage(&open).with_table(&config, Some(table));
+        let mut acl = stage(&open).with_table(Some(table));
         assert!(!acl.is_idle());
         acl.swap_rules(&mut idle);
         assert!(!acl.is_idle() && idle.is_idle(), "a reload leaves the table where it is");

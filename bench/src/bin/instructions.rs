@@ -6,6 +6,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
+use pmdns::hitters;
 use pmdns::query_log::Rings;
 use pmdns::ring::ring;
 use pmdns::slowpath::SlowPath;
@@ -40,7 +41,7 @@ const MOST_TURNS: usize = 10;
 /// A case, and the work for it.
 type Case = (&'static str, fn());
 
-const CASES: [Case; 30] = [
+const CASES: [Case; 32] = [
     ("query_read", query_read),
     ("name_hash", name_hash),
     ("parse", || stage(|kit| kit.stages.parse.clone(), queries())),
@@ -67,6 +68,8 @@ const CASES: [Case; 30] = [
     ("turn_logged", || turn_logged("json")),
     ("turn_logged_whole", || turn_logged("dnstap")),
     ("turn_logged_sample", || turn_logged("sample = 1000\njson")),
+    ("turn_clients", turn_clients),
+    ("turn_hitters", turn_hitters),
     ("insert_new", || insert(4 << 20)),
     ("insert_when_full", || insert(256 << 10)),
     ("ring_hop", ring_hop),
@@ -202,7 +205,10 @@ fn line(name: &str) {
 
 /// A worker's turn over the memory driver. Feeding it counts as well; it is much less.
 fn turn_hit() {
-    let mut feed = RigFeed::new("", NAMES, queries(), BATCH);
+    turns(&mut RigFeed::new("", NAMES, queries(), BATCH));
+}
+
+fn turns(feed: &mut RigFeed) {
     count(BATCH * BATCHES, || {
         for _ in 0..BATCHES {
             assert_eq!(feed.turn().1, BATCH);
@@ -218,12 +224,29 @@ fn turn_logged(sink: &str) {
     let rings = Rings::lend(&config, &feed.rig.observers).expect("nobody else observes");
     std::thread::sleep(HOUSEKEEPING);
     feed.turn();
-    count(BATCH * BATCHES, || {
-        for _ in 0..BATCHES {
-            assert_eq!(feed.turn().1, BATCH);
-        }
-    });
+    turns(&mut feed);
     assert!(rings.waiting() > 0, "they are logged");
+}
+
+/// The same with a client table, in which prefixes of three lengths stand and the longest holds.
+fn turn_clients() {
+    let mut feed = RigFeed::new("[clients]\nmax_entries = 4\n", NAMES, queries(), BATCH);
+    let writer = feed.rig.clients.as_mut().expect("there is a table");
+    for prefix in ["10.77.0.0/16", "10.77.0.0/24", "10.77.0.7/32"] {
+        writer.set(&prefix.parse().expect("a prefix"), 0).expect("the table has room");
+    }
+    turns(&mut feed);
+}
+
+/// The same with heavy hitters, whose records wait in their ring.
+fn turn_hitters() {
+    let settings = "[hitters]\nenabled = true\n";
+    let mut feed = RigFeed::new(settings, NAMES, queries(), BATCH);
+    let rings = hitters::Rings::lend(&config(settings), &feed.rig.observers);
+    let _rings = rings.expect("nobody else observes");
+    std::thread::sleep(HOUSEKEEPING);
+    feed.turn();
+    turns(&mut feed);
 }
 
 /// Inserts names into a cache of so many bytes, which has seen as many before.

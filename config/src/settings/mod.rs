@@ -81,6 +81,9 @@ pub struct Config {
     /// Groups of clients with rules and upstreams of their own.
     #[serde(rename = "view")]
     pub views: Vec<View>,
+    /// The scopes of the views, if a reload has arranged them ([`Config::following`]).
+    #[serde(skip)]
+    pub scopes: Vec<u8>,
     /// Prefixes with a view each, which change at run time.
     pub clients: Clients,
     /// How fast one client may ask.

@@ -33,6 +33,15 @@ pub(super) struct Book {
     max_entries: usize,
 }
 
+/// What did not come of a file, and what went with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Taken {
+    /// Prefixes that there was no room for.
+    pub(super) left_out: usize,
+    /// Prefixes of which something was said at run time that is forgotten.
+    pub(super) forgotten: usize,
+}
+
 impl Book {
     /// A book for this empty table of so many entries.
     pub(super) fn new(writer: ClientTableWriter, max_entries: usize) -> Self {
@@ -78,15 +87,24 @@ impl Book {
         true
     }
 
-    /// Takes over what the file says now; of two lines about a prefix the later counts. Returns how many prefixes there was no
-    /// room for.
-    pub(super) fn take_file(&mut self, file: Vec<(Prefix, u8)>) -> usize {
+    /// Takes over what the file says now; of two lines about a prefix the later counts. What was said at run time of views that
+    /// are gone is forgotten.
+    pub(super) fn take_file(
+        &mut self,
+        file: Vec<(Prefix, u8)>,
+        is_gone: impl Fn(u8) -> bool,
+    ) -> Taken {
+        let mut taken = Taken::default();
         let mut fresh: BTreeMap<Prefix, u8> = file.into_iter().collect();
         let Self { said, writer, .. } = self;
         // What leaves makes room for what comes.
         said.retain(|prefix, said| {
             let before = said.view();
             said.file = fresh.remove(prefix);
+            if said.run_time.flatten().is_some_and(&is_gone) {
+                said.run_time = None;
+                taken.forgotten += 1;
+            }
             if said.file.is_none() && said.run_time == Some(None) {
                 said.run_time = None;
             }
@@ -100,15 +118,14 @@ impl Book {
             }
             *said != Said::default()
         });
-        let mut left_out = 0;
         for (prefix, view) in fresh {
             match writer.set(&prefix, view) {
                 Ok(()) => drop(said.insert(prefix, Said { file: Some(view), run_time: None })),
-                Err(_) => left_out += 1,
+                Err(_) => taken.left_out += 1,
             }
         }
         self.at_run_time = said.values().filter(|said| said.run_time.is_some()).count();
-        left_out
+        taken
     }
 
     /// The longest prefix with a view that an address is in.
@@ -148,6 +165,11 @@ mod tests {
         (table, Book::new(writer, max_entries))
     }
 
+    /// Takes over a file, while all views are there. Returns how many prefixes there was no room for.
+    fn take(book: &mut Book, file: &[(Prefix, u8)]) -> usize {
+        book.take_file(file.to_vec(), |_| false).left_out
+    }
+
     fn prefix(text: &str) -> Prefix {
         text.parse().unwrap()
     }
@@ -156,7 +178,7 @@ mod tests {
     fn what_is_said_at_run_time_stands_before_the_file() {
         let (table, mut book) = book(3);
         let [one, two, three] = ["10.0.0.1", "10.0.0.2", "10.0.0.0/24"].map(prefix);
-        assert_eq!(book.take_file(vec![(one, 1), (two, 1), (two, 2)]), 0);
+        assert_eq!(take(&mut book, &[(one, 1), (two, 1), (two, 2)]), 0);
         assert!(book.say(one, Some(5)) && book.say(two, None) && book.say(three, Some(7)));
         assert_eq!(
             [1, 2, 3].map(|last| table.find(&[10, 0, 0, last])),
@@ -164,14 +186,28 @@ mod tests {
         );
         assert_eq!(book.find("10.0.0.2".parse().unwrap()), Some((three, 7)));
         assert_eq!((book.len(), book.at_run_time(), book.room()), (2, 3, 1));
-        assert_eq!(book.take_file(vec![(one, 3)]), 0);
+        assert_eq!(take(&mut book, &[(one, 3)]), 0);
         assert_eq!(table.find(&[10, 0, 0, 1]), Some(5), "still");
         let history: Vec<_> = book.history().collect();
         assert_eq!(history, [(three, Some(7)), (one, Some(5))], "nothing hides two any more");
         assert!(book.say(one, None) && book.say(three, None));
         assert_eq!((book.len(), book.at_run_time()), (0, 1));
-        assert_eq!(book.take_file(Vec::new()), 0);
+        assert_eq!(take(&mut book, &[]), 0);
         assert_eq!(book.at_run_time(), 0);
+    }
+
+    #[test]
+    fn what_was_said_of_a_view_ends_with_it_and_the_file_holds_again() {
+        let (table, mut book) = book(3);
+        let [one, two, three] = ["10.0.0.1", "10.0.0.2", "10.0.0.3"].map(prefix);
+        let file = vec![(one, 1)];
+        assert_eq!(take(&mut book, &file), 0);
+        assert!(book.say(one, Some(5)) && book.say(two, Some(5)) && book.say(three, Some(6)));
+        let taken = book.take_file(file, |view| view == 5);
+        assert_eq!(taken, Taken { left_out: 0, forgotten: 2 });
+        let found = [1, 2, 3].map(|last| table.find(&[10, 0, 0, last]));
+        assert_eq!(found, [Some(1), None, Some(6)]);
+        assert_eq!((book.len(), book.at_run_time()), (2, 1));
     }
 
     #[test]
@@ -179,9 +215,9 @@ mod tests {
         let (table, mut book) = book(2);
         let [one, two, three] = ["10.0.0.1", "10.0.0.2", "10.0.0.3"].map(prefix);
         assert!(book.say(three, Some(1)));
-        assert_eq!(book.take_file(vec![(one, 1), (two, 1)]), 1);
+        assert_eq!(take(&mut book, &[(one, 1), (two, 1)]), 1);
         assert!(!book.say(two, Some(1)));
-        assert_eq!(book.take_file(vec![(two, 2)]), 0, "one leaves, two comes");
+        assert_eq!(take(&mut book, &[(two, 2)]), 0, "one leaves, two comes");
         assert_eq!([1, 2, 3].map(|last| table.find(&[10, 0, 0, last])), [None, Some(2), Some(1)]);
     }
 
@@ -198,7 +234,7 @@ mod tests {
                 match is_file {
                     true => {
                         let file = said.filter_map(|(prefix, view)| Some((prefix, view? % 32)));
-                        book.take_file(file.collect());
+                        book.take_file(file.collect(), |view| view == 9);
                     }
                     false => said.for_each(|(prefix, view)| {
                         book.say(prefix, view.map(|view| view % 32));

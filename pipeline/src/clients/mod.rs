@@ -23,7 +23,7 @@ use pmdns_stages::client_table::ClientTableWriter;
 use crate::control::socket::Client;
 use crate::journal::JournalError;
 use crate::threads::{join_within, pin};
-use book::Book;
+use book::{Book, Taken};
 pub use counters::{ClientCounters, ClientSnapshot};
 use keeper::{Keeper, Kept};
 
@@ -95,7 +95,7 @@ impl OpenClients {
         let counters = Arc::<ClientCounters>::default();
         counters.max_entries.store(self.max_entries as u64, Ordering::Relaxed);
         let mut book = Book::new(writer, self.max_entries);
-        let mut left_out = book.take_file(self.file);
+        let mut left_out = book.take_file(self.file, |_| false).left_out;
         // What leaves makes room for what comes.
         let Kept { said, left_out: mut of_journal } = self.said;
         let (set, removed): (Vec<_>, Vec<_>) =
@@ -192,19 +192,26 @@ impl Drop for Clients {
     }
 }
 
+/// What was read anew: the file of clients, and the views of the configuration.
+#[derive(Debug)]
+struct File {
+    clients: Vec<(Prefix, u8)>,
+    views: Vec<View>,
+}
+
 /// Gives files that were read anew to the thread.
 #[derive(Debug)]
 pub struct ClientFiles {
-    files: Sender<Vec<(Prefix, u8)>>,
+    files: Sender<File>,
     given: u64,
     taken: Arc<AtomicU64>,
 }
 
 impl ClientFiles {
-    /// Has the table changed to what the file says. The one before has been taken.
-    pub fn give(&mut self, file: Vec<(Prefix, u8)>) {
+    /// Has the table changed to what the file says, with these views. The one before has been taken.
+    pub fn give(&mut self, clients: Vec<(Prefix, u8)>, views: Vec<View>) {
         debug_assert!(self.is_taken(), "there is one reload at a time");
-        self.given += u64::from(self.files.try_send(file).is_ok());
+        self.given += u64::from(self.files.try_send(File { clients, views }).is_ok());
     }
 
     /// Whether the table is as the last file says.
@@ -222,7 +229,7 @@ struct Thread {
 }
 
 impl Thread {
-    fn run(&mut self, calls: &Receiver<Asked>, files: &Receiver<Vec<(Prefix, u8)>>) {
+    fn run(&mut self, calls: &Receiver<Asked>, files: &Receiver<File>) {
         let never = crossbeam_channel::never();
         let mut files = files;
         loop {
@@ -234,8 +241,7 @@ impl Thread {
                 }
                 recv(files) -> file => match file {
                     Ok(file) => {
-                        let left_out = self.book.take_file(file);
-                        note_left_out(&self.counters, left_out);
+                        self.take(file);
                         self.taken.fetch_add(1, Ordering::Release);
                     }
                     Err(_) => files = &never,
@@ -243,6 +249,24 @@ impl Thread {
             }
             self.note();
         }
+    }
+
+    /// Takes over what was read anew. What was said at run time of views that are gone is forgotten.
+    fn take(&mut self, File { clients, views }: File) {
+        let is_gone = |view: u8| {
+            usize::from(view)
+                .checked_sub(1)
+                .and_then(|index| views.get(index))
+                .is_some_and(View::is_gone)
+        };
+        let Taken { left_out, forgotten } = self.book.take_file(clients, is_gone);
+        if forgotten > 0 {
+            tracing::warn!(
+                "what was said of {forgotten} prefixes at run time ends: their views are gone"
+            );
+        }
+        note_left_out(&self.counters, left_out);
+        self.views = views;
     }
 
     /// Makes the changes that were asked for, has the disk confirm all of them, and answers.

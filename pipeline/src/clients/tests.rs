@@ -174,7 +174,7 @@ fn a_file_that_is_read_anew_replaces_what_the_last_one_said() {
     lab.change(&clients, &[("10.0.0.1", Some("office"))]);
     lab.write("10.0.0.1 kids\n10.0.0.3 kids\n");
     let mut files = clients.files().expect("nobody took it");
-    files.give(read_clients(&lab.config).unwrap());
+    files.give(read_clients(&lab.config).unwrap(), lab.config.views.clone());
     while !files.is_taken() {
         std::thread::yield_now();
     }
@@ -260,7 +260,7 @@ fn changes_a_second() {
     let start = Instant::now();
     let read = read_clients(&lab.config).unwrap();
     let took = start.elapsed();
-    files.give(read);
+    files.give(read, lab.config.views.clone());
     while !files.is_taken() {
         std::thread::yield_now();
     }

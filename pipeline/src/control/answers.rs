@@ -34,7 +34,7 @@ pub struct ListReport {
 }
 
 impl AnswerReport {
-    /// What was counted. `views` has the names of all views, by number.
+    /// What was counted. `views` has the names of all views, by number; those of views that are gone are empty.
     pub(super) fn of(answers: &Answers, views: &[String]) -> Self {
         Self {
             rcodes: named(answers.rcodes()),
@@ -64,7 +64,7 @@ impl ListReport {
 /// Names may repeat; their counts are added.
 fn named<'n>(counts: impl Iterator<Item = (&'n str, u64)>) -> Named {
     let mut all = Named::new();
-    for (name, count) in counts {
+    for (name, count) in counts.filter(|(name, _)| !name.is_empty()) {
         *all.entry(name.to_owned()).or_default() += count;
     }
     all

@@ -111,7 +111,7 @@ fn state(reloader: &Reloader, gauges: &Gauges) -> State {
 fn views(config: &Config) -> Views {
     let group = |group: Option<&String>| group.map_or(DEFAULT_GROUP, String::as_str).to_owned();
     let others = ViewAnswer { name: "default".to_owned(), clients: Vec::new(), group: group(None) };
-    let views = config.views.iter().map(|view| ViewAnswer {
+    let views = config.views.iter().filter(|view| !view.is_gone()).map(|view| ViewAnswer {
         name: view.name.clone(),
         clients: view.clients.iter().map(ToString::to_string).collect(),
         group: group(view.group.as_ref()),

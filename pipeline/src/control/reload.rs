@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime};
 
-use pmdns_config::{Config, ConfigError, FileError, WrittenConfig};
+use pmdns_config::{Config, ConfigError, FileError, TooManyViews, WrittenConfig};
 use pmdns_control::{Refusal, Reply};
 use pmdns_stages::policy::{Digest, Ruleset};
 use pmdns_stages::wire::name::Seed;
@@ -51,12 +51,9 @@ pub enum ReloadError {
     /// The file of clients is wrong.
     #[error("clients.file: {0}")]
     Clients(#[from] FileError),
-    /// The views have changed. The slow path and the cache know views by their numbers.
-    #[error(
-        "the names of views, or which of them share answers (views with the same group, forward zones, policy zones and \
-         prefixes of DNS64 do), have changed; that needs a restart"
-    )]
-    Views,
+    /// There have been too many views.
+    #[error(transparent)]
+    Views(#[from] TooManyViews),
     /// The configuration contradicts what operators have changed since the start.
     #[error("{0}")]
     Overlay(String),
@@ -278,7 +275,7 @@ impl Reloader {
                 match thread.join().unwrap_or(Err(ReloadError::Ended)) {
                     Ok(read) => {
                         is_other = read.base.is_some() || self.change.is_some();
-                        self.lend(read, now);
+                        self.lend(read);
                     }
                     Err(error) => self.fail(&error, now),
                 }
@@ -345,19 +342,16 @@ impl Reloader {
         // Changes of these need a restart.
         let fixed = (self.running.clients.clone(), self.running.control.clone());
         let (path, builder) = (self.path.clone(), self.publisher.builder());
-        let metrics = self.latest.metrics.listen;
-        let body = move || read(&path, (source, written), builder, certificate, (fixed, metrics));
+        let in_use = Arc::clone(&self.latest);
+        let body = move || read(&path, (source, written), builder, certificate, (fixed, &in_use));
         match std::thread::Builder::new().name("reload".into()).spawn(body) {
             Ok(thread) => self.stage = Stage::Reading(thread),
             Err(error) => self.fail(&ReloadError::Thread(error), now),
         }
     }
 
-    fn lend(&mut self, read: Read, now: Instant) {
+    fn lend(&mut self, read: Read) {
         let Read { config, base, text: written, clients, fresh, metrics } = read;
-        if config.scope_map() != self.running.scope_map() {
-            return self.fail(&ReloadError::Views, now);
-        }
         self.latest = Arc::new(config);
         self.base = base.map_or_else(|| Arc::clone(&self.base), Arc::new);
         let done = self.change.take().map(|(overlay, done)| {
@@ -382,7 +376,7 @@ impl Reloader {
         self.written = self.first.all.reloaded(&written.all);
         self.metrics = metrics.or_else(|| self.metrics.take());
         if let (Some(file), Some(files)) = (clients, &mut self.clients) {
-            files.give(file);
+            files.give(file, self.latest.views.clone());
         }
         self.stage = match done {
             Some(done) => Stage::Changing(done),

@@ -78,14 +78,14 @@ struct Shared {
 }
 
 /// The ends of the data cores' rings, with recorders at the others.
-struct Rings {
+pub struct Rings {
     cores: Vec<Core>,
     counters: Arc<HitterCounters>,
 }
 
 impl Rings {
     /// Lends a recorder to each data core.
-    fn lend(config: &Config, lender: &ObserverLender) -> Result<Self, TooManyObservers> {
+    pub fn lend(config: &Config, lender: &ObserverLender) -> Result<Self, TooManyObservers> {
         let mut this = Self { cores: Vec::new(), counters: Arc::default() };
         lender.lend(|_| {
             let (sender, receiver): (_, RingReceiver<Cell>) = ring(RING);

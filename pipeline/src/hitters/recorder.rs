@@ -12,7 +12,7 @@ use pmdns_stages::{Batch, Step, Tick};
 use super::counters::HitterCounters;
 use crate::observe::{Departure, Observer, Sent};
 use crate::query_log::record::{Cell, Facts, Source, push};
-use crate::query_log::recorder::{Sample, source_of, source_of_sent};
+use crate::query_log::recorder::{Sample, source_of};
 use crate::ring::RingSender;
 
 /// The observer on one core.
@@ -53,15 +53,14 @@ impl Observer for Recorder {
             } else {
                 continue;
             };
-            let facts = Facts { received: packet.received, left: now, source, upstream: None };
-            self.note(&facts, packet.layout, packet.frame.bytes());
+            self.note(&Facts::of(packet, source, now), packet.layout, packet.frame.bytes());
         }
     }
 
     fn sent(&mut self, sent: &Sent<'_>) {
-        let Some((source, upstream)) = source_of_sent(sent.origin) else { return };
-        let facts = Facts { received: sent.received, left: sent.now, source, upstream };
-        self.note(&facts, sent.layout, sent.frame.bytes());
+        if let Some(facts) = Facts::of_sent(sent) {
+            self.note(&facts, sent.layout, sent.frame.bytes());
+        }
     }
 
     fn watches_stations(&self) -> bool {

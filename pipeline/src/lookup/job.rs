@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use domain::base::iana::Rcode as RcodeName;
-use pmdns_config::{Access, Config, readable, type_name};
+use pmdns_config::{Access, Config, readable, type_name, view_name};
 use pmdns_control::{Refusal, Reply};
 use pmdns_resolver::Outlook;
 use pmdns_stages::acl::Acl;
@@ -70,7 +70,7 @@ impl Lookups {
         let (access, who) = match lookup.client {
             Some(_) => {
                 let acl = Acl::new(config, ruleset);
-                acl.with_table(config, self.clients.clone()).find(&address)
+                acl.with_table(self.clients.clone()).find(&address)
             }
             None => (Access::Allow, Who::default()),
         };
@@ -90,7 +90,7 @@ impl Lookups {
             name: readable(key.name),
             record_type: type_name(key.qtype),
             client: lookup.client,
-            view: view_name(config, who),
+            view: view_name(who.view(), &config.views).to_owned(),
             decided_by: DecidedBy::Upstreams,
             rcode: None,
             truncated: false,
@@ -231,11 +231,6 @@ fn redirect(report: &mut LookupReport, redirected: Option<Redirected<'_>>, key: 
     report.records = entry.map(|entry| records::texts(entry, key, 0)).unwrap_or_default();
     let note = Some(format!("redirect[{place}]"));
     report.rule = Some(RuleReport { note, ..RuleReport::default() });
-}
-
-fn view_name(config: &Config, who: Who) -> String {
-    let view = usize::from(who.view()).checked_sub(1).and_then(|index| config.views.get(index));
-    view.map_or_else(|| "default".to_owned(), |view| view.name.clone())
 }
 
 fn rcode_name(rcode: Rcode) -> String {

@@ -4,7 +4,6 @@ use std::net::IpAddr;
 
 use domain::base::Name;
 use domain::base::iana::{Rcode, Rtype};
-use pmdns_config::Config;
 pub use pmdns_control::query_log::LogEntry;
 use pmdns_stages::wire::be16;
 use pmdns_stages::wire::dns::{HEADER_LEN, header};
@@ -20,19 +19,13 @@ use crate::upstreams::UpstreamsInUse;
 #[derive(Clone, Debug)]
 pub(super) struct Words {
     clients: Clients,
-    views: Vec<String>,
     upstreams: UpstreamsInUse,
     rules: RuleNames,
 }
 
 impl Words {
-    pub(super) fn new(
-        config: &Config,
-        clients: Clients,
-        (rules, upstreams): (RuleNames, UpstreamsInUse),
-    ) -> Self {
-        let views = config.views.iter().map(|view| view.name.clone()).collect();
-        Self { clients, views, upstreams, rules }
+    pub(super) fn new(clients: Clients, (rules, upstreams): (RuleNames, UpstreamsInUse)) -> Self {
+        Self { clients, upstreams, rules }
     }
 
     /// The client of a record, as the log names it.
@@ -61,11 +54,10 @@ impl Words {
             (readable(name), Rtype::from_int(qtype).to_string())
         });
         let answers = head.source != Source::Drop;
-        let view = usize::from(head.view).checked_sub(1);
         LogEntry {
             time_us: batch.time_us(head.received),
             client: self.client(record).to_string(),
-            view: view.and_then(|view| self.views.get(view)).cloned().unwrap_or_default(),
+            view: self.rules.view(head.view),
             transport: head.asked.name().to_owned(),
             name,
             record_type,

@@ -111,7 +111,7 @@ impl OpenLog {
             return Ok(None);
         }
         let clients = Clients::new(log).map_err(QueryLogError::Secret)?;
-        let words = Words::new(config, clients.clone(), in_use);
+        let words = Words::new(clients.clone(), in_use);
         let mut sinks: Vec<(_, Box<dyn Sink>, _)> = Vec::new();
         if let Some(reader) = &log.dnstap {
             let counters = Arc::new(LogCounters::default());

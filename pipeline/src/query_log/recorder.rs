@@ -50,9 +50,7 @@ impl Observer for Recorder {
             if self.sample.takes()
                 && let Some(source) = source_of(packet, sends)
             {
-                let received = packet.received;
-                let facts = Facts { received, left: now, source, upstream: None };
-                self.note(&facts, packet.layout, packet.frame.bytes());
+                self.note(&Facts::of(packet, source, now), packet.layout, packet.frame.bytes());
             }
         }
     }
@@ -61,9 +59,9 @@ impl Observer for Recorder {
         if !self.sample.takes() {
             return;
         }
-        let Some((source, upstream)) = source_of_sent(sent.origin) else { return };
-        let facts = Facts { received: sent.received, left: sent.now, source, upstream };
-        self.note(&facts, sent.layout, sent.frame.bytes());
+        if let Some(facts) = Facts::of_sent(sent) {
+            self.note(&facts, sent.layout, sent.frame.bytes());
+        }
     }
 
     fn watches_stations(&self) -> bool {
@@ -99,17 +97,26 @@ pub(crate) fn source_of(packet: &Packet, sends: bool) -> Option<Source> {
     }
 }
 
-/// The same for an answer of the slow path, with its upstream.
-#[inline]
-pub(crate) fn source_of_sent(origin: Origin) -> Option<(Source, Option<u16>)> {
-    Some(match origin {
-        Origin::Upstream(index) => (Source::Forward, Some(index)),
-        Origin::Cache => (Source::Late, None),
-        Origin::Stale => (Source::Stale, None),
-        Origin::Rules => (Source::Local, None),
-        Origin::Failure => (Source::Failure, None),
-        Origin::Silence => return None,
-    })
+impl Facts {
+    /// Of a packet that leaves the line now.
+    #[inline]
+    pub(crate) fn of(packet: &Packet, source: Source, now: Tick) -> Self {
+        Self { received: packet.received, left: now, source, upstream: None }
+    }
+
+    /// Of an answer of the slow path. `None`: nobody is answered.
+    #[inline]
+    pub(crate) fn of_sent(sent: &Sent<'_>) -> Option<Self> {
+        let (source, upstream) = match sent.origin {
+            Origin::Upstream(index) => (Source::Forward, Some(index)),
+            Origin::Cache => (Source::Late, None),
+            Origin::Stale => (Source::Stale, None),
+            Origin::Rules => (Source::Local, None),
+            Origin::Failure => (Source::Failure, None),
+            Origin::Silence => return None,
+        };
+        Some(Self { received: sent.received, left: sent.now, source, upstream })
+    }
 }
 
 /// Which packets are taken: one in so many, at random distances.

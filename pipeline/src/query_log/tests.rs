@@ -221,7 +221,7 @@ fn old_rows_leave_the_database() {
     };
     let reopened = || {
         let in_use = (RuleNames::default(), UpstreamsInUse::new(&config));
-        let words = Words::new(&config, Clients::new(&config.query_log).unwrap(), in_use);
+        let words = Words::new(Clients::new(&config.query_log).unwrap(), in_use);
         Database::open(&config.query_log, &path, words, Arc::default()).unwrap()
     };
     reopened().tend();

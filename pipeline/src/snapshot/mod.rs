@@ -14,7 +14,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
@@ -44,8 +44,8 @@ pub struct CacheOrders {
     threads: Vec<Sender<Order>>,
     cache: Arc<Cache>,
     clock: Clock,
-    /// The meaning of the scopes in keys.
-    scopes: Arc<str>,
+    /// The meaning of the scopes in keys, which a reload changes.
+    scopes: Arc<Mutex<String>>,
     /// Held during a job, so that jobs do not overlap, and no file is written twice at the same time.
     turn: Arc<Mutex<()>>,
 }
@@ -111,7 +111,16 @@ impl CacheOrders {
         clock: Clock,
         scopes: String,
     ) -> Self {
-        Self { threads, cache, clock, scopes: scopes.into(), turn: Arc::default() }
+        Self { threads, cache, clock, scopes: Arc::new(scopes.into()), turn: Arc::default() }
+    }
+
+    /// The scopes in keys mean this from now on.
+    pub fn set_scopes(&self, scopes: String) {
+        *self.scopes.lock().unwrap_or_else(PoisonError::into_inner) = scopes;
+    }
+
+    fn scopes(&self) -> String {
+        self.scopes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Removes answers from the cache, and returns how many. When it returns, none of them is served any more.
@@ -169,7 +178,7 @@ impl CacheOrders {
     fn write<W: Write>(&self, out: W, path: &Path) -> Result<(W, u64), SnapshotError> {
         let (now, seconds) = self.now();
         let times = Times { start: now.saturating_sub(seconds.into()), written: now };
-        let mut file = SnapshotWriter::begin(out, path, times, &self.scopes)?;
+        let mut file = SnapshotWriter::begin(out, path, times, &self.scopes())?;
         self.blocks(|block| file.entries(block).map(|()| true))?;
         file.finish()
     }
@@ -227,7 +236,7 @@ impl CacheOrders {
             let what = "it is from the future: is the clock right?";
             return Err(SnapshotError::Damaged { path: path.to_owned(), what });
         }
-        let same_views = *snapshot.scopes == *self.scopes;
+        let same_views = snapshot.scopes == self.scopes();
         if !same_views {
             tracing::warn!(
                 "{} was written with other views; only answers for clients in none are taken from it",

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use crate::api::WRITER;
 use crate::api_calls::start;
+use crate::api_speed::Askers;
 use crate::dig::dig;
 use crate::harness::{isolated, path, wait_until};
 use crate::pmdns::TAP_V4;
@@ -27,6 +28,7 @@ fn requests_made_of_the_description_get_what_it_says() {
         let (_stub, pmdns) = start("");
         wait_until("it answers", || dig(TAP_V4, "good_x.test A").status == "NOERROR");
         fs::write(path("schemathesis.toml"), SETTINGS).unwrap();
+        let askers = Askers::start();
         let examples = std::env::var("PMDNS_API_EXAMPLES").unwrap_or_else(|_| "30".to_owned());
         let output = Command::new(SCHEMATHESIS)
             .arg("--config-file")
@@ -38,6 +40,7 @@ fn requests_made_of_the_description_get_what_it_says() {
             .output()
             .expect("scripts/install.sh --api installs schemathesis");
         println!("{}", String::from_utf8_lossy(&output.stdout));
+        askers.stop();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         // The requests may have changed the upstreams, so any answer will do.
         let status = dig(TAP_V4, "good_y.test A").status;

@@ -5,6 +5,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 use crate::api::{WRITER, measure};
@@ -26,14 +27,7 @@ const CLIENTS: u16 = 2;
 fn requests_and_changes_beside_queries() {
     isolated("api_speed::requests_and_changes_beside_queries", || {
         let (_stub, pmdns) = start("");
-        let (ends, answered) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
-        let clients: Vec<_> = (0..CLIENTS)
-            .map(|id| {
-                let (ends, answered) = (Arc::clone(&ends), Arc::clone(&answered));
-                std::thread::spawn(move || ask_on(id, &ends, &answered))
-            })
-            .collect();
-        let began = Instant::now();
+        let askers = Askers::start();
         requests("GET /api/v1/state", REQUESTS, |_| ("GET /api/v1/state", String::new()));
         requests("POST /api/v1/entries", CHANGES, |number| {
             let name = format!("n{number}.example");
@@ -41,12 +35,40 @@ fn requests_and_changes_beside_queries() {
             ("POST /api/v1/entries", body)
         });
         measure(0);
-        ends.store(true, Ordering::Relaxed);
-        clients.into_iter().for_each(|client| client.join().unwrap());
-        let rate = answered.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64();
-        println!("meanwhile {rate:.0} queries a second were answered");
+        askers.stop();
         pmdns.stop().assert_balanced();
     });
+}
+
+/// Clients that ask on and on. Each query has to be answered.
+pub(crate) struct Askers {
+    ends: Arc<AtomicBool>,
+    answered: Arc<AtomicU64>,
+    began: Instant,
+    clients: Vec<JoinHandle<()>>,
+}
+
+impl Askers {
+    pub(crate) fn start() -> Self {
+        let (ends, answered) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
+        let client = |id| {
+            let (ends, answered) = (Arc::clone(&ends), Arc::clone(&answered));
+            std::thread::spawn(move || ask_on(id, &ends, &answered))
+        };
+        let clients = (0..CLIENTS).map(client).collect();
+        Self { ends, answered, began: Instant::now(), clients }
+    }
+
+    /// Ends them, and prints how much they were answered.
+    pub(crate) fn stop(self) {
+        self.ends.store(true, Ordering::Relaxed);
+        self.clients.into_iter().for_each(|client| client.join().unwrap());
+        let answered = self.answered.load(Ordering::Relaxed);
+        let rate = answered as f64 / self.began.elapsed().as_secs_f64();
+        println!(
+            "meanwhile {answered} queries were answered, {rate:.0} a second, and none was lost"
+        );
+    }
 }
 
 /// Asks for a name in the cache, until it is told to end.

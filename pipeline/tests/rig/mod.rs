@@ -287,7 +287,9 @@ impl Rig {
 
     /// Has the thread take over a changed configuration.
     pub(crate) fn reload(&mut self, change: impl FnOnce(&mut Config)) {
-        change(&mut self.config);
+        let mut config = self.config.clone();
+        change(&mut config);
+        self.config = config.following(&self.config).unwrap();
         let fresh = self.rules.builder().make(&self.config).unwrap();
         self.lend(fresh);
     }

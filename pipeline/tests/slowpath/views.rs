@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use pmdns::control::request::{CacheJob, Request};
-use pmdns_config::Prefetch;
+use pmdns_config::{Prefetch, View};
 use pmdns_stages::testing::{Query, query};
 
 use crate::rig::{Rig, Setup};
@@ -194,4 +194,19 @@ fn cve_2026_55708_an_answer_never_comes_back_in_another_view() {
     assert_eq!(asked(&stubs), [2, 1]);
     rig.finish();
     std::fs::remove_file(&file).unwrap();
+}
+
+#[test]
+fn a_view_that_comes_with_a_reload_gets_no_answers_of_one_that_is_gone() {
+    let stubs = two_stubs();
+    let mut rig = with_kids(&stubs).start();
+    for name in ["kids", "minors", "kids"] {
+        rig.reload(|config| {
+            let last = config.views.pop().unwrap();
+            config.views = vec![View { name: name.into(), ..last }];
+        });
+        assert_eq!(records(&mut rig, "www.example. A"), [1, 2]);
+    }
+    assert_eq!(asked(&stubs), [1, 3], "each new view has asked for itself");
+    rig.finish();
 }

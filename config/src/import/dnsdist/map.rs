@@ -187,7 +187,7 @@ impl Program {
             "webserver" => match text.parse::<SocketAddr>() {
                 Ok(_) => {
                     self.forwarder.draft.set("metrics", "listen", &*text, origin);
-                    let why = "there is OpenMetrics at this address, and neither a password nor a console";
+                    let why = "there is OpenMetrics at this address; for the console see `[api]` and `[[token]]`";
                     self.forwarder.draft.unmapped(origin, why);
                 }
                 Err(_) => self.forwarder.draft.unmapped(origin, "this is no address and port"),

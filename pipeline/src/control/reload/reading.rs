@@ -1,6 +1,5 @@
 //! What the thread of a reload does: it reads the files and makes the rules.
 
-use std::net::SocketAddr;
 use std::path::Path;
 
 use pmdns_config::files::read_clients;
@@ -60,13 +59,13 @@ impl Written {
     }
 }
 
-/// Makes rules. `written` is the configuration in use.
+/// Makes rules. `in_use` is the configuration in use, and `written` the same as it was written.
 pub(super) fn read(
     path: &Path,
     (source, written): (Source, Written),
     builder: RulesBuilder,
     certificate: Option<Certificate>,
-    ((clients, control), metrics): ((Clients, Control), Option<SocketAddr>),
+    ((clients, control), in_use): ((Clients, Control), &Config),
 ) -> Result<Read, ReloadError> {
     // The file is not read.
     let same_file = |config, fresh| Read {
@@ -91,17 +90,17 @@ pub(super) fn read(
     };
     let mut text = config;
     text.error.take().map_or(Ok(()), Err)?;
-    let base = Config { clients, control, ..text.config.clone() };
+    let base = Config { clients, control, ..text.config.clone() }.following(in_use)?;
     let config = overlay.apply(&base).map_err(ReloadError::Overlay)?;
     let clients = Some(read_clients(&config)?);
     // With changes an upstream's place is not that in the file.
     let of_file = Some(&text).filter(|_| overlay.is_empty());
     let fresh = builder.make(&config).map_err(|error| in_file(error, of_file))?;
     let fresh = Fresh::All(fresh.into());
-    let in_use = |error: MetricsError| text.of_machine("metrics.listen", error.to_string());
+    let is_taken = |error: MetricsError| text.of_machine("metrics.listen", error.to_string());
     let metrics = match config.metrics.listen {
-        listen if listen == metrics => None,
-        listen => Some(listen.map(MetricsListener::bind).transpose().map_err(in_use)?),
+        listen if listen == in_use.metrics.listen => None,
+        listen => Some(listen.map(MetricsListener::bind).transpose().map_err(is_taken)?),
     };
     certificate.map_or(Ok(()), |certificate| certificate.reload())?;
     Ok(Read { config, base: Some(base), text: Written::of(&text), clients, fresh, metrics })

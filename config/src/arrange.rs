@@ -1,0 +1,160 @@
+//! Views over reloads. The cache, questions under way and the client table know a view by its number and its scope, so both
+//! have to mean the same as long as the process runs.
+
+use crate::limits::MAX_VIEWS;
+use crate::settings::{Config, Dns64, Rpz, View};
+use crate::views::group_of;
+
+/// A reload has views that no numbers are left for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "there have been {0} views since the start, and {MAX_VIEWS} have room; a restart forgets those that are gone"
+)]
+pub struct TooManyViews(usize);
+
+impl View {
+    /// Whether the view is gone, and only its number is left.
+    pub fn is_gone(&self) -> bool {
+        self.name.is_empty()
+    }
+}
+
+impl Config {
+    /// This configuration, for a process in which `before` is in use.
+    ///
+    /// A view keeps its number. No other view ever gets the number of one that is gone, for answers in the cache still bear it.
+    /// Views that no longer resolve alike part. But views that come to resolve alike share no answers before a restart:
+    /// each may have what the other was never allowed to see.
+    ///
+    /// # Errors
+    ///
+    /// There are too many, with those that are gone.
+    pub fn following(mut self, before: &Self) -> Result<Self, TooManyViews> {
+        let mut fresh = std::mem::take(&mut self.views);
+        let stays = |old: &View| {
+            let index = fresh.iter().position(|view| !old.is_gone() && view.name == old.name);
+            index.map(|index| fresh.remove(index)).unwrap_or_default()
+        };
+        self.views = before.views.iter().map(stays).collect();
+        self.views.append(&mut fresh);
+        if self.views.len() > MAX_VIEWS {
+            return Err(TooManyViews(self.views.len()));
+        }
+        self.scopes = self.scopes_after(before);
+        Ok(self)
+    }
+
+    /// The scope of each view by that rule. A new view shares answers with one that resolves alike now, and did before.
+    fn scopes_after(&self, before: &Self) -> Vec<u8> {
+        let (alike, old) = (self.alike_upstream(), before.scopes());
+        let mut scopes: Vec<u8> = Vec::new();
+        for view in self.view_numbers() {
+            let may_share = |other: u8| {
+                let (one, other) = (usize::from(view), usize::from(other));
+                let shared = match (old.get(one), old.get(other)) {
+                    (Some(one), Some(other)) => one == other,
+                    (None, Some(_)) => self.ways_of(other) == before.ways_of(other),
+                    (_, None) => true,
+                };
+                shared && alike[one] == alike[other] && !self.is_gone(one) && !self.is_gone(other)
+            };
+            let first = (0..view).find(|other| may_share(*other));
+            scopes.push(first.map_or(view, |first| scopes[usize::from(first)]));
+        }
+        scopes
+    }
+
+    /// What upstreams answer a view by.
+    fn ways_of(&self, view: usize) -> Vec<String> {
+        let number = u8::try_from(view).unwrap_or(u8::MAX);
+        let is_meant = |names: &[String]| self.view_set(names).has(number);
+        let forwards = self.forwards.iter().filter(|one| is_meant(&one.views));
+        let forwards = forwards.map(|one| format!("{} {}", one.zone, one.group));
+        let zones = self.rpz.iter().filter(|one| is_meant(&one.views));
+        let zones = zones.map(|one| format!("{:?}", Rpz { views: Vec::new(), ..one.clone() }));
+        let dns64 = self.dns64.iter().filter(|one| is_meant(&one.views));
+        let dns64 = dns64.map(|one| format!("{:?}", Dns64 { views: Vec::new(), ..one.clone() }));
+        let group = [group_of(number, &self.views).to_owned()];
+        group.into_iter().chain(forwards).chain(zones).chain(dns64).collect()
+    }
+
+    fn is_gone(&self, view: usize) -> bool {
+        view.checked_sub(1).and_then(|index| self.views.get(index)).is_some_and(View::is_gone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Forward;
+
+    /// A configuration with views of these names and groups.
+    fn config(views: &[(&str, &str)]) -> Config {
+        let view = |(name, group): &(&str, &str)| View {
+            name: (*name).to_owned(),
+            group: Some((*group).to_owned()),
+            ..View::default()
+        };
+        Config { views: views.iter().map(view).collect(), ..Config::default() }
+    }
+
+    fn names(config: &Config) -> Vec<&str> {
+        config.views.iter().map(|view| &*view.name).collect()
+    }
+
+    #[test]
+    fn views_keep_their_numbers_and_no_number_is_given_twice() {
+        let before = config(&[("a", "x"), ("b", "y"), ("c", "z")]);
+        let without = config(&[("d", "u"), ("c", "z"), ("a", "x")]).following(&before).unwrap();
+        assert_eq!(names(&without), ["a", "", "c", "d"]);
+        assert_eq!(without.scopes(), [0, 1, 2, 3, 4]);
+        let back = config(&[("b", "y"), ("a", "x")]).following(&without).unwrap();
+        assert_eq!(names(&back), ["a", "", "", "", "b"], "it is a new one");
+        assert_eq!(back.scopes(), [0, 1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn a_new_view_shares_answers_with_one_that_resolves_alike_and_did_before() {
+        let before = config(&[("a", "x")]);
+        let more = config(&[("a", "x"), ("b", "x"), ("c", "default"), ("d", "y"), ("e", "y")]);
+        assert_eq!(more.following(&before).unwrap().scopes(), [0, 1, 1, 0, 4, 4]);
+        // What was learned for `a` came from another group, which `b` never asks.
+        let other = config(&[("a", "y"), ("b", "y")]);
+        assert_eq!(other.following(&before).unwrap().scopes(), [0, 1, 2]);
+        let mut forwarded = config(&[("a", "x"), ("b", "x")]);
+        let forward = |views: &[&str]| Forward {
+            zone: "corp.example".into(),
+            group: "z".into(),
+            views: views.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        forwarded.forwards = vec![forward(&["a", "b"])];
+        assert_eq!(forwarded.following(&before).unwrap().scopes(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn views_part_when_they_resolve_differently_but_never_join() {
+        let before = config(&[("a", "x"), ("b", "x"), ("c", "x")]);
+        assert_eq!(before.scopes(), [0, 1, 1, 1]);
+        let parted = config(&[("a", "x"), ("b", "y"), ("c", "y")]).following(&before).unwrap();
+        assert_eq!(parted.scopes(), [0, 1, 2, 2]);
+        let joined = config(&[("a", "x"), ("b", "x"), ("c", "x")]).following(&parted).unwrap();
+        assert_eq!(joined.scopes(), [0, 1, 2, 2]);
+        let first_is_gone = config(&[("b", "x"), ("c", "x")]).following(&before).unwrap();
+        assert_eq!(names(&first_is_gone), ["", "b", "c"]);
+        assert_eq!(first_is_gone.scopes(), [0, 1, 2, 2]);
+    }
+
+    #[test]
+    fn views_without_a_number_left_are_refused() {
+        let mut running = config(&[]);
+        for number in 0..MAX_VIEWS {
+            let name = number.to_string();
+            running = config(&[(&name, "x")]).following(&running).unwrap();
+        }
+        let error = config(&[("one more", "x")]).following(&running).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "there have been 32 views since the start, and 31 have room; a restart forgets those that are gone"
+        );
+    }
+}
