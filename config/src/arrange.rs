@@ -3,14 +3,23 @@
 
 use crate::limits::MAX_VIEWS;
 use crate::settings::{Config, Dns64, Rpz, View};
-use crate::views::group_of;
+use crate::views::{group_of, view_name};
 
-/// A reload has views that no numbers are left for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "there have been {0} views since the start, and {MAX_VIEWS} have room; a restart forgets those that are gone"
-)]
-pub struct TooManyViews(usize);
+/// Why a reload cannot take views over.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ViewsError {
+    /// No numbers are left.
+    #[error(
+        "there have been {0} views since the start, and {MAX_VIEWS} have room; a restart forgets those that are gone"
+    )]
+    TooMany(usize),
+    /// Queries under way would be answered by upstreams of another view.
+    #[error(
+        "the view `{0}` has shared answers with others, which would go on without it, and it is resolved in another way now; that \
+         needs a restart"
+    )]
+    Parted(String),
+}
 
 impl View {
     /// Whether the view is gone, and only its number is left.
@@ -23,45 +32,67 @@ impl Config {
     /// This configuration, for a process in which `before` is in use.
     ///
     /// A view keeps its number. No other view ever gets the number of one that is gone, for answers in the cache still bear it.
-    /// Views that no longer resolve alike part. But views that come to resolve alike share no answers before a restart:
-    /// each may have what the other was never allowed to see.
+    /// Views that no longer resolve alike part. But no view joins a scope before a restart: its answers may be
+    /// what the view was never allowed to see.
     ///
     /// # Errors
     ///
-    /// There are too many, with those that are gone.
-    pub fn following(mut self, before: &Self) -> Result<Self, TooManyViews> {
+    /// The views cannot be taken over.
+    pub fn following(mut self, before: &Self) -> Result<Self, ViewsError> {
         let mut fresh = std::mem::take(&mut self.views);
         let stays = |old: &View| {
             let index = fresh.iter().position(|view| !old.is_gone() && view.name == old.name);
-            index.map(|index| fresh.remove(index)).unwrap_or_default()
+            // Questions under way go on as they began.
+            let gone = || View { group: old.group.clone(), ..View::default() };
+            index.map(|index| fresh.remove(index)).unwrap_or_else(gone)
         };
         self.views = before.views.iter().map(stays).collect();
         self.views.append(&mut fresh);
         if self.views.len() > MAX_VIEWS {
-            return Err(TooManyViews(self.views.len()));
+            return Err(ViewsError::TooMany(self.views.len()));
         }
         self.scopes = self.scopes_after(before);
+        self.check_parted(before)?;
         Ok(self)
     }
 
-    /// The scope of each view by that rule. A new view shares answers with one that resolves alike now, and did before.
+    /// This configuration without the places of views that are gone, as a file has it.
+    pub fn without_gone(&self) -> Self {
+        let mut this = Self { scopes: Vec::new(), ..self.clone() };
+        this.views.retain(|view| !view.is_gone());
+        this
+    }
+
+    /// The scope of each view by that rule.
     fn scopes_after(&self, before: &Self) -> Vec<u8> {
         let (alike, old) = (self.alike_upstream(), before.scopes());
         let mut scopes: Vec<u8> = Vec::new();
         for view in self.view_numbers() {
             let may_share = |other: u8| {
                 let (one, other) = (usize::from(view), usize::from(other));
-                let shared = match (old.get(one), old.get(other)) {
-                    (Some(one), Some(other)) => one == other,
-                    (None, Some(_)) => self.ways_of(other) == before.ways_of(other),
-                    (_, None) => true,
-                };
-                shared && alike[one] == alike[other] && !self.is_gone(one) && !self.is_gone(other)
+                // Two that are new have none.
+                old.get(one) == old.get(other)
+                    && alike[one] == alike[other]
+                    && !self.is_gone(one)
+                    && !self.is_gone(other)
             };
             let first = (0..view).find(|other| may_share(*other));
             scopes.push(first.map_or(view, |first| scopes[usize::from(first)]));
         }
         scopes
+    }
+
+    /// Queries under way bear the scope that their view had. If it has another one now, they are resolved as the first view of the
+    /// old scope is. So that one must be resolved as before.
+    fn check_parted(&self, before: &Self) -> Result<(), ViewsError> {
+        for (view, old) in before.scopes().iter().enumerate() {
+            let first = usize::from(*old);
+            let parts = self.scopes[view] != *old && !self.is_gone(view);
+            if parts && self.ways_of(first) != before.ways_of(first) {
+                return Err(ViewsError::Parted(view_name(*old, &before.views).to_owned()));
+            }
+        }
+        Ok(())
     }
 
     /// What upstreams answer a view by.
@@ -74,8 +105,11 @@ impl Config {
         let zones = zones.map(|one| format!("{:?}", Rpz { views: Vec::new(), ..one.clone() }));
         let dns64 = self.dns64.iter().filter(|one| is_meant(&one.views));
         let dns64 = dns64.map(|one| format!("{:?}", Dns64 { views: Vec::new(), ..one.clone() }));
-        let group = [group_of(number, &self.views).to_owned()];
-        group.into_iter().chain(forwards).chain(zones).chain(dns64).collect()
+        let group = group_of(number, &self.views);
+        let members = self.upstreams.iter().filter(|one| one.group == *group);
+        let members = members.map(|one| one.address.to_string());
+        let group = [group.to_owned()].into_iter().chain(members);
+        group.chain(forwards).chain(zones).chain(dns64).collect()
     }
 
     fn is_gone(&self, view: usize) -> bool {
@@ -114,21 +148,15 @@ mod tests {
     }
 
     #[test]
-    fn a_new_view_shares_answers_with_one_that_resolves_alike_and_did_before() {
+    fn a_new_view_shares_answers_only_with_one_that_is_new_too() {
         let before = config(&[("a", "x")]);
         let more = config(&[("a", "x"), ("b", "x"), ("c", "default"), ("d", "y"), ("e", "y")]);
-        assert_eq!(more.following(&before).unwrap().scopes(), [0, 1, 1, 0, 4, 4]);
-        // What was learned for `a` came from another group, which `b` never asks.
-        let other = config(&[("a", "y"), ("b", "y")]);
-        assert_eq!(other.following(&before).unwrap().scopes(), [0, 1, 2]);
-        let mut forwarded = config(&[("a", "x"), ("b", "x")]);
-        let forward = |views: &[&str]| Forward {
-            zone: "corp.example".into(),
-            group: "z".into(),
-            views: views.iter().map(|name| (*name).to_owned()).collect(),
-        };
-        forwarded.forwards = vec![forward(&["a", "b"])];
-        assert_eq!(forwarded.following(&before).unwrap().scopes(), [0, 1, 2]);
+        let more = more.following(&before).unwrap();
+        assert_eq!(more.scopes(), [0, 1, 2, 3, 4, 4]);
+        // What was learned for `d` may have come from another group, which `f` never asks.
+        let again = config(&[("a", "x"), ("d", "z"), ("e", "z"), ("f", "z")]);
+        let again = again.following(&more).unwrap();
+        assert_eq!(again.scopes(), [0, 1, 2, 3, 4, 4, 6]);
     }
 
     #[test]
@@ -142,6 +170,23 @@ mod tests {
         let first_is_gone = config(&[("b", "x"), ("c", "x")]).following(&before).unwrap();
         assert_eq!(names(&first_is_gone), ["", "b", "c"]);
         assert_eq!(first_is_gone.scopes(), [0, 1, 2, 2]);
+        let whole = first_is_gone.without_gone();
+        assert_eq!((names(&whole), whole.scopes()), (vec!["b", "c"], vec![0, 1, 1]));
+    }
+
+    #[test]
+    fn queries_under_way_are_never_resolved_as_those_of_another_view() {
+        let before = config(&[("a", "x"), ("b", "x")]);
+        let error = config(&[("a", "y"), ("b", "x")]).following(&before).unwrap_err();
+        assert_eq!(error, ViewsError::Parted("a".into()));
+        assert!(config(&[("a", "y"), ("b", "y")]).following(&before).is_ok(), "both go on alike");
+        // A zone for the clients in no view, with whom `a` has shared answers.
+        let before = config(&[("a", "default")]);
+        let mut after = before.clone();
+        let views = vec!["default".to_owned()];
+        after.forwards = vec![Forward { zone: "corp.example".into(), group: "z".into(), views }];
+        let error = after.following(&before).unwrap_err();
+        assert_eq!(error, ViewsError::Parted("default".into()));
     }
 
     #[test]

@@ -37,7 +37,7 @@ mod upstream;
 mod views;
 mod vlan;
 
-pub use arrange::TooManyViews;
+pub use arrange::ViewsError;
 pub use changes::{FixedKeys, is_reloaded};
 pub use cookies::{CookieSecret, CookieSecrets};
 pub use device::{PciAddress, device_name, device_text};

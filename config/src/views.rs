@@ -75,7 +75,8 @@ pub(crate) fn number_of(name: &str, views: &[View]) -> Option<usize> {
     if name == DEFAULT_VIEW {
         return Some(0);
     }
-    views.iter().position(|view| view.name == *name).map(|index| index + 1)
+    let is_it = |view: &View| view.name == *name && !view.is_gone();
+    views.iter().position(is_it).map(|index| index + 1)
 }
 
 impl Config {

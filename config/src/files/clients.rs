@@ -64,7 +64,8 @@ fn entry(text: &str, views: &[View]) -> Result<(Prefix, u8), String> {
     match view_number(view, views) {
         Some(number) => Ok((prefix, number)),
         None => {
-            let names = views.iter().map(|view| &*view.name).chain([DEFAULT_VIEW]);
+            let there = views.iter().filter(|view| !view.is_gone());
+            let names = there.map(|view| &*view.name).chain([DEFAULT_VIEW]);
             let meant = nearest(view, names).map(|name| format!("; did you mean `{name}`?"));
             let meant = meant.unwrap_or_else(|| "; add a [[view]] of that name".to_owned());
             Err(format!("there is no view `{view}`{meant}"))

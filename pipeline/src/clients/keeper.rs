@@ -130,6 +130,14 @@ impl Keeper {
         kept.is_ok()
     }
 
+    /// Writes the file anew with less than it has; a copy stays.
+    pub(super) fn forget(&mut self, book: &Book, views: &[View]) {
+        if let Err(error) = set_aside(&self.path).and_then(|()| self.rewrite(book, views)) {
+            tracing::error!("cannot write {} anew: {error}", self.path.display());
+            self.file = None;
+        }
+    }
+
     fn rewrite(&mut self, book: &Book, views: &[View]) -> io::Result<()> {
         let lines = book.history().map(|said| Line::of(said, views));
         let (file, lines) = KIND.rewrite(&self.path, lines)?;

@@ -260,13 +260,17 @@ impl Thread {
                 .is_some_and(View::is_gone)
         };
         let Taken { left_out, forgotten } = self.book.take_file(clients, is_gone);
-        if forgotten > 0 {
-            tracing::warn!(
-                "what was said of {forgotten} prefixes at run time ends: their views are gone"
-            );
-        }
         note_left_out(&self.counters, left_out);
         self.views = views;
+        if forgotten == 0 {
+            return;
+        }
+        tracing::warn!(
+            "what was said of {forgotten} prefixes at run time ends: their views are gone"
+        );
+        if let Some(journal) = &mut self.journal {
+            journal.forget(&self.book, &self.views);
+        }
     }
 
     /// Makes the changes that were asked for, has the disk confirm all of them, and answers.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime};
 
-use pmdns_config::{Config, ConfigError, FileError, TooManyViews, WrittenConfig};
+use pmdns_config::{Config, ConfigError, FileError, ViewsError, WrittenConfig};
 use pmdns_control::{Refusal, Reply};
 use pmdns_stages::policy::{Digest, Ruleset};
 use pmdns_stages::wire::name::Seed;
@@ -51,9 +51,9 @@ pub enum ReloadError {
     /// The file of clients is wrong.
     #[error("clients.file: {0}")]
     Clients(#[from] FileError),
-    /// There have been too many views.
+    /// The views cannot be taken over.
     #[error(transparent)]
-    Views(#[from] TooManyViews),
+    Views(#[from] ViewsError),
     /// The configuration contradicts what operators have changed since the start.
     #[error("{0}")]
     Overlay(String),
@@ -365,6 +365,8 @@ impl Reloader {
                     tracing::warn!("{warning}");
                 }
                 self.publisher.lend(*fresh);
+                // What was said at run time of names knows views by their numbers.
+                self.lent_version = 0;
                 let rest = restart_for(&self.first.fixed.changed(&written.fixed));
                 format!("{}{rest}", self.rules)
             }

@@ -106,7 +106,7 @@ impl Overlay {
         if !self.is_empty() {
             self.apply_upstreams(base, &mut config)?;
             self.apply_lists(&mut config);
-            config.check().map_err(|error| error.to_string())?;
+            config.without_gone().check().map_err(|error| error.to_string())?;
         }
         Ok(config)
     }

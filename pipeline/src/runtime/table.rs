@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use pmdns_config::limits::{MAX_ENTRIES, MAX_RECORDS};
-use pmdns_config::{BlockAction, Config, LocalRecord, type_number, wire_name};
+use pmdns_config::{BlockAction, Config, LocalRecord, type_number, view_number, wire_name};
 use pmdns_control::answers::{Entry, EntryPage, Record, RecordPage};
 use pmdns_control::{
     Call, EntryKind, EntryRequest, EntryScope, Page, RecordRequest, Refusal, RuleAction,
@@ -210,8 +210,7 @@ fn after(page: &Page) -> Result<Bound<Box<[u8]>>, Refused> {
 
 fn check(entry: &EntryRequest, config: &Config) -> Result<(), Refused> {
     wire_name(&entry.name).map_err(wrong)?;
-    let is_known =
-        |name: &String| name == "default" || config.views.iter().any(|view| view.name == *name);
+    let is_known = |name: &String| view_number(name, &config.views).is_some();
     match entry.views.iter().find(|name| !is_known(name)) {
         Some(name) => {
             Err(wrong(format!("there is no view `{name}`; the views are in the configuration")))

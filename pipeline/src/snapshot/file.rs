@@ -56,6 +56,9 @@ pub enum SnapshotError {
         /// What is wrong.
         what: &'static str,
     },
+    /// A reload has changed what its keys mean, while it was written.
+    #[error("a reload has changed the views meanwhile; write it again")]
+    OtherViews,
     /// The slow path has ended.
     #[error("the slow path has ended")]
     Ended,

@@ -178,8 +178,12 @@ impl CacheOrders {
     fn write<W: Write>(&self, out: W, path: &Path) -> Result<(W, u64), SnapshotError> {
         let (now, seconds) = self.now();
         let times = Times { start: now.saturating_sub(seconds.into()), written: now };
-        let mut file = SnapshotWriter::begin(out, path, times, &self.scopes())?;
+        let scopes = self.scopes();
+        let mut file = SnapshotWriter::begin(out, path, times, &scopes)?;
         self.blocks(|block| file.entries(block).map(|()| true))?;
+        if self.scopes() != scopes {
+            return Err(SnapshotError::OtherViews);
+        }
         file.finish()
     }
 

@@ -238,6 +238,10 @@ impl Resolver {
             return;
         }
         let question = self.question(miss);
+        if !self.upstreams.peers.know(question.key().scope()) {
+            // The line has rules already that this thread looks at next.
+            return self.servfail(waiter, ExtendedError::NOT_READY);
+        }
         // Nearly always the cache has nothing, and is read once.
         let is_cached = self.answers.store.get(&question).is_some();
         if self.is_known_now(&question, waiter, is_cached) {

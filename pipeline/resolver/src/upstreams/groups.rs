@@ -110,6 +110,11 @@ impl Groups {
         self.groups[self.of(key)].tells_subnets
     }
 
+    /// Whether there were views of this scope when the groups were made.
+    pub(crate) fn know(&self, scope: u8) -> bool {
+        usize::from(scope) < self.rest.len()
+    }
+
     /// The group that a question goes to, whose name is in lower case.
     pub(crate) fn of(&self, key: Key<'_>) -> usize {
         // All views of a scope ask the same group.

@@ -149,6 +149,11 @@ impl Peers {
         self.groups.tells_subnets(key)
     }
 
+    /// Whether the configuration in use has views of this scope.
+    pub(crate) fn know(&self, scope: u8) -> bool {
+        self.groups.know(scope)
+    }
+
     /// The question in the form that an upstream is asked.
     pub(crate) fn as_told(&self, question: &Rc<Question>, upstream: usize) -> Rc<Question> {
         if self.settings(upstream).client_subnet || question.subnet().is_none() {
