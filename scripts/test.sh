@@ -75,7 +75,7 @@ LABS=(cargo test --profile checked -p pmdns -p pmdns-bench --test lab)
 labs() {
     "${LABS[@]}" --no-run
     # Side by side, but for those that take the machine for themselves (pipeline/tests/lab/harness.rs).
-    as_root "${LABS[@]}" -- --include-ignored --test-threads=2 --nocapture --skip browser:: --skip console:: --skip api_schema::
+    as_root "${LABS[@]}" -- --include-ignored --test-threads=3 --nocapture --skip browser:: --skip console:: --skip api_schema::
 }
 
 # A browser as a client over HTTPS.

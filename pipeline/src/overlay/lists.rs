@@ -201,6 +201,15 @@ mod tests {
     }
 
     #[test]
+    fn lists_are_added_while_a_view_is_gone() {
+        let before = base();
+        let base = Config { views: Vec::new(), ..before.clone() }.following(&before).unwrap();
+        assert!(base.views[0].is_gone());
+        let overlay = changed(&base, &[ListChange::Add(new("ads"))]).unwrap();
+        assert_eq!(overlay.apply(&base).unwrap().blocklists.len(), 2);
+    }
+
+    #[test]
     fn there_are_64_lists_at_most() {
         let all: Vec<_> =
             (1..64).map(|number| ListChange::Add(new(&format!("l{number}")))).collect();
