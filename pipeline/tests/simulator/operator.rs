@@ -10,6 +10,7 @@ use pmdns_config::{Config, ConfigText};
 use pmdns_hierarchy::Rng;
 use pmdns_stages::wire::name::Seed;
 
+use crate::setup::LAB;
 use crate::stepping::Stepping;
 use crate::trace::Trace;
 
@@ -158,10 +159,26 @@ impl Operator {
         let written = written.iter().find(|one| text.contains(&**one));
         self.text = written.map_or_else(|| text.clone(), |one| text.replace(one, &other));
         let upstreams = self.text.matches("[[upstream]]").count();
-        self.trace.note(now, format_args!("a reload with {upstreams} upstreams, {other}"));
+        let views = self.change_views(chance);
+        self.trace.note(now, format_args!("a reload with {upstreams} upstreams, {other}{views}"));
         write(&self.files.config(), &self.text);
         self.are_whole[1] = true;
         self.reloader.ask();
+    }
+
+    /// Gives the view another name, so that it is another view of the same clients, and puts one of nobody before it.
+    fn change_views(&mut self, chance: &mut Rng) -> String {
+        if !self.text.contains(LAB) {
+            return String::new();
+        }
+        let name = format!("\"lab{}\"", chance.below(4));
+        let nobody = "[[view]]\nname = \"nobody\"\nclients = [\"10.99.0.0/24\"]\n";
+        let first = if chance.below(2) > 0 { nobody } else { "" };
+        self.text = self.text.replace(
+            LAB,
+            &format!("{first}{}", LAB.replace("\"lab\"\nclients", &format!("{name}\nclients"))),
+        );
+        format!(", the view {name}")
     }
 
     /// Makes files whole again, and tells nobody.

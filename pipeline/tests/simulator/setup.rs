@@ -51,7 +51,8 @@ const PLACEMENTS: [(&str, usize); 6] = [
 ];
 
 /// A view, and who is in it.
-const LAB: &str = "[[view]]\nname = \"lab\"\nclients = [\"10.77.6.0/23\"]\ngroup = \"lab\"\n";
+pub(crate) const LAB: &str =
+    "[[view]]\nname = \"lab\"\nclients = [\"10.77.6.0/23\"]\ngroup = \"lab\"\n";
 
 /// Whether a client is in it.
 pub(crate) fn is_in_lab(client: IpAddr) -> bool {

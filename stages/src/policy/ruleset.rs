@@ -247,8 +247,11 @@ impl Ruleset {
             let why = Some(ListNumber::Runtime.as_reason());
             return (RuleSource::RunTime, (self.block_verdict(Some(action), qtype), why));
         }
-        let local = self.read.local.get(usize::from(view));
-        if let Some(number) = local.and_then(|local| local.find(name, candidates, qtype)) {
+        let Some(local) = self.read.local.get(usize::from(view)) else {
+            // An earlier core of the line has rules already that this one looks at next.
+            return (RuleSource::Local, (RuleDecision::NotReady, None));
+        };
+        if let Some(number) = local.find(name, candidates, qtype) {
             return (RuleSource::Local, (RuleDecision::Entry(number), None));
         }
         if said.is_some() {

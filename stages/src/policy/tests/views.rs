@@ -226,3 +226,15 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_view_that_only_an_earlier_core_knows_of_is_told_to_come_back() {
+    let local = vec![address("local.example.")];
+    let old = Config { acl: pmdns_config::Acl::open(), local, ..Config::default() };
+    let new = Config { views: two_views(), ..old.clone() };
+    let mut policy = policy(&old);
+    for (view, expected) in [(0, None), (1, Some(Answer::Rcode(Rcode::SERVFAIL)))] {
+        let (_, answer, _) = outcome(&mut policy, query_in(&new, view, "local.example. A"));
+        assert_eq!(answer, expected, "view {view}");
+    }
+}
