@@ -1,9 +1,9 @@
-//! Views over reloads. The cache, questions under way and the client table know a view by its number and its scope, so both
-//! have to mean the same as long as the process runs.
+//! Views over reloads. The cache, questions under way and the client table know a view by its number and its scope. So both
+//! mean the same as long as the process runs.
 
 use crate::limits::MAX_VIEWS;
 use crate::settings::{Config, Dns64, Rpz, View};
-use crate::views::{group_of, view_name};
+use crate::views::{group_of, view_at, view_name};
 
 /// Why a reload cannot take views over.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -69,12 +69,10 @@ impl Config {
         let mut scopes: Vec<u8> = Vec::new();
         for view in self.view_numbers() {
             let may_share = |other: u8| {
-                let (one, other) = (usize::from(view), usize::from(other));
-                // Two that are new have none.
-                old.get(one) == old.get(other)
-                    && alike[one] == alike[other]
-                    && !self.is_gone(one)
-                    && !self.is_gone(other)
+                let (one, two) = (usize::from(view), usize::from(other));
+                // Two that are new had none.
+                let shared = old.get(one) == old.get(two) && alike[one] == alike[two];
+                shared && !self.is_gone(view) && !self.is_gone(other)
             };
             let first = (0..view).find(|other| may_share(*other));
             scopes.push(first.map_or(view, |first| scopes[usize::from(first)]));
@@ -85,35 +83,33 @@ impl Config {
     /// Queries under way bear the scope that their view had. If it has another one now, they are resolved as the first view of the
     /// old scope is. So that one must be resolved as before.
     fn check_parted(&self, before: &Self) -> Result<(), ViewsError> {
-        for (view, old) in before.scopes().iter().enumerate() {
-            let first = usize::from(*old);
-            let parts = self.scopes[view] != *old && !self.is_gone(view);
+        for ((view, first), scope) in before.view_numbers().zip(before.scopes()).zip(&self.scopes) {
+            let parts = *scope != first && !self.is_gone(view);
             if parts && self.ways_of(first) != before.ways_of(first) {
-                return Err(ViewsError::Parted(view_name(*old, &before.views).to_owned()));
+                return Err(ViewsError::Parted(view_name(first, &before.views).to_owned()));
             }
         }
         Ok(())
     }
 
     /// What upstreams answer a view by.
-    fn ways_of(&self, view: usize) -> Vec<String> {
-        let number = u8::try_from(view).unwrap_or(u8::MAX);
-        let is_meant = |names: &[String]| self.view_set(names).has(number);
+    fn ways_of(&self, view: u8) -> Vec<String> {
+        let is_meant = |names: &[String]| self.view_set(names).has(view);
         let forwards = self.forwards.iter().filter(|one| is_meant(&one.views));
         let forwards = forwards.map(|one| format!("{} {}", one.zone, one.group));
         let zones = self.rpz.iter().filter(|one| is_meant(&one.views));
         let zones = zones.map(|one| format!("{:?}", Rpz { views: Vec::new(), ..one.clone() }));
         let dns64 = self.dns64.iter().filter(|one| is_meant(&one.views));
         let dns64 = dns64.map(|one| format!("{:?}", Dns64 { views: Vec::new(), ..one.clone() }));
-        let group = group_of(number, &self.views);
+        let group = group_of(view, &self.views);
         let members = self.upstreams.iter().filter(|one| one.group == *group);
         let members = members.map(|one| one.address.to_string());
         let group = [group.to_owned()].into_iter().chain(members);
         group.chain(forwards).chain(zones).chain(dns64).collect()
     }
 
-    fn is_gone(&self, view: usize) -> bool {
-        view.checked_sub(1).and_then(|index| self.views.get(index)).is_some_and(View::is_gone)
+    fn is_gone(&self, view: u8) -> bool {
+        view_at(view, &self.views).is_some_and(View::is_gone)
     }
 }
 

@@ -56,5 +56,5 @@ pub use size::ByteSize;
 pub use token::TokenSecret;
 pub use tsig::{TsigSecret, TsigSecretError};
 pub use upstream::{Endpoint, Host, HostError, Protocol, Server, UpstreamAddress, UpstreamError};
-pub use views::{ViewSet, group_of, view_name, view_number};
+pub use views::{ViewSet, group_of, view_at, view_name, view_number};
 pub use vlan::Vlan;

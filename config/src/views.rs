@@ -64,10 +64,20 @@ pub fn view_number(name: &str, views: &[View]) -> Option<u8> {
     number_of(name, views).and_then(|number| u8::try_from(number).ok())
 }
 
+/// The view with this number. `None`: it is the one of all other clients.
+pub fn view_at(number: u8, views: &[View]) -> Option<&View> {
+    usize::from(number).checked_sub(1).and_then(|index| views.get(index))
+}
+
 /// The name of the view with this number.
 pub fn view_name(number: u8, views: &[View]) -> &str {
-    let view = usize::from(number).checked_sub(1).and_then(|index| views.get(index));
-    view.map_or(DEFAULT_VIEW, |view| &view.name)
+    view_at(number, views).map_or(DEFAULT_VIEW, |view| &view.name)
+}
+
+/// The names that a view may be called by.
+pub(crate) fn view_names(views: &[View]) -> impl Iterator<Item = &str> {
+    let there = views.iter().filter(|view| !view.is_gone());
+    there.map(|view| &*view.name).chain([DEFAULT_VIEW])
 }
 
 /// The number of the view with this name.
@@ -138,8 +148,7 @@ impl Config {
 
 /// The group that is asked for names that no forward zone claims.
 pub fn group_of(view: u8, views: &[View]) -> &str {
-    let view = usize::from(view).checked_sub(1).and_then(|index| views.get(index));
-    view.and_then(|view| view.group.as_deref()).unwrap_or(DEFAULT_GROUP)
+    view_at(view, views).and_then(|view| view.group.as_deref()).unwrap_or(DEFAULT_GROUP)
 }
 
 #[cfg(test)]

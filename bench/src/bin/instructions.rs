@@ -228,7 +228,7 @@ fn turn_logged(sink: &str) {
     assert!(rings.waiting() > 0, "they are logged");
 }
 
-/// The same with a client table, in which prefixes of three lengths stand and the longest holds.
+/// The same with a client table. Prefixes of three lengths stand in it, and nearly all clients are in the second.
 fn turn_clients() {
     let mut feed = RigFeed::new("[clients]\nmax_entries = 4\n", NAMES, queries(), BATCH);
     let writer = feed.rig.clients.as_mut().expect("there is a table");

@@ -9,7 +9,7 @@ use crate::nearest::nearest;
 use crate::prefix::Prefix;
 use crate::problem::Problem;
 use crate::settings::{Clients, Config, View};
-use crate::views::{DEFAULT_VIEW, number_of};
+use crate::views::{DEFAULT_VIEW, number_of, view_names};
 
 pub(super) fn check(config: &Config, found: &mut Mistakes) {
     found.note(at_most("view", "views", config.views.len(), MAX_VIEWS));
@@ -96,9 +96,8 @@ fn check_clients(
 fn check_names(key: &str, names: &[String], views: &[View]) -> Checked {
     for (place, name) in names.iter().enumerate() {
         if number_of(name, views).is_none() {
-            let all = || views.iter().map(|view| &*view.name).chain([DEFAULT_VIEW]);
-            let nearest = nearest(name, all()).map(str::to_owned);
-            let allowed = all().map(str::to_owned).collect();
+            let nearest = nearest(name, view_names(views)).map(str::to_owned);
+            let allowed = view_names(views).map(str::to_owned).collect();
             let problem = Problem::NoView { name: name.clone(), nearest, allowed };
             return broken(format!("{key}[{place}]"), problem);
         }

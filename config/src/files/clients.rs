@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{FileError, open};
 use crate::nearest::nearest;
 use crate::settings::{Clients, View};
-use crate::views::{DEFAULT_VIEW, view_number};
+use crate::views::{view_names, view_number};
 use crate::{Config, Prefix};
 
 /// The longest line that is read.
@@ -64,9 +64,8 @@ fn entry(text: &str, views: &[View]) -> Result<(Prefix, u8), String> {
     match view_number(view, views) {
         Some(number) => Ok((prefix, number)),
         None => {
-            let there = views.iter().filter(|view| !view.is_gone());
-            let names = there.map(|view| &*view.name).chain([DEFAULT_VIEW]);
-            let meant = nearest(view, names).map(|name| format!("; did you mean `{name}`?"));
+            let meant =
+                nearest(view, view_names(views)).map(|name| format!("; did you mean `{name}`?"));
             let meant = meant.unwrap_or_else(|| "; add a [[view]] of that name".to_owned());
             Err(format!("there is no view `{view}`{meant}"))
         }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded, select};
 use pmdns_config::files::read_clients;
-use pmdns_config::{Config, FileError, Prefix, View};
+use pmdns_config::{Config, FileError, Prefix, View, view_at};
 use pmdns_control::{Call, Refusal, Reply};
 use pmdns_stages::client_table::ClientTableWriter;
 
@@ -253,12 +253,7 @@ impl Thread {
 
     /// Takes over what was read anew. What was said at run time of views that are gone is forgotten.
     fn take(&mut self, File { clients, views }: File) {
-        let is_gone = |view: u8| {
-            usize::from(view)
-                .checked_sub(1)
-                .and_then(|index| views.get(index))
-                .is_some_and(View::is_gone)
-        };
+        let is_gone = |view| view_at(view, &views).is_some_and(View::is_gone);
         let Taken { left_out, forgotten } = self.book.take_file(clients, is_gone);
         note_left_out(&self.counters, left_out);
         self.views = views;

@@ -83,7 +83,6 @@ enum Stage {
 /// Reloads, one at a time.
 pub struct Reloader {
     path: PathBuf,
-    running: Config,
     /// The configuration of the start, whose fixed keys a reload does not change.
     first: Written,
     /// The configuration in use.
@@ -130,7 +129,6 @@ impl Reloader {
     ) -> Self {
         Self {
             path: path.to_owned(),
-            running: running.clone(),
             written: first.all.clone(),
             first,
             rules,
@@ -339,11 +337,9 @@ impl Reloader {
         self.started = now;
         let written = Written { fixed: self.first.fixed.clone(), all: self.written.clone() };
         let certificate = self.certificate.clone().filter(|_| matches!(source, Source::File(_)));
-        // Changes of these need a restart.
-        let fixed = (self.running.clients.clone(), self.running.control.clone());
         let (path, builder) = (self.path.clone(), self.publisher.builder());
         let in_use = Arc::clone(&self.latest);
-        let body = move || read(&path, (source, written), builder, certificate, (fixed, &in_use));
+        let body = move || read(&path, (source, written), builder, certificate, &in_use);
         match std::thread::Builder::new().name("reload".into()).spawn(body) {
             Ok(thread) => self.stage = Stage::Reading(thread),
             Err(error) => self.fail(&ReloadError::Thread(error), now),

@@ -296,9 +296,7 @@ impl Rig {
 
     /// Lends the thread rules by which AAAA records are made under these prefixes.
     pub(crate) fn translate(&mut self, dns64: Vec<Dns64>) {
-        self.config.dns64 = dns64;
-        let fresh = self.rules.builder().make(&self.config).unwrap();
-        self.lend(fresh);
+        self.reload(|config| config.dns64 = dns64);
     }
 
     fn lend(&mut self, fresh: RulesUpdate) -> Arc<Ruleset> {

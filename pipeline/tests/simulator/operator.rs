@@ -10,7 +10,7 @@ use pmdns_config::{Config, ConfigText};
 use pmdns_hierarchy::Rng;
 use pmdns_stages::wire::name::Seed;
 
-use crate::setup::LAB;
+use crate::setup::{LAB, lab};
 use crate::stepping::Stepping;
 use crate::trace::Trace;
 
@@ -168,16 +168,14 @@ impl Operator {
 
     /// Gives the view another name, so that it is another view of the same clients, and puts one of nobody before it.
     fn change_views(&mut self, chance: &mut Rng) -> String {
-        if !self.text.contains(LAB) {
+        let before = lab(LAB);
+        if !self.text.contains(&before) {
             return String::new();
         }
-        let name = format!("\"lab{}\"", chance.below(4));
+        let name = format!("lab{}", chance.below(4));
         let nobody = "[[view]]\nname = \"nobody\"\nclients = [\"10.99.0.0/24\"]\n";
         let first = if chance.below(2) > 0 { nobody } else { "" };
-        self.text = self.text.replace(
-            LAB,
-            &format!("{first}{}", LAB.replace("\"lab\"\nclients", &format!("{name}\nclients"))),
-        );
+        self.text = self.text.replace(&before, &format!("{first}{}", lab(&name)));
         format!(", the view {name}")
     }
 

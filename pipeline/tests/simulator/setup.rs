@@ -50,9 +50,13 @@ const PLACEMENTS: [(&str, usize); 6] = [
     ),
 ];
 
-/// A view, and who is in it.
-pub(crate) const LAB: &str =
-    "[[view]]\nname = \"lab\"\nclients = [\"10.77.6.0/23\"]\ngroup = \"lab\"\n";
+/// The name of the view at the start.
+pub(crate) const LAB: &str = "lab";
+
+/// A view of this name, and who is in it.
+pub(crate) fn lab(name: &str) -> String {
+    format!("[[view]]\nname = \"{name}\"\nclients = [\"10.77.6.0/23\"]\ngroup = \"lab\"\n")
+}
 
 /// Whether a client is in it.
 pub(crate) fn is_in_lab(client: IpAddr) -> bool {
@@ -77,7 +81,7 @@ impl Start {
             placement.to_owned(),
             upstreams(&servers, by_port, chance),
             anchor.as_ref().map_or_else(forwards, validation),
-            if has_lab { LAB.to_owned() } else { String::new() },
+            if has_lab { lab(LAB) } else { String::new() },
             limits(is_roomy, is_vast, placement.contains("resolver"), chance),
             cache(chance),
             zone.map_or_else(String::new, |zone| format!("[[zone]]\nfile = {zone:?}\n")),

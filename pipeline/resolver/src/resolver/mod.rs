@@ -238,7 +238,7 @@ impl Resolver {
             return;
         }
         let question = self.question(miss);
-        if !self.upstreams.peers.know(question.key().scope()) {
+        if !self.upstreams.peers.has_scope(question.key().scope()) {
             // The line has rules already that this thread looks at next.
             return self.servfail(waiter, ExtendedError::NOT_READY);
         }

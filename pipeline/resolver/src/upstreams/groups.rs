@@ -111,7 +111,7 @@ impl Groups {
     }
 
     /// Whether there were views of this scope when the groups were made.
-    pub(crate) fn know(&self, scope: u8) -> bool {
+    pub(crate) fn has_scope(&self, scope: u8) -> bool {
         usize::from(scope) < self.rest.len()
     }
 

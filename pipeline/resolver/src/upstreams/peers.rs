@@ -150,8 +150,8 @@ impl Peers {
     }
 
     /// Whether the configuration in use has views of this scope.
-    pub(crate) fn know(&self, scope: u8) -> bool {
-        self.groups.know(scope)
+    pub(crate) fn has_scope(&self, scope: u8) -> bool {
+        self.groups.has_scope(scope)
     }
 
     /// The question in the form that an upstream is asked.

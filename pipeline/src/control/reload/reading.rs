@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use pmdns_config::files::read_clients;
-use pmdns_config::{Clients, Config, ConfigText, Control, FixedKeys, Prefix, WrittenConfig};
+use pmdns_config::{Config, ConfigText, FixedKeys, Prefix, WrittenConfig};
 use pmdns_streams::tls::Certificate;
 
 use super::ReloadError;
@@ -65,7 +65,7 @@ pub(super) fn read(
     (source, written): (Source, Written),
     builder: RulesBuilder,
     certificate: Option<Certificate>,
-    ((clients, control), in_use): ((Clients, Control), &Config),
+    in_use: &Config,
 ) -> Result<Read, ReloadError> {
     // The file is not read.
     let same_file = |config, fresh| Read {
@@ -82,7 +82,6 @@ pub(super) fn read(
             return Ok(same_file(config, Fresh::Upstreams(fresh)));
         }
         Source::Latest(config) => {
-            let config = Config { clients, ..config };
             let fresh = builder.make(&config)?.into();
             return Ok(same_file(config, Fresh::All(fresh)));
         }
@@ -90,6 +89,8 @@ pub(super) fn read(
     };
     let mut text = config;
     text.error.take().map_or(Ok(()), Err)?;
+    // Changes of these need a restart.
+    let (clients, control) = (in_use.clients.clone(), in_use.control.clone());
     let base = Config { clients, control, ..text.config.clone() }.following(in_use)?;
     let config = overlay.apply(&base).map_err(ReloadError::Overlay)?;
     let clients = Some(read_clients(&config)?);
