@@ -1,27 +1,33 @@
-//! The kernel's end of a port: an interface of the kernel that stands for the port. Frames for the host are written to it,
-//! and frames of the host are read from it.
+//! The kernel's end of a port: an interface of the kernel that stands for the port. Frames for the host go to it, and
+//! frames of the host come from it.
 //!
-//! A [`Tap`](crate::Tap) is one on any machine. One over vhost-net would be another.
+//! A [`Tap`](crate::Tap) is one on any machine. [`VhostTap`](crate::dpdk::VhostTap) is one where the kernel has vhost-net.
 
 use std::io;
 use std::time::Duration;
 
+use crate::{Burst, FramePool};
+
+/// Frames that an interface over vhost-net can hold in each direction.
+pub const KERNEL_DESCRIPTORS: u16 = 256;
+
 /// One interface of the kernel. It belongs to one thread.
 pub trait KernelEnd: Send {
-    /// Reads a frame that the kernel sends into `buffer`, and returns its length. Of a frame that is longer than the buffer
-    /// the rest is lost.
+    /// Adds up to `limit` frames that the kernel sends to `burst`, in frames of `pool`. Never waits. Returns how many others
+    /// were lost, because they are too long for a frame.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::WouldBlock`]: there is none. Never waits.
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
+    /// The interface gives nothing. What came before that is in `burst`.
+    fn receive(&mut self, pool: &FramePool, burst: &mut Burst, limit: usize) -> io::Result<usize>;
 
-    /// Hands a whole frame to the kernel: with its tags, with all checksums, without the FCS. Never waits.
+    /// Hands whole frames to the kernel: with their tags, with all checksums, without the FCS. Never waits. What the kernel
+    /// does not take stays in `burst`.
     ///
     /// # Errors
     ///
-    /// The kernel did not take it.
-    fn write(&mut self, frame: &[u8]) -> io::Result<()>;
+    /// Why the last of those was not taken.
+    fn transmit(&mut self, burst: &mut Burst) -> io::Result<()>;
 
     /// Tells the kernel whether the link is up.
     ///
@@ -30,6 +36,6 @@ pub trait KernelEnd: Send {
     /// The kernel does not take the news.
     fn set_link(&mut self, is_up: bool) -> io::Result<()>;
 
-    /// Waits until there is a frame to read, or for so long.
+    /// Waits until there is something to receive, or for so long.
     fn wait(&self, most: Duration);
 }

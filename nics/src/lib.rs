@@ -27,7 +27,7 @@ mod xdp;
 
 pub use frame::{Burst, Frame, MAX_BURST, TooLong, Verified, release};
 pub use heap::{FRAME_ROOM, HeapPool};
-pub use kernel::KernelEnd;
+pub use kernel::{KERNEL_DESCRIPTORS, KernelEnd};
 pub use pause::Pause;
 pub use sleeper::Sleeper;
 pub use tap::{TUN, Tap};

@@ -6,16 +6,21 @@
 use std::ffi::c_int;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
+use std::mem;
 use std::os::fd::AsRawFd as _;
+#[cfg(feature = "dpdk")]
+use std::os::fd::{BorrowedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::time::Duration;
 
-use crate::KernelEnd;
+use crate::{Burst, FramePool, KernelEnd};
 
 /// The file that makes interfaces.
 pub const TUN: &str = "/dev/net/tun";
 /// `_IOW('T', 202, int)`: takes an `ifreq`.
 const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
+/// `_IOR('T', 210, unsigned int)`: fills in an `ifreq`.
+const TUNGETIFF: libc::Ioctl = 0x8004_54d2;
 /// `_IOW('T', 226, int)`.
 const TUNSETCARRIER: libc::Ioctl = 0x4004_54e2;
 
@@ -35,7 +40,7 @@ impl Tap {
         let flags = libc::O_NONBLOCK | libc::O_CLOEXEC;
         let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(TUN)?;
         // SAFETY: all-zero bytes are an `ifreq`.
-        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        let mut request: libc::ifreq = unsafe { mem::zeroed() };
         if name.len() >= request.ifr_name.len() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
@@ -49,16 +54,72 @@ impl Tap {
         let code = unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF, &raw mut request) };
         if code < 0 { Err(io::Error::last_os_error()) } else { Ok(Self { file }) }
     }
+
+    /// The interface of this name that something else in this process has open.
+    #[cfg(feature = "dpdk")]
+    pub(crate) fn of_this_process(name: &str) -> io::Result<Self> {
+        for entry in std::fs::read_dir("/proc/self/fd")?.flatten() {
+            let is_one = std::fs::read_link(entry.path()).is_ok_and(|path| path.as_os_str() == TUN);
+            let number: Option<RawFd> = entry.file_name().to_str().and_then(|fd| fd.parse().ok());
+            let Some(number) = number.filter(|_| is_one) else { continue };
+            // SAFETY: the kernel just listed it. Its owner, a port that the caller holds, keeps it open.
+            let file = unsafe { BorrowedFd::borrow_raw(number) }.try_clone_to_owned()?;
+            let tap = Self { file: file.into() };
+            if tap.name().is_ok_and(|own| own == name) {
+                return Ok(tap);
+            }
+        }
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    /// The name of the interface, which an operator may have changed.
+    ///
+    /// # Errors
+    ///
+    /// The interface is gone.
+    #[cfg(feature = "dpdk")]
+    pub(crate) fn name(&self) -> io::Result<String> {
+        // SAFETY: all-zero bytes are an `ifreq`.
+        let mut request: libc::ifreq = unsafe { mem::zeroed() };
+        // SAFETY: the file is open, and the request is an `ifreq` that outlives the call.
+        let code = unsafe { libc::ioctl(self.file.as_raw_fd(), TUNGETIFF, &raw mut request) };
+        if code < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let bytes = request.ifr_name.iter().map(|byte| byte.cast_unsigned());
+        let bytes: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
 }
 
 impl KernelEnd for Tap {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.file.read(buffer)
+    fn receive(&mut self, pool: &FramePool, burst: &mut Burst, limit: usize) -> io::Result<usize> {
+        let mut too_long = 0;
+        for _ in 0..limit.min(burst.remaining_capacity()) {
+            let Some(mut frame) = pool.take() else { break };
+            let room = frame.room();
+            match self.file.read(frame.buffer_mut()) {
+                // The rest of a longer one is lost, so it might be cut off.
+                Ok(len) if len < room && frame.resize(len).is_ok() => burst.push(frame),
+                Ok(_) => too_long += 1,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(too_long)
     }
 
-    fn write(&mut self, frame: &[u8]) -> io::Result<()> {
-        // The kernel takes a frame whole or not at all.
-        self.file.write(frame).map(|_| ())
+    fn transmit(&mut self, burst: &mut Burst) -> io::Result<()> {
+        let mut outcome = Ok(());
+        // The kernel takes a frame whole or not at all. One that it refuses says nothing of the next.
+        burst.retain(|frame| match self.file.write(frame.bytes()) {
+            Ok(_) => false,
+            Err(error) => {
+                outcome = Err(error);
+                true
+            }
+        });
+        outcome
     }
 
     fn set_link(&mut self, is_up: bool) -> io::Result<()> {

@@ -1,5 +1,6 @@
 //! `pmdns run`: serve until told to stop.
 
+use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use pmdns_control::Call;
 use pmdns_nics::device::Doubt;
 use pmdns_nics::dpdk::{self, Eal, Mempool};
 use pmdns_nics::hugepage::ArenaReport;
-use pmdns_nics::{FramePool, Nic};
+use pmdns_nics::{FramePool, KernelEnd, Nic, Tap};
 use pmdns_streams::tls::Certificate;
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -111,7 +112,7 @@ pub enum RunError {
     Hitters(#[from] HittersError),
     /// Signals cannot be caught.
     #[error("cannot catch signals: {0}")]
-    Signal(std::io::Error),
+    Signal(io::Error),
     /// A thread died.
     #[error("a worker thread ended unexpectedly; the log above says why")]
     ThreadEnded,
@@ -147,10 +148,10 @@ pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, Run
     facts.extend(listeners.is_some().then(pmdns_streams::driver::facts));
     let topology = Topology::plan(config, &facts, &available)?;
     let frames = u32::try_from(topology.frames).unwrap_or(u32::MAX);
-    let pool = Mempool::new("frames", frames, facts[0].numa_node)?;
+    let mempool = Mempool::new("frames", frames, facts[0].numa_node)?;
     let (mut nics, mut queues): (Vec<Box<dyn Nic>>, Vec<_>) = (Vec::new(), Vec::new());
     for (port, plan) in closed.into_iter().zip(&topology.ports) {
-        let (nic, own) = port.start(plan, &pool)?;
+        let (nic, own) = port.start(plan, &mempool)?;
         tracing::info!("port {} {}", nic.facts().name, nic.choice());
         for warning in nic.warnings() {
             tracing::warn!("port {}: {warning}", nic.facts().name);
@@ -158,7 +159,7 @@ pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, Run
         nics.push(Box::new(nic));
         queues.push(own);
     }
-    let pool = FramePool::Dpdk(pool);
+    let pool = FramePool::Dpdk(mempool.clone());
     let (mut open_streams, mut engine_streams) = (None, None);
     if let Some(entry) = listeners {
         let ((nic, own, parts), open) = OpenStreams::new(config, &topology, entry)?;
@@ -170,10 +171,13 @@ pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, Run
         Engine::build(config, topology.clone(), &facts, queues, pool.clone(), engine_streams)?;
     for tap in &mut engine.taps {
         let port = tap.port();
-        if let Some(kernel) = interface::open(&config.ports[port], &facts[port])? {
+        let settings = &config.ports[port];
+        let make = |name: &str| make_interface(&eal, &mempool, &settings.name, name);
+        if let Some(kernel) = interface::open(settings, &facts[port], make)? {
             tap.attach(kernel);
         }
     }
+    drop(mempool);
     announce(config, &topology, &engine, &nics);
     let news = Arc::clone(&engine.news);
     let (gauges, orders) = (engine.gauges.clone(), engine.orders.clone());
@@ -386,7 +390,7 @@ fn connections(counted: &[(&str, Option<ConnectionSnapshot>)]) -> Vec<Connection
 }
 
 /// A flag that these signals set.
-fn flag_of(signals: &[i32]) -> std::io::Result<Arc<AtomicBool>> {
+fn flag_of(signals: &[i32]) -> io::Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in signals {
         signal_hook::flag::register(*signal, Arc::clone(&flag))?;
@@ -399,6 +403,25 @@ fn listed(addresses: &[IpAddr]) -> String {
 }
 
 /// Logs the plan, and what the machine gave.
+/// Makes the interface `name` for a port: over vhost-net where the kernel has that.
+fn make_interface(
+    eal: &Eal,
+    pool: &Mempool,
+    port: &str,
+    name: &str,
+) -> io::Result<Box<dyn KernelEnd>> {
+    match eal.open_vhost(name, pool) {
+        Ok(tap) => {
+            tracing::info!("port {port}: {name} is over vhost-net");
+            Ok(Box::new(tap))
+        }
+        Err(why) => {
+            tracing::info!("port {port}: {name} is a plain TAP, without vhost-net ({why})");
+            Ok(Box::new(Tap::open(name)?))
+        }
+    }
+}
+
 fn announce(config: &Config, topology: &Topology, engine: &Engine, nics: &[Box<dyn Nic>]) {
     for (nic, port) in nics.iter().zip(&config.ports) {
         let facts = nic.facts();

@@ -43,7 +43,8 @@
 //! 6. `interrupts.rs`: how packets wake a core that sleeps. `start.rs` asks once whether they can.
 //! 7. `thread.rs`, [`adopt_thread`]: registers a worker's thread, so that it has a cache of free
 //!    frames.
-//! 8. [`DpdkNic`] in `start.rs`: counters, link, removal. `Device` in `port.rs`: its drop stops
+//! 8. `vhost.rs`, [`Eal::open_vhost`]: one more port, whose other end is an interface of the kernel.
+//! 9. [`DpdkNic`] in `start.rs`: counters, link, removal. `Device` in `port.rs`: its drop stops
 //!    the port and unplugs the device.
 //!
 //! # Ownership
@@ -71,6 +72,7 @@ mod rss;
 mod start;
 mod started;
 mod thread;
+mod vhost;
 
 pub(crate) use interrupts::acknowledge;
 use std::ffi::{CStr, c_int};
@@ -89,6 +91,7 @@ pub use port::{ClosedPort, PortError};
 pub use ring::{RingError, ValueReceiver, ValueSender, value_ring};
 pub use start::DpdkNic;
 pub use thread::{DataThread, ThreadError, adopt_thread};
+pub use vhost::{VHOST_NET, VhostError, VhostTap};
 
 use crate::frame::{Burst, MAX_BURST};
 

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_int};
 use std::mem;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use dpdk_sys::{
@@ -336,6 +336,11 @@ impl DpdkNic {
     /// Which frames it gets besides those to its own MAC address, in words that follow the port's name.
     pub fn choice(&self) -> &str {
         &self.choice
+    }
+
+    /// Received frames that did not fit one buffer, so far.
+    pub(super) fn unfit(&self) -> u64 {
+        self.started.as_ref().map_or(0, |started| started.unfit.load(Ordering::Relaxed))
     }
 
     /// What DPDK and the driver logged while the port was opened and started.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
-use pmdns_nics::KernelEnd;
+use pmdns_nics::{Burst, FramePool, KernelEnd, release};
 
 /// What the kernel sends and got, and whether its link is up.
 #[derive(Default)]
@@ -22,17 +22,26 @@ impl Fake {
 }
 
 impl KernelEnd for Fake {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+    fn receive(&mut self, pool: &FramePool, burst: &mut Burst, limit: usize) -> io::Result<usize> {
         self.check()?;
-        let frame = self.sends.pop_front().ok_or(io::ErrorKind::WouldBlock)?;
-        let len = frame.len().min(buffer.len());
-        buffer[..len].copy_from_slice(&frame[..len]);
-        Ok(len)
+        let mut too_long = 0;
+        for _ in 0..limit.min(self.sends.len()) {
+            let Some(mut frame) = pool.take() else { break };
+            let sent = self.sends.pop_front().unwrap_or_default();
+            if frame.resize(sent.len()).is_err() {
+                too_long += 1;
+                continue;
+            }
+            frame.bytes_mut().copy_from_slice(&sent);
+            burst.push(frame);
+        }
+        Ok(too_long)
     }
 
-    fn write(&mut self, frame: &[u8]) -> io::Result<()> {
+    fn transmit(&mut self, burst: &mut Burst) -> io::Result<()> {
         self.check()?;
-        self.got.push(frame.to_vec());
+        self.got.extend(burst.iter().map(|frame| frame.bytes().to_vec()));
+        release(burst);
         Ok(())
     }
 

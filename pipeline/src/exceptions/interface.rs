@@ -67,15 +67,19 @@ pub enum TapError {
     },
 }
 
-/// The interface that `port` asks for, if any.
+/// The interface that `port` asks for, if any. `make` makes one of this name.
 ///
 /// # Errors
 ///
 /// The kernel does not make it, or does not take its addresses.
-pub fn open(port: &Port, facts: &PortFacts) -> Result<Option<Box<dyn KernelEnd>>, TapError> {
+pub fn open(
+    port: &Port,
+    facts: &PortFacts,
+    make: impl FnOnce(&str) -> io::Result<Box<dyn KernelEnd>>,
+) -> Result<Option<Box<dyn KernelEnd>>, TapError> {
     let Some(name) = &port.tap else { return Ok(None) };
     let failed = |error| TapError::Open { port: port.name.clone(), tap: name.clone(), error };
-    let mut tap = Tap::open(name).map_err(failed)?;
+    let mut tap = make(name).map_err(failed)?;
     tap.set_link(false).map_err(failed)?;
     SETTINGS.iter().for_each(|setting| set(name, setting));
     let mut netlink = Netlink::open().map_err(failed)?;
@@ -90,7 +94,7 @@ pub fn open(port: &Port, facts: &PortFacts) -> Result<Option<Box<dyn KernelEnd>>
             fix,
         })?;
     }
-    Ok(Some(Box::new(tap)))
+    Ok(Some(tap))
 }
 
 /// An interface with these addresses, which routing daemons announce while it is there.

@@ -2,7 +2,8 @@
 //!
 //! Each port may have a TAP, an interface of the kernel that stands for it. Data cores pass exceptions over rings to the
 //! TAP's thread ([`thread`]), which writes them. It reads the kernel's frames and passes them to a data core, which sends
-//! them. Data cores make no system call for this. [`interface`] makes the TAP and gives it the port's addresses.
+//! them. Data cores make no system call for this. [`interface`] makes the TAP, over vhost-net where the kernel has that, and
+//! gives it the port's addresses.
 
 mod counters;
 #[cfg(test)]
@@ -19,6 +20,8 @@ pub use self::thread::{TapThread, run};
 
 /// Slots in each ring to and from the thread of a TAP.
 pub const SLOTS: usize = 512;
+/// Frames that an interface over vhost-net holds, both directions together.
+pub const DESCRIPTORS: usize = 2 * pmdns_nics::KERNEL_DESCRIPTORS as usize;
 
 #[cfg(test)]
 mod tests;

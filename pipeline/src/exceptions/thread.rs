@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pmdns_config::narrow::to_u8;
-use pmdns_nics::counters::{add, count};
-use pmdns_nics::{Burst, Frame, FramePool, KernelEnd, MAX_BURST};
+use pmdns_nics::counters::add;
+use pmdns_nics::{Burst, Frame, FramePool, KernelEnd, MAX_BURST, release};
 use pmdns_stages::Packet;
 use pmdns_stages::exceptions::{ExceptionClass, finish_checksum};
 
@@ -102,17 +102,19 @@ impl TapThread {
         for class in 0..ExceptionClass::ALL.len() {
             for core in 0..self.exceptions.len() {
                 let mut packets = pmdns_stages::Batch::new();
-                moved += self.exceptions[core][class].pop_batch(&mut packets, MAX_BURST);
-                for mut packet in packets {
-                    finish_checksum(&mut packet, self.partial_checksums);
-                    match kernel.write(packet.frame.bytes()) {
-                        Ok(()) => count(&self.counters.to_kernel),
-                        Err(error) => {
-                            count(&self.counters.refused);
-                            note(&self.counters, &error);
-                        }
-                    }
+                let popped = self.exceptions[core][class].pop_batch(&mut packets, MAX_BURST);
+                if popped == 0 {
+                    continue;
                 }
+                moved += popped;
+                packets.iter_mut().for_each(|one| finish_checksum(one, self.partial_checksums));
+                let mut burst: Burst = packets.into_iter().map(|packet| packet.frame).collect();
+                if let Err(error) = kernel.transmit(&mut burst) {
+                    note(&self.counters, &error);
+                }
+                add(&self.counters.to_kernel, (popped - burst.len()) as u64);
+                add(&self.counters.refused, burst.len() as u64);
+                release(&mut burst);
             }
         }
         moved
@@ -122,23 +124,12 @@ impl TapThread {
     fn read(&mut self, kernel: &mut dyn KernelEnd) -> usize {
         let Some(ring) = &mut self.frames else { return 0 };
         let mut burst = Burst::new();
-        for _ in 0..ring.free(MAX_BURST).min(MAX_BURST) {
-            let Some(mut frame) = self.pool.take() else { break };
-            let room = frame.room();
-            let read = kernel.read(&mut frame.buffer_mut()[..room]);
-            match read {
-                // The rest of a longer one is lost, so it might be cut off.
-                Ok(len) if len < room && frame.resize(len).is_ok() => {
-                    frame.set_port(to_u8(self.port));
-                    burst.push(frame);
-                }
-                Ok(_) => count(&self.counters.too_long),
-                Err(error) => {
-                    note(&self.counters, &error);
-                    break;
-                }
-            }
+        let room = ring.free(MAX_BURST).min(MAX_BURST);
+        match kernel.receive(&self.pool, &mut burst, room) {
+            Ok(too_long) => add(&self.counters.too_long, too_long as u64),
+            Err(error) => note(&self.counters, &error),
         }
+        burst.iter_mut().for_each(|frame| frame.set_port(to_u8(self.port)));
         let passed = ring.push_batch(&mut burst);
         add(&self.counters.from_kernel, passed as u64);
         passed

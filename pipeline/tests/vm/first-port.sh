@@ -101,7 +101,7 @@ boot 3 3G 0 "$options"
 guest '. ./guest.sh
 # An /etc and a /dev/hugepages of its own.
 mkdir /run/etc && cp -a /etc/. /run/etc && mount --bind /run/etc /etc && mkdir -p /etc/pmdns
-modprobe -a virtio_net e1000e tun dummy
+modprobe -a virtio_net e1000e tun vhost_net dummy
 theirs=$(device_of 02:00:00:00:00:0b)
 name=$(basename /sys/bus/pci/devices/$theirs/virtio*/net/*)
 ip netns add client && ip link set $name netns client
@@ -164,6 +164,7 @@ for file in "$folder"/step.*; do
     esac
     ! grep -q "doctor\|birdc" "$folder/$file" || cat "$folder/said"
 done
+ok "the kernel behind the port was reached over vhost-net" guest '. ./guest.sh; grep "pm-edge is" service.log; grep -q "over vhost-net" service.log'
 ok "pmdns ended in good order, with every packet accounted for" guest '. ./guest.sh; balanced service.json'
 ok "the kernel has its interface again" guest '. ./guest.sh; [ -e /sys/bus/pci/devices/$device/net/$name ]'
 
