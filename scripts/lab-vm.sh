@@ -2,6 +2,7 @@
 # Labs on bound PCI NICs in a machine that QEMU emulates, with an IOMMU and without KVM. Usage: scripts/lab-vm.sh LAB [BINARY].
 #   LAB pci     e1000e, vmxnet3, virtio-net: ping, queries, VLANs, SIGKILL, counters, checksums.
 #   LAB first-port  docs/tasks/first-port.md to the letter, and what scripts/bind-nic.sh refuses.
+#   LAB vhost   the kernel behind a port over vhost-net and by a plain TAP, and what passes.
 #   LAB bridge  virtio-net on a bridge: a peer's default offloads, MLD snooping, RSS, limits, link flaps, removal.
 # Needs root. scripts/install.sh --vm installs what is missing.
 set -euo pipefail
@@ -9,10 +10,13 @@ cd "$(dirname "$0")/.."
 
 lab=${1-}
 binary=${2-${CARGO_TARGET_DIR:-target}/release/pmdns}
-if [[ ! -e pipeline/tests/vm/$lab.sh || $lab != pci && $lab != bridge && $lab != first-port ]]; then
-    sed -n '2,6p' "$0" >&2
-    exit 2
-fi
+case $lab in
+    pci | bridge | first-port | vhost) ;;
+    *)
+        sed -n '2,7p' "$0" >&2
+        exit 2
+        ;;
+esac
 export PATH=/opt/pmdns-lab/bin:$PATH:/usr/sbin:/sbin
 # Emulation shares the CPUs with everything else: an idle machine needs some three minutes.
 LIMIT=${PMDNS_VM_SECONDS:-900}

@@ -5,8 +5,8 @@
 # Installs what is missing. --fast leaves out the labs, the simulator, the model check, the instruction counts and the fuzzing.
 # Steps: formatting scripts lints documentation book tests without-dpdk simulator loom instructions fuzzing
 # alerting validation labs console pci
-# Only by name: bridge (the second lab on bound NICs), first-port (docs/tasks/first-port.md), vm (these and pci), package (the
-# Debian package), browser (a lab with Chromium), api (the HTTP API under schemathesis), sanitizers.
+# Only by name: bridge (the second lab on bound NICs), first-port (docs/tasks/first-port.md), vhost (the kernel behind a bound
+# NIC), vm (these and pci), package (the Debian package), browser (a lab with Chromium), api (the HTTP API under schemathesis), sanitizers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -119,6 +119,7 @@ lab_in_a_machine() {
 pci() { lab_in_a_machine pci; }
 bridge() { lab_in_a_machine bridge; }
 first-port() { lab_in_a_machine first-port; }
+vhost() { lab_in_a_machine vhost; }
 
 # The Debian package, twice: the second one is an upgrade.
 package() {
@@ -139,8 +140,8 @@ steps=()
 for argument in "$@"; do
     case "$argument" in
         --fast) steps+=("${FAST[@]}") ;;
-        vm) steps+=(pci bridge first-port) ;;
-        bridge | first-port | package | browser | api | sanitizers) steps+=("$argument") ;;
+        vm) steps+=(pci bridge first-port vhost) ;;
+        bridge | first-port | vhost | package | browser | api | sanitizers) steps+=("$argument") ;;
         *)
             if [[ " ${FAST[*]} ${SLOW[*]} " != *" $argument "* ]]; then
                 sed -n '3,9s/^# \{0,1\}//p' "$0" >&2
@@ -154,7 +155,7 @@ done
 
 packages=()
 for step in "${steps[@]}"; do
-    if [[ $step != simulator && " ${SLOW[*]} bridge first-port browser api " == *" $step "* ]]; then
+    if [[ $step != simulator && " ${SLOW[*]} bridge first-port vhost browser api " == *" $step "* ]]; then
         packages=(--lab)
         [[ $(uname -m) != x86_64 ]] || packages=(--vm)
     fi

@@ -27,26 +27,6 @@ done
 options+=" -device $virtio,netdev=na,bus=ra,id=da,mac=02:00:00:00:00:0a,rss=on,hash=on"
 options+=" -device $virtio,netdev=nb,bus=rb,id=db,mac=02:00:00:00:00:0b"
 
-# qemu COMMAND: one line for QEMU's monitor.
-qemu() {
-    python3 - "$folder/qmp" "$1" <<'P'
-import json, socket, sys
-s = socket.socket(socket.AF_UNIX)
-s.settimeout(20)
-s.connect(sys.argv[1])
-lines = s.makefile("rw")
-lines.readline()
-for command in ({"execute": "qmp_capabilities"},
-                {"execute": "human-monitor-command", "arguments": {"command-line": sys.argv[2]}}):
-    lines.write(json.dumps(command) + "\n")
-    lines.flush()
-    while "return" not in (answer := json.loads(lines.readline())):
-        if "error" in answer:
-            sys.exit(str(answer))
-print(answer["return"])
-P
-}
-
 asks() { [[ $(dig +tries=1 +timeout=8 +short ${3:+-b "$3"} "@$1" "$2.test") == 192.0.2.1 ]]; }
 stats() { guest ". ./guest.sh; stats '$1'"; }
 # says VALUE EXPRESSION: whether the report says so.

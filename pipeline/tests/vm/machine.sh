@@ -51,6 +51,26 @@ guest() {
     return "$(tail -n 1 "$answer")"
 }
 
+# qemu COMMAND: one line for QEMU's monitor. The options of `boot` need -qmp unix:$folder/qmp,server=on,wait=off.
+qemu() {
+    python3 - "$folder/qmp" "$1" <<'P'
+import json, socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.settimeout(20)
+s.connect(sys.argv[1])
+lines = s.makefile("rw")
+lines.readline()
+for command in ({"execute": "qmp_capabilities"},
+                {"execute": "human-monitor-command", "arguments": {"command-line": sys.argv[2]}}):
+    lines.write(json.dumps(command) + "\n")
+    lines.flush()
+    while "return" not in (answer := json.loads(lines.readline())):
+        if "error" in answer:
+            sys.exit(str(answer))
+print(answer["return"])
+P
+}
+
 # ok WHAT COMMAND...: runs a check and says what came of it.
 ok() {
     local what=$1
