@@ -29,8 +29,8 @@ if compgen -G "$(rustc --print target-libdir)/librustc-*_rt.asan.a" > /dev/null;
     export RUSTC_BOOTSTRAP=1
     flags+=" -Zsanitizer=address"
 fi
-# With --target, the flags are for the program and not for build scripts and macros.
-RUSTFLAGS=$flags cargo build --release --locked --manifest-path bench/fuzz/Cargo.toml --target "$host" --target-dir "$folder/build"
+PMDNS_FUZZ_FLAGS=$flags RUSTC_WRAPPER=$PWD/bench/fuzz/rustc.sh cargo build --release --locked \
+    --manifest-path bench/fuzz/Cargo.toml --target "$host" --target-dir "$folder/build"
 
 # fuzz TARGET: runs one, and says in a line what came of it.
 fuzz() {

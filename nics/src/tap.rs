@@ -8,8 +8,6 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::mem;
 use std::os::fd::AsRawFd as _;
-#[cfg(feature = "dpdk")]
-use std::os::fd::{BorrowedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::time::Duration;
 
@@ -19,15 +17,13 @@ use crate::{Burst, FramePool, KernelEnd};
 pub const TUN: &str = "/dev/net/tun";
 /// `_IOW('T', 202, int)`: takes an `ifreq`.
 const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
-/// `_IOR('T', 210, unsigned int)`: fills in an `ifreq`.
-const TUNGETIFF: libc::Ioctl = 0x8004_54d2;
 /// `_IOW('T', 226, int)`.
 const TUNSETCARRIER: libc::Ioctl = 0x4004_54e2;
 
 /// One interface. It lasts as long as this value.
 #[derive(Debug)]
 pub struct Tap {
-    file: File,
+    pub(crate) file: File,
 }
 
 impl Tap {
@@ -53,42 +49,6 @@ impl Tap {
         // SAFETY: the file is open, and the request is an `ifreq` that outlives the call.
         let code = unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF, &raw mut request) };
         if code < 0 { Err(io::Error::last_os_error()) } else { Ok(Self { file }) }
-    }
-
-    /// The interface of this name that something else in this process has open.
-    #[cfg(feature = "dpdk")]
-    pub(crate) fn of_this_process(name: &str) -> io::Result<Self> {
-        for entry in std::fs::read_dir("/proc/self/fd")?.flatten() {
-            let is_one = std::fs::read_link(entry.path()).is_ok_and(|path| path.as_os_str() == TUN);
-            let number: Option<RawFd> = entry.file_name().to_str().and_then(|fd| fd.parse().ok());
-            let Some(number) = number.filter(|_| is_one) else { continue };
-            // SAFETY: the kernel just listed it. Its owner, a port that the caller holds, keeps it open.
-            let file = unsafe { BorrowedFd::borrow_raw(number) }.try_clone_to_owned()?;
-            let tap = Self { file: file.into() };
-            if tap.name().is_ok_and(|own| own == name) {
-                return Ok(tap);
-            }
-        }
-        Err(io::ErrorKind::NotFound.into())
-    }
-
-    /// The name of the interface, which an operator may have changed.
-    ///
-    /// # Errors
-    ///
-    /// The interface is gone.
-    #[cfg(feature = "dpdk")]
-    pub(crate) fn name(&self) -> io::Result<String> {
-        // SAFETY: all-zero bytes are an `ifreq`.
-        let mut request: libc::ifreq = unsafe { mem::zeroed() };
-        // SAFETY: the file is open, and the request is an `ifreq` that outlives the call.
-        let code = unsafe { libc::ioctl(self.file.as_raw_fd(), TUNGETIFF, &raw mut request) };
-        if code < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let bytes = request.ifr_name.iter().map(|byte| byte.cast_unsigned());
-        let bytes: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 }
 

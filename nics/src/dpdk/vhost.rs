@@ -1,8 +1,9 @@
 //! An interface of the kernel over vhost-net: a TAP whose other end is a DPDK port in this process (virtio-user, DPDK's
 //! "Virtio_user as Exception Path"). A thread of the kernel copies frames between the two, so none costs a system call.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
+use std::os::fd::{AsRawFd as _, BorrowedFd, RawFd};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -15,6 +16,8 @@ use crate::{
 
 /// The file of the kernel's vhost-net.
 pub const VHOST_NET: &str = "/dev/vhost-net";
+/// `_IOR('T', 210, unsigned int)`: fills in an `ifreq`.
+const TUNGETIFF: libc::Ioctl = 0x8004_54d2;
 
 /// Why there is no interface over vhost-net.
 #[derive(Debug, thiserror::Error)]
@@ -54,7 +57,7 @@ impl Eal {
         let (nic, queues) = self.open(&settings(name), 0)?.start(&plan, pool)?;
         let (rx, tx) = (queues.rx.into_iter().next(), queues.tx.into_iter().next());
         let (rx, tx) = rx.zip(tx).expect("the plan has one of each");
-        Ok(VhostTap { rx, tx, nic, too_long: 0, tap: Tap::of_this_process(name)? })
+        Ok(VhostTap { rx, tx, nic, too_long: 0, tap: opened(name)? })
     }
 }
 
@@ -75,7 +78,7 @@ impl KernelEnd for VhostTap {
     fn receive(&mut self, _pool: &FramePool, burst: &mut Burst, limit: usize) -> io::Result<usize> {
         if self.rx.receive(burst, limit) == 0 {
             // The queues say nothing of an interface that was deleted.
-            self.tap.name()?;
+            name_of(&self.tap)?;
         }
         let before = std::mem::replace(&mut self.too_long, self.nic.unfit());
         Ok(usize::try_from(self.too_long - before).unwrap_or(usize::MAX))
@@ -93,6 +96,37 @@ impl KernelEnd for VhostTap {
     fn wait(&self, most: Duration) {
         sleep(most);
     }
+}
+
+/// The TAP of this name that the driver has open. It has no call that gives it.
+fn opened(name: &str) -> io::Result<Tap> {
+    for entry in fs::read_dir("/proc/self/fd")?.flatten() {
+        let is_one = fs::read_link(entry.path()).is_ok_and(|path| path.as_os_str() == TUN);
+        let number: Option<RawFd> = entry.file_name().to_str().and_then(|fd| fd.parse().ok());
+        let Some(number) = number.filter(|_| is_one) else { continue };
+        // SAFETY: the kernel just listed it. If another thread closes it, the copy fails, or it is one of another file,
+        // which then does not have the name.
+        let file = unsafe { BorrowedFd::borrow_raw(number) }.try_clone_to_owned()?;
+        let tap = Tap { file: file.into() };
+        if name_of(&tap).is_ok_and(|own| own == name) {
+            return Ok(tap);
+        }
+    }
+    Err(io::ErrorKind::NotFound.into())
+}
+
+/// The name of an interface, which an operator may have changed. An error: it is gone.
+fn name_of(tap: &Tap) -> io::Result<String> {
+    // SAFETY: all-zero bytes are an `ifreq`.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    // SAFETY: the file is open, and the request is an `ifreq` that outlives the call.
+    let code = unsafe { libc::ioctl(tap.file.as_raw_fd(), TUNGETIFF, &raw mut request) };
+    if code < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let bytes = request.ifr_name.iter().map(|byte| byte.cast_unsigned());
+    let bytes: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]
