@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::source::{Origin, Sources};
 
 /// The tables in the order they are written; those of `true` may stand several times.
-const TABLES: [(&str, bool); 24] = [
+const TABLES: [(&str, bool); 26] = [
     ("port", true),
     ("answers", false),
     ("cookies", false),
@@ -26,10 +26,12 @@ const TABLES: [(&str, bool); 24] = [
     ("policy", false),
     ("zone", true),
     ("rpz", true),
+    ("dns64", true),
     ("tsig", true),
     ("streams", false),
     ("control", false),
     ("metrics", false),
+    ("query_log", false),
 ];
 
 /// What stands behind a key.
@@ -98,6 +100,8 @@ pub(super) struct Table {
     pub(super) origin: Option<Origin>,
     /// A sentence above it.
     pub(super) note: String,
+    /// Keys with texts that the operator may want. They are written as comments.
+    proposals: Vec<(&'static str, String, Origin)>,
 }
 
 impl Table {
@@ -208,7 +212,8 @@ impl Draft {
     /// One more table of this name.
     pub(super) fn add(&mut self, name: &'static str, origin: Option<Origin>) -> &mut Table {
         let at = self.tables.len();
-        self.tables.push(Table { name, entries: Vec::new(), origin, note: String::new() });
+        let (entries, note, proposals) = (Vec::new(), String::new(), Vec::new());
+        self.tables.push(Table { name, entries, origin, note, proposals });
         &mut self.tables[at]
     }
 
@@ -245,6 +250,17 @@ impl Draft {
         self.single(table).push(key, value, Some(origin.clone()));
     }
 
+    /// Proposes a key of a table that stands once.
+    pub(super) fn propose(
+        &mut self,
+        table: &'static str,
+        key: &'static str,
+        text: impl Into<String>,
+        origin: &Origin,
+    ) {
+        self.single(table).proposals.push((key, text.into(), origin.clone()));
+    }
+
     /// Lists a setting that is lost, or differs.
     pub(super) fn unmapped(&mut self, origin: &Origin, why: impl Into<String>) {
         self.unmapped.push(Remark { origin: origin.clone(), why: why.into() });
@@ -260,8 +276,10 @@ impl Draft {
         let mut out = Output { text: String::new(), lines: Vec::new() };
         for (name, is_many) in TABLES {
             let tables = self.tables.iter().enumerate();
-            let of_name = tables
-                .filter(|(_, table)| table.name == name && (is_many || !table.entries.is_empty()));
+            let has_lines =
+                |table: &Table| !table.entries.is_empty() || !table.proposals.is_empty();
+            let of_name =
+                tables.filter(|(_, table)| table.name == name && (is_many || has_lines(table)));
             for (at, table) in of_name {
                 out.line("", Line::Other);
                 if !table.note.is_empty() {
@@ -270,6 +288,10 @@ impl Draft {
                 let header = if is_many { format!("[[{name}]]") } else { format!("[{name}]") };
                 out.line(&(header + &comment(table.origin.as_ref(), sources)), Line::Table(at));
                 out.entries(at, table, sources);
+                for (key, text, origin) in &table.proposals {
+                    let place = comment(Some(origin), sources);
+                    out.line(&format!("# {key} = {}{place}", quoted(text)), Line::Other);
+                }
             }
         }
         (out.text, out.lines)

@@ -92,7 +92,7 @@ fn prune(draft: &mut Draft) {
         }
     }
     let mut named: BTreeSet<String> = BTreeSet::new();
-    for table in ["local", "zone", "rpz", "forward"] {
+    for table in ["local", "zone", "rpz", "dns64", "forward"] {
         named.extend(texts(draft, table, "views"));
     }
     take_out(draft, |table| {

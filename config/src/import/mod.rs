@@ -8,6 +8,7 @@ mod draft;
 mod finish;
 mod meaning;
 mod named;
+mod query_log;
 mod source;
 mod unbound;
 

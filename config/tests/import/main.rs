@@ -4,6 +4,8 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+mod counterparts;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -134,7 +136,7 @@ fn files_that_nobody_knows_are_refused() {
 }
 
 /// Pieces that configurations consist of, in any order.
-const PIECES: [&str; 44] = [
+const PIECES: [&str; 57] = [
     "server:",
     "\n",
     "interface: 192.0.2.1@853",
@@ -179,6 +181,19 @@ const PIECES: [&str; 44] = [
     "cache-min-ttl: 99999999",
     "192.0.2.0/24",
     "#",
+    "module-config: 'dns64'",
+    "dns64-prefix: 2001:db8::/33",
+    "dns64 64:ff9b::/96 { clients { 192.0.2.0/24; }; mapped { !10/8; }; };",
+    "dns64 x {",
+    "exclude { any; };",
+    "dnstap:",
+    "dnstap-enable: yes",
+    "dnstap-socket-path: x",
+    "dnstap-log-client-query-messages: yes",
+    "dnstap { all; }; dnstap-output unix x;",
+    "log-queries: yes logfile: x",
+    "logging { channel a { file x; }; category queries { a; }; };",
+    "addAction(AllRule(), DnstapLogAction('', newFrameStreamUnixLogger('x')))",
 ];
 
 proptest! {

@@ -2,6 +2,9 @@
 
 use crate::limits::MAX_IMPORT_NESTING;
 
+/// Why a statement was not looked into.
+pub(super) const PROGRAM: &str = "this is more than a call with constants; nothing is executed";
+
 /// A value, as far as it can be seen without running the program.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {

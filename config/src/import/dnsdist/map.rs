@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use super::lua::{Value, statements};
+use super::lua::{PROGRAM, Value, statements};
 use super::names::{self, socket};
-use super::{rules, servers};
+use super::{logs, rules, servers};
 use crate::import::draft::Draft;
 use crate::import::meaning::{Forwarder, NONE, network};
 use crate::import::source::{Origin, Sources, Text, shown};
@@ -15,8 +15,6 @@ use crate::limits::MAX_IMPORT_NESTING;
 const ENTRY_BYTES: u64 = 256;
 /// Values in variables, and in the places of variables: a program can double them with each line.
 const MAX_KEPT: usize = 1 << 22;
-/// Why a statement was not looked into.
-const PROGRAM: &str = "this is more than a call with constants; nothing is executed";
 /// The clients that dnsdist answers without an access list.
 const USUAL_CLIENTS: [&str; 9] = [
     "127.0.0.0/8",
@@ -163,6 +161,14 @@ impl Program {
                 servers::policy(&mut self.forwarder, first, &names::group(&pool), origin);
             }
             "addAction" => rules::action(&mut self.forwarder, arguments, origin),
+            "addResponseAction" | "addCacheHitResponseAction" | "addSelfAnsweredResponseAction" => {
+                if !logs::action(&mut self.forwarder, arguments, origin) {
+                    self.forwarder.draft.unmapped(origin, NONE);
+                }
+            }
+            "newRemoteLogger" => self.forwarder.draft.unmapped(origin, logs::PROTOBUF),
+            // The action that uses it says so.
+            "newFrameStreamUnixLogger" | "newFrameStreamTcpLogger" => {}
             "newPacketCache" => self.cache(&text, arguments.get(1), origin),
             "setStaleCacheEntriesTTL" => {
                 self.forwarder.draft.set("cache", "serve_stale", text != "0", origin);
@@ -187,7 +193,7 @@ impl Program {
             "webserver" => match text.parse::<SocketAddr>() {
                 Ok(_) => {
                     self.forwarder.draft.set("metrics", "listen", &*text, origin);
-                    let why = "there is OpenMetrics at this address; for the console see `[api]` and `[[token]]`";
+                    let why = "metrics alone are at this address; for the HTTP API and the console see `[api]` and `[[token]]`";
                     self.forwarder.draft.unmapped(origin, why);
                 }
                 Err(_) => self.forwarder.draft.unmapped(origin, "this is no address and port"),

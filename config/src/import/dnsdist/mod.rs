@@ -1,5 +1,6 @@
 //! dnsdist.conf: the calls that stand alone in a line of Lua. Nothing is executed.
 
+mod logs;
 mod lua;
 mod map;
 mod names;

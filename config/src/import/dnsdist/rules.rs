@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use super::logs;
 use super::lua::Value;
 use super::names::{group, view_of};
 use crate::import::draft::Table;
@@ -24,6 +25,9 @@ enum Selected {
 }
 
 pub(super) fn action(forwarder: &mut Forwarder, arguments: &[Value], origin: &Origin) {
+    if logs::action(forwarder, arguments, origin) {
+        return;
+    }
     let [rule, Value::Call(action, of_action), ..] = arguments else {
         return forwarder.draft.unmapped(origin, "there is no rule with an action that is known");
     };

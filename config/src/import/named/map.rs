@@ -1,37 +1,16 @@
 //! What the statements mean: options, views, zones.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
 
-use super::access::{self, Lists};
-use super::{Statement, options};
+use super::names::Names;
+use super::{Statement, access, logging, options};
 use crate::import::draft::Value;
 use crate::import::meaning::{Forwarder, NONE, Upstream, plain_name};
 
-/// Statements with names that others refer to.
-pub(super) struct Names<'s> {
-    pub(super) lists: Lists<'s>,
-    pub(super) tls: BTreeMap<String, &'s Statement>,
-    pub(super) http: BTreeMap<String, &'s Statement>,
-    /// The folder of relative paths.
-    pub(super) directory: String,
-}
-
 pub(super) fn map(statements: &[Statement], forwarder: &mut Forwarder) {
-    let named = |word: &str| -> BTreeMap<String, &Statement> {
-        let of_word = statements.iter().filter(|one| one.word(0) == word);
-        of_word.map(|one| (one.word(1).to_owned(), one)).collect()
-    };
-    let options = statements.iter().filter(|one| one.word(0) == "options");
-    let directory = options.clone().rev().find_map(|one| one.find("directory"));
-    let names = Names {
-        lists: named("acl"),
-        tls: named("tls"),
-        http: named("http"),
-        directory: directory.map_or_else(String::new, |one| one.word(1).to_owned()),
-    };
-    for one in options {
+    let names = Names::of(statements);
+    for one in statements.iter().filter(|one| one.word(0) == "options") {
         options::map(one, &[], &names, forwarder);
     }
     if !statements.iter().any(|one| one.find("dnssec-validation").is_some())
@@ -43,20 +22,16 @@ pub(super) fn map(statements: &[Statement], forwarder: &mut Forwarder) {
     for one in statements {
         match one.word(0) {
             "options" => {}
-            "acl" | "tls" | "http" | "logging" | "controls" | "statistics-channels" => {
+            "acl" | "tls" | "http" | "controls" | "statistics-channels" => {
                 forwarder.draft.unneeded(&one.origin());
             }
+            "logging" => logging::map(one, &names, forwarder),
             "zone" => zone(one, &[], &names, forwarder),
             "view" => view(one, &names, forwarder),
             "key" => key(one, statements, forwarder),
             _ => forwarder.draft.unmapped(&one.origin(), NONE),
         }
     }
-}
-
-/// A file of named, which may be relative to its directory.
-fn path(file: &str, names: &Names<'_>) -> String {
-    Path::new(&names.directory).join(file).display().to_string()
 }
 
 fn view(one: &Statement, names: &Names<'_>, forwarder: &mut Forwarder) {
@@ -128,7 +103,7 @@ fn zone(one: &Statement, views: &[String], names: &Names<'_>, forwarder: &mut Fo
         "primary" | "master" => match one.find("file") {
             Some(file) => {
                 let table = forwarder.draft.add("zone", Some(origin.clone()));
-                table.set("file", path(file.word(1), names), Some(origin.clone()));
+                table.set("file", names.path(file.word(1)), Some(origin.clone()));
                 table.set("origin", name, Some(origin.clone()));
                 table.in_views(views, &origin);
             }
@@ -157,7 +132,7 @@ fn policy_zone(one: &Statement, names: &Names<'_>, forwarder: &mut Forwarder) {
             Err(_) => forwarder.draft.unmapped(&primary.origin(), "this is no address"),
         }
     }
-    let file = one.find("file").map(|file| path(file.word(1), names));
+    let file = one.find("file").map(|file| names.path(file.word(1)));
     let tables = forwarder.draft.tables.iter_mut();
     for table in tables.filter(|table| table.name == "rpz" && table.text("zone") == Some(&*name)) {
         if let Some(file) = &file {

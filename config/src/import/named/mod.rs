@@ -1,7 +1,10 @@
 //! named.conf: nested statements that end with semicolons.
 
 mod access;
+mod dns64;
+mod logging;
 mod map;
+mod names;
 mod options;
 
 use super::draft::Draft;

@@ -3,12 +3,14 @@
 use std::net::{IpAddr, SocketAddr};
 
 use super::Statement;
-use super::access;
-use super::map::{Names, upstreams};
+use super::map::upstreams;
+use super::names::Names;
+use super::{access, dns64, logging};
 use crate::import::meaning::{Forwarder, NONE, bytes, plain_name, truth};
+use crate::import::query_log::TEXT_LOG;
 
 /// Options of named's own process, of zones that it is an authority of, and of work that pmdns does not do or always does.
-const UNNEEDED: [&str; 50] = [
+const UNNEEDED: [&str; 58] = [
     "directory",
     "pid-file",
     "session-keyfile",
@@ -29,7 +31,6 @@ const UNNEEDED: [&str; 50] = [
     "allow-notify",
     "notify",
     "also-notify",
-    "querylog",
     "zone-statistics",
     "transfers-in",
     "transfers-out",
@@ -59,6 +60,15 @@ const UNNEEDED: [&str; 50] = [
     "message-compression",
     "dialup",
     "trust-anchor-telemetry",
+    "dns64-server",
+    "dns64-contact",
+    "fstrm-set-buffer-hint",
+    "fstrm-set-flush-timeout",
+    "fstrm-set-input-queue-size",
+    "fstrm-set-output-notify-threshold",
+    "fstrm-set-output-queue-model",
+    "fstrm-set-output-queue-size",
+    "fstrm-set-reopen-interval",
 ];
 
 /// Maps the options in a block. `views`: those that it holds for; none: all.
@@ -87,10 +97,14 @@ pub(super) fn map(
             "forwarders" => forward(one, views, forwarder),
             "zone" | "match-clients" if !views.is_empty() => {}
             "response-policy" => policy(one, views, forwarder),
+            "dns64" => dns64::map(one, views, names, forwarder),
             _ if !views.is_empty() && !UNNEEDED.contains(&word) => {
                 forwarder.draft.unmapped(&one.origin(), "this is the same for all views");
             }
             "listen-on" | "listen-on-v6" => listen(one, names, forwarder),
+            "dnstap" | "dnstap-output" | "dnstap-identity" | "dnstap-version" => {
+                logging::dnstap(one, block, names, forwarder);
+            }
             _ => option(one, names, forwarder),
         }
     }
@@ -245,6 +259,10 @@ fn option(one: &Statement, names: &Names<'_>, forwarder: &mut Forwarder) {
         "recursion" if truth(value) == Some(false) => {
             forwarder.draft.unmapped(origin, "pmdns forwards for all clients that `[acl]` allows");
         }
+        "querylog" | "responselog" if truth(value) == Some(false) => {
+            forwarder.draft.unneeded(origin);
+        }
+        "querylog" | "responselog" => forwarder.draft.unmapped(origin, TEXT_LOG),
         _ if UNNEEDED.contains(&word) => forwarder.draft.unneeded(origin),
         _ => forwarder.draft.unmapped(origin, NONE),
     }

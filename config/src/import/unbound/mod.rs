@@ -1,5 +1,7 @@
 //! unbound.conf: its clauses and settings.
 
+mod dns64;
+mod dnstap;
 mod server;
 mod zones;
 
@@ -68,6 +70,8 @@ pub(super) fn import(text: &Text, sources: &mut Sources<'_>) -> Draft {
     parse(text, sources, &mut clauses, &mut forwarder);
     sources.close();
     server::map(&clauses, &mut forwarder);
+    dns64::map(&clauses, &mut forwarder);
+    dnstap::map(&clauses, &mut forwarder);
     zones::map(&clauses, &mut forwarder);
     forwarder.share_port();
     forwarder.draft

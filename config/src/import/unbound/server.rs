@@ -1,13 +1,15 @@
 //! The clause `server:`, and clauses that stand once.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 
 use super::{Clause, Setting};
 use crate::import::draft::Value;
 use crate::import::meaning::{Forwarder, NONE, bytes, network, truth};
+use crate::import::query_log::TEXT_LOG;
 
 /// Settings of unbound's own process and of work that pmdns does not do, or always does.
-const UNNEEDED: [&str; 72] = [
+const UNNEEDED: [&str; 73] = [
     "verbosity",
     "username",
     "directory",
@@ -17,6 +19,7 @@ const UNNEEDED: [&str; 72] = [
     "use-syslog",
     "log-identity",
     "log-time-ascii",
+    "log-tag-queryreply",
     "log-servfail",
     "log-local-actions",
     "log-destaddr",
@@ -81,8 +84,8 @@ const UNNEEDED: [&str; 72] = [
     "do-udp",
     "prefer-ip6",
 ];
-/// Settings that `zones.rs` reads.
-const ELSEWHERE: [&str; 14] = [
+/// Settings that `zones.rs` and `dns64.rs` read.
+const ELSEWHERE: [&str; 17] = [
     "local-zone",
     "local-data",
     "local-data-ptr",
@@ -97,6 +100,9 @@ const ELSEWHERE: [&str; 14] = [
     "ssl-cert-bundle",
     "send-client-subnet",
     "client-subnet-always-forward",
+    "dns64-prefix",
+    "dns64-synthall",
+    "dns64-ignore-aaaa",
 ];
 
 pub(super) fn map(clauses: &[Clause], forwarder: &mut Forwarder) {
@@ -106,7 +112,7 @@ pub(super) fn map(clauses: &[Clause], forwarder: &mut Forwarder) {
             "remote-control" | "python" | "dynlib" => {
                 clause.settings.iter().for_each(|one| forwarder.draft.unneeded(&one.origin));
             }
-            "dnstap" | "cachedb" | "ipset" | "dnscrypt" => {
+            "cachedb" | "ipset" | "dnscrypt" => {
                 for one in &clause.settings {
                     forwarder.draft.unmapped(&one.origin, NONE);
                 }
@@ -209,7 +215,6 @@ fn setting(one: &Setting, clauses: &[Clause], forwarder: &mut Forwarder) {
         "hide-identity" | "hide-version" => forwarder.draft.unneeded(origin),
         "log-queries"
         | "log-replies"
-        | "log-tag-queryreply"
         | "aggressive-nsec"
         | "val-permissive-mode"
         | "ignore-cd-flag"
@@ -219,11 +224,22 @@ fn setting(one: &Setting, clauses: &[Clause], forwarder: &mut Forwarder) {
         {
             forwarder.draft.unneeded(origin);
         }
+        "log-queries" | "log-replies" => forwarder.draft.unmapped(origin, TEXT_LOG),
+        "logfile" if !value.is_empty() && logs_queries(clauses) => {
+            let folder = Path::new(server(clauses, "directory").unwrap_or_default());
+            forwarder.propose_log(&folder.join(value), origin);
+        }
         "ratelimit" | "ip-ratelimit-cookie" if value == "0" => forwarder.draft.unneeded(origin),
         _ if UNNEEDED.contains(&key) => forwarder.draft.unneeded(origin),
         _ if ELSEWHERE.contains(&key) => {}
         _ => forwarder.draft.unmapped(origin, NONE),
     }
+}
+
+/// Whether the log has a line for each query, or for each answer.
+fn logs_queries(clauses: &[Clause]) -> bool {
+    let is_on = |key| server(clauses, key).and_then(truth) == Some(true);
+    is_on("log-queries") || is_on("log-replies")
 }
 
 /// Where queries come to, by the port: UDP and TCP, TLS, HTTPS, or QUIC.
@@ -288,7 +304,7 @@ fn access(one: &Setting, forwarder: &mut Forwarder) {
 fn modules(one: &Setting, clauses: &[Clause], forwarder: &mut Forwarder) {
     for module in one.values.iter().flat_map(|value| value.split_whitespace()) {
         match module {
-            "iterator" | "respip" | "subnetcache" => {}
+            "iterator" | "respip" | "subnetcache" | "dns64" => {}
             "validator" => {
                 let anchors = ["auto-trust-anchor-file", "trust-anchor-file", "trust-anchor"];
                 if anchors.iter().any(|key| server(clauses, key).is_some()) {

@@ -1,0 +1,218 @@
+//! What other servers have too, in a form of their own: DNS64, and logs of queries.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use pmdns_config::import::{Format, Import};
+use pmdns_config::{Config, DnstapReader, Prefix};
+
+use crate::one;
+
+/// What is made of a text, and its configuration.
+fn loaded(text: &str, format: Format) -> (Import, Config) {
+    let made = one(text, format);
+    let config = Config::from_toml(&made.toml).unwrap();
+    (made, config)
+}
+
+/// Whether a setting is listed with this reason.
+fn lists(made: &Import, setting: &str, why: &str) -> bool {
+    made.unmapped.iter().any(|one| one.contains(setting) && one.contains(why))
+}
+
+fn texts(prefixes: &[Prefix]) -> Vec<String> {
+    prefixes.iter().map(ToString::to_string).collect()
+}
+
+fn unix(path: &str) -> Option<DnstapReader> {
+    Some(DnstapReader::Unix(PathBuf::from(path)))
+}
+
+fn tcp(address: &str) -> Option<DnstapReader> {
+    Some(DnstapReader::Tcp(address.parse::<SocketAddr>().unwrap()))
+}
+
+#[test]
+fn the_module_dns64_of_unbound_is_a_prefix() {
+    let text = "server:\n module-config: \"dns64 iterator\"\n";
+    let (made, config) = loaded(text, Format::Unbound);
+    assert_eq!(config.dns64[0].prefix.to_string(), "64:ff9b::/96");
+    assert!(!made.toml.contains("counterpart"), "{}", made.toml);
+
+    let more =
+        "dns64-prefix: 2001:db8:64::/96\n dns64-synthall: yes\n dns64-ignore-aaaa: a.example\n";
+    let (made, config) = loaded(&format!("{text} {more}"), Format::Unbound);
+    assert_eq!(config.dns64.len(), 1);
+    assert_eq!(config.dns64[0].prefix.to_string(), "2001:db8:64::/96");
+    assert_eq!(texts(&config.dns64[0].exclude), ["::/0"]);
+    assert!(lists(&made, "dns64-ignore-aaaa", "not names"), "{:?}", made.unmapped);
+}
+
+#[test]
+fn without_its_module_unbound_makes_no_addresses() {
+    let text = "server:\n module-config: \"iterator\"\n dns64-prefix: 64:ff9b::/96\n";
+    let (made, config) = loaded(text, Format::Unbound);
+    assert!(config.dns64.is_empty());
+    assert_eq!(made.unneeded, 1);
+}
+
+#[test]
+fn dns64_of_named_names_its_clients_by_a_view() {
+    let text = "acl six { 2001:db8:6::/48; };\noptions {\n\
+                dns64 64:ff9b::/96 { clients { six; }; mapped { !10/8; any; !192.0.2.0/24; }; };\n\
+                dns64 2001:db8:64::/96 { clients { six; }; exclude { 2001:db8::/32; }; break-dnssec yes; };\n\
+                dns64 2001:db8:65::/96 { clients { ::/0; }; };\n\
+                dns64 2001:db8:66::/96 { };\n};\n";
+    let (made, config) = loaded(text, Format::Named);
+    assert!(!made.toml.contains("counterpart"), "{}", made.toml);
+    let [first, second, third, fourth] = &config.dns64[..] else { panic!("{:?}", config.dns64) };
+    assert_eq!(texts(&first.exclude_ipv4), ["10.0.0.0/8"]);
+    assert_eq!(texts(&second.exclude), ["2001:db8::/32"]);
+    let views = [&first.views, &second.views, &third.views, &fourth.views];
+    assert_eq!(views, [&["dns64"][..], &["dns64"], &["dns64-2"], &[]]);
+    assert_eq!(config.views.len(), 2);
+    assert_eq!(texts(&config.views[0].clients), ["2001:db8:6::/48"]);
+    assert_eq!(texts(&config.views[1].clients), ["::/0"]);
+}
+
+#[test]
+fn what_dns64_of_named_says_otherwise_is_listed() {
+    let text = "options { dns64 2001:db8::/64 { clients { !192.0.2.1; any; }; mapped { 192.0.2.0/24; };\n\
+                exclude { !2001:db8::/32; }; suffix ::1; break-dnssec no; }; };\n";
+    let (made, config) = loaded(text, Format::Named);
+    assert_eq!(config.dns64[0].views, [""; 0]);
+    for (setting, why) in [
+        ("192.0.2.1", "`dns64.views`"),
+        ("mapped", "`dns64.exclude_ipv4`"),
+        ("2001:db8::/32", "no exceptions"),
+        ("suffix ::1", "RFC 6052"),
+        ("break-dnssec no", "without signatures"),
+    ] {
+        assert!(lists(&made, setting, why), "{setting}: {:?}", made.unmapped);
+    }
+}
+
+#[test]
+fn dns64_of_a_view_of_named_is_that_of_the_view() {
+    let text = "options { dns64 64:ff9b::/96 { clients { 192.0.2.0/24; }; }; };\n\
+                view \"six\" { match-clients { 2001:db8:6::/48; }; dns64 2001:db8:64::/96 { suffix ::; }; };\n";
+    let (made, config) = loaded(text, Format::Named);
+    assert_eq!(config.dns64.len(), 1);
+    assert_eq!(config.dns64[0].views, ["six"]);
+    let why = "write these clients into a `[[view]]`";
+    assert!(lists(&made, "dns64 64:ff9b::/96", why), "{:?}", made.unmapped);
+}
+
+#[test]
+fn a_prefix_without_room_for_an_address_is_listed() {
+    let text = "options { dns64 64:ff9b::/100 { }; };\n";
+    let (made, config) = loaded(text, Format::Named);
+    assert!(config.dns64.is_empty());
+    assert!(lists(&made, "dns64 64:ff9b::/100", "no IPv4 address fits"), "{:?}", made.unmapped);
+}
+
+#[test]
+fn a_dnstap_reader_of_unbound_is_ours() {
+    let text = "dnstap:\n dnstap-enable: yes\n dnstap-log-client-response-messages: yes\n \
+                dnstap-send-identity: yes\n dnstap-identity: edge\n dnstap-sample-rate: 100\n ";
+    let socket = format!("{text}dnstap-socket-path: /run/dnstap.sock\n");
+    let (made, config) = loaded(&socket, Format::Unbound);
+    assert_eq!(config.query_log.dnstap, unix("/run/dnstap.sock"));
+    assert_eq!(config.query_log.dnstap_identity.as_deref(), Some("edge"));
+    assert_eq!(config.query_log.sample, 100);
+    assert!(!made.unmapped.iter().any(|one| one.contains("dnstap")), "{:?}", made.unmapped);
+
+    let address = format!("{text}dnstap-ip: 2001:db8::1@6000\n dnstap-tls: no\n");
+    let (_, config) = loaded(&address, Format::Unbound);
+    assert_eq!(config.query_log.dnstap, tcp("[2001:db8::1]:6000"));
+}
+
+#[test]
+fn a_dnstap_reader_of_unbound_that_differs_is_listed() {
+    let text = "dnstap:\n dnstap-enable: yes\n dnstap-ip: 192.0.2.1@6000\n";
+    let (made, config) = loaded(text, Format::Unbound);
+    assert_eq!(config.query_log.dnstap, None);
+    assert!(lists(&made, "dnstap-ip", "answers to clients"), "{:?}", made.unmapped);
+
+    // TLS is the default.
+    let text = format!("{text} dnstap-log-client-query-messages: yes\n");
+    let (made, config) = loaded(&text, Format::Unbound);
+    assert_eq!(config.query_log.dnstap, None);
+    assert!(lists(&made, "dnstap-ip", "no TLS"), "{:?}", made.unmapped);
+    assert!(made.toml.contains("# dnstap = \"192.0.2.1:6000\"  # a.conf:3\n"), "{}", made.toml);
+
+    let off = "dnstap:\n dnstap-enable: no\n dnstap-socket-path: /run/dnstap.sock\n";
+    let (made, config) = loaded(off, Format::Unbound);
+    assert_eq!((config.query_log.dnstap, made.unneeded), (None, 2));
+}
+
+#[test]
+fn a_dnstap_reader_of_named_is_ours() {
+    let text = "options { directory \"/run\"; dnstap { client response; resolver query; };\n\
+                dnstap-output unix \"dnstap.sock\"; dnstap-identity \"edge\"; };\n";
+    let (made, config) = loaded(text, Format::Named);
+    assert_eq!(config.query_log.dnstap, unix("/run/dnstap.sock"));
+    assert_eq!(config.query_log.dnstap_identity.as_deref(), Some("edge"));
+    assert!(lists(&made, "resolver query", "answers to clients"), "{:?}", made.unmapped);
+
+    let text = "options { dnstap { all; }; dnstap-output file \"/var/log/tap\"; };\n";
+    let (made, config) = loaded(text, Format::Named);
+    assert_eq!(config.query_log.dnstap, None);
+    assert!(lists(&made, "dnstap-output", "not a file"), "{:?}", made.unmapped);
+}
+
+#[test]
+fn a_dnstap_reader_of_dnsdist_is_ours() {
+    let text = "tap = newFrameStreamUnixLogger('/run/dnstap.sock')\n\
+                addResponseAction(AllRule(), DnstapLogResponseAction('edge', tap))\n";
+    let (made, config) = loaded(text, Format::Dnsdist);
+    assert_eq!(config.query_log.dnstap, unix("/run/dnstap.sock"));
+    assert_eq!(config.query_log.dnstap_identity.as_deref(), Some("edge"));
+    assert!(!made.unmapped.iter().any(|one| one.contains("tap")), "{:?}", made.unmapped);
+
+    let text =
+        "addAction(AllRule(), DnstapLogAction('', newFrameStreamTcpLogger('192.0.2.1:6000')))\n";
+    let (made, config) = loaded(text, Format::Dnsdist);
+    assert_eq!(config.query_log.dnstap, tcp("192.0.2.1:6000"));
+    assert!(lists(&made, "DnstapLogAction", "CLIENT_RESPONSE"), "{:?}", made.unmapped);
+
+    let text =
+        "addAction('a.example', DnstapLogAction('', newFrameStreamUnixLogger('/run/tap')))\n";
+    let (made, config) = loaded(text, Format::Dnsdist);
+    assert_eq!(config.query_log.dnstap, None);
+    assert!(lists(&made, "DnstapLogAction", "all clients"), "{:?}", made.unmapped);
+    assert!(made.toml.contains("# dnstap = \"/run/tap\"  # a.conf:1\n"), "{}", made.toml);
+}
+
+#[test]
+fn a_log_of_text_proposes_one_of_json_lines() {
+    let unbound = "server:\n directory: /var/log\n logfile: unbound.log\n log-queries: yes\n";
+    let named = "options { directory \"/var/log\"; };\nlogging {\n channel q {\n file \"unbound.log\"; };\n \
+                 category queries { q; };\n};\n";
+    let dnsdist = "\n\naddAction(AllRule(), LogAction('/var/log/unbound.log'))\n";
+    for (text, format, line) in
+        [(unbound, Format::Unbound, 3), (named, Format::Named, 4), (dnsdist, Format::Dnsdist, 3)]
+    {
+        let (made, config) = loaded(text, format);
+        assert!(!config.query_log.is_on());
+        let proposed =
+            format!("[query_log]\n# json = \"/var/log/unbound.json\"  # a.conf:{line}\n");
+        assert!(made.toml.contains(&proposed), "{}", made.toml);
+        assert!(lists(&made, "", "`[query_log]` is the log"), "{:?}", made.unmapped);
+        // Without the comment it is the setting.
+        let config = Config::from_toml(&made.toml.replace("# json", "json")).unwrap();
+        assert_eq!(config.query_log.json, Some(PathBuf::from("/var/log/unbound.json")));
+    }
+}
+
+#[test]
+fn a_log_without_queries_needs_nothing() {
+    for (text, format) in [
+        ("server:\n logfile: /var/log/unbound.log\n log-queries: no\n", Format::Unbound),
+        ("logging { category queries { null; }; };\noptions { querylog no; };\n", Format::Named),
+    ] {
+        let (made, _) = loaded(text, format);
+        assert!(!made.toml.contains("query_log"), "{}", made.toml);
+        assert_eq!(made.unneeded, 2);
+    }
+}
