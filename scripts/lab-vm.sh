@@ -29,7 +29,7 @@ stop() {
 if [[ ${PMDNS_VM_FOLDER-} == "" ]]; then
     [[ $(id -u) -eq 0 ]] || stop "run as root: the machine boots this one's root file system"
     [[ -x $binary ]] || stop "no $binary: cargo build --release -p pmdns, or name another binary"
-    for needed in vng qemu-system-x86_64 busybox script nsd dig dnsperf tcpdump tshark bird; do
+    for needed in vng qemu-system-x86_64 busybox script nsd dig dnsperf iperf3 tcpdump tshark bird; do
         command -v "$needed" > /dev/null || stop "no $needed: scripts/install.sh --vm"
     done
     PMDNS_VM_FOLDER=$(mktemp -d /tmp/pmdns-vm.XXXXXX)

@@ -6,7 +6,8 @@
 # Steps: formatting scripts lints documentation book tests without-dpdk simulator loom instructions fuzzing
 # alerting validation labs console pci
 # Only by name: bridge (the second lab on bound NICs), first-port (docs/tasks/first-port.md), vhost (the kernel behind a bound
-# NIC), vm (these and pci), package (the Debian package), browser (a lab with Chromium), api (the HTTP API under schemathesis), sanitizers.
+# NIC), vm (these and pci), package (the Debian package), browser (a lab with Chromium), api (the HTTP API under schemathesis),
+# sanitizers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

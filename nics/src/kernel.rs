@@ -26,7 +26,7 @@ pub trait KernelEnd: Send {
     ///
     /// # Errors
     ///
-    /// Why the last of those was not taken.
+    /// Why the last of those was not taken. [`io::ErrorKind::WouldBlock`]: there is no room now.
     fn transmit(&mut self, burst: &mut Burst) -> io::Result<()>;
 
     /// Tells the kernel whether the link is up.
@@ -36,6 +36,6 @@ pub trait KernelEnd: Send {
     /// The kernel does not take the news.
     fn set_link(&mut self, is_up: bool) -> io::Result<()>;
 
-    /// Waits until there is something to receive, or for so long.
+    /// Waits for so long, or less if there is something to receive and the interface can tell.
     fn wait(&self, most: Duration);
 }

@@ -13,7 +13,7 @@ use pmdns_control::Call;
 use pmdns_nics::device::Doubt;
 use pmdns_nics::dpdk::{self, Eal, Mempool};
 use pmdns_nics::hugepage::ArenaReport;
-use pmdns_nics::{FramePool, KernelEnd, Nic, Tap};
+use pmdns_nics::{FramePool, Nic};
 use pmdns_streams::tls::Certificate;
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -172,7 +172,7 @@ pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, Run
     for tap in &mut engine.taps {
         let port = tap.port();
         let settings = &config.ports[port];
-        let make = |name: &str| make_interface(&eal, &mempool, &settings.name, name);
+        let make = |name: &str| interface::make(&eal, &mempool, &settings.name, name);
         if let Some(kernel) = interface::open(settings, &facts[port], make)? {
             tap.attach(kernel);
         }
@@ -403,25 +403,6 @@ fn listed(addresses: &[IpAddr]) -> String {
 }
 
 /// Logs the plan, and what the machine gave.
-/// Makes the interface `name` for a port: over vhost-net where the kernel has that.
-fn make_interface(
-    eal: &Eal,
-    pool: &Mempool,
-    port: &str,
-    name: &str,
-) -> io::Result<Box<dyn KernelEnd>> {
-    match eal.open_vhost(name, pool) {
-        Ok(tap) => {
-            tracing::info!("port {port}: {name} is over vhost-net");
-            Ok(Box::new(tap))
-        }
-        Err(why) => {
-            tracing::info!("port {port}: {name} is a plain TAP, without vhost-net ({why})");
-            Ok(Box::new(Tap::open(name)?))
-        }
-    }
-}
-
 fn announce(config: &Config, topology: &Topology, engine: &Engine, nics: &[Box<dyn Nic>]) {
     for (nic, port) in nics.iter().zip(&config.ports) {
         let facts = nic.facts();

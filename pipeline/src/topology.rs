@@ -220,7 +220,7 @@ impl Topology {
         let of_a_thread = self.transmitters().count() + of_ports;
         let of_a_tap = 1 + ExceptionClass::ALL.len() * self.passers().count();
         let in_rings = ring * (self.rings.len() + of_a_thread * self.slow_path_shards)
-            + (exceptions::SLOTS * of_a_tap + exceptions::DESCRIPTORS) * self.taps.len();
+            + (exceptions::SLOTS * of_a_tap + exceptions::HELD) * self.taps.len();
         let threads = self.workers.len() + self.slow_path_shards + self.taps.len();
         let in_hands =
             threads * (2 * MAX_BURST + POOL_CACHE_FRAMES as usize * 3 / 2) + SLOW_PATH_FRAMES;

@@ -1,5 +1,5 @@
 //! An interface of the kernel over vhost-net: a TAP whose other end is a DPDK port in this process (virtio-user, DPDK's
-//! "Virtio_user as Exception Path"). A thread of the kernel copies frames between the two, so none costs a system call.
+//! "Virtio_user as Exception Path"). A thread of the kernel copies frames between the two, so none has a system call of its own.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,7 +11,7 @@ use pmdns_config::Port;
 
 use super::{DpdkNic, Eal, Mempool, PortError};
 use crate::{
-    Burst, FramePool, KERNEL_DESCRIPTORS, KernelEnd, PortPlan, Rss, RxQueue, Tap, TxQueue,
+    Burst, FramePool, KERNEL_DESCRIPTORS, KernelEnd, PortPlan, Rss, RxQueue, TUN, Tap, TxQueue,
 };
 
 /// The file of the kernel's vhost-net.
@@ -71,6 +71,13 @@ fn settings(name: &str) -> Port {
         checksum_offload: false,
         link_wait_ms: 0,
         ..Port::new(name, &format!("net_virtio_user_{name},{options}"))
+    }
+}
+
+impl VhostTap {
+    /// What did not go as asked, and does not keep it from working.
+    pub fn warnings(&self) -> &[String] {
+        self.nic.warnings()
     }
 }
 

@@ -34,7 +34,7 @@ struct address {
 	u64 high, low;
 };
 
-/* `table.rs` writes all but the name. */
+/* `settings.rs` writes all but the name. */
 struct settings {
 	u8 name[16];
 	u32 dns_port;

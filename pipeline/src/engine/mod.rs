@@ -290,6 +290,7 @@ impl Shared {
             port: rings.port,
             kernel: None,
             exceptions: rings.exceptions,
+            left: Default::default(),
             frames: rings.frames,
             pool: self.gauges.pool.clone(),
             partial_checksums: self.ports[rings.port].partial_checksums,

@@ -9,7 +9,7 @@ counters! {
     TapSnapshot {
         /// Frames that the kernel took.
         to_kernel: counter,
-        /// Frames that the kernel did not take: the interface is down, or has no room.
+        /// Frames that the kernel did not take: the interface is down or gone.
         refused: counter,
         /// Frames that the kernel sent, and that went to a data core.
         from_kernel: counter,

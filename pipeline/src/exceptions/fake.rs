@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
-use pmdns_nics::{Burst, FramePool, KernelEnd, release};
+use pmdns_nics::{Burst, FramePool, KernelEnd, MAX_BURST};
 
 /// What the kernel sends and got, and whether its link is up.
 #[derive(Default)]
@@ -13,6 +13,8 @@ pub(super) struct Fake {
     pub(super) got: Vec<Vec<u8>>,
     pub(super) link: Option<bool>,
     pub(super) error: Option<i32>,
+    /// How many frames it takes from now on; `None`: all.
+    pub(super) room: Option<usize>,
 }
 
 impl Fake {
@@ -40,9 +42,10 @@ impl KernelEnd for Fake {
 
     fn transmit(&mut self, burst: &mut Burst) -> io::Result<()> {
         self.check()?;
-        self.got.extend(burst.iter().map(|frame| frame.bytes().to_vec()));
-        release(burst);
-        Ok(())
+        let taken = burst.len().min(self.room.unwrap_or(MAX_BURST));
+        self.room = self.room.map(|room| room - taken);
+        self.got.extend(burst.drain(..taken).map(|frame| frame.bytes().to_vec()));
+        if burst.is_empty() { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) }
     }
 
     fn set_link(&mut self, is_up: bool) -> io::Result<()> {

@@ -5,6 +5,8 @@ use std::fs;
 use std::io;
 
 use pmdns_config::{InterfaceAddress, Port, Vlan};
+#[cfg(feature = "dpdk")]
+use pmdns_nics::dpdk::{Eal, Mempool};
 use pmdns_nics::{KernelEnd, PortFacts, TUN, Tap};
 
 use super::netlink::{Message, Netlink, Request};
@@ -95,6 +97,29 @@ pub fn open(
         })?;
     }
     Ok(Some(tap))
+}
+
+/// Makes the interface `name` for a port: over vhost-net where the kernel has that.
+///
+/// # Errors
+///
+/// The kernel does not make it.
+#[cfg(feature = "dpdk")]
+pub fn make(eal: &Eal, pool: &Mempool, port: &str, name: &str) -> io::Result<Box<dyn KernelEnd>> {
+    match eal.open_vhost(name, pool) {
+        Ok(tap) => {
+            tracing::info!("port {port}: {name} is over vhost-net");
+            for warning in tap.warnings() {
+                tracing::warn!("port {port}: {name}: {warning}");
+            }
+            Ok(Box::new(tap))
+        }
+        Err(why) => {
+            let tap = Tap::open(name)?;
+            tracing::info!("port {port}: {name} is a plain TAP, without vhost-net ({why})");
+            Ok(Box::new(tap))
+        }
+    }
 }
 
 /// An interface with these addresses, which routing daemons announce while it is there.

@@ -18,10 +18,14 @@ pub use self::outlet::KernelOutlets;
 pub(crate) use self::outlet::PortOutlet;
 pub use self::thread::{TapThread, run};
 
+use pmdns_nics::MAX_BURST;
+use pmdns_stages::exceptions::ExceptionClass;
+
 /// Slots in each ring to and from the thread of a TAP.
 pub const SLOTS: usize = 512;
-/// Frames that an interface over vhost-net holds, both directions together.
-pub const DESCRIPTORS: usize = 2 * pmdns_nics::KERNEL_DESCRIPTORS as usize;
+/// Frames that the thread of a TAP keeps for a kernel without room, and that its interface holds.
+pub const HELD: usize =
+    ExceptionClass::ALL.len() * MAX_BURST + 2 * pmdns_nics::KERNEL_DESCRIPTORS as usize;
 
 #[cfg(test)]
 mod tests;

@@ -65,8 +65,12 @@ fn tcp(vlans: Vec<u16>, to: u16) -> Vec<u8> {
     frame
 }
 
+/// From the link: BFD over one hop has this TTL.
 fn udp(to: u16) -> Vec<u8> {
-    Query { destination_port: to, ..query("a. A") }.frame_bytes()
+    let mut frame = Query { destination_port: to, ..query("a. A") }.frame_bytes();
+    frame[14 + 8] = 255;
+    seal_ipv4(&mut frame[14..34]);
+    frame
 }
 
 /// 10.77.0.`host` answers to us, or to whoever has this address.
@@ -112,7 +116,7 @@ fn tags_of_our_vlans_are_kept_and_others_are_dropped() {
 
 #[test]
 fn invariant_1_a_thread_that_hangs_costs_exceptions_and_nothing_else() {
-    let mut lab = Lab::new("");
+    let mut lab = Lab::new("[exceptions]\ncontrol_per_second = 0\n");
     lab.offer(&vec![arp_reply(9, OUR_MAC); SLOTS + 40]);
     lab.offer(&[tcp(vec![], 22), tcp(vec![], 53)]);
     let (tally, totals) = lab.counted();

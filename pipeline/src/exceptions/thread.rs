@@ -29,6 +29,8 @@ pub struct TapThread {
     pub(crate) kernel: Option<Box<dyn KernelEnd>>,
     /// From each core, a ring for each class.
     pub(crate) exceptions: Vec<Vec<RingReceiver<Packet>>>,
+    /// By class, what found no room with the kernel.
+    pub(crate) left: [Burst; ExceptionClass::ALL.len()],
     /// To the core that sends what the kernel sends; `None` at the end.
     pub(crate) frames: Option<RingSender<Frame>>,
     /// Where its frames come from.
@@ -96,25 +98,30 @@ impl TapThread {
         }
     }
 
-    /// Writes what waits: a burst of each ring, those of the first class first.
+    /// Writes what waits: a burst of each ring, those of the first class first. What finds no room with the kernel stays, and
+    /// so does what comes after it.
     fn write(&mut self, kernel: &mut dyn KernelEnd) -> usize {
         let mut moved = 0;
-        for class in 0..ExceptionClass::ALL.len() {
-            for core in 0..self.exceptions.len() {
+        for (class, left) in self.left.iter_mut().enumerate() {
+            for rings in &mut self.exceptions {
                 let mut packets = pmdns_stages::Batch::new();
-                let popped = self.exceptions[core][class].pop_batch(&mut packets, MAX_BURST);
-                if popped == 0 {
-                    continue;
-                }
-                moved += popped;
+                rings[class].pop_batch(&mut packets, left.remaining_capacity());
                 packets.iter_mut().for_each(|one| finish_checksum(one, self.partial_checksums));
-                let mut burst: Burst = packets.into_iter().map(|packet| packet.frame).collect();
-                if let Err(error) = kernel.transmit(&mut burst) {
+                left.extend(packets.into_iter().map(|packet| packet.frame));
+                let offered = left.len();
+                let outcome = if offered > 0 { kernel.transmit(left) } else { Ok(()) };
+                add(&self.counters.to_kernel, (offered - left.len()) as u64);
+                if let Err(error) = outcome
+                    && error.kind() != io::ErrorKind::WouldBlock
+                {
                     note(&self.counters, &error);
+                    add(&self.counters.refused, left.len() as u64);
+                    release(left);
                 }
-                add(&self.counters.to_kernel, (popped - burst.len()) as u64);
-                add(&self.counters.refused, burst.len() as u64);
-                release(&mut burst);
+                moved += offered - left.len();
+                if !left.is_empty() {
+                    return moved;
+                }
             }
         }
         moved
@@ -147,7 +154,7 @@ impl TapThread {
     }
 }
 
-/// Notes the end of the interface. Other errors pass: it is down, or it has no room.
+/// Notes the end of the interface. Other errors pass.
 fn note(counters: &TapCounters, error: &io::Error) {
     if error.raw_os_error() == Some(libc::EBADFD) && counters.gone.swap(1, Ordering::Relaxed) == 0 {
         tracing::error!("a TAP was deleted; nothing passes between its port and the kernel");

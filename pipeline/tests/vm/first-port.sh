@@ -164,7 +164,8 @@ for file in "$folder"/step.*; do
     esac
     ! grep -q "doctor\|birdc" "$folder/$file" || cat "$folder/said"
 done
-ok "the kernel behind the port was reached over vhost-net" guest '. ./guest.sh; grep "pm-edge is" service.log; grep -q "over vhost-net" service.log'
+ok "the kernel behind the port was reached over vhost-net" guest \
+    '. ./guest.sh; grep "pm-edge is" service.log; grep -q "over vhost-net" service.log'
 ok "pmdns ended in good order, with every packet accounted for" guest '. ./guest.sh; balanced service.json'
 ok "the kernel has its interface again" guest '. ./guest.sh; [ -e /sys/bus/pci/devices/$device/net/$name ]'
 

@@ -29,6 +29,7 @@ impl Lab {
             port: 2,
             kernel: None,
             exceptions: vec![receivers],
+            left: Default::default(),
             frames: Some(sender),
             pool: pool.clone(),
             partial_checksums: false,
@@ -120,6 +121,23 @@ fn an_interface_that_is_down_or_deleted_loses_frames_and_they_are_counted() {
         assert_eq!(lab.thread.counters.snapshot().gone, gone);
     }
     assert_eq!((lab.thread.counters.snapshot().refused, lab.pool.in_use()), (2, 0));
+}
+
+#[test]
+fn what_finds_no_room_with_the_kernel_waits_and_nothing_overtakes_it() {
+    let mut lab = Lab::new(16);
+    for byte in 1..=3 {
+        lab.pass(ExceptionClass::Control, byte);
+    }
+    lab.pass(ExceptionClass::Rest, 9);
+    for (room, moved) in [(2, 2), (0, 0), (1, 1), (2, 1), (2, 0)] {
+        lab.kernel.room = Some(room);
+        assert_eq!(lab.turn(), moved);
+    }
+    let order: Vec<u8> = lab.kernel.got.iter().map(|frame| frame[0]).collect();
+    assert_eq!(order, [1, 2, 3, 9]);
+    let counted = lab.thread.counters.snapshot();
+    assert_eq!((counted.to_kernel, counted.refused, lab.pool.in_use()), (4, 0, 0));
 }
 
 #[test]
