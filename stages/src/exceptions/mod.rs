@@ -1,7 +1,8 @@
 //! What goes to the kernel behind a port: classes of packets with rates of their own, and checksums that the kernel believes.
 //!
 //! A packet is an exception if it is for this host, but not for us ([`Exception`]). Classes keep floods apart: a flood of
-//! one class takes nothing from another. Within a class no client prefix gets more than a share.
+//! one class takes nothing from another. Within a class no client prefix gets more than a share, nor does all that has no
+//! client, as ARP.
 
 use pmdns_config::narrow::to_u16;
 
@@ -17,8 +18,12 @@ use crate::wire::{be16, put16};
 
 /// Port of BGP (RFC 4271 section 1).
 const BGP: u16 = 179;
-/// Ports of BFD over one hop, of its echoes, and over several hops (RFC 5881 section 4, RFC 5883 section 5).
-const BFD: [u16; 3] = [3784, 3785, 4784];
+/// Ports of BFD over one hop and of its echoes (RFC 5881 section 4), and over several hops (RFC 5883 section 5).
+const BFD: [u16; 2] = [3784, 3785];
+const BFD_OVER_HOPS: u16 = 4784;
+/// The TTL of packets that no router has forwarded. What is only for the link has no other (RFC 4861 section 6.1, RFC 5881
+/// section 5).
+const FROM_THIS_LINK: u8 = 255;
 /// TCP ports of DNS: plain, over HTTPS, over TLS (RFC 7766, RFC 8484, RFC 7858).
 const TCP_STREAMS: [u16; 3] = [53, 443, 853];
 /// UDP ports of DNS over QUIC: with HTTP/3, and alone (RFC 9114, RFC 9250).
@@ -70,11 +75,14 @@ impl ExceptionClass {
         let l4 = packet.frame.bytes().get(usize::from(packet.layout.l4)..).unwrap_or_default();
         match packet.step.as_exception() {
             Some(Exception::Arp) => Self::Control,
-            Some(Exception::Icmpv6) if l4.first().is_some_and(|it| DISCOVERY.contains(it)) => {
+            Some(Exception::Icmpv6)
+                if l4.first().is_some_and(|it| DISCOVERY.contains(it))
+                    && is_from_this_link(packet) =>
+            {
                 Self::Control
             }
             Some(Exception::Tcp) => Self::of_tcp(l4),
-            Some(Exception::UdpPort) => Self::of_udp(l4),
+            Some(Exception::UdpPort) => Self::of_udp(l4, is_from_this_link(packet)),
             _ => Self::Rest,
         }
     }
@@ -92,9 +100,10 @@ impl ExceptionClass {
         }
     }
 
-    fn of_udp(header: &[u8]) -> Self {
+    fn of_udp(header: &[u8], is_from_this_link: bool) -> Self {
         match be16(header, udp::DESTINATION) {
-            Some(to) if BFD.contains(&to) => Self::Control,
+            Some(to) if BFD.contains(&to) && is_from_this_link => Self::Control,
+            Some(BFD_OVER_HOPS) => Self::Control,
             Some(to) if UDP_STREAMS.contains(&to) => Self::Streams,
             _ => Self::Rest,
         }
@@ -114,6 +123,8 @@ impl ExceptionClass {
 pub struct ClassLimit {
     all: Budget,
     shares: Limiter,
+    /// The share of packets without a client.
+    of_nobody: Budget,
 }
 
 impl ClassLimit {
@@ -133,14 +144,19 @@ impl ClassLimit {
             Self {
                 all: Budget::new(rate, burst(rate), ticks_per_second),
                 shares: Limiter::of_rate(shares, &prefixes, ticks_per_second, seed),
+                of_nobody: Budget::new(share, burst(share), ticks_per_second),
             }
         })
     }
 
     /// Counts a packet of the class, and says whether it may pass. What a share refuses takes nothing from the class.
     pub fn passes(&mut self, packet: &Packet) -> bool {
-        let exceeds_share = has_client(packet) && self.shares.is_exceeded(packet, packet.received);
-        !exceeds_share && self.all.take(packet.received)
+        let now = packet.received;
+        let has_share = match has_client(packet) {
+            true => !self.shares.is_exceeded(packet, now),
+            false => self.of_nobody.take(now),
+        };
+        has_share && self.all.take(now)
     }
 }
 
@@ -148,6 +164,12 @@ impl ClassLimit {
 fn has_client(packet: &Packet) -> bool {
     let is_ip = |what| !matches!(what, Exception::Arp | Exception::Ethertype);
     packet.step.as_exception().is_some_and(is_ip)
+}
+
+/// Whether no router has forwarded the packet.
+fn is_from_this_link(packet: &Packet) -> bool {
+    let hops = if packet.layout.flags.has(Flags::IPV6) { v6::HOP_LIMIT } else { v4::TTL };
+    packet.frame.bytes().get(usize::from(packet.layout.l3) + hops) == Some(&FROM_THIS_LINK)
 }
 
 /// Completes the TCP or UDP checksum of an exception, if its sender left that to hardware. The sender is on this machine,

@@ -13,7 +13,13 @@ const SECOND: u64 = 1000;
 
 /// A packet of this kind whose transport header, behind an IPv4 header, is `l4`.
 fn packet(what: Exception, l4: &[u8]) -> Packet {
+    of_hops(what, l4, 255)
+}
+
+/// The same with this TTL.
+fn of_hops(what: Exception, l4: &[u8], ttl: u8) -> Packet {
     let mut bytes = [&OUR_MAC[..], &CLIENT_MAC, &[8, 0], &[0; IPV4_MIN_LEN]].concat();
+    bytes[14 + v4::TTL] = ttl;
     bytes.extend_from_slice(l4);
     Packet {
         step: Step::exception(what),
@@ -48,6 +54,10 @@ fn classes_are_told_by_ports_and_types() {
     let icmpv6 = |kind| ExceptionClass::of(&packet(Exception::Icmpv6, &[kind]));
     assert_eq!([133, 134, 135, 136, 137].map(icmpv6), [Control; 5]);
     assert_eq!([1, 2, 3, 129, 132, 138].map(icmpv6), [Rest; 6]);
+    let forwarded = |what, l4: &[u8]| ExceptionClass::of(&of_hops(what, l4, 254));
+    let udp = |to| forwarded(Exception::UdpPort, &ports(4000, to));
+    assert_eq!([3784, 3785, 4784].map(udp), [Rest, Rest, Control], "two are for one hop only");
+    assert_eq!(forwarded(Exception::Icmpv6, &[135]), Rest, "the kernel would not believe it");
     let of = |what| ExceptionClass::of(&packet(what, &[]));
     assert_eq!(of(Exception::Arp), Control);
     for what in [Exception::Tcp, Exception::UdpPort, Exception::Icmpv6, Exception::Fragment] {
@@ -80,6 +90,17 @@ fn a_prefix_gets_no_more_than_its_share_of_a_class() {
     assert_eq!(passed(&mut rest, 3, SECOND) + passed(&mut rest, 4, SECOND), 200);
     assert_eq!(passed(&mut rest, 5, SECOND), 0, "that was the burst of the class");
     assert_eq!(passed(&mut rest, 5, 2 * SECOND), 100, "a second later");
+}
+
+#[test]
+fn a_flood_of_arp_leaves_room_for_bfd() {
+    let mut config = pmdns_config::Config::default();
+    config.exceptions.control_per_second = 4000;
+    let [mut control, ..] = ClassLimit::of_all(&config, SECOND, Seed::new([3; 16]));
+    let arp = Packet { received: SECOND, ..packet(Exception::Arp, &[]) };
+    assert_eq!((0..1000).filter(|_| control.passes(&arp)).count(), 100);
+    let bfd = packet(Exception::UdpPort, &ports(4000, 3784));
+    assert!(control.passes(&Packet { received: SECOND, ..bfd }));
 }
 
 #[test]
