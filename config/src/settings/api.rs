@@ -21,7 +21,7 @@ pub struct Api {
     pub client_ca: Option<PathBuf>,
     /// Names by which the API is asked, besides its addresses and `localhost`.
     pub hosts: Vec<String>,
-    /// Requests a second that one address, and one token, may make.
+    /// Requests a second that one token may make.
     pub requests_per_second: u32,
     /// Whether the web console is served over TCP.
     pub console: bool,

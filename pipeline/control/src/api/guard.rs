@@ -55,19 +55,17 @@ pub struct Guard {
     /// Names by which this instance is asked, besides its addresses.
     hosts: Vec<String>,
     tokens: Mutex<Arc<Tokens>>,
-    addresses: Mutex<Limit<IpAddr>>,
     wrong: Mutex<Limit<IpAddr>>,
     bearers: Mutex<Limit<String>>,
     files: Mutex<Limit<IpAddr>>,
 }
 
 impl Guard {
-    /// A guard that knows these names and tokens. An address, and a token, may ask at this rate.
+    /// A guard that knows these names and tokens. Each token may ask at this rate.
     pub fn new(hosts: Vec<String>, tokens: Tokens, rate: Rate) -> Self {
         Self {
             hosts,
             tokens: Mutex::new(Arc::new(tokens)),
-            addresses: Mutex::new(Limit::new(rate)),
             wrong: Mutex::new(Limit::new(WRONG_TOKENS)),
             bearers: Mutex::new(Limit::new(rate)),
             files: Mutex::new(Limit::new(FILES)),
@@ -87,16 +85,13 @@ impl Guard {
             None => return Err(Problem::new(StatusCode::FORBIDDEN, "nobody knows who asks")),
         };
         self.check_host(request)?;
-        let peer = network_of(address);
-        let is_within =
-            lock(&self.addresses).admit(peer, now) && lock(&self.wrong).has_left(&peer, now);
-        if !is_within {
-            return Err(too_many("this address"));
-        }
         let tokens = Arc::clone(&lock(&self.tokens));
         let bearer = secret_of(request.headers()).and_then(|secret| tokens.find(secret));
         let Some(bearer) = bearer else {
-            lock(&self.wrong).admit(peer, now);
+            // Who has a token pays nothing for others at the same address: programs of one host all have 127.0.0.1.
+            if !lock(&self.wrong).admit(network_of(address), now) {
+                return Err(too_many("this address"));
+            }
             tracing::warn!("api: {address} is refused: it has no token that counts");
             let detail = "send a token of the configuration: Authorization: Bearer TOKEN";
             return Err(Problem::new(StatusCode::UNAUTHORIZED, detail));

@@ -1,4 +1,4 @@
-//! How fast one address, or one token, may ask. Pure: it is told the time.
+//! How fast one address or token may ask. Pure: it is told the time.
 
 use std::hash::Hash;
 use std::num::NonZeroUsize;
@@ -43,14 +43,6 @@ impl<K: Hash + Eq> Limit<K> {
         }
         is_within
     }
-
-    /// Whether `key` has something left, which counts nothing.
-    pub(super) fn has_left(&mut self, key: &K, now: Instant) -> bool {
-        let rate = f64::from(self.rate.0);
-        self.left.get(key).is_none_or(|left| {
-            left.requests + now.saturating_duration_since(left.at).as_secs_f64() * rate >= 1.0
-        })
-    }
 }
 
 #[cfg(test)]
@@ -66,7 +58,6 @@ mod tests {
         let admitted =
             |limit: &mut Limit<u32>, key, at| (0..100).filter(|_| limit.admit(key, at)).count();
         assert_eq!(admitted(&mut limit, 1, start), 10);
-        assert!(!limit.has_left(&1, start) && limit.has_left(&2, start));
         assert_eq!(admitted(&mut limit, 2, start), 10);
         assert_eq!(admitted(&mut limit, 1, start + Duration::from_secs(1)), 5);
         assert_eq!(

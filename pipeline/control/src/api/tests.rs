@@ -173,7 +173,9 @@ async fn who_asks_too_often_or_by_another_name_is_refused() {
     let got = ask(&api, LOCAL, state()).await;
     assert_eq!((got.status, &got.headers["retry-after"].to_str().unwrap()), (429, &"1"));
     let other = Peer::Address("192.0.2.1".parse().unwrap());
-    assert_eq!(ask(&api, other, state()).await.status, 429, "the token has a limit as well");
+    assert_eq!(ask(&api, other, state()).await.status, 429, "the limit is that of the token");
+    let writes = || request("GET", "/api/v1/state", "writer-token", "");
+    assert_eq!(ask(&api, LOCAL, writes()).await.status, 200, "another token has its own");
 }
 
 /// An API before an engine that gives this reply to every call, after it has written to the call's file.
@@ -258,6 +260,8 @@ async fn guessed_tokens_run_out() {
         answered.push(ask(&api, LOCAL, request("GET", "/api/v1/state", "guess", "")).await.status);
     }
     assert_eq!((answered[0], answered[11]), (401, 429), "{answered:?}");
+    let known = request("GET", "/api/v1/state", "reader-token", "");
+    assert_eq!(ask(&api, LOCAL, known).await.status, 200, "who guesses shuts nobody else out");
 }
 
 #[tokio::test]
