@@ -23,7 +23,7 @@ use super::metrics::server::MetricsListener;
 use super::socket::Client;
 use crate::clients::ClientFiles;
 use crate::lists;
-use crate::overlay::{Change, Changed, Overlay};
+use crate::overlay::{Change, Changed, ListFile, Overlay};
 use crate::rules::{BuildError, RulesPublisher};
 use crate::runtime::Runtime;
 use news::News;
@@ -96,8 +96,8 @@ pub struct Reloader {
     overlay: Overlay,
     /// The changes that wait, with the clients who want them.
     changes: VecDeque<(Change, Client)>,
-    /// The change under way: the changes that hold then, and a sentence.
-    change: Option<(Overlay, String)>,
+    /// The change under way: the changes that hold then, a sentence, and a file that nobody needs then.
+    change: Option<(Overlay, String, Option<PathBuf>)>,
     publisher: RulesPublisher,
     /// Where metrics are served from now on, for the main thread.
     metrics: Option<Option<MetricsListener>>,
@@ -303,12 +303,17 @@ impl Reloader {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let since = since.map_or(0, |since| since.as_secs());
         match self.overlay.with(&change, &self.base, &client.by, since) {
-            Ok(Changed { overlay, config, done, stale }) => {
+            Ok(Changed { overlay, config, done, file }) => {
+                let (stale, left) = match file {
+                    Some(ListFile::Stale(file)) => (Some(file), None),
+                    Some(ListFile::Left(file)) => (None, Some(file)),
+                    None => (None, None),
+                };
                 if let Some(Err(why)) = stale.map(|file| lists::clear(&file)) {
                     client.reply(Reply::Refused(Refusal::Unable, why));
                     return true;
                 }
-                self.change = Some((overlay, format!("{done}, by {}", client.by)));
+                self.change = Some((overlay, format!("{done}, by {}", client.by), left));
                 self.askers = vec![client];
                 let source = match change {
                     Change::Upstream(_) => Source::Upstreams(config),
@@ -350,8 +355,11 @@ impl Reloader {
         let Read { config, base, text: written, clients, fresh, metrics } = read;
         self.latest = Arc::new(config);
         self.base = base.map_or_else(|| Arc::clone(&self.base), Arc::new);
-        let done = self.change.take().map(|(overlay, done)| {
+        let done = self.change.take().map(|(overlay, done, left)| {
             self.overlay = overlay;
+            if let Some(Err(why)) = left.map(|file| lists::clear(&file)) {
+                tracing::warn!("{why}");
+            }
             done
         });
         let text = match fresh {

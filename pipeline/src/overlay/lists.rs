@@ -1,13 +1,13 @@
 //! Block lists that are added at run time.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use pmdns_config::limits::MAX_NAME;
 use pmdns_config::{Blocklist, Config, UpstreamAddress};
 use pmdns_control::{ListChange, NewList, Refusal};
 
-use super::{Overlay, Refused, Said};
+use super::{ListFile, Overlay, Refused, Said};
 
 /// A list that was added. No two have the same name.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ impl Overlay {
         base: &Config,
         by: &str,
         since: u64,
-    ) -> Result<(String, PathBuf), Refused> {
+    ) -> Result<(String, ListFile), Refused> {
         match change {
             ListChange::Add(new) => {
                 let said = self.added(new, base)?;
@@ -42,13 +42,13 @@ impl Overlay {
                     format!(
                         "list {name} is fetched now, and kept up to date until the instance stops"
                     ),
-                    file,
+                    ListFile::Stale(file),
                 ))
             }
             ListChange::Remove(name) => {
                 if let Some(place) = self.lists.iter().position(|said| said.what.name == *name) {
                     let Said { what, .. } = self.lists.remove(place);
-                    return Ok((format!("list {name} is removed"), what.list.file));
+                    return Ok((format!("list {name} is removed"), ListFile::Left(what.list.file)));
                 }
                 Err(match base.blocklists.iter().any(|list| is_called(&list.file, name)) {
                     true => (

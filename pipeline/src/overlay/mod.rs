@@ -56,8 +56,17 @@ pub struct Changed {
     pub config: Config,
     /// A sentence that says it.
     pub done: String,
-    /// A file that is to be removed before.
-    pub stale: Option<PathBuf>,
+    /// A file that is to be removed.
+    pub file: Option<ListFile>,
+}
+
+/// The file of a list, which is to be removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListFile {
+    /// Before the change: a list of the same name left it.
+    Stale(PathBuf),
+    /// After the change, because until then it is in use.
+    Left(PathBuf),
 }
 
 impl Overlay {
@@ -79,7 +88,7 @@ impl Overlay {
         now: u64,
     ) -> Result<Changed, Refused> {
         let mut overlay = self.clone();
-        let (done, stale) = match change {
+        let (done, file) = match change {
             Change::Upstream(change) => (overlay.change_upstream(change, base, by, now)?, None),
             Change::List(change) => {
                 let (done, file) = overlay.change_list(change, base, by, now)?;
@@ -93,7 +102,7 @@ impl Overlay {
             return Err((Refusal::Unable, why));
         }
         let config = overlay.apply(base).map_err(|why| (Refusal::Unable, why))?;
-        Ok(Changed { overlay, config, done, stale })
+        Ok(Changed { overlay, config, done, file })
     }
 
     /// A configuration with the changes.
