@@ -1,19 +1,32 @@
 //! The rules in use, for those who want to say which list a rule came from.
 
+use std::cmp::Reverse;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
 
-use pmdns_config::Config;
+use pmdns_config::{Config, wire_name};
 use pmdns_stages::policy::{ListNumber, Ruleset};
 
-/// The names of the lists and views of a configuration.
+/// The names of the lists, views and forward zones of a configuration.
 #[derive(Clone, Debug, Default)]
 pub struct ListNames {
     lists: Vec<ListFile>,
     zones: Vec<ListFile>,
     redirects: Vec<String>,
     views: Vec<String>,
+    forwards: ZoneNames,
+}
+
+/// Names of zones in wire format and in lower case, the longest first.
+pub(crate) type ZoneNames = Arc<[Box<[u8]>]>;
+
+/// The zones that a configuration forwards.
+pub(crate) fn forward_zones(config: &Config) -> ZoneNames {
+    let names = config.forwards.iter().filter_map(|forward| wire_name(&forward.zone).ok());
+    let mut names: Vec<Box<[u8]>> = names.map(|name| name.to_ascii_lowercase().into()).collect();
+    names.sort_by_key(|name| Reverse(name.len()));
+    names.into()
 }
 
 /// A file with a list.
@@ -45,6 +58,7 @@ impl ListNames {
             zones: zones.collect(),
             redirects: redirects.collect(),
             views: views.collect(),
+            forwards: forward_zones(config),
         }
     }
 
@@ -114,6 +128,11 @@ impl RuleNames {
         let in_use = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let index = usize::from(number).checked_sub(1);
         index.and_then(|index| in_use.lists.views.get(index)).cloned().unwrap_or_default()
+    }
+
+    /// The zones that are forwarded.
+    pub(crate) fn forwards(&self) -> ZoneNames {
+        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner).lists.forwards)
     }
 
     /// The name of the list with the rule that decides about a query, if there is one.

@@ -92,9 +92,10 @@ pub struct Hitters {
     pub seconds: u64,
     /// How much was counted in all.
     pub total: u64,
-    /// No count is more than this too high, and whatever is not in the table came no more often.
+    /// No count is more than this too high, and whatever is not in the table was counted no more often.
     pub error: u64,
-    /// One in so many answered packets is counted, with so much weight.
+    /// One in so many answered packets is counted, with so much weight. Over 1 a count of those is an estimate, with a
+    /// standard error of the square root of count times sample.
     pub sample: u32,
     /// Those that come most, the first most of all.
     pub rows: Vec<HitterRow>,
@@ -105,9 +106,9 @@ pub struct Hitters {
 pub struct HitterRow {
     /// The name, zone or address.
     pub key: String,
-    /// It came no more often.
+    /// It was counted no more often.
     pub count: u64,
-    /// It came no more than this less often.
+    /// It was counted no more than this less often.
     pub error: u64,
 }
 
@@ -195,12 +196,16 @@ named! {
 
 impl fmt::Display for Hitters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { what, seconds, total, error, .. } = self;
-        writeln!(
+        let Self { what, seconds, total, error, sample, .. } = self;
+        write!(
             f,
             "{:>12} {:>10}  {what}, {total} in {seconds} s, at most {error} too high",
             "count", "too high"
         )?;
+        if *sample > 1 {
+            write!(f, "; of answers one in {sample} is counted")?;
+        }
+        writeln!(f)?;
         self.rows.iter().try_for_each(|HitterRow { key, count, error }| {
             writeln!(f, "{count:>12} {error:>10}  {key}")
         })

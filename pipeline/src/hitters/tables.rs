@@ -40,7 +40,7 @@ impl Tables {
         Self {
             windows: Hitter::ALL.map(|_| Windows::new(hitters.keys as usize)),
             floods: Floods::new(bounds, seed),
-            cut: ZoneCut::of(config),
+            cut: ZoneCut::new(rules.forwards()),
             rules,
             sample: hitters.sample,
             mask: Mask::new(hitters.ipv4_prefix, hitters.ipv6_prefix),
@@ -118,6 +118,8 @@ impl Tables {
             return Vec::new();
         }
         let over = std::mem::replace(&mut self.second, second);
+        // A reload may have brought others.
+        self.cut = ZoneCut::new(self.rules.forwards());
         self.windows.iter_mut().for_each(|windows| windows.end_second(over));
         self.floods.end_second(over)
     }
@@ -166,4 +168,25 @@ impl Tables {
 
 fn rcode(message: &[u8]) -> Rcode {
     Rcode((be16(message, header::FLAGS).unwrap_or(0) & 0xf) as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule_names::ListNames;
+    use crate::testing::config;
+
+    #[test]
+    fn forward_zones_of_a_reload_are_cut_from_the_next_second_on() {
+        const FORWARD: &str = "[[upstream]]\naddress = \"192.0.2.2:53\"\ngroup = \"inner\"\n\
+             [[forward]]\nzone = \"lab.corp.example\"\ngroup = \"inner\"\n";
+        let names = RuleNames::default();
+        let mut tables = Tables::new(&config(""), names.clone(), Seed::new([1; 16]));
+        let name = pmdns_config::wire_name("x.lab.corp.example").unwrap();
+        names.set_lists(ListNames::of(&config(FORWARD)));
+        for (second, zone) in [(0, "corp.example"), (1, "lab.corp.example")] {
+            tables.set_second(second);
+            assert_eq!(readable(tables.cut.zone(&name)), zone);
+        }
+    }
 }

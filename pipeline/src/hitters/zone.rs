@@ -3,8 +3,9 @@
 //! Two labels would be `co.uk` for half of Britain, and a limit on it would hit all of them. The list is part of the program.
 //! Reverse zones are cut where networks are delegated: the list would give a /8.
 
-use pmdns_config::Config;
 use pmdns_stages::wire::name::suffixes;
+
+use crate::rule_names::ZoneNames;
 
 /// The most labels of a name that the list is asked about. Its rules have five at most.
 const LABELS: usize = 8;
@@ -14,19 +15,11 @@ const REVERSE: [(&[u8], usize); 2] = [(b"\x07in-addr\x04arpa\0", 3), (b"\x03ip6\
 /// Cuts names to their zones.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ZoneCut {
-    /// Forward zones, the longest first, in lower case.
-    forwards: Vec<Box<[u8]>>,
+    forwards: ZoneNames,
 }
 
 impl ZoneCut {
-    pub(super) fn of(config: &Config) -> Self {
-        let names = config
-            .forwards
-            .iter()
-            .filter_map(|forward| pmdns_config::wire_name(&forward.zone).ok());
-        let mut forwards: Vec<Box<[u8]>> =
-            names.map(|name| name.to_ascii_lowercase().into()).collect();
-        forwards.sort_by_key(|name| std::cmp::Reverse(name.len()));
+    pub(super) fn new(forwards: ZoneNames) -> Self {
         Self { forwards }
     }
 
@@ -75,6 +68,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::rule_names::forward_zones;
 
     fn wire(text: &str) -> Box<[u8]> {
         pmdns_config::wire_name(text).unwrap()
@@ -86,8 +80,7 @@ mod tests {
              [[forward]]\nzone = \"lab.corp.example\"\ngroup = \"inner\"\n\
              [[forward]]\nzone = \"lan\"\ngroup = \"inner\"\n\
              [[forward]]\nzone = \"1.1.1.10.in-addr.arpa\"\ngroup = \"inner\"\n";
-        let config = &crate::testing::config(more);
-        let cut = ZoneCut::of(config);
+        let cut = ZoneCut::new(forward_zones(&crate::testing::config(more)));
         for (name, zone) in [
             ("x1.www.example.com", "example.com"),
             ("example.com", "example.com"),
