@@ -41,7 +41,9 @@ fn addresses(facts: &Facts<'_>, config: &Config) -> Vec<Finding> {
     if machine::is_running(config) {
         return vec![Finding::ok("addresses", "an instance with this configuration is running")];
     }
-    let ours = config.ports.iter().flat_map(|port| port.addresses.iter().map(|one| one.address));
+    // Of a port that is shared, the kernel may have the addresses, and of some it must.
+    let alone = config.ports.iter().filter(|port| !port.share_with_kernel);
+    let ours = alone.flat_map(|port| port.addresses.iter().map(|one| one.address));
     let held: Vec<IpAddr> =
         ours.clone().filter(|address| facts.machine.kernel_has(*address)).collect();
     if held.is_empty() {

@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
+use pmdns_config::InterfaceAddress;
+
 use super::*;
 use crate::testing::config;
 
@@ -321,4 +323,15 @@ fn the_json_has_the_worst_level() {
         json["findings"].as_array().unwrap().iter().find(|one| one["check"] == "iommu").unwrap();
     assert_eq!(iommu["level"], "fail");
     assert!(iommu["fix"].as_str().unwrap().contains("VT-d"), "{iommu}");
+}
+
+#[test]
+fn the_kernel_may_have_the_addresses_of_a_port_that_it_shares() {
+    let mut fake = Fake::new("shared");
+    let loopback = InterfaceAddress { address: [127, 0, 0, 1].into(), length: 8 };
+    fake.config.ports[0].addresses = vec![loopback];
+    let wrong = fake.wrong();
+    assert!(wrong.len() == 1 && wrong[0].starts_with("Warn addresses: "), "{wrong:?}");
+    fake.config.ports[0].share_with_kernel = true;
+    assert_eq!(fake.wrong(), [""; 0]);
 }
