@@ -27,6 +27,11 @@ pub use self::upstreams::UpstreamCommand;
 /// The config file that is read without `--config`.
 const DEFAULT_CONFIG: &str = "/etc/pmdns/pmdns.toml";
 
+/// Views as words of a request.
+pub fn view_words(views: &[String]) -> String {
+    views.iter().map(|view| format!(" view {view}")).collect()
+}
+
 /// A poll-mode DNS caching forwarder.
 #[derive(Parser)]
 #[command(name = "pmdns", version, arg_required_else_help = true)]
@@ -163,6 +168,9 @@ pub enum Command {
         /// What clients get: nxdomain, nodata, refused, null or drop.
         #[arg(long, default_value = "nxdomain")]
         action: String,
+        /// A view in which it holds, and no other; may be given again.
+        #[arg(long = "view", value_name = "VIEW")]
+        views: Vec<String>,
         /// The instance that is asked.
         #[command(flatten)]
         instance: Instance,
@@ -174,6 +182,9 @@ pub enum Command {
         /// Also let names below it pass.
         #[arg(long)]
         suffix: bool,
+        /// A view in which it holds, and no other; may be given again.
+        #[arg(long = "view", value_name = "VIEW")]
+        views: Vec<String>,
         /// The instance that is asked.
         #[command(flatten)]
         instance: Instance,

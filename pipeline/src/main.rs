@@ -109,13 +109,18 @@ fn execute(command: Command) -> Result<(), Failure> {
             let record_type = record_type.map(|text| format!(" type {text}")).unwrap_or_default();
             print_done(&instance, &format!("purge {name}{suffix}{record_type}"), None)
         }
-        Command::Block { name, suffix, action, instance } => {
+        Command::Block { name, suffix, action, views, instance } => {
             let suffix = if suffix { " suffix" } else { "" };
-            print_done(&instance, &format!("block {name} {action}{suffix}"), None)
+            let request = format!("block {name} {action}{suffix}{}", arguments::view_words(&views));
+            print_done(&instance, &request, None)
         }
-        Command::Allow { name, suffix, instance } => {
+        Command::Allow { name, suffix, views, instance } => {
             let suffix = if suffix { " suffix" } else { "" };
-            print_done(&instance, &format!("allow {name}{suffix}"), None)
+            print_done(
+                &instance,
+                &format!("allow {name}{suffix}{}", arguments::view_words(&views)),
+                None,
+            )
         }
         Command::Unblock { name, instance } => {
             print_done(&instance, &format!("unblock {name}"), None)

@@ -10,8 +10,8 @@
 //! list add NAME URL [WORDS...]            fetch one more: address IP, refresh SECONDS, view VIEW
 //! list remove NAME                        remove one that was added so
 //! config [diff]                           the configuration in use, or where the file differs
-//! block NAME [suffix] [ACTION]            block a name
-//! allow NAME [suffix]                     let a name pass
+//! block NAME [WORDS...]                   block a name: suffix, ACTION, view VIEW
+//! allow NAME [WORDS...]                   let a name pass: suffix, view VIEW
 //! unblock NAME                            forget what was said of a name
 //! entries [AFTER]                         names that are blocked and allowed
 //! local add NAME TYPE TTL DATA            add a local record
@@ -82,22 +82,32 @@ fn page(after: &str) -> Page {
 fn entry(kind: EntryKind, rest: &str) -> Result<Call, String> {
     let (name, mut rest) = split(rest);
     let (mut scope, mut action) = (EntryScope::default(), RuleAction::default());
+    let mut views = Vec::new();
     while !rest.is_empty() {
-        let (word, others) = split(rest);
+        let (word, mut others) = split(rest);
         let text: StrDeserializer<'_, Error> = word.into_deserializer();
         match (word, kind) {
             ("suffix", _) => scope = EntryScope::Suffix,
+            ("view", _) if !others.is_empty() => {
+                let (view, behind) = split(others);
+                views.push(view.to_owned());
+                others = behind;
+            }
             (_, EntryKind::Block) => {
                 action = RuleAction::deserialize(text).map_err(|_| {
                     format!("`{word}` is no action; write nxdomain, nodata, refused, null or drop")
                 })?;
             }
-            _ => return Err(format!("`{word}` is not part of this; write NAME [suffix]")),
+            _ => {
+                return Err(format!(
+                    "`{word}` is not part of this; write NAME [suffix] [view VIEW]..."
+                ));
+            }
         }
         rest = others;
     }
     let name = name.to_owned();
-    Ok(Call::AddEntries(vec![EntryRequest { name, kind, scope, action, views: Vec::new() }]))
+    Ok(Call::AddEntries(vec![EntryRequest { name, kind, scope, action, views }]))
 }
 
 fn upstream(rest: &str) -> Result<Call, String> {
@@ -237,6 +247,13 @@ mod tests {
             block(EntryScope::Suffix, RuleAction::Null)
         );
         assert_eq!(parse("block a.example below"), Some(Err("wrong")));
+        assert_eq!(parse("allow a.example view"), Some(Err("wrong")));
+        let views = |line| match Call::from_words(line) {
+            Some(Ok(Call::AddEntries(entries))) => entries[0].views.clone(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(views("block a.example null view kids view guests suffix"), ["kids", "guests"]);
+        assert_eq!(views("allow a.example suffix view kids"), ["kids"]);
         assert_eq!(parse("allow a.example null"), Some(Err("wrong")));
         let record = RecordRequest {
             name: "p.lan".into(),

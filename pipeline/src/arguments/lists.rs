@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use clap::Subcommand;
 
-use super::Instance;
+use super::{Instance, view_words};
 
 /// What is done to block lists. It holds until the instance stops, over reloads as well.
 #[derive(Subcommand)]
@@ -54,7 +54,7 @@ impl ListCommand {
                 let mut request = format!("list add {name} {url}");
                 request += &address.map(|ip| format!(" address {ip}")).unwrap_or_default();
                 request += &refresh_seconds.map(|s| format!(" refresh {s}")).unwrap_or_default();
-                views.iter().for_each(|view| request += &format!(" view {view}"));
+                request += &view_words(&views);
                 (request, instance, false)
             }
             Self::Remove { name, instance } => (format!("list remove {name}"), instance, false),
