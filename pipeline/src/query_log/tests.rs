@@ -1,6 +1,7 @@
 //! Tests of the query log on a whole line: what is recorded, and what the sinks make of it.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
@@ -271,6 +272,25 @@ fn a_dnstap_reader_that_leaves_and_returns_costs_records_only() {
             count(&log, "dnstap").lost > lost
         });
     }
+}
+
+#[test]
+fn a_dnstap_reader_may_be_reached_over_tcp() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (mut rig, log, _) = logging(&format!("dnstap = \"{}\"", listener.local_addr().unwrap()));
+    let (mut reader, _) = listener.accept().unwrap();
+    reader.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    reader.write_all(b"\0\0\0\0\0\0\0\x04\0\0\0\x01").unwrap();
+    wait(|| count(&log, "dnstap").up == 1);
+    ask(&mut rig, &["hit.example. A"]);
+    wait(|| count(&log, "dnstap").written == 1);
+    let mut got = Vec::new();
+    let mut buffer = [0; 1024];
+    wait(|| {
+        let read = reader.read(&mut buffer).unwrap();
+        got.extend_from_slice(&buffer[..read]);
+        got.windows(13).any(|part| part == b"\x03hit\x07example\0")
+    });
 }
 
 #[test]

@@ -10,11 +10,14 @@ mod protobuf;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pmdns_config::DnstapReader;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
 use super::batch::Batch;
 use super::clients::Clients;
@@ -174,10 +177,18 @@ fn write_all(connection: &mut Connection, mut bytes: &[u8], stop: &AtomicBool) -
     Ok(())
 }
 
+/// Connects to a unix socket. Whose queue is full is waited for, but not for ever.
+fn connect(path: &Path) -> io::Result<UnixStream> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    set_socket_timeout(&socket, Timeout::Send, Some(PATIENCE))?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket.into())
+}
+
 impl Connection {
     fn open(reader: &DnstapReader) -> io::Result<Self> {
         let mut this = match reader {
-            DnstapReader::Unix(path) => Self::Unix(UnixStream::connect(path)?),
+            DnstapReader::Unix(path) => Self::Unix(connect(path)?),
             DnstapReader::Tcp(address) => Self::Tcp(TcpStream::connect_timeout(address, PATIENCE)?),
         };
         this.set_timeouts(PATIENCE, PATIENCE)?;
@@ -219,5 +230,25 @@ impl Write for Connection {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::{bind, listen};
+
+    use super::*;
+
+    #[test]
+    fn a_reader_that_accepts_nobody_is_given_up() {
+        let path = std::env::temp_dir().join(format!("pmdns-full-{}", std::process::id()));
+        let kind = (AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC);
+        let listener = socket_with(kind.0, kind.1, kind.2, None).unwrap();
+        bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        listen(&listener, 0).unwrap();
+        let _waits = connect(&path).unwrap();
+        let full = connect(&path).unwrap_err();
+        assert_eq!(full.kind(), ErrorKind::WouldBlock, "the queue has room for one");
+        std::fs::remove_file(&path).unwrap();
     }
 }
