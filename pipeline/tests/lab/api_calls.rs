@@ -28,13 +28,27 @@ pub(crate) fn config(more: &str) -> String {
     format!("{TAP_PORT}{common}{tokens}{more}\n{}", upstream(STUB_PORT))
 }
 
+/// A config in which everything that can be changed at run time is there, with an empty client table of a million places.
+pub(crate) fn config_of_all() -> String {
+    let more = "[[view]]\nname = \"kids\"\n[clients]\nmax_entries = 1000000\njournal = \"/run/lab/clients\"\n\
+        [hitters]\nenabled = true\n";
+    let kept = "[control]\nlists = \"/run/lab/own\"\nentries = \"/run/lab/entries\"\n";
+    config(more).replace("[control]\n", kept)
+}
+
 /// Starts on a TAP, where upstreams are a stub.
 pub(crate) fn start(more: &str) -> (Stub, Pmdns) {
+    start_with(&config(more))
+}
+
+/// The same with a whole config.
+pub(crate) fn start_with(config: &str) -> (Stub, Pmdns) {
     write_tokens();
+    fs::create_dir_all(path("own")).unwrap();
     fs::create_dir_all(path("log")).unwrap();
     sh("ip link set lo up");
     let stub = Stub::start(STUB_PORT);
-    let pmdns = Pmdns::start(&config(more));
+    let pmdns = Pmdns::start(config);
     set_up_tap();
     (stub, pmdns)
 }

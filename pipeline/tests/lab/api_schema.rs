@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use crate::api::WRITER;
-use crate::api_calls::start;
+use crate::api_calls::{config_of_all, start_with};
 use crate::api_speed::Askers;
 use crate::dig::dig;
 use crate::harness::{isolated, path, wait_until};
@@ -25,7 +25,7 @@ const SETTINGS: &str = "[[operations]]\ninclude-path = \"/api/v1/health\"\n\
 #[ignore = "needs root, DPDK, network namespaces and schemathesis: scripts/test.sh api runs it"]
 fn requests_made_of_the_description_get_what_it_says() {
     isolated("api_schema::requests_made_of_the_description_get_what_it_says", || {
-        let (_stub, pmdns) = start("");
+        let (_stub, pmdns) = start_with(&config_of_all());
         wait_until("it answers", || dig(TAP_V4, "good_x.test A").status == "NOERROR");
         fs::write(path("schemathesis.toml"), SETTINGS).unwrap();
         let askers = Askers::start();

@@ -2,14 +2,14 @@
 //! `cargo test --release -p pmdns -p pmdns-bench --test lab -- --include-ignored --test-threads=1 --nocapture api_speed::`
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use crate::api::{WRITER, measure};
-use crate::api_calls::start;
+use crate::api_calls::{config_of_all, start_with};
 use crate::harness::{PATIENCE, isolated};
 use crate::messages::ask_a;
 use crate::pmdns::TAP_V4;
@@ -19,6 +19,9 @@ const CONNECTIONS: usize = 4;
 /// Requests of each, and requests that wait for the disk.
 const REQUESTS: usize = if cfg!(debug_assertions) { 250 } else { 5000 };
 const CHANGES: usize = 250;
+/// Changes of the client table in one request, and such requests.
+const BATCH: usize = 1000;
+const BATCHES: usize = if cfg!(debug_assertions) { 5 } else { 100 };
 /// Clients that ask for names meanwhile, each again as soon as it has its answer.
 const CLIENTS: u16 = 2;
 
@@ -26,7 +29,7 @@ const CLIENTS: u16 = 2;
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
 fn requests_and_changes_beside_queries() {
     isolated("api_speed::requests_and_changes_beside_queries", || {
-        let (_stub, pmdns) = start("");
+        let (_stub, pmdns) = start_with(&config_of_all());
         let askers = Askers::start();
         requests("GET /api/v1/state", REQUESTS, |_| ("GET /api/v1/state", String::new()));
         requests("POST /api/v1/entries", CHANGES, |number| {
@@ -34,10 +37,22 @@ fn requests_and_changes_beside_queries() {
             let body = format!("{{\"entries\":[{{\"name\":\"{name}\",\"kind\":\"block\"}}]}}");
             ("POST /api/v1/entries", body)
         });
+        requests("POST /api/v1/clients, 1,000 changes in each", BATCHES, |number| {
+            ("POST /api/v1/clients", batch_of_clients(number))
+        });
         measure(0);
         askers.stop();
         pmdns.stop().assert_balanced();
     });
+}
+
+/// A batch of clients that get a view, others for each number.
+fn batch_of_clients(number: usize) -> String {
+    let first = 0x0a00_0000 + (number * BATCH) as u32;
+    let one =
+        |at| format!("{{\"prefix\":\"{}\",\"view\":\"kids\"}}", Ipv4Addr::from_bits(first + at));
+    let all: Vec<String> = (0..BATCH as u32).map(one).collect();
+    format!("{{\"clients\":[{}]}}", all.join(","))
 }
 
 /// Clients that ask on and on. Each query has to be answered.
@@ -71,14 +86,22 @@ impl Askers {
     }
 }
 
-/// Asks for a name in the cache, until it is told to end.
+/// Asks for a name in the cache, and each tenth time for a new one, until it is told to end.
 fn ask_on(id: u16, ends: &AtomicBool, answered: &AtomicU64) {
     let client = UdpSocket::bind("10.97.0.1:0").unwrap();
     client.connect((TAP_V4, 53)).unwrap();
     client.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut buffer = [0; 512];
-    while !ends.load(Ordering::Relaxed) {
-        client.send(&ask_a(id, "good_load.test")).unwrap();
+    for number in 0_u64.. {
+        if ends.load(Ordering::Relaxed) {
+            return;
+        }
+        let name = if number.is_multiple_of(10) {
+            &format!("good_{id}_{number}.test")
+        } else {
+            "good_load.test"
+        };
+        client.send(&ask_a(id, name)).unwrap();
         client.recv(&mut buffer).unwrap();
         answered.fetch_add(1, Ordering::Relaxed);
     }
