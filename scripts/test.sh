@@ -4,15 +4,14 @@
 #
 # Installs what is missing. --fast leaves out the labs, the simulator, the model check, the instruction counts and the fuzzing.
 # Steps: formatting scripts lints documentation book tests without-dpdk simulator loom instructions fuzzing
-# alerting validation labs console pci
+# alerting validation labs console api pci
 # Only by name: bridge (the second lab on bound NICs), first-port (docs/tasks/first-port.md), vhost (the kernel behind a bound
-# NIC), vm (these and pci), package (the Debian package), browser (a lab with Chromium), api (the HTTP API under schemathesis),
-# sanitizers.
+# NIC), vm (these and pci), package (the Debian package), browser (a lab with Chromium), sanitizers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 FAST=(formatting scripts lints documentation book tests without-dpdk)
-SLOW=(simulator loom instructions fuzzing alerting validation labs console pci)
+SLOW=(simulator loom instructions fuzzing alerting validation labs console api pci)
 
 formatting() {
     cargo fmt --all --check
@@ -141,7 +140,7 @@ for argument in "$@"; do
     case "$argument" in
         --fast) steps+=("${FAST[@]}") ;;
         vm) steps+=(pci bridge first-port vhost) ;;
-        bridge | first-port | vhost | package | browser | api | sanitizers) steps+=("$argument") ;;
+        bridge | first-port | vhost | package | browser | sanitizers) steps+=("$argument") ;;
         *)
             if [[ " ${FAST[*]} ${SLOW[*]} " != *" $argument "* ]]; then
                 sed -n '3,9s/^# \{0,1\}//p' "$0" >&2
