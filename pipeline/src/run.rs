@@ -269,8 +269,8 @@ pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, Run
             }
             Request::Reload => reloader.ask_for(client),
             Request::CacheJob(cache_job) => cache_jobs.run(cache_job, client),
-            Request::Lookup(lookup) => match reloader.in_use() {
-                Some(rules) => lookups.run(lookup, reloader.config(), &rules, client),
+            Request::Lookup(lookup) => match gauges.names.in_use() {
+                Some(rules) => lookups.run(lookup, rules, client),
                 None => client.answer("error: there are no rules yet\n"),
             },
             Request::Log(search) => log_searches.run(search, client),
