@@ -1,20 +1,23 @@
 //! The rules in use, for those who want to say which list a rule came from.
 
 use std::cmp::Reverse;
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::UNIX_EPOCH;
 
-use pmdns_config::{Config, wire_name};
-use pmdns_stages::policy::{ListNumber, Ruleset};
+use pmdns_config::files::ListSummary;
+use pmdns_config::{Config, view_at, wire_name};
+use pmdns_stages::policy::{Digest, ListNumber, Ruleset};
 
-/// The names of the lists, views and forward zones of a configuration.
+use crate::runtime::Table;
+
+/// What rules were made from: a configuration, and what its lists had when they were read.
 #[derive(Clone, Debug, Default)]
 pub struct ListNames {
-    lists: Vec<ListFile>,
-    zones: Vec<ListFile>,
-    redirects: Vec<String>,
-    views: Vec<String>,
+    config: Arc<Config>,
+    lists: Arc<[ListFile]>,
+    zones: Arc<[ListFile]>,
+    summaries: Arc<[Option<ListSummary>]>,
     forwards: ZoneNames,
 }
 
@@ -32,34 +35,48 @@ pub(crate) fn forward_zones(config: &Config) -> ZoneNames {
 /// A file with a list.
 #[derive(Clone, Debug)]
 struct ListFile {
-    name: String,
+    path: PathBuf,
     /// When it was written, in seconds since 1970, as of when the rules were read.
     modified: Option<u64>,
+    /// Whether it comes from a server. Then its time is also that of the server's last word, which needs no new rules.
+    is_fetched: bool,
 }
 
 impl ListFile {
-    fn new(file: &Path) -> Self {
-        let modified = file.metadata().and_then(|facts| facts.modified()).ok();
-        let since_1970 = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-        let modified = since_1970.map(|time| time.as_secs());
-        Self { name: file.display().to_string(), modified }
+    fn new(path: &Path, is_fetched: bool) -> Self {
+        Self { path: path.to_owned(), modified: modified(path), is_fetched }
+    }
+
+    fn name(&self) -> String {
+        self.path.display().to_string()
     }
 }
 
+/// When a file was written, in seconds since 1970.
+fn modified(path: &Path) -> Option<u64> {
+    let modified = path.metadata().and_then(|facts| facts.modified()).ok()?;
+    modified.duration_since(UNIX_EPOCH).ok().map(|since_1970| since_1970.as_secs())
+}
+
 impl ListNames {
-    /// The names in a configuration: of block lists and policy zones, their files.
+    /// Those of a configuration.
     pub fn of(config: &Config) -> Self {
-        let lists = config.blocklists.iter().map(|list| ListFile::new(&list.file));
-        let zones = config.rpz.iter().map(|zone| ListFile::new(&zone.file));
-        let views = config.views.iter().map(|view| view.name.clone());
-        let redirects = (0..config.redirects.len()).map(|index| format!("redirect[{index}]"));
+        let lists = config.blocklists.iter();
+        let lists = lists.map(|list| ListFile::new(&list.file, list.url.is_some()));
+        let zones = config.rpz.iter();
+        let zones = zones.map(|zone| ListFile::new(&zone.file, !zone.primaries.is_empty()));
         Self {
             lists: lists.collect(),
             zones: zones.collect(),
-            redirects: redirects.collect(),
-            views: views.collect(),
             forwards: forward_zones(config),
+            summaries: Arc::default(),
+            config: Arc::new(config.clone()),
         }
+    }
+
+    /// The same, of whose files this was read.
+    pub fn read(self, digest: &Digest) -> Self {
+        Self { summaries: digest.lists.as_slice().into(), ..self }
     }
 
     fn file(&self, number: ListNumber) -> Option<&ListFile> {
@@ -73,61 +90,106 @@ impl ListNames {
         }
     }
 
-    fn name(&self, number: ListNumber) -> Option<&str> {
+    /// The name of a list: of block lists and policy zones, their files.
+    pub(crate) fn name(&self, number: ListNumber) -> Option<String> {
         match number {
-            ListNumber::Runtime => Some("run time"),
-            ListNumber::Block => Some("block.names"),
-            ListNumber::Canary => Some("policy.doh_canary"),
+            ListNumber::Runtime => Some("run time".to_owned()),
+            ListNumber::Block => Some("block.names".to_owned()),
+            ListNumber::Canary => Some("policy.doh_canary".to_owned()),
             ListNumber::Redirect(number) => {
-                self.redirects.get(usize::from(number)).map(|name| &**name)
+                let is_there = usize::from(number) < self.config.redirects.len();
+                is_there.then(|| format!("redirect[{number}]"))
             }
-            ListNumber::List(_) | ListNumber::Zone(_) => Some(&self.file(number)?.name),
+            ListNumber::List(_) | ListNumber::Zone(_) => Some(self.file(number)?.name()),
         }
+    }
+
+    /// What each block list had when it was read, in the order of the configuration; `None`: it was not fetched yet.
+    pub(crate) fn summaries(&self) -> &[Option<ListSummary>] {
+        &self.summaries
     }
 }
 
 /// The rules in use with the names of their lists. Copies show the same. No data core asks.
 #[derive(Clone, Debug, Default)]
-pub struct RuleNames(Arc<Mutex<InUse>>);
+pub struct RuleNames(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
-struct InUse {
+struct State {
     rules: Option<Arc<Ruleset>>,
     lists: ListNames,
+    said: Arc<Table>,
+}
+
+/// The rules in use, and what they were made from.
+#[derive(Clone, Debug)]
+pub struct RulesInUse {
+    pub(crate) rules: Arc<Ruleset>,
+    pub(crate) lists: ListNames,
+    /// What is said of names at run time.
+    pub(crate) said: Arc<Table>,
+}
+
+impl RulesInUse {
+    /// The configuration that they were made from.
+    pub(crate) fn config(&self) -> &Config {
+        &self.lists.config
+    }
 }
 
 impl RuleNames {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Other rules are in use.
     pub(crate) fn set_rules(&self, rules: &Arc<Ruleset>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).rules = Some(Arc::clone(rules));
+        self.lock().rules = Some(Arc::clone(rules));
     }
 
-    /// The lists of the rules have these names.
+    /// The rules were made from these lists.
     pub(crate) fn set_lists(&self, lists: ListNames) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).lists = lists;
+        self.lock().lists = lists;
     }
 
-    /// The names of all lists, and when the file of each was written.
+    /// This is said of names at run time.
+    pub(crate) fn set_said(&self, said: Arc<Table>) {
+        self.lock().said = said;
+    }
+
+    /// All of it, as it is now. `None`: there are no rules yet.
+    pub fn in_use(&self) -> Option<RulesInUse> {
+        let State { rules, lists, said } = &*self.lock();
+        let rules = Arc::clone(rules.as_ref()?);
+        Some(RulesInUse { rules, lists: lists.clone(), said: Arc::clone(said) })
+    }
+
+    /// The names of all lists, and when each was written, or confirmed by its server.
     pub(crate) fn lists(&self) -> Vec<(ListNumber, String, Option<u64>)> {
-        let in_use = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nobody waits for the disk.
+        let lists = self.lock().lists.clone();
         let named = |number| {
-            let modified = in_use.lists.file(number).and_then(|file| file.modified);
-            Some((number, in_use.lists.name(number)?.to_owned(), modified))
+            let time = lists.file(number).and_then(|file| match file.is_fetched {
+                true => modified(&file.path),
+                false => file.modified,
+            });
+            Some((number, lists.name(number)?, time))
         };
         ListNumber::all().filter_map(named).collect()
     }
 
     /// The names of the views, by number; the first stands for none, and those of views that are gone are empty.
     pub(crate) fn views(&self) -> Vec<String> {
-        let in_use = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        ["none".to_owned()].into_iter().chain(in_use.lists.views.iter().cloned()).collect()
+        let in_use = self.lock();
+        let views = in_use.lists.config.views.iter().map(|view| view.name.clone());
+        ["none".to_owned()].into_iter().chain(views).collect()
     }
 
     /// The name of a view; empty: of the one that stands for none.
     pub(crate) fn view(&self, number: u8) -> String {
-        let in_use = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let index = usize::from(number).checked_sub(1);
-        index.and_then(|index| in_use.lists.views.get(index)).cloned().unwrap_or_default()
+        let in_use = self.lock();
+        let view = view_at(number, &in_use.lists.config.views);
+        view.map(|view| view.name.clone()).unwrap_or_default()
     }
 
     /// The zones that are forwarded.
@@ -143,8 +205,48 @@ impl RuleNames {
         client: &[u8],
         view: u8,
     ) -> Option<String> {
-        let in_use = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let in_use = self.lock();
         let number = in_use.rules.as_ref()?.list_of(name, qtype, client, view)?;
-        in_use.lists.name(number).map(str::to_owned)
+        in_use.lists.name(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+    use crate::testing::{Rig, config};
+
+    #[test]
+    fn a_fetched_list_is_as_old_as_its_servers_last_word_and_another_as_its_rules() {
+        let path = |name| std::env::temp_dir().join(format!("pmdns-{name}-{}", std::process::id()));
+        let [own, fetched] = [path("own-list"), path("fetched-list")];
+        let set = |file: &Path, seconds| {
+            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+            std::fs::File::options().write(true).open(file).unwrap().set_modified(time).unwrap();
+        };
+        for file in [&own, &fetched] {
+            std::fs::write(file, "a.example\n").unwrap();
+            set(file, 1_000_000);
+        }
+        let rig = Rig::new(&config(&format!(
+            "[[blocklist]]\nfile = {own:?}\n\
+             [[blocklist]]\nfile = {fetched:?}\nurl = \"https://lists.example/a\"\n"
+        )));
+        let times = || {
+            let lists = rig.gauges.names.lists();
+            let time_of = |file: &Path| {
+                lists.iter().find(|(_, name, _)| *name == file.display().to_string()).unwrap().2
+            };
+            [time_of(&own), time_of(&fetched)]
+        };
+        assert_eq!(times(), [Some(1_000_000); 2]);
+        set(&own, 2_000_000);
+        set(&fetched, 2_000_000);
+        assert_eq!(times(), [Some(1_000_000), Some(2_000_000)]);
+        std::fs::remove_file(&fetched).unwrap();
+        assert_eq!(times(), [Some(1_000_000), None]);
+        std::fs::remove_file(&own).unwrap();
     }
 }

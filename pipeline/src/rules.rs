@@ -238,12 +238,6 @@ impl RulesPublisher {
         self.names.clone()
     }
 
-    /// The rules in use, with what is said at run time.
-    pub fn in_use(&self) -> Option<Arc<Ruleset>> {
-        let read = self.read.as_ref()?;
-        Some(Arc::new(read.with_runtime(read.generation(), self.runtime.clone())))
-    }
-
     /// The builder of the next rules.
     pub fn builder(&self) -> RulesBuilder {
         self.next.clone()
@@ -356,7 +350,8 @@ impl RulesBuilder {
             pings: errors.clone(),
         };
         let workers = (0..self.workers).map(line).collect();
-        Ok(RulesUpdate { workers, upstreams, rules: ruleset, lists: ListNames::of(config), digest })
+        let lists = ListNames::of(config).read(&digest);
+        Ok(RulesUpdate { workers, upstreams, rules: ruleset, lists, digest })
     }
 }
 

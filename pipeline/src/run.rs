@@ -223,7 +223,8 @@ pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, Run
     let cache_jobs = CacheJobs::new(orders.clone());
     let lookups = Lookups::new(orders.clone(), config, gauges.upstreams.clone(), table);
     let log_searches = LogSearches::new(config);
-    let captures = Captures::new(observers, gauges.clock, &topology.port_names, config.ports.len());
+    let captures =
+        Captures::new(observers, &gauges, orders.clone(), &topology.port_names, config.ports.len());
     let mut control = control.serve(metrics_core)?;
     let mut watch = PortWatch::new(&nics, &news, Instant::now());
     let mut supervisor = Supervisor::from_environment();
@@ -269,8 +270,8 @@ pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, Run
             }
             Request::Reload => reloader.ask_for(client),
             Request::CacheJob(cache_job) => cache_jobs.run(cache_job, client),
-            Request::Lookup(lookup) => match reloader.in_use() {
-                Some(rules) => lookups.run(lookup, reloader.config(), &rules, client),
+            Request::Lookup(lookup) => match gauges.names.in_use() {
+                Some(rules) => lookups.run(lookup, rules, client),
                 None => client.answer("error: there are no rules yet\n"),
             },
             Request::Log(search) => log_searches.run(search, client),
@@ -344,8 +345,8 @@ pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, Run
         tracing::error!("the counters do not balance: {:?}; please report this", report.totals);
     }
     drop((
-        control, api, runtime, clients, reloader, metrics, cache_jobs, lookups, transfers, lists,
-        gauges, health,
+        control, api, runtime, clients, reloader, metrics, cache_jobs, lookups, captures,
+        transfers, lists, gauges, health,
     ));
     nics.into_iter().for_each(Nic::close);
     close(eal, pool)?;

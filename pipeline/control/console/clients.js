@@ -18,6 +18,8 @@ function views() {
     { title: "view", name: true, of: (one) => one.name },
     { title: "clients", name: true, of: (one) => one.clients.join(", ") || "all that are in no other view" },
     { title: "upstreams", of: (one) => one.group },
+    { title: "queries/s", right: true, of: (one) => String((one.queries_per_second ?? "default") || "no limit") },
+    { title: "lists", name: true, of: (one) => (one.lists ?? []).join(", ") },
   ], { key: (one) => one.name, empty: "There are no views.", caption: "Views" });
   fill(byId("views"), heading("Views", "of the configuration"), all.node);
   return async () => all.update((await get("/api/v1/views")).views);

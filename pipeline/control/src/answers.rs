@@ -40,6 +40,12 @@ pub struct ViewAnswer {
     pub clients: Vec<String>,
     /// The group of upstreams that is asked.
     pub group: String,
+    /// Queries per second and client prefix, 0: no limit; absent: as `ratelimit.queries_per_second`.
+    #[serde(default)]
+    pub queries_per_second: Option<u32>,
+    /// The files of the block lists and policy zones that hold in it.
+    #[serde(default)]
+    pub lists: Vec<String>,
 }
 
 /// The groups of clients.
@@ -187,7 +193,7 @@ pub struct Record {
 /// A part of the local records of run time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RecordPage {
-    /// In the order of their names; those of one name come together.
+    /// In the order of their names. Those of one name are never parted, so a name with more than the limit exceeds it.
     pub records: Vec<Record>,
     /// How many there are in all.
     pub total: usize,

@@ -144,11 +144,11 @@ impl Call {
         }
     }
 
-    /// The call for the log: of many changes of clients the first.
+    /// The call for the log: of many changes of clients their number and the first.
     pub(crate) fn summary(&self) -> String {
         match self {
             Self::ChangeClients(changes) if changes.len() > 1 => {
-                format!("ChangeClients({:?} and {} more)", changes[0], changes.len() - 1)
+                format!("ChangeClients({} changes, the first: {:?})", changes.len(), changes[0])
             }
             call => format!("{call:?}"),
         }
@@ -217,5 +217,14 @@ mod tests {
             assert!(call.is_logged(), "{call:?}");
         }
         assert!(!Call::Stats.is_logged() && !Call::State.is_logged());
+    }
+
+    #[test]
+    fn the_log_has_the_number_of_changes_and_the_first() {
+        let change = |prefix: &str| ClientChange { prefix: prefix.into(), view: None };
+        let call = Call::ChangeClients(vec![change("192.0.2.7"), change("192.0.2.8")]);
+        let text = call.summary();
+        assert!(text.starts_with("ChangeClients(2 changes, the first: "), "{text}");
+        assert!(text.contains("192.0.2.7") && !text.contains("192.0.2.8"), "{text}");
     }
 }

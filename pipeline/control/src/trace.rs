@@ -7,6 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::lookup::RuleReport;
+
 /// The longest time that packets are watched for over HTTP, in seconds.
 pub const MAX_SECONDS: u32 = 300;
 
@@ -76,6 +78,15 @@ pub struct TracedPacket {
     pub frame: u64,
     /// The hash of its name; 0: it is no query.
     pub key: u64,
+    /// The shard of the cache that was searched; absent: none was.
+    #[serde(default)]
+    pub shard: Option<u64>,
+    /// The bucket of its key in the index of that shard.
+    #[serde(default)]
+    pub bucket: Option<u64>,
+    /// The rule that has decided, with its line in the file as it is now; absent: none has.
+    #[serde(default)]
+    pub rule: Option<RuleReport>,
     /// What was done with it.
     pub steps: Vec<TracedStep>,
 }
@@ -109,15 +120,19 @@ impl fmt::Display for TraceReport {
 
 impl fmt::Display for TracedPacket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { port, view, frame, key, .. } = self;
+        let Self { port, view, frame, key, shard, bucket, .. } = self;
         let client = self.client.map(|client| format!(", client {client}")).unwrap_or_default();
         let question = self.question.as_ref().map(|text| format!(", {text}")).unwrap_or_default();
-        writeln!(f, "{port}{client}{question}, view {view}, frame {frame:#x}, key {key:#x}")?;
+        write!(f, "{port}{client}{question}, view {view}, frame {frame:#x}, key {key:#x}")?;
+        if let (Some(shard), Some(bucket)) = (shard, bucket) {
+            write!(f, ", shard {shard} bucket {bucket}")?;
+        }
+        writeln!(f)?;
         for TracedStep { stage, exit, cycles, after_ns, answer } in &self.steps {
             let answer = answer.as_ref().map(|answer| format!(", {answer}")).unwrap_or_default();
             let after = Duration::from_nanos(*after_ns);
             writeln!(f, "  {stage:<10} {cycles:>8} cycles  {exit}, after {after:.1?}{answer}")?;
         }
-        Ok(())
+        self.rule.iter().try_for_each(|rule| writeln!(f, "  rule: {rule}"))
     }
 }

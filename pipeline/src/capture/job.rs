@@ -14,10 +14,14 @@ use super::recorder::Record;
 use super::session::{Counted, Session};
 use super::sink::Sink;
 use super::stream::packet_of;
+use super::trace::Facts;
 use crate::clock::Clock;
 use crate::control::jobs::Jobs;
 use crate::control::socket::Client;
+use crate::engine::Gauges;
 use crate::observe::{MAX_OBSERVERS, ObserverLender};
+use crate::rule_names::RuleNames;
+use crate::snapshot::CacheOrders;
 use crate::threads::nap;
 
 /// Captures and traces at a time. Other observers of a core keep their places.
@@ -33,6 +37,8 @@ const LOOK: Duration = Duration::from_millis(5);
 pub struct Captures {
     lender: ObserverLender,
     clock: Clock,
+    names: RuleNames,
+    orders: CacheOrders,
     ports: Arc<[String]>,
     /// How many of the ports have wires.
     wires: usize,
@@ -50,9 +56,16 @@ enum End {
 }
 
 impl Captures {
-    /// Captures of packets on these ports, of which the first `wires` have wires.
-    pub fn new(lender: ObserverLender, clock: Clock, ports: &[String], wires: usize) -> Self {
-        Self { lender, clock, ports: ports.into(), wires, jobs: Jobs::new(MAX_JOBS) }
+    /// Captures of packets on these ports, of which the first `wires` have wires. `orders` has the cache.
+    pub fn new(
+        lender: ObserverLender,
+        gauges: &Gauges,
+        orders: CacheOrders,
+        ports: &[String],
+        wires: usize,
+    ) -> Self {
+        let (clock, names, jobs) = (gauges.clock, gauges.names.clone(), Jobs::new(MAX_JOBS));
+        Self { lender, clock, names, orders, ports: ports.into(), wires, jobs }
     }
 
     /// Writes the packets of this selection into the client's file.
@@ -81,9 +94,10 @@ impl Captures {
         selection.filter(&self.ports, self.wires)
     }
 
-    /// The names of the ports.
-    pub(super) fn ports(&self) -> &[String] {
-        &self.ports
+    /// What packets are told by, as it is now.
+    pub(super) fn facts(&self) -> Facts<'_> {
+        let (cache, rules) = (self.orders.cache(), self.names.in_use());
+        Facts { ports: &self.ports, clock: self.clock, cache, rules }
     }
 
     pub(super) fn clock(&self) -> Clock {

@@ -9,6 +9,7 @@ mod filter;
 mod headers;
 pub mod job;
 mod recorder;
+mod rule;
 mod session;
 mod sink;
 mod stream;

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pmdns_config::narrow::{low_u32, to_u8, to_u16};
+use pmdns_stages::cache::Key;
+use pmdns_stages::policy::ListNumber;
 use pmdns_stages::{Answer, StageName, Step, Tick};
 use rtrb::{Consumer, Producer, RingBuffer};
 
@@ -16,11 +18,14 @@ use crate::observe::{Departure, Observer, Sent};
 /// Bytes of a core's ring.
 const RING: usize = 1 << 20;
 /// Bytes of a record before its frame.
-const HEAD: usize = 48;
+const HEAD: usize = 51;
 /// Records that a reader takes from one core before it looks at the next.
 const AT_ONCE: usize = 1024;
 /// The stage of an answer of the slow path.
 const NO_STAGE: u8 = u8::MAX;
+/// The list of a packet about which none has decided.
+const NO_LIST: u8 = u8::MAX;
+const _: () = assert!(ListNumber::COUNT <= NO_LIST as usize);
 
 /// A packet that was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +48,10 @@ pub(super) struct Record {
     pub(super) frame: u64,
     /// The hash of its qname.
     pub(super) key: u64,
+    /// The class asked for, and the flags of its key in the cache.
+    pub(super) class_and_flags: (u16, u8),
+    /// The list whose rule has decided.
+    pub(super) list: Option<ListNumber>,
     /// What it is to be answered with.
     pub(super) answer: Answered,
 }
@@ -109,6 +118,8 @@ impl Record {
             ticks: u32::try_from(ticks).unwrap_or(u32::MAX),
             frame: packet.frame.bytes().as_ptr().addr() as u64,
             key: packet.key,
+            class_and_flags: (packet.layout.qclass, Key::flags_of(packet.layout)),
+            list: packet.extended_error.and_then(ListNumber::of_reason),
             answer: packet.answer.into(),
         }
     }
@@ -124,6 +135,8 @@ impl Record {
             ticks: 0,
             frame: sent.frame.bytes().as_ptr().addr() as u64,
             key: 0,
+            class_and_flags: (0, 0),
+            list: None,
             answer: Answered::None,
         }
     }
@@ -148,6 +161,10 @@ impl Record {
             self.view,
             kind,
         ]);
+        let (class, flags) = self.class_and_flags;
+        head[47..49].copy_from_slice(&class.to_le_bytes());
+        head[49] = flags;
+        head[50] = self.list.map_or(NO_LIST, |list| to_u8(list.index()));
         head
     }
 
@@ -166,6 +183,8 @@ impl Record {
             ticks: low_u32(long(32) >> 32),
             frame: long(8),
             key: long(16),
+            class_and_flags: (u16::from_le_bytes([head[47], head[48]]), head[49]),
+            list: Some(head[50]).filter(|list| *list != NO_LIST).map(ListNumber::at),
             answer: Answered::decode(kind, long(24)),
         };
         (record, usize::from(u16::from_le_bytes([head[40], head[41]])))
@@ -290,6 +309,8 @@ mod tests {
             ticks: 42,
             frame: 0xfeed_0000_1234,
             key: u64::MAX - 7,
+            class_and_flags: (0x0102, 0xa5),
+            list: Some(ListNumber::Zone(3)),
             answer: Answered::Cached(5 << 32 | 9),
         }
     }
@@ -309,6 +330,10 @@ mod tests {
                 let record = Record { answer, stage, ..record() };
                 assert_eq!(Record::decode(&record.encode(77)), (record, 77));
             }
+        }
+        for list in ListNumber::all().map(Some).chain([None]) {
+            let record = Record { list, ..record() };
+            assert_eq!(Record::decode(&record.encode(0)), (record, 0));
         }
     }
 

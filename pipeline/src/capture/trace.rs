@@ -9,14 +9,17 @@ use std::time::{Duration, Instant};
 
 use pmdns_config::{readable, type_name};
 use pmdns_control::trace::{TraceReport, TracedPacket, TracedStep};
-use pmdns_stages::{Step, Tick};
+use pmdns_stages::cache::{Cache, Key};
+use pmdns_stages::{StageName, Step, Tick};
 
 use super::filter::{Filter, Selection, client_of, headers};
 use super::job::Captures;
 use super::recorder::{Answered, Record};
+use super::rule::{Asked, Finder};
 use super::session::Session;
 use crate::clock::Clock;
 use crate::control::socket::Client;
+use crate::rule_names::RulesInUse;
 use crate::threads::nap;
 
 /// Packets of one trace, without a number and at most.
@@ -49,8 +52,17 @@ impl Captures {
         trace.fill(&mut session, selection.longest(), || client.has_left());
         let dropped = session.end().dropped;
         trace.take(&mut session);
-        Ok(trace.report(self.ports(), self.clock(), dropped))
+        Ok(trace.report(self.facts(), dropped))
     }
+}
+
+/// What packets are told by.
+pub(super) struct Facts<'f> {
+    pub(super) ports: &'f [String],
+    pub(super) clock: Clock,
+    pub(super) cache: &'f Cache,
+    /// The rules in use, if there are any.
+    pub(super) rules: Option<RulesInUse>,
 }
 
 /// The mark of a packet on all cores.
@@ -153,7 +165,7 @@ impl Trace {
         }
     }
 
-    fn report(self, ports: &[String], clock: Clock, dropped: u64) -> TraceReport {
+    fn report(self, facts: Facts<'_>, dropped: u64) -> TraceReport {
         let mut packets: Vec<Seen> = self.packets.into_values().collect();
         for packet in &mut packets {
             packet.records.sort_by_key(|record| record.seen);
@@ -161,13 +173,23 @@ impl Trace {
         packets.sort_by_key(|packet| {
             packet.records.first().map(|record| (record.received, record.seen))
         });
-        let packets = packets.into_iter().map(|packet| packet.report(ports, clock)).collect();
+        let mut rules = facts.rules.clone().map(Finder::new);
+        let packets = packets.into_iter().map(|packet| packet.report(&facts, rules.as_mut()));
+        let packets = packets.collect();
         TraceReport { packets, dropped }
     }
 }
 
 impl Seen {
-    fn report(self, ports: &[String], clock: Clock) -> TracedPacket {
+    fn report(self, facts: &Facts<'_>, rules: Option<&mut Finder>) -> TracedPacket {
+        let Facts { ports, clock, .. } = facts;
+        let (shard, bucket) = self.bucket(facts.cache).unzip();
+        let asked = self.question.as_ref().map(|(name, qtype)| Asked {
+            client: self.client,
+            name,
+            qtype: *qtype,
+        });
+        let rule = rules.zip(asked).and_then(|(rules, asked)| rules.rule(&asked, &self.records));
         let steps = self.records.iter().map(|record| TracedStep {
             stage: record.stage.map_or("slow_path", |stage| stage.name()).to_owned(),
             exit: record.step.to_string(),
@@ -190,8 +212,22 @@ impl Seen {
             view: last.clone().map(|record| record.view).find(|view| *view > 0).unwrap_or(0),
             frame: first.map_or(0, |record| record.frame),
             key: last.clone().map(|record| record.key).find(|key| *key > 0).unwrap_or(0),
+            shard,
+            bucket,
+            rule,
             steps: steps.collect(),
         }
+    }
+
+    /// Where the cache was searched for its answer: the shard, and the bucket there.
+    fn bucket(&self, cache: &Cache) -> Option<(u64, u64)> {
+        let (name, qtype) = self.question.as_ref()?;
+        let is_lookup = |record: &&Record| record.stage == Some(StageName::Lookup);
+        let record = self.records.iter().find(is_lookup)?;
+        let (qclass, flags) = record.class_and_flags;
+        let key = Key { name, qtype: *qtype, qclass, flags };
+        let (shard, bucket) = cache.bucket_of(key.hash(cache.seed(), record.key));
+        Some((shard as u64, bucket as u64))
     }
 }
 

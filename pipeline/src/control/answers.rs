@@ -28,7 +28,7 @@ pub struct AnswerReport {
 pub struct ListReport {
     /// Queries that it decided.
     pub hits: u64,
-    /// When its file was written, in seconds since 1970; absent: it has none.
+    /// When its file was written, or confirmed by its server, in seconds since 1970; absent: it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modified: Option<u64>,
 }

@@ -2,6 +2,8 @@
 
 use std::time::{Instant, SystemTime};
 
+use pmdns_config::files::ListSummary;
+use pmdns_config::narrow::to_usize;
 use pmdns_config::{Blocklist, Config, ConfigText, DEFAULT_GROUP, WrittenConfig};
 use pmdns_control::answers::{
     Configuration, Difference, DifferentKey, ListAnswer, Lists, State, UpstreamAnswer, Upstreams,
@@ -15,6 +17,7 @@ use super::socket::Client;
 use crate::clients::Clients;
 use crate::engine::Gauges;
 use crate::hitters::{self, HeavyHitters};
+use crate::rule_names::RuleNames;
 use crate::runtime::Runtime;
 use crate::zone_limits::ZoneLimiter;
 
@@ -45,7 +48,7 @@ pub fn answer(
         }
         Call::Views => Reply::of(&views(config)),
         Call::Upstreams => Reply::of(&upstreams(gauges)),
-        Call::Lists => Reply::of(&lists(config)),
+        Call::Lists => Reply::of(&lists(config, &gauges.names)),
         Call::Config => {
             let toml = reloader.written().to_toml();
             let changes = reloader.overlay().told();
@@ -110,11 +113,26 @@ fn state(reloader: &Reloader, gauges: &Gauges) -> State {
 
 fn views(config: &Config) -> Views {
     let group = |group: Option<&String>| group.map_or(DEFAULT_GROUP, String::as_str).to_owned();
-    let others = ViewAnswer { name: "default".to_owned(), clients: Vec::new(), group: group(None) };
-    let views = config.views.iter().filter(|view| !view.is_gone()).map(|view| ViewAnswer {
+    let lists_in = |number: u8| {
+        let lists = config.blocklists.iter().map(|list| (&list.file, &list.views));
+        let zones = config.rpz.iter().map(|zone| (&zone.file, &zone.views));
+        let here = lists.chain(zones).filter(|(_, views)| config.view_set(views).has(number));
+        here.map(|(file, _)| file.display().to_string()).collect()
+    };
+    let others = ViewAnswer {
+        name: "default".to_owned(),
+        clients: Vec::new(),
+        group: group(None),
+        queries_per_second: None,
+        lists: lists_in(0),
+    };
+    let views = config.view_numbers().skip(1).zip(&config.views);
+    let views = views.filter(|(_, view)| !view.is_gone()).map(|(number, view)| ViewAnswer {
         name: view.name.clone(),
         clients: view.clients.iter().map(ToString::to_string).collect(),
         group: group(view.group.as_ref()),
+        queries_per_second: view.queries_per_second,
+        lists: lists_in(number),
     });
     Views { views: [others].into_iter().chain(views).collect() }
 }
@@ -134,19 +152,23 @@ fn upstreams(gauges: &Gauges) -> Upstreams {
     Upstreams { upstreams: upstreams.collect() }
 }
 
-fn lists(config: &Config) -> Lists {
-    Lists { lists: config.blocklists.iter().map(list).collect() }
+fn lists(config: &Config, names: &RuleNames) -> Lists {
+    let in_use = names.in_use();
+    let read = in_use.iter().flat_map(|in_use| in_use.lists.summaries()).map(Option::as_ref);
+    let read = read.chain(std::iter::repeat(None));
+    Lists { lists: config.blocklists.iter().zip(read).map(|(one, read)| list(one, read)).collect() }
 }
 
-fn list(list: &Blocklist) -> ListAnswer {
+fn list(list: &Blocklist, read: Option<&ListSummary>) -> ListAnswer {
     let changed = std::fs::metadata(&list.file).and_then(|facts| facts.modified()).ok();
     let age = changed.and_then(|changed| SystemTime::now().duration_since(changed).ok());
     ListAnswer {
         file: list.file.display().to_string(),
         url: list.url.as_ref().map(ToString::to_string),
+        names: read.map(|read| to_usize(read.names)),
+        unknown_lines: read.map_or(0, |read| read.unknown),
         age_seconds: age.map(|age| age.as_secs()),
         views: list.views.clone(),
-        ..ListAnswer::default()
     }
 }
 
@@ -167,4 +189,48 @@ fn difference(reloader: &Reloader) -> Difference {
         needs_restart: one.needs_restart,
     });
     Difference { keys: keys.collect(), error, ..Difference::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Rig, config};
+
+    #[test]
+    fn lists_tell_what_was_read_of_them() {
+        let file = std::env::temp_dir().join(format!("pmdns-read-list-{}", std::process::id()));
+        std::fs::write(&file, "a.example\nno rule at all\n||b.example^$script\nc.example\n")
+            .unwrap();
+        let config = config(&format!(
+            "[[blocklist]]\nfile = \"/nonexistent/ads\"\nurl = \"https://lists.example/ads\"\n\
+             [[blocklist]]\nfile = {file:?}\n"
+        ));
+        let rig = Rig::new(&config);
+        let told = lists(&config, &rig.gauges.names).lists;
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!((told[0].names, told[0].unknown_lines), (None, 0), "not fetched yet");
+        assert_eq!((told[1].names, told[1].unknown_lines), (Some(2), 2));
+    }
+
+    #[test]
+    fn a_view_is_told_with_its_rate_and_its_lists() {
+        let config = config(
+            "[[view]]\nname = \"kids\"\nclients = [\"192.0.2.0/24\"]\nqueries_per_second = 50\n\
+             [[view]]\nname = \"guests\"\nclients = [\"198.51.100.0/24\"]\n\
+             [[blocklist]]\nfile = \"/lists/ads\"\n\
+             [[blocklist]]\nfile = \"/lists/adult\"\nviews = [\"kids\"]\n\
+             [[rpz]]\nfile = \"/zones/threats\"\nviews = [\"default\", \"kids\"]\n",
+        );
+        let told: Vec<_> = views(&config)
+            .views
+            .into_iter()
+            .map(|view| (view.name, view.queries_per_second, view.lists.join(" ")))
+            .collect();
+        let expected = [
+            ("default", None, "/lists/ads /zones/threats"),
+            ("kids", Some(50), "/lists/ads /lists/adult /zones/threats"),
+            ("guests", None, "/lists/ads"),
+        ];
+        assert_eq!(told, expected.map(|(name, rate, lists)| (name.into(), rate, lists.into())));
+    }
 }

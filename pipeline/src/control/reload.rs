@@ -15,7 +15,7 @@ use std::time::{Instant, SystemTime};
 
 use pmdns_config::{Config, ConfigError, FileError, ViewsError, WrittenConfig};
 use pmdns_control::{Refusal, Reply};
-use pmdns_stages::policy::{Digest, Ruleset};
+use pmdns_stages::policy::Digest;
 use pmdns_stages::wire::name::Seed;
 use pmdns_streams::tls::{Certificate, CertificateError};
 
@@ -202,11 +202,6 @@ impl Reloader {
         &self.latest
     }
 
-    /// The rules in use, with what is said at run time.
-    pub fn in_use(&self) -> Option<Arc<Ruleset>> {
-        self.publisher.in_use()
-    }
-
     /// The same as it was written, with the keys that need a restart as they were at the start.
     pub fn written(&self) -> &WrittenConfig {
         &self.written
@@ -256,6 +251,7 @@ impl Reloader {
         }
         if !self.publisher.collect() {
             self.publisher.lend_runtime(runtime.names(&self.latest, self.publisher.seed()));
+            self.publisher.names().set_said(runtime.said());
             self.lent_version = runtime.version();
         }
     }
@@ -424,8 +420,15 @@ fn restart_for(changed: &[String]) -> String {
 
 /// Describes rules in one line.
 pub fn describe(digest: &Digest) -> String {
-    let Digest { local_names, policy_names, skipped_rules, blocked_names, bytes, warnings } =
-        digest;
+    let Digest {
+        local_names,
+        policy_names,
+        skipped_rules,
+        blocked_names,
+        bytes,
+        lists: _,
+        warnings,
+    } = digest;
     let mut text = format!(
         "{local_names} local names (special-use and reverse names included), \
          {policy_names} names in policy zones, {blocked_names} blocked names \

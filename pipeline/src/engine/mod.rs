@@ -175,7 +175,7 @@ impl Engine {
         rules.set_upstreams(gauges.upstreams.clone());
         rules.set_cookies(cookies);
         gauges.names = rules.names();
-        gauges.names.set_lists(ListNames::of(config));
+        gauges.names.set_lists(ListNames::of(config).read(&digest));
         let news: AllPortNews = config.ports.iter().map(|_| PortNews::default()).collect();
         let stop = Arc::new(AtomicBool::new(false));
         let ports = Arc::clone(&asking.ports);

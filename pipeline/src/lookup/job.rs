@@ -10,7 +10,7 @@ use pmdns_resolver::Outlook;
 use pmdns_stages::acl::Acl;
 use pmdns_stages::cache::{Entry, Head, Key};
 use pmdns_stages::client_table::ClientTable;
-use pmdns_stages::policy::{Redirected, RuleOutcome, RuleSource, Ruleset};
+use pmdns_stages::policy::{Redirected, RuleOutcome, RuleSource};
 use pmdns_stages::wire::dns::{Rcode, rtype};
 use pmdns_stages::wire::layout::Who;
 
@@ -20,6 +20,7 @@ use super::{
 };
 use crate::control::jobs::Jobs;
 use crate::control::socket::Client;
+use crate::rule_names::RulesInUse;
 use crate::snapshot::{CacheOrders, SnapshotError};
 use crate::upstreams::UpstreamsInUse;
 
@@ -50,22 +51,18 @@ impl Lookups {
         Self { orders, started: Arc::new(started.clone()), jobs, upstreams, clients }
     }
 
-    /// Carries out a lookup under the rules in use and their configuration, and sends the client its result as JSON.
-    pub fn run(&self, lookup: Lookup, config: &Arc<Config>, rules: &Arc<Ruleset>, client: Client) {
-        let (own, config, rules) = (self.clone(), Arc::clone(config), Arc::clone(rules));
-        self.jobs.start("lookup", client, move |_| match own.look_up(&lookup, &config, &rules) {
+    /// Carries out a lookup under the rules in use, and sends the client its result as JSON.
+    pub fn run(&self, lookup: Lookup, in_use: RulesInUse, client: Client) {
+        let own = self.clone();
+        self.jobs.start("lookup", client, move |_| match own.look_up(&lookup, &in_use) {
             Ok(report) => Reply::of(&report),
             Err(error) => Reply::Refused(Refusal::Unable, error.to_string()),
         });
     }
 
     /// The answer that a client would get, and why. Waits for a thread of the slow path, and may read block lists.
-    pub fn look_up(
-        &self,
-        lookup: &Lookup,
-        config: &Config,
-        ruleset: &Ruleset,
-    ) -> Result<LookupReport, SnapshotError> {
+    fn look_up(&self, lookup: &Lookup, in_use: &RulesInUse) -> Result<LookupReport, SnapshotError> {
+        let (config, ruleset) = (in_use.config(), &in_use.rules);
         let address = octets(lookup.client);
         let (access, who) = match lookup.client {
             Some(_) => {
@@ -104,17 +101,21 @@ impl Lookups {
             report.rcode = (access == Access::Refuse).then(|| rcode_name(Rcode::REFUSED));
             return Ok(report);
         }
+        let view = who.view();
+        if matches!(explained.outcome, RuleOutcome::Pass) {
+            report.rule = rules::rule(in_use, &explained, (key.name, key.qtype, view));
+        }
         match (explained.outcome, usable) {
             (_, Some((_, entry))) if approved => {
                 give(&mut report, DecidedBy::Cache, entry, key, now)
             }
             (RuleOutcome::Pass, Some((head, entry))) => {
                 give(&mut report, DecidedBy::Cache, entry, key, now);
-                redirect(&mut report, ruleset.redirected(key, head, who.view()), key);
+                redirect(&mut report, ruleset.redirected(key, head, view), key);
             }
             (RuleOutcome::Pass, None) => {
                 let denial = self.miss(&mut report, key, &outlook, entry.as_ref());
-                let redirected = denial.and_then(|head| ruleset.redirected(key, &head, who.view()));
+                let redirected = denial.and_then(|head| ruleset.redirected(key, &head, view));
                 redirect(&mut report, redirected, key);
             }
             (outcome, _) => {
@@ -125,7 +126,7 @@ impl Lookups {
                     RuleSource::Blocked => DecidedBy::BlockList,
                 };
                 report.decided_by = by;
-                report.rule = rules::rule(config, explained.source, key.name, who);
+                report.rule = rules::rule(in_use, &explained, (key.name, key.qtype, view));
                 match outcome {
                     RuleOutcome::Pass | RuleOutcome::Drop => {}
                     RuleOutcome::Entry(entry) => give(&mut report, by, entry, key, now),
@@ -238,7 +239,7 @@ fn rcode_name(rcode: Rcode) -> String {
 }
 
 /// The bytes of a client's address; unspecified, if there is none.
-fn octets(client: Option<IpAddr>) -> Vec<u8> {
+pub(crate) fn octets(client: Option<IpAddr>) -> Vec<u8> {
     match client {
         None => vec![0; 4],
         Some(IpAddr::V4(address)) => address.octets().into(),

@@ -5,11 +5,12 @@
 
 mod job;
 pub(crate) mod records;
-mod rules;
+pub(crate) mod rules;
 
 use std::net::IpAddr;
 
 pub use job::Lookups;
+pub(crate) use job::octets;
 pub use pmdns_control::lookup::{
     CachedReport, DecidedBy, GroupReport, LookupReport, RuleReport, UpstreamReport, ValidationState,
 };

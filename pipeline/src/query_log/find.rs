@@ -100,9 +100,13 @@ fn line(entry: &LogEntry) -> String {
     format!("{time} {client} {transport} {name} {record_type} {rcode} {source}{by} {latency_us} us")
 }
 
-/// A date and time of the universal calendar (proleptic Gregorian, as `civil_from_days` of Howard Hinnant computes it).
 fn time_of_day(time_us: u64) -> String {
-    let (seconds, micros) = (time_us / 1_000_000, time_us % 1_000_000);
+    format!("{}.{:06}Z", date(time_us / 1_000_000), time_us % 1_000_000)
+}
+
+/// A date and time of the universal calendar (proleptic Gregorian, as `civil_from_days` of Howard Hinnant computes it), from
+/// seconds since 1970.
+pub(crate) fn date(seconds: u64) -> String {
     let days = seconds / 86_400 + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era =
@@ -114,7 +118,7 @@ fn time_of_day(time_us: u64) -> String {
     let year = year_of_era + era * 400 + late;
     let of_day = seconds % 86_400;
     let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
 }
 
 #[cfg(test)]
@@ -138,5 +142,6 @@ mod tests {
         assert_eq!(line(&entry), expected);
         assert_eq!(time_of_day(0), "1970-01-01T00:00:00.000000Z");
         assert_eq!(time_of_day(1_735_689_599_999_999), "2024-12-31T23:59:59.999999Z");
+        assert!(date(u64::MAX).ends_with("15"), "no number of seconds is too large");
     }
 }

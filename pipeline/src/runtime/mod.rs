@@ -20,7 +20,7 @@ use pmdns_stages::wire::name::Seed;
 use crate::control::socket::Client;
 use crate::journal::JournalError;
 use journal::Journal;
-use table::Table;
+pub(crate) use table::Table;
 
 /// Clients that may wait for their changes.
 const MAX_WAITING: usize = 64;
@@ -30,7 +30,7 @@ const MAX_SHOWN: usize = 1000;
 /// Everything that was said.
 #[derive(Debug)]
 pub struct Runtime {
-    table: Table,
+    table: Arc<Table>,
     journal: Option<Journal>,
     /// Counts changes.
     version: u64,
@@ -60,7 +60,7 @@ impl Runtime {
         let journal =
             path.map(|path| Journal::start(path, &table, move || main.unpark())).transpose()?;
         let version = u64::from(!table.is_empty());
-        Ok(Self { table, journal, version, waiting: Vec::new() })
+        Ok(Self { table: Arc::new(table), journal, version, waiting: Vec::new() })
     }
 
     /// Counts changes: names of another version have to be made again.
@@ -71,6 +71,11 @@ impl Runtime {
     /// Whether a client waits.
     pub fn is_busy(&self) -> bool {
         !self.waiting.is_empty()
+    }
+
+    /// Everything that was said, with who said it.
+    pub(crate) fn said(&self) -> Arc<Table> {
+        Arc::clone(&self.table)
     }
 
     /// Everything that was said, ready to be looked up.
@@ -130,7 +135,7 @@ impl Runtime {
     ) -> Result<(String, Option<u64>), table::Refused> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let changes = self.table.changes(call, config, (by, now.map_or(0, |now| now.as_secs())))?;
-        let mut table = self.table.clone();
+        let mut table = Table::clone(&self.table);
         changes.iter().try_for_each(|change| table.make(change))?;
         // Records may contradict each other.
         if matches!(call, Call::AddRecords(_)) {
@@ -143,7 +148,7 @@ impl Runtime {
                 Some(journal.keep(changes.clone()).ok_or_else(busy)?)
             }
         };
-        self.table = table;
+        self.table = Arc::new(table);
         let count = changes.len();
         let kept = if order.is_some() {
             ""

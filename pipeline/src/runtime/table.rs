@@ -10,7 +10,7 @@ use pmdns_control::{
     Call, EntryKind, EntryRequest, EntryScope, Page, RecordRequest, Refusal, RuleAction,
 };
 use pmdns_stages::policy::{RuntimeEntry, RuntimeNames};
-use pmdns_stages::wire::name::Seed;
+use pmdns_stages::wire::name::{Seed, suffixes};
 use serde::{Deserialize, Serialize};
 
 /// A change, as the journal has it.
@@ -32,7 +32,7 @@ pub(super) type Refused = (Refusal, String);
 
 /// Everything that was said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Table {
+pub(crate) struct Table {
     /// By name in wire format.
     entries: BTreeMap<Box<[u8]>, Entry>,
     records: BTreeMap<Box<[u8]>, Vec<Record>>,
@@ -156,8 +156,23 @@ impl Table {
         Ok(())
     }
 
+    /// What decides about a name in a view: what is said of the longest name. All are in wire format and lower case.
+    pub(crate) fn entry_about(&self, name: &[u8], view: u8, config: &Config) -> Option<&Entry> {
+        suffixes(name).find_map(|suffix| {
+            let entry = self.entries.get(suffix)?;
+            let is_meant = suffix.len() == name.len() || entry.entry.scope == EntryScope::Suffix;
+            (is_meant && config.view_set(&entry.entry.views).has(view)).then_some(entry)
+        })
+    }
+
+    /// A record of a name: of this type if it has one.
+    pub(crate) fn record_of(&self, name: &[u8], qtype: u16) -> Option<&Record> {
+        let of_name = self.records.get(name)?;
+        of_name.iter().find(|one| is_of(one, Some(qtype))).or_else(|| of_name.first())
+    }
+
     /// Ready to be looked up. `None`: nothing is said.
-    pub(super) fn names(
+    pub(crate) fn names(
         &self,
         config: &Config,
         seed: Seed,
@@ -192,10 +207,13 @@ impl Table {
     }
 
     pub(super) fn records(&self, page: &Page) -> Result<RecordPage, Refused> {
-        let mut rest = self.records.range((after(page)?, Bound::Unbounded));
+        let mut rest = self.records.range((after(page)?, Bound::Unbounded)).peekable();
         let mut records: Vec<Record> = Vec::new();
-        while records.len() < page.limit {
-            let Some((_, of_name)) = rest.next() else { break };
+        // The records of a name are not parted, because the next page begins behind a name.
+        let has_room = |records: &[Record], of_name: &[Record]| {
+            records.is_empty() || records.len() + of_name.len() <= page.limit
+        };
+        while let Some((_, of_name)) = rest.next_if(|(_, of_name)| has_room(&records, of_name)) {
             records.extend_from_slice(of_name);
         }
         let next = rest.next().and_then(|_| records.last()).map(|last| last.record.name.clone());
@@ -235,5 +253,50 @@ fn action_of(action: RuleAction) -> BlockAction {
         RuleAction::Refused => BlockAction::Refused,
         RuleAction::Null => BlockAction::Null,
         RuleAction::Drop => BlockAction::Drop,
+    }
+}
+
+#[cfg(test)]
+impl Table {
+    /// What these calls say, by somebody at a time.
+    pub(crate) fn after(calls: &[Call], config: &Config, by: (&str, u64)) -> Self {
+        let mut table = Self::default();
+        for call in calls {
+            let changes = table.changes(call, config, by).unwrap();
+            changes.iter().for_each(|change| table.make(change).unwrap());
+        }
+        table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_has_no_more_records_than_its_limit_unless_one_name_has() {
+        let record = |name: &str, last: u8| RecordRequest {
+            name: name.to_owned(),
+            r#type: "A".to_owned(),
+            ttl: 300,
+            data: format!("192.0.2.{last}"),
+        };
+        let records = [("a.example", 1), ("b.example", 1), ("b.example", 2), ("c.example", 1)];
+        let records = records.map(|(name, last)| record(name, last)).into();
+        let config = Config::default();
+        let table = Table::after(&[Call::AddRecords(records)], &config, ("user 0", 7));
+        let page = |after: Option<&str>, limit| {
+            let page = Page { after: after.map(str::to_owned), limit };
+            let RecordPage { records, total, next } = table.records(&page).unwrap();
+            assert_eq!(total, 4);
+            (records.len(), next)
+        };
+        let next = |name: &str| Some(name.to_owned());
+        assert_eq!(page(None, 2), (1, next("a.example")), "the next name has two");
+        assert_eq!(page(Some("a.example"), 2), (2, next("b.example")));
+        assert_eq!(page(Some("a.example"), 1), (2, next("b.example")), "they come together");
+        assert_eq!(page(Some("b.example"), 2), (1, None));
+        assert_eq!(page(None, 3), (3, next("b.example")));
+        assert_eq!(page(None, 4), (4, None));
     }
 }

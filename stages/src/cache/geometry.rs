@@ -132,6 +132,11 @@ impl Geometry {
         HomeBucket { shard, bucket: self.index_start(shard) + (of_buckets >> 32) as usize }
     }
 
+    /// The place of a bucket among those of its shard.
+    pub(super) fn place_in_shard(&self, home: HomeBucket) -> usize {
+        home.bucket - self.index_start(home.shard)
+    }
+
     /// The word that holds a shard's tail.
     #[inline]
     pub(super) fn tail(&self, shard: usize) -> usize {
@@ -198,6 +203,7 @@ mod tests {
         for number in 0..hits.len() as u64 * 100 {
             let place = geometry.place(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8);
             let bucket = place.bucket - geometry.index(place.shard).start;
+            assert_eq!(geometry.place_in_shard(place), bucket);
             hits[place.shard * buckets + bucket] += 1;
         }
         assert!(hits.iter().all(|hits| (40..200).contains(hits)), "{hits:?}");

@@ -4,7 +4,7 @@ use pmdns_config::narrow::{low_u8, low_u16};
 
 use super::entry::{HEAD_WORDS, Words};
 use crate::wire::dns::CLASS_IN;
-use crate::wire::layout::Flags;
+use crate::wire::layout::{Flags, Layout};
 use crate::wire::name::{MAX_NAME, Seed, lower, word};
 use crate::wire::query::ClientQuery;
 
@@ -44,8 +44,14 @@ impl<'n> Key<'n> {
             name: query.name(),
             qtype: layout.qtype,
             qclass: layout.qclass,
-            flags: layout.flags.of_answer() | layout.who.scope() << Self::SCOPE,
+            flags: Self::flags_of(layout),
         }
+    }
+
+    /// The flags of the key of a query with this layout.
+    #[inline(always)]
+    pub fn flags_of(layout: Layout) -> u8 {
+        layout.flags.of_answer() | layout.who.scope() << Self::SCOPE
     }
 
     /// The key of a plain query in class IN from a client of this scope.

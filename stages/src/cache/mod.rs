@@ -153,6 +153,12 @@ impl Cache {
         self.geometry.place(hash).shard
     }
 
+    /// The shard of the key of this hash, and its bucket among those of the shard, for reports.
+    pub fn bucket_of(&self, hash: u64) -> (usize, usize) {
+        let home = self.geometry.place(hash);
+        (home.shard, self.geometry.place_in_shard(home))
+    }
+
     /// Where the key of this hash would be found. Starts loading that place.
     #[inline(always)]
     pub fn probe(&self, hash: u64) -> Probe {

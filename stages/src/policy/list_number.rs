@@ -53,12 +53,13 @@ impl ListNumber {
         Self::at(number)
     }
 
-    /// As the reason of an answer.
-    pub(super) fn as_reason(self) -> ExtendedError {
-        ExtendedError::of_rule(to_u8(self.index()))
+    /// The list that an answer has as its reason.
+    pub fn of_reason(reason: ExtendedError) -> Option<Self> {
+        reason.rule().map(Self::at)
     }
 
-    fn at(index: u8) -> Self {
+    /// The list at this place in a table of [`Self::COUNT`].
+    pub fn at(index: u8) -> Self {
         match usize::from(index) {
             0 => Self::Block,
             Self::RUNTIME.. => Self::Runtime,
@@ -67,6 +68,11 @@ impl ListNumber {
             _ if index == CANARY => Self::Canary,
             _ => Self::List(index - FIRST_LIST),
         }
+    }
+
+    /// As the reason of an answer.
+    pub(super) fn as_reason(self) -> ExtendedError {
+        ExtendedError::of_rule(to_u8(self.index()))
     }
 }
 
@@ -81,6 +87,7 @@ mod tests {
         for (index, list) in all.iter().enumerate() {
             assert_eq!(list.index(), index);
             assert_eq!(list.as_reason().rule().map(usize::from), Some(index));
+            assert_eq!(ListNumber::of_reason(list.as_reason()), Some(*list));
         }
         assert!(all.contains(&ListNumber::List(to_u8(MAX_BLOCKLISTS - 1))));
         assert!(all.contains(&ListNumber::Zone(to_u8(MAX_RPZ - 1))));

@@ -29,7 +29,7 @@ pub(super) fn answers(report: &Report) -> Vec<Family> {
             .of(lists.map(|(name, list)| ([name.clone()], list.hits))),
         Family::gauge(
             "list_modified_timestamp",
-            "When the file of a list in use was written, since 1970.",
+            "When a list in use was written, or confirmed by its server, since 1970.",
             &["list"],
         )
         .in_unit(Unit::Seconds)

@@ -3,6 +3,7 @@
 use super::{RuleDecision, Ruleset};
 use crate::answer::LocalRef;
 use crate::cache::Entry;
+use crate::policy::list_number::ListNumber;
 use crate::wire::dns::Rcode;
 use crate::wire::layout::Who;
 
@@ -48,6 +49,8 @@ pub enum RuleOutcome<'r> {
 pub struct Explained<'r> {
     /// The kind of rule that decides. Of a query that passes, no rule but those of a policy zone are known.
     pub source: RuleSource,
+    /// The list with the rule; `None`: no list decides.
+    pub list: Option<ListNumber>,
     /// What the client gets.
     pub outcome: RuleOutcome<'r>,
 }
@@ -57,7 +60,8 @@ impl Ruleset {
     pub fn explain(&self, name: &[u8], qtype: u16, client: &[u8], who: Who) -> Explained<'_> {
         let client = self.read.judges_clients.then_some(client);
         let candidates = self.read.filter.candidates(name);
-        let (source, (decision, _)) = self.find_rule(name, &candidates, qtype, client, who.view());
+        let (source, (decision, why)) =
+            self.find_rule(name, &candidates, qtype, client, who.view());
         let outcome = match decision {
             RuleDecision::Pass => RuleOutcome::Pass,
             RuleDecision::Truncated => RuleOutcome::Truncated,
@@ -73,6 +77,6 @@ impl Ruleset {
                 }
             }
         };
-        Explained { source, outcome }
+        Explained { source, list: why.and_then(ListNumber::of_reason), outcome }
     }
 }

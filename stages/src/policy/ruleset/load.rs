@@ -34,13 +34,15 @@ pub struct Digest {
     pub skipped_rules: usize,
     /// Bytes that the names take.
     pub bytes: usize,
+    /// The content of each block list, in the order of the configuration; `None`: it was not fetched yet.
+    pub lists: Vec<Option<ListSummary>>,
     /// What was not understood, and is not an error.
     pub warnings: Vec<String>,
 }
 
 impl Digest {
     /// Notes lines of a list that were not understood.
-    pub(in crate::policy) fn note(&mut self, file: &Path, list: ListSummary) {
+    pub(in crate::policy) fn note(&mut self, file: &Path, list: &ListSummary) {
         let ListSummary { names, unknown, first_unknown } = list;
         if let Some((line, text)) = first_unknown {
             let file = file.display();
@@ -191,11 +193,14 @@ fn read_lists(config: &Config, digest: &mut Digest) -> Result<Lists, RulesetErro
             digest
                 .warnings
                 .push(format!("{file}: the list was not fetched yet, so it has no names"));
+            digest.lists.push(None);
             continue;
         }
         let of = (number, config.view_set(&list.views));
         let take = |listed: Listed<'_>| lists.add(listed.name, listed.scope, list.action, of);
-        digest.note(&list.file, read_list(&list.file, list.format, take)?);
+        let summary = read_list(&list.file, list.format, take)?;
+        digest.note(&list.file, &summary);
+        digest.lists.push(Some(summary));
     }
     Ok(lists)
 }
@@ -220,7 +225,7 @@ fn read_redirects(
             }
             if let Some(file) = file {
                 let add = |listed: Listed<'_>| listing.add(listed.name, value);
-                digest.note(file, read_list(file, ListFormat::Domains, add)?);
+                digest.note(file, &read_list(file, ListFormat::Domains, add)?);
             }
         }
         all.push(Redirect::new(one, config.view_set(&one.views), listing, entries, seed)?);
