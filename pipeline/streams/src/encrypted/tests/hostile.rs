@@ -1,4 +1,4 @@
-//! QUIC clients that write their first packets by hand: from forged addresses.
+//! QUIC clients that write their first packets by hand: from forged addresses, and with what no library sends.
 
 use rustls::Side;
 use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
@@ -110,4 +110,53 @@ async fn forged_addresses_leave_the_places_of_a_prefix_to_its_clients() {
     let settings = Arc::new(rig.pem.client(&[DOT]));
     ask(&mut connect(rig.tls, &settings, b"").await.unwrap()).await.unwrap();
     is_served(&rig).await;
+}
+
+#[tokio::test]
+async fn rustsec_2026_0037_transport_parameters_that_cannot_be_read_end_their_connection_alone() {
+    // Nothing but the parameters ends it.
+    let rig = Rig::new(Line::new("io_timeout_ms = 60000", quick));
+    let bad: [&[u8]; 10] = [
+        // A number that is cut off, and one that is not there; an ID, a length and data that are cut off.
+        &[1, 1, 0xc0],
+        &[1, 0],
+        &[0xc0],
+        &[1, 0xff],
+        &[4, 8, 1],
+        // The same parameter again; a connection ID of 21 bytes; values that are not allowed (section 18.2).
+        &OUR_ID,
+        &[2, 21, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        &[3, 2, 0x41, 0],
+        &[0x0a, 1, 21],
+        &[0x0e, 1, 1],
+    ];
+    for (host, parameters) in (2..).zip(bad) {
+        let forger = Forger::new(&rig, host).await;
+        forger.send(0, &hello(&rig, &[&OUR_ID, parameters].concat())).await;
+        assert_eq!(forger.receive().await, INITIAL, "{parameters:?}");
+        until_closed(&rig).await;
+    }
+    is_served(&rig).await;
+}
+
+#[tokio::test]
+async fn rustsec_2026_0185_fragments_with_gaps_end_their_connection() {
+    // Nothing but the fragments ends it.
+    let rig = Rig::new(Line::new("io_timeout_ms = 60000", quick));
+    let forger = Forger::new(&rig, 2).await;
+    // The first byte is missing, and so is every second one.
+    let fragments: Vec<Vec<u8>> = (1..8192).step_by(2).map(|offset| crypto(offset, &[1])).collect();
+    for (number, frames) in (0..).zip(fragments.chunks(ROOM / fragments[0].len())) {
+        forger.send(number, &frames.concat()).await;
+    }
+    assert_eq!(forger.receive().await, INITIAL);
+    until_closed(&rig).await;
+    is_served(&rig).await;
+}
+
+/// Waits until the one connection over QUIC that there has been has no place any more.
+async fn until_closed(rig: &Rig) {
+    while rig.counted(Transport::Quic).open > 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
