@@ -11,6 +11,9 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
+use pmdns_config::Pin;
+use rcgen::{CertificateParams, KeyPair, PublicKeyData as _};
+
 const BINARY: &str = env!("CARGO_BIN_EXE_pmdns");
 /// A user without rights.
 const NOBODY: u32 = 65_534;
@@ -103,6 +106,35 @@ fn d05_d06_check_tells_everything_at_once_and_asks_the_machine() {
     let config = folder.config("net_tap0,iface=pm0", rest.split("[frames]").next().unwrap());
     let (code, printed, said) = told(&pmdns(&["check", "--elsewhere", "-c", &config]));
     assert_eq!((code, &*said), (Some(0), ""), "{printed}");
+}
+
+#[test]
+fn check_prints_the_pin_of_the_certificate_that_clients_get() {
+    let folder = Folder::new("pin");
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateParams::default().self_signed(&key).unwrap();
+    let files = [folder.path("certificate.pem"), folder.path("key.pem")];
+    fs::write(&files[0], certificate.pem()).unwrap();
+    fs::write(&files[1], key.serialize_pem()).unwrap();
+    let encrypted = format!(
+        "[streams]\ntls = [\"127.0.0.1:8853\"]\ncertificate = {:?}\nkey = {:?}\n",
+        files[0], files[1]
+    );
+    let check = |rest: &str| {
+        let config = folder.config("net_tap0,iface=pm0", rest);
+        told(&pmdns(&["check", "--elsewhere", "-c", &config]))
+    };
+    let digest = ring::digest::digest(&ring::digest::SHA256, &key.subject_public_key_info());
+    let pin = Pin(digest.as_ref().try_into().unwrap());
+    let (code, printed, said) = check(&encrypted);
+    assert_eq!(code, Some(0), "{said}");
+    let line = format!("streams.certificate: its key has the pin {pin}");
+    assert_eq!(printed.lines().last(), Some(&*line));
+    let (code, printed, _) = check("[streams]\ntcp = [\"127.0.0.1:8853\"]\n");
+    assert!(code == Some(0) && !printed.contains("has the pin"), "{printed}");
+    fs::write(&files[1], "no key").unwrap();
+    let (code, _, said) = check(&encrypted);
+    assert!(code == Some(2) && said.contains("streams.key: cannot read a private key"), "{said}");
 }
 
 #[test]

@@ -173,6 +173,22 @@ fn nobody_is_sent_from_a_stream_to_tcp_or_has_to_show_a_cookie() {
     check(&rig);
 }
 
+/// Whoever forges the source of datagrams uses up the limit of a prefix, and its clients are told to use TCP.
+#[test]
+fn slip_leads_to_an_answer_over_a_stream_while_a_flood_goes_on() {
+    let limits = "[ratelimit]\nqueries_per_second = 1\nburst = 10\nslip = 1\n";
+    let mut rig = Rig::new(&config(&format!("{STREAMS}{limits}")));
+    let query = query("hit.example. A");
+    rig.learn(&query, &[(0, 1, 60, vec![192, 0, 2, 7])]);
+    let mut over_udp = (0..100).filter_map(|_| ask_over_udp(&mut rig, &query));
+    assert!(over_udp.any(|answer| has_tc(&answer)), "the flood is over the limit");
+    for transport in [Transport::Tcp, Transport::Tls, Transport::Https, Transport::Quic] {
+        let answer = ask_by(&mut rig, transport, "10.77.0.9", &query).expect("an answer");
+        assert!(!has_tc(&answer) && answer[7] == 1, "{transport:?}");
+    }
+    check(&rig);
+}
+
 #[test]
 fn a_stream_learns_at_once_that_the_line_drops_its_query() {
     let one = |stages, core| {

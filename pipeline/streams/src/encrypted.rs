@@ -18,7 +18,6 @@ use tokio_rustls::server::TlsStream;
 
 use crate::client::Client;
 use crate::https::Site;
-use crate::load::Load;
 use crate::service::Service;
 use crate::tcp::accept;
 use crate::tls::{Certificate, CertificateError, DOT, H2, HTTP_1_1};
@@ -121,11 +120,11 @@ impl Encryption {
     }
 }
 
-/// Gives a new QUIC connection a place. While fewer than half of the places are free, its client first has to show that it is
+/// Gives a new QUIC connection a place. While places are few, in all or for its prefix, its client first has to show that it is
 /// at its address (RFC 9000 section 8.1.2). A forged address would take a place of somebody else's prefix.
 fn take(incoming: Incoming, service: &Service) {
     let address = incoming.remote_address();
-    if !incoming.remote_address_validated() && *service.places.load().borrow() != Load::Low {
+    if !incoming.remote_address_validated() && service.places.are_few_for(address) {
         // It can be asked to, as it is not validated.
         let _ = incoming.retry();
         return;

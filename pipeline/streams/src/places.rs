@@ -86,6 +86,15 @@ impl Places {
         Some(Place { places: Arc::clone(places), prefix, transport })
     }
 
+    /// Whether places are so few for a client that it should show that it is at its address: fewer than half are free, or its
+    /// prefix has a quarter of its own.
+    pub(crate) fn are_few_for(&self, client: SocketAddr) -> bool {
+        let places = &self.0;
+        let held = lock(&places.held);
+        Load::of(held.all, places.most) != Load::Low
+            || held.by_prefix.of(places.lengths.prefix(client)) >= places.most_of_prefix / 4
+    }
+
     /// The load, and news of it.
     pub fn load(&self) -> watch::Receiver<Load> {
         self.0.load.subscribe()
@@ -160,6 +169,26 @@ mod tests {
             |at: usize| (report[at].counters.refused_full, report[at].counters.refused_prefix);
         assert_eq!([refused(0), refused(1), refused(2)], [(0, 0), (1, 0), (0, 1)]);
         assert_eq!(report.iter().map(|one| one.counters.open).sum::<u64>(), 2);
+    }
+
+    #[test]
+    fn places_are_few_for_a_prefix_that_has_a_quarter_of_its_own() {
+        let few = |keys: &str, held: &[u8], host: u8| {
+            let places = Places::new(&config(keys), AllCounters::default(), IdleTime::default());
+            let address = |host: u8| ([10, 0, host, 1], 1).into();
+            let enter = |host: &u8| places.enter(address(*host), Transport::Quic).unwrap();
+            let _held: Vec<Place> = held.iter().map(enter).collect();
+            places.are_few_for(address(host))
+        };
+        let keys = "max_connections = 100\nmax_connections_per_prefix = 8";
+        assert!(!few(keys, &[1], 1));
+        assert!(few(keys, &[1, 1], 1));
+        assert!(!few(keys, &[1, 1], 2), "another prefix has all of its places");
+        let keys = "max_connections = 4\nmax_connections_per_prefix = 100";
+        assert!(!few(keys, &[1, 1], 1));
+        assert!(few(keys, &[1, 1, 1], 2), "fewer than half are free");
+        let keys = "max_connections = 100\nmax_connections_per_prefix = 3";
+        assert!(few(keys, &[], 1), "one forged address would take a third");
     }
 
     #[test]

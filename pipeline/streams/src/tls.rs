@@ -32,7 +32,7 @@ pub(crate) const DOQ: &[u8] = b"doq";
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// The file of certificates cannot be read.
-    #[error("streams.certificate: cannot read {}: {why}; write the path of a PEM file", file.display())]
+    #[error("{table}.certificate: cannot read {}: {why}; write the path of a PEM file", file.display())]
     Certificate {
         /// The table of the configuration.
         table: &'static str,
@@ -55,7 +55,7 @@ pub enum CertificateError {
     },
     /// The file of the key cannot be read, or has no key in it that can be used.
     #[error(
-        "streams.key: cannot read a private key from {}: {why}; write the path of a PEM file with an RSA, \
+        "{table}.key: cannot read a private key from {}: {why}; write the path of a PEM file with an RSA, \
          ECDSA or Ed25519 key that has no passphrase",
         file.display()
     )]
@@ -351,27 +351,23 @@ mod tests {
 
     #[test]
     fn a_pair_that_cannot_be_used_is_told_with_its_key_and_the_fix() {
-        let (one, two) = (Pem::new(), Pem::new());
-        let fails = |certificate: &Path, key: &Path| {
-            Certificate::load("streams", certificate, key).unwrap_err().to_string()
-        };
-        let none = Path::new("/nonexistent/file.pem");
-        let text = fails(none, &one.key);
-        assert!(
-            text.starts_with("streams.certificate: cannot read /nonexistent/file.pem"),
-            "{text}"
-        );
-        let text = fails(&one.certificate, none);
-        assert!(text.starts_with("streams.key: cannot read a private key"), "{text}");
-        let text = fails(&one.key, &one.key);
-        assert!(text.contains("has no certificate in it; write the path"), "{text}");
-        let text = fails(&one.certificate, &one.certificate);
-        assert!(text.contains("cannot read a private key"), "{text}");
-        let text = fails(&one.certificate, &two.key);
-        assert!(text.contains("is not that of the first certificate"), "{text}");
-        fs::write(&one.certificate, vec![b'a'; 2 << 20]).unwrap();
-        let text = fails(&one.certificate, &one.key);
-        assert!(text.contains("longer than"), "{text}");
+        for table in ["streams", "api"] {
+            let (one, two) = (Pem::new(), Pem::new());
+            let fails = |certificate: &Path, key: &Path, at: &str, words: &str| {
+                let text = Certificate::load(table, certificate, key).unwrap_err().to_string();
+                assert!(text.starts_with(&format!("{table}.{at}: ")), "{text}");
+                assert!(text.contains(words), "{text}");
+            };
+            let (certificate, key) = (&*one.certificate, &*one.key);
+            let none = Path::new("/nonexistent/file.pem");
+            fails(none, key, "certificate", "cannot read /nonexistent/file.pem");
+            fails(certificate, none, "key", "cannot read a private key");
+            fails(key, key, "certificate", "has no certificate in it; write the path");
+            fails(certificate, certificate, "key", "cannot read a private key");
+            fails(certificate, &two.key, "key", "is not that of the first certificate");
+            fs::write(certificate, vec![b'a'; 2 << 20]).unwrap();
+            fails(certificate, key, "certificate", "longer than");
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What a forger sends who does not see our queries, and what servers send that looks like it.
 
+use std::cell::RefCell;
+
 use pmdns_config::SubnetPolicy;
 use pmdns_stages::testing::{Query, query};
 
@@ -202,6 +204,32 @@ fn cve_2026_33602_ids_beside_the_right_one_belong_to_no_query() {
     assert_eq!(rig.resolve(&query("www.example. A")).records, 2);
     assert!(rig.upstream(0).mismatched >= 3);
     assert_eq!((rig.upstream(0).tcp, rig.upstream(0).errors), (1, 1), "it ends the connection");
+    rig.finish();
+}
+
+#[test]
+fn cve_2026_33596_replies_over_tcp_that_have_each_other_s_ids_are_nobody_s() {
+    let first = RefCell::new(None::<Asked>);
+    let stub = Stub::start([127, 0, 0, 1].into(), move |asked| {
+        if !asked.over_tcp {
+            return vec![Send::Reply(asked.truncated())];
+        }
+        let Some(first) = first.take() else {
+            first.replace(Some(asked.clone()));
+            return Vec::new();
+        };
+        let crossed = |id: &Asked, of: &Asked| {
+            Send::Reply([&id.id().to_be_bytes(), &of.addresses(7, 300)[2..]].concat())
+        };
+        vec![crossed(&first, asked), crossed(asked, &first)]
+    });
+    let honest = Stub::replying(|asked| asked.addresses(2, 300));
+    let mut rig = Setup::asking(&[&stub, &honest]).start();
+    for name in ["n1.example. A", "n2.example. A"] {
+        rig.ask(&query(name));
+    }
+    assert!(rig.answers(2).iter().all(|answer| answer.records == 2));
+    assert_eq!((rig.upstream(0).tcp, rig.upstream(0).errors), (2, 2), "the connection ends");
     rig.finish();
 }
 

@@ -3,7 +3,7 @@
 //! Each client prefix has a bucket of tokens. A full bucket holds a burst of them, a query takes one, and so many
 //! come back each second. The buckets stand in a table of fixed size that belongs to one core. A client whose
 //! queries come to several cores has a bucket on each. Where a view has a limit of its own, a client prefix has a bucket
-//! in each view.
+//! in each view. Over streams it has another bucket: nobody can empty that one in its name.
 
 use pmdns_config::{Config, View};
 
@@ -149,6 +149,10 @@ impl Limiter {
         let mut client = self.prefixes.hash(packet);
         if !self.of_views.is_empty() {
             client = self.prefixes.hash_in_view(client, packet.layout.who.view());
+        }
+        // Datagrams may be forged. What they use up is not what `slip` sends their client to.
+        if packet.layout.is_stream() {
+            client = self.prefixes.hash_over_streams(client);
         }
         self.table.prefetch(client);
         client

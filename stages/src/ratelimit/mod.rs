@@ -155,6 +155,12 @@ mod tests {
         packet
     }
 
+    /// The packet as if its client had sent it over a stream.
+    fn over_a_stream(mut packet: Packet) -> Packet {
+        packet.layout.l4 = pmdns_nics::stream::STREAM_UDP;
+        packet
+    }
+
     fn ask(limiter: &mut RateLimit, packet: Packet, now: u64) -> (Step, Answer) {
         let packet = act_once(limiter, packet, &Context { now, seconds: 0 });
         (packet.step, packet.answer)
@@ -291,6 +297,29 @@ mod tests {
         assert_eq!(steps(&mut limiter, [192, 0, 2, 1], 0), [PASSED; 3]);
         let over = ask(&mut limiter, packet_from([192, 0, 2, 1]), 0);
         assert_eq!(over, (ANSWERED, Answer::Truncated));
+    }
+
+    /// Forged datagrams empty the bucket of their prefix. Its real client is told to use TCP, and is answered there.
+    #[test]
+    fn a_flood_over_udp_takes_nothing_from_clients_over_streams() {
+        let view = || View { name: "v".into(), burst: Some(3), ..View::default() };
+        for views in [vec![], vec![view()]] {
+            let slipping = pmdns_config::RateLimit { slip: 1, ..settings() };
+            let mut limiter = limiter_with(&slipping, views);
+            let mut over_udp = |now| ask(&mut limiter, packet_from([192, 0, 2, 1]), now);
+            for now in 0..=1000 {
+                over_udp(now);
+            }
+            assert_eq!(over_udp(1050), (ANSWERED, Answer::Truncated));
+            let mut over_tcp = || {
+                let packet = over_a_stream(packet_from([192, 0, 2, 7]));
+                ask(&mut limiter, packet, 1050).0
+            };
+            // Streams have a limit as well, and nobody is sent from TCP to TCP.
+            assert_eq!([(); 4].map(|()| over_tcp()), [PASSED, PASSED, PASSED, DROPPED]);
+            let next = over_a_stream(packet_from([192, 0, 3, 7]));
+            assert_eq!(ask(&mut limiter, next, 1050).0, PASSED, "another prefix");
+        }
     }
 
     #[test]

@@ -50,4 +50,11 @@ impl ClientPrefixes {
     pub(super) fn hash_in_view(&self, hash: u64, view: u8) -> u64 {
         self.seed.mix(hash, u64::from(view))
     }
+
+    /// Hash of what has this hash, over streams.
+    #[inline]
+    pub(super) fn hash_over_streams(&self, hash: u64) -> u64 {
+        // The number of no view.
+        self.seed.mix(hash, u64::MAX)
+    }
 }

@@ -100,12 +100,15 @@ async fn cve_2025_30187_what_is_not_one_whole_query_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn a_query_that_is_too_long_loses_its_stream_alone() {
+async fn cve_2026_24030_a_query_that_is_too_long_loses_its_stream_alone() {
     let rig = Rig::new(Line::new("", |query| Some(answer(query, 60)))).await;
-    let (mut send, mut receive) = rig.connection.open_bi().await.unwrap();
-    // The server may stop it before it is written.
-    let _ = send.write_all(&framed(&[0; MAX_QUERY + 1])).await;
-    assert_eq!(reset_code(receive.read_to_end(9).await), EXCESSIVE_LOAD.into_inner());
+    for length in [MAX_QUERY + 1, 65_535] {
+        let (mut send, mut receive) = rig.connection.open_bi().await.unwrap();
+        // The server may stop it before it is written.
+        let _ = send.write_all(&framed(&vec![0; length])).await;
+        let reset = receive.read_to_end(9).await;
+        assert_eq!(reset_code(reset), EXCESSIVE_LOAD.into_inner(), "{length}");
+    }
     assert_eq!(rig.send(&framed(QUERY)).await.unwrap(), framed(&answer(QUERY, 60)));
 }
 
@@ -119,14 +122,23 @@ async fn a_stream_without_an_answer_is_reset_and_the_connection_stays() {
 }
 
 #[tokio::test]
-async fn a_query_that_is_cancelled_is_forgotten() {
-    let rig = Rig::new(Line::new("", |_| None)).await;
-    let (mut send, mut receive) = rig.connection.open_bi().await.unwrap();
-    send.write_all(&framed(QUERY)).await.unwrap();
-    send.finish().unwrap();
-    until(|| rig.line.asked() == 1 && rig.line.under_way() == 1).await;
-    receive.stop(VarInt::from_u32(3)).unwrap();
-    until(|| rig.line.under_way() == 0).await;
+async fn cve_2026_41637_queries_that_are_cancelled_are_forgotten_and_count_no_more() {
+    const RECURSION: u8 = 1;
+    let line = Line::new("max_queries_in_flight = 4", |query| {
+        (query[2] & RECURSION == 0).then(|| answer(query, 60))
+    });
+    let rig = Rig::new(line).await;
+    for number in 1..=12 {
+        let (mut send, mut receive) = rig.connection.open_bi().await.unwrap();
+        send.write_all(&framed(QUERY)).await.unwrap();
+        send.finish().unwrap();
+        until(|| rig.line.asked() == number && rig.line.under_way() == 1).await;
+        receive.stop(VarInt::from_u32(3)).unwrap();
+        until(|| rig.line.under_way() == 0).await;
+    }
+    let mut last = QUERY.to_vec();
+    last[2] &= !RECURSION;
+    assert_eq!(rig.send(&framed(&last)).await.unwrap(), framed(&answer(&last, 60)));
 }
 
 #[tokio::test]

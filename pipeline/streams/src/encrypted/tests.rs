@@ -1,5 +1,7 @@
 //! The servers on loopback: handshakes, DNS over TLS, proxies, and QUIC clients that have to show their address.
 
+mod hostile;
+
 use std::net::Ipv4Addr;
 
 use quinn::crypto::rustls::QuicClientConfig;
@@ -174,12 +176,17 @@ async fn cve_2026_54478_the_client_behind_a_proxy_is_who_asks() {
     assert_eq!(rig.counted(Transport::Tls).malformed, 1);
 }
 
+/// A QUIC client on loopback, and what it connects with.
+fn quic_client(pem: &Pem) -> (Endpoint, quinn::ClientConfig) {
+    let endpoint = Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let tls = QuicClientConfig::try_from(pem.client(&[DOQ])).unwrap();
+    (endpoint, quinn::ClientConfig::new(Arc::new(tls)))
+}
+
 #[tokio::test]
 async fn a_quic_client_shows_its_address_while_few_places_are_free() {
-    let rig = Rig::new(Line::new("max_connections = 4\nmax_connections_per_prefix = 4", quick));
-    let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
-    let tls = QuicClientConfig::try_from(rig.pem.client(&[DOQ])).unwrap();
-    let settings = quinn::ClientConfig::new(Arc::new(tls));
+    let rig = Rig::new(Line::new("max_connections = 4\nmax_connections_per_prefix = 16", quick));
+    let (endpoint, settings) = quic_client(&rig.pem);
     let mut held = Vec::new();
     for _ in 0..4 {
         let connecting = endpoint.connect_with(settings.clone(), rig.quic, NAME).unwrap();

@@ -75,7 +75,11 @@ where
 fn in_parameter(query: &str) -> Result<Vec<u8>, StatusCode> {
     let value = query.split('&').find_map(|pair| pair.strip_prefix("dns="));
     let value = value.ok_or(StatusCode::BAD_REQUEST)?;
-    BASE64_URL_SAFE_NO_PAD.decode(value).map_err(|_| StatusCode::BAD_REQUEST)
+    let message = BASE64_URL_SAFE_NO_PAD.decode(value).map_err(|_| StatusCode::BAD_REQUEST)?;
+    if message.len() > MAX_QUERY {
+        return Err(StatusCode::PAYLOAD_TOO_LARGE);
+    }
+    Ok(message)
 }
 
 /// The message of a POST request, which is its body.
@@ -150,8 +154,12 @@ mod tests {
         Request::get(uri).header(ACCEPT, MEDIA_TYPE).body(Full::default()).unwrap()
     }
 
+    fn get_message(message: &[u8]) -> Request<Full<Bytes>> {
+        get(&format!("/dns-query?a=b&dns={}", BASE64_URL_SAFE_NO_PAD.encode(message)))
+    }
+
     fn get_query() -> Request<Full<Bytes>> {
-        get(&format!("/dns-query?a=b&dns={}", BASE64_URL_SAFE_NO_PAD.encode(QUERY)))
+        get_message(QUERY)
     }
 
     async fn status_of(request: Request<Full<Bytes>>) -> u16 {
@@ -200,8 +208,10 @@ mod tests {
             assert_eq!(status_of(get(&format!("/dns-query?dns={wrong}"))).await, 400, "{wrong}");
         }
         assert_eq!(status_of(post(&QUERY[..11])).await, 400);
-        assert_eq!(status_of(post(&vec![0; MAX_QUERY])).await, 200);
-        assert_eq!(status_of(post(&vec![0; MAX_QUERY + 1])).await, 413);
+        for request in [post, get_message] {
+            assert_eq!(status_of(request(&[0; MAX_QUERY])).await, 200);
+            assert_eq!(status_of(request(&[0; MAX_QUERY + 1])).await, 413);
+        }
         let mut long = post(QUERY);
         long.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from_static("4097"));
         assert_eq!(status_of(long).await, 413, "announced");

@@ -16,6 +16,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use super::*;
 use crate::door::Transport;
+use crate::framing::MAX_QUERY;
 use crate::stub::{Line, NAME, Pem, QUERY, answer, long_answer};
 use crate::tls::{Certificate, H2, HTTP_1_1};
 
@@ -170,6 +171,25 @@ async fn cve_2025_30194_a_stream_that_is_reset_takes_its_query_along() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn cve_2026_40211_bodies_of_refused_requests_do_not_stay_until_the_connection_ends() {
+    let rig = connect(Line::new("", quick), H2).await;
+    let mut sender = http2_client(rig.stream).await;
+    let body = |_| Full::new(Bytes::from_static(&[0; MAX_QUERY + 1]));
+    let no_type = || {
+        let mut request = post();
+        request.headers_mut().remove(CONTENT_TYPE);
+        request
+    };
+    // Together they are ten times as long as the connection's window.
+    for _ in 0..WINDOW as usize * 10 / (3 * MAX_QUERY) {
+        for (request, status) in [(post(), 413), (no_type(), 415), (get(), 200)] {
+            let response = sender.send_request(request.map(body)).await.unwrap();
+            assert_eq!(response.status(), status);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_slow_request_has_its_time() {
     for sent in [
         "GET /dns-q",
@@ -263,6 +283,17 @@ mod hostile {
             flood(rig, |number| Some([request(number), reset(number)].concat())).await;
         assert!(sent < 1 << 20, "{sent}");
         assert_eq!(line.under_way(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn rustsec_2024_0003_requests_that_we_have_to_reset_end_the_connection() {
+        let rig = connect(silent(), H2).await;
+        // Number 28 of the static table is content-length, which is not a number here.
+        let fields = [&fields()[..], &[0x0f, 13, 1, b'x']].concat();
+        let bad = |number| frame(HEADERS, END_STREAM | END_HEADERS, 2 * number + 1, &fields);
+        let (sent, line) = flood(rig, |number| Some(bad(number))).await;
+        assert!(sent < 256 << 10, "{sent}");
+        assert_eq!(line.asked(), 0);
     }
 
     #[tokio::test(start_paused = true)]
