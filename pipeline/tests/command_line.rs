@@ -292,10 +292,10 @@ fn an_imported_configuration_passes_the_check_and_lists_what_it_lacks() {
     assert_eq!(code, Some(0), "{printed}{said}");
     let (code, _, said) = told(&pmdns(&["import", &input, "-o", &output]));
     assert!(code == Some(2) && said.contains("cannot be written"), "{said}");
-    fs::write(&input, format!("{whole}server:\n dns64-prefix: 64:ff9b::/96\n")).unwrap();
+    fs::write(&input, format!("{whole}server:\n prefer-ip4: yes\n")).unwrap();
     let (code, printed, said) = told(&pmdns(&["import", &input, "--format", "unbound"]));
     assert_eq!(code, Some(6), "{said}");
-    assert!(said.contains("unbound.conf:9: `dns64-prefix: 64:ff9b::/96`: pmdns has no"), "{said}");
+    assert!(said.contains("unbound.conf:9: `prefer-ip4: yes`: pmdns has no"), "{said}");
     assert!(printed.contains("[[local]]"), "{printed}");
     let (code, _, said) = told(&pmdns(&["import", &folder.path("none")]));
     assert!(code == Some(2) && said.contains("cannot be read"), "{said}");
