@@ -15,6 +15,7 @@ use super::socket::Client;
 use crate::clients::Clients;
 use crate::engine::Gauges;
 use crate::hitters::{self, HeavyHitters};
+use crate::overlay::Overlay;
 use crate::runtime::Runtime;
 use crate::zone_limits::ZoneLimiter;
 
@@ -45,7 +46,7 @@ pub fn answer(
         }
         Call::Views => Reply::of(&views(config)),
         Call::Upstreams => Reply::of(&upstreams(gauges)),
-        Call::Lists => Reply::of(&lists(config)),
+        Call::Lists => Reply::of(&lists(config, reloader.overlay())),
         Call::Config => {
             let toml = reloader.written().to_toml();
             let changes = reloader.overlay().told();
@@ -134,11 +135,11 @@ fn upstreams(gauges: &Gauges) -> Upstreams {
     Upstreams { upstreams: upstreams.collect() }
 }
 
-fn lists(config: &Config) -> Lists {
-    Lists { lists: config.blocklists.iter().map(list).collect() }
+fn lists(config: &Config, overlay: &Overlay) -> Lists {
+    Lists { lists: config.blocklists.iter().map(|one| list(one, overlay)).collect() }
 }
 
-fn list(list: &Blocklist) -> ListAnswer {
+fn list(list: &Blocklist, overlay: &Overlay) -> ListAnswer {
     let changed = std::fs::metadata(&list.file).and_then(|facts| facts.modified()).ok();
     let age = changed.and_then(|changed| SystemTime::now().duration_since(changed).ok());
     ListAnswer {
@@ -146,6 +147,7 @@ fn list(list: &Blocklist) -> ListAnswer {
         url: list.url.as_ref().map(ToString::to_string),
         age_seconds: age.map(|age| age.as_secs()),
         views: list.views.clone(),
+        added: overlay.has_list(&list.file),
         ..ListAnswer::default()
     }
 }
