@@ -1,9 +1,12 @@
 // Requests to the API, with the token of this tab.
 
 const KEPT_AS = "pmdns.token";
-const PATIENCE_MS = 5_000;
-// The server gives a reload or a purge as long.
-const WORK_PATIENCE_MS = 300_000;
+// Seconds that the server takes for a request at most (pipeline/control/src/api/).
+const PATIENCE_S = { known: 10, log: 20, lookup: 60, work: 300 };
+// After them it says why there is no answer, and that has to arrive.
+const GRACE_S = 1;
+// What is first after `/api/v1/` in changes that are work.
+const WORK = ["reload", "purge", "upstreams", "lists"];
 
 /** The API did not do what was asked. `status` 0: there was no answer. */
 export class Refused extends Error {
@@ -45,20 +48,30 @@ export function parameters(values) {
 
 export const get = (path) => ask("GET", path);
 export const post = (path, body) => ask("POST", path, body);
+export const patch = (path, body) => ask("PATCH", path, body);
 export const remove = (path) => ask("DELETE", path);
+
+/** Seconds after which there will be no answer. */
+function patienceFor(method, path) {
+  const [what] = path.replace("/api/v1/", "").split(/[/?]/);
+  const isWork = method !== "GET" && WORK.includes(what);
+  return (isWork ? PATIENCE_S.work : PATIENCE_S[what] ?? PATIENCE_S.known) + GRACE_S;
+}
 
 async function ask(method, path, body) {
   const headers = { Authorization: `Bearer ${session.token() ?? ""}` };
   if (body !== undefined) headers["Content-Type"] = "application/json";
-  const signal = AbortSignal.timeout(method === "GET" ? PATIENCE_MS : WORK_PATIENCE_MS);
+  const patience = patienceFor(method, path);
+  const signal = AbortSignal.timeout(patience * 1000);
   const request = { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal };
   let answer;
   let value;
   try {
     answer = await fetch(path, { ...request, cache: "no-store", credentials: "omit", redirect: "error" });
     value = await answer.json();
-  } catch {
-    throw new Refused(0, "there is no answer from the server");
+  } catch (error) {
+    const isLate = error.name === "TimeoutError";
+    throw new Refused(0, isLate ? `no answer came within ${patience} s` : "there is no answer from the server");
   }
   if (!answer.ok) throw new Refused(answer.status, value.detail ?? `status ${answer.status}`);
   return value;

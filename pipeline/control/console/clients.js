@@ -1,8 +1,8 @@
 // Groups of clients: views of the configuration, and the client table that changes at run time.
 
 import { get, may, parameters, post, remove } from "./api.js";
-import { byId, element, field, fill, form, heading } from "./dom.js";
-import { change, Paged, removal } from "./names.js";
+import { byId, change, element, field, fill, form, heading } from "./dom.js";
+import { Paged, removal } from "./names.js";
 import { Table } from "./tables.js";
 
 /** Makes the panels. `read` brings them up to date. */

@@ -90,14 +90,32 @@ export function notify(text, isError = false) {
   closing = setTimeout(() => notice.remove(), isError ? 15_000 : 5_000);
 }
 
-/** Asks before something that clients notice. */
-export function confirmed(question, yes) {
+/** Makes a change, and says what came of it. Returns whether it was made. */
+export async function change(request) {
+  try {
+    const { done } = await request;
+    notify(done ?? "done");
+    return true;
+  } catch (refused) {
+    notify(refused.message, true);
+    return false;
+  }
+}
+
+/** Asks before something that clients notice, or for the value of a field. */
+export function confirmed(question, yes, more = null) {
   return new Promise((decide) => {
+    const agree = (event) => {
+      event.preventDefault();
+      dialog.close("yes");
+    };
     const dialog = element("dialog", { "aria-label": question },
-      element("p", {}, question),
-      element("p", { class: "buttons" },
-        element("button", { type: "button", onclick: () => dialog.close("") }, "Cancel"),
-        element("button", { type: "button", class: "strong", onclick: () => dialog.close("yes") }, yes)));
+      element("form", { autocomplete: "off", onsubmit: agree },
+        element("p", {}, question),
+        more,
+        element("p", { class: "buttons" },
+          element("button", { type: "button", onclick: () => dialog.close("") }, "Cancel"),
+          element("button", { type: "submit" }, yes))));
     dialog.addEventListener("close", () => {
       dialog.remove();
       decide(dialog.returnValue === "yes");

@@ -1,9 +1,8 @@
 // Searches in the query log: who asked what, what came of it, and why.
 
 import { get, may, parameters, post } from "./api.js";
-import { byId, choice, element, field, fill, form, heading } from "./dom.js";
+import { byId, change, choice, element, field, fill, form, heading } from "./dom.js";
 import { micros, moment } from "./format.js";
-import { change } from "./names.js";
 import { Table } from "./tables.js";
 
 const SOURCES = {
@@ -18,14 +17,14 @@ const SOURCES = {
   drop: "a list: no answer",
 };
 
-/** Makes the panel. `explain(name, type, client)` looks a name up; null: this build cannot. */
+/** Makes the panel. `explain(entry)` looks its name up; null: this build cannot. */
 export function logPanel(explain) {
   let found = 0;
   const small = (label, onclick) => element("button", { type: "button", class: "small", onclick }, label);
   const decide = (row, kind) => change(post("/api/v1/entries", { entries: [{ name: row.name, kind }] }));
   const decision = (row) => (row.blocked ? small("Allow", () => decide(row, "allow")) : small("Block", () => decide(row, "block")));
   const act = (row) => element("span", { class: "buttons" },
-    explain && small("Why?", () => explain(row.name, row.type, addressOf(row))),
+    explain && small("Why?", () => explain(row)),
     may("post /api/v1/entries") && decision(row));
   const table = new Table([
     { title: "time", of: (one) => moment(one.time_us / 1e6) },
@@ -44,10 +43,11 @@ export function logPanel(explain) {
   const search = form({}, async (values) => {
     const wanted = { ...values, name: values.name.trim(), client: values.client.trim(), rcode: values.rcode.trim().toUpperCase() };
     try {
-      const { entries } = await get(`/api/v1/log${parameters(wanted)}`);
+      const page = await get(`/api/v1/log${parameters(wanted)}`);
       found += 1;
       // Entries have no number of their own, so those of one search are told apart by their places in it.
-      table.update(entries.map((entry, index) => ({ ...entry, key: `${found} ${index}` })));
+      const row = (entry, index) => ({ ...entry, key: `${found} ${index}`, isWhole: isWhole(entry.client, page) });
+      table.update(page.entries.map(row));
       fill(trouble);
     } catch (refused) {
       table.update([]);
@@ -71,5 +71,8 @@ function reason(entry) {
   return whose ? `${what}: ${whose}` : what;
 }
 
-/** Hashed and shortened clients are no addresses. */
-const addressOf = (entry) => (/[#/]/.test(entry.client) ? "" : entry.client);
+/** Whether it is all of a client's address, neither a hash nor the first address of a network. */
+function isWhole(client, { ipv4_prefix: ipv4Prefix, ipv6_prefix: ipv6Prefix }) {
+  if (client.startsWith("#")) return false;
+  return client.includes(":") ? ipv6Prefix === 128 : ipv4Prefix === 32;
+}

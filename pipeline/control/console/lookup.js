@@ -19,14 +19,18 @@ const REASONS = {
   upstreams: "the upstreams",
 };
 
-/** Makes the panel. Returns what looks a name up in it. */
+/** Makes the panel. Returns what looks the name of an entry of the log up in it. */
 export function lookupPanel() {
+  // The entry that is looked up, until the operator types something else.
+  let entry = null;
   const result = element("div", { id: "lookup-result", "aria-live": "polite" });
   const input = (name, more) => element("input", { name, spellcheck: "false", autocapitalize: "none", ...more });
   const ask = form({}, async (values) => {
     const asked = { name: values.name.trim(), type: values.type.trim(), client: values.client.trim() };
+    const logged = entry;
     try {
-      fill(result, explanation(await get(`/api/v1/lookup${parameters(asked)}`)));
+      const report = await get(`/api/v1/lookup${parameters(asked)}`);
+      fill(result, logged && doubts(logged, report), explanation(report));
     } catch (refused) {
       fill(result, element("p", { class: "error" }, `✕ ${refused.message}`));
     }
@@ -36,13 +40,24 @@ export function lookupPanel() {
   field("Client", input("client", { placeholder: "any client in no view" })),
   element("button", { type: "submit" }, "Why?"));
   fill(byId("lookup"), heading("Why does this client get this answer?"), ask, result);
-  return (name, type, client) => {
-    ask.elements.name.value = name;
-    ask.elements.type.value = type;
-    ask.elements.client.value = client;
+  ask.addEventListener("input", () => { entry = null; });
+  return (row) => {
+    entry = row;
+    ask.elements.name.value = row.name;
+    ask.elements.type.value = row.type;
+    ask.elements.client.value = row.isWhole ? row.client : "";
     ask.requestSubmit();
     ask.scrollIntoView({ block: "nearest" });
   };
+}
+
+/** Why it may be another answer than the logged one: it is for another client, or for another view. */
+function doubts({ client, isWhole, view }, report) {
+  const found = [];
+  if (!isWhole) found.push(`The log has ${client} in place of the address. This is for a client in no view. Type the address in.`);
+  const then = view || "default";
+  if (then !== report.view) found.push(`The query was in view ${then}, and this is for view ${report.view}.`);
+  return found.map((text) => element("p", { class: "error" }, `▲ ${text}`));
 }
 
 function explanation(report) {

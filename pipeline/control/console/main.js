@@ -2,14 +2,14 @@
 
 import { get, known, may, post, session } from "./api.js";
 import { clientsPage } from "./clients.js";
-import { byId, confirmed, notify, write } from "./dom.js";
+import { byId, change, confirmed, notify, write } from "./dom.js";
 import { clock, duration } from "./format.js";
 import { History } from "./history.js";
 import { listen, showKeys } from "./keys.js";
 import { logPanel } from "./log.js";
 import { loggedIn } from "./login.js";
 import { lookupPanel } from "./lookup.js";
-import { change, namesPage } from "./names.js";
+import { namesPage } from "./names.js";
 import { Overview } from "./overview.js";
 import { between } from "./rates.js";
 import { settingsPage } from "./settings.js";
@@ -94,6 +94,7 @@ async function look() {
   delete document.body.dataset.gone;
   showState();
   if (shownPage() === "overview") {
+    await pages.overview.upstreams.look();
     pages.overview.show(report, rates, history.samples);
     await pages.overview.top?.look();
   }
@@ -157,7 +158,10 @@ async function start(why) {
   await loggedIn(why);
   const overview = new Overview();
   overview.top = may("get /api/v1/top") ? topPanel() : null;
-  overview.read = async () => report && overview.show(report, rates, history.samples);
+  overview.read = async () => {
+    await overview.upstreams.look();
+    if (report) overview.show(report, rates, history.samples);
+  };
   pages = { overview, queries: queriesPage(), names: namesPage(), clients: clientsPage(), config: settingsPage() };
   hideWhatMayNot();
   byId("header").hidden = false;

@@ -1,24 +1,14 @@
-// Names that are blocked and allowed, local records, block lists, and the purge of answers.
+// Names that are blocked and allowed, local records, and the purge of answers.
 
 import { get, may, parameters, post, remove } from "./api.js";
-import { byId, choice, confirmed, element, field, fill, form, heading, notify } from "./dom.js";
-import { count, duration, moment } from "./format.js";
+import { byId, change, choice, confirmed, element, field, fill, form, heading } from "./dom.js";
+import { count, moment } from "./format.js";
+import { listsPanel } from "./lists.js";
 import { Table } from "./tables.js";
+import { ViewChoice } from "./views.js";
 
 const text = (name, more = {}) => element("input", { name, spellcheck: "false", autocapitalize: "none", ...more });
 const button = (label) => element("button", { type: "submit" }, label);
-
-/** Makes a change, and says what came of it. Returns whether it was made. */
-export async function change(request) {
-  try {
-    const { done } = await request;
-    notify(done ?? "done");
-    return true;
-  } catch (refused) {
-    notify(refused.message, true);
-    return false;
-  }
-}
 
 /** A table that is read in parts. */
 export class Paged {
@@ -52,7 +42,7 @@ export function removal(route, send, after) {
 
 const KINDS = { block: ["■ block", "bad"], allow: ["● allow", "good"] };
 
-function entries() {
+function entries(views) {
   const path = (one) => `/api/v1/entries/${encodeURIComponent(one.name)}`;
   const paged = new Paged("/api/v1/entries", "entries", [
     { title: "name", name: true, of: (one) => one.name },
@@ -70,9 +60,10 @@ function entries() {
   });
   const add = form({ id: "entry-form", "data-route": "post /api/v1/entries" }, async (values, node) => {
     const scope = values.below ? "suffix" : "exact";
-    const entry = { name: values.name.trim(), kind: values.kind, scope, action: values.action };
+    const entry = { name: values.name.trim(), kind: values.kind, scope, action: values.action, views: views.chosen };
     if (await change(post("/api/v1/entries", { entries: [entry] }))) {
       node.reset();
+      views.clear();
       await paged.read();
     }
   },
@@ -80,6 +71,7 @@ function entries() {
   field("What", choice("kind", [["block", "block"], ["allow", "allow"]])),
   field("Answer", choice("action", ["nxdomain", "nodata", "refused", "null", "drop"].map((one) => [one, one]))),
   element("label", { class: "check" }, element("input", { type: "checkbox", name: "below", checked: true }), "and names below"),
+  views.node,
   button("Set"));
   fill(byId("entries"), element("h2", {}, "Blocked and allowed names", paged.total), add, paged.node);
   return paged;
@@ -116,27 +108,6 @@ function records() {
   return paged;
 }
 
-function lists() {
-  const read = async () => table.update((await get("/api/v1/lists")).lists);
-  const path = (row) => `/api/v1/lists/${encodeURIComponent(row.file.split("/").at(-1))}/refresh`;
-  const refresh = (row) => row.url && element("button", {
-    type: "button",
-    class: "small",
-    onclick: async () => { if (await change(post(path(row)))) await read(); },
-  }, "Refresh");
-  const table = new Table([
-    { title: "file", name: true, of: (one) => one.file },
-    { title: "from", name: true, of: (one) => one.url ?? "" },
-    { title: "names", right: true, of: (one) => ((one.names ?? null) === null ? "–" : count(one.names)) },
-    { title: "unknown lines", right: true, of: (one) => count(one.unknown_lines) },
-    { title: "age", right: true, of: (one) => ((one.age_seconds ?? null) === null ? "unreadable" : duration(one.age_seconds)) },
-    { title: "views", of: (one) => one.views.join(", ") || "all" },
-    ...(may("post /api/v1/lists/{name}/refresh") ? [{ title: "", node: refresh, right: true }] : []),
-  ], { key: (one) => one.file, empty: "No block list is configured.", caption: "Block lists" });
-  fill(byId("lists"), heading("Block lists", "a reload reads them anew"), table.node);
-  return { read };
-}
-
 function purge() {
   const send = form({}, async (values, node) => {
     const order = { name: values.name.trim(), suffix: Boolean(values.below) };
@@ -155,10 +126,16 @@ function purge() {
 
 /** Makes the panels. `read` brings them up to date. */
 export function namesPage() {
+  const choices = [new ViewChoice(), new ViewChoice()];
+  const readViews = async () => {
+    const { views } = await get("/api/v1/views");
+    for (const one of choices) one.update(views.map((view) => view.name));
+  };
   const panels = [
-    ["get /api/v1/entries", entries],
+    ["get /api/v1/views", () => ({ read: readViews })],
+    ["get /api/v1/entries", () => entries(choices[0])],
     ["get /api/v1/local", records],
-    ["get /api/v1/lists", lists],
+    ["get /api/v1/lists", () => listsPanel(choices[1])],
     ["post /api/v1/purge", purge],
   ];
   const there = panels.filter(([route]) => may(route)).map(([, make]) => make());

@@ -4,6 +4,7 @@ import { Chart } from "./chart.js";
 import { byId, element, fill, heading, write } from "./dom.js";
 import { bytes, count, countOrDot, micros, percent, perSecond } from "./format.js";
 import { Table } from "./tables.js";
+import { Upstreams } from "./upstreams.js";
 
 const TILES = ["queries", "hit ratio", "hit p99", "miss p99", "dropped", "upstream failures", "frames in use", "cached answers"];
 const sum = (values) => values.reduce((all, one) => all + one, 0);
@@ -65,14 +66,7 @@ export class Overview {
       number("idle", (one) => percent(one.idle)),
       number("packets/s", (one) => countOrDot(one.packets)),
     ], { key: (one) => one.core });
-    this.upstreams = put("upstreams", "Upstreams", null, [
-      { title: "address", name: true, of: (one) => one.address },
-      { title: "state", of: (one) => (one.rests ? "▲ rests" : "● up"), mark: (one) => (one.rests ? "bad" : "good") },
-      number("queries/s", (one) => countOrDot(one.queries)),
-      number("replies/s", (one) => countOrDot(one.replies)),
-      number("failures/s", (one) => countOrDot(one.failures)),
-      number("round trip", (one) => micros(one.srttUs)),
-    ], { key: (one) => one.address, empty: "No upstream is configured." });
+    this.upstreams = new Upstreams();
     this.ports = put("ports", "Ports", null, [
       { title: "port", name: true, of: (one) => one.name },
       { title: "link", of: (one) => (one.isUp ? "● up" : "▲ down"), mark: (one) => (one.isUp ? "good" : "bad") },
@@ -137,7 +131,7 @@ export class Overview {
     const most = Math.max(1, ...rates.stages.map((stage) => stage.cycles));
     this.stages.update(rates.stages.map((stage) => ({ ...stage, width: stage.cycles / most })));
     this.cores.update(rates.cores);
-    this.upstreams.update(rates.upstreams);
+    this.upstreams.show(rates.upstreams);
     this.ports.update(rates.ports);
     this.rings.update(rates.rings);
     this.drops.update(rates.drops.slice(0, 12));

@@ -1,7 +1,8 @@
-// The configuration in use, and where the file says otherwise.
+// The configuration in use, where the file says otherwise, and what was changed at run time.
 
 import { get, may } from "./api.js";
-import { byId, element, fill, heading } from "./dom.js";
+import { byId, element, fill, heading, write } from "./dom.js";
+import { moment } from "./format.js";
 import { Table } from "./tables.js";
 
 /** Makes the panels. `read` brings them up to date. */
@@ -10,7 +11,7 @@ export function settingsPage() {
   if (may("get /api/v1/config/diff")) reads.push(differences());
   if (may("get /api/v1/config")) {
     const text = element("pre", { tabindex: "0", "aria-label": "Configuration in use" });
-    fill(byId("running"), heading("Configuration in use", "without secrets and defaults"), text);
+    fill(byId("running"), heading("Configuration in use", "without secrets, defaults and changes of run time"), text);
     reads.push(async () => fill(text, lines((await get("/api/v1/config")).toml)));
   }
   return { read: async () => { for (const read of reads) await read(); } };
@@ -20,7 +21,7 @@ export function settingsPage() {
 const lines = (text) => text.split("\n").map((line) => element("span", { class: "row" }, line));
 
 function differences() {
-  const table = new Table([
+  const keys = new Table([
     { title: "key", name: true, of: (one) => one.key },
     { title: "in use", name: true, of: (one) => one.running ?? "–" },
     { title: "in the file", name: true, of: (one) => one.file ?? "–" },
@@ -29,12 +30,26 @@ function differences() {
       of: (one) => (one.needs_restart ? "▲ a restart" : "● a reload"),
       mark: (one) => (one.needs_restart ? "bad" : "good"),
     },
-  ], { key: (one) => one.key, empty: "The file says what is in use.", caption: "Keys that differ" });
+  ], { key: (one) => one.key, caption: "Keys that differ" });
+  const changes = new Table([
+    { title: "changed at run time", name: true, of: (one) => one.change },
+    { title: "by", of: (one) => one.by },
+    { title: "since", of: (one) => moment(one.since) },
+  ], {
+    key: (one) => `${one.change} ${one.since}`,
+    empty: "No upstream and no list was changed at run time.",
+    caption: "Changes at run time",
+  });
   const trouble = element("p", { class: "error" });
-  fill(byId("difference"), heading("Where the file differs"), trouble, table.node);
+  const names = element("p", { class: "quiet" });
+  fill(byId("difference"), heading("What the file does not say"), trouble, keys.node, changes.node, names);
   return async () => {
-    const { keys, error } = await get("/api/v1/config/diff");
-    table.update(keys);
+    const difference = await get("/api/v1/config/diff");
+    const { error, entries, records } = difference;
+    keys.update(difference.keys);
+    write(keys.empty, error ? "" : "Every key in use is as in the file.");
+    changes.update(difference.changes ?? []);
+    write(names, `Names blocked or allowed at run time: ${entries}. Local records of run time: ${records}.`);
     fill(trouble, error ? `✕ ${error}` : "");
   };
 }

@@ -3,8 +3,8 @@
 import { element, write } from "./dom.js";
 
 /**
- * Columns have a `title`, and `of(row)`: a text, a number's text (`right`), a node (`node`: made once for a row), or a bar:
- * `bar(row)` gives parts `[class, share of the width]`. `key(row)` tells rows apart.
+ * Columns have a `title`, and `of(row)`: a text, a number's text (`right`), a node (`node`: made once for a row, and brought up
+ * to date by `renew(node, row)`), or a bar: `bar(row)` gives parts `[class, share of the width]`. `key(row)` tells rows apart.
  */
 export class Table {
   #rows = new Map();
@@ -48,6 +48,8 @@ export class Table {
       drawBar(cell, column.bar(row));
     } else if (!column.node) {
       write(cell, column.of(row));
+    } else if (column.renew) {
+      column.renew(cell.firstElementChild, row);
     }
     if (column.mark) cell.dataset.mark = column.mark(row);
   }

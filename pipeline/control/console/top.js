@@ -1,9 +1,9 @@
 // Heavy hitters, floods and limits on zones, if this build counts them.
 
 import { get, may, parameters, post, remove } from "./api.js";
-import { byId, choice, element, field, fill, form } from "./dom.js";
+import { byId, change, choice, element, field, fill, form } from "./dom.js";
 import { count, countOrDot } from "./format.js";
-import { change, removal } from "./names.js";
+import { removal } from "./names.js";
 import { Table } from "./tables.js";
 
 const TITLES = [

@@ -92,6 +92,9 @@ pub struct ListAnswer {
     pub age_seconds: Option<u64>,
     /// The views in which it holds; none: all.
     pub views: Vec<String>,
+    /// Whether it was added at run time, so that it can be removed by its name.
+    #[serde(default)]
+    pub added: bool,
 }
 
 /// The block lists.

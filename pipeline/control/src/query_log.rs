@@ -74,6 +74,10 @@ impl TryFrom<String> for Age {
 pub struct LogPage {
     /// The newest first.
     pub entries: Vec<LogEntry>,
+    /// Bits of IPv4 addresses that the instance logs; less than 32: `client` is the first address of a network.
+    pub ipv4_prefix: u8,
+    /// The same of IPv6 addresses; less than 128: of a network.
+    pub ipv6_prefix: u8,
 }
 
 /// A query and how it was answered.

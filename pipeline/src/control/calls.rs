@@ -17,6 +17,7 @@ use super::socket::Client;
 use crate::clients::Clients;
 use crate::engine::Gauges;
 use crate::hitters::{self, HeavyHitters};
+use crate::overlay::Overlay;
 use crate::rule_names::RuleNames;
 use crate::runtime::Runtime;
 use crate::zone_limits::ZoneLimiter;
@@ -48,7 +49,7 @@ pub fn answer(
         }
         Call::Views => Reply::of(&views(config)),
         Call::Upstreams => Reply::of(&upstreams(gauges)),
-        Call::Lists => Reply::of(&lists(config, &gauges.names)),
+        Call::Lists => Reply::of(&lists(config, &gauges.names, reloader.overlay())),
         Call::Config => {
             let toml = reloader.written().to_toml();
             let changes = reloader.overlay().told();
@@ -152,14 +153,14 @@ fn upstreams(gauges: &Gauges) -> Upstreams {
     Upstreams { upstreams: upstreams.collect() }
 }
 
-fn lists(config: &Config, names: &RuleNames) -> Lists {
+fn lists(config: &Config, names: &RuleNames, overlay: &Overlay) -> Lists {
     let in_use = names.in_use();
     let read = in_use.iter().flat_map(|in_use| in_use.lists.summaries()).map(Option::as_ref);
-    let read = read.chain(std::iter::repeat(None));
-    Lists { lists: config.blocklists.iter().zip(read).map(|(one, read)| list(one, read)).collect() }
+    let lists = config.blocklists.iter().zip(read.chain(std::iter::repeat(None)));
+    Lists { lists: lists.map(|(one, read)| list(one, read, overlay)).collect() }
 }
 
-fn list(list: &Blocklist, read: Option<&ListSummary>) -> ListAnswer {
+fn list(list: &Blocklist, read: Option<&ListSummary>, overlay: &Overlay) -> ListAnswer {
     let changed = std::fs::metadata(&list.file).and_then(|facts| facts.modified()).ok();
     let age = changed.and_then(|changed| SystemTime::now().duration_since(changed).ok());
     ListAnswer {
@@ -169,6 +170,7 @@ fn list(list: &Blocklist, read: Option<&ListSummary>) -> ListAnswer {
         unknown_lines: read.map_or(0, |read| read.unknown),
         age_seconds: age.map(|age| age.as_secs()),
         views: list.views.clone(),
+        added: overlay.has_list(&list.file),
     }
 }
 
@@ -206,7 +208,7 @@ mod tests {
              [[blocklist]]\nfile = {file:?}\n"
         ));
         let rig = Rig::new(&config);
-        let told = lists(&config, &rig.gauges.names).lists;
+        let told = lists(&config, &rig.gauges.names, &Overlay::default()).lists;
         std::fs::remove_file(&file).unwrap();
         assert_eq!((told[0].names, told[0].unknown_lines), (None, 0), "not fetched yet");
         assert_eq!((told[1].names, told[1].unknown_lines), (Some(2), 2));

@@ -24,6 +24,11 @@ impl fmt::Display for ListSaid {
 }
 
 impl Overlay {
+    /// Whether the list with this file was added at run time.
+    pub fn has_list(&self, file: &Path) -> bool {
+        self.lists.iter().any(|said| said.what.list.file == file)
+    }
+
     /// Takes a change in, and says what it does. Also the file of the list: whatever is in it is of no use any more.
     pub(super) fn change_list(
         &mut self,
@@ -157,6 +162,8 @@ mod tests {
         assert_eq!(list.file, Path::new("/var/lib/pmdns/lists/ads"));
         assert_eq!((list.address.is_some(), list.refresh_seconds), (true, Some(600)));
         assert_eq!((&*list.views[0], list.url.as_ref().unwrap().to_string()), ("kids", URL.into()));
+        assert!(overlay.has_list(&list.file));
+        assert!(!overlay.has_list(Path::new("/etc/pmdns/games")), "it is one of the file");
         let told = overlay.told();
         assert_eq!((told.len(), &*told[0].by), (1, "user 0"));
         assert_eq!(told[0].change, format!("list ads added from {URL}"));

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use pmdns_config::{Config, ConfigError};
+use pmdns_config::{Config, ConfigError, QueryLog};
 use pmdns_control::query_log::{LogPage, LogSearch};
 use pmdns_control::{Refusal, Reply};
 
@@ -68,13 +68,17 @@ pub fn run(asked: &LogArguments, out: &mut impl Write) -> Result<(), FindError> 
 #[derive(Clone, Debug)]
 pub struct LogSearches {
     path: Option<PathBuf>,
+    /// Bits of IPv4 and IPv6 addresses that are logged.
+    prefixes: (u8, u8),
     jobs: Jobs,
 }
 
 impl LogSearches {
     /// Searches in the database of this configuration.
     pub fn new(config: &Config) -> Self {
-        Self { path: config.query_log.sqlite.clone(), jobs: Jobs::new(MAX_SEARCHES) }
+        let QueryLog { sqlite, ipv4_prefix, ipv6_prefix, .. } = &config.query_log;
+        let prefixes = (*ipv4_prefix, *ipv6_prefix);
+        Self { path: sqlite.clone(), prefixes, jobs: Jobs::new(MAX_SEARCHES) }
     }
 
     /// Searches, and sends the client what is found.
@@ -83,8 +87,9 @@ impl LogSearches {
             let why = "there is no `query_log.sqlite`; set it in the config file and restart";
             return client.reply(Reply::Refused(Refusal::Unknown, why.to_owned()));
         };
+        let (ipv4_prefix, ipv6_prefix) = self.prefixes;
         self.jobs.start("log_search", client, move |_| match search(&path, &what) {
-            Ok(entries) => Reply::of(&LogPage { entries }),
+            Ok(entries) => Reply::of(&LogPage { entries, ipv4_prefix, ipv6_prefix }),
             Err(error) => Reply::Refused(Refusal::Unable, error.to_string()),
         });
     }

@@ -49,6 +49,37 @@ def check_figures(page):
     # Nobody asked.
     assert page.evaluate(between, [later, later])["hitRatio"] is None
 
+    check_texts(page)
+
+
+def check_patience(page):
+    """How long the page waits for answers, in seconds: one more than the server."""
+    waits = """async (asked) => {
+        const { get, post, patch, remove } = await import("/console/api.js");
+        const calls = { get, post, patch, remove };
+        const { timeout } = AbortSignal;
+        const { fetch } = window;
+        const waited = [];
+        AbortSignal.timeout = (time) => { waited.push(time / 1000); return timeout.call(AbortSignal, time); };
+        window.fetch = async () => Response.json({});
+        for (const [call, path] of asked) await calls[call](path);
+        AbortSignal.timeout = timeout;
+        window.fetch = fetch;
+        return waited;
+    }"""
+    wanted = [
+        ("get", "/api/v1/stats", 11), ("get", "/api/v1/lookup?name=a", 61), ("get", "/api/v1/log", 21),
+        ("get", "/api/v1/lists", 11),
+        ("post", "/api/v1/reload", 301), ("post", "/api/v1/purge", 301), ("post", "/api/v1/entries", 11),
+        ("patch", "/api/v1/upstreams/192.0.2.1%3A53", 301), ("post", "/api/v1/lists/ads/refresh", 301),
+        ("remove", "/api/v1/lists/ads", 301), ("remove", "/api/v1/limits/lists", 11),
+    ]
+    got = page.evaluate(waits, [[call, path] for call, path, _ in wanted])
+    assert got == [seconds for _, _, seconds in wanted], list(zip(got, wanted))
+
+
+def check_texts(page):
+    """Figures and names as texts."""
     texts = """async (values) => {
         const format = await import("/console/format.js");
         return values.map(([name, value]) => format[name](value));

@@ -98,6 +98,7 @@ fn a_node_is_drained_and_explained_over_the_api() {
         let names: Vec<_> =
             blocked["entries"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
         assert_eq!(names, ["www.bad.test"]);
+        assert_eq!((&blocked["ipv4_prefix"], &blocked["ipv6_prefix"]), (&32.into(), &128.into()));
         for wrong in ["log?limit=0", "log?since=x", "log?limit=10001"] {
             assert_eq!(get(wrong).0, 422, "{wrong}");
         }
@@ -241,7 +242,8 @@ fn a_list_is_added_and_removed_while_it_runs() {
         for said in [order(&["config", "--running"], 0), order(&["config", "--diff"], 0)] {
             assert!(said.contains(&line), "{said}");
         }
-        assert_eq!(get("lists").1["lists"][0]["url"], URL);
+        let listed = &get("lists").1["lists"][0];
+        assert_eq!((&listed["url"], &listed["added"]), (&URL.into(), &true.into()));
         let new = |views: &str| format!(r#"{{"name":"more","url":"{URL}","views":[{views}]}}"#);
         let post = |json: &str| with_token(WRITER, &["-d", json, &url("lists")]);
         assert_eq!(post(&new("\"nobody\"")).0, 409, "there is no such view");

@@ -6,10 +6,11 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
+use crate::api_calls::{serve_files, write_certificates};
 use crate::dig::dig;
-use crate::harness::{isolated, path, sh, wait_until};
+use crate::harness::{data, isolated, path, sh, wait_until};
 use crate::nsd;
-use crate::pmdns::{BINARY, Pmdns, TAP_PORT, TAP_V4, set_up_tap, upstream};
+use crate::pmdns::{BINARY, Pmdns, TAP_PORT, TAP_V4, TAP_V6, set_up_tap, upstream};
 
 /// The Python that has Playwright's library (`scripts/install.sh --browser`).
 const PYTHON: &str = "/opt/pmdns-browser/bin/python";
@@ -20,6 +21,7 @@ const CONFIG: &str = r#"
 [control]
 socket = "/run/lab/pmdns.sock"
 entries = "/run/lab/entries"
+lists = "/run/lab/own"
 
 [cache]
 size = "32MiB"
@@ -42,6 +44,22 @@ secret_file = "/run/lab/writer"
 
 [query_log]
 sqlite = "/run/lab/log/queries.db"
+ipv6_prefix = 56
+
+[clients]
+max_entries = 1000
+file = "/run/lab/subscribers"
+
+[[view]]
+name = "kids"
+
+[[blocklist]]
+file = "/run/lab/games.txt"
+views = ["kids"]
+
+[[group]]
+name = "default"
+strategy = "round_robin"
 
 [hitters]
 enabled = true
@@ -52,7 +70,11 @@ fn write_files() {
         fs::write(path(name), format!("{token}\n")).unwrap();
         fs::set_permissions(path(name), fs::Permissions::from_mode(0o600)).unwrap();
     }
-    fs::create_dir(path("log")).unwrap();
+    for folder in ["log", "own", "www"] {
+        fs::create_dir(path(folder)).unwrap();
+    }
+    fs::write(path("games.txt"), "games.test\n").unwrap();
+    fs::write(path("subscribers"), "fd97::1 kids\n").unwrap();
     let ads: String = (0..500).map(|number| format!("ad{number}.bulk.test\n")).collect();
     fs::write(path("ads.txt"), ads).unwrap();
     let queries = (0..400_000_u64).map(|number| match number % 20 {
@@ -70,9 +92,17 @@ fn write_files() {
 fn an_operator_sees_and_changes_an_instance_in_chromium() {
     isolated("console::an_operator_sees_and_changes_an_instance_in_chromium", || {
         write_files();
+        write_certificates("lists.test");
+        // The namespace has mounts of its own, so only this system trusts the authority.
+        sh("mount --bind /run/lab/ca.pem /etc/ssl/certs/ca-certificates.crt");
         sh("ip link set lo up");
+        let _server = serve_files(("127.0.0.1", 8443));
         let _nsd = nsd::start();
-        let pmdns = Pmdns::start(&format!("{TAP_PORT}{CONFIG}{}", upstream(nsd::PORT)));
+        let example = fs::read_to_string(data("lab-example.test.zone")).unwrap();
+        let bulk = nsd::bulk_zone();
+        let _second = nsd::serve_second(&[("example.test", &example), ("bulk.test", &bulk)]);
+        let upstreams = upstream(nsd::PORT) + &upstream(nsd::SECOND_PORT);
+        let pmdns = Pmdns::start(&format!("{TAP_PORT}{CONFIG}{upstreams}"));
         set_up_tap();
         // Chromium gives up what it loads when an address appears or becomes usable.
         wait_until("all addresses are in use", || sh("ip address show tentative").is_empty());
@@ -80,6 +110,8 @@ fn an_operator_sees_and_changes_an_instance_in_chromium() {
             .arg(STEPS)
             .env("PMDNS_URL", "http://127.0.0.1:8053")
             .env("PMDNS_SERVER", TAP_V4)
+            .env("PMDNS_SERVER_V6", TAP_V6)
+            .env("PMDNS_WWW", path("www"))
             .env("PMDNS_ID", pmdns.id().to_string())
             .env("PMDNS_READER", READER)
             .env("PMDNS_WRITER", WRITER)
@@ -95,6 +127,7 @@ fn an_operator_sees_and_changes_an_instance_in_chromium() {
         assert!(status.success(), "the steps ended with {status}\n{}", pmdns.log());
         assert_eq!(dig(TAP_V4, "n1.bulk.test A").status, "NOERROR", "it serves after all that");
         assert!(pmdns.log().contains("api: token operator from 127.0.0.1 asks: AddEntries"));
+        assert!(pmdns.log().contains("api: token operator from 127.0.0.1 asks: ChangeUpstream"));
         pmdns.stop();
     });
 }

@@ -28,7 +28,7 @@ macro_rules! files {
 const FILES: &[(&str, &str)] = files![
     "index.html" "style.css" "icon.svg" "theme.js"
     "main.js" "api.js" "chart.js" "clients.js" "dom.js" "format.js" "history.js" "keys.js" "log.js" "login.js"
-    "lookup.js" "names.js" "overview.js" "rates.js" "settings.js" "tables.js" "top.js"
+    "lists.js" "lookup.js" "names.js" "overview.js" "rates.js" "settings.js" "tables.js" "top.js" "upstreams.js" "views.js"
 ];
 
 /// The files of the console, below `/console/`.
@@ -71,6 +71,9 @@ mod tests {
 
     use super::*;
     use crate::Door;
+    use crate::api::answer::PATIENCE;
+    use crate::api::explain::{LOG_PATIENCE, LOOKUP_PATIENCE};
+    use crate::api::routes::WORK_PATIENCE;
     use crate::api::{Guard, Peer, Rate, Tokens, respond};
 
     const LOCAL: Peer = Peer::Address(IpAddr::V4(Ipv4Addr::LOCALHOST));
@@ -170,6 +173,19 @@ mod tests {
             }
         }
         assert!(named > 20, "only {named} names were found");
+    }
+
+    #[test]
+    fn the_page_waits_as_long_as_the_server() {
+        let file = FILES.iter().find(|(name, _)| *name == "api.js").unwrap().1;
+        let times = [
+            ("known", PATIENCE),
+            ("log", LOG_PATIENCE),
+            ("lookup", LOOKUP_PATIENCE),
+            ("work", WORK_PATIENCE),
+        ];
+        let times = times.map(|(name, time)| format!("{name}: {}", time.as_secs())).join(", ");
+        assert!(file.contains(&format!("{{ {times} }}")), "api.js does not have {times}");
     }
 
     /// What comes from clients is text. The policy would stop the rest, and these tell why nothing is seen then.

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse as _, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, PATIENCE, Refusals, wrong};
+use super::answer::{Answer, Refusals, wrong};
 use super::body::Parameters;
 use super::download::download;
 use super::guard::By;
@@ -26,7 +26,9 @@ const CAPTURED: u32 = 1000;
 /// The latest time of an entry: the database has signed numbers.
 const LATEST_US: u64 = i64::MAX.cast_unsigned();
 /// How long a lookup may read block lists.
-const LOOKUP_PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const LOOKUP_PATIENCE: Duration = Duration::from_secs(60);
+/// How long a search in the query log may take.
+pub(super) const LOG_PATIENCE: Duration = Duration::from_secs(20);
 /// How long a dump may take. It is longer than a connection lasts, so that no dump that has come whole is called late.
 const DUMP_PATIENCE: Duration = Duration::from_secs(900);
 /// How long packets take to their end, once no more are taken in.
@@ -75,7 +77,7 @@ async fn log(
         )));
     }
     Answer(match within("limit", search.limit, MAX_FOUND) {
-        Ok(()) => door.ask(Call::Log(search), &by.0, 2 * PATIENCE).await,
+        Ok(()) => door.ask(Call::Log(search), &by.0, LOG_PATIENCE).await,
         Err(refused) => refused,
     })
 }
