@@ -23,7 +23,7 @@ use super::metrics::server::MetricsListener;
 use super::socket::Client;
 use crate::clients::ClientFiles;
 use crate::lists;
-use crate::overlay::{Change, Changed, ListFile, Overlay};
+use crate::overlay::{Change, Changed, Overlay};
 use crate::rules::{BuildError, RulesPublisher};
 use crate::runtime::Runtime;
 use news::News;
@@ -299,12 +299,7 @@ impl Reloader {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let since = since.map_or(0, |since| since.as_secs());
         match self.overlay.with(&change, &self.base, &client.by, since) {
-            Ok(Changed { overlay, config, done, file }) => {
-                let (stale, left) = match file {
-                    Some(ListFile::Stale(file)) => (Some(file), None),
-                    Some(ListFile::Left(file)) => (None, Some(file)),
-                    None => (None, None),
-                };
+            Ok(Changed { overlay, config, done, stale, left }) => {
                 if let Some(Err(why)) = stale.map(|file| lists::clear(&file)) {
                     client.reply(Reply::Refused(Refusal::Unable, why));
                     return true;

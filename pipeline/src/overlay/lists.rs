@@ -1,13 +1,13 @@
 //! Block lists that are added at run time.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pmdns_config::limits::MAX_NAME;
 use pmdns_config::{Blocklist, Config, UpstreamAddress};
 use pmdns_control::{ListChange, NewList, Refusal};
 
-use super::{ListFile, Overlay, Refused, Said};
+use super::{Overlay, Refused, Said};
 
 /// A list that was added. No two have the same name.
 #[derive(Clone, Debug)]
@@ -29,14 +29,14 @@ impl Overlay {
         self.lists.iter().any(|said| said.what.list.file == file)
     }
 
-    /// Takes a change in, and says what it does. Also the file of the list: whatever is in it is of no use any more.
+    /// Takes a change in, and says what it does. Also the file of the list: to be removed before, or after the change.
     pub(super) fn change_list(
         &mut self,
         change: &ListChange,
         base: &Config,
         by: &str,
         since: u64,
-    ) -> Result<(String, ListFile), Refused> {
+    ) -> Result<(String, Option<PathBuf>, Option<PathBuf>), Refused> {
         match change {
             ListChange::Add(new) => {
                 let said = self.added(new, base)?;
@@ -47,13 +47,14 @@ impl Overlay {
                     format!(
                         "list {name} is fetched now, and kept up to date until the instance stops"
                     ),
-                    ListFile::Stale(file),
+                    Some(file),
+                    None,
                 ))
             }
             ListChange::Remove(name) => {
                 if let Some(place) = self.lists.iter().position(|said| said.what.name == *name) {
                     let Said { what, .. } = self.lists.remove(place);
-                    return Ok((format!("list {name} is removed"), ListFile::Left(what.list.file)));
+                    return Ok((format!("list {name} is removed"), None, Some(what.list.file)));
                 }
                 Err(match base.blocklists.iter().any(|list| is_called(&list.file, name)) {
                     true => (

@@ -56,17 +56,10 @@ pub struct Changed {
     pub config: Config,
     /// A sentence that says it.
     pub done: String,
-    /// A file that is to be removed.
-    pub file: Option<ListFile>,
-}
-
-/// The file of a list, which is to be removed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ListFile {
-    /// Before the change: a list of the same name left it.
-    Stale(PathBuf),
-    /// After the change, because until then it is in use.
-    Left(PathBuf),
+    /// A file that is to be removed before: a list of the same name left it.
+    pub stale: Option<PathBuf>,
+    /// A file that is to be removed after, because until then it is in use.
+    pub left: Option<PathBuf>,
 }
 
 impl Overlay {
@@ -88,12 +81,11 @@ impl Overlay {
         now: u64,
     ) -> Result<Changed, Refused> {
         let mut overlay = self.clone();
-        let (done, file) = match change {
-            Change::Upstream(change) => (overlay.change_upstream(change, base, by, now)?, None),
-            Change::List(change) => {
-                let (done, file) = overlay.change_list(change, base, by, now)?;
-                (done, Some(file))
+        let (done, stale, left) = match change {
+            Change::Upstream(change) => {
+                (overlay.change_upstream(change, base, by, now)?, None, None)
             }
+            Change::List(change) => overlay.change_list(change, base, by, now)?,
         };
         if overlay.count() > MAX_CHANGES {
             let why = format!(
@@ -102,7 +94,7 @@ impl Overlay {
             return Err((Refusal::Unable, why));
         }
         let config = overlay.apply(base).map_err(|why| (Refusal::Unable, why))?;
-        Ok(Changed { overlay, config, done, file })
+        Ok(Changed { overlay, config, done, stale, left })
     }
 
     /// A configuration with the changes.

@@ -30,8 +30,8 @@ pub(crate) fn config(more: &str) -> String {
 
 /// A config in which everything that can be changed at run time is there, with an empty client table of a million places.
 pub(crate) fn config_of_all() -> String {
-    let more = "[[view]]\nname = \"kids\"\n[policy]\ndoh_canary = [\"kids\"]\n[clients]\nmax_entries = 1000000\njournal = \"/run/lab/clients\"\n\
-        [hitters]\nenabled = true\n";
+    let more = "[[view]]\nname = \"kids\"\n[policy]\ndoh_canary = [\"kids\"]\n[hitters]\nenabled = true\n\
+        [clients]\nmax_entries = 1000000\njournal = \"/run/lab/clients\"\n";
     let kept = "[control]\nlists = \"/run/lab/own\"\nentries = \"/run/lab/entries\"\n";
     config(more).replace("[control]\n", kept)
 }
