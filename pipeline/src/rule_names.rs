@@ -194,7 +194,7 @@ impl RuleNames {
 
     /// The zones that are forwarded.
     pub(crate) fn forwards(&self) -> ZoneNames {
-        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner).lists.forwards)
+        Arc::clone(&self.lock().lists.forwards)
     }
 
     /// The name of the list with the rule that decides about a query, if there is one.
