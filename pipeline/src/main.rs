@@ -110,17 +110,12 @@ fn execute(command: Command) -> Result<(), Failure> {
             print_done(&instance, &format!("purge {name}{suffix}{record_type}"), None)
         }
         Command::Block { name, suffix, action, views, instance } => {
-            let suffix = if suffix { " suffix" } else { "" };
-            let request = format!("block {name} {action}{suffix}{}", arguments::view_words(&views));
-            print_done(&instance, &request, None)
+            let words = scope_words(suffix, &views);
+            print_done(&instance, &format!("block {name} {action}{words}"), None)
         }
         Command::Allow { name, suffix, views, instance } => {
-            let suffix = if suffix { " suffix" } else { "" };
-            print_done(
-                &instance,
-                &format!("allow {name}{suffix}{}", arguments::view_words(&views)),
-                None,
-            )
+            let words = scope_words(suffix, &views);
+            print_done(&instance, &format!("allow {name}{words}"), None)
         }
         Command::Unblock { name, instance } => {
             print_done(&instance, &format!("unblock {name}"), None)
@@ -244,6 +239,12 @@ fn done(answer: &str, refused: fn(String) -> Failure) -> Result<String, Failure>
 /// The same, and prints the answer.
 fn print_done(instance: &Instance, request: &str, file: Option<&File>) -> Result<(), Failure> {
     Ok(writeln!(io::stdout(), "{}", order(instance, request, file, Failure::Refused)?)?)
+}
+
+/// Where an entry holds, as words of a request.
+fn scope_words(suffix: bool, views: &[String]) -> String {
+    let suffix = if suffix { " suffix" } else { "" };
+    suffix.to_owned() + &arguments::view_words(views)
 }
 
 /// Sends a request that is answered with JSON.

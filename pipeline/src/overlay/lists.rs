@@ -29,32 +29,33 @@ impl Overlay {
         self.lists.iter().any(|said| said.what.list.file == file)
     }
 
-    /// Takes a change in, and says what it does. Also the file of the list: to be removed before, or after the change.
+    /// The file of a list that is not in `other`.
+    pub(super) fn list_beyond(&self, other: &Self) -> Option<PathBuf> {
+        let mut files = self.lists.iter().map(|said| &said.what.list.file);
+        files.find(|file| !other.has_list(file)).cloned()
+    }
+
+    /// Takes a change in, and says what it does.
     pub(super) fn change_list(
         &mut self,
         change: &ListChange,
         base: &Config,
         by: &str,
         since: u64,
-    ) -> Result<(String, Option<PathBuf>, Option<PathBuf>), Refused> {
+    ) -> Result<String, Refused> {
         match change {
             ListChange::Add(new) => {
                 let said = self.added(new, base)?;
-                let file = said.list.file.clone();
                 self.lists.push(Said { what: said, by: by.to_owned(), since });
                 let name = &new.name;
-                Ok((
-                    format!(
-                        "list {name} is fetched now, and kept up to date until the instance stops"
-                    ),
-                    Some(file),
-                    None,
+                Ok(format!(
+                    "list {name} is fetched now, and kept up to date until the instance stops"
                 ))
             }
             ListChange::Remove(name) => {
                 if let Some(place) = self.lists.iter().position(|said| said.what.name == *name) {
-                    let Said { what, .. } = self.lists.remove(place);
-                    return Ok((format!("list {name} is removed"), None, Some(what.list.file)));
+                    self.lists.remove(place);
+                    return Ok(format!("list {name} is removed"));
                 }
                 Err(match base.blocklists.iter().any(|list| is_called(&list.file, name)) {
                     true => (

@@ -81,10 +81,8 @@ impl Overlay {
         now: u64,
     ) -> Result<Changed, Refused> {
         let mut overlay = self.clone();
-        let (done, stale, left) = match change {
-            Change::Upstream(change) => {
-                (overlay.change_upstream(change, base, by, now)?, None, None)
-            }
+        let done = match change {
+            Change::Upstream(change) => overlay.change_upstream(change, base, by, now)?,
             Change::List(change) => overlay.change_list(change, base, by, now)?,
         };
         if overlay.count() > MAX_CHANGES {
@@ -94,6 +92,7 @@ impl Overlay {
             return Err((Refusal::Unable, why));
         }
         let config = overlay.apply(base).map_err(|why| (Refusal::Unable, why))?;
+        let (stale, left) = (overlay.list_beyond(self), self.list_beyond(&overlay));
         Ok(Changed { overlay, config, done, stale, left })
     }
 

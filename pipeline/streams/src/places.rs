@@ -86,8 +86,8 @@ impl Places {
         Some(Place { places: Arc::clone(places), prefix, transport })
     }
 
-    /// Whether places are so few for a client that it should show that it is at its address: fewer than half are free, or its
-    /// prefix has a quarter of its own.
+    /// Whether a client should show that it is at its address, because places are few. Fewer than half are free, or its prefix
+    /// has a quarter of its own.
     pub(crate) fn are_few_for(&self, client: SocketAddr) -> bool {
         let places = &self.0;
         let held = lock(&places.held);

@@ -10,7 +10,7 @@ use crate::packet::Packet;
 use crate::ratelimit::{Budget, Limiter};
 use crate::step::Exception;
 use crate::wire::ip::{
-    IPV4_MIN_LEN, IPV6_LEN, PROTOCOL_TCP, PROTOCOL_UDP, pseudo_header, udp, v4, v6,
+    FROM_THIS_LINK, IPV4_MIN_LEN, IPV6_LEN, PROTOCOL_TCP, PROTOCOL_UDP, pseudo_header, udp, v4, v6,
 };
 use crate::wire::layout::Flags;
 use crate::wire::name::Seed;
@@ -21,9 +21,6 @@ const BGP: u16 = 179;
 /// Ports of BFD over one hop and of its echoes (RFC 5881 section 4), and over several hops (RFC 5883 section 5).
 const BFD: [u16; 2] = [3784, 3785];
 const BFD_OVER_HOPS: u16 = 4784;
-/// The TTL of packets that no router has forwarded. What is only for the link has no other (RFC 4861 section 6.1, RFC 5881
-/// section 5).
-const FROM_THIS_LINK: u8 = 255;
 /// TCP ports of DNS: plain, over HTTPS, over TLS (RFC 7766, RFC 8484, RFC 7858).
 const TCP_STREAMS: [u16; 3] = [53, 443, 853];
 /// UDP ports of DNS over QUIC: with HTTP/3, and alone (RFC 9114, RFC 9250).

@@ -6,12 +6,12 @@ use std::net::IpAddr;
 use super::arp::Arp;
 use super::ethernet::is_group;
 use super::icmpv6::{
-    ADVERTISEMENT, CODE, FROM_THIS_LINK, OPTIONS, OVERRIDE, Received, SOLICITED, TARGET,
-    TARGET_LINK_ADDRESS, find_option,
+    ADVERTISEMENT, CODE, OPTIONS, OVERRIDE, Received, SOLICITED, TARGET, TARGET_LINK_ADDRESS,
+    find_option,
 };
 use crate::ports::Port;
 use crate::wire::be16;
-use crate::wire::ip::{IPV6_LEN, PROTOCOL_ICMPV6, TYPE_ARP, v6};
+use crate::wire::ip::{FROM_THIS_LINK, IPV6_LEN, PROTOCOL_ICMPV6, TYPE_ARP, v6};
 use crate::wire::layout::{Flags, Layout};
 
 /// Flags of an advertisement, in its fifth byte, and the first of them (RFC 4861 section 4.4).

@@ -6,7 +6,9 @@ use pmdns_nics::Frame;
 use super::ethernet::{HOPS, address_ethernet};
 use crate::ports::Port;
 use crate::step::{Exception, Step};
-use crate::wire::ip::{ETHERNET_SOURCE, IPV6_LEN, PROTOCOL_ICMPV6, pseudo_header, turn_round, v6};
+use crate::wire::ip::{
+    ETHERNET_SOURCE, FROM_THIS_LINK, IPV6_LEN, PROTOCOL_ICMPV6, pseudo_header, turn_round, v6,
+};
 use crate::wire::layout::Layout;
 use crate::wire::{be16, put16};
 
@@ -37,8 +39,6 @@ pub(super) const TARGET_LINK_ADDRESS: u8 = 2;
 pub(super) const SOLICITED: u8 = 0x40;
 pub(super) const OVERRIDE: u8 = 0x20;
 
-/// What a hop limit of 255 proves: no router passed it on, so it comes from this link.
-pub(super) const FROM_THIS_LINK: u8 = 255;
 const UNSPECIFIED: [u8; 16] = [0; 16];
 const LOOPBACK: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 /// ff02::1, and the group MAC address that stands for it (RFC 2464 section 7).

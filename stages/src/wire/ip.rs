@@ -41,6 +41,10 @@ pub const IPV6_LEN: usize = 40;
 /// The UDP header (RFC 768).
 pub const UDP_LEN: usize = 8;
 
+/// The TTL or hop limit of packets that no router has forwarded. What is only for the link has no other (RFC 4861 section 6.1,
+/// RFC 5881 section 5).
+pub const FROM_THIS_LINK: u8 = 255;
+
 /// Offsets in an IPv4 header.
 pub mod v4 {
     /// Total length.
