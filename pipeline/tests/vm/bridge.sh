@@ -16,16 +16,10 @@ ip link set lo up
 ip link set br0 up
 
 virtio=virtio-net-pci,mq=on,vectors=12,disable-legacy=on,iommu_platform=on,ats=on
-options="-machine q35,kernel-irqchip=split -device intel-iommu,intremap=on,caching-mode=on,device-iotlb=on"
-options+=" -qmp unix:$folder/qmp,server=on,wait=off"
-slot=10
 for nic in a b; do
-    slot=$((slot + 1))
-    options+=" -netdev tap,id=n$nic,ifname=tap$nic,script=no,downscript=no,queues=4,vhost=off"
-    options+=" -device pcie-root-port,id=r$nic,chassis=$slot,slot=$slot"
+    nic "$nic" "tap,ifname=tap$nic,script=no,downscript=no,queues=4,vhost=off" \
+        "$virtio$([[ $nic == b ]] || echo ,rss=on,hash=on)" "02:00:00:00:00:0$nic"
 done
-options+=" -device $virtio,netdev=na,bus=ra,id=da,mac=02:00:00:00:00:0a,rss=on,hash=on"
-options+=" -device $virtio,netdev=nb,bus=rb,id=db,mac=02:00:00:00:00:0b"
 
 asks() { [[ $(dig +tries=1 +timeout=8 +short ${3:+-b "$3"} "@$1" "$2.test") == 192.0.2.1 ]]; }
 stats() { guest ". ./guest.sh; stats '$1'"; }
@@ -41,7 +35,7 @@ announced='sum(w["announced"] for w in r["workers"])'
 # queries: that each core has looked up.
 queries() { stats 'json.dumps([w["stages"].get("lookup", {"packets": 0})["packets"] for w in r["workers"]])'; }
 
-boot 3 3G 400 "$options"
+boot 400
 guest '. ./guest.sh; prepare
 a=$(device_of 02:00:00:00:00:0a) b=$(device_of 02:00:00:00:00:0b)
 take $a; take $b

@@ -2,13 +2,10 @@
 # beside it. Then what scripts/bind-nic.sh refuses. Sourced by scripts/lab-vm.sh.
 # shellcheck shell=bash disable=SC2016,SC2054,SC2100,SC2154
 
-options="-machine q35,kernel-irqchip=split -device intel-iommu,intremap=on,caching-mode=on,device-iotlb=on"
-options+=" -netdev hubport,hubid=0,id=a -device pcie-root-port,id=ra,chassis=11,slot=11"
-options+=" -device e1000e,netdev=a,bus=ra,mac=02:00:00:00:00:0a"
-options+=" -netdev hubport,hubid=0,id=b -device pcie-root-port,id=rb,chassis=12,slot=12"
-options+=" -device virtio-net-pci,netdev=b,bus=rb,mac=02:00:00:00:00:0b"
+nic a hubport,hubid=0 e1000e 02:00:00:00:00:0a
+nic b hubport,hubid=0 virtio-net-pci 02:00:00:00:00:0b
 # Two functions of one device, which share their IOMMU group.
-options+=" -device pcie-root-port,id=rc,chassis=13,slot=13"
+slot c
 for function in 0 1; do
     options+=" -netdev hubport,hubid=1,id=c$function"
     options+=" -device e1000e,netdev=c$function,bus=rc,addr=0.$function,multifunction=on,mac=02:00:00:00:00:c$function"
@@ -97,7 +94,7 @@ router() {
 }
 G
 
-boot 3 3G 0 "$options"
+boot 0
 guest '. ./guest.sh
 # An /etc and a /dev/hugepages of its own.
 mkdir /run/etc && cp -a /etc/. /run/etc && mount --bind /run/etc /etc && mkdir -p /etc/pmdns

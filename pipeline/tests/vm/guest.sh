@@ -1,4 +1,4 @@
-# What both labs do inside the machine. Sourced by the commands that the host sends.
+# What the labs do inside the machine. Sourced by the commands that the host sends.
 # shellcheck shell=bash
 
 T=$(dirname "${BASH_SOURCE[0]}")

@@ -5,7 +5,24 @@
 echo 0 > "$folder/asked"
 failures=0
 
-# boot CPUS MEMORY HUGE_PAGES QEMU_OPTIONS: boots the machine's own root file system, read-only but for $folder.
+# QEMU's options: the chipset with an IOMMU, and the monitor.
+options="-machine q35,kernel-irqchip=split -device intel-iommu,intremap=on,caching-mode=on,device-iotlb=on"
+options+=" -qmp unix:$folder/qmp,server=on,wait=off"
+slots=10
+
+# slot NAME: adds the PCIe slot rNAME.
+slot() {
+    slots=$((slots + 1))
+    options+=" -device pcie-root-port,id=r$1,chassis=$slots,slot=$slots"
+}
+
+# nic NAME NETDEV MODEL MAC: adds the NIC dNAME in a slot of its own. NETDEV and MODEL may have options of QEMU.
+nic() {
+    slot "$1"
+    options+=" -netdev $2,id=n$1 -device $3,netdev=n$1,bus=r$1,id=d$1,mac=$4"
+}
+
+# boot HUGE_PAGES: boots the machine's own root file system, read-only but for $folder.
 # An emulated machine may stop for good while it boots, or while it turns itself off. So it gets a second try, and a bound.
 boot() {
     power_on "$@"
@@ -24,8 +41,8 @@ is_up_or_off() { is_up || is_off; }
 is_off() { ! kill -0 "$machine" 2> /dev/null; }
 
 power_on() {
-    script -qec "vng --run $kernel --disable-kvm --cpus $1 --memory $2 --user root \
-        --rwdir=$folder --append 'hugepages=$3 intel_iommu=on iommu=pt' --qemu-opts='$4' \
+    script -qec "vng --run $kernel --disable-kvm --cpus 3 --memory 3G --user root \
+        --rwdir=$folder --append 'hugepages=$1 intel_iommu=on iommu=pt' --qemu-opts='$options' \
         --exec 'bash $folder/agent.sh'" /dev/null > "$folder/console" 2>&1 < /dev/null &
     machine=$!
 }
@@ -51,7 +68,7 @@ guest() {
     return "$(tail -n 1 "$answer")"
 }
 
-# qemu COMMAND: one line for QEMU's monitor. The options of `boot` need -qmp unix:$folder/qmp,server=on,wait=off.
+# qemu COMMAND: one line for QEMU's monitor.
 qemu() {
     python3 - "$folder/qmp" "$1" <<'P'
 import json, socket, sys

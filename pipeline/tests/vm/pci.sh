@@ -2,14 +2,11 @@
 # shellcheck shell=bash disable=SC2016,SC2054,SC2100,SC2154
 
 models=(e1000e vmxnet3 virtio-net-pci,disable-legacy=on,iommu_platform=on,ats=on)
-options="-machine q35,kernel-irqchip=split -device intel-iommu,intremap=on,caching-mode=on,device-iotlb=on"
 for n in 0 1 2; do
-    options+=" -netdev hubport,hubid=$n,id=a$n -device pcie-root-port,id=ra$n,chassis=1$n,slot=1$n"
-    options+=" -device ${models[n]},netdev=a$n,bus=ra$n,mac=02:00:00:00:0$n:0a"
-    options+=" -netdev hubport,hubid=$n,id=b$n -device pcie-root-port,id=rb$n,chassis=2$n,slot=2$n"
-    options+=" -device virtio-net-pci,netdev=b$n,bus=rb$n,mac=02:00:00:00:0$n:0b"
+    nic "a$n" "hubport,hubid=$n" "${models[n]}" "02:00:00:00:0$n:0a"
+    nic "b$n" "hubport,hubid=$n" virtio-net-pci "02:00:00:00:0$n:0b"
 done
-boot 3 3G 400 "$options"
+boot 400
 
 for number in $(seq 10000); do echo "n$((number % 100)).test A"; done > "$folder/queries"
 cat > "$folder/nic.sh" <<'G'

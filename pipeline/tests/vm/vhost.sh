@@ -2,16 +2,10 @@
 # somebody deletes. The last lines compare the two. Sourced by scripts/lab-vm.sh.
 # shellcheck shell=bash disable=SC2016,SC2154
 
-options="-machine q35,kernel-irqchip=split -device intel-iommu,intremap=on,caching-mode=on,device-iotlb=on"
-options+=" -qmp unix:$folder/qmp,server=on,wait=off"
-number=10
 for side in a b; do
-    number=$((number + 1))
-    options+=" -netdev hubport,hubid=0,id=$side -device pcie-root-port,id=r$side,chassis=$number,slot=$number"
-    options+=" -device virtio-net-pci,disable-legacy=on,iommu_platform=on,ats=on,netdev=$side,id=d$side,bus=r$side"
-    options+=",mac=02:00:00:00:00:0$side"
+    nic "$side" hubport,hubid=0 virtio-net-pci,disable-legacy=on,iommu_platform=on,ats=on "02:00:00:00:00:0$side"
 done
-boot 3 3G 400 "$options"
+boot 400
 
 cat >> "$folder/guest.sh" <<'G'
 # start NAME: starts pmdns, and waits until the client reaches the kernel behind its port.
