@@ -4,9 +4,12 @@
 
 UPSTREAM_ON_LINK=10.98.0.9
 UPSTREAM_BEHIND=10.99.0.9
-if [[ $quick == yes ]]; then MISS_RATES=(100000) MIXED_RATES=(400000); else
-    MISS_RATES=(50000 100000 150000) MIXED_RATES=(100000 200000 400000 800000)
+# Up to more than anybody answers.
+if [[ $quick == yes ]]; then MISS_RATES=(100000 250000) MIXED_RATES=(400000 1000000); else
+    MISS_RATES=(50000 100000 150000 250000) MIXED_RATES=(100000 200000 400000 700000 1000000)
 fi
+# Quick runs have them too: Knot Resolver is the best of those that verify replies.
+MISS_PEERS=(unbound pdns-recursor dnsdist bind knot-resolver)
 
 # Once for both groups.
 set_up_misses() {
@@ -48,7 +51,7 @@ ask_new_names() {
     local upstream=$UPSTREAM_BEHIND upstream_port=1053 upstream_folder=$lab/nsd-behind
     set_up_misses
     most_of_client_and_upstream
-    for program in pmdns-by-port pmdns-by-sockets "${CACHES[@]:1}"; do
+    for program in pmdns-by-port pmdns-by-sockets "${MISS_PEERS[@]}"; do
         start "$program" || { not_run "$group" "$program" "it does not start here"; continue; }
         [[ $group == miss ]] || warm
         ask_once "$group" "$program"

@@ -11,7 +11,7 @@ QUIET_CPU=0.95
 # Sets quiet_facts, as JSON, and refuses to go on if results shall be written and the machine is too busy for it.
 measure_quiet() {
     local seconds=$QUIET_SECONDS
-    measure_frames quiet macswap testpmd_forward macswap
+    measure_frames quiet "macswap before" testpmd_forward macswap
     quiet_facts=$(awk -v RS=, -F: -v most="$QUIET_SPREAD" -v least="$QUIET_CPU" '{ gsub(/"/, ""); figure[$1] = $2 + 0 } END {
         spread = figure["rate"] ? (figure["high"] - figure["low"]) / figure["rate"] : 9
         cpu = figure["server_cpu"]
@@ -22,4 +22,10 @@ measure_quiet() {
         say "the machine is too busy for --write: end what else runs on it"
         exit 1
     }
+}
+
+# The same after all else: a machine that was quiet need not stay so.
+measure_end() {
+    local seconds=$QUIET_SECONDS
+    measure_frames quiet "macswap after" testpmd_forward macswap
 }

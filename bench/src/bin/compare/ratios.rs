@@ -6,7 +6,8 @@ use crate::load::STORM_BESIDE;
 use crate::raw::{Results, Summary};
 
 /// The groups of the comparison, in the order of the report, with what their rates count.
-pub(crate) const GROUPS: [(&str, &str, &str); 30] = [
+pub(crate) const GROUPS: [(&str, &str, &str); 31] = [
+    ("quiet", "testpmd macswap over virtio-user, before all other groups and after them", "frames/s"),
     ("virtio_user", "Frames over virtio-user, one core", "frames/s"),
     ("veth", "XDP on a veth pair, asked by kxdpgun", "replies/s"),
     ("cached", "Cached answers, one CPU each, asked by dnsperf", "answers/s"),
@@ -79,7 +80,7 @@ fn on_one_link(results: &Results) -> Vec<Ratio> {
     let parse = "the same with the headers parsed";
     vec![
         Ratio {
-            target: Some(Target::AtLeast(0.90)),
+            target: Some(Target::AtLeast(0.65)),
             ..ratio(
                 "virtio_user.fused_over_macswap",
                 over("virtio_user", "pmdns-fused", "macswap"),
