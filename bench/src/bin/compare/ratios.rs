@@ -7,7 +7,11 @@ use crate::raw::{Results, Summary};
 
 /// The groups of the comparison, in the order of the report, with what their rates count.
 pub(crate) const GROUPS: [(&str, &str, &str); 31] = [
-    ("quiet", "testpmd macswap over virtio-user, before all other groups and after them", "frames/s"),
+    (
+        "quiet",
+        "testpmd macswap over virtio-user, before all other groups and after them",
+        "frames/s",
+    ),
     ("virtio_user", "Frames over virtio-user, one core", "frames/s"),
     ("veth", "XDP on a veth pair, asked by kxdpgun", "replies/s"),
     ("cached", "Cached answers, one CPU each, asked by dnsperf", "answers/s"),

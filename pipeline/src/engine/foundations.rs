@@ -1,0 +1,159 @@
+//! The foundations of an engine: memory, rules, stages and rings, before any thread's work is made of them.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use pmdns_config::Config;
+use pmdns_config::narrow::to_u8;
+use pmdns_nics::hugepage::{Arena, ArenaReport};
+use pmdns_nics::{FramePool, PortFacts};
+use pmdns_stages::cache::{Cache, Retention, Writer};
+use pmdns_stages::client_table::{ClientTable, ClientTableWriter};
+use pmdns_stages::policy::{Digest, Ruleset};
+use pmdns_stages::wire::name::Seed;
+
+use super::asking::Asking;
+use super::gauges::Gauges;
+use super::rings::RingGauges;
+use super::shared::Shared;
+use super::{EngineError, EngineStreams, random};
+use crate::clock::Clock;
+use crate::line::{StageParts, Stages};
+use crate::ports::PortNews;
+use crate::rule_names::ListNames;
+use crate::rules::{CookieMaker, RulesInboxes, RulesPublisher};
+use crate::topology::Topology;
+
+/// What the work of every thread is made of.
+pub(super) struct Foundations {
+    pub(super) shared: Shared,
+    pub(super) asking: Asking,
+    /// The writers of the cache, for each thread of the slow path.
+    pub(super) writers: Vec<Writer>,
+    pub(super) arena: ArenaReport,
+    pub(super) rules: RulesPublisher,
+    pub(super) inboxes: RulesInboxes,
+    pub(super) digest: Digest,
+    pub(super) clients: Option<ClientTableWriter>,
+}
+
+impl Foundations {
+    /// Takes the memory, reads the rules and makes the stages, for rings with these gauges.
+    pub(super) fn lay(
+        (clock, seed): (Clock, Seed),
+        config: &Config,
+        topology: &Topology,
+        facts: &[PortFacts],
+        (rings, pool): (RingGauges, FramePool),
+        streams: Option<EngineStreams>,
+    ) -> Result<Self, EngineError> {
+        let (cache, writers, arena) = cache(config, facts, topology.slow_path_shards, seed)?;
+        let asking = Asking::new(config, facts, seed);
+        let next_hops = Arc::clone(&asking.table);
+        let mut gauges = Gauges::new(config, topology, rings, next_hops, pool, clock);
+        let (ruleset, digest) = Ruleset::load(config, cache.seed(), RulesPublisher::FIRST)?;
+        let ruleset = Arc::new(ruleset);
+        let clients = client_table(config, facts, cache.seed())?;
+        let cookies = CookieMaker { random: random()?, calendar: gauges.calendar.clone() };
+        let mut stages = Stages::new(StageParts {
+            config,
+            ports: Arc::clone(&asking.ports),
+            cache: Arc::clone(&cache),
+            rules: Arc::clone(&ruleset),
+            clients: clients.as_ref().map(|writer| Arc::clone(writer.table())),
+            cookies: cookies.make(&config.cookies).map_err(EngineError::Cookies)?,
+            ticks_per_second: clock.ticks_per_second(),
+        });
+        if let Some(streams) = &streams {
+            stages.encode = stages.encode.with_idle_time(streams.idle_time.clone());
+        }
+        let (rules, inboxes) = publisher(topology, &ruleset, cookies, &gauges, seed);
+        gauges.names = rules.names();
+        gauges.names.set_lists(ListNames::of(config).read(&digest));
+        let shared = Shared {
+            config: Arc::new(config.clone()),
+            ports: Arc::clone(&asking.ports),
+            cache,
+            stages,
+            gauges,
+            stream_pool: streams.map(|streams| (to_u8(config.ports.len()), streams.pool)),
+            news: config.ports.iter().map(|_| PortNews::default()).collect(),
+            stop: Arc::new(AtomicBool::new(false)),
+        };
+        Ok(Self { shared, asking, writers, arena, rules, inboxes, digest, clients })
+    }
+}
+
+/// Lends `ruleset` and those after it to the threads of `topology`.
+fn publisher(
+    topology: &Topology,
+    ruleset: &Arc<Ruleset>,
+    cookies: CookieMaker,
+    gauges: &Gauges,
+    seed: Seed,
+) -> (RulesPublisher, RulesInboxes) {
+    let (cores, threads) = (topology.workers.len(), topology.slow_path_shards);
+    let ticks_per_second = gauges.clock.ticks_per_second();
+    let (mut rules, inboxes) = RulesPublisher::new(cores, threads, seed, ticks_per_second);
+    rules.begin_with(ruleset);
+    rules.set_upstreams(gauges.upstreams.clone());
+    rules.set_cookies(cookies);
+    (rules, inboxes)
+}
+
+/// The cache in memory of its own, with a writer for each shard.
+fn cache(
+    config: &Config,
+    facts: &[PortFacts],
+    shards: usize,
+    seed: Seed,
+) -> Result<(Arc<Cache>, Vec<Writer>, ArenaReport), EngineError> {
+    let (size, node) = (config.cache.size.bytes(), cache_node(config, facts));
+    let (arena, report) = Arena::new(size, config.cache.pages, node)?;
+    let (cache, writers) = Cache::new(arena, shards, seed)?;
+    let retention = Retention::of(config);
+    let writers = writers.into_iter().map(|writer| writer.with_retention(&retention)).collect();
+    Ok((cache, writers, report))
+}
+
+/// The writer of the client table, if there is to be one.
+fn client_table(
+    config: &Config,
+    facts: &[PortFacts],
+    seed: Seed,
+) -> Result<Option<ClientTableWriter>, EngineError> {
+    let max_entries = config.clients.max_entries as usize;
+    if max_entries == 0 {
+        return Ok(None);
+    }
+    let (bytes, node) = (ClientTable::bytes_for(max_entries), cache_node(config, facts));
+    let arena = Arena::new(bytes, config.cache.pages, node);
+    let (arena, _) = arena.map_err(EngineError::Clients)?;
+    Ok(Some(ClientTable::new(arena, max_entries, seed).1))
+}
+
+/// The NUMA node of the cache: the one the config names, else the first port's.
+fn cache_node(config: &Config, facts: &[PortFacts]) -> Option<u32> {
+    config.cache.numa_node.or_else(|| facts.first()?.numa_node)
+}
+
+#[cfg(test)]
+mod tests {
+    use pmdns_nics::{Nic as _, memory};
+
+    use super::*;
+    use crate::testing::config;
+
+    fn facts(numa_node: Option<u32>) -> Vec<PortFacts> {
+        let (nic, _, _) = memory::link("p0", 0, 1, 64);
+        vec![PortFacts { numa_node, ..nic.facts().clone() }]
+    }
+
+    #[test]
+    fn trap_23_memory_is_where_the_port_is_as_far_as_anybody_knows() {
+        let node = |more: &str, port| cache_node(&config(more), &facts(port));
+        assert_eq!(node("", Some(7)), Some(7), "the last of eight nodes");
+        assert_eq!(node("", None), None, "a VM that does not say");
+        assert_eq!(node("[cache]\nnuma_node = 3\n", Some(7)), Some(3), "as the operator says");
+    }
+}

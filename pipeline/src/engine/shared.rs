@@ -1,0 +1,179 @@
+//! The work of each thread, made of the parts that all of them share and of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crossbeam_channel::Sender;
+use pmdns_config::narrow::to_u8;
+use pmdns_config::{Config, StageName};
+use pmdns_nics::{FramePool, Queues};
+use pmdns_resolver::Roster;
+use pmdns_stages::Packet;
+use pmdns_stages::cache::{Cache, Lifetimes, Writer};
+use pmdns_stages::exceptions::ClassLimit;
+use pmdns_stages::ports::Ports;
+use pmdns_stages::ratelimit::ClientPrefixes;
+
+use super::EngineError;
+use super::asking::Asking;
+use super::gauges::Gauges;
+use super::rings::{SlowPathRings, TapRings, WorkerRings};
+use crate::exceptions::{KernelOutlets, PortOutlet, TapThread};
+use crate::line::Stages;
+use crate::observe::Observers;
+use crate::ports::AllPortNews;
+use crate::probe::ProbeEnds;
+use crate::ring::RingSender;
+use crate::rules::{LineRules, ResolverRules, RulesInbox};
+use crate::slowpath::{self, Anchors, Inlets, Order, Parts, PortParts, SlowPathParts, Trust};
+use crate::topology::{Topology, WorkerPlan};
+use crate::worker::{Worker, WorkerParts};
+use crate::zone_limits::LimitsInbox;
+
+/// The parts that all threads share.
+pub(super) struct Shared {
+    pub(super) config: Arc<Config>,
+    pub(super) ports: Ports,
+    pub(super) cache: Arc<Cache>,
+    pub(super) stages: Stages,
+    pub(super) gauges: Gauges,
+    pub(super) stream_pool: Option<(u8, FramePool)>,
+    pub(super) news: AllPortNews,
+    pub(super) stop: Arc<AtomicBool>,
+}
+
+impl Shared {
+    /// The slow path's threads' work, and the channel for each thread's cache orders.
+    pub(super) fn slow_path(
+        &self,
+        mut asking: Asking,
+        writers: Vec<Writer>,
+        rings: Vec<SlowPathRings>,
+        burst: usize,
+        inboxes: Vec<RulesInbox<ResolverRules>>,
+    ) -> Result<(Vec<SlowPathParts>, Vec<Sender<Order>>), EngineError> {
+        let trust = Trust::load(&self.config.upstreams)?;
+        let anchors = Anchors::load(&self.config.dnssec)?;
+        let threads = writers.into_iter().zip(rings).zip(inboxes).enumerate();
+        let threads = threads.map(|(index, ((writer, rings), rules))| {
+            let (give, orders) = slowpath::orders();
+            let resolver = Parts {
+                config: Arc::clone(&self.config),
+                trust_anchors: anchors.as_ref().map(|anchors| anchors.trust().clone()),
+                lifetimes: Lifetimes::of(&self.config),
+                cache: Arc::clone(&self.cache),
+                writer,
+                encode: self.stages.encode.clone(),
+                pool: self.gauges.pool.clone(),
+                stream_pool: self.stream_pool.clone(),
+                counters: Arc::clone(&self.gauges.slow_path[index]),
+                cache_counters: Arc::clone(&self.gauges.cache[index]),
+                roster: Roster::clone(&self.gauges.upstreams.roster()),
+            };
+            let ports = rings.queries.map(|queries| {
+                let parts = PortParts {
+                    thread: to_u8(index),
+                    sources: Arc::clone(&asking.sources),
+                    ports: Arc::clone(&asking.ports),
+                    pool: self.gauges.pool.clone(),
+                    queries,
+                    replies: rings.replies,
+                    burst,
+                };
+                (parts, asking.hops(&self.config, &self.news))
+            });
+            let parts = SlowPathParts {
+                resolver,
+                ports,
+                trust: trust.clone(),
+                inlets: Inlets { misses: rings.misses, hits: rings.hits, burst, rules },
+                outlets: rings.answers,
+                answers_to: rings.answers_to,
+                clock: self.gauges.clock,
+                orders,
+                stop: Arc::clone(&self.stop),
+            };
+            (parts, give)
+        });
+        Ok(threads.unzip())
+    }
+
+    /// The work of the TAPs' threads.
+    pub(super) fn taps(&self, rings: Vec<TapRings>) -> Vec<TapThread> {
+        let threads = rings.into_iter().zip(&*self.gauges.taps);
+        let threads = threads.map(|(rings, (_, counters))| TapThread {
+            port: rings.port,
+            kernel: None,
+            exceptions: rings.exceptions,
+            left: Default::default(),
+            frames: rings.frames,
+            pool: self.gauges.pool.clone(),
+            partial_checksums: self.ports[rings.port].partial_checksums,
+            news: Arc::clone(&self.news),
+            counters: Arc::clone(counters),
+            stop: Arc::clone(&self.stop),
+        });
+        threads.collect()
+    }
+
+    /// The ways of one data core to the TAPs.
+    fn to_kernel(&self, rings: Vec<(usize, Vec<RingSender<Packet>>)>) -> KernelOutlets {
+        let (ticks, seed) = (self.gauges.clock.ticks_per_second(), self.cache.seed());
+        let outlets = rings.into_iter().map(|(port, rings)| {
+            let limits = ClassLimit::of_all(&self.config, ticks, seed);
+            PortOutlet { port, classes: rings.into_iter().zip(limits).collect() }
+        });
+        let pool = self.gauges.pool.clone();
+        KernelOutlets::new(outlets.collect(), Arc::clone(&self.ports), pool)
+    }
+
+    /// The data cores' work, in the order of the topology.
+    pub(super) fn workers(
+        &self,
+        topology: &Topology,
+        mut queues: Vec<Queues>,
+        rings: impl Iterator<Item = (WorkerRings, ProbeEnds)>,
+        inboxes: impl Iterator<Item = ((RulesInbox<LineRules>, LimitsInbox), Observers)>,
+    ) -> Vec<Worker> {
+        let has_neighbor = |plan: &WorkerPlan| plan.stages.contains(StageName::Neighbor);
+        let announcer = topology.workers.iter().position(has_neighbor);
+        let workers = topology.workers.iter().zip(rings).zip(inboxes).enumerate();
+        let workers = workers.map(|(index, ((plan, (rings, probes)), (rules, observers)))| {
+            let (rules, zone_limits) = rules;
+            let mut parts = WorkerParts {
+                line: self.stages.man(plan.stages),
+                batch: usize::from(self.config.frames.batch),
+                receivers: Vec::new(),
+                rings_in: rings.packets_in,
+                transmitters: Vec::new(),
+                rings_out: rings.packets_out,
+                misses: rings.misses,
+                prefixes: ClientPrefixes::new(&self.config.ratelimit, self.cache.seed()),
+                hits: rings.hits,
+                answers: rings.answers,
+                queries: rings.queries,
+                replies: rings.replies,
+                to_kernel: self.to_kernel(rings.to_kernel),
+                from_kernel: rings.from_kernel,
+                probes: probes.probes,
+                cache: Arc::clone(&self.cache),
+                rules,
+                zone_limits,
+                observers,
+                news: Arc::clone(&self.news),
+                announces: announcer == Some(index),
+                pool: self.gauges.pool.clone(),
+                clock: self.gauges.clock,
+                published: Arc::clone(&self.gauges.workers[index]),
+            };
+            // Queues are given out in the order of their numbers, as in the plan.
+            for port in &mut queues {
+                parts.receivers.extend(plan.rx_queue.map(|_| port.rx.remove(0)));
+                parts.transmitters.extend(plan.tx_queue.map(|_| port.tx.remove(0)));
+            }
+            parts.transmitters.extend(probes.exit);
+            Worker::new(parts)
+        });
+        workers.collect()
+    }
+}

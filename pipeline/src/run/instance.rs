@@ -1,0 +1,194 @@
+//! An instance: the main thread of a process that serves, and the servers of operators, which it answers.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use pmdns_config::Config;
+
+use super::RunError;
+use super::announce::announce;
+use super::opened::Opened;
+use super::ports::StartedPorts;
+use super::services::Services;
+use crate::admission::ConnectionReport;
+use crate::control::api::{ApiListener, ApiServer};
+use crate::control::metrics::server::{MetricsListener, MetricsServer};
+use crate::control::reload::{Reloader, Written};
+use crate::control::report::Report;
+use crate::control::socket::{ControlServer, ControlSocket};
+use crate::engine::{EngineError, Running};
+use crate::snapshot::{CacheOrders, Keeper};
+use crate::supervisor::{Supervisor, stuck_worker};
+use crate::threads::nap;
+
+/// How often the main thread checks for signals and control clients.
+const LOOK: Duration = Duration::from_millis(20);
+/// The same while a client waits for a change.
+const SHORT_LOOK: Duration = Duration::from_millis(1);
+
+/// Everything that runs.
+pub(super) struct Instance<'c> {
+    services: Services<'c>,
+    servers: Servers,
+    running: Running,
+    /// Writes snapshots of the cache.
+    keeper: Option<Keeper>,
+    supervisor: Supervisor,
+}
+
+impl<'c> Instance<'c> {
+    /// Starts every thread on `cores`, and says to the supervisor that it is ready.
+    pub(super) fn start(
+        config: &'c Config,
+        written: (Written, &Path),
+        opened: Opened,
+        mut ports: StartedPorts,
+        cores: &[usize],
+    ) -> Result<Self, RunError> {
+        let certificates = (opened.certificate(), opened.certificates());
+        let Opened { control, metrics, api, runtime, clients, streams } = opened;
+        let streams = streams.map(|entry| ports.add_streams(config, entry)).transpose()?;
+        let (engine, ports) = ports.build(config)?;
+        announce(config, &ports.topology, &engine, &ports.nics);
+        // Slow path threads take the first ones.
+        let core = ports.topology.spare_cores(cores).next_back();
+        let spare = ports.topology.spare_cores(cores).rev().collect();
+        let (mut services, engine) = Services::start(
+            config,
+            written,
+            (engine, ports),
+            (runtime, clients),
+            certificates,
+            core,
+        )?;
+        let running = engine.start(config, true)?;
+        services.streams = streams.map(|open| open.start(config, spare)).transpose()?;
+        let keeper = keeper(config, &services.orders, core)?;
+        let servers = Servers::start(control, metrics, api, core)?;
+        let supervisor = Supervisor::from_environment();
+        tracing::info!("ready");
+        supervisor.ready();
+        Ok(Self { services, servers, running, keeper, supervisor })
+    }
+
+    /// Whether there is nothing left that serves.
+    pub(super) fn has_ended(&self) -> bool {
+        self.running.has_failed() || self.services.watch.all_are_gone()
+    }
+
+    /// Does what has come up since the last turn. The rules are read anew if `reload` says so.
+    pub(super) fn turn(&mut self, reload: bool) {
+        let services = &mut self.services;
+        services.look(Instant::now());
+        let gauges = &services.gauges;
+        let is_well = || stuck_worker(gauges.published(), &gauges.clock).is_none();
+        self.supervisor.watch(Instant::now(), is_well);
+        self.servers.answer(services);
+        if reload {
+            services.reloader.ask();
+        }
+        if services.follow() {
+            self.servers.follow(&mut services.reloader);
+        }
+        services.limit_floods(Instant::now());
+    }
+
+    /// Waits for what comes up.
+    pub(super) fn nap(&self) {
+        nap(if self.services.is_busy() { SHORT_LOOK } else { LOOK });
+    }
+
+    /// Ends every thread. Returns the final counters.
+    pub(super) fn stop(self) -> Result<Report, RunError> {
+        let Self { mut services, servers, running, keeper, supervisor } = self;
+        let failed = running.has_failed();
+        tracing::info!("stopping");
+        supervisor.stopping();
+        // The slow path must still run, because its threads provide the entries that are written.
+        drop(keeper);
+        let in_good_order = running.stop();
+        let report = services.end();
+        if !report.totals.balance() || report.totals.held > 0 {
+            tracing::error!("the counters do not balance: {:?}; please report this", report.totals);
+        }
+        let all_are_gone = services.watch.all_are_gone();
+        drop(servers);
+        services.into_ports().close()?;
+        match () {
+            () if failed || !in_good_order => Err(RunError::ThreadEnded),
+            () if all_are_gone => Err(RunError::NoPortLeft),
+            () => Ok(report),
+        }
+    }
+}
+
+fn keeper(
+    config: &Config,
+    orders: &CacheOrders,
+    core: Option<usize>,
+) -> Result<Option<Keeper>, EngineError> {
+    let interval = Duration::from_secs(config.cache.snapshot_interval_seconds);
+    let keep = |path: &PathBuf| Keeper::start(orders.clone(), path.clone(), interval, core);
+    config.cache.snapshot.as_ref().map(keep).transpose().map_err(EngineError::Thread)
+}
+
+/// The servers of operators. Their threads take requests, the main thread answers them.
+struct Servers {
+    control: ControlServer,
+    metrics: Option<MetricsServer>,
+    api: Option<ApiServer>,
+    /// The CPU of their threads.
+    core: Option<usize>,
+}
+
+impl Servers {
+    fn start(
+        control: ControlSocket,
+        metrics: Option<MetricsListener>,
+        api: Option<ApiListener>,
+        core: Option<usize>,
+    ) -> Result<Self, RunError> {
+        let metrics = metrics.map(|listener| listener.serve(core)).transpose()?;
+        let api = api.map(|listener| listener.serve(core)).transpose()?;
+        Ok(Self { control: control.serve(core)?, metrics, api, core })
+    }
+
+    /// Answers the requests that have come.
+    fn answer(&mut self, services: &mut Services<'_>) {
+        services.connections = self.connections();
+        self.control.take(|request, client| services.answer(request, client));
+        if let Some(api) = &mut self.api {
+            api.take(|request, client| services.answer(request, client));
+        }
+        if let Some(metrics) = &mut self.metrics {
+            metrics.answer(|| services.report());
+        }
+    }
+
+    /// The counters of connections, of the servers that exist.
+    fn connections(&self) -> Vec<ConnectionReport> {
+        let counted = [
+            ("control", Some(self.control.counters())),
+            ("metrics", self.metrics.as_ref().map(MetricsServer::counters)),
+            ("api", self.api.as_ref().map(ApiServer::counters)),
+        ];
+        let report = |(service, counters): (&str, Option<_>)| {
+            Some(ConnectionReport { service: service.to_owned(), counters: counters? })
+        };
+        counted.into_iter().filter_map(report).collect()
+    }
+
+    /// Takes over the settings of a reload.
+    fn follow(&mut self, reloader: &mut Reloader) {
+        if let Some(api) = &self.api {
+            api.follow(reloader.config());
+        }
+        if let Some(listener) = reloader.take_metrics() {
+            let served = listener.map(|listener| listener.serve(self.core)).transpose();
+            self.metrics = served.unwrap_or_else(|error| {
+                tracing::error!("{error}; metrics are not served any more");
+                None
+            });
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The ports: DPDK's environment, the devices with their queues, and the frames.
+
+use pmdns_config::Config;
+use pmdns_config::narrow::to_u8;
+use pmdns_nics::dpdk::{self, Eal, Mempool};
+use pmdns_nics::{FramePool, Nic, PortFacts, Queues};
+
+use super::RunError;
+use crate::engine::{Engine, EngineStreams};
+use crate::exceptions::interface;
+use crate::streams::{Entry, OpenStreams};
+use crate::topology::Topology;
+
+/// The ports that were started, and what the engine gets of them.
+pub(super) struct StartedPorts {
+    pub(super) eal: Eal,
+    pub(super) topology: Topology,
+    pub(super) nics: Vec<Box<dyn Nic>>,
+    facts: Vec<PortFacts>,
+    queues: Vec<Queues>,
+    mempool: Mempool,
+    streams: Option<EngineStreams>,
+}
+
+impl StartedPorts {
+    /// Starts every port of `config` for the plan that fits these cores.
+    pub(super) fn start(
+        config: &Config,
+        has_streams: bool,
+        cores: &[usize],
+    ) -> Result<Self, RunError> {
+        let eal = Eal::init("pmdns", &dpdk::arguments(&config.eal, &config.ports))?;
+        for message in eal.messages() {
+            tracing::debug!("EAL: {message}");
+        }
+        let ports = config.ports.iter().enumerate();
+        let closed = ports.map(|(number, port)| eal.open(port, to_u8(number)));
+        let closed = closed.collect::<Result<Vec<_>, _>>()?;
+        let mut facts: Vec<_> = closed.iter().map(|port| port.facts().clone()).collect();
+        facts.extend(has_streams.then(pmdns_streams::driver::facts));
+        let topology = Topology::plan(config, &facts, cores)?;
+        let frames = u32::try_from(topology.frames).unwrap_or(u32::MAX);
+        let mempool = Mempool::new("frames", frames, facts[0].numa_node)?;
+        let (mut nics, mut queues): (Vec<Box<dyn Nic>>, Vec<_>) = (Vec::new(), Vec::new());
+        for (port, plan) in closed.into_iter().zip(&topology.ports) {
+            let (nic, own) = port.start(plan, &mempool)?;
+            tracing::info!("port {} {}", nic.facts().name, nic.choice());
+            for warning in nic.warnings() {
+                tracing::warn!("port {}: {warning}", nic.facts().name);
+            }
+            nics.push(Box::new(nic));
+            queues.push(own);
+        }
+        Ok(Self { eal, topology, nics, facts, queues, mempool, streams: None })
+    }
+
+    /// Adds the port of clients over streams.
+    pub(super) fn add_streams(
+        &mut self,
+        config: &Config,
+        entry: Entry,
+    ) -> Result<OpenStreams, RunError> {
+        let ((nic, queues, parts), open) = OpenStreams::new(config, &self.topology, entry)?;
+        self.nics.push(nic);
+        self.queues.push(queues);
+        self.streams = Some(parts);
+        Ok(open)
+    }
+
+    /// The engine over these ports, with the kernel's ends of those that have one. The frames are its own from now on.
+    pub(super) fn build(self, config: &Config) -> Result<(Engine, RunningPorts), RunError> {
+        let Self { eal, topology, nics, facts, queues, mempool, streams } = self;
+        let pool = FramePool::Dpdk(mempool.clone());
+        let mut engine =
+            Engine::build(config, topology.clone(), &facts, queues, pool.clone(), streams)?;
+        for tap in &mut engine.taps {
+            let port = tap.port();
+            let settings = &config.ports[port];
+            let make = |name: &str| interface::make(&eal, &mempool, &settings.name, name);
+            if let Some(kernel) = interface::open(settings, &facts[port], make)? {
+                tap.attach(kernel);
+            }
+        }
+        Ok((engine, RunningPorts { eal, topology, nics, pool }))
+    }
+}
+
+/// The ports of a running engine.
+pub(super) struct RunningPorts {
+    pub(super) eal: Eal,
+    pub(super) topology: Topology,
+    pub(super) nics: Vec<Box<dyn Nic>>,
+    pool: FramePool,
+}
+
+impl RunningPorts {
+    /// Closes the ports and cleans up DPDK. Every thread has ended. So a missing frame is held by a driver that never returns
+    /// it: net_af_xdp of DPDK 22.11 keeps those of its fill ring. Then the memory stays mapped until the process ends, which is
+    /// now.
+    pub(super) fn close(self) -> Result<(), RunError> {
+        let Self { eal, nics, pool, .. } = self;
+        nics.into_iter().for_each(Nic::close);
+        let missing = pool.in_use();
+        drop(pool);
+        match eal.close() {
+            Err(dpdk::EalError::InUse) if missing > 0 => {
+                tracing::warn!("{missing} frames were not given back by a port's driver");
+                Ok(())
+            }
+            closed => Ok(closed?),
+        }
+    }
+}

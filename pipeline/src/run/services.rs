@@ -1,0 +1,249 @@
+//! What the main thread does while data cores and slow path serve: reports, requests of operators, reloads, and what follows them.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use pmdns_config::Config;
+use pmdns_control::Call;
+use pmdns_streams::tls::Certificate;
+
+use super::RunError;
+use super::ports::RunningPorts;
+use super::to_json;
+use crate::admission::ConnectionReport;
+use crate::capture::Captures;
+use crate::clients::{Clients, OpenClients};
+use crate::control::cache_jobs::CacheJobs;
+use crate::control::calls::{self, Traffic};
+use crate::control::reload::{Reloader, Written, describe};
+use crate::control::report::{Named, Report};
+use crate::control::request::Request;
+use crate::control::socket::Client;
+use crate::engine::{Engine, EngineError, Gauges};
+use crate::health::{Health, HealthChecks};
+use crate::hitters::{self, HeavyHitters};
+use crate::lists::Lists;
+use crate::lookup::Lookups;
+use crate::overlay::Change;
+use crate::ports::{AllPortNews, PortWatch};
+use crate::privileges::{self, Places, PrivilegeReport};
+use crate::query_log::find::LogSearches;
+use crate::query_log::{OpenLog, QueryLog};
+use crate::runtime::Runtime;
+use crate::snapshot::CacheOrders;
+use crate::streams::StreamClients;
+use crate::transfer::{Limits, Transfers};
+use crate::zone_limits::ZoneLimiter;
+
+/// The parts of an instance that requests and reloads concern.
+pub(super) struct Services<'c> {
+    config: &'c Config,
+    ports: RunningPorts,
+    pub(super) watch: PortWatch,
+    pub(super) gauges: Gauges,
+    news: AllPortNews,
+    pub(super) orders: CacheOrders,
+    pub(super) reloader: Reloader,
+    runtime: Runtime,
+    clients: Option<Clients>,
+    transfers: Transfers,
+    lists: Lists,
+    health: HealthChecks,
+    limiter: ZoneLimiter,
+    hitters: Option<HeavyHitters>,
+    query_log: Option<QueryLog>,
+    cache_jobs: CacheJobs,
+    lookups: Lookups,
+    log_searches: LogSearches,
+    captures: Captures,
+    privileges: PrivilegeReport,
+    certificates: Vec<Certificate>,
+    /// Clients over streams, once they are served.
+    pub(super) streams: Option<StreamClients>,
+    /// The counters of the servers' connections.
+    pub(super) connections: Vec<ConnectionReport>,
+}
+
+impl<'c> Services<'c> {
+    /// Starts what runs beside `engine`, which it gives back. Rights are given up on the way. `core` is for these threads.
+    pub(super) fn start(
+        config: &'c Config,
+        (written, path): (Written, &Path),
+        (mut engine, ports): (Engine, RunningPorts),
+        (runtime, open_clients): (Runtime, Option<OpenClients>),
+        (certificate, certificates): (Option<Certificate>, Vec<Certificate>),
+        core: Option<usize>,
+    ) -> Result<(Self, Engine), RunError> {
+        let (news, gauges) = (Arc::clone(&engine.news), engine.gauges.clone());
+        let (orders, observers) = (engine.orders.clone(), engine.observers.clone());
+        let prober = engine.prober.take().expect("nobody took it");
+        let publisher = engine.rules.take().expect("nobody took it");
+        let lender = engine.zone_limits.take().expect("nobody took it");
+        let rule_names = publisher.names();
+        let ticks_per_second = gauges.clock.ticks_per_second();
+        let writer = engine.clients.take();
+        let table = writer.as_ref().map(|writer| Arc::clone(writer.table()));
+        let start = |(open, writer): (OpenClients, _)| open.start(writer, core);
+        let mut clients = open_clients.zip(writer).map(start).transpose()?;
+        let files = clients.as_mut().and_then(Clients::files);
+        let reloader = Reloader::new(path, (config, written), publisher, describe(&engine.digest));
+        // Before our threads start, so that they are restricted from the beginning.
+        let transfers = Transfers::start(config, Limits::default(), core)?;
+        let lists = Lists::start(config, core).map_err(EngineError::Thread)?;
+        let query_log = OpenLog::open(config, (rule_names.clone(), gauges.upstreams.clone()))?;
+        let privileges =
+            privileges::restrict(config, &Places::of(config, path, &ports.eal.folders()));
+        let start = |log: OpenLog| log.start(config, &observers, gauges.clock, core);
+        let query_log = query_log.map(start).transpose()?;
+        let hitters = HeavyHitters::start(config, &observers, rule_names, gauges.clock, core)?;
+        let names = &ports.topology.port_names;
+        let services = Self {
+            config,
+            watch: PortWatch::new(&ports.nics, &news, Instant::now()),
+            reloader: reloader.with_certificate(certificate).with_clients(files),
+            runtime,
+            clients,
+            transfers,
+            lists,
+            health: HealthChecks::new(prober, &gauges, &ports.topology, config),
+            limiter: ZoneLimiter::new(lender, config.hitters.limit_answer, ticks_per_second),
+            hitters,
+            query_log,
+            cache_jobs: CacheJobs::new(orders.clone()),
+            lookups: Lookups::new(orders.clone(), config, gauges.upstreams.clone(), table),
+            log_searches: LogSearches::new(config),
+            captures: Captures::new(observers, &gauges, orders.clone(), names, config.ports.len()),
+            privileges,
+            certificates,
+            streams: None,
+            connections: Vec::new(),
+            ports,
+            gauges,
+            news,
+            orders,
+        };
+        Ok((services, engine))
+    }
+
+    /// Looks after the ports, the date and the state of health.
+    pub(super) fn look(&mut self, now: Instant) {
+        self.watch.turn(&mut self.ports.nics, &self.news, now);
+        self.gauges.set_calendar();
+        self.health.turn(now, &self.news);
+    }
+
+    /// Every counter, and what is known of the rest.
+    pub(super) fn report(&self) -> Report {
+        let transfers = self.config.transfer.listen.map(|_| ConnectionReport {
+            service: "notify".to_owned(),
+            counters: self.transfers.connections(),
+        });
+        Report {
+            policy_zones: self.transfers.report(),
+            fetched_lists: self.lists.report(),
+            connections: self.connections.iter().cloned().chain(transfers).collect(),
+            streams: self.streams.as_ref().map(StreamClients::report).unwrap_or_default(),
+            privileges: self.privileges.clone(),
+            state: self.health.state(),
+            certificates: expiries(&self.certificates),
+            clients: self.clients.as_ref().map(Clients::counters),
+            query_log: self.query_log.as_ref().map(QueryLog::report).unwrap_or_default(),
+            hitters: vec![hitters::report(self.hitters.as_ref(), &self.limiter)],
+            ..self.counters()
+        }
+    }
+
+    fn counters(&self) -> Report {
+        let RunningPorts { topology, nics, .. } = &self.ports;
+        Report::read(&self.gauges, topology, nics).watched(&self.watch)
+    }
+
+    /// Answers a request, or has it answered.
+    pub(super) fn answer(&mut self, request: Request, client: Client) {
+        match request {
+            Request::Stats => client.answer(&to_json(&self.report())),
+            Request::Health => {
+                let tell = move |health: &Health| client.answer(&to_json(health));
+                self.health.ask(Instant::now(), self.reloader.config(), Box::new(tell));
+            }
+            Request::SetState(state) => {
+                self.health.set(state);
+                client.answer(&format!("ok {state}\n"));
+            }
+            Request::Reload => self.reloader.ask_for(client),
+            Request::CacheJob(cache_job) => self.cache_jobs.run(cache_job, client),
+            Request::Lookup(lookup) => match self.gauges.names.in_use() {
+                Some(rules) => self.lookups.run(lookup, rules, client),
+                None => client.answer("error: there are no rules yet\n"),
+            },
+            Request::Log(search) => self.log_searches.run(search, client),
+            Request::Capture(selection) => self.captures.capture(selection, client),
+            Request::Trace(selection) => self.captures.trace(selection, client),
+            Request::Call(Call::RefreshList(name)) => self.lists.refresh(name, client),
+            Request::Call(Call::ChangeList(change)) => {
+                self.reloader.change(Change::List(change), client);
+            }
+            Request::Call(Call::ChangeUpstream(change)) => {
+                self.reloader.change(Change::Upstream(change), client);
+            }
+            Request::Call(call) => {
+                let Self { reloader, gauges, runtime, clients, hitters, limiter, .. } = self;
+                let traffic = Traffic { hitters: hitters.as_ref(), limiter };
+                calls::answer(&call, client, reloader, gauges, runtime, clients.as_ref(), traffic);
+            }
+        }
+    }
+
+    /// Has new settings and rules taken over where they are needed. Says whether a reload has ended.
+    pub(super) fn follow(&mut self) -> bool {
+        if self.transfers.has_news() | self.lists.has_news() {
+            self.reloader.note_news();
+        }
+        self.reloader.follow(&self.runtime);
+        if !self.reloader.turn(Instant::now()) {
+            return false;
+        }
+        let config = self.reloader.config();
+        self.lists.follow(config);
+        if let Err(error) = self.transfers.follow(config) {
+            tracing::error!("{error}; the same zones as before are transferred");
+        }
+        self.health.follow(config);
+        self.orders.set_scopes(config.scope_map());
+        true
+    }
+
+    /// Limits the zones of floods, and ends what was said for a time.
+    pub(super) fn limit_floods(&mut self, now: Instant) {
+        if let Some(hitters) = &self.hitters {
+            hitters.limit_floods(self.config, &mut self.limiter, now);
+        }
+        self.limiter.turn(now);
+        self.runtime.turn(self.reloader.version());
+    }
+
+    /// Whether a client waits for a change.
+    pub(super) fn is_busy(&self) -> bool {
+        self.runtime.is_busy()
+    }
+
+    /// The final counters, after every thread of the engine has ended.
+    pub(super) fn end(&mut self) -> Report {
+        drop((self.query_log.take(), self.hitters.take()));
+        // Their last answers have come by now.
+        let streams = self.streams.take().map(StreamClients::end).unwrap_or_default();
+        Report { streams, state: self.health.state(), ..self.counters() }
+    }
+
+    /// The ports, which can be closed: nothing has frames any more.
+    pub(super) fn into_ports(self) -> RunningPorts {
+        self.ports
+    }
+}
+
+/// When each certificate expires, by the table that names it.
+fn expiries(certificates: &[Certificate]) -> Named {
+    let expiries = certificates.iter().filter_map(Certificate::expiry);
+    expiries.map(|(table, expires)| (table.to_owned(), expires)).collect()
+}
