@@ -177,9 +177,11 @@ impl Panel {
                 buffer.set_stringn(x, y, text, room, style);
             }
         };
-        let title = match self.rows() {
-            rows if rows > shown => format!("{} ({shown} of {rows}) ", self.title),
-            _ => format!("{} ", self.title),
+        let rows = self.rows();
+        let counted = format!("{} ({shown} of {rows}) ", self.title);
+        let title = match rows > shown && length(&counted) < room {
+            true => counted,
+            false => format!("{} ", self.title),
         };
         if headings_at > 0 {
             write(0, 0, &format!("{title}{}", "─".repeat(room)), room, dim);
@@ -187,6 +189,10 @@ impl Panel {
         let mut x = 0;
         for (column, width) in self.fitting(room) {
             let is_number = matches!(column.cells, Cells::Numbers(_));
+            // In less than the least room, a number is left out rather than cut.
+            if is_number && x + width > room {
+                break;
+            }
             let head_at = if is_number { x + width - length(column.head) } else { x };
             write(head_at, headings_at, column.head, width, dim);
             match &column.cells {

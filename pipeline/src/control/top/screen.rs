@@ -360,13 +360,18 @@ impl Widget for &Screen {
 fn flow(parts: &[String], between: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let length = |text: &str| text.chars().count();
-    for part in parts {
+    // A part that is longer than a line is broken between its words.
+    let pieces = parts.iter().flat_map(|part| match length(part) > width {
+        true => part.split(' ').collect(),
+        false => vec![part.as_str()],
+    });
+    for part in pieces {
         match lines.last_mut() {
             Some(line) if length(line) + between.len() + length(part) <= width => {
                 line.push_str(between);
                 line.push_str(part);
             }
-            _ => lines.push(part.clone()),
+            _ => lines.push(part.to_owned()),
         }
     }
     lines
