@@ -96,8 +96,8 @@ reasons! {
     NoQuery = "no_query",
     /// A later fragment of a reply to a query source. The first one has the query asked again over TCP.
     ReplyFragment = "reply_fragment",
-    /// A packet to a query source that is neither a reply nor a sound ICMP error about a query, or is in another VLAN than
-    /// the port's first.
+    /// A packet to a query source that is neither a reply nor a sound ICMP error about a query. Or it is in another
+    /// VLAN than the port's first.
     QuerySource = "query_source",
     /// ARP, neighbour discovery or echo that asks nothing of us, or is malformed.
     NeighborIgnored = "neighbor_ignored",
