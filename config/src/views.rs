@@ -115,7 +115,7 @@ impl Config {
         self.view_numbers().map(first).collect()
     }
 
-    /// The scope of each view: the first view that upstreams answer alike, for it has the same group, forward zones, policy
+    /// The scope of each view: the first view that upstreams answer alike. That one has the same group, forward zones, policy
     /// zones and prefixes of DNS64. Views of one scope share cached answers; what else they differ in is in the rules' verdict
     /// that a cached answer bears. After a reload it is another view at times ([`following`](Self::following)).
     pub fn scopes(&self) -> Vec<u8> {

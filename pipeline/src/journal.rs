@@ -1,4 +1,4 @@
-//! Files that keep changes: one a line as JSON, each behind its checksum, so that a process that ends at any moment leaves
+//! Files that keep changes: one a line as JSON, each behind its checksum. A process that ends at any moment leaves
 //! at most its last line torn.
 
 use std::fs::{File, OpenOptions};

@@ -35,8 +35,8 @@ pub fn find_in_list(
     Ok(best)
 }
 
-/// Finds the rule of a policy zone about a query name in wire format and lower case: the name itself, or else the longest
-/// wildcard above it. The line is the last one of the rule's first record.
+/// Finds the rule of a policy zone about a query name in wire format and lower case. It is that of the name itself, or
+/// else of the longest wildcard above it. The line is the last one of the rule's first record.
 ///
 /// # Errors
 ///

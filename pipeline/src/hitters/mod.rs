@@ -4,8 +4,8 @@
 //!  recorder on each data core ─ ring of cells ─► thread: sketches by window, floods ─► calls of operators
 //! ```
 //!
-//! A data core copies client and question of a packet into its ring, and waits for nobody: a full ring loses the record and counts
-//! it. One thread counts. See docs/adr/0054-heavy-hitters.md.
+//! A data core copies client and question of a packet into its ring, and waits for nobody. A full ring loses the record and
+//! counts it. One thread counts. See docs/adr/0054-heavy-hitters.md.
 
 mod counters;
 mod distinct;

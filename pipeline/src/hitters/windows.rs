@@ -1,7 +1,7 @@
 //! The windows of one table: the last second, minute and hour, made of merged epochs.
 //!
-//! A second's sketch is merged into a tenth of a minute when it is over, that one into a tenth of an hour, and so on. So each key
-//! of a packet is counted once, and a window is the sum of a few sketches.
+//! When a second is over, its sketch is merged into a tenth of a minute. That one is merged into a tenth of an hour, and so on.
+//! So each key of a packet is counted once, and a window is the sum of a few sketches.
 
 use std::collections::VecDeque;
 

@@ -60,8 +60,8 @@ impl Routes {
         there.map(|plan| plan.address).collect()
     }
 
-    /// The next hop that upstream's queries go to now: the first that is known to be there, else the first of those that
-    /// were there not long ago. `None`: nobody is.
+    /// The next hop that the upstream's queries go to now. It is the first that is known to be
+    /// there, else the first of those that were there not long ago. `None`: nobody is.
     #[inline]
     pub fn choose(&self, upstream: usize, table: &HopTable) -> Option<NextHop> {
         let mut stale = None;

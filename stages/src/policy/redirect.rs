@@ -1,7 +1,8 @@
 //! Redirection of names that do not exist: which names, in which views, and the addresses that clients get.
 //!
-//! Programs rely on NXDOMAIN. So whole kinds of names are left alone, whatever the operator writes: names with a special use,
-//! names of services, and names by which hosts look for something. docs/adr/0056-nxdomain-redirect.md has the reasons.
+//! Programs rely on NXDOMAIN. So some kinds of names are left alone, even if the operator writes them. They are names with
+//! a special use, names of services, and names by which hosts look for something. The reasons are in
+//! docs/adr/0056-nxdomain-redirect.md.
 
 use std::net::IpAddr;
 
