@@ -12,8 +12,8 @@ impl Config {
         let is_limited = self.ratelimit.queries_per_second > 0 && !self.ratelimit.dry_run;
         if self.acl.is_open() && !is_limited {
             warnings.push(
-                "`acl` lets every client ask, and `ratelimit.queries_per_second` sets no limit: forged queries can \
-                 have this server flood others; list the clients in `acl.allow`, or set a limit"
+                "`acl` lets every client ask, and `ratelimit.queries_per_second` sets no limit. Forged queries can \
+                 have this server flood others. List the clients in `acl.allow`, or set a limit"
                     .to_owned(),
             );
         }

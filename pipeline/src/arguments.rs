@@ -65,7 +65,7 @@ pub enum Command {
         #[arg(long)]
         elsewhere: bool,
     },
-    /// Check whether this machine suits pmdns, with its NICs, CPUs and memory. Say which command changes what does not.
+    /// Check whether this machine suits pmdns, with its NICs, CPUs and memory. Give a command for each problem.
     Doctor {
         /// The config file; without it the default one, if there is one.
         #[arg(short, long)]
@@ -78,7 +78,7 @@ pub enum Command {
     Import {
         /// The other server's configuration; files that it includes are read too.
         file: PathBuf,
-        /// Whose it is.
+        /// Which server it is for.
         #[arg(long, value_enum, default_value_t)]
         format: ImportFormat,
         /// The file to write; without it the configuration is printed.

@@ -19,7 +19,7 @@ use super::{error_text, last_error};
 pub enum RingError {
     /// DPDK refused.
     #[error(
-        "DPDK made no ring of {capacity} values ({reason}): the capacity must be a power of two, the \
+        "DPDK made no ring of {capacity} values ({reason}). The capacity must be a power of two, the \
          name new and short, and the EAL's memory (-m) large enough"
     )]
     Refused {

@@ -157,8 +157,8 @@ impl ClosedPort {
         match interface.join_groups(&self.settings) {
             Ok(groups) => setup.groups = groups,
             Err(error) => setup.warnings.push(format!(
-                "the kernel does not join the groups that IPv6 neighbours ask in ({error}), so they may not find us; \
-                 enable IPv6 on the interface, or set promiscuous = true"
+                "the kernel does not join the groups that IPv6 neighbours ask in ({error}), so they may not find us. \
+                 Enable IPv6 on the interface, or set promiscuous = true"
             )),
         }
         of_whom.clone_into(&mut setup.choice);

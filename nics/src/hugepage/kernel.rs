@@ -262,8 +262,8 @@ fn advice(bytes: usize, pages: Pages, node: Option<u32>) -> String {
         String::new()
     };
     format!(
-        "the cache is on normal pages and hits will be slower: it needs {needed} huge pages of \
-         {name} and {free} are free; reserve them with `{command}`{early} and restart"
+        "the cache is on normal pages and hits will be slower. It needs {needed} huge pages of \
+         {name} and {free} are free. Reserve them with `{command}`{early} and restart"
     )
 }
 
