@@ -1,4 +1,4 @@
-//! All mistakes of a text at once: what cannot be read is told and taken out, and the rest is read on.
+//! All mistakes of a text at once. Unreadable parts are told and taken out, and the rest is read on.
 
 use std::collections::BTreeSet;
 

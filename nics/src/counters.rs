@@ -1,4 +1,4 @@
-//! Tables of counters. Each counter stands in one line, with its kind, below the sentence that says what it means.
+//! Tables of counters. Each counter stands in one line, with its kind, below the sentence of its meaning.
 //! Reports, metrics and their documentation are made of that line.
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! What the system says of a port's device, before anything is started: is it there, and who drives it.
+//! The system's facts about a port's device, before anything is started: is it there, and which driver has it.
 
 use std::fmt;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Latency: how long packets take from the RX burst to the TX queue, by what answered them.
+//! Latency: how long packets take from the RX burst to the TX queue, by the part that answered them.
 //!
 //! A packet costs a comparison and an addition. Packets that arrived together are one *run*. At the end of a turn each
 //! run is recorded once, with the clock reading that ends the turn anyway.

@@ -1,4 +1,4 @@
-//! Checks whether the machine has what a configuration asks for. Nothing is started or allocated for the check.
+//! Checks whether the machine meets the needs of a configuration. Nothing is started or allocated for the check.
 
 use std::fs;
 use std::io::ErrorKind;

@@ -1,4 +1,4 @@
-//! The upstreams in use, and what a reload changes of them: built aside for each thread of the slow path.
+//! The upstreams in use, and their changes by a reload, which are built aside for each thread of the slow path.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};

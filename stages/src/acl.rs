@@ -1,4 +1,4 @@
-//! Stage: who may ask, and what else is known of a client by its address.
+//! Stage: who may ask, and other properties of a client by its address.
 //!
 //! Four kinds of prefixes are looked up in one go. They are access lists, views, exemptions from limits, and clients
 //! that policy zones have rules about. Of each kind the longest prefix that matches decides. A query that parse has

@@ -1,4 +1,4 @@
-//! What a packet is answered with, by reference: encode looks up the rest.
+//! The answer to a packet, by reference: encode looks up the rest.
 
 use crate::cache::EntryRef;
 use crate::wire::dns::Rcode;

@@ -1,4 +1,4 @@
-//! What has come over a port for the slow path, in the one number that a packet carries it in.
+//! Packets over a port for the slow path: kind and receiver in the one number that a packet carries.
 
 use pmdns_config::narrow::low_u32;
 

@@ -1,4 +1,4 @@
-//! What is done to packets: wire views, the stages of the line, and the cache they share.
+//! Work on packets: wire views, the stages of the line, and the cache they share.
 //!
 //! A stage says in [`Stage::hint`] what it will read of a packet and in [`Stage::act`] what it does with
 //! it. The loop over a batch, the order of hints and acts, and the counting are written once, in

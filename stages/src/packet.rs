@@ -1,4 +1,4 @@
-//! A packet: a frame and what has been learnt about it.
+//! A packet: a frame and the facts about it so far.
 
 use arrayvec::ArrayVec;
 use pmdns_config::StageName;

@@ -1,4 +1,4 @@
-//! What has come for a query that left by a port of ours, as the slow path reads it from the packet.
+//! The reply to a query that left by a port of ours, as the slow path reads it from the packet.
 
 use std::net::{IpAddr, SocketAddr};
 

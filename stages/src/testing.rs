@@ -1,4 +1,4 @@
-//! Frames and packets for tests and benches: what a client would send, byte by byte.
+//! Frames and packets for tests and benches, as a client would send them, byte by byte.
 
 use pmdns_config::narrow::{to_u8, to_u16};
 use pmdns_nics::{Frame, FramePool, HeapPool};

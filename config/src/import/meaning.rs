@@ -1,4 +1,4 @@
-//! What all three formats say, each in its way: addresses, clients, servers, records.
+//! The parts that all three formats have, each in its way: addresses, clients, servers, records.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};

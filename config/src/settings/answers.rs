@@ -1,4 +1,4 @@
-//! What answers look like.
+//! The form of answers.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What the TOML may say, field for field, with every default.
+//! The keys of the TOML, field for field, with every default.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The query log: which queries it has, what it says of clients, and where it goes.
+//! The query log: its queries, its form of client addresses, and its destinations.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

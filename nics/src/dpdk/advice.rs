@@ -1,4 +1,4 @@
-//! Why the environment did not start, and what the operator can do about it.
+//! Why the environment did not start, and remedies for the operator.
 
 use std::ffi::c_int;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What a port hears besides frames to its own MAC address.
+//! The frames that a port receives besides those to its own MAC address.
 
 use std::ffi::c_int;
 

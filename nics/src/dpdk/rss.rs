@@ -1,4 +1,4 @@
-//! How a port chooses the RX queue of a frame: what it is asked to hash, and what it does not.
+//! How a port chooses the RX queue of a frame: the fields that it is asked to hash, and those that it cannot.
 
 use std::mem;
 

@@ -1,4 +1,4 @@
-//! Mapping an [`Arena`]: which pages the kernel has, on which NUMA node, and what to advise if not.
+//! Mapping an [`Arena`]: which pages the kernel has, on which NUMA node, and the advice if it has none.
 
 use std::fs;
 use std::io;

@@ -1,4 +1,4 @@
-//! Captures: what `pmdns replay` plays into ports made of memory, and what `pmdns capture` writes.
+//! Captures: `pmdns replay` plays them into ports made of memory, and `pmdns capture` writes them.
 //!
 //! This file is about classic pcap, [`ng`] about pcapng. Both byte orders and both time units are read; microseconds in this
 //! machine's order are written.

@@ -12,7 +12,7 @@
 //! | a query source | everything | yes |
 //! | another address | everything | the kernel's |
 //!
-//! Frames of other VLANs are the kernel's, and so is what cannot be read.
+//! Frames of other VLANs are the kernel's, and so are unreadable ones.
 
 mod bpf;
 mod leftover;

@@ -1,4 +1,4 @@
-//! What calls are answered with, as JSON.
+//! The answers to calls, as JSON.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

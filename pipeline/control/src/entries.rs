@@ -1,4 +1,4 @@
-//! What an operator says of names at run time.
+//! Names that an operator blocks, allows or answers at run time.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

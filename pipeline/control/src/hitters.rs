@@ -1,4 +1,4 @@
-//! Heavy hitters, floods, and limits on zones: what is asked, and what is answered.
+//! Heavy hitters, floods, and limits on zones: calls and their answers.
 
 use std::fmt;
 

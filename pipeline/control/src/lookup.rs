@@ -1,4 +1,4 @@
-//! What a client would get, and why: the question, and a value for programs with its text for people.
+//! The answer a client would get, and why: the question, and a value for programs with its text for people.
 
 use std::fmt;
 use std::net::IpAddr;

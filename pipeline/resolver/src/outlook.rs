@@ -1,4 +1,4 @@
-//! What people ask a resolver about a question, and what it says.
+//! Queries of people about a question, and the resolver's replies.
 
 use pmdns_stages::cache::Head;
 use pmdns_stages::wire::edns::ExtendedError;

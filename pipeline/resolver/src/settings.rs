@@ -1,4 +1,4 @@
-//! What another configuration changes of a resolver while it works. It is built aside, and swapped in between two batches.
+//! The settings that another configuration changes in a working resolver. They are built aside, and swapped in between two batches.
 
 use std::io;
 use std::time::Duration;

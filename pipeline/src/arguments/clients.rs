@@ -1,4 +1,4 @@
-//! What is done to the client table.
+//! Commands on the client table.
 
 use clap::Subcommand;
 

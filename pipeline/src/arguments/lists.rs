@@ -1,4 +1,4 @@
-//! What is done to block lists.
+//! Commands on block lists.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! What is done to local records.
+//! Commands on local records.
 
 use clap::Subcommand;
 

@@ -1,4 +1,4 @@
-//! What is asked about traffic, and how it is limited.
+//! Commands about traffic, and about its limits.
 
 use clap::Args;
 use pmdns_control::query_log::Age;

@@ -1,4 +1,4 @@
-//! What is done to upstreams.
+//! Commands on upstreams.
 
 use clap::Subcommand;
 use pmdns_config::limits::MAX_WEIGHT;

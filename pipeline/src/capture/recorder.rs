@@ -1,4 +1,4 @@
-//! What observes on a data core for a capture or a trace, and its ring of bytes.
+//! The observer on a data core for a capture or a trace, and its ring of bytes.
 //!
 //! A record is a head of [`HEAD`] bytes and the frame. The head becomes visible first, so the reader waits until all of the
 //! record is there.

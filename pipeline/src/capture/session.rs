@@ -1,4 +1,4 @@
-//! The recorders of all cores while a capture or a trace goes on, and what ends it.
+//! The recorders of all cores while a capture or a trace goes on, and its end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! The journal of the client table: what was said at run time, a line for each change.
+//! The journal of the client table: a line for each change of run time.
 
 use std::collections::BTreeMap;
 use std::fs::File;

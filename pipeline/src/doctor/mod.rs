@@ -1,4 +1,4 @@
-//! `pmdns doctor`: whether this machine suits pmdns, and which command changes what does not.
+//! `pmdns doctor`: whether this machine suits pmdns, and a command for each problem.
 //!
 //! Each check is a function from [`Facts`] to findings. It reads files below a root, so that tests have machines of their own.
 

@@ -1,4 +1,4 @@
-//! Checks of what a configuration asks for beyond its devices: the machine's parts, addresses, upstreams.
+//! Checks of a configuration's needs beyond its devices: the machine's parts, addresses, upstreams.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};

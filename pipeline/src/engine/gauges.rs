@@ -1,4 +1,4 @@
-//! What can be read of a running engine.
+//! Gauges of a running engine.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What heavy hitters, floods and limits count.
+//! Counters of heavy hitters, floods and limits.
 
 use pmdns_nics::counters;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What operators change of the configuration while the instance runs. Its file stays as it is.
+//! Changes that operators make to the configuration while the instance runs. Its file stays as it is.
 //!
 //! The overlay is put over the configuration that a reload has read. So a change holds over reloads, and ends with the
 //! process. It only makes a configuration: the [`Reloader`](crate::control::reload::Reloader) builds and lends the rest.

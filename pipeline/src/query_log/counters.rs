@@ -1,4 +1,4 @@
-//! What the query log counts: of the cores' rings, and of each sink.
+//! Counters of the query log: of the cores' rings, and of each sink.
 
 use pmdns_nics::counters;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! A record: what a data core keeps of one answer, in cells of a cache line.
+//! A record of one answer, which a data core makes in cells of a cache line.
 //!
 //! The first cell is the head. The DNS message follows in as many cells as it takes, so most records have two or three.
 //!

@@ -1,4 +1,4 @@
-//! What operators say of names while the instance runs: names blocked and allowed, and local records.
+//! Names that operators block, allow or answer while the instance runs.
 //!
 //! A change goes two ways at once. [`RuntimeNames`] are made and lent to all threads
 //! ([`Reloader`](crate::control::reload::Reloader)), and the [journal] keeps the change in a file. When both are

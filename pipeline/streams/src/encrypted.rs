@@ -1,4 +1,4 @@
-//! The servers of encrypted transports: they make a connection secure, and give it to what speaks its protocol.
+//! The servers of encrypted transports: they make a connection secure, and give it to the code of its protocol.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};

@@ -1,4 +1,4 @@
-//! What the servers of all transports share.
+//! The state that the servers of all transports share.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Keys: what an answer is found by, and whether an entry has it.
+//! Keys of answers, and whether an entry has a key.
 
 use pmdns_config::narrow::{low_u8, low_u16};
 

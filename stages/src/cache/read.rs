@@ -1,4 +1,4 @@
-//! Reading: the entry under a key, and what its head says. Whether an expired entry is of use is up to the reader, who asks for it.
+//! Reading: the entry under a key, and its head. Whether an expired entry is of use is up to the reader, who asks for it.
 
 use super::key::has_key;
 use super::{Cache, Entry, EntryRef, EntryView, Head, Key, Words};

@@ -1,4 +1,4 @@
-//! What we tell each link unasked, and in answer to MLD queries: where our addresses are, and which multicast groups
+//! Announcements to each link, unasked and in answer to MLD queries: where our addresses are, and which multicast groups
 //! we listen to. It is told the time, and writes one frame at a time.
 
 use arrayvec::ArrayVec;

@@ -1,4 +1,4 @@
-//! What neighbours say of where they are: ARP replies and announcements (RFC 826, RFC 5227), and neighbour advertisements
+//! Announcements of neighbours: ARP replies and announcements (RFC 826, RFC 5227), and neighbour advertisements
 //! (RFC 4861). It is read here; whether it is believed, the owner of the next hops decides.
 
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! One next hop: what is known of it, whom to believe, and when to ask again.
+//! One next hop: its state, whom to believe, and when to ask again.
 
 use std::time::Duration;
 

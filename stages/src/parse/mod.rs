@@ -1,4 +1,4 @@
-//! Stage: is it for us, is it DNS, what does it ask.
+//! Stage: is it for us, is it DNS, and which question is it.
 //!
 //! Everything later stages rely on is checked here, once: lengths, checksums, addresses, and the whole
 //! query. What is wrong below DNS is dropped with its reason; what is wrong in DNS gets an rcode.

@@ -1,4 +1,4 @@
-//! A limit on what may come from one client prefix.
+//! A limit on the packets from one client prefix.
 //!
 //! Each client prefix has a bucket of tokens. A full bucket holds a burst of them, a query takes one, and so many
 //! come back each second. The buckets stand in a table of fixed size that belongs to one core. A client whose

@@ -1,4 +1,4 @@
-//! Where the headers of a frame are, and what parse has found out of it and of its client.
+//! Where the headers of a frame are, and parse's facts about it and its client.
 
 use pmdns_nics::stream::STREAM_UDP;
 

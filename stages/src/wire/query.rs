@@ -1,4 +1,4 @@
-//! A query: what it asks, read from the bytes of one datagram, and a view of one that parse has read (RFC 1035 section 4).
+//! A query: its question, read from the bytes of one datagram, and a view of one that parse has read (RFC 1035 section 4).
 
 use pmdns_config::narrow::to_u8;
 

@@ -1,4 +1,4 @@
-//! What the data of each type consists of: which bytes are names, and whether it is well-formed.
+//! The parts of each type's data: which bytes are names, and whether it is well-formed.
 //!
 //! The measure is BIND 9.18's reading of the same bytes, and a little stricter where dnspython or hickory is;
 //! `stages/tests/data/rdata.txt` has the verdicts. Types that are not here are opaque (RFC 3597).

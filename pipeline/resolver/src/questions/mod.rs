@@ -1,4 +1,4 @@
-//! Questions: what clients ask, which questions are under way, and how bounded resources are shared among clients.
+//! Questions: those of clients, those under way, and how clients share bounded resources.
 
 pub(crate) mod alias_targets;
 pub(crate) mod failures;

@@ -1,7 +1,7 @@
 //! The plan of one exchange: whom to ask next, and how, until one answers or all hope is gone. One upstream is
 //! asked at a time, or several are.
 //!
-//! A pure state machine: it is told what each try came to and says what to do next.
+//! A pure state machine: it is told the result of each try and gives the next step.
 
 use std::collections::VecDeque;
 use std::time::Duration;

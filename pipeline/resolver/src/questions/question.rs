@@ -1,4 +1,4 @@
-//! Questions: what clients ask, and the keys of the pending table.
+//! Questions of clients, and the keys of the pending table.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

@@ -1,4 +1,4 @@
-//! What a miss would lead to if it came now: for people who ask. Nothing is asked, counted or changed.
+//! The outcome of a miss if it came now, for people. Nothing is asked, counted or changed.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What comes over a port of ours for a query. No socket stands in between, so the sender's address is checked here too.
+//! Replies and errors that a port of ours receives for a query. Here the sender's address is checked too, for there is no socket.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! Rates of clients over streams, and of what goes to the kernel behind ports.
+//! Rates of clients over streams, and of packets for the kernel behind ports.
 
 use pmdns_streams::counters::{StreamReport, StreamSnapshot};
 

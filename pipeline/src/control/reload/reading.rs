@@ -1,4 +1,4 @@
-//! What the thread of a reload does: it reads the files and makes the rules.
+//! The work of a reload's thread: it reads the files and makes the rules.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What a rule of a policy zone says is to be done.
+//! The action of a policy zone's rule.
 
 use pmdns_config::narrow::to_u32;
 

@@ -1,4 +1,4 @@
-//! What a rule of a policy zone is about, as its owner name says.
+//! The trigger of a policy zone's rule, by its owner name.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

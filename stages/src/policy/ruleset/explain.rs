@@ -1,4 +1,4 @@
-//! What the rules do with a query, and which of them decides: for people who ask why.
+//! The verdict of the rules on a query, and the rule that decides: for people who ask why.
 
 use super::{RuleDecision, Ruleset};
 use crate::answer::LocalRef;
