@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::settings::Config;
 
 impl Config {
-    /// What the operator should know before this configuration is used.
+    /// Warnings for the operator before this configuration is used.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let is_limited = self.ratelimit.queries_per_second > 0 && !self.ratelimit.dry_run;

@@ -136,7 +136,7 @@ impl Config {
         self.alike(self.view_numbers().map(in_group).chain(forwards).chain(zones).chain(dns64))
     }
 
-    /// What the numbers in cache keys mean: a line for each view, with its name and its scope.
+    /// The meaning of the numbers in cache keys: a line for each view, with its name and its scope.
     pub fn scope_map(&self) -> String {
         let mut map = String::new();
         for (view, scope) in self.views.iter().zip(self.scopes().iter().skip(1)) {

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Counted {
     /// Its name.
     pub name: &'static str,
-    /// What was counted.
+    /// The count.
     pub value: u64,
     /// Whether it goes down as well.
     pub is_gauge: bool,
-    /// What it means, in sentences.
+    /// Its meaning, in sentences.
     pub meaning: &'static str,
 }
 
@@ -82,7 +82,7 @@ macro_rules! counters {
                 },)*]
             }
 
-            /// What was counted, in order.
+            /// The counts, in order.
             pub fn values(&self) -> [u64; Self::COUNT] {
                 [$(self.$name,)*]
             }

@@ -22,7 +22,7 @@ pub struct JournalKind {
     pub head: &'static str,
     /// The key that names the file.
     pub key: &'static str,
-    /// What it keeps.
+    /// Its contents, in a word.
     pub what: &'static str,
     /// The largest file that is read.
     pub max_bytes: u64,

@@ -12,7 +12,7 @@ use crate::histogram::{Histogram, PublishedHistogram};
 /// The most runs of a turn; further ones are recorded at once. A batch of misses may need one for each.
 const RUNS: usize = 64;
 
-/// What answered a packet.
+/// The part that answered a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// The cache.

@@ -57,7 +57,7 @@ pub struct ProbeAnswer {
     pub worker: usize,
     /// The id of the query.
     pub id: u16,
-    /// What it says.
+    /// Its rcode.
     pub rcode: u8,
 }
 

@@ -22,7 +22,7 @@ use crate::wire::edns::ExtendedError;
 use crate::wire::layout::Who;
 use crate::{Context, Stage, StageName};
 
-/// What is known of clients.
+/// The properties of clients by prefix.
 #[derive(Clone, Debug)]
 pub struct Acl {
     /// What holds for every client, when nothing tells them apart.
@@ -66,7 +66,7 @@ impl Acl {
         std::mem::swap(&mut self.table, &mut with.table);
     }
 
-    /// What holds for the client with this address of 4 or 16 bytes.
+    /// The access and the properties of the client with this address of 4 or 16 bytes.
     #[inline]
     pub fn find(&self, client: &[u8]) -> (Access, Who) {
         let (access, who) = self.everyone.unwrap_or_else(|| self.clients.find(client));

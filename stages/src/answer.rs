@@ -3,7 +3,7 @@
 use crate::cache::EntryRef;
 use crate::wire::dns::Rcode;
 
-/// What encode shall answer; set by whichever stage decides it.
+/// The answer that encode shall give. The stage that decides it sets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Not decided yet.

@@ -7,7 +7,7 @@ use crate::query_sources::Owner;
 /// Where the kind stands in the number, above the owner.
 const KIND_AT: u32 = 32;
 
-/// What a packet is that takes the step [`REPLY`](crate::Step::REPLY).
+/// The kind of a packet that takes the step [`REPLY`](crate::Step::REPLY).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// A datagram to the UDP port that this query left from.

@@ -17,7 +17,7 @@ use crate::wire::layout::Flags;
 /// in it may still be forged: who sent it, and what it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply<'p> {
-    /// What it is.
+    /// Its kind.
     pub arrival: Arrival,
     /// The query it is about.
     pub owner: Owner,

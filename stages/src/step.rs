@@ -25,7 +25,7 @@ macro_rules! reasons {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// What it means, in a sentence.
+            /// Its meaning, in a sentence.
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($text,)*),)* }
             }
@@ -185,7 +185,7 @@ impl Step {
         Reason::ALL.get(self.index().checked_sub(Self::FIRST_REASON.into())?).copied()
     }
 
-    /// What the packet is, if it is for this host but not for us.
+    /// The kind of exception, if the packet is for this host but not for us.
     pub fn as_exception(self) -> Option<Exception> {
         Exception::ALL.get(self.index().checked_sub(Self::FIRST_EXCEPTION.into())?).copied()
     }

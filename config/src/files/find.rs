@@ -82,7 +82,7 @@ fn above<'n>(name: &'n [u8], apex: &[u8]) -> Option<&'n [u8]> {
 pub struct FoundRule {
     /// Its line.
     pub line: u64,
-    /// What it says of the name.
+    /// Its scope.
     pub scope: Scope,
     /// The listed name.
     pub name: Box<[u8]>,

@@ -16,7 +16,7 @@ use crate::size::ByteSize;
 pub struct QueryLog {
     /// The dnstap reader that pmdns connects to.
     pub dnstap: Option<DnstapReader>,
-    /// What the reader is told that we are; absent: the name of the host.
+    /// The identity that the reader is told; absent: the name of the host.
     pub dnstap_identity: Option<String>,
     /// The file of JSON lines.
     pub json: Option<PathBuf>,

@@ -53,7 +53,7 @@ impl Eal {
         Ok(Self { environment })
     }
 
-    /// What the EAL logged while it started: warnings that an operator may want to see.
+    /// The log of the EAL's start: warnings that an operator may want to see.
     pub fn messages(&self) -> &[String] {
         &self.environment.messages
     }

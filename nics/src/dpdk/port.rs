@@ -127,12 +127,12 @@ impl Eal {
 }
 
 impl ClosedPort {
-    /// What the port is and can do.
+    /// The properties and abilities of the port.
     pub fn facts(&self) -> &PortFacts {
         &self.facts
     }
 
-    /// What the driver logged while the port was opened: warnings that an operator may want to see.
+    /// The driver's log while the port was opened: warnings that an operator may want to see.
     pub fn messages(&self) -> &[String] {
         &self.messages
     }

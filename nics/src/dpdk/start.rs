@@ -328,7 +328,7 @@ fn queues(started: &Arc<Started>, facts: &PortFacts, plan: &PortPlan, number: u8
 }
 
 impl DpdkNic {
-    /// What did not go as asked when the port started, and does not keep it from working. They do not name the port.
+    /// Faults of the port's start that do not keep it from working. They do not name the port.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -343,7 +343,7 @@ impl DpdkNic {
         self.started.as_ref().map_or(0, |started| started.unfit.load(Ordering::Relaxed))
     }
 
-    /// What DPDK and the driver logged while the port was opened and started.
+    /// The log of DPDK and the driver while the port was opened and started.
     pub fn messages(&self) -> &[String] {
         &self.messages
     }

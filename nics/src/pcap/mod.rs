@@ -107,7 +107,7 @@ struct Entry {
 pub struct Record<'c> {
     /// When it was captured, in nanoseconds since 1970.
     pub time_ns: u64,
-    /// What was captured of it.
+    /// The captured bytes.
     pub bytes: &'c [u8],
     /// How long it was on the wire; more than was captured if the capture had a snap length.
     pub original_len: u32,

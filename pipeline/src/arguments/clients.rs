@@ -4,7 +4,7 @@ use clap::Subcommand;
 
 use super::Instance;
 
-/// What is done to the client table.
+/// Commands on the client table.
 #[derive(Subcommand)]
 pub enum ClientCommand {
     /// Put the clients of a prefix into a view. The longest prefix decides.

@@ -4,7 +4,7 @@ use clap::Subcommand;
 
 use super::Instance;
 
-/// What is done to local records.
+/// Commands on local records.
 #[derive(Subcommand)]
 pub enum LocalCommand {
     /// Add a record. The records of a name replace all that the file says of that name.

@@ -1,4 +1,4 @@
-//! The journal of the client table: a line for each change of run time.
+//! The journal of the client table: a line for each change at run time.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -28,7 +28,7 @@ counters! {
 pub struct HitterReport {
     /// `all`.
     pub part: String,
-    /// What was counted.
+    /// The counts.
     #[serde(flatten)]
     pub counters: HitterSnapshot,
 }

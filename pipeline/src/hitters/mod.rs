@@ -63,7 +63,7 @@ pub enum HittersError {
     Thread(#[from] std::io::Error),
 }
 
-/// What comes most, of a running instance. Dropping it ends its thread.
+/// The heavy hitters of a running instance. Dropping it ends its thread.
 pub struct HeavyHitters {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -126,7 +126,7 @@ impl HeavyHitters {
         Ok(Some(Self { stop, thread: Some(thread), shared }))
     }
 
-    /// What was counted.
+    /// The counts.
     pub fn counters(&self) -> HitterSnapshot {
         self.shared.counters.snapshot()
     }

@@ -111,7 +111,7 @@ impl Overlay {
         Ok(config)
     }
 
-    /// What has changed, for people.
+    /// The changes, for people.
     pub fn told(&self) -> Vec<RuntimeChange> {
         let upstreams = self.upstreams.iter().map(Said::told);
         upstreams.chain(self.lists.iter().map(Said::told)).collect()

@@ -24,7 +24,7 @@ counters! {
 pub struct LogReport {
     /// `rings`, `dnstap`, `json` or `sqlite`.
     pub part: String,
-    /// What was counted.
+    /// The counts.
     #[serde(flatten)]
     pub counters: LogSnapshot,
 }

@@ -202,7 +202,7 @@ impl QueryLog {
         Ok(())
     }
 
-    /// What was counted, part by part.
+    /// The counts, part by part.
     pub fn report(&self) -> Vec<LogReport> {
         let parts = self.parts.iter();
         parts

@@ -48,8 +48,8 @@ struct Waiting {
 }
 
 impl Runtime {
-    /// What the file at `path` has kept; without a file nothing is kept. The calling thread is woken when the disk has
-    /// confirmed a change.
+    /// The names that the file at `path` has kept. Without a file nothing is kept. The calling thread is woken when the
+    /// disk has confirmed a change.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl Runtime {
         names.ok().flatten().map(Arc::new)
     }
 
-    /// What is known of it, for the answer to a call about the instance.
+    /// Its state, for the answer to a call about the instance.
     pub fn note_in(&self, state: &mut State) {
         state.entries = self.table.entry_count();
         state.records = self.table.record_count();

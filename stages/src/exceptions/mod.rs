@@ -58,7 +58,7 @@ impl ExceptionClass {
     /// All of them; the first are served first.
     pub const ALL: [Self; 3] = [Self::Control, Self::Streams, Self::Rest];
 
-    /// What a ring of the class carries.
+    /// The name of the class, for its rings.
     pub fn name(self) -> &'static str {
         match self {
             Self::Control => "control exceptions",

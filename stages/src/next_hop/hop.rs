@@ -57,7 +57,7 @@ impl Spread {
     }
 }
 
-/// What became of a next hop, for the log.
+/// A change of a next hop, for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// It was found at this MAC address, for the first time or again.

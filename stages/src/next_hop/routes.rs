@@ -9,7 +9,7 @@ use super::table::{HopPlan, HopTable, Place};
 /// Next hops of one process: the gateways of all ports, and the upstreams.
 pub const MAX_HOPS: usize = 192;
 
-/// What is on the link of one port.
+/// The addresses on the link of one port.
 #[derive(Clone, Debug, Default)]
 pub struct Link {
     /// Our addresses, with the lengths of their prefixes.

@@ -23,7 +23,7 @@ pub struct HopPlan {
     pub from: IpAddr,
 }
 
-/// What is known of a next hop (RFC 4861 section 7.3.2).
+/// The state of a next hop (RFC 4861 section 7.3.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HopState {
     /// It is asked for, and has not answered yet.
@@ -94,13 +94,13 @@ pub struct Place {
 pub struct HopReport {
     /// Which one.
     pub plan: HopPlan,
-    /// What is known of it.
+    /// Its state.
     pub state: HopState,
     /// Its hardware address while it is used.
     pub mac: Option<[u8; 6]>,
     /// Time since it last answered; `None`: never.
     pub age: Option<Duration>,
-    /// What was counted.
+    /// Its counts.
     pub counts: HopCounts,
 }
 

@@ -1,4 +1,4 @@
-//! Stage: is it for us, is it DNS, and which question is it.
+//! Stage: is it for us, is it DNS, and which question does it ask.
 //!
 //! Everything later stages rely on is checked here, once: lengths, checksums, addresses, and the whole
 //! query. What is wrong below DNS is dropped with its reason; what is wrong in DNS gets an rcode.
@@ -110,7 +110,7 @@ impl Parse {
         std::mem::swap(&mut self.cookies, cookies);
     }
 
-    /// What clients' cookies were so far.
+    /// The counts of clients' cookies so far.
     pub fn cookie_counts(&self) -> CookieCounts {
         self.cookie_counts
     }

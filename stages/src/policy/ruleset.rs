@@ -80,7 +80,7 @@ impl Ruleset {
         Self { generation, runtime, read: Arc::clone(&self.read) }
     }
 
-    /// What is on an answer whose question it lets pass, as in [`Head::passed`].
+    /// The mark of an answer whose question it lets pass, as in [`Head::passed`].
     #[inline(always)]
     pub fn generation(&self) -> u16 {
         self.generation
@@ -185,7 +185,7 @@ impl Ruleset {
         (first.1 == Action::Passthru).then_some(first.0)
     }
 
-    /// What local records of the view that a client is in say of a name.
+    /// The local answer for a name in the view of a client.
     pub fn local(&self, name: &[u8], qtype: u16, view: u8) -> Option<&Entry> {
         let runtime = self.runtime.as_ref();
         if let Some(number) = runtime.and_then(|runtime| runtime.local(name, qtype)) {

@@ -1,4 +1,4 @@
-//! Lists, servers and keys that statements refer to by name.
+//! Statements that others refer to by name.
 
 use std::collections::BTreeMap;
 use std::path::Path;

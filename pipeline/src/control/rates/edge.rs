@@ -19,7 +19,7 @@ pub struct StreamRate {
     pub refused: f64,
 }
 
-/// What went to the kernel of one class of exceptions.
+/// The rate of one class of exceptions to the kernel.
 #[derive(Clone, Debug, Default)]
 pub struct PuntRate {
     /// The class.

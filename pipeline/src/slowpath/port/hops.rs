@@ -26,7 +26,7 @@ pub struct Hops {
     pub seeker: Option<Seeker>,
 }
 
-/// What looks for next hops.
+/// The search for next hops.
 pub struct Seeker {
     /// Their states.
     pub hops: NextHops,

@@ -25,7 +25,7 @@ pub enum RuleSource {
     Blocked,
 }
 
-/// What a client gets by the rules.
+/// The outcome of the rules for a client.
 #[derive(Clone, Copy, Debug)]
 pub enum RuleOutcome<'r> {
     /// The rules let the query pass.
@@ -51,12 +51,12 @@ pub struct Explained<'r> {
     pub source: RuleSource,
     /// The list with the rule; `None`: no list decides.
     pub list: Option<ListNumber>,
-    /// What the client gets.
+    /// The outcome for the client.
     pub outcome: RuleOutcome<'r>,
 }
 
 impl Ruleset {
-    /// What the rules do with a query over UDP from this client, whose address has 4 or 16 bytes.
+    /// The verdict of the rules on a query over UDP from this client, whose address has 4 or 16 bytes.
     pub fn explain(&self, name: &[u8], qtype: u16, client: &[u8], who: Who) -> Explained<'_> {
         let client = self.read.judges_clients.then_some(client);
         let candidates = self.read.filter.candidates(name);
