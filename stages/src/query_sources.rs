@@ -260,7 +260,7 @@ mod tests {
         }
     }
 
-    /// Threads claim and release the same few ports. Whoever has one finds itself the owner until it gives it up.
+    /// Threads claim and release the same few ports. A thread that has one finds itself the owner until it gives it up.
     #[test]
     fn threads_never_own_the_same_port() {
         const ROUNDS: u32 = if cfg!(miri) { 100 } else { 50_000 };

@@ -236,7 +236,7 @@ impl Counter {
                 self.shared.counters.floods.fetch_add(1, Ordering::Relaxed);
                 let zone = readable(zone);
                 if is_told {
-                    // Whoever floods chose the zone's name. It is no part of a command that may be copied to a shell.
+                    // The attacker chose the zone's name. It is no part of a command that may be copied to a shell.
                     tracing::warn!(
                         "{zone} is flooded: about {} different names a second miss; {} of {} misses have an answer; \
                          `pmdns limit ZONE --rate 50` limits it",

@@ -28,7 +28,7 @@ const SPECIAL: [&[u8]; 9] = [
     b"\x03alt\0",       // RFC 9476 section 2
     b"\x13use-application-dns\x03net\0", // asked by browsers, see `policy.doh_canary`
 ];
-/// First labels by which hosts look for a service of their network. Whoever has the address is trusted with their traffic.
+/// First labels by which hosts look for a service of their network. They trust the holder of the address with their traffic.
 const DISCOVERY: [&[u8]; 2] = [b"\x04wpad", b"\x06isatap"];
 /// So many short labels of hexadecimal digits in front are an address backwards: a question to a list of addresses (RFC 5782
 /// section 2). An answer means that the address is listed.
