@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use crate::settings::{Config, DEFAULT_GROUP, View};
 
-/// What the view of clients that are in no other is called.
+/// The name of the view of clients that are in no other.
 pub(crate) const DEFAULT_VIEW: &str = "default";
 
 /// The views that something holds in.

@@ -21,7 +21,7 @@ pub struct Counted {
 ///
 /// ```
 /// pmdns_nics::counters! {
-///     /// What a door counts.
+///     /// Counters of a door.
 ///     Door {
 ///         /// Times it was opened.
 ///         opened: counter,

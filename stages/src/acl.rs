@@ -25,11 +25,11 @@ use crate::{Context, Stage, StageName};
 /// The properties of clients by prefix.
 #[derive(Clone, Debug)]
 pub struct Acl {
-    /// What holds for every client, when nothing tells them apart.
+    /// The value for every client, when nothing tells them apart.
     everyone: Option<(Access, Who)>,
     clients: Clients<(Access, Who)>,
     table: Option<Arc<ClientTable>>,
-    /// What is known of a client whom the table puts into a view.
+    /// The properties of a client that the table puts into a view.
     in_views: [Who; MAX_VIEWS + 1],
 }
 
@@ -110,8 +110,8 @@ impl Dropped {
     }
 }
 
-/// What the access lists say of every client. A prefix that stands in several lists is refused rather than allowed, and dropped
-/// rather than refused.
+/// The access of every client, by the access lists. A prefix that stands in several lists is refused rather than allowed,
+/// and dropped rather than refused.
 fn accesses<V: Copy + PartialEq>(
     settings: &pmdns_config::Acl,
     value: impl Fn(Access) -> V,

@@ -34,7 +34,7 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// What a packet is that is for this host, but not for us.
+    /// The kinds of packets for this host that are not for us.
     Exception:
     /// TCP to an address of ours: DNS over TCP, BGP, SSH.
     Tcp = "tcp",

@@ -72,7 +72,7 @@ pub fn find_in_policy_zone(
     Ok(best)
 }
 
-/// What stands in a name above the apex of its zone: its labels without those of the apex.
+/// The labels of a name without those of its zone's apex.
 fn above<'n>(name: &'n [u8], apex: &[u8]) -> Option<&'n [u8]> {
     is_below(name, apex).then(|| &name[..name.len() - apex.len()])
 }

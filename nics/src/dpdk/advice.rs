@@ -103,7 +103,7 @@ pub(super) fn diagnose(code: c_int, arguments: Vec<String>, lines: &[String]) ->
     }
 }
 
-/// What to do about a device that vfio did not give, if the log tells why.
+/// The remedy for a device that vfio did not give, if the log tells why.
 pub(super) fn device<'l>(lines: impl Iterator<Item = &'l String> + Clone) -> Option<&'static str> {
     let says = |word: &str| lines.clone().any(|line| line.contains(word));
     if says("Device or resource busy") {
@@ -127,7 +127,7 @@ pub(super) fn device<'l>(lines: impl Iterator<Item = &'l String> + Clone) -> Opt
 pub(super) const ISOLATE: &str = "leave other frames to the kernel (rte_flow_isolate)";
 pub(super) const ADD_RULES: &str = "take queries from the kernel (rte_flow_create)";
 
-/// What to do if a step of a port's start fails, after which the driver logged `lines`.
+/// The remedy if a step of a port's start fails, after which the driver logged `lines`.
 pub(super) fn step(step: &str, lines: &[String]) -> &'static str {
     let says = |word: &str| lines.iter().any(|line| line.contains(word));
     if step == ISOLATE || step == ADD_RULES {

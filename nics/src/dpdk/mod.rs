@@ -134,7 +134,7 @@ pub(crate) fn free_bulk(burst: &mut Burst) {
     unsafe { dpdk_sys::rte_pktmbuf_free_bulk(mbufs.as_mut_ptr().cast(), to_u32(count)) };
 }
 
-/// What DPDK calls an error number, negative or not.
+/// DPDK's text for an error number, negative or not.
 fn error_text(code: c_int) -> String {
     // SAFETY: the function takes any number.
     let text = unsafe { dpdk_sys::rte_strerror(code.saturating_abs()) };

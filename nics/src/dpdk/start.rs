@@ -301,7 +301,7 @@ fn vlan_ids(vlans: &[Vlan]) -> BTreeSet<u16> {
     vlans.iter().map(|vlan| vlan.ids().next().unwrap_or(0)).collect()
 }
 
-/// What came of bringing a port up.
+/// The result of bringing a port up.
 #[derive(Default)]
 struct Setup {
     choice: String,

@@ -191,7 +191,7 @@ impl Record {
     }
 }
 
-/// What a recorder has counted.
+/// The counts of a recorder.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     /// Packets that the filter let pass.

@@ -20,7 +20,7 @@ pub(super) struct Session {
     lender: ObserverLender,
 }
 
-/// What was counted, on all cores.
+/// The counts of all cores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counted {
     pub(super) captured: u64,

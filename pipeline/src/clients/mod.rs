@@ -192,7 +192,7 @@ impl Drop for Clients {
     }
 }
 
-/// What was read anew: the file of clients, and the views of the configuration.
+/// A new reading of the file of clients and of the views of the configuration.
 #[derive(Debug)]
 struct File {
     clients: Vec<(Prefix, u8)>,

@@ -103,7 +103,7 @@ pub fn examine(
     findings
 }
 
-/// What the checks of a machine find.
+/// The findings of the checks on a machine.
 fn findings_of(machine: &Machine, config: Option<&Config>, dpdk: Option<Dpdk>) -> Vec<Finding> {
     let tree = Tree::new(&machine.root);
     let folder = dpdk.as_ref().filter(|_| config.is_some_and(|config| !config.ports.is_empty()));

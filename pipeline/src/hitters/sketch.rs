@@ -29,7 +29,7 @@ pub(super) struct Sketch {
     total: u64,
 }
 
-/// What is known of how often a key came.
+/// The count of a key, and its error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counted {
     /// No less often than it came.

@@ -14,7 +14,7 @@ const STEPS: [u64; 2] = [6, 360];
 /// Epochs that make a window, the one under way among them.
 const EPOCHS: usize = 10;
 
-/// What was counted in the last second, minute and hour.
+/// The counts of the last second, minute and hour.
 #[derive(Debug)]
 pub(super) struct Windows {
     keys: usize,

@@ -58,7 +58,7 @@ pub struct FetchReport {
     pub counters: ListSnapshot,
 }
 
-/// What the thread is told.
+/// A message to the thread.
 enum Order {
     /// These lists are kept up to date from now on.
     Follow(Vec<Followed>),

@@ -7,7 +7,7 @@ use pmdns_control::{NewUpstream, Refusal, UpstreamChange, UpstreamState};
 
 use super::{Overlay, Refused, Said};
 
-/// What is said of the upstream at an address. No two have the same address.
+/// The changes of the upstream at an address. No two have the same address.
 #[derive(Clone, Debug)]
 pub(super) struct UpstreamSaid {
     address: UpstreamAddress,

@@ -127,7 +127,7 @@ pub(crate) fn push(
     })
 }
 
-/// What the packet does not say of an answer.
+/// The facts of an answer that its packet lacks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts {
     pub(crate) received: Tick,

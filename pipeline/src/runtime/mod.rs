@@ -48,7 +48,7 @@ struct Waiting {
 }
 
 impl Runtime {
-    /// The names that the file at `path` has kept. Without a file nothing is kept. The calling thread is woken when the
+    /// The entries that the file at `path` has kept. Without a file nothing is kept. The calling thread is woken when the
     /// disk has confirmed a change.
     ///
     /// # Errors

@@ -46,7 +46,7 @@ pub(crate) fn max_connections(config: &Config) -> usize {
     share.max(1)
 }
 
-/// What they have of so many descriptors.
+/// Their share of so many descriptors.
 fn share_of_streams(config: &Config, open_files: usize) -> usize {
     let half = open_files.saturating_sub(RESERVED) / 2;
     if config.streams.are_configured() { config.streams.max_connections.min(half) } else { 0 }

@@ -97,7 +97,7 @@ fn put_words(words: &mut Vec<u64>, bytes: &[u8], change: impl Fn(u64) -> u64) {
     }
 }
 
-/// What there is of a range.
+/// The part of a range that exists.
 #[inline(always)]
 pub(super) fn part<T>(words: &[T], at: usize, count: usize) -> &[T] {
     let Some(rest) = words.get(at..) else { return nothing() };

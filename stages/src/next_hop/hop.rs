@@ -75,7 +75,7 @@ pub enum Change {
     Missing,
 }
 
-/// What was last told of a next hop.
+/// The last news of a next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     Nothing,

@@ -59,7 +59,7 @@ impl HopState {
 }
 
 counters! {
-    /// What is counted of one next hop.
+    /// Counters of one next hop.
     HopCounts {
         /// ARP requests and neighbour solicitations sent to find or to confirm it.
         probes: counter,
@@ -104,7 +104,7 @@ pub struct HopReport {
     pub counts: HopCounts,
 }
 
-/// What the writer knows of a next hop.
+/// The writer's row of a next hop.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Row {
     pub(super) state: HopState,

@@ -401,7 +401,7 @@ fn address_at<const N: usize, const HEADER: usize>(header: &[u8; HEADER], at: us
     std::array::from_fn(|index| header[at + index])
 }
 
-/// What a packet of another protocol over IP is.
+/// The kind of a packet of another protocol over IP.
 #[cold]
 fn exception_of(protocol: u8) -> Exception {
     match protocol {

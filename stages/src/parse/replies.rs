@@ -62,7 +62,7 @@ pub(super) fn read(packet: &mut Packet, port: &Port) -> Result<Step, Reason> {
     Ok(Step::at(StageName::Neighbor))
 }
 
-/// What is for the slow path in a frame.
+/// The part of a frame that is for the slow path.
 struct Found {
     arrival: Arrival,
     /// Where the UDP header starts, of the reply or of the query that is quoted.

@@ -89,7 +89,7 @@ pub(super) struct Local {
     nodes: Box<[Node]>,
 }
 
-/// What is answered for one name: entries, by number. A node without any is of a name that is not ours.
+/// The answers for one name: entries, by number. A node without any is of a name that is not ours.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     types: Box<[(u16, u32)]>,

@@ -44,12 +44,12 @@ pub use redirected::Redirected;
 #[derive(Debug)]
 pub struct Ruleset {
     generation: u16,
-    /// What is said at run time, which counts before what was read.
+    /// Names of run time, which count before the rules that were read.
     runtime: Option<Arc<RuntimeNames>>,
     read: Arc<ReadRules>,
 }
 
-/// What was read from the configuration and its files. Rulesets that differ in what is said at run time share it.
+/// The rules of the configuration and its files. Rulesets that differ only in names of run time share it.
 #[derive(Debug)]
 struct ReadRules {
     /// Which names the others have anything to say about.
@@ -292,7 +292,7 @@ impl Ruleset {
     }
 }
 
-/// What an action of a zone means for a query of this type.
+/// The verdict of a zone's action on a query of this type.
 fn policy_verdict(zone: &PolicyZone, action: Action, qtype: u16) -> RuleDecision {
     match action {
         Action::Passthru => RuleDecision::Pass,
@@ -305,10 +305,10 @@ fn policy_verdict(zone: &PolicyZone, action: Action, qtype: u16) -> RuleDecision
     }
 }
 
-/// What is to be done with a query, and the list that says so, if one does.
+/// The decision on a query, and the list that says so, if one does.
 type Verdict = (RuleDecision, Option<ExtendedError>);
 
-/// What is to be done with a query.
+/// The decision on a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RuleDecision {
     /// The rules say nothing about it.

@@ -58,7 +58,7 @@ enum NameMatch<'n> {
     Elsewhere,
 }
 
-/// What a query is answered with.
+/// The answer to a query.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Reply {
     pub(super) rcode: Rcode,

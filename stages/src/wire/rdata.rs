@@ -26,7 +26,7 @@ pub enum Part {
     Bytes(Range<usize>),
 }
 
-/// What stands in data, one after the other.
+/// The fields of data, one after the other.
 #[derive(Clone, Copy)]
 enum Field {
     /// A name of the types of RFC 1035, which may be compressed.

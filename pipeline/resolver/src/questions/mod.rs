@@ -44,7 +44,7 @@ const FAILURE_LIFETIME: Duration = Duration::from_secs(1);
 /// questions.
 const KEPT: usize = 8;
 
-/// What a question under way waits for.
+/// The timers of a question under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Timer {
     /// Its pause is over.

@@ -41,7 +41,7 @@ pub(crate) struct Attempt {
     pub(crate) late: bool,
 }
 
-/// What to do next.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Try(Attempt),
@@ -51,7 +51,7 @@ pub(crate) enum Next {
     GiveUp,
 }
 
-/// What a try came to, when it was no answer.
+/// The outcome of a try without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TryFailure {
     /// The whole answer needs TCP, or what UDP brings cannot be trusted or understood.

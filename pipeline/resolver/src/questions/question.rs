@@ -25,7 +25,7 @@ pub(crate) enum Rule {
     Exempt(u8),
 }
 
-/// What tells a rule about a reverse name apart from others, whose numbers have fewer bits or nearly all.
+/// The bit that tells a rule about a reverse name from others, whose numbers have fewer bits or nearly all.
 const REVERSE: u64 = 1 << 62;
 
 impl Rule {

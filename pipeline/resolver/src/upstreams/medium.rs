@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::questions::prefixes::ClientPrefix;
 use crate::questions::quota::Quota;
 
-/// What queries to an upstream leave by.
+/// The medium of queries to an upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Medium {
     /// Sockets of the kernel.

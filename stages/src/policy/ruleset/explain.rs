@@ -10,7 +10,7 @@ use crate::wire::layout::Who;
 /// The kind of rule that decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleSource {
-    /// What is said at run time.
+    /// A name of run time.
     RunTime,
     /// Local records.
     Local,

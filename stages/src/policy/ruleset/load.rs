@@ -56,7 +56,7 @@ impl Digest {
 /// The name by which browsers ask whether they may use a resolver of their own over HTTPS. NXDOMAIN: they may not.
 const DOH_CANARY: &[u8] = b"\x13use-application-dns\x03net\0";
 
-/// What an address of a name that is blocked with the null address may be remembered for, in seconds.
+/// The TTL of the null address of a blocked name, in seconds.
 const NULL_TTL: u32 = 300;
 
 impl Ruleset {
