@@ -1,7 +1,7 @@
 //! Stage: is it for us, is it DNS, and which question does it ask.
 //!
 //! Everything later stages rely on is checked here, once: lengths, checksums, addresses, and the whole
-//! query. What is wrong below DNS is dropped with its reason; what is wrong in DNS gets an rcode.
+//! query. An error below DNS is dropped with its reason. An error in DNS gets an rcode.
 
 mod for_kernel;
 mod plain;
