@@ -1,6 +1,6 @@
-//! Misses a second on one thread of the slow path, and what each costs that thread:
-//! `cargo bench -p pmdns-bench --bench misses -- [MISSES [IN_FLIGHT [QUERIES_PER_PORT]]]`, by port and by sockets;
-//! with `port` or `sockets` before the numbers, one of them only.
+//! Misses a second on one thread of the slow path, and the cost of each for that thread.
+//! `cargo bench -p pmdns-bench --bench misses -- [MISSES [IN_FLIGHT [QUERIES_PER_PORT]]]` measures by
+//! port and by sockets. `port` or `sockets` before the numbers measures one of them only.
 //!
 //! On CPU 0 one thread is client, data core and upstream. It sends queries for new names, and runs the worker's turns
 //! on the memory driver. CPU 1 is only for the slow path, which sleeps without work. So the second figure, its CPU time

@@ -27,9 +27,8 @@ impl Rules {
         Ok(rules)
     }
 
-    /// All rules together: an access list, both rate limits with exemptions, cookies and special-use names. There are a
-    /// local zone with its PTR records, a block list of `names` names, and a policy zone with rules about names,
-    /// clients and answers.
+    /// All rules together: an access list, both rate limits with exemptions, cookies and special-use names. They have a local
+    /// zone with its PTR records and a block list of `names` names. A policy zone has rules about names, clients and answers.
     pub fn everything(names: usize) -> io::Result<Self> {
         let mut rules = Self::list(names)?;
         let zone = rules.file("zone", |file| write_local_zone(file))?;

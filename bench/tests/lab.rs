@@ -1,7 +1,7 @@
 //! The load generator against the real pmdns over virtio-user, with NSD upstream: every answer must be right. And against
 //! Unbound on the kernel's end of a TAP, with the generator itself upstream.
 //!
-//! Needs root, huge pages, and pmdns built with the same profile as this test:
+//! Needs root, huge pages, and pmdns built with the same profile as this test. Run
 //! `cargo test --profile checked -p pmdns -p pmdns-bench --test lab -- --ignored --nocapture`.
 //! Its harness is shared with pmdns's own labs.
 

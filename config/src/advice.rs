@@ -6,14 +6,14 @@ use std::path::Path;
 use crate::settings::Config;
 
 impl Config {
-    /// What the operator should know before this configuration is used.
+    /// Warnings for the operator before this configuration is used.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let is_limited = self.ratelimit.queries_per_second > 0 && !self.ratelimit.dry_run;
         if self.acl.is_open() && !is_limited {
             warnings.push(
-                "`acl` lets every client ask, and `ratelimit.queries_per_second` sets no limit: forged queries can \
-                 have this server flood others; list the clients in `acl.allow`, or set a limit"
+                "`acl` lets every client ask, and `ratelimit.queries_per_second` sets no limit. Forged queries can \
+                 have this server flood others. List the clients in `acl.allow`, or set a limit"
                     .to_owned(),
             );
         }

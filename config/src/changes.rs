@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-/// What a reload takes over: whole tables, and keys of others.
+/// The keys that a reload takes over: whole tables, and keys of others.
 const RELOADED: [&str; 32] = [
     "acl",
     "block",
@@ -55,12 +55,12 @@ impl FixedKeys {
     }
 }
 
-/// What needs a restart.
+/// The part that needs a restart.
 pub(crate) fn without_reloaded(table: Table) -> Table {
     part(table, |path| !is_reloaded(path))
 }
 
-/// What a reload takes over.
+/// The part that a reload takes over.
 pub(crate) fn without_fixed(table: Table) -> Table {
     part(table, is_reloaded)
 }

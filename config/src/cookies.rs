@@ -15,7 +15,7 @@ use crate::settings::Cookies;
 #[serde(try_from = "String")]
 pub struct CookieSecret(pub [u8; 16]);
 
-/// What cookies are made with, and what else makes them right.
+/// The secret that makes cookies, and older ones that are right as well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CookieSecrets {
     /// `None`: to be drawn at start.

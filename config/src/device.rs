@@ -44,7 +44,7 @@ impl fmt::Display for PciAddress {
     }
 }
 
-/// What DPDK is to be given for `device`: a PCI address in full, anything else as it stands.
+/// The text of `device` for DPDK: a PCI address in full, anything else as it stands.
 pub fn device_text(device: &str) -> String {
     let Some(address) = PciAddress::of(device) else { return device.to_owned() };
     match device.split_once(',') {

@@ -1,4 +1,4 @@
-//! What can be wrong with a configuration: each mistake one sentence that says what to change.
+//! Mistakes of a configuration: each is one sentence that says what to change.
 
 use std::fmt;
 use std::io;

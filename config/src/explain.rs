@@ -37,7 +37,7 @@ const PLAIN_WORDS: [(&str, &str); 9] = [
     ("expected path string", "allowed: a path in quotes"),
 ];
 
-/// What the standard library says of addresses, and an example to go by.
+/// Messages of the standard library about addresses, and an example for each.
 const EXAMPLES: [(&str, &str); 2] = [
     (
         "invalid socket address syntax",
@@ -142,7 +142,7 @@ fn in_table(path: &str) -> String {
     }
 }
 
-/// What to say of a word that is none of the choices.
+/// The message about a word that is none of the choices.
 fn no_such_choice(word: &str, allowed: &[&str]) -> String {
     let meant = match nearest(word, allowed.iter().copied()) {
         Some(meant) => format!(" did you mean \"{meant}\"?"),

@@ -1,4 +1,4 @@
-//! All mistakes of a text at once: what cannot be read is told and taken out, and the rest is read on.
+//! All mistakes of a text at once. Unreadable parts are told and taken out, and the rest is read on.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::limits::MAX_MISTAKES;
 use crate::locate::key_at;
 use crate::settings::Config;
 
-/// What could be read of a text.
+/// The readable parts of a text, and its mistakes.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     /// The settings; what could not be read has its default. `None`: nothing could be read.

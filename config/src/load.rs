@@ -92,7 +92,7 @@ impl ConfigText {
         WrittenConfig::of(&self.text)
     }
 
-    /// What the machine has not that the key at the path `key` asks for.
+    /// A lack of the machine for the key at the path `key`.
     pub fn of_machine(&self, key: &str, problem: String) -> ConfigError {
         let (key, problem) = (key.to_owned(), Problem::Machine(problem));
         unlawful(place_of(&self.text, &key), Mistake { key, problem }).in_file(&self.path)

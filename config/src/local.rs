@@ -55,11 +55,11 @@ impl LocalRecord {
 pub struct LocalError {
     /// Name and type as they were written.
     pub record: String,
-    /// What is wrong.
+    /// The problem.
     pub problem: LocalProblem,
 }
 
-/// What can be wrong with a local record.
+/// Problems of a local record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LocalProblem {
     /// The owner is no domain name.

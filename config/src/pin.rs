@@ -12,7 +12,7 @@ pub struct Pin(pub [u8; 32]);
 /// Why a pin could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not a pin; write sha256/ and the 44 characters of base64 that \
+    "`{0}` is not a pin. Write sha256/ and the 44 characters of base64 that \
      `openssl x509 -pubkey -noout | openssl pkey -pubin -outform der | openssl dgst -sha256 -binary | base64` \
      prints for the certificate"
 )]

@@ -238,8 +238,8 @@ pub enum Problem {
     EmptyGroup(String),
     /// Names outside the zones of `[[forward]]` would have no upstream.
     #[error(
-        "has no entry in the group `{DEFAULT_GROUP}`, which is asked for all names outside the zones of [[forward]]; \
-         leave `group` out of one, or add a [[forward]] with zone = \".\""
+        "has no entry in the group `{DEFAULT_GROUP}`, which is asked for all names outside the zones of [[forward]]. \
+         Leave `group` out of one, or add a [[forward]] with zone = \".\""
     )]
     NoDefault,
     /// A zone that no upstream is asked about (RFC 9462 section 6.4).
@@ -408,8 +408,8 @@ pub enum Problem {
     },
     /// RFC 1034 section 3.6.2.
     #[error(
-        "is a CNAME at {name}, where `{other}` stands too; \
-         a CNAME must be the only record at its name (RFC 1034), so remove one of the two"
+        "is a CNAME at {name}, where `{other}` stands too. \
+         A CNAME must be the only record at its name (RFC 1034), so remove one of the two"
     )]
     CnameNotAlone {
         /// The owner name.

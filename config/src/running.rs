@@ -4,7 +4,7 @@ use toml::{Table, Value};
 
 use crate::changes::{compare_tables, is_reloaded, without_fixed, without_reloaded};
 
-/// What is written instead of a secret.
+/// The text instead of a secret.
 const REDACTED: &str = "(not shown)";
 /// Keys whose values are secrets.
 const SECRETS: [&str; 3] = ["secret", "accepted_secret", "sha256"];

@@ -8,7 +8,7 @@ use crate::limits::MIN_TOKEN;
 use crate::problem::Problem;
 use crate::settings::Token;
 
-/// What is known of a token.
+/// The secret of a token, or its digest.
 #[derive(Clone, PartialEq, Eq)]
 pub enum TokenSecret {
     /// The token.

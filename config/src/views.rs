@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use crate::settings::{Config, DEFAULT_GROUP, View};
 
-/// What the view of clients that are in no other is called.
+/// The name of the view of clients that are in no other.
 pub(crate) const DEFAULT_VIEW: &str = "default";
 
 /// The views that something holds in.
@@ -115,7 +115,7 @@ impl Config {
         self.view_numbers().map(first).collect()
     }
 
-    /// The scope of each view: the first view that upstreams answer alike, for it has the same group, forward zones, policy
+    /// The scope of each view: the first view that upstreams answer alike. That one has the same group, forward zones, policy
     /// zones and prefixes of DNS64. Views of one scope share cached answers; what else they differ in is in the rules' verdict
     /// that a cached answer bears. After a reload it is another view at times ([`following`](Self::following)).
     pub fn scopes(&self) -> Vec<u8> {
@@ -136,7 +136,7 @@ impl Config {
         self.alike(self.view_numbers().map(in_group).chain(forwards).chain(zones).chain(dns64))
     }
 
-    /// What the numbers in cache keys mean: a line for each view, with its name and its scope.
+    /// The meaning of the numbers in cache keys: a line for each view, with its name and its scope.
     pub fn scope_map(&self) -> String {
         let mut map = String::new();
         for (view, scope) in self.views.iter().zip(self.scopes().iter().skip(1)) {

@@ -1,7 +1,7 @@
 //! `docs/configuration.md` says what the code does: its keys, defaults, bounds and messages.
 //!
-//! The keys are not listed here: serde is asked for them, by a key that does not exist. Whoever adds
-//! a key to a settings struct has to document it before these tests pass again.
+//! The keys are not listed here: serde is asked for them, by a key that does not exist. A key that
+//! is added to a settings struct has to be documented before these tests pass again.
 
 use std::path::Path;
 

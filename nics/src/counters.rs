@@ -1,4 +1,4 @@
-//! Tables of counters. Each counter stands in one line, with its kind, below the sentence that says what it means.
+//! Tables of counters. Each counter stands in one line, with its kind, below the sentence of its meaning.
 //! Reports, metrics and their documentation are made of that line.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Counted {
     /// Its name.
     pub name: &'static str,
-    /// What was counted.
+    /// The count.
     pub value: u64,
     /// Whether it goes down as well.
     pub is_gauge: bool,
-    /// What it means, in sentences.
+    /// Its meaning, in sentences.
     pub meaning: &'static str,
 }
 
@@ -21,7 +21,7 @@ pub struct Counted {
 ///
 /// ```
 /// pmdns_nics::counters! {
-///     /// What a door counts.
+///     /// Counters of a door.
 ///     Door {
 ///         /// Times it was opened.
 ///         opened: counter,
@@ -82,7 +82,7 @@ macro_rules! counters {
                 },)*]
             }
 
-            /// What was counted, in order.
+            /// The counts, in order.
             pub fn values(&self) -> [u64; Self::COUNT] {
                 [$(self.$name,)*]
             }

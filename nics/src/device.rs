@@ -1,4 +1,4 @@
-//! What the system says of a port's device, before anything is started: is it there, and who drives it.
+//! The system's facts about a port's device, before anything is started: is it there, and which driver has it.
 
 use std::fmt;
 use std::fs;
@@ -15,7 +15,7 @@ const OVER_AN_INTERFACE: [&str; 3] = ["net_af_xdp", "net_af_packet", "net_pcap"]
 /// Where the kernel shows devices.
 pub const ROOT: &str = "/";
 
-/// What is wrong with a device, and what to do.
+/// A problem of a device, and its remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Doubt {
     /// It is not there.
@@ -31,7 +31,7 @@ impl fmt::Display for Doubt {
     }
 }
 
-/// What is wrong with a device, as far as the files of `proc` and `sys` under `root` say. `None`: nothing, or they do
+/// The problem of a device, as far as the files of `proc` and `sys` under `root` say. `None`: nothing, or they do
 /// not say.
 pub fn doubt(root: &Path, device: &str) -> Option<Doubt> {
     match PciAddress::of(device) {

@@ -24,7 +24,7 @@ struct Shared {
     room: u16,
 }
 
-/// What stands before the bytes of a buffer: the way back to its pool.
+/// The head before the bytes of a buffer: the way back to its pool.
 #[repr(C, align(16))]
 struct Head {
     /// Set while a frame holds the buffer: keeps the pool alive until the frame is dropped.

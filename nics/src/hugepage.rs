@@ -1,4 +1,4 @@
-//! One piece of memory on huge pages, taken at start and never again: what the cache lives in.
+//! One piece of memory on huge pages for the cache. It is taken at start and never again.
 //!
 //! The memory is zero, and all of it is in place when [`Arena::new`] returns. It is a slice of words that
 //! many threads may read while one writes. Without huge pages it is on normal ones, with a

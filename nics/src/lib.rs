@@ -101,7 +101,7 @@ pub struct PortPlan {
 
 /// A started port: its facts and counters, while its queues are polled elsewhere.
 pub trait Nic: Send {
-    /// What the port is and can do.
+    /// The properties and abilities of the port.
     fn facts(&self) -> &PortFacts;
 
     /// The port's own counters.

@@ -1,4 +1,4 @@
-//! A port made of memory: what one end transmits, the other receives.
+//! A port made of memory: each end receives the frames that the other transmits.
 //!
 //! For tests and benches: no EAL, no root, no device. Each queue is a ring of frames.
 

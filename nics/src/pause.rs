@@ -42,7 +42,7 @@ impl Pause {
     }
 }
 
-/// What CPUID leaf 7 says in ECX; 0 where there is none.
+/// The bits of CPUID leaf 7 in ECX; 0 where there is none.
 fn features() -> u32 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {

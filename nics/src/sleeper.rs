@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::doorbell::Doorbell;
 
-/// What the RX queues of one core wake. A queue tells it by a file, which the driver writes to or reads from.
+/// The sleep of one core, which its RX queues end. A queue wakes it by a file, which the driver writes to or reads from.
 #[derive(Debug)]
 pub struct Sleeper {
     epoll: OwnedFd,

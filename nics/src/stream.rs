@@ -59,7 +59,7 @@ impl Transport {
     }
 }
 
-/// What the OPT record of a query requests of its answer.
+/// The request of a query's OPT record about its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// How long an idle connection lasts (RFC 7828).

@@ -36,12 +36,12 @@ pub fn view_words(views: &[String]) -> String {
 #[derive(Parser)]
 #[command(name = "pmdns", version, arg_required_else_help = true)]
 pub struct Arguments {
-    /// What is to be done.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What pmdns can do.
+/// The commands of pmdns.
 #[derive(Subcommand)]
 pub enum Command {
     /// Serve until SIGINT or SIGTERM.
@@ -65,7 +65,7 @@ pub enum Command {
         #[arg(long)]
         elsewhere: bool,
     },
-    /// Check whether this machine suits pmdns, with its NICs, CPUs and memory. Say which command changes what does not.
+    /// Check whether this machine suits pmdns, with its NICs, CPUs and memory. Give a command for each problem.
     Doctor {
         /// The config file; without it the default one, if there is one.
         #[arg(short, long)]
@@ -78,7 +78,7 @@ pub enum Command {
     Import {
         /// The other server's configuration; files that it includes are read too.
         file: PathBuf,
-        /// Whose it is.
+        /// Which server it is for.
         #[arg(long, value_enum, default_value_t)]
         format: ImportFormat,
         /// The file to write; without it the configuration is printed.
@@ -165,7 +165,7 @@ pub enum Command {
         /// Also block names below it.
         #[arg(long)]
         suffix: bool,
-        /// What clients get: nxdomain, nodata, refused, null or drop.
+        /// The answer to clients: nxdomain, nodata, refused, null or drop.
         #[arg(long, default_value = "nxdomain")]
         action: String,
         /// A view in which it holds, and no other; may be given again.
@@ -207,25 +207,25 @@ pub enum Command {
     },
     /// Add, remove or list local records of a running instance.
     Local {
-        /// What is done.
+        /// The command.
         #[command(subcommand)]
         command: LocalCommand,
     },
     /// Put clients of a running instance into views, by prefix.
     Client {
-        /// What is done.
+        /// The command.
         #[command(subcommand)]
         command: ClientCommand,
     },
     /// Add, remove or drain upstreams of a running instance, until it stops.
     Upstream {
-        /// What is done.
+        /// The command.
         #[command(subcommand)]
         command: UpstreamCommand,
     },
     /// Show the block lists of a running instance, and add or remove some until it stops.
     List {
-        /// What is done.
+        /// The command.
         #[command(subcommand)]
         command: ListCommand,
     },
@@ -325,7 +325,7 @@ pub enum Command {
     },
     /// Search the database of the query log, the newest entries first.
     Log {
-        /// What is searched for, and where.
+        /// The search and its place.
         #[command(flatten)]
         search: LogArguments,
     },
@@ -386,7 +386,7 @@ pub enum Command {
     Version,
 }
 
-/// Whose configuration is imported.
+/// The server whose configuration is imported.
 #[derive(Clone, Copy, Default, ValueEnum)]
 pub enum ImportFormat {
     /// What the file's text says.

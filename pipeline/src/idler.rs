@@ -26,7 +26,7 @@ pub(crate) struct Idler {
     idle_turns: u32,
 }
 
-/// What to do before the next turn.
+/// The wait before the next turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     None,

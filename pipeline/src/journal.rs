@@ -1,4 +1,4 @@
-//! Files that keep changes: one a line as JSON, each behind its checksum, so that a process that ends at any moment leaves
+//! Files that keep changes: one a line as JSON, each behind its checksum. A process that ends at any moment leaves
 //! at most its last line torn.
 
 use std::fs::{File, OpenOptions};
@@ -22,7 +22,7 @@ pub struct JournalKind {
     pub head: &'static str,
     /// The key that names the file.
     pub key: &'static str,
-    /// What it keeps.
+    /// Its contents, in a word.
     pub what: &'static str,
     /// The largest file that is read.
     pub max_bytes: u64,

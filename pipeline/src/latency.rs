@@ -1,4 +1,4 @@
-//! Latency: how long packets take from the RX burst to the TX queue, by what answered them.
+//! Latency: how long packets take from the RX burst to the TX queue, by the part that answered them.
 //!
 //! A packet costs a comparison and an addition. Packets that arrived together are one *run*. At the end of a turn each
 //! run is recorded once, with the clock reading that ends the turn anyway.
@@ -12,7 +12,7 @@ use crate::histogram::{Histogram, PublishedHistogram};
 /// The most runs of a turn; further ones are recorded at once. A batch of misses may need one for each.
 const RUNS: usize = 64;
 
-/// What answered a packet.
+/// The part that answered a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// The cache.

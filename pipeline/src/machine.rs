@@ -1,4 +1,4 @@
-//! Checks whether the machine has what a configuration asks for. Nothing is started or allocated for the check.
+//! Checks whether the machine meets the needs of a configuration. Nothing is started or allocated for the check.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -73,9 +73,9 @@ impl Machine {
         let index = config.ports.iter().position(|port| port.tap.is_some())?;
         let status = fs::read_to_string(self.root.join("proc/self/status")).unwrap_or_default();
         let problem = if !self.root.join(TUN.trim_start_matches('/')).exists() {
-            format!("needs {TUN}, which this machine has not; load the module (`modprobe tun`)")
+            format!("needs {TUN}, but this machine has none; load the module (`modprobe tun`)")
         } else if may_administer(&status) == Some(false) {
-            "needs the capability CAP_NET_ADMIN, which this process has not; start it as root, or add the capability".to_owned()
+            "needs the capability CAP_NET_ADMIN, but this process lacks it; start it as root, or add the capability".to_owned()
         } else {
             return None;
         };

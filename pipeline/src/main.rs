@@ -227,7 +227,7 @@ fn order(
     done(&socket::ask_with(&instance.socket, request, file, ORDER_PATIENCE)?, refused)
 }
 
-/// What an instance says that it has done.
+/// The answer of an instance about its work.
 fn done(answer: &str, refused: fn(String) -> Failure) -> Result<String, Failure> {
     match answer.trim().split_once(' ') {
         Some(("ok", done)) => Ok(done.to_owned()),

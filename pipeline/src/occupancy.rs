@@ -10,8 +10,8 @@ pub const BUCKETS: usize = MAX_RING.ilog2() as usize + 1;
 /// Values of a published table.
 const VALUES: usize = BUCKETS + 4;
 
-/// What a consumer found in its ring. Polls that found nothing are not counted: they would hide the mean of a core that
-/// spins.
+/// The occupancy of a ring, as its consumer found it. Polls that found nothing are not counted: they would hide the mean
+/// of a core that spins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Occupancy {
     /// Times something was taken.
@@ -109,7 +109,7 @@ impl RingGauge {
         }
     }
 
-    /// What the receiver last published.
+    /// The occupancy that the receiver last published.
     pub fn occupancy(&self) -> Occupancy {
         let value = |index: usize| self.occupancy[index].load(Ordering::Relaxed);
         Occupancy {

@@ -31,7 +31,7 @@ const UDP_TO: usize = 2;
 const ID: usize = 8;
 const RCODE: usize = ID + 3;
 
-/// What a worker holds of the port.
+/// The ends of the port that a worker holds.
 #[derive(Default)]
 pub(crate) struct ProbeEnds {
     /// Where probes come from, if it polls ports.
@@ -57,7 +57,7 @@ pub struct ProbeAnswer {
     pub worker: usize,
     /// The id of the query.
     pub id: u16,
-    /// What it says.
+    /// Its rcode.
     pub rcode: u8,
 }
 

@@ -7,7 +7,7 @@ use pmdns_stages::{Batch, Packet};
 use crate::counters::Tally;
 use crate::ring::RingSender;
 
-/// What next hops may say of themselves between two calls of [`ReplyRings::renew`]. A host on the link that says more
+/// The most messages of next hops between two calls of [`ReplyRings::renew`]. A host on the link that says more
 /// must not take the ring from replies.
 const MAX_ADVERTISEMENTS: u32 = 32;
 

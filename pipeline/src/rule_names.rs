@@ -11,7 +11,7 @@ use pmdns_stages::policy::{Digest, ListNumber, Ruleset};
 
 use crate::runtime::Table;
 
-/// What rules were made from: a configuration, and what its lists had when they were read.
+/// The sources of rules: a configuration, and the contents of its lists when they were read.
 #[derive(Clone, Debug, Default)]
 pub struct ListNames {
     config: Arc<Config>,

@@ -41,7 +41,7 @@ macro_rules! line {
                 })*
             }
 
-            /// What each station has counted, in line order.
+            /// The counts of each station, in line order.
             pub fn meters(&self) -> [&Meter; StageName::COUNT] {
                 [$(self.$stage.meter(),)*]
             }

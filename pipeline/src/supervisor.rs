@@ -1,4 +1,4 @@
-//! What pmdns tells systemd: that it is ready, that it stops, and that its data cores work (sd_notify(3)).
+//! Messages to systemd: that pmdns is ready, that it stops, and that its data cores work (sd_notify(3)).
 
 use std::time::{Duration, Instant};
 

@@ -104,9 +104,9 @@ pub enum TopologyError {
     },
     /// A port would let clients exceed the rate limits.
     #[error(
-        "port `{port}` ({driver}) spreads a client's queries over {cores} RX queues, so each of {cores} cores would \
-         grant it the limits of [ratelimit]; place `parse..ratelimit` on one core, give the port RSS by address \
-         (QEMU: mq=on,rss=on,hash=on), or accept it with ratelimit.per_core = true"
+        "port `{port}` ({driver}) spreads a client's queries over {cores} RX queues. Each of {cores} cores would \
+         grant it the limits of [ratelimit]. Place `parse..ratelimit` on one core, or give the port RSS by address \
+         (QEMU: mq=on,rss=on,hash=on). Or accept it with ratelimit.per_core = true"
     )]
     InexactLimits {
         /// The port's name.

@@ -1,4 +1,4 @@
-//! The upstreams in use, and what a reload changes of them: built aside for each thread of the slow path.
+//! The upstreams in use, and their changes by a reload, which are built aside for each thread of the slow path.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -44,7 +44,7 @@ struct InUse {
     has_threads: bool,
 }
 
-/// What changes for one thread of the slow path.
+/// The changes for one thread of the slow path.
 pub struct ResolverUpdate {
     /// For its resolver.
     pub settings: Settings,
@@ -52,7 +52,7 @@ pub struct ResolverUpdate {
     pub encrypted: Option<EncryptedChange>,
 }
 
-/// What changes for all of them.
+/// The changes for all of them.
 pub struct UpstreamsUpdate {
     next: InUse,
     /// By thread.

@@ -14,7 +14,7 @@ use pmdns_stages::zone_limits::{ZoneLimit, ZoneLimits};
 
 use crate::rules::{Lender, RulesInbox, lend};
 
-/// Limits that floods may make. Whoever floods many zones leaves room for the limits of operators.
+/// Limits that floods may make. A flood of many zones leaves room for the limits of operators.
 const MAX_FLOOD_LIMITS: usize = MAX_ZONE_LIMITS / 4 * 3;
 /// Who makes these.
 const FLOOD: &str = "flood";

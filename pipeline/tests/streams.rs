@@ -173,7 +173,7 @@ fn nobody_is_sent_from_a_stream_to_tcp_or_has_to_show_a_cookie() {
     check(&rig);
 }
 
-/// Whoever forges the source of datagrams uses up the limit of a prefix, and its clients are told to use TCP.
+/// An attacker who forges the source of datagrams uses up the limit of a prefix. Its clients are told to use TCP.
 #[test]
 fn slip_leads_to_an_answer_over_a_stream_while_a_flood_goes_on() {
     let limits = "[ratelimit]\nqueries_per_second = 1\nburst = 10\nslip = 1\n";

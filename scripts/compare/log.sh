@@ -1,7 +1,8 @@
 # shellcheck shell=bash disable=SC2034,SC2153,SC2154
-# What the query log costs: kxdpgun asks pmdns on AF_XDP for cached names without a log, with each sink, and with a sample of
-# one in 1,000. The log's threads and the dnstap reader run on the client's CPU, so the client is slower too: compare CPU shares of
-# the server and its instructions (`turn_logged`) as well. M10 of the group `seeds` is here because it needs a log.
+# The cost of the query log: kxdpgun asks pmdns on AF_XDP for cached names. It does so without a
+# log, with each sink, and with a sample of one in 1,000. The log's threads and the dnstap reader run on the
+# client's CPU, so the client is slower too. So compare CPU shares of the server and its instructions
+# (`turn_logged`) as well. M10 of the group `seeds` is here because it needs a log.
 
 LOG_READER_PID=
 

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034,SC2154
-# A storm of misses over virtio-user: pmdns-load is clients and upstream in one loop on one CPU, all of pmdns is on the other.
+# A storm of misses over virtio-user. Clients and upstream are pmdns-load, in one loop on one CPU. All of pmdns is on the other.
 
 if [[ $quick == yes ]]; then STORM_SECONDS=1; else STORM_SECONDS=3; fi
 # Hits a second beside the storm: few enough for a CPU that is shared.

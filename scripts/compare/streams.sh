@@ -1,6 +1,7 @@
 # shellcheck shell=bash disable=SC2034,SC2153,SC2154
-# Clients over TCP, TLS and HTTPS: answers a second over connections that are reused and over fresh ones, the memory of an idle
-# connection, and UDP hits beside many idle connections. All of each server is on one CPU. Streams have a cable of their own,
+# Clients over TCP, TLS and HTTPS. It measures answers a second over connections that are reused and
+# over fresh ones. It measures the memory of an idle connection, and UDP hits beside many idle
+# connections. All of each server is on one CPU. Streams have a cable of their own,
 # because pmdns takes every frame of the other one.
 
 STREAM_SERVER=10.100.0.2
@@ -117,8 +118,9 @@ group_streams() {
     done
 }
 
-# The same clients for all servers. h2load asks one question again and again, because dnsperf loses answers over HTTPS where two
-# come in one record (its issue 240). Fresh connections are those of our own client, because dnsperf opens a hundred a second.
+# The same clients for all servers. One question is asked again and again by h2load, because dnsperf loses answers over
+# HTTPS where two come in one record (its issue 240). Fresh connections are those of our own client, because dnsperf
+# opens a hundred a second.
 rates_over_streams() {
     ask_over streams_tcp -m tcp
     ask_over streams_tls -m dot

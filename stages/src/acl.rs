@@ -1,4 +1,4 @@
-//! Stage: who may ask, and what else is known of a client by its address.
+//! Stage: who may ask, and other properties of a client by its address.
 //!
 //! Four kinds of prefixes are looked up in one go. They are access lists, views, exemptions from limits, and clients
 //! that policy zones have rules about. Of each kind the longest prefix that matches decides. A query that parse has
@@ -22,14 +22,14 @@ use crate::wire::edns::ExtendedError;
 use crate::wire::layout::Who;
 use crate::{Context, Stage, StageName};
 
-/// What is known of clients.
+/// The properties of clients by prefix.
 #[derive(Clone, Debug)]
 pub struct Acl {
-    /// What holds for every client, when nothing tells them apart.
+    /// The value for every client, when nothing tells them apart.
     everyone: Option<(Access, Who)>,
     clients: Clients<(Access, Who)>,
     table: Option<Arc<ClientTable>>,
-    /// What is known of a client whom the table puts into a view.
+    /// The properties of a client that the table puts into a view.
     in_views: [Who; MAX_VIEWS + 1],
 }
 
@@ -66,7 +66,7 @@ impl Acl {
         std::mem::swap(&mut self.table, &mut with.table);
     }
 
-    /// What holds for the client with this address of 4 or 16 bytes.
+    /// The access and the properties of the client with this address of 4 or 16 bytes.
     #[inline]
     pub fn find(&self, client: &[u8]) -> (Access, Who) {
         let (access, who) = self.everyone.unwrap_or_else(|| self.clients.find(client));
@@ -110,8 +110,8 @@ impl Dropped {
     }
 }
 
-/// What the access lists say of every client. A prefix that stands in several lists is refused rather than allowed, and dropped
-/// rather than refused.
+/// The access of every client, by the access lists. A prefix that stands in several lists is refused rather than allowed,
+/// and dropped rather than refused.
 fn accesses<V: Copy + PartialEq>(
     settings: &pmdns_config::Acl,
     value: impl Fn(Access) -> V,

@@ -1,9 +1,9 @@
-//! What a packet is answered with, by reference: encode looks up the rest.
+//! The answer to a packet, by reference: encode looks up the rest.
 
 use crate::cache::EntryRef;
 use crate::wire::dns::Rcode;
 
-/// What encode shall answer; set by whichever stage decides it.
+/// The answer that encode shall give. The stage that decides it sets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Not decided yet.

@@ -1,4 +1,4 @@
-//! What has come over a port for the slow path, in the one number that a packet carries it in.
+//! Packets over a port for the slow path: kind and receiver in the one number that a packet carries.
 
 use pmdns_config::narrow::low_u32;
 
@@ -7,7 +7,7 @@ use crate::query_sources::Owner;
 /// Where the kind stands in the number, above the owner.
 const KIND_AT: u32 = 32;
 
-/// What a packet is that takes the step [`REPLY`](crate::Step::REPLY).
+/// The kind of a packet that takes the step [`REPLY`](crate::Step::REPLY).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// A datagram to the UDP port that this query left from.

@@ -37,16 +37,16 @@ pub struct Cookies {
     calendar: Calendar,
 }
 
-/// What a client's cookie is worth, and what to answer it with.
+/// The verdict on a client's cookie, and the cookie to answer with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checked {
     /// The cookie of the answer.
     pub answer: [u8; COOKIE_LEN],
-    /// What the client sent.
+    /// The cookie that the client sent.
     pub sent: Sent,
 }
 
-/// What a client sent as its cookie.
+/// The kinds of cookies that clients send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
     /// Its own part only: it has none of ours yet.
@@ -57,7 +57,7 @@ pub enum Sent {
     Wrong,
 }
 
-/// What clients' cookies were so far, and how many got BADCOOKIE for an answer.
+/// The counts of clients' cookies so far, and of BADCOOKIE answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CookieCounts {
     /// Of [`Sent::Right`].
@@ -166,7 +166,7 @@ fn hash(keyed: &SipHasher24, cookie: &[u8; COOKIE_LEN], client: &[u8]) -> [u8; 8
     hash.to_le_bytes()
 }
 
-/// What time it is for people: seconds since 1970, modulo 2^32.
+/// The time for people: seconds since 1970, modulo 2^32.
 ///
 /// The stages' clock counts from the start of the process and is a little fast or slow. A thread that reads
 /// the system's clock now and then keeps the calendar right. Clones show the same time.

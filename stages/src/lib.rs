@@ -1,4 +1,4 @@
-//! What is done to packets: wire views, the stages of the line, and the cache they share.
+//! Packet processing: wire views, the stages of the line, and the cache they share.
 //!
 //! A stage says in [`Stage::hint`] what it will read of a packet and in [`Stage::act`] what it does with
 //! it. The loop over a batch, the order of hints and acts, and the counting are written once, in
@@ -90,7 +90,7 @@ pub trait Stage {
     }
 }
 
-/// What a stage may use besides the packet.
+/// The means of a stage besides the packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Context {
     /// The time, read once for the whole batch.

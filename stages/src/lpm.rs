@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use pmdns_config::Prefix;
 
-/// What is said of every client, by the longest prefix that matches its address.
+/// A value for every client, by the longest prefix that matches its address.
 #[derive(Clone, Debug)]
 pub(crate) struct Clients<V> {
     ipv4: Ranges<u32, V>,
@@ -110,7 +110,7 @@ pub(crate) struct Rule<A, V> {
     pub(crate) value: V,
 }
 
-/// What is said of every address, as sorted ranges that cover them all.
+/// A value for every address, as sorted ranges that cover them all.
 #[derive(Clone, Debug)]
 pub(crate) struct Ranges<A, V> {
     /// The first address of each range but the first, which starts at zero.

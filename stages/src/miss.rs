@@ -89,7 +89,7 @@ impl Miss {
         self.port
     }
 
-    /// What the cache knows the question by.
+    /// The cache's key of the question.
     #[inline]
     pub fn key(&self) -> Key<'_> {
         Key::of(self.query())

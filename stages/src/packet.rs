@@ -1,4 +1,4 @@
-//! A packet: a frame and what has been learnt about it.
+//! A packet: a frame and the facts about it so far.
 
 use arrayvec::ArrayVec;
 use pmdns_config::StageName;
@@ -32,7 +32,7 @@ pub struct Packet {
     pub key: u64,
     /// When it came.
     pub received: Tick,
-    /// What encode shall answer.
+    /// The answer that encode shall give.
     pub answer: Answer,
     /// Why, if there is more to say than the rcode does; clients without EDNS are not told.
     pub extended_error: Option<ExtendedError>,

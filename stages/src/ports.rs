@@ -1,4 +1,4 @@
-//! What the stages need to know of the ports: our own addresses, whom we ask by them, and what to leave to the hardware.
+//! Facts about the ports for the stages: our own addresses, the upstreams behind them, and the work of the hardware.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The addresses that we ask upstreams from over our own ports, and which query waits on which of their UDP ports.
 //!
-//! One table for the whole node. Any thread of the slow path claims any free UDP port of any source, so that each
-//! query's port is drawn from all of them (RFC 5452 section 9.2). Data cores read the table to see whom a reply is for.
+//! One table for the whole node. Any thread of the slow path claims any free UDP port of any source. So each query's
+//! port is drawn from all of them (RFC 5452 section 9.2). Data cores read the table to see whom a reply is for.
 //! The table says where a reply goes and no more: the slow path compares every reply with the query it sent.
 
 use std::fmt;
@@ -260,7 +260,7 @@ mod tests {
         }
     }
 
-    /// Threads claim and release the same few ports. Whoever has one finds itself the owner until it gives it up.
+    /// Threads claim and release the same few ports. A thread that has one finds itself the owner until it gives it up.
     #[test]
     fn threads_never_own_the_same_port() {
         const ROUNDS: u32 = if cfg!(miri) { 100 } else { 50_000 };

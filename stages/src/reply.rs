@@ -1,4 +1,4 @@
-//! What has come for a query that left by a port of ours, as the slow path reads it from the packet.
+//! The reply to a query that left by a port of ours, as the slow path reads it from the packet.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -17,7 +17,7 @@ use crate::wire::layout::Flags;
 /// in it may still be forged: who sent it, and what it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply<'p> {
-    /// What it is.
+    /// Its kind.
     pub arrival: Arrival,
     /// The query it is about.
     pub owner: Owner,

@@ -25,7 +25,7 @@ macro_rules! reasons {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// What it means, in a sentence.
+            /// Its meaning, in a sentence.
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($text,)*),)* }
             }
@@ -34,7 +34,7 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// What a packet is that is for this host, but not for us.
+    /// The kinds of packets for this host that are not for us.
     Exception:
     /// TCP to an address of ours: DNS over TCP, BGP, SSH.
     Tcp = "tcp",
@@ -96,8 +96,8 @@ reasons! {
     NoQuery = "no_query",
     /// A later fragment of a reply to a query source. The first one has the query asked again over TCP.
     ReplyFragment = "reply_fragment",
-    /// A packet to a query source that is neither a reply nor a sound ICMP error about a query, or is in another VLAN than
-    /// the port's first.
+    /// A packet to a query source that is neither a reply nor a sound ICMP error about a query. Or it is in another
+    /// VLAN than the port's first.
     QuerySource = "query_source",
     /// ARP, neighbour discovery or echo that asks nothing of us, or is malformed.
     NeighborIgnored = "neighbor_ignored",
@@ -185,7 +185,7 @@ impl Step {
         Reason::ALL.get(self.index().checked_sub(Self::FIRST_REASON.into())?).copied()
     }
 
-    /// What the packet is, if it is for this host but not for us.
+    /// The kind of exception, if the packet is for this host but not for us.
     pub fn as_exception(self) -> Option<Exception> {
         Exception::ALL.get(self.index().checked_sub(Self::FIRST_EXCEPTION.into())?).copied()
     }

@@ -1,4 +1,4 @@
-//! Frames and packets for tests and benches: what a client would send, byte by byte.
+//! Frames and packets for tests and benches, as a client would send them, byte by byte.
 
 use pmdns_config::narrow::{to_u8, to_u16};
 use pmdns_nics::{Frame, FramePool, HeapPool};
@@ -212,7 +212,7 @@ impl Query {
 /// data.
 pub type Record = (usize, u16, u32, Vec<u8>);
 
-/// What an upstream would reply to `query` with these records.
+/// The reply of an upstream to `query`, with these records.
 pub fn reply(query: &Query, records: &[Record]) -> Vec<u8> {
     let mut message = query.message();
     message.truncate(HEADER_LEN + query.name.len() + dns::QUESTION_FIXED_LEN);

@@ -24,10 +24,10 @@ pub struct Vlans {
     plain_ipv4: u32,
 }
 
-/// What stands between a frame's addresses and its payload.
+/// The tags between a frame's addresses and its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tags {
-    /// What the payload is.
+    /// The type of the payload.
     pub(crate) ethertype: u16,
     /// Where it starts.
     pub(crate) l3: usize,

@@ -14,7 +14,7 @@ use crate::wire::dns::Rcode;
 use crate::wire::edns::ExtendedError;
 use crate::wire::name::{equal, suffixes};
 
-/// What may come at once: the misses of a second, divided by this.
+/// The most misses at once: those of a second, divided by this.
 const BURST: u64 = 10;
 /// How often a core tries again when other cores take misses at the same time. Then it has none.
 const TRIES: usize = 4;

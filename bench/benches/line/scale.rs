@@ -1,7 +1,7 @@
 //! Workers side by side: a table of what each costs beside others, from one to a worker for each CPU.
 //!
-//! All of them answer hits on the memory driver, each from a queue of its own. "One cache" is the product. "Caches of
-//! their own" is the control, in which they share nothing. What it loses the processor takes, by caches, power and threads of
+//! All of them answer hits on the memory driver, each from a queue of its own. The product is "one cache". The control is
+//! "caches of their own", in which they share nothing. What it loses the processor takes, by caches, power and threads of
 //! one core. The quotient of both is the efficiency of sharing.
 
 use std::sync::Barrier;

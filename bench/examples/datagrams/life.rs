@@ -1,5 +1,5 @@
-//! A batch's socket from the first call to the last: it is opened on a random port, sends its queries, receives the
-//! answers, and is closed. All batches of a lap are under way at once.
+//! The life of a batch's socket, from the first call to the last. It is opened on a random port, sends its queries,
+//! receives the answers, and is closed. All batches of a lap are under way at once.
 
 use std::io;
 use std::net::UdpSocket;

@@ -1,5 +1,5 @@
-//! What datagrams by sockets of the kernel cost the thread that sends and receives them: by a call for each, by
-//! `sendmmsg` and `recvmmsg`, and by io_uring. `cargo run --release -p pmdns-bench --example datagrams [ROUNDS]`, as
+//! The cost of datagrams by sockets of the kernel for the thread that sends and receives them. It uses a call for
+//! each, `sendmmsg` and `recvmmsg`, or io_uring. `cargo run --release -p pmdns-bench --example datagrams [ROUNDS]`, as
 //! root, because it makes two network namespaces of its own.
 //!
 //! Times are of the thread's own CPU clock, in nanoseconds for each datagram. The far end answers on the same thread, but

@@ -137,8 +137,8 @@ impl Hands {
 
     /// Queues a request. There is room for those of a turn.
     pub(crate) fn push(&mut self, entry: squeue::Entry) {
-        // SAFETY: what a request points to is a constant, a local of a function that completes it, or memory of `self`,
-        // which stays where it is.
+        // SAFETY: a request points to a constant, to a local of a function that completes it, or to memory of `self`.
+        // That memory stays where it is.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         assert!(pushed.is_ok(), "the ring is longer than a turn's requests");
     }

@@ -1,4 +1,4 @@
-//! Fuzz target: replies and keys that the validator judges, from whoever may tamper with them, of up to 65,535 bytes.
+//! Fuzz target: replies and keys of up to 65,535 bytes, tampered with, that the validator judges.
 //!
 //! The first byte says how the rest is read. If it is even, the rest is a message, whose own question was asked. If it
 //! is odd, two bytes choose a question that the hierarchy of `pmdns-hierarchy` can answer. Changes to that answer, or

@@ -325,7 +325,8 @@ impl Generator {
         tally.answered(kind, verdict, now.saturating_sub(intended), now);
     }
 
-    /// A frame that answers no query: whoever asks where a client or an upstream is gets an answer.
+    /// A frame that answers no query. ARP requests and solicitations for a client
+    /// or an upstream get an answer.
     #[cold]
     fn meet_stranger(&mut self, bytes: &[u8], tally: &mut Tally) {
         tally.strays += 1;

@@ -150,8 +150,8 @@ impl Zone {
         Some(Expected { rcode, answer })
     }
 
-    /// What the zone says of a name in lower case, as long as no alias is followed: what stands at the name or at its
-    /// wildcard. `None`: the zone cannot tell.
+    /// The records of the zone for a name in lower case, at the name or at its wildcard. No alias is followed.
+    /// `None`: the zone cannot tell.
     pub fn find(&self, name: &[u8], rtype: Rtype) -> Option<Found<'_>> {
         let is_meta = matches!(rtype.to_int(), 128..=255 | 41);
         if is_meta || !self.is_inside(name) || self.is_delegated(name) {

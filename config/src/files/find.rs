@@ -35,8 +35,8 @@ pub fn find_in_list(
     Ok(best)
 }
 
-/// Finds the rule of a policy zone about a query name in wire format and lower case: the name itself, or else the longest
-/// wildcard above it. The line is the last one of the rule's first record.
+/// Finds the rule of a policy zone about a query name in wire format and lower case. It is that of the name itself, or
+/// else of the longest wildcard above it. The line is the last one of the rule's first record.
 ///
 /// # Errors
 ///
@@ -72,7 +72,7 @@ pub fn find_in_policy_zone(
     Ok(best)
 }
 
-/// What stands in a name above the apex of its zone: its labels without those of the apex.
+/// The labels of a name without those of its zone's apex.
 fn above<'n>(name: &'n [u8], apex: &[u8]) -> Option<&'n [u8]> {
     is_below(name, apex).then(|| &name[..name.len() - apex.len()])
 }
@@ -82,7 +82,7 @@ fn above<'n>(name: &'n [u8], apex: &[u8]) -> Option<&'n [u8]> {
 pub struct FoundRule {
     /// Its line.
     pub line: u64,
-    /// What it says of the name.
+    /// Its scope.
     pub scope: Scope,
     /// The listed name.
     pub name: Box<[u8]>,

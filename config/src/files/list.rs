@@ -49,7 +49,7 @@ pub enum Scope {
 pub struct Listed<'n> {
     /// In wire format, lower case.
     pub name: &'n [u8],
-    /// What is said of it.
+    /// Its scope.
     pub scope: Scope,
 }
 

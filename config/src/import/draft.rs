@@ -34,7 +34,7 @@ const TABLES: [(&str, bool); 26] = [
     ("query_log", false),
 ];
 
-/// What stands behind a key.
+/// The value of a key.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
     Text(String),
@@ -166,7 +166,7 @@ pub(super) struct Remark {
     pub(super) why: String,
 }
 
-/// What was written in a line of the TOML, so that it can be taken out again.
+/// The contents of a line of the TOML, so that it can be taken out again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Line {
     Other,

@@ -1,4 +1,4 @@
-//! From a draft to a configuration that loads: what is missing gets a placeholder, and what is not lawful is listed instead.
+//! From a draft to a configuration that loads. Missing values get placeholders, and unlawful ones are listed instead.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! What all three formats say, each in its way: addresses, clients, servers, records.
+//! The parts that all three formats have, each in its way: addresses, clients, servers, records.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -11,7 +11,7 @@ use crate::name::wire_name;
 use crate::prefix::{InterfaceAddress, Prefix};
 use crate::settings::DEFAULT_GROUP;
 
-/// What a setting says that many servers have and pmdns has not yet.
+/// The note on a setting that many servers have and pmdns has not yet.
 pub(super) const NONE: &str = "pmdns has no counterpart";
 /// Where queries over streams come to.
 pub(super) const TAP: &str = "pm-edge";

@@ -18,7 +18,7 @@ use crate::error::ConfigError;
 
 pub use source::{Disk, Files};
 
-/// Whose configuration a file is.
+/// The server that a configuration file is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// unbound.conf.
@@ -40,7 +40,7 @@ impl Format {
     }
 }
 
-/// What an import made of a configuration.
+/// The result of an import.
 #[derive(Debug)]
 pub struct Import {
     /// A configuration that loads, with comments.

@@ -1,4 +1,4 @@
-//! What all three formats say of logs of queries.
+//! Logs of queries, in all three formats.
 
 use std::path::Path;
 

@@ -96,8 +96,8 @@ pub enum PlacementError {
     },
     /// The line breaks off.
     #[error(
-        "is the last placement and ends with {ends}, so no placement runs {missing}; \
-         let it end with `encode` (stages = \"{fix}\") or add a placement for \"{missing}\""
+        "is the last placement and ends with {ends}, so no placement runs {missing}. \
+         Let it end with `encode` (stages = \"{fix}\") or add a placement for \"{missing}\""
     )]
     Unfinished {
         /// Where the last stretch ends.
@@ -195,7 +195,7 @@ fn check_resolver(placement: &Placement) -> Result<(), PlacementError> {
     }
 }
 
-/// What to say when the stretch at `index` begins after `expected`.
+/// The message when the stretch at `index` begins after `expected`.
 fn gap(placements: &[Placement], index: usize, expected: StageName) -> PlacementError {
     let stages = placements[index].stages;
     let later = placements.iter().skip(index + 1).position(|other| other.stages.contains(expected));
@@ -210,7 +210,7 @@ fn gap(placements: &[Placement], index: usize, expected: StageName) -> Placement
     }
 }
 
-/// What to say when the stretch at `index` begins with a stage that is run already; `free` is the
+/// The message when the stretch at `index` begins with a stage that is run already; `free` is the
 /// first one that is not.
 fn overlap(placements: &[Placement], index: usize, free: Option<StageName>) -> PlacementError {
     let Placement { stages, cores, .. } = &placements[index];

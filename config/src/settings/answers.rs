@@ -1,4 +1,4 @@
-//! What answers look like.
+//! The form of answers.
 
 use std::path::PathBuf;
 
@@ -34,7 +34,7 @@ impl Default for Answers {
 pub struct Cookies {
     /// Answer clients that send a cookie with one of ours.
     pub enabled: bool,
-    /// What cookies are made with; absent: drawn at start. Servers behind one address need the same.
+    /// The secret that makes cookies; absent: drawn at start. Servers behind one address need the same.
     pub secret: Option<CookieSecret>,
     /// A secret whose cookies are right as well: the one before, or the one to come.
     pub accepted_secret: Option<CookieSecret>,
@@ -60,7 +60,7 @@ impl Default for Cookies {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClientSubnet {
-    /// What becomes of it.
+    /// The policy for it.
     pub policy: SubnetPolicy,
     /// The most bits of an IPv4 network that are sent upstream.
     pub ipv4_prefix: u8,

@@ -1,4 +1,4 @@
-//! Whether this node is fit to serve, and what tells routers so.
+//! Whether this node is fit to serve, and the interface that tells routers so.
 
 use std::net::IpAddr;
 

@@ -55,7 +55,7 @@ impl Default for Api {
 pub struct Token {
     /// Its name, for the log.
     pub name: String,
-    /// What it allows.
+    /// Its role.
     #[serde(default)]
     pub role: Role,
     /// The file that has the token in it.
@@ -64,7 +64,7 @@ pub struct Token {
     pub sha256: Option<String>,
 }
 
-/// What a token allows.
+/// The role of a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {

@@ -24,11 +24,11 @@ pub struct Hitters {
     pub auto_limit: u32,
     /// How long such a limit holds.
     pub limit_seconds: u32,
-    /// What clients get for misses over the limit of a zone.
+    /// The answer to misses over the limit of a zone.
     pub limit_answer: LimitAnswer,
 }
 
-/// What clients get for misses over the limit of a zone.
+/// The answer to misses over the limit of a zone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LimitAnswer {

@@ -1,4 +1,4 @@
-//! What the TOML may say, field for field, with every default.
+//! The keys of the TOML, field for field, with every default.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -51,11 +51,11 @@ pub struct Config {
     pub frames: Frames,
     /// How much goes from ports to the kernel.
     pub exceptions: Exceptions,
-    /// What the answers look like.
+    /// The form of answers.
     pub answers: Answers,
     /// How clients show that they are at the address they send from.
     pub cookies: Cookies,
-    /// What upstreams are told of the networks that clients are in.
+    /// The networks of clients that upstreams are told of.
     pub client_subnet: ClientSubnet,
     /// The answer cache.
     pub cache: Cache,
@@ -118,18 +118,18 @@ pub struct Config {
     pub control: Control,
     /// The HTTP API.
     pub api: Api,
-    /// What clients of the API show.
+    /// Tokens of clients of the API.
     #[serde(rename = "token")]
     pub tokens: Vec<Token>,
-    /// What is logged of queries, and where.
+    /// The query log and its sinks.
     pub query_log: QueryLog,
-    /// What comes most, and limits on zones.
+    /// Heavy hitters, and limits on zones.
     pub hitters: Hitters,
     /// Where monitoring reads the counters.
     pub metrics: Metrics,
     /// Whether this node is fit to serve, and what tells routers so.
     pub anycast: Anycast,
-    /// What the process may do once it serves.
+    /// The privileges of the process once it serves.
     pub process: Process,
 }
 

@@ -12,7 +12,7 @@ use crate::upstream::UpstreamAddress;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Acl {
-    /// What happens to clients that no prefix matches.
+    /// The access of clients that no prefix matches.
     pub default: Access,
     /// Prefixes that may ask.
     pub allow: Vec<Prefix>,
@@ -41,7 +41,7 @@ impl Acl {
     }
 }
 
-/// What the access list says of a client.
+/// The access of a client, by the access list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Access {
@@ -170,7 +170,7 @@ impl Default for Policy {
 pub struct ZoneFile {
     /// The file.
     pub file: PathBuf,
-    /// What names without a trailing dot are relative to; absent: the root, or what `$ORIGIN` says.
+    /// The origin of names without a trailing dot; absent: the root, or that of `$ORIGIN`.
     pub origin: Option<String>,
     /// The views it holds in; none: all.
     #[serde(default)]
@@ -183,10 +183,10 @@ pub struct ZoneFile {
 pub struct Blocklist {
     /// The file.
     pub file: PathBuf,
-    /// What its lines look like.
+    /// The format of its lines.
     #[serde(default)]
     pub format: ListFormat,
-    /// What is answered.
+    /// The answer.
     #[serde(default)]
     pub action: BlockAction,
     /// Why clients do not get what they ask for, as they are told; absent: the names are blocked.
@@ -227,7 +227,7 @@ pub enum ListReason {
 pub struct Rpz {
     /// Its zone file; with primaries, where the version is kept that was transferred last.
     pub file: PathBuf,
-    /// What names without a trailing dot are relative to; absent: the root, or what `$ORIGIN` says.
+    /// The origin of names without a trailing dot; absent: the root, or that of `$ORIGIN`.
     pub origin: Option<String>,
     /// Its name at the primaries.
     pub zone: Option<String>,
@@ -262,7 +262,7 @@ pub enum Absent {
     Pass,
 }
 
-/// What the lines of a block list look like.
+/// The format of a block list's lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ListFormat {

@@ -113,7 +113,7 @@ pub struct Placement {
     pub stages: Stretch,
     /// The CPUs that run it, one worker each.
     pub cores: Vec<usize>,
-    /// What a worker does when its queues are empty.
+    /// The behaviour of a worker when its queues are empty.
     #[serde(default)]
     pub idle: Idle,
     /// Each of its cores resolves misses too, instead of a slow path thread.
@@ -121,7 +121,7 @@ pub struct Placement {
     pub resolver: bool,
 }
 
-/// What a worker does when its queues are empty.
+/// The behaviour of a worker when its queues are empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Idle {

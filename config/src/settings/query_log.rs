@@ -1,4 +1,4 @@
-//! The query log: which queries it has, what it says of clients, and where it goes.
+//! The query log: its queries, its form of client addresses, and its destinations.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use crate::size::ByteSize;
 pub struct QueryLog {
     /// The dnstap reader that pmdns connects to.
     pub dnstap: Option<DnstapReader>,
-    /// What the reader is told that we are; absent: the name of the host.
+    /// The identity that the reader is told; absent: the name of the host.
     pub dnstap_identity: Option<String>,
     /// The file of JSON lines.
     pub json: Option<PathBuf>,

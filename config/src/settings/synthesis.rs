@@ -51,7 +51,7 @@ pub struct Redirect {
     pub except: Vec<String>,
     /// A file with more of them; absent: none.
     pub except_file: Option<PathBuf>,
-    /// What people are told of it; absent: that the name does not exist.
+    /// The text for people; absent: that the name does not exist.
     pub text: Option<String>,
     /// The views it holds in; none: all.
     #[serde(default)]

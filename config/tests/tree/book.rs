@@ -38,6 +38,29 @@ fn every_page_is_in_the_table_of_contents() {
 }
 
 #[test]
+fn titles_of_decisions_are_the_heads_of_their_pages() {
+    let pages = pages();
+    let summary = pages.get(Path::new("SUMMARY.md")).expect("the table of contents");
+    let rows = summary.lines().filter_map(|line| line.trim_start().strip_prefix("- ["));
+    let rows = rows.filter_map(|row| row.strip_suffix(')')?.split_once("]("));
+    // Their names begin with their numbers, unlike that of the page before them.
+    let is_number = |name: &str| name.starts_with(|c: char| c.is_ascii_digit());
+    let decisions: Vec<(&str, &str)> =
+        rows.filter(|(_, page)| page.strip_prefix("adr/").is_some_and(is_number)).collect();
+    assert!(decisions.len() >= 50, "only {} decisions were found", decisions.len());
+    let mut wrong = Vec::new();
+    for (title, page) in &decisions {
+        let head = pages.get(Path::new(page)).and_then(|text| text.lines().next());
+        if head.and_then(|head| head.strip_prefix("# ")) != Some(*title) {
+            wrong.push(format!("{page}: {title} (SUMMARY.md), {head:?} (the page)"));
+        }
+    }
+    assert!(wrong.is_empty(), "titles that differ: {wrong:#?}");
+    let order: Vec<&str> = decisions.iter().map(|(_, page)| *page).collect();
+    assert!(order.is_sorted(), "SUMMARY.md lists decisions by their numbers");
+}
+
+#[test]
 fn every_link_leads_to_a_place_in_the_book() {
     let pages = pages();
     let mut broken = Vec::new();

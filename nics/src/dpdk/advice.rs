@@ -1,4 +1,4 @@
-//! Why the environment did not start, and what the operator can do about it.
+//! Why the environment did not start, and remedies for the operator.
 
 use std::ffi::c_int;
 use std::fs;
@@ -19,9 +19,9 @@ pub enum EalError {
 
     /// Not allowed to use hugepages, devices or the runtime directory.
     #[error(
-        "DPDK may not use what it needs ({detail}): run as root or with CAP_SYS_ADMIN, \
-         CAP_IPC_LOCK and CAP_NET_ADMIN, and give the user write access to the hugepage mount \
-         (mount -o uid=...); a test that needs neither hugepages nor devices runs with \
+        "DPDK lacks a permission ({detail}). Run as root, or with CAP_SYS_ADMIN, CAP_IPC_LOCK and \
+         CAP_NET_ADMIN. Give the user write access to the hugepage mount (mount -o uid=...). \
+         A test that needs neither hugepages nor devices runs with \
          eal.args = [\"--no-huge\", \"--no-shconf\", \"--no-pci\", \"-m\", \"64\"]"
     )]
     Permission {
@@ -31,10 +31,10 @@ pub enum EalError {
 
     /// No hugepages, or none left.
     #[error(
-        "DPDK found no free hugepages ({detail}): reserve 512 pages of 2 MB with \
-         `sysctl -w vm.nr_hugepages=512`, and mount them with \
-         `mkdir -p /dev/hugepages && mount -t hugetlbfs nodev /dev/hugepages` unless eal.args \
-         has --in-memory; without hugepages, and slower, DPDK runs with \
+        "DPDK found no free hugepages ({detail}). Reserve 512 pages of 2 MB with \
+         `sysctl -w vm.nr_hugepages=512`. Mount them with \
+         `mkdir -p /dev/hugepages && mount -t hugetlbfs nodev /dev/hugepages`, unless eal.args \
+         has --in-memory. Without hugepages DPDK runs slower, with \
          eal.args = [\"--no-huge\", \"-m\", \"256\", ...]"
     )]
     NoHugepages {
@@ -44,7 +44,7 @@ pub enum EalError {
 
     /// Another process runs with the same `--file-prefix`.
     #[error(
-        "another DPDK process is running with the same file prefix ({detail}): stop it, or give \
+        "another DPDK process is running with the same file prefix ({detail}). Stop it, or give \
          this one its own with --file-prefix=NAME in eal.args (or --in-memory, which shares nothing)"
     )]
     PrefixInUse {
@@ -103,7 +103,7 @@ pub(super) fn diagnose(code: c_int, arguments: Vec<String>, lines: &[String]) ->
     }
 }
 
-/// What to do about a device that vfio did not give, if the log tells why.
+/// The remedy for a device that vfio did not give, if the log tells why.
 pub(super) fn device<'l>(lines: impl Iterator<Item = &'l String> + Clone) -> Option<&'static str> {
     let says = |word: &str| lines.clone().any(|line| line.contains(word));
     if says("Device or resource busy") {
@@ -127,18 +127,18 @@ pub(super) fn device<'l>(lines: impl Iterator<Item = &'l String> + Clone) -> Opt
 pub(super) const ISOLATE: &str = "leave other frames to the kernel (rte_flow_isolate)";
 pub(super) const ADD_RULES: &str = "take queries from the kernel (rte_flow_create)";
 
-/// What to do if a step of a port's start fails, after which the driver logged `lines`.
+/// The remedy if a step of a port's start fails, after which the driver logged `lines`.
 pub(super) fn step(step: &str, lines: &[String]) -> &'static str {
     let says = |word: &str| lines.iter().any(|line| line.contains(word));
     if step == ISOLATE || step == ADD_RULES {
-        ": this needs a device that the kernel and DPDK share, as those of mlx5; remove share_with_kernel, and \
+        ": this needs a device that the kernel and DPDK share, as those of mlx5. Remove share_with_kernel, and \
          give the kernel a `tap` instead"
     } else if says("custom XDP program") {
-        ": the kernel does not load the XDP program of share_with_kernel; it needs Linux 5.3 and CAP_BPF, or root"
+        ": the kernel does not load the XDP program of share_with_kernel. It needs Linux 5.3 and CAP_BPF, or root"
     } else if step.ends_with("queue") {
         ": try fewer descriptors (rx_descriptors, tx_descriptors), fewer queues, or more frames"
     } else {
-        ": the driver does not take this configuration; try checksum_offload = false or one core"
+        ": the driver does not take this configuration. Try checksum_offload = false or one core"
     }
 }
 
@@ -206,7 +206,7 @@ mod tests {
         assert!(error.contains("sysctl -w vm.nr_hugepages=512"), "{error}");
 
         let denied = lines(&["EAL: Cannot open '/dev/hugepages/rtemap_0': Permission denied"]);
-        assert!(diagnose(1, none(), &denied).to_string().contains("run as root"));
+        assert!(diagnose(1, none(), &denied).to_string().contains("Run as root"));
 
         let error = diagnose(libc::EINVAL, lines(&["--nope"]), &[]).to_string();
         assert!(error.contains("--nope") && error.contains("correct eal.args"), "{error}");

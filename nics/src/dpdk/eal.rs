@@ -53,7 +53,7 @@ impl Eal {
         Ok(Self { environment })
     }
 
-    /// What the EAL logged while it started: warnings that an operator may want to see.
+    /// The log of the EAL's start: warnings that an operator may want to see.
     pub fn messages(&self) -> &[String] {
         &self.environment.messages
     }
@@ -110,7 +110,7 @@ fn running_slot() -> std::sync::MutexGuard<'static, Weak<Environment>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What must be cleaned up once nothing of DPDK is used any more.
+/// The environment, which is cleaned up once nothing of DPDK is used any more.
 #[derive(Debug)]
 pub(super) struct Environment {
     /// The EAL may keep pointers into its arguments.

@@ -1,4 +1,4 @@
-//! What a port hears besides frames to its own MAC address.
+//! The frames that a port receives besides those to its own MAC address.
 
 use std::ffi::c_int;
 
@@ -10,7 +10,7 @@ use pmdns_config::narrow::to_u32;
 use super::error_text;
 use crate::groups;
 
-/// What became of it, for the plan, and what did not go as asked.
+/// The result, for the plan, and warnings.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Heard {
     pub(super) choice: String,

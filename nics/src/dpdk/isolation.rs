@@ -91,7 +91,7 @@ pub(super) fn isolate(id: u16) -> Result<(), c_int> {
     if code == 0 { Ok(()) } else { Err(code) }
 }
 
-/// What the device took.
+/// The rules that the device took.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     pub(super) choice: String,

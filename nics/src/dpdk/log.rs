@@ -1,4 +1,4 @@
-//! What DPDK logs while it is asked to do something: the reason of a failure is only there.
+//! The log lines of DPDK during a call: the reason of a failure is only there.
 
 use std::ffi::c_void;
 use std::sync::{Mutex, PoisonError};

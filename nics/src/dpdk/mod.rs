@@ -32,10 +32,10 @@
 //! 3. `port.rs`, [`Eal::open`]: `find_or_plug` finds the device, or plugs it in (`rte_dev_probe`).
 //!    `facts` asks what it can do: queues, descriptors, offloads, NUMA node. The topology is
 //!    planned from these facts, so nothing is configured yet.
-//! 4. `start.rs`, [`ClosedPort::start`]: `check_queues`, then `bring_up`. That is `configuration`
-//!    (RSS, checksums, VLAN filter), `rte_eth_dev_configure`, `set_up_queues`,
-//!    `rte_eth_dev_start`, `hear` (multicast, promiscuous, VLANs), or the rules of a port that is
-//!    shared with the kernel (`isolation.rs`). Then
+//! 4. `start.rs`, [`ClosedPort::start`]: `check_queues`, then `bring_up`. That is
+//!    `configuration` (RSS, checksums, VLAN filter), `rte_eth_dev_configure`,
+//!    `set_up_queues`, `rte_eth_dev_start`. Then it is `hear` (multicast, promiscuous,
+//!    VLANs), or the rules of a port that is shared with the kernel (`isolation.rs`). Then
 //!    it watches for the removal of the device (`removal.rs`), makes the queues, and waits for the
 //!    link.
 //! 5. `queue.rs`: `Rx::receive` and `Tx::transmit`, the only code here that a data core runs for
@@ -134,7 +134,7 @@ pub(crate) fn free_bulk(burst: &mut Burst) {
     unsafe { dpdk_sys::rte_pktmbuf_free_bulk(mbufs.as_mut_ptr().cast(), to_u32(count)) };
 }
 
-/// What DPDK calls an error number, negative or not.
+/// DPDK's text for an error number, negative or not.
 fn error_text(code: c_int) -> String {
     // SAFETY: the function takes any number.
     let text = unsafe { dpdk_sys::rte_strerror(code.saturating_abs()) };

@@ -55,8 +55,8 @@ pub enum PortError {
 
     /// Fewer queues than the placement needs.
     #[error(
-        "port {port}: {driver} has {has} {direction} queues and the placement needs {asked}: \
-         place parse and encode on at most {has} cores, or use a port with more queues"
+        "port {port}: {driver} has {has} {direction} queues and the placement needs {asked}. \
+         Place parse and encode on at most {has} cores, or use a port with more queues"
     )]
     TooFewQueues {
         /// The port's name in the config.
@@ -127,12 +127,12 @@ impl Eal {
 }
 
 impl ClosedPort {
-    /// What the port is and can do.
+    /// The properties and abilities of the port.
     pub fn facts(&self) -> &PortFacts {
         &self.facts
     }
 
-    /// What the driver logged while the port was opened: warnings that an operator may want to see.
+    /// The driver's log while the port was opened: warnings that an operator may want to see.
     pub fn messages(&self) -> &[String] {
         &self.messages
     }
@@ -232,9 +232,9 @@ fn device_advice(device: &str) -> &'static str {
         "check the address with `dpdk-devbind.py --status`, bind the device with \
          `dpdk-devbind.py -b vfio-pci ADDRESS`, and see that eal.args does not have --no-pci"
     } else if device.starts_with("net_tap") || device.starts_with("net_af_") {
-        "check the spelling of the driver and its options, that the driver is installed \
-         (apt-get install dpdk), that pmdns runs as root or with CAP_NET_ADMIN, and that the \
-         interface name is free"
+        "check the spelling of the driver and its options. Check that the driver is installed \
+         (apt-get install dpdk), and that the interface name is free. Run pmdns as root or with \
+         CAP_NET_ADMIN"
     } else {
         "check the spelling of the driver and its options (net_tap0, net_af_xdp0, net_memif0, ...), \
          and that the driver is installed (apt-get install dpdk)"

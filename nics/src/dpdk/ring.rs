@@ -1,4 +1,4 @@
-//! An `rte_ring` with one thread at each end: what benches compare our rings with. Nothing else uses it.
+//! An `rte_ring` with one thread at each end. Benches compare our rings with it. Nothing else uses it.
 //!
 //! DPDK copies values of 4, 8 or 16 bytes and their multiples. It is compiled here for two sizes: 8, the
 //! pointers that DPDK programs pass, and 64, a packet.
@@ -19,7 +19,7 @@ use super::{error_text, last_error};
 pub enum RingError {
     /// DPDK refused.
     #[error(
-        "DPDK made no ring of {capacity} values ({reason}): the capacity must be a power of two, the \
+        "DPDK made no ring of {capacity} values ({reason}). The capacity must be a power of two, the \
          name new and short, and the EAL's memory (-m) large enough"
     )]
     Refused {

@@ -1,4 +1,4 @@
-//! How a port chooses the RX queue of a frame: what it is asked to hash, and what it does not.
+//! How a port chooses the RX queue of a frame: the fields that it is asked to hash, and those that it cannot.
 
 use std::mem;
 
@@ -31,7 +31,7 @@ pub(super) fn functions(rss: Rss, offered: u64) -> u64 {
     }
 }
 
-/// What a started port was asked to hash and does not, as far as it tells.
+/// The fields that a started port was asked to hash and does not, as far as it tells.
 pub(super) fn refused(id: u16, asked: u64) -> Option<String> {
     // SAFETY: the struct is numbers and a nullable pointer; with none, no key is written.
     let mut conf: rte_eth_rss_conf = unsafe { mem::zeroed() };

@@ -157,8 +157,8 @@ impl ClosedPort {
         match interface.join_groups(&self.settings) {
             Ok(groups) => setup.groups = groups,
             Err(error) => setup.warnings.push(format!(
-                "the kernel does not join the groups that IPv6 neighbours ask in ({error}), so they may not find us; \
-                 enable IPv6 on the interface, or set promiscuous = true"
+                "the kernel does not join the groups that IPv6 neighbours ask in ({error}), so they may not find us. \
+                 Enable IPv6 on the interface, or set promiscuous = true"
             )),
         }
         of_whom.clone_into(&mut setup.choice);
@@ -301,7 +301,7 @@ fn vlan_ids(vlans: &[Vlan]) -> BTreeSet<u16> {
     vlans.iter().map(|vlan| vlan.ids().next().unwrap_or(0)).collect()
 }
 
-/// What came of bringing a port up.
+/// The result of bringing a port up.
 #[derive(Default)]
 struct Setup {
     choice: String,
@@ -328,7 +328,7 @@ fn queues(started: &Arc<Started>, facts: &PortFacts, plan: &PortPlan, number: u8
 }
 
 impl DpdkNic {
-    /// What did not go as asked when the port started, and does not keep it from working. They do not name the port.
+    /// Faults of the port's start that do not keep it from working. They do not name the port.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -343,7 +343,7 @@ impl DpdkNic {
         self.started.as_ref().map_or(0, |started| started.unfit.load(Ordering::Relaxed))
     }
 
-    /// What DPDK and the driver logged while the port was opened and started.
+    /// The log of DPDK and the driver while the port was opened and started.
     pub fn messages(&self) -> &[String] {
         &self.messages
     }

@@ -1,4 +1,4 @@
-//! What a running port and its queues share.
+//! The state that a running port and its queues share.
 
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};

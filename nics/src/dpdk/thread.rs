@@ -20,8 +20,8 @@ pub struct DataThread {
 /// Why DPDK did not take the thread.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "DPDK did not take another data thread: {reason}; it knows 128 at most, and none beside secondary \
-     processes: use fewer cores, and start pmdns without other processes on its --file-prefix"
+    "DPDK did not take another data thread: {reason}. It takes 128 at most, and none beside secondary \
+     processes. Use fewer cores, and start pmdns without other processes on its --file-prefix"
 )]
 pub struct ThreadError {
     reason: String,

@@ -75,7 +75,7 @@ fn settings(name: &str) -> Port {
 }
 
 impl VhostTap {
-    /// What did not go as asked, and does not keep it from working.
+    /// Faults of the start that do not keep it from working.
     pub fn warnings(&self) -> &[String] {
         self.nic.warnings()
     }

@@ -1,4 +1,4 @@
-//! Mapping an [`Arena`]: which pages the kernel has, on which NUMA node, and what to advise if not.
+//! Mapping an [`Arena`]: which pages the kernel has, on which NUMA node, and the advice if it has none.
 
 use std::fs;
 use std::io;
@@ -262,8 +262,8 @@ fn advice(bytes: usize, pages: Pages, node: Option<u32>) -> String {
         String::new()
     };
     format!(
-        "the cache is on normal pages and hits will be slower: it needs {needed} huge pages of \
-         {name} and {free} are free; reserve them with `{command}`{early} and restart"
+        "the cache is on normal pages and hits will be slower. It needs {needed} huge pages of \
+         {name} and {free} are free. Reserve them with `{command}`{early} and restart"
     )
 }
 

@@ -1,4 +1,4 @@
-//! Captures: what `pmdns replay` plays into ports made of memory, and what `pmdns capture` writes.
+//! Captures: `pmdns replay` plays them into ports made of memory, and `pmdns capture` writes them.
 //!
 //! This file is about classic pcap, [`ng`] about pcapng. Both byte orders and both time units are read; microseconds in this
 //! machine's order are written.
@@ -107,7 +107,7 @@ struct Entry {
 pub struct Record<'c> {
     /// When it was captured, in nanoseconds since 1970.
     pub time_ns: u64,
-    /// What was captured of it.
+    /// The captured bytes.
     pub bytes: &'c [u8],
     /// How long it was on the wire; more than was captured if the capture had a snap length.
     pub original_len: u32,

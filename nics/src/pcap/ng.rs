@@ -37,7 +37,7 @@ const MICROSECONDS: u8 = 6;
 const NANOSECONDS: u8 = 9;
 const PER_SECOND_NS: u128 = 1_000_000_000;
 
-/// What an interface's block says.
+/// The contents of an interface's block.
 #[derive(Clone, Copy, Debug)]
 struct Interface {
     is_ethernet: bool,

@@ -12,7 +12,7 @@
 //! | a query source | everything | yes |
 //! | another address | everything | the kernel's |
 //!
-//! Frames of other VLANs are the kernel's, and so is what cannot be read.
+//! Frames of other VLANs are the kernel's, and so are unreadable ones.
 
 mod bpf;
 mod leftover;
@@ -37,7 +37,7 @@ const DRIVER: &str = "net_af_xdp";
 /// The program as compiled, an ELF object.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/filter.o"));
 
-/// What a port over AF_XDP needs of its interface.
+/// The interface of a port over AF_XDP.
 #[derive(Debug)]
 pub(crate) struct Interface {
     name: String,

@@ -25,7 +25,7 @@ const LOOPBACK: u32 = 1;
 const LOG: usize = 1 << 20;
 const INSTRUCTION: usize = 8;
 
-/// What the kernel does with a frame.
+/// The kernel's verdict on a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Kernel,

@@ -1,11 +1,11 @@
-//! What calls are answered with, as JSON.
+//! The answers to calls, as JSON.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::entries::{EntryRequest, RecordRequest};
 
-/// What runs, and since when.
+/// The running instance, and its age.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct State {
     /// The program's version.
@@ -24,7 +24,7 @@ pub struct State {
     pub kept: bool,
 }
 
-/// What was done.
+/// A change that was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Done {
     /// A sentence that says it.
@@ -107,7 +107,7 @@ pub struct Lists {
 /// A change of the configuration at run time, which no file has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RuntimeChange {
-    /// What was changed, as `upstream 192.0.2.53:53 drained`.
+    /// The change, as `upstream 192.0.2.53:53 drained`.
     pub change: String,
     /// Who did it.
     pub by: String,
@@ -134,7 +134,7 @@ pub struct Configuration {
 pub struct Difference {
     /// The keys that differ.
     pub keys: Vec<DifferentKey>,
-    /// What is wrong with the file, if it cannot be used.
+    /// The problem of the file, if it cannot be used.
     pub error: Option<String>,
     /// Changes of run time, which the file does not have.
     #[serde(default)]
@@ -161,7 +161,7 @@ pub struct DifferentKey {
 /// A name that is blocked or allowed at run time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Entry {
-    /// What was said.
+    /// The entry.
     #[serde(flatten)]
     pub entry: EntryRequest,
     /// Who said it.
@@ -177,7 +177,7 @@ pub struct EntryPage {
     pub entries: Vec<Entry>,
     /// How many there are in all.
     pub total: usize,
-    /// What the next part comes after; absent: this was the last one.
+    /// The key that the next part comes after; absent: this was the last one.
     pub next: Option<String>,
 }
 
@@ -200,7 +200,7 @@ pub struct RecordPage {
     pub records: Vec<Record>,
     /// How many there are in all.
     pub total: usize,
-    /// What the next part comes after; absent: this was the last one.
+    /// The key that the next part comes after; absent: this was the last one.
     pub next: Option<String>,
 }
 
@@ -220,7 +220,7 @@ pub struct ClientPage {
     pub clients: Vec<ClientEntry>,
     /// How many there are in all.
     pub total: usize,
-    /// What the next part comes after; absent: this was the last one.
+    /// The key that the next part comes after; absent: this was the last one.
     pub next: Option<String>,
 }
 

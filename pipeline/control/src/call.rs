@@ -18,7 +18,7 @@ pub(crate) const MAX_PAGE: usize = 1000;
 /// As many as come without a wish.
 const PAGE: usize = 100;
 
-/// What an operator asks of a running instance.
+/// A call of an operator to a running instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
     /// What runs, and since when.

@@ -16,11 +16,11 @@ pub const MAX_ASKED: usize = 64;
 /// A call on its way.
 #[derive(Debug)]
 pub struct Asked {
-    /// What is asked.
+    /// The call.
     pub call: Call,
     /// Who asks, for the log.
     pub by: String,
-    /// What is written to.
+    /// The file that is written to.
     pub file: Option<File>,
     /// The way back.
     pub answer: oneshot::Sender<Reply>,

@@ -1,9 +1,9 @@
-//! What an operator says of names at run time.
+//! Names that an operator blocks, allows or answers at run time.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What is said of a name.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EntryKind {
@@ -53,7 +53,7 @@ pub struct EntryRequest {
     /// Whether names below it are meant too.
     #[serde(default)]
     pub scope: EntryScope,
-    /// What clients get for a blocked name.
+    /// The answer to clients for a blocked name.
     #[serde(default)]
     pub action: RuleAction,
     /// The views in which it holds; none: all.

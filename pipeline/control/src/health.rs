@@ -32,7 +32,7 @@ impl fmt::Display for State {
 pub struct Health {
     /// Whether clients shall come to this node: it serves, and nothing is wrong.
     pub healthy: bool,
-    /// What the operator wants.
+    /// The state that the operator wants.
     pub state: State,
     /// Everything that makes the node unfit, in sentences.
     pub problems: Vec<String>,

@@ -1,4 +1,4 @@
-//! Heavy hitters, floods, and limits on zones: what is asked, and what is answered.
+//! Heavy hitters, floods, and limits on zones: calls and their answers.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use utoipa::{IntoParams, ToSchema};
 /// The most rows of one answer.
 pub const MAX_ROWS: usize = 1000;
 
-/// What is counted.
+/// The tables of heavy hitters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Hitter {
@@ -51,7 +51,7 @@ pub enum Window {
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub struct HittersQuery {
-    /// What is counted.
+    /// The table.
     #[param(required = false, inline)]
     pub what: Hitter,
     /// For how long.
@@ -86,7 +86,7 @@ pub struct LimitOrder {
 /// Those that come most.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Hitters {
-    /// What is counted.
+    /// The table.
     pub what: Hitter,
     /// Seconds that the window has by now, the one under way not among them.
     pub seconds: u64,

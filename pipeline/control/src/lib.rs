@@ -1,7 +1,7 @@
 //! The calls that an operator can make to a running instance, and the HTTP API that makes them.
 //!
-//! A [`Call`] is what is asked, a [`Reply`] what comes back. Whoever makes a call sends it through a [`Door`] and knows
-//! nothing of the engine behind it: neither stages nor rings. [`api`] is the door for HTTP. The control socket of the
+//! A [`Call`] is a request, a [`Reply`] its result. A caller sends a call through a [`Door`] and knows nothing of the
+//! engine behind it: neither stages nor rings. [`api`] is the door for HTTP. The control socket of the
 //! command line makes the same calls from lines of words ([`Call::from_words`]).
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test stops at what it does not expect"))]

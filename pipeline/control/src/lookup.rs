@@ -1,4 +1,4 @@
-//! What a client would get, and why: the question, and a value for programs with its text for people.
+//! The answer a client would get, and why: the question, and a value for programs with its text for people.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-/// What is looked up.
+/// The question of a lookup.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -32,7 +32,7 @@ pub struct LookupReport {
     pub client: Option<IpAddr>,
     /// Its view.
     pub view: String,
-    /// What decides.
+    /// The part that decides.
     pub decided_by: DecidedBy,
     /// The rcode of the answer; absent: the query is dropped, or the answer is not known yet.
     pub rcode: Option<String>,
@@ -42,13 +42,13 @@ pub struct LookupReport {
     pub records: Vec<String>,
     /// The rule that decides, or lets the query pass.
     pub rule: Option<RuleReport>,
-    /// What the cache has, even if it is not given.
+    /// The cached answer, even if it is not given.
     pub cached: Option<CachedReport>,
-    /// What happens if the cache has no answer that may be given.
+    /// The upstreams, if the cache has no answer that may be given.
     pub upstream: Option<GroupReport>,
 }
 
-/// What decides on a query.
+/// The part that decides on a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DecidedBy {
@@ -108,7 +108,7 @@ pub struct CachedReport {
     pub rewritten: bool,
 }
 
-/// What is known of an answer's signatures.
+/// The state of an answer's signatures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ValidationState {

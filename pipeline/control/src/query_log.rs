@@ -9,7 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 /// Entries that one search gives, at most.
 pub const MAX_FOUND: u32 = 10_000;
 
-/// What is searched for. The newest entries come first.
+/// A search. The newest entries come first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
@@ -69,7 +69,7 @@ impl TryFrom<String> for Age {
     }
 }
 
-/// What is found.
+/// The result of a search.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LogPage {
     /// The newest first.

@@ -1,4 +1,4 @@
-//! What comes back for a call.
+//! The reply to a call.
 
 use serde::Serialize;
 

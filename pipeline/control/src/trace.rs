@@ -87,11 +87,11 @@ pub struct TracedPacket {
     /// The rule that has decided, with its line in the file as it is now; absent: none has.
     #[serde(default)]
     pub rule: Option<RuleReport>,
-    /// What was done with it.
+    /// Its way through the stages.
     pub steps: Vec<TracedStep>,
 }
 
-/// What one stage has done.
+/// The work of one stage.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TracedStep {
     /// The stage; `slow_path` for its answer.
@@ -102,7 +102,7 @@ pub struct TracedStep {
     pub cycles: u32,
     /// Nanoseconds from the arrival until it left the stage.
     pub after_ns: u64,
-    /// What it is to be answered with, if that is decided.
+    /// Its answer, if that is decided.
     pub answer: Option<String>,
 }
 

@@ -25,7 +25,7 @@ pub struct NewUpstream {
     pub group: Option<String>,
 }
 
-/// What an upstream gets of new questions. What is absent stays as it is.
+/// An upstream's share of new questions. Absent fields stay as they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpstreamState {

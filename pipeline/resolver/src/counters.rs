@@ -1,4 +1,4 @@
-//! What the slow path counts. Its threads write, anybody may read: relaxed atomics.
+//! Counters of the slow path. Its threads write, anybody may read: relaxed atomics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -24,12 +24,12 @@ impl AskedQuery {
         Self { question, id, letter_case, query }
     }
 
-    /// What was sent.
+    /// The message as sent.
     pub fn message(&self) -> Vec<u8> {
         self.query.bytes().to_vec()
     }
 
-    /// What would be sent over an encrypted connection.
+    /// The message for an encrypted connection.
     pub fn padded(&self) -> Vec<u8> {
         self.query.padded()
     }

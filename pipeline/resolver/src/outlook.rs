@@ -1,9 +1,9 @@
-//! What people ask a resolver about a question, and what it says.
+//! Requests of people about a question, and the resolver's replies.
 
 use pmdns_stages::cache::Head;
 use pmdns_stages::wire::edns::ExtendedError;
 
-/// What is asked about.
+/// A question that is asked about.
 #[derive(Clone, Debug)]
 pub struct Inquiry {
     /// The name in wire format and lower case.
@@ -18,7 +18,7 @@ pub struct Inquiry {
     pub exempt: Option<u8>,
 }
 
-/// What a miss would lead to.
+/// The outcome of a miss.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outlook {
     /// Recent hits of the cached answer; `None`: there is none, or hits are not reported.

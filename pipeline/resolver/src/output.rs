@@ -1,4 +1,4 @@
-//! Outputs: what the resolver asks its driver to do with sockets and threads. The driver does it in this order, and
+//! Outputs: the resolver's requests to its driver about sockets and threads. The driver does it in this order, and
 //! reports the results to the resolver.
 
 use std::time::Duration;

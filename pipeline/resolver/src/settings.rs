@@ -1,4 +1,4 @@
-//! What another configuration changes of a resolver while it works. It is built aside, and swapped in between two batches.
+//! Settings that change in a working resolver. They are built aside, and swapped in between two batches.
 
 use std::io;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use pmdns_stages::cache::{Lifetimes, Retention};
 use crate::roster::Roster;
 use crate::upstreams::groups::Groups;
 
-/// What can be changed of a resolver.
+/// The settings of a resolver that can be changed.
 pub struct Settings {
     /// The upstreams.
     pub roster: Roster,

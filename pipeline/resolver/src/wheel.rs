@@ -1,7 +1,7 @@
 //! A timer wheel: timers that are nearly always taken back before they are due. Pure; time is an argument, in nanoseconds or
 //! in ticks.
 //!
-//! A timer that is far off waits in a list of those that are due in the same millisecond or so, and leaves it in one step.
+//! A timer that is far off waits in a list of those that are due in the same millisecond or so. It leaves the list in one step.
 //! When that time comes near, the list is sorted. So timers still come due in their exact order.
 
 use std::collections::BTreeSet;

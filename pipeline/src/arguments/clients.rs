@@ -1,10 +1,10 @@
-//! What is done to the client table.
+//! Commands on the client table.
 
 use clap::Subcommand;
 
 use super::Instance;
 
-/// What is done to the client table.
+/// Commands on the client table.
 #[derive(Subcommand)]
 pub enum ClientCommand {
     /// Put the clients of a prefix into a view. The longest prefix decides.

@@ -1,4 +1,4 @@
-//! What is done to block lists.
+//! Commands on block lists.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,7 @@ use clap::Subcommand;
 
 use super::{Instance, view_words};
 
-/// What is done to block lists. It holds until the instance stops, over reloads as well.
+/// Commands on block lists. Their effect holds until the instance stops, over reloads as well.
 #[derive(Subcommand)]
 pub enum ListCommand {
     /// Print those in use, as JSON.

@@ -1,10 +1,10 @@
-//! What is done to local records.
+//! Commands on local records.
 
 use clap::Subcommand;
 
 use super::Instance;
 
-/// What is done to local records.
+/// Commands on local records.
 #[derive(Subcommand)]
 pub enum LocalCommand {
     /// Add a record. The records of a name replace all that the file says of that name.

@@ -1,4 +1,4 @@
-//! What is looked for: packets that pass, and entries of the query log.
+//! Searches: packets that pass, and entries of the query log.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What is asked about traffic, and how it is limited.
+//! Commands about traffic, and about its limits.
 
 use clap::Args;
 use pmdns_control::query_log::Age;
@@ -6,10 +6,10 @@ use pmdns_control::{Hitter, Window};
 
 use super::Instance;
 
-/// What comes most.
+/// Heavy hitters.
 #[derive(Args)]
 pub struct HitterArguments {
-    /// What: names, clients, nxdomain, blocked or failing.
+    /// The table: names, clients, nxdomain, blocked or failing.
     #[arg(default_value_t)]
     pub what: Hitter,
     /// For how long: 1s, 1m or 1h.

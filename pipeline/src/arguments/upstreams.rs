@@ -1,11 +1,11 @@
-//! What is done to upstreams.
+//! Commands on upstreams.
 
 use clap::Subcommand;
 use pmdns_config::limits::MAX_WEIGHT;
 
 use super::Instance;
 
-/// What is done to upstreams. It holds until the instance stops, over reloads as well.
+/// Commands on upstreams. Their effect holds until the instance stops, over reloads as well.
 #[derive(Subcommand)]
 pub enum UpstreamCommand {
     /// Print those that are asked, with their counters, as JSON.

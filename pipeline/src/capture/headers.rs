@@ -10,7 +10,7 @@ use pmdns_stages::wire::ip::{
 };
 use pmdns_stages::wire::name;
 
-/// What a frame's headers say, as far as it has them.
+/// The fields of a frame's headers, as far as it has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Headers {
     pub(super) source: IpAddr,

@@ -1,4 +1,4 @@
-//! What observes on a data core for a capture or a trace, and its ring of bytes.
+//! The observer on a data core for a capture or a trace, and its ring of bytes.
 //!
 //! A record is a head of [`HEAD`] bytes and the frame. The head becomes visible first, so the reader waits until all of the
 //! record is there.
@@ -191,7 +191,7 @@ impl Record {
     }
 }
 
-/// What a recorder has counted.
+/// The counts of a recorder.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     /// Packets that the filter let pass.

@@ -88,7 +88,7 @@ fn may_be_by_a_rule(record: &Record) -> bool {
             ))
 }
 
-/// What has decided if no list has.
+/// The rule that has decided if no list has.
 fn unlisted(record: &Record) -> RuleReport {
     let note = match record.answer {
         Answered::Local(_) => "local records",

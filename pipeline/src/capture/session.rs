@@ -1,4 +1,4 @@
-//! The recorders of all cores while a capture or a trace goes on, and what ends it.
+//! The recorders of all cores while a capture or a trace goes on, and its end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,7 +20,7 @@ pub(super) struct Session {
     lender: ObserverLender,
 }
 
-/// What was counted, on all cores.
+/// The counts of all cores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counted {
     pub(super) captured: u64,

@@ -56,7 +56,7 @@ impl Captures {
     }
 }
 
-/// What packets are told by.
+/// The facts that packets are told by.
 pub(super) struct Facts<'f> {
     pub(super) ports: &'f [String],
     pub(super) clock: Clock,

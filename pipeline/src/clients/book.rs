@@ -8,7 +8,7 @@ use std::ops::Bound;
 use pmdns_config::Prefix;
 use pmdns_stages::client_table::ClientTableWriter;
 
-/// What is said of a prefix.
+/// The view of a prefix, and who said so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Said {
     /// The view that the file gives it.
@@ -33,7 +33,7 @@ pub(super) struct Book {
     max_entries: usize,
 }
 
-/// What did not come of a file, and what went with it.
+/// The prefixes that were not taken from a file, and those that left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Taken {
     /// Prefixes that there was no room for.

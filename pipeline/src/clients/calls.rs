@@ -1,4 +1,4 @@
-//! Calls about clients: what they mean, and their answers.
+//! Calls about clients: their effects and their answers.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! What is counted of the client table.
+//! Counters of the client table.
 
 use pmdns_nics::counters;
 

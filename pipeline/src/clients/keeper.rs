@@ -1,4 +1,4 @@
-//! The journal of the client table: what was said at run time, a line for each change.
+//! The journal of the client table: a line for each change at run time.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -35,7 +35,7 @@ impl Line {
     }
 }
 
-/// What a journal has kept.
+/// The contents of a journal.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     /// The view of each prefix; `None`: it is removed.
@@ -44,7 +44,7 @@ pub(super) struct Kept {
     pub(super) left_out: usize,
 }
 
-/// What the file at `path` has kept of each prefix.
+/// The entries of each prefix that the file at `path` has kept.
 pub(super) fn read(path: &Path, views: &[View]) -> Result<Kept, JournalError> {
     let (mut said, mut unknown) = (BTreeMap::new(), 0);
     KIND.read(path, |Line { prefix, view }| {

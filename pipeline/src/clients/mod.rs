@@ -46,7 +46,7 @@ pub enum ClientsError {
     Thread(std::io::Error),
 }
 
-/// What the files say, before there is a table.
+/// The contents of the files, before there is a table.
 #[derive(Debug)]
 pub struct OpenClients {
     file: Vec<(Prefix, u8)>,
@@ -177,7 +177,7 @@ impl Clients {
         self.files.take()
     }
 
-    /// What was counted.
+    /// The counts.
     pub fn counters(&self) -> ClientSnapshot {
         self.counters.snapshot()
     }
@@ -192,7 +192,7 @@ impl Drop for Clients {
     }
 }
 
-/// What was read anew: the file of clients, and the views of the configuration.
+/// A new reading of the file of clients and of the views of the configuration.
 #[derive(Debug)]
 struct File {
     clients: Vec<(Prefix, u8)>,

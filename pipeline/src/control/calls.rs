@@ -22,9 +22,9 @@ use crate::rule_names::RuleNames;
 use crate::runtime::Runtime;
 use crate::zone_limits::ZoneLimiter;
 
-/// What is known of traffic, and its limits.
+/// Facts about traffic, and its limits.
 pub struct Traffic<'t> {
-    /// What comes most, if it is counted.
+    /// Heavy hitters, if they are counted.
     pub hitters: Option<&'t HeavyHitters>,
     /// The limits of zones.
     pub limiter: &'t mut ZoneLimiter,

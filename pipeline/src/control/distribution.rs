@@ -54,7 +54,7 @@ pub struct RingReport {
     pub from: String,
     /// Who empties it.
     pub to: String,
-    /// What it carries: `packets`, `misses`, `answers`.
+    /// Its items: `packets`, `misses`, `answers`.
     pub carries: String,
     /// Its slots.
     pub capacity: usize,
@@ -62,7 +62,7 @@ pub struct RingReport {
     pub refused: u64,
     /// Mean of the values that waited when some were taken.
     pub mean: f64,
-    /// What its consumer found.
+    /// Its occupancy, as its consumer found it.
     #[serde(flatten)]
     pub occupancy: Occupancy,
 }

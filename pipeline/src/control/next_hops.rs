@@ -22,7 +22,7 @@ pub struct NextHopReport {
     pub mac: Option<String>,
     /// Seconds since it last answered; `None`: never.
     pub age_seconds: Option<u64>,
-    /// What was counted, by the names of [`HopCounts`](pmdns_stages::next_hop::HopCounts).
+    /// The counts, by the names of [`HopCounts`](pmdns_stages::next_hop::HopCounts).
     #[serde(flatten)]
     pub counters: Named,
 }
@@ -55,7 +55,7 @@ impl NextHopReport {
         self.state == HopState::Reachable.name()
     }
 
-    /// What was counted by this name.
+    /// The count of this name.
     pub fn counter(&self, name: &str) -> u64 {
         self.counters.get(name).copied().unwrap_or(0)
     }

@@ -1,4 +1,4 @@
-//! The process as the system sees it: what client libraries of Prometheus export of theirs.
+//! The process as the system sees it: the metrics that client libraries of Prometheus export too.
 
 use procfs::process::{LimitValue, Process};
 use procfs::{ProcResult, WithCurrentSystemInfo as _};

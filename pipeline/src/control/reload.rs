@@ -186,7 +186,7 @@ impl Reloader {
         self.changes.push_back((change, client));
     }
 
-    /// What operators have changed since the start.
+    /// The changes of operators since the start.
     pub fn overlay(&self) -> &Overlay {
         &self.overlay
     }

@@ -136,7 +136,7 @@ pub struct PortReport {
 pub struct TapReport {
     /// The port's name in the config.
     pub port: String,
-    /// What was counted.
+    /// The counts.
     #[serde(flatten)]
     pub counters: TapSnapshot,
 }
@@ -193,7 +193,7 @@ pub struct FrameReport {
 pub struct UpstreamReport {
     /// Its address and port.
     pub address: String,
-    /// What was counted.
+    /// The counts.
     #[serde(flatten)]
     pub counters: UpstreamSnapshot,
 }

@@ -149,7 +149,7 @@ impl FromStr for Request {
             _ => match Call::from_words(line) {
                 Some(call) => call.map(Self::Call),
                 None => Err(format!(
-                    "there is no request `{word}`; ask stats, health, drain, resume, reload, purge, dump, load, cache, lookup, \
+                    "there is no request `{word}`. Ask stats, health, drain, resume, reload, purge, dump, load, cache, lookup, \
                      capture, trace, state, views, upstreams, upstream, lists, list, refresh, config, entries, \
                      block, allow, unblock, local, client, hitters, floods, limits, limit or unlimit"
                 )),

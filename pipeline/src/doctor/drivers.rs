@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::tree::Tree;
 use super::{Dpdk, Facts, Finding};
 
-/// What a driver's line in its library begins with.
+/// The beginning of a driver's line in its library.
 const MARK: &[u8] = b"PMD_INFO_STRING= ";
 /// Bytes of a library that are read: the largest of DPDK 22.11 has 20 MiB.
 const MAX_LIBRARY: u64 = 64 << 20;

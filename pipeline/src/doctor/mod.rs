@@ -1,4 +1,4 @@
-//! `pmdns doctor`: whether this machine suits pmdns, and which command changes what does not.
+//! `pmdns doctor`: whether this machine suits pmdns, and a command for each problem.
 //!
 //! Each check is a function from [`Facts`] to findings. It reads files below a root, so that tests have machines of their own.
 
@@ -35,16 +35,16 @@ pub enum Level {
     Fail,
 }
 
-/// What came of one check.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The check, in a word.
     pub check: &'static str,
     /// How good it is.
     pub level: Level,
-    /// What was found.
+    /// The finding.
     pub found: String,
-    /// What to do, mostly a command. `None` if nothing has to be changed.
+    /// The remedy, mostly a command. `None` if nothing has to be changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
 }
@@ -52,7 +52,7 @@ pub struct Finding {
 /// The DPDK that this program uses.
 #[derive(Clone, Debug)]
 pub struct Dpdk {
-    /// What it calls itself.
+    /// Its version, as it tells.
     pub version: String,
     /// The folder with its drivers.
     pub drivers: PathBuf,
@@ -90,7 +90,7 @@ const CHECKS: [fn(&Facts<'_>) -> Vec<Finding>; 18] = [
     network::of_config,
 ];
 
-/// What all checks find on this machine. The config, if there is one, may have mistakes.
+/// The findings of all checks on this machine. The config, if there is one, may have mistakes.
 pub fn examine(
     config: Option<(&Config, Option<&ConfigError>)>,
     dpdk: Option<Dpdk>,
@@ -103,7 +103,7 @@ pub fn examine(
     findings
 }
 
-/// What the checks of a machine find.
+/// The findings of the checks on a machine.
 fn findings_of(machine: &Machine, config: Option<&Config>, dpdk: Option<Dpdk>) -> Vec<Finding> {
     let tree = Tree::new(&machine.root);
     let folder = dpdk.as_ref().filter(|_| config.is_some_and(|config| !config.ports.is_empty()));

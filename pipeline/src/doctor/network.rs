@@ -1,4 +1,4 @@
-//! Checks of what a configuration asks for beyond its devices: the machine's parts, addresses, upstreams.
+//! Checks of a configuration's needs beyond its devices: the machine's parts, addresses, upstreams.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
@@ -16,7 +16,7 @@ const TRIES: usize = 2;
 /// The longest reply that is read.
 const MAX_REPLY: usize = 1232;
 
-/// What `pmdns check` finds on the machine, and service addresses that the kernel has as well.
+/// The findings of `pmdns check` on the machine, and service addresses that the kernel has as well.
 pub(super) fn of_config(facts: &Facts<'_>) -> Vec<Finding> {
     let Some(config) = facts.config else { return Vec::new() };
     let mut findings = Vec::new();
@@ -80,7 +80,7 @@ pub(super) fn upstreams(config: &Config) -> Vec<Finding> {
     })
 }
 
-/// What came of trying an upstream.
+/// The result of a try of an upstream.
 enum Reach {
     /// It answered, or took a connection.
     In(&'static str, Duration),

@@ -136,7 +136,8 @@ fn each_lack_is_found_with_its_remedy() {
     let node1 = "sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages";
     let cpu3 = |rest: &str| format!("sys/devices/system/cpu/cpu3/{rest}");
     let nic = |rest: &str| format!("{NIC}/{rest}");
-    // A file, its text or `None` to remove it, and what is found then: level and check, a part of it, a part of the remedy.
+    // A file, its text or `None` to remove it, and the finding then. The finding has level and check, a part of
+    // it, a part of the remedy.
     let rows: [(&str, Option<&str>, &str, &str, &str); 24] = [
         (
             "proc/sys/kernel/osrelease",

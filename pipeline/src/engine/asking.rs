@@ -1,4 +1,4 @@
-//! What the threads share that ask upstreams over ports: the addresses they ask from, and the next hops.
+//! The state that threads share to ask upstreams over ports: query sources and next hops.
 
 use std::sync::Arc;
 

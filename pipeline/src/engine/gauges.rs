@@ -1,4 +1,4 @@
-//! What can be read of a running engine.
+//! Gauges of a running engine.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::slowpath::{CacheCounters, Counters as SlowPathCounters};
 use crate::topology::Topology;
 use crate::upstreams::UpstreamsInUse;
 
-/// What can be read of a running engine.
+/// The gauges of a running engine.
 #[derive(Clone)]
 pub struct Gauges {
     /// The workers' counters, by worker.

@@ -70,7 +70,7 @@ pub enum EngineError {
     Thread(std::io::Error),
 }
 
-/// What the engine needs for clients over streams, whose port comes behind the configured ones.
+/// The engine's parts for clients over streams, whose port comes behind the configured ones.
 #[derive(Clone)]
 pub struct EngineStreams {
     /// Where frames for them come from.

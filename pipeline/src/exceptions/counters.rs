@@ -1,4 +1,4 @@
-//! What the thread of a TAP counts.
+//! Counters of a TAP's thread.
 
 use pmdns_nics::counters;
 

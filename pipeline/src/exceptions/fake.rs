@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pmdns_nics::{Burst, FramePool, KernelEnd, MAX_BURST};
 
-/// What the kernel sends and got, and whether its link is up.
+/// The frames that the kernel sends and got, and whether its link is up.
 #[derive(Default)]
 pub(super) struct Fake {
     pub(super) sends: VecDeque<Vec<u8>>,

@@ -44,7 +44,7 @@ pub enum TapError {
     },
     /// The interface of announced addresses cannot be made.
     #[error(
-        "no interface {tap} with the anycast.addresses from {TUN}: {error}; load the module `tun`, start with \
+        "no interface {tap} with the anycast.addresses from {TUN}: {error}. Load the module `tun`, start with \
          CAP_NET_ADMIN, and make sure that no other `pmdns health --watch` runs"
     )]
     Anycast {

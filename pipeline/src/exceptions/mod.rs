@@ -1,4 +1,4 @@
-//! The kernel behind the ports: what is for this host but not for us, and what the host sends.
+//! The kernel behind the ports: packets for this host but not for us, and packets that the host sends.
 //!
 //! Each port may have a TAP, an interface of the kernel that stands for it. Data cores pass exceptions over rings to the
 //! TAP's thread ([`thread`]), which writes them. It reads the kernel's frames and passes them to a data core, which sends

@@ -29,7 +29,7 @@ const CREATE: u16 = 1 << 10;
 /// A message, ready to be sent.
 pub(super) struct Message(Vec<u8>);
 
-/// What is asked for.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Request {
     /// The link is up, and has this MAC address and this MTU.

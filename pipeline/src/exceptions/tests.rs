@@ -73,7 +73,7 @@ fn udp(to: u16) -> Vec<u8> {
     frame
 }
 
-/// 10.77.0.`host` answers to us, or to whoever has this address.
+/// 10.77.0.`host` answers to us, or to the holder of this address.
 fn arp_reply(host: u8, to: [u8; 6]) -> Vec<u8> {
     let mut frame = [&to[..], &CLIENT_MAC, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 2], &CLIENT_MAC].concat();
     frame.extend_from_slice(&[10, 77, 0, host]);

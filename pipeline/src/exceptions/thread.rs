@@ -21,7 +21,7 @@ use crate::threads;
 const WAIT: Duration = Duration::from_micros(100);
 const MAX_WAITS: u32 = 10;
 
-/// What the thread of one TAP works with.
+/// The thread of one TAP.
 pub struct TapThread {
     /// The port's number.
     pub(crate) port: usize,

@@ -2,7 +2,7 @@
 
 use crate::engine::{RingEnds, RingGauges};
 
-/// What was counted of the rings at the last check.
+/// The counts of the rings at the last check.
 pub(super) struct StuckRings {
     rings: RingGauges,
     /// By ring: values refused, and values taken.

@@ -1,4 +1,4 @@
-//! What heavy hitters, floods and limits count.
+//! Counters of heavy hitters, floods and limits.
 
 use pmdns_nics::counters;
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ counters! {
 pub struct HitterReport {
     /// `all`.
     pub part: String,
-    /// What was counted.
+    /// The counts.
     #[serde(flatten)]
     pub counters: HitterSnapshot,
 }

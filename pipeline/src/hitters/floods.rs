@@ -53,7 +53,7 @@ impl Flood {
     }
 }
 
-/// What became of a flood.
+/// News of a flood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum News {
     Began(Key, Flood),

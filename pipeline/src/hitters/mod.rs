@@ -4,8 +4,8 @@
 //!  recorder on each data core ─ ring of cells ─► thread: sketches by window, floods ─► calls of operators
 //! ```
 //!
-//! A data core copies client and question of a packet into its ring, and waits for nobody: a full ring loses the record and counts
-//! it. One thread counts. See docs/adr/0054-heavy-hitters.md.
+//! A data core copies client and question of a packet into its ring, and waits for nobody. A full ring loses the record and
+//! counts it. One thread counts. See docs/adr/0054-heavy-hitters.md.
 
 mod counters;
 mod distinct;
@@ -63,7 +63,7 @@ pub enum HittersError {
     Thread(#[from] std::io::Error),
 }
 
-/// What comes most, of a running instance. Dropping it ends its thread.
+/// The heavy hitters of a running instance. Dropping it ends its thread.
 pub struct HeavyHitters {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -126,7 +126,7 @@ impl HeavyHitters {
         Ok(Some(Self { stop, thread: Some(thread), shared }))
     }
 
-    /// What was counted.
+    /// The counts.
     pub fn counters(&self) -> HitterSnapshot {
         self.shared.counters.snapshot()
     }
@@ -236,7 +236,7 @@ impl Counter {
                 self.shared.counters.floods.fetch_add(1, Ordering::Relaxed);
                 let zone = readable(zone);
                 if is_told {
-                    // Whoever floods chose the zone's name. It is no part of a command that may be copied to a shell.
+                    // The attacker chose the zone's name. It is no part of a command that may be copied to a shell.
                     tracing::warn!(
                         "{zone} is flooded: about {} different names a second miss; {} of {} misses have an answer; \
                          `pmdns limit ZONE --rate 50` limits it",

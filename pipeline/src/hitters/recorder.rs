@@ -1,4 +1,4 @@
-//! What runs on a data core for heavy hitters: it puts records of the query log's form into a ring.
+//! The recorder on a data core for heavy hitters. It puts records of the query log's form into a ring.
 //!
 //! Of packets that are answered or dropped by a rule it takes one in so many. It takes every miss, and every answer to one: there
 //! are few, and floods are made of them.

@@ -6,8 +6,8 @@
 //!
 //! For `n` counted in all, after any adding and merging:
 //!
-//! * the true count of a kept key is between `count - error` and `count`;
-//! * the true count of any other key is `floor` at most;
+//! * The true count of a kept key is between `count - error` and `count`.
+//! * The true count of any other key is `floor` at most.
 //! * `error <= floor <= n / k`. So each key with more than `n / k` is kept.
 //!
 //! The last holds because each prune that raises the floor by `d` takes `d` from the excess over the floor of `k` keys at least.
@@ -29,7 +29,7 @@ pub(super) struct Sketch {
     total: u64,
 }
 
-/// What is known of how often a key came.
+/// The count of a key, and its error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counted {
     /// No less often than it came.

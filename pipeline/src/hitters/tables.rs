@@ -1,4 +1,4 @@
-//! What is counted of the records: five tables over three windows, and floods. Pure: it is told the time.
+//! The counts of the records: five tables over three windows, and floods. Pure: it is told the time.
 
 use std::net::IpAddr;
 

@@ -1,7 +1,7 @@
 //! The windows of one table: the last second, minute and hour, made of merged epochs.
 //!
-//! A second's sketch is merged into a tenth of a minute when it is over, that one into a tenth of an hour, and so on. So each key
-//! of a packet is counted once, and a window is the sum of a few sketches.
+//! When a second is over, its sketch is merged into a tenth of a minute. That one is merged into a tenth of an hour, and so on.
+//! So each key of a packet is counted once, and a window is the sum of a few sketches.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ const STEPS: [u64; 2] = [6, 360];
 /// Epochs that make a window, the one under way among them.
 const EPOCHS: usize = 10;
 
-/// What was counted in the last second, minute and hour.
+/// The counts of the last second, minute and hour.
 #[derive(Debug)]
 pub(super) struct Windows {
     keys: usize,

@@ -1,4 +1,4 @@
-//! What is counted of each fetched list. The thread that fetches writes, anybody may read.
+//! Counters of each fetched list. The thread that fetches writes, anybody may read.
 
 use pmdns_nics::counters;
 

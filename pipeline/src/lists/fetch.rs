@@ -34,7 +34,7 @@ const TOTAL_PATIENCE: Duration = Duration::from_secs(300);
 const MAX_ADDRESSES: usize = 4;
 /// The default port, which requests leave out.
 const USUAL_PORT: u16 = 443;
-/// What the server is told that we are.
+/// The name that the server is told.
 const AGENT: &str = concat!("pmdns/", env!("CARGO_PKG_VERSION"));
 
 /// Characters that are shown of where a server redirects to.
@@ -48,14 +48,14 @@ pub(super) struct Source {
     pub(super) tls: Arc<ClientConfig>,
 }
 
-/// What the server said of the version that is kept, word for word.
+/// The server's words about the version that is kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Version {
     etag: Option<HeaderValue>,
     modified: Option<HeaderValue>,
 }
 
-/// What comes of a request.
+/// The result of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Fetched {
     /// The version that is kept is the newest.

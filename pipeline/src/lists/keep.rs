@@ -56,7 +56,7 @@ pub(super) fn keep(bytes: &[u8], file: &Path) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// What to do first.
+/// The reason, with a remedy if there is one.
 pub(crate) fn clear(file: &Path) -> Result<(), String> {
     let folder = folder_of(file);
     let clear = std::fs::remove_file(file);

@@ -19,7 +19,7 @@ use crate::clock::jittered;
 /// How often a list is fetched if its table does not say.
 pub(super) const INTERVAL: Duration = Duration::from_secs(86_400);
 
-/// What the configuration says of a list, and its counters.
+/// The settings of a list, and its counters.
 #[derive(Clone)]
 pub(super) struct Followed {
     pub(super) file: PathBuf,

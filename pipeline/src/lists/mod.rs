@@ -48,17 +48,17 @@ const MAX_FETCHED_NAMES: usize = MAX_LIST_NAMES / 2;
 /// How long the thread may take to end.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is reported of a fetched list.
+/// The report on a fetched list.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct FetchReport {
     /// Its file.
     pub list: String,
-    /// What was counted.
+    /// The counts.
     #[serde(flatten)]
     pub counters: ListSnapshot,
 }
 
-/// What the thread is told.
+/// A message to the thread.
 enum Order {
     /// These lists are kept up to date from now on.
     Follow(Vec<Followed>),

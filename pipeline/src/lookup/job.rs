@@ -1,4 +1,4 @@
-//! Lookups under way: what decides on a query, found where the line finds it.
+//! Lookups under way: the rule or entry that decides on a query, found where the line finds it.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -15,7 +15,7 @@ pub use pmdns_control::lookup::{
     CachedReport, DecidedBy, GroupReport, LookupReport, RuleReport, UpstreamReport, ValidationState,
 };
 
-/// What is looked up.
+/// A lookup: its question and its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lookup {
     /// In wire format, lower case.

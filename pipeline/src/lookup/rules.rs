@@ -89,7 +89,7 @@ fn record(in_use: &RulesInUse, name: &[u8], qtype: u16) -> RuleReport {
     RuleReport { listed, note: Some(note), ..RuleReport::default() }
 }
 
-/// What blocks or allows a name at run time.
+/// The entry that blocks or allows a name at run time.
 fn entry(in_use: &RulesInUse, name: &[u8], view: u8) -> RuleReport {
     let Some(entry) = in_use.said.entry_about(name, view, in_use.config()) else {
         return note(in_use, ListNumber::Runtime, Some("it was removed meanwhile"));

@@ -60,7 +60,7 @@ pub struct Sent<'f> {
     pub origin: Origin,
 }
 
-/// What sees packets on one core. It runs there, so it must not allocate, lock, log, or call the kernel.
+/// An observer of packets on one core. It runs there, so it must not allocate, lock, log, or call the kernel.
 pub trait Observer: Send {
     /// A packet has left a station of this core.
     fn left(&mut self, departure: &Departure<'_>);

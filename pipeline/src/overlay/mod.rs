@@ -1,4 +1,4 @@
-//! What operators change of the configuration while the instance runs. Its file stays as it is.
+//! Changes that operators make to the configuration while the instance runs. Its file stays as it is.
 //!
 //! The overlay is put over the configuration that a reload has read. So a change holds over reloads, and ends with the
 //! process. It only makes a configuration: the [`Reloader`](crate::control::reload::Reloader) builds and lends the rest.
@@ -111,7 +111,7 @@ impl Overlay {
         Ok(config)
     }
 
-    /// What has changed, for people.
+    /// The changes, for people.
     pub fn told(&self) -> Vec<RuntimeChange> {
         let upstreams = self.upstreams.iter().map(Said::told);
         upstreams.chain(self.lists.iter().map(Said::told)).collect()

@@ -7,7 +7,7 @@ use pmdns_control::{NewUpstream, Refusal, UpstreamChange, UpstreamState};
 
 use super::{Overlay, Refused, Said};
 
-/// What is said of the upstream at an address. No two have the same address.
+/// The changes of the upstream at an address. No two have the same address.
 #[derive(Clone, Debug)]
 pub(super) struct UpstreamSaid {
     address: UpstreamAddress,
@@ -135,7 +135,7 @@ impl Overlay {
             let counts = of_upstream == 1 || config.strategy_of(&group) == Strategy::RoundRobin;
             if weight.is_some() && !counts {
                 return Err(format!(
-                    "weights mean nothing in group {group}, which is not asked by turns; write strategy = \"round_robin\" into its \
+                    "weights mean nothing in group {group}, which is not asked by turns. Write strategy = \"round_robin\" into its \
                      [[group]] in the file and reload, or give upstream {address} the weight 1"
                 ));
             }

@@ -8,7 +8,7 @@ use pmdns_config::files::folder_of;
 /// Facts of the kernel and of this process, which threads read from time to time.
 const SYSTEM: [&str; 2] = ["/proc", "/sys"];
 
-/// What the system's resolver reads.
+/// The files that the system's resolver reads.
 const RESOLVER: [&str; 4] =
     ["/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/gai.conf"];
 

@@ -25,7 +25,7 @@ const CAPABILITY_VERSION: u32 = 0x2008_0522;
 /// More than there are capabilities.
 const CAPABILITIES: c_ulong = 64;
 
-/// What a thread gives up.
+/// The restrictions that a thread takes on.
 #[derive(Debug)]
 pub(super) struct Restriction {
     /// The capabilities that it keeps if it has them.

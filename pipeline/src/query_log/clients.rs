@@ -1,4 +1,4 @@
-//! What is logged of a client's address: all of it, a prefix, or a hash that only those who have the secret can check.
+//! The logged form of a client's address: all of it, a prefix, or a hash that only those who have the secret can check.
 
 use std::hash::Hasher as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

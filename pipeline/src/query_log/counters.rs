@@ -1,4 +1,4 @@
-//! What the query log counts: of the cores' rings, and of each sink.
+//! Counters of the query log: of the cores' rings, and of each sink.
 
 use pmdns_nics::counters;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ counters! {
 pub struct LogReport {
     /// `rings`, `dnstap`, `json` or `sqlite`.
     pub part: String,
-    /// What was counted.
+    /// The counts.
     #[serde(flatten)]
     pub counters: LogSnapshot,
 }

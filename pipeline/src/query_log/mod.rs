@@ -1,4 +1,4 @@
-//! The query log: what clients asked and how they were answered, to a dnstap reader, a file of JSON lines and a database.
+//! The query log: queries of clients and their answers, to a dnstap reader, a file of JSON lines and a database.
 //!
 //! ```text
 //!  recorder on each data core ─ ring of cells ─► collector ─ channel of batches ─► thread of each sink
@@ -202,7 +202,7 @@ impl QueryLog {
         Ok(())
     }
 
-    /// What was counted, part by part.
+    /// The counts, part by part.
     pub fn report(&self) -> Vec<LogReport> {
         let parts = self.parts.iter();
         parts

@@ -1,4 +1,4 @@
-//! A record: what a data core keeps of one answer, in cells of a cache line.
+//! A record of one answer, which a data core makes in cells of a cache line.
 //!
 //! The first cell is the head. The DNS message follows in as many cells as it takes, so most records have two or three.
 //!
@@ -127,7 +127,7 @@ pub(crate) fn push(
     })
 }
 
-/// What the packet does not say of an answer.
+/// The facts of an answer that its packet lacks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts {
     pub(crate) received: Tick,

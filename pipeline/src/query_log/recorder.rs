@@ -1,4 +1,4 @@
-//! What runs on a data core for the query log: it puts records into the core's ring.
+//! The recorder on a data core for the query log. It puts records into the core's ring.
 
 use std::sync::Arc;
 

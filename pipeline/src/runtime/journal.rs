@@ -24,7 +24,7 @@ const MAX_WAITING: usize = 64;
 /// Lines that are more than the table needs, before the file is written anew.
 const SLACK: usize = 1024;
 
-/// What has been kept in the file at `path`.
+/// The entries that the file at `path` has kept.
 pub(super) fn read(path: &Path) -> Result<Table, JournalError> {
     let mut table = Table::default();
     KIND.read(path, |change: Change| table.make(&change).map_err(|(_, why)| why))?;
@@ -35,7 +35,7 @@ fn rewrite(path: &Path, table: &Table) -> io::Result<(File, usize)> {
     KIND.rewrite(path, table.history())
 }
 
-/// What the thread is to do.
+/// A message to the thread.
 struct Order {
     changes: Vec<Change>,
     number: u64,

@@ -1,4 +1,4 @@
-//! What operators say of names while the instance runs: names blocked and allowed, and local records.
+//! Names that operators block, allow or answer while the instance runs.
 //!
 //! A change goes two ways at once. [`RuntimeNames`] are made and lent to all threads
 //! ([`Reloader`](crate::control::reload::Reloader)), and the [journal] keeps the change in a file. When both are
@@ -48,8 +48,8 @@ struct Waiting {
 }
 
 impl Runtime {
-    /// What the file at `path` has kept; without a file nothing is kept. The calling thread is woken when the disk has
-    /// confirmed a change.
+    /// The entries that the file at `path` has kept. Without a file nothing is kept. The calling thread is woken when the
+    /// disk has confirmed a change.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl Runtime {
         names.ok().flatten().map(Arc::new)
     }
 
-    /// What is known of it, for the answer to a call about the instance.
+    /// Its state, for the answer to a call about the instance.
     pub fn note_in(&self, state: &mut State) {
         state.entries = self.table.entry_count();
         state.records = self.table.record_count();

@@ -1,4 +1,4 @@
-//! What was said of names at run time, and how a change changes it. Pure: it is told the time.
+//! The table of names of run time, and its changes. Pure: it is told the time.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

@@ -24,7 +24,7 @@ pub(super) fn share(config: &Config, shards: usize) -> usize {
     if share < wanted {
         tracing::warn!(
             "each slow path thread opens at most {share} sockets, and slowpath.max_pending = {} asks for \
-             {wanted}, because this process may have {open_files} files open; raise that limit \
+             {wanted}. This process may have {open_files} files open. Raise that limit \
              (ulimit -n, LimitNOFILE=)",
             settings.max_pending
         );
@@ -39,14 +39,14 @@ pub(crate) fn max_connections(config: &Config) -> usize {
     let share = share_of_streams(config, open_files);
     if share < wanted {
         tracing::warn!(
-            "clients over streams have at most {share} connections, fewer than streams.max_connections = {wanted}, \
-             because this process may have {open_files} files open; raise that limit (ulimit -n, LimitNOFILE=)"
+            "clients over streams have at most {share} connections, fewer than streams.max_connections = {wanted}. \
+             This process may have {open_files} files open. Raise that limit (ulimit -n, LimitNOFILE=)"
         );
     }
     share.max(1)
 }
 
-/// What they have of so many descriptors.
+/// Their share of so many descriptors.
 fn share_of_streams(config: &Config, open_files: usize) -> usize {
     let half = open_files.saturating_sub(RESERVED) / 2;
     if config.streams.are_configured() { config.streams.max_connections.min(half) } else { 0 }

@@ -66,8 +66,8 @@ impl Inlets {
     }
 }
 
-/// What a shard takes from each of its rings in a turn. Hits wait for the turns of a shard whose core runs the line too. So
-/// there the rings of all `workers` share the burst of one.
+/// The number of values that a shard takes from each of its rings in a turn. Hits wait for the turns of a shard whose core
+/// runs the line too. So there the rings of all `workers` share the burst of one.
 pub fn burst(cores_resolve: bool, workers: usize) -> usize {
     if cores_resolve { (MAX_TAKEN / workers.max(1)).max(1) } else { MAX_TAKEN }
 }

@@ -129,7 +129,7 @@ impl CacheOrders {
         slowpath::purge(&self.threads, purge).ok_or(SnapshotError::Ended)
     }
 
-    /// What a miss would lead to, asked of the thread whose shard has the key.
+    /// The outcome of a miss, asked of the thread whose shard has the key.
     pub fn outlook(&self, key: Key<'_>, exempt: Option<u8>) -> Result<Outlook, SnapshotError> {
         let seed = self.cache.seed();
         let shard = self.cache.shard_of(key.hash(seed, seed.hash(key.name)));

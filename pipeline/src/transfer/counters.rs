@@ -1,4 +1,4 @@
-//! What is counted of each transferred zone. The thread that transfers writes, anybody may read.
+//! Counters of each transferred zone. The thread that transfers writes, anybody may read.
 
 use pmdns_nics::counters;
 

@@ -82,12 +82,12 @@ pub enum TransferError {
     Thread(io::Error),
 }
 
-/// What is reported of a transferred zone.
+/// The report on a transferred zone.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ZoneReport {
     /// Its name.
     pub zone: String,
-    /// What was counted.
+    /// The counts.
     #[serde(flatten)]
     pub counters: ZoneSnapshot,
 }

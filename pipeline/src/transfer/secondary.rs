@@ -104,7 +104,7 @@ enum RefreshOutcome {
     Unchanged,
 }
 
-/// What the tasks of all zones share.
+/// The tools that the tasks of all zones share.
 #[derive(Clone)]
 pub(super) struct Tools {
     pub(super) limits: Limits,

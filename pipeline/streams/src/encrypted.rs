@@ -1,4 +1,4 @@
-//! The servers of encrypted transports: they make a connection secure, and give it to what speaks its protocol.
+//! The servers of encrypted transports: they make a connection secure, and give it to the code of its protocol.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -27,7 +27,7 @@ use crate::{doq, framing, https};
 /// How often the files of the certificate are looked at.
 const REFRESH: Duration = Duration::from_secs(5);
 
-/// What the encrypted transports need. Cheap to clone.
+/// The needs of the encrypted transports. Cheap to clone.
 #[derive(Clone)]
 pub struct Encryption {
     certificate: Certificate,
@@ -37,7 +37,7 @@ pub struct Encryption {
 }
 
 impl Encryption {
-    /// What `settings` say; `None`: no transport is encrypted.
+    /// The encryption by `settings`; `None`: no transport is encrypted.
     ///
     /// # Errors
     ///

@@ -30,9 +30,9 @@ pub struct ServerParts {
     pub ends: Vec<ThreadEnds>,
     /// Where clients are counted.
     pub counters: AllCounters,
-    /// What clients are told of how long an idle connection lasts.
+    /// The idle time of connections that clients are told.
     pub idle_time: IdleTime,
-    /// What the encrypted transports need; `None`: there are none.
+    /// The needs of the encrypted transports; `None`: there are none.
     pub encryption: Option<Encryption>,
 }
 

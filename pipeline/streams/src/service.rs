@@ -1,4 +1,4 @@
-//! What the servers of all transports share.
+//! The state that the servers of all transports share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::places::Places;
 /// A connection with queries under way lasts at least this much longer than any of them.
 const MARGIN: Duration = Duration::from_secs(5);
 
-/// What the servers of all transports use on one thread. Cheap to clone.
+/// The service of one thread for the servers of all transports. Cheap to clone.
 #[derive(Clone)]
 pub struct Service {
     /// Where queries go in.
@@ -22,13 +22,13 @@ pub struct Service {
     pub places: Places,
     /// Where they are counted.
     pub counters: AllCounters,
-    /// What one connection may take.
+    /// The limits of one connection.
     pub limits: Limits,
     /// The proxies that tell who their clients are.
     pub(crate) proxies: Arc<[Prefix]>,
 }
 
-/// What one connection may take.
+/// The limits of one connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Queries under way.
@@ -52,7 +52,7 @@ impl Limits {
         if has_asked { load.idle_time(calm) } else { load.first_time(calm) }
     }
 
-    /// What the config says.
+    /// The limits of the config.
     pub fn of(config: &Config) -> Self {
         let settings = &config.streams;
         Self {

@@ -1,4 +1,4 @@
-//! What the tests of encrypted transports share: a line that is a function, and certificates.
+//! Shared parts of the tests of encrypted transports: a line that is a function, and certificates.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};

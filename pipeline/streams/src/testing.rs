@@ -1,4 +1,4 @@
-//! What tests share: a config, and a thread that answers instead of the line.
+//! Shared parts of tests: a config, and a thread that answers instead of the line.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

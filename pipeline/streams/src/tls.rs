@@ -55,7 +55,7 @@ pub enum CertificateError {
     },
     /// The file of the key cannot be read, or has no key in it that can be used.
     #[error(
-        "{table}.key: cannot read a private key from {}: {why}; write the path of a PEM file with an RSA, \
+        "{table}.key: cannot read a private key from {}: {why}. Write the path of a PEM file with an RSA, \
          ECDSA or Ed25519 key that has no passphrase",
         file.display()
     )]

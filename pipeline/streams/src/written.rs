@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A stream with a buffer of its own, such as that of TLS. Whoever writes need not flush, and sees when the peer does not read.
+/// A stream with a buffer of its own, such as that of TLS. A writer need not flush, and sees when the peer does not read.
 pub(crate) struct Written<S> {
     stream: S,
     /// Bytes in the buffer, of a write that has not ended.

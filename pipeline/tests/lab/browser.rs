@@ -54,7 +54,7 @@ fn set_up_browser() {
     sh(&format!("mount --bind {} /etc/resolv.conf", path("resolv.conf").display()));
 }
 
-/// Serves the page to whoever connects, for ever.
+/// Serves the page to every client, for ever.
 fn serve_page() {
     let listener = TcpListener::bind((PAGE, 80)).unwrap();
     std::thread::spawn(move || {

@@ -1,5 +1,5 @@
-//! An AF_XDP port that is shared with the kernel: pmdns answers DNS at addresses of its own and of the kernel, while TCP,
-//! ping and other UDP to the same interface go on as before.
+//! An AF_XDP port that is shared with the kernel. DNS is answered by pmdns, at addresses of its own and of the kernel.
+//! TCP, ping and other UDP to the same interface go on as before.
 
 use std::fs;
 use std::io::Write as _;

@@ -1,5 +1,5 @@
-//! How a rig goes on without threads and sockets: the slow path is turned by hand, and time stands still until nothing is left
-//! to do.
+//! The driver of a rig without threads and sockets. The slow path is turned by hand, and time stands still
+//! until nothing is left to do.
 
 use std::cell::Cell;
 use std::time::Duration;

@@ -12,8 +12,8 @@ use crate::stub::{Send, Stub};
 /// Clients that ask the same.
 const CLIENTS: u16 = 20;
 
-/// How many queries one question costs that has been under way for so long: the first leaves at once, and each
-/// further one when twice as long a timeout has passed as before, beginning with the default of 800 ms.
+/// The number of queries for one question that has been under way for so long. The first leaves at once. Each
+/// further one leaves after a timeout twice as long as the one before. The first timeout is the default of 800 ms.
 fn by_the_clock(elapsed: Duration) -> usize {
     let leaves = (0..8).map(|round| Duration::from_millis(800 * ((1 << round) - 1)));
     leaves.filter(|time| *time <= elapsed).count()

@@ -1,5 +1,5 @@
-//! The life of an answer is the same whoever is asked, and how: refreshed while it is popular, served when it has expired and
-//! nobody has a better one, and failures remembered, over groups of upstreams and over encrypted ones.
+//! The life of an answer is the same over groups of upstreams and over encrypted ones. It is refreshed while it is popular.
+//! It is served when it has expired and nobody has a better one. Failures are remembered.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};

@@ -1,5 +1,5 @@
-//! The network between the slow path and the stubs of a test: a loopback interface that loses and delays nothing unless a stub's
-//! faults say so.
+//! The network between the slow path and the stubs of a test. It is a loopback interface that loses and delays nothing
+//! unless a stub's faults say so.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;

@@ -13,8 +13,8 @@ use pmdns_stages::wire::subnet::SCOPE;
 use crate::rig::{Rig, SECOND, Setup};
 use crate::stub::{Asked, Stub};
 
-/// What the stub replies with a record that tells networks apart: 192.0 and the first two bytes of the address it was
-/// told, or 192.0.255.255 if it was told none.
+/// The stub's reply has a record that tells networks apart: 192.0 and the first two bytes of the address it was told.
+/// If it was told none, the record is 192.0.255.255.
 fn tailored(asked: &Asked, ttl: u32) -> Vec<u8> {
     let mut reply = asked.addresses(1, ttl);
     let told = asked.subnet().map_or_else(|| vec![255, 255], |data| [&data[4..], &[0, 0]].concat());

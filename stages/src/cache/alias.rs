@@ -1,4 +1,4 @@
-//! Aliases by a rule, and where they lead: the alias, and then what was found for its target, in one answer.
+//! Aliases by a rule, and where they lead: the alias and the records of its target in one answer.
 //!
 //! The target's answer has names that point to its own question, so all names are written out before they stand
 //! behind another one.

@@ -1,4 +1,4 @@
-//! Entries taken out of the cache: what they say is changed in words of our own.
+//! Copies of entries, whose words can be changed.
 
 use super::EntryView;
 use super::entry::{Entry, Head, MAX_RECORDS, Words, ttl_offset};

@@ -97,7 +97,7 @@ fn put_words(words: &mut Vec<u64>, bytes: &[u8], change: impl Fn(u64) -> u64) {
     }
 }
 
-/// What there is of a range.
+/// The part of a range that exists.
 #[inline(always)]
 pub(super) fn part<T>(words: &[T], at: usize, count: usize) -> &[T] {
     let Some(rest) = words.get(at..) else { return nothing() };
@@ -242,7 +242,7 @@ pub struct Entry {
 /// The parts an entry is made of.
 #[derive(Clone, Debug)]
 pub struct Parts<'a> {
-    /// What it answers.
+    /// Its key.
     pub key: Key<'a>,
     /// Hash of the whole key.
     pub hash: u64,
@@ -376,7 +376,7 @@ impl Entry {
         })
     }
 
-    /// What the entry answers. Its name is put into `buffer`.
+    /// The key of the entry. Its name is put into `buffer`.
     pub fn key<'n>(&self, buffer: &'n mut NameBuffer) -> Key<'n> {
         buffer.key_of(&self.words())
     }

@@ -1,4 +1,4 @@
-//! Making room: what is oldest is lost, or appended again if it is worth keeping.
+//! Eviction: the oldest entry is lost, or appended again if it is worth keeping.
 
 use pmdns_config::narrow::to_u32;
 use pmdns_nics::sync::{Ordering, fence};

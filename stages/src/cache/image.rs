@@ -12,7 +12,7 @@ use crate::wire::rdata::{self, Part};
 use crate::wire::record::Record;
 use crate::wire::{be32, put16, put32};
 
-/// What a compression pointer is marked with (RFC 1035 section 4.1.4).
+/// The mark of a compression pointer (RFC 1035 section 4.1.4).
 pub(super) const POINTER: u16 = 0xc000;
 /// Bytes of a message that pointers can lead to.
 const POINTED: usize = 1 << 14;

@@ -20,13 +20,13 @@ type Bucket = [AtomicU64; BUCKET_SLOTS];
 /// Marks the slot of an entry that is away from home.
 const AWAY: u64 = 1 << 63;
 
-/// What of a key's hash stands in its slot: 1 to 2^31 - 1. The index chooses buckets by other bits.
+/// The part of a key's hash that stands in its slot: 1 to 2^31 - 1. The index chooses buckets by other bits.
 #[inline]
 pub(super) fn tag(hash: u64) -> u32 {
     ((hash >> 33) as u32).max(1)
 }
 
-/// What [`Index::put`] did.
+/// The result of [`Index::put`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Put {
     /// It took an empty slot.

@@ -1,4 +1,4 @@
-//! Keys: what an answer is found by, and whether an entry has it.
+//! Keys of answers, and whether an entry has a key.
 
 use pmdns_config::narrow::{low_u8, low_u16};
 
@@ -11,7 +11,7 @@ use crate::wire::query::ClientQuery;
 /// The part of word 2 that belongs to the key.
 const KEY_TAIL: u64 = 0xffff_ffff_ffff;
 
-/// What an answer is found by: qname, type, class, the bits that change an answer, and who it is for.
+/// The key of an answer: qname, type, class, the bits that change an answer, and who it is for.
 #[derive(Clone, Copy, Debug)]
 pub struct Key<'n> {
     /// The qname in wire format, in any letter case.
@@ -59,7 +59,7 @@ impl<'n> Key<'n> {
         Self { name, qtype, qclass: CLASS_IN, flags: scope << Self::SCOPE }
     }
 
-    /// Whose answer it is: what upstreams and policy zones say to clients of one scope they may not say to others.
+    /// The scope of the answer. Upstreams and policy zones may answer clients of other scopes otherwise.
     pub fn scope(&self) -> u8 {
         self.flags >> Self::SCOPE
     }
@@ -85,7 +85,7 @@ impl<'n> Key<'n> {
 pub struct NameBuffer([u8; MAX_NAME.next_multiple_of(8)]);
 
 impl NameBuffer {
-    /// What an entry answers.
+    /// The key of an entry.
     pub fn key_of(&mut self, entry: &impl Words) -> Key<'_> {
         let [_, _, what, ..] = entry.head();
         let len = usize::from(low_u8(what >> 32));

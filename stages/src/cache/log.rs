@@ -54,7 +54,7 @@ impl Laps {
     }
 }
 
-/// What is in the log: the writer's own account.
+/// The contents of the log: the writer's own account.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     laps: Laps,

@@ -142,7 +142,7 @@ impl Cache {
         Ok((cache, writers))
     }
 
-    /// What keys are hashed with.
+    /// The seed of the hash of keys.
     pub fn seed(&self) -> Seed {
         self.seed
     }

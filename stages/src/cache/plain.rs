@@ -22,7 +22,7 @@ const LEN_AT: usize = 10;
 const POINTER: [u8; 2] = [0xc0, 12];
 const _: () = assert!(POINTER[1] as usize == HEADER_LEN);
 
-/// What is kept of a plain reply.
+/// The parts of a plain reply that are kept.
 pub(super) struct Plain<'m> {
     /// The records, as they came.
     pub(super) body: &'m [u8],

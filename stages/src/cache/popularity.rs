@@ -12,7 +12,7 @@ const STAMPS: usize = 4;
 /// Lines of log to an account.
 const LINES: usize = 2;
 
-/// What a hit is worth in an account's credit. It shrinks by a quarter whenever the entry is appended again.
+/// The worth of a hit in an account's credit. It shrinks by a quarter whenever the entry is appended again.
 const HIT_CREDIT: u32 = 8;
 
 /// Of what is asked for, at most about this share is kept; the rest makes room.

@@ -10,7 +10,7 @@ use super::key::NameBuffer;
 pub struct Purge {
     /// In wire format, lower case.
     pub name: Box<[u8]>,
-    /// What is below the name goes with it.
+    /// Names below the name go with it.
     pub below: bool,
     /// The type asked for; none: all.
     pub qtype: Option<u16>,

@@ -1,4 +1,4 @@
-//! Reading: the entry under a key, and what its head says. Whether an expired entry is of use is up to the reader, who asks for it.
+//! Reading: the entry under a key, and its head. Whether an expired entry is of use is up to the reader, who asks for it.
 
 use super::key::has_key;
 use super::{Cache, Entry, EntryRef, EntryView, Head, Key, Words};
@@ -27,14 +27,14 @@ impl Found<'_> {
 }
 
 impl Cache {
-    /// What the cache has under `key`, fresh or expired. Its hash is `hash`.
+    /// The cache's entry under `key`, fresh or expired. Its hash is `hash`.
     pub fn get(&self, hash: u64, key: &Key<'_>) -> Option<Found<'_>> {
         let entry = self.find(hash)?;
         let head = self.view(entry).read(key, 0)?;
         Some(Found { entry, head, cache: self })
     }
 
-    /// What the cache has under the key of this hash, for readers who know an entry by its hash only.
+    /// The cache's entry under the key of this hash, for readers who know an entry by its hash only.
     pub fn get_by_hash(&self, hash: u64) -> Option<Found<'_>> {
         let entry = self.find(hash)?;
         let view = self.view(entry);

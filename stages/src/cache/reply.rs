@@ -30,7 +30,7 @@ pub struct Lifetimes {
 }
 
 impl Lifetimes {
-    /// What the config says of it.
+    /// The settings of the config.
     pub fn of(config: &Config) -> Self {
         Self {
             min_ttl: config.cache.min_ttl,

@@ -48,7 +48,7 @@ pub(super) struct Synthesis {
     pub(super) ttl: u32,
 }
 
-/// What is kept of a reply.
+/// The parts of a reply that are kept.
 #[derive(Debug, Default)]
 pub(super) struct Scrubbed {
     /// The answer: aliases in the order in which they lead on, each with its signatures, and then what was asked for.

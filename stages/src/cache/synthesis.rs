@@ -17,7 +17,7 @@ const FULL: usize = u16::MAX as usize - 1024;
 /// Pointers lead to places before this one (RFC 1035 section 4.1.4).
 const POINTED: usize = POINTER as usize ^ 0xffff;
 
-/// What is made of an answer with addresses.
+/// The synthesis of an answer from one with addresses.
 #[derive(Clone, Copy, Debug)]
 pub struct Synthesis<'k> {
     /// The question for AAAA records that it answers.

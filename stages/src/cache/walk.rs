@@ -20,7 +20,7 @@ pub struct Walk {
     next: Option<u32>,
 }
 
-/// What becomes of an entry that was looked at.
+/// The fate of an entry that was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryFate {
     /// It stays.

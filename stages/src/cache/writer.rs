@@ -15,7 +15,7 @@ use super::popularity::{Popularity, Standing};
 use super::share::Share;
 use super::{Cache, EntryRef, EntryView};
 
-/// What became of an entry that was inserted.
+/// The result of an insert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inserted {
     /// It is in the cache, and no entry was there for its key.
@@ -37,7 +37,7 @@ impl Inserted {
     }
 }
 
-/// What is kept, and for how long.
+/// The answers to keep, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub struct Retention {
     /// The share of a shard that live negative answers may take, 0 to 1.
@@ -50,7 +50,7 @@ pub struct Retention {
     pub max_ttl: u32,
     /// The longest body of an answer over UDP, in bytes.
     pub max_udp_body: usize,
-    /// What is kept when there is no room for all.
+    /// The choice of entries to keep when there is no room for all.
     pub eviction: Eviction,
     /// Whether hits are credited even if eviction does not ask for them.
     pub counts_hits: bool,
@@ -59,7 +59,7 @@ pub struct Retention {
 }
 
 impl Retention {
-    /// What the config says of it.
+    /// The settings of the config.
     pub fn of(config: &Config) -> Self {
         Self {
             max_negative_share: config.cache.max_negative_share,
@@ -95,7 +95,7 @@ impl Default for Retention {
     }
 }
 
-/// What a shard holds, and what has happened to it since the start.
+/// The contents of a shard, and its events since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStats {
     /// Entries that can be found.
@@ -293,7 +293,7 @@ impl Writer {
         }
     }
 
-    /// What the shard holds, and what has happened to it.
+    /// The contents of the shard, and its events.
     pub fn stats(&self) -> CacheStats {
         let geometry = &self.cache.geometry;
         let free = geometry.log_bytes() - self.span.lines_used() * LINE_BYTES;

@@ -4,8 +4,8 @@
 //! lengths in use, the longest first. So it costs a hash and a cache line for each length, and stops at the first match.
 //!
 //! A slot is one word: 58 bits of the prefix's hash, the view, and a bit that says it is used. So no reader sees a torn
-//! entry. A bucket is a cache line: seven slots, and a word that counts the entries that found it full and went on to the
-//! next bucket. A reader goes on as long as that count is not zero. Entries never move. So a reader finds every prefix
+//! entry. A bucket is a cache line: seven slots and a word. The word counts the entries that found it full and went on to
+//! the next bucket. A reader goes on as long as that count is not zero. Entries never move. So a reader finds every prefix
 //! that is in the table all the time, whatever else is added or removed. `tests/client_table_loom.rs` has loom try to
 //! break that.
 //!

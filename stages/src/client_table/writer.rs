@@ -65,7 +65,7 @@ impl ClientTableWriter {
         loop {
             let bucket = self.table.bucket(number);
             if let Some(at) = slot_where(bucket, |slot| slot == 0) {
-                // Whoever sees the slot sees the counts of the buckets before, and goes on to it.
+                // A reader that sees the slot sees the counts of the buckets before, and goes on to it.
                 bucket[at].store(slot, Ordering::Release);
                 break;
             }

@@ -1,4 +1,4 @@
-//! What stands around an answer's records: the headers turned round, the OPT record, and the checksums.
+//! The parts around an answer's records: the headers turned round, the OPT record, and the checksums.
 //!
 //! Every function is inlined where the offsets of plain frames, which nearly all are, are constants.
 

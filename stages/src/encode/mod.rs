@@ -66,7 +66,7 @@ impl Encode {
         Self { errors, ..self }
     }
 
-    /// What it counts error replies with.
+    /// The limiter of error replies.
     pub fn limiter(&mut self) -> &mut Limiter {
         &mut self.errors
     }

@@ -18,7 +18,7 @@ use crate::wire::subnet::{SUBNET_LEN, data_in};
 const WITH_OPTIONS: Flags = Flags::NSID.and(Flags::COOKIE).and(Flags::SUBNET);
 /// INFO-CODE of an extended error.
 const EXTENDED_ERROR_LEN: usize = 2;
-/// What options take at most.
+/// The most bytes that options take.
 const MAX_OPTIONS: usize =
     4 * OPTION_HEAD_LEN + COOKIE_LEN + SUBNET_LEN + MAX_NSID + EXTENDED_ERROR_LEN + MAX_REASON;
 

@@ -8,7 +8,7 @@ use crate::wire::dns::{HEADER_LEN, Rcode, flag, question_len};
 use crate::wire::edns::{self, OPT_LEN, option};
 use crate::wire::layout::{Flags, Layout};
 
-/// What an answer consists of besides its records.
+/// The parts of an answer besides its records.
 #[derive(Clone, Copy)]
 pub(super) struct Outline {
     pub(super) rcode: Rcode,

@@ -1,4 +1,4 @@
-//! What goes to the kernel behind a port: classes of packets with rates of their own, and checksums that the kernel believes.
+//! Packets for the kernel behind a port: classes with rates of their own, and checksums that the kernel believes.
 //!
 //! A packet is an exception if it is for this host, but not for us ([`Exception`]). Classes keep floods apart: a flood of
 //! one class takes nothing from another. Within a class no client prefix gets more than a share, nor does all that has no
@@ -58,7 +58,7 @@ impl ExceptionClass {
     /// All of them; the first are served first.
     pub const ALL: [Self; 3] = [Self::Control, Self::Streams, Self::Rest];
 
-    /// What a ring of the class carries.
+    /// The name of the class, for its rings.
     pub fn name(self) -> &'static str {
         match self {
             Self::Control => "control exceptions",

@@ -1,4 +1,4 @@
-//! What we tell each link unasked, and in answer to MLD queries: where our addresses are, and which multicast groups
+//! Announcements to each link, unasked and in answer to MLD queries: where our addresses are, and which multicast groups
 //! we listen to. It is told the time, and writes one frame at a time.
 
 use arrayvec::ArrayVec;
@@ -27,7 +27,7 @@ const MAX_REPORTS: usize = 32;
 /// The longest time a report waits. Queriers may want longer (RFC 3810 section 5.1.3).
 const MAX_DELAY_MS: u32 = 10_000;
 
-/// What a core has to tell.
+/// The announcements of a core.
 #[derive(Clone, Debug)]
 pub(super) struct Announcer {
     ports: Ports,
@@ -69,7 +69,7 @@ struct Asked {
     group: Option<[u8; 16]>,
 }
 
-/// What one frame says.
+/// The message of one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Notice<'g> {
     /// Where this IPv4 address is (RFC 5227 section 3).
@@ -182,7 +182,7 @@ impl Announcer {
     }
 }
 
-/// What to say in place `number` of a port's round, and in which VLAN. Query sources are in the first VLAN only, so that
+/// The message in place `number` of a port's round, and its VLAN. Query sources are in the first VLAN only, so that
 /// is told of them before everything else.
 fn notice_at<'g>(port: &Port, groups: &'g [[u8; 16]], number: usize) -> Option<(Vlan, Notice<'g>)> {
     let vlans = port.vlans.listed();

@@ -1,4 +1,4 @@
-//! What neighbours say of where they are: ARP replies and announcements (RFC 826, RFC 5227), and neighbour advertisements
+//! Messages of neighbours about addresses: ARP replies and announcements (RFC 826, RFC 5227), and neighbour advertisements
 //! (RFC 4861). It is read here; whether it is believed, the owner of the next hops decides.
 
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ use crate::wire::layout::{Flags, Layout};
 const FLAGS: usize = 4;
 const ROUTER: u8 = 0x80;
 
-/// What a neighbour says of an address.
+/// A neighbour's message about an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heard {
     /// The address it speaks of.

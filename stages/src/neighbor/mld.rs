@@ -46,7 +46,7 @@ const FLOATING: u16 = 0x8000;
 /// ff02::16, where reports of version 2 go.
 pub(crate) const ALL_MLD_ROUTERS: [u8; 16] = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x16];
 
-/// What a querier wants to know.
+/// The question of a querier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MldQuery {
     /// It understands reports of version 1 only.
@@ -83,7 +83,7 @@ impl MldQuery {
     }
 }
 
-/// What stands behind hop-by-hop options, if they have a router alert and ICMPv6 follows.
+/// The bytes behind hop-by-hop options, if they have a router alert and ICMPv6 follows.
 fn behind_alert(payload: &[u8]) -> Option<&[u8]> {
     let [next, units] = *payload.first_chunk()?;
     let (options, message) = payload.split_at_checked((usize::from(units) + 1) * UNIT)?;
@@ -108,7 +108,7 @@ fn max_delay_ms(code: u16) -> u32 {
     }
 }
 
-/// What a report says.
+/// The message of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MldReport<'g> {
     /// We listen to these groups, [`MAX_RECORDS`] at most; `is_news`: from now on.

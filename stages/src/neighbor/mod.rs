@@ -57,7 +57,7 @@ impl Neighbor {
         Self { pings, ..self }
     }
 
-    /// What it counts pings with.
+    /// The limiter of pings.
     pub fn limiter(&mut self) -> &mut Limiter {
         &mut self.pings
     }

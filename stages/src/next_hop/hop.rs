@@ -1,4 +1,4 @@
-//! One next hop: what is known of it, whom to believe, and when to ask again.
+//! One next hop: its state, whom to believe, and when to ask again.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ pub(super) const REFRESH_SPREAD: Duration = Duration::from_secs(5);
 pub(super) const USABLE: Duration = Duration::from_secs(90);
 /// The shortest time between two probes of it (RFC 4861 section 10, RETRANS_TIMER).
 pub(super) const RETRANSMIT: Duration = Duration::from_secs(1);
-/// How long after an answer doubts are not heeded (RFC 4861 section 10, DELAY_FIRST_PROBE_TIME). Whoever makes upstreams keep
-/// silent makes us ask no faster.
+/// How long after an answer doubts are not heeded (RFC 4861 section 10, DELAY_FIRST_PROBE_TIME). An attacker who makes
+/// upstreams keep silent makes us ask no faster.
 pub(super) const TRUSTED: Duration = Duration::from_secs(5);
 /// The longest time between two probes of it, but for the spread, which is a quarter of it.
 const MAX_RETRANSMIT: Duration = Duration::from_secs(24);
@@ -57,7 +57,7 @@ impl Spread {
     }
 }
 
-/// What became of a next hop, for the log.
+/// A change of a next hop, for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// It was found at this MAC address, for the first time or again.
@@ -75,7 +75,7 @@ pub enum Change {
     Missing,
 }
 
-/// What was last told of a next hop.
+/// The last news of a next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     Nothing,
@@ -239,7 +239,7 @@ impl Hop {
         }
         self.row.counts.gratuitous += 1;
         if known != Some(heard.mac) {
-            // Whoever had the address before is heard as well.
+            // The holder of the address before is heard as well.
             self.row.state = HopState::Stale;
             self.usable_until = now + USABLE;
             self.ask_all_soon(now);

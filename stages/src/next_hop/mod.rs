@@ -4,8 +4,8 @@
 //! old. It is told the time and what was heard, and writes its probes into frames. One thread owns it; all threads read
 //! the [`HopTable`] that it publishes. [`Routes`] says which next hops an upstream has, and chooses among them.
 //!
-//! Hosts on a link can claim to be anybody. What pmdns can do is to believe only what concerns a next hop of its own, to
-//! ask everybody when a MAC address changes, and to count.
+//! Hosts on a link can claim to be anybody. So pmdns believes only messages about a next hop of its own. It asks
+//! everybody when a MAC address changes, and it counts.
 
 mod hop;
 mod routes;

@@ -9,7 +9,7 @@ use super::table::{HopPlan, HopTable, Place};
 /// Next hops of one process: the gateways of all ports, and the upstreams.
 pub const MAX_HOPS: usize = 192;
 
-/// What is on the link of one port.
+/// The addresses on the link of one port.
 #[derive(Clone, Debug, Default)]
 pub struct Link {
     /// Our addresses, with the lengths of their prefixes.
@@ -60,8 +60,8 @@ impl Routes {
         there.map(|plan| plan.address).collect()
     }
 
-    /// The next hop that upstream's queries go to now: the first that is known to be there, else the first of those that
-    /// were there not long ago. `None`: nobody is.
+    /// The next hop that the upstream's queries go to now. It is the first that is known to be
+    /// there, else the first of those that were there not long ago. `None`: nobody is.
     #[inline]
     pub fn choose(&self, upstream: usize, table: &HopTable) -> Option<NextHop> {
         let mut stale = None;

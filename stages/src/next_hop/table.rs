@@ -23,7 +23,7 @@ pub struct HopPlan {
     pub from: IpAddr,
 }
 
-/// What is known of a next hop (RFC 4861 section 7.3.2).
+/// The state of a next hop (RFC 4861 section 7.3.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HopState {
     /// It is asked for, and has not answered yet.
@@ -59,7 +59,7 @@ impl HopState {
 }
 
 counters! {
-    /// What is counted of one next hop.
+    /// Counters of one next hop.
     HopCounts {
         /// ARP requests and neighbour solicitations sent to find or to confirm it.
         probes: counter,
@@ -94,17 +94,17 @@ pub struct Place {
 pub struct HopReport {
     /// Which one.
     pub plan: HopPlan,
-    /// What is known of it.
+    /// Its state.
     pub state: HopState,
     /// Its hardware address while it is used.
     pub mac: Option<[u8; 6]>,
     /// Time since it last answered; `None`: never.
     pub age: Option<Duration>,
-    /// What was counted.
+    /// Its counts.
     pub counts: HopCounts,
 }
 
-/// What the writer knows of a next hop.
+/// The writer's row of a next hop.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Row {
     pub(super) state: HopState,

@@ -1,7 +1,7 @@
-//! Stage: is it for us, is it DNS, what does it ask.
+//! Stage: is it for us, is it DNS, and which question does it ask.
 //!
 //! Everything later stages rely on is checked here, once: lengths, checksums, addresses, and the whole
-//! query. What is wrong below DNS is dropped with its reason; what is wrong in DNS gets an rcode.
+//! query. An error below DNS is dropped with its reason. An error in DNS gets an rcode.
 
 mod for_kernel;
 mod plain;
@@ -110,7 +110,7 @@ impl Parse {
         std::mem::swap(&mut self.cookies, cookies);
     }
 
-    /// What clients' cookies were so far.
+    /// The counts of clients' cookies so far.
     pub fn cookie_counts(&self) -> CookieCounts {
         self.cookie_counts
     }
@@ -401,7 +401,7 @@ fn address_at<const N: usize, const HEADER: usize>(header: &[u8; HEADER], at: us
     std::array::from_fn(|index| header[at + index])
 }
 
-/// What a packet of another protocol over IP is.
+/// The kind of a packet of another protocol over IP.
 #[cold]
 fn exception_of(protocol: u8) -> Exception {
     match protocol {

@@ -1,4 +1,4 @@
-//! What comes to a query source: replies of upstreams, and ICMP errors about our queries.
+//! Packets to a query source: replies of upstreams, and ICMP errors about our queries.
 //!
 //! Nothing else is welcome there. Whatever passes is whole and undamaged, and a query waits at its UDP port. Whether it
 //! belongs to that query, the slow path decides. Queries to other addresses never come here, and pay nothing for it.
@@ -62,7 +62,7 @@ pub(super) fn read(packet: &mut Packet, port: &Port) -> Result<Step, Reason> {
     Ok(Step::at(StageName::Neighbor))
 }
 
-/// What is for the slow path in a frame.
+/// The part of a frame that is for the slow path.
 struct Found {
     arrival: Arrival,
     /// Where the UDP header starts, of the reply or of the query that is quoted.

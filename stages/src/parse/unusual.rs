@@ -136,7 +136,7 @@ fn take_cookie(packet: &mut Packet, checked: &Checked, is_required: bool, asks_n
     packet.answer = Answer::Rcode(rcode);
 }
 
-/// What is kept of a subnet option's data; `None`: it is malformed, or has a scope, which only answers have (RFC 7871
+/// The part of a subnet option's data that is kept; `None`: it is malformed, or has a scope, which only answers have (RFC 7871
 /// section 6).
 fn kept_subnet(data: &[u8]) -> Option<[u8; SUBNET_LEN]> {
     let (_, scope) = Subnet::read(data)?;

@@ -36,7 +36,8 @@ struct Line([u64; 8]);
 
 const _: () = assert!(size_of::<Line>() * 8 == 1 << PLACE);
 
-/// What is said of the last two characters of a name, five bits of each, so that letter case does not matter.
+/// A mark for the last two characters of a name. Five bits of each are looked at,
+/// so letter case does not matter.
 #[derive(Clone, Debug)]
 struct Endings {
     said: [u8; 1 << 10],

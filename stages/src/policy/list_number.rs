@@ -9,7 +9,7 @@ use crate::wire::edns::ExtendedError;
 /// A list of rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListNumber {
-    /// What is said at run time.
+    /// A name of run time.
     Runtime,
     /// The names of `[block]`.
     Block,

@@ -29,8 +29,8 @@ pub enum LocalError {
     },
     /// RFC 1034 section 3.6.2.
     #[error(
-        "local name `{name}` has a CNAME record and another record; a CNAME record must be the only \
-         one of its name: remove it or the others"
+        "local name `{name}` has a CNAME record and another record. A CNAME record must be the only \
+         one of its name. Remove it or the others"
     )]
     CnameNotAlone {
         /// The owner of the records.
@@ -39,7 +39,7 @@ pub enum LocalError {
     /// CNAME records that lead nowhere.
     #[error(
         "the CNAME records from local name `{name}` on go in a circle or through more than \
-         {MAX_CNAMES} names; let `{name}` point at the last name directly"
+         {MAX_CNAMES} names. Let `{name}` point at the last name directly"
     )]
     CnameChain {
         /// Where the chain starts.
@@ -64,7 +64,7 @@ pub enum LocalError {
     /// An answer that could not be sent.
     #[error(
         "the answer for local name `{name}` and type {rtype} has {bytes} bytes of records, but an \
-         answer over UDP has room for {room}; remove some of its records"
+         answer over UDP has room for {room}. Remove some of its records"
     )]
     TooLong {
         /// The owner of the records.
@@ -89,7 +89,7 @@ pub(super) struct Local {
     nodes: Box<[Node]>,
 }
 
-/// What is answered for one name: entries, by number. A node without any is of a name that is not ours.
+/// The answers for one name: entries, by number. A node without any is of a name that is not ours.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     types: Box<[(u16, u32)]>,

@@ -76,7 +76,7 @@ impl Policy {
         std::mem::swap(&mut self.zone_limits, limits);
     }
 
-    /// What it counts misses with.
+    /// The limiter of misses.
     pub fn limiter(&mut self) -> &mut Limiter {
         &mut self.limiter
     }

@@ -14,7 +14,7 @@ const _: () = assert!(ListNumber::COUNT <= MAX_REASONS, "each list has a number"
 /// One reason: its INFO-CODE, and a text for people.
 type Reason = (ExtendedError, Box<str>);
 
-/// What people are told of an address that is given for a name that does not exist.
+/// The text about an address that is given for a name that does not exist.
 const NO_SUCH_NAME: &str = "the name does not exist";
 
 /// The reasons, by the number of the list.

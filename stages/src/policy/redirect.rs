@@ -1,7 +1,8 @@
 //! Redirection of names that do not exist: which names, in which views, and the addresses that clients get.
 //!
-//! Programs rely on NXDOMAIN. So whole kinds of names are left alone, whatever the operator writes: names with a special use,
-//! names of services, and names by which hosts look for something. docs/adr/0056-nxdomain-redirect.md has the reasons.
+//! Programs rely on NXDOMAIN. So some kinds of names are left alone, even if the operator writes them. They are names with
+//! a special use, names of services, and names by which hosts look for something. The reasons are in
+//! docs/adr/0056-nxdomain-redirect.md.
 
 use std::net::IpAddr;
 
@@ -27,7 +28,7 @@ const SPECIAL: [&[u8]; 9] = [
     b"\x03alt\0",       // RFC 9476 section 2
     b"\x13use-application-dns\x03net\0", // asked by browsers, see `policy.doh_canary`
 ];
-/// First labels by which hosts look for a service of their network. Whoever has the address is trusted with their traffic.
+/// First labels by which hosts look for a service of their network. They trust the holder of the address with their traffic.
 const DISCOVERY: [&[u8]; 2] = [b"\x04wpad", b"\x06isatap"];
 /// So many short labels of hexadecimal digits in front are an address backwards: a question to a list of addresses (RFC 5782
 /// section 2). An answer means that the address is listed.

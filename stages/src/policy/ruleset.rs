@@ -44,12 +44,12 @@ pub use redirected::Redirected;
 #[derive(Debug)]
 pub struct Ruleset {
     generation: u16,
-    /// What is said at run time, which counts before what was read.
+    /// Names of run time, which count before the rules that were read.
     runtime: Option<Arc<RuntimeNames>>,
     read: Arc<ReadRules>,
 }
 
-/// What was read from the configuration and its files. Rulesets that differ in what is said at run time share it.
+/// The rules of the configuration and its files. Rulesets that differ only in names of run time share it.
 #[derive(Debug)]
 struct ReadRules {
     /// Which names the others have anything to say about.
@@ -80,7 +80,7 @@ impl Ruleset {
         Self { generation, runtime, read: Arc::clone(&self.read) }
     }
 
-    /// What is on an answer whose question it lets pass, as in [`Head::passed`].
+    /// The mark of an answer whose question it lets pass, as in [`Head::passed`].
     #[inline(always)]
     pub fn generation(&self) -> u16 {
         self.generation
@@ -185,7 +185,7 @@ impl Ruleset {
         (first.1 == Action::Passthru).then_some(first.0)
     }
 
-    /// What local records of the view that a client is in say of a name.
+    /// The local answer for a name in the view of a client.
     pub fn local(&self, name: &[u8], qtype: u16, view: u8) -> Option<&Entry> {
         let runtime = self.runtime.as_ref();
         if let Some(number) = runtime.and_then(|runtime| runtime.local(name, qtype)) {
@@ -292,7 +292,7 @@ impl Ruleset {
     }
 }
 
-/// What an action of a zone means for a query of this type.
+/// The verdict of a zone's action on a query of this type.
 fn policy_verdict(zone: &PolicyZone, action: Action, qtype: u16) -> RuleDecision {
     match action {
         Action::Passthru => RuleDecision::Pass,
@@ -305,10 +305,10 @@ fn policy_verdict(zone: &PolicyZone, action: Action, qtype: u16) -> RuleDecision
     }
 }
 
-/// What is to be done with a query, and the list that says so, if one does.
+/// The decision on a query, and the list that says so, if one does.
 type Verdict = (RuleDecision, Option<ExtendedError>);
 
-/// What is to be done with a query.
+/// The decision on a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RuleDecision {
     /// The rules say nothing about it.

@@ -13,20 +13,20 @@ use super::names::{Listing, Names};
 use crate::cache::Entry;
 use crate::wire::name::Seed;
 
-/// What is said of a name at run time.
+/// A rule about a name of run time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuntimeEntry {
     /// The name in wire format, lower case.
     pub name: Box<[u8]>,
     /// Whether it is said of every name below it too.
     pub below: bool,
-    /// What clients get; `None`: the name is not blocked.
+    /// The answer to clients; `None`: the name is not blocked.
     pub action: Option<BlockAction>,
     /// The views in which it is said.
     pub views: ViewSet,
 }
 
-/// What is said of names at run time, ready to be looked up.
+/// Rules about names of run time, ready to be looked up.
 #[derive(Debug)]
 pub struct RuntimeNames {
     filter: Filter,

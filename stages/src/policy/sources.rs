@@ -1,4 +1,4 @@
-//! What local names are made of, and in which views each part of it holds.
+//! The sources of local names, and the views in which each holds.
 
 use pmdns_config::files::read_zone;
 use pmdns_config::{Config, LocalRecord, ViewSet};

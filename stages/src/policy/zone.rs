@@ -1,4 +1,4 @@
-//! Local records by owner, and the wire image of what is answered with them.
+//! Local records by owner, and the wire image of their answers.
 //!
 //! A name that has an SOA record is the apex of a zone. Every name below it is ours to answer for, and a
 //! name that is not there does not exist. Without an SOA record above it a local name is an exception among
@@ -58,7 +58,7 @@ enum NameMatch<'n> {
     Elsewhere,
 }
 
-/// What a query is answered with.
+/// The answer to a query.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Reply {
     pub(super) rcode: Rcode,

@@ -3,7 +3,7 @@
 use super::bucket::{Allowance, Bucket};
 use crate::packet::Tick;
 
-/// A limit on everything of a kind, whoever sends it.
+/// A limit on everything of a kind, from all senders.
 #[derive(Clone, Debug)]
 pub struct Budget {
     /// `None`: there is no limit.

@@ -1,4 +1,4 @@
-//! A limit on what may come from one client prefix.
+//! A limit on the packets from one client prefix.
 //!
 //! Each client prefix has a bucket of tokens. A full bucket holds a burst of them, a query takes one, and so many
 //! come back each second. The buckets stand in a table of fixed size that belongs to one core. A client whose
@@ -18,7 +18,7 @@ use crate::wire::name::Seed;
 /// most.
 const ERROR_TABLE: u32 = 4096;
 
-/// What becomes of a query.
+/// The decision on a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitDecision {
     /// It is within the limit.
@@ -143,7 +143,7 @@ impl Limiter {
         self.dry_run_passed
     }
 
-    /// What [`Limiter::judge`] knows the packet's client by. Starts loading what that will read.
+    /// The number by which [`Limiter::judge`] knows the packet's client. Starts loading the memory for it.
     #[inline(always)]
     pub fn client(&self, packet: &Packet) -> u64 {
         let mut client = self.prefixes.hash(packet);

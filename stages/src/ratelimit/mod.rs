@@ -37,7 +37,7 @@ impl RateLimit {
         }
     }
 
-    /// What it counts with.
+    /// Its limiter.
     pub fn limiter(&mut self) -> &mut Limiter {
         &mut self.limiter
     }

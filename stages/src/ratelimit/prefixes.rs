@@ -1,4 +1,4 @@
-//! What a client is known by: the leading bits of its address, and behind a CGNAT those of its port.
+//! Prefixes of clients: the leading bits of the address, and behind a CGNAT those of the port.
 
 use pmdns_config::narrow::low_u64;
 

@@ -6,7 +6,7 @@ pub const HEADER_LEN: usize = 12;
 pub const QUESTION_FIXED_LEN: usize = 4;
 /// TYPE, CLASS, TTL and RDLENGTH behind an owner name.
 pub const RECORD_FIXED_LEN: usize = 10;
-/// What a client without EDNS can take (RFC 1035 section 4.2.1).
+/// The longest message for a client without EDNS (RFC 1035 section 4.2.1).
 pub const PLAIN_UDP_SIZE: u16 = 512;
 
 /// Offsets in the header.

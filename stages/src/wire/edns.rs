@@ -53,11 +53,11 @@ pub struct Edns {
     pub version: u8,
     /// The DO bit.
     pub dnssec_ok: bool,
-    /// What its options ask for.
+    /// The requests of its options.
     pub requested: Requested,
 }
 
-/// What the options of a query ask for, of those this program knows. Of several of one kind the first counts (RFC 7873
+/// The requests of a query's options, of those this program knows. Of several of one kind the first counts (RFC 7873
 /// section 5.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Requested {
@@ -213,7 +213,7 @@ impl ExtendedError {
     pub const CACHED_ERROR: Self = Self::of(13);
     /// This server is about to stop, too busy with others like this client, or without the rules it is to keep to.
     pub const NOT_READY: Self = Self::of(14);
-    /// What there is to answer with makes no sense (section 4.25).
+    /// The data for the answer makes no sense (section 4.25).
     pub const INVALID_DATA: Self = Self::of(24);
     /// The operator has blocked the name.
     pub const BLOCKED: Self = Self::of(15);

@@ -1,4 +1,4 @@
-//! Ethernet, IPv4, IPv6 and UDP: field offsets, and who sent what to whom.
+//! Ethernet, IPv4, IPv6 and UDP: field offsets, and addresses of sender and receiver.
 
 use super::checksum::Sum;
 use super::put16;

@@ -125,7 +125,7 @@ impl<'m> Labels<'m> {
         }
     }
 
-    /// What stands in `name` before the name at `at`, if that is `name` or one above it. `None`: it cannot be read.
+    /// The labels of `name` before the name at `at`, if that is `name` or one above it. `None`: it cannot be read.
     pub fn below<'n>(&mut self, at: usize, name: &'n [u8]) -> Option<Option<&'n [u8]>> {
         let length = self.length(at)?;
         let mut rest = name;

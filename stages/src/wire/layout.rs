@@ -1,4 +1,4 @@
-//! Where the headers of a frame are, and what parse has found out of it and of its client.
+//! Where the headers of a frame are, and parse's facts about it and its client.
 
 use pmdns_nics::stream::STREAM_UDP;
 
@@ -15,7 +15,7 @@ pub struct Layout {
     pub l3: u8,
     /// Start of the UDP (or ICMP) header.
     pub l4: u8,
-    /// What kind of packet it is.
+    /// The kind of packet.
     pub flags: Flags,
     /// Length of the qname in wire format, 1 to 255; 0: there is no question to repeat.
     pub name_len: u8,
@@ -78,7 +78,7 @@ impl Layout {
     }
 }
 
-/// What is known of a client by its address.
+/// The properties of a client by its address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Who(u16);
 

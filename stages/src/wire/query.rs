@@ -1,4 +1,4 @@
-//! A query: what it asks, read from the bytes of one datagram, and a view of one that parse has read (RFC 1035 section 4).
+//! A query: its question, read from the bytes of one datagram, and a view of one that parse has read (RFC 1035 section 4).
 
 use pmdns_config::narrow::to_u8;
 
@@ -54,7 +54,7 @@ impl<'f> ClientQuery<'f> {
         &self.message[HEADER_LEN..HEADER_LEN + question_len(self.layout.name_len)]
     }
 
-    /// What parse found out.
+    /// The layout that parse found.
     #[inline]
     pub fn layout(self) -> Layout {
         self.layout
@@ -88,7 +88,7 @@ pub fn name_len(length: Option<usize>) -> u8 {
     length.map_or(0, to_u8)
 }
 
-/// What a query asks, read from the bytes of one datagram.
+/// A query, read from the bytes of one datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParsedQuery {
     /// Length of the qname; 0 if it cannot be repeated.
@@ -99,7 +99,7 @@ pub struct ParsedQuery {
     pub qclass: u16,
     /// The client's OPT record, if it sent one.
     pub edns: Option<Edns>,
-    /// What is wrong with it; `None`: nothing.
+    /// Its error; `None`: none.
     pub error: Option<Rcode>,
 }
 

@@ -1,4 +1,4 @@
-//! What the data of each type consists of: which bytes are names, and whether it is well-formed.
+//! The parts of each type's data: which bytes are names, and whether it is well-formed.
 //!
 //! The measure is BIND 9.18's reading of the same bytes, and a little stricter where dnspython or hickory is;
 //! `stages/tests/data/rdata.txt` has the verdicts. Types that are not here are opaque (RFC 3597).
@@ -26,7 +26,7 @@ pub enum Part {
     Bytes(Range<usize>),
 }
 
-/// What stands in data, one after the other.
+/// The fields of data, one after the other.
 #[derive(Clone, Copy)]
 enum Field {
     /// A name of the types of RFC 1035, which may be compressed.

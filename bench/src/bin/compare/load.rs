@@ -1,5 +1,5 @@
-//! What pmdns-load reported, as lines of the group `load`; the steps of its search for the ceiling as `load_steps`, and what
-//! our plain loop did in place of pmdns as `load_forward`.
+//! The reports of pmdns-load, as lines of the group `load`. The steps of its search for the ceiling are `load_steps`. Those
+//! of our plain loop in place of pmdns are `load_forward`.
 
 use serde::Deserialize;
 use serde_json::json;
@@ -65,7 +65,8 @@ const RUN: &str = "run";
 const STEP: &str = "step";
 
 /// A line for each phase; the invalid ones have their problems in place of figures. A single run is called by the share of the
-/// ceiling in its file's name, without the ending: load-80-1 is pmdns's first round at 80 %, load-forward-80-1 the plain loop's.
+/// ceiling in its file's name, without the ending. For example, load-80-1 is pmdns's first round at 80 %, and
+/// load-forward-80-1 the plain loop's.
 pub(crate) fn lines(report: &str, file: &str) -> Result<Vec<Line>, serde_json::Error> {
     let report: ParsedReport = serde_json::from_str(report)?;
     if let Some(run) = file.strip_prefix("load-storm-") {

@@ -1,4 +1,4 @@
-//! What the calls mean.
+//! The meaning of the calls.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

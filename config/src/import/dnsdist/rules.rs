@@ -10,7 +10,7 @@ use crate::import::meaning::{Forwarder, NONE, network};
 use crate::import::source::Origin;
 use crate::prefix::Prefix;
 
-/// What a rule selects.
+/// The queries that a rule selects.
 enum Selected {
     All,
     /// Names with everything below them.

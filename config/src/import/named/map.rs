@@ -1,4 +1,4 @@
-//! What the statements mean: options, views, zones.
+//! The meaning of the statements: options, views, zones.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};

@@ -1,4 +1,4 @@
-//! What statements refer to by name.
+//! Statements that others refer to by name.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What a request brings: its body, the parameters of its address.
+//! The input of a request: its body and the parameters of its address.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Routes that explain: what a client would get, what clients got, what passes.
+//! Routes that explain: the answer a client would get, the answers clients got, the packets that pass.
 
 use std::time::Duration;
 

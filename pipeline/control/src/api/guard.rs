@@ -49,7 +49,7 @@ pub enum Peer {
 #[derive(Clone, Debug)]
 pub(super) struct By(pub(super) String);
 
-/// What stands before every request.
+/// The guard before every request.
 #[derive(Debug)]
 pub struct Guard {
     /// Names by which this instance is asked, besides its addresses.

@@ -1,4 +1,4 @@
-//! Who asks, and what it may do: pages leave out what would be refused.
+//! The caller and its role: pages leave out actions that would be refused.
 
 use axum::Extension;
 use axum::Json;

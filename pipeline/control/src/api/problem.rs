@@ -11,7 +11,7 @@ use crate::Refusal;
 /// Why a request is not answered as it was meant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
-    /// What kind of problem it is: no more than the status says.
+    /// The kind of problem: no more than the status says.
     #[schema(example = "about:blank")]
     pub r#type: String,
     /// The name of the status.
@@ -20,7 +20,7 @@ pub struct Problem {
     /// The status.
     #[schema(minimum = 400, maximum = 599, example = 422)]
     pub status: u16,
-    /// What is wrong, and what to change.
+    /// The problem, and its remedy.
     pub detail: String,
 }
 

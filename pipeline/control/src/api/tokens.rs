@@ -1,4 +1,4 @@
-//! Tokens: who may ask over TCP, and for what.
+//! Tokens: who may make which calls over TCP.
 
 use pmdns_config::{Role, Token, TokenSecret};
 use ring::digest::{SHA256, digest};

@@ -14,7 +14,7 @@ use crate::upstreams::replies::Answer;
 /// name has it too.
 const MAX_TTL: u32 = 600;
 
-/// What an answer says of IPv6 addresses.
+/// The IPv6 addresses of an answer.
 pub(crate) enum Ipv6 {
     /// It stays as it is.
     Enough,

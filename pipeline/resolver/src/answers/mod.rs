@@ -1,4 +1,4 @@
-//! Answers: where they are stored, and what is sent to clients. No upstream is asked here.
+//! Answers: how they are stored, and how they are sent to clients. No upstream is asked here.
 
 pub(crate) mod aliases;
 pub(crate) mod dns64;

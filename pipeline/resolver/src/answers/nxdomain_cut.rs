@@ -14,7 +14,7 @@ use crate::questions::question::{Question, Rule};
 /// to a real name.
 const MAX_ANCESTORS: usize = 16;
 
-/// What cached NXDOMAINs say about a name.
+/// The verdict of cached NXDOMAINs on a name.
 #[derive(Debug)]
 pub(crate) enum Denial {
     /// The name does not exist. This is the answer.

@@ -59,7 +59,7 @@ pub(crate) struct Responder {
     pub(crate) counters: Arc<Counters>,
 }
 
-/// What became of an answer.
+/// The fate of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     /// It is on its way.

@@ -24,7 +24,7 @@ pub(crate) const MAX_DUE: usize = 256;
 /// Seconds from a refresh that has failed to the next attempt.
 const RETRY: u32 = 10;
 
-/// What is planned, and what the budget allows.
+/// The plan and its budget.
 #[derive(Debug)]
 pub(crate) struct Prefetch {
     settings: Settings,

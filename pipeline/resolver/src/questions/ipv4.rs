@@ -11,7 +11,7 @@ use super::hashed::HashedMap;
 use super::pending::Ticket;
 use super::question::Question;
 
-/// What came of a question for IPv6 addresses: an answer without any and the network it is for, or none for this reason.
+/// The outcome of a question for IPv6 addresses: an answer without any and the network it is for, or none for this reason.
 pub(crate) type WithoutIpv6 = Result<(Entry, Option<Subnet>), ExtendedError>;
 
 /// The questions that wait, and the questions that they wait for. Their number is bounded by the pending table.

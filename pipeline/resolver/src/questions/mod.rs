@@ -1,4 +1,4 @@
-//! Questions: what clients ask, which questions are under way, and how bounded resources are shared among clients.
+//! Questions: those of clients, those under way, and how clients share bounded resources.
 
 pub(crate) mod alias_targets;
 pub(crate) mod failures;
@@ -44,7 +44,7 @@ const FAILURE_LIFETIME: Duration = Duration::from_secs(1);
 /// questions.
 const KEPT: usize = 8;
 
-/// What a question under way waits for.
+/// The timers of a question under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Timer {
     /// Its pause is over.

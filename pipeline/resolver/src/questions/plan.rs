@@ -1,7 +1,7 @@
 //! The plan of one exchange: whom to ask next, and how, until one answers or all hope is gone. One upstream is
 //! asked at a time, or several are.
 //!
-//! A pure state machine: it is told what each try came to and says what to do next.
+//! A pure state machine: it is told the result of each try and gives the next step.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -41,7 +41,7 @@ pub(crate) struct Attempt {
     pub(crate) late: bool,
 }
 
-/// What to do next.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Try(Attempt),
@@ -51,7 +51,7 @@ pub(crate) enum Next {
     GiveUp,
 }
 
-/// What a try came to, when it was no answer.
+/// The outcome of a try without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TryFailure {
     /// The whole answer needs TCP, or what UDP brings cannot be trusted or understood.

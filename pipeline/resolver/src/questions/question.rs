@@ -1,4 +1,4 @@
-//! Questions: what clients ask, and the keys of the pending table.
+//! Questions of clients, and the keys of the pending table.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -25,7 +25,7 @@ pub(crate) enum Rule {
     Exempt(u8),
 }
 
-/// What tells a rule about a reverse name apart from others, whose numbers have fewer bits or nearly all.
+/// The bit that tells a rule about a reverse name from others, whose numbers have fewer bits or nearly all.
 const REVERSE: u64 = 1 << 62;
 
 impl Rule {

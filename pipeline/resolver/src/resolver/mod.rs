@@ -94,7 +94,7 @@ pub struct Parts {
     pub roster: Roster,
 }
 
-/// What the driver provides.
+/// The means that the driver provides.
 pub struct Means<'t> {
     /// The time of the start.
     pub time: Time,

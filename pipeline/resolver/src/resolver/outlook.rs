@@ -1,4 +1,4 @@
-//! What a miss would lead to if it came now: for people who ask. Nothing is asked, counted or changed.
+//! The outcome of a miss if it came now, for people. Nothing is asked, counted or changed.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::outlook::{Inquiry, Outlook, UpstreamOutlook};
 use crate::questions::question::{Question, Rule};
 
 impl Resolver {
-    /// What a miss would lead to if it came now.
+    /// The outcome of a miss if it came now.
     pub fn outlook(&self, inquiry: &Inquiry) -> Outlook {
         let Inquiry { name, qtype, qclass, flags, exempt } = inquiry;
         let key = Key { name, qtype: *qtype, qclass: *qclass, flags: *flags };

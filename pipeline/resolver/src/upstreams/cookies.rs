@@ -91,7 +91,7 @@ pub(crate) struct Sent {
     pub(crate) is_expected: bool,
 }
 
-/// What the next queries use, from a reply with the cookie of its query.
+/// The cookies for the next queries, from a reply with the cookie of its query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Learnt {
     client: ClientCookie,

@@ -46,7 +46,7 @@ pub(crate) struct InFlight {
     pub(crate) has_left: bool,
 }
 
-/// What came of a query.
+/// The outcome of a query.
 #[derive(Debug)]
 pub enum EncryptedOutcome {
     /// A reply with id 0, not looked at yet, after so long a time on the wire.
@@ -57,7 +57,7 @@ pub enum EncryptedOutcome {
     Broken(io::Error),
 }
 
-/// What came of a query.
+/// The report on a query.
 #[derive(Debug)]
 pub struct EncryptedReport {
     /// The resolver's number for it.

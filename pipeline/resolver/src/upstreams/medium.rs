@@ -1,4 +1,4 @@
-//! Media: what queries over UDP leave by. Sockets of the kernel are few; a port of ours has a UDP port for every query.
+//! Media of queries over UDP. Sockets of the kernel are few; a port of ours has a UDP port for every query.
 //! So each medium has its own limit, its own shares by client prefix, and its own queue of late batches.
 
 use std::collections::VecDeque;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::questions::prefixes::ClientPrefix;
 use crate::questions::quota::Quota;
 
-/// What queries to an upstream leave by.
+/// The medium of queries to an upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Medium {
     /// Sockets of the kernel.

@@ -1,4 +1,4 @@
-//! What comes over a port of ours for a query. No socket stands in between, so the sender's address is checked here too.
+//! Replies and errors that a port of ours receives for a query. There is no socket, so the sender's address is checked here.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,7 +7,7 @@ use super::{Replied, Upstreams};
 use crate::counters::shared::count;
 use crate::questions::plan::TryFailure;
 
-/// What came for the batch in a slot.
+/// An arrival for the batch in a slot.
 #[derive(Clone, Copy, Debug)]
 pub enum Arrived<'d> {
     /// A datagram.

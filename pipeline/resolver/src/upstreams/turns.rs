@@ -28,8 +28,8 @@ impl Turns {
         this
     }
 
-    /// The place in `slots` of the one whose turn it is. If others take part than in the last turn, all begin anew, so a share
-    /// goes to the others while its owner is away, and nobody makes up for it later.
+    /// The place in `slots` of the one whose turn it is. If others take part than in the last turn, all begin anew. So a share
+    /// goes to the others while its owner is away. Nobody makes up for it later.
     pub(crate) fn take(&mut self, slots: &[u8]) -> usize {
         let among = slots.iter().fold(0, |among, slot| among | 1 << slot);
         if std::mem::replace(&mut self.among, among) != among {

@@ -212,8 +212,8 @@ impl Upstreams {
         count(&self.peers.counters(attempt.upstream).shed);
         if counts_rarely(&self.counters.no_udp_port) {
             tracing::warn!(
-                "queries over ports find no UDP port; add an address to port.query_sources, unless a few clients flood (this \
-                 warning is rarer each time, slowpath.no_udp_port counts all)"
+                "queries over ports find no UDP port. Add an address to port.query_sources, unless a few clients flood. This \
+                 warning is rarer each time; slowpath.no_udp_port counts all"
             );
         }
         self.fail(ticket, attempt, TryFailure::Busy);

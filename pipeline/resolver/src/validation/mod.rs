@@ -32,7 +32,7 @@ const MAX_UNDER_WAY: usize = 1024;
 /// full.
 pub const MAX_REPORTS: usize = MAX_UNDER_WAY + turns::MAX_ASKED;
 
-/// What is under validation for one slow path thread.
+/// The validations under way of one slow path thread.
 pub(crate) struct Validation {
     /// The trust anchors; without them nothing is validated.
     trust: Option<Trust>,

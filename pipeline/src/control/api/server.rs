@@ -35,7 +35,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How often the certificate's files are looked at.
 const REFRESH: Duration = Duration::from_secs(10);
 
-/// What is listened at.
+/// The socket that is listened at.
 #[derive(Debug)]
 pub(super) struct Serving {
     pub(super) tcp: Option<TcpListener>,

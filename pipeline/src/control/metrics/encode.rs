@@ -23,7 +23,7 @@ pub fn encode(report: &Report) -> Result<String, fmt::Error> {
     Ok(text)
 }
 
-/// What is encoded.
+/// The families to encode.
 #[derive(Debug)]
 struct Families(Vec<Family>);
 

@@ -337,7 +337,7 @@ fn kernel_exceptions(report: &Report) -> Vec<Family> {
     ]
 }
 
-/// What is known of the next hops, and what was counted of each.
+/// The states of the next hops, and the counts of each.
 fn next_hops(report: &Report) -> Vec<Family> {
     const LABELS: &[&str] = &["port", "address"];
     let each = |value: &dyn Fn(&NextHopReport) -> Option<u64>| {

@@ -9,7 +9,7 @@ pub struct Family {
     pub name: String,
     /// Its meaning, a sentence.
     pub help: String,
-    /// What kind of metric it is.
+    /// The kind of metric.
     pub kind: Kind,
     /// Its unit.
     pub unit: Option<Unit>,
@@ -19,7 +19,7 @@ pub struct Family {
     pub samples: Vec<(Vec<String>, Value)>,
 }
 
-/// What kind of metric a family is.
+/// The kind of a family's metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// It only goes up.

@@ -44,7 +44,7 @@ pub(super) fn answers(report: &Report) -> Vec<Family> {
     ]
 }
 
-/// What client libraries of Prometheus export of their process.
+/// The metrics that client libraries of Prometheus export of their process.
 pub(super) fn process(report: &Report) -> Vec<Family> {
     let process = &report.process;
     let gauge = |name, help| Family::of_process(Kind::Gauge, name, help);

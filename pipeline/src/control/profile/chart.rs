@@ -144,7 +144,7 @@ fn marks(most: f64) -> Vec<f64> {
         .collect()
 }
 
-/// What the colours of a plot mean.
+/// The legend of a plot's colours.
 pub(super) fn legend(names: &[&str]) -> Element {
     let entry = |(index, name): (usize, &&str)| {
         let patch = Element::new("span").class(&format!("patch s{index}")).text("■");

@@ -1,4 +1,4 @@
-//! Rates of clients over streams, and of what goes to the kernel behind ports.
+//! Rates of clients over streams, and of packets for the kernel behind ports.
 
 use pmdns_streams::counters::{StreamReport, StreamSnapshot};
 
@@ -19,7 +19,7 @@ pub struct StreamRate {
     pub refused: f64,
 }
 
-/// What went to the kernel of one class of exceptions.
+/// The rate of one class of exceptions to the kernel.
 #[derive(Clone, Debug, Default)]
 pub struct PuntRate {
     /// The class.

@@ -43,7 +43,7 @@ pub struct Rates {
     pub upstreams: Vec<UpstreamRate>,
     /// Clients over streams, by transport.
     pub streams: Vec<StreamRate>,
-    /// What goes to the kernel behind ports, by class.
+    /// Rates of exceptions to the kernel behind ports, by class.
     pub punts: Vec<PuntRate>,
     /// Answers by rcode.
     pub rcodes: Vec<AnswerRate>,
@@ -72,7 +72,7 @@ pub struct CoreLoad {
     pub packets: f64,
 }
 
-/// What a stage did.
+/// The rates of a stage.
 #[derive(Clone, Debug, Default)]
 pub struct StageRate {
     /// Its name.
@@ -90,7 +90,7 @@ pub struct StageRate {
 pub struct RingLoad {
     /// Who fills and who empties it.
     pub ends: String,
-    /// What it carries.
+    /// Its items.
     pub carries: String,
     /// Its slots.
     pub capacity: usize,
@@ -98,11 +98,11 @@ pub struct RingLoad {
     pub taken: f64,
     /// Values in a second that found it full.
     pub refused: f64,
-    /// What its consumer found in it.
+    /// Its occupancy, as its consumer found it.
     pub occupancy: Occupancy,
 }
 
-/// What went through a port.
+/// The rates of a port.
 #[derive(Clone, Debug, Default)]
 pub struct PortRate {
     /// Its name.
@@ -123,7 +123,7 @@ pub struct PortRate {
     pub lost: f64,
 }
 
-/// What was dropped for one reason.
+/// The rate of drops for one reason.
 #[derive(Clone, Debug, Default)]
 pub struct DropRate {
     /// The reason.
@@ -152,7 +152,7 @@ pub struct UpstreamRate {
 }
 
 impl Rates {
-    /// What happened from `earlier` to `later`. If the instance was started anew in between, what it did since.
+    /// The rates from `earlier` to `later`. If the instance was started anew in between, those since.
     pub fn between(earlier: &Report, later: &Report) -> Self {
         let nothing = Report::default();
         let restarted = later.uptime_ticks < earlier.uptime_ticks;

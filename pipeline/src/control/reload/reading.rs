@@ -1,4 +1,4 @@
-//! What the thread of a reload does: it reads the files and makes the rules.
+//! The work of a reload's thread: it reads the files and makes the rules.
 
 use std::path::Path;
 
@@ -27,13 +27,13 @@ pub(super) struct Read {
     pub(super) metrics: Option<Option<MetricsListener>>,
 }
 
-/// What was made for the threads.
+/// The new parts for the threads.
 pub(super) enum Fresh {
     All(Box<RulesUpdate>),
     Upstreams(UpstreamsUpdate),
 }
 
-/// What rules are made from.
+/// The source of rules.
 pub(super) enum Source {
     /// The file, and these changes.
     File(Overlay),

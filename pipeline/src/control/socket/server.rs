@@ -92,7 +92,7 @@ impl ControlServer {
         }
     }
 
-    /// What was counted of connections.
+    /// The counts of connections.
     pub fn counters(&self) -> ConnectionSnapshot {
         self.service.counters()
     }

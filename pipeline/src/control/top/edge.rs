@@ -16,7 +16,7 @@ pub(super) fn streams(rates: &[StreamRate]) -> Option<Panel> {
     (!rates.is_empty()).then(|| Panel::new("streams", columns))
 }
 
-/// What goes to the kernel by class, if a port has a TAP.
+/// Rates of exceptions to the kernel by class, if a port has a TAP.
 pub(super) fn punts(rates: &[PuntRate]) -> Option<Panel> {
     let columns = vec![
         Column::texts("class", rates.iter().map(|one| one.class.to_owned())),

@@ -123,7 +123,7 @@ fn show(
     }
 }
 
-/// What is shown, and how the keys want it.
+/// The report that is shown, in the form that the keys chose.
 #[derive(Default)]
 struct View {
     earlier: Report,

@@ -1,4 +1,4 @@
-//! A record as a dnstap message (`dnstap.proto`): CLIENT_RESPONSE of what was answered, CLIENT_QUERY of what was not.
+//! A record as a dnstap message (`dnstap.proto`): CLIENT_RESPONSE if there was an answer, else CLIENT_QUERY.
 
 use std::net::IpAddr;
 

@@ -52,7 +52,7 @@ enum Request {
     Peers(Vec<Option<Settings>>),
 }
 
-/// What changes when upstreams do.
+/// A change of upstreams.
 pub enum EncryptedChange {
     /// Other peers for the thread that runs.
     Peers(Peers),

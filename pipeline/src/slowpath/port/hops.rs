@@ -26,7 +26,7 @@ pub struct Hops {
     pub seeker: Option<Seeker>,
 }
 
-/// What looks for next hops.
+/// The search for next hops.
 pub struct Seeker {
     /// Their states.
     pub hops: NextHops,
@@ -91,7 +91,7 @@ impl HopWatch {
     }
 
     /// Writes the questions for next hops that are due. From time to time it also doubts next hops over which no query is
-    /// answered, looks for upstreams whose way is open again, and passes them to `opened`.
+    /// answered. It looks for upstreams whose way is open again, and passes them to `opened`.
     pub(super) fn turn(
         &mut self,
         now: Duration,

@@ -72,7 +72,7 @@ pub struct PortDriver {
 /// Our end of a query.
 type Place = (SourceIndex, u16);
 
-/// What a query left by.
+/// The way that a query left by.
 #[derive(Clone, Copy)]
 struct Sent {
     from: Place,

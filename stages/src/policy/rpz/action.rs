@@ -1,4 +1,4 @@
-//! What a rule of a policy zone says is to be done.
+//! The action of a policy zone's rule.
 
 use pmdns_config::narrow::to_u32;
 
@@ -6,7 +6,7 @@ use super::error::RpzError;
 use crate::policy::zone::{LocalZone, text};
 use crate::wire::name::suffixes;
 
-/// What a rule says.
+/// The action of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::policy) enum Action {
     /// No other rule counts.

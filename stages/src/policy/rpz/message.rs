@@ -1,4 +1,4 @@
-//! What an answer says of names and addresses, for the rules that are about them.
+//! Names and addresses in an answer, for the rules about them.
 
 use arrayvec::ArrayVec;
 

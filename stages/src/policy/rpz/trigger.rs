@@ -1,4 +1,4 @@
-//! What a rule of a policy zone is about, as its owner name says.
+//! The trigger of a policy zone's rule, by its owner name.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -8,7 +8,7 @@ use super::error::RpzError;
 use crate::policy::zone::{LocalZone, text};
 use crate::wire::name::suffixes;
 
-/// What a rule is about.
+/// The trigger of a rule.
 pub(super) enum Trigger {
     Name(Vec<u8>),
     Below(Vec<u8>),
@@ -19,7 +19,7 @@ pub(super) enum Trigger {
     ServerAddress(Prefix),
 }
 
-/// What the rule of an owner is about.
+/// The trigger of the rule of an owner.
 pub(super) fn trigger(owner: &[u8]) -> Result<Trigger, RpzError> {
     let labels: Vec<&[u8]> = labels(owner);
     let prefix = |labels| prefix(labels).ok_or_else(|| RpzError::Prefix(text(owner)));

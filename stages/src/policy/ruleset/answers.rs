@@ -1,4 +1,4 @@
-//! Answers of upstreams under the rules: which of them pass, and what becomes of the others.
+//! Answers of upstreams under the rules: which of them pass, and how the others change.
 
 use arrayvec::ArrayVec;
 use pmdns_config::BlockAction;

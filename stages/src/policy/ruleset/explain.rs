@@ -1,4 +1,4 @@
-//! What the rules do with a query, and which of them decides: for people who ask why.
+//! The verdict of the rules on a query, and the rule that decides: for people who ask why.
 
 use super::{RuleDecision, Ruleset};
 use crate::answer::LocalRef;
@@ -10,7 +10,7 @@ use crate::wire::layout::Who;
 /// The kind of rule that decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleSource {
-    /// What is said at run time.
+    /// A name of run time.
     RunTime,
     /// Local records.
     Local,
@@ -25,7 +25,7 @@ pub enum RuleSource {
     Blocked,
 }
 
-/// What a client gets by the rules.
+/// The outcome of the rules for a client.
 #[derive(Clone, Copy, Debug)]
 pub enum RuleOutcome<'r> {
     /// The rules let the query pass.
@@ -51,12 +51,12 @@ pub struct Explained<'r> {
     pub source: RuleSource,
     /// The list with the rule; `None`: no list decides.
     pub list: Option<ListNumber>,
-    /// What the client gets.
+    /// The outcome for the client.
     pub outcome: RuleOutcome<'r>,
 }
 
 impl Ruleset {
-    /// What the rules do with a query over UDP from this client, whose address has 4 or 16 bytes.
+    /// The verdict of the rules on a query over UDP from this client, whose address has 4 or 16 bytes.
     pub fn explain(&self, name: &[u8], qtype: u16, client: &[u8], who: Who) -> Explained<'_> {
         let client = self.read.judges_clients.then_some(client);
         let candidates = self.read.filter.candidates(name);

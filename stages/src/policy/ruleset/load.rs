@@ -21,7 +21,7 @@ use crate::policy::zone::Reply;
 use crate::wire::dns::rtype;
 use crate::wire::name::Seed;
 
-/// What was read to make a ruleset, for people.
+/// A digest of the sources of a ruleset, for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Digest {
     /// Names with local records, counted once for all views that have the same.
@@ -36,7 +36,7 @@ pub struct Digest {
     pub bytes: usize,
     /// The content of each block list, in the order of the configuration; `None`: it was not fetched yet.
     pub lists: Vec<Option<ListSummary>>,
-    /// What was not understood, and is not an error.
+    /// Parts that were not understood, and are no error.
     pub warnings: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ impl Digest {
 /// The name by which browsers ask whether they may use a resolver of their own over HTTPS. NXDOMAIN: they may not.
 const DOH_CANARY: &[u8] = b"\x13use-application-dns\x03net\0";
 
-/// What an address of a name that is blocked with the null address may be remembered for, in seconds.
+/// The TTL of the null address of a blocked name, in seconds.
 const NULL_TTL: u32 = 300;
 
 impl Ruleset {

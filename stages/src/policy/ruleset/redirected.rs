@@ -7,7 +7,7 @@ use crate::packet::Packet;
 use crate::policy::list_number::ListNumber;
 use crate::wire::dns::Rcode;
 
-/// What a client gets that is redirected.
+/// The answer to a client that is redirected.
 #[derive(Clone, Copy, Debug)]
 pub struct Redirected<'r> {
     /// The place of the redirection in the configuration.
@@ -32,7 +32,7 @@ impl Ruleset {
         true
     }
 
-    /// What a client in `view` gets instead of this answer to `key`, if it is redirected.
+    /// The answer to a client in `view` instead of this one to `key`, if it is redirected.
     pub fn redirected(&self, key: Key<'_>, answer: &Head, view: u8) -> Option<Redirected<'_>> {
         let (place, number) = self.read.redirects.find(key, answer, view)?;
         Some(Redirected { place, entry: number.and_then(|number| self.entry_of(number)) })

@@ -18,7 +18,7 @@ pub(super) fn is_substitution(text: &[u8]) -> bool {
     })
 }
 
-/// What stands between delimiters that no backslash precedes. `None`: there are not two more.
+/// The texts between delimiters that no backslash precedes. `None`: there are not two more.
 fn split(delimiter: u8, text: &[u8]) -> Option<[&[u8]; 3]> {
     let (expression, rest) = before(delimiter, text)?;
     let (replacement, flags) = before(delimiter, rest)?;

@@ -9,7 +9,7 @@ const MAX_LOOKED_AT: usize = 32;
 /// The most questions that are charged to another prefix while the search looks for one to end.
 const MAX_PASSED_ON: usize = 8;
 
-/// What has to go to make room.
+/// The question or client that has to go to make room.
 #[derive(Debug)]
 pub(crate) enum Displaced {
     /// A question. It is under way until it is settled.

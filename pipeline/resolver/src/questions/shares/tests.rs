@@ -45,7 +45,7 @@ fn of_equally_heavy_prefixes_that_which_has_been_so_for_longest_loses() {
     shares.release(third);
 }
 
-/// What a resource looks like to whoever uses it as the pending table does.
+/// A resource, as users like the pending table see it.
 struct User {
     shares: Shares,
     /// By name: who holds it, and the hold.
