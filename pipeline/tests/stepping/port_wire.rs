@@ -94,9 +94,9 @@ impl PortWire {
         Self { driver, queries, replies, near, far, sources, table, is_deaf: false, questions: 0 }
     }
 
-    /// Queries that may be under way at once, with so many threads.
-    pub(crate) fn max_queries(&self, threads: usize) -> usize {
-        self.driver.max_queries(threads)
+    /// Queries that may be under way at once over each port and family, with so many threads.
+    pub(crate) fn max_queries(&self, threads: usize) -> Vec<[usize; 2]> {
+        self.driver.max_queries(threads).collect()
     }
 
     /// Sends what is in a batch, and returns the queries that reach the far end.

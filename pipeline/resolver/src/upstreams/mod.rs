@@ -113,7 +113,7 @@ impl Upstreams {
         (cookie_secret, seed, now): (CookieSecret, Seed, Duration),
         counters: Arc<Counters>,
         random: Random,
-        limits: Limits,
+        limits: &Limits,
     ) -> Self {
         let (queries_per_port, deadline) = (settings.queries_per_port, settings.deadline);
         let probe_timeout = Duration::from_millis(settings.health.timeout_ms);

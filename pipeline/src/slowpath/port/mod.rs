@@ -96,12 +96,13 @@ impl PortDriver {
         Self { parts, hops, sources, departing, sent, random, believed: (0, 0) }
     }
 
-    /// How many queries may be under way at once: half of what the UDP ports suffice for, shared by so many threads. Then
-    /// free ones are found at once.
-    pub fn max_queries(&self, threads: usize) -> usize {
-        let sources = self.sources.iter().flatten().map(ArrayVec::len);
-        let fewest = sources.filter(|count| *count > 0).min().unwrap_or(0);
-        fewest * usize::from(u16::MAX - FIRST_PORT) / 2 / threads.max(1)
+    /// How many queries may be under way at once over each port and family: half of what the UDP ports of its sources suffice
+    /// for, shared by so many threads. Then free ones are found at once.
+    pub fn max_queries(&self, threads: usize) -> impl Iterator<Item = [usize; 2]> {
+        let most = move |sources: &ArrayVec<_, MAX_QUERY_SOURCES>| {
+            sources.len() * usize::from(u16::MAX - FIRST_PORT) / 2 / threads.max(1)
+        };
+        self.sources.iter().map(move |families| families.each_ref().map(most))
     }
 
     /// Sends the query of a batch, from a random UDP port of a random source.
