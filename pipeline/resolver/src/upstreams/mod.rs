@@ -48,6 +48,7 @@ use encrypted::Encrypted;
 use medium::Limits;
 use network::{Network, Timer};
 use peers::Peers;
+use port_replies::BelievedErrors;
 use query::Proof;
 use udp_batch::UdpQuery;
 
@@ -82,6 +83,7 @@ pub struct Upstreams {
     entry_memory: Vec<u64>,
     counters: Arc<Counters>,
     queries_per_port: usize,
+    believed_errors: BelievedErrors,
     /// How long replies are accepted.
     deadline: Duration,
     /// How long to wait for the reply to a probe.
@@ -129,6 +131,7 @@ impl Upstreams {
             entry_memory: Vec::new(),
             counters,
             queries_per_port,
+            believed_errors: BelievedErrors::default(),
             deadline,
             probe_timeout,
             peers,
