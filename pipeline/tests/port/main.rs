@@ -48,6 +48,7 @@ mod only_ports;
 mod orders;
 #[path = "../slowpath/outages.rs"]
 mod outages;
+mod over_tcp;
 #[path = "../slowpath/prefetch.rs"]
 mod prefetch;
 #[path = "../slowpath/relayed.rs"]

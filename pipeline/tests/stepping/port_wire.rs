@@ -23,6 +23,11 @@ use pmdns_stages::{Stage as _, Step};
 
 /// The hardware address of all next hops.
 const FAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0xfa];
+/// Types and codes of ICMP for IPv4 and IPv6 (RFC 792, RFC 4443), and the four bytes behind the checksum.
+type IcmpKind = ([[u8; 2]; 2], [u8; 4]);
+const PORT_UNREACHABLE: IcmpKind = ([[3, 3], [1, 4]], [0; 4]);
+/// With an MTU of 1,280 bytes (RFC 1191, RFC 4443 section 3.2).
+const TOO_BIG: IcmpKind = ([[3, 4], [2, 0]], [0, 0, 5, 0]);
 /// Slots of each ring.
 const SLOTS: usize = 4096;
 
@@ -125,17 +130,31 @@ impl PortWire {
 
     /// A datagram of an upstream arrives.
     pub(crate) fn arrive(&mut self, from: SocketAddr, to: SocketAddr, message: &[u8]) {
-        let mut frame = frame_of(&[0; 64]);
-        let ends = Ends { next_hop: self.near.ports[0].mac, from, to };
-        if datagram::write(&mut frame, &self.far.ports[0], ends, message).is_ok() {
-            self.feed(frame.bytes().to_vec());
-        }
+        self.datagram(from, to, message).into_iter().for_each(|frame| self.feed(frame));
+    }
+
+    /// The first fragment of a datagram of an upstream arrives: all but the last eight bytes.
+    pub(crate) fn arrive_begun(&mut self, from: SocketAddr, to: SocketAddr, message: &[u8]) {
+        let frame = self.datagram(from, to, message).map(first_fragment);
+        frame.into_iter().for_each(|frame| self.feed(frame));
     }
 
     /// The upstream's host says by ICMP that nobody listens there.
     pub(crate) fn refuse(&mut self, asked: &Asked) {
-        let frame = unreachable(asked, self.near.ports[0].mac);
-        self.feed(frame);
+        self.feed(icmp_error(asked, self.near.ports[0].mac, PORT_UNREACHABLE));
+    }
+
+    /// A router says by ICMP that the query is too long for the next link.
+    pub(crate) fn refuse_as_too_big(&mut self, asked: &Asked) {
+        self.feed(icmp_error(asked, self.near.ports[0].mac, TOO_BIG));
+    }
+
+    /// The frame of a datagram of an upstream.
+    fn datagram(&self, from: SocketAddr, to: SocketAddr, message: &[u8]) -> Option<Vec<u8>> {
+        let mut frame = frame_of(&[0; 64]);
+        let ends = Ends { next_hop: self.near.ports[0].mac, from, to };
+        let written = datagram::write(&mut frame, &self.far.ports[0], ends, message);
+        written.is_ok().then(|| frame.bytes().to_vec())
     }
 
     /// Carries what the driver has sent to the far end, which answers for the upstreams' addresses at once.
@@ -195,14 +214,29 @@ fn read(frame: &[u8]) -> Option<Asked> {
     })
 }
 
-/// Port unreachable (RFC 792, RFC 4443 section 3.1), with the whole query quoted.
-fn unreachable(asked: &Asked, to_mac: [u8; 6]) -> Vec<u8> {
+/// The first fragment of the datagram in a frame (RFC 791, RFC 8200 section 4.5).
+fn first_fragment(mut frame: Vec<u8>) -> Vec<u8> {
+    frame.truncate(frame.len() - 8);
+    if be16(&frame, ip::ETHERTYPE) == Some(ip::TYPE_IPV4) {
+        let packet = &mut frame[ip::ETHERNET_LEN..];
+        put16(packet, ip::v4::TOTAL_LEN, packet.len() as u16);
+        put16(packet, ip::v4::FRAGMENT, 0x2000);
+        ip::seal_ipv4(&mut packet[..ip::IPV4_MIN_LEN]);
+        return frame;
+    }
+    let behind_header = ip::ETHERNET_LEN + ip::IPV6_LEN;
+    frame.splice(behind_header..behind_header, [ip::PROTOCOL_UDP, 0, 0, 1, 0, 0, 0, 7]);
+    let packet = &mut frame[ip::ETHERNET_LEN..];
+    packet[ip::v6::NEXT_HEADER] = 44;
+    put16(packet, ip::v6::PAYLOAD_LEN, (packet.len() - ip::IPV6_LEN) as u16);
+    frame
+}
+
+/// An ICMP error of this kind, with the whole query quoted.
+fn icmp_error(asked: &Asked, to_mac: [u8; 6], (kinds, more): IcmpKind) -> Vec<u8> {
     let len = (8 + asked.packet.len()) as u16;
-    let mut icmp = match asked.to.ip() {
-        IpAddr::V4(_) => vec![3, 3, 0, 0, 0, 0, 0, 0],
-        IpAddr::V6(_) => vec![1, 4, 0, 0, 0, 0, 0, 0],
-    };
-    icmp.extend(&asked.packet);
+    let [kind, code] = kinds[usize::from(asked.to.is_ipv6())];
+    let mut icmp = [&[kind, code, 0, 0][..], &more, &asked.packet].concat();
     let mut frame = [&to_mac[..], &FAR_MAC].concat();
     let header = match (asked.to.ip(), asked.from.ip()) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
