@@ -31,6 +31,7 @@ mod faults;
 mod forgery;
 #[path = "../slowpath/garden.rs"]
 mod garden;
+mod gateways;
 #[path = "../slowpath/groups.rs"]
 mod groups;
 #[path = "../slowpath/judged.rs"]

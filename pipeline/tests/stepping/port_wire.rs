@@ -21,8 +21,8 @@ use pmdns_stages::wire::name::Seed;
 use pmdns_stages::wire::{be16, ip, put16};
 use pmdns_stages::{Stage as _, Step};
 
-/// The hardware address of all next hops.
-const FAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0xfa];
+/// The hardware address of the first next hop; those of the others follow.
+const FAR_MAC: [u8; 6] = [2, 0, 0, 0, 0xfa, 0];
 /// Types and codes of ICMP for IPv4 and IPv6 (RFC 792, RFC 4443), and the four bytes behind the checksum.
 type IcmpKind = ([[u8; 2]; 2], [u8; 4]);
 const PORT_UNREACHABLE: IcmpKind = ([[3, 3], [1, 4]], [0; 4]);
@@ -37,13 +37,16 @@ pub(crate) struct PortWire {
     queries: RingReceiver<Frame>,
     replies: RingSender<Packet>,
     near: Hosts,
-    far: Hosts,
+    /// The next hops by number.
+    far: Vec<Hosts>,
     /// The UDP ports of all query sources.
     pub(crate) sources: Arc<QuerySources>,
     /// What is known of the next hops.
     pub(crate) table: Arc<HopTable>,
     /// Whether nobody answers for the next hops.
     pub(crate) is_deaf: bool,
+    /// The next hop that is dead: it answers for itself no more, and what goes over it is lost.
+    pub(crate) dead: Option<usize>,
     /// Questions for next hops that left so far.
     pub(crate) questions: usize,
 }
@@ -91,12 +94,17 @@ impl PortWire {
     pub(crate) fn new((parts, hops): (PortParts, Hops), upstreams: usize, random: Random) -> Self {
         let ((queries_in, queries), (replies, replies_out)) = (ring(SLOTS), ring(SLOTS));
         let near = Hosts::new(Ports::clone(&parts.ports));
-        let hosts = hops.routes.plans().iter().map(|plan| plan.address);
-        let far = Hosts::new([Port::new(FAR_MAC, hosts)].into());
+        let hosts = hops.routes.plans().iter().zip(0..).map(|(plan, number)| {
+            let [a, b, c, d, e, first] = FAR_MAC;
+            let mac = [a, b, c, d, e, first + number];
+            Hosts::new([Port::new(mac, [plan.address])].into())
+        });
+        let far = hosts.collect();
         let (sources, table) = (Arc::clone(&parts.sources), Arc::clone(&hops.table));
         let parts = PortParts { queries: queries_in, replies: vec![replies_out], ..parts };
         let driver = PortDriver::new(parts, hops, upstreams, random);
-        Self { driver, queries, replies, near, far, sources, table, is_deaf: false, questions: 0 }
+        let (is_deaf, dead, questions) = (false, None, 0);
+        Self { driver, queries, replies, near, far, sources, table, is_deaf, dead, questions }
     }
 
     /// Queries that may be under way at once over each port and family, with so many threads.
@@ -153,7 +161,7 @@ impl PortWire {
     fn datagram(&self, from: SocketAddr, to: SocketAddr, message: &[u8]) -> Option<Vec<u8>> {
         let mut frame = frame_of(&[0; 64]);
         let ends = Ends { next_hop: self.near.ports[0].mac, from, to };
-        let written = datagram::write(&mut frame, &self.far.ports[0], ends, message);
+        let written = datagram::write(&mut frame, &self.far[0].ports[0], ends, message);
         written.is_ok().then(|| frame.bytes().to_vec())
     }
 
@@ -163,17 +171,20 @@ impl PortWire {
         while let Some(frame) = self.queries.pop() {
             let bytes = frame.bytes().to_vec();
             drop(frame);
-            if let Some(query) = read(&bytes) {
-                asked.push(query);
-                continue;
+            let query = read(&bytes);
+            self.questions += usize::from(query.is_none());
+            let alive = self.far.iter_mut().enumerate().filter(|(hop, _)| Some(*hop) != self.dead);
+            let mut alive = alive.map(|(_, host)| host);
+            if let Some(query) = query {
+                asked.extend(
+                    alive.any(|host| bytes.starts_with(&host.ports[0].mac)).then_some(query),
+                );
+            } else if !self.is_deaf {
+                let answers = alive.map(|host| host.take(&bytes));
+                let answers: Vec<_> = answers.filter(|one| one.step == Step::TRANSMIT).collect();
+                assert!(answers.len() == 1 || self.dead.is_some(), "who answers {bytes:02x?}?");
+                answers.iter().for_each(|answer| self.feed(answer.frame.bytes().to_vec()));
             }
-            self.questions += 1;
-            if self.is_deaf {
-                continue;
-            }
-            let packet = self.far.take(&bytes);
-            assert_eq!(packet.step, Step::TRANSMIT, "nobody answers {bytes:02x?}");
-            self.feed(packet.frame.bytes().to_vec());
         }
         asked
     }
