@@ -24,10 +24,8 @@ use pmdns_stages::{Stage as _, Step};
 /// The hardware address of the first next hop; those of the others follow.
 const FAR_MAC: [u8; 6] = [2, 0, 0, 0, 0xfa, 0];
 /// Types and codes of ICMP for IPv4 and IPv6 (RFC 792, RFC 4443), and the four bytes behind the checksum.
-type IcmpKind = ([[u8; 2]; 2], [u8; 4]);
+pub(crate) type IcmpKind = ([[u8; 2]; 2], [u8; 4]);
 const PORT_UNREACHABLE: IcmpKind = ([[3, 3], [1, 4]], [0; 4]);
-/// With an MTU of 1,280 bytes (RFC 1191, RFC 4443 section 3.2).
-const TOO_BIG: IcmpKind = ([[3, 4], [2, 0]], [0, 0, 5, 0]);
 /// Slots of each ring.
 const SLOTS: usize = 4096;
 
@@ -141,24 +139,23 @@ impl PortWire {
         self.datagram(from, to, message).into_iter().for_each(|frame| self.feed(frame));
     }
 
-    /// The first fragment of a datagram of an upstream arrives: all but the last eight bytes.
-    pub(crate) fn arrive_begun(&mut self, from: SocketAddr, to: SocketAddr, message: &[u8]) {
-        let frame = self.datagram(from, to, message).map(first_fragment);
-        frame.into_iter().for_each(|frame| self.feed(frame));
-    }
-
     /// The upstream's host says by ICMP that nobody listens there.
     pub(crate) fn refuse(&mut self, asked: &Asked) {
-        self.feed(icmp_error(asked, self.near.ports[0].mac, PORT_UNREACHABLE));
+        self.refuse_with(asked, PORT_UNREACHABLE);
     }
 
-    /// A router says by ICMP that the query is too long for the next link.
-    pub(crate) fn refuse_as_too_big(&mut self, asked: &Asked) {
-        self.feed(icmp_error(asked, self.near.ports[0].mac, TOO_BIG));
+    /// An ICMP error of this kind comes about a query.
+    pub(crate) fn refuse_with(&mut self, asked: &Asked, kind: IcmpKind) {
+        self.feed(icmp_error(asked, self.near.ports[0].mac, kind));
     }
 
     /// The frame of a datagram of an upstream.
-    fn datagram(&self, from: SocketAddr, to: SocketAddr, message: &[u8]) -> Option<Vec<u8>> {
+    pub(crate) fn datagram(
+        &self,
+        from: SocketAddr,
+        to: SocketAddr,
+        message: &[u8],
+    ) -> Option<Vec<u8>> {
         let mut frame = frame_of(&[0; 64]);
         let ends = Ends { next_hop: self.near.ports[0].mac, from, to };
         let written = datagram::write(&mut frame, &self.far[0].ports[0], ends, message);
@@ -190,7 +187,7 @@ impl PortWire {
     }
 
     /// A frame arrives at the port.
-    fn feed(&mut self, bytes: Vec<u8>) {
+    pub(crate) fn feed(&mut self, bytes: Vec<u8>) {
         let packet = self.near.take(&bytes);
         if packet.step == Step::REPLY {
             let _ = self.replies.push(packet);
@@ -223,24 +220,6 @@ fn read(frame: &[u8]) -> Option<Asked> {
         message: packet[l4 + ip::UDP_LEN..].to_vec(),
         packet: packet.to_vec(),
     })
-}
-
-/// The first fragment of the datagram in a frame (RFC 791, RFC 8200 section 4.5).
-fn first_fragment(mut frame: Vec<u8>) -> Vec<u8> {
-    frame.truncate(frame.len() - 8);
-    if be16(&frame, ip::ETHERTYPE) == Some(ip::TYPE_IPV4) {
-        let packet = &mut frame[ip::ETHERNET_LEN..];
-        put16(packet, ip::v4::TOTAL_LEN, packet.len() as u16);
-        put16(packet, ip::v4::FRAGMENT, 0x2000);
-        ip::seal_ipv4(&mut packet[..ip::IPV4_MIN_LEN]);
-        return frame;
-    }
-    let behind_header = ip::ETHERNET_LEN + ip::IPV6_LEN;
-    frame.splice(behind_header..behind_header, [ip::PROTOCOL_UDP, 0, 0, 1, 0, 0, 0, 7]);
-    let packet = &mut frame[ip::ETHERNET_LEN..];
-    packet[ip::v6::NEXT_HEADER] = 44;
-    put16(packet, ip::v6::PAYLOAD_LEN, (packet.len() - ip::IPV6_LEN) as u16);
-    frame
 }
 
 /// An ICMP error of this kind, with the whole query quoted.
