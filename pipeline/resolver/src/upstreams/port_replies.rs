@@ -97,7 +97,7 @@ impl Upstreams {
         }
     }
 
-    /// What came over a port is for no query: the one it came for has ended.
+    /// Counts what came over a port and no query takes.
     pub fn note_unclaimed(&self) {
         crate::counters::count(&self.counters.unclaimed);
     }
