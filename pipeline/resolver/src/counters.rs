@@ -117,6 +117,8 @@ counters! {
         crowded: counter,
         /// Queries over ports that found no UDP port: all were in use, or the share of their client prefix was.
         no_udp_port: counter,
+        /// Packets over ports that no query took: theirs had ended by then, or ICMP errors were too many in that second.
+        unclaimed: counter,
         /// Sockets that could not be opened.
         socket_errors: counter,
         /// Answers kept for one network only, expired ones among them.

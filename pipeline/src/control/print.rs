@@ -35,9 +35,20 @@ pub fn summary(report: &Report, out: &mut impl std::io::Write) -> std::io::Resul
     writeln!(out, "`pmdns run --counters` prints all counters here, `pmdns stats` while it runs")
 }
 
-/// Prints a report's JSON form for people: one counter a line, zeros left out, nested names indented.
+/// Prints a report's JSON form for people: one counter a line, zeros left out, nested names indented. Next hops that nobody
+/// answers for stand at the end, in a line each.
 pub fn print_for_people(report: &Value, out: &mut impl std::io::Write) -> std::io::Result<()> {
-    print_level(report, 0, out)
+    print_level(report, 0, out)?;
+    let hops = report["next_hops"].as_array().into_iter().flatten();
+    for hop in hops.filter(|hop| hop["mac"].is_null()) {
+        let text = |name: &str| hop[name].as_str().unwrap_or_default();
+        let (port, address) = (text("port"), text("address"));
+        writeln!(
+            out,
+            "port {port}: nobody answers for the next hop {address}: no query leaves by it"
+        )?;
+    }
+    Ok(())
 }
 
 fn print_level(value: &Value, depth: usize, out: &mut impl std::io::Write) -> std::io::Result<()> {
@@ -103,6 +114,23 @@ pub fn summary_of(config: &Config) -> String {
 mod tests {
     use super::*;
     use crate::control::fixture;
+    use crate::control::next_hops::NextHopReport;
+
+    #[test]
+    fn next_hops_that_nobody_answers_for_stand_at_the_end() {
+        let mut report = fixture::reports().1;
+        let lost = NextHopReport { mac: None, ..report.next_hops[0].clone() };
+        let mut last_line = || {
+            let mut text = Vec::new();
+            print_for_people(&serde_json::to_value(&report).unwrap(), &mut text).unwrap();
+            report.next_hops.push(lost.clone());
+            String::from_utf8(text).unwrap().lines().last().unwrap().to_owned()
+        };
+        assert!(!last_line().starts_with("port"), "all are there");
+        let expected =
+            "port edge: nobody answers for the next hop 192.0.2.254: no query leaves by it";
+        assert_eq!(last_line(), expected);
+    }
 
     #[test]
     fn a_summary_is_short() {

@@ -151,7 +151,7 @@ impl SlowPath {
             random: random(),
             deliver: Box::new(move |worker, answer| delivering.borrow_mut().push(worker, answer)),
             max_sockets: descriptor_limit::share(config, shards),
-            max_port_queries: ports.as_ref().map_or(0, |ports| ports.max_queries(shards)),
+            max_port_queries: ports.iter().flat_map(|ports| ports.max_queries(shards)).collect(),
         };
         let validation = ValidationThread::start(
             trust_anchors,

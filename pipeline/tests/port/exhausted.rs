@@ -9,15 +9,22 @@ use crate::rig::{Answer, Rig, SECOND, Setup};
 use crate::stub::{Asked, Send, Stub};
 
 /// Threads among which the ports are shared.
-const THREADS: usize = 1790;
-/// Queries that each of them may have under way: half of the ports of one source.
+const THREADS: usize = 3580;
+/// IPv4 queries that each of them may have under way: half of the ports of two sources.
 const ROOM: u64 = 18;
 /// Of these, those of one prefix.
 const SHARE: u64 = 16;
 
+/// Queries that each of them may have under way over IPv6, which has one source.
+const ROOM_V6: u64 = 9;
+
 /// A rig with so little room, which has found its next hop. No client and no query loses patience.
 fn narrow(stub: &Stub) -> Rig {
-    let mut setup = Setup::asking(&[stub]).hasty(60_000, 60_000);
+    narrow_with(Setup::asking(&[stub]))
+}
+
+fn narrow_with(setup: Setup) -> Rig {
+    let mut setup = setup.hasty(60_000, 60_000);
     setup.settings.threads = Some(THREADS);
     // There is room for all questions of a test.
     setup.settings.max_pending = 1000 * THREADS;
@@ -85,6 +92,21 @@ fn with_all_ports_in_use_each_query_is_shed_until_one_is_free() {
     assert_eq!((counters.pending, rig.upstream(0).queries), (ROOM, ROOM));
     assert_eq!(counters.shed_upstream, 200 - ROOM);
     assert_eq!((counters.deadline, counters.socket_errors), (0, 0));
+    rig.stop();
+}
+
+#[test]
+fn each_family_has_the_ports_of_its_own_sources() {
+    let silent = |address: &str| Stub::start(address.parse().unwrap(), |_| Vec::new());
+    let (v4, v6) = (silent("127.0.0.1"), silent("::1"));
+    let mut rig = narrow_with(Setup::asking(&[&v4, &v6]).forward("six.example.", 1));
+    for number in 0..100 {
+        rig.ask(&slow(number, number as u8));
+        let name = format!("slow{number}.six.example. A");
+        rig.ask(&Query { source: vec![10, 2, number as u8, 1], id: 1000 + number, ..query(&name) });
+    }
+    rig.pass(3 * SECOND);
+    assert_eq!((rig.upstream(0).queries, rig.upstream(1).queries), (ROOM, ROOM_V6));
     rig.stop();
 }
 

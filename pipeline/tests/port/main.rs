@@ -31,6 +31,7 @@ mod faults;
 mod forgery;
 #[path = "../slowpath/garden.rs"]
 mod garden;
+mod gateways;
 #[path = "../slowpath/groups.rs"]
 mod groups;
 #[path = "../slowpath/judged.rs"]
@@ -48,6 +49,7 @@ mod only_ports;
 mod orders;
 #[path = "../slowpath/outages.rs"]
 mod outages;
+mod over_tcp;
 #[path = "../slowpath/prefetch.rs"]
 mod prefetch;
 #[path = "../slowpath/relayed.rs"]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use pmdns_stages::next_hop::HopState;
 use pmdns_stages::testing::{Query, query};
 use pmdns_stages::wire::dns::header;
+use pmdns_stages::wire::ip::{IPV4_MIN_LEN, UDP_LEN};
 use pmdns_stages::wire::{be16, put16};
 
 use crate::rig::{Rig, SECOND, Setup};
@@ -20,8 +21,20 @@ const PORTS: std::ops::RangeInclusive<u16> = 1024..=65535;
 /// ICMP errors that a thread believes in a second.
 const BELIEVED: u64 = 100;
 
+/// Datagrams and ICMP errors that do not match a query, until it is asked over TCP.
+const GUESSES: u16 = 32;
+
+/// The same query, but an ICMP error about it quotes its id with other bits.
+pub(super) fn with_other_id(sent: &Sent, bits: u16) -> Sent {
+    let mut other = sent.clone();
+    let at = other.packet.len() - other.message.len() + header::ID;
+    let right = be16(&other.packet, at).unwrap();
+    put16(&mut other.packet, at, right ^ bits);
+    other
+}
+
 /// The link of a rig.
-fn link(rig: &mut Rig) -> &mut PortWire {
+pub(super) fn link(rig: &mut Rig) -> &mut PortWire {
     let slow_path = rig.driver.slow_path.as_mut().unwrap();
     slow_path.port.as_mut().expect("upstreams are asked over it")
 }
@@ -33,7 +46,7 @@ fn under_way(rig: &Rig) -> Vec<Sent> {
 }
 
 /// Asks so many names, and waits until their queries have left.
-fn send(rig: &mut Rig, queries: u64) -> Vec<Sent> {
+pub(super) fn send(rig: &mut Rig, queries: u64) -> Vec<Sent> {
     for number in 0..queries {
         rig.ask(&Query { id: number as u16, ..query(&format!("n{number}.example. A")) });
         rig.driver.turn();
@@ -43,7 +56,7 @@ fn send(rig: &mut Rig, queries: u64) -> Vec<Sent> {
 }
 
 /// A rig that asks this stub, in which no client and no query loses patience.
-fn patient(stub: &Stub, queries: usize) -> Rig {
+pub(super) fn patient(stub: &Stub, queries: usize) -> Rig {
     let mut setup = Setup::asking(&[stub]).hasty(60_000, 60_000);
     setup.settings.max_pending = queries;
     setup.settings.max_waiting = queries;
@@ -222,12 +235,16 @@ fn of_a_flood_of_icmp_errors_a_hundred_a_second_are_believed() {
     let sent = send(&mut rig, QUERIES);
     let start = rig.driver.now();
     rig.pass(Duration::from_secs(start.as_secs() + 1) - start);
+    let mut unclaimed = 0;
     for second in 1..=3 {
         for sent in &sent {
             link(&mut rig).refuse(sent);
         }
         rig.pass(Duration::from_millis(500));
         assert_eq!(rig.upstream(0).errors, BELIEVED * second);
+        // Those that were believed before are for nobody, which parse sees.
+        unclaimed += QUERIES - BELIEVED * second;
+        assert_eq!(rig.counters().unclaimed, unclaimed);
         rig.pass(Duration::from_millis(500));
     }
     rig.stop();
@@ -239,16 +256,78 @@ fn icmp_errors_that_quote_another_id_end_nothing() {
     stub.faults.busy.set(true);
     let mut rig = patient(&stub, 8);
     let sent = send(&mut rig, 1).remove(0);
-    for id in 1..=50_u16 {
-        let mut wrong = sent.clone();
-        let at = wrong.packet.len() - wrong.message.len() + header::ID;
-        let right = be16(&wrong.packet, at).unwrap();
-        put16(&mut wrong.packet, at, right ^ id);
-        link(&mut rig).refuse(&wrong);
+    for id in 1..GUESSES {
+        link(&mut rig).refuse(&with_other_id(&sent, id));
     }
     rig.pass(Duration::from_millis(10));
-    assert_eq!((rig.upstream(0).errors, rig.upstream(0).mismatched), (0, 50));
+    let upstream = rig.upstream(0);
+    assert_eq!((upstream.errors, upstream.mismatched, upstream.tcp), (0, 31, 0));
     stub.faults.busy.set(false);
     assert_eq!(rig.answers(1)[0].records, 1);
+    rig.finish();
+}
+
+#[test]
+fn who_guesses_ids_by_icmp_errors_sends_the_query_to_tcp_and_no_further() {
+    let stub = Stub::replying(Asked::address);
+    stub.faults.busy.set(true);
+    let mut rig = patient(&stub, 8);
+    let sent = send(&mut rig, 1).remove(0);
+    // The right one comes too late.
+    for id in (1..=GUESSES).chain([0]) {
+        link(&mut rig).refuse(&with_other_id(&sent, id));
+    }
+    rig.pass(Duration::from_millis(10));
+    let upstream = rig.upstream(0);
+    assert_eq!((upstream.errors, upstream.mismatched, upstream.tcp), (0, 32, 1));
+    stub.faults.busy.set(false);
+    assert_eq!(rig.answers(1)[0].records, 1);
+    rig.finish();
+}
+
+#[test]
+fn forged_icmp_errors_keep_out_no_true_one() {
+    const QUERIES: u64 = 50;
+    let stub = Stub::silent();
+    let mut rig = patient(&stub, QUERIES as usize);
+    let sent = send(&mut rig, QUERIES);
+    for sent in &sent {
+        (1..10).for_each(|id| link(&mut rig).refuse(&with_other_id(sent, id)));
+    }
+    sent.iter().for_each(|sent| link(&mut rig).refuse(sent));
+    rig.pass(Duration::from_millis(10));
+    let upstream = rig.upstream(0);
+    assert_eq!((upstream.errors, upstream.mismatched), (QUERIES, 9 * QUERIES));
+    assert_eq!(rig.counters().unclaimed, 0);
+    rig.stop();
+}
+
+/// Without the id (RFC 792 asks for eight bytes behind the IP header) nobody can tell it from a forged one.
+#[test]
+fn an_icmp_error_with_the_shortest_quote_is_not_believed() {
+    let stub = Stub::silent();
+    let mut rig = patient(&stub, 8);
+    let mut sent = send(&mut rig, 1).remove(0);
+    sent.packet.truncate(IPV4_MIN_LEN + UDP_LEN);
+    link(&mut rig).refuse(&sent);
+    rig.pass(Duration::from_millis(10));
+    assert_eq!((rig.upstream(0).errors, rig.upstream(0).mismatched), (0, 1));
+    rig.stop();
+}
+
+#[test]
+fn what_comes_for_a_query_that_has_ended_is_counted() {
+    let stub = Stub::silent();
+    let mut rig = patient(&stub, 8);
+    let sent = send(&mut rig, 1).remove(0);
+    let reply = crate::rig::Asked { message: sent.message, from: sent.from, over_tcp: false };
+    // More than a turn takes: some find their query just ended, others its slot empty.
+    for _ in 0..100 {
+        link(&mut rig).arrive(sent.to, sent.from, &reply.address());
+    }
+    assert_eq!(rig.answers(1)[0].records, 1);
+    rig.pass(Duration::from_millis(10));
+    assert_eq!((rig.upstream(0).replies, rig.counters().unclaimed), (1, 99));
+    assert_eq!(rig.upstream(0).mismatched, 0);
     rig.finish();
 }

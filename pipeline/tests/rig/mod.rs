@@ -139,7 +139,7 @@ impl Rig {
             ..Config::default()
         };
         if crate::BY_PORT {
-            over_port::ask(&mut config);
+            over_port::ask(&mut config, setup.gateways);
         }
         let upstreams = UpstreamsInUse::new(&config);
         publisher.set_upstreams(upstreams.clone());

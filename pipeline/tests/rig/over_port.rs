@@ -1,5 +1,6 @@
 //! A rig whose upstreams are asked over a port.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use pmdns::engine::Asking;
@@ -10,11 +11,16 @@ use pmdns_config::Config;
 use pmdns_nics::{FramePool, Nic as _, memory};
 use pmdns_stages::wire::name::Seed;
 
-/// Has all upstreams asked over a port whose link they are on, as far as they can be.
-pub(super) fn ask(config: &mut Config) {
+/// Has all upstreams asked over a port, as far as they can be: on its link, or by these gateways.
+pub(super) fn ask(config: &mut Config, gateways: Vec<IpAddr>) {
     let port = pmdns_config::Port::new("p0", "memory");
+    let addresses = match gateways.is_empty() {
+        true => ["10.9.0.2/24", "fd09::2/64"],
+        false => ["10.9.0.2/28", "fd09::2/124"],
+    };
     config.ports = vec![pmdns_config::Port {
-        addresses: ["10.9.0.2/24", "fd09::2/64"].map(|one| one.parse().unwrap()).into(),
+        addresses: addresses.map(|one| one.parse().unwrap()).into(),
+        gateways,
         query_sources: ["10.9.0.60", "10.9.0.61", "fd09::60"]
             .map(|one| one.parse().unwrap())
             .into(),

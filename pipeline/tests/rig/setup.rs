@@ -25,6 +25,8 @@ pub(crate) struct Setup {
     pub(crate) groups: Vec<Group>,
     pub(crate) forwards: Vec<Forward>,
     pub(crate) views: Vec<View>,
+    /// The gateways to upstreams over a port. Without any they are on its link.
+    pub(crate) gateways: Vec<IpAddr>,
     pub(crate) health: Health,
     pub(crate) dnssec: Dnssec,
     /// Frames in the pool.
@@ -48,6 +50,7 @@ impl Setup {
             groups: Vec::new(),
             forwards: Vec::new(),
             views: Vec::new(),
+            gateways: Vec::new(),
             health: Health::default(),
             dnssec: Dnssec::default(),
             frames: 1024,

@@ -118,6 +118,6 @@ fn a_thousand_names_are_resolved_side_by_side() {
 
 #[test]
 fn an_upstream_may_have_as_many_queries_outstanding_as_there_are_ids() {
-    // One prefix may have most of half of the UDP ports of a source.
-    all_are_under_way(if BY_PORT { 28_000 } else { 1 << 16 });
+    // One prefix may have most of half of the UDP ports of both sources.
+    all_are_under_way(if BY_PORT { 57_000 } else { 1 << 16 });
 }

@@ -21,8 +21,11 @@ use pmdns_stages::wire::name::Seed;
 use pmdns_stages::wire::{be16, ip, put16};
 use pmdns_stages::{Stage as _, Step};
 
-/// The hardware address of all next hops.
-const FAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0xfa];
+/// The hardware address of the first next hop; those of the others follow.
+const FAR_MAC: [u8; 6] = [2, 0, 0, 0, 0xfa, 0];
+/// Types and codes of ICMP for IPv4 and IPv6 (RFC 792, RFC 4443), and the four bytes behind the checksum.
+pub(crate) type IcmpKind = ([[u8; 2]; 2], [u8; 4]);
+const PORT_UNREACHABLE: IcmpKind = ([[3, 3], [1, 4]], [0; 4]);
 /// Slots of each ring.
 const SLOTS: usize = 4096;
 
@@ -32,13 +35,16 @@ pub(crate) struct PortWire {
     queries: RingReceiver<Frame>,
     replies: RingSender<Packet>,
     near: Hosts,
-    far: Hosts,
+    /// The next hops by number.
+    far: Vec<Hosts>,
     /// The UDP ports of all query sources.
     pub(crate) sources: Arc<QuerySources>,
     /// What is known of the next hops.
     pub(crate) table: Arc<HopTable>,
     /// Whether nobody answers for the next hops.
     pub(crate) is_deaf: bool,
+    /// The next hop that is dead: it answers for itself no more, and what goes over it is lost.
+    pub(crate) dead: Option<usize>,
     /// Questions for next hops that left so far.
     pub(crate) questions: usize,
 }
@@ -86,17 +92,22 @@ impl PortWire {
     pub(crate) fn new((parts, hops): (PortParts, Hops), upstreams: usize, random: Random) -> Self {
         let ((queries_in, queries), (replies, replies_out)) = (ring(SLOTS), ring(SLOTS));
         let near = Hosts::new(Ports::clone(&parts.ports));
-        let hosts = hops.routes.plans().iter().map(|plan| plan.address);
-        let far = Hosts::new([Port::new(FAR_MAC, hosts)].into());
+        let hosts = hops.routes.plans().iter().zip(0..).map(|(plan, number)| {
+            let [a, b, c, d, e, first] = FAR_MAC;
+            let mac = [a, b, c, d, e, first + number];
+            Hosts::new([Port::new(mac, [plan.address])].into())
+        });
+        let far = hosts.collect();
         let (sources, table) = (Arc::clone(&parts.sources), Arc::clone(&hops.table));
         let parts = PortParts { queries: queries_in, replies: vec![replies_out], ..parts };
         let driver = PortDriver::new(parts, hops, upstreams, random);
-        Self { driver, queries, replies, near, far, sources, table, is_deaf: false, questions: 0 }
+        let (is_deaf, dead, questions) = (false, None, 0);
+        Self { driver, queries, replies, near, far, sources, table, is_deaf, dead, questions }
     }
 
-    /// Queries that may be under way at once, with so many threads.
-    pub(crate) fn max_queries(&self, threads: usize) -> usize {
-        self.driver.max_queries(threads)
+    /// Queries that may be under way at once over each port and family, with so many threads.
+    pub(crate) fn max_queries(&self, threads: usize) -> Vec<[usize; 2]> {
+        self.driver.max_queries(threads).collect()
     }
 
     /// Sends what is in a batch, and returns the queries that reach the far end.
@@ -125,17 +136,30 @@ impl PortWire {
 
     /// A datagram of an upstream arrives.
     pub(crate) fn arrive(&mut self, from: SocketAddr, to: SocketAddr, message: &[u8]) {
-        let mut frame = frame_of(&[0; 64]);
-        let ends = Ends { next_hop: self.near.ports[0].mac, from, to };
-        if datagram::write(&mut frame, &self.far.ports[0], ends, message).is_ok() {
-            self.feed(frame.bytes().to_vec());
-        }
+        self.datagram(from, to, message).into_iter().for_each(|frame| self.feed(frame));
     }
 
     /// The upstream's host says by ICMP that nobody listens there.
     pub(crate) fn refuse(&mut self, asked: &Asked) {
-        let frame = unreachable(asked, self.near.ports[0].mac);
-        self.feed(frame);
+        self.refuse_with(asked, PORT_UNREACHABLE);
+    }
+
+    /// An ICMP error of this kind comes about a query.
+    pub(crate) fn refuse_with(&mut self, asked: &Asked, kind: IcmpKind) {
+        self.feed(icmp_error(asked, self.near.ports[0].mac, kind));
+    }
+
+    /// The frame of a datagram of an upstream.
+    pub(crate) fn datagram(
+        &self,
+        from: SocketAddr,
+        to: SocketAddr,
+        message: &[u8],
+    ) -> Option<Vec<u8>> {
+        let mut frame = frame_of(&[0; 64]);
+        let ends = Ends { next_hop: self.near.ports[0].mac, from, to };
+        let written = datagram::write(&mut frame, &self.far[0].ports[0], ends, message);
+        written.is_ok().then(|| frame.bytes().to_vec())
     }
 
     /// Carries what the driver has sent to the far end, which answers for the upstreams' addresses at once.
@@ -144,23 +168,26 @@ impl PortWire {
         while let Some(frame) = self.queries.pop() {
             let bytes = frame.bytes().to_vec();
             drop(frame);
-            if let Some(query) = read(&bytes) {
-                asked.push(query);
-                continue;
+            let query = read(&bytes);
+            self.questions += usize::from(query.is_none());
+            let alive = self.far.iter_mut().enumerate().filter(|(hop, _)| Some(*hop) != self.dead);
+            let mut alive = alive.map(|(_, host)| host);
+            if let Some(query) = query {
+                asked.extend(
+                    alive.any(|host| bytes.starts_with(&host.ports[0].mac)).then_some(query),
+                );
+            } else if !self.is_deaf {
+                let answers = alive.map(|host| host.take(&bytes));
+                let answers: Vec<_> = answers.filter(|one| one.step == Step::TRANSMIT).collect();
+                assert!(answers.len() == 1 || self.dead.is_some(), "who answers {bytes:02x?}?");
+                answers.iter().for_each(|answer| self.feed(answer.frame.bytes().to_vec()));
             }
-            self.questions += 1;
-            if self.is_deaf {
-                continue;
-            }
-            let packet = self.far.take(&bytes);
-            assert_eq!(packet.step, Step::TRANSMIT, "nobody answers {bytes:02x?}");
-            self.feed(packet.frame.bytes().to_vec());
         }
         asked
     }
 
     /// A frame arrives at the port.
-    fn feed(&mut self, bytes: Vec<u8>) {
+    pub(crate) fn feed(&mut self, bytes: Vec<u8>) {
         let packet = self.near.take(&bytes);
         if packet.step == Step::REPLY {
             let _ = self.replies.push(packet);
@@ -195,14 +222,11 @@ fn read(frame: &[u8]) -> Option<Asked> {
     })
 }
 
-/// Port unreachable (RFC 792, RFC 4443 section 3.1), with the whole query quoted.
-fn unreachable(asked: &Asked, to_mac: [u8; 6]) -> Vec<u8> {
+/// An ICMP error of this kind, with the whole query quoted.
+fn icmp_error(asked: &Asked, to_mac: [u8; 6], (kinds, more): IcmpKind) -> Vec<u8> {
     let len = (8 + asked.packet.len()) as u16;
-    let mut icmp = match asked.to.ip() {
-        IpAddr::V4(_) => vec![3, 3, 0, 0, 0, 0, 0, 0],
-        IpAddr::V6(_) => vec![1, 4, 0, 0, 0, 0, 0, 0],
-    };
-    icmp.extend(&asked.packet);
+    let [kind, code] = kinds[usize::from(asked.to.is_ipv6())];
+    let mut icmp = [&[kind, code, 0, 0][..], &more, &asked.packet].concat();
     let mut frame = [&to_mac[..], &FAR_MAC].concat();
     let header = match (asked.to.ip(), asked.from.ip()) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {

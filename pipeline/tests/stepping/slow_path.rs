@@ -52,7 +52,8 @@ impl SlowPath {
             PortWire::new(parts, resolver.config.upstreams.len(), random)
         });
         let threads = resolver.config.slow_path_shards();
-        let max_port_queries = port.as_ref().map_or(0, |port| port.max_queries(threads));
+        let rooms = port.as_ref().map(|port| port.max_queries(threads)).unwrap_or_default();
+        let max_port_queries = rooms.iter().flatten().sum();
         let patience = Duration::from_millis(resolver.config.slowpath.deadline_ms);
         let trust = resolver.trust_anchors.clone();
         let means = Means {
@@ -64,7 +65,7 @@ impl SlowPath {
             }),
             deliver: Box::new(move |worker, answer| outlets[answers_to[worker]].push(answer)),
             max_sockets: setup.sockets,
-            max_port_queries,
+            max_port_queries: rooms,
         };
         Self {
             resolver: Resolver::new(resolver, means).expect("the groups have members"),

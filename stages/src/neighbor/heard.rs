@@ -14,11 +14,11 @@ use crate::wire::be16;
 use crate::wire::ip::{FROM_THIS_LINK, IPV6_LEN, PROTOCOL_ICMPV6, TYPE_ARP, v6};
 use crate::wire::layout::{Flags, Layout};
 
-/// Flags of an advertisement, in its fifth byte, and the first of them (RFC 4861 section 4.4).
+/// Flags of an advertisement, in its fifth byte (RFC 4861 section 4.4).
 const FLAGS: usize = 4;
-const ROUTER: u8 = 0x80;
 
-/// A neighbour's message about an address.
+/// A neighbour's message about an address. Whether it is a router is not read: the operator says who is one. A host on the link
+/// could take a gateway out by saying that it is none (RFC 4861 section 7.2.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heard {
     /// The address it speaks of.
@@ -30,8 +30,6 @@ pub struct Heard {
     pub solicited: bool,
     /// It replaces another hardware address (RFC 4861 section 7.2.5). ARP always does.
     pub override_: bool,
-    /// The neighbour is a router; ARP does not say.
-    pub router: bool,
     /// It is an ARP reply or an advertisement. If not, it is an announcement that has the form of an ARP request.
     pub is_reply: bool,
 }
@@ -57,7 +55,6 @@ pub fn heard(frame: &[u8], layout: Layout) -> Option<Heard> {
         mac: arp.sender,
         solicited,
         override_: true,
-        router: false,
         is_reply,
     })
 }
@@ -82,7 +79,6 @@ fn heard_v6(frame: &[u8], l3: usize) -> Option<Heard> {
         mac: link_address.unwrap_or(received.sender),
         solicited,
         override_: flags & OVERRIDE != 0 && link_address.is_some(),
-        router: flags & ROUTER != 0,
         is_reply: true,
     })
 }
@@ -157,12 +153,11 @@ pub(super) mod tests {
         mac: CLIENT_MAC,
         solicited: true,
         override_: true,
-        router: false,
         is_reply: true,
     };
 
     fn said_v6() -> Heard {
-        Heard { address: "fd77::1".parse().unwrap(), router: true, ..SAID }
+        Heard { address: "fd77::1".parse().unwrap(), ..SAID }
     }
 
     #[test]
@@ -206,13 +201,11 @@ pub(super) mod tests {
     #[test]
     fn an_advertisement_says_where_its_target_is() {
         assert_eq!(read(&advertisement()), Some(said_v6()));
-        for (flags, solicited, override_, router) in [
-            ("00", false, false, false),
-            ("20", false, true, false),
-            ("40", true, false, false),
-            ("80", false, false, true),
-        ] {
-            let expected = Heard { solicited, override_, router, ..said_v6() };
+        // The last one is that it is a router.
+        for (flags, solicited, override_) in
+            [("00", false, false), ("20", false, true), ("40", true, false), ("80", false, false)]
+        {
+            let expected = Heard { solicited, override_, ..said_v6() };
             assert_eq!(read(&with(ADVERTISEMENT, MESSAGE + 4, flags)), Some(expected));
         }
         let other = with(ADVERTISEMENT, MESSAGE + 26, "02aabbccddee");

@@ -17,7 +17,7 @@ pub(super) const REFRESH_SPREAD: Duration = Duration::from_secs(5);
 pub(super) const USABLE: Duration = Duration::from_secs(90);
 /// The shortest time between two probes of it (RFC 4861 section 10, RETRANS_TIMER).
 pub(super) const RETRANSMIT: Duration = Duration::from_secs(1);
-/// How long after an answer doubts are not heeded (RFC 4861 section 10, DELAY_FIRST_PROBE_TIME). An attacker who makes
+/// How long after an answer doubts wait (RFC 4861 section 10, DELAY_FIRST_PROBE_TIME). An attacker who makes
 /// upstreams keep silent makes us ask no faster.
 pub(super) const TRUSTED: Duration = Duration::from_secs(5);
 /// The longest time between two probes of it, but for the spread, which is a quarter of it.
@@ -185,16 +185,14 @@ impl Hop {
         self.next_probe = now + pause + spread.up_to(pause / 4);
     }
 
-    /// Queries over it get no replies, or cannot leave without it: it is asked soon, unless it has answered just now.
+    /// Queries over it get no replies, or cannot leave without it: it is asked soon, but not while its answer is new.
     pub(super) fn doubt(&mut self, now: Duration) {
-        if self.row.confirmed_at.is_none_or(|at| now >= at + TRUSTED) {
-            self.ask_soon(now);
-        }
+        self.ask_soon(self.row.confirmed_at.map_or(now, |at| now.max(at + TRUSTED)));
     }
 
-    /// Something casts doubt on what is known: it is asked as soon as it may be.
-    pub(super) fn ask_soon(&mut self, now: Duration) {
-        let earliest = self.asked_at.map_or(now, |asked| now.max(asked + RETRANSMIT));
+    /// Something casts doubt on what is known: it is asked as soon as it may be, from this time on.
+    pub(super) fn ask_soon(&mut self, from: Duration) {
+        let earliest = self.asked_at.map_or(from, |asked| from.max(asked + RETRANSMIT));
         self.next_probe = self.next_probe.min(earliest);
     }
 

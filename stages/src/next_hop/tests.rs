@@ -108,14 +108,7 @@ impl Link {
 
 /// An answer of the first next hop.
 fn heard(mac: [u8; 6]) -> Heard {
-    Heard {
-        address: plan(1).address,
-        mac,
-        solicited: true,
-        override_: true,
-        router: false,
-        is_reply: true,
-    }
+    Heard { address: plan(1).address, mac, solicited: true, override_: true, is_reply: true }
 }
 
 /// What nobody asked for.

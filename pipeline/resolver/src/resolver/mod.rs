@@ -106,8 +106,8 @@ pub struct Means<'t> {
     pub deliver: Deliver,
     /// Sockets that may be open at once.
     pub max_sockets: usize,
-    /// Queries that may be under way over ports at once.
-    pub max_port_queries: usize,
+    /// Queries that may be under way at once over each port, by family: IPv4, IPv6.
+    pub max_port_queries: Vec<[usize; 2]>,
 }
 
 /// One moment, in each of the units in use.
@@ -150,7 +150,7 @@ impl Resolver {
                 (secret, seed, now),
                 Arc::clone(&counters),
                 random,
-                limits,
+                &limits,
             ),
             answers: Answers {
                 subnets: Subnets::new(config.client_subnet.clone(), shards, seed),

@@ -1,5 +1,6 @@
 //! Media of queries over UDP. Sockets of the kernel are few; a port of ours has a UDP port for every query.
-//! So each medium has its own limit, its own shares by client prefix, and its own queue of late batches.
+//! So each medium has its own limit, its own shares by client prefix, and its own queue of late batches. On a port of ours
+//! each family is a medium, because it has its own query sources.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,22 +13,45 @@ use crate::questions::quota::Quota;
 pub(crate) enum Medium {
     /// Sockets of the kernel.
     Sockets,
-    /// A port of ours (`upstream.port`).
-    Port,
+    /// The query sources of one family on a port of ours (`upstream.port`).
+    Port {
+        /// The number of the port.
+        number: usize,
+        /// The family.
+        is_ipv6: bool,
+    },
 }
 
 impl Medium {
-    /// How many there are.
-    pub(crate) const COUNT: usize = 2;
+    /// Whether it is a port of ours.
+    pub(crate) fn is_port(self) -> bool {
+        matches!(self, Self::Port { .. })
+    }
+
+    /// The place of its room among all.
+    pub(crate) fn room(self) -> usize {
+        match self {
+            Self::Sockets => 0,
+            Self::Port { number, is_ipv6 } => 1 + 2 * number + usize::from(is_ipv6),
+        }
+    }
 }
 
 /// How much may be under way at once.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Limits {
     /// Sockets that may be open.
     pub(crate) sockets: usize,
-    /// Queries over ports.
-    pub(crate) port_queries: usize,
+    /// Queries over each port, by family: IPv4, IPv6.
+    pub(crate) port_queries: Vec<[usize; 2]>,
+}
+
+impl Limits {
+    /// The rooms of all media, at the places of [`Medium::room`].
+    pub(crate) fn rooms(&self) -> Vec<Room> {
+        let ports = self.port_queries.iter().flatten();
+        std::iter::once(&self.sockets).chain(ports).map(|most| Room::new(*most)).collect()
+    }
 }
 
 /// The batches that are under way by one medium.

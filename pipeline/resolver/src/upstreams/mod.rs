@@ -48,6 +48,7 @@ use encrypted::Encrypted;
 use medium::Limits;
 use network::{Network, Timer};
 use peers::Peers;
+use port_replies::BelievedErrors;
 use query::Proof;
 use udp_batch::UdpQuery;
 
@@ -82,6 +83,7 @@ pub struct Upstreams {
     entry_memory: Vec<u64>,
     counters: Arc<Counters>,
     queries_per_port: usize,
+    believed_errors: BelievedErrors,
     /// How long replies are accepted.
     deadline: Duration,
     /// How long to wait for the reply to a probe.
@@ -113,7 +115,7 @@ impl Upstreams {
         (cookie_secret, seed, now): (CookieSecret, Seed, Duration),
         counters: Arc<Counters>,
         random: Random,
-        limits: Limits,
+        limits: &Limits,
     ) -> Self {
         let (queries_per_port, deadline) = (settings.queries_per_port, settings.deadline);
         let probe_timeout = Duration::from_millis(settings.health.timeout_ms);
@@ -129,6 +131,7 @@ impl Upstreams {
             entry_memory: Vec::new(),
             counters,
             queries_per_port,
+            believed_errors: BelievedErrors::default(),
             deadline,
             probe_timeout,
             peers,

@@ -37,7 +37,7 @@ pub(crate) struct Network {
     /// What each upstream is asked by.
     media: Vec<Medium>,
     /// The batches by medium. Connections need sockets too.
-    rooms: [Room; Medium::COUNT],
+    rooms: Vec<Room>,
     /// How many connections each prefix holds. A connection is charged to the prefix of its first query.
     connection_quota: Quota,
     /// The prefix that each connection is charged to, by slot.
@@ -85,7 +85,7 @@ pub(crate) struct NextTcpQuery {
 
 impl Network {
     /// Nothing is under way yet. `media` has an entry for each upstream.
-    pub(crate) fn new(media: Vec<Medium>, limits: Limits) -> Self {
+    pub(crate) fn new(media: Vec<Medium>, limits: &Limits) -> Self {
         Self {
             batches: Slab::new(),
             connections: Slab::new(),
@@ -94,7 +94,7 @@ impl Network {
             first: 0,
             tcp_queues: media.iter().map(|_| RoundRobin::default()).collect(),
             media,
-            rooms: [Room::new(limits.sockets), Room::new(limits.port_queries)],
+            rooms: limits.rooms(),
             connection_quota: Quota::new(limits.sockets.min(MAX_TCP)),
             connections_of: HashMap::new(),
             outputs: VecDeque::new(),
@@ -135,7 +135,7 @@ impl Network {
     }
 
     fn room(&mut self, upstream: usize) -> &mut Room {
-        &mut self.rooms[self.media[upstream] as usize]
+        &mut self.rooms[self.media[upstream].room()]
     }
 
     /// Begins a turn of sending: nobody is held back yet.
@@ -165,9 +165,9 @@ impl Network {
     ) -> Option<ClientPrefix> {
         let Self { udp_queues, rooms, media, .. } = self;
         let medium = media[upstream];
-        let room = &mut rooms[medium as usize];
+        let room = &mut rooms[medium.room()];
         // Over a port every query has a UDP port of its own.
-        let most = if medium == Medium::Port { 1 } else { most };
+        let most = if medium.is_port() { 1 } else { most };
         let waiting = &mut udp_queues[upstream];
         let leader = waiting.pop(|prefix, _| room.has_room_for(*prefix));
         room.is_held_back |= leader.is_none();
@@ -186,10 +186,11 @@ impl Network {
     /// Takes out a query to this upstream that waits and finds no UDP port, because its prefix holds its share of them.
     pub(crate) fn take_without_port(&mut self, upstream: usize) -> Option<(Ticket, Attempt)> {
         let Self { udp_queues, rooms, media, .. } = self;
-        if media[upstream] != Medium::Port {
+        let medium = media[upstream];
+        if !medium.is_port() {
             return None;
         }
-        let room = &rooms[Medium::Port as usize];
+        let room = &rooms[medium.room()];
         udp_queues[upstream].pop(|prefix, _| !room.has_room_for(*prefix)).map(|(_, query)| query)
     }
 
@@ -197,7 +198,7 @@ impl Network {
     pub(crate) fn can_open_socket(&mut self, upstream: usize) -> bool {
         match self.medium(upstream) {
             Medium::Sockets => self.has_socket() || self.close_idle(),
-            Medium::Port => self.has_udp_port(),
+            port @ Medium::Port { .. } => self.has_udp_port(port),
         }
     }
 
@@ -233,12 +234,12 @@ impl Network {
 
     /// Whether a socket is left. The limit keeps the process from running out of file descriptors.
     fn has_socket(&self) -> bool {
-        self.rooms[Medium::Sockets as usize].has_room(self.connections.len())
+        self.rooms[Medium::Sockets.room()].has_room(self.connections.len())
     }
 
-    /// Whether a UDP port of our own ports is left for a query.
-    fn has_udp_port(&self) -> bool {
-        self.rooms[Medium::Port as usize].has_room(0)
+    /// Whether a UDP port of this port of ours is left for a query.
+    fn has_udp_port(&self, port: Medium) -> bool {
+        self.rooms[port.room()].has_room(0)
     }
 
     fn has_connection(&self) -> bool {
@@ -260,9 +261,9 @@ impl Network {
         let may_leave = |medium: Medium| {
             let has_room = match medium {
                 Medium::Sockets => self.has_socket(),
-                Medium::Port => self.has_udp_port(),
+                Medium::Port { .. } => self.has_udp_port(medium),
             };
-            has_room && !self.rooms[medium as usize].is_held_back
+            has_room && !self.rooms[medium.room()].is_held_back
         };
         let departs = self.udp_queues.iter().zip(&self.media);
         let mut departs = departs.filter(|(queue, _)| !queue.is_empty());
@@ -306,7 +307,7 @@ impl Network {
     fn forget_late(&mut self, upstream: usize) -> &mut Room {
         let Self { batches, rooms, media, .. } = self;
         let medium = media[upstream];
-        let room = &mut rooms[medium as usize];
+        let room = &mut rooms[medium.room()];
         room.forget_late(|(slot, sent)| {
             batches.get(*slot).is_some_and(|batch| {
                 batch.sent == *sent && batch.is_late() && media[batch.upstream] == medium

@@ -111,9 +111,9 @@ impl Peers {
 
     /// What each is asked by.
     pub(crate) fn media(&self) -> Vec<Medium> {
-        let medium = |slot: &Slot| match slot.port {
-            Some(_) => Medium::Port,
-            None => Medium::Sockets,
+        let medium = |slot: &Slot| {
+            let is_ipv6 = slot.upstream.address.ip().is_some_and(|address| address.is_ipv6());
+            slot.port.map_or(Medium::Sockets, |number| Medium::Port { number, is_ipv6 })
         };
         self.roster.slots().iter().map(medium).collect()
     }

@@ -2,10 +2,32 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use super::{Replied, Upstreams};
 use crate::counters::shared::count;
 use crate::questions::plan::TryFailure;
+
+/// ICMP errors that a thread believes in a second. More are an attack, or a path that is down: then queries time out.
+const ERRORS_PER_SECOND: u32 = 100;
+
+/// The ICMP errors that were believed in one second. Forged ones that match no query do not count, so they keep out none.
+#[derive(Debug, Default)]
+pub(super) struct BelievedErrors {
+    second: u64,
+    count: u32,
+}
+
+impl BelievedErrors {
+    fn are_enough(&self, now: Duration) -> bool {
+        self.second == now.as_secs() && self.count >= ERRORS_PER_SECOND
+    }
+
+    fn note(&mut self, now: Duration) {
+        let before = if self.second == now.as_secs() { self.count } else { 0 };
+        *self = Self { second: now.as_secs(), count: before + 1 };
+    }
+}
 
 /// An arrival for the batch in a slot.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +60,11 @@ pub enum Arrived<'d> {
 impl Upstreams {
     /// Takes in what came over a port for the batch in this slot.
     pub(crate) fn hear_port(&mut self, slot: usize, arrived: Arrived<'_>) -> Option<Replied> {
-        let upstream = self.network.batches.get(slot)?.upstream;
+        let Some(batch) = self.network.batches.get(slot) else {
+            self.note_unclaimed();
+            return None;
+        };
+        let upstream = batch.upstream;
         let (Arrived::Datagram { from: peer, .. }
         | Arrived::Fragment { from: peer, .. }
         | Arrived::Undelivered { to: peer, .. }) = arrived;
@@ -71,13 +97,24 @@ impl Upstreams {
         }
     }
 
-    /// Ends a try at once that the network reports as undelivered. A forger has to know the query's port and id.
+    /// Counts what came over a port and no query takes.
+    pub fn note_unclaimed(&self) {
+        crate::counters::count(&self.counters.unclaimed);
+    }
+
+    /// Ends a try at once that the network reports as undelivered. A forger has to know the query's port and id, and has as many
+    /// guesses as with replies.
     fn hear_undelivered(&mut self, slot: usize, id: Option<u16>, is_too_long: bool) {
+        let now = self.peers.now;
+        if self.believed_errors.are_enough(now) {
+            return self.note_unclaimed();
+        }
         let Some(batch) = self.network.batches.get_mut(slot) else { return };
         let (upstream, sent) = (batch.upstream, batch.sent);
         let Some(query) = id.and_then(|id| batch.take_quoted(id)) else {
-            return count(&self.peers.counters(upstream).mismatched);
+            return self.hear_mismatch(slot);
         };
+        self.believed_errors.note(now);
         if is_too_long {
             self.fail(query.ticket, query.attempt, TryFailure::NeedsTcp);
         } else {

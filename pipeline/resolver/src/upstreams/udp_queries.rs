@@ -211,9 +211,10 @@ impl Upstreams {
     pub(super) fn shed_over_port(&mut self, ticket: Ticket, attempt: Attempt) {
         count(&self.peers.counters(attempt.upstream).shed);
         if counts_rarely(&self.counters.no_udp_port) {
+            let address = &self.peers.settings(attempt.upstream).address;
             tracing::warn!(
-                "queries over ports find no UDP port. Add an address to port.query_sources, unless a few clients flood. This \
-                 warning is rarer each time; slowpath.no_udp_port counts all"
+                "a query over a port to upstream {address} finds no UDP port. Add an address of its family to query_sources of \
+                 that port, unless a few clients flood. This warning is rarer each time; slowpath.no_udp_port counts all"
             );
         }
         self.fail(ticket, attempt, TryFailure::Busy);

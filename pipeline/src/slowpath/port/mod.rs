@@ -10,7 +10,6 @@ use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use pmdns_config::limits::MAX_QUERY_SOURCES;
@@ -33,8 +32,6 @@ use crate::ring::{RingReceiver, RingSender};
 
 /// How many UDP ports are tried for a query. At most half of them are in use, so all are once in 2^32 queries.
 const PORT_TRIES: usize = 32;
-/// ICMP errors that a thread believes in a second. More are an attack, or a path that is down: then queries time out.
-const ICMP_PER_SECOND: u32 = 100;
 
 /// The parts of the driver of one thread.
 pub struct PortParts {
@@ -65,8 +62,6 @@ pub struct PortDriver {
     /// What the query in each slot left by.
     sent: Vec<Option<Sent>>,
     random: Random,
-    /// The second of the last ICMP errors, and how many were believed in it.
-    believed: (u64, u32),
 }
 
 /// Our end of a query.
@@ -93,15 +88,16 @@ impl PortDriver {
         }
         let hops = HopWatch::new(hops, upstreams);
         let (departing, sent) = (Burst::new(), Vec::new());
-        Self { parts, hops, sources, departing, sent, random, believed: (0, 0) }
+        Self { parts, hops, sources, departing, sent, random }
     }
 
-    /// How many queries may be under way at once: half of what the UDP ports suffice for, shared by so many threads. Then
-    /// free ones are found at once.
-    pub fn max_queries(&self, threads: usize) -> usize {
-        let sources = self.sources.iter().flatten().map(ArrayVec::len);
-        let fewest = sources.filter(|count| *count > 0).min().unwrap_or(0);
-        fewest * usize::from(u16::MAX - FIRST_PORT) / 2 / threads.max(1)
+    /// How many queries may be under way at once over each port and family: half of what the UDP ports of its sources suffice
+    /// for, shared by so many threads. Then free ones are found at once.
+    pub fn max_queries(&self, threads: usize) -> impl Iterator<Item = [usize; 2]> {
+        let most = move |sources: &ArrayVec<_, MAX_QUERY_SOURCES>| {
+            sources.len() * usize::from(u16::MAX - FIRST_PORT) / 2 / threads.max(1)
+        };
+        self.sources.iter().map(move |families| families.each_ref().map(most))
     }
 
     /// Sends the query of a batch, from a random UDP port of a random source.
@@ -207,33 +203,22 @@ impl PortDriver {
         let Some(Sent { hop, .. }) =
             sent.filter(|sent| sent.from == (reply.source, reply.udp_port))
         else {
-            return;
+            return resolver.upstreams().note_unclaimed();
         };
         if matches!(reply.arrival, Arrival::Reply(_) | Arrival::Fragment(_)) {
             self.hops.note_reply(hop.into());
         }
         let Reply { upstream, message, .. } = reply;
+        let undelivered =
+            |is_too_long| Arrived::Undelivered { to: upstream, id: reply.id(), is_too_long };
         let arrived = match reply.arrival {
             Arrival::Reply(_) => Arrived::Datagram { from: upstream, message },
             Arrival::Fragment(_) => Arrived::Fragment { from: upstream, message },
-            Arrival::Unreachable(_) | Arrival::TooBig(_) => {
-                if !self.believes_another(resolver.now()) {
-                    return;
-                }
-                let is_too_long = matches!(reply.arrival, Arrival::TooBig(_));
-                Arrived::Undelivered { to: upstream, id: reply.id(), is_too_long }
-            }
+            Arrival::Unreachable(_) => undelivered(false),
+            Arrival::TooBig(_) => undelivered(true),
             Arrival::Neighbor => return,
         };
         resolver.hear_port(slot, arrived);
-    }
-
-    /// Whether one more ICMP error is believed in this second.
-    fn believes_another(&mut self, now: Duration) -> bool {
-        let (second, count) = self.believed;
-        let count = if second == now.as_secs() { count + 1 } else { 1 };
-        self.believed = (now.as_secs(), count);
-        count <= ICMP_PER_SECOND
     }
 }
 

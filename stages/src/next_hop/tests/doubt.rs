@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::{BURST, GATEWAY, Link, MAX_HOPS, PROBE_COST, STEP, plan, seconds};
 use crate::next_hop::HopState;
-use crate::next_hop::hop::TRUSTED;
+use crate::next_hop::hop::{RETRANSMIT, Spread, TRUSTED};
+use crate::wire::name::Seed;
 
 /// Doubts all next hops in every step.
 fn pass_in_doubt(link: &mut Link, time: Duration) {
@@ -23,6 +24,31 @@ fn doubt_finds_a_dead_next_hop_in_seconds() {
     link.answer = None;
     pass_in_doubt(&mut link, seconds(4));
     assert_eq!(link.state(), HopState::Stale);
+}
+
+/// The longest that it takes: it dies with its answer, and each pause between the three probes is the longest.
+#[test]
+fn a_next_hop_that_dies_with_its_answer_is_found_out_in_nine_seconds() {
+    for seed in 0..50 {
+        let mut link = Link::new(&[plan(1)]);
+        link.hops.spread = Spread::new(Seed::new([seed; 16]));
+        link.turn();
+        link.answer = None;
+        pass_in_doubt(&mut link, TRUSTED + 3 * (RETRANSMIT + RETRANSMIT / 4 + STEP));
+        assert_eq!(link.state(), HopState::Stale, "{seed}");
+    }
+}
+
+#[test]
+fn a_doubt_right_after_an_answer_waits_and_is_not_lost() {
+    let mut link = Link::new(&[plan(1)]);
+    link.turn();
+    link.pass(seconds(1));
+    link.doubt(0);
+    link.pass(TRUSTED - seconds(1) - STEP);
+    assert_eq!(link.probes.len(), 1);
+    link.pass(STEP);
+    assert_eq!(link.probes.len(), 2);
 }
 
 #[test]

@@ -22,10 +22,10 @@ enum Event {
 
 fn any_event() -> impl Strategy<Value = Event> {
     let mac = prop_oneof![Just(GATEWAY), Just(OTHER), Just([0; 6]), Just(BROADCAST)];
-    let heard = (1u8..5, mac, any::<[bool; 4]>()).prop_map(|(host, mac, flags)| {
-        let [solicited, override_, router, is_reply] = flags;
+    let heard = (1u8..5, mac, any::<[bool; 3]>()).prop_map(|(host, mac, flags)| {
+        let [solicited, override_, is_reply] = flags;
         let address = plan(host).address;
-        Event::Heard(Heard { address, mac, solicited, override_, router, is_reply })
+        Event::Heard(Heard { address, mac, solicited, override_, is_reply })
     });
     prop_oneof![
         4 => (0u64..40_000).prop_map(Event::Pass),

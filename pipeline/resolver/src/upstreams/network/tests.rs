@@ -14,7 +14,7 @@ const START: Duration = Duration::from_secs(100);
 
 /// A network with these upstreams, and with at most `sockets` sockets.
 fn network(upstreams: usize, sockets: usize) -> Network {
-    Network::new(vec![Medium::Sockets; upstreams], Limits { sockets, port_queries: 0 })
+    Network::new(vec![Medium::Sockets; upstreams], &Limits { sockets, port_queries: Vec::new() })
 }
 
 /// A network with at most `max_sockets` sockets, and a connection.
@@ -127,9 +127,15 @@ fn a_full_connection_is_no_line() {
     assert_eq!(network.connection_to(1), None, "who does not answer gets no more");
 }
 
+/// The way over a port of this number to one family.
+fn over_port(number: usize, is_ipv6: bool) -> Medium {
+    Medium::Port { number, is_ipv6 }
+}
+
 /// A network whose first upstream is asked by sockets and whose second is asked by a port.
 fn mixed(sockets: usize, port_queries: usize) -> Network {
-    Network::new(vec![Medium::Sockets, Medium::Port], Limits { sockets, port_queries })
+    let limits = Limits { sockets, port_queries: vec![[port_queries, 0]] };
+    Network::new(vec![Medium::Sockets, over_port(0, false)], &limits)
 }
 
 /// Lets a query of a prefix wait for each number.
@@ -202,6 +208,35 @@ fn a_port_without_room_keeps_no_query_from_a_socket_and_the_other_way_round() {
         assert_eq!(send_all(&mut network, free), [prefix(2)]);
         assert!(network.is_quiet());
     }
+}
+
+#[test]
+fn each_port_and_family_has_room_and_shares_of_its_own() {
+    let ways = [over_port(0, false), over_port(0, true), over_port(1, false), over_port(1, true)];
+    let limits = Limits { sockets: 1, port_queries: vec![[18, 36], [9, 0]] };
+    let mut network = Network::new(ways.into(), &limits);
+    for (upstream, most, share) in [(0, 18, 16), (1, 36, 32), (2, 9, 8), (3, 0, 0)] {
+        wait_for(&mut network, prefix(1), upstream, 100);
+        assert_eq!(send_all(&mut network, upstream).len(), share, "{upstream}: one prefix");
+        wait_for(&mut network, prefix(2), upstream, 100);
+        assert_eq!(send_all(&mut network, upstream).len(), most - share, "{upstream}: a newcomer");
+        assert!(!network.can_open_socket(upstream));
+    }
+    assert_eq!(network.batches.len(), 18 + 36 + 9);
+    network.close_batch(0);
+    let has_room = [0, 1, 2, 3].map(|upstream| network.can_open_socket(upstream));
+    assert_eq!(has_room, [true, false, false, false], "and gets back only what was its own");
+}
+
+#[test]
+fn two_upstreams_over_one_port_and_family_share_its_room() {
+    let limits = Limits { sockets: 1, port_queries: vec![[18, 0]] };
+    let mut network = Network::new(vec![over_port(0, false); 2], &limits);
+    for upstream in 0..2 {
+        wait_for(&mut network, prefix(1), upstream, 100);
+    }
+    assert_eq!(send_all(&mut network, 0), [prefix(1); 16]);
+    assert!(send_all(&mut network, 1).is_empty(), "its share is used up");
 }
 
 #[test]
