@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Checked, Mistakes, at_most, broken, in_range, plain_name, unlike_earlier};
+use super::rules::{Checked, Mistakes, at_most, broken, in_range, plain_name, unlike_earlier};
 use crate::limits::{
     MAX_FORWARDS, MAX_IN_A_ROW, MAX_PARALLEL, MAX_PROBE_INTERVAL_MS, MAX_TIMEOUT_MS, MAX_UPSTREAMS,
     MAX_WEIGHT, MIN_PARALLEL, MIN_PROBE_INTERVAL_MS,

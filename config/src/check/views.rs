@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::groups::has_members;
-use super::{Checked, Mistakes, at_most, broken, in_range, plain_name, unlike_earlier};
+use super::rules::{Checked, Mistakes, at_most, broken, in_range, plain_name, unlike_earlier};
 use crate::limits::{MAX_CLIENTS, MAX_VIEWS};
 use crate::nearest::nearest;
 use crate::prefix::Prefix;
