@@ -9,7 +9,8 @@ use crate::limits::{
 };
 use crate::name::{NameError, readable, wire_name};
 use crate::problem::Problem;
-use crate::settings::{Config, DEFAULT_GROUP, Forward, Group, Health, Strategy, Upstream};
+use crate::reserved::DEFAULT_GROUP;
+use crate::settings::{Config, Forward, Group, Health, Strategy, Upstream};
 use crate::views::group_of;
 
 impl Forward {

@@ -8,8 +8,9 @@ use crate::limits::{MAX_CLIENTS, MAX_VIEWS};
 use crate::nearest::nearest;
 use crate::prefix::Prefix;
 use crate::problem::Problem;
+use crate::reserved::DEFAULT_VIEW;
 use crate::settings::{Clients, Config, View};
-use crate::views::{DEFAULT_VIEW, number_of, view_names};
+use crate::views::{number_of, view_names};
 
 pub(super) fn check(config: &Config, found: &mut Mistakes) {
     found.note(at_most("view", "views", config.views.len(), MAX_VIEWS));
