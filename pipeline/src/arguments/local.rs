@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::Instance;
+use super::instance::Instance;
 
 /// What is done to local records.
 #[derive(Subcommand)]

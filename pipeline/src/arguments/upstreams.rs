@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use pmdns_config::limits::MAX_WEIGHT;
 
-use super::Instance;
+use super::instance::Instance;
 
 /// What is done to upstreams. It holds until the instance stops, over reloads as well.
 #[derive(Subcommand)]
